@@ -1,0 +1,116 @@
+#include "cli.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "base/error.h"
+#include "commands.h"
+#include "flags.h"
+#include "help.h"
+
+namespace tessera {
+namespace {
+
+const CLI::App& find_command(const CLI::App& parent, const std::string& name) {
+  for (const CLI::App* sub : subcommands_of(parent)) {
+    if (sub->get_name() == name) return *sub;
+  }
+  throw ConfigError(unknown_word(parent, name));
+}
+
+// `tessera help data synth` is `tessera data synth --help`.
+Command add_help(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("help");
+  set_help(*app, {"Show the help of a command.", "tessera help train", "tessera help plan"});
+  auto words = std::make_shared<std::vector<std::string>>();
+  add_list(*app, "command", *words, "[COMMAND]", "the command, such as 'data synth'");
+  return {app, [words, &root](Console& console) {
+            const CLI::App* at = &root;
+            for (const std::string& word : *words) at = &find_command(*at, word);
+            console.out << help_of(*at);
+            return 0;
+          }};
+}
+
+struct Tree {
+  CLI::App root{"", "tessera"};
+  std::vector<Command> commands;
+  bool version = false;
+
+  explicit Tree(Console& console) {
+    set_help(root, {"Train transformer language models over many ranks, planned to the byte.",
+                    "tessera train examples/demo.toml", "tessera plan examples/demo.toml"});
+    root.set_help_flag("-h,--help", "show this help");
+    add_switch(root, "--version", version, "show the version");
+    add_switch(root, "-q,--quiet", console.quiet, "no progress, only results and errors");
+    add_choice(root, "--color", console.color, "auto|always|never", "color messages");
+    // Global flags may also follow the command.
+    root.fallthrough();
+    root.require_subcommand(0, 1);
+    for (auto add : {add_plan, add_train, add_verify, add_generate}) commands.push_back(add(root));
+    for (Command& command : add_data(root)) commands.push_back(std::move(command));
+    for (auto add : {add_doctor, add_completion, add_help}) commands.push_back(add(root));
+  }
+};
+
+int run_parsed(Tree& tree, Console& console) {
+  if (tree.version) {
+    console.out << fmt::format("tessera {} (schema {})\n", TESSERA_VERSION, kSchemaVersion);
+    return 0;
+  }
+  const CLI::App& reached = reached_command(tree.root);
+  const auto command = std::find_if(tree.commands.begin(), tree.commands.end(),
+                                    [&](const Command& c) { return c.app == &reached; });
+  if (command == tree.commands.end()) {
+    console.err << help_of(reached);
+    return static_cast<int>(ExitCode::kUsage);
+  }
+  const int code = command->run(console);
+  console.out.flush();
+  require(console.out.good(), "cannot write to standard output: is the disk full?");
+  return code;
+}
+
+int parse_and_run(std::vector<std::string> args, Console& console) {
+  Tree tree(console);
+  std::reverse(args.begin(), args.end());  // the order CLI11 wants
+  try {
+    tree.root.parse(std::move(args));
+  } catch (const CLI::CallForHelp&) {
+    console.out << help_of(reached_command(tree.root));
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    throw ConfigError(usage_message(tree.root, error));
+  }
+  return run_parsed(tree, console);
+}
+
+int report(Console& console, const std::string& message, ExitCode code) {
+  console.err << red(console, "tessera: error:") << ' ' << message << std::endl;
+  return static_cast<int>(code);
+}
+
+}  // namespace
+
+int run_cli(const std::vector<std::string>& args, Console& console) {
+  try {
+    return parse_and_run(args, console);
+  } catch (const Error& error) {
+    return report(console, error.what(), error.code());
+  } catch (const InternalError& error) {
+    return report(console, fmt::format("{}; this is a bug in Tessera", error.what()),
+                  ExitCode::kFailed);
+  } catch (const std::bad_alloc&) {
+    return report(console, "out of memory: use a smaller model, batch or more ranks",
+                  ExitCode::kFailed);
+  } catch (const std::exception& error) {
+    return report(console, fmt::format("{}; this is a bug in Tessera", error.what()),
+                  ExitCode::kFailed);
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,15 @@
+// The command line as a function.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "terminal.h"
+
+namespace tessera {
+
+// Parses `args` (without the program's name), runs the command and returns the exit code
+// (docs/cli.md). Failures end as one line on console.err; nothing is thrown.
+int run_cli(const std::vector<std::string>& args, Console& console);
+
+}  // namespace tessera

@@ -1,0 +1,104 @@
+// The subcommands. Each is an options struct, a function that adds its flags to the tree, and a
+// `run` that tests call directly. `run` writes data to console.out and returns the exit code;
+// failures are thrown.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "spec/run_spec.h"
+#include "terminal.h"
+
+namespace tessera {
+
+inline constexpr int kSchemaVersion = 1;      // of everything printed with --json
+inline constexpr int kInterruptedCode = 130;  // stopped by SIGINT, as shells count it
+
+// A node of the tree and what it does once the line is parsed.
+struct Command {
+  CLI::App* app = nullptr;
+  std::function<int(Console&)> run;
+};
+
+// A run file with the changes made on the command line.
+struct RunSource {
+  std::string file;
+  std::vector<std::string> overrides;  // "section.key=value"
+  std::string mesh;                    // "dp=2,tp=2"; empty: as in the file
+  int64_t ranks = 0;                   // the mesh must have this many; 0: any
+
+  void add_file_and_set(CLI::App& app);
+  void add_mesh(CLI::App& app);
+  void add_ranks(CLI::App& app);
+  [[nodiscard]] std::string text() const;  // of the file
+  // Reads, overrides, resolves and checks; throws ConfigError.
+  [[nodiscard]] RunSpec load() const;
+};
+
+struct PlanOptions {
+  RunSource source;
+  bool json = false;
+  bool check = false;    // exit 3 unless the run fits
+  bool program = false;  // print one rank's program instead
+  int64_t rank = 0;
+};
+Command add_plan(CLI::App& root);
+int run_plan(const PlanOptions& options, Console& console);
+
+struct TrainCommandOptions {
+  RunSource source;
+  bool dry_run = false;
+  bool json = false;
+  std::string inject;  // a fault to provoke, for tests
+};
+Command add_train(CLI::App& root);
+int run_train(const TrainCommandOptions& options, Console& console);
+
+struct VerifyCommandOptions {
+  RunSource source;
+  std::vector<std::string> meshes;
+  std::string hf, golden;  // compare with recorded values instead of between meshes
+  int64_t steps = 3;
+  std::string dtype = "f64";
+  double tolerance = 0;  // 0: 1e-12 between meshes, 1e-9 against recorded values
+  bool json = false;
+  std::string inject;  // a fault to provoke, for tests
+};
+Command add_verify(CLI::App& root);
+int run_verify(const VerifyCommandOptions& options, Console& console);
+
+struct GenerateCommandOptions {
+  std::string run_dir;
+  std::string prompt;
+  int64_t tokens = 200;
+  double temperature = 0.8;  // 0: the most likely token
+  int64_t top_k = 0;         // 0: all
+  int64_t seed = 1;
+  bool json = false;
+};
+Command add_generate(CLI::App& root);
+int run_generate(const GenerateCommandOptions& options, Console& console);
+
+struct SynthOptions {
+  int64_t seed = 1;
+  int64_t bytes = 4'000'000;
+  std::string output = "-";  // "-": standard output
+};
+std::vector<Command> add_data(CLI::App& root);
+int run_synth(const SynthOptions& options, Console& console);
+
+struct DoctorOptions {
+  bool json = false;
+  std::string run_dir = "runs";
+};
+Command add_doctor(CLI::App& root);
+int run_doctor(const DoctorOptions& options, Console& console);
+
+Command add_completion(CLI::App& root);
+// A script for "bash", "zsh" or "fish" that knows every command and flag of the tree.
+std::string completion_script(const CLI::App& root, const std::string& shell);
+
+}  // namespace tessera

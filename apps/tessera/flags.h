@@ -1,0 +1,42 @@
+// Flags that read into a variable. Values are parsed here rather than by CLI11, so that a mistake
+// throws ConfigError with the flag, the value and what is expected. A flag given twice: the last
+// one counts, except for lists.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tessera {
+
+// `kind` is how help names the value ("FILE", "N", "auto|always|never"). For a positional argument
+// (`name` without dashes) it is also how usage names the argument.
+CLI::Option* add_text(CLI::App& app, const std::string& name, std::string& target,
+                      const std::string& kind, const std::string& description);
+// Every use of a flag adds one value; a positional list takes all arguments.
+CLI::Option* add_list(CLI::App& app, const std::string& name, std::vector<std::string>& target,
+                      const std::string& kind, const std::string& description);
+// One of the words in `choices`, "a|b|c".
+CLI::Option* add_choice(CLI::App& app, const std::string& name, std::string& target,
+                        const std::string& choices, const std::string& description);
+// At least `least`. The default is what `target` holds.
+CLI::Option* add_whole(CLI::App& app, const std::string& name, int64_t& target, int64_t least,
+                       const std::string& description);
+CLI::Option* add_real(CLI::App& app, const std::string& name, double& target, double least,
+                      const std::string& description);
+CLI::Option* add_switch(CLI::App& app, const std::string& name, bool& target,
+                        const std::string& description);
+
+// Left out of help and completion.
+void hide(CLI::Option* option);
+
+// "a|b|c" -> {"a", "b", "c"}.
+std::vector<std::string> split_choices(std::string_view choices);
+// The words an option's value may be, or nothing when any text goes.
+std::vector<std::string> choices_of(const CLI::Option& option);
+bool takes_value(const CLI::Option& option);
+bool is_hidden(const CLI::Option& option);
+
+}  // namespace tessera

@@ -1,0 +1,44 @@
+#include <memory>
+
+#include "base/error.h"
+#include "commands.h"
+#include "flags.h"
+#include "help.h"
+#include "train/plan_report.h"
+
+namespace tessera {
+
+Command add_plan(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("plan");
+  set_help(*app,
+           {"Show a run's memory and traffic per rank without running it.",
+            "tessera plan examples/demo.toml --mesh dp=4", "tessera train examples/demo.toml"});
+  auto options = std::make_shared<PlanOptions>();
+  options->source.add_file_and_set(*app);
+  options->source.add_mesh(*app);
+  options->source.add_ranks(*app);
+  add_switch(*app, "--json", options->json, "print JSON");
+  add_switch(*app, "--check", options->check, "exit with 3 if the run does not fit in memory");
+  add_switch(*app, "--program", options->program, "print the program of one rank instead");
+  add_whole(*app, "--rank", options->rank, 0, "whose program (default 0)");
+  return {app, [options](Console& console) { return run_plan(*options, console); }};
+}
+
+int run_plan(const PlanOptions& options, Console& console) {
+  const RunSpec spec = options.source.load();
+  const int64_t world = spec.parallel.world();
+  require_config(options.rank < world, "--rank is {}: the mesh has {} ranks, use 0 to {}",
+                 options.rank, world, world - 1);
+  const CompiledRun run = compile_run(spec);
+  if (options.program) {
+    console.out << program_text(run, options.rank);
+  } else if (options.json) {
+    console.out << plan_json(run).dump(2) << '\n';
+  } else {
+    console.out << plan_table(run);
+  }
+  if (options.check) require_fit(run);
+  return 0;
+}
+
+}  // namespace tessera

@@ -1,0 +1,53 @@
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "base/error.h"
+#include "commands.h"
+#include "flags.h"
+#include "spec/run_file.h"
+#include "spec/validate.h"
+
+namespace tessera {
+namespace {
+
+std::string read_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  require_config(file.good(), "cannot open '{}': {}", path, std::strerror(errno));
+  std::ostringstream text;
+  text << file.rdbuf();
+  // A folder opens but cannot be read.
+  require_config(!file.bad() && (text.good() || file.eof()), "cannot read '{}'", path);
+  return std::move(text).str();
+}
+
+}  // namespace
+
+void RunSource::add_file_and_set(CLI::App& app) {
+  add_text(app, "run_file", file, "RUN.toml", "the run file");
+  add_list(app, "--set", overrides, "A.B=C", "override a key: --set train.steps=5 (repeatable)");
+}
+
+void RunSource::add_mesh(CLI::App& app) {
+  add_text(app, "--mesh", mesh, "MESH", "another mesh: \"dp=2,tp=2\"");
+}
+
+void RunSource::add_ranks(CLI::App& app) {
+  add_whole(app, "--ranks", ranks, 1, "refuse a mesh that does not have this many ranks");
+}
+
+std::string RunSource::text() const {
+  require_config(!file.empty(), "no run file given: try 'examples/demo.toml'");
+  return read_text(file);
+}
+
+RunSpec RunSource::load() const {
+  RunSpec spec = parse_run_file(text(), file, overrides, read_text);
+  if (!mesh.empty()) spec.parallel = parse_mesh(mesh, spec.parallel);
+  if (ranks > 0) require_world(spec.parallel, ranks);
+  resolve(spec);
+  return spec;
+}
+
+}  // namespace tessera

@@ -1,0 +1,50 @@
+# One library per folder under src/, linking only what the folder table allows (tools/layers.txt).
+
+add_library(tessera_options INTERFACE)
+target_compile_options(tessera_options INTERFACE
+  -Wall -Wextra -Wshadow -Wconversion -Werror
+  -Wno-restrict  # false alarms on std::string in g++ 12 (GCC bug 105651)
+  # The planner must give the same bits everywhere; kernels ask for contraction themselves.
+  -ffp-contract=off)
+target_compile_definitions(tessera_options INTERFACE FMT_HEADER_ONLY=1 TOML_HEADER_ONLY=1)
+target_include_directories(tessera_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
+if(TESSERA_SANITIZE STREQUAL "address")
+  target_compile_options(tessera_options INTERFACE -fsanitize=address,undefined
+    -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g)
+  target_link_options(tessera_options INTERFACE -fsanitize=address,undefined)
+elseif(TESSERA_SANITIZE STREQUAL "thread")
+  target_compile_options(tessera_options INTERFACE -fsanitize=thread -fno-omit-frame-pointer -g)
+  target_link_options(tessera_options INTERFACE -fsanitize=thread)
+elseif(NOT TESSERA_SANITIZE STREQUAL "")
+  message(FATAL_ERROR "TESSERA_SANITIZE is '${TESSERA_SANITIZE}': use address, thread or nothing")
+endif()
+
+# tessera_library(NAME DIR deps...): every source of src/DIR except its tests.
+function(tessera_library name dir)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${dir}/*.cc)
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  if(sources)
+    add_library(tessera_${name} STATIC ${sources})
+    target_link_libraries(tessera_${name} PUBLIC tessera_options ${ARGN})
+  else()
+    add_library(tessera_${name} INTERFACE)
+    target_link_libraries(tessera_${name} INTERFACE tessera_options ${ARGN})
+  endif()
+  set_property(GLOBAL APPEND PROPERTY TESSERA_FOLDERS "${name}|${dir}")
+endfunction()
+
+# One test program per folder, from the *_test.cc beside its sources.
+function(tessera_folder_tests)
+  get_property(folders GLOBAL PROPERTY TESSERA_FOLDERS)
+  foreach(entry ${folders})
+    string(REPLACE "|" ";" entry ${entry})
+    list(GET entry 0 name)
+    list(GET entry 1 dir)
+    file(GLOB_RECURSE tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${dir}/*_test.cc)
+    if(tests)
+      add_executable(${name}_test ${tests})
+      target_link_libraries(${name}_test PRIVATE tessera_${name} GTest::gtest_main)
+      gtest_discover_tests(${name}_test DISCOVERY_TIMEOUT 60 TEST_PREFIX "${name}.")
+    endif()
+  endforeach()
+endfunction()

@@ -1,0 +1,64 @@
+// Two kinds of failure. `require` throws Error: the user can fix it, and the message holds the
+// place, the value and the fix. `TESSERA_CHECK` throws InternalError: our bug.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace tessera {
+
+// Exit codes of the command line (docs/cli.md).
+enum class ExitCode : int {
+  kOk = 0,
+  kFailed = 1,
+  kUsage = 2,       // usage or configuration
+  kDoesNotFit = 3,  // plan --check
+  kDiverged = 4,    // NaN or Inf
+};
+
+class Error : public std::runtime_error {
+ public:
+  explicit Error(const std::string& message, ExitCode code = ExitCode::kFailed)
+      : std::runtime_error(message), code_(code) {}
+  [[nodiscard]] ExitCode code() const { return code_; }
+
+ private:
+  ExitCode code_;
+};
+
+// A mistake in a flag, a run file or a model description: exit code 2.
+class ConfigError : public Error {
+ public:
+  explicit ConfigError(const std::string& message) : Error(message, ExitCode::kUsage) {}
+};
+
+class InternalError : public std::logic_error {
+ public:
+  using std::logic_error::logic_error;
+};
+
+template <typename... Args>
+void require(bool ok, fmt::format_string<Args...> format, Args&&... args) {
+  if (!ok) throw Error(fmt::format(format, std::forward<Args>(args)...));
+}
+
+template <typename... Args>
+void require_config(bool ok, fmt::format_string<Args...> format, Args&&... args) {
+  if (!ok) throw ConfigError(fmt::format(format, std::forward<Args>(args)...));
+}
+
+[[noreturn]] inline void check_failed(const char* condition, const char* file, int line,
+                                      const std::string& message) {
+  throw InternalError(fmt::format("internal error at {}:{}: {} ({})", file, line, message, condition));
+}
+
+}  // namespace tessera
+
+#define TESSERA_CHECK(condition, ...)                                                     \
+  do {                                                                                    \
+    if (!(condition))                                                                     \
+      ::tessera::check_failed(#condition, __FILE__, __LINE__, ::fmt::format(__VA_ARGS__)); \
+  } while (false)

@@ -1,0 +1,55 @@
+#include "base/workspace.h"
+
+#include <algorithm>
+
+namespace tessera::workspace {
+namespace {
+
+int64_t buffer(DType type, int64_t elements) {
+  const int64_t bytes = elements * size_bytes(accumulate_type(type));
+  return (bytes + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
+}
+
+// One member's blocks of an m x n product over k.
+int64_t product(DType type, int64_t m, int64_t n, int64_t k) {
+  const int64_t rows = std::min(m, kLinearRows);
+  const int64_t cols = std::min(n, kLinearCols);
+  const int64_t depth = std::min(k, kLinearDepth);
+  return buffer(type, rows * depth) + buffer(type, cols * depth) + buffer(type, rows * cols);
+}
+
+}  // namespace
+
+int64_t linear(DType type, int64_t tokens, int64_t out, int64_t in, int threads) {
+  if (type != DType::kBF16) return 0;
+  const int64_t forward = product(type, tokens, out, in);
+  const int64_t input_grad = product(type, tokens, in, out);
+  const int64_t weight_grad = product(type, out, in, tokens);
+  return threads * std::max({forward, input_grad, weight_grad});
+}
+
+int64_t rms_norm_dw(DType /*type*/, int64_t /*tokens*/, int64_t /*width*/, int /*threads*/) {
+  return 0;
+}
+
+int64_t attention(DType type, int64_t seq_len, int64_t head_dim, int threads) {
+  const int64_t keys = buffer(type, seq_len * head_dim);
+  const int64_t queries = buffer(type, kQueryRows * head_dim);
+  const int64_t scores = buffer(type, kQueryRows * seq_len);
+  const int64_t sums = buffer(type, kQueryRows);
+  return threads * (2 * keys + 2 * queries + scores + sums);
+}
+
+int64_t attention_grad(DType type, int64_t seq_len, int64_t head_dim, int threads) {
+  const int64_t keys = buffer(type, seq_len * head_dim);
+  const int64_t queries = buffer(type, kQueryRows * head_dim);
+  const int64_t scores = buffer(type, kQueryRows * seq_len);
+  const int64_t sums = buffer(type, kQueryRows);
+  return threads * (5 * keys + 3 * queries + 2 * scores + sums);
+}
+
+int64_t sum_squares(int /*threads*/) { return kSumChunks * size_bytes(DType::kF64); }
+
+int64_t cross_entropy_loss(int /*threads*/) { return 0; }
+
+}  // namespace tessera::workspace

@@ -1,0 +1,27 @@
+// Scratch bytes that a kernel needs, shared by the compiler (which plans them) and the kernels
+// (which check them). Pure formulas. `threads` is the size of the rank's team.
+#pragma once
+
+#include <cstdint>
+
+#include "base/dtype.h"
+
+namespace tessera::workspace {
+
+// Block sizes that the formulas and the kernels share.
+// bf16 products are widened block by block: rows x depth, cols x depth, and the rows x cols result.
+inline constexpr int64_t kLinearRows = 256;
+inline constexpr int64_t kLinearCols = 512;
+inline constexpr int64_t kLinearDepth = 512;
+inline constexpr int64_t kQueryRows = 64;     // rows (queries x heads) of one attention block
+inline constexpr int64_t kSumChunks = 256;    // partial sums, whatever the number of threads
+inline constexpr int64_t kAlignBytes = 64;    // every buffer inside a workspace starts on this
+
+int64_t linear(DType type, int64_t tokens, int64_t out, int64_t in, int threads);
+int64_t rms_norm_dw(DType type, int64_t tokens, int64_t width, int threads);
+int64_t attention(DType type, int64_t seq_len, int64_t head_dim, int threads);
+int64_t attention_grad(DType type, int64_t seq_len, int64_t head_dim, int threads);
+int64_t sum_squares(int threads);
+int64_t cross_entropy_loss(int threads);
+
+}  // namespace tessera::workspace

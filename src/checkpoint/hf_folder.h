@@ -1,0 +1,57 @@
+// The weights of a Hugging Face model folder.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/safetensors.h"
+
+namespace tessera {
+
+// model.safetensors, or else the files that model.safetensors.index.json lists. Pickle files
+// (*.bin) are never opened. All headers are checked on opening. Links are followed, because
+// download caches are made of them, but a file name from the index must be a plain name inside the
+// folder. Throws Error like SafetensorsFile; move-only, reading is thread-safe.
+class HfWeights {
+ public:
+  static HfWeights open(const std::string& folder);
+
+  [[nodiscard]] const std::string& folder() const { return folder_; }
+  [[nodiscard]] std::vector<std::string> names() const;  // sorted
+
+  // Null if there is no such tensor; valid as long as this object.
+  [[nodiscard]] const TensorInfo* find(std::string_view name) const;
+
+  // The whole tensor, after checking its shape: a mismatch throws Error with both shapes.
+  void read(const std::string& name, const std::vector<int64_t>& expected_shape,
+            std::span<double> out) const;
+  void read(const std::string& name, const std::vector<int64_t>& expected_shape,
+            std::span<float> out) const;
+
+  // Elements [first, first + out.size()), for a rank that needs only some rows.
+  void read_range(const std::string& name, const std::vector<int64_t>& expected_shape,
+                  int64_t first, std::span<double> out) const;
+  void read_range(const std::string& name, const std::vector<int64_t>& expected_shape,
+                  int64_t first, std::span<float> out) const;
+
+ private:
+  explicit HfWeights(std::string folder) : folder_(std::move(folder)) {}
+
+  // The file that holds the tensor, once it is known to exist with this shape.
+  [[nodiscard]] const SafetensorsFile& file_with(const std::string& name,
+                                                 const std::vector<int64_t>& expected_shape) const;
+
+  std::string folder_;
+  std::vector<SafetensorsFile> files_;
+  std::map<std::string, size_t, std::less<>> file_of_;  // tensor name to index in files_
+};
+
+// Throws Error listing in full the expected names that the folder lacks and the names it has that
+// nobody expects. "*.rotary_emb.inv_freq" is skipped: it can be computed.
+void require_exact_names(const HfWeights& weights, std::span<const std::string> expected);
+
+}  // namespace tessera

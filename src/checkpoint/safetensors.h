@@ -1,0 +1,79 @@
+// Reading and writing safetensors files: u64 header length, JSON header, raw little-endian tensors.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/input_file.h"
+#include "checkpoint/safetensors_header.h"
+#include "checkpoint/stored_type.h"
+
+namespace tessera {
+
+// An open file whose header has been checked in full; tensors are read on demand, straight from the
+// file. Move-only. Reading is const and thread-safe. Everything that is wrong with the file throws
+// Error with the file, the tensor, the value and what to do; a wrong size of `out` is our own bug.
+class SafetensorsFile {
+ public:
+  static SafetensorsFile open(const std::string& path);
+
+  [[nodiscard]] const std::string& path() const { return file_.path(); }
+  [[nodiscard]] const std::vector<TensorInfo>& tensors() const { return header_.tensors(); }
+  [[nodiscard]] std::vector<std::string> names() const;  // in file order
+  [[nodiscard]] const std::map<std::string, std::string>& metadata() const {
+    return header_.metadata();
+  }
+
+  // Null if there is no such tensor; valid as long as this object.
+  [[nodiscard]] const TensorInfo* find(std::string_view name) const { return header_.find(name); }
+  [[nodiscard]] const TensorInfo& at(std::string_view name) const;  // Error if absent
+
+  // The whole tensor, converted; out.size() must be its number of elements. int64_t reads integer
+  // types only.
+  void read(std::string_view name, std::span<double> out) const;
+  void read(std::string_view name, std::span<float> out) const;
+  void read(std::string_view name, std::span<int64_t> out) const;
+
+  // Elements [first, first + out.size()) in row-major order.
+  void read_range(std::string_view name, int64_t first, std::span<double> out) const;
+  void read_range(std::string_view name, int64_t first, std::span<float> out) const;
+  void read_range(std::string_view name, int64_t first, std::span<int64_t> out) const;
+
+  // Bytes [first, first + out.size()) of the tensor as stored, of any type.
+  void read_bytes(std::string_view name, int64_t first, std::span<std::byte> out) const;
+
+ private:
+  SafetensorsFile(InputFile file, SafetensorsHeader header, int64_t data_start)
+      : file_(std::move(file)), header_(std::move(header)), data_start_(data_start) {}
+
+  template <typename T>
+  void read_converted(const TensorInfo& tensor, int64_t first, std::span<T> out) const;
+  template <typename T>
+  void read_whole(std::string_view name, std::span<T> out) const;
+
+  InputFile file_;
+  SafetensorsHeader header_;
+  int64_t data_start_;
+};
+
+struct TensorToWrite {
+  std::string name;
+  StoredType type = StoredType::kF32;  // stored_type(DType) for an engine type
+  std::vector<int64_t> shape;
+  std::span<const std::byte> bytes;  // borrowed until the write returns
+};
+
+// Writes path.tmp, syncs it and renames it to `path`, so `path` never holds half a file; the mode
+// is 0600. The header is padded so that the data begins at a multiple of 64, tensors are ordered by
+// type (wide ones first) and name. Throws Error and removes path.tmp if it cannot be written (disk
+// full, no folder, no permission). Names must be distinct and valid, bytes must fit the shape.
+void write_safetensors(const std::string& path, std::span<const TensorToWrite> tensors,
+                       const std::map<std::string, std::string>& metadata);
+
+}  // namespace tessera

@@ -1,0 +1,112 @@
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/test_folder.h"
+
+namespace tessera {
+namespace {
+
+const std::vector<float> kValues{1, 2};
+
+TensorToWrite tensor(const std::string& name) {
+  return {name, StoredType::kF32, {2}, std::as_bytes(std::span(kValues))};
+}
+
+void write_one(const std::string& path, const TensorToWrite& one) {
+  write_safetensors(path, {&one, 1}, {});
+}
+
+// Makes writes beyond `bytes` fail with EFBIG, as a full disk fails with ENOSPC.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : handler_(signal(SIGXFSZ, SIG_IGN)) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    signal(SIGXFSZ, handler_);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  void (*handler_)(int);
+  rlimit before_{};
+};
+
+TEST(SafetensorsWriterTest, AFailedWriteLeavesTheOldFileAndNoTemporary) {
+  const TestFolder folder;
+  const std::string path = folder.write("a.safetensors", "old");
+  const std::vector<float> many(10'000, 1.0F);
+  const TensorToWrite large{"a", StoredType::kF32, {10'000}, std::as_bytes(std::span(many))};
+  std::string message;
+  {
+    const FileSizeLimit limit(20'000);
+    message = message_of<Error>([&] { write_one(path, large); });
+  }
+  EXPECT_NE(message.find("cannot write '" + path + ".tmp': File too large"), std::string::npos)
+      << message;
+  EXPECT_EQ(read_file(path), "old");
+  EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
+  write_one(path, large);
+  EXPECT_EQ(SafetensorsFile::open(path).names(), std::vector<std::string>{"a"});
+}
+
+TEST(SafetensorsWriterTest, ReportsPlacesItCannotWrite) {
+  const TestFolder folder;
+  EXPECT_NE(
+      message_of<Error>([&] { write_one(folder.path("no/a"), tensor("a")); }).find("No such file"),
+      std::string::npos);
+  folder.write("file", "");
+  EXPECT_NE(message_of<Error>([&] {
+              write_one(folder.path("file/a"), tensor("a"));
+            }).find("Not a directory"),
+            std::string::npos);
+  std::filesystem::create_directories(folder.path("b.tmp/keep"));
+  EXPECT_THROW(write_one(folder.path("b"), tensor("a")), Error);
+  EXPECT_TRUE(std::filesystem::exists(folder.path("b.tmp/keep")));
+  std::filesystem::create_directories(folder.path("c/keep"));
+  EXPECT_THROW(write_one(folder.path("c"), tensor("a")), Error);
+  EXPECT_FALSE(std::filesystem::exists(folder.path("c.tmp")));
+}
+
+TEST(SafetensorsWriterTest, ReplacesALeftoverButNeverWritesThroughALink) {
+  const TestFolder folder;
+  const std::string victim = folder.write("victim", "precious");
+  std::filesystem::create_symlink(victim, folder.path("a.tmp"));
+  write_one(folder.path("a"), tensor("a"));
+  EXPECT_EQ(read_file(victim), "precious");
+  EXPECT_EQ(SafetensorsFile::open(folder.path("a")).names(), std::vector<std::string>{"a"});
+}
+
+TEST(SafetensorsWriterTest, RefusesImpossibleTensors) {
+  const TestFolder folder;
+  const std::string path = folder.path("a");
+  EXPECT_THROW(write_one(path, tensor("__metadata__")), InternalError);
+  EXPECT_THROW(write_one(path, tensor(std::string(4097, 'n'))), InternalError);
+  EXPECT_THROW(write_one(path, tensor(std::string("a\0b", 3))), InternalError);
+  EXPECT_THROW(write_one(path, tensor("\xff")), Error);
+  TensorToWrite wrong = tensor("a");
+  wrong.shape = {3};
+  EXPECT_THROW(write_one(path, wrong), InternalError);
+  wrong.shape = {1, 1, 1, 1, 1, 1, 1, 1, 2};
+  EXPECT_THROW(write_one(path, wrong), InternalError);
+  std::vector<TensorToWrite> twice{tensor("a"), tensor("b"), tensor("a")};
+  twice[2].type = StoredType::kI32;  // apart in file order
+  EXPECT_THROW(write_safetensors(path, twice, {}), InternalError);
+  EXPECT_FALSE(std::filesystem::exists(path));
+  EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
+}
+
+}  // namespace
+}  // namespace tessera

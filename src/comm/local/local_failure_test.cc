@@ -1,0 +1,234 @@
+// Disagreement, absence and abort: every rank learns the reason, and nobody hangs.
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <random>
+
+#include "comm/local/test_ranks.h"
+
+namespace tessera {
+namespace {
+
+using namespace tessera::testing;
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr int64_t kCount = 96;
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// Any collective, on buffers of its own that it frees on the way out.
+void call(Communicator& comm, CollectiveOp op, DType dtype = DType::kF32, int64_t count = kCount,
+          uint32_t tag = 7, int root = 0) {
+  const auto bytes = static_cast<size_t>(kCount * 8);
+  const std::vector<char> initial(bytes * 8, 42);
+  std::vector<char> full = initial;
+  std::vector<char> shard(initial.begin(), initial.begin() + static_cast<int64_t>(bytes));
+  try {
+    switch (op) {
+      case CollectiveOp::kAllReduce:
+        return comm.all_reduce(full.data(), count, dtype, tag);
+      case CollectiveOp::kAllGather:
+        return comm.all_gather(shard.data(), full.data(), count, dtype, tag);
+      case CollectiveOp::kReduceScatter:
+        return comm.reduce_scatter(full.data(), shard.data(), count, dtype, tag);
+      case CollectiveOp::kBroadcast:
+        return comm.broadcast(full.data(), count, dtype, root, tag);
+      case CollectiveOp::kBarrier:
+        return comm.barrier(tag);
+    }
+  } catch (const CommError&) {
+    EXPECT_EQ(full, initial) << "data was touched before the failure";
+    throw;
+  }
+}
+
+struct Mismatch {
+  const char* name;
+  std::function<void(Communicator&)> usual;
+  std::function<void(Communicator&)> odd;
+  const char* text;  // what world rank 3 did against world rank 0
+};
+
+const Mismatch kMismatches[] = {
+    {"op", [](Communicator& c) { call(c, CollectiveOp::kAllReduce); },
+     [](Communicator& c) { call(c, CollectiveOp::kAllGather); },
+     "group tp: rank 3 called all_gather(f32, 96, tag 7) #2 while rank 0 called all_reduce(f32, "
+     "96, "
+     "tag 7) #2"},
+    {"barrier", [](Communicator& c) { call(c, CollectiveOp::kReduceScatter); },
+     [](Communicator& c) { call(c, CollectiveOp::kBarrier); },
+     "group tp: rank 3 called barrier(tag 7) #2 while rank 0 called reduce_scatter(f32, 96, tag 7) "
+     "#2"},
+    {"dtype", [](Communicator& c) { call(c, CollectiveOp::kAllReduce); },
+     [](Communicator& c) { call(c, CollectiveOp::kAllReduce, DType::kI32); },
+     "group tp: rank 3 called all_reduce(i32, 96, tag 7) #2 while rank 0 called all_reduce(f32, "
+     "96, "
+     "tag 7) #2"},
+    {"count", [](Communicator& c) { call(c, CollectiveOp::kAllGather); },
+     [](Communicator& c) { call(c, CollectiveOp::kAllGather, DType::kF32, 95); },
+     "group tp: rank 3 called all_gather(f32, 95, tag 7) #2 while rank 0 called all_gather(f32, "
+     "96, "
+     "tag 7) #2"},
+    {"tag", [](Communicator& c) { call(c, CollectiveOp::kBarrier); },
+     [](Communicator& c) { call(c, CollectiveOp::kBarrier, DType::kF32, kCount, 8); },
+     "group tp: rank 3 called barrier(tag 8) #2 while rank 0 called barrier(tag 7) #2"},
+    {"root", [](Communicator& c) { call(c, CollectiveOp::kBroadcast); },
+     [](Communicator& c) { call(c, CollectiveOp::kBroadcast, DType::kF32, kCount, 7, 2); },
+     "group tp: rank 3 called broadcast(f32, 96, root 2, tag 7) #2 while rank 0 called "
+     "broadcast(f32, 96, root 0, tag 7) #2"},
+};
+
+class MismatchTest : public ::testing::TestWithParam<Mismatch> {};
+
+TEST_P(MismatchTest, EveryRankNamesBothSides) {
+  LocalWorld world({.size = 4, .timeout = milliseconds(20'000)});
+  const std::vector<int> members = {0, 2, 3};
+  const auto errors = run_ranks(3, [&](int rank) {
+    const auto comm = world.join("tp", members, members[static_cast<size_t>(rank)]);
+    comm->barrier(0);
+    (rank == 2 ? GetParam().odd : GetParam().usual)(*comm);
+  });
+  for (const std::string& error : errors) EXPECT_EQ(error, GetParam().text);
+  EXPECT_EQ(world.abort_reason(), GetParam().text);
+}
+
+INSTANTIATE_TEST_SUITE_P(Fields, MismatchTest, ::testing::ValuesIn(kMismatches),
+                         [](const auto& test) { return test.param.name; });
+
+class EveryOpTest : public ::testing::TestWithParam<CollectiveOp> {};
+
+TEST_P(EveryOpTest, TimeoutNamesTheAbsent) {
+  LocalWorld world({.size = 5, .timeout = milliseconds(60)});
+  const std::vector<int> members = {0, 1, 3, 4};
+  const auto errors = run_ranks(4, [&](int rank) {
+    if (rank == 3) return;  // world rank 4 never joins
+    const auto comm = world.join("dp", members, members[static_cast<size_t>(rank)]);
+    if (rank != 1) call(*comm, GetParam());
+  });
+  EXPECT_TRUE(world.aborted());
+  int timeouts = 0;
+  for (const int rank : {0, 2}) {
+    const std::string& error = errors[static_cast<size_t>(rank)];
+    EXPECT_TRUE(contains(error, "group dp")) << error;
+    EXPECT_TRUE(contains(error, std::string(name_of(GetParam())))) << error;
+    EXPECT_TRUE(contains(error, "rank 1 (made 0 calls), rank 4 (never joined)")) << error;
+    EXPECT_TRUE(contains(error, "waited 0.060 s")) << error;
+    timeouts += contains(error, "aborted") ? 0 : 1;
+  }
+  EXPECT_GE(timeouts, 1);
+}
+
+TEST_P(EveryOpTest, AbortWakesWaiters) {
+  LocalWorld world({.size = 4, .timeout = milliseconds(20'000)});
+  std::atomic<int> waiting{0};
+  Clock::time_point aborted_at;
+  const auto errors = run_ranks(4, [&](int rank) {
+    const auto comm = world.join("world", iota_ranks(4), rank);
+    comm->barrier(0);
+    if (rank == 3) {
+      while (waiting < 3) std::this_thread::yield();
+      std::this_thread::sleep_for(milliseconds(20));
+      aborted_at = Clock::now();
+      world.abort("loss is NaN on rank 3");
+      world.abort("a later reason");
+    } else {
+      ++waiting;
+      call(*comm, GetParam());
+    }
+  });
+  EXPECT_LT(Clock::now() - aborted_at, milliseconds(200));
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_TRUE(contains(errors[static_cast<size_t>(rank)], "loss is NaN on rank 3"));
+  }
+  EXPECT_EQ(world.abort_reason(), "loss is NaN on rank 3");
+}
+
+// A rank that gives up while the last one arrives must not be touched after it has left: either
+// the call completes on all ranks or on none. Buffers are freed at once, so ASan sees a stray
+// store.
+TEST_P(EveryOpTest, AllOrNobodyAtTheDeadline) {
+  constexpr int kRanks = 3;
+  std::mt19937 random(7);
+  std::uniform_int_distribution<int> delay_us(900, 1300);
+  for (int round = 0; round < 60; ++round) {
+    LocalWorld world({.size = kRanks, .timeout = milliseconds(1)});
+    const int delays[kRanks] = {0, delay_us(random), delay_us(random)};
+    std::atomic<int> done{0};
+    run_ranks(kRanks, [&](int rank) {
+      const auto comm = world.join("world", iota_ranks(kRanks), rank);
+      std::this_thread::sleep_for(std::chrono::microseconds(delays[rank]));
+      call(*comm, GetParam());
+      ++done;
+    });
+    EXPECT_TRUE(done == 0 || done == kRanks) << done << " of " << kRanks;
+  }
+}
+
+TEST_P(EveryOpTest, DeadAfterAbort) {
+  LocalWorld world({.size = 1});
+  const auto comm = world.join("world", iota_ranks(1), 0);
+  call(*comm, GetParam());
+  world.abort("stop");
+  EXPECT_THROW(call(*comm, GetParam()), CommError);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, EveryOpTest,
+                         ::testing::Values(CollectiveOp::kAllReduce, CollectiveOp::kAllGather,
+                                           CollectiveOp::kReduceScatter, CollectiveOp::kBroadcast,
+                                           CollectiveOp::kBarrier),
+                         [](const auto& test) { return std::string(name_of(test.param)); });
+
+std::string error_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(LocalFailureTest, BadArgumentsAbortTheWorld) {
+  float data[8] = {};
+  const std::pair<std::function<void(Communicator&)>, const char*> cases[] = {
+      {[&](Communicator& c) { c.all_reduce(data, -1, DType::kF32, 0); }, "count -1"},
+      {[&](Communicator& c) { c.all_reduce(nullptr, 1, DType::kF32, 0); }, "null"},
+      {[&](Communicator& c) { c.broadcast(data, 1, DType::kF32, 2, 0); }, "root 2"},
+      {[&](Communicator& c) { c.all_gather(data + 1, data, 2, DType::kF32, 0); }, "overlaps"},
+      {[&](Communicator& c) { c.reduce_scatter(data, data + 2, 2, DType::kF32, 0); }, "overlaps"},
+  };
+  for (const auto& [bad, text] : cases) {
+    LocalWorld world({.size = 2, .timeout = milliseconds(20'000)});
+    const auto comm = world.join("tp", iota_ranks(2), 0);
+    const std::string error = error_of([&, &f = bad] { f(*comm); });
+    EXPECT_TRUE(contains(error, text)) << error;
+    EXPECT_EQ(world.abort_reason(), error);
+  }
+}
+
+TEST(LocalFailureTest, JoinChecksMembers) {
+  LocalWorld world({.size = 4});
+  const auto join = [&](std::vector<int> members, int rank) {
+    return error_of([&] { (void)world.join("tp", members, rank); });
+  };
+  EXPECT_TRUE(contains(join({0, 1}, 2), "rank 2 joined but is not among the 2 members"));
+  EXPECT_TRUE(contains(join({}, 0), "rank 0 joined but is not among the 0 members"));
+  EXPECT_TRUE(contains(join({0, 4}, 0), "member 4 is not in the world"));
+  EXPECT_TRUE(contains(join({-1, 0}, 0), "member -1 is not in the world"));
+  EXPECT_TRUE(contains(join({0, 1, 1}, 0), "member 1 follows 1"));
+  EXPECT_TRUE(contains(join({1, 0}, 0), "member 0 follows 1"));
+  EXPECT_EQ(join({0, 1}, 0), "no error");
+  EXPECT_TRUE(contains(join({0, 1}, 0), "rank 0 joined before"));
+  EXPECT_EQ(join({0, 2}, 0), "no error");
+  EXPECT_FALSE(world.aborted());
+}
+
+TEST(LocalFailureTest, WorldChecksOptions) {
+  EXPECT_THROW(LocalWorld({.size = 0}), Error);
+  EXPECT_THROW(LocalWorld({.size = 1, .timeout = milliseconds(0)}), Error);
+}
+
+}  // namespace
+}  // namespace tessera

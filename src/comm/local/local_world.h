@@ -1,0 +1,46 @@
+// Ranks that are threads of this process, exchanging data straight between their buffers.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "comm/communicator.h"
+#include "tensor/wait.h"
+
+namespace tessera {
+
+struct LocalWorldOptions {
+  int size = 1;                               // ranks in the world
+  std::chrono::milliseconds timeout{60'000};  // longest wait for a peer inside one collective
+};
+
+class LocalWorld {
+ public:
+  explicit LocalWorld(LocalWorldOptions options);
+  ~LocalWorld();
+  LocalWorld(const LocalWorld&) = delete;
+  LocalWorld& operator=(const LocalWorld&) = delete;
+
+  [[nodiscard]] int size() const;
+
+  // The communicator of `world_rank` in the group of `members` (world ranks, ascending, containing
+  // it). Members find each other by (name, members): every member calls this once, from any thread,
+  // in any order. Returns at once. The world must outlive the communicator.
+  std::unique_ptr<Communicator> join(const std::string& name, std::span<const int> members,
+                                     int world_rank);
+
+  // Makes every present and future wait in every group throw CommError with `reason` (the first one
+  // wins). Callable from any thread, never blocks.
+  void abort(const std::string& reason);
+  [[nodiscard]] bool aborted() const;
+  [[nodiscard]] std::string abort_reason() const;
+  [[nodiscard]] const AbortFlag& abort_flag() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,73 @@
+// Which weights exist, how tp splits them, and how they are packed into flat buckets.
+//
+// A unit is the embedding, one block, or the head. The weights of a unit that share a placement and
+// a decay rule form a bucket: one flat buffer per rank, one collective per bucket. The layout
+// depends on the mesh but not on the ZeRO stage, so that the stages agree bit for bit.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/type.h"
+#include "spec/run_spec.h"
+
+namespace tessera {
+
+// A tensor as the outside knows it (Hugging Face name and shape).
+struct LogicalTensor {
+  std::string name;
+  Shape shape;         // without padding
+  int split_dim = -1;  // dimension that tp splits, or -1
+  int64_t local_size = 0;  // of the split dimension on one rank, padding included
+  int64_t local_offset = 0;  // first element inside the bucket of one tp rank
+
+  [[nodiscard]] int64_t cols() const { return shape.size() == 2 ? shape[1] : shape[0]; }
+  [[nodiscard]] int64_t rows() const { return shape.size() == 2 ? shape[0] : 1; }
+};
+
+// A weight as the graph uses it: one logical tensor, or several stacked along dimension 0.
+struct Weight {
+  std::string name;
+  TensorType type;                // used by the forward pass: R on dp and fsdp
+  std::vector<LogicalTensor> parts;
+  int64_t offset = 0;             // in the bucket, elements
+  Shape local_shape;
+};
+
+struct Bucket {
+  std::string name;
+  int unit = 0;
+  bool split_on_tp = false;
+  bool decay = false;
+  std::vector<Weight> weights;
+  int64_t numel = 0;  // of one tp rank, padded so that every shard is equal and aligned
+};
+
+struct ParameterLayout {
+  Axis shard_axis = Axis::kDp;  // what ZeRO splits over: fsdp when it is larger than 1, else dp
+  int64_t shards = 1;
+  int num_units = 0;
+  int64_t num_parameters = 0;   // logical, without padding, tied weights once
+  std::vector<Bucket> buckets;
+
+  [[nodiscard]] int64_t shard_numel(const Bucket& bucket) const { return bucket.numel / shards; }
+};
+
+Mesh mesh_of(const ParallelSpec& parallel);
+
+ParameterLayout layout_parameters(const RunSpec& spec, const Mesh& mesh);
+
+// Whether k and v are split over tp by heads, or replicated because there are too few of them.
+bool splits_kv_heads(const ModelSpec& model, const Mesh& mesh);
+
+// A rectangle that a logical tensor and the bucket of one tp rank have in common.
+struct Piece {
+  int64_t first_row = 0, num_rows = 0;  // of the logical tensor
+  int64_t first_col = 0, num_cols = 0;
+  int64_t bucket_offset = 0;  // of its first element
+  int64_t bucket_stride = 0;  // between its rows
+};
+Piece piece_of(const LogicalTensor& tensor, int64_t tp_coord);
+
+}  // namespace tessera

@@ -1,0 +1,246 @@
+#include "compile/passes.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+
+namespace tessera {
+namespace {
+
+bool is_backward(const Node& node) {
+  return node.tag.pass == Pass::kInputGrad || node.tag.pass == Pass::kWeightGrad;
+}
+
+bool reads_any(const Node& node, const std::set<ValueId>& values) {
+  return std::any_of(node.inputs.begin(), node.inputs.end(),
+                     [&](ValueId v) { return values.contains(v); });
+}
+
+// A stretch of the step in which a unit's weights are needed: (unit, backward). The head's forward
+// and backward are one stretch.
+using Stretch = std::pair<int, bool>;
+Stretch stretch_of(const Node& node, int head_unit) {
+  return {node.tag.unit, node.tag.unit != head_unit && is_backward(node)};
+}
+
+}  // namespace
+
+bool communicates(const Graph& graph, const Node& node, const Mesh& mesh) {
+  if (node.op != OpKind::kCast || mesh.size(node.attrs.axes) == 1) return false;
+  for (const Axis axis : kAllAxes) {
+    if (!node.attrs.axes.contains(axis)) continue;
+    const CastKind kind = cast_kind(graph.type(node.inputs[0]).on(axis), node.attrs.to);
+    if (kind != CastKind::kNothing && kind != CastKind::kSlice) return true;
+  }
+  return false;
+}
+
+void interleave_loss_chunks(Graph& graph) {
+  std::map<int, std::vector<Node>> backward;
+  std::map<int, size_t> last_forward;
+  const std::vector<Node>& nodes = graph.nodes();
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].tag.chunk < 0) continue;
+    if (is_backward(nodes[i])) {
+      backward[nodes[i].tag.chunk].push_back(nodes[i]);
+    } else {
+      last_forward[nodes[i].tag.chunk] = i;
+    }
+  }
+  std::vector<Node> order;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const int chunk = nodes[i].tag.chunk;
+    if (chunk >= 0 && is_backward(nodes[i])) continue;
+    order.push_back(nodes[i]);
+    if (chunk >= 0 && last_forward[chunk] == i) {
+      order.insert(order.end(), backward[chunk].begin(), backward[chunk].end());
+    }
+  }
+  graph.mutable_nodes() = std::move(order);
+  check_graph(graph, "interleave_loss_chunks");
+}
+
+void delay_weight_gradients(Graph& graph, const Mesh& mesh) {
+  std::vector<Node> order;
+  std::vector<Node> pending;
+  std::set<ValueId> pending_values;
+  const auto flush = [&] {
+    order.insert(order.end(), pending.begin(), pending.end());
+    pending.clear();
+    pending_values.clear();
+  };
+  for (const Node& node : graph.nodes()) {
+    if (!pending.empty() && node.tag.unit != pending.front().tag.unit) flush();
+    if (node.tag.pass == Pass::kWeightGrad && node.tag.chunk < 0) {
+      pending.push_back(node);
+      pending_values.insert(node.outputs.begin(), node.outputs.end());
+      continue;
+    }
+    if (reads_any(node, pending_values)) flush();
+    order.push_back(node);
+    if (node.attrs.bucket < 0 && communicates(graph, node, mesh)) flush();
+  }
+  flush();
+  graph.mutable_nodes() = std::move(order);
+  check_graph(graph, "delay_weight_gradients");
+}
+
+namespace {
+
+// Nodes to put before a position of the node list.
+using Insertions = std::map<size_t, std::vector<Node>>;
+
+void insert_nodes(Graph& graph, const Insertions& insertions) {
+  std::vector<Node> order;
+  const std::vector<Node>& nodes = graph.nodes();
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (const auto found = insertions.find(i); found != insertions.end()) {
+      order.insert(order.end(), found->second.begin(), found->second.end());
+    }
+    order.push_back(nodes[i]);
+  }
+  graph.mutable_nodes() = std::move(order);
+}
+
+// A second instance of `node` that reads `inputs`; `renamed` gets old output -> new output.
+Node clone(Graph& graph, const Node& node, std::vector<ValueId> inputs, Tag tag,
+           std::map<ValueId, ValueId>& renamed) {
+  Node copy = node;
+  copy.inputs = std::move(inputs);
+  copy.tag = tag;
+  for (ValueId& out : copy.outputs) {
+    const ValueId fresh = graph.new_value(graph.value(out).name + ".again", graph.type(out));
+    renamed[out] = fresh;
+    out = fresh;
+  }
+  return copy;
+}
+
+void rename_inputs(Node& node, const std::map<ValueId, ValueId>& renamed) {
+  for (ValueId& in : node.inputs) {
+    if (const auto found = renamed.find(in); found != renamed.end()) in = found->second;
+  }
+}
+
+// The gathered input of column-split products: gathered again before the first gradient that goes
+// through the same weights, so that the gather hides behind it.
+void regather_activation(Graph& graph, const Node& gather, Insertions& insertions) {
+  const ValueId gathered = gather.outputs[0];
+  std::set<ValueId> weights;
+  for (const Node& node : graph.nodes()) {
+    if (node.op == OpKind::kLinear && node.inputs[0] == gathered) weights.insert(node.inputs[1]);
+  }
+  std::map<ValueId, ValueId> renamed;
+  std::vector<Node>& nodes = graph.mutable_nodes();
+  bool inserted = false;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (!is_backward(nodes[i])) continue;
+    const bool through = nodes[i].op == OpKind::kLinearDx && weights.contains(nodes[i].inputs[1]);
+    if (!inserted && (through || reads_any(nodes[i], {gathered}))) {
+      const Tag tag{Pass::kInputGrad, gather.tag.unit, -1};
+      insertions[i].push_back(clone(graph, gather, gather.inputs, tag, renamed));
+      inserted = true;
+    }
+    rename_inputs(nodes[i], renamed);
+  }
+}
+
+// The weights of a bucket that lives as S: every stretch but the first gets a gather of its own.
+void regather_bucket(Graph& graph, size_t views_at, int head_unit, Insertions& insertions) {
+  const Node views = graph.nodes()[views_at];
+  std::vector<Node> casts;
+  for (const Node& node : graph.nodes()) {
+    if (node.op == OpKind::kCast && node.tag.pass == Pass::kForward &&
+        node.attrs.bucket == views.attrs.bucket) {
+      casts.push_back(node);
+    }
+  }
+  const std::set<ValueId> weights(views.outputs.begin(), views.outputs.end());
+  const Stretch first = stretch_of(views, head_unit);
+  std::map<Stretch, std::map<ValueId, ValueId>> renamed_in;
+  std::vector<Node>& nodes = graph.mutable_nodes();
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const Stretch stretch = stretch_of(nodes[i], head_unit);
+    if (!reads_any(nodes[i], weights) || stretch == first) continue;
+    if (!renamed_in.contains(stretch)) {
+      std::map<ValueId, ValueId>& renamed = renamed_in[stretch];
+      const Tag tag{is_backward(nodes[i]) ? Pass::kInputGrad : Pass::kForward, nodes[i].tag.unit, -1};
+      ValueId full = casts.front().inputs[0];
+      for (const Node& cast : casts) {
+        insertions[i].push_back(clone(graph, cast, {full}, tag, renamed));
+        full = insertions[i].back().outputs[0];
+      }
+      insertions[i].push_back(clone(graph, views, {full}, tag, renamed));
+    }
+    rename_inputs(nodes[i], renamed_in[stretch]);
+  }
+}
+
+}  // namespace
+
+void regather_for_backward(Graph& graph, const Mesh& mesh, const ParameterLayout& layout,
+                           bool gather_weights) {
+  const int head_unit = layout.num_units - 1;
+  Insertions insertions;
+  const std::vector<Node> before = graph.nodes();
+  for (size_t i = 0; i < before.size(); ++i) {
+    const Node& node = before[i];
+    if (node.tag.pass != Pass::kForward) continue;
+    const bool gathers = node.op == OpKind::kCast && node.attrs.bucket < 0 &&
+                         communicates(graph, node, mesh) &&
+                         graph.type(node.inputs[0]).on(Axis::kTp) == split(0);
+    if (gathers && node.tag.unit != head_unit) regather_activation(graph, node, insertions);
+    if (gather_weights && node.op == OpKind::kViews) {
+      regather_bucket(graph, i, head_unit, insertions);
+    }
+  }
+  insert_nodes(graph, insertions);
+  check_graph(graph, "regather_for_backward");
+}
+
+void prefetch_gathers(Graph& graph, const ParameterLayout& layout, int64_t depth) {
+  const int head_unit = layout.num_units - 1;
+  // Casts of weights travel with the views that name their parts.
+  const auto opens_weights = [](const Node& node) {
+    return node.op == OpKind::kViews ||
+           (node.op == OpKind::kCast && node.attrs.bucket >= 0 && node.tag.pass != Pass::kReduce);
+  };
+  const auto computes = [](const Node& node) {
+    return node.op != OpKind::kInput && node.op != OpKind::kParameter &&
+           node.tag.pass != Pass::kReduce;
+  };
+  std::vector<Node> rest;
+  std::vector<size_t> starts;                // where each stretch begins in `rest`
+  std::vector<std::vector<Node>> opening;    // what each stretch needs opened
+  std::vector<Node> waiting;
+  Stretch current{-1, false};
+  for (const Node& node : graph.nodes()) {
+    if (opens_weights(node)) {
+      waiting.push_back(node);
+      continue;
+    }
+    if (computes(node)) {
+      if (starts.empty() || stretch_of(node, head_unit) != current) {
+        current = stretch_of(node, head_unit);
+        starts.push_back(rest.size());
+        opening.emplace_back();
+      }
+      opening.back().insert(opening.back().end(), waiting.begin(), waiting.end());
+      waiting.clear();
+    }
+    rest.push_back(node);
+  }
+  Insertions insertions;
+  for (size_t s = 0; s < starts.size(); ++s) {
+    std::vector<Node>& place = insertions[starts[s - std::min(s, static_cast<size_t>(depth))]];
+    place.insert(place.end(), opening[s].begin(), opening[s].end());
+  }
+  graph.mutable_nodes() = std::move(rest);
+  insert_nodes(graph, insertions);
+  check_graph(graph, "prefetch_gathers");
+}
+
+}  // namespace tessera

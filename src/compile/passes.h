@@ -1,0 +1,28 @@
+// Rewrites of the differentiated graph, each small and named; check_graph holds after every one.
+#pragma once
+
+#include "compile/parameters.h"
+#include "graph/graph.h"
+
+namespace tessera {
+
+// Whether a cast moves data between ranks of this mesh.
+bool communicates(const Graph& graph, const Node& node, const Mesh& mesh);
+
+// Runs the backward of each loss chunk right after its forward, so that only one chunk of logits
+// is alive.
+void interleave_loss_chunks(Graph& graph);
+
+// Moves weight gradients behind the next collective of their unit, which then hides behind them.
+void delay_weight_gradients(Graph& graph, const Mesh& mesh);
+
+// Gathered values are not kept from forward to backward but gathered again: the sequence-parallel
+// inputs of column-split products and, with `gather_weights` (ZeRO-3), the weights of each unit. The head is spared: its
+// backward follows its forward at once.
+void regather_for_backward(Graph& graph, const Mesh& mesh, const ParameterLayout& layout,
+                           bool gather_weights);
+
+// Issues the weight gathers of ZeRO-3 `depth` units before they are needed.
+void prefetch_gathers(Graph& graph, const ParameterLayout& layout, int64_t depth);
+
+}  // namespace tessera

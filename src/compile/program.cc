@@ -1,0 +1,174 @@
+#include "compile/program.h"
+
+#include <map>
+#include <utility>
+
+#include "base/collective_slices.h"
+#include "base/error.h"
+#include "base/hash.h"
+
+namespace tessera {
+
+std::string_view name_of(ArenaKind arena) {
+  static constexpr std::array<std::string_view, kNumArenas> kNames = {
+      "parameters", "gradients", "optimizer", "activations", "communication", "workspace"};
+  return kNames[static_cast<size_t>(arena)];
+}
+
+std::string_view collective_name(CastKind kind) {
+  switch (kind) {
+    case CastKind::kAllReduce: return "all_reduce";
+    case CastKind::kAllGather: return "all_gather";
+    case CastKind::kReduceScatter: return "reduce_scatter";
+    case CastKind::kAllToAll: return "all_to_all";
+    case CastKind::kNothing:
+    case CastKind::kSlice: break;
+  }
+  return "local";
+}
+
+int64_t Program::total_bytes() const {
+  int64_t total = 0;
+  for (const int64_t bytes : arena_bytes) total += bytes;
+  return total;
+}
+
+int64_t bytes_sent(const Program& program, const Instruction& instruction) {
+  const std::vector<int> members = program.mesh.peers(program.rank, instruction.group);
+  const auto size = static_cast<int64_t>(members.size());
+  int position = 0;
+  while (members[static_cast<size_t>(position)] != program.rank) ++position;
+  const Buffer& in = program.buffer(instruction.inputs[0]);
+  const Buffer& out = program.buffer(instruction.outputs[0]);
+  switch (instruction.collective) {
+    case CastKind::kAllReduce: {
+      const int64_t element = size_bytes(in.dtype);
+      const int64_t own =
+          all_reduce_slice(numel(in.shape), element, position, static_cast<int>(size)).size();
+      return (numel(in.shape) - own + own * (size - 1)) * element;
+    }
+    case CastKind::kAllGather: return in.bytes() * (size - 1);
+    case CastKind::kReduceScatter: return out.bytes() * (size - 1);
+    default: TESSERA_CHECK(false, "{} is not lowered", collective_name(instruction.collective));
+  }
+  return 0;
+}
+
+std::vector<Traffic> traffic_of(const Program& program) {
+  std::map<std::pair<std::string, std::string>, Traffic> sums;
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.stream != StreamKind::kComm) continue;
+    const std::string group = name_of(instruction.group);
+    const std::string op(collective_name(instruction.collective));
+    Traffic& traffic = sums[{group, op}];
+    traffic.group = group;
+    traffic.op = op;
+    ++traffic.calls;
+    traffic.bytes_sent += bytes_sent(program, instruction);
+  }
+  std::vector<Traffic> list;
+  for (auto& [key, traffic] : sums) list.push_back(std::move(traffic));
+  return list;
+}
+
+namespace {
+
+void add_buffer(Hasher& hasher, const Program& program, BufferId id) {
+  const Buffer& buffer = program.buffer(id);
+  hasher.add(static_cast<int>(buffer.arena));
+  hasher.add(buffer.offset);
+  hasher.add(static_cast<int>(buffer.dtype));
+  hasher.add(buffer.shape.size());
+  for (const int64_t d : buffer.shape) hasher.add(d);
+}
+
+}  // namespace
+
+uint64_t hash_of(const Program& program, const Instruction& i) {
+  Hasher hasher;
+  hasher.add(static_cast<int>(i.op));
+  hasher.add(static_cast<int>(i.collective));
+  hasher.add(i.group.bits());
+  hasher.add(static_cast<int>(i.stream));
+  for (const BufferId id : i.inputs) add_buffer(hasher, program, id);
+  hasher.add(std::string_view(">"));
+  for (const BufferId id : i.outputs) add_buffer(hasher, program, id);
+  hasher.add(i.accumulate);
+  for (const int64_t arg : {i.args.heads, i.args.kv_heads, i.args.head_dim, i.args.seq_len,
+                            i.args.heads_per_kv, i.args.first_head, i.args.first_kv_head,
+                            i.args.first_row, i.args.valid_rows}) {
+    hasher.add(arg);
+  }
+  hasher.add(i.args.eps);
+  hasher.add(i.args.inverse);
+  hasher.add(i.args.decay);
+  hasher.add(i.args.owner);
+  for (const int event : i.waits) hasher.add(event);
+  hasher.add(i.signal);
+  hasher.add(i.micro_batch);
+  return hasher.value();
+}
+
+std::string digest_of(const std::vector<uint64_t>& hashes) {
+  Hasher hasher;
+  for (const uint64_t hash : hashes) hasher.add(hash);
+  return hex(hasher.value());
+}
+
+std::string digest_of(const Program& program) {
+  std::vector<uint64_t> hashes;
+  hashes.reserve(program.instructions.size());
+  for (const Instruction& i : program.instructions) hashes.push_back(hash_of(program, i));
+  return digest_of(hashes);
+}
+
+namespace {
+
+std::string operand_text(const Program& program, BufferId id) {
+  const Buffer& b = program.buffer(id);
+  return fmt::format("{}[{} {} @{}+{}]", b.name, name_of(b.dtype), to_string(b.shape),
+                     name_of(b.arena).substr(0, 3), b.offset);
+}
+
+std::string operands_text(const Program& program, const std::vector<BufferId>& ids) {
+  std::string text;
+  for (const BufferId id : ids) {
+    if (!text.empty()) text += ", ";
+    text += operand_text(program, id);
+  }
+  return text;
+}
+
+std::string line_of(const Program& program, size_t index) {
+  const Instruction& i = program.instructions[index];
+  std::string op(i.op == OpKind::kCast ? collective_name(i.collective) : name_of(i.op));
+  if (i.op == OpKind::kCast) op += ":" + name_of(i.group);
+  if (i.accumulate) op += " +=";
+  const std::string where = i.micro_batch < 0 ? "step" : fmt::format("mb{}", i.micro_batch);
+  std::string line = fmt::format("{:5} {:7} {:4} {} u{:<3} {} = {} {}", index,
+                                 i.stream == StreamKind::kComm ? "comm" : "compute", where,
+                                 name_of(i.tag.pass), i.tag.unit, operands_text(program, i.outputs),
+                                 op, operands_text(program, i.inputs));
+  if (!i.waits.empty()) line += fmt::format("  wait {}", fmt::join(i.waits, ","));
+  if (i.signal >= 0) line += fmt::format("  signal {}", i.signal);
+  return line;
+}
+
+}  // namespace
+
+std::string to_text(const Program& program) {
+  std::string text = fmt::format("program of rank {} ({}), {} micro-batches, {} threads\n",
+                                 program.rank, program.mesh.describe(program.rank),
+                                 program.micro_batches, program.threads);
+  for (const ArenaKind arena : kAllArenas) {
+    text += fmt::format("arena {:13} {} bytes\n", name_of(arena),
+                        program.arena_bytes[static_cast<size_t>(arena)]);
+  }
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    text += line_of(program, i);
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace tessera

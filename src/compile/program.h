@@ -1,0 +1,125 @@
+// What one rank does in one optimizer step: instructions in order, on two streams, over buffers at
+// fixed places in a few arenas. Planner and runtime both read this and nothing else.
+//
+// Instructions of one stream run in order. An instruction starts when every event in `waits` has been
+// signalled in this step. Kernels run on the compute stream, collectives on the comm stream.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compile/parameters.h"
+#include "graph/graph.h"
+
+namespace tessera {
+
+enum class ArenaKind : uint8_t {
+  kParameters,
+  kGradients,
+  kOptimizer,
+  kActivations,
+  kCommunication,
+  kWorkspace
+};
+constexpr int kNumArenas = 6;
+constexpr std::array<ArenaKind, kNumArenas> kAllArenas = {
+    ArenaKind::kParameters,  ArenaKind::kGradients,     ArenaKind::kOptimizer,
+    ArenaKind::kActivations, ArenaKind::kCommunication, ArenaKind::kWorkspace};
+std::string_view name_of(ArenaKind arena);
+
+enum class StreamKind : uint8_t { kCompute, kComm };
+
+struct Buffer {
+  std::string name;
+  DType dtype = DType::kF32;
+  Shape shape;
+  ArenaKind arena = ArenaKind::kActivations;
+  int64_t offset = 0;  // bytes from the start of the arena
+  [[nodiscard]] int64_t bytes() const { return numel(shape) * size_bytes(dtype); }
+};
+
+using BufferId = int;
+constexpr BufferId kNoBuffer = -1;
+
+// The numbers a kernel needs besides its tensors, for this rank.
+struct KernelArgs {
+  int64_t heads = 0, kv_heads = 0, head_dim = 0, seq_len = 0;
+  int64_t heads_per_kv = 1, first_head = 0, first_kv_head = 0;
+  int64_t first_row = 0, valid_rows = 0;  // of the vocabulary
+  double eps = 0;
+  bool inverse = false;
+  bool decay = false;  // adamw
+  bool owner = false;  // metrics: this rank's loss and tokens count
+};
+
+struct Instruction {
+  OpKind op = OpKind::kCopy;
+  CastKind collective = CastKind::kNothing;  // of kCast
+  AxisSet group;                             // of kCast
+  StreamKind stream = StreamKind::kCompute;
+  std::vector<BufferId> inputs;
+  std::vector<BufferId> outputs;
+  bool accumulate = false;
+  KernelArgs args;
+  std::vector<int> waits;
+  int signal = -1;
+  std::string name;
+  Tag tag;
+  int micro_batch = -1;  // -1: once per step
+};
+
+// Where the state of one bucket lives. `weights` is what a checkpoint or the optimizer sees: the
+// whole bucket, or this rank's shard of it. `full` is the whole bucket, or kNoBuffer with ZeRO-3.
+struct BucketBuffers {
+  BufferId weights = kNoBuffer, full = kNoBuffer, gradient = kNoBuffer;
+  BufferId m = kNoBuffer, v = kNoBuffer, master = kNoBuffer;  // master: bf16 only
+};
+
+struct Program {
+  int rank = 0;
+  Mesh mesh;
+  int threads = 1;
+  int64_t micro_batches = 1;
+  std::vector<Buffer> buffers;
+  std::vector<Instruction> instructions;
+  int num_events = 0;
+  std::array<int64_t, kNumArenas> arena_bytes{};
+
+  BufferId tokens = kNoBuffer, labels = kNoBuffer;  // [micro_batches, tokens of this rank]
+  BufferId metrics = kNoBuffer;  // f64: sum of squares of the gradient, loss, tokens, unused
+  BufferId loss = kNoBuffer;     // f64[1]
+  BufferId logits = kNoBuffer;   // inference
+  BufferId rope_cos = kNoBuffer, rope_sin = kNoBuffer, scratch = kNoBuffer;
+  std::vector<BucketBuffers> buckets;
+
+  [[nodiscard]] const Buffer& buffer(BufferId id) const { return buffers[static_cast<size_t>(id)]; }
+  [[nodiscard]] int64_t total_bytes() const;
+};
+
+// Payload that this rank sends in one call of the collective, with the direct algorithm.
+int64_t bytes_sent(const Program& program, const Instruction& instruction);
+
+struct Traffic {
+  std::string group;
+  std::string op;
+  int64_t calls = 0;
+  int64_t bytes_sent = 0;
+  friend bool operator==(const Traffic&, const Traffic&) = default;
+};
+// Per optimizer step, sorted by group and op; groups of one rank do not appear.
+std::vector<Traffic> traffic_of(const Program& program);
+
+std::string_view collective_name(CastKind kind);  // "all_reduce", …
+
+// Identity of an instruction: everything that decides what it does.
+uint64_t hash_of(const Program& program, const Instruction& instruction);
+// Identity of a list of instructions, from their hashes in order.
+std::string digest_of(const std::vector<uint64_t>& hashes);
+std::string digest_of(const Program& program);
+
+// For people and golden files.
+std::string to_text(const Program& program);
+
+}  // namespace tessera

@@ -1,0 +1,88 @@
+#include "compile/step.h"
+
+#include "base/error.h"
+#include "compile/passes.h"
+#include "graph/differentiate.h"
+#include "spec/validate.h"
+
+namespace tessera {
+namespace {
+
+// The optimizer step: global norm, then AdamW on what each rank owns.
+void add_update(StepGraph& step, const std::map<ValueId, ValueId>& gradients) {
+  Graph& g = step.forward.graph;
+  std::vector<ValueId> parts = {step.forward.loss};
+  for (size_t b = 0; b < step.layout.buckets.size(); ++b) {
+    const Bucket& bucket = step.layout.buckets[b];
+    const Tag tag{Pass::kUpdate, bucket.unit, -1};
+    const ValueId gradient = gradients.at(step.forward.bucket_storage[b]);
+    step.bucket_gradient.push_back(gradient);
+    Attrs attrs;
+    attrs.bucket = static_cast<int>(b);
+    parts.push_back(
+        g.add_one(OpKind::kSumSquares, {gradient}, bucket.name + ".sum_squares", attrs, tag));
+  }
+  const Tag tag{Pass::kUpdate, step.layout.num_units - 1, -1};
+  const ValueId own = g.add_one(OpKind::kMetrics, parts, "metrics.own", {}, tag);
+  step.metrics = g.cast(own, AxisSet::all(), invariant(), "metrics", tag);
+  for (size_t b = 0; b < step.layout.buckets.size(); ++b) {
+    const Bucket& bucket = step.layout.buckets[b];
+    Attrs attrs;
+    attrs.bucket = static_cast<int>(b);
+    g.add_one(OpKind::kAdamW, {step.forward.bucket_storage[b], step.bucket_gradient[b], step.metrics},
+              bucket.name + ".updated", attrs, {Pass::kUpdate, bucket.unit, -1});
+  }
+}
+
+}  // namespace
+
+bool StepGraph::keeps_full_gradients() const {
+  const bool accumulates = accumulation(spec) > 1;
+  const bool each_micro_batch =
+      accumulates && spec.parallel.grad_reduce == "micro_batch" && spec.parallel.replicas() > 1;
+  if (each_micro_batch) return false;
+  return spec.parallel.zero <= 1 || layout.shards == 1 || accumulates;
+}
+
+bool StepGraph::gathers_weights_per_use() const {
+  return spec.parallel.zero == 3 && layout.shards > 1;
+}
+
+StepGraph build_step(const RunSpec& spec, StepKind kind, const PassHook& hook) {
+  StepGraph step;
+  step.spec = spec;
+  step.mesh = mesh_of(spec.parallel);
+  step.training = kind == StepKind::kTraining;
+  step.layout = layout_parameters(spec, step.mesh);
+  step.forward = build_transformer(spec, step.mesh, step.layout, step.training);
+  Graph& graph = step.forward.graph;
+  const auto verify = [&](const char* pass) {
+    if (hook) hook(pass, graph);
+    check_graph(graph, pass);
+  };
+  verify("build");
+  if (step.training) {
+    const std::map<ValueId, ValueId> gradients = differentiate(graph);
+    verify("differentiate");
+    add_update(step, gradients);
+    verify("update");
+    interleave_loss_chunks(graph);
+    if (step.mesh.size(Axis::kTp) > 1) delay_weight_gradients(graph, step.mesh);
+  }
+  const bool gathers = step.gathers_weights_per_use();
+  regather_for_backward(graph, step.mesh, step.layout, gathers);
+  if (gathers) prefetch_gathers(graph, step.layout, spec.parallel.prefetch);
+  verify("schedule");
+  return step;
+}
+
+std::vector<Program> compile_ranks(const StepGraph& step) {
+  std::vector<Program> programs;
+  for (int rank = 0; rank < static_cast<int>(step.mesh.world()); ++rank) {
+    programs.push_back(lower(step, rank));
+  }
+  check_collectives(programs);
+  return programs;
+}
+
+}  // namespace tessera

@@ -1,0 +1,51 @@
+// From a run description to the differentiated, rewritten graph, and from there to the Program of
+// each rank. Pure: same input, same output; no files, clocks or threads.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "compile/parameters.h"
+#include "compile/program.h"
+#include "compile/transformer.h"
+
+namespace tessera {
+
+struct StepGraph {
+  RunSpec spec;  // resolved
+  Mesh mesh;
+  ParameterLayout layout;
+  ForwardGraph forward;  // after all passes: forward, backward, reduction and update
+  bool training = true;
+  // Per bucket: its gradient after reduction, as the optimizer sees it.
+  std::vector<ValueId> bucket_gradient;
+  ValueId metrics = kNoValue;  // after the all-reduce
+
+  [[nodiscard]] const Graph& graph() const { return forward.graph; }
+  // Whether the whole gradient of a bucket stays in memory until the last micro-batch.
+  [[nodiscard]] bool keeps_full_gradients() const;
+  [[nodiscard]] bool gathers_weights_per_use() const;  // ZeRO-3 with something to gather
+};
+
+enum class StepKind { kTraining, kForward };
+
+// Called with the graph after each pass, before it is checked: tests plant mistakes here.
+using PassHook = std::function<void(const std::string& pass, Graph& graph)>;
+
+// `spec` must have gone through resolve().
+StepGraph build_step(const RunSpec& spec, StepKind kind, const PassHook& hook = {});
+
+// Storage, instructions, events, arena offsets, checked.
+Program lower(const StepGraph& step, int rank);
+
+// Every rank's Program; also checks that collectives match across ranks.
+std::vector<Program> compile_ranks(const StepGraph& step);
+
+// Buffers are written before they are read; every wait has a signal on the other stream. Throws
+// InternalError naming the instruction.
+void check_program(const Program& program);
+// Members of each group issue the same collectives in the same order. Throws InternalError.
+void check_collectives(const std::vector<Program>& programs);
+
+}  // namespace tessera

@@ -1,0 +1,314 @@
+#include "compile/storage.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "compile/passes.h"
+#include "spec/validate.h"
+
+namespace tessera {
+
+StorageId StorageMap::add(std::string name, ArenaKind arena, int64_t bytes, bool persistent) {
+  Storage storage;
+  storage.name = std::move(name);
+  storage.arena = arena;
+  storage.bytes = bytes;
+  storage.persistent = persistent;
+  storages.push_back(std::move(storage));
+  return static_cast<StorageId>(storages.size()) - 1;
+}
+
+Slot StorageMap::add_slot(const std::string& name, ArenaKind arena, DType dtype, const Shape& shape,
+                          bool persistent) {
+  Slot slot{-1, 0, dtype, shape};
+  slot.storage = add(name, arena, slot.bytes(), persistent);
+  return slot;
+}
+
+namespace {
+
+class Assigner {
+ public:
+  Assigner(const StepGraph& step, int rank) : step_(step), graph_(step.graph()), rank_(rank) {}
+
+  StorageMap run();
+
+ private:
+  void find_last_uses();
+  void add_inputs();
+  void add_bucket(size_t b);
+  void add_constants();
+  void preassign_packs();
+  void preassign(ValueId value, const Slot& slot);
+  void assign(const Node& node, int position);
+  void assign_cast(const Node& node, int position);
+  void assign_new(ValueId value, int position, const std::vector<ValueId>& may_overwrite);
+  [[nodiscard]] bool can_overwrite(ValueId value, int position) const;
+  void set(ValueId value, const Slot& slot) {
+    map_.slots[value] = slot;
+    values_in_[slot.storage].push_back(value);
+  }
+  [[nodiscard]] Slot slot(ValueId value) const {
+    const auto found = map_.slots.find(value);
+    TESSERA_CHECK(found != map_.slots.end(), "'{}' has no storage", graph_.value(value).name);
+    return found->second;
+  }
+  [[nodiscard]] Shape local(ValueId value) const {
+    return local_shape(graph_.type(value), step_.mesh);
+  }
+  // Part `index` of `count` equal parts of a flat slot.
+  static Slot part(const Slot& whole, int64_t index, int64_t count) {
+    Slot slot = whole;
+    slot.shape = {numel(whole.shape) / count};
+    slot.offset += index * slot.bytes();
+    return slot;
+  }
+
+  const StepGraph& step_;
+  const Graph& graph_;
+  int rank_;
+  StorageMap map_;
+  std::vector<int> last_use_;
+  std::map<StorageId, std::vector<ValueId>> values_in_;
+};
+
+void Assigner::find_last_uses() {
+  last_use_.assign(graph_.num_values(), -1);
+  const std::vector<Node>& nodes = graph_.nodes();
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    for (const ValueId v : nodes[i].inputs) last_use_[static_cast<size_t>(v)] = static_cast<int>(i);
+  }
+}
+
+void Assigner::add_inputs() {
+  const int64_t micro_batches = step_.training ? accumulation(step_.spec) : 1;
+  for (const ValueId value : {step_.forward.tokens, step_.forward.labels}) {
+    if (value == kNoValue) continue;
+    const Shape shape = local(value);
+    const Slot all = map_.add_slot(graph_.value(value).name, ArenaKind::kActivations, DType::kI32,
+                                   {micro_batches * shape[0]}, /*persistent=*/true);
+    Slot one = all;
+    one.shape = shape;
+    map_.storages[static_cast<size_t>(all.storage)].micro_batch_stride = one.bytes();
+    set(value, one);
+  }
+}
+
+void Assigner::add_bucket(size_t b) {
+  const Bucket& bucket = step_.layout.buckets[b];
+  const RunSpec& spec = step_.spec;
+  const DType dtype = spec.train.dtype;
+  const DType wide = accumulate_type(dtype);
+  const int64_t shards = step_.layout.shards;
+  const int64_t coord = step_.mesh.coord(rank_, step_.layout.shard_axis);
+  const bool sharded = spec.parallel.zero >= 1;
+  const Shape whole = {bucket.numel};
+  const Shape state = {sharded ? bucket.numel / shards : bucket.numel};
+
+  BucketSlots slots;
+  if (step_.gathers_weights_per_use()) {
+    slots.weights = map_.add_slot(bucket.name, ArenaKind::kParameters, dtype, state, true);
+  } else {
+    slots.full = map_.add_slot(bucket.name, ArenaKind::kParameters, dtype, whole, true);
+    slots.weights = sharded ? part(slots.full, coord, shards) : slots.full;
+  }
+  set(step_.forward.bucket_storage[b], slots.weights);
+  if (step_.training) {
+    const std::string grad = fmt::format("d({})", bucket.name);
+    if (step_.keeps_full_gradients()) {
+      slots.full_gradient = map_.add_slot(grad, ArenaKind::kGradients, wide, whole, true);
+      slots.gradient = sharded ? part(slots.full_gradient, coord, shards) : slots.full_gradient;
+    } else {
+      slots.full_gradient =
+          map_.add_slot(grad + ".full", ArenaKind::kCommunication, wide, whole, false);
+      slots.gradient = map_.add_slot(grad, ArenaKind::kGradients, wide, state, true);
+    }
+    slots.owned_gradient = sharded ? slots.gradient : part(slots.gradient, coord, shards);
+    slots.m = map_.add_slot(bucket.name + ".m", ArenaKind::kOptimizer, wide, state, true);
+    slots.v = map_.add_slot(bucket.name + ".v", ArenaKind::kOptimizer, wide, state, true);
+    if (dtype != wide) {
+      slots.master = map_.add_slot(bucket.name + ".master", ArenaKind::kOptimizer, wide, state, true);
+    }
+  }
+  map_.buckets.push_back(slots);
+}
+
+void Assigner::add_constants() {
+  const DType wide = accumulate_type(step_.spec.train.dtype);
+  const Shape table = {step_.spec.train.seq_len, step_.spec.model.head_dim / 2};
+  map_.rope_cos = map_.add_slot("rope.cos", ArenaKind::kWorkspace, wide, table, true);
+  map_.rope_sin = map_.add_slot("rope.sin", ArenaKind::kWorkspace, wide, table, true);
+  if (!step_.training) return;
+  map_.loss = map_.add_slot("loss", ArenaKind::kWorkspace, DType::kF64, {1}, true);
+  map_.metrics = map_.add_slot("metrics", ArenaKind::kWorkspace, DType::kF64, {4}, true);
+}
+
+// `value` and every value it was accumulated from live in `slot`.
+void Assigner::preassign(ValueId value, const Slot& slot) {
+  for (const Node& node : graph_.nodes()) {
+    if (node.outputs.empty() || node.outputs[0] != value) continue;
+    if (node.accumulate) preassign(node.inputs.back(), slot);
+    break;
+  }
+  set(value, slot);
+}
+
+void Assigner::preassign_packs() {
+  for (const Node& node : graph_.nodes()) {
+    if (node.op == OpKind::kPack) {
+      const auto b = static_cast<size_t>(node.attrs.bucket);
+      const Bucket& bucket = step_.layout.buckets[b];
+      const Slot whole = map_.buckets[b].full_gradient;
+      for (size_t i = 0; i < bucket.weights.size(); ++i) {
+        Slot slot = whole;
+        slot.shape = bucket.weights[i].local_shape;
+        slot.offset += bucket.weights[i].offset * size_bytes(whole.dtype);
+        preassign(node.inputs[i], slot);
+      }
+      set(node.outputs[0], whole);
+    } else if (node.op == OpKind::kConcat) {
+      const ValueId out = node.outputs[0];
+      const Slot whole = map_.add_slot(graph_.value(out).name, ArenaKind::kActivations,
+                                       graph_.type(out).dtype, local(out), false);
+      int64_t at = 0;
+      for (const ValueId chunk : node.inputs) {
+        Slot slot = whole;
+        slot.shape = local(chunk);
+        slot.offset = at;
+        at += slot.bytes();
+        preassign(chunk, slot);
+      }
+      set(out, whole);
+    }
+  }
+}
+
+bool Assigner::can_overwrite(ValueId value, int position) const {
+  const Slot mine = slot(value);
+  if (map_.storages[static_cast<size_t>(mine.storage)].persistent) return false;
+  for (const ValueId other : values_in_.at(mine.storage)) {
+    const Slot theirs = slot(other);
+    const bool overlap = theirs.offset < mine.offset + mine.bytes() &&
+                         mine.offset < theirs.offset + theirs.bytes();
+    if (overlap && last_use_[static_cast<size_t>(other)] > position) return false;
+  }
+  return true;
+}
+
+void Assigner::assign_new(ValueId value, int position, const std::vector<ValueId>& may_overwrite) {
+  if (map_.slots.contains(value)) return;
+  const TensorType& type = graph_.type(value);
+  Slot wanted{-1, 0, type.dtype, local(value)};
+  for (const ValueId old : may_overwrite) {
+    const Slot there = slot(old);
+    if (there.dtype != wanted.dtype || there.bytes() != wanted.bytes()) continue;
+    if (!can_overwrite(old, position)) continue;
+    wanted.storage = there.storage;
+    wanted.offset = there.offset;
+    return set(value, wanted);
+  }
+  set(value, map_.add_slot(graph_.value(value).name, ArenaKind::kActivations, type.dtype,
+                           wanted.shape, false));
+}
+
+void Assigner::assign_cast(const Node& node, int position) {
+  const ValueId in = node.inputs[0];
+  const ValueId out = node.outputs[0];
+  const Axis* moved = nullptr;
+  for (const Axis& axis : kAllAxes) {
+    if (node.attrs.axes.contains(axis) && step_.mesh.size(axis) > 1) moved = &axis;
+  }
+  if (node.attrs.bucket >= 0 && node.tag.pass != Pass::kReduce) {
+    const BucketSlots& bucket = map_.buckets[static_cast<size_t>(node.attrs.bucket)];
+    if (!step_.gathers_weights_per_use()) return set(out, bucket.full);
+    if (!communicates(graph_, node, step_.mesh)) return set(out, slot(in));
+    return set(out, map_.add_slot(graph_.value(out).name, ArenaKind::kCommunication,
+                                  graph_.type(out).dtype, local(out), false));
+  }
+  if (moved == nullptr) return set(out, slot(in));
+  switch (cast_kind(graph_.type(in).on(*moved), node.attrs.to)) {
+    case CastKind::kNothing: return set(out, slot(in));
+    case CastKind::kSlice: {
+      TESSERA_CHECK(node.attrs.to == split(0), "slice along {} is not lowered", node.attrs.to.dim);
+      Slot slice = slot(in);
+      slice.shape = local(out);
+      slice.offset += step_.mesh.coord(rank_, *moved) * slice.bytes();
+      return set(out, slice);
+    }
+    case CastKind::kAllReduce:
+      // The sums of a bucket run in place; an activation only when nobody else reads it.
+      if (node.attrs.bucket >= 0) return set(out, slot(in));
+      return assign_new(out, position, {in});
+    case CastKind::kReduceScatter:
+      if (node.attrs.bucket >= 0) {
+        return set(out, part(slot(in), step_.mesh.coord(rank_, *moved), step_.mesh.size(*moved)));
+      }
+      return assign_new(out, position, {});
+    case CastKind::kAllGather: return assign_new(out, position, {});
+    case CastKind::kAllToAll: TESSERA_CHECK(false, "all-to-all is not lowered");
+  }
+}
+
+void Assigner::assign(const Node& node, int position) {
+  switch (node.op) {
+    case OpKind::kInput:
+    case OpKind::kParameter:
+    case OpKind::kPack:
+    case OpKind::kConcat: return;
+    case OpKind::kCast:
+      if (node.tag.pass == Pass::kUpdate) return set(node.outputs[0], map_.metrics);
+      return assign_cast(node, position);
+    case OpKind::kViews: {
+      const Bucket& bucket = step_.layout.buckets[static_cast<size_t>(node.attrs.bucket)];
+      const Slot whole = slot(node.inputs[0]);
+      for (size_t i = 0; i < node.outputs.size(); ++i) {
+        Slot view = whole;
+        view.shape = bucket.weights[i].local_shape;
+        view.offset += bucket.weights[i].offset * size_bytes(whole.dtype);
+        set(node.outputs[i], view);
+      }
+      return;
+    }
+    case OpKind::kSlice: {
+      Slot chunk = slot(node.inputs[0]);
+      for (const ValueId out : node.outputs) {
+        chunk.shape = local(out);
+        set(out, chunk);
+        chunk.offset += chunk.bytes();
+      }
+      return;
+    }
+    case OpKind::kCrossEntropyLoss: return set(node.outputs[0], map_.loss);
+    case OpKind::kSumSquares:
+    case OpKind::kMetrics: return set(node.outputs[0], map_.metrics);
+    case OpKind::kAdamW: return set(node.outputs[0], slot(node.inputs[0]));
+    case OpKind::kRope:
+    case OpKind::kCrossEntropyGrad: return assign_new(node.outputs[0], position, {node.inputs[0]});
+    case OpKind::kSwiGluGrad: return assign_new(node.outputs[0], position, {node.inputs[1]});
+    case OpKind::kAdd:
+      return assign_new(node.outputs[0], position, {node.inputs[1], node.inputs[0]});
+    default: break;
+  }
+  if (node.accumulate) return assign_new(node.outputs[0], position, {node.inputs.back()});
+  for (const ValueId out : node.outputs) assign_new(out, position, {});
+}
+
+StorageMap Assigner::run() {
+  find_last_uses();
+  if (step_.forward.logits != kNoValue) {
+    last_use_[static_cast<size_t>(step_.forward.logits)] = INT_MAX;
+  }
+  add_inputs();
+  for (size_t b = 0; b < step_.layout.buckets.size(); ++b) add_bucket(b);
+  add_constants();
+  preassign_packs();
+  const std::vector<Node>& nodes = graph_.nodes();
+  for (size_t i = 0; i < nodes.size(); ++i) assign(nodes[i], static_cast<int>(i));
+  return std::move(map_);
+}
+
+}  // namespace
+
+StorageMap assign_storage(const StepGraph& step, int rank) { return Assigner(step, rank).run(); }
+
+}  // namespace tessera

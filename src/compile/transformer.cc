@@ -1,0 +1,215 @@
+#include "compile/transformer.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace tessera {
+namespace {
+
+// Letters: T tokens of all replicas, H width, Q = heads * head_dim, E = kv_heads * head_dim,
+// F = ffn, V = padded vocabulary. The residual stream is x_TH: S(0) on dp and fsdp, and on tp
+// S(0) with sequence parallelism, else I.
+class TransformerBuilder {
+ public:
+  TransformerBuilder(const RunSpec& spec, const Mesh& mesh, const ParameterLayout& layout)
+      : model_(spec.model), spec_(spec), mesh_(mesh), layout_(layout), g_(out_.graph) {}
+
+  ForwardGraph run(bool training);
+
+ private:
+  void add_inputs(bool training);
+  void open_unit(int unit);
+  [[nodiscard]] ValueId weight(const std::string& name) const { return weights_.at(name); }
+
+  ValueId attention(ValueId x_TH, const std::string& at);
+  ValueId mlp(ValueId x_TH, const std::string& at);
+  void loss(ValueId x_TH, ValueId table_VH);
+
+  // ---- ops with the current tag ----
+  ValueId linear(ValueId x, ValueId w, const std::string& name) {
+    return g_.add_one(OpKind::kLinear, {x, w}, name, {}, tag_);
+  }
+  ValueId rms_norm(ValueId x, ValueId w, const std::string& name) {
+    Attrs attrs;
+    attrs.eps = model_.norm_eps;
+    return g_.add(OpKind::kRmsNorm, {x, w}, {name, name + ".rstd"}, attrs, tag_).front();
+  }
+  ValueId rope(ValueId x, int64_t heads, const std::string& name) {
+    Attrs attrs;
+    attrs.heads = heads;
+    attrs.head_dim = model_.head_dim;
+    attrs.seq_len = spec_.train.seq_len;
+    return g_.add_one(OpKind::kRope, {x}, name, attrs, tag_);
+  }
+  // Into the part of a block where tp ranks hold different columns: all-gather, or nothing.
+  ValueId enter_tp(ValueId x_TH, const std::string& name) {
+    return g_.cast(x_TH, Axis::kTp, replicate(), name, tag_);
+  }
+  // Out of it again: reduce-scatter along the tokens, or all-reduce.
+  ValueId leave_tp(ValueId partial_TH, const std::string& name) {
+    return g_.cast(partial_TH, Axis::kTp, sequence_parallel_ ? split(0) : invariant(), name, tag_);
+  }
+
+  const ModelSpec& model_;
+  const RunSpec& spec_;
+  const Mesh& mesh_;
+  const ParameterLayout& layout_;
+  bool sequence_parallel_ = false;
+  ForwardGraph out_;
+  Graph& g_;
+  Tag tag_;
+  std::map<std::string, ValueId> weights_;
+};
+
+void TransformerBuilder::add_inputs(bool training) {
+  const int64_t tokens = spec_.train.micro_batch * spec_.train.seq_len * spec_.parallel.replicas();
+  TensorType type{DType::kI32, {tokens}, {}};
+  for (const Axis axis : {Axis::kDp, Axis::kFsdp}) type.placements[index_of(axis)] = split(0);
+  type.placements[index_of(Axis::kTp)] = replicate();
+  out_.tokens = g_.add_source(OpKind::kInput, "tokens", type, tag_);
+  if (training) out_.labels = g_.add_source(OpKind::kInput, "labels", type, tag_);
+
+  const bool sharded = spec_.parallel.zero >= 1;
+  for (size_t b = 0; b < layout_.buckets.size(); ++b) {
+    const Bucket& bucket = layout_.buckets[b];
+    TensorType storage{spec_.train.dtype, {bucket.numel}, {}};
+    if (bucket.split_on_tp) {
+      storage.shape[0] *= mesh_.size(Axis::kTp);
+      storage.placements[index_of(Axis::kTp)] = split(0);
+    }
+    if (sharded) storage.placements[index_of(layout_.shard_axis)] = split(0);
+    out_.bucket_storage.push_back(g_.add_source(OpKind::kParameter, bucket.name, storage,
+                                                {Pass::kForward, bucket.unit, -1},
+                                                static_cast<int>(b)));
+  }
+}
+
+// Makes the weights of a unit usable: storage (S or I) -> R on the data axes. With ZeRO-3 this is
+// the just-in-time all-gather; its gradient is the reduce-scatter or all-reduce.
+void TransformerBuilder::open_unit(int unit) {
+  tag_ = {Pass::kForward, unit, -1};
+  for (size_t b = 0; b < layout_.buckets.size(); ++b) {
+    const Bucket& bucket = layout_.buckets[b];
+    if (bucket.unit != unit) continue;
+    Attrs attrs;
+    attrs.bucket = static_cast<int>(b);
+    attrs.to = replicate();
+    ValueId full = out_.bucket_storage[b];
+    for (const Axis axis : {Axis::kDp, Axis::kFsdp, Axis::kTp}) {
+      const Placement used = bucket.weights.front().type.on(axis);
+      if (axis == Axis::kTp && !(used == replicate())) continue;
+      attrs.axes = axis;
+      full = g_.add_one(OpKind::kCast, {full}, bucket.name + ".full", attrs, tag_);
+    }
+    Attrs views;
+    views.bucket = static_cast<int>(b);
+    std::vector<std::string> names;
+    for (const Weight& w : bucket.weights) {
+      views.view_types.push_back(w.type);
+      names.push_back(w.name + ".weight");
+    }
+    const std::vector<ValueId> ids = g_.add(OpKind::kViews, {full}, names, views, tag_);
+    for (size_t i = 0; i < ids.size(); ++i) weights_[bucket.weights[i].name] = ids[i];
+  }
+}
+
+ValueId TransformerBuilder::attention(ValueId x_TH, const std::string& at) {
+  const ValueId n_TH = rms_norm(x_TH, weight(at + ".attn_norm"), at + ".attn_norm");
+  const ValueId full_TH = enter_tp(n_TH, at + ".attn_norm.full");
+  const ValueId q_TQ = rope(linear(full_TH, weight(at + ".q"), at + ".q"), model_.heads, at + ".q.rope");
+  const ValueId kv_TE = linear(full_TH, weight(at + ".kv"), at + ".kv");
+  const ValueId rotated_TE = rope(kv_TE, model_.kv_heads, at + ".kv.rope");  // keys only
+  Attrs attrs;
+  attrs.heads = model_.heads;
+  attrs.kv_heads = model_.kv_heads;
+  attrs.head_dim = model_.head_dim;
+  attrs.seq_len = spec_.train.seq_len;
+  const ValueId o_TQ =
+      g_.add(OpKind::kAttention, {q_TQ, rotated_TE}, {at + ".attn", at + ".attn.lse"}, attrs, tag_)
+          .front();
+  const ValueId partial_TH = linear(o_TQ, weight(at + ".o"), at + ".o");
+  const ValueId y_TH = leave_tp(partial_TH, at + ".o.sum");
+  return g_.add_one(OpKind::kAdd, {x_TH, y_TH}, at + ".mid", {}, tag_);
+}
+
+ValueId TransformerBuilder::mlp(ValueId x_TH, const std::string& at) {
+  const ValueId n_TH = rms_norm(x_TH, weight(at + ".mlp_norm"), at + ".mlp_norm");
+  const ValueId full_TH = enter_tp(n_TH, at + ".mlp_norm.full");
+  const ValueId gate_up = linear(full_TH, weight(at + ".gate_up"), at + ".gate_up");
+  const ValueId h_TF = g_.add_one(OpKind::kSwiGlu, {gate_up}, at + ".swiglu", {}, tag_);
+  const ValueId partial_TH = linear(h_TF, weight(at + ".down"), at + ".down");
+  const ValueId y_TH = leave_tp(partial_TH, at + ".down.sum");
+  return g_.add_one(OpKind::kAdd, {x_TH, y_TH}, at + ".out", {}, tag_);
+}
+
+// Logits exist only for one chunk of tokens at a time. Each rank reduces its part of the vocabulary
+// to three numbers per token; gathering those is the only communication.
+void TransformerBuilder::loss(ValueId x_TH, ValueId table_VH) {
+  const int64_t replicas = spec_.parallel.replicas();
+  const int64_t local_tokens = g_.type(x_TH).shape[0] / replicas;
+  Attrs slices;
+  for (int64_t at = 0; at < local_tokens; at += spec_.train.loss_chunk) {
+    slices.lengths.push_back(std::min(spec_.train.loss_chunk, local_tokens - at) * replicas);
+  }
+  std::vector<std::string> x_names;
+  std::vector<std::string> label_names;
+  for (size_t c = 0; c < slices.lengths.size(); ++c) {
+    x_names.push_back(fmt::format("head.x.{}", c));
+    label_names.push_back(fmt::format("labels.{}", c));
+  }
+  const std::vector<ValueId> x_chunks = g_.add(OpKind::kSlice, {x_TH}, x_names, slices, tag_);
+  const std::vector<ValueId> labels = g_.add(OpKind::kSlice, {out_.labels}, label_names, slices, tag_);
+  Attrs attrs;
+  attrs.vocab = model_.vocab;
+  attrs.parts = mesh_.size(Axis::kTp);
+  for (size_t c = 0; c < x_chunks.size(); ++c) {
+    tag_.chunk = static_cast<int>(c);
+    const ValueId logits_TV = linear(x_chunks[c], table_VH, fmt::format("logits.{}", c));
+    const ValueId part = g_.add_one(OpKind::kCrossEntropyStats, {logits_TV, labels[c]},
+                                    fmt::format("loss.stats.{}", c), attrs, tag_);
+    const ValueId stats =
+        g_.cast(part, Axis::kTp, invariant(), fmt::format("loss.stats.{}.full", c), tag_);
+    std::vector<ValueId> inputs = {stats, labels[c], logits_TV};
+    const bool more = out_.loss != kNoValue;
+    if (more) inputs.push_back(out_.loss);
+    out_.loss = g_.add_one(OpKind::kCrossEntropyLoss, inputs, "loss", attrs, tag_, more);
+  }
+  tag_.chunk = -1;
+}
+
+ForwardGraph TransformerBuilder::run(bool training) {
+  sequence_parallel_ = spec_.parallel.sequence_parallel;
+  add_inputs(training);
+  open_unit(0);
+  Attrs lookup;
+  lookup.vocab = model_.vocab;
+  const ValueId partial_TH =
+      g_.add_one(OpKind::kEmbedding, {out_.tokens, weight("embed")}, "embed", lookup, tag_);
+  ValueId x_TH = leave_tp(partial_TH, "embed.sum");
+  for (int64_t layer = 0; layer < model_.layers; ++layer) {
+    const std::string at = fmt::format("layers.{}", layer);
+    open_unit(static_cast<int>(layer) + 1);
+    x_TH = attention(x_TH, at);
+    x_TH = mlp(x_TH, at);
+  }
+  open_unit(layout_.num_units - 1);
+  const ValueId n_TH = rms_norm(x_TH, weight("final_norm"), "final_norm");
+  const ValueId full_TH = enter_tp(n_TH, "final_norm.full");
+  const ValueId table_VH = weight(model_.tied ? "embed" : "head");
+  if (training) {
+    loss(full_TH, table_VH);
+  } else {
+    out_.logits = linear(full_TH, table_VH, "logits");
+  }
+  return std::move(out_);
+}
+
+}  // namespace
+
+ForwardGraph build_transformer(const RunSpec& spec, const Mesh& mesh, const ParameterLayout& layout,
+                               bool training) {
+  return TransformerBuilder(spec, mesh, layout).run(training);
+}
+
+}  // namespace tessera

@@ -1,0 +1,205 @@
+#include "graph/differentiate.h"
+
+#include <vector>
+
+namespace tessera {
+namespace {
+
+class Differentiator {
+ public:
+  explicit Differentiator(Graph& graph) : graph_(graph), num_forward_(graph.nodes().size()) {}
+
+  std::map<ValueId, ValueId> run();
+
+ private:
+  [[nodiscard]] std::vector<size_t> visit_order() const;
+  void visit(const Node& node);
+  void visit_linear(const Node& node, ValueId dy);
+  void visit_rms_norm(const Node& node, ValueId dy);
+  void visit_cast(const Node& node, ValueId dy);
+  void visit_views(const Node& node);
+  void visit_slice(const Node& node);
+
+  [[nodiscard]] ValueId grad(ValueId v) const {
+    const auto found = grads_.find(v);
+    return found == grads_.end() ? kNoValue : found->second;
+  }
+  [[nodiscard]] std::string grad_name(ValueId v) const {
+    return fmt::format("d({})", graph_.value(v).name);
+  }
+
+  // The gradient of `of` gets the output of `op`, added to what is there already.
+  void contribute(ValueId of, OpKind op, std::vector<ValueId> inputs, const Attrs& attrs, Tag tag);
+  void contribute_value(ValueId of, ValueId dy, Tag tag);
+
+  Graph& graph_;
+  size_t num_forward_;
+  std::map<ValueId, ValueId> grads_;
+};
+
+Tag with_pass(Tag tag, Pass pass) {
+  tag.pass = pass;
+  return tag;
+}
+
+std::vector<size_t> Differentiator::visit_order() const {
+  const std::vector<Node>& nodes = graph_.nodes();
+  std::vector<size_t> order;
+  for (size_t end = num_forward_; end > 0;) {
+    if (nodes[end - 1].tag.chunk < 0) {
+      order.push_back(--end);
+      continue;
+    }
+    size_t begin = end;
+    while (begin > 0 && nodes[begin - 1].tag.chunk >= 0) --begin;
+    for (size_t first = begin; first < end;) {
+      size_t last = first;
+      while (last < end && nodes[last].tag.chunk == nodes[first].tag.chunk) ++last;
+      for (size_t i = last; i > first; --i) order.push_back(i - 1);
+      first = last;
+    }
+    end = begin;
+  }
+  return order;
+}
+
+void Differentiator::contribute(ValueId of, OpKind op, std::vector<ValueId> inputs,
+                                const Attrs& attrs, Tag tag) {
+  const ValueId before = grad(of);
+  if (before == kNoValue) {
+    grads_[of] = graph_.add_one(op, inputs, grad_name(of), attrs, tag);
+  } else if (can_accumulate(op)) {
+    inputs.push_back(before);
+    grads_[of] = graph_.add_one(op, inputs, grad_name(of), attrs, tag, /*accumulate=*/true);
+  } else {
+    const ValueId extra = graph_.add_one(op, inputs, grad_name(of), attrs, tag);
+    grads_[of] = graph_.add_one(OpKind::kAdd, {before, extra}, grad_name(of), {}, tag);
+  }
+}
+
+void Differentiator::contribute_value(ValueId of, ValueId dy, Tag tag) {
+  const ValueId before = grad(of);
+  grads_[of] = before == kNoValue
+                   ? dy
+                   : graph_.add_one(OpKind::kAdd, {before, dy}, grad_name(of), {}, tag);
+}
+
+void Differentiator::visit_linear(const Node& node, ValueId dy) {
+  const ValueId x = node.inputs[0];
+  const ValueId w = node.inputs[1];
+  contribute(x, OpKind::kLinearDx, {dy, w}, {}, with_pass(node.tag, Pass::kInputGrad));
+  contribute(w, OpKind::kLinearDw, {dy, x}, {}, with_pass(node.tag, Pass::kWeightGrad));
+}
+
+void Differentiator::visit_rms_norm(const Node& node, ValueId dy) {
+  const ValueId x = node.inputs[0];
+  const ValueId w = node.inputs[1];
+  const ValueId rstd = node.outputs[1];
+  contribute(x, OpKind::kRmsNormDx, {dy, x, w, rstd}, node.attrs,
+             with_pass(node.tag, Pass::kInputGrad));
+  contribute(w, OpKind::kRmsNormDw, {dy, x, rstd}, {}, with_pass(node.tag, Pass::kWeightGrad));
+}
+
+// The gradient of a cast from a to b is the cast from dual(b) to dual(a).
+void Differentiator::visit_cast(const Node& node, ValueId dy) {
+  const ValueId x = node.inputs[0];
+  const Pass pass = node.attrs.bucket >= 0 ? Pass::kReduce : Pass::kInputGrad;
+  for (const Axis axis : kAllAxes) {
+    if (!node.attrs.axes.contains(axis)) continue;
+    const Placement from = dual(node.attrs.to);
+    const Placement to = dual(graph_.type(x).on(axis));
+    if (from == to) continue;
+    Attrs attrs;
+    attrs.axes = axis;
+    attrs.to = to;
+    attrs.bucket = node.attrs.bucket;
+    dy = graph_.add_one(OpKind::kCast, {dy}, grad_name(x), attrs, with_pass(node.tag, pass));
+  }
+  contribute_value(x, dy, with_pass(node.tag, pass));
+}
+
+void Differentiator::visit_views(const Node& node) {
+  std::vector<ValueId> pieces;
+  for (const ValueId w : node.outputs) {
+    TESSERA_CHECK(grad(w) != kNoValue, "weight '{}' is never used", graph_.value(w).name);
+    pieces.push_back(grad(w));
+  }
+  TensorType type = graph_.type(node.inputs[0]);
+  type.dtype = accumulate_type(type.dtype);
+  for (const Axis axis : kAllAxes) type.placements[index_of(axis)] = dual(type.on(axis));
+  Attrs attrs;
+  attrs.bucket = node.attrs.bucket;
+  attrs.view_types = {type};
+  contribute(node.inputs[0], OpKind::kPack, pieces, attrs, with_pass(node.tag, Pass::kReduce));
+}
+
+void Differentiator::visit_slice(const Node& node) {
+  if (graph_.type(node.inputs[0]).dtype == DType::kI32) return;  // labels have no gradient
+  std::vector<ValueId> pieces;
+  for (const ValueId chunk : node.outputs) pieces.push_back(grad(chunk));
+  contribute(node.inputs[0], OpKind::kConcat, pieces, {}, with_pass(node.tag, Pass::kInputGrad));
+}
+
+void Differentiator::visit(const Node& node) {
+  const Tag input_grad = with_pass(node.tag, Pass::kInputGrad);
+  switch (node.op) {
+    case OpKind::kViews: return visit_views(node);
+    case OpKind::kSlice: return visit_slice(node);
+    case OpKind::kCrossEntropyLoss:
+      // inputs: stats, labels, logits. The statistics carry no gradient of their own.
+      return contribute(node.inputs[2], OpKind::kCrossEntropyGrad,
+                        {node.inputs[2], node.inputs[0], node.inputs[1]}, node.attrs, input_grad);
+    default: break;
+  }
+  const ValueId dy = node.outputs.empty() ? kNoValue : grad(node.outputs[0]);
+  if (dy == kNoValue) return;
+  switch (node.op) {
+    case OpKind::kCast: return visit_cast(node, dy);
+    case OpKind::kLinear: return visit_linear(node, dy);
+    case OpKind::kRmsNorm: return visit_rms_norm(node, dy);
+    case OpKind::kEmbedding: {
+      Attrs attrs = node.attrs;
+      attrs.rows = graph_.type(node.inputs[1]).shape[0];
+      return contribute(node.inputs[1], OpKind::kEmbeddingDw, {node.inputs[0], dy}, attrs,
+                        with_pass(node.tag, Pass::kWeightGrad));
+    }
+    case OpKind::kRope: {
+      Attrs attrs = node.attrs;
+      attrs.inverse = !attrs.inverse;
+      return contribute(node.inputs[0], OpKind::kRope, {dy}, attrs, input_grad);
+    }
+    case OpKind::kSwiGlu:
+      return contribute(node.inputs[0], OpKind::kSwiGluGrad, {dy, node.inputs[0]}, {}, input_grad);
+    case OpKind::kAdd:
+      contribute_value(node.inputs[0], dy, input_grad);
+      return contribute_value(node.inputs[1], dy, input_grad);
+    case OpKind::kAttention: {
+      const ValueId q = node.inputs[0];
+      const ValueId kv = node.inputs[1];
+      const std::vector<ValueId> both =
+          graph_.add(OpKind::kAttentionGrad, {q, kv, node.outputs[0], node.outputs[1], dy},
+                     {grad_name(q), grad_name(kv)}, node.attrs, input_grad);
+      contribute_value(q, both[0], input_grad);
+      return contribute_value(kv, both[1], input_grad);
+    }
+    case OpKind::kInput:
+    case OpKind::kParameter: return;
+    default: TESSERA_CHECK(false, "{} has no gradient rule", name_of(node.op));
+  }
+}
+
+std::map<ValueId, ValueId> Differentiator::run() {
+  std::map<ValueId, ValueId> gradients;
+  for (const size_t i : visit_order()) {
+    const Node node = graph_.nodes()[i];  // a copy: visiting appends nodes
+    visit(node);
+    if (node.op == OpKind::kParameter) gradients[node.outputs[0]] = grad(node.outputs[0]);
+  }
+  return gradients;
+}
+
+}  // namespace
+
+std::map<ValueId, ValueId> differentiate(Graph& graph) { return Differentiator(graph).run(); }
+
+}  // namespace tessera

@@ -1,0 +1,17 @@
+// Reverse-mode differentiation: one rule per op, and one rule for all casts.
+#pragma once
+
+#include <map>
+
+#include "graph/graph.h"
+
+namespace tessera {
+
+// Appends the backward nodes of the sum of all losses to the graph. Input gradients (pass I) and
+// weight gradients (pass W) are separate nodes. Chunks of the loss are differentiated in their
+// forward order, so that a later pass may run each chunk's backward right after its forward.
+// Returns the gradient of every parameter (storage of a bucket); its placement is the dual of the
+// storage's.
+std::map<ValueId, ValueId> differentiate(Graph& graph);
+
+}  // namespace tessera

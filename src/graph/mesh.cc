@@ -1,0 +1,63 @@
+#include "graph/mesh.h"
+
+#include "base/error.h"
+
+namespace tessera {
+
+std::string name_of(AxisSet axes) {
+  if (axes == AxisSet::all()) return "world";
+  std::string name;
+  for (const Axis axis : kAllAxes) {
+    if (!axes.contains(axis)) continue;
+    if (!name.empty()) name += '+';
+    name += name_of(axis);
+  }
+  return name;
+}
+
+Mesh::Mesh(const std::array<int64_t, kNumAxes>& sizes) : sizes_(sizes) {
+  for (const Axis axis : kAllAxes) {
+    TESSERA_CHECK(size(axis) >= 1, "axis {} has size {}", name_of(axis), size(axis));
+  }
+}
+
+int64_t Mesh::size(AxisSet axes) const {
+  int64_t n = 1;
+  for (const Axis axis : kAllAxes) {
+    if (axes.contains(axis)) n *= size(axis);
+  }
+  return n;
+}
+
+int64_t Mesh::coord(int rank, Axis axis) const {
+  int64_t rest = rank;
+  for (size_t i = kNumAxes; i-- > 0;) {
+    if (kAllAxes[i] == axis) return rest % sizes_[i];
+    rest /= sizes_[i];
+  }
+  return 0;
+}
+
+std::vector<int> Mesh::peers(int rank, AxisSet axes) const {
+  std::vector<int> ranks;
+  for (int other = 0; other < static_cast<int>(world()); ++other) {
+    bool same = true;
+    for (const Axis axis : kAllAxes) {
+      same = same && (axes.contains(axis) || coord(other, axis) == coord(rank, axis));
+    }
+    if (same) ranks.push_back(other);
+  }
+  return ranks;
+}
+
+std::string Mesh::describe(int rank) const {
+  std::string text;
+  for (const Axis axis : kAllAxes) {
+    if (size(axis) == 1) continue;
+    if (!text.empty()) text += ' ';
+    text += fmt::format("{}{}", name_of(axis), coord(rank, axis));
+  }
+  return text.empty() ? "alone" : text;
+}
+
+}  // namespace tessera

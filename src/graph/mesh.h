@@ -1,0 +1,58 @@
+// The grid of ranks. Rank numbers run over the axes with the last axis (tp) fastest.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/placement.h"
+
+namespace tessera {
+
+// A set of axes: the groups that a collective runs over.
+class AxisSet {
+ public:
+  constexpr AxisSet() = default;
+  constexpr AxisSet(Axis axis) : bits_(static_cast<uint8_t>(1U << index_of(axis))) {}  // NOLINT(google-explicit-constructor): one axis is a set
+  static constexpr AxisSet all() {
+    AxisSet set;
+    set.bits_ = (1U << kNumAxes) - 1;
+    return set;
+  }
+  [[nodiscard]] constexpr bool contains(Axis axis) const {
+    return (bits_ >> index_of(axis)) & 1U;
+  }
+  [[nodiscard]] constexpr AxisSet with(Axis axis) const {
+    AxisSet set = *this;
+    set.bits_ = static_cast<uint8_t>(set.bits_ | (1U << index_of(axis)));
+    return set;
+  }
+  [[nodiscard]] constexpr int bits() const { return bits_; }
+  friend constexpr bool operator==(AxisSet, AxisSet) = default;
+  friend constexpr auto operator<=>(AxisSet, AxisSet) = default;
+
+ private:
+  uint8_t bits_ = 0;
+};
+
+std::string name_of(AxisSet axes);  // "tp", "dp+fsdp", "world" for all of them
+
+class Mesh {
+ public:
+  Mesh() { sizes_.fill(1); }
+  explicit Mesh(const std::array<int64_t, kNumAxes>& sizes);
+
+  [[nodiscard]] int64_t size(Axis axis) const { return sizes_[index_of(axis)]; }
+  [[nodiscard]] int64_t size(AxisSet axes) const;  // ranks in one group
+  [[nodiscard]] int64_t world() const { return size(AxisSet::all()); }
+  [[nodiscard]] int64_t coord(int rank, Axis axis) const;
+  // The ranks that differ from `rank` only in `axes`, ascending; contains `rank`.
+  [[nodiscard]] std::vector<int> peers(int rank, AxisSet axes) const;
+  [[nodiscard]] std::string describe(int rank) const;  // "dp1 tp0"
+
+ private:
+  std::array<int64_t, kNumAxes> sizes_{};
+};
+
+}  // namespace tessera

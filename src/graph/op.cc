@@ -1,0 +1,150 @@
+#include "graph/op.h"
+
+#include <array>
+#include <map>
+#include <string>
+
+#include "base/error.h"
+
+namespace tessera {
+
+std::string_view name_of(OpKind op) {
+  switch (op) {
+    case OpKind::kInput: return "input";
+    case OpKind::kParameter: return "parameter";
+    case OpKind::kViews: return "views";
+    case OpKind::kPack: return "pack";
+    case OpKind::kSlice: return "slice";
+    case OpKind::kConcat: return "concat";
+    case OpKind::kCast: return "cast";
+    case OpKind::kEmbedding: return "embedding";
+    case OpKind::kRmsNorm: return "rms_norm";
+    case OpKind::kLinear: return "linear";
+    case OpKind::kRope: return "rope";
+    case OpKind::kAttention: return "attention";
+    case OpKind::kSwiGlu: return "swiglu";
+    case OpKind::kAdd: return "add";
+    case OpKind::kCrossEntropyStats: return "cross_entropy_stats";
+    case OpKind::kCrossEntropyLoss: return "cross_entropy_loss";
+    case OpKind::kEmbeddingDw: return "embedding_dw";
+    case OpKind::kRmsNormDx: return "rms_norm_dx";
+    case OpKind::kRmsNormDw: return "rms_norm_dw";
+    case OpKind::kLinearDx: return "linear_dx";
+    case OpKind::kLinearDw: return "linear_dw";
+    case OpKind::kAttentionGrad: return "attention_grad";
+    case OpKind::kSwiGluGrad: return "swiglu_grad";
+    case OpKind::kCrossEntropyGrad: return "cross_entropy_grad";
+    case OpKind::kSumSquares: return "sum_squares";
+    case OpKind::kMetrics: return "metrics";
+    case OpKind::kAdamW: return "adamw";
+    case OpKind::kZero: return "zero";
+    case OpKind::kCopy: return "copy";
+    case OpKind::kAccumulate: return "accumulate";
+  }
+  return "?";
+}
+
+std::string_view name_of(Pass pass) {
+  static constexpr std::array<std::string_view, 5> kNames = {"F", "I", "W", "G", "U"};
+  return kNames[static_cast<size_t>(pass)];
+}
+
+bool is_data_axis(Axis axis) { return axis == Axis::kDp || axis == Axis::kFsdp; }
+
+bool can_accumulate(OpKind op) {
+  switch (op) {
+    case OpKind::kEmbeddingDw:
+    case OpKind::kRmsNormDx:
+    case OpKind::kRmsNormDw:
+    case OpKind::kLinearDx:
+    case OpKind::kLinearDw:
+    case OpKind::kCrossEntropyLoss: return true;
+    default: return false;
+  }
+}
+
+namespace {
+
+// Inputs in the order of the node, then outputs. "data" rules hold on dp and fsdp only, because
+// rope and attention need whole sequences. The gradient rules are the duals of the forward ones:
+// a test derives them and compares.
+const std::map<OpKind, std::vector<std::string>>& rule_texts() {
+  static const std::map<OpKind, std::vector<std::string>> kRules = {
+      {OpKind::kEmbedding, {"I I > I", "S0 R > S0", "R S0 > P"}},
+      {OpKind::kRmsNorm, {"I I > I I", "S0 R > S0 S0"}},
+      {OpKind::kLinear, {"I I > I", "S0 R > S0", "R S0 > S1", "S1 S1 > P", "R R > R"}},
+      {OpKind::kRope, {"I > I", "R > R", "P > P", "S1 > S1", "data S0 > S0"}},
+      {OpKind::kAttention, {"I I > I I", "S1 S1 > S1 S1", "S1 R > S1 S1", "data S0 S0 > S0 S0"}},
+      {OpKind::kSwiGlu, {"I > I", "S0 > S0", "S1 > S1", "R > R"}},
+      {OpKind::kAdd, {"I I > I", "S0 S0 > S0", "S1 S1 > S1", "R R > R", "P P > P"}},
+      // logits labels > stats[parts, tokens, 3]
+      {OpKind::kCrossEntropyStats, {"I I > I", "S1 R > S0", "data S0 S0 > S1"}},
+      // stats labels logits > loss
+      {OpKind::kCrossEntropyLoss, {"I I I > I", "I R S1 > I", "data S1 S0 S0 > P"}},
+      // logits stats labels > d_logits
+      {OpKind::kCrossEntropyGrad, {"I I I > I", "S1 I R > S1", "data S0 S1 S0 > S0"}},
+      // ids dy > dtable
+      {OpKind::kEmbeddingDw, {"I I > I", "S0 S0 > P", "R R > S0"}},
+      // dy x w rstd > dx
+      {OpKind::kRmsNormDx, {"I I I I > I", "S0 S0 R S0 > S0"}},
+      // dy x rstd > dw
+      {OpKind::kRmsNormDw, {"I I I > I", "S0 S0 S0 > P"}},
+      // dy w > dx
+      {OpKind::kLinearDx, {"I I > I", "S0 R > S0", "S1 S0 > P", "R S1 > S1", "P R > P"}},
+      // dy x > dw
+      {OpKind::kLinearDw, {"I I > I", "S0 S0 > P", "S1 R > S0", "R S1 > S1", "P R > P"}},
+      // q kv o lse do > dq dkv
+      {OpKind::kAttentionGrad,
+       {"I I I I I > I I", "S1 S1 S1 S1 S1 > S1 S1", "S1 R S1 S1 S1 > S1 P",
+        "data S0 S0 S0 S0 S0 > S0 S0"}},
+      // dh gate_up > d_gate_up
+      {OpKind::kSwiGluGrad, {"I I > I", "S0 S0 > S0", "S1 S1 > S1", "P R > P"}},
+      // Each element counts once, on its owner, so the result is a sum over every axis.
+      {OpKind::kSumSquares, {"I > P", "S0 > P"}},
+  };
+  return kRules;
+}
+
+Placement parse_placement(const std::string& word) {
+  if (word == "I") return invariant();
+  if (word == "R") return replicate();
+  if (word == "P") return partial();
+  TESSERA_CHECK(word.size() == 2 && word[0] == 'S', "placement '{}'", word);
+  return split(word[1] - '0');
+}
+
+PlacementRule parse_rule(const std::string& text) {
+  PlacementRule rule;
+  bool after_arrow = false;
+  size_t at = 0;
+  while (at < text.size()) {
+    const size_t end = std::min(text.find(' ', at), text.size());
+    const std::string word = text.substr(at, end - at);
+    at = end + 1;
+    if (word == "data") {
+      rule.data_axes_only = true;
+    } else if (word == ">") {
+      after_arrow = true;
+    } else {
+      (after_arrow ? rule.outputs : rule.inputs).push_back(parse_placement(word));
+    }
+  }
+  return rule;
+}
+
+}  // namespace
+
+std::span<const PlacementRule> placement_rules(OpKind op) {
+  static const std::map<OpKind, std::vector<PlacementRule>> kParsed = [] {
+    std::map<OpKind, std::vector<PlacementRule>> parsed;
+    for (const auto& [kind, texts] : rule_texts()) {
+      for (const std::string& text : texts) parsed[kind].push_back(parse_rule(text));
+    }
+    return parsed;
+  }();
+  const auto found = kParsed.find(op);
+  if (found == kParsed.end()) return {};
+  return found->second;
+}
+
+}  // namespace tessera

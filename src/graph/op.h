@@ -1,0 +1,89 @@
+// The operations of a training step, and what each does to placements.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "graph/type.h"
+
+namespace tessera {
+
+enum class OpKind : uint8_t {
+  // sources and structure; none of them computes
+  kInput,      // tokens, labels
+  kParameter,  // the storage of a bucket
+  kViews,      // bucket -> the weights inside it
+  kPack,       // gradients of the weights -> gradient of the bucket
+  kSlice,      // tokens -> chunks of tokens
+  kConcat,     // chunks of tokens -> tokens
+  kCast,       // changes placements: the only op that communicates
+  // forward
+  kEmbedding,
+  kRmsNorm,
+  kLinear,
+  kRope,
+  kAttention,
+  kSwiGlu,
+  kAdd,
+  kCrossEntropyStats,
+  kCrossEntropyLoss,
+  // backward: Dx are input gradients, Dw weight gradients
+  kEmbeddingDw,
+  kRmsNormDx,
+  kRmsNormDw,
+  kLinearDx,
+  kLinearDw,
+  kAttentionGrad,
+  kSwiGluGrad,
+  kCrossEntropyGrad,
+  // optimizer step
+  kSumSquares,
+  kMetrics,
+  kAdamW,
+  // movement that lowering adds; never in a graph
+  kZero,
+  kCopy,
+  kAccumulate,
+};
+
+std::string_view name_of(OpKind op);
+
+// F forward, I input gradients, W weight gradients, G gradient reduction, U update.
+enum class Pass : uint8_t { kForward, kInputGrad, kWeightGrad, kReduce, kUpdate };
+std::string_view name_of(Pass pass);  // "F", "I", "W", "G", "U"
+
+// Values that some ops need; each op reads only its own.
+struct Attrs {
+  AxisSet axes;                  // cast
+  Placement to;                  // cast
+  int64_t heads = 0;             // attention: query heads; rope: heads to rotate (all ranks)
+  int64_t kv_heads = 0;          // attention
+  int64_t head_dim = 0;          // attention, rope
+  int64_t seq_len = 0;           // attention, rope
+  bool inverse = false;          // rope
+  double eps = 0;                // rms_norm
+  int64_t rows = 0;              // embedding_dw: padded vocabulary
+  int64_t vocab = 0;             // embedding, cross entropy: vocabulary without padding
+  int64_t parts = 1;             // cross_entropy_stats: parts of the vocabulary
+  int bucket = -1;               // parameter, views, pack, adamw
+  std::vector<int64_t> lengths;  // slice: tokens of each chunk (all ranks)
+  std::vector<TensorType> view_types;  // views: types of the weights
+  friend bool operator==(const Attrs&, const Attrs&) = default;
+};
+
+// What may stand on one axis: input placements -> output placements. Written as text in op.cc.
+struct PlacementRule {
+  std::vector<Placement> inputs;
+  std::vector<Placement> outputs;
+  bool data_axes_only = false;  // whole sequences: dp and fsdp
+};
+std::span<const PlacementRule> placement_rules(OpKind op);
+
+bool is_data_axis(Axis axis);
+
+// Ops whose first output may be added to a value that exists already (the optional last input).
+bool can_accumulate(OpKind op);
+
+}  // namespace tessera

@@ -1,0 +1,139 @@
+// No kernel allocates, the BLAS included: malloc and its relatives are replaced in this program
+// by versions that count.
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+
+#include "kernels/cpu/test_support.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
+#define TESSERA_COUNTS_MALLOC 0
+#else
+#define TESSERA_COUNTS_MALLOC 1
+#endif
+
+namespace {
+
+std::atomic<int64_t> allocations{0};
+
+}  // namespace
+
+#if TESSERA_COUNTS_MALLOC
+extern "C" {
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+
+void* malloc(size_t size) {
+  ++allocations;
+  return __libc_malloc(size);
+}
+void* calloc(size_t count, size_t size) {
+  ++allocations;
+  return __libc_calloc(count, size);
+}
+void* realloc(void* block, size_t size) {
+  ++allocations;
+  return __libc_realloc(block, size);
+}
+void* memalign(size_t alignment, size_t size) {
+  ++allocations;
+  return __libc_memalign(alignment, size);
+}
+void* aligned_alloc(size_t alignment, size_t size) { return memalign(alignment, size); }
+int posix_memalign(void** block, size_t alignment, size_t size) {
+  *block = memalign(alignment, size);
+  return *block == nullptr ? ENOMEM : 0;
+}
+}
+#endif
+
+namespace tessera::kernels {
+namespace {
+
+using namespace testing;  // NOLINT: test vocabulary
+
+constexpr int64_t kTokens = 96, kWidth = 64, kOut = 80, kVocab = 200;
+constexpr AttentionShape kShape{.seq_len = 48, .heads = 4, .kv_heads = 2, .head_dim = 16,
+                                .heads_per_kv = 2};
+
+// One training step's worth of every kernel, on arrays made beforehand.
+struct Step {
+  DType type, acc;
+  Array ids, table, dtable, x, w_norm, rstd, y, w, h, dw, dw_norm, q, kv, o, lse, dq, dkv, cos, sin;
+  Array gate_up, logits, stats, loss, master, m, v, grad, weight;
+
+  explicit Step(DType storage)
+      : type(storage), acc(accumulate_type(storage)), ids(DType::kI32, {kTokens}),
+        table(type, {kVocab, kWidth}), dtable(acc, {kVocab, kWidth}), x(type, {kTokens, kWidth}),
+        w_norm(type, {kWidth}), rstd(acc, {kTokens}), y(type, {kTokens, kWidth}),
+        w(type, {kOut, kWidth}), h(type, {kTokens, kOut}), dw(acc, {kOut, kWidth}),
+        dw_norm(acc, {kWidth}), q(type, {kTokens, 64}), kv(type, {kTokens, 64}), o(q),
+        lse(acc, {kTokens, 4}), dq(q), dkv(kv), cos(acc, {48, 8}), sin(acc, {48, 8}),
+        gate_up(type, {kTokens, 2 * kOut}), logits(type, {kTokens, kVocab}),
+        stats(acc, {kTokens, 3}), loss(DType::kF64, {1}), master(acc, {5000}), m(master),
+        v(master), grad(master), weight(type, {5000}) {
+    ids.fill(3);
+    for (Array* a : {&table, &x, &w_norm, &w, &q, &kv, &cos, &sin, &gate_up, &logits, &master, &m,
+                     &v, &grad}) {
+      a->fill(0.5);
+    }
+  }
+
+  void run(Context& ctx) {
+    embedding(ctx, ids, table, y, 0);
+    rms_norm(ctx, x, w_norm, y, rstd, 1e-5);
+    add_rms_norm(ctx, x, x, w_norm, x, y, rstd, 1e-5);
+    linear(ctx, y, w, h);
+    linear_dx(ctx, h, w, y, false);
+    linear_dw(ctx, h, y, dw, true);
+    rope(ctx, q, cos, sin, q, 4, false);
+    attention(ctx, q, kv, o, lse, kShape);
+    attention_grad(ctx, q, kv, o, lse, o, dq, dkv, kShape);
+    swiglu(ctx, gate_up, h);
+    swiglu_grad(ctx, h, gate_up, gate_up);
+    cross_entropy_stats(ctx, logits, ids, stats, 0, kVocab);
+    cross_entropy_loss(ctx, stats, ids, loss, false);
+    cross_entropy_grad(ctx, logits, stats, ids, logits, 0, kVocab);
+    rms_norm_dx(ctx, y, x, w_norm, rstd, x, x);
+    rms_norm_dw(ctx, y, x, rstd, dw_norm, false);
+    embedding_dw(ctx, ids, y, dtable, 0, false);
+    double sum = 0;
+    sum_squares(ctx, grad, &sum);
+    adamw(ctx, master, m, v, grad, weight, AdamW{.lr = 1e-3});
+    add(ctx, x, y, x);
+    copy(ctx, master, weight);
+    accumulate_into(ctx, weight, master);
+    scale(ctx, master, 0.5);
+    fill_zero(ctx, master);
+    (void)first_nonfinite(master);
+  }
+};
+
+TEST(Allocation, NoKernelAllocatesAfterItsFirstCall) {
+  if (!TESSERA_COUNTS_MALLOC) GTEST_SKIP() << "malloc cannot be replaced here";
+  for (const DType type : kFloatTypes) {
+    for (const int threads : {1, 2}) {
+      Step step(type);
+      Rig rig(threads, int64_t{16} << 20);
+      // The BLAS may fill its own pool of buffers, one set per thread that ever calls it at once.
+      for (int i = 0; i < 20; ++i) step.run(rig);
+      const int64_t before = allocations;
+      for (int i = 0; i < 50; ++i) step.run(rig);
+      EXPECT_EQ(allocations - before, 0) << name_of(type) << " threads " << threads;
+    }
+  }
+}
+
+TEST(Allocation, TheCounterCounts) {
+  if (!TESSERA_COUNTS_MALLOC) GTEST_SKIP() << "malloc cannot be replaced here";
+  const int64_t before = allocations;
+  const std::vector<int> block(1000);
+  EXPECT_EQ(block.size(), 1000U);
+  EXPECT_GT(allocations - before, 0);
+}
+
+}  // namespace
+}  // namespace tessera::kernels

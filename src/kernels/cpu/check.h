@@ -1,0 +1,68 @@
+// Dispatch over storage types, shape checks and workspace carving, shared by all kernels.
+#pragma once
+
+#include <initializer_list>
+#include <span>
+
+#include "base/error.h"
+#include "base/workspace.h"
+#include "kernels/cpu/numeric.h"
+#include "tensor/tensor.h"
+
+namespace tessera::kernels::cpu {
+
+template <typename T>
+struct TypeTag {
+  using type = T;
+};
+
+// Calls f(TypeTag<T>{}) for the floating storage type `type`.
+template <typename F>
+void dispatch(const char* op, DType type, const F& f) {
+  switch (type) {
+    case DType::kF64: return f(TypeTag<double>{});
+    case DType::kF32: return f(TypeTag<float>{});
+    case DType::kBF16: return f(TypeTag<BFloat16>{});
+    case DType::kI32: break;
+  }
+  TESSERA_CHECK(false, "{}: no arithmetic on {}", op, name_of(type));
+}
+
+// Throws InternalError unless `tensor` has this type and these dims, and memory if it has elements.
+void check_tensor(const char* op, const char* name, const Tensor& tensor, DType type,
+                  std::initializer_list<int64_t> dims);
+// As above for flat tensors: only the number of elements matters.
+void check_flat(const char* op, const char* name, const Tensor& tensor, DType type, int64_t numel);
+void check_dims(const char* op, const char* name, const Tensor& tensor, int num_dims);
+
+// Hands out aligned pieces of a workspace. Refuses one smaller than `needed` bytes at once.
+class Scratch {
+ public:
+  Scratch(const char* op, std::span<std::byte> workspace, int64_t needed)
+      : op_(op), workspace_(workspace) {
+    TESSERA_CHECK(static_cast<int64_t>(workspace.size()) >= needed,
+                  "{}: workspace of {} bytes, needs {}", op, workspace.size(), needed);
+  }
+
+  template <typename T>
+  T* take(int64_t elements) {
+    const int64_t bytes = elements * static_cast<int64_t>(sizeof(T));
+    const int64_t begin = used_;
+    used_ += (bytes + workspace::kAlignBytes - 1) / workspace::kAlignBytes * workspace::kAlignBytes;
+    TESSERA_CHECK(used_ <= static_cast<int64_t>(workspace_.size()),
+                  "{}: takes {} bytes of a workspace of {}", op_, used_, workspace_.size());
+    return reinterpret_cast<T*>(workspace_.data() + begin);
+  }
+
+ private:
+  const char* op_;
+  std::span<std::byte> workspace_;
+  int64_t used_ = 0;
+};
+
+// Member i's equal share of a workspace.
+inline std::span<std::byte> member_part(std::span<std::byte> workspace, int64_t bytes, int member) {
+  return workspace.subspan(static_cast<size_t>(bytes * member), static_cast<size_t>(bytes));
+}
+
+}  // namespace tessera::kernels::cpu

@@ -1,0 +1,160 @@
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cpu/check.h"
+#include "kernels/kernels.h"
+
+namespace tessera::kernels {
+namespace {
+
+using cpu::Acc;
+
+constexpr int64_t kGrain = 8192;
+
+// Rounds through f32 on the way to bf16.
+template <typename To, typename From>
+To convert(From value) {
+  if constexpr (std::is_same_v<To, From>) {
+    return value;
+  } else if constexpr (std::is_same_v<To, BFloat16>) {
+    return BFloat16(static_cast<float>(value));
+  } else {
+    return static_cast<To>(cpu::widen(value));
+  }
+}
+
+// The unsigned integer of an element's size, and its exponent bits, all set in NaN and Inf.
+template <typename T>
+struct Bits;
+template <>
+struct Bits<double> {
+  using type = uint64_t;
+  static constexpr type kExponent = 0x7ff0000000000000ULL;
+};
+template <>
+struct Bits<float> {
+  using type = uint32_t;
+  static constexpr type kExponent = 0x7f800000U;
+};
+template <>
+struct Bits<BFloat16> {
+  using type = uint16_t;
+  static constexpr type kExponent = 0x7f80U;
+};
+
+template <typename T>
+int64_t first_nonfinite_in(const T* data, int64_t count) {
+  using U = typename Bits<T>::type;
+  constexpr int64_t kBlock = 1024;
+  const auto is_bad = [&](int64_t i) {
+    return (std::bit_cast<U>(data[i]) & Bits<T>::kExponent) == Bits<T>::kExponent;
+  };
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t end = std::min(count, begin + kBlock);
+    U bad = 0;
+    for (int64_t i = begin; i < end; ++i) bad = static_cast<U>(bad | static_cast<U>(is_bad(i)));
+    if (bad == 0) continue;
+    for (int64_t i = begin; i < end; ++i) {
+      if (is_bad(i)) return i;
+    }
+  }
+  return -1;
+}
+
+}  // namespace
+
+void add(Context& ctx, const Tensor& a, const Tensor& b, Tensor& y) {
+  constexpr const char* kOp = "add";
+  const int64_t count = y.numel();
+  cpu::check_flat(kOp, "a", a, y.dtype, count);
+  cpu::check_flat(kOp, "b", b, y.dtype, count);
+  cpu::check_flat(kOp, "y", y, y.dtype, count);
+  cpu::dispatch(kOp, y.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    ctx.workers.parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
+      const T* left = a.as<T>();
+      const T* right = b.as<T>();
+      T* out = y.as<T>();
+#pragma GCC ivdep  // y may be a or b
+      for (int64_t i = begin; i < end; ++i) {
+        out[i] = cpu::narrow<T>(cpu::widen(left[i]) + cpu::widen(right[i]));
+      }
+    });
+  });
+}
+
+void fill_zero(Context& ctx, Tensor& x) {
+  const int64_t bytes = x.bytes();
+  cpu::check_flat("fill_zero", "x", x, x.dtype, x.numel());
+  ctx.workers.parallel_for(bytes, 4 * kGrain, [&](int64_t begin, int64_t end) {
+    std::memset(x.as<std::byte>() + begin, 0, static_cast<size_t>(end - begin));
+  });
+}
+
+void copy(Context& ctx, const Tensor& x, Tensor& y) {
+  constexpr const char* kOp = "copy";
+  const int64_t count = x.numel();
+  cpu::check_flat(kOp, "x", x, x.dtype, count);
+  cpu::check_flat(kOp, "y", y, y.dtype, count);
+  if (x.dtype == y.dtype) {
+    ctx.workers.parallel_for(x.bytes(), 4 * kGrain, [&](int64_t begin, int64_t end) {
+      std::memmove(y.as<std::byte>() + begin, x.as<std::byte>() + begin,
+                   static_cast<size_t>(end - begin));
+    });
+    return;
+  }
+  cpu::dispatch(kOp, x.dtype, [&](auto from_tag) {
+    using From = typename decltype(from_tag)::type;
+    cpu::dispatch(kOp, y.dtype, [&](auto to_tag) {
+      using To = typename decltype(to_tag)::type;
+      ctx.workers.parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
+        const From* from = x.as<From>();
+        To* to = y.as<To>();
+        for (int64_t i = begin; i < end; ++i) to[i] = convert<To>(from[i]);
+      });
+    });
+  });
+}
+
+void accumulate_into(Context& ctx, const Tensor& x, Tensor& y) {
+  constexpr const char* kOp = "accumulate_into";
+  const int64_t count = x.numel();
+  cpu::check_flat(kOp, "x", x, x.dtype, count);
+  cpu::check_flat(kOp, "y", y, accumulate_type(x.dtype), count);
+  cpu::dispatch(kOp, x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    ctx.workers.parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
+      const T* from = x.as<T>();
+      Acc<T>* to = y.as<Acc<T>>();
+      for (int64_t i = begin; i < end; ++i) to[i] += cpu::widen(from[i]);
+    });
+  });
+}
+
+void scale(Context& ctx, Tensor& x, double factor) {
+  constexpr const char* kOp = "scale";
+  const int64_t count = x.numel();
+  cpu::check_flat(kOp, "x", x, x.dtype, count);
+  cpu::dispatch(kOp, x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    ctx.workers.parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
+      T* data = x.as<T>();
+      const auto by = static_cast<Acc<T>>(factor);
+      for (int64_t i = begin; i < end; ++i) data[i] = cpu::narrow<T>(cpu::widen(data[i]) * by);
+    });
+  });
+}
+
+int64_t first_nonfinite(const Tensor& x) {
+  constexpr const char* kOp = "first_nonfinite";
+  if (x.dtype == DType::kI32) return -1;
+  cpu::check_flat(kOp, "x", x, x.dtype, x.numel());
+  int64_t found = -1;
+  cpu::dispatch(kOp, x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    found = first_nonfinite_in(x.as<T>(), x.numel());
+  });
+  return found;
+}
+
+}  // namespace tessera::kernels

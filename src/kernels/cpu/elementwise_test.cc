@@ -1,0 +1,162 @@
+// Element-wise kernels, the optimizer, exp, and the rule that nothing allocates.
+#include "kernels/cpu/numeric.h"
+#include "kernels/cpu/test_support.h"
+
+namespace tessera::kernels {
+namespace {
+
+using namespace testing;  // NOLINT: test vocabulary
+
+constexpr int64_t kMany = 20011;  // several blocks and an odd rest
+
+TEST(Exp, IsWithinTwoUnitsInTheLastPlace) {
+  double worst = 0;
+  for (double x = -86.5; x < 88.7; x += 0.000731) {
+    const auto exact = std::exp(static_cast<double>(static_cast<float>(x)));
+    const double got = cpu::fast_exp(static_cast<float>(x));
+    worst = std::max(worst, std::abs(got / exact - 1));
+  }
+  EXPECT_LT(worst, 2e-7);
+}
+
+TEST(Exp, HandlesTheEnds) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(cpu::fast_exp(-kInf), 0.0F);
+  EXPECT_EQ(cpu::fast_exp(-1e30F), 0.0F);
+  EXPECT_EQ(cpu::fast_exp(-100.0F), 0.0F);
+  EXPECT_EQ(cpu::fast_exp(0.0F), 1.0F);
+  EXPECT_EQ(cpu::fast_exp(kInf), kInf);
+  EXPECT_EQ(cpu::fast_exp(1e30F), kInf);
+  EXPECT_EQ(cpu::fast_exp(88.8F), kInf);
+  EXPECT_TRUE(std::isnan(cpu::fast_exp(std::numeric_limits<float>::quiet_NaN())));
+}
+
+TEST(Add, MayOverwriteEitherTerm) {
+  Rng rng(1);
+  for (const DType type : kFloatTypes) {
+    for (const int threads : {1, 2, 3}) {
+      Rig rig(threads);
+      Array a = Array(type, {kMany}).randomise(rng), b = Array(type, {kMany}).randomise(rng);
+      std::vector<double> want;
+      for (int64_t i = 0; i < kMany; ++i) want.push_back(a.get(i) + b.get(i));
+      Array y(type, {kMany}), left = a, right = b;
+      add(rig, a, b, y);
+      expect_close(y, want, tolerance(type));
+      add(rig, left, b, left);
+      add(rig, a, right, right);
+      EXPECT_TRUE(left.same_bits(y));
+      EXPECT_TRUE(right.same_bits(y));
+    }
+  }
+}
+
+TEST(Movement, CopyConvertsBetweenAllTypes) {
+  Rng rng(2);
+  Rig rig(2);
+  for (const DType from : kFloatTypes) {
+    const Array x = Array(from, {kMany}).randomise(rng);
+    for (const DType to : kFloatTypes) {
+      Array y(to, {kMany});
+      copy(rig, x, y);
+      EXPECT_TRUE(y.same_bits(convert(x, to)));
+    }
+  }
+  Array ids = Array(DType::kI32, {7}).fill(3), out(DType::kI32, {7}), f32(DType::kF32, {7});
+  copy(rig, ids, out);
+  EXPECT_TRUE(out.same_bits(ids));
+  EXPECT_THROW(copy(rig, ids, f32), InternalError);
+}
+
+TEST(Movement, FillScaleAndAccumulate) {
+  Rng rng(3);
+  for (const DType type : kFloatTypes) {
+    Rig rig(3);
+    Array x = Array(type, {kMany}).randomise(rng);
+    Array y = Array(accumulate_type(type), {kMany}).randomise(rng);
+    std::vector<double> scaled, sum;
+    for (int64_t i = 0; i < kMany; ++i) scaled.push_back(x.get(i) * 0.3);
+    scale(rig, x, 0.3);
+    expect_close(x, scaled, tolerance(type));
+    for (int64_t i = 0; i < kMany; ++i) sum.push_back(x.get(i) + y.get(i));
+    accumulate_into(rig, x, y);
+    expect_close(y, sum, tolerance(accumulate_type(type)));
+    fill_zero(rig, x);
+    EXPECT_EQ(x.values(), std::vector<double>(kMany, 0.0));
+  }
+}
+
+TEST(FirstNonfinite, FindsTheFirstOfEveryKind) {
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  for (const DType type : kFloatTypes) {
+    Array x = Array(type, {5000}).fill(1e30);
+    EXPECT_EQ(first_nonfinite(x), -1);
+    x.set(4999, kInf);
+    EXPECT_EQ(first_nonfinite(x), 4999);
+    x.set(2049, -kInf);
+    EXPECT_EQ(first_nonfinite(x), 2049);
+    x.set(7, std::numeric_limits<double>::quiet_NaN());
+    EXPECT_EQ(first_nonfinite(x), 7);
+  }
+  EXPECT_EQ(first_nonfinite(Array(DType::kI32, {9}).fill(-1)), -1);
+  EXPECT_EQ(first_nonfinite(Array(DType::kF32, {0})), -1);
+}
+
+TEST(SumSquares, IsTheSameForEveryNumberOfThreads) {
+  Rng rng(4);
+  for (const int64_t count : {int64_t{0}, int64_t{1}, int64_t{4097}, kMany, int64_t{3000001}}) {
+    for (const DType type : kFloatTypes) {
+      const Array x = Array(type, {count}).randomise(rng);
+      double want = 0;
+      for (int64_t i = 0; i < count; ++i) want += x.get(i) * x.get(i);
+      std::vector<double> sums;
+      for (const int threads : {1, 2, 3}) {
+        Rig rig(threads, workspace::sum_squares(threads));
+        double sum = -1;
+        sum_squares(rig, x, &sum);
+        sums.push_back(sum);
+      }
+      EXPECT_NEAR(sums[0], want, 1e-11 * want);
+      EXPECT_EQ(sums[0], sums[1]);
+      EXPECT_EQ(sums[0], sums[2]);
+    }
+  }
+  Rig small(1, workspace::sum_squares(1) - 1);
+  double sum = 0;
+  EXPECT_THROW(sum_squares(small, Array(DType::kF32, {3}), &sum), InternalError);
+}
+
+TEST(AdamW, MatchesTheFormulaOverSeveralSteps) {
+  Rng rng(5);
+  AdamW options{.lr = 0.01, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1,
+                .grad_scale = 0.25};
+  for (const DType type : kFloatTypes) {
+    const DType acc = accumulate_type(type);
+    Array master = Array(acc, {kMany}).randomise(rng);
+    Array m = Array(acc, {kMany}).fill(0), v = m, grad(acc, {kMany}), weight(type, {kMany});
+    std::vector<double> w = master.values(), m1(kMany, 0), v1(kMany, 0);
+    Rig rig(2);
+    for (options.step = 1; options.step <= 3; ++options.step) {
+      grad.randomise(rng);
+      adamw(rig, master, m, v, grad, type == acc ? master : weight, options);
+      for (size_t i = 0; i < w.size(); ++i) {
+        const double g = grad.get(static_cast<int64_t>(i)) * options.grad_scale;
+        m1[i] = options.beta1 * m1[i] + (1 - options.beta1) * g;
+        v1[i] = options.beta2 * v1[i] + (1 - options.beta2) * g * g;
+        const auto step = static_cast<double>(options.step);
+        const double mhat = m1[i] / (1 - std::pow(options.beta1, step));
+        const double vhat = v1[i] / (1 - std::pow(options.beta2, step));
+        w[i] -= options.lr * options.weight_decay * w[i];
+        w[i] -= options.lr * mhat / (std::sqrt(vhat) + options.eps);
+      }
+    }
+    expect_close(master, w, tolerance(acc));
+    expect_close(m, m1, tolerance(acc));
+    expect_close(v, v1, tolerance(acc));
+    if (type == DType::kBF16) {
+      EXPECT_TRUE(weight.same_bits(convert(master, type)));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera::kernels

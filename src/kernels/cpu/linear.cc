@@ -1,0 +1,201 @@
+// Linear layers: one BLAS product per member of the team, each on its own part of the output.
+#include <algorithm>
+
+#include "kernels/cpu/check.h"
+#include "kernels/cpu/gemm.h"
+#include "kernels/kernels.h"
+
+namespace tessera::kernels {
+namespace {
+
+using cpu::Acc;
+
+// A stored matrix and whether the product reads it transposed.
+template <typename T>
+struct Operand {
+  const T* data;
+  int64_t ld;
+  bool transposed;
+  // Element (row, col) of the matrix as the product sees it.
+  [[nodiscard]] const T* at(int64_t row, int64_t col) const {
+    return transposed ? data + col * ld + row : data + row * ld + col;
+  }
+};
+
+// c[m,n] (+)= a[m,k] b[k,n]. Out is the type of c: that of a and b, or the accumulate type.
+template <typename T, typename Out>
+struct Product {
+  Operand<T> a, b;
+  Out* c;
+  int64_t m, n, k;
+  bool accumulate;
+};
+
+// Copies rows x cols of `source`, as stored, into a dense block.
+template <typename T>
+void widen_block(const T* source, int64_t ld, int64_t rows, int64_t cols, Acc<T>* block) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const T* from = source + r * ld;
+    Acc<T>* to = block + r * cols;
+    for (int64_t c = 0; c < cols; ++c) to[c] = cpu::widen(from[c]);
+  }
+}
+
+// The block (row, col) + (rows, cols) of an operand in the arithmetic type.
+template <typename T>
+Operand<Acc<T>> widen_operand(const Operand<T>& x, int64_t row, int64_t col, int64_t rows,
+                              int64_t cols, Acc<T>* block) {
+  const int64_t stored_rows = x.transposed ? cols : rows;
+  const int64_t stored_cols = x.transposed ? rows : cols;
+  widen_block(x.at(row, col), x.ld, stored_rows, stored_cols, block);
+  return {block, stored_cols, x.transposed};
+}
+
+template <typename A>
+void multiply(const Operand<A>& a, const Operand<A>& b, int64_t m, int64_t n, int64_t k, A beta,
+              A* c, int64_t ldc) {
+  cpu::gemm<A>(a.transposed, b.transposed, m, n, k, A{1}, a.data, a.ld, b.data, b.ld, beta, c, ldc);
+}
+
+struct Range {
+  int64_t begin, end;
+};
+
+// Same type all through: one call.
+template <typename A>
+void whole_product(const Product<A, A>& p, Range rows, Range cols) {
+  const Operand<A> a{p.a.at(rows.begin, 0), p.a.ld, p.a.transposed};
+  const Operand<A> b{p.b.at(0, cols.begin), p.b.ld, p.b.transposed};
+  multiply(a, b, rows.end - rows.begin, cols.end - cols.begin, p.k, p.accumulate ? A{1} : A{0},
+           p.c + rows.begin * p.n + cols.begin, p.n);
+}
+
+void store_block(const float* block, int64_t rows, int64_t cols, BFloat16* c, int64_t ldc,
+                 bool accumulate) {
+  for (int64_t i = 0; i < rows; ++i) {
+    const float* from = block + i * cols;
+    BFloat16* to = c + i * ldc;
+    if (accumulate) {
+      for (int64_t j = 0; j < cols; ++j) to[j] = BFloat16(static_cast<float>(to[j]) + from[j]);
+    } else {
+      for (int64_t j = 0; j < cols; ++j) to[j] = BFloat16(from[j]);
+    }
+  }
+}
+
+// bf16 operands: widened block by block. A bf16 result is summed in f32 and rounded once.
+template <typename Out>
+void blocked_product(const Product<BFloat16, Out>& p, Range rows, Range cols, float* blocks) {
+  constexpr bool kNarrow = std::is_same_v<Out, BFloat16>;
+  const int64_t max_rows = std::min(p.m, workspace::kLinearRows);
+  const int64_t max_cols = std::min(p.n, workspace::kLinearCols);
+  const int64_t max_depth = std::min(p.k, workspace::kLinearDepth);
+  float* block_a = blocks;
+  float* block_b = block_a + (max_rows * max_depth + 15) / 16 * 16;
+  float* block_c = block_b + (max_cols * max_depth + 15) / 16 * 16;
+  for (int64_t col = cols.begin; col < cols.end; col += max_cols) {
+    const int64_t n = std::min(max_cols, cols.end - col);
+    for (int64_t row = rows.begin; row < rows.end; row += max_rows) {
+      const int64_t m = std::min(max_rows, rows.end - row);
+      float* c = block_c;
+      int64_t ldc = n;
+      if constexpr (!kNarrow) {
+        c = p.c + row * p.n + col;
+        ldc = p.n;
+      }
+      for (int64_t depth = 0; depth < p.k; depth += max_depth) {
+        const int64_t k = std::min(max_depth, p.k - depth);
+        const auto a = widen_operand(p.a, row, depth, m, k, block_a);
+        const auto b = widen_operand(p.b, depth, col, k, n, block_b);
+        const bool add = depth > 0 || (!kNarrow && p.accumulate);
+        multiply(a, b, m, n, k, add ? 1.0F : 0.0F, c, ldc);
+      }
+      if constexpr (kNarrow) store_block(block_c, m, n, p.c + row * p.n + col, p.n, p.accumulate);
+    }
+  }
+}
+
+// Splits the longer side of the output, so that the operand every member reads whole is the
+// smaller one.
+template <typename T, typename Out>
+void run_product(Context& ctx, const char* op, const Product<T, Out>& p, int64_t needed) {
+  cpu::use_one_blas_thread();
+  if (p.k == 0) {
+    if (!p.accumulate) std::fill(p.c, p.c + p.m * p.n, Out{});
+    return;
+  }
+  cpu::Scratch scratch(op, ctx.workspace, needed);
+  const int64_t per_member = needed / ctx.workers.size() / static_cast<int64_t>(sizeof(Acc<T>));
+  auto* blocks = scratch.take<Acc<T>>(per_member * ctx.workers.size());
+  constexpr int64_t kGrain = 16;
+  const int64_t size = ctx.workers.size();
+  ctx.workers.run([&](int member) {
+    const int64_t longer = std::max(p.m, p.n);
+    const int64_t count = (longer + kGrain - 1) / kGrain;
+    const Range part{std::min(longer, count * member / size * kGrain),
+                     std::min(longer, count * (member + 1) / size * kGrain)};
+    if (part.begin == part.end) return;
+    const Range rows = p.m >= p.n ? part : Range{0, p.m};
+    const Range cols = p.m >= p.n ? Range{0, p.n} : part;
+    if constexpr (std::is_same_v<T, BFloat16>) {
+      blocked_product(p, rows, cols, blocks + member * per_member);
+    } else {
+      whole_product(p, rows, cols);
+    }
+  });
+}
+
+}  // namespace
+
+void linear(Context& ctx, const Tensor& x, const Tensor& w, Tensor& y) {
+  constexpr const char* kOp = "linear";
+  cpu::check_dims(kOp, "x", x, 2);
+  cpu::check_dims(kOp, "w", w, 2);
+  const int64_t tokens = x.dim(0), in = x.dim(1), out = w.dim(0);
+  cpu::check_tensor(kOp, "x", x, x.dtype, {tokens, in});
+  cpu::check_tensor(kOp, "w", w, x.dtype, {out, in});
+  cpu::check_tensor(kOp, "y", y, x.dtype, {tokens, out});
+  cpu::dispatch(kOp, x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const Product<T, T> p{{x.as<T>(), in, false}, {w.as<T>(), in, true}, y.as<T>(),
+                          tokens,                 out,                   in,
+                          false};
+    run_product(ctx, kOp, p, workspace::linear(x.dtype, tokens, out, in, ctx.workers.size()));
+  });
+}
+
+void linear_dx(Context& ctx, const Tensor& dy, const Tensor& w, Tensor& dx, bool accumulate) {
+  constexpr const char* kOp = "linear_dx";
+  cpu::check_dims(kOp, "dy", dy, 2);
+  cpu::check_dims(kOp, "w", w, 2);
+  const int64_t tokens = dy.dim(0), out = dy.dim(1), in = w.dim(1);
+  cpu::check_tensor(kOp, "dy", dy, dy.dtype, {tokens, out});
+  cpu::check_tensor(kOp, "w", w, dy.dtype, {out, in});
+  cpu::check_tensor(kOp, "dx", dx, dy.dtype, {tokens, in});
+  cpu::dispatch(kOp, dy.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const Product<T, T> p{{dy.as<T>(), out, false}, {w.as<T>(), in, false}, dx.as<T>(),
+                          tokens,                   in,                     out,
+                          accumulate};
+    run_product(ctx, kOp, p, workspace::linear(dy.dtype, tokens, out, in, ctx.workers.size()));
+  });
+}
+
+void linear_dw(Context& ctx, const Tensor& dy, const Tensor& x, Tensor& dw, bool accumulate) {
+  constexpr const char* kOp = "linear_dw";
+  cpu::check_dims(kOp, "dy", dy, 2);
+  cpu::check_dims(kOp, "x", x, 2);
+  const int64_t tokens = dy.dim(0), out = dy.dim(1), in = x.dim(1);
+  cpu::check_tensor(kOp, "dy", dy, dy.dtype, {tokens, out});
+  cpu::check_tensor(kOp, "x", x, dy.dtype, {tokens, in});
+  cpu::check_tensor(kOp, "dw", dw, accumulate_type(dy.dtype), {out, in});
+  cpu::dispatch(kOp, dy.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const Product<T, Acc<T>> p{{dy.as<T>(), out, true}, {x.as<T>(), in, false}, dw.as<Acc<T>>(),
+                               out,                     in,                     tokens,
+                               accumulate};
+    run_product(ctx, kOp, p, workspace::linear(dy.dtype, tokens, out, in, ctx.workers.size()));
+  });
+}
+
+}  // namespace tessera::kernels

@@ -1,0 +1,174 @@
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cpu/check.h"
+#include "kernels/kernels.h"
+
+namespace tessera::kernels {
+namespace {
+
+using cpu::Acc;
+
+constexpr int64_t kRowGrain = 8;
+
+template <typename T>
+Acc<T> normalise_row(const T* x, const T* w, T* y, int64_t width, double eps) {
+  using A = Acc<T>;
+  const A squares = cpu::lane_sum<A>(width, [&](int64_t i) {
+    const A value = cpu::widen(x[i]);
+    return value * value;
+  });
+  const A rstd = A{1} / std::sqrt(squares / static_cast<A>(width) + static_cast<A>(eps));
+  for (int64_t i = 0; i < width; ++i) {
+    y[i] = cpu::narrow<T>(cpu::widen(x[i]) * rstd * cpu::widen(w[i]));
+  }
+  return rstd;
+}
+
+// dx = rstd * (g - x * rstd^2 * mean(g * x)) with g = dy * w.
+template <typename T>
+void grad_row(const T* dy, const T* x, const T* w, Acc<T> rstd, const T* residual, T* dx,
+              int64_t width) {
+  using A = Acc<T>;
+  const A dot = cpu::lane_sum<A>(width, [&](int64_t i) {
+    return cpu::widen(dy[i]) * cpu::widen(w[i]) * cpu::widen(x[i]);
+  });
+  const A factor = rstd * rstd * rstd * dot / static_cast<A>(width);
+  if (residual == nullptr) {
+    for (int64_t i = 0; i < width; ++i) {
+      const A g = cpu::widen(dy[i]) * cpu::widen(w[i]);
+      dx[i] = cpu::narrow<T>(rstd * g - factor * cpu::widen(x[i]));
+    }
+  } else {
+#pragma GCC ivdep  // dx may be residual
+    for (int64_t i = 0; i < width; ++i) {
+      const A g = cpu::widen(dy[i]) * cpu::widen(w[i]);
+      const A grad = rstd * g - factor * cpu::widen(x[i]);
+      dx[i] = cpu::narrow<T>(grad + cpu::widen(residual[i]));
+    }
+  }
+}
+
+// Columns [begin, end) of dw. Sums of kTokens tokens first: shorter sums round less.
+template <typename T>
+void weight_grad_columns(const Tensor& dy, const Tensor& x, const Acc<T>* rstd, int64_t begin,
+                         int64_t end, Acc<T>* dw, bool accumulate) {
+  using A = Acc<T>;
+  constexpr int64_t kColumns = 256, kTokens = 128;
+  const int64_t tokens = x.dim(0), width = x.dim(1);
+  for (int64_t first = begin; first < end; first += kColumns) {
+    const int64_t columns = std::min(kColumns, end - first);
+    A total[kColumns] = {};
+    for (int64_t t0 = 0; t0 < tokens; t0 += kTokens) {
+      A part[kColumns] = {};
+      for (int64_t t = t0; t < std::min(tokens, t0 + kTokens); ++t) {
+        const T* dy_row = dy.as<T>() + t * width + first;
+        const T* x_row = x.as<T>() + t * width + first;
+        const A scale = rstd[t];
+        for (int64_t c = 0; c < columns; ++c) {
+          part[c] += cpu::widen(dy_row[c]) * (cpu::widen(x_row[c]) * scale);
+        }
+      }
+      for (int64_t c = 0; c < columns; ++c) total[c] += part[c];
+    }
+    for (int64_t c = 0; c < columns; ++c) {
+      dw[first + c] = accumulate ? dw[first + c] + total[c] : total[c];
+    }
+  }
+}
+
+}  // namespace
+
+void rms_norm(Context& ctx, const Tensor& x, const Tensor& w, Tensor& y, Tensor& rstd,
+              double eps) {
+  constexpr const char* kOp = "rms_norm";
+  cpu::check_dims(kOp, "x", x, 2);
+  const int64_t tokens = x.dim(0), width = x.dim(1);
+  cpu::check_tensor(kOp, "x", x, x.dtype, {tokens, width});
+  cpu::check_flat(kOp, "w", w, x.dtype, width);
+  cpu::check_tensor(kOp, "y", y, x.dtype, {tokens, width});
+  cpu::check_flat(kOp, "rstd", rstd, accumulate_type(x.dtype), tokens);
+  cpu::dispatch(kOp, x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        rstd.as<Acc<T>>()[t] = normalise_row(x.as<T>() + t * width, w.as<T>(),
+                                             y.as<T>() + t * width, width, eps);
+      }
+    });
+  });
+}
+
+void add_rms_norm(Context& ctx, const Tensor& a, const Tensor& b, const Tensor& w, Tensor& sum,
+                  Tensor& y, Tensor& rstd, double eps) {
+  constexpr const char* kOp = "add_rms_norm";
+  cpu::check_dims(kOp, "a", a, 2);
+  const int64_t tokens = a.dim(0), width = a.dim(1);
+  cpu::check_tensor(kOp, "a", a, a.dtype, {tokens, width});
+  cpu::check_tensor(kOp, "b", b, a.dtype, {tokens, width});
+  cpu::check_flat(kOp, "w", w, a.dtype, width);
+  cpu::check_tensor(kOp, "sum", sum, a.dtype, {tokens, width});
+  cpu::check_tensor(kOp, "y", y, a.dtype, {tokens, width});
+  cpu::check_flat(kOp, "rstd", rstd, accumulate_type(a.dtype), tokens);
+  cpu::dispatch(kOp, a.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        const T* a_row = a.as<T>() + t * width;
+        const T* b_row = b.as<T>() + t * width;
+        T* sum_row = sum.as<T>() + t * width;
+#pragma GCC ivdep  // sum may be a or b
+        for (int64_t i = 0; i < width; ++i) {
+          sum_row[i] = cpu::narrow<T>(cpu::widen(a_row[i]) + cpu::widen(b_row[i]));
+        }
+        rstd.as<Acc<T>>()[t] =
+            normalise_row(sum_row, w.as<T>(), y.as<T>() + t * width, width, eps);
+      }
+    });
+  });
+}
+
+void rms_norm_dx(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& w,
+                 const Tensor& rstd, const Tensor& residual, Tensor& dx) {
+  constexpr const char* kOp = "rms_norm_dx";
+  cpu::check_dims(kOp, "x", x, 2);
+  const int64_t tokens = x.dim(0), width = x.dim(1);
+  cpu::check_tensor(kOp, "dy", dy, x.dtype, {tokens, width});
+  cpu::check_tensor(kOp, "x", x, x.dtype, {tokens, width});
+  cpu::check_flat(kOp, "w", w, x.dtype, width);
+  cpu::check_flat(kOp, "rstd", rstd, accumulate_type(x.dtype), tokens);
+  if (residual.data != nullptr) {
+    cpu::check_tensor(kOp, "residual", residual, x.dtype, {tokens, width});
+  }
+  cpu::check_tensor(kOp, "dx", dx, x.dtype, {tokens, width});
+  cpu::dispatch(kOp, x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        const int64_t row = t * width;
+        const T* kept = residual.data == nullptr ? nullptr : residual.as<T>() + row;
+        grad_row(dy.as<T>() + row, x.as<T>() + row, w.as<T>(), rstd.as<Acc<T>>()[t], kept,
+                 dx.as<T>() + row, width);
+      }
+    });
+  });
+}
+
+void rms_norm_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& rstd, Tensor& dw,
+                 bool accumulate) {
+  constexpr const char* kOp = "rms_norm_dw";
+  cpu::check_dims(kOp, "x", x, 2);
+  const int64_t tokens = x.dim(0), width = x.dim(1);
+  cpu::check_tensor(kOp, "dy", dy, x.dtype, {tokens, width});
+  cpu::check_tensor(kOp, "x", x, x.dtype, {tokens, width});
+  cpu::check_flat(kOp, "rstd", rstd, accumulate_type(x.dtype), tokens);
+  cpu::check_flat(kOp, "dw", dw, accumulate_type(x.dtype), width);
+  cpu::dispatch(kOp, x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    ctx.workers.parallel_for(width, 64, [&](int64_t begin, int64_t end) {
+      weight_grad_columns<T>(dy, x, rstd.as<Acc<T>>(), begin, end, dw.as<Acc<T>>(), accumulate);
+    });
+  });
+}
+
+}  // namespace tessera::kernels

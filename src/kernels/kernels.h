@@ -1,0 +1,125 @@
+// Every kernel of the transformer, on dense row-major tensors.
+//
+// Letters: T tokens of this rank (whole sequences of S tokens, one after another), H model width,
+// N/K columns of a product, V vocabulary rows of this rank, D head width. Tensors of one call have
+// one storage type (f64, f32 or bf16) unless a comment says otherwise; arithmetic is f64 for f64
+// and f32 for the others; weight gradients and statistics are stored in the accumulate type
+// (f32 for bf16). `accumulate` adds to the output instead of overwriting it. Results depend only
+// on the inputs and on ctx.workers.size(): no atomics, no timing. Nothing allocates: scratch comes
+// from ctx.workspace, whose size base/workspace.h gives. Every shape is checked (InternalError).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "tensor/tensor.h"
+#include "tensor/workers.h"
+
+namespace tessera::kernels {
+
+struct Context {
+  Workers& workers;
+  std::span<std::byte> workspace;
+};
+
+// ---- linear ----  y[T,N] = x[T,K] w[N,K]^T
+void linear(Context& ctx, const Tensor& x, const Tensor& w, Tensor& y);
+// dx[T,K] = dy[T,N] w[N,K]   (+= when accumulate)
+void linear_dx(Context& ctx, const Tensor& dy, const Tensor& w, Tensor& dx, bool accumulate);
+// dw[N,K] = dy[T,N]^T x[T,K]; dw is in the accumulate type.
+void linear_dw(Context& ctx, const Tensor& dy, const Tensor& x, Tensor& dw, bool accumulate);
+
+// ---- embedding ----  rows [first_row, first_row + V) of the vocabulary live here.
+// y[t] = table[ids[t] - first_row], or zeros when the id lives elsewhere.
+void embedding(Context& ctx, const Tensor& ids, const Tensor& table, Tensor& y, int64_t first_row);
+// dtable[id - first_row] += dy[t], in token order; without accumulate dtable is zeroed first.
+void embedding_dw(Context& ctx, const Tensor& ids, const Tensor& dy, Tensor& dtable,
+                  int64_t first_row, bool accumulate);
+
+// ---- RMSNorm ----  y = x / sqrt(mean(x^2) + eps) * w;  rstd[T] in the accumulate type.
+void rms_norm(Context& ctx, const Tensor& x, const Tensor& w, Tensor& y, Tensor& rstd, double eps);
+// sum = a + b; then as rms_norm of sum. sum may be a or b.
+void add_rms_norm(Context& ctx, const Tensor& a, const Tensor& b, const Tensor& w, Tensor& sum,
+                  Tensor& y, Tensor& rstd, double eps);
+// dx = the gradient through the norm, plus `residual` when its data is not null (dx may be it).
+void rms_norm_dx(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& w,
+                 const Tensor& rstd, const Tensor& residual, Tensor& dx);
+void rms_norm_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& rstd, Tensor& dw,
+                 bool accumulate);
+
+// ---- rotary positions ----  rotate-half: pairs (d, d + D/2) of each head.
+// cos, sin: [S, D/2] in the accumulate type. x[T, W]: the first num_heads * D columns are rotated,
+// the rest is copied. The position of row t is t mod S. y may be x. `inverse` rotates back.
+void rope(Context& ctx, const Tensor& x, const Tensor& cos, const Tensor& sin, Tensor& y,
+          int64_t num_heads, bool inverse);
+
+// ---- causal attention ----  computed by row blocks; no S x S matrix is ever stored.
+struct AttentionShape {
+  int64_t seq_len = 0;    // S; T = batch * S
+  int64_t heads = 0;      // query heads of this rank
+  int64_t kv_heads = 0;   // key/value heads present in `kv`
+  int64_t head_dim = 0;
+  // Query head h uses kv head (first_head + h) / heads_per_kv - first_kv_head.
+  int64_t heads_per_kv = 1;
+  int64_t first_head = 0;
+  int64_t first_kv_head = 0;
+};
+// q[T, heads*D], kv[T, 2*kv_heads*D] (all keys, then all values), o[T, heads*D],
+// lse[T, heads] = log sum exp of the scaled scores, in the accumulate type. Scale 1/sqrt(D).
+void attention(Context& ctx, const Tensor& q, const Tensor& kv, Tensor& o, Tensor& lse,
+               const AttentionShape& shape);
+// dq and dkv are overwritten; kv heads that no local query head uses get zeros.
+void attention_grad(Context& ctx, const Tensor& q, const Tensor& kv, const Tensor& o,
+                    const Tensor& lse, const Tensor& d_o, Tensor& dq, Tensor& dkv,
+                    const AttentionShape& shape);
+
+// ---- SwiGLU ----  gate_up[T, 2F] (gate first); h[T,F] = silu(gate) * up
+void swiglu(Context& ctx, const Tensor& gate_up, Tensor& h);
+// d_gate_up may be gate_up.
+void swiglu_grad(Context& ctx, const Tensor& dh, const Tensor& gate_up, Tensor& d_gate_up);
+
+// ---- element-wise ----  y = a + b; y may be a or b.
+void add(Context& ctx, const Tensor& a, const Tensor& b, Tensor& y);
+
+// ---- cross entropy over a vocabulary that may be split ----
+// logits[T,V] of rows [first_row, first_row + valid); columns >= valid are padding and are ignored.
+// stats[T,3] in the accumulate type: max, sum of exp(x - max), logit of the label (0 if elsewhere
+// or masked, label < 0). With valid == 0: max = -inf, sum = 0.
+void cross_entropy_stats(Context& ctx, const Tensor& logits, const Tensor& labels, Tensor& stats,
+                         int64_t first_row, int64_t valid);
+// all_stats[G,T,3] of the G vocabulary parts. loss[1] (f64) (+)= sum over unmasked tokens of
+// log sum exp - label logit. Labels outside the vocabulary are the caller's error.
+void cross_entropy_loss(Context& ctx, const Tensor& all_stats, const Tensor& labels, Tensor& loss,
+                        bool accumulate);
+// d_logits = softmax - one-hot for unmasked tokens, zero for masked ones and padding columns.
+// d_logits may be logits.
+void cross_entropy_grad(Context& ctx, const Tensor& logits, const Tensor& all_stats,
+                        const Tensor& labels, Tensor& d_logits, int64_t first_row, int64_t valid);
+
+// ---- optimizer, on flat tensors ----
+// *sum (f64) = sum of x^2, accumulated in f64 in a fixed order.
+void sum_squares(Context& ctx, const Tensor& x, double* sum);
+struct AdamW {
+  double lr = 0, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0;
+  double grad_scale = 1;       // gradients are multiplied by this first (1/tokens, clipping)
+  int64_t step = 1;            // 1 for the first update
+};
+// master, m, v, grad: the accumulate type. weight: storage type, written from master; weight and
+// master may be the same tensor (f32 and f64 training keep one copy).
+// w -= lr * weight_decay * w;  w -= lr * mhat / (sqrt(vhat) + eps), as PyTorch's AdamW.
+void adamw(Context& ctx, Tensor& master, Tensor& m, Tensor& v, const Tensor& grad, Tensor& weight,
+           const AdamW& options);
+
+// ---- plain movement ----
+void fill_zero(Context& ctx, Tensor& x);
+void copy(Context& ctx, const Tensor& x, Tensor& y);        // converts between types
+void accumulate_into(Context& ctx, const Tensor& x, Tensor& y);  // y += x, y in the accumulate type
+void scale(Context& ctx, Tensor& x, double factor);
+// Index of the first NaN or Inf, or -1. Integers are always finite.
+int64_t first_nonfinite(const Tensor& x);
+
+// "BLIS 0.9.0", "OpenBLAS 0.3.21", … for `tessera doctor`.
+const char* blas_name();
+
+}  // namespace tessera::kernels

@@ -1,0 +1,133 @@
+#include "runtime/dispatch.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tessera {
+namespace {
+
+enum MetricIndex { kSumSquares = 0, kLoss = 1, kTokens = 2 };
+
+void add_sum_squares(kernels::Context& context, const Tensor& gradient, Tensor& metrics) {
+  double sum = 0;
+  kernels::sum_squares(context, gradient, &sum);
+  metrics.as<double>()[kSumSquares] += sum;
+}
+
+void add_metrics(const Tensor& loss, const Tensor& labels, Tensor& metrics, bool owner) {
+  if (!owner) return;
+  const int32_t* label = labels.as<int32_t>();
+  int64_t unmasked = 0;
+  for (int64_t i = 0; i < labels.numel(); ++i) unmasked += label[i] >= 0 ? 1 : 0;
+  metrics.as<double>()[kLoss] += loss.as<double>()[0];
+  metrics.as<double>()[kTokens] += static_cast<double>(unmasked);
+}
+
+// A step whose loss or gradient is not finite changes nothing.
+void update(kernels::Context& context, const Instruction& instruction,
+            std::span<const Tensor> tensors, const StepParams& params) {
+  const auto at = [&](BufferId id) { return tensors[static_cast<size_t>(id)]; };
+  const StepOutcome outcome = outcome_of(at(instruction.inputs[1]).as<double>());
+  if (!outcome.finite()) return;
+  kernels::AdamW options;
+  options.lr = params.lr;
+  options.beta1 = params.beta1;
+  options.beta2 = params.beta2;
+  options.eps = params.eps;
+  options.weight_decay = instruction.args.decay ? params.weight_decay : 0;
+  options.step = params.step;
+  // The small constant is PyTorch's: it keeps the two comparable to the last digit.
+  const double clip =
+      params.clip > 0 ? std::min(1.0, params.clip / (outcome.grad_norm + 1e-6)) : 1.0;
+  options.grad_scale = clip / std::max(1.0, outcome.tokens);
+  Tensor weight = at(instruction.outputs[0]);
+  Tensor m = at(instruction.outputs[1]);
+  Tensor v = at(instruction.outputs[2]);
+  Tensor master = instruction.outputs.size() > 3 ? at(instruction.outputs[3]) : weight;
+  kernels::adamw(context, master, m, v, at(instruction.inputs[0]), weight, options);
+}
+
+kernels::AttentionShape attention_shape(const KernelArgs& args) {
+  kernels::AttentionShape shape;
+  shape.seq_len = args.seq_len;
+  shape.heads = args.heads;
+  shape.kv_heads = args.kv_heads;
+  shape.head_dim = args.head_dim;
+  shape.heads_per_kv = args.heads_per_kv;
+  shape.first_head = args.first_head;
+  shape.first_kv_head = args.first_kv_head;
+  return shape;
+}
+
+}  // namespace
+
+bool StepOutcome::finite() const { return std::isfinite(loss) && std::isfinite(grad_norm); }
+
+StepOutcome outcome_of(const double* metrics) {
+  StepOutcome outcome;
+  outcome.tokens = metrics[kTokens];
+  const double count = std::max(1.0, outcome.tokens);
+  outcome.loss = metrics[kLoss] / count;
+  outcome.grad_norm = std::sqrt(metrics[kSumSquares]) / count;
+  return outcome;
+}
+
+void run_kernel(kernels::Context& context, const Instruction& instruction,
+                std::span<const Tensor> tensors, const StepParams& params) {
+  const auto in = [&](size_t i) { return tensors[static_cast<size_t>(instruction.inputs[i])]; };
+  const auto out = [&](size_t i) { return tensors[static_cast<size_t>(instruction.outputs[i])]; };
+  const KernelArgs& args = instruction.args;
+  const bool add = instruction.accumulate;
+  Tensor y = out(0);
+  switch (instruction.op) {
+    case OpKind::kEmbedding: return kernels::embedding(context, in(0), in(1), y, args.first_row);
+    case OpKind::kEmbeddingDw:
+      return kernels::embedding_dw(context, in(0), in(1), y, args.first_row, add);
+    case OpKind::kRmsNorm: {
+      Tensor rstd = out(1);
+      return kernels::rms_norm(context, in(0), in(1), y, rstd, args.eps);
+    }
+    case OpKind::kRmsNormDx: {
+      const Tensor residual = instruction.inputs.size() > 4 ? in(4) : Tensor();
+      return kernels::rms_norm_dx(context, in(0), in(1), in(2), in(3), residual, y);
+    }
+    case OpKind::kRmsNormDw: return kernels::rms_norm_dw(context, in(0), in(1), in(2), y, add);
+    case OpKind::kLinear: return kernels::linear(context, in(0), in(1), y);
+    case OpKind::kLinearDx: return kernels::linear_dx(context, in(0), in(1), y, add);
+    case OpKind::kLinearDw: return kernels::linear_dw(context, in(0), in(1), y, add);
+    case OpKind::kRope:
+      return kernels::rope(context, in(0), in(1), in(2), y, args.heads, args.inverse);
+    case OpKind::kAttention: {
+      Tensor lse = out(1);
+      return kernels::attention(context, in(0), in(1), y, lse, attention_shape(args));
+    }
+    case OpKind::kAttentionGrad: {
+      Tensor dkv = out(1);
+      return kernels::attention_grad(context, in(0), in(1), in(2), in(3), in(4), y, dkv,
+                                     attention_shape(args));
+    }
+    case OpKind::kSwiGlu: return kernels::swiglu(context, in(0), y);
+    case OpKind::kSwiGluGrad: return kernels::swiglu_grad(context, in(0), in(1), y);
+    case OpKind::kAdd: return kernels::add(context, in(0), in(1), y);
+    case OpKind::kCrossEntropyStats: {
+      Tensor stats(y.data, y.dtype, {y.dim(1), y.dim(2)});  // this rank's one part
+      return kernels::cross_entropy_stats(context, in(0), in(1), stats, args.first_row,
+                                          args.valid_rows);
+    }
+    case OpKind::kCrossEntropyLoss:
+      return kernels::cross_entropy_loss(context, in(0), in(1), y, add);
+    case OpKind::kCrossEntropyGrad:
+      return kernels::cross_entropy_grad(context, in(0), in(1), in(2), y, args.first_row,
+                                         args.valid_rows);
+    case OpKind::kSumSquares: return add_sum_squares(context, in(0), y);
+    case OpKind::kMetrics: return add_metrics(in(0), in(1), y, args.owner);
+    case OpKind::kAdamW: return update(context, instruction, tensors, params);
+    case OpKind::kZero: return kernels::fill_zero(context, y);
+    case OpKind::kCopy: return kernels::copy(context, in(0), y);
+    case OpKind::kAccumulate: return kernels::accumulate_into(context, in(0), y);
+    default:
+      TESSERA_CHECK(false, "{} '{}' is no kernel", name_of(instruction.op), instruction.name);
+  }
+}
+
+}  // namespace tessera

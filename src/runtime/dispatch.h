@@ -1,0 +1,30 @@
+// One instruction of the compute stream -> one kernel call.
+#pragma once
+
+#include "compile/program.h"
+#include "kernels/kernels.h"
+
+namespace tessera {
+
+// What changes from step to step; the Program itself does not.
+struct StepParams {
+  double lr = 0;
+  int64_t step = 1;  // 1 for the first
+  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0;
+  double clip = 0;  // global norm; 0: off
+};
+
+// Values that all ranks agree on after a step.
+struct StepOutcome {
+  double loss = 0;       // per unmasked token of the global batch
+  double tokens = 0;     // unmasked
+  double grad_norm = 0;  // before clipping
+  [[nodiscard]] bool finite() const;
+};
+StepOutcome outcome_of(const double* metrics);
+
+// `tensors`: one per buffer of the program. Allocates nothing.
+void run_kernel(kernels::Context& context, const Instruction& instruction,
+                std::span<const Tensor> tensors, const StepParams& params);
+
+}  // namespace tessera

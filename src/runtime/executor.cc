@@ -1,0 +1,199 @@
+#include "runtime/executor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+#include <exception>
+#include <thread>
+
+#include "base/hash.h"
+#include "runtime/rope_table.h"
+
+namespace tessera {
+
+// Runs the comm stream once per epoch.
+struct Executor::CommThread {
+  explicit CommThread(Executor& owner) : thread([this, &owner] { loop(owner); }) {}
+  ~CommThread() {
+    stop.store(true);
+    publish(wanted, wanted.load() + 1);
+    thread.join();
+  }
+
+  void loop(Executor& owner) {
+    for (uint32_t epoch = 1;; ++epoch) {
+      while (wait_at_least(wanted, epoch, nullptr, std::chrono::hours(1)) != WaitResult::kReady) {
+      }
+      if (stop.load()) return;
+      try {
+        owner.execute_stream(StreamKind::kComm);
+      } catch (const std::exception& e) {
+        error = std::current_exception();
+        owner.world_.abort(e.what());
+      }
+      publish(done, epoch);
+    }
+  }
+
+  std::atomic<uint32_t> wanted{0};
+  std::atomic<uint32_t> done{0};
+  std::atomic<bool> stop{false};
+  std::exception_ptr error;
+  std::thread thread;
+};
+
+Executor::Executor(const StepGraph& step, Program program, LocalWorld& world,
+                   ExecutorOptions options)
+    : program_(std::move(program)),
+      world_(world),
+      options_(options),
+      workers_(program_.threads),
+      events_(static_cast<size_t>(program_.num_events)),
+      executed_(program_.instructions.size(), 0) {
+  for (const ArenaKind arena : kAllArenas) {
+    const auto i = static_cast<size_t>(arena);
+    arenas_[i] = HostArena(fmt::format("rank {} {}", program_.rank, name_of(arena)),
+                           program_.arena_bytes[i]);
+  }
+  for (const Buffer& b : program_.buffers) {
+    Tensor tensor;
+    tensor.data = arenas_[static_cast<size_t>(b.arena)].data() + b.offset;
+    tensor.dtype = b.dtype;
+    tensor.num_dims = static_cast<int>(b.shape.size());
+    std::copy(b.shape.begin(), b.shape.end(), tensor.dims.begin());
+    tensors_.push_back(tensor);
+  }
+  for (const Instruction& i : program_.instructions) {
+    if (i.stream != StreamKind::kComm || groups_.contains(i.group)) continue;
+    const std::vector<int> members = program_.mesh.peers(program_.rank, i.group);
+    groups_[i.group] = world_.join(name_of(i.group), members, program_.rank);
+  }
+  fill_rope_tables(step.spec.model.rope);
+  comm_ = std::make_unique<CommThread>(*this);
+}
+
+Executor::~Executor() = default;
+
+void Executor::fill_rope_tables(const RopeSpec& rope) {
+  const Tensor cos = tensor(program_.rope_cos);
+  const Tensor sin = tensor(program_.rope_sin);
+  const std::vector<double> frequencies = rope_frequencies(rope, 2 * cos.dim(1));
+  for (int64_t position = 0; position < cos.dim(0); ++position) {
+    for (int64_t i = 0; i < cos.dim(1); ++i) {
+      const double angle = static_cast<double>(position) * frequencies[static_cast<size_t>(i)];
+      const int64_t at = position * cos.dim(1) + i;
+      if (cos.dtype == DType::kF64) {
+        cos.as<double>()[at] = std::cos(angle);
+        sin.as<double>()[at] = std::sin(angle);
+      } else {
+        cos.as<float>()[at] = static_cast<float>(std::cos(angle));
+        sin.as<float>()[at] = static_cast<float>(std::sin(angle));
+      }
+    }
+  }
+}
+
+void Executor::fail(const std::string& what) {
+  const std::string message = fmt::format("rank {}: {}", program_.rank, what);
+  world_.abort(message);
+  throw CommError(message);
+}
+
+void Executor::wait_for(const Instruction& instruction, size_t index) {
+  for (const int event : instruction.waits) {
+    const WaitResult result = wait_at_least(events_[static_cast<size_t>(event)], epoch_,
+                                            &world_.abort_flag(), options_.timeout);
+    if (result == WaitResult::kReady) continue;
+    if (result == WaitResult::kAborted) throw CommError(world_.abort_reason());
+    const auto signaller =
+        std::find_if(program_.instructions.begin(), program_.instructions.end(),
+                     [&](const Instruction& other) { return other.signal == event; });
+    fail(fmt::format("instruction {} ({} '{}') waited {} ms for {} '{}' of the same rank", index,
+                     name_of(instruction.op), instruction.name, options_.timeout.count(),
+                     name_of(signaller->op), signaller->name));
+  }
+}
+
+void Executor::run_collective(const Instruction& instruction, uint32_t tag) {
+  Communicator& group = *groups_.at(instruction.group);
+  const Tensor in = tensor(instruction.inputs[0]);
+  const Tensor out = tensor(instruction.outputs[0]);
+  switch (instruction.collective) {
+    case CastKind::kAllReduce: return group.all_reduce(out.data, out.numel(), out.dtype, tag);
+    case CastKind::kAllGather:
+      return group.all_gather(in.data, out.data, in.numel(), in.dtype, tag);
+    case CastKind::kReduceScatter:
+      return group.reduce_scatter(in.data, out.data, out.numel(), in.dtype, tag);
+    default: TESSERA_CHECK(false, "{} is not executed", collective_name(instruction.collective));
+  }
+}
+
+void Executor::execute_stream(StreamKind stream) {
+  const Tensor scratch = tensor(program_.scratch);
+  kernels::Context context{
+      workers_, {static_cast<std::byte*>(scratch.data), static_cast<size_t>(scratch.bytes())}};
+  for (size_t i = 0; i < program_.instructions.size(); ++i) {
+    const Instruction& instruction = program_.instructions[i];
+    if (instruction.stream != stream) continue;
+    wait_for(instruction, i);
+    if (instruction.op == OpKind::kCast) {
+      // Ranks of one group have different lists, so the tag is the place in the step, not the index.
+      run_collective(instruction, static_cast<uint32_t>(hash_name(instruction.name)));
+    } else {
+      run_kernel(context, instruction, tensors_, params_);
+    }
+    if (probe_) probe_(i, instruction);
+    executed_[i] = hash_of(program_, instruction);
+    if (instruction.signal >= 0) publish(events_[static_cast<size_t>(instruction.signal)], epoch_);
+  }
+}
+
+StepOutcome Executor::run(const StepParams& params) {
+  params_ = params;
+  ++epoch_;
+  std::fill(executed_.begin(), executed_.end(), 0);
+  publish(comm_->wanted, epoch_);
+  std::exception_ptr error;
+  try {
+    execute_stream(StreamKind::kCompute);
+  } catch (const std::exception& e) {
+    error = std::current_exception();
+    world_.abort(e.what());
+  }
+  // Bounded: every wait of the comm thread is.
+  while (wait_at_least(comm_->done, epoch_, nullptr, std::chrono::seconds(1)) !=
+         WaitResult::kReady) {
+  }
+  // What went wrong first is what the world was aborted with.
+  if (error != nullptr) std::rethrow_exception(error);
+  if (comm_->error != nullptr) std::rethrow_exception(comm_->error);
+  if (program_.metrics == kNoBuffer) return {};
+  return outcome_of(tensor(program_.metrics).as<double>());
+}
+
+int64_t Executor::executed_instructions() const {
+  return std::count_if(executed_.begin(), executed_.end(), [](uint64_t h) { return h != 0; });
+}
+
+int64_t Executor::arena_bytes(ArenaKind arena) const {
+  return arenas_[static_cast<size_t>(arena)].size_bytes();
+}
+
+std::vector<Traffic> Executor::traffic() const {
+  std::vector<Traffic> list;
+  for (const auto& [axes, group] : groups_) {
+    const TrafficCounters counters = group->counters();
+    for (int op = 0; op < kNumCollectiveOps; ++op) {
+      const TrafficCounter& counter = counters[static_cast<size_t>(op)];
+      if (counter.calls == 0) continue;
+      list.push_back({group->name(), std::string(name_of(static_cast<CollectiveOp>(op))),
+                      counter.calls, counter.bytes_sent});
+    }
+  }
+  std::sort(list.begin(), list.end(), [](const Traffic& a, const Traffic& b) {
+    return std::tie(a.group, a.op) < std::tie(b.group, b.op);
+  });
+  return list;
+}
+
+}  // namespace tessera

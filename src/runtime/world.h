@@ -1,0 +1,42 @@
+// All ranks of a mesh as threads of this process, each with its executor.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "runtime/executor.h"
+
+namespace tessera {
+
+struct WorldOptions {
+  std::chrono::milliseconds comm_timeout{60'000};
+  ExecutorOptions executor;
+};
+
+class World {
+ public:
+  // Compiles every rank's Program; executors are created inside the first run(), on their threads.
+  explicit World(StepGraph step, WorldOptions options = {});
+  // Programs given: tests change them first.
+  World(StepGraph step, std::vector<Program> programs, WorldOptions options = {});
+  ~World();
+
+  [[nodiscard]] int size() const { return static_cast<int>(programs_.size()); }
+  [[nodiscard]] const StepGraph& step() const { return step_; }
+  [[nodiscard]] const Program& program(int rank) const { return programs_[static_cast<size_t>(rank)]; }
+  [[nodiscard]] Executor& executor(int rank) { return *executors_[static_cast<size_t>(rank)]; }
+
+  // Runs f once per rank, at once, each on its own thread. When a rank throws, the others are
+  // released from their waits; the error of the rank that failed first is rethrown.
+  void run(const std::function<void(int rank, Executor& executor)>& f);
+
+ private:
+  StepGraph step_;
+  std::vector<Program> programs_;
+  WorldOptions options_;
+  LocalWorld local_;
+  std::vector<std::unique_ptr<Executor>> executors_;
+};
+
+}  // namespace tessera

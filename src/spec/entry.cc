@@ -1,0 +1,172 @@
+#include "spec/entry.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace tessera {
+namespace {
+
+using nlohmann::json;
+
+std::string describe(const json& value) {
+  switch (value.type()) {
+    case json::value_t::string:
+      return "string " + in_quotes(value.get_ref<const std::string&>());
+    case json::value_t::boolean:
+      return fmt::format("boolean {}", value.get<bool>());
+    case json::value_t::number_integer:
+    case json::value_t::number_unsigned:
+      return "integer " + value.dump();
+    // Not dump(), which writes NaN as null.
+    case json::value_t::number_float:
+      return fmt::format("number {}", value.get<double>());
+    case json::value_t::array:
+      return fmt::format("an array of {}", value.size());
+    case json::value_t::object:
+      return "a table";
+    default:
+      return "null";
+  }
+}
+
+// The context of one assignment, and the checks that every field type shares.
+struct Assignment {
+  const Key& key;
+  const json& value;
+  const std::string& path;
+  const std::string& at;
+  Ranges ranges;
+
+  [[noreturn]] void fail(std::string_view wanted) const {
+    const std::string place = at.empty() ? path : fmt::format("{}: {}", at, path);
+    throw ConfigError(fmt::format("{} must be {}, got {}", place, wanted, describe(value)));
+  }
+  void expect(bool ok, std::string_view wanted) const {
+    if (!ok) fail(wanted);
+  }
+  void expect_in_range(const json& number) const {
+    if (ranges == Ranges::kIgnore || key.range.contains(number.get<double>())) return;
+    fail((number.is_number_integer() ? "an integer " : "a number ") + key.range.describe());
+  }
+  [[nodiscard]] std::string choice() const {
+    expect(value.is_string(), key.choices.empty()
+                                  ? "a string"
+                                  : fmt::format("one of {}", fmt::join(key.choices, ", ")));
+    const auto text = value.get<std::string>();
+    const bool known = key.choices.empty() ||
+                       std::find(key.choices.begin(), key.choices.end(), text) != key.choices.end();
+    expect(known, fmt::format("one of {}", fmt::join(key.choices, ", ")));
+    return text;
+  }
+
+  void operator()(int64_t* field) const {
+    expect(value.is_number_integer(), "an integer");
+    expect_in_range(value);
+    // Unsigned JSON numbers may not fit even where ranges are ignored.
+    expect(!value.is_number_unsigned() ||
+               value.get<uint64_t>() <= uint64_t{std::numeric_limits<int64_t>::max()},
+           "an integer below 2^63");
+    *field = value.get<int64_t>();
+  }
+  void operator()(uint64_t* field) const {
+    expect(value.is_number_integer(), "an integer");
+    expect(value.is_number_unsigned() || value.get<int64_t>() >= 0, "an integer from 0");
+    *field = value.get<uint64_t>();
+  }
+  void operator()(double* field) const {
+    expect(value.is_number(), "a number");
+    expect_in_range(value);
+    *field = value.get<double>();
+  }
+  void operator()(bool* field) const {
+    expect(value.is_boolean(), "true or false");
+    *field = value.get<bool>();
+  }
+  void operator()(std::string* field) const { *field = choice(); }
+  void operator()(DType* field) const {
+    const std::string name = choice();
+    for (const DType type : {DType::kF32, DType::kF64, DType::kBF16}) {
+      if (name == name_of(type)) *field = type;
+    }
+  }
+  void operator()(RopeType field) const { *field.llama3 = choice() == "llama3"; }
+  void operator()(Betas field) const {
+    constexpr std::string_view kWanted = "an array of two numbers [beta1, beta2]";
+    expect(value.is_array() && value.size() == 2, kWanted);
+    expect(value[0].is_number() && value[1].is_number(), kWanted);
+    for (const json& beta : value) {
+      Assignment{key, beta, path, at, ranges}.expect_in_range(beta);
+    }
+    *field.first = value[0].get<double>();
+    *field.second = value[1].get<double>();
+  }
+};
+
+struct Reader {
+  nlohmann::ordered_json operator()(const DType* type) const { return name_of(*type); }
+  nlohmann::ordered_json operator()(RopeType type) const {
+    return *type.llama3 ? "llama3" : "default";
+  }
+  nlohmann::ordered_json operator()(Betas betas) const {
+    return nlohmann::ordered_json::array({*betas.first, *betas.second});
+  }
+  nlohmann::ordered_json operator()(const auto* value) const { return *value; }
+};
+
+[[noreturn]] void fail_unknown(const Entry& entry) {
+  const auto known = names_in(entry.section);
+  if (!entry.section.empty()) {
+    throw ConfigError(fmt::format("{}: unknown key '{}' in [{}]; {}", entry.key_at, entry.name,
+                                  entry.section, suggestion(entry.name, known, "keys")));
+  }
+  for (const Key& key : run_keys()) {
+    if (key.name == entry.name) {
+      throw ConfigError(fmt::format("{}: unknown section '{}'; did you mean '{}'?", entry.key_at,
+                                    entry.name, join_path(key.section, key.name)));
+    }
+  }
+  throw ConfigError(fmt::format("{}: unknown section '{}'; {}", entry.key_at, entry.name,
+                                suggestion(entry.name, known, "sections")));
+}
+
+bool names_section(const Entry& entry) {
+  return entry.name.find('.') == std::string::npos &&
+         is_section(join_path(entry.section, entry.name));
+}
+
+}  // namespace
+
+void assign(const Key& key, Field field, const json& value, const std::string& path,
+            const std::string& at, Ranges ranges) {
+  std::visit(Assignment{key, value, path, at, ranges}, field);
+}
+
+nlohmann::ordered_json value_of(const Field& field) { return std::visit(Reader{}, field); }
+
+void apply(std::span<const Entry> entries, RunSpec& spec, Ranges ranges) {
+  for (const Entry& entry : entries) {
+    const std::string path = join_path(entry.section, entry.name);
+    if (names_section(entry)) {
+      require_config(entry.value.is_object(), "{}: {} must be a table, got {}", entry.value_at,
+                     path, describe(entry.value));
+      continue;
+    }
+    const Key* key = find_key(entry.section, entry.name);
+    if (key == nullptr) fail_unknown(entry);
+    assign(*key, key->field(spec), entry.value, path, entry.value_at, ranges);
+  }
+}
+
+void check_ranges(RunSpec& spec) {
+  for (const Key& key : run_keys()) {
+    const Field field = key.field(spec);
+    assign(key, field, value_of(field), join_path(key.section, key.name), "", Ranges::kCheck);
+  }
+}
+
+}  // namespace tessera

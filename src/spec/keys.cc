@@ -1,0 +1,146 @@
+#include "spec/keys.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace tessera {
+namespace {
+
+using S = RunSpec;
+
+constexpr Range kAny{0};
+constexpr Range kPositive{1};
+constexpr Range kAxis{1, kMaxAxis};
+constexpr Range kZeroStage{0, 3};
+constexpr Range kAboveZero{.min = 0, .open_min = true};
+constexpr Range kBelowOne{.min = 0, .max = 1, .open_max = true};
+constexpr Range kGibibytes{0, 1e9};  // the bytes fit in int64_t
+
+constexpr std::array<std::string_view, 3> kDTypes = {"f32", "f64", "bf16"};
+constexpr std::array<std::string_view, 3> kGradReduce = {"auto", "step", "micro_batch"};
+constexpr std::array<std::string_view, 2> kRopeTypes = {"default", "llama3"};
+
+constexpr Key kKeys[] = {
+    {"model", "preset", [](S& s) -> Field { return &s.model.preset; }},
+    {"model", "hf", [](S& s) -> Field { return &s.model.hf; }},
+    {"model", "family", [](S& s) -> Field { return &s.model.family; }},
+    {"model", "layers", [](S& s) -> Field { return &s.model.layers; }, kPositive, {}, true},
+    {"model", "hidden", [](S& s) -> Field { return &s.model.hidden; }, kPositive, {}, true},
+    {"model", "ffn", [](S& s) -> Field { return &s.model.ffn; }, kPositive, {}, true},
+    {"model", "heads", [](S& s) -> Field { return &s.model.heads; }, kPositive, {}, true},
+    {"model", "kv_heads", [](S& s) -> Field { return &s.model.kv_heads; }, kAny},
+    {"model", "head_dim", [](S& s) -> Field { return &s.model.head_dim; }, kAny},
+    {"model", "vocab", [](S& s) -> Field { return &s.model.vocab; }, kPositive, {}, true},
+    {"model", "tied", [](S& s) -> Field { return &s.model.tied; }},
+    {"model", "norm_eps", [](S& s) -> Field { return &s.model.norm_eps; }, kAboveZero},
+    {"model", "init_std", [](S& s) -> Field { return &s.model.init_std; }, kAny},
+    {"model", "rope_theta", [](S& s) -> Field { return &s.model.rope.theta; }, kAboveZero},
+    {"model.rope_scaling", "type",
+     [](S& s) -> Field { return RopeType{&s.model.rope.llama3_scaling}; }, kAny, kRopeTypes},
+    {"model.rope_scaling", "factor", [](S& s) -> Field { return &s.model.rope.factor; }, kPositive},
+    {"model.rope_scaling", "low_freq_factor",
+     [](S& s) -> Field { return &s.model.rope.low_freq_factor; }, kAboveZero},
+    {"model.rope_scaling", "high_freq_factor",
+     [](S& s) -> Field { return &s.model.rope.high_freq_factor; }, kAboveZero},
+    {"model.rope_scaling", "original_max_position",
+     [](S& s) -> Field { return &s.model.rope.original_max_position; }, kPositive},
+
+    {"cluster", "memory_gib", [](S& s) -> Field { return &s.cluster.memory_gib; }, kGibibytes},
+
+    {"parallel", "pp", [](S& s) -> Field { return &s.parallel.pp; }, kAxis},
+    {"parallel", "dp", [](S& s) -> Field { return &s.parallel.dp; }, kAxis},
+    {"parallel", "fsdp", [](S& s) -> Field { return &s.parallel.fsdp; }, kAxis},
+    {"parallel", "cp", [](S& s) -> Field { return &s.parallel.cp; }, kAxis},
+    {"parallel", "tp", [](S& s) -> Field { return &s.parallel.tp; }, kAxis},
+    {"parallel", "zero", [](S& s) -> Field { return &s.parallel.zero; }, kZeroStage},
+    {"parallel", "sequence_parallel", [](S& s) -> Field { return &s.parallel.sequence_parallel; }},
+    {"parallel", "bucket_mb", [](S& s) -> Field { return &s.parallel.bucket_mb; }, kPositive},
+    {"parallel", "grad_reduce", [](S& s) -> Field { return &s.parallel.grad_reduce; }, kAny,
+     kGradReduce},
+    {"parallel", "prefetch", [](S& s) -> Field { return &s.parallel.prefetch; }, kAny},
+
+    {"train", "seq_len", [](S& s) -> Field { return &s.train.seq_len; }, kPositive},
+    {"train", "micro_batch", [](S& s) -> Field { return &s.train.micro_batch; }, kPositive},
+    {"train", "global_batch", [](S& s) -> Field { return &s.train.global_batch; }, kAny},
+    {"train", "steps", [](S& s) -> Field { return &s.train.steps; }, kPositive},
+    {"train", "dtype", [](S& s) -> Field { return &s.train.dtype; }, kAny, kDTypes},
+    {"train", "seed", [](S& s) -> Field { return &s.train.seed; }},
+    {"train", "device", [](S& s) -> Field { return &s.train.device; }},
+    {"train", "threads", [](S& s) -> Field { return &s.train.threads; }, Range{0, 4096}},
+    {"train", "loss_chunk", [](S& s) -> Field { return &s.train.loss_chunk; }, kPositive},
+
+    {"optimizer", "lr", [](S& s) -> Field { return &s.optimizer.lr; }, kAboveZero},
+    {"optimizer", "warmup", [](S& s) -> Field { return &s.optimizer.warmup; }, kAny},
+    {"optimizer", "min_lr", [](S& s) -> Field { return &s.optimizer.min_lr; }, kAny},
+    {"optimizer", "betas",
+     [](S& s) -> Field {
+       return Betas{&s.optimizer.beta1, &s.optimizer.beta2};
+     },
+     kBelowOne},
+    {"optimizer", "eps", [](S& s) -> Field { return &s.optimizer.eps; }, kAny},
+    {"optimizer", "weight_decay", [](S& s) -> Field { return &s.optimizer.weight_decay; }, kAny},
+    {"optimizer", "clip", [](S& s) -> Field { return &s.optimizer.clip; }, kAny},
+
+    {"data", "path", [](S& s) -> Field { return &s.data.path; }},
+    {"data.synth", "seed", [](S& s) -> Field { return &s.data.synth_seed; }},
+    {"data.synth", "bytes", [](S& s) -> Field { return &s.data.synth_bytes; }, kPositive},
+
+    {"logging", "run_dir", [](S& s) -> Field { return &s.logging.run_dir; }},
+    {"logging", "every", [](S& s) -> Field { return &s.logging.every; }, kPositive},
+};
+
+// What follows "section." in `path`, up to the next dot; empty if `path` is not inside it.
+std::string_view child_of(std::string_view path, std::string_view section) {
+  if (!section.empty()) {
+    if (!path.starts_with(section) || path.size() == section.size()) return {};
+    if (path[section.size()] != '.') return {};
+    path.remove_prefix(section.size() + 1);
+  }
+  return path.substr(0, path.find('.'));
+}
+
+}  // namespace
+
+bool Range::contains(double value) const {
+  return (open_min ? value > min : value >= min) && (open_max ? value < max : value <= max);
+}
+
+std::string Range::describe() const {
+  if (!open_min && !open_max) return fmt::format("from {} to {}", min, max);
+  return fmt::format("{} {} and {} {}", open_min ? "above" : "at least", min,
+                     open_max ? "below" : "at most", max);
+}
+
+std::span<const Key> run_keys() { return kKeys; }
+
+const Key* find_key(std::string_view section, std::string_view name) {
+  const auto* key = std::find_if(std::begin(kKeys), std::end(kKeys), [&](const Key& k) {
+    return k.section == section && k.name == name;
+  });
+  return key == std::end(kKeys) ? nullptr : key;
+}
+
+bool is_section(std::string_view section) {
+  return std::any_of(std::begin(kKeys), std::end(kKeys),
+                     [&](const Key& key) { return key.section == section; });
+}
+
+std::vector<std::string_view> names_in(std::string_view section) {
+  std::vector<std::string_view> names;
+  for (const Key& key : kKeys) {
+    const std::string_view name =
+        key.section == section ? key.name : child_of(key.section, section);
+    if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end()) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
+std::string join_path(std::string_view section, std::string_view name) {
+  return section.empty() ? std::string(name) : fmt::format("{}.{}", section, name);
+}
+
+}  // namespace tessera

@@ -1,0 +1,41 @@
+// Reading run files (TOML), overrides and mesh strings into a RunSpec. Pure: text in, values out.
+// Every mistake throws ConfigError with "FILE:LINE:COLUMN: message", the offending value and, for
+// an unknown key, the nearest known one.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "spec/run_spec.h"
+
+namespace tessera {
+
+// Reads a file named in a run file (Hugging Face config.json); throws ConfigError if it cannot.
+using FileReader = std::function<std::string(const std::string& path)>;
+
+// `overrides` are "section.key=value" strings as given to --set; value is TOML, or a bare word
+// taken as a string. Presets and hf folders are resolved (explicit keys win over them).
+// Does not validate combinations: see validate.h.
+RunSpec parse_run_file(std::string_view text, const std::string& file_name,
+                       std::span<const std::string> overrides, const FileReader& read_file);
+
+// "dp=2,tp=2,zero=1,sequence_parallel=true" applied to `base`: mesh axes that are not named become
+// 1, everything else keeps the value it has in `base`.
+ParallelSpec parse_mesh(std::string_view mesh, const ParallelSpec& base);
+
+// Fields of a Hugging Face config.json; refuses unknown model types and rope types.
+ModelSpec model_from_hf_config(std::string_view json_text, const std::string& file_name);
+
+// Catalogue of named models.
+ModelSpec model_preset(const std::string& name);  // ConfigError lists the names
+std::vector<std::string> model_preset_names();
+
+// Every field after defaults, presets and overrides: what resolved.json holds. Reading it back
+// with run_spec_from_json gives the same RunSpec.
+nlohmann::ordered_json to_json(const RunSpec& spec);
+RunSpec run_spec_from_json(const nlohmann::json& json);
+
+}  // namespace tessera

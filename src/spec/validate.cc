@@ -1,0 +1,141 @@
+#include "spec/validate.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "spec/entry.h"
+#include "spec/nearby.h"
+
+namespace tessera {
+namespace {
+
+// Above this, byte counts (at most 16 bytes for each element) could overflow int64_t.
+constexpr double kMaxElements = 0x1p59;
+
+void require_countable(std::string_view what, double count) {
+  require_config(count <= kMaxElements, "{} is about {:.3g}, too large to count; use smaller sizes",
+                 what, count);
+}
+
+double as_double(int64_t value) { return static_cast<double>(value); }
+
+double parameter_estimate(const ModelSpec& m) {
+  const double attention_width = as_double(m.heads) * as_double(m.head_dim);
+  const double kv_width = as_double(m.kv_heads) * as_double(m.head_dim);
+  const double per_layer =
+      as_double(m.hidden) * (2 * attention_width + 2 * kv_width + 3 * as_double(m.ffn) + 2);
+  const double embedding = as_double(m.vocab) * as_double(m.hidden);
+  return as_double(m.layers) * per_layer + (m.tied ? 1 : 2) * embedding + as_double(m.hidden);
+}
+
+void refuse_what_is_not_built(RunSpec& spec) {
+  require_config(spec.model.family == "llama",
+                 "model.family = {}: this version trains llama; use family = \"llama\"",
+                 in_quotes(spec.model.family));
+  require_config(spec.parallel.pp == 1,
+                 "pp = {}: pipeline parallelism is not in this version; use pp = 1",
+                 spec.parallel.pp);
+  require_config(spec.parallel.cp == 1,
+                 "cp = {}: context parallelism is not in this version; use cp = 1",
+                 spec.parallel.cp);
+  if (spec.train.device == "auto") spec.train.device = "cpu";
+  require_config(
+      spec.train.device == "cpu",
+      "train.device = {}: this version runs on the CPU; use device = \"cpu\" or \"auto\"",
+      in_quotes(spec.train.device));
+}
+
+void resolve_model(ModelSpec& model) {
+  if (model.kv_heads == 0) model.kv_heads = model.heads;
+  require_config(model.heads % model.kv_heads == 0,
+                 "model.heads = {} is not a multiple of kv_heads = {}; use kv_heads = {}",
+                 model.heads, model.kv_heads, either(nearby_divisors(model.heads, model.kv_heads)));
+  if (model.head_dim == 0) {
+    require_config(model.hidden % model.heads == 0,
+                   "model.hidden = {} is not a multiple of heads = {}; use hidden = {}, or give "
+                   "head_dim",
+                   model.hidden, model.heads, either(nearby_multiples(model.hidden, model.heads)));
+    model.head_dim = model.hidden / model.heads;
+  }
+  require_config(model.head_dim % 2 == 0,
+                 "model.head_dim = {} is odd, but rotary embeddings turn pairs; use head_dim = {}",
+                 model.head_dim, either(nearby_multiples(model.head_dim, 2)));
+  const RopeSpec& rope = model.rope;
+  require_config(!rope.llama3_scaling || rope.high_freq_factor > rope.low_freq_factor,
+                 "model.rope_scaling: high_freq_factor = {} must be above low_freq_factor = {}",
+                 rope.high_freq_factor, rope.low_freq_factor);
+  require_countable("the number of parameters", parameter_estimate(model));
+}
+
+void resolve_batch(RunSpec& spec) {
+  TrainSpec& train = spec.train;
+  const ModelSpec& model = spec.model;
+  const int64_t replicas = spec.parallel.replicas();
+  const double widest = as_double(std::max({model.hidden, model.ffn, model.vocab}));
+  const double tokens = as_double(train.micro_batch) * as_double(train.seq_len);
+  require_countable("the number of activations of a micro-batch", tokens * widest);
+  require_countable("micro_batch * dp * fsdp * seq_len", tokens * as_double(replicas));
+  require_countable("the number of tokens of a step",
+                    as_double(train.global_batch) * as_double(train.seq_len));
+
+  const int64_t unit = train.micro_batch * replicas;
+  if (train.global_batch == 0) train.global_batch = unit;
+  require_config(train.global_batch % unit == 0,
+                 "train.global_batch = {} is not a multiple of micro_batch * dp * fsdp = {} * {} * "
+                 "{} = {}; use global_batch = {}",
+                 train.global_batch, train.micro_batch, spec.parallel.dp, spec.parallel.fsdp, unit,
+                 either(nearby_multiples(train.global_batch, unit)));
+}
+
+void check_split(const RunSpec& spec) {
+  const ParallelSpec& parallel = spec.parallel;
+  const TrainSpec& train = spec.train;
+  require_config(spec.model.heads % parallel.tp == 0,
+                 "parallel.tp = {} does not divide heads = {}; use tp = {}", parallel.tp,
+                 spec.model.heads, either(nearby_divisors(spec.model.heads, parallel.tp)));
+  if (!parallel.sequence_parallel) return;
+  const int64_t tokens = train.micro_batch * train.seq_len;
+  const int64_t unit = parallel.tp / std::gcd(parallel.tp, train.micro_batch);
+  require_config(tokens % parallel.tp == 0,
+                 "sequence_parallel splits micro_batch * seq_len = {} * {} = {} tokens over tp = "
+                 "{}, which does not divide them; use seq_len = {}, or sequence_parallel = false",
+                 train.micro_batch, train.seq_len, tokens, parallel.tp,
+                 either(nearby_multiples(train.seq_len, unit)));
+}
+
+}  // namespace
+
+void resolve(RunSpec& spec) {
+  ParallelSpec& parallel = spec.parallel;
+  if (parallel.zero == -1) parallel.zero = parallel.fsdp > 1 ? 3 : 0;
+  check_ranges(spec);
+  refuse_what_is_not_built(spec);
+  resolve_model(spec.model);
+  resolve_batch(spec);
+  check_split(spec);
+  if (parallel.grad_reduce == "auto") {
+    // Whole gradients kept over micro-batches would undo what ZeRO 2 and 3 save.
+    parallel.grad_reduce = parallel.zero >= 2 && accumulation(spec) > 1 ? "micro_batch" : "step";
+  }
+}
+
+void require_world(const ParallelSpec& parallel, int64_t ranks) {
+  constexpr int64_t kMaxRanks = int64_t{1} << 20;
+  require_config(ranks >= 1 && ranks <= kMaxRanks, "--ranks is {}; use 1 to {}", ranks, kMaxRanks);
+  if (parallel.world() == ranks) return;
+  const auto count = [](int64_t n) { return fmt::format("{} rank{}", n, n == 1 ? "" : "s"); };
+  const std::string near = nearby_meshes(parallel, ranks);
+  throw ConfigError(fmt::format(
+      "the mesh {} needs {} but --ranks is {}; {}", mesh_text(parallel, " x "),
+      count(parallel.world()), ranks,
+      near.empty() ? fmt::format("no mesh with axes up to {} has {}", kMaxAxis, count(ranks))
+                   : fmt::format("meshes with {} near it: {}", count(ranks), near)));
+}
+
+int64_t accumulation(const RunSpec& spec) {
+  return spec.train.global_batch / (spec.train.micro_batch * spec.parallel.replicas());
+}
+
+}  // namespace tessera

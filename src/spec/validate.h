@@ -1,0 +1,17 @@
+// Fills derived fields (kv_heads, head_dim, zero, global_batch) and refuses impossible
+// combinations with ConfigError: the value, the reason and the nearest valid choice.
+#pragma once
+
+#include "spec/run_spec.h"
+
+namespace tessera {
+
+void resolve(RunSpec& spec);
+
+// Throws unless the mesh has exactly `ranks` ranks; suggests the nearest meshes that do.
+void require_world(const ParallelSpec& parallel, int64_t ranks);
+
+// Micro-batches per optimizer step.
+int64_t accumulation(const RunSpec& spec);
+
+}  // namespace tessera

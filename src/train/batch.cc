@@ -1,0 +1,43 @@
+#include "train/batch.h"
+
+#include "base/error.h"
+
+namespace tessera {
+
+SampleSource text_samples(const RunSpec& spec) {
+  const DataSpec& data = spec.data;
+  auto corpus = std::make_shared<Corpus>(data.path.empty()
+                                             ? Corpus::synthetic(data.synth_seed, data.synth_bytes)
+                                             : Corpus::from_path(data.path));
+  require_config(corpus->vocab() <= spec.model.vocab,
+                 "model.vocab is {} but the data has {} byte-level tokens: use vocab >= {}",
+                 spec.model.vocab, corpus->vocab(), corpus->vocab());
+  require_samples(*corpus, spec.train.seq_len);
+  const auto sampler =
+      std::make_shared<Sampler>(corpus->size(), spec.train.seq_len, spec.train.seed);
+  return [corpus, sampler](int64_t sample, std::span<int32_t> tokens, std::span<int32_t> labels) {
+    fill_sample(*corpus, *sampler, sample, tokens, labels);
+  };
+}
+
+void fill_inputs(Executor& executor, const RunSpec& spec, int64_t step, const SampleSource& source) {
+  const Program& program = executor.program();
+  const Mesh& mesh = program.mesh;
+  const int64_t replica = mesh.coord(program.rank, Axis::kDp) * mesh.size(Axis::kFsdp) +
+                          mesh.coord(program.rank, Axis::kFsdp);
+  const int64_t micro_batch = spec.train.micro_batch;
+  const int64_t replicas = spec.parallel.replicas();
+  const auto length = static_cast<size_t>(spec.train.seq_len);
+  const int64_t first = (step - 1) * program.micro_batches * replicas * micro_batch;
+  auto* tokens = executor.tensor(program.tokens).as<int32_t>();
+  auto* labels = executor.tensor(program.labels).as<int32_t>();
+  for (int64_t m = 0; m < program.micro_batches; ++m) {
+    for (int64_t j = 0; j < micro_batch; ++j) {
+      const int64_t sample = first + (m * replicas + replica) * micro_batch + j;
+      const size_t at = static_cast<size_t>(m * micro_batch + j) * length;
+      source(sample, {tokens + at, length}, {labels + at, length});
+    }
+  }
+}
+
+}  // namespace tessera

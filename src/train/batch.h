@@ -1,0 +1,26 @@
+// The tokens of one optimizer step, dealt to ranks. Which sample goes where depends on the mesh;
+// which samples make up a step does not.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "data/corpus.h"
+#include "data/sampler.h"
+#include "runtime/executor.h"
+
+namespace tessera {
+
+// Fills tokens and labels (both seq_len long; label < 0: masked) of a sample, counted from the
+// start of training.
+using SampleSource =
+    std::function<void(int64_t sample, std::span<int32_t> tokens, std::span<int32_t> labels)>;
+
+// The text that [data] names. Throws ConfigError when it is missing, empty or too short.
+SampleSource text_samples(const RunSpec& spec);
+
+// Puts this rank's samples of step `step` (1 is the first) into its input buffers.
+void fill_inputs(Executor& executor, const RunSpec& spec, int64_t step, const SampleSource& source);
+
+}  // namespace tessera

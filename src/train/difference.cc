@@ -1,0 +1,42 @@
+#include "train/difference.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace tessera {
+
+double norm(std::span<const double> values) {
+  double sum = 0;
+  for (const double v : values) sum += v * v;
+  return std::sqrt(sum);
+}
+
+double relative_difference(std::span<const double> a, std::span<const double> b, double floor) {
+  TESSERA_CHECK(a.size() == b.size(), "sizes {} and {} differ", a.size(), b.size());
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+  const double scale = std::max(norm(b), floor);
+  if (sum == 0) return 0;
+  return std::sqrt(sum) / scale;
+}
+
+bool exceeds(double relative, double tolerance) { return !(relative <= tolerance); }
+
+std::vector<Difference> differences(std::span<const LogicalValues> a,
+                                    std::span<const LogicalValues> b) {
+  TESSERA_CHECK(a.size() == b.size(), "{} tensors against {}", a.size(), b.size());
+  double total = 0;
+  for (const LogicalValues& values : b) total += norm(values.values) * norm(values.values);
+  const double floor = 1e-6 * std::sqrt(total);
+  std::vector<Difference> list;
+  for (size_t i = 0; i < a.size(); ++i) {
+    TESSERA_CHECK(a[i].tensor.name == b[i].tensor.name, "'{}' against '{}'", a[i].tensor.name,
+                  b[i].tensor.name);
+    list.push_back({a[i].tensor.name, relative_difference(a[i].values, b[i].values, floor)});
+  }
+  return list;
+}
+
+}  // namespace tessera

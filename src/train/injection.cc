@@ -1,0 +1,149 @@
+#include "train/injection.h"
+
+#include <limits>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "kernels/kernels.h"
+
+namespace tessera {
+namespace {
+
+int64_t parse_number(const std::string& text, const std::string& whole) {
+  try {
+    return std::stoll(text);
+  } catch (const std::exception&) {
+    throw ConfigError(fmt::format("--inject {}: '{}' is no number", whole, text));
+  }
+}
+
+Axis parse_axis(std::string_view text, const std::string& whole) {
+  for (const Axis axis : kAllAxes) {
+    if (name_of(axis) == text) return axis;
+  }
+  throw ConfigError(fmt::format("--inject {}: '{}' is no axis (dp, fsdp, tp)", whole, text));
+}
+
+// This rank's part of a buffer that a group of `size` shares.
+BufferId own_part(Program& program, BufferId whole, AxisSet group) {
+  const std::vector<int> members = program.mesh.peers(program.rank, group);
+  Buffer part = program.buffer(whole);
+  const int64_t count = numel(part.shape) / static_cast<int64_t>(members.size());
+  part.shape = {count};
+  for (const int member : members) {
+    if (member == program.rank) break;
+    part.offset += count * size_bytes(part.dtype);
+  }
+  program.buffers.push_back(part);
+  return static_cast<BufferId>(program.buffers.size()) - 1;
+}
+
+BufferId flat(Program& program, BufferId id) {
+  Buffer buffer = program.buffer(id);
+  buffer.shape = {numel(buffer.shape)};
+  program.buffers.push_back(buffer);
+  return static_cast<BufferId>(program.buffers.size()) - 1;
+}
+
+void drop(Program& program, size_t index) {
+  const Instruction before = program.instructions[index];
+  BufferId in = flat(program, before.inputs[0]);
+  BufferId out = flat(program, before.outputs[0]);
+  if (before.collective == CastKind::kReduceScatter) in = own_part(program, before.inputs[0], before.group);
+  if (before.collective == CastKind::kAllGather) out = own_part(program, before.outputs[0], before.group);
+  Instruction& instruction = program.instructions[index];
+  instruction.op = OpKind::kCopy;
+  instruction.collective = CastKind::kNothing;
+  instruction.inputs = {in};
+  instruction.outputs = {out};
+}
+
+}  // namespace
+
+Injection parse_injection(const std::string& text) {
+  Injection injection;
+  const size_t colon = text.find(':');
+  const std::string kind = text.substr(0, colon);
+  if (kind == "nan") injection.kind = Injection::Kind::kNan;
+  if (kind == "drop-cast") injection.kind = Injection::Kind::kDropCast;
+  if (kind == "roll-shard") injection.kind = Injection::Kind::kRollShard;
+  if (kind == "scale-grad") injection.kind = Injection::Kind::kScaleGrad;
+  require_config(injection.kind != Injection::Kind::kNone && colon != std::string::npos,
+                 "--inject {}: use nan:, drop-cast:, roll-shard: or scale-grad:", text);
+  for (const std::string_view pair : split(std::string_view(text).substr(colon + 1), ',')) {
+    const size_t equals = pair.find('=');
+    const std::string key(pair.substr(0, equals));
+    const std::string value(equals == std::string_view::npos ? "" : pair.substr(equals + 1));
+    if (key == "tensor") {
+      injection.tensor = value;
+    } else if (key == "step") {
+      injection.step = parse_number(value, text);
+    } else if (key == "rank") {
+      injection.rank = static_cast<int>(parse_number(value, text));
+    } else if (key == "axis") {
+      injection.axis = parse_axis(value, text);
+    } else {
+      throw ConfigError(fmt::format("--inject {}: unknown key '{}'", text, key));
+    }
+  }
+  require_config(!injection.tensor.empty(), "--inject {}: tensor=NAME is missing", text);
+  return injection;
+}
+
+void inject_into_programs(const Injection& injection, std::vector<Program>& programs) {
+  if (injection.kind != Injection::Kind::kDropCast) return;
+  size_t found = 0;
+  for (Program& program : programs) {
+    for (size_t i = 0; i < program.instructions.size(); ++i) {
+      const Instruction& instruction = program.instructions[i];
+      if (instruction.stream != StreamKind::kComm || instruction.name != injection.tensor) continue;
+      drop(program, i);
+      ++found;
+    }
+  }
+  require_config(found > 0, "--inject: no collective makes '{}'; see tessera plan --program",
+                 injection.tensor);
+}
+
+TensorSource inject_into_weights(const Injection& injection, int rank, TensorSource source) {
+  if (injection.kind != Injection::Kind::kRollShard || rank != injection.rank) return source;
+  return [injection, source = std::move(source)](const LogicalTensor& tensor, int64_t first,
+                                                 std::span<double> out) {
+    int64_t from = first;
+    if (tensor.name == injection.tensor) {
+      const int64_t row = tensor.shape.size() == 2 ? tensor.cols() : 1;
+      if (first + row + static_cast<int64_t>(out.size()) <= numel(tensor.shape)) from = first + row;
+    }
+    source(tensor, from, out);
+  };
+}
+
+Executor::Probe injection_probe(const Injection& injection, Executor& executor, int64_t step) {
+  const Program& program = executor.program();
+  if (injection.kind == Injection::Kind::kNan) {
+    if (step != injection.step || program.rank != injection.rank) return {};
+    return [&injection, &executor](size_t, const Instruction& instruction) {
+      if (instruction.name != injection.tensor) return;
+      const Tensor t = executor.tensor(instruction.outputs[0]);
+      if (t.dtype == DType::kF64) t.as<double>()[0] = std::numeric_limits<double>::quiet_NaN();
+      if (t.dtype == DType::kF32) t.as<float>()[0] = std::numeric_limits<float>::quiet_NaN();
+      if (t.dtype == DType::kBF16) {
+        t.as<BFloat16>()[0] = BFloat16(std::numeric_limits<float>::quiet_NaN());
+      }
+    };
+  }
+  if (injection.kind == Injection::Kind::kScaleGrad) {
+    const std::string gradient = fmt::format("d({}.weight)", injection.tensor);
+    return [&injection, &executor, gradient](size_t, const Instruction& instruction) {
+      const Program& p = executor.program();
+      if (instruction.name != gradient || instruction.micro_batch != p.micro_batches - 1) return;
+      Workers alone(1);
+      kernels::Context context{alone, {}};
+      Tensor t = executor.tensor(instruction.outputs[0]);
+      kernels::scale(context, t, static_cast<double>(p.mesh.size(injection.axis)));
+    };
+  }
+  return {};
+}
+
+}  // namespace tessera

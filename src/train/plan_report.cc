@@ -1,0 +1,236 @@
+#include "train/plan_report.h"
+
+#include <sys/sysinfo.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "spec/validate.h"
+
+namespace tessera {
+namespace {
+
+constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+
+std::string mesh_text(const Mesh& mesh) {
+  std::string text;
+  for (const Axis axis : kAllAxes) {
+    if (mesh.size(axis) == 1) continue;
+    text += fmt::format("{}{}={}", text.empty() ? "" : " x ", name_of(axis), mesh.size(axis));
+  }
+  return text.empty() ? "one rank" : text;
+}
+
+// Sum over ranks of ranks[i][path...].
+int64_t total(const nlohmann::ordered_json& report, const std::string& category) {
+  int64_t sum = 0;
+  for (const auto& rank : report.at("ranks")) {
+    sum += rank.at("memory_bytes").at(category).get<int64_t>();
+  }
+  return sum;
+}
+
+struct Row {
+  int64_t calls = 0;
+  int64_t bytes = 0;
+};
+using TrafficRows = std::map<std::pair<std::string, std::string>, Row>;
+
+TrafficRows total_traffic(const nlohmann::ordered_json& report) {
+  TrafficRows rows;
+  for (const auto& rank : report.at("ranks")) {
+    for (const auto& entry : rank.at("traffic")) {
+      Row& row = rows[{entry.at("group").get<std::string>(), entry.at("op").get<std::string>()}];
+      row.calls += entry.at("calls").get<int64_t>();
+      row.bytes += entry.at("bytes_sent").get<int64_t>();
+    }
+  }
+  return rows;
+}
+
+std::string advice(const CompiledRun& run, ArenaKind largest) {
+  const ParallelSpec& p = run.step.spec.parallel;
+  const bool states = largest == ArenaKind::kParameters || largest == ArenaKind::kGradients ||
+                      largest == ArenaKind::kOptimizer;
+  if (states && p.zero < 3) {
+    return fmt::format("raise parallel.zero from {} to {} or use more ranks (fsdp, tp)", p.zero,
+                       p.zero + 1);
+  }
+  if (states) return "use more ranks (fsdp, tp)";
+  if (run.step.spec.train.micro_batch > 1) return "lower train.micro_batch";
+  return "raise tp with sequence_parallel, or lower train.seq_len";
+}
+
+}  // namespace
+
+void use_machine_defaults(RunSpec& spec) {
+  const int64_t world = spec.parallel.world();
+  if (spec.train.threads == 0) {
+    const auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+    spec.train.threads = std::max<int64_t>(1, cores / world);
+  }
+  if (spec.cluster.memory_gib <= 0) {
+    struct sysinfo info = {};
+    sysinfo(&info);
+    spec.cluster.memory_gib = static_cast<double>(info.totalram) *
+                              static_cast<double>(info.mem_unit) / kGib /
+                              static_cast<double>(world);
+  }
+}
+
+CompiledRun compile_run(RunSpec spec) {
+  use_machine_defaults(spec);
+  CompiledRun run;
+  run.step = build_step(spec, StepKind::kTraining);
+  run.programs = compile_ranks(run.step);
+  return run;
+}
+
+nlohmann::ordered_json report_head(const StepGraph& step) {
+  nlohmann::ordered_json json;
+  json["schema_version"] = kPlanSchemaVersion;
+  json["world"] = step.mesh.world();
+  for (const Axis axis : kAllAxes) json["mesh"][std::string(name_of(axis))] = step.mesh.size(axis);
+  json["parameters"] = step.layout.num_parameters;
+  json["ranks"] = nlohmann::ordered_json::array();
+  return json;
+}
+
+nlohmann::ordered_json rank_json(const Mesh& mesh, int rank,
+                                 const std::array<int64_t, kNumArenas>& arena_bytes,
+                                 const std::vector<Traffic>& traffic, int64_t instructions,
+                                 const std::string& digest) {
+  nlohmann::ordered_json json;
+  json["rank"] = rank;
+  for (const Axis axis : kAllAxes) json["coords"][std::string(name_of(axis))] = mesh.coord(rank, axis);
+  int64_t sum = 0;
+  for (const ArenaKind arena : kAllArenas) {
+    const int64_t bytes = arena_bytes[static_cast<size_t>(arena)];
+    json["memory_bytes"][std::string(name_of(arena))] = bytes;
+    sum += bytes;
+  }
+  json["memory_bytes"]["total"] = sum;
+  json["traffic"] = nlohmann::ordered_json::array();
+  for (const Traffic& t : traffic) {
+    json["traffic"].push_back(
+        {{"group", t.group}, {"op", t.op}, {"calls", t.calls}, {"bytes_sent", t.bytes_sent}});
+  }
+  json["instructions"] = instructions;
+  json["digest"] = digest;
+  return json;
+}
+
+nlohmann::ordered_json plan_json(const CompiledRun& run) {
+  nlohmann::ordered_json json = report_head(run.step);
+  for (const Program& program : run.programs) {
+    json["ranks"].push_back(rank_json(run.step.mesh, program.rank, program.arena_bytes,
+                                      traffic_of(program),
+                                      static_cast<int64_t>(program.instructions.size()),
+                                      digest_of(program)));
+  }
+  return json;
+}
+
+std::string plan_table(const CompiledRun& run) {
+  const RunSpec& spec = run.step.spec;
+  const Program& program = run.programs.front();
+  std::string text = fmt::format(
+      "model     {} layers, hidden {}, ffn {}, heads {}/{}, vocab {}, {}: {} parameters\n"
+      "mesh      {} ({} ranks), ZeRO-{}, sequence parallel {}\n"
+      "batch     {} sequences of {} tokens = {} per rank x {} replicas x {} micro-batches, {}\n\n",
+      spec.model.layers, spec.model.hidden, spec.model.ffn, spec.model.heads, spec.model.kv_heads,
+      spec.model.vocab, spec.model.tied ? "tied" : "untied",
+      with_thousands(run.step.layout.num_parameters), mesh_text(run.step.mesh),
+      run.step.mesh.world(), spec.parallel.zero, spec.parallel.sequence_parallel ? "on" : "off",
+      spec.train.global_batch, spec.train.seq_len, spec.train.micro_batch, spec.parallel.replicas(),
+      accumulation(spec), name_of(spec.train.dtype));
+  TextTable memory({{"memory of a rank", Align::kLeft}, {"bytes", Align::kRight}, {"", Align::kRight}});
+  for (const ArenaKind arena : kAllArenas) {
+    const int64_t bytes = program.arena_bytes[static_cast<size_t>(arena)];
+    memory.add_row({std::string(name_of(arena)), with_thousands(bytes), human_bytes(bytes)});
+  }
+  memory.add_rule();
+  memory.add_row({"total", with_thousands(program.total_bytes()), human_bytes(program.total_bytes())});
+  text += memory.str() + "\n";
+  TextTable traffic({{"sent by rank 0 per step", Align::kLeft},
+                     {"collective", Align::kLeft},
+                     {"calls", Align::kRight},
+                     {"bytes", Align::kRight},
+                     {"", Align::kRight}});
+  const std::vector<Traffic> sent = traffic_of(program);
+  for (const Traffic& t : sent) {
+    traffic.add_row({t.group, t.op, with_thousands(t.calls), with_thousands(t.bytes_sent),
+                     human_bytes(t.bytes_sent)});
+  }
+  text += sent.empty() ? std::string("one rank: nothing is sent\n") : traffic.str();
+  text += fmt::format("\n{} instructions per step, program {}\n", program.instructions.size(),
+                      digest_of(program));
+  return text;
+}
+
+std::string program_text(const CompiledRun& run, int64_t rank) {
+  return to_text(run.programs[static_cast<size_t>(rank)]);
+}
+
+bool plan_equals_measured(const nlohmann::ordered_json& plan,
+                          const nlohmann::ordered_json& measured) {
+  return plan.at("ranks") == measured.at("ranks");
+}
+
+std::string planned_measured_table(const nlohmann::ordered_json& plan,
+                                   const nlohmann::ordered_json& measured) {
+  const std::string ranks = fmt::format("{} ranks together", plan.at("world").get<int64_t>());
+  TextTable table({{ranks, Align::kLeft},
+                   {"planned", Align::kRight},
+                   {"measured", Align::kRight},
+                   {"", Align::kLeft}});
+  const auto add = [&](const std::string& name, int64_t planned, int64_t seen) {
+    table.add_row({name, with_thousands(planned), with_thousands(seen),
+                   planned == seen ? "equal" : "DIFFERS"});
+  };
+  for (const ArenaKind arena : kAllArenas) {
+    const std::string name(name_of(arena));
+    add("memory, " + name, total(plan, name), total(measured, name));
+  }
+  add("memory, total", total(plan, "total"), total(measured, "total"));
+  table.add_rule();
+  const TrafficRows planned = total_traffic(plan);
+  TrafficRows seen = total_traffic(measured);
+  TrafficRows keys = planned;
+  keys.insert(seen.begin(), seen.end());
+  for (const auto& [key, unused] : keys) {
+    const auto found = planned.find(key);
+    const Row plan_row = found == planned.end() ? Row{} : found->second;
+    const std::string name = key.first + " " + key.second;
+    add(name + ", calls per step", plan_row.calls, seen[key].calls);
+    add(name + ", bytes per step", plan_row.bytes, seen[key].bytes);
+  }
+  std::string text = table.str();
+  text += plan_equals_measured(plan, measured)
+              ? "every rank: memory, traffic and executed program equal the plan\n"
+              : "some rank DIFFERS from the plan: compare plan.json and summary.json\n";
+  return text;
+}
+
+void require_fit(const CompiledRun& run) {
+  const double limit = run.step.spec.cluster.memory_gib * kGib;
+  for (const Program& program : run.programs) {
+    const auto needed = static_cast<double>(program.total_bytes());
+    if (needed <= limit) continue;
+    const auto largest = static_cast<size_t>(
+        std::max_element(program.arena_bytes.begin(), program.arena_bytes.end()) -
+        program.arena_bytes.begin());
+    throw Error(
+        fmt::format("does not fit: rank {} ({}) needs {} but has {}, {} too much; the largest part is "
+                    "{} with {}; {}",
+                    program.rank, program.mesh.describe(program.rank),
+                    human_bytes(program.total_bytes()), human_bytes(static_cast<int64_t>(limit)),
+                    human_bytes(static_cast<int64_t>(needed - limit)), name_of(kAllArenas[largest]),
+                    human_bytes(program.arena_bytes[largest]), advice(run, kAllArenas[largest])),
+        ExitCode::kDoesNotFit);
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,170 @@
+#include "train/weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/philox.h"
+#include "checkpoint/safetensors.h"
+
+namespace tessera {
+namespace {
+
+double read_element(const Tensor& t, int64_t i) {
+  switch (t.dtype) {
+    case DType::kF64: return t.as<double>()[i];
+    case DType::kF32: return static_cast<double>(t.as<float>()[i]);
+    case DType::kBF16: return static_cast<double>(static_cast<float>(t.as<BFloat16>()[i]));
+    case DType::kI32: return t.as<int32_t>()[i];
+  }
+  return 0;
+}
+
+void write_element(const Tensor& t, int64_t i, double value) {
+  switch (t.dtype) {
+    case DType::kF64: t.as<double>()[i] = value; return;
+    case DType::kF32: t.as<float>()[i] = static_cast<float>(value); return;
+    case DType::kBF16: t.as<BFloat16>()[i] = BFloat16(static_cast<float>(value)); return;
+    case DType::kI32: t.as<int32_t>()[i] = static_cast<int32_t>(value); return;
+  }
+}
+
+bool ends_with(const std::string& text, std::string_view end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+// The bucket of one tp rank as it is without ZeRO.
+std::vector<double> bucket_image(const Bucket& bucket, int64_t tp_coord, const TensorSource& source) {
+  std::vector<double> image(static_cast<size_t>(bucket.numel), 0.0);
+  for (const Weight& weight : bucket.weights) {
+    for (const LogicalTensor& tensor : weight.parts) {
+      const Piece piece = piece_of(tensor, tp_coord);
+      for (int64_t r = 0; r < piece.num_rows; ++r) {
+        const int64_t first = (piece.first_row + r) * tensor.cols() + piece.first_col;
+        const int64_t at = piece.bucket_offset + r * piece.bucket_stride;
+        source(tensor, first,
+               {image.data() + at, static_cast<size_t>(piece.num_cols)});
+      }
+    }
+  }
+  return image;
+}
+
+}  // namespace
+
+TensorSource initial_weights(const ModelSpec& model, uint64_t seed) {
+  return [=](const LogicalTensor& tensor, int64_t first, std::span<double> out) {
+    if (tensor.shape.size() == 1) {
+      std::fill(out.begin(), out.end(), 1.0);
+      return;
+    }
+    const bool into_residual =
+        ends_with(tensor.name, "o_proj.weight") || ends_with(tensor.name, "down_proj.weight");
+    const double scale =
+        model.init_std /
+        (into_residual ? std::sqrt(2.0 * static_cast<double>(model.layers)) : 1.0);
+    const uint64_t stream = hash_name(tensor.name);
+    for (size_t i = 0; i < out.size(); ++i) {
+      out[i] = scale * normal_at(seed, stream, static_cast<uint64_t>(first) + i);
+    }
+  };
+}
+
+std::vector<std::string> logical_names(const ParameterLayout& layout) {
+  std::vector<std::string> names;
+  for (const Bucket& bucket : layout.buckets) {
+    for (const Weight& weight : bucket.weights) {
+      for (const LogicalTensor& tensor : weight.parts) names.push_back(tensor.name);
+    }
+  }
+  return names;
+}
+
+TensorSource hf_weights(const std::string& folder, const ParameterLayout& layout) {
+  const auto weights = std::make_shared<HfWeights>(HfWeights::open(folder));
+  require_exact_names(*weights, logical_names(layout));
+  return [weights](const LogicalTensor& tensor, int64_t first, std::span<double> out) {
+    weights->read_range(tensor.name, tensor.shape, first, out);
+  };
+}
+
+void load_weights(Executor& executor, const StepGraph& step, const TensorSource& source) {
+  const Program& program = executor.program();
+  const int64_t tp_coord = program.mesh.coord(program.rank, Axis::kTp);
+  const int64_t shard = program.mesh.coord(program.rank, step.layout.shard_axis);
+  for (size_t b = 0; b < step.layout.buckets.size(); ++b) {
+    const std::vector<double> image = bucket_image(step.layout.buckets[b], tp_coord, source);
+    const auto write = [&](BufferId id) {
+      if (id == kNoBuffer) return;
+      const Tensor t = executor.tensor(id);
+      const int64_t first = t.numel() == static_cast<int64_t>(image.size()) ? 0 : shard * t.numel();
+      for (int64_t i = 0; i < t.numel(); ++i) {
+        write_element(t, i, image[static_cast<size_t>(first + i)]);
+      }
+    };
+    write(program.buckets[b].weights);
+    write(program.buckets[b].full);
+    write(program.buckets[b].master);
+  }
+}
+
+std::vector<LogicalValues> gather_state(World& world, StateKind kind) {
+  const StepGraph& step = world.step();
+  std::vector<LogicalValues> all;
+  for (size_t b = 0; b < step.layout.buckets.size(); ++b) {
+    const Bucket& bucket = step.layout.buckets[b];
+    const size_t first_of_bucket = all.size();
+    for (const Weight& weight : bucket.weights) {
+      for (const LogicalTensor& tensor : weight.parts) {
+        all.push_back({tensor, std::vector<double>(static_cast<size_t>(numel(tensor.shape)))});
+      }
+    }
+    for (int rank = 0; rank < world.size(); ++rank) {
+      const Mesh& mesh = step.mesh;
+      const Axis replicas = step.layout.shard_axis == Axis::kFsdp ? Axis::kDp : Axis::kFsdp;
+      if (mesh.coord(rank, replicas) != 0) continue;
+      const BucketBuffers& buffers = world.program(rank).buckets[b];
+      const Tensor t = world.executor(rank).tensor(kind == StateKind::kWeights ? buffers.weights
+                                                                               : buffers.gradient);
+      const bool whole = t.numel() == bucket.numel;
+      const int64_t shard = mesh.coord(rank, step.layout.shard_axis);
+      if (whole && shard != 0) continue;
+      const int64_t begin = whole ? 0 : shard * t.numel();
+      for (size_t k = first_of_bucket; k < all.size(); ++k) {
+        const LogicalTensor& tensor = all[k].tensor;
+        const Piece piece = piece_of(tensor, mesh.coord(rank, Axis::kTp));
+        for (int64_t r = 0; r < piece.num_rows; ++r) {
+          const int64_t row = piece.bucket_offset + r * piece.bucket_stride;
+          const int64_t from = std::max(row, begin);
+          const int64_t to = std::min(row + piece.num_cols, begin + t.numel());
+          const int64_t target = (piece.first_row + r) * tensor.cols() + piece.first_col;
+          for (int64_t i = from; i < to; ++i) {
+            all[k].values[static_cast<size_t>(target + i - row)] = read_element(t, i - begin);
+          }
+        }
+      }
+    }
+  }
+  return all;
+}
+
+void save_weights(const std::string& path, World& world) {
+  const DType dtype = world.step().spec.train.dtype;
+  const std::vector<LogicalValues> state = gather_state(world, StateKind::kWeights);
+  std::vector<std::vector<std::byte>> bytes;
+  std::vector<TensorToWrite> tensors;
+  for (const LogicalValues& values : state) {
+    bytes.emplace_back(values.values.size() * static_cast<size_t>(size_bytes(dtype)));
+    const Tensor t(bytes.back().data(), dtype, {static_cast<int64_t>(values.values.size())});
+    for (size_t i = 0; i < values.values.size(); ++i) {
+      write_element(t, static_cast<int64_t>(i), values.values[i]);
+    }
+    tensors.push_back({values.tensor.name, stored_type(dtype), values.tensor.shape, bytes.back()});
+  }
+  write_safetensors(path, tensors, {{"format", "pt"}});
+}
+
+}  // namespace tessera

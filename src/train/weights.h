@@ -1,0 +1,45 @@
+// Logical tensors (Hugging Face names and shapes) in and out of the ranks' buckets.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/hf_folder.h"
+#include "runtime/world.h"
+
+namespace tessera {
+
+// Fills `out` with elements [first, first + out.size()) of a logical tensor, row-major.
+using TensorSource =
+    std::function<void(const LogicalTensor& tensor, int64_t first, std::span<double> out)>;
+
+// Normal values by Philox, keyed by (seed, name, element): the same on every mesh. Norm weights are
+// 1; projections back into the residual stream are scaled down by sqrt(2 * layers).
+TensorSource initial_weights(const ModelSpec& model, uint64_t seed);
+
+// Values of a Hugging Face folder, which must hold exactly the model's tensors.
+TensorSource hf_weights(const std::string& folder, const ParameterLayout& layout);
+
+// Fills this rank's weights (and master weights); padding becomes zero.
+void load_weights(Executor& executor, const StepGraph& step, const TensorSource& source);
+
+struct LogicalValues {
+  LogicalTensor tensor;
+  std::vector<double> values;
+};
+enum class StateKind { kWeights, kGradients };
+
+// Whole tensors put together from the ranks that own them, in the order of the model. Gradients are
+// sums over tokens, as the optimizer reads them. Call between steps.
+std::vector<LogicalValues> gather_state(World& world, StateKind kind);
+
+// The names of all logical tensors, in the order of the model.
+std::vector<std::string> logical_names(const ParameterLayout& layout);
+
+// Writes all weights, in the type they are trained in, as a safetensors file.
+void save_weights(const std::string& path, World& world);
+
+}  // namespace tessera

@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""Checks every #include and every link line against the folder table, tools/layers.txt.
+
+A folder under src/ may include itself and the folders of its row; a row names only folders above
+it, so the table has no cycle. src/CMakeLists.txt must link what the row allows and nothing else.
+apps/, tests/ and bench/ may include any folder of src/, and files beside themselves.
+
+Prints "file:line: message" per violation and exits 1 if there is any.
+"""
+
+import argparse
+import pathlib
+import re
+import sys
+import tempfile
+
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
+LIBRARY = re.compile(r'^\s*tessera_library\(\s*(\w+)\s+(\S+)\s*([^)]*)\)')
+
+
+def read_table(path, errors):
+    rows = {}
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        line = line.split("#")[0].strip()
+        if not line:
+            continue
+        folder, _, allowed = line.partition(":")
+        for name in allowed.split():
+            if name not in rows:
+                errors.append(f"{path}:{number}: '{folder}' names '{name}', which is not a row above it")
+        rows[folder] = set(allowed.split())
+    return rows
+
+
+def includes(path):
+    for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+        match = INCLUDE.match(line)
+        if match:
+            yield number, match.group(1)
+
+
+def sources(folder):
+    return sorted(p for p in folder.rglob("*") if p.suffix in (".h", ".cc"))
+
+
+def check_src(root, rows, errors):
+    src = root / "src"
+    for path in sources(src):
+        folder = path.relative_to(src).parts[0]
+        if folder not in rows:
+            errors.append(f"{path}:1: folder '{folder}' has no row in tools/layers.txt")
+            continue
+        for number, name in includes(path):
+            first = name.split("/")[0]
+            allowed = ", ".join(sorted(rows[folder] | {folder}))
+            if "/" not in name or first not in rows:
+                errors.append(f'{path}:{number}: "{name}" does not start with a folder of src/')
+            elif first != folder and first not in rows[folder]:
+                errors.append(f'{path}:{number}: "{name}": {folder} may include {allowed}')
+            elif not (src / name).is_file():
+                errors.append(f'{path}:{number}: "{name}" does not exist under src/')
+
+
+def check_users(root, errors):
+    """Programs see all of src/, plus headers of their own top folder."""
+    tops = [root / "tests", root / "bench"]
+    tops += [p for p in (root / "apps").glob("*") if p.is_dir()]
+    for top in tops:
+        for path in sources(top):
+            for number, name in includes(path):
+                places = (root / "src" / name, top / name, path.parent / name)
+                if not any(place.is_file() for place in places):
+                    where = top.relative_to(root)
+                    errors.append(f'{path}:{number}: "{name}" is neither under src/ nor {where}/')
+
+
+def reachable(folder, links):
+    seen, queue = set(), list(links.get(folder, ()))
+    while queue:
+        name = queue.pop()
+        if name not in seen:
+            seen.add(name)
+            queue += links.get(name, ())
+    return seen
+
+
+def check_links(root, rows, errors):
+    path = root / "src" / "CMakeLists.txt"
+    links, lines = {}, {}
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        match = LIBRARY.match(line)
+        if not match:
+            continue
+        name, folder, rest = match.groups()
+        linked = [word[len("tessera_"):] for word in rest.split() if word.startswith("tessera_")]
+        # tessera_blas and the like wrap libraries, not folders.
+        links[name] = {other for other in linked if other in rows}
+        lines[name] = number
+        if name not in rows:
+            errors.append(f"{path}:{number}: '{name}' has no row in tools/layers.txt")
+        elif name != folder:
+            errors.append(f"{path}:{number}: library '{name}' is built from folder '{folder}'")
+    for name, row in rows.items():
+        if name not in links:
+            errors.append(f"{path}:1: no tessera_library line for '{name}'")
+            continue
+        for extra in sorted(links[name] - row):
+            errors.append(f"{path}:{lines[name]}: {name} links tessera_{extra}; its row allows: "
+                          + (", ".join(sorted(row)) or "nothing"))
+        for lacking in sorted(row - reachable(name, links)):
+            errors.append(f"{path}:{lines[name]}: {name} may include {lacking} but does not link it")
+
+
+def check(root):
+    errors = []
+    rows = read_table(root / "tools" / "layers.txt", errors)
+    check_src(root, rows, errors)
+    check_users(root, errors)
+    check_links(root, rows, errors)
+    return errors
+
+
+def self_test():
+    """A small tree passes; each planted violation is found in its file, alone."""
+    clean = {
+        "tools/layers.txt": "base:\nspec: base\ntrain: spec base\n",
+        "src/CMakeLists.txt": "tessera_library(base base)\ntessera_library(spec spec tessera_base)\n"
+                              "tessera_library(train train tessera_spec tessera_blas)\n",
+        "src/base/a.h": "#include <vector>\n",
+        "src/spec/b.h": '#include "base/a.h"\n',
+        "src/train/c.cc": '#include "spec/b.h"\n#include "train/c.h"\n',
+        "src/train/c.h": "#pragma once\n",
+        "apps/tool/main.cc": '#include "tool.h"\n#include "train/c.h"\n',
+        "apps/tool/tool.h": "\n",
+        "tests/x_test.cc": '#include "base/a.h"\n',
+        "bench/x_bench.cc": '#include "base/a.h"\n',
+    }
+    planted = {
+        "src/base/a.h": '#include "spec/b.h"\n',
+        "src/spec/b.h": '#include "train/c.h"\n',
+        "src/train/c.h": '#include "c.cc"\n',
+        "src/train/c.cc": '#include "spec/gone.h"\n',
+        "src/other/d.h": "\n",
+        "apps/tool/main.cc": '#include "nowhere/x.h"\n',
+        "tests/x_test.cc": '#include "base/gone.h"\n',
+        "src/CMakeLists.txt": clean["src/CMakeLists.txt"].replace("base base", "base base tessera_spec"),
+        "tools/layers.txt": clean["tools/layers.txt"].replace("base:", "base: spec", 1),
+    }
+
+    def errors_of(files):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for name, text in files.items():
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_text(text)
+            return check(root)
+
+    problems = [f"the clean tree: {error}" for error in errors_of(clean)]
+    for name, text in planted.items():
+        if not any(name in error for error in errors_of({**clean, name: text})):
+            problems.append(f"a violation planted in {name} was not found")
+    missing_link = clean["src/CMakeLists.txt"].replace("spec spec tessera_base", "spec spec")
+    if not errors_of({**clean, "src/CMakeLists.txt": missing_link}):
+        problems.append("a missing link was not found")
+    return problems
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--self-test", action="store_true", help="prove that violations are found")
+    options = parser.parse_args()
+    root = pathlib.Path(__file__).resolve().parent.parent
+    errors = self_test() if options.self_test else check(root)
+    for error in errors:
+        print(error.replace(f"{root}/", ""))
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

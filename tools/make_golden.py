@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Reference values for `tessera verify --hf DIR --golden FILE`, from PyTorch and transformers.
+
+  make_golden.py new OUT_DIR          two tiny random models with their reference values (tests/data/hf)
+  make_golden.py for HF_DIR OUT_FILE  reference values for an existing folder and the batch of its
+                                      golden.safetensors
+
+transformers computes norms, softmax and rotary tables in float32 even in a float64 model, which
+limits any comparison to about 1e-7. Here those three are computed in float64 too.
+"""
+import sys
+
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, LlamaConfig
+from transformers.models.llama import modeling_llama as llama
+
+
+def norm_in_f64(self, x):
+    return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon))
+
+
+def attention_in_f64(module, query, key, value, attention_mask, scaling, dropout=0.0, **kwargs):
+    key = llama.repeat_kv(key, module.num_key_value_groups)
+    value = llama.repeat_kv(value, module.num_key_value_groups)
+    scores = torch.matmul(query, key.transpose(2, 3)) * scaling
+    length = scores.shape[-1]
+    scores = scores.masked_fill(torch.ones(length, length, dtype=torch.bool).triu(1), float("-inf"))
+    return torch.matmul(scores.softmax(-1), value).transpose(1, 2).contiguous(), None
+
+
+def frequencies(config):
+    rope = config.rope_parameters
+    dim = config.head_dim
+    inv = rope["rope_theta"] ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+    if rope["rope_type"] == "default":
+        return inv
+    original, low, high = (rope["original_max_position_embeddings"], rope["low_freq_factor"],
+                           rope["high_freq_factor"])
+    wave = 2 * torch.pi / inv
+    keep = ((original / wave - low) / (high - low)).clamp(0, 1)
+    return (1 - keep) * inv / rope["factor"] + keep * inv
+
+
+def rope_in_f64(self, x, position_ids):
+    angle = position_ids[..., None].double() * frequencies(self.config)
+    both = torch.cat((angle, angle), dim=-1)
+    return both.cos(), both.sin()
+
+
+def in_f64():
+    llama.LlamaRMSNorm.forward = norm_in_f64
+    llama.eager_attention_forward = attention_in_f64
+    llama.LlamaRotaryEmbedding.forward = rope_in_f64
+
+
+def golden(folder, ids, labels):
+    model = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager",
+                                                 dtype=torch.float64)
+    parameters = dict(model.named_parameters())
+    out = {"input_ids": ids, "labels": labels}
+
+    def loss_of():
+        logits = model(input_ids=ids).logits
+        loss = torch.nn.functional.cross_entropy(
+            logits[:, :-1].reshape(-1, logits.shape[-1]), labels[:, 1:].reshape(-1), ignore_index=-100)
+        return logits, loss
+
+    groups = [{"params": [p for p in parameters.values() if p.dim() > 1], "weight_decay": 0.1},
+              {"params": [p for p in parameters.values() if p.dim() == 1], "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.95), eps=1e-8)
+    losses, norms = [], []
+    for step in range(5):
+        optimizer.zero_grad()
+        logits, loss = loss_of()
+        loss.backward()
+        if step == 0:
+            out["logits"], out["loss"] = logits.detach().clone(), loss.detach().reshape(1).clone()
+            for name, p in parameters.items():
+                out["grad." + name] = p.grad.clone()
+        losses.append(loss.item())
+        norms.append(torch.nn.utils.clip_grad_norm_(parameters.values(), 1.0).item())
+        optimizer.step()
+    for name, p in parameters.items():
+        out["step5." + name] = p.detach().clone()
+    out["losses"] = torch.tensor(losses, dtype=torch.float64)
+    out["grad_norms"] = torch.tensor(norms, dtype=torch.float64)
+    return out
+
+
+def new(folder):
+    shape = dict(hidden_size=16, intermediate_size=36, num_hidden_layers=2, num_attention_heads=4,
+                 num_key_value_heads=2, vocab_size=44, max_position_embeddings=64, rms_norm_eps=1e-5,
+                 initializer_range=0.2)
+    kinds = {
+        "llama-gqa": LlamaConfig(**shape, head_dim=6, tie_word_embeddings=False,
+                                 rope_parameters={"rope_type": "default", "rope_theta": 10000.0}),
+        "llama31-rope": LlamaConfig(
+            **shape, head_dim=8, tie_word_embeddings=True,
+            rope_parameters={"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0,
+                             "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                             "original_max_position_embeddings": 16}),
+    }
+    for seed, (kind, config) in enumerate(kinds.items()):
+        torch.manual_seed(seed)
+        path = f"{folder}/{kind}"
+        AutoModelForCausalLM.from_config(config).save_pretrained(path)
+        ids = torch.randint(0, config.vocab_size, (3, 20))
+        labels = ids.clone()
+        labels[torch.rand(labels.shape) < 0.2] = -100
+        save_file(golden(path, ids, labels), f"{path}/golden.safetensors")
+
+
+def main():
+    in_f64()
+    if len(sys.argv) == 3 and sys.argv[1] == "new":
+        new(sys.argv[2])
+    elif len(sys.argv) == 4 and sys.argv[1] == "for":
+        batch = load_file(f"{sys.argv[2]}/golden.safetensors")
+        save_file(golden(sys.argv[2], batch["input_ids"], batch["labels"]), sys.argv[3])
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main()
