@@ -64,7 +64,8 @@ std::string test_name(const ::testing::TestParamInfo<std::string>& info) {
 INSTANTIATE_TEST_SUITE_P(Matrix, EquivalenceTest, ::testing::ValuesIn(matrix()), test_name);
 
 TEST(BitwiseTest, ZeroStagesAgree) {
-  for (const std::string mesh : {"dp=2", "dp=3 global_batch=6", "fsdp=2 global_batch=8 grad_reduce=step",
+  for (const std::string mesh : {"dp=2 global_batch=2", "dp=3 global_batch=3", "dp=3 global_batch=6 grad_reduce=step",
+                                 "fsdp=2 global_batch=8 grad_reduce=step",
                                  "fsdp=2 global_batch=8 grad_reduce=micro_batch",
                                  "dp=2 fsdp=2 tp=2 global_batch=8 sequence_parallel=true "
                                  "grad_reduce=micro_batch"}) {

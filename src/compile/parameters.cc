@@ -40,6 +40,7 @@ class Layout {
   int64_t tp_;
   std::string unit_name_;
   int unit_ = 0;
+  int num_tensors_ = 0;
   ParameterLayout layout_;
 };
 
@@ -78,6 +79,7 @@ void Layout::place(Bucket& bucket, Weight weight) {
   weight.offset = round_up(bucket.numel, kAlign);
   for (LogicalTensor& part : weight.parts) {
     part.local_offset += weight.offset;
+    part.order = num_tensors_++;
     layout_.num_parameters += numel(part.shape);
   }
   bucket.numel = weight.offset + numel(weight.local_shape);

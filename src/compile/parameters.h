@@ -21,6 +21,7 @@ struct LogicalTensor {
   int split_dim = -1;  // dimension that tp splits, or -1
   int64_t local_size = 0;  // of the split dimension on one rank, padding included
   int64_t local_offset = 0;  // first element inside the bucket of one tp rank
+  int order = 0;             // place in the model, the same on every mesh
 
   [[nodiscard]] int64_t cols() const { return shape.size() == 2 ? shape[1] : shape[0]; }
   [[nodiscard]] int64_t rows() const { return shape.size() == 2 ? shape[0] : 1; }

@@ -148,6 +148,9 @@ std::vector<LogicalValues> gather_state(World& world, StateKind kind) {
       }
     }
   }
+  std::sort(all.begin(), all.end(), [](const LogicalValues& a, const LogicalValues& b) {
+    return a.tensor.order < b.tensor.order;
+  });
   return all;
 }
 
