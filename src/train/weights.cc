@@ -36,21 +36,24 @@ bool ends_with(const std::string& text, std::string_view end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
 
-// The bucket of one tp rank as it is without ZeRO.
-std::vector<double> bucket_image(const Bucket& bucket, int64_t tp_coord, const TensorSource& source) {
-  std::vector<double> image(static_cast<size_t>(bucket.numel), 0.0);
+// Where a buffer lies in the bucket of its tp rank: all of it, or one shard.
+int64_t first_element(const Tensor& t, const Bucket& bucket, int64_t shard) {
+  return t.numel() == bucket.numel ? 0 : shard * t.numel();
+}
+
+// Calls f(tensor, first element of the tensor, first element of the bucket, count) for every row of
+// every logical tensor that this tp rank holds in the bucket.
+template <typename F>
+void for_each_row(const Bucket& bucket, int64_t tp_coord, const F& f) {
   for (const Weight& weight : bucket.weights) {
     for (const LogicalTensor& tensor : weight.parts) {
       const Piece piece = piece_of(tensor, tp_coord);
       for (int64_t r = 0; r < piece.num_rows; ++r) {
-        const int64_t first = (piece.first_row + r) * tensor.cols() + piece.first_col;
-        const int64_t at = piece.bucket_offset + r * piece.bucket_stride;
-        source(tensor, first,
-               {image.data() + at, static_cast<size_t>(piece.num_cols)});
+        f(tensor, (piece.first_row + r) * tensor.cols() + piece.first_col,
+          piece.bucket_offset + r * piece.bucket_stride, piece.num_cols);
       }
     }
   }
-  return image;
 }
 
 }  // namespace
@@ -95,59 +98,61 @@ void load_weights(Executor& executor, const StepGraph& step, const TensorSource&
   const Program& program = executor.program();
   const int64_t tp_coord = program.mesh.coord(program.rank, Axis::kTp);
   const int64_t shard = program.mesh.coord(program.rank, step.layout.shard_axis);
+  std::vector<double> row;
   for (size_t b = 0; b < step.layout.buckets.size(); ++b) {
-    const std::vector<double> image = bucket_image(step.layout.buckets[b], tp_coord, source);
-    const auto write = [&](BufferId id) {
-      if (id == kNoBuffer) return;
-      const Tensor t = executor.tensor(id);
-      const int64_t first = t.numel() == static_cast<int64_t>(image.size()) ? 0 : shard * t.numel();
-      for (int64_t i = 0; i < t.numel(); ++i) {
-        write_element(t, i, image[static_cast<size_t>(first + i)]);
+    const Bucket& bucket = step.layout.buckets[b];
+    std::vector<Tensor> targets;
+    const BucketBuffers& buffers = program.buckets[b];
+    for (const BufferId id : {buffers.weights, buffers.full, buffers.master}) {
+      if (id == kNoBuffer) continue;
+      targets.push_back(executor.tensor(id));
+      std::memset(targets.back().data, 0, static_cast<size_t>(targets.back().bytes()));
+    }
+    for_each_row(bucket, tp_coord, [&](const LogicalTensor& tensor, int64_t first, int64_t at,
+                                       int64_t count) {
+      row.resize(static_cast<size_t>(count));
+      source(tensor, first, row);
+      for (const Tensor& t : targets) {
+        const int64_t begin = first_element(t, bucket, shard);
+        const int64_t to = std::min(at + count, begin + t.numel());
+        for (int64_t i = std::max(at, begin); i < to; ++i) {
+          write_element(t, i - begin, row[static_cast<size_t>(i - at)]);
+        }
       }
-    };
-    write(program.buckets[b].weights);
-    write(program.buckets[b].full);
-    write(program.buckets[b].master);
+    });
   }
 }
 
 std::vector<LogicalValues> gather_state(World& world, StateKind kind) {
   const StepGraph& step = world.step();
-  std::vector<LogicalValues> all;
+  const Mesh& mesh = step.mesh;
+  const Axis replicas = step.layout.shard_axis == Axis::kFsdp ? Axis::kDp : Axis::kFsdp;
+  std::map<std::string, LogicalValues> found;
   for (size_t b = 0; b < step.layout.buckets.size(); ++b) {
     const Bucket& bucket = step.layout.buckets[b];
-    const size_t first_of_bucket = all.size();
-    for (const Weight& weight : bucket.weights) {
-      for (const LogicalTensor& tensor : weight.parts) {
-        all.push_back({tensor, std::vector<double>(static_cast<size_t>(numel(tensor.shape)))});
-      }
-    }
     for (int rank = 0; rank < world.size(); ++rank) {
-      const Mesh& mesh = step.mesh;
-      const Axis replicas = step.layout.shard_axis == Axis::kFsdp ? Axis::kDp : Axis::kFsdp;
-      if (mesh.coord(rank, replicas) != 0) continue;
       const BucketBuffers& buffers = world.program(rank).buckets[b];
       const Tensor t = world.executor(rank).tensor(kind == StateKind::kWeights ? buffers.weights
                                                                                : buffers.gradient);
-      const bool whole = t.numel() == bucket.numel;
       const int64_t shard = mesh.coord(rank, step.layout.shard_axis);
-      if (whole && shard != 0) continue;
-      const int64_t begin = whole ? 0 : shard * t.numel();
-      for (size_t k = first_of_bucket; k < all.size(); ++k) {
-        const LogicalTensor& tensor = all[k].tensor;
-        const Piece piece = piece_of(tensor, mesh.coord(rank, Axis::kTp));
-        for (int64_t r = 0; r < piece.num_rows; ++r) {
-          const int64_t row = piece.bucket_offset + r * piece.bucket_stride;
-          const int64_t from = std::max(row, begin);
-          const int64_t to = std::min(row + piece.num_cols, begin + t.numel());
-          const int64_t target = (piece.first_row + r) * tensor.cols() + piece.first_col;
-          for (int64_t i = from; i < to; ++i) {
-            all[k].values[static_cast<size_t>(target + i - row)] = read_element(t, i - begin);
-          }
-        }
-      }
+      const bool copy = t.numel() == bucket.numel && shard != 0;
+      if (copy || mesh.coord(rank, replicas) != 0) continue;
+      const int64_t begin = first_element(t, bucket, shard);
+      for_each_row(bucket, mesh.coord(rank, Axis::kTp),
+                   [&](const LogicalTensor& tensor, int64_t first, int64_t at, int64_t count) {
+                     LogicalValues& values = found[tensor.name];
+                     if (values.values.empty()) {
+                       values = {tensor, std::vector<double>(static_cast<size_t>(numel(tensor.shape)))};
+                     }
+                     const int64_t to = std::min(at + count, begin + t.numel());
+                     for (int64_t i = std::max(at, begin); i < to; ++i) {
+                       values.values[static_cast<size_t>(first + i - at)] = read_element(t, i - begin);
+                     }
+                   });
     }
   }
+  std::vector<LogicalValues> all;
+  for (auto& [name, values] : found) all.push_back(std::move(values));
   std::sort(all.begin(), all.end(), [](const LogicalValues& a, const LogicalValues& b) {
     return a.tensor.order < b.tensor.order;
   });
