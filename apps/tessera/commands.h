@@ -63,7 +63,7 @@ struct VerifyCommandOptions {
   std::string hf, golden;  // compare with recorded values instead of between meshes
   int64_t steps = 3;
   std::string dtype = "f64";
-  double tolerance = 0;  // 0: 1e-12 between meshes, 1e-9 against recorded values
+  double tolerance = -1;  // below 0: 1e-12 between meshes, 1e-9 against recorded values
   bool json = false;
   std::string inject;  // a fault to provoke, for tests
 };

@@ -38,7 +38,7 @@ int run_generate(const GenerateCommandOptions& options, Console& console) {
   generation.seed = static_cast<uint64_t>(options.seed);
   const std::string text = generate(generation);
   if (!options.json) {
-    console.out << text << '\n';
+    console.out << (console.out_is_terminal ? without_controls(text) : text) << '\n';
     return 0;
   }
   nlohmann::ordered_json json;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -20,6 +21,13 @@ bool Console::colored() const {
 
 std::string red(const Console& console, std::string_view text) {
   return console.colored() ? fmt::format("\033[1;31m{}\033[0m", text) : std::string(text);
+}
+
+std::string without_controls(std::string text) {
+  std::replace_if(
+      text.begin(), text.end(),
+      [](unsigned char c) { return (c < 0x20 && c != '\n' && c != '\t') || c == 0x7f; }, '?');
+  return text;
 }
 
 std::string short_count(double value) {

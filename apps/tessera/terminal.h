@@ -15,6 +15,7 @@ struct Console {
   std::ostream& out;
   std::ostream& err;
   bool err_is_terminal = false;
+  bool out_is_terminal = false;
   bool color_wanted = true;  // the environment's wish (NO_COLOR), under --color auto
   std::string color = "auto";
   bool quiet = false;  // no progress
@@ -24,6 +25,9 @@ struct Console {
 
 // `text` in bold red when `console` shows colors.
 std::string red(const Console& console, std::string_view text);
+
+// `text` with control characters other than tab and newline as '?': a terminal would obey them.
+std::string without_controls(std::string text);
 
 // "41.2k", "3.15M": three significant digits.
 std::string short_count(double value);

@@ -23,6 +23,10 @@ TEST(TerminalTest, CountsAndDurationsAreShort) {
   EXPECT_EQ(short_duration(-1), "?");
 }
 
+TEST(TerminalTest, ControlCharactersAreNotObeyed) {
+  EXPECT_EQ(without_controls("a\n\tb\033[2Jc\x7f\xc3\xa9"), "a\n\tb?[2Jc?\xc3\xa9");
+}
+
 TrainProgress at_step(int64_t step) {
   TrainProgress progress;
   progress.step = step;

@@ -36,7 +36,7 @@ VerifyReport between_meshes(const VerifyCommandOptions& options) {
   verify.left = with_mesh(options, meshes.size() == 2 ? meshes[0] : "dp=1");
   verify.right = with_mesh(options, meshes.back());
   verify.steps = options.steps;
-  verify.tolerance = options.tolerance > 0 ? options.tolerance : 1e-12;
+  if (options.tolerance >= 0) verify.tolerance = options.tolerance;
   if (!options.inject.empty()) verify.inject = parse_injection(options.inject);
   return verify_meshes(verify);
 }
@@ -52,7 +52,7 @@ VerifyReport against_golden(const VerifyCommandOptions& options) {
   golden.golden = options.golden;
   if (!options.meshes.empty()) golden.parallel = parse_mesh(options.meshes.front(), {});
   golden.dtype = parse_dtype(options.dtype);
-  golden.tolerance = options.tolerance > 0 ? options.tolerance : 1e-9;
+  if (options.tolerance >= 0) golden.tolerance = options.tolerance;
   return verify_golden(golden);
 }
 
@@ -70,7 +70,7 @@ Command add_verify(CLI::App& root) {
   add_whole(*app, "--steps", options->steps, 1, "training steps to compare (default 3)");
   add_choice(*app, "--dtype", options->dtype, "f64|f32|bf16", "arithmetic (default f64)");
   add_real(*app, "--tolerance", options->tolerance, 0,
-           "largest relative difference (default 1e-12; with --hf 1e-9)");
+           "largest relative difference; 0: same bits (default 1e-12; with --hf 1e-9)");
   add_text(*app, "--hf", options->hf, "DIR", "a Hugging Face folder with weights");
   add_text(*app, "--golden", options->golden, "FILE", "recorded values for --hf");
   add_switch(*app, "--json", options->json, "print JSON");

@@ -90,19 +90,20 @@ void check_program(const Program& program) {
 }
 
 void check_collectives(const std::vector<Program>& programs) {
-  // Per group (its members): the calls that its first member makes, then everyone else's.
-  std::map<std::pair<std::string, std::vector<int>>, std::vector<std::pair<int, std::vector<std::string>>>>
-      calls;
+  using Group = std::pair<std::string, std::vector<int>>;  // name and members
+  std::map<Group, std::vector<std::pair<int, std::vector<std::string>>>> calls;  // rank, its calls
   for (const Program& program : programs) {
-    std::map<std::pair<std::string, std::vector<int>>, std::vector<std::string>> mine;
+    std::map<AxisSet, std::vector<std::string>> mine;
     for (const Instruction& i : program.instructions) {
       if (i.stream != StreamKind::kComm) continue;
       const Buffer& in = program.buffer(i.inputs[0]);
-      mine[{name_of(i.group), program.mesh.peers(program.rank, i.group)}].push_back(
-          fmt::format("{}({}, {}) '{}'", collective_name(i.collective), name_of(in.dtype),
-                      numel(in.shape), i.name));
+      mine[i.group].push_back(fmt::format("{}({}, {}) '{}'", collective_name(i.collective),
+                                          name_of(in.dtype), numel(in.shape), i.name));
     }
-    for (auto& [group, list] : mine) calls[group].emplace_back(program.rank, std::move(list));
+    for (auto& [axes, list] : mine) {
+      calls[{name_of(axes), program.mesh.peers(program.rank, axes)}].emplace_back(program.rank,
+                                                                                   std::move(list));
+    }
   }
   for (const auto& [group, lists] : calls) {
     TESSERA_CHECK(lists.size() == group.second.size(), "only {} of {} ranks use group {}",

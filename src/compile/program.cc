@@ -34,10 +34,8 @@ int64_t Program::total_bytes() const {
 }
 
 int64_t bytes_sent(const Program& program, const Instruction& instruction) {
-  const std::vector<int> members = program.mesh.peers(program.rank, instruction.group);
-  const auto size = static_cast<int64_t>(members.size());
-  int position = 0;
-  while (members[static_cast<size_t>(position)] != program.rank) ++position;
+  const int64_t size = program.mesh.size(instruction.group);
+  const int position = program.mesh.position(program.rank, instruction.group);
   const Buffer& in = program.buffer(instruction.inputs[0]);
   const Buffer& out = program.buffer(instruction.outputs[0]);
   switch (instruction.collective) {

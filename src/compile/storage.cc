@@ -34,7 +34,7 @@ class Assigner {
   StorageMap run();
 
  private:
-  void find_last_uses();
+  void find_uses();
   void add_inputs();
   void add_bucket(size_t b);
   void add_constants();
@@ -69,14 +69,17 @@ class Assigner {
   int rank_;
   StorageMap map_;
   std::vector<int> last_use_;
+  std::vector<size_t> producer_;  // position of the node that makes each value
   std::map<StorageId, std::vector<ValueId>> values_in_;
 };
 
-void Assigner::find_last_uses() {
+void Assigner::find_uses() {
   last_use_.assign(graph_.num_values(), -1);
+  producer_.assign(graph_.num_values(), 0);
   const std::vector<Node>& nodes = graph_.nodes();
   for (size_t i = 0; i < nodes.size(); ++i) {
     for (const ValueId v : nodes[i].inputs) last_use_[static_cast<size_t>(v)] = static_cast<int>(i);
+    for (const ValueId v : nodes[i].outputs) producer_[static_cast<size_t>(v)] = i;
   }
 }
 
@@ -145,11 +148,8 @@ void Assigner::add_constants() {
 
 // `value` and every value it was accumulated from live in `slot`.
 void Assigner::preassign(ValueId value, const Slot& slot) {
-  for (const Node& node : graph_.nodes()) {
-    if (node.outputs.empty() || node.outputs[0] != value) continue;
-    if (node.accumulate) preassign(node.inputs.back(), slot);
-    break;
-  }
+  const Node& producer = graph_.nodes()[producer_[static_cast<size_t>(value)]];
+  if (producer.accumulate) preassign(producer.inputs.back(), slot);
   set(value, slot);
 }
 
@@ -294,7 +294,7 @@ void Assigner::assign(const Node& node, int position) {
 }
 
 StorageMap Assigner::run() {
-  find_last_uses();
+  find_uses();
   if (step_.forward.logits != kNoValue) {
     last_use_[static_cast<size_t>(step_.forward.logits)] = INT_MAX;
   }

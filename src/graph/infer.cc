@@ -262,6 +262,12 @@ TensorType Inference::adamw_type() const {
                        to_string(gradient.on(axis)), name_of(axis), in_name(0),
                        to_string(weight.on(axis))));
     }
+    const Placement metrics = in(2).on(axis);
+    if (!(metrics == invariant())) {
+      fail(fmt::format("'{}' is {} on axis {} but every rank must clip by the same norm (I): its "
+                       "all-reduce is missing or misplaced",
+                       in_name(2), to_string(metrics), name_of(axis)));
+    }
   }
   want(gradient.shape == weight.shape, "gradient and weight differ in shape");
   return weight;

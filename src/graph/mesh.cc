@@ -50,6 +50,14 @@ std::vector<int> Mesh::peers(int rank, AxisSet axes) const {
   return ranks;
 }
 
+int Mesh::position(int rank, AxisSet axes) const {
+  int64_t position = 0;
+  for (const Axis axis : kAllAxes) {
+    if (axes.contains(axis)) position = position * size(axis) + coord(rank, axis);
+  }
+  return static_cast<int>(position);
+}
+
 std::string Mesh::describe(int rank) const {
   std::string text;
   for (const Axis axis : kAllAxes) {

@@ -49,6 +49,8 @@ class Mesh {
   [[nodiscard]] int64_t coord(int rank, Axis axis) const;
   // The ranks that differ from `rank` only in `axes`, ascending; contains `rank`.
   [[nodiscard]] std::vector<int> peers(int rank, AxisSet axes) const;
+  // The place of `rank` among its peers.
+  [[nodiscard]] int position(int rank, AxisSet axes) const;
   [[nodiscard]] std::string describe(int rank) const;  // "dp1 tp0"
 
  private:

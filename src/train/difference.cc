@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 
@@ -16,10 +17,14 @@ double norm(std::span<const double> values) {
 double relative_difference(std::span<const double> a, std::span<const double> b, double floor) {
   TESSERA_CHECK(a.size() == b.size(), "sizes {} and {} differ", a.size(), b.size());
   double sum = 0;
-  for (size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
-  const double scale = std::max(norm(b), floor);
-  if (sum == 0) return 0;
-  return std::sqrt(sum) / scale;
+  bool equal = true;
+  for (size_t i = 0; i < a.size(); ++i) {
+    sum += (a[i] - b[i]) * (a[i] - b[i]);
+    equal = equal && a[i] == b[i];
+  }
+  if (equal) return 0;
+  // Squares of tiny differences may vanish, but only equal values are 0 apart.
+  return std::max(std::sqrt(sum) / std::max(norm(b), floor), std::numeric_limits<double>::min());
 }
 
 bool exceeds(double relative, double tolerance) { return !(relative <= tolerance); }

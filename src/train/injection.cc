@@ -26,14 +26,9 @@ Axis parse_axis(std::string_view text, const std::string& whole) {
 
 // This rank's part of a buffer that a group of `size` shares.
 BufferId own_part(Program& program, BufferId whole, AxisSet group) {
-  const std::vector<int> members = program.mesh.peers(program.rank, group);
   Buffer part = program.buffer(whole);
-  const int64_t count = numel(part.shape) / static_cast<int64_t>(members.size());
-  part.shape = {count};
-  for (const int member : members) {
-    if (member == program.rank) break;
-    part.offset += count * size_bytes(part.dtype);
-  }
+  part.shape = {numel(part.shape) / program.mesh.size(group)};
+  part.offset += program.mesh.position(program.rank, group) * part.bytes();
   program.buffers.push_back(part);
   return static_cast<BufferId>(program.buffers.size()) - 1;
 }

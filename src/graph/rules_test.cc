@@ -1,0 +1,201 @@
+// The gradient rules of op.cc are the duals of its forward rules: derived here and compared, by the
+// table and by type-checking real nodes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace tessera {
+namespace {
+
+using Row = std::vector<Placement>;
+
+std::string text_of(bool data, const Row& inputs, const Row& outputs) {
+  std::string text = data ? "data" : "";
+  for (const Placement p : inputs) text += " " + to_string(p);
+  text += " >";
+  for (const Placement p : outputs) text += " " + to_string(p);
+  return text;
+}
+
+std::set<std::string> rules_of(OpKind op) {
+  std::set<std::string> rules;
+  for (const PlacementRule& rule : placement_rules(op)) {
+    rules.insert(text_of(rule.data_axes_only, rule.inputs, rule.outputs));
+  }
+  return rules;
+}
+
+// How a gradient op is called: from the inputs and outputs of a forward rule to its own.
+struct Derivation {
+  OpKind forward;
+  OpKind gradient;
+  std::function<Row(const Row& in, const Row& out)> inputs;
+  std::function<Row(const Row& in)> outputs;
+};
+
+const std::vector<Derivation>& derivations() {
+  static const std::vector<Derivation> kAll = {
+      {OpKind::kLinear, OpKind::kLinearDx,
+       [](const Row& in, const Row& out) { return Row{dual(out[0]), in[1]}; },
+       [](const Row& in) { return Row{dual(in[0])}; }},
+      {OpKind::kLinear, OpKind::kLinearDw,
+       [](const Row& in, const Row& out) { return Row{dual(out[0]), in[0]}; },
+       [](const Row& in) { return Row{dual(in[1])}; }},
+      {OpKind::kEmbedding, OpKind::kEmbeddingDw,
+       [](const Row& in, const Row& out) { return Row{in[0], dual(out[0])}; },
+       [](const Row& in) { return Row{dual(in[1])}; }},
+      {OpKind::kRmsNorm, OpKind::kRmsNormDx,
+       [](const Row& in, const Row& out) { return Row{dual(out[0]), in[0], in[1], out[1]}; },
+       [](const Row& in) { return Row{dual(in[0])}; }},
+      {OpKind::kRmsNorm, OpKind::kRmsNormDw,
+       [](const Row& in, const Row& out) { return Row{dual(out[0]), in[0], out[1]}; },
+       [](const Row& in) { return Row{dual(in[1])}; }},
+      {OpKind::kAttention, OpKind::kAttentionGrad,
+       [](const Row& in, const Row& out) {
+         return Row{in[0], in[1], out[0], out[1], dual(out[0])};
+       },
+       [](const Row& in) { return Row{dual(in[0]), dual(in[1])}; }},
+      {OpKind::kSwiGlu, OpKind::kSwiGluGrad,
+       [](const Row& in, const Row& out) { return Row{dual(out[0]), in[0]}; },
+       [](const Row& in) { return Row{dual(in[0])}; }},
+      {OpKind::kRope, OpKind::kRope, [](const Row&, const Row& out) { return Row{dual(out[0])}; },
+       [](const Row& in) { return Row{dual(in[0])}; }},
+      // stats labels logits; the loss itself is where the gradient starts.
+      {OpKind::kCrossEntropyLoss, OpKind::kCrossEntropyGrad,
+       [](const Row& in, const Row&) { return Row{in[2], in[0], in[1]}; },
+       [](const Row& in) { return Row{dual(in[2])}; }},
+  };
+  return kAll;
+}
+
+TEST(PlacementRules, GradientRulesAreTheDualsOfTheForwardRules) {
+  for (const Derivation& d : derivations()) {
+    std::set<std::string> derived;
+    for (const PlacementRule& rule : placement_rules(d.forward)) {
+      derived.insert(text_of(rule.data_axes_only, d.inputs(rule.inputs, rule.outputs),
+                             d.outputs(rule.inputs)));
+    }
+    EXPECT_EQ(rules_of(d.gradient), derived) << name_of(d.gradient);
+  }
+}
+
+// The gradient of a sum goes to both terms unchanged, so its rules must be their own duals.
+TEST(PlacementRules, AddIsItsOwnDual) {
+  const std::set<std::string> rules = rules_of(OpKind::kAdd);
+  for (const PlacementRule& rule : placement_rules(OpKind::kAdd)) {
+    EXPECT_EQ(rule.inputs[0], rule.outputs[0]);
+    EXPECT_EQ(rule.inputs[1], rule.outputs[0]);
+    const Placement d = dual(rule.outputs[0]);
+    EXPECT_TRUE(rules.contains(text_of(false, {d, d}, {d})));
+  }
+}
+
+constexpr int64_t kTokens = 4, kWidth = 8, kOut = 6, kHeads = 2, kVocab = 10;
+
+struct Operand {
+  DType dtype;
+  Shape shape;
+};
+
+// Input shapes of every op under test; the gradient ops in the order of op.cc.
+std::vector<Operand> operands_of(OpKind op) {
+  const DType f = DType::kF32;
+  const Operand x{f, {kTokens, kWidth}}, y{f, {kTokens, kOut}}, w{f, {kOut, kWidth}};
+  const Operand ids{DType::kI32, {kTokens}}, norm{f, {kWidth}}, rstd{f, {kTokens}};
+  const Operand lse{f, {kTokens, kHeads}}, half{f, {kTokens, kWidth / 2}};
+  switch (op) {
+    case OpKind::kLinear: return {x, w};
+    case OpKind::kLinearDx: return {y, w};
+    case OpKind::kLinearDw: return {y, x};
+    case OpKind::kEmbedding: return {ids, {f, {kVocab, kWidth}}};
+    case OpKind::kEmbeddingDw: return {ids, x};
+    case OpKind::kRmsNorm: return {x, norm};
+    case OpKind::kRmsNormDx: return {x, x, norm, rstd};
+    case OpKind::kRmsNormDw: return {x, x, rstd};
+    case OpKind::kRope: return {x};
+    case OpKind::kAttention: return {x, x};
+    case OpKind::kAttentionGrad: return {x, x, x, lse, x};
+    case OpKind::kSwiGlu: return {x};
+    case OpKind::kSwiGluGrad: return {half, x};
+    default: return {};
+  }
+}
+
+// Adds one node whose inputs are placed so on `axis`, and gives the placements of its outputs.
+Row placed(OpKind op, const Row& inputs, Axis axis) {
+  Graph graph;
+  std::vector<ValueId> ids;
+  const std::vector<Operand> operands = operands_of(op);
+  for (size_t i = 0; i < operands.size(); ++i) {
+    const TensorType type =
+        TensorType{operands[i].dtype, operands[i].shape, {}}.with(axis, inputs[i]);
+    ids.push_back(graph.add_source(OpKind::kInput, fmt::format("in{}", i), type, {}));
+  }
+  Attrs attrs;
+  attrs.heads = attrs.kv_heads = kHeads;
+  attrs.head_dim = kWidth / kHeads;
+  attrs.rows = attrs.vocab = kVocab;
+  const size_t outputs = placement_rules(op).front().outputs.size();
+  std::vector<std::string> names = {"out0", "out1"};
+  names.resize(outputs);
+  Row row;
+  for (const ValueId id : graph.add(op, ids, names, attrs, {})) {
+    for (const Axis other : kAllAxes) {
+      if (other == axis) continue;
+      EXPECT_EQ(graph.type(id).on(other), invariant());
+    }
+    row.push_back(graph.type(id).on(axis));
+  }
+  return row;
+}
+
+TEST(PlacementRules, GradientOpsTypeCheckForEveryForwardRule) {
+  int checked = 0;
+  for (const Derivation& d : derivations()) {
+    if (operands_of(d.forward).empty()) continue;
+    for (const PlacementRule& rule : placement_rules(d.forward)) {
+      for (const Axis axis : {Axis::kDp, Axis::kFsdp, Axis::kTp}) {
+        if (rule.data_axes_only && !is_data_axis(axis)) continue;
+        SCOPED_TRACE(fmt::format("{} on {}: {}", name_of(d.gradient), name_of(axis),
+                                 text_of(false, rule.inputs, rule.outputs)));
+        const Row out = placed(d.forward, rule.inputs, axis);
+        EXPECT_EQ(out, rule.outputs);
+        EXPECT_EQ(placed(d.gradient, d.inputs(rule.inputs, out), axis), d.outputs(rule.inputs));
+        ++checked;
+      }
+    }
+  }
+  EXPECT_GT(checked, 60);
+}
+
+// All 25 pairs on tp: a product takes these five and no other.
+TEST(PlacementRules, LinearTakesFivePairsAndRefusesTheRest) {
+  const std::set<std::string> legal = {" I I", " S(0) R", " R S(0)", " S(1) S(1)", " R R"};
+  const Row all = {invariant(), replicate(), partial(), split(0), split(1)};
+  for (const Placement x : all) {
+    for (const Placement w : all) {
+      const std::string pair = " " + to_string(x) + " " + to_string(w);
+      if (legal.contains(pair)) {
+        EXPECT_NO_THROW(placed(OpKind::kLinear, {x, w}, Axis::kTp)) << pair;
+      } else {
+        EXPECT_THROW(placed(OpKind::kLinear, {x, w}, Axis::kTp), TypeError) << pair;
+      }
+    }
+  }
+}
+
+TEST(PlacementRules, WholeSequencesMayBeSplitOnlyOverData) {
+  EXPECT_EQ(placed(OpKind::kRope, {split(0)}, Axis::kDp), Row{split(0)});
+  EXPECT_THROW(placed(OpKind::kRope, {split(0)}, Axis::kTp), TypeError);
+  EXPECT_THROW(placed(OpKind::kAttention, {split(0), split(0)}, Axis::kTp), TypeError);
+  EXPECT_THROW(placed(OpKind::kAttention, {split(0), split(0)}, Axis::kCp), TypeError);
+}
+
+}  // namespace
+}  // namespace tessera

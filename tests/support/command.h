@@ -1,0 +1,141 @@
+// The tessera program run as a user would: in a folder, with both streams and the exit code kept.
+#pragma once
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "checkpoint/test_folder.h"
+
+namespace tessera::testing {
+
+struct CommandResult {
+  int code = -1;  // 128 + n after signal n, as shells count
+  std::string out, err;
+
+  [[nodiscard]] nlohmann::json json() const { return nlohmann::json::parse(out); }
+};
+
+// A running tessera; killed at the end unless finish() was called.
+class Command {
+ public:
+  Command(const TestFolder& folder, std::vector<std::string> args) : folder_(folder) {
+    args.insert(args.begin(), TESSERA_BINARY);
+    std::vector<char*> argv;
+    for (std::string& arg : args) argv.push_back(arg.data());
+    argv.push_back(nullptr);
+    const std::string out = folder.path(".stdout"), err = folder.path(".stderr");
+    pid_ = fork();
+    if (pid_ != 0) return;
+    // In the child only calls that are safe after fork.
+    const bool ready = chdir(folder.path().c_str()) == 0 && redirect(out.c_str(), STDOUT_FILENO) &&
+                       redirect(err.c_str(), STDERR_FILENO);
+    if (ready) execv(argv[0], argv.data());
+    _exit(127);
+  }
+  ~Command() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+
+  void signal(int number) const { ::kill(pid_, number); }
+
+  // Fails the test when it takes longer than a minute.
+  CommandResult finish() {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    int status = 0;
+    while (waitpid(pid_, &status, WNOHANG) == 0) {
+      if (std::chrono::steady_clock::now() > deadline) {
+        ADD_FAILURE() << "tessera hangs";
+        return {};
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    pid_ = 0;
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+            read_file(folder_.path(".stdout")), read_file(folder_.path(".stderr"))};
+  }
+
+ private:
+  static bool redirect(const char* path, int to) {
+    const int from = open(path, O_CREAT | O_WRONLY | O_TRUNC, 0600);
+    return from >= 0 && dup2(from, to) == to;
+  }
+
+  const TestFolder& folder_;
+  pid_t pid_ = 0;
+};
+
+inline std::vector<std::string> words_of(const std::string& line) {
+  std::istringstream stream(line);
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
+
+// `line` is split at spaces; `more` is not.
+inline CommandResult tessera(const TestFolder& folder, const std::string& line,
+                             const std::vector<std::string>& more = {}) {
+  std::vector<std::string> args = words_of(line);
+  args.insert(args.end(), more.begin(), more.end());
+  return Command(folder, std::move(args)).finish();
+}
+
+// A run file for a model that trains in milliseconds, on dp = 2, tp = 2.
+inline std::string tiny_run_file() {
+  return R"([model]
+layers = 2
+hidden = 16
+ffn = 24
+heads = 4
+kv_heads = 2
+vocab = 256
+init_std = 0.3
+
+[parallel]
+dp = 2
+tp = 2
+zero = 1
+sequence_parallel = true
+
+[train]
+seq_len = 8
+micro_batch = 1
+global_batch = 4
+steps = 2
+dtype = "f32"
+threads = 1
+
+[optimizer]
+lr = 1e-2
+
+[data]
+synth = { seed = 7, bytes = 20000 }
+
+[logging]
+run_dir = "out"
+)";
+}
+
+// The lines of a metrics.jsonl.
+inline std::vector<nlohmann::json> read_metrics(const std::string& path) {
+  std::istringstream lines(read_file(path));
+  std::vector<nlohmann::json> metrics;
+  for (std::string line; std::getline(lines, line);) metrics.push_back(nlohmann::json::parse(line));
+  return metrics;
+}
+
+}  // namespace tessera::testing
