@@ -27,7 +27,10 @@ constexpr Model kModels[] = {
 class Bench {
  public:
   Bench(const Model& model, int threads, DType type)
-      : model_(model), type_(type), arena_("bench", kArenaBytes), workers_(threads),
+      : model_(model),
+        type_(type),
+        arena_("bench", kArenaBytes),
+        workers_(threads),
         scratch_("workspace", int64_t{64} << 20),
         ctx_{workers_, {scratch_.data(), static_cast<size_t>(scratch_.size_bytes())}} {}
 
@@ -47,13 +50,16 @@ class Bench {
       if (type == DType::kF32) tensor.as<float>()[i] = value;
       if (type == DType::kBF16) tensor.as<BFloat16>()[i] = BFloat16(value);
       if (type == DType::kI32) {
-        tensor.as<int32_t>()[i] = static_cast<int32_t>((seed_ >> 33) % static_cast<uint64_t>(model_.vocab));
+        tensor.as<int32_t>()[i] =
+            static_cast<int32_t>((seed_ >> 33) % static_cast<uint64_t>(model_.vocab));
       }
     }
     return tensor;
   }
   Tensor make(std::initializer_list<int64_t> dims) { return make(dims, type_); }
-  Tensor make_acc(std::initializer_list<int64_t> dims) { return make(dims, accumulate_type(type_)); }
+  Tensor make_acc(std::initializer_list<int64_t> dims) {
+    return make(dims, accumulate_type(type_));
+  }
 
   // Median of the runs. `times` is how often one training step calls it.
   void time(const char* op, int64_t times, double flops, double bytes,
@@ -62,7 +68,8 @@ class Bench {
     call();
     std::vector<double> ms;
     const auto start = Clock::now();
-    while (ms.size() < 5 || (ms.size() < 200 && Clock::now() - start < std::chrono::milliseconds(250))) {
+    while (ms.size() < 5 ||
+           (ms.size() < 200 && Clock::now() - start < std::chrono::milliseconds(250))) {
       const auto begin = Clock::now();
       call();
       ms.push_back(std::chrono::duration<double, std::milli>(Clock::now() - begin).count());
@@ -128,7 +135,8 @@ void Bench::attention() {
                                       .kv_heads = model_.kv_heads,
                                       .head_dim = model_.head_dim,
                                       .heads_per_kv = model_.heads / model_.kv_heads};
-  const int64_t width = shape.heads * shape.head_dim, kv_width = 2 * shape.kv_heads * shape.head_dim;
+  const int64_t width = shape.heads * shape.head_dim,
+                kv_width = 2 * shape.kv_heads * shape.head_dim;
   Tensor q = make({tokens, width}), kv = make({tokens, kv_width}), o = make({tokens, width});
   Tensor lse = make_acc({tokens, shape.heads}), d_o = make({tokens, width});
   Tensor dq = make({tokens, width}), dkv = make({tokens, kv_width});

@@ -13,9 +13,9 @@ namespace tessera::workspace {
 inline constexpr int64_t kLinearRows = 256;
 inline constexpr int64_t kLinearCols = 512;
 inline constexpr int64_t kLinearDepth = 512;
-inline constexpr int64_t kQueryRows = 64;     // rows (queries x heads) of one attention block
-inline constexpr int64_t kSumChunks = 256;    // partial sums, whatever the number of threads
-inline constexpr int64_t kAlignBytes = 64;    // every buffer inside a workspace starts on this
+inline constexpr int64_t kQueryRows = 64;   // rows (queries x heads) of one attention block
+inline constexpr int64_t kSumChunks = 256;  // partial sums, whatever the number of threads
+inline constexpr int64_t kAlignBytes = 64;  // every buffer inside a workspace starts on this
 
 int64_t linear(DType type, int64_t tokens, int64_t out, int64_t in, int threads);
 int64_t rms_norm_dw(DType type, int64_t tokens, int64_t width, int threads);

@@ -63,6 +63,37 @@ void interleave_loss_chunks(Graph& graph) {
   check_graph(graph, "interleave_loss_chunks");
 }
 
+void fuse_add_norm(Graph& graph) {
+  std::vector<Node> order;
+  std::map<ValueId, Node> sums;  // additions that nobody has read yet, by their result
+  for (const Node& node : graph.nodes()) {
+    const auto sum = node.op == OpKind::kRmsNorm ? sums.find(node.inputs[0]) : sums.end();
+    if (sum != sums.end()) {
+      Node fused = node;
+      fused.op = OpKind::kAddRmsNorm;
+      fused.inputs = {sum->second.inputs[0], sum->second.inputs[1], node.inputs[1]};
+      fused.outputs.insert(fused.outputs.begin(), sum->first);
+      sums.erase(sum);
+      order.push_back(std::move(fused));
+      continue;
+    }
+    if (node.op == OpKind::kAdd && node.tag.pass == Pass::kForward) {
+      sums[node.outputs[0]] = node;
+      continue;
+    }
+    for (const ValueId in : node.inputs) {
+      if (const auto read = sums.find(in); read != sums.end()) {
+        order.push_back(std::move(read->second));
+        sums.erase(read);
+      }
+    }
+    order.push_back(node);
+  }
+  for (auto& [value, node] : sums) order.push_back(std::move(node));
+  graph.mutable_nodes() = std::move(order);
+  check_graph(graph, "fuse_add_norm");
+}
+
 void delay_weight_gradients(Graph& graph, const Mesh& mesh) {
   std::vector<Node> order;
   std::vector<Node> pending;

@@ -13,6 +13,9 @@ bool communicates(const Graph& graph, const Node& node, const Mesh& mesh);
 // is alive.
 void interleave_loss_chunks(Graph& graph);
 
+// A residual addition whose sum is normalised next becomes one op that reads and writes it once.
+void fuse_add_norm(Graph& graph);
+
 // Moves weight gradients behind the next collective of their unit, which then hides behind them.
 void delay_weight_gradients(Graph& graph, const Mesh& mesh);
 

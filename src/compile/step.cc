@@ -69,6 +69,7 @@ StepGraph build_step(const RunSpec& spec, StepKind kind, const PassHook& hook) {
     interleave_loss_chunks(graph);
     if (step.mesh.size(Axis::kTp) > 1) delay_weight_gradients(graph, step.mesh);
   }
+  fuse_add_norm(graph);
   const bool gathers = step.gathers_weights_per_use();
   regather_for_backward(graph, step.mesh, step.layout, gathers);
   if (gathers) prefetch_gathers(graph, step.layout, spec.parallel.prefetch);

@@ -289,6 +289,9 @@ void Assigner::assign(const Node& node, int position) {
       return assign_new(node.outputs[0], position, {node.inputs[1], node.inputs[0]});
     default: break;
   }
+  if (node.op == OpKind::kAddRmsNorm) {
+    assign_new(node.outputs[0], position, {node.inputs[1], node.inputs[0]});
+  }
   if (node.accumulate) return assign_new(node.outputs[0], position, {node.inputs.back()});
   for (const ValueId out : node.outputs) assign_new(out, position, {});
 }

@@ -55,8 +55,12 @@ void check_graph(const Graph& graph, std::string_view after_pass) {
       for (size_t i = 0; i < types.size(); ++i) {
         const Value& out = graph.value(node.outputs[i]);
         if (!(types[i] == out.type)) {
-          throw TypeError(fmt::format("after pass {}: '{}' is {} but {} gives {}", after_pass,
-                                      out.name, to_string(out.type), name_of(node.op),
+          std::string of;
+          for (const ValueId in : node.inputs) {
+            of += fmt::format("{}'{}'", of.empty() ? "" : ", ", graph.value(in).name);
+          }
+          throw TypeError(fmt::format("after pass {}: '{}' is {} but {} of {} gives {}", after_pass,
+                                      out.name, to_string(out.type), name_of(node.op), of,
                                       to_string(types[i])));
         }
       }

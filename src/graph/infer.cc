@@ -87,6 +87,11 @@ std::vector<TensorType> Inference::shapes() const {
       rank2(0);
       want(in(1).shape == Shape{in(0).shape[1]}, "the weight must match the width");
       return {{in(0).dtype, in(0).shape, {}}, {acc(0), {in(0).shape[0]}, {}}};
+    case OpKind::kAddRmsNorm:
+      rank2(0);
+      want(in(0).shape == in(1).shape && in(0).dtype == in(1).dtype, "shapes differ");
+      want(in(2).shape == Shape{in(0).shape[1]}, "the weight must match the width");
+      return {{in(0).dtype, in(0).shape, {}}, {in(0).dtype, in(0).shape, {}}, {acc(0), {in(0).shape[0]}, {}}};
     case OpKind::kLinear:
       rank2(0), rank2(1);
       want(in(0).shape[1] == in(1).shape[1], "inner dimensions differ");

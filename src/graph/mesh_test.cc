@@ -41,6 +41,7 @@ TEST(Mesh, PeersDifferOnlyInTheirAxes) {
   EXPECT_EQ(mesh.peers(0, AxisSet(Axis::kDp).with(Axis::kFsdp)),
             (std::vector<int>{0, 4, 8, 12, 16, 20}));
   EXPECT_EQ(mesh.peers(17, AxisSet::all()).size(), 48U);
+  EXPECT_EQ(mesh.position(21, AxisSet(Axis::kDp).with(Axis::kFsdp)), 5);
 }
 
 TEST(Mesh, GroupsOfAnAxisPartitionTheWorld) {
@@ -50,6 +51,7 @@ TEST(Mesh, GroupsOfAnAxisPartitionTheWorld) {
     for (int rank = 0; rank < 48; ++rank) {
       const std::vector<int> group = mesh.peers(rank, axis);
       EXPECT_EQ(static_cast<int64_t>(group.size()), mesh.size(axis));
+      EXPECT_EQ(group[static_cast<size_t>(mesh.position(rank, axis))], rank);
       if (group.front() == rank) seen.insert(group.begin(), group.end());
     }
     EXPECT_EQ(seen.size(), 48U);

@@ -19,6 +19,7 @@ std::string_view name_of(OpKind op) {
     case OpKind::kCast: return "cast";
     case OpKind::kEmbedding: return "embedding";
     case OpKind::kRmsNorm: return "rms_norm";
+    case OpKind::kAddRmsNorm: return "add_rms_norm";
     case OpKind::kLinear: return "linear";
     case OpKind::kRope: return "rope";
     case OpKind::kAttention: return "attention";
@@ -72,6 +73,8 @@ const std::map<OpKind, std::vector<std::string>>& rule_texts() {
   static const std::map<OpKind, std::vector<std::string>> kRules = {
       {OpKind::kEmbedding, {"I I > I", "S0 R > S0", "R S0 > P"}},
       {OpKind::kRmsNorm, {"I I > I I", "S0 R > S0 S0"}},
+      // a b weight > sum y rstd
+      {OpKind::kAddRmsNorm, {"I I I > I I I", "S0 S0 R > S0 S0 S0"}},
       {OpKind::kLinear, {"I I > I", "S0 R > S0", "R S0 > S1", "S1 S1 > P", "R R > R"}},
       {OpKind::kRope, {"I > I", "R > R", "P > P", "S1 > S1", "data S0 > S0"}},
       {OpKind::kAttention, {"I I > I I", "S1 S1 > S1 S1", "S1 R > S1 S1", "data S0 S0 > S0 S0"}},

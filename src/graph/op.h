@@ -22,6 +22,7 @@ enum class OpKind : uint8_t {
   // forward
   kEmbedding,
   kRmsNorm,
+  kAddRmsNorm,  // made from kAdd and kRmsNorm by a pass
   kLinear,
   kRope,
   kAttention,

@@ -87,6 +87,11 @@ void run_kernel(kernels::Context& context, const Instruction& instruction,
       Tensor rstd = out(1);
       return kernels::rms_norm(context, in(0), in(1), y, rstd, args.eps);
     }
+    case OpKind::kAddRmsNorm: {
+      Tensor normed = out(1);
+      Tensor rstd = out(2);
+      return kernels::add_rms_norm(context, in(0), in(1), in(2), y, normed, rstd, args.eps);
+    }
     case OpKind::kRmsNormDx: {
       const Tensor residual = instruction.inputs.size() > 4 ? in(4) : Tensor();
       return kernels::rms_norm_dx(context, in(0), in(1), in(2), in(3), residual, y);

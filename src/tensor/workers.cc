@@ -16,7 +16,7 @@
 namespace tessera {
 namespace {
 
-constexpr int kSpins = 200;                                 // a few microseconds
+constexpr int kSpins = 200;                                  // a few microseconds
 constexpr auto kYieldTime = std::chrono::microseconds(200);  // then sleep
 static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t));
 

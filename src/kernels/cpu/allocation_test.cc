@@ -56,8 +56,8 @@ namespace {
 using namespace testing;  // NOLINT: test vocabulary
 
 constexpr int64_t kTokens = 96, kWidth = 64, kOut = 80, kVocab = 200;
-constexpr AttentionShape kShape{.seq_len = 48, .heads = 4, .kv_heads = 2, .head_dim = 16,
-                                .heads_per_kv = 2};
+constexpr AttentionShape kShape{
+    .seq_len = 48, .heads = 4, .kv_heads = 2, .head_dim = 16, .heads_per_kv = 2};
 
 // One training step's worth of every kernel, on arrays made beforehand.
 struct Step {
@@ -66,15 +66,36 @@ struct Step {
   Array gate_up, logits, stats, loss, master, m, v, grad, weight;
 
   explicit Step(DType storage)
-      : type(storage), acc(accumulate_type(storage)), ids(DType::kI32, {kTokens}),
-        table(type, {kVocab, kWidth}), dtable(acc, {kVocab, kWidth}), x(type, {kTokens, kWidth}),
-        w_norm(type, {kWidth}), rstd(acc, {kTokens}), y(type, {kTokens, kWidth}),
-        w(type, {kOut, kWidth}), h(type, {kTokens, kOut}), dw(acc, {kOut, kWidth}),
-        dw_norm(acc, {kWidth}), q(type, {kTokens, 64}), kv(type, {kTokens, 64}), o(q),
-        lse(acc, {kTokens, 4}), dq(q), dkv(kv), cos(acc, {48, 8}), sin(acc, {48, 8}),
-        gate_up(type, {kTokens, 2 * kOut}), logits(type, {kTokens, kVocab}),
-        stats(acc, {kTokens, 3}), loss(DType::kF64, {1}), master(acc, {5000}), m(master),
-        v(master), grad(master), weight(type, {5000}) {
+      : type(storage),
+        acc(accumulate_type(storage)),
+        ids(DType::kI32, {kTokens}),
+        table(type, {kVocab, kWidth}),
+        dtable(acc, {kVocab, kWidth}),
+        x(type, {kTokens, kWidth}),
+        w_norm(type, {kWidth}),
+        rstd(acc, {kTokens}),
+        y(type, {kTokens, kWidth}),
+        w(type, {kOut, kWidth}),
+        h(type, {kTokens, kOut}),
+        dw(acc, {kOut, kWidth}),
+        dw_norm(acc, {kWidth}),
+        q(type, {kTokens, 64}),
+        kv(type, {kTokens, 64}),
+        o(q),
+        lse(acc, {kTokens, 4}),
+        dq(q),
+        dkv(kv),
+        cos(acc, {48, 8}),
+        sin(acc, {48, 8}),
+        gate_up(type, {kTokens, 2 * kOut}),
+        logits(type, {kTokens, kVocab}),
+        stats(acc, {kTokens, 3}),
+        loss(DType::kF64, {1}),
+        master(acc, {5000}),
+        m(master),
+        v(master),
+        grad(master),
+        weight(type, {5000}) {
     ids.fill(3);
     for (Array* a : {&table, &x, &w_norm, &w, &q, &kv, &cos, &sin, &gate_up, &logits, &master, &m,
                      &v, &grad}) {

@@ -38,12 +38,12 @@ using cpu::Acc;
 // One member's scratch.
 template <typename A>
 struct Buffers {
-  A* keys;    // [D, S]: transposed, so that the score product reads both sides by rows
-  A* values;  // [S, D]
-  A* queries; // [R, D], scaled
-  A* scores;  // [R, S]
-  A* out;     // [R, D]
-  A* sums;    // [R]
+  A* keys;     // [D, S]: transposed, so that the score product reads both sides by rows
+  A* values;   // [S, D]
+  A* queries;  // [R, D], scaled
+  A* scores;   // [R, S]
+  A* out;      // [R, D]
+  A* sums;     // [R]
 
   Buffers(cpu::Scratch& scratch, const AttentionShape& shape) {
     const int64_t rows = workspace::kQueryRows;
@@ -82,8 +82,7 @@ void attend_block(const AttentionShape& shape, const Buffers<Acc<T>>& buf,
   for (int64_t r = 0; r < block.rows(); ++r) {
     const int64_t query = r % block.queries;
     const int64_t at = block.at(shape, sequence, r / block.queries) + query * shape.heads;
-    buf.sums[r] =
-        softmax_row(buf.scores + r * keys, block.first_query + query + 1, keys, lse + at);
+    buf.sums[r] = softmax_row(buf.scores + r * keys, block.first_query + query + 1, keys, lse + at);
   }
   cpu::gemm<A>(false, false, block.rows(), dim, keys, A{1}, buf.scores, keys, buf.values, dim, A{0},
                buf.out, dim);

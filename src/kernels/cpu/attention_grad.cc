@@ -31,7 +31,8 @@ struct Buffers {
     for (A** whole : {&keys, &keys_transposed, &values_transposed, &d_keys, &d_values}) {
       *whole = scratch.take<A>(all);
     }
-    for (A** block : {&queries, &d_out, &d_queries}) *block = scratch.take<A>(rows * shape.head_dim);
+    for (A** block : {&queries, &d_out, &d_queries})
+      *block = scratch.take<A>(rows * shape.head_dim);
     for (A** block : {&scores, &d_scores}) *block = scratch.take<A>(rows * shape.seq_len);
     dots = scratch.take<A>(rows);
   }
@@ -149,7 +150,7 @@ void attention_grad(Context& ctx, const Tensor& q, const Tensor& kv, const Tenso
   const int64_t items = q.dim(0) / shape.seq_len * shape.kv_heads;
   cpu::dispatch(kOp, q.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const Tensors<T> x{q.as<T>(),   kv.as<T>(), o.as<T>(), lse.as<Acc<T>>(),
+    const Tensors<T> x{q.as<T>(),   kv.as<T>(), o.as<T>(),  lse.as<Acc<T>>(),
                        d_o.as<T>(), dq.as<T>(), dkv.as<T>()};
     ctx.workers.run([&](int member) {
       cpu::Scratch scratch(kOp, cpu::member_part(ctx.workspace, per_member, member), per_member);

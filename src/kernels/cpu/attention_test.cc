@@ -16,10 +16,16 @@ const std::vector<Case> kCases = {
     {2, {.seq_len = 67, .heads = 4, .kv_heads = 2, .head_dim = 8, .heads_per_kv = 2}},
     {1, {.seq_len = 150, .heads = 3, .kv_heads = 1, .head_dim = 16, .heads_per_kv = 3}},
     // A rank in the middle: query heads 2..4 of groups of 2 use kv heads 1 and 2 of 0..3.
-    {2, {.seq_len = 33, .heads = 3, .kv_heads = 4, .head_dim = 6, .heads_per_kv = 2, .first_head = 2}},
+    {2,
+     {.seq_len = 33, .heads = 3, .kv_heads = 4, .head_dim = 6, .heads_per_kv = 2, .first_head = 2}},
     // The kv heads stored here start at 1.
     {1,
-     {.seq_len = 65, .heads = 2, .kv_heads = 1, .head_dim = 4, .heads_per_kv = 4, .first_head = 5,
+     {.seq_len = 65,
+      .heads = 2,
+      .kv_heads = 1,
+      .head_dim = 4,
+      .heads_per_kv = 4,
+      .first_head = 5,
       .first_kv_head = 1}},
 };
 

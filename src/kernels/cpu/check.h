@@ -20,10 +20,14 @@ struct TypeTag {
 template <typename F>
 void dispatch(const char* op, DType type, const F& f) {
   switch (type) {
-    case DType::kF64: return f(TypeTag<double>{});
-    case DType::kF32: return f(TypeTag<float>{});
-    case DType::kBF16: return f(TypeTag<BFloat16>{});
-    case DType::kI32: break;
+    case DType::kF64:
+      return f(TypeTag<double>{});
+    case DType::kF32:
+      return f(TypeTag<float>{});
+    case DType::kBF16:
+      return f(TypeTag<BFloat16>{});
+    case DType::kI32:
+      break;
   }
   TESSERA_CHECK(false, "{}: no arithmetic on {}", op, name_of(type));
 }

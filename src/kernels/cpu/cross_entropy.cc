@@ -39,8 +39,8 @@ Joined join_parts(const A* all_stats, int64_t parts, int64_t tokens, int64_t t) 
     const A* stats = all_stats + (part * tokens + t) * kStats;
     // A part without valid columns has max -inf and sum 0, even when every part is like that.
     if (stats[1] != A{0}) {
-      joined.sum += static_cast<double>(stats[1]) *
-                    std::exp(static_cast<double>(stats[0]) - joined.max);
+      joined.sum +=
+          static_cast<double>(stats[1]) * std::exp(static_cast<double>(stats[0]) - joined.max);
     }
     joined.label_logit += static_cast<double>(stats[2]);
   }

@@ -127,7 +127,11 @@ TEST(SumSquares, IsTheSameForEveryNumberOfThreads) {
 
 TEST(AdamW, MatchesTheFormulaOverSeveralSteps) {
   Rng rng(5);
-  AdamW options{.lr = 0.01, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1,
+  AdamW options{.lr = 0.01,
+                .beta1 = 0.9,
+                .beta2 = 0.95,
+                .eps = 1e-8,
+                .weight_decay = 0.1,
                 .grad_scale = 0.25};
   for (const DType type : kFloatTypes) {
     const DType acc = accumulate_type(type);

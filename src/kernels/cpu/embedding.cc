@@ -7,8 +7,7 @@ namespace tessera::kernels {
 
 using cpu::Acc;
 
-void embedding(Context& ctx, const Tensor& ids, const Tensor& table, Tensor& y,
-               int64_t first_row) {
+void embedding(Context& ctx, const Tensor& ids, const Tensor& table, Tensor& y, int64_t first_row) {
   constexpr const char* kOp = "embedding";
   cpu::check_dims(kOp, "table", table, 2);
   const int64_t tokens = ids.numel(), rows = table.dim(0), width = table.dim(1);

@@ -1,22 +1,16 @@
 #include "kernels/cpu/gemm.h"
 
-#include <cblas.h>
-
 #include <mutex>
 #include <string>
 
 #include "kernels/kernels.h"
 
 #if defined(TESSERA_BLAS_IS_BLIS)
-extern "C" {
-char* bli_info_get_version_str(void);
-void bli_thread_set_num_threads(long count);
-}
+#include <blis.h>
 #elif defined(TESSERA_BLAS_IS_OPENBLAS)
-extern "C" {
-char* openblas_get_config(void);
-void openblas_set_num_threads(int count);
-}
+#include <cblas.h>
+extern "C" char* openblas_get_config(void);
+extern "C" void openblas_set_num_threads(int count);
 #else
 #error "define TESSERA_BLAS_IS_BLIS or TESSERA_BLAS_IS_OPENBLAS"
 #endif
@@ -25,28 +19,68 @@ namespace tessera::kernels {
 namespace cpu {
 namespace {
 
+#if defined(TESSERA_BLAS_IS_BLIS)
+
+trans_t op(bool transposed) { return transposed ? BLIS_TRANSPOSE : BLIS_NO_TRANSPOSE; }
+
+// BLIS's kernels for small unpacked operands read past the end of them (0.9: up to rows of a in
+// a b^T, 16 bytes of c otherwise), so every product takes the packed path.
+rntm_t packed_only() {
+  rntm_t runtime;
+  bli_rntm_init_from_global(&runtime);
+  bli_rntm_disable_l3_sup(&runtime);
+  return runtime;
+}
+
+void call(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float* a,
+          int64_t lda, const float* b, int64_t ldb, float beta, float* c, int64_t ldc) {
+  rntm_t runtime = packed_only();
+  // BLIS takes its inputs through plain pointers but does not write to them.
+  bli_sgemm_ex(op(trans_a), op(trans_b), m, n, k, &alpha, const_cast<float*>(a), lda, 1,
+               const_cast<float*>(b), ldb, 1, &beta, c, ldc, 1, nullptr, &runtime);
+}
+
+void call(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, double alpha,
+          const double* a, int64_t lda, const double* b, int64_t ldb, double beta, double* c,
+          int64_t ldc) {
+  rntm_t runtime = packed_only();
+  bli_dgemm_ex(op(trans_a), op(trans_b), m, n, k, &alpha, const_cast<double*>(a), lda, 1,
+               const_cast<double*>(b), ldb, 1, &beta, c, ldc, 1, nullptr, &runtime);
+}
+
+#else
+
 CBLAS_TRANSPOSE op(bool transposed) { return transposed ? CblasTrans : CblasNoTrans; }
-int narrow_dim(int64_t value) { return static_cast<int>(value); }
+blasint size(int64_t value) { return static_cast<blasint>(value); }
+
+void call(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float* a,
+          int64_t lda, const float* b, int64_t ldb, float beta, float* c, int64_t ldc) {
+  cblas_sgemm(CblasRowMajor, op(trans_a), op(trans_b), size(m), size(n), size(k), alpha, a,
+              size(lda), b, size(ldb), beta, c, size(ldc));
+}
+
+void call(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, double alpha,
+          const double* a, int64_t lda, const double* b, int64_t ldb, double beta, double* c,
+          int64_t ldc) {
+  cblas_dgemm(CblasRowMajor, op(trans_a), op(trans_b), size(m), size(n), size(k), alpha, a,
+              size(lda), b, size(ldb), beta, c, size(ldc));
+}
+
+#endif
 
 }  // namespace
 
-template <>
-void gemm<float>(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
-                 const float* a, int64_t lda, const float* b, int64_t ldb, float beta, float* c,
-                 int64_t ldc) {
+template <typename T>
+void gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T* a,
+          int64_t lda, const T* b, int64_t ldb, T beta, T* c, int64_t ldc) {
   if (m == 0 || n == 0) return;
-  cblas_sgemm(CblasRowMajor, op(trans_a), op(trans_b), narrow_dim(m), narrow_dim(n), narrow_dim(k),
-              alpha, a, narrow_dim(lda), b, narrow_dim(ldb), beta, c, narrow_dim(ldc));
+  call(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
-template <>
-void gemm<double>(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, double alpha,
-                  const double* a, int64_t lda, const double* b, int64_t ldb, double beta,
-                  double* c, int64_t ldc) {
-  if (m == 0 || n == 0) return;
-  cblas_dgemm(CblasRowMajor, op(trans_a), op(trans_b), narrow_dim(m), narrow_dim(n), narrow_dim(k),
-              alpha, a, narrow_dim(lda), b, narrow_dim(ldb), beta, c, narrow_dim(ldc));
-}
+template void gemm<float>(bool, bool, int64_t, int64_t, int64_t, float, const float*, int64_t,
+                          const float*, int64_t, float, float*, int64_t);
+template void gemm<double>(bool, bool, int64_t, int64_t, int64_t, double, const double*, int64_t,
+                           const double*, int64_t, double, double*, int64_t);
 
 void use_one_blas_thread() {
   static std::once_flag once;

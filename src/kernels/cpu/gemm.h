@@ -6,7 +6,8 @@
 namespace tessera::kernels::cpu {
 
 // c[m,n] = alpha * op(a) op(b) + beta * c, row-major, op(x) = x or its transpose; ld* are the
-// distances between stored rows. With beta == 0, c is not read. Safe to call from many threads.
+// distances between stored rows. With beta == 0, the old c does not matter. Nothing outside
+// the operands is touched, not even read. Safe to call from many threads.
 template <typename T>
 void gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T* a,
           int64_t lda, const T* b, int64_t ldb, T beta, T* c, int64_t ldc);

@@ -157,9 +157,8 @@ void linear(Context& ctx, const Tensor& x, const Tensor& w, Tensor& y) {
   cpu::check_tensor(kOp, "y", y, x.dtype, {tokens, out});
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const Product<T, T> p{{x.as<T>(), in, false}, {w.as<T>(), in, true}, y.as<T>(),
-                          tokens,                 out,                   in,
-                          false};
+    const Product<T, T> p{
+        {x.as<T>(), in, false}, {w.as<T>(), in, true}, y.as<T>(), tokens, out, in, false};
     run_product(ctx, kOp, p, workspace::linear(x.dtype, tokens, out, in, ctx.workers.size()));
   });
 }
@@ -174,9 +173,8 @@ void linear_dx(Context& ctx, const Tensor& dy, const Tensor& w, Tensor& dx, bool
   cpu::check_tensor(kOp, "dx", dx, dy.dtype, {tokens, in});
   cpu::dispatch(kOp, dy.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const Product<T, T> p{{dy.as<T>(), out, false}, {w.as<T>(), in, false}, dx.as<T>(),
-                          tokens,                   in,                     out,
-                          accumulate};
+    const Product<T, T> p{
+        {dy.as<T>(), out, false}, {w.as<T>(), in, false}, dx.as<T>(), tokens, in, out, accumulate};
     run_product(ctx, kOp, p, workspace::linear(dy.dtype, tokens, out, in, ctx.workers.size()));
   });
 }
@@ -191,8 +189,12 @@ void linear_dw(Context& ctx, const Tensor& dy, const Tensor& x, Tensor& dw, bool
   cpu::check_tensor(kOp, "dw", dw, accumulate_type(dy.dtype), {out, in});
   cpu::dispatch(kOp, dy.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const Product<T, Acc<T>> p{{dy.as<T>(), out, true}, {x.as<T>(), in, false}, dw.as<Acc<T>>(),
-                               out,                     in,                     tokens,
+    const Product<T, Acc<T>> p{{dy.as<T>(), out, true},
+                               {x.as<T>(), in, false},
+                               dw.as<Acc<T>>(),
+                               out,
+                               in,
+                               tokens,
                                accumulate};
     run_product(ctx, kOp, p, workspace::linear(dy.dtype, tokens, out, in, ctx.workers.size()));
   });

@@ -9,7 +9,8 @@ struct Sizes {
   int64_t tokens, out, in;
 };
 // Odd, tiny, and (last) larger than one bf16 block in every direction.
-const std::vector<Sizes> kSizes = {{1, 1, 1}, {7, 5, 3}, {33, 17, 65}, {70, 129, 31}, {530, 517, 521}};
+const std::vector<Sizes> kSizes = {
+    {1, 1, 1}, {7, 5, 3}, {33, 17, 65}, {70, 129, 31}, {530, 517, 521}};
 
 std::vector<double> product(const Array& a, bool trans_a, const Array& b, bool trans_b, int64_t m,
                             int64_t n, int64_t k) {
@@ -42,8 +43,8 @@ TEST(Linear, MatchesAReferenceForEveryTypeShapeAndTeam) {
       const auto dx_want = product(dy, false, w, false, s.tokens, s.in, s.out);
       const auto dw_want = product(dy, true, x, false, s.out, s.in, s.tokens);
       for (const int threads : {1, 2, 3}) {
-        SCOPED_TRACE(fmt::format("{}x{}x{} {} threads {}", s.tokens, s.out, s.in, name_of(type),
-                                 threads));
+        SCOPED_TRACE(
+            fmt::format("{}x{}x{} {} threads {}", s.tokens, s.out, s.in, name_of(type), threads));
         Rig rig(threads, workspace::linear(type, s.tokens, s.out, s.in, threads));
         Array y(type, {s.tokens, s.out}), dx(type, {s.tokens, s.in});
         Array dw(accumulate_type(type), {s.out, s.in});

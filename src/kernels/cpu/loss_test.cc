@@ -14,7 +14,8 @@ struct Split {
     return std::clamp<int64_t>(vocab - part * columns, 0, columns);
   }
 };
-const std::vector<Split> kSplits = {{1, 1, 1}, {13, 37, 37}, {21, 70, 40}, {9, 101, 30}, {5, 33, 11}};
+const std::vector<Split> kSplits = {
+    {1, 1, 1}, {13, 37, 37}, {21, 70, 40}, {9, 101, 30}, {5, 33, 11}};
 
 struct Loss {
   std::vector<Array> logits;  // per part
@@ -78,7 +79,8 @@ TEST(CrossEntropy, LossAndGradientMatchAReference) {
         SCOPED_TRACE(fmt::format("V {} in {} {}", s.vocab, s.columns, name_of(type)));
         Rig rig(threads);
         // Logits are exact in every type, so the loss is as good as its arithmetic.
-        EXPECT_NEAR(loss_of(rig, x, s), want, tolerance(accumulate_type(type)) * std::abs(want) + 1e-12);
+        EXPECT_NEAR(loss_of(rig, x, s), want,
+                    tolerance(accumulate_type(type)) * std::abs(want) + 1e-12);
         const Array all = x.all_stats(rig, s);
         for (int64_t part = 0; part < s.parts(); ++part) {
           const Array& logits = x.logits[static_cast<size_t>(part)];

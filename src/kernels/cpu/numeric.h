@@ -31,9 +31,9 @@ inline T narrow(Acc<T> value) {
 // exp within about 1e-7 (f32). Results below 2^-126 are zero, -inf gives zero, NaN stays NaN.
 inline float fast_exp(float x) {
   constexpr float kLog2e = 1.44269504F;
-  constexpr float kLn2High = 0.693145752F;     // 0x1.62e4p-1: k * kLn2High is exact
+  constexpr float kLn2High = 0.693145752F;  // 0x1.62e4p-1: k * kLn2High is exact
   constexpr float kLn2Low = 1.42860677e-06F;
-  constexpr float kRound = 12582912.0F;        // 1.5 * 2^23: adding it rounds to an integer
+  constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer
   float clamped = x < -87.5F ? -87.5F : x;
   clamped = clamped > 89.0F ? 89.0F : clamped;
   const float shifted = clamped * kLog2e + kRound;

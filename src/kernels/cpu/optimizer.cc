@@ -40,8 +40,8 @@ void adamw_range(const AdamFactors<Acc<T>>& f, Acc<T>* master, Acc<T>* m, Acc<T>
     const A g = grad[i] * f.grad_scale;
     const A first = f.beta1 * m[i] + f.one_minus_beta1 * g;
     const A second = f.beta2 * v[i] + f.one_minus_beta2 * g * g;
-    const A updated = master[i] * f.decay -
-                      f.step_size * first / (std::sqrt(second) * f.root_scale + f.eps);
+    const A updated =
+        master[i] * f.decay - f.step_size * first / (std::sqrt(second) * f.root_scale + f.eps);
     m[i] = first;
     v[i] = second;
     master[i] = updated;

@@ -30,9 +30,8 @@ template <typename T>
 void grad_row(const T* dy, const T* x, const T* w, Acc<T> rstd, const T* residual, T* dx,
               int64_t width) {
   using A = Acc<T>;
-  const A dot = cpu::lane_sum<A>(width, [&](int64_t i) {
-    return cpu::widen(dy[i]) * cpu::widen(w[i]) * cpu::widen(x[i]);
-  });
+  const A dot = cpu::lane_sum<A>(
+      width, [&](int64_t i) { return cpu::widen(dy[i]) * cpu::widen(w[i]) * cpu::widen(x[i]); });
   const A factor = rstd * rstd * rstd * dot / static_cast<A>(width);
   if (residual == nullptr) {
     for (int64_t i = 0; i < width; ++i) {
@@ -79,8 +78,7 @@ void weight_grad_columns(const Tensor& dy, const Tensor& x, const Acc<T>* rstd, 
 
 }  // namespace
 
-void rms_norm(Context& ctx, const Tensor& x, const Tensor& w, Tensor& y, Tensor& rstd,
-              double eps) {
+void rms_norm(Context& ctx, const Tensor& x, const Tensor& w, Tensor& y, Tensor& rstd, double eps) {
   constexpr const char* kOp = "rms_norm";
   cpu::check_dims(kOp, "x", x, 2);
   const int64_t tokens = x.dim(0), width = x.dim(1);
@@ -92,8 +90,8 @@ void rms_norm(Context& ctx, const Tensor& x, const Tensor& w, Tensor& y, Tensor&
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
-        rstd.as<Acc<T>>()[t] = normalise_row(x.as<T>() + t * width, w.as<T>(),
-                                             y.as<T>() + t * width, width, eps);
+        rstd.as<Acc<T>>()[t] =
+            normalise_row(x.as<T>() + t * width, w.as<T>(), y.as<T>() + t * width, width, eps);
       }
     });
   });
@@ -121,8 +119,7 @@ void add_rms_norm(Context& ctx, const Tensor& a, const Tensor& b, const Tensor& 
         for (int64_t i = 0; i < width; ++i) {
           sum_row[i] = cpu::narrow<T>(cpu::widen(a_row[i]) + cpu::widen(b_row[i]));
         }
-        rstd.as<Acc<T>>()[t] =
-            normalise_row(sum_row, w.as<T>(), y.as<T>() + t * width, width, eps);
+        rstd.as<Acc<T>>()[t] = normalise_row(sum_row, w.as<T>(), y.as<T>() + t * width, width, eps);
       }
     });
   });

@@ -44,19 +44,31 @@ class Array {
 
   [[nodiscard]] double get(int64_t i) const {
     switch (tensor_.dtype) {
-      case DType::kF64: return tensor_.as<double>()[i];
-      case DType::kF32: return tensor_.as<float>()[i];
-      case DType::kBF16: return static_cast<float>(tensor_.as<BFloat16>()[i]);
-      case DType::kI32: return tensor_.as<int32_t>()[i];
+      case DType::kF64:
+        return tensor_.as<double>()[i];
+      case DType::kF32:
+        return tensor_.as<float>()[i];
+      case DType::kBF16:
+        return static_cast<float>(tensor_.as<BFloat16>()[i]);
+      case DType::kI32:
+        return tensor_.as<int32_t>()[i];
     }
     return 0;
   }
   void set(int64_t i, double value) {
     switch (tensor_.dtype) {
-      case DType::kF64: tensor_.as<double>()[i] = value; break;
-      case DType::kF32: tensor_.as<float>()[i] = static_cast<float>(value); break;
-      case DType::kBF16: tensor_.as<BFloat16>()[i] = BFloat16(static_cast<float>(value)); break;
-      case DType::kI32: tensor_.as<int32_t>()[i] = static_cast<int32_t>(value); break;
+      case DType::kF64:
+        tensor_.as<double>()[i] = value;
+        break;
+      case DType::kF32:
+        tensor_.as<float>()[i] = static_cast<float>(value);
+        break;
+      case DType::kBF16:
+        tensor_.as<BFloat16>()[i] = BFloat16(static_cast<float>(value));
+        break;
+      case DType::kI32:
+        tensor_.as<int32_t>()[i] = static_cast<int32_t>(value);
+        break;
     }
   }
   [[nodiscard]] std::vector<double> values() const {
@@ -93,9 +105,12 @@ inline Array convert(const Array& x, DType type) {
 // What a storage type may differ by, relative to the largest expected value.
 inline double tolerance(DType type) {
   switch (type) {
-    case DType::kF64: return 1e-12;
-    case DType::kF32: return 4e-6;
-    default: return 1e-2;
+    case DType::kF64:
+      return 1e-12;
+    case DType::kF32:
+      return 4e-6;
+    default:
+      return 1e-2;
   }
 }
 
