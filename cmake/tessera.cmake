@@ -9,11 +9,11 @@ target_compile_options(tessera_options INTERFACE
 target_compile_definitions(tessera_options INTERFACE FMT_HEADER_ONLY=1 TOML_HEADER_ONLY=1)
 target_include_directories(tessera_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
 if(TESSERA_SANITIZE STREQUAL "address")
-  target_compile_options(tessera_options INTERFACE -fsanitize=address,undefined
+  target_compile_options(tessera_options INTERFACE -O1 -fsanitize=address,undefined
     -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g)
   target_link_options(tessera_options INTERFACE -fsanitize=address,undefined)
 elseif(TESSERA_SANITIZE STREQUAL "thread")
-  target_compile_options(tessera_options INTERFACE -fsanitize=thread -fno-omit-frame-pointer -g)
+  target_compile_options(tessera_options INTERFACE -O1 -fsanitize=thread -fno-omit-frame-pointer -g)
   target_link_options(tessera_options INTERFACE -fsanitize=thread)
 elseif(NOT TESSERA_SANITIZE STREQUAL "")
   message(FATAL_ERROR "TESSERA_SANITIZE is '${TESSERA_SANITIZE}': use address, thread or nothing")
@@ -44,6 +44,8 @@ function(tessera_folder_tests)
     if(tests)
       add_executable(${name}_test ${tests})
       target_link_libraries(${name}_test PRIVATE tessera_${name} GTest::gtest_main)
+      target_compile_options(${name}_test PRIVATE -O1)  # tests are compiled more than they run
+      target_compile_definitions(${name}_test PRIVATE TESSERA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
       gtest_discover_tests(${name}_test DISCOVERY_TIMEOUT 60 TEST_PREFIX "${name}.")
     endif()
   endforeach()

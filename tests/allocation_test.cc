@@ -1,11 +1,16 @@
 // A training step allocates nothing: malloc and its relatives are replaced in this program by
-// versions that count, on every thread, the BLAS included.
+// versions that note who calls them, on every thread.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <barrier>
 #include <cerrno>
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 #include "support/tiny.h"
 #include "train/session.h"
@@ -18,7 +23,14 @@
 
 namespace {
 
-std::atomic<int64_t> allocations{0};
+constexpr size_t kMaxCallers = 1 << 16;
+std::atomic<bool> recording{false};
+std::atomic<size_t> num_callers{0};
+std::array<std::atomic<const void*>, kMaxCallers> callers;
+
+void note(const void* caller) {
+  if (recording.load()) callers[std::min(num_callers.fetch_add(1), kMaxCallers - 1)] = caller;
+}
 
 }  // namespace
 
@@ -31,24 +43,28 @@ void* __libc_realloc(void*, size_t);
 void* __libc_memalign(size_t, size_t);
 
 void* malloc(size_t size) {
-  ++allocations;
+  note(__builtin_return_address(0));
   return __libc_malloc(size);
 }
 void* calloc(size_t count, size_t size) {
-  ++allocations;
+  note(__builtin_return_address(0));
   return __libc_calloc(count, size);
 }
 void* realloc(void* block, size_t size) {
-  ++allocations;
+  note(__builtin_return_address(0));
   return __libc_realloc(block, size);
 }
 void* memalign(size_t alignment, size_t size) {
-  ++allocations;
+  note(__builtin_return_address(0));
   return __libc_memalign(alignment, size);
 }
-void* aligned_alloc(size_t alignment, size_t size) { return memalign(alignment, size); }
+void* aligned_alloc(size_t alignment, size_t size) {
+  note(__builtin_return_address(0));
+  return __libc_memalign(alignment, size);
+}
 int posix_memalign(void** block, size_t alignment, size_t size) {
-  *block = memalign(alignment, size);
+  note(__builtin_return_address(0));
+  *block = __libc_memalign(alignment, size);
   return *block == nullptr ? ENOMEM : 0;
 }
 }
@@ -61,36 +77,66 @@ using testing::parse_case;
 using testing::random_samples;
 using testing::TinyCase;
 
-constexpr int kSteps = 5;
+constexpr int kWarmUp = 2;
+constexpr int kSteps = 10;
 
-// Allocations by all threads while kSteps steps run on all ranks at once, after `warm_up` steps.
-// The barriers keep what a rank does before and after out of the count of the others.
-int64_t allocations_of_steps(const TinyCase& c, int warm_up, const Executor::Probe& probe = {}) {
+struct Allocations {
+  int64_t ours = 0;
+  int64_t of_blas = 0;
+  std::string where;  // libraries and symbols of ours
+};
+
+Allocations recorded_allocations() {
+  Allocations result;
+  for (size_t i = 0; i < std::min(num_callers.load(), kMaxCallers); ++i) {
+    Dl_info info{};
+    const bool known = dladdr(callers[i].load(), &info) != 0;
+    const std::string library = known && info.dli_fname != nullptr ? info.dli_fname : "?";
+    if (library.find("blis") != std::string::npos || library.find("blas") != std::string::npos) {
+      ++result.of_blas;
+      continue;
+    }
+    ++result.ours;
+    result.where += fmt::format("{} {}\n", library, info.dli_sname ? info.dli_sname : "?");
+  }
+  return result;
+}
+
+// By all threads while kSteps steps run on all ranks at once. The barriers keep what a rank does
+// before and after out of it.
+Allocations allocations_of_steps(const TinyCase& c, const Executor::Probe& probe = {}) {
   World world(build_step(c.spec, StepKind::kTraining));
   const TensorSource weights = initial_weights(c.spec.model, c.spec.train.seed);
   const SampleSource samples = random_samples(c.spec, "some");
-  int64_t before = 0, after = 0;
-  std::barrier start(world.size(), [&]() noexcept { before = allocations; });
-  std::barrier stop(world.size(), [&]() noexcept { after = allocations; });
+  num_callers = 0;
+  std::barrier start(world.size(), []() noexcept { recording = true; });
+  std::barrier stop(world.size(), []() noexcept { recording = false; });
   world.run([&](int, Executor& executor) {
     load_weights(executor, world.step(), weights);
     fill_inputs(executor, c.spec, 1, samples);
     const StepParams params = step_params(c.spec, 1);
-    for (int i = 0; i < warm_up; ++i) executor.run(params);
+    for (int i = 0; i < kWarmUp; ++i) executor.run(params);
     executor.set_probe(probe);
     start.arrive_and_wait();
     for (int i = 0; i < kSteps; ++i) executor.run(params);
     stop.arrive_and_wait();
   });
-  return after - before;
+  return recorded_allocations();
 }
 
 class AllocationTest : public ::testing::TestWithParam<const char*> {};
 
+// BLIS keeps its packing buffers in pools that grow, by some twenty small blocks, whenever more
+// threads than ever before multiply at the same moment; no warm-up can force that moment. Were it
+// to allocate in every product, there would be hundreds for every rank.
 TEST_P(AllocationTest, AStepAllocatesNothing) {
   if (!TESSERA_COUNTS_MALLOC) GTEST_SKIP() << "malloc cannot be replaced here";
   for (const char* dtype : {" dtype=f64", " dtype=f32", " dtype=bf16"}) {
-    EXPECT_EQ(allocations_of_steps(parse_case(GetParam() + std::string(dtype)), 2), 0) << dtype;
+    SCOPED_TRACE(dtype);
+    const TinyCase c = parse_case(GetParam() + std::string(dtype));
+    const Allocations seen = allocations_of_steps(c);
+    EXPECT_EQ(seen.ours, 0) << seen.where;
+    EXPECT_LE(seen.of_blas, 40 * c.spec.parallel.world() * c.spec.train.threads);
   }
 }
 
@@ -103,14 +149,14 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(AllocationTest, OneAllocationInAStepIsCounted) {
   if (!TESSERA_COUNTS_MALLOC) GTEST_SKIP() << "malloc cannot be replaced here";
-  static std::atomic<void*> kept;  // static and atomic, so that the calls are not optimized away
+  static std::atomic<void*> kept;  // so that the calls are not optimized away
   const Executor::Probe leaky = [](size_t index, const Instruction&) {
-    if (index == 3) {
-      kept = std::malloc(16);
-      std::free(kept);
-    }
+    if (index != 3) return;
+    void* block = std::malloc(16);
+    kept = block;
+    std::free(block);
   };
-  EXPECT_EQ(allocations_of_steps(parse_case("dp=4"), 2, leaky), 4 * kSteps);
+  EXPECT_EQ(allocations_of_steps(parse_case("dp=4"), leaky).ours, 4 * kSteps);
 }
 
 }  // namespace

@@ -54,13 +54,12 @@ const Fault kFaults[] = {
     {"TpAllGatherAgain", "tp=2,sequence_parallel=true",
      "drop-cast:tensor=layers.1.attn_norm.full.again", 1, "gradient",
      "model.layers.1.self_attn.q_proj.weight"},
-    {"DpGradientAllReduce", "dp=2,zero=0", "drop-cast:tensor=d(layers.0.matrices.full)", 1,
-     "gradient", "model.layers.0.self_attn.q_proj.weight"},
+    {"DpGradientAllReduce", "dp=2,zero=0", "drop-cast:tensor=d(layers.0.matrices)", 1, "gradient",
+     "model.layers.0.self_attn.q_proj.weight"},
     {"DpGradientReduceScatter", "dp=2,zero=1", "drop-cast:tensor=d(layers.1.matrices)", 1,
      "gradient", "model.layers.1.self_attn.q_proj.weight"},
-    {"TpNormGradient", "tp=2,sequence_parallel=true",
-     "drop-cast:tensor=d(layers.1.norms.full)", 1, "gradient",
-     "model.layers.1.input_layernorm.weight"},
+    {"TpNormGradient", "tp=2,sequence_parallel=true", "drop-cast:tensor=d(layers.1.norms.full)", 1,
+     "gradient", "model.layers.1.input_layernorm.weight"},
     // Each rank keeps the old half of the weights: what the owners hold is right until step 2.
     {"ZeroParameterAllGather", "dp=2,zero=1", "drop-cast:tensor=layers.0.matrices.full", 2,
      "gradient", kEmbedding},
@@ -70,8 +69,9 @@ const Fault kFaults[] = {
      "gradient", kEmbedding},
     {"GradientTimesDp", "dp=2,tp=2", "scale-grad:tensor=layers.1.q,axis=dp", 1, "gradient",
      "model.layers.1.self_attn.q_proj.weight"},
-    {"GradientTimesTp", "dp=2,tp=2,sequence_parallel=true", "scale-grad:tensor=layers.0.mlp_norm,axis=tp",
-     1, "gradient", "model.layers.0.post_attention_layernorm.weight"},
+    {"GradientTimesTp", "dp=2,tp=2,sequence_parallel=true",
+     "scale-grad:tensor=layers.0.mlp_norm,axis=tp", 1, "gradient",
+     "model.layers.0.post_attention_layernorm.weight"},
 };
 
 class NegativeControlTest : public ::testing::TestWithParam<Fault> {};
@@ -90,8 +90,8 @@ TEST_P(NegativeControlTest, PassesWithoutTheFaultAndFailsWithIt) {
   EXPECT_EQ(first.at("kind"), fault.kind);
   EXPECT_EQ(first.at("tensor"), fault.tensor) << report.text;
   EXPECT_GT(first.at("difference").get<double>(), 1e-6) << "hardly above rounding";
-  const std::string sentence =
-      fmt::format("DIFFERENT: first the {} of '{}' at step {}", fault.kind, fault.tensor, fault.step);
+  const std::string sentence = fmt::format("DIFFERENT: first the {} of '{}' at step {}", fault.kind,
+                                           fault.tensor, fault.step);
   EXPECT_NE(report.text.find(sentence), std::string::npos) << report.text;
 }
 
@@ -115,14 +115,17 @@ TEST_F(NegativeControlCommandTest, ExitsWithOneAndNamesTheFirstDifference) {
 
   const CommandResult dropped = verify(mesh + " --inject drop-cast:tensor=layers.0.o.sum");
   EXPECT_EQ(dropped.code, 1) << dropped.err;
-  EXPECT_NE(dropped.out.find("DIFFERENT: first the gradient of 'model.embed_tokens.weight' at step 1"),
-            std::string::npos)
+  EXPECT_NE(
+      dropped.out.find("DIFFERENT: first the gradient of 'model.embed_tokens.weight' at step 1"),
+      std::string::npos)
       << dropped.out;
 
-  const CommandResult scaled = verify(mesh + " --json --inject scale-grad:tensor=layers.1.down,axis=dp");
+  const CommandResult scaled =
+      verify(mesh + " --json --inject scale-grad:tensor=layers.1.down,axis=dp");
   EXPECT_EQ(scaled.code, 1) << scaled.err;
   EXPECT_EQ(scaled.json().at("equal"), false);
-  EXPECT_EQ(scaled.json().at("first_difference").at("tensor"), "model.layers.1.mlp.down_proj.weight");
+  EXPECT_EQ(scaled.json().at("first_difference").at("tensor"),
+            "model.layers.1.mlp.down_proj.weight");
   EXPECT_EQ(scaled.json().at("first_difference").at("kind"), "gradient");
   EXPECT_EQ(scaled.json().at("first_difference").at("step"), 1);
 
@@ -132,8 +135,9 @@ TEST_F(NegativeControlCommandTest, ExitsWithOneAndNamesTheFirstDifference) {
 }
 
 TEST_F(NegativeControlCommandTest, ABadFaultIsAUsageError) {
-  for (const std::string fault : {"drop-cast:tensor=no.such", "drop:tensor=x", "nan:step=two,tensor=x",
-                                  "drop-cast:", "scale-grad:tensor=x,axis=qp"}) {
+  for (const std::string fault :
+       {"drop-cast:tensor=no.such", "drop:tensor=x", "nan:step=two,tensor=x",
+        "drop-cast:", "scale-grad:tensor=x,axis=qp"}) {
     const CommandResult result = verify("dp=2 --inject " + fault);
     EXPECT_EQ(result.code, 2) << fault;
     EXPECT_NE(result.err.find("--inject"), std::string::npos) << result.err;

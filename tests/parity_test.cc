@@ -2,6 +2,7 @@
 // same Hugging Face folders.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
 
 #include "spec/run_file.h"
@@ -15,11 +16,11 @@ using testing::CommandResult;
 
 constexpr const char* kModels[] = {"llama-gqa", "llama31-rope"};
 // "tp=4" has more ranks than key and value heads, which are then replicated.
-constexpr const char* kMeshes[] = {"dp=1",           "dp=2,tp=2,sequence_parallel=true",
-                                   "dp=2,tp=2",      "fsdp=2,zero=3",
-                                   "tp=4",           "tp=4,sequence_parallel=true",
-                                   "dp=3,zero=1"};
-constexpr const char* kErrors[] = {"logits", "loss", "gradients", "losses", "grad_norms", "weights"};
+constexpr const char* kMeshes[] = {
+    "dp=1", "dp=2,tp=2,sequence_parallel=true", "dp=2,tp=2",  "fsdp=2,zero=3",
+    "tp=4", "tp=4,sequence_parallel=true",      "dp=3,zero=1"};
+constexpr const char* kErrors[] = {"logits", "loss",       "gradients",
+                                   "losses", "grad_norms", "weights"};
 
 GoldenOptions golden(const std::string& folder, const std::string& mesh, double tolerance) {
   GoldenOptions options;
@@ -68,9 +69,10 @@ TEST(ParityTest, AToleranceBelowRoundingFails) {
 // A copy of a model whose first value of a tensor is one in ten thousand larger.
 void copy_with_changed_weight(const std::string& from, const TestFolder& to,
                               const std::string& tensor) {
-  std::filesystem::copy(from, to.path(), std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::copy(from, to.path(), std::filesystem::copy_options::recursive);
   std::string bytes = read_file(to.path("model.safetensors"));
   const SafetensorsFile file = SafetensorsFile::open(from + "/model.safetensors");
+  ASSERT_GT(bytes.size(), size_t{1000});
   uint64_t header = 0;
   std::memcpy(&header, bytes.data(), sizeof header);
   const size_t at = sizeof header + header + static_cast<size_t>(file.at(tensor).begin);
@@ -89,7 +91,8 @@ TEST(ParityTest, AWeightChangedByOneInTenThousandFails) {
     const TestFolder folder;
     copy_with_changed_weight(model, folder, tensor);
     for (const char* mesh : {"dp=1", "dp=2,tp=2,sequence_parallel=true"}) {
-      EXPECT_FALSE(verify_golden(golden(folder.path(), mesh, 1e-9)).equal) << tensor << ", " << mesh;
+      EXPECT_FALSE(verify_golden(golden(folder.path(), mesh, 1e-9)).equal)
+          << tensor << ", " << mesh;
     }
   }
 }

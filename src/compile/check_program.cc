@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -44,6 +45,56 @@ bool is_state(ArenaKind arena) {
          arena == ArenaKind::kWorkspace;
 }
 
+bool overlap(const Buffer& a, const Buffer& b) {
+  return a.arena == b.arena && a.offset < b.offset + b.bytes() && b.offset < a.offset + a.bytes();
+}
+
+bool any_overlap(const Program& program, const std::vector<BufferId>& a,
+                 const std::vector<BufferId>& b) {
+  for (const BufferId x : a) {
+    for (const BufferId y : b) {
+      if (overlap(program.buffer(x), program.buffer(y))) return true;
+    }
+  }
+  return false;
+}
+
+// Two instructions of different streams that touch the same bytes, one of them writing, need an
+// event between them.
+class StreamOrder {
+ public:
+  explicit StreamOrder(const Program& program)
+      : program_(program), signaller_(static_cast<size_t>(program.num_events)) {}
+
+  void visit(size_t index) {
+    const Instruction& instruction = program_.instructions[index];
+    const bool comm = instruction.stream == StreamKind::kComm;
+    std::vector<size_t>& others = comm ? kernels_ : collectives_;  // that may still be running
+    for (const int event : instruction.waits) {
+      const size_t done = signaller_[static_cast<size_t>(event)];
+      TESSERA_CHECK(program_.instructions[done].stream != instruction.stream,
+                    "{} waits for its own stream", describe(program_, index));
+      others.erase(others.begin(), std::upper_bound(others.begin(), others.end(), done));
+    }
+    for (const size_t other : others) {
+      const Instruction& running = program_.instructions[other];
+      TESSERA_CHECK(!any_overlap(program_, instruction.outputs, running.outputs) &&
+                        !any_overlap(program_, instruction.outputs, running.inputs) &&
+                        !any_overlap(program_, instruction.inputs, running.outputs),
+                    "{} touches memory of {} without waiting for it", describe(program_, index),
+                    describe(program_, other));
+    }
+    (comm ? collectives_ : kernels_).push_back(index);
+    if (instruction.signal >= 0) signaller_[static_cast<size_t>(instruction.signal)] = index;
+  }
+
+ private:
+  const Program& program_;
+  std::vector<size_t> signaller_;
+  std::vector<size_t> kernels_;
+  std::vector<size_t> collectives_;
+};
+
 }  // namespace
 
 void check_program(const Program& program) {
@@ -59,6 +110,7 @@ void check_program(const Program& program) {
     if (bucket.gradient != kNoBuffer) mark(bucket.gradient);
   }
   std::set<int> signalled;
+  StreamOrder order(program);
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
     for (const int event : instruction.waits) {
@@ -83,9 +135,12 @@ void check_program(const Program& program) {
       mark(id);
     }
     if (instruction.signal >= 0) {
+      TESSERA_CHECK(instruction.signal < program.num_events, "{} signals event {} of {}",
+                    describe(program, i), instruction.signal, program.num_events);
       TESSERA_CHECK(signalled.insert(instruction.signal).second, "event {} is signalled twice",
                     instruction.signal);
     }
+    order.visit(i);
   }
 }
 

@@ -180,8 +180,9 @@ TEST_P(EveryLayout, EveryElementOfTheGradientHasOneOwner) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Meshes, EveryLayout,
-                         ::testing::Values("dp=1", "dp=3", "tp=4", "dp=2,tp=2,zero=1", "dp=3,zero=3",
-                                           "fsdp=3", "dp=2,fsdp=2,tp=2", "dp=2,fsdp=2,zero=0",
+                         ::testing::Values("dp=1", "dp=3", "tp=4", "dp=2,tp=2,zero=1",
+                                           "dp=3,zero=3", "fsdp=3", "dp=2,fsdp=2,tp=2",
+                                           "dp=2,fsdp=2,zero=0",
                                            "fsdp=2,tp=4,sequence_parallel=true"));
 
 }  // namespace

@@ -73,8 +73,8 @@ TEST(DelayedWeightGradients, EveryInputGradientSumOfABlockHidesBehindAProduct) {
     int sums = 0;
     for (size_t i = 0; i < program.instructions.size(); ++i) {
       const Instruction& sum = program.instructions[i];
-      const bool sums_inputs = sum.collective == CastKind::kAllReduce ||
-                               sum.collective == CastKind::kReduceScatter;
+      const bool sums_inputs =
+          sum.collective == CastKind::kAllReduce || sum.collective == CastKind::kReduceScatter;
       const bool of_a_block = sum.tag.unit > 0 && sum.tag.unit < 3;
       if (sum.op != OpKind::kCast || !sums_inputs || sum.tag.pass != Pass::kInputGrad) continue;
       if (!of_a_block) continue;

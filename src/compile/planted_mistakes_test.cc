@@ -15,14 +15,16 @@ using testing::small_spec;
 using Nodes = std::vector<Node>;
 
 void rewire(Graph& graph, ValueId from, ValueId to) {
-  for (Node& node : graph.mutable_nodes()) std::replace(node.inputs.begin(), node.inputs.end(), from, to);
+  for (Node& node : graph.mutable_nodes())
+    std::replace(node.inputs.begin(), node.inputs.end(), from, to);
 }
 
 // The cast that gives `name` on `axis`; the first one when there are several.
 size_t find_cast(const Graph& graph, const std::string& name, Axis axis) {
   const Nodes& nodes = graph.nodes();
   for (size_t i = 0; i < nodes.size(); ++i) {
-    if (nodes[i].op == OpKind::kCast && nodes[i].name == name && nodes[i].attrs.axes.contains(axis)) {
+    if (nodes[i].op == OpKind::kCast && nodes[i].name == name &&
+        nodes[i].attrs.axes.contains(axis)) {
       return i;
     }
   }
@@ -92,7 +94,8 @@ RunSpec tensor_parallel() { return resolved(small_spec("dp=2,tp=2")); }
 TEST(MissingCollective, ReduceScatterAfterTheOutputProjection) {
   expect_error(
       sequence_parallel(), "build",
-      [](Graph& g) { remove_cast(g, find_cast(g, "layers.0.o.sum", Axis::kTp)); }, "layers.0.o", "tp");
+      [](Graph& g) { remove_cast(g, find_cast(g, "layers.0.o.sum", Axis::kTp)); }, "layers.0.o",
+      "tp");
 }
 
 TEST(MissingCollective, AllGatherBeforeTheQueryProjection) {
@@ -113,8 +116,8 @@ TEST(MissingCollective, SumOfTheEmbedding) {
 TEST(MissingCollective, StatisticsOfTheSplitVocabulary) {
   expect_error(
       tensor_parallel(), "build",
-      [](Graph& g) { remove_cast(g, find_cast(g, "loss.stats.0.full", Axis::kTp)); }, "loss.stats.0",
-      "axis tp");
+      [](Graph& g) { remove_cast(g, find_cast(g, "loss.stats.0.full", Axis::kTp)); },
+      "loss.stats.0", "axis tp");
 }
 
 TEST(MissingCollective, InputGradientOfTheColumnSplitProducts) {
@@ -192,7 +195,8 @@ TEST(MisplacedCollective, GatheredOverTheWrongAxis) {
   expect_error(
       sequence_parallel(), "build",
       [](Graph& g) {
-        retarget_cast(g, find_cast(g, "layers.0.attn_norm.full", Axis::kTp), Axis::kDp, replicate());
+        retarget_cast(g, find_cast(g, "layers.0.attn_norm.full", Axis::kTp), Axis::kDp,
+                      replicate());
       },
       "layers.0.attn_norm.full", "axis tp");
 }
@@ -210,7 +214,8 @@ TEST(MisplacedCollective, GatheredOneTensorTooEarly) {
         for (size_t i = 0; i < g.nodes().size(); ++i) {
           if (g.nodes()[i].op != OpKind::kRmsNorm) continue;
           g.mutable_nodes()[i].inputs[0] = full;
-          g.mutable_nodes().insert(g.mutable_nodes().begin() + static_cast<std::ptrdiff_t>(i), gather);
+          g.mutable_nodes().insert(g.mutable_nodes().begin() + static_cast<std::ptrdiff_t>(i),
+                                   gather);
           break;
         }
       },

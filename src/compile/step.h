@@ -42,8 +42,8 @@ Program lower(const StepGraph& step, int rank);
 // Every rank's Program; also checks that collectives match across ranks.
 std::vector<Program> compile_ranks(const StepGraph& step);
 
-// Buffers are written before they are read; every wait has a signal on the other stream. Throws
-// InternalError naming the instruction.
+// Buffers are written before they are read; every wait has a signal on the other stream; bytes that
+// both streams touch are ordered by events. Throws InternalError naming the instruction.
 void check_program(const Program& program);
 // Members of each group issue the same collectives in the same order. Throws InternalError.
 void check_collectives(const std::vector<Program>& programs);

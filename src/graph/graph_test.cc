@@ -26,18 +26,19 @@ void expect_all_in(const std::string& message, const std::vector<std::string>& p
 
 TEST(Graph, RefusesPlacementsAndNamesTensorAxisAndWhatWouldFit) {
   Graph g;
-  const ValueId x =
-      g.add_source(OpKind::kInput, "x", matrix(4, 8).with(Axis::kTp, split(0)), {});
-  const ValueId w =
-      g.add_source(OpKind::kInput, "w", matrix(6, 8).with(Axis::kTp, split(0)), {});
-  expect_all_in(error_of([&] { g.add_one(OpKind::kLinear, {x, w}, "y", {}, {}); }),
+  const ValueId x = g.add_source(OpKind::kInput, "x", matrix(4, 8).with(Axis::kTp, split(0)), {});
+  const ValueId w = g.add_source(OpKind::kInput, "w", matrix(6, 8).with(Axis::kTp, split(0)), {});
+  expect_all_in(error_of([&] {
+                  g.add_one(OpKind::kLinear, {x, w}, "y", {}, {});
+                }),
                 {"linear 'y'", "axis tp", "'x' is S(0)", "'x' would have to be R on tp"});
   EXPECT_TRUE(g.nodes().size() == 2) << "a refused node must not stay in the graph";
 }
 
 TEST(Graph, RefusesCastsThatLoseOrDoubleASum) {
   Graph g;
-  const ValueId r = g.add_source(OpKind::kInput, "r", matrix(4, 8).with(Axis::kDp, replicate()), {});
+  const ValueId r =
+      g.add_source(OpKind::kInput, "r", matrix(4, 8).with(Axis::kDp, replicate()), {});
   const ValueId p = g.add_source(OpKind::kInput, "p", matrix(4, 8).with(Axis::kDp, partial()), {});
   expect_all_in(error_of([&] { g.cast(r, Axis::kDp, invariant(), "a", {}); }),
                 {"'r' is R on axis dp", "cannot be cast to I"});
@@ -62,7 +63,9 @@ TEST(Graph, RefusesShapesThatDoNotFit) {
   Graph g;
   const ValueId x = g.add_source(OpKind::kInput, "x", matrix(4, 8), {});
   const ValueId w = g.add_source(OpKind::kInput, "w", matrix(6, 7), {});
-  expect_all_in(error_of([&] { g.add_one(OpKind::kLinear, {x, w}, "y", {}, {}); }),
+  expect_all_in(error_of([&] {
+                  g.add_one(OpKind::kLinear, {x, w}, "y", {}, {});
+                }),
                 {"inner dimensions differ", "'x' f32 4x8", "'w' f32 6x7"});
   EXPECT_THROW(g.add_one(OpKind::kAdd, {x, w}, "y", {}, {}), TypeError);
   EXPECT_THROW(g.add_one(OpKind::kEmbedding, {x, w}, "y", {}, {}), TypeError);
@@ -99,9 +102,10 @@ TEST(Graph, AccumulateNeedsTheSameType) {
   const ValueId x = g.add_source(OpKind::kInput, "x", matrix(4, 8), {});
   const ValueId before =
       g.add_source(OpKind::kInput, "before", matrix(6, 8).with(Axis::kDp, partial()), {});
-  expect_all_in(
-      error_of([&] { g.add_one(OpKind::kLinearDw, {dy, x, before}, "dw", {}, {}, true); }),
-      {"'before'", "dp:P"});
+  expect_all_in(error_of([&] {
+                  g.add_one(OpKind::kLinearDw, {dy, x, before}, "dw", {}, {}, true);
+                }),
+                {"'before'", "dp:P"});
   EXPECT_THROW(g.add_one(OpKind::kAdd, {x, x, x}, "a", {}, {}, true), TypeError);
 }
 

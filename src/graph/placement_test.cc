@@ -10,8 +10,11 @@
 namespace tessera {
 namespace {
 
-const std::map<std::string, Placement> kPlacements = {
-    {"I", invariant()}, {"R", replicate()}, {"P", partial()}, {"S(0)", split(0)}, {"S(1)", split(1)}};
+const std::map<std::string, Placement> kPlacements = {{"I", invariant()},
+                                                      {"R", replicate()},
+                                                      {"P", partial()},
+                                                      {"S(0)", split(0)},
+                                                      {"S(1)", split(1)}};
 
 // Every pair that is a cast; all other pairs are refused.
 const std::map<std::string, CastKind> kCasts = {

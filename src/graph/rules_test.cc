@@ -42,33 +42,49 @@ struct Derivation {
 const std::vector<Derivation>& derivations() {
   static const std::vector<Derivation> kAll = {
       {OpKind::kLinear, OpKind::kLinearDx,
-       [](const Row& in, const Row& out) { return Row{dual(out[0]), in[1]}; },
+       [](const Row& in, const Row& out) {
+         return Row{dual(out[0]), in[1]};
+       },
        [](const Row& in) { return Row{dual(in[0])}; }},
       {OpKind::kLinear, OpKind::kLinearDw,
-       [](const Row& in, const Row& out) { return Row{dual(out[0]), in[0]}; },
+       [](const Row& in, const Row& out) {
+         return Row{dual(out[0]), in[0]};
+       },
        [](const Row& in) { return Row{dual(in[1])}; }},
       {OpKind::kEmbedding, OpKind::kEmbeddingDw,
-       [](const Row& in, const Row& out) { return Row{in[0], dual(out[0])}; },
+       [](const Row& in, const Row& out) {
+         return Row{in[0], dual(out[0])};
+       },
        [](const Row& in) { return Row{dual(in[1])}; }},
       {OpKind::kRmsNorm, OpKind::kRmsNormDx,
-       [](const Row& in, const Row& out) { return Row{dual(out[0]), in[0], in[1], out[1]}; },
+       [](const Row& in, const Row& out) {
+         return Row{dual(out[0]), in[0], in[1], out[1]};
+       },
        [](const Row& in) { return Row{dual(in[0])}; }},
       {OpKind::kRmsNorm, OpKind::kRmsNormDw,
-       [](const Row& in, const Row& out) { return Row{dual(out[0]), in[0], out[1]}; },
+       [](const Row& in, const Row& out) {
+         return Row{dual(out[0]), in[0], out[1]};
+       },
        [](const Row& in) { return Row{dual(in[1])}; }},
       {OpKind::kAttention, OpKind::kAttentionGrad,
        [](const Row& in, const Row& out) {
          return Row{in[0], in[1], out[0], out[1], dual(out[0])};
        },
-       [](const Row& in) { return Row{dual(in[0]), dual(in[1])}; }},
+       [](const Row& in) {
+         return Row{dual(in[0]), dual(in[1])};
+       }},
       {OpKind::kSwiGlu, OpKind::kSwiGluGrad,
-       [](const Row& in, const Row& out) { return Row{dual(out[0]), in[0]}; },
+       [](const Row& in, const Row& out) {
+         return Row{dual(out[0]), in[0]};
+       },
        [](const Row& in) { return Row{dual(in[0])}; }},
       {OpKind::kRope, OpKind::kRope, [](const Row&, const Row& out) { return Row{dual(out[0])}; },
        [](const Row& in) { return Row{dual(in[0])}; }},
       // stats labels logits; the loss itself is where the gradient starts.
       {OpKind::kCrossEntropyLoss, OpKind::kCrossEntropyGrad,
-       [](const Row& in, const Row&) { return Row{in[2], in[0], in[1]}; },
+       [](const Row& in, const Row&) {
+         return Row{in[2], in[0], in[1]};
+       },
        [](const Row& in) { return Row{dual(in[2])}; }},
   };
   return kAll;
@@ -96,6 +112,19 @@ TEST(PlacementRules, AddIsItsOwnDual) {
   }
 }
 
+// The fused op takes what an addition followed by a norm takes.
+TEST(PlacementRules, AddRmsNormIsAnAdditionThenANorm) {
+  std::set<std::string> derived;
+  for (const PlacementRule& add : placement_rules(OpKind::kAdd)) {
+    for (const PlacementRule& norm : placement_rules(OpKind::kRmsNorm)) {
+      if (!(add.outputs[0] == norm.inputs[0])) continue;
+      derived.insert(text_of(false, {add.inputs[0], add.inputs[1], norm.inputs[1]},
+                             {add.outputs[0], norm.outputs[0], norm.outputs[1]}));
+    }
+  }
+  EXPECT_EQ(rules_of(OpKind::kAddRmsNorm), derived);
+}
+
 constexpr int64_t kTokens = 4, kWidth = 8, kOut = 6, kHeads = 2, kVocab = 10;
 
 struct Operand {
@@ -110,20 +139,34 @@ std::vector<Operand> operands_of(OpKind op) {
   const Operand ids{DType::kI32, {kTokens}}, norm{f, {kWidth}}, rstd{f, {kTokens}};
   const Operand lse{f, {kTokens, kHeads}}, half{f, {kTokens, kWidth / 2}};
   switch (op) {
-    case OpKind::kLinear: return {x, w};
-    case OpKind::kLinearDx: return {y, w};
-    case OpKind::kLinearDw: return {y, x};
-    case OpKind::kEmbedding: return {ids, {f, {kVocab, kWidth}}};
-    case OpKind::kEmbeddingDw: return {ids, x};
-    case OpKind::kRmsNorm: return {x, norm};
-    case OpKind::kRmsNormDx: return {x, x, norm, rstd};
-    case OpKind::kRmsNormDw: return {x, x, rstd};
-    case OpKind::kRope: return {x};
-    case OpKind::kAttention: return {x, x};
-    case OpKind::kAttentionGrad: return {x, x, x, lse, x};
-    case OpKind::kSwiGlu: return {x};
-    case OpKind::kSwiGluGrad: return {half, x};
-    default: return {};
+    case OpKind::kLinear:
+      return {x, w};
+    case OpKind::kLinearDx:
+      return {y, w};
+    case OpKind::kLinearDw:
+      return {y, x};
+    case OpKind::kEmbedding:
+      return {ids, {f, {kVocab, kWidth}}};
+    case OpKind::kEmbeddingDw:
+      return {ids, x};
+    case OpKind::kRmsNorm:
+      return {x, norm};
+    case OpKind::kRmsNormDx:
+      return {x, x, norm, rstd};
+    case OpKind::kRmsNormDw:
+      return {x, x, rstd};
+    case OpKind::kRope:
+      return {x};
+    case OpKind::kAttention:
+      return {x, x};
+    case OpKind::kAttentionGrad:
+      return {x, x, x, lse, x};
+    case OpKind::kSwiGlu:
+      return {x};
+    case OpKind::kSwiGluGrad:
+      return {half, x};
+    default:
+      return {};
   }
 }
 

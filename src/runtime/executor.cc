@@ -136,13 +136,22 @@ void Executor::execute_stream(StreamKind stream) {
     const Instruction& instruction = program_.instructions[i];
     if (instruction.stream != stream) continue;
     wait_for(instruction, i);
-    if (instruction.op == OpKind::kCast) {
-      // Ranks of one group have different lists, so the tag is the place in the step, not the index.
-      run_collective(instruction, static_cast<uint32_t>(hash_name(instruction.name)));
-    } else {
-      run_kernel(context, instruction, tensors_, params_);
+    try {
+      if (instruction.op == OpKind::kCast) {
+        // Ranks of one group have different lists, so the tag is the place in the step, not the
+        // index.
+        run_collective(instruction, static_cast<uint32_t>(hash_name(instruction.name)));
+      } else {
+        run_kernel(context, instruction, tensors_, params_);
+      }
+      if (probe_) probe_(i, instruction);
+    } catch (const CommError&) {
+      throw;  // names the ranks already
+    } catch (const Error& e) {
+      throw Error(fmt::format("rank {}: instruction {} ({} '{}'): {}", program_.rank, i,
+                              name_of(instruction.op), instruction.name, e.what()),
+                  e.code());
     }
-    if (probe_) probe_(i, instruction);
     executed_[i] = hash_of(program_, instruction);
     if (instruction.signal >= 0) publish(events_[static_cast<size_t>(instruction.signal)], epoch_);
   }

@@ -20,6 +20,7 @@ World::~World() = default;
 
 void World::run(const std::function<void(int rank, Executor& executor)>& f) {
   std::exception_ptr first;
+  std::exception_ptr released;  // from a wait: often only the echo of a failure elsewhere
   std::mutex mutex;
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size(); ++rank) {
@@ -31,6 +32,10 @@ void World::run(const std::function<void(int rank, Executor& executor)>& f) {
                                                 options_.executor);
         }
         f(rank, *executor);
+      } catch (const CommError& e) {
+        const std::scoped_lock lock(mutex);
+        if (released == nullptr) released = std::current_exception();
+        local_.abort(fmt::format("rank {} failed: {}", rank, e.what()));
       } catch (const std::exception& e) {
         const std::scoped_lock lock(mutex);
         if (first == nullptr) first = std::current_exception();
@@ -40,6 +45,7 @@ void World::run(const std::function<void(int rank, Executor& executor)>& f) {
   }
   for (std::thread& thread : threads) thread.join();
   if (first != nullptr) std::rethrow_exception(first);
+  if (released != nullptr) std::rethrow_exception(released);
 }
 
 }  // namespace tessera

@@ -79,7 +79,7 @@ constexpr Key kKeys[] = {
        return Betas{&s.optimizer.beta1, &s.optimizer.beta2};
      },
      kBelowOne},
-    {"optimizer", "eps", [](S& s) -> Field { return &s.optimizer.eps; }, kAny},
+    {"optimizer", "eps", [](S& s) -> Field { return &s.optimizer.eps; }, kAboveZero},
     {"optimizer", "weight_decay", [](S& s) -> Field { return &s.optimizer.weight_decay; }, kAny},
     {"optimizer", "clip", [](S& s) -> Field { return &s.optimizer.clip; }, kAny},
 

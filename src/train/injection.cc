@@ -91,7 +91,12 @@ void inject_into_programs(const Injection& injection, std::vector<Program>& prog
   for (Program& program : programs) {
     for (size_t i = 0; i < program.instructions.size(); ++i) {
       const Instruction& instruction = program.instructions[i];
-      if (instruction.stream != StreamKind::kComm || instruction.name != injection.tensor) continue;
+      if (instruction.stream != StreamKind::kComm) continue;
+      // The name of the value, or of the buffer as plan --program shows it.
+      if (instruction.name != injection.tensor &&
+          program.buffer(instruction.outputs[0]).name != injection.tensor) {
+        continue;
+      }
       drop(program, i);
       ++found;
     }

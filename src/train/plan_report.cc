@@ -14,13 +14,21 @@ namespace {
 
 constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 
+std::string count_of(int64_t count, const char* what) {
+  return fmt::format("{} {}{}", count, what,
+                     count == 1                               ? ""
+                     : std::string_view(what).ends_with("ch") ? "es"
+                                                              : "s");
+}
+
 std::string mesh_text(const Mesh& mesh) {
   std::string text;
   for (const Axis axis : kAllAxes) {
     if (mesh.size(axis) == 1) continue;
     text += fmt::format("{}{}={}", text.empty() ? "" : " x ", name_of(axis), mesh.size(axis));
   }
-  return text.empty() ? "one rank" : text;
+  const std::string ranks = count_of(mesh.world(), "rank");
+  return text.empty() ? ranks : fmt::format("{} ({})", text, ranks);
 }
 
 // Sum over ranks of ranks[i][path...].
@@ -104,7 +112,8 @@ nlohmann::ordered_json rank_json(const Mesh& mesh, int rank,
                                  const std::string& digest) {
   nlohmann::ordered_json json;
   json["rank"] = rank;
-  for (const Axis axis : kAllAxes) json["coords"][std::string(name_of(axis))] = mesh.coord(rank, axis);
+  for (const Axis axis : kAllAxes)
+    json["coords"][std::string(name_of(axis))] = mesh.coord(rank, axis);
   int64_t sum = 0;
   for (const ArenaKind arena : kAllArenas) {
     const int64_t bytes = arena_bytes[static_cast<size_t>(arena)];
@@ -125,10 +134,9 @@ nlohmann::ordered_json rank_json(const Mesh& mesh, int rank,
 nlohmann::ordered_json plan_json(const CompiledRun& run) {
   nlohmann::ordered_json json = report_head(run.step);
   for (const Program& program : run.programs) {
-    json["ranks"].push_back(rank_json(run.step.mesh, program.rank, program.arena_bytes,
-                                      traffic_of(program),
-                                      static_cast<int64_t>(program.instructions.size()),
-                                      digest_of(program)));
+    json["ranks"].push_back(
+        rank_json(run.step.mesh, program.rank, program.arena_bytes, traffic_of(program),
+                  static_cast<int64_t>(program.instructions.size()), digest_of(program)));
   }
   return json;
 }
@@ -138,21 +146,23 @@ std::string plan_table(const CompiledRun& run) {
   const Program& program = run.programs.front();
   std::string text = fmt::format(
       "model     {} layers, hidden {}, ffn {}, heads {}/{}, vocab {}, {}: {} parameters\n"
-      "mesh      {} ({} ranks), ZeRO-{}, sequence parallel {}\n"
-      "batch     {} sequences of {} tokens = {} per rank x {} replicas x {} micro-batches, {}\n\n",
+      "mesh      {}, ZeRO-{}, sequence parallel {}\n"
+      "batch     {} of {} tokens = {} per rank x {} x {}, {}\n\n",
       spec.model.layers, spec.model.hidden, spec.model.ffn, spec.model.heads, spec.model.kv_heads,
       spec.model.vocab, spec.model.tied ? "tied" : "untied",
-      with_thousands(run.step.layout.num_parameters), mesh_text(run.step.mesh),
-      run.step.mesh.world(), spec.parallel.zero, spec.parallel.sequence_parallel ? "on" : "off",
-      spec.train.global_batch, spec.train.seq_len, spec.train.micro_batch, spec.parallel.replicas(),
-      accumulation(spec), name_of(spec.train.dtype));
-  TextTable memory({{"memory of a rank", Align::kLeft}, {"bytes", Align::kRight}, {"", Align::kRight}});
+      with_thousands(run.step.layout.num_parameters), mesh_text(run.step.mesh), spec.parallel.zero,
+      spec.parallel.sequence_parallel ? "on" : "off", count_of(spec.train.global_batch, "sequence"),
+      spec.train.seq_len, spec.train.micro_batch, count_of(spec.parallel.replicas(), "replica"),
+      count_of(accumulation(spec), "micro-batch"), name_of(spec.train.dtype));
+  TextTable memory(
+      {{"memory of a rank", Align::kLeft}, {"bytes", Align::kRight}, {"", Align::kRight}});
   for (const ArenaKind arena : kAllArenas) {
     const int64_t bytes = program.arena_bytes[static_cast<size_t>(arena)];
     memory.add_row({std::string(name_of(arena)), with_thousands(bytes), human_bytes(bytes)});
   }
   memory.add_rule();
-  memory.add_row({"total", with_thousands(program.total_bytes()), human_bytes(program.total_bytes())});
+  memory.add_row(
+      {"total", with_thousands(program.total_bytes()), human_bytes(program.total_bytes())});
   text += memory.str() + "\n";
   TextTable traffic({{"sent by rank 0 per step", Align::kLeft},
                      {"collective", Align::kLeft},
@@ -181,7 +191,7 @@ bool plan_equals_measured(const nlohmann::ordered_json& plan,
 
 std::string planned_measured_table(const nlohmann::ordered_json& plan,
                                    const nlohmann::ordered_json& measured) {
-  const std::string ranks = fmt::format("{} ranks together", plan.at("world").get<int64_t>());
+  const std::string ranks = count_of(plan.at("world").get<int64_t>(), "rank") + " together";
   TextTable table({{ranks, Align::kLeft},
                    {"planned", Align::kRight},
                    {"measured", Align::kRight},
@@ -223,12 +233,13 @@ void require_fit(const CompiledRun& run) {
         std::max_element(program.arena_bytes.begin(), program.arena_bytes.end()) -
         program.arena_bytes.begin());
     throw Error(
-        fmt::format("does not fit: rank {} ({}) needs {} but has {}, {} too much; the largest part is "
-                    "{} with {}; {}",
-                    program.rank, program.mesh.describe(program.rank),
-                    human_bytes(program.total_bytes()), human_bytes(static_cast<int64_t>(limit)),
-                    human_bytes(static_cast<int64_t>(needed - limit)), name_of(kAllArenas[largest]),
-                    human_bytes(program.arena_bytes[largest]), advice(run, kAllArenas[largest])),
+        fmt::format(
+            "does not fit: rank {} ({}) needs {} but has {}, {} too much; the largest part is "
+            "{} with {}; {}",
+            program.rank, program.mesh.describe(program.rank), human_bytes(program.total_bytes()),
+            human_bytes(static_cast<int64_t>(limit)),
+            human_bytes(static_cast<int64_t>(needed - limit)), name_of(kAllArenas[largest]),
+            human_bytes(program.arena_bytes[largest]), advice(run, kAllArenas[largest])),
         ExitCode::kDoesNotFit);
   }
 }

@@ -13,6 +13,8 @@ RunDirectory::RunDirectory(std::string path) : path_(std::move(path)) {
   std::filesystem::create_directories(path_, failure);
   require_config(!failure, "cannot create the run directory '{}': {}; set logging.run_dir", path_,
                  failure.message());
+  // What a run before this one ended with does not describe this one, which may not get that far.
+  std::filesystem::remove(file("summary.json"), failure);
   metrics_.open(file("metrics.jsonl"), std::ios::trunc);
   require_config(metrics_.good(), "cannot write in the run directory '{}': set logging.run_dir",
                  path_);

@@ -1,0 +1,223 @@
+// The program as a user meets it: commands, files, streams, exit codes.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "support/command.h"
+
+namespace tessera {
+namespace {
+
+using nlohmann::json;
+using testing::Command;
+using testing::CommandResult;
+using testing::read_metrics;
+
+class CliTest : public ::testing::Test {
+ protected:
+  CliTest() { folder_.write("run.toml", testing::tiny_run_file()); }
+  CommandResult run(const std::string& line, const std::vector<std::string>& more = {}) {
+    return testing::tessera(folder_, line, more);
+  }
+  CommandResult succeed(const std::string& line, const std::vector<std::string>& more = {}) {
+    CommandResult result = run(line, more);
+    EXPECT_EQ(result.code, 0) << "tessera " << line << "\n" << result.err;
+    return result;
+  }
+  [[nodiscard]] bool exists(const std::string& name) const {
+    return std::filesystem::exists(folder_.path(name));
+  }
+  [[nodiscard]] double loss_at(const std::string& run_dir, size_t step) const {
+    return read_metrics(folder_.path(run_dir + "/metrics.jsonl")).at(step - 1).at("loss");
+  }
+  TestFolder folder_;
+};
+
+TEST_F(CliTest, VersionHelpAndCompletion) {
+  EXPECT_TRUE(succeed("--version").out.starts_with("tessera "));
+  for (const std::string command :
+       {"", "plan", "train", "verify", "generate", "data", "data synth", "doctor", "completion"}) {
+    EXPECT_TRUE(succeed(command + " --help").out.starts_with("Example: ")) << command;
+  }
+  for (const std::string shell : {"bash", "zsh", "fish"}) {
+    const std::string script =
+        folder_.write("completion." + shell, succeed("completion " + shell).out);
+    EXPECT_GT(std::filesystem::file_size(script), 500U);
+    // bash is there wherever the tests are built; the others are checked where they are installed.
+    const std::string check =
+        fmt::format("command -v {0} > /dev/null || exit 0; {0} -n {1}", shell, script);
+    EXPECT_EQ(std::system(check.c_str()), 0) << shell;
+  }
+}
+
+// The keys that other programs may rely on.
+void expect_report(const json& report, size_t world) {
+  EXPECT_EQ(report.at("schema_version"), 1);
+  EXPECT_EQ(report.at("world"), world);
+  EXPECT_EQ(report.at("mesh").at("dp"), 2);
+  EXPECT_EQ(report.at("mesh").at("tp"), 2);
+  EXPECT_GT(report.at("parameters"), 0);
+  ASSERT_EQ(report.at("ranks").size(), world);
+  for (size_t rank = 0; rank < world; ++rank) {
+    const json& entry = report["ranks"][rank];
+    EXPECT_EQ(entry.at("rank"), rank);
+    EXPECT_EQ(entry.at("coords").at("dp"), rank / 2);
+    EXPECT_EQ(entry.at("coords").at("tp"), rank % 2);
+    int64_t sum = 0;
+    for (const char* key :
+         {"parameters", "gradients", "optimizer", "activations", "communication", "workspace"}) {
+      sum += entry.at("memory_bytes").at(key).get<int64_t>();
+    }
+    EXPECT_EQ(entry.at("memory_bytes").at("total"), sum);
+    EXPECT_FALSE(entry.at("traffic").empty());
+    for (const json& traffic : entry["traffic"]) {
+      EXPECT_TRUE(traffic.at("group").is_string());
+      EXPECT_TRUE(traffic.at("op").is_string());
+      EXPECT_GT(traffic.at("calls"), 0);
+      EXPECT_GT(traffic.at("bytes_sent"), 0);
+    }
+    EXPECT_GT(entry.at("instructions"), 0);
+    EXPECT_TRUE(entry.at("digest").is_string());
+  }
+}
+
+TEST_F(CliTest, PlanAndTrainPrintTheSameReport) {
+  const json plan = succeed("plan run.toml --json").json();
+  expect_report(plan, 4);
+  const CommandResult trained = succeed("train run.toml --json");
+  expect_report(trained.json(), 4);
+  EXPECT_EQ(plan.at("ranks"), trained.json().at("ranks"));
+  EXPECT_EQ(trained.json().at("steps"), 2);
+  EXPECT_NE(trained.err.find("step 2/2"), std::string::npos) << trained.err;
+  EXPECT_EQ(succeed("train run.toml --quiet --json").err, "");
+}
+
+TEST_F(CliTest, ADryRunWritesNothing) {
+  expect_report(succeed("train run.toml --dry-run --json").json(), 4);
+  EXPECT_FALSE(exists("out"));
+}
+
+TEST_F(CliTest, ARunLeavesItsFilesAndCanBeRepeated) {
+  const CommandResult first = succeed("train run.toml");
+  EXPECT_NE(first.out.find("equal the plan"), std::string::npos) << first.out;
+  for (const std::string file : {"config.toml", "resolved.json", "plan.json", "metrics.jsonl",
+                                 "summary.json", "weights.safetensors"}) {
+    EXPECT_TRUE(exists("out/" + file)) << file;
+  }
+  EXPECT_EQ(read_file(folder_.path("out/config.toml")), testing::tiny_run_file());
+  EXPECT_EQ(json::parse(read_file(folder_.path("out/resolved.json")))["train"]["steps"], 2);
+  const std::string weights = read_file(folder_.path("out/weights.safetensors"));
+  const double loss = loss_at("out", 2);
+
+  succeed("train run.toml");
+  EXPECT_EQ(read_file(folder_.path("out/weights.safetensors")), weights) << "not deterministic";
+  EXPECT_EQ(read_metrics(folder_.path("out/metrics.jsonl")).size(), 2U);
+  EXPECT_EQ(loss_at("out", 2), loss);
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.path("out"))) {
+    EXPECT_FALSE(entry.path().string().ends_with(".tmp")) << entry.path();
+  }
+}
+
+TEST_F(CliTest, SynthIsDeterministicAndExact) {
+  const std::string text = succeed("data synth --seed 3 --bytes 12345").out;
+  EXPECT_EQ(text.size(), 12345U);
+  EXPECT_EQ(succeed("data synth --seed 3 --bytes 12345").out, text);
+  EXPECT_NE(succeed("data synth --seed 4 --bytes 12345").out, text);
+  succeed("data synth --seed 3 --bytes 12345 -o stories.txt");
+  EXPECT_EQ(read_file(folder_.path("stories.txt")), text);
+}
+
+TEST_F(CliTest, TrainsOnAFileAndOnAFolder) {
+  succeed("data synth --seed 7 --bytes 20000 -o stories.txt");
+  succeed("train run.toml --set logging.run_dir=synth");
+  succeed("train run.toml --set data.path=stories.txt --set logging.run_dir=file");
+  std::filesystem::create_directory(folder_.path("texts"));
+  std::filesystem::copy(folder_.path("stories.txt"), folder_.path("texts/a.txt"));
+  succeed("train run.toml --set data.path=texts --set logging.run_dir=folder");
+  EXPECT_EQ(loss_at("file", 2), loss_at("synth", 2)) << "the same text";
+  EXPECT_EQ(loss_at("folder", 2), loss_at("synth", 2)) << "the same text";
+}
+
+TEST_F(CliTest, GeneratesTheSameTextForTheSameSeed) {
+  succeed("train run.toml");
+  const std::string command = "generate --run out --tokens 20 --prompt Once --json";
+  const json first = succeed(command).json();
+  EXPECT_EQ(first.at("schema_version"), 1);
+  EXPECT_TRUE(first.at("text").get<std::string>().starts_with("Once"));
+  EXPECT_EQ(succeed(command).json(), first);
+  EXPECT_NE(succeed(command + " --seed 2").json(), first);
+  EXPECT_EQ(succeed(command + " --seed 2 --temperature 0").json(),
+            succeed(command + " --temperature 0").json());
+}
+
+// Weights of a run go out and come back in as a Hugging Face model: they are the same bits, and
+// their loss on the first batch does not depend on the mesh that reads them.
+TEST_F(CliTest, TrainsFromAHuggingFaceFolder) {
+  succeed("train run.toml --set train.steps=3");
+  std::filesystem::create_directory(folder_.path("hf"));
+  std::filesystem::copy(folder_.path("out/weights.safetensors"),
+                        folder_.path("hf/model.safetensors"));
+  folder_.write("hf/config.json", R"({"model_type": "llama", "num_hidden_layers": 2,
+      "hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 4,
+      "num_key_value_heads": 2, "vocab_size": 256, "rms_norm_eps": 1e-5, "rope_theta": 10000.0})");
+  const std::string text = testing::tiny_run_file();
+  folder_.write("hf.toml", "[model]\nhf = \"hf\"\n" + text.substr(text.find("[parallel]")));
+
+  // A learning rate this small leaves every float as it is.
+  succeed("train hf.toml --set optimizer.lr=1e-30 --set logging.run_dir=again");
+  EXPECT_EQ(read_file(folder_.path("again/weights.safetensors")),
+            read_file(folder_.path("out/weights.safetensors")));
+  succeed("train hf.toml --set logging.run_dir=alone --set parallel.dp=1 --set parallel.tp=1");
+  EXPECT_NEAR(loss_at("again", 1), loss_at("alone", 1), 1e-5);
+  EXPECT_GT(std::abs(loss_at("out", 1) - loss_at("again", 1)), 1e-3) << "nothing was imported";
+}
+
+TEST_F(CliTest, VerifyComparesTwoMeshes) {
+  const json report =
+      succeed("verify run.toml --mesh dp=2,zero=0 --mesh tp=2,zero=0 --json --steps 2").json();
+  EXPECT_EQ(report.at("schema_version"), 1);
+  EXPECT_EQ(report.at("equal"), true);
+  EXPECT_EQ(report.at("steps"), 2);
+  EXPECT_EQ(report.at("tolerance"), 1e-12);
+  EXPECT_EQ(report.at("tensors").size(), 21U);
+  EXPECT_GT(report.at("largest").at("gradient").get<double>(), 0.0) << "a sum in another order";
+}
+
+TEST_F(CliTest, ToleranceZeroMeansTheSameBits) {
+  for (const std::string dtype : {"f64", "f32", "bf16"}) {
+    const json report = succeed(
+                            "verify run.toml --mesh fsdp=2,zero=0 --mesh fsdp=2,zero=3 --json "
+                            "--tolerance 0 --steps 2 --dtype " +
+                            dtype)
+                            .json();
+    EXPECT_EQ(report.at("tolerance"), 0.0);
+    EXPECT_EQ(report.at("largest").at("weight"), 0.0);
+  }
+  const CommandResult other =
+      run("verify run.toml --mesh dp=2 --mesh tp=2 --tolerance 0 --steps 2");
+  EXPECT_EQ(other.code, 1) << "tensor parallelism sums in another order:\n" << other.out;
+}
+
+TEST_F(CliTest, AnInterruptEndsTheRunInOrder) {
+  Command command(folder_, testing::words_of("train run.toml --set train.steps=1000000"));
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const std::string metrics_file = folder_.path("out/metrics.jsonl");
+  while (std::chrono::steady_clock::now() < deadline && read_file(metrics_file).empty()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  command.signal(SIGINT);
+  const CommandResult result = command.finish();
+  EXPECT_EQ(result.code, 130) << result.err;
+  EXPECT_NE(result.err.find("stopped by ^C; what was done so far is in out"), std::string::npos)
+      << result.err;
+  const std::vector<json> metrics = read_metrics(metrics_file);
+  const json summary = json::parse(read_file(folder_.path("out/summary.json")));
+  EXPECT_EQ(summary.at("steps"), metrics.size());
+  EXPECT_EQ(summary.at("final_loss"), metrics.back().at("loss"));
+  EXPECT_EQ(summary.at("ranks"), json::parse(read_file(folder_.path("out/plan.json"))).at("ranks"));
+  succeed("generate --run out --prompt x --tokens 3");
+}
+
+}  // namespace
+}  // namespace tessera
