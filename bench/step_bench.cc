@@ -27,7 +27,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double milliseconds(Clock::duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
+double milliseconds(Clock::duration d) {
+  return std::chrono::duration<double, std::milli>(d).count();
+}
 
 RunSpec shape(const std::string& name) {
   RunSpec spec;
@@ -51,13 +53,13 @@ RunSpec shape(const std::string& name) {
 // 6 FLOPs per matrix weight and token, and causal attention (the lower half only).
 double model_flops(const RunSpec& s) {
   const ModelSpec& m = s.model;
-  const auto per_layer = static_cast<double>(m.hidden * (m.heads + 2 * m.kv_heads) * m.head_dim +
-                                             m.heads * m.head_dim * m.hidden + 3 * m.hidden * m.ffn);
+  const auto per_layer =
+      static_cast<double>(m.hidden * (m.heads + 2 * m.kv_heads) * m.head_dim +
+                          m.heads * m.head_dim * m.hidden + 3 * m.hidden * m.ffn);
   const double matmul =
       static_cast<double>(m.layers) * per_layer + static_cast<double>(m.hidden * m.vocab);
   const auto tokens = static_cast<double>(s.train.global_batch * s.train.seq_len);
-  return 6 * tokens *
-         (matmul + static_cast<double>(m.layers * m.hidden * s.train.seq_len));
+  return 6 * tokens * (matmul + static_cast<double>(m.layers * m.hidden * s.train.seq_len));
 }
 
 // Time per op, from the end of one instruction to the end of the next on the compute stream.
@@ -82,7 +84,8 @@ class Breakdown {
 };
 
 int run(const std::vector<std::string>& args) {
-  require_config(!args.empty(), "usage: step_bench A|B [--steps N] [--threads N] [--mesh M] [--breakdown]");
+  require_config(!args.empty(),
+                 "usage: step_bench A|B [--steps N] [--threads N] [--mesh M] [--breakdown]");
   RunSpec spec = shape(args[0]);
   bool breakdown = false;
   for (size_t i = 1; i < args.size(); ++i) {

@@ -6,7 +6,8 @@ target_compile_options(tessera_options INTERFACE
   -Wno-restrict  # false alarms on std::string in g++ 12 (GCC bug 105651)
   # The planner must give the same bits everywhere; kernels ask for contraction themselves.
   -ffp-contract=off)
-target_compile_definitions(tessera_options INTERFACE FMT_HEADER_ONLY=1 TOML_HEADER_ONLY=1)
+target_compile_definitions(tessera_options INTERFACE TOML_HEADER_ONLY=1)
+target_link_libraries(tessera_options INTERFACE fmt::fmt)
 target_include_directories(tessera_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
 if(TESSERA_SANITIZE STREQUAL "address")
   target_compile_options(tessera_options INTERFACE -O1 -fsanitize=address,undefined

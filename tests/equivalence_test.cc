@@ -64,11 +64,11 @@ std::string test_name(const ::testing::TestParamInfo<std::string>& info) {
 INSTANTIATE_TEST_SUITE_P(Matrix, EquivalenceTest, ::testing::ValuesIn(matrix()), test_name);
 
 TEST(BitwiseTest, ZeroStagesAgree) {
-  for (const std::string mesh : {"dp=2 global_batch=2", "dp=3 global_batch=3", "dp=3 global_batch=6 grad_reduce=step",
-                                 "fsdp=2 global_batch=8 grad_reduce=step",
-                                 "fsdp=2 global_batch=8 grad_reduce=micro_batch",
-                                 "dp=2 fsdp=2 tp=2 global_batch=8 sequence_parallel=true "
-                                 "grad_reduce=micro_batch"}) {
+  for (const std::string mesh :
+       {"dp=2 global_batch=2", "dp=3 global_batch=3", "dp=3 global_batch=6 grad_reduce=step",
+        "fsdp=2 global_batch=8 grad_reduce=step", "fsdp=2 global_batch=8 grad_reduce=micro_batch",
+        "dp=2 fsdp=2 tp=2 global_batch=8 sequence_parallel=true "
+        "grad_reduce=micro_batch"}) {
     for (const char* dtype : {" dtype=f64", " dtype=f32", " dtype=bf16"}) {
       const TinyCase zero0 = parse_case(mesh + dtype + " zero=0");
       const SampleSource samples = random_samples(zero0.spec, "some");
@@ -82,8 +82,9 @@ TEST(BitwiseTest, ZeroStagesAgree) {
 }
 
 TEST(BitwiseTest, TwoRunsAgree) {
-  for (const char* line : {"dp=2 fsdp=2 tp=2 zero=3 global_batch=8 sequence_parallel=true dtype=f32",
-                           "dp=2 tp=2 zero=1 dtype=bf16", "dp=1 dtype=f32 threads=3"}) {
+  for (const char* line :
+       {"dp=2 fsdp=2 tp=2 zero=3 global_batch=8 sequence_parallel=true dtype=f32",
+        "dp=2 tp=2 zero=1 dtype=bf16", "dp=1 dtype=f32 threads=3"}) {
     SCOPED_TRACE(line);
     const TinyCase c = parse_case(line);
     const SampleSource samples = random_samples(c.spec, "some");

@@ -45,7 +45,7 @@ std::string RunSource::text() const {
 RunSpec RunSource::load() const {
   RunSpec spec = parse_run_file(text(), file, overrides, read_text);
   if (!mesh.empty()) spec.parallel = parse_mesh(mesh, spec.parallel);
-  if (ranks > 0) require_world(spec.parallel, ranks);
+  if (ranks > 0) require_world(spec.parallel, ranks, spec.model.heads);
   resolve(spec);
   return spec;
 }

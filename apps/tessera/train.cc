@@ -16,6 +16,7 @@ Command add_train(CLI::App& root) {
                   "tessera generate --run runs/demo --prompt \"Once upon a time\""});
   auto options = std::make_shared<TrainCommandOptions>();
   options->source.add_file_and_set(*app);
+  options->source.add_mesh(*app);
   options->source.add_ranks(*app);
   add_switch(*app, "--dry-run", options->dry_run, "check and plan only; writes nothing");
   add_switch(*app, "--json", options->json, "print the summary as JSON");

@@ -11,20 +11,28 @@ enum class DType : uint8_t { kF64, kF32, kBF16, kI32 };
 
 constexpr int64_t size_bytes(DType type) {
   switch (type) {
-    case DType::kF64: return 8;
-    case DType::kF32: return 4;
-    case DType::kBF16: return 2;
-    case DType::kI32: return 4;
+    case DType::kF64:
+      return 8;
+    case DType::kF32:
+      return 4;
+    case DType::kBF16:
+      return 2;
+    case DType::kI32:
+      return 4;
   }
   return 0;
 }
 
 constexpr std::string_view name_of(DType type) {
   switch (type) {
-    case DType::kF64: return "f64";
-    case DType::kF32: return "f32";
-    case DType::kBF16: return "bf16";
-    case DType::kI32: return "i32";
+    case DType::kF64:
+      return "f64";
+    case DType::kF32:
+      return "f32";
+    case DType::kBF16:
+      return "bf16";
+    case DType::kI32:
+      return "i32";
   }
   return "?";
 }

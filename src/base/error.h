@@ -52,13 +52,14 @@ void require_config(bool ok, fmt::format_string<Args...> format, Args&&... args)
 
 [[noreturn]] inline void check_failed(const char* condition, const char* file, int line,
                                       const std::string& message) {
-  throw InternalError(fmt::format("internal error at {}:{}: {} ({})", file, line, message, condition));
+  throw InternalError(
+      fmt::format("internal error at {}:{}: {} ({})", file, line, message, condition));
 }
 
 }  // namespace tessera
 
-#define TESSERA_CHECK(condition, ...)                                                     \
-  do {                                                                                    \
-    if (!(condition))                                                                     \
+#define TESSERA_CHECK(condition, ...)                                                      \
+  do {                                                                                     \
+    if (!(condition))                                                                      \
       ::tessera::check_failed(#condition, __FILE__, __LINE__, ::fmt::format(__VA_ARGS__)); \
   } while (false)

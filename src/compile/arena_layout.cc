@@ -10,7 +10,8 @@ constexpr int64_t kAlignBytes = 64;
 
 int64_t aligned(int64_t bytes) { return (bytes + kAlignBytes - 1) / kAlignBytes * kAlignBytes; }
 
-// Lowest offset at which `storage` meets nobody alive at the same time. `placed` is sorted by offset.
+// Lowest offset at which `storage` meets nobody alive at the same time. `placed` is sorted by
+// offset.
 int64_t first_fit(const Storage& storage, const std::vector<const Storage*>& placed) {
   int64_t at = 0;
   for (const Storage* other : placed) {
@@ -27,14 +28,14 @@ int64_t first_fit(const Storage& storage, const std::vector<const Storage*>& pla
 
 void find_lifetimes(const Program& program, const std::vector<StorageId>& storage_of,
                     const std::vector<int>& position_of, std::vector<Storage>& storages) {
-  const int end = position_of.empty() ? 0 : *std::max_element(position_of.begin(), position_of.end());
+  const int end =
+      position_of.empty() ? 0 : *std::max_element(position_of.begin(), position_of.end());
   std::map<int, size_t> signaller;
   std::vector<size_t> unsynced;  // collectives that compute has not waited for
   const auto touch = [&](const Instruction& instruction, int position) {
     for (const auto* ids : {&instruction.inputs, &instruction.outputs}) {
       for (const BufferId id : *ids) {
-        Storage& storage =
-            storages[static_cast<size_t>(storage_of[static_cast<size_t>(id)])];
+        Storage& storage = storages[static_cast<size_t>(storage_of[static_cast<size_t>(id)])];
         storage.first_use = std::min(storage.first_use, position);
         storage.last_use = std::max(storage.last_use, position);
       }

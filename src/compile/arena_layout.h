@@ -15,7 +15,8 @@ namespace tessera {
 void find_lifetimes(const Program& program, const std::vector<StorageId>& storage_of,
                     const std::vector<int>& position_of, std::vector<Storage>& storages);
 
-// Gives every storage an offset; those that are never alive together may share memory. Deterministic.
+// Gives every storage an offset; those that are never alive together may share memory.
+// Deterministic.
 void place_storages(std::vector<Storage>& storages, std::array<int64_t, kNumArenas>& arena_bytes);
 
 }  // namespace tessera

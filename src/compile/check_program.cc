@@ -10,7 +10,8 @@ namespace {
 
 std::string describe(const Program& program, size_t index) {
   const Instruction& i = program.instructions[index];
-  return fmt::format("instruction {} of rank {} ({} '{}')", index, program.rank, name_of(i.op), i.name);
+  return fmt::format("instruction {} of rank {} ({} '{}')", index, program.rank, name_of(i.op),
+                     i.name);
 }
 
 // Byte ranges of one arena that have been written so far.
@@ -114,8 +115,9 @@ void check_program(const Program& program) {
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
     for (const int event : instruction.waits) {
-      TESSERA_CHECK(signalled.contains(event), "{} waits for event {} that nobody signals before it",
-                    describe(program, i), event);
+      TESSERA_CHECK(signalled.contains(event),
+                    "{} waits for event {} that nobody signals before it", describe(program, i),
+                    event);
     }
     for (const BufferId id : instruction.inputs) {
       const Buffer& b = program.buffer(id);
@@ -123,14 +125,14 @@ void check_program(const Program& program) {
       TESSERA_CHECK(b.offset >= 0 && b.offset + b.bytes() <= program.arena_bytes[arena],
                     "{} reads '{}' outside its arena", describe(program, i), b.name);
       const bool gradient = b.arena == ArenaKind::kGradients && instruction.op == OpKind::kCast;
-      TESSERA_CHECK(is_state(b.arena) || gradient ||
-                        written[arena].covers(b.offset, b.offset + b.bytes()),
-                    "{} reads '{}' before it is written", describe(program, i), b.name);
+      TESSERA_CHECK(
+          is_state(b.arena) || gradient || written[arena].covers(b.offset, b.offset + b.bytes()),
+          "{} reads '{}' before it is written", describe(program, i), b.name);
     }
     for (const BufferId id : instruction.outputs) {
       const Buffer& b = program.buffer(id);
-      TESSERA_CHECK(b.offset >= 0 && b.offset + b.bytes() <=
-                                         program.arena_bytes[static_cast<size_t>(b.arena)],
+      TESSERA_CHECK(b.offset >= 0 &&
+                        b.offset + b.bytes() <= program.arena_bytes[static_cast<size_t>(b.arena)],
                     "{} writes '{}' outside its arena", describe(program, i), b.name);
       mark(id);
     }
@@ -145,7 +147,7 @@ void check_program(const Program& program) {
 }
 
 void check_collectives(const std::vector<Program>& programs) {
-  using Group = std::pair<std::string, std::vector<int>>;  // name and members
+  using Group = std::pair<std::string, std::vector<int>>;                        // name and members
   std::map<Group, std::vector<std::pair<int, std::vector<std::string>>>> calls;  // rank, its calls
   for (const Program& program : programs) {
     std::map<AxisSet, std::vector<std::string>> mine;
@@ -157,7 +159,7 @@ void check_collectives(const std::vector<Program>& programs) {
     }
     for (auto& [axes, list] : mine) {
       calls[{name_of(axes), program.mesh.peers(program.rank, axes)}].emplace_back(program.rank,
-                                                                                   std::move(list));
+                                                                                  std::move(list));
     }
   }
   for (const auto& [group, lists] : calls) {
@@ -169,8 +171,9 @@ void check_collectives(const std::vector<Program>& programs) {
                     "group {}: rank {} makes {} calls but rank {} makes {}", group.first, rank,
                     list.size(), first, expected.size());
       for (size_t i = 0; i < list.size(); ++i) {
-        TESSERA_CHECK(list[i] == expected[i], "group {}: call {} of rank {} is {} but of rank {} {}",
-                      group.first, i, rank, list[i], first, expected[i]);
+        TESSERA_CHECK(list[i] == expected[i],
+                      "group {}: call {} of rank {} is {} but of rank {} {}", group.first, i, rank,
+                      list[i], first, expected[i]);
       }
     }
   }

@@ -38,8 +38,8 @@ class Lowering {
   void reserve_scratch(const Node& node);
   void publish_buffers();
 
-  Instruction& emit(OpKind op, const Node& node, int64_t micro_batch,
-                    std::vector<BufferId> inputs, std::vector<BufferId> outputs);
+  Instruction& emit(OpKind op, const Node& node, int64_t micro_batch, std::vector<BufferId> inputs,
+                    std::vector<BufferId> outputs);
   BufferId buffer(const Slot& slot, const std::string& name, int64_t micro_batch = 0);
   BufferId operand(ValueId value, int64_t micro_batch) {
     return buffer(map_.slots.at(value), graph_.value(value).name, micro_batch);
@@ -64,7 +64,8 @@ BufferId Lowering::buffer(const Slot& slot, const std::string& name, int64_t mic
   const int64_t stride = map_.storages[static_cast<size_t>(slot.storage)].micro_batch_stride;
   const int64_t offset = slot.offset + stride * micro_batch;
   const auto key = std::make_tuple(slot.storage, offset, slot.dtype, slot.shape);
-  const auto [found, fresh] = known_.try_emplace(key, static_cast<BufferId>(program_.buffers.size()));
+  const auto [found, fresh] =
+      known_.try_emplace(key, static_cast<BufferId>(program_.buffers.size()));
   if (fresh) {
     const ArenaKind arena = map_.storages[static_cast<size_t>(slot.storage)].arena;
     program_.buffers.push_back({name, slot.dtype, slot.shape, arena, offset});
@@ -137,12 +138,14 @@ void Lowering::lower_pack(const Node& node, int64_t micro_batch) {
 
 // After the last cast of a bucket's gradient: into the accumulator, unless it is there already.
 void Lowering::finish_bucket_gradient(const Node& node, int64_t micro_batch) {
-  if (step_.keeps_full_gradients() || node.attrs.bucket < 0 || node.tag.pass != Pass::kReduce) return;
+  if (step_.keeps_full_gradients() || node.attrs.bucket < 0 || node.tag.pass != Pass::kReduce)
+    return;
   const auto b = static_cast<size_t>(node.attrs.bucket);
   if (node.outputs[0] != step_.bucket_gradient[b]) return;
   const BufferId reduced = operand(node.outputs[0], micro_batch);
   const BufferId kept = buffer(map_.buckets[b].gradient, "d(" + step_.layout.buckets[b].name + ")");
-  emit(micro_batch == 0 ? OpKind::kCopy : OpKind::kAccumulate, node, micro_batch, {reduced}, {kept});
+  emit(micro_batch == 0 ? OpKind::kCopy : OpKind::kAccumulate, node, micro_batch, {reduced},
+       {kept});
 }
 
 KernelArgs Lowering::args_of(const Node& node) const {
@@ -156,7 +159,9 @@ KernelArgs Lowering::args_of(const Node& node) const {
     return graph_.type(node.inputs[input]).on(Axis::kTp).kind == Placement::Kind::kSplit;
   };
   switch (node.op) {
-    case OpKind::kRope: args.heads = node.attrs.heads / (split_on_tp(0) ? tp : 1); break;
+    case OpKind::kRope:
+      args.heads = node.attrs.heads / (split_on_tp(0) ? tp : 1);
+      break;
     case OpKind::kAttention:
     case OpKind::kAttentionGrad: {
       args.heads = node.attrs.heads / (split_on_tp(0) ? tp : 1);
@@ -178,7 +183,8 @@ KernelArgs Lowering::args_of(const Node& node) const {
       args.valid_rows = std::clamp<int64_t>(node.attrs.vocab - args.first_row, 0, rows);
       break;
     }
-    default: break;
+    default:
+      break;
   }
   return args;
 }
@@ -215,9 +221,14 @@ void Lowering::reserve_scratch(const Node& node) {
     case OpKind::kAttentionGrad:
       bytes = workspace::attention_grad(dtype, node.attrs.seq_len, node.attrs.head_dim, threads);
       break;
-    case OpKind::kSumSquares: bytes = workspace::sum_squares(threads); break;
-    case OpKind::kCrossEntropyLoss: bytes = workspace::cross_entropy_loss(threads); break;
-    default: break;
+    case OpKind::kSumSquares:
+      bytes = workspace::sum_squares(threads);
+      break;
+    case OpKind::kCrossEntropyLoss:
+      bytes = workspace::cross_entropy_loss(threads);
+      break;
+    default:
+      break;
   }
   scratch_bytes_ = std::max(scratch_bytes_, bytes);
 }
@@ -230,8 +241,7 @@ void Lowering::lower_kernel(const Node& node, int64_t micro_batch) {
   for (const ValueId v : node.outputs) outputs.push_back(operand(v, micro_batch));
   // Gradients of weights and the loss go on from the micro-batch before.
   const bool weight_grad = node.tag.pass == Pass::kWeightGrad && step_.keeps_full_gradients();
-  const bool continues =
-      micro_batch > 0 && (weight_grad || node.op == OpKind::kCrossEntropyLoss);
+  const bool continues = micro_batch > 0 && (weight_grad || node.op == OpKind::kCrossEntropyLoss);
   if (node.accumulate) {
     const BufferId before = inputs.back();
     inputs.pop_back();
@@ -246,7 +256,8 @@ void Lowering::lower_kernel(const Node& node, int64_t micro_batch) {
     inputs.push_back(buffer(map_.rope_sin, "rope.sin"));
   }
   if (node.op == OpKind::kCrossEntropyLoss) inputs.pop_back();  // logits: for its gradient only
-  Instruction& instruction = emit(node.op, node, micro_batch, std::move(inputs), std::move(outputs));
+  Instruction& instruction =
+      emit(node.op, node, micro_batch, std::move(inputs), std::move(outputs));
   instruction.args = args_of(node);
   instruction.accumulate = (node.accumulate && node.op != OpKind::kRmsNormDx) || continues;
 }
@@ -259,10 +270,16 @@ void Lowering::lower_node(const Node& node, int64_t micro_batch) {
     case OpKind::kParameter:
     case OpKind::kViews:
     case OpKind::kSlice:
-    case OpKind::kConcat: return;
-    case OpKind::kPack: lower_pack(node, micro_batch); break;
-    case OpKind::kCast: lower_cast(node, micro_batch); break;
-    default: lower_kernel(node, micro_batch);
+    case OpKind::kConcat:
+      return;
+    case OpKind::kPack:
+      lower_pack(node, micro_batch);
+      break;
+    case OpKind::kCast:
+      lower_cast(node, micro_batch);
+      break;
+    default:
+      lower_kernel(node, micro_batch);
   }
   finish_bucket_gradient(node, micro_batch);
 }
@@ -277,7 +294,8 @@ void Lowering::lower_sum_squares(size_t b, const Tag& tag) {
   Node node;
   node.name = bucket.name + ".sum_squares";
   node.tag = tag;
-  emit(OpKind::kSumSquares, node, -1, {buffer(map_.buckets[b].owned_gradient, "d(" + bucket.name + ")")},
+  emit(OpKind::kSumSquares, node, -1,
+       {buffer(map_.buckets[b].owned_gradient, "d(" + bucket.name + ")")},
        {buffer(map_.metrics, "metrics")});
 }
 
@@ -285,7 +303,8 @@ void Lowering::lower_adamw(const Node& node) {
   const auto b = static_cast<size_t>(node.attrs.bucket);
   const BucketSlots& slots = map_.buckets[b];
   const Bucket& bucket = step_.layout.buckets[b];
-  std::vector<BufferId> outputs = {buffer(slots.weights, bucket.name), buffer(slots.m, bucket.name + ".m"),
+  std::vector<BufferId> outputs = {buffer(slots.weights, bucket.name),
+                                   buffer(slots.m, bucket.name + ".m"),
                                    buffer(slots.v, bucket.name + ".v")};
   if (slots.master.valid()) outputs.push_back(buffer(slots.master, bucket.name + ".master"));
   Instruction& instruction =
@@ -293,11 +312,11 @@ void Lowering::lower_adamw(const Node& node) {
            {buffer(slots.gradient, "d(" + bucket.name + ")"), buffer(map_.metrics, "metrics")},
            std::move(outputs));
   instruction.args.decay = bucket.decay;
-  const bool gathers = step_.spec.parallel.zero >= 1 && step_.layout.shards > 1 && slots.full.valid();
+  const bool gathers =
+      step_.spec.parallel.zero >= 1 && step_.layout.shards > 1 && slots.full.valid();
   if (!gathers) return;
-  Instruction& gather =
-      emit(OpKind::kCast, node, -1, {buffer(slots.weights, bucket.name)},
-           {buffer(slots.full, bucket.name + ".full")});
+  Instruction& gather = emit(OpKind::kCast, node, -1, {buffer(slots.weights, bucket.name)},
+                             {buffer(slots.full, bucket.name + ".full")});
   gather.collective = CastKind::kAllGather;
   gather.group = step_.layout.shard_axis;
   gather.stream = StreamKind::kComm;
@@ -315,9 +334,9 @@ void Lowering::lower_update() {
     if (node.op == OpKind::kSumSquares) {
       lower_sum_squares(static_cast<size_t>(node.attrs.bucket), node.tag);
     } else if (node.op == OpKind::kMetrics) {
-      Instruction& instruction = emit(
-          OpKind::kMetrics, node, -1, {buffer(map_.loss, "loss"), program_.labels},
-          {buffer(map_.metrics, "metrics")});
+      Instruction& instruction =
+          emit(OpKind::kMetrics, node, -1, {buffer(map_.loss, "loss"), program_.labels},
+               {buffer(map_.metrics, "metrics")});
       instruction.args.owner = coord(Axis::kTp) == 0;
     } else if (node.op == OpKind::kCast) {
       lower_cast(node, -1);
@@ -368,8 +387,8 @@ Program Lowering::run() {
   }
   if (step_.training) lower_update();
   if (step_.forward.logits != kNoValue) program_.logits = operand(step_.forward.logits, 0);
-  const Slot scratch =
-      map_.add_slot("scratch", ArenaKind::kWorkspace, DType::kF64, {(scratch_bytes_ + 7) / 8}, true);
+  const Slot scratch = map_.add_slot("scratch", ArenaKind::kWorkspace, DType::kF64,
+                                     {(scratch_bytes_ + 7) / 8}, true);
   program_.scratch = buffer(scratch, "scratch");
 
   add_events(program_, storage_of_);

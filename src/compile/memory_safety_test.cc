@@ -335,6 +335,19 @@ TEST(MemorySafetyControl, InferenceIsSafeToo) {
   }
 }
 
+// An addition may overwrite one of its terms, but not one that the backward pass reads again.
+TEST(MemorySafetyControl, ATermThatIsReadAgainIsNotOverwritten) {
+  const StepGraph step = build_step(resolved(small_spec("tp=2")), StepKind::kTraining,
+                                    [](const std::string& pass, Graph& graph) {
+                                      if (pass != "build") return;
+                                      for (Node& node : graph.mutable_nodes()) {
+                                        if (node.op != OpKind::kAdd) continue;
+                                        std::swap(node.inputs[0], node.inputs[1]);
+                                      }
+                                    });
+  EXPECT_EQ(ValueReplay(step, assign_storage(step, 0)).run(), std::vector<std::string>());
+}
+
 // The checks themselves can fail: two values in one place, two storages in one place.
 TEST(MemorySafetyControl, ReplaysFindPlantedOverlaps) {
   const StepGraph step = build_step(resolved(small_spec("dp=2,tp=2")), StepKind::kTraining);

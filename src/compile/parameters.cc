@@ -13,7 +13,8 @@ int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / mult
 
 class Layout {
  public:
-  Layout(const RunSpec& spec, const Mesh& mesh) : spec_(spec), mesh_(mesh), tp_(mesh.size(Axis::kTp)) {
+  Layout(const RunSpec& spec, const Mesh& mesh)
+      : spec_(spec), mesh_(mesh), tp_(mesh.size(Axis::kTp)) {
     layout_.shard_axis = mesh.size(Axis::kFsdp) > 1 ? Axis::kFsdp : Axis::kDp;
     layout_.shards = mesh.size(layout_.shard_axis);
   }
@@ -60,14 +61,15 @@ Bucket& Layout::bucket_for(bool split_on_tp, bool decay) {
   const int64_t element = size_bytes(accumulate_type(spec_.train.dtype));
   int same_kind = 0;
   for (Bucket& bucket : layout_.buckets) {
-    if (bucket.unit != unit_ || bucket.split_on_tp != split_on_tp || bucket.decay != decay) continue;
+    if (bucket.unit != unit_ || bucket.split_on_tp != split_on_tp || bucket.decay != decay)
+      continue;
     if (bucket.numel * element < limit) return bucket;
     ++same_kind;
   }
   const char* kind = !decay ? "norms" : split_on_tp ? "matrices" : "replicated";
   Bucket bucket;
-  bucket.name = fmt::format("{}.{}{}", unit_name_, kind,
-                            same_kind > 0 ? std::to_string(same_kind + 1) : "");
+  bucket.name =
+      fmt::format("{}.{}{}", unit_name_, kind, same_kind > 0 ? std::to_string(same_kind + 1) : "");
   bucket.unit = unit_;
   bucket.split_on_tp = split_on_tp;
   bucket.decay = decay;
@@ -123,12 +125,14 @@ void Layout::add_block(int64_t layer) {
   const std::string theirs = fmt::format("model.layers.{}", layer);
   begin_unit(ours);
   add_norm(ours + ".attn_norm", theirs + ".input_layernorm.weight");
-  add_matrix(ours + ".q", {{theirs + ".self_attn.q_proj.weight", m.heads * m.head_dim}}, m.hidden, 0);
+  add_matrix(ours + ".q", {{theirs + ".self_attn.q_proj.weight", m.heads * m.head_dim}}, m.hidden,
+             0);
   add_matrix(ours + ".kv",
              {{theirs + ".self_attn.k_proj.weight", m.kv_heads * m.head_dim},
               {theirs + ".self_attn.v_proj.weight", m.kv_heads * m.head_dim}},
              m.hidden, splits_kv_heads(m, mesh_) ? 0 : -1);
-  add_matrix(ours + ".o", {{theirs + ".self_attn.o_proj.weight", m.hidden}}, m.heads * m.head_dim, 1);
+  add_matrix(ours + ".o", {{theirs + ".self_attn.o_proj.weight", m.hidden}}, m.heads * m.head_dim,
+             1);
   add_norm(ours + ".mlp_norm", theirs + ".post_attention_layernorm.weight");
   add_matrix(ours + ".gate_up",
              {{theirs + ".mlp.gate_proj.weight", m.ffn}, {theirs + ".mlp.up_proj.weight", m.ffn}},

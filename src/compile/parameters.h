@@ -17,9 +17,9 @@ namespace tessera {
 // A tensor as the outside knows it (Hugging Face name and shape).
 struct LogicalTensor {
   std::string name;
-  Shape shape;         // without padding
-  int split_dim = -1;  // dimension that tp splits, or -1
-  int64_t local_size = 0;  // of the split dimension on one rank, padding included
+  Shape shape;               // without padding
+  int split_dim = -1;        // dimension that tp splits, or -1
+  int64_t local_size = 0;    // of the split dimension on one rank, padding included
   int64_t local_offset = 0;  // first element inside the bucket of one tp rank
   int order = 0;             // place in the model, the same on every mesh
 
@@ -30,9 +30,9 @@ struct LogicalTensor {
 // A weight as the graph uses it: one logical tensor, or several stacked along dimension 0.
 struct Weight {
   std::string name;
-  TensorType type;                // used by the forward pass: R on dp and fsdp
+  TensorType type;  // used by the forward pass: R on dp and fsdp
   std::vector<LogicalTensor> parts;
-  int64_t offset = 0;             // in the bucket, elements
+  int64_t offset = 0;  // in the bucket, elements
   Shape local_shape;
 };
 
@@ -49,7 +49,7 @@ struct ParameterLayout {
   Axis shard_axis = Axis::kDp;  // what ZeRO splits over: fsdp when it is larger than 1, else dp
   int64_t shards = 1;
   int num_units = 0;
-  int64_t num_parameters = 0;   // logical, without padding, tied weights once
+  int64_t num_parameters = 0;  // logical, without padding, tied weights once
   std::vector<Bucket> buckets;
 
   [[nodiscard]] int64_t shard_numel(const Bucket& bucket) const { return bucket.numel / shards; }

@@ -198,7 +198,8 @@ void regather_bucket(Graph& graph, size_t views_at, int head_unit, Insertions& i
     if (!reads_any(nodes[i], weights) || stretch == first) continue;
     if (!renamed_in.contains(stretch)) {
       std::map<ValueId, ValueId>& renamed = renamed_in[stretch];
-      const Tag tag{is_backward(nodes[i]) ? Pass::kInputGrad : Pass::kForward, nodes[i].tag.unit, -1};
+      const Tag tag{is_backward(nodes[i]) ? Pass::kInputGrad : Pass::kForward, nodes[i].tag.unit,
+                    -1};
       ValueId full = casts.front().inputs[0];
       for (const Node& cast : casts) {
         insertions[i].push_back(clone(graph, cast, {full}, tag, renamed));
@@ -244,8 +245,8 @@ void prefetch_gathers(Graph& graph, const ParameterLayout& layout, int64_t depth
            node.tag.pass != Pass::kReduce;
   };
   std::vector<Node> rest;
-  std::vector<size_t> starts;                // where each stretch begins in `rest`
-  std::vector<std::vector<Node>> opening;    // what each stretch needs opened
+  std::vector<size_t> starts;              // where each stretch begins in `rest`
+  std::vector<std::vector<Node>> opening;  // what each stretch needs opened
   std::vector<Node> waiting;
   Stretch current{-1, false};
   for (const Node& node : graph.nodes()) {

@@ -20,8 +20,8 @@ void fuse_add_norm(Graph& graph);
 void delay_weight_gradients(Graph& graph, const Mesh& mesh);
 
 // Gathered values are not kept from forward to backward but gathered again: the sequence-parallel
-// inputs of column-split products and, with `gather_weights` (ZeRO-3), the weights of each unit. The head is spared: its
-// backward follows its forward at once.
+// inputs of column-split products and, with `gather_weights` (ZeRO-3), the weights of each unit.
+// The head is spared: its backward follows its forward at once.
 void regather_for_backward(Graph& graph, const Mesh& mesh, const ParameterLayout& layout,
                            bool gather_weights);
 

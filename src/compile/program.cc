@@ -17,12 +17,17 @@ std::string_view name_of(ArenaKind arena) {
 
 std::string_view collective_name(CastKind kind) {
   switch (kind) {
-    case CastKind::kAllReduce: return "all_reduce";
-    case CastKind::kAllGather: return "all_gather";
-    case CastKind::kReduceScatter: return "reduce_scatter";
-    case CastKind::kAllToAll: return "all_to_all";
+    case CastKind::kAllReduce:
+      return "all_reduce";
+    case CastKind::kAllGather:
+      return "all_gather";
+    case CastKind::kReduceScatter:
+      return "reduce_scatter";
+    case CastKind::kAllToAll:
+      return "all_to_all";
     case CastKind::kNothing:
-    case CastKind::kSlice: break;
+    case CastKind::kSlice:
+      break;
   }
   return "local";
 }
@@ -45,9 +50,12 @@ int64_t bytes_sent(const Program& program, const Instruction& instruction) {
           all_reduce_slice(numel(in.shape), element, position, static_cast<int>(size)).size();
       return (numel(in.shape) - own + own * (size - 1)) * element;
     }
-    case CastKind::kAllGather: return in.bytes() * (size - 1);
-    case CastKind::kReduceScatter: return out.bytes() * (size - 1);
-    default: TESSERA_CHECK(false, "{} is not lowered", collective_name(instruction.collective));
+    case CastKind::kAllGather:
+      return in.bytes() * (size - 1);
+    case CastKind::kReduceScatter:
+      return out.bytes() * (size - 1);
+    default:
+      TESSERA_CHECK(false, "{} is not lowered", collective_name(instruction.collective));
   }
   return 0;
 }
@@ -92,9 +100,9 @@ uint64_t hash_of(const Program& program, const Instruction& i) {
   hasher.add(std::string_view(">"));
   for (const BufferId id : i.outputs) add_buffer(hasher, program, id);
   hasher.add(i.accumulate);
-  for (const int64_t arg : {i.args.heads, i.args.kv_heads, i.args.head_dim, i.args.seq_len,
-                            i.args.heads_per_kv, i.args.first_head, i.args.first_kv_head,
-                            i.args.first_row, i.args.valid_rows}) {
+  for (const int64_t arg :
+       {i.args.heads, i.args.kv_heads, i.args.head_dim, i.args.seq_len, i.args.heads_per_kv,
+        i.args.first_head, i.args.first_kv_head, i.args.first_row, i.args.valid_rows}) {
     hasher.add(arg);
   }
   hasher.add(i.args.eps);
@@ -143,10 +151,10 @@ std::string line_of(const Program& program, size_t index) {
   if (i.op == OpKind::kCast) op += ":" + name_of(i.group);
   if (i.accumulate) op += " +=";
   const std::string where = i.micro_batch < 0 ? "step" : fmt::format("mb{}", i.micro_batch);
-  std::string line = fmt::format("{:5} {:7} {:4} {} u{:<3} {} = {} {}", index,
-                                 i.stream == StreamKind::kComm ? "comm" : "compute", where,
-                                 name_of(i.tag.pass), i.tag.unit, operands_text(program, i.outputs),
-                                 op, operands_text(program, i.inputs));
+  std::string line = fmt::format(
+      "{:5} {:7} {:4} {} u{:<3} {} = {}", index, i.stream == StreamKind::kComm ? "comm" : "compute",
+      where, name_of(i.tag.pass), i.tag.unit, operands_text(program, i.outputs), op);
+  if (!i.inputs.empty()) line += " " + operands_text(program, i.inputs);
   if (!i.waits.empty()) line += fmt::format("  wait {}", fmt::join(i.waits, ","));
   if (i.signal >= 0) line += fmt::format("  signal {}", i.signal);
   return line;
@@ -155,9 +163,9 @@ std::string line_of(const Program& program, size_t index) {
 }  // namespace
 
 std::string to_text(const Program& program) {
-  std::string text = fmt::format("program of rank {} ({}), {} micro-batches, {} threads\n",
-                                 program.rank, program.mesh.describe(program.rank),
-                                 program.micro_batches, program.threads);
+  std::string text =
+      fmt::format("program of rank {} ({}), {} micro-batches, {} threads\n", program.rank,
+                  program.mesh.describe(program.rank), program.micro_batches, program.threads);
   for (const ArenaKind arena : kAllArenas) {
     text += fmt::format("arena {:13} {} bytes\n", name_of(arena),
                         program.arena_bytes[static_cast<size_t>(arena)]);

@@ -1,8 +1,8 @@
 // What one rank does in one optimizer step: instructions in order, on two streams, over buffers at
 // fixed places in a few arenas. Planner and runtime both read this and nothing else.
 //
-// Instructions of one stream run in order. An instruction starts when every event in `waits` has been
-// signalled in this step. Kernels run on the compute stream, collectives on the comm stream.
+// Instructions of one stream run in order. An instruction starts when every event in `waits` has
+// been signalled in this step. Kernels run on the compute stream, collectives on the comm stream.
 #pragma once
 
 #include <array>

@@ -29,7 +29,8 @@ void add_update(StepGraph& step, const std::map<ValueId, ValueId>& gradients) {
     const Bucket& bucket = step.layout.buckets[b];
     Attrs attrs;
     attrs.bucket = static_cast<int>(b);
-    g.add_one(OpKind::kAdamW, {step.forward.bucket_storage[b], step.bucket_gradient[b], step.metrics},
+    g.add_one(OpKind::kAdamW,
+              {step.forward.bucket_storage[b], step.bucket_gradient[b], step.metrics},
               bucket.name + ".updated", attrs, {Pass::kUpdate, bucket.unit, -1});
   }
 }

@@ -130,7 +130,8 @@ void Assigner::add_bucket(size_t b) {
     slots.m = map_.add_slot(bucket.name + ".m", ArenaKind::kOptimizer, wide, state, true);
     slots.v = map_.add_slot(bucket.name + ".v", ArenaKind::kOptimizer, wide, state, true);
     if (dtype != wide) {
-      slots.master = map_.add_slot(bucket.name + ".master", ArenaKind::kOptimizer, wide, state, true);
+      slots.master =
+          map_.add_slot(bucket.name + ".master", ArenaKind::kOptimizer, wide, state, true);
     }
   }
   map_.buckets.push_back(slots);
@@ -188,8 +189,8 @@ bool Assigner::can_overwrite(ValueId value, int position) const {
   if (map_.storages[static_cast<size_t>(mine.storage)].persistent) return false;
   for (const ValueId other : values_in_.at(mine.storage)) {
     const Slot theirs = slot(other);
-    const bool overlap = theirs.offset < mine.offset + mine.bytes() &&
-                         mine.offset < theirs.offset + theirs.bytes();
+    const bool overlap =
+        theirs.offset < mine.offset + mine.bytes() && mine.offset < theirs.offset + theirs.bytes();
     if (overlap && last_use_[static_cast<size_t>(other)] > position) return false;
   }
   return true;
@@ -227,7 +228,8 @@ void Assigner::assign_cast(const Node& node, int position) {
   }
   if (moved == nullptr) return set(out, slot(in));
   switch (cast_kind(graph_.type(in).on(*moved), node.attrs.to)) {
-    case CastKind::kNothing: return set(out, slot(in));
+    case CastKind::kNothing:
+      return set(out, slot(in));
     case CastKind::kSlice: {
       TESSERA_CHECK(node.attrs.to == split(0), "slice along {} is not lowered", node.attrs.to.dim);
       Slot slice = slot(in);
@@ -244,8 +246,10 @@ void Assigner::assign_cast(const Node& node, int position) {
         return set(out, part(slot(in), step_.mesh.coord(rank_, *moved), step_.mesh.size(*moved)));
       }
       return assign_new(out, position, {});
-    case CastKind::kAllGather: return assign_new(out, position, {});
-    case CastKind::kAllToAll: TESSERA_CHECK(false, "all-to-all is not lowered");
+    case CastKind::kAllGather:
+      return assign_new(out, position, {});
+    case CastKind::kAllToAll:
+      TESSERA_CHECK(false, "all-to-all is not lowered");
   }
 }
 
@@ -254,7 +258,8 @@ void Assigner::assign(const Node& node, int position) {
     case OpKind::kInput:
     case OpKind::kParameter:
     case OpKind::kPack:
-    case OpKind::kConcat: return;
+    case OpKind::kConcat:
+      return;
     case OpKind::kCast:
       if (node.tag.pass == Pass::kUpdate) return set(node.outputs[0], map_.metrics);
       return assign_cast(node, position);
@@ -278,16 +283,22 @@ void Assigner::assign(const Node& node, int position) {
       }
       return;
     }
-    case OpKind::kCrossEntropyLoss: return set(node.outputs[0], map_.loss);
+    case OpKind::kCrossEntropyLoss:
+      return set(node.outputs[0], map_.loss);
     case OpKind::kSumSquares:
-    case OpKind::kMetrics: return set(node.outputs[0], map_.metrics);
-    case OpKind::kAdamW: return set(node.outputs[0], slot(node.inputs[0]));
+    case OpKind::kMetrics:
+      return set(node.outputs[0], map_.metrics);
+    case OpKind::kAdamW:
+      return set(node.outputs[0], slot(node.inputs[0]));
     case OpKind::kRope:
-    case OpKind::kCrossEntropyGrad: return assign_new(node.outputs[0], position, {node.inputs[0]});
-    case OpKind::kSwiGluGrad: return assign_new(node.outputs[0], position, {node.inputs[1]});
+    case OpKind::kCrossEntropyGrad:
+      return assign_new(node.outputs[0], position, {node.inputs[0]});
+    case OpKind::kSwiGluGrad:
+      return assign_new(node.outputs[0], position, {node.inputs[1]});
     case OpKind::kAdd:
       return assign_new(node.outputs[0], position, {node.inputs[1], node.inputs[0]});
-    default: break;
+    default:
+      break;
   }
   if (node.op == OpKind::kAddRmsNorm) {
     assign_new(node.outputs[0], position, {node.inputs[1], node.inputs[0]});

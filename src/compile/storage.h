@@ -37,10 +37,10 @@ struct Slot {
 };
 
 struct BucketSlots {
-  Slot full;           // whole bucket; invalid when weights are gathered per use
-  Slot weights;        // what the optimizer updates: whole bucket or this rank's shard
-  Slot full_gradient;  // before reduction
-  Slot gradient;       // after reduction, as the optimizer reads it
+  Slot full;            // whole bucket; invalid when weights are gathered per use
+  Slot weights;         // what the optimizer updates: whole bucket or this rank's shard
+  Slot full_gradient;   // before reduction
+  Slot gradient;        // after reduction, as the optimizer reads it
   Slot owned_gradient;  // the part that this rank counts in the norm
   Slot m, v, master;
 };

@@ -117,7 +117,8 @@ void TransformerBuilder::open_unit(int unit) {
 ValueId TransformerBuilder::attention(ValueId x_TH, const std::string& at) {
   const ValueId n_TH = rms_norm(x_TH, weight(at + ".attn_norm"), at + ".attn_norm");
   const ValueId full_TH = enter_tp(n_TH, at + ".attn_norm.full");
-  const ValueId q_TQ = rope(linear(full_TH, weight(at + ".q"), at + ".q"), model_.heads, at + ".q.rope");
+  const ValueId q_TQ =
+      rope(linear(full_TH, weight(at + ".q"), at + ".q"), model_.heads, at + ".q.rope");
   const ValueId kv_TE = linear(full_TH, weight(at + ".kv"), at + ".kv");
   const ValueId rotated_TE = rope(kv_TE, model_.kv_heads, at + ".kv.rope");  // keys only
   Attrs attrs;
@@ -159,7 +160,8 @@ void TransformerBuilder::loss(ValueId x_TH, ValueId table_VH) {
     label_names.push_back(fmt::format("labels.{}", c));
   }
   const std::vector<ValueId> x_chunks = g_.add(OpKind::kSlice, {x_TH}, x_names, slices, tag_);
-  const std::vector<ValueId> labels = g_.add(OpKind::kSlice, {out_.labels}, label_names, slices, tag_);
+  const std::vector<ValueId> labels =
+      g_.add(OpKind::kSlice, {out_.labels}, label_names, slices, tag_);
   Attrs attrs;
   attrs.vocab = model_.vocab;
   attrs.parts = mesh_.size(Axis::kTp);

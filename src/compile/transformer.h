@@ -12,9 +12,9 @@ namespace tessera {
 struct ForwardGraph {
   Graph graph;
   ValueId tokens = kNoValue;
-  ValueId labels = kNoValue;           // training only
-  ValueId loss = kNoValue;             // training only
-  ValueId logits = kNoValue;           // inference only
+  ValueId labels = kNoValue;            // training only
+  ValueId loss = kNoValue;              // training only
+  ValueId logits = kNoValue;            // inference only
   std::vector<ValueId> bucket_storage;  // one per bucket
 };
 

@@ -79,9 +79,8 @@ void Differentiator::contribute(ValueId of, OpKind op, std::vector<ValueId> inpu
 
 void Differentiator::contribute_value(ValueId of, ValueId dy, Tag tag) {
   const ValueId before = grad(of);
-  grads_[of] = before == kNoValue
-                   ? dy
-                   : graph_.add_one(OpKind::kAdd, {before, dy}, grad_name(of), {}, tag);
+  grads_[of] =
+      before == kNoValue ? dy : graph_.add_one(OpKind::kAdd, {before, dy}, grad_name(of), {}, tag);
 }
 
 void Differentiator::visit_linear(const Node& node, ValueId dy) {
@@ -143,20 +142,26 @@ void Differentiator::visit_slice(const Node& node) {
 void Differentiator::visit(const Node& node) {
   const Tag input_grad = with_pass(node.tag, Pass::kInputGrad);
   switch (node.op) {
-    case OpKind::kViews: return visit_views(node);
-    case OpKind::kSlice: return visit_slice(node);
+    case OpKind::kViews:
+      return visit_views(node);
+    case OpKind::kSlice:
+      return visit_slice(node);
     case OpKind::kCrossEntropyLoss:
       // inputs: stats, labels, logits. The statistics carry no gradient of their own.
       return contribute(node.inputs[2], OpKind::kCrossEntropyGrad,
                         {node.inputs[2], node.inputs[0], node.inputs[1]}, node.attrs, input_grad);
-    default: break;
+    default:
+      break;
   }
   const ValueId dy = node.outputs.empty() ? kNoValue : grad(node.outputs[0]);
   if (dy == kNoValue) return;
   switch (node.op) {
-    case OpKind::kCast: return visit_cast(node, dy);
-    case OpKind::kLinear: return visit_linear(node, dy);
-    case OpKind::kRmsNorm: return visit_rms_norm(node, dy);
+    case OpKind::kCast:
+      return visit_cast(node, dy);
+    case OpKind::kLinear:
+      return visit_linear(node, dy);
+    case OpKind::kRmsNorm:
+      return visit_rms_norm(node, dy);
     case OpKind::kEmbedding: {
       Attrs attrs = node.attrs;
       attrs.rows = graph_.type(node.inputs[1]).shape[0];
@@ -183,8 +188,10 @@ void Differentiator::visit(const Node& node) {
       return contribute_value(kv, both[1], input_grad);
     }
     case OpKind::kInput:
-    case OpKind::kParameter: return;
-    default: TESSERA_CHECK(false, "{} has no gradient rule", name_of(node.op));
+    case OpKind::kParameter:
+      return;
+    default:
+      TESSERA_CHECK(false, "{} has no gradient rule", name_of(node.op));
   }
 }
 

@@ -67,8 +67,8 @@ void check_graph(const Graph& graph, std::string_view after_pass) {
     }
     for (const ValueId out : node.outputs) {
       if (!written.insert(out).second) {
-        throw TypeError(fmt::format("after pass {}: '{}' is written twice", after_pass,
-                                    graph.value(out).name));
+        throw TypeError(
+            fmt::format("after pass {}: '{}' is written twice", after_pass, graph.value(out).name));
       }
     }
   }

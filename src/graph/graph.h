@@ -1,8 +1,8 @@
 // A typed graph in single assignment form. Nodes are in an order in which they can run.
 //
 // Adding a node infers the types of its outputs and refuses, with TypeError, inputs whose
-// placements the op does not take: a missing, doubled or misplaced collective is found here, and the
-// message names the tensor and the axis.
+// placements the op does not take: a missing, doubled or misplaced collective is found here, and
+// the message names the tensor and the axis.
 #pragma once
 
 #include <string>

@@ -54,15 +54,25 @@ std::vector<TensorType> Inference::run() {
   std::vector<TensorType> outputs;
   switch (node_.op) {
     case OpKind::kInput:
-    case OpKind::kParameter: return {graph_.type(node_.outputs.front())};
-    case OpKind::kCast: return {cast_type()};
-    case OpKind::kViews: return views_types();
-    case OpKind::kPack: return {pack_type()};
-    case OpKind::kSlice: return slice_types();
-    case OpKind::kConcat: return {concat_type()};
-    case OpKind::kMetrics: return {metrics_type()};
-    case OpKind::kAdamW: return {adamw_type()};
-    default: outputs = shapes(); place(outputs);
+    case OpKind::kParameter:
+      return {graph_.type(node_.outputs.front())};
+    case OpKind::kCast:
+      return {cast_type()};
+    case OpKind::kViews:
+      return views_types();
+    case OpKind::kPack:
+      return {pack_type()};
+    case OpKind::kSlice:
+      return slice_types();
+    case OpKind::kConcat:
+      return {concat_type()};
+    case OpKind::kMetrics:
+      return {metrics_type()};
+    case OpKind::kAdamW:
+      return {adamw_type()};
+    default:
+      outputs = shapes();
+      place(outputs);
   }
   if (node_.accumulate) {
     if (!can_accumulate(node_.op)) fail("cannot add to an existing value");
@@ -91,7 +101,9 @@ std::vector<TensorType> Inference::shapes() const {
       rank2(0);
       want(in(0).shape == in(1).shape && in(0).dtype == in(1).dtype, "shapes differ");
       want(in(2).shape == Shape{in(0).shape[1]}, "the weight must match the width");
-      return {{in(0).dtype, in(0).shape, {}}, {in(0).dtype, in(0).shape, {}}, {acc(0), {in(0).shape[0]}, {}}};
+      return {{in(0).dtype, in(0).shape, {}},
+              {in(0).dtype, in(0).shape, {}},
+              {acc(0), {in(0).shape[0]}, {}}};
     case OpKind::kLinear:
       rank2(0), rank2(1);
       want(in(0).shape[1] == in(1).shape[1], "inner dimensions differ");
@@ -115,18 +127,25 @@ std::vector<TensorType> Inference::shapes() const {
     case OpKind::kAdd:
       want(in(0).shape == in(1).shape && in(0).dtype == in(1).dtype, "shapes differ");
       return like(0);
-    case OpKind::kRope: return like(0);
-    case OpKind::kSwiGluGrad: return like(1);
-    case OpKind::kRmsNormDx: return like(1);
-    case OpKind::kRmsNormDw: return {{acc(1), {in(1).shape[1]}, {}}};
+    case OpKind::kRope:
+      return like(0);
+    case OpKind::kSwiGluGrad:
+      return like(1);
+    case OpKind::kRmsNormDx:
+      return like(1);
+    case OpKind::kRmsNormDw:
+      return {{acc(1), {in(1).shape[1]}, {}}};
     case OpKind::kEmbeddingDw:
       return {{acc(1), {node_.attrs.rows, in(1).shape[1]}, {}}};
     case OpKind::kCrossEntropyStats:
       return {{acc(0), {node_.attrs.parts, in(0).shape[0], 3}, {}}};
-    case OpKind::kCrossEntropyGrad: return like(0);
+    case OpKind::kCrossEntropyGrad:
+      return like(0);
     case OpKind::kCrossEntropyLoss:
-    case OpKind::kSumSquares: return {{DType::kF64, {1}, {}}};
-    default: fail("has no shape rule");
+    case OpKind::kSumSquares:
+      return {{DType::kF64, {1}, {}}};
+    default:
+      fail("has no shape rule");
   }
 }
 
@@ -170,9 +189,10 @@ void Inference::explain(Axis axis) const {
     hint += fmt::format("; '{}' would have to be {} on {}", in_name(*odd),
                         to_string(rule.inputs[*odd]), name_of(axis));
   }
-  fail(fmt::format("on axis {} {}, which this op does not take: a collective is missing, doubled or "
-                   "misplaced{}",
-                   name_of(axis), have, hint));
+  fail(
+      fmt::format("on axis {} {}, which this op does not take: a collective is missing, doubled or "
+                  "misplaced{}",
+                  name_of(axis), have, hint));
 }
 
 TensorType Inference::cast_type() const {
@@ -181,16 +201,18 @@ TensorType Inference::cast_type() const {
     if (!node_.attrs.axes.contains(axis)) continue;
     const Placement from = type.on(axis);
     if (!is_cast(from, node_.attrs.to)) {
-      fail(fmt::format("'{}' is {} on axis {} and cannot be cast to {}: a doubled or misplaced "
-                       "collective",
-                       in_name(0), to_string(from), name_of(axis), to_string(node_.attrs.to)));
+      fail(
+          fmt::format("'{}' is {} on axis {} and cannot be cast to {}: a doubled or misplaced "
+                      "collective",
+                      in_name(0), to_string(from), name_of(axis), to_string(node_.attrs.to)));
     }
     type.placements[index_of(axis)] = node_.attrs.to;
   }
   return type;
 }
 
-// A bucket is flat; the weights in it keep the bucket's placement, a split becoming the weight's own.
+// A bucket is flat; the weights in it keep the bucket's placement, a split becoming the weight's
+// own.
 std::vector<TensorType> Inference::views_types() const {
   for (const TensorType& view : node_.attrs.view_types) {
     for (const Axis axis : kAllAxes) {
@@ -198,9 +220,10 @@ std::vector<TensorType> Inference::views_types() const {
       const bool both_split = bucket.kind == Placement::Kind::kSplit &&
                               view.on(axis).kind == Placement::Kind::kSplit && !is_data_axis(axis);
       if (!both_split && !(bucket == view.on(axis))) {
-        fail(fmt::format("bucket '{}' is {} on axis {} but a weight in it is used as {}: a "
-                         "collective is missing or misplaced",
-                         in_name(0), to_string(bucket), name_of(axis), to_string(view.on(axis))));
+        fail(
+            fmt::format("bucket '{}' is {} on axis {} but a weight in it is used as {}: a "
+                        "collective is missing or misplaced",
+                        in_name(0), to_string(bucket), name_of(axis), to_string(view.on(axis))));
       }
     }
   }
@@ -258,9 +281,10 @@ TensorType Inference::adamw_type() const {
   const TensorType& gradient = in(1);
   for (const Axis axis : kAllAxes) {
     if (gradient.on(axis).kind == Placement::Kind::kPartial) {
-      fail(fmt::format("gradient '{}' is still a partial sum (P) on axis {}: its all-reduce or "
-                       "reduce-scatter is missing",
-                       in_name(1), name_of(axis)));
+      fail(
+          fmt::format("gradient '{}' is still a partial sum (P) on axis {}: its all-reduce or "
+                      "reduce-scatter is missing",
+                      in_name(1), name_of(axis)));
     }
     if (!(gradient.on(axis) == weight.on(axis))) {
       fail(fmt::format("gradient '{}' is {} on axis {} but weight '{}' is {}", in_name(1),
@@ -269,9 +293,10 @@ TensorType Inference::adamw_type() const {
     }
     const Placement metrics = in(2).on(axis);
     if (!(metrics == invariant())) {
-      fail(fmt::format("'{}' is {} on axis {} but every rank must clip by the same norm (I): its "
-                       "all-reduce is missing or misplaced",
-                       in_name(2), to_string(metrics), name_of(axis)));
+      fail(
+          fmt::format("'{}' is {} on axis {} but every rank must clip by the same norm (I): its "
+                      "all-reduce is missing or misplaced",
+                      in_name(2), to_string(metrics), name_of(axis)));
     }
   }
   want(gradient.shape == weight.shape, "gradient and weight differ in shape");

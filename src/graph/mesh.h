@@ -14,15 +14,15 @@ namespace tessera {
 class AxisSet {
  public:
   constexpr AxisSet() = default;
-  constexpr AxisSet(Axis axis) : bits_(static_cast<uint8_t>(1U << index_of(axis))) {}  // NOLINT(google-explicit-constructor): one axis is a set
+  constexpr AxisSet(Axis axis)
+      : bits_(static_cast<uint8_t>(1U << index_of(axis))) {
+  }  // NOLINT(google-explicit-constructor): one axis is a set
   static constexpr AxisSet all() {
     AxisSet set;
     set.bits_ = (1U << kNumAxes) - 1;
     return set;
   }
-  [[nodiscard]] constexpr bool contains(Axis axis) const {
-    return (bits_ >> index_of(axis)) & 1U;
-  }
+  [[nodiscard]] constexpr bool contains(Axis axis) const { return (bits_ >> index_of(axis)) & 1U; }
   [[nodiscard]] constexpr AxisSet with(Axis axis) const {
     AxisSet set = *this;
     set.bits_ = static_cast<uint8_t>(set.bits_ | (1U << index_of(axis)));

@@ -10,37 +10,68 @@ namespace tessera {
 
 std::string_view name_of(OpKind op) {
   switch (op) {
-    case OpKind::kInput: return "input";
-    case OpKind::kParameter: return "parameter";
-    case OpKind::kViews: return "views";
-    case OpKind::kPack: return "pack";
-    case OpKind::kSlice: return "slice";
-    case OpKind::kConcat: return "concat";
-    case OpKind::kCast: return "cast";
-    case OpKind::kEmbedding: return "embedding";
-    case OpKind::kRmsNorm: return "rms_norm";
-    case OpKind::kAddRmsNorm: return "add_rms_norm";
-    case OpKind::kLinear: return "linear";
-    case OpKind::kRope: return "rope";
-    case OpKind::kAttention: return "attention";
-    case OpKind::kSwiGlu: return "swiglu";
-    case OpKind::kAdd: return "add";
-    case OpKind::kCrossEntropyStats: return "cross_entropy_stats";
-    case OpKind::kCrossEntropyLoss: return "cross_entropy_loss";
-    case OpKind::kEmbeddingDw: return "embedding_dw";
-    case OpKind::kRmsNormDx: return "rms_norm_dx";
-    case OpKind::kRmsNormDw: return "rms_norm_dw";
-    case OpKind::kLinearDx: return "linear_dx";
-    case OpKind::kLinearDw: return "linear_dw";
-    case OpKind::kAttentionGrad: return "attention_grad";
-    case OpKind::kSwiGluGrad: return "swiglu_grad";
-    case OpKind::kCrossEntropyGrad: return "cross_entropy_grad";
-    case OpKind::kSumSquares: return "sum_squares";
-    case OpKind::kMetrics: return "metrics";
-    case OpKind::kAdamW: return "adamw";
-    case OpKind::kZero: return "zero";
-    case OpKind::kCopy: return "copy";
-    case OpKind::kAccumulate: return "accumulate";
+    case OpKind::kInput:
+      return "input";
+    case OpKind::kParameter:
+      return "parameter";
+    case OpKind::kViews:
+      return "views";
+    case OpKind::kPack:
+      return "pack";
+    case OpKind::kSlice:
+      return "slice";
+    case OpKind::kConcat:
+      return "concat";
+    case OpKind::kCast:
+      return "cast";
+    case OpKind::kEmbedding:
+      return "embedding";
+    case OpKind::kRmsNorm:
+      return "rms_norm";
+    case OpKind::kAddRmsNorm:
+      return "add_rms_norm";
+    case OpKind::kLinear:
+      return "linear";
+    case OpKind::kRope:
+      return "rope";
+    case OpKind::kAttention:
+      return "attention";
+    case OpKind::kSwiGlu:
+      return "swiglu";
+    case OpKind::kAdd:
+      return "add";
+    case OpKind::kCrossEntropyStats:
+      return "cross_entropy_stats";
+    case OpKind::kCrossEntropyLoss:
+      return "cross_entropy_loss";
+    case OpKind::kEmbeddingDw:
+      return "embedding_dw";
+    case OpKind::kRmsNormDx:
+      return "rms_norm_dx";
+    case OpKind::kRmsNormDw:
+      return "rms_norm_dw";
+    case OpKind::kLinearDx:
+      return "linear_dx";
+    case OpKind::kLinearDw:
+      return "linear_dw";
+    case OpKind::kAttentionGrad:
+      return "attention_grad";
+    case OpKind::kSwiGluGrad:
+      return "swiglu_grad";
+    case OpKind::kCrossEntropyGrad:
+      return "cross_entropy_grad";
+    case OpKind::kSumSquares:
+      return "sum_squares";
+    case OpKind::kMetrics:
+      return "metrics";
+    case OpKind::kAdamW:
+      return "adamw";
+    case OpKind::kZero:
+      return "zero";
+    case OpKind::kCopy:
+      return "copy";
+    case OpKind::kAccumulate:
+      return "accumulate";
   }
   return "?";
 }
@@ -59,8 +90,10 @@ bool can_accumulate(OpKind op) {
     case OpKind::kRmsNormDw:
     case OpKind::kLinearDx:
     case OpKind::kLinearDw:
-    case OpKind::kCrossEntropyLoss: return true;
-    default: return false;
+    case OpKind::kCrossEntropyLoss:
+      return true;
+    default:
+      return false;
   }
 }
 

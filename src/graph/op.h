@@ -57,19 +57,19 @@ std::string_view name_of(Pass pass);  // "F", "I", "W", "G", "U"
 
 // Values that some ops need; each op reads only its own.
 struct Attrs {
-  AxisSet axes;                  // cast
-  Placement to;                  // cast
-  int64_t heads = 0;             // attention: query heads; rope: heads to rotate (all ranks)
-  int64_t kv_heads = 0;          // attention
-  int64_t head_dim = 0;          // attention, rope
-  int64_t seq_len = 0;           // attention, rope
-  bool inverse = false;          // rope
-  double eps = 0;                // rms_norm
-  int64_t rows = 0;              // embedding_dw: padded vocabulary
-  int64_t vocab = 0;             // embedding, cross entropy: vocabulary without padding
-  int64_t parts = 1;             // cross_entropy_stats: parts of the vocabulary
-  int bucket = -1;               // parameter, views, pack, adamw
-  std::vector<int64_t> lengths;  // slice: tokens of each chunk (all ranks)
+  AxisSet axes;                        // cast
+  Placement to;                        // cast
+  int64_t heads = 0;                   // attention: query heads; rope: heads to rotate (all ranks)
+  int64_t kv_heads = 0;                // attention
+  int64_t head_dim = 0;                // attention, rope
+  int64_t seq_len = 0;                 // attention, rope
+  bool inverse = false;                // rope
+  double eps = 0;                      // rms_norm
+  int64_t rows = 0;                    // embedding_dw: padded vocabulary
+  int64_t vocab = 0;                   // embedding, cross entropy: vocabulary without padding
+  int64_t parts = 1;                   // cross_entropy_stats: parts of the vocabulary
+  int bucket = -1;                     // parameter, views, pack, adamw
+  std::vector<int64_t> lengths;        // slice: tokens of each chunk (all ranks)
   std::vector<TensorType> view_types;  // views: types of the weights
   friend bool operator==(const Attrs&, const Attrs&) = default;
 };

@@ -11,10 +11,14 @@ std::string_view name_of(Axis axis) {
 
 std::string to_string(Placement p) {
   switch (p.kind) {
-    case Placement::Kind::kSplit: return fmt::format("S({})", p.dim);
-    case Placement::Kind::kReplicate: return "R";
-    case Placement::Kind::kPartial: return "P";
-    case Placement::Kind::kInvariant: return "I";
+    case Placement::Kind::kSplit:
+      return fmt::format("S({})", p.dim);
+    case Placement::Kind::kReplicate:
+      return "R";
+    case Placement::Kind::kPartial:
+      return "P";
+    case Placement::Kind::kInvariant:
+      return "I";
   }
   return "?";
 }
@@ -22,10 +26,14 @@ std::string to_string(Placement p) {
 bool is_cast(Placement from, Placement to) {
   using Kind = Placement::Kind;
   switch (from.kind) {
-    case Kind::kPartial: return to.kind != Kind::kPartial;
-    case Kind::kSplit: return to.kind != Kind::kPartial && !(to == from);
-    case Kind::kInvariant: return to.kind == Kind::kReplicate || to.kind == Kind::kSplit;
-    case Kind::kReplicate: return to.kind == Kind::kSplit;
+    case Kind::kPartial:
+      return to.kind != Kind::kPartial;
+    case Kind::kSplit:
+      return to.kind != Kind::kPartial && !(to == from);
+    case Kind::kInvariant:
+      return to.kind == Kind::kReplicate || to.kind == Kind::kSplit;
+    case Kind::kReplicate:
+      return to.kind == Kind::kSplit;
   }
   return false;
 }

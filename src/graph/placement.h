@@ -29,9 +29,7 @@ struct Placement {
   friend bool operator==(const Placement&, const Placement&) = default;
 };
 
-constexpr Placement split(int dim) {
-  return {Placement::Kind::kSplit, static_cast<int8_t>(dim)};
-}
+constexpr Placement split(int dim) { return {Placement::Kind::kSplit, static_cast<int8_t>(dim)}; }
 constexpr Placement replicate() { return {Placement::Kind::kReplicate, -1}; }
 constexpr Placement partial() { return {Placement::Kind::kPartial, -1}; }
 constexpr Placement invariant() { return {Placement::Kind::kInvariant, -1}; }

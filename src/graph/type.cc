@@ -36,7 +36,8 @@ std::string to_string(const TensorType& type) {
   std::string where;
   for (const Axis axis : kAllAxes) {
     if (type.on(axis) == invariant()) continue;
-    where += fmt::format("{}{}:{}", where.empty() ? "" : " ", name_of(axis), to_string(type.on(axis)));
+    where +=
+        fmt::format("{}{}:{}", where.empty() ? "" : " ", name_of(axis), to_string(type.on(axis)));
   }
   return fmt::format("{} {} {{{}}}", name_of(type.dtype), to_string(type.shape), where);
 }

@@ -56,9 +56,9 @@ void rope(Context& ctx, const Tensor& x, const Tensor& cos, const Tensor& sin, T
 
 // ---- causal attention ----  computed by row blocks; no S x S matrix is ever stored.
 struct AttentionShape {
-  int64_t seq_len = 0;    // S; T = batch * S
-  int64_t heads = 0;      // query heads of this rank
-  int64_t kv_heads = 0;   // key/value heads present in `kv`
+  int64_t seq_len = 0;   // S; T = batch * S
+  int64_t heads = 0;     // query heads of this rank
+  int64_t kv_heads = 0;  // key/value heads present in `kv`
   int64_t head_dim = 0;
   // Query head h uses kv head (first_head + h) / heads_per_kv - first_kv_head.
   int64_t heads_per_kv = 1;
@@ -102,8 +102,8 @@ void cross_entropy_grad(Context& ctx, const Tensor& logits, const Tensor& all_st
 void sum_squares(Context& ctx, const Tensor& x, double* sum);
 struct AdamW {
   double lr = 0, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0;
-  double grad_scale = 1;       // gradients are multiplied by this first (1/tokens, clipping)
-  int64_t step = 1;            // 1 for the first update
+  double grad_scale = 1;  // gradients are multiplied by this first (1/tokens, clipping)
+  int64_t step = 1;       // 1 for the first update
 };
 // master, m, v, grad: the accumulate type. weight: storage type, written from master; weight and
 // master may be the same tensor (f32 and f64 training keep one copy).
@@ -113,7 +113,7 @@ void adamw(Context& ctx, Tensor& master, Tensor& m, Tensor& v, const Tensor& gra
 
 // ---- plain movement ----
 void fill_zero(Context& ctx, Tensor& x);
-void copy(Context& ctx, const Tensor& x, Tensor& y);        // converts between types
+void copy(Context& ctx, const Tensor& x, Tensor& y);             // converts between types
 void accumulate_into(Context& ctx, const Tensor& x, Tensor& y);  // y += x, y in the accumulate type
 void scale(Context& ctx, Tensor& x, double factor);
 // Index of the first NaN or Inf, or -1. Integers are always finite.

@@ -80,7 +80,8 @@ void run_kernel(kernels::Context& context, const Instruction& instruction,
   const bool add = instruction.accumulate;
   Tensor y = out(0);
   switch (instruction.op) {
-    case OpKind::kEmbedding: return kernels::embedding(context, in(0), in(1), y, args.first_row);
+    case OpKind::kEmbedding:
+      return kernels::embedding(context, in(0), in(1), y, args.first_row);
     case OpKind::kEmbeddingDw:
       return kernels::embedding_dw(context, in(0), in(1), y, args.first_row, add);
     case OpKind::kRmsNorm: {
@@ -96,10 +97,14 @@ void run_kernel(kernels::Context& context, const Instruction& instruction,
       const Tensor residual = instruction.inputs.size() > 4 ? in(4) : Tensor();
       return kernels::rms_norm_dx(context, in(0), in(1), in(2), in(3), residual, y);
     }
-    case OpKind::kRmsNormDw: return kernels::rms_norm_dw(context, in(0), in(1), in(2), y, add);
-    case OpKind::kLinear: return kernels::linear(context, in(0), in(1), y);
-    case OpKind::kLinearDx: return kernels::linear_dx(context, in(0), in(1), y, add);
-    case OpKind::kLinearDw: return kernels::linear_dw(context, in(0), in(1), y, add);
+    case OpKind::kRmsNormDw:
+      return kernels::rms_norm_dw(context, in(0), in(1), in(2), y, add);
+    case OpKind::kLinear:
+      return kernels::linear(context, in(0), in(1), y);
+    case OpKind::kLinearDx:
+      return kernels::linear_dx(context, in(0), in(1), y, add);
+    case OpKind::kLinearDw:
+      return kernels::linear_dw(context, in(0), in(1), y, add);
     case OpKind::kRope:
       return kernels::rope(context, in(0), in(1), in(2), y, args.heads, args.inverse);
     case OpKind::kAttention: {
@@ -111,9 +116,12 @@ void run_kernel(kernels::Context& context, const Instruction& instruction,
       return kernels::attention_grad(context, in(0), in(1), in(2), in(3), in(4), y, dkv,
                                      attention_shape(args));
     }
-    case OpKind::kSwiGlu: return kernels::swiglu(context, in(0), y);
-    case OpKind::kSwiGluGrad: return kernels::swiglu_grad(context, in(0), in(1), y);
-    case OpKind::kAdd: return kernels::add(context, in(0), in(1), y);
+    case OpKind::kSwiGlu:
+      return kernels::swiglu(context, in(0), y);
+    case OpKind::kSwiGluGrad:
+      return kernels::swiglu_grad(context, in(0), in(1), y);
+    case OpKind::kAdd:
+      return kernels::add(context, in(0), in(1), y);
     case OpKind::kCrossEntropyStats: {
       Tensor stats(y.data, y.dtype, {y.dim(1), y.dim(2)});  // this rank's one part
       return kernels::cross_entropy_stats(context, in(0), in(1), stats, args.first_row,
@@ -124,12 +132,18 @@ void run_kernel(kernels::Context& context, const Instruction& instruction,
     case OpKind::kCrossEntropyGrad:
       return kernels::cross_entropy_grad(context, in(0), in(1), in(2), y, args.first_row,
                                          args.valid_rows);
-    case OpKind::kSumSquares: return add_sum_squares(context, in(0), y);
-    case OpKind::kMetrics: return add_metrics(in(0), in(1), y, args.owner);
-    case OpKind::kAdamW: return update(context, instruction, tensors, params);
-    case OpKind::kZero: return kernels::fill_zero(context, y);
-    case OpKind::kCopy: return kernels::copy(context, in(0), y);
-    case OpKind::kAccumulate: return kernels::accumulate_into(context, in(0), y);
+    case OpKind::kSumSquares:
+      return add_sum_squares(context, in(0), y);
+    case OpKind::kMetrics:
+      return add_metrics(in(0), in(1), y, args.owner);
+    case OpKind::kAdamW:
+      return update(context, instruction, tensors, params);
+    case OpKind::kZero:
+      return kernels::fill_zero(context, y);
+    case OpKind::kCopy:
+      return kernels::copy(context, in(0), y);
+    case OpKind::kAccumulate:
+      return kernels::accumulate_into(context, in(0), y);
     default:
       TESSERA_CHECK(false, "{} '{}' is no kernel", name_of(instruction.op), instruction.name);
   }

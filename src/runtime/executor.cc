@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <tuple>
 #include <exception>
 #include <thread>
+#include <tuple>
 
 #include "base/hash.h"
 #include "runtime/rope_table.h"
@@ -119,12 +119,14 @@ void Executor::run_collective(const Instruction& instruction, uint32_t tag) {
   const Tensor in = tensor(instruction.inputs[0]);
   const Tensor out = tensor(instruction.outputs[0]);
   switch (instruction.collective) {
-    case CastKind::kAllReduce: return group.all_reduce(out.data, out.numel(), out.dtype, tag);
+    case CastKind::kAllReduce:
+      return group.all_reduce(out.data, out.numel(), out.dtype, tag);
     case CastKind::kAllGather:
       return group.all_gather(in.data, out.data, in.numel(), in.dtype, tag);
     case CastKind::kReduceScatter:
       return group.reduce_scatter(in.data, out.data, out.numel(), in.dtype, tag);
-    default: TESSERA_CHECK(false, "{} is not executed", collective_name(instruction.collective));
+    default:
+      TESSERA_CHECK(false, "{} is not executed", collective_name(instruction.collective));
   }
 }
 

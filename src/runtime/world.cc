@@ -6,8 +6,7 @@
 
 namespace tessera {
 
-World::World(StepGraph step, WorldOptions options)
-    : World(step, compile_ranks(step), options) {}
+World::World(StepGraph step, WorldOptions options) : World(step, compile_ranks(step), options) {}
 
 World::World(StepGraph step, std::vector<Program> programs, WorldOptions options)
     : step_(std::move(step)),

@@ -24,7 +24,9 @@ class World {
 
   [[nodiscard]] int size() const { return static_cast<int>(programs_.size()); }
   [[nodiscard]] const StepGraph& step() const { return step_; }
-  [[nodiscard]] const Program& program(int rank) const { return programs_[static_cast<size_t>(rank)]; }
+  [[nodiscard]] const Program& program(int rank) const {
+    return programs_[static_cast<size_t>(rank)];
+  }
   [[nodiscard]] Executor& executor(int rank) { return *executors_[static_cast<size_t>(rank)]; }
 
   // Runs f once per rank, at once, each on its own thread. When a rank throws, the others are

@@ -71,7 +71,7 @@ std::string mesh_text(const ParallelSpec& parallel, std::string_view separator) 
   return pieces.empty() ? "dp=1" : fmt::format("{}", fmt::join(pieces, separator));
 }
 
-std::string nearby_meshes(const ParallelSpec& parallel, int64_t ranks) {
+std::string nearby_meshes(const ParallelSpec& parallel, int64_t ranks, int64_t heads) {
   constexpr size_t kOffered = 3;
   // (total change, change of tp, mesh): tp is the axis that the model's heads must allow.
   std::vector<std::tuple<double, double, std::string>> meshes;
@@ -81,6 +81,7 @@ std::string nearby_meshes(const ParallelSpec& parallel, int64_t ranks) {
       if (std::max({mesh.dp, mesh.fsdp, mesh.tp}) > kMaxAxis) continue;
       const double tp_change = change(parallel.tp, mesh.tp);
       const double total = change(parallel.dp, dp) + change(parallel.fsdp, fsdp) + tp_change;
+      if (heads > 0 && heads % mesh.tp != 0) continue;
       meshes.emplace_back(total, tp_change, mesh_text(mesh, ","));
     }
   }

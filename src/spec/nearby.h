@@ -23,6 +23,7 @@ std::string mesh_text(const ParallelSpec& parallel, std::string_view separator);
 
 // Up to three meshes of dp, fsdp and tp with exactly `ranks` ranks, as mesh strings, those closest
 // to `parallel` first: "dp=3,tp=2; dp=2,tp=3; dp=6". Empty if there are none.
-std::string nearby_meshes(const ParallelSpec& parallel, int64_t ranks);
+// tp divides `heads` unless that is 0.
+std::string nearby_meshes(const ParallelSpec& parallel, int64_t ranks, int64_t heads = 0);
 
 }  // namespace tessera

@@ -12,7 +12,7 @@ namespace tessera {
 
 struct RopeSpec {
   double theta = 10000.0;
-  bool llama3_scaling = false;        // Llama 3.1: frequencies stretched by wavelength
+  bool llama3_scaling = false;  // Llama 3.1: frequencies stretched by wavelength
   double factor = 8.0;
   double low_freq_factor = 1.0;
   double high_freq_factor = 4.0;
@@ -20,17 +20,17 @@ struct RopeSpec {
 };
 
 struct ModelSpec {
-  std::string preset;                 // name in the catalogue, or empty
-  std::string hf;                     // Hugging Face folder the weights come from, or empty
+  std::string preset;  // name in the catalogue, or empty
+  std::string hf;      // Hugging Face folder the weights come from, or empty
   std::string family = "llama";
   int64_t layers = 0;
   int64_t hidden = 0;
   int64_t ffn = 0;
   int64_t heads = 0;
-  int64_t kv_heads = 0;               // 0: same as heads
-  int64_t head_dim = 0;               // 0: hidden / heads
+  int64_t kv_heads = 0;  // 0: same as heads
+  int64_t head_dim = 0;  // 0: hidden / heads
   int64_t vocab = 0;
-  bool tied = false;                  // the head shares the embedding's weights
+  bool tied = false;  // the head shares the embedding's weights
   double norm_eps = 1e-5;
   double init_std = 0.02;
   RopeSpec rope;
@@ -38,13 +38,13 @@ struct ModelSpec {
 
 struct ParallelSpec {
   int64_t pp = 1, dp = 1, fsdp = 1, cp = 1, tp = 1;
-  int64_t zero = -1;                  // -1: 3 when fsdp > 1, else 0; resolved by validate()
+  int64_t zero = -1;  // -1: 3 when fsdp > 1, else 0; resolved by validate()
   bool sequence_parallel = false;
-  int64_t bucket_mb = 25;             // a gradient bucket closes once it is this large
+  int64_t bucket_mb = 25;  // a gradient bucket closes once it is this large
   // When gradients are summed over ranks: "step" (once, after accumulation), "micro_batch" (every
   // micro-batch, so that sharded gradients stay sharded), "auto" (micro_batch for ZeRO 2 and 3).
   std::string grad_reduce = "auto";
-  int64_t prefetch = 1;               // ZeRO-3: how many units ahead are gathered
+  int64_t prefetch = 1;  // ZeRO-3: how many units ahead are gathered
 
   [[nodiscard]] int64_t world() const { return pp * dp * fsdp * cp * tp; }
   [[nodiscard]] int64_t replicas() const { return dp * fsdp; }  // different data
@@ -52,39 +52,39 @@ struct ParallelSpec {
 
 struct TrainSpec {
   int64_t seq_len = 256;
-  int64_t micro_batch = 1;            // sequences per rank and forward pass
-  int64_t global_batch = 0;           // sequences per optimizer step; 0: micro_batch * dp * fsdp
+  int64_t micro_batch = 1;   // sequences per rank and forward pass
+  int64_t global_batch = 0;  // sequences per optimizer step; 0: micro_batch * dp * fsdp
   int64_t steps = 100;
   DType dtype = DType::kF32;
   uint64_t seed = 1;
   std::string device = "cpu";
-  int64_t threads = 0;                // compute threads per rank; 0: cores / ranks
-  int64_t loss_chunk = 512;           // tokens whose logits exist at one time
+  int64_t threads = 0;       // compute threads per rank; 0: cores / ranks
+  int64_t loss_chunk = 512;  // tokens whose logits exist at one time
 };
 
 struct OptimizerSpec {
   double lr = 3e-4;
-  int64_t warmup = 0;                 // steps of linear warm-up, then cosine to min_lr
+  int64_t warmup = 0;  // steps of linear warm-up, then cosine to min_lr
   double min_lr = 0.0;
   double beta1 = 0.9, beta2 = 0.95;
   double eps = 1e-8;
-  double weight_decay = 0.1;          // on matrices only
-  double clip = 1.0;                  // global norm; 0: off
+  double weight_decay = 0.1;  // on matrices only
+  double clip = 1.0;          // global norm; 0: off
 };
 
 struct DataSpec {
-  std::string path;                   // text file or folder; empty: synthetic stories
+  std::string path;  // text file or folder; empty: synthetic stories
   uint64_t synth_seed = 1;
   int64_t synth_bytes = 4'000'000;
 };
 
 struct ClusterSpec {
-  double memory_gib = 0;              // per rank, for plan --check; 0: this machine's share
+  double memory_gib = 0;  // per rank, for plan --check; 0: this machine's share
 };
 
 struct LoggingSpec {
   std::string run_dir = "runs/run";
-  int64_t every = 1;                  // steps between lines of metrics.jsonl
+  int64_t every = 1;  // steps between lines of metrics.jsonl
 };
 
 struct RunSpec {

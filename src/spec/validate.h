@@ -9,7 +9,8 @@ namespace tessera {
 void resolve(RunSpec& spec);
 
 // Throws unless the mesh has exactly `ranks` ranks; suggests the nearest meshes that do.
-void require_world(const ParallelSpec& parallel, int64_t ranks);
+// With `heads`, only those whose tp divides them.
+void require_world(const ParallelSpec& parallel, int64_t ranks, int64_t heads = 0);
 
 // Micro-batches per optimizer step.
 int64_t accumulation(const RunSpec& spec);

@@ -23,7 +23,8 @@ class Workers {
   // f is called as f(int member); exceptions in it are a bug and end the process.
   template <typename F>
   void run(const F& f) {
-    run_erased([](const void* context, int member) { (*static_cast<const F*>(context))(member); }, &f);
+    run_erased([](const void* context, int member) { (*static_cast<const F*>(context))(member); },
+               &f);
   }
 
   // Splits [0, count) into size() contiguous ranges, each start a multiple of `grain`, and calls

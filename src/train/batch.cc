@@ -20,7 +20,8 @@ SampleSource text_samples(const RunSpec& spec) {
   };
 }
 
-void fill_inputs(Executor& executor, const RunSpec& spec, int64_t step, const SampleSource& source) {
+void fill_inputs(Executor& executor, const RunSpec& spec, int64_t step,
+                 const SampleSource& source) {
   const Program& program = executor.program();
   const Mesh& mesh = program.mesh;
   const int64_t replica = mesh.coord(program.rank, Axis::kDp) * mesh.size(Axis::kFsdp) +

@@ -17,8 +17,9 @@ std::optional<BadTensor> find_first_nonfinite(Executor& executor, const StepPara
       if (at < 0) continue;
       const std::scoped_lock lock(mutex);
       if (first.has_value() && first->instruction <= index) return;
-      const std::string where =
-          instruction.micro_batch < 0 ? "" : fmt::format(", micro-batch {}", instruction.micro_batch);
+      const std::string where = instruction.micro_batch < 0
+                                    ? ""
+                                    : fmt::format(", micro-batch {}", instruction.micro_batch);
       first = BadTensor{index, fmt::format("'{}' ({}, pass {}{}), element {}", instruction.name,
                                            instruction.op == OpKind::kCast
                                                ? collective_name(instruction.collective)

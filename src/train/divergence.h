@@ -13,8 +13,8 @@ struct BadTensor {
   std::string description;  // "layers.0.q (linear, forward, micro-batch 1), element 17"
 };
 
-// Runs the step once more, looking at every result; `also` (may be empty) is called first. All ranks
-// must call it together. Weights do not change: a step that is not finite updates nothing.
+// Runs the step once more, looking at every result; `also` (may be empty) is called first. All
+// ranks must call it together. Weights do not change: a step that is not finite updates nothing.
 std::optional<BadTensor> find_first_nonfinite(Executor& executor, const StepParams& params,
                                               const Executor::Probe& also);
 

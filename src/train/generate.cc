@@ -40,17 +40,20 @@ TensorSource run_weights(const std::string& run_dir) {
   const auto file =
       std::make_shared<SafetensorsFile>(SafetensorsFile::open(run_dir + "/weights.safetensors"));
   return [file](const LogicalTensor& tensor, int64_t first, std::span<double> out) {
-    require(file->at(tensor.name).shape == tensor.shape, "'{}': '{}' has another shape than the model",
-            file->path(), tensor.name);
+    require(file->at(tensor.name).shape == tensor.shape,
+            "'{}': '{}' has another shape than the model", file->path(), tensor.name);
     file->read_range(tensor.name, first, out);
   };
 }
 
 double logit(const Tensor& logits, int64_t at) {
   switch (logits.dtype) {
-    case DType::kF64: return logits.as<double>()[at];
-    case DType::kF32: return static_cast<double>(logits.as<float>()[at]);
-    default: return static_cast<double>(static_cast<float>(logits.as<BFloat16>()[at]));
+    case DType::kF64:
+      return logits.as<double>()[at];
+    case DType::kF32:
+      return static_cast<double>(logits.as<float>()[at]);
+    default:
+      return static_cast<double>(static_cast<float>(logits.as<BFloat16>()[at]));
   }
 }
 
@@ -97,7 +100,8 @@ std::string generate(const GenerateOptions& options) {
       const auto length = static_cast<int64_t>(text.size());
       const int64_t from = std::max<int64_t>(0, length - window);
       for (int64_t t = 0; t < window; ++t) {
-        tokens[t] = from + t < length ? static_cast<uint8_t>(text[static_cast<size_t>(from + t)]) : 0;
+        tokens[t] =
+            from + t < length ? static_cast<uint8_t>(text[static_cast<size_t>(from + t)]) : 0;
       }
       executor.run({});
       const int64_t last = length - from - 1;

@@ -30,8 +30,9 @@ std::vector<double> read_values(const SafetensorsFile& file, const std::string& 
 
 std::vector<int64_t> read_integers(const SafetensorsFile& file, const std::string& name) {
   const TensorInfo& info = file.at(name);
-  require(info.shape.size() == 2, "'{}': tensor '{}' must be [batch, seq_len], it has {} dimensions",
-          file.path(), name, info.shape.size());
+  require(info.shape.size() == 2,
+          "'{}': tensor '{}' must be [batch, seq_len], it has {} dimensions", file.path(), name,
+          info.shape.size());
   std::vector<int64_t> values(static_cast<size_t>(numel(info.shape)));
   file.read(name, std::span<int64_t>(values));
   return values;
@@ -173,9 +174,9 @@ void GoldenCheck::check_training() {
   run.constant_lr = true;
   const std::vector<StepRecord> records = record_run(run);
   const auto worst = [](const std::vector<Difference>& list) {
-    return *std::max_element(list.begin(), list.end(), [](const Difference& a, const Difference& b) {
-      return !exceeds(a.relative, b.relative);
-    });
+    return *std::max_element(
+        list.begin(), list.end(),
+        [](const Difference& a, const Difference& b) { return !exceeds(a.relative, b.relative); });
   };
   const std::vector<double> loss = read_values(file_, "loss");
   add("loss", relative_difference(std::vector{records[0].loss}, loss), "loss");
@@ -206,8 +207,9 @@ VerifyReport GoldenCheck::run() {
   check_logits();
   check_training();
   report_.json["equal"] = report_.equal;
-  report_.text = table_.str() + fmt::format("{}: tolerance {:g}\n",
-                                            report_.equal ? "equal" : "DIFFERENT", options_.tolerance);
+  report_.text =
+      table_.str() + fmt::format("{}: tolerance {:g}\n", report_.equal ? "equal" : "DIFFERENT",
+                                 options_.tolerance);
   return std::move(report_);
 }
 

@@ -44,8 +44,10 @@ void drop(Program& program, size_t index) {
   const Instruction before = program.instructions[index];
   BufferId in = flat(program, before.inputs[0]);
   BufferId out = flat(program, before.outputs[0]);
-  if (before.collective == CastKind::kReduceScatter) in = own_part(program, before.inputs[0], before.group);
-  if (before.collective == CastKind::kAllGather) out = own_part(program, before.outputs[0], before.group);
+  if (before.collective == CastKind::kReduceScatter)
+    in = own_part(program, before.inputs[0], before.group);
+  if (before.collective == CastKind::kAllGather)
+    out = own_part(program, before.outputs[0], before.group);
   Instruction& instruction = program.instructions[index];
   instruction.op = OpKind::kCopy;
   instruction.collective = CastKind::kNothing;

@@ -15,6 +15,8 @@ RunDirectory::RunDirectory(std::string path) : path_(std::move(path)) {
                  failure.message());
   // What a run before this one ended with does not describe this one, which may not get that far.
   std::filesystem::remove(file("summary.json"), failure);
+  std::filesystem::rename(file("weights.safetensors"), file("weights.previous.safetensors"),
+                          failure);
   metrics_.open(file("metrics.jsonl"), std::ios::trunc);
   require_config(metrics_.good(), "cannot write in the run directory '{}': set logging.run_dir",
                  path_);

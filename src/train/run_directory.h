@@ -9,8 +9,8 @@ namespace tessera {
 
 class RunDirectory {
  public:
-  // Creates the folder and its parents, and starts a new metrics.jsonl. Throws ConfigError when it
-  // cannot be written.
+  // Creates the folder and its parents, and starts a new metrics.jsonl. Weights of a run before
+  // this one become weights.previous.safetensors. Throws ConfigError when it cannot be written.
   explicit RunDirectory(std::string path);
 
   [[nodiscard]] const std::string& path() const { return path_; }

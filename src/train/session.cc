@@ -126,9 +126,9 @@ void Session::diverge(int rank, Executor& executor, const StepParams& params,
   const std::optional<BadTensor> mine = find_first_nonfinite(executor, params, injected);
   {
     const std::scoped_lock lock(mutex_);
-    const bool earlier = mine.has_value() &&
-                         (!bad_.has_value() || std::pair(mine->instruction, rank) <
-                                                   std::pair(bad_->second.instruction, bad_->first));
+    const bool earlier = mine.has_value() && (!bad_.has_value() ||
+                                              std::pair(mine->instruction, rank) <
+                                                  std::pair(bad_->second.instruction, bad_->first));
     if (earlier) bad_ = {rank, *mine};
   }
   if (rank == 0) {
@@ -172,7 +172,8 @@ nlohmann::ordered_json Session::measure() {
       t.bytes_sent /= steps;
     }
     json["ranks"].push_back(rank_json(compiled_.step.mesh, rank, arenas, traffic,
-                                      executor.executed_instructions(), executor.executed_digest()));
+                                      executor.executed_instructions(),
+                                      executor.executed_digest()));
   }
   const RunSpec& spec = compiled_.step.spec;
   const auto tokens = static_cast<double>(spec.train.global_batch * spec.train.seq_len);
@@ -195,12 +196,13 @@ TrainSummary Session::run() {
   directory_.write_json("plan.json", summary.plan);
   world_.run([this](int rank, Executor& executor) { train_rank(rank, executor); });
   if (bad_.has_value()) {
-    throw Error(fmt::format("numeric divergence at step {}: the first tensor that is not finite is {} "
-                            "on rank {} ({}); the weights of step {} are unchanged, try a lower "
-                            "optimizer.lr",
-                            steps_done_ + 1, bad_->second.description, bad_->first,
-                            compiled_.step.mesh.describe(bad_->first), steps_done_),
-                ExitCode::kDiverged);
+    throw Error(
+        fmt::format("numeric divergence at step {}: the first tensor that is not finite is {} "
+                    "on rank {} ({}); the weights of step {} are unchanged, try a lower "
+                    "optimizer.lr",
+                    steps_done_ + 1, bad_->second.description, bad_->first,
+                    compiled_.step.mesh.describe(bad_->first), steps_done_),
+        ExitCode::kDiverged);
   }
   summary.measured = measure();
   summary.stopped = steps_done_ < options_.spec.train.steps;

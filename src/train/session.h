@@ -40,8 +40,8 @@ struct TrainSummary {
 double learning_rate(const OptimizerSpec& optimizer, int64_t step, int64_t steps);
 StepParams step_params(const RunSpec& spec, int64_t step);
 
-// Throws Error with ExitCode::kDiverged, naming step, rank and tensor, when the loss or the gradient
-// is not finite; the run directory keeps everything up to there.
+// Throws Error with ExitCode::kDiverged, naming step, rank and tensor, when the loss or the
+// gradient is not finite; the run directory keeps everything up to there.
 TrainSummary run_training(const TrainOptions& options);
 
 }  // namespace tessera

@@ -46,20 +46,22 @@ void keep_worst(double& worst, double value) {
 
 std::string render(const VerifyOptions& options, const std::vector<TensorReport>& tensors,
                    const std::optional<Finding>& first, int64_t above) {
-  TextTable table({{"tensor", Align::kLeft}, {"gradient", Align::kRight}, {"weight", Align::kRight}});
+  TextTable table(
+      {{"tensor", Align::kLeft}, {"gradient", Align::kRight}, {"weight", Align::kRight}});
   for (const TensorReport& t : tensors) {
     table.add_row({t.name, fmt::format("{:.2e}", t.gradient), fmt::format("{:.2e}", t.weight)});
   }
-  std::string text = fmt::format("largest relative difference over {} steps, {} against {}\n\n{}\n",
-                                 options.steps, mesh_text(options.right.parallel),
-                                 mesh_text(options.left.parallel), table.str());
+  std::string text =
+      fmt::format("largest relative difference over {} steps, {} against {}\n\n{}\n", options.steps,
+                  mesh_text(options.right.parallel), mesh_text(options.left.parallel), table.str());
   if (!first.has_value()) {
     return text + fmt::format("equal: nothing differs by more than {:g}\n", options.tolerance);
   }
-  return text + fmt::format("DIFFERENT: first the {} of '{}' at step {}, by {:.2e} (tolerance {:g}); "
-                            "{} tensors differ\n",
-                            first->kind, first->difference.name, first->step,
-                            first->difference.relative, options.tolerance, above);
+  return text + fmt::format(
+                    "DIFFERENT: first the {} of '{}' at step {}, by {:.2e} (tolerance {:g}); "
+                    "{} tensors differ\n",
+                    first->kind, first->difference.name, first->step, first->difference.relative,
+                    options.tolerance, above);
 }
 
 }  // namespace
@@ -110,7 +112,8 @@ VerifyReport verify_meshes(const VerifyOptions& options) {
   const std::vector<StepRecord> b = record_run(right);
 
   std::vector<TensorReport> tensors;
-  for (const LogicalValues& values : a.front().gradients) tensors.push_back({values.tensor.name, 0, 0});
+  for (const LogicalValues& values : a.front().gradients)
+    tensors.push_back({values.tensor.name, 0, 0});
   std::optional<Finding> first;
   for (size_t s = 0; s < a.size(); ++s) {
     const auto compare = [&](const char* kind, double TensorReport::*worst,

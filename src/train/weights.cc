@@ -15,20 +15,32 @@ namespace {
 
 double read_element(const Tensor& t, int64_t i) {
   switch (t.dtype) {
-    case DType::kF64: return t.as<double>()[i];
-    case DType::kF32: return static_cast<double>(t.as<float>()[i]);
-    case DType::kBF16: return static_cast<double>(static_cast<float>(t.as<BFloat16>()[i]));
-    case DType::kI32: return t.as<int32_t>()[i];
+    case DType::kF64:
+      return t.as<double>()[i];
+    case DType::kF32:
+      return static_cast<double>(t.as<float>()[i]);
+    case DType::kBF16:
+      return static_cast<double>(static_cast<float>(t.as<BFloat16>()[i]));
+    case DType::kI32:
+      return t.as<int32_t>()[i];
   }
   return 0;
 }
 
 void write_element(const Tensor& t, int64_t i, double value) {
   switch (t.dtype) {
-    case DType::kF64: t.as<double>()[i] = value; return;
-    case DType::kF32: t.as<float>()[i] = static_cast<float>(value); return;
-    case DType::kBF16: t.as<BFloat16>()[i] = BFloat16(static_cast<float>(value)); return;
-    case DType::kI32: t.as<int32_t>()[i] = static_cast<int32_t>(value); return;
+    case DType::kF64:
+      t.as<double>()[i] = value;
+      return;
+    case DType::kF32:
+      t.as<float>()[i] = static_cast<float>(value);
+      return;
+    case DType::kBF16:
+      t.as<BFloat16>()[i] = BFloat16(static_cast<float>(value));
+      return;
+    case DType::kI32:
+      t.as<int32_t>()[i] = static_cast<int32_t>(value);
+      return;
   }
 }
 
@@ -67,8 +79,7 @@ TensorSource initial_weights(const ModelSpec& model, uint64_t seed) {
     const bool into_residual =
         ends_with(tensor.name, "o_proj.weight") || ends_with(tensor.name, "down_proj.weight");
     const double scale =
-        model.init_std /
-        (into_residual ? std::sqrt(2.0 * static_cast<double>(model.layers)) : 1.0);
+        model.init_std / (into_residual ? std::sqrt(2.0 * static_cast<double>(model.layers)) : 1.0);
     const uint64_t stream = hash_name(tensor.name);
     for (size_t i = 0; i < out.size(); ++i) {
       out[i] = scale * normal_at(seed, stream, static_cast<uint64_t>(first) + i);
@@ -108,18 +119,18 @@ void load_weights(Executor& executor, const StepGraph& step, const TensorSource&
       targets.push_back(executor.tensor(id));
       std::memset(targets.back().data, 0, static_cast<size_t>(targets.back().bytes()));
     }
-    for_each_row(bucket, tp_coord, [&](const LogicalTensor& tensor, int64_t first, int64_t at,
-                                       int64_t count) {
-      row.resize(static_cast<size_t>(count));
-      source(tensor, first, row);
-      for (const Tensor& t : targets) {
-        const int64_t begin = first_element(t, bucket, shard);
-        const int64_t to = std::min(at + count, begin + t.numel());
-        for (int64_t i = std::max(at, begin); i < to; ++i) {
-          write_element(t, i - begin, row[static_cast<size_t>(i - at)]);
-        }
-      }
-    });
+    for_each_row(bucket, tp_coord,
+                 [&](const LogicalTensor& tensor, int64_t first, int64_t at, int64_t count) {
+                   row.resize(static_cast<size_t>(count));
+                   source(tensor, first, row);
+                   for (const Tensor& t : targets) {
+                     const int64_t begin = first_element(t, bucket, shard);
+                     const int64_t to = std::min(at + count, begin + t.numel());
+                     for (int64_t i = std::max(at, begin); i < to; ++i) {
+                       write_element(t, i - begin, row[static_cast<size_t>(i - at)]);
+                     }
+                   }
+                 });
   }
 }
 
@@ -138,17 +149,18 @@ std::vector<LogicalValues> gather_state(World& world, StateKind kind) {
       const bool copy = t.numel() == bucket.numel && shard != 0;
       if (copy || mesh.coord(rank, replicas) != 0) continue;
       const int64_t begin = first_element(t, bucket, shard);
-      for_each_row(bucket, mesh.coord(rank, Axis::kTp),
-                   [&](const LogicalTensor& tensor, int64_t first, int64_t at, int64_t count) {
-                     LogicalValues& values = found[tensor.name];
-                     if (values.values.empty()) {
-                       values = {tensor, std::vector<double>(static_cast<size_t>(numel(tensor.shape)))};
-                     }
-                     const int64_t to = std::min(at + count, begin + t.numel());
-                     for (int64_t i = std::max(at, begin); i < to; ++i) {
-                       values.values[static_cast<size_t>(first + i - at)] = read_element(t, i - begin);
-                     }
-                   });
+      for_each_row(
+          bucket, mesh.coord(rank, Axis::kTp),
+          [&](const LogicalTensor& tensor, int64_t first, int64_t at, int64_t count) {
+            LogicalValues& values = found[tensor.name];
+            if (values.values.empty()) {
+              values = {tensor, std::vector<double>(static_cast<size_t>(numel(tensor.shape)))};
+            }
+            const int64_t to = std::min(at + count, begin + t.numel());
+            for (int64_t i = std::max(at, begin); i < to; ++i) {
+              values.values[static_cast<size_t>(first + i - at)] = read_element(t, i - begin);
+            }
+          });
     }
   }
   std::vector<LogicalValues> all;

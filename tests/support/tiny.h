@@ -42,13 +42,18 @@ struct TinyCase {
 inline TinyCase parse_case(const std::string& line) {
   TinyCase result{tiny_spec(), "none"};
   RunSpec& spec = result.spec;
-  const std::map<std::string, int64_t*> numbers = {
-      {"layers", &spec.model.layers},       {"hidden", &spec.model.hidden},
-      {"ffn", &spec.model.ffn},             {"heads", &spec.model.heads},
-      {"kv_heads", &spec.model.kv_heads},   {"vocab", &spec.model.vocab},
-      {"head_dim", &spec.model.head_dim},   {"micro_batch", &spec.train.micro_batch},
-      {"global_batch", &spec.train.global_batch}, {"seq_len", &spec.train.seq_len},
-      {"loss_chunk", &spec.train.loss_chunk}, {"threads", &spec.train.threads}};
+  const std::map<std::string, int64_t*> numbers = {{"layers", &spec.model.layers},
+                                                   {"hidden", &spec.model.hidden},
+                                                   {"ffn", &spec.model.ffn},
+                                                   {"heads", &spec.model.heads},
+                                                   {"kv_heads", &spec.model.kv_heads},
+                                                   {"vocab", &spec.model.vocab},
+                                                   {"head_dim", &spec.model.head_dim},
+                                                   {"micro_batch", &spec.train.micro_batch},
+                                                   {"global_batch", &spec.train.global_batch},
+                                                   {"seq_len", &spec.train.seq_len},
+                                                   {"loss_chunk", &spec.train.loss_chunk},
+                                                   {"threads", &spec.train.threads}};
   std::string mesh;
   std::istringstream words(line);
   for (std::string word; words >> word;) {
@@ -60,7 +65,9 @@ inline TinyCase parse_case(const std::string& line) {
     } else if (key == "tied") {
       spec.model.tied = value == "true";
     } else if (key == "dtype") {
-      spec.train.dtype = value == "f32" ? DType::kF32 : value == "bf16" ? DType::kBF16 : DType::kF64;
+      spec.train.dtype = value == "f32"    ? DType::kF32
+                         : value == "bf16" ? DType::kBF16
+                                           : DType::kF64;
     } else if (const auto found = numbers.find(key); found != numbers.end()) {
       *found->second = std::stoll(value);
     } else {
