@@ -122,7 +122,7 @@ TEST(Lifetimes, NeverWaitedForToTheEndOfTheStep) {
 }
 
 // Many random lifetimes: whoever lives together lies apart, and the rest is shared.
-TEST(Placement, OverlappingLifetimesNeverShareMemory) {
+TEST(ArenaPlacement, OverlappingLifetimesNeverShareMemory) {
   uint32_t state = 1;
   const auto random = [&](uint32_t n) {
     state = state * 1664525U + 1013904223U;
