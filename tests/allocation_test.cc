@@ -28,7 +28,7 @@ std::atomic<bool> recording{false};
 std::atomic<size_t> num_callers{0};
 std::array<std::atomic<const void*>, kMaxCallers> callers;
 
-void note(const void* caller) {
+[[maybe_unused]] void note(const void* caller) {
   if (recording.load()) callers[std::min(num_callers.fetch_add(1), kMaxCallers - 1)] = caller;
 }
 

@@ -14,6 +14,7 @@
 #include "checkpoint/safetensors.h"
 #include "spec/run_file.h"
 #include "spec/validate.h"
+#include "tensor/element.h"
 #include "train/plan_report.h"
 #include "train/weights.h"
 
@@ -44,17 +45,6 @@ TensorSource run_weights(const std::string& run_dir) {
             "'{}': '{}' has another shape than the model", file->path(), tensor.name);
     file->read_range(tensor.name, first, out);
   };
-}
-
-double logit(const Tensor& logits, int64_t at) {
-  switch (logits.dtype) {
-    case DType::kF64:
-      return logits.as<double>()[at];
-    case DType::kF32:
-      return static_cast<double>(logits.as<float>()[at]);
-    default:
-      return static_cast<double>(static_cast<float>(logits.as<BFloat16>()[at]));
-  }
 }
 
 // temperature, then top-k, then one draw.
@@ -106,7 +96,7 @@ std::string generate(const GenerateOptions& options) {
       executor.run({});
       const int64_t last = length - from - 1;
       for (size_t v = 0; v < row.size(); ++v) {
-        row[v] = logit(logits, last * logits.dim(1) + static_cast<int64_t>(v));
+        row[v] = read_element(logits, last * logits.dim(1) + static_cast<int64_t>(v));
       }
       text.push_back(static_cast<char>(choose(row, options, static_cast<uint64_t>(n))));
     }

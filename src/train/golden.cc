@@ -8,6 +8,7 @@
 #include "checkpoint/safetensors.h"
 #include "spec/run_file.h"
 #include "spec/validate.h"
+#include "tensor/element.h"
 #include "train/difference.h"
 #include "train/plan_report.h"
 #include "train/verify.h"
@@ -139,12 +140,8 @@ void GoldenCheck::check_logits() {
       const int64_t row = first * seq_len_ + t;
       if (row >= batch_ * seq_len_) break;
       for (int64_t v = 0; v < std::min(mine.dim(1), vocab - first_row); ++v) {
-        const int64_t at = t * mine.dim(1) + v;
-        const double value = mine.dtype == DType::kF64 ? mine.as<double>()[at]
-                             : mine.dtype == DType::kF32
-                                 ? static_cast<double>(mine.as<float>()[at])
-                                 : static_cast<double>(static_cast<float>(mine.as<BFloat16>()[at]));
-        logits[static_cast<size_t>(row * vocab + first_row + v)] = value;
+        logits[static_cast<size_t>(row * vocab + first_row + v)] =
+            read_element(mine, t * mine.dim(1) + v);
       }
     }
   });

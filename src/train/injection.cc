@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "kernels/kernels.h"
+#include "tensor/element.h"
 
 namespace tessera {
 namespace {
@@ -127,11 +128,7 @@ Executor::Probe injection_probe(const Injection& injection, Executor& executor, 
     return [&injection, &executor](size_t, const Instruction& instruction) {
       if (instruction.name != injection.tensor) return;
       const Tensor t = executor.tensor(instruction.outputs[0]);
-      if (t.dtype == DType::kF64) t.as<double>()[0] = std::numeric_limits<double>::quiet_NaN();
-      if (t.dtype == DType::kF32) t.as<float>()[0] = std::numeric_limits<float>::quiet_NaN();
-      if (t.dtype == DType::kBF16) {
-        t.as<BFloat16>()[0] = BFloat16(std::numeric_limits<float>::quiet_NaN());
-      }
+      write_element(t, 0, std::numeric_limits<double>::quiet_NaN());
     };
   }
   if (injection.kind == Injection::Kind::kScaleGrad) {

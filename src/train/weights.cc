@@ -9,40 +9,10 @@
 #include "base/hash.h"
 #include "base/philox.h"
 #include "checkpoint/safetensors.h"
+#include "tensor/element.h"
 
 namespace tessera {
 namespace {
-
-double read_element(const Tensor& t, int64_t i) {
-  switch (t.dtype) {
-    case DType::kF64:
-      return t.as<double>()[i];
-    case DType::kF32:
-      return static_cast<double>(t.as<float>()[i]);
-    case DType::kBF16:
-      return static_cast<double>(static_cast<float>(t.as<BFloat16>()[i]));
-    case DType::kI32:
-      return t.as<int32_t>()[i];
-  }
-  return 0;
-}
-
-void write_element(const Tensor& t, int64_t i, double value) {
-  switch (t.dtype) {
-    case DType::kF64:
-      t.as<double>()[i] = value;
-      return;
-    case DType::kF32:
-      t.as<float>()[i] = static_cast<float>(value);
-      return;
-    case DType::kBF16:
-      t.as<BFloat16>()[i] = BFloat16(static_cast<float>(value));
-      return;
-    case DType::kI32:
-      t.as<int32_t>()[i] = static_cast<int32_t>(value);
-      return;
-  }
-}
 
 bool ends_with(const std::string& text, std::string_view end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
