@@ -95,6 +95,10 @@ GoldenCheck::GoldenCheck(const GoldenOptions& options)
     require(id >= 0 && id < spec_.model.vocab, "'{}': token {} is outside the vocabulary of {}",
             file_.path(), id, spec_.model.vocab);
   }
+  for (const int64_t label : labels_) {
+    require(label < spec_.model.vocab, "'{}': label {} is outside the vocabulary of {}",
+            file_.path(), label, spec_.model.vocab);
+  }
 }
 
 // Labels are stored for the token itself; the model predicts the next one.
