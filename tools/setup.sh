@@ -58,6 +58,9 @@ install_missing() {
       "run 'apt-get install $*' (blas: libblis-serial-dev or libopenblas-dev)."
   fi
   echo "setup: installing $*" >&2
+  if [[ $(id -u) -ne 0 ]]; then
+    sudo -v || fail "sudo was refused: run this as root, or as a user who may use sudo, once"
+  fi
   apt update || fail "'apt-get update' failed: check the network and /etc/apt"
   local -a wanted=()
   local package
