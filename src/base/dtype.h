@@ -1,4 +1,4 @@
-// Element types. bf16 is a storage type: arithmetic on it happens in f32.
+// Element types. bf16 and f16 are storage types: arithmetic on them happens in f32.
 #pragma once
 
 #include <bit>
@@ -7,7 +7,8 @@
 
 namespace tessera {
 
-enum class DType : uint8_t { kF64, kF32, kBF16, kI32 };
+enum class DType : uint8_t { kF64, kF32, kBF16, kI32, kF16, kI64, kU8 };
+constexpr int kNumDTypes = 7;
 
 constexpr int64_t size_bytes(DType type) {
   switch (type) {
@@ -19,6 +20,12 @@ constexpr int64_t size_bytes(DType type) {
       return 2;
     case DType::kI32:
       return 4;
+    case DType::kF16:
+      return 2;
+    case DType::kI64:
+      return 8;
+    case DType::kU8:
+      return 1;
   }
   return 0;
 }
@@ -33,13 +40,19 @@ constexpr std::string_view name_of(DType type) {
       return "bf16";
     case DType::kI32:
       return "i32";
+    case DType::kF16:
+      return "f16";
+    case DType::kI64:
+      return "i64";
+    case DType::kU8:
+      return "u8";
   }
   return "?";
 }
 
 // What arithmetic on `storage` is done in, and what gradients of it accumulate in.
 constexpr DType accumulate_type(DType storage) {
-  return storage == DType::kBF16 ? DType::kF32 : storage;
+  return storage == DType::kBF16 || storage == DType::kF16 ? DType::kF32 : storage;
 }
 
 struct BFloat16 {
@@ -54,6 +67,37 @@ struct BFloat16 {
   }
   explicit operator float() const {
     return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+  }
+};
+
+struct Float16 {
+  uint16_t bits = 0;
+  Float16() = default;
+  // Rounds to nearest even, to infinity from 65520 on; NaN stays NaN.
+  explicit Float16(float value) {
+    const uint32_t u = std::bit_cast<uint32_t>(value);
+    const uint32_t sign = (u >> 16) & 0x8000U;
+    const uint32_t magnitude = u & 0x7fffffffU;
+    uint32_t half = 0;
+    if (magnitude > 0x7f800000U) {
+      half = 0x7e00U | ((magnitude >> 13) & 0x3ffU);
+    } else if (magnitude >= 0x477ff000U) {
+      half = 0x7c00U;
+    } else if (magnitude >= 0x38800000U) {  // normal
+      half = (magnitude - 0x38000000U + 0xfffU + ((magnitude >> 13) & 1U)) >> 13;
+    } else {  // subnormal: adding a half aligns the bits, and rounds as the hardware does
+      const float aligned = std::bit_cast<float>(magnitude) + 0.5F;
+      half = std::bit_cast<uint32_t>(aligned) - 0x3f000000U;
+    }
+    bits = static_cast<uint16_t>(sign | half);
+  }
+  explicit operator float() const {
+    const uint32_t sign = static_cast<uint32_t>(bits & 0x8000U) << 16;
+    const uint32_t magnitude = bits & 0x7fffU;
+    if (magnitude >= 0x7c00U) return std::bit_cast<float>(sign | 0x7f800000U | (magnitude << 13));
+    if (magnitude >= 0x400U) return std::bit_cast<float>(sign | ((magnitude << 13) + 0x38000000U));
+    const float tiny = static_cast<float>(magnitude) * 0x1p-24F;
+    return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(tiny));
   }
 };
 

@@ -1,30 +1,33 @@
-// A fixed group of ranks that exchange tensors.
+// A fixed group of ranks that exchange data.
 //
-// Every rank of the group must issue the same collectives in the same order, from one thread at a
-// time. Calls block until this rank may use its result and may reuse its input. Each call carries a
-// fingerprint (op, dtype, count, tag, sequence number); ranks that disagree all throw CommError
-// naming both sides before any data is touched. A peer that fails, or does not arrive within the
-// timeout, makes every waiter throw CommError naming the rank that is missing; the group is dead
-// from then on. Sums run in order of rank (bf16 accumulates in f32), so results repeat bit for bit.
+// Every rank of the group issues the same collectives in the same order, from one thread at a time.
+// Each call carries a fingerprint (op, reduction, dtype, count, root, tag, sequence number); ranks
+// that disagree all throw CommError naming both sides before any data is touched. A peer that
+// fails, leaves, or does not arrive within the timeout makes every waiter throw CommError naming
+// it; the world is dead from then on. Reductions run in order of rank (bf16 and f16 accumulate in
+// f32), so results repeat bit for bit, with every algorithm that promises that order (see
+// collective/schedule.h).
+//
+// A blocking call returns when this rank may use its result and reuse its input. `start` returns at
+// once; the buffers belong to the collective until its Work is done. Work progresses inside wait()
+// and test() of any Work, and inside any blocking call, of the same thread.
 #pragma once
 
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "collective/algorithm.h"
+#include "collective/op.h"
 
 namespace tessera {
-
-enum class CollectiveOp : uint8_t { kAllReduce, kAllGather, kReduceScatter, kBroadcast, kBarrier };
-constexpr int kNumCollectiveOps = 5;
-
-// "all_reduce", "all_gather", "reduce_scatter", "broadcast", "barrier".
-std::string_view name_of(CollectiveOp op);
 
 class CommError : public Error {
  public:
@@ -39,26 +42,120 @@ struct TrafficCounter {
 };
 using TrafficCounters = std::array<TrafficCounter, kNumCollectiveOps>;
 
+// How late one rank of the group arrived in collectives, as seen by this rank.
+struct Arrival {
+  int world_rank = 0;
+  int64_t times_last = 0;
+  double p50_us = 0;  // behind the first to arrive
+  double p99_us = 0;
+};
+
+// One call, in elements of `dtype`. What `count`, `in` and `out` mean for n ranks:
+//   broadcast       out[count], the root's goes to all; `in` is not used
+//   scatter         in[n * count] on the root -> out[count]
+//   gather          in[count] -> out[n * count] on the root
+//   reduce          in[count] -> out[count] on the root
+//   all_gather      in[count] -> out[n * count]
+//   reduce_scatter  in[n * count] -> out[count]
+//   all_reduce      in[count] -> out[count]
+//   all_to_all      in[n * count] -> out[n * count]
+//   all_to_all_v    in: send_counts[r] elements for each rank r, one after the other; out:
+//                   receive_counts[r] from each; `count` is not used
+//   send, receive   in[count] to `root`; out[count] from `root`
+// In place: out == in for all_reduce, reduce, all_to_all; a shard that is this rank's place in the
+// full buffer for all_gather, reduce_scatter, gather, scatter. Any other overlap is refused.
+// Buffers that a rank does not use (the full buffer off the root) may be null.
+struct CollectiveCall {
+  CollectiveOp op = CollectiveOp::kBarrier;
+  ReduceOp reduce = ReduceOp::kSum;
+  DType dtype = DType::kF32;
+  int root = 0;      // rank within the group; the peer of send and receive
+  uint32_t tag = 0;  // must agree too; messages name it unless 0
+  int64_t count = 0;
+  const void* in = nullptr;
+  void* out = nullptr;
+  std::span<const int64_t> send_counts = {};  // must live until the Work is done
+  std::span<const int64_t> receive_counts = {};
+  Algorithm algorithm = Algorithm::kAuto;
+};
+
+// "all_reduce(f32, 4096) #17"; root, reduction other than sum, and tag other than 0 follow the
+// count.
+std::string describe(const CollectiveCall& call, uint64_t sequence);
+
+// A collective that has been started. Must not outlive its communicator. Dropping one that is not
+// done waits for it (without throwing), because peers may still use its buffers.
+class Work {
+ public:
+  // Implemented by backends. Both throw CommError.
+  class Progress {
+   public:
+    virtual bool test(uint64_t ticket) = 0;
+    // False when the time is over; negative: waits as long as the communicator's timeout.
+    virtual bool wait(uint64_t ticket, std::chrono::milliseconds time) = 0;
+
+   protected:
+    ~Progress() = default;
+  };
+
+  Work() = default;  // done
+  Work(Progress* progress, uint64_t ticket) : progress_(progress), ticket_(ticket) {}
+  Work(Work&& other) noexcept;
+  Work& operator=(Work&& other) noexcept;
+  ~Work();
+
+  [[nodiscard]] bool test();
+  void wait();
+  [[nodiscard]] bool wait_for(std::chrono::milliseconds time);
+
+ private:
+  Progress* progress_ = nullptr;
+  uint64_t ticket_ = 0;
+};
+
 class Communicator {
  public:
   virtual ~Communicator() = default;
   [[nodiscard]] virtual int rank() const = 0;  // within the group
   [[nodiscard]] virtual int size() const = 0;
-  [[nodiscard]] virtual const std::string& name() const = 0;  // "tp", "dp", "world", …
+  [[nodiscard]] virtual const std::string& name() const = 0;       // "tp", "dp", "world", …
+  [[nodiscard]] virtual std::span<const int> members() const = 0;  // world ranks
+  [[nodiscard]] virtual std::chrono::milliseconds timeout() const = 0;
 
-  // data[i] = sum over ranks of data[i], in place.
-  virtual void all_reduce(void* data, int64_t count, DType dtype, uint32_t tag) = 0;
-  // full[r * count .. ] = shard of rank r. `shard` may be this rank's place inside `full`.
-  virtual void all_gather(const void* shard, void* full, int64_t count, DType dtype,
-                          uint32_t tag) = 0;
-  // shard = sum over ranks of full[rank() * count ..]. `shard` may be this rank's place in `full`.
-  virtual void reduce_scatter(const void* full, void* shard, int64_t count, DType dtype,
-                              uint32_t tag) = 0;
-  virtual void broadcast(void* data, int64_t count, DType dtype, int root, uint32_t tag) = 0;
-  virtual void barrier(uint32_t tag) = 0;
+  virtual Work start(const CollectiveCall& call) = 0;
+  // start and wait; allocates nothing.
+  virtual void run(const CollectiveCall& call) = 0;
+
+  // Ranks that give the same color form a group, in order of (key, rank). A collective call. A
+  // negative color joins none and returns null.
+  virtual std::unique_ptr<Communicator> split(int color, int key, const std::string& name) = 0;
 
   // Must not be called while a collective is in flight on any rank of the group.
   [[nodiscard]] virtual TrafficCounters counters() const = 0;
+  [[nodiscard]] virtual std::vector<Arrival> arrivals() const = 0;
+
+  // Blocking, by name.
+  void all_reduce(void* data, int64_t count, DType dtype, uint32_t tag = 0,
+                  ReduceOp reduce = ReduceOp::kSum);
+  void all_gather(const void* shard, void* full, int64_t count, DType dtype, uint32_t tag = 0);
+  void reduce_scatter(const void* full, void* shard, int64_t count, DType dtype, uint32_t tag = 0,
+                      ReduceOp reduce = ReduceOp::kSum);
+  void broadcast(void* data, int64_t count, DType dtype, int root, uint32_t tag = 0);
+  void scatter(const void* full, void* shard, int64_t count, DType dtype, int root,
+               uint32_t tag = 0);
+  void gather(const void* shard, void* full, int64_t count, DType dtype, int root,
+              uint32_t tag = 0);
+  void reduce(const void* in, void* out, int64_t count, DType dtype, int root, uint32_t tag = 0,
+              ReduceOp reduce = ReduceOp::kSum);
+  void all_to_all(const void* in, void* out, int64_t count, DType dtype, uint32_t tag = 0);
+  void all_to_all_v(const void* in, std::span<const int64_t> send_counts, void* out,
+                    std::span<const int64_t> receive_counts, DType dtype, uint32_t tag = 0);
+  void send(const void* data, int64_t count, DType dtype, int to, uint32_t tag = 0);
+  void receive(void* data, int64_t count, DType dtype, int from, uint32_t tag = 0);
+  void barrier(uint32_t tag = 0);
 };
+
+// Every rank gets every rank's text, in order of rank. For setting up and reporting: allocates.
+std::vector<std::string> exchange_texts(Communicator& group, const std::string& mine);
 
 }  // namespace tessera

@@ -3,9 +3,9 @@
 #include <map>
 #include <utility>
 
-#include "base/collective_slices.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "collective/slices.h"
 
 namespace tessera {
 

@@ -42,7 +42,7 @@ struct Executor::CommThread {
   std::thread thread;
 };
 
-Executor::Executor(const StepGraph& step, Program program, LocalWorld& world,
+Executor::Executor(const StepGraph& step, Program program, CommWorld& world,
                    ExecutorOptions options)
     : program_(std::move(program)),
       world_(world),
@@ -52,8 +52,8 @@ Executor::Executor(const StepGraph& step, Program program, LocalWorld& world,
       executed_(program_.instructions.size(), 0) {
   for (const ArenaKind arena : kAllArenas) {
     const auto i = static_cast<size_t>(arena);
-    arenas_[i] = HostArena(fmt::format("rank {} {}", program_.rank, name_of(arena)),
-                           program_.arena_bytes[i]);
+    arenas_[i] = world_.allocate(fmt::format("rank {} {}", program_.rank, name_of(arena)),
+                                 program_.arena_bytes[i]);
   }
   for (const Buffer& b : program_.buffers) {
     Tensor tensor;
@@ -66,7 +66,7 @@ Executor::Executor(const StepGraph& step, Program program, LocalWorld& world,
   for (const Instruction& i : program_.instructions) {
     if (i.stream != StreamKind::kComm || groups_.contains(i.group)) continue;
     const std::vector<int> members = program_.mesh.peers(program_.rank, i.group);
-    groups_[i.group] = world_.join(name_of(i.group), members, program_.rank);
+    groups_[i.group] = world_.join(name_of(i.group), members);
   }
   fill_rope_tables(step.spec.model.rope);
   comm_ = std::make_unique<CommThread>(*this);

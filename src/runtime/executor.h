@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/local/local_world.h"
+#include "comm/world.h"
 #include "compile/step.h"
 #include "runtime/dispatch.h"
 #include "tensor/arena.h"
@@ -26,7 +26,7 @@ struct ExecutorOptions {
 class Executor {
  public:
   // Allocates the arenas and joins the groups. `world` must outlive the executor.
-  Executor(const StepGraph& step, Program program, LocalWorld& world, ExecutorOptions options);
+  Executor(const StepGraph& step, Program program, CommWorld& world, ExecutorOptions options);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -58,7 +58,7 @@ class Executor {
   [[noreturn]] void fail(const std::string& what);
 
   Program program_;
-  LocalWorld& world_;
+  CommWorld& world_;
   ExecutorOptions options_;
   Workers workers_;
   std::array<HostArena, kNumArenas> arenas_;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "comm/local/local_world.h"
 #include "runtime/executor.h"
 
 namespace tessera {
@@ -38,6 +39,7 @@ class World {
   std::vector<Program> programs_;
   WorldOptions options_;
   LocalWorld local_;
+  std::vector<std::unique_ptr<CommWorld>> endpoints_;
   std::vector<std::unique_ptr<Executor>> executors_;
 };
 

@@ -15,6 +15,12 @@ inline double read_element(const Tensor& t, int64_t i) {
       return static_cast<double>(static_cast<float>(t.as<BFloat16>()[i]));
     case DType::kI32:
       return t.as<int32_t>()[i];
+    case DType::kF16:
+      return static_cast<double>(static_cast<float>(t.as<Float16>()[i]));
+    case DType::kI64:
+      return static_cast<double>(t.as<int64_t>()[i]);
+    case DType::kU8:
+      return t.as<uint8_t>()[i];
   }
   return 0;
 }
@@ -32,6 +38,15 @@ inline void write_element(const Tensor& t, int64_t i, double value) {
       return;
     case DType::kI32:
       t.as<int32_t>()[i] = static_cast<int32_t>(value);
+      return;
+    case DType::kF16:
+      t.as<Float16>()[i] = Float16(static_cast<float>(value));
+      return;
+    case DType::kI64:
+      t.as<int64_t>()[i] = static_cast<int64_t>(value);
+      return;
+    case DType::kU8:
+      t.as<uint8_t>()[i] = static_cast<uint8_t>(value);
       return;
   }
 }

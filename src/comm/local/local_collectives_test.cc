@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "base/collective_slices.h"
+#include "collective/slices.h"
 #include "comm/local/test_ranks.h"
 
 namespace tessera {

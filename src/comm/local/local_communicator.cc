@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "base/collective_slices.h"
+#include "collective/slices.h"
 #include "comm/local/sum.h"
 
 namespace tessera {
@@ -24,6 +24,27 @@ LocalCommunicator::LocalCommunicator(std::shared_ptr<LocalGroup> group, int rank
       rank_(rank),
       sources_(static_cast<size_t>(group_->size())),
       targets_(static_cast<size_t>(group_->size())) {}
+
+void LocalCommunicator::run(const CollectiveCall& call) {
+  switch (call.op) {
+    case CollectiveOp::kAllReduce:
+      return all_reduce(call.out, call.count, call.dtype, call.tag);
+    case CollectiveOp::kAllGather:
+      return all_gather(call.in, call.out, call.count, call.dtype, call.tag);
+    case CollectiveOp::kReduceScatter:
+      return reduce_scatter(call.in, call.out, call.count, call.dtype, call.tag);
+    case CollectiveOp::kBroadcast:
+      return broadcast(call.out, call.count, call.dtype, call.root, call.tag);
+    case CollectiveOp::kBarrier:
+      return barrier(call.tag);
+    default:
+      group_->fail(fmt::format("{} is not there yet", name_of(call.op)));
+  }
+}
+
+std::unique_ptr<Communicator> LocalCommunicator::split(int, int, const std::string&) {
+  group_->fail("split is not there yet");
+}
 
 void LocalCommunicator::all_reduce(void* data, int64_t count, DType dtype, uint32_t tag) {
   enter({.op = CollectiveOp::kAllReduce, .dtype = dtype, .tag = tag, .count = count}, data, data);

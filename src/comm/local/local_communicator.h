@@ -25,16 +25,24 @@ class LocalCommunicator final : public Communicator {
   [[nodiscard]] int size() const override { return group_->size(); }
   [[nodiscard]] const std::string& name() const override { return group_->name(); }
 
-  void all_reduce(void* data, int64_t count, DType dtype, uint32_t tag) override;
-  void all_gather(const void* shard, void* full, int64_t count, DType dtype, uint32_t tag) override;
-  void reduce_scatter(const void* full, void* shard, int64_t count, DType dtype,
-                      uint32_t tag) override;
-  void broadcast(void* data, int64_t count, DType dtype, int root, uint32_t tag) override;
-  void barrier(uint32_t tag) override;
+  [[nodiscard]] std::span<const int> members() const override { return group_->members(); }
+  [[nodiscard]] std::chrono::milliseconds timeout() const override { return group_->timeout(); }
 
+  Work start(const CollectiveCall& call) override {
+    run(call);
+    return {};
+  }
+  void run(const CollectiveCall& call) override;
+  std::unique_ptr<Communicator> split(int color, int key, const std::string& name) override;
+  [[nodiscard]] std::vector<Arrival> arrivals() const override { return {}; }
   [[nodiscard]] TrafficCounters counters() const override { return group_->counters(rank_); }
 
  private:
+  void all_reduce(void* data, int64_t count, DType dtype, uint32_t tag);
+  void all_gather(const void* shard, void* full, int64_t count, DType dtype, uint32_t tag);
+  void reduce_scatter(const void* full, void* shard, int64_t count, DType dtype, uint32_t tag);
+  void broadcast(void* data, int64_t count, DType dtype, int root, uint32_t tag);
+  void barrier(uint32_t tag);
   void enter(const Fingerprint& fingerprint, const void* in, void* out);
   void check_place(CollectiveOp op, const void* shard, const void* full, int64_t shard_bytes) const;
   // Sums `count` elements from byte `offset` of every rank's input into `targets`.

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,9 @@ class LocalGroup {
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] int size() const { return static_cast<int>(members_.size()); }
   [[nodiscard]] int world_rank(int rank) const { return members_[static_cast<size_t>(rank)]; }
+
+  [[nodiscard]] std::span<const int> members() const { return members_; }
+  [[nodiscard]] std::chrono::milliseconds timeout() const { return timeout_; }
 
   void join(int rank);  // throws Error the second time
 

@@ -56,6 +56,37 @@ std::unique_ptr<Communicator> LocalWorld::join(const std::string& name,
   return std::make_unique<LocalCommunicator>(group, rank);
 }
 
+namespace {
+
+class Endpoint final : public CommWorld {
+ public:
+  Endpoint(LocalWorld& world, int rank) : world_(world), rank_(rank) {}
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return world_.size(); }
+  [[nodiscard]] std::string backend() const override { return "local"; }
+  std::unique_ptr<Communicator> join(const std::string& name,
+                                     std::span<const int> members) override {
+    return world_.join(name, members, rank_);
+  }
+  HostArena allocate(const std::string& name, int64_t size_bytes) override {
+    return HostArena(name, size_bytes);
+  }
+  void abort(const std::string& reason) override { world_.abort(reason); }
+  [[nodiscard]] const AbortFlag& abort_flag() const override { return world_.abort_flag(); }
+  [[nodiscard]] std::string abort_reason() const override { return world_.abort_reason(); }
+
+ private:
+  LocalWorld& world_;
+  int rank_;
+};
+
+}  // namespace
+
+std::unique_ptr<CommWorld> LocalWorld::endpoint(int rank) {
+  require(rank >= 0 && rank < size(), "rank {} of a world of {}", rank, size());
+  return std::make_unique<Endpoint>(*this, rank);
+}
+
 void LocalWorld::abort(const std::string& reason) { state_->failure.raise(reason); }
 bool LocalWorld::aborted() const { return state_->failure.flag().raised(); }
 std::string LocalWorld::abort_reason() const { return state_->failure.reason(); }

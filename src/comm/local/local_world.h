@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "comm/communicator.h"
+#include "comm/world.h"
 #include "tensor/wait.h"
 
 namespace tessera {
@@ -24,6 +24,9 @@ class LocalWorld {
   LocalWorld& operator=(const LocalWorld&) = delete;
 
   [[nodiscard]] int size() const;
+
+  // The end of one rank. The world must outlive it.
+  std::unique_ptr<CommWorld> endpoint(int rank);
 
   // The communicator of `world_rank` in the group of `members` (world ranks, ascending, containing
   // it). Members find each other by (name, members): every member calls this once, from any thread,

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "base/error.h"
+
 namespace tessera {
 namespace {
 
@@ -142,6 +144,8 @@ void sum_in_order(SumKernel kernel, DType dtype, std::span<const void* const> so
       return sum_typed<BFloat16>(kernel, sources, targets, count);
     case DType::kI32:
       return sum_typed<uint32_t>(kernel, sources, targets, count);
+    default:
+      TESSERA_CHECK(false, "sum of {}", name_of(dtype));
   }
 }
 

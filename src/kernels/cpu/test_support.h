@@ -14,6 +14,7 @@
 
 #include "base/workspace.h"
 #include "kernels/kernels.h"
+#include "tensor/element.h"
 
 namespace tessera::kernels::testing {
 
@@ -42,35 +43,8 @@ class Array {
   [[nodiscard]] int64_t size() const { return tensor_.numel(); }
   [[nodiscard]] DType type() const { return tensor_.dtype; }
 
-  [[nodiscard]] double get(int64_t i) const {
-    switch (tensor_.dtype) {
-      case DType::kF64:
-        return tensor_.as<double>()[i];
-      case DType::kF32:
-        return tensor_.as<float>()[i];
-      case DType::kBF16:
-        return static_cast<float>(tensor_.as<BFloat16>()[i]);
-      case DType::kI32:
-        return tensor_.as<int32_t>()[i];
-    }
-    return 0;
-  }
-  void set(int64_t i, double value) {
-    switch (tensor_.dtype) {
-      case DType::kF64:
-        tensor_.as<double>()[i] = value;
-        break;
-      case DType::kF32:
-        tensor_.as<float>()[i] = static_cast<float>(value);
-        break;
-      case DType::kBF16:
-        tensor_.as<BFloat16>()[i] = BFloat16(static_cast<float>(value));
-        break;
-      case DType::kI32:
-        tensor_.as<int32_t>()[i] = static_cast<int32_t>(value);
-        break;
-    }
-  }
+  [[nodiscard]] double get(int64_t i) const { return read_element(tensor_, i); }
+  void set(int64_t i, double value) { write_element(tensor_, i, value); }
   [[nodiscard]] std::vector<double> values() const {
     std::vector<double> all;
     for (int64_t i = 0; i < size(); ++i) all.push_back(get(i));

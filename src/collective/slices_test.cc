@@ -1,4 +1,4 @@
-#include "base/collective_slices.h"
+#include "collective/slices.h"
 
 #include <gtest/gtest.h>
 
