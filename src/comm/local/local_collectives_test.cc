@@ -105,6 +105,8 @@ TEST_P(LocalCollectivesTest, MatchReference) {
       return check_all<BFloat16>(num_ranks);
     case DType::kI32:
       return check_all<int32_t>(num_ranks);
+    default:
+      FAIL() << name_of(dtype);
   }
 }
 

@@ -80,6 +80,8 @@ int64_t run_step(Communicator& comm, const Step& step, const std::vector<int>& m
     case CollectiveOp::kBarrier:
       comm.barrier(step.tag);
       break;
+    default:
+      ADD_FAILURE() << name_of(step.op);
   }
   return wrong;
 }
