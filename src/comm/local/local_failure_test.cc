@@ -38,6 +38,8 @@ void call(Communicator& comm, CollectiveOp op, DType dtype = DType::kF32, int64_
         return comm.broadcast(full.data(), count, dtype, root, tag);
       case CollectiveOp::kBarrier:
         return comm.barrier(tag);
+      default:
+        FAIL();
     }
   } catch (const CommError&) {
     EXPECT_EQ(full, initial) << "data was touched before the failure";

@@ -1,0 +1,85 @@
+// Ranks that are processes of one host. All memory they share is one memfd: no name, nothing that a
+// crash could leave behind. Whoever starts the ranks makes it; they inherit its descriptor (or get
+// it over a socket) and attach.
+//
+//   ShmMemory memory = ShmMemory::create({.ranks = 4});      the parent
+//   auto world = attach_shm_world({.fd = fd, .rank = 2});    each rank
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "comm/world.h"
+
+namespace tessera {
+
+struct ShmMemoryOptions {
+  int ranks = 1;
+  // Address space set aside for what one rank allocates; pages are taken from the system as they
+  // are allocated. 0: as much as the machine has memory.
+  int64_t bytes_per_rank = 0;
+};
+
+enum class ShmRankState : uint32_t {
+  kAbsent,    // never attached
+  kAttached,  //
+  kLeft,      // gave its world back
+};
+
+struct ShmRankStatus {
+  ShmRankState state = ShmRankState::kAbsent;
+  pid_t pid = 0;
+  std::string last_call;  // "all_reduce(f32, 4096) #17 of group dp", or empty
+};
+
+// The shared memory as its maker sees it. Throws Error when the system refuses, with the reason.
+class ShmMemory {
+ public:
+  static ShmMemory create(const ShmMemoryOptions& options);
+  static ShmMemory open(int fd);  // what another process made
+  ~ShmMemory();
+  ShmMemory(ShmMemory&& other) noexcept;
+  ShmMemory& operator=(ShmMemory&&) = delete;
+
+  [[nodiscard]] int fd() const;
+  [[nodiscard]] int ranks() const;
+  [[nodiscard]] ShmRankStatus status(int rank) const;
+
+  // As CommWorld::abort, for all ranks; the first reason stays.
+  void abort(const std::string& reason);
+  [[nodiscard]] bool aborted() const;
+  [[nodiscard]] std::string abort_reason() const;
+
+  // The parent saw the process of `rank` end: peers that wait for it stop waiting, with this text
+  // ("was killed by SIGKILL", "exited with code 3") after the rank's name, pid and last call.
+  void report_death(int rank, const std::string& how);
+
+  // Makes CommWorld::stop_requested() true on every rank.
+  void request_stop();
+
+ private:
+  struct State;
+  explicit ShmMemory(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+struct ShmWorldOptions {
+  int fd = -1;  // of the ShmMemory; a copy is kept
+  int rank = 0;
+  std::chrono::milliseconds timeout{60'000};    // longest wait for a peer inside one collective
+  std::chrono::milliseconds slow_after{5'000};  // a wait this long is reported once
+  // Threads of each rank that compute while this one waits. More threads than cores on the host:
+  // waits yield at once instead of spinning.
+  int busy_threads = 1;
+  std::function<void(const std::string&)> on_warning;  // "rank 2 is slow: …"; null: dropped
+};
+
+// Throws Error when the rank is not in the world or was attached before.
+std::unique_ptr<CommWorld> attach_shm_world(const ShmWorldOptions& options);
+
+}  // namespace tessera
