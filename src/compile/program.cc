@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "collective/algorithm.h"
 #include "collective/slices.h"
 
 namespace tessera {
@@ -46,6 +47,9 @@ int64_t bytes_sent(const Program& program, const Instruction& instruction) {
   switch (instruction.collective) {
     case CastKind::kAllReduce: {
       const int64_t element = size_bytes(in.dtype);
+      const Algorithm algorithm =
+          choose_algorithm(CollectiveOp::kAllReduce, in.bytes(), static_cast<int>(size));
+      if (algorithm == Algorithm::kOneShot) return in.bytes() * (size - 1);
       const int64_t own =
           all_reduce_slice(numel(in.shape), element, position, static_cast<int>(size)).size();
       return (numel(in.shape) - own + own * (size - 1)) * element;

@@ -98,7 +98,8 @@ struct Program {
   [[nodiscard]] int64_t total_bytes() const;
 };
 
-// Payload that this rank sends in one call of the collective, with the direct algorithm.
+// Payload that this rank sends in one call of the collective, with the algorithm that
+// choose_algorithm gives.
 int64_t bytes_sent(const Program& program, const Instruction& instruction);
 
 struct Traffic {

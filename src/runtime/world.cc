@@ -13,9 +13,7 @@ World::World(StepGraph step, std::vector<Program> programs, WorldOptions options
       programs_(std::move(programs)),
       options_(options),
       local_({static_cast<int>(programs_.size()), options.comm_timeout}),
-      executors_(programs_.size()) {
-  for (int rank = 0; rank < size(); ++rank) endpoints_.push_back(local_.endpoint(rank));
-}
+      executors_(programs_.size()) {}
 
 World::~World() = default;
 
@@ -29,9 +27,8 @@ void World::run(const std::function<void(int rank, Executor& executor)>& f) {
       try {
         std::unique_ptr<Executor>& executor = executors_[static_cast<size_t>(rank)];
         if (executor == nullptr) {
-          executor =
-              std::make_unique<Executor>(step_, programs_[static_cast<size_t>(rank)],
-                                         *endpoints_[static_cast<size_t>(rank)], options_.executor);
+          executor = std::make_unique<Executor>(step_, programs_[static_cast<size_t>(rank)],
+                                                local_.endpoint(rank), options_.executor);
         }
         f(rank, *executor);
       } catch (const CommError& e) {

@@ -39,7 +39,6 @@ class World {
   std::vector<Program> programs_;
   WorldOptions options_;
   LocalWorld local_;
-  std::vector<std::unique_ptr<CommWorld>> endpoints_;
   std::vector<std::unique_ptr<Executor>> executors_;
 };
 

@@ -53,7 +53,12 @@ HostArena::HostArena(std::string name, int64_t size_bytes)
   }
 }
 
+HostArena::HostArena(std::string name, std::byte* data, int64_t size_bytes,
+                     std::function<void()> release)
+    : name_(std::move(name)), data_(data), size_bytes_(size_bytes), release_(std::move(release)) {}
+
 HostArena::~HostArena() {
+  if (release_) release_();
   if (mapping_ != nullptr) munmap(mapping_, static_cast<size_t>(mapped_bytes_));
 }
 
@@ -71,6 +76,7 @@ void HostArena::swap(HostArena& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_bytes_, other.size_bytes_);
   std::swap(mapped_bytes_, other.mapped_bytes_);
+  std::swap(release_, other.release_);
 }
 
 }  // namespace tessera

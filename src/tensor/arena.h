@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "tensor/tensor.h"
@@ -15,6 +16,8 @@ class HostArena {
   HostArena() = default;
   // Throws Error naming `name` and the size when the system refuses.
   HostArena(std::string name, int64_t size_bytes);
+  // Memory that somebody else made, aligned to 64 bytes and zeroed; `release` gives it back.
+  HostArena(std::string name, std::byte* data, int64_t size_bytes, std::function<void()> release);
   ~HostArena();
   HostArena(HostArena&& other) noexcept;
   HostArena& operator=(HostArena&& other) noexcept;
@@ -33,6 +36,7 @@ class HostArena {
   std::byte* data_ = nullptr;
   int64_t size_bytes_ = 0;
   int64_t mapped_bytes_ = 0;
+  std::function<void()> release_;
 };
 
 }  // namespace tessera

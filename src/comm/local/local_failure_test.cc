@@ -195,7 +195,7 @@ std::string error_of(const std::function<void()>& f) {
 TEST(LocalFailureTest, BadArgumentsAbortTheWorld) {
   float data[8] = {};
   const std::pair<std::function<void(Communicator&)>, const char*> cases[] = {
-      {[&](Communicator& c) { c.all_reduce(data, -1, DType::kF32, 0); }, "count -1"},
+      {[&](Communicator& c) { c.all_reduce(data, -1, DType::kF32, 0); }, "count is -1"},
       {[&](Communicator& c) { c.all_reduce(nullptr, 1, DType::kF32, 0); }, "null"},
       {[&](Communicator& c) { c.broadcast(data, 1, DType::kF32, 2, 0); }, "root 2"},
       {[&](Communicator& c) { c.all_gather(data + 1, data, 2, DType::kF32, 0); }, "overlaps"},

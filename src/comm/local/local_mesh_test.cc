@@ -25,10 +25,13 @@ struct Step {
 };
 
 std::vector<Step> random_program(uint32_t seed, int num_steps, std::vector<int> axes) {
+  constexpr CollectiveOp kOps[] = {CollectiveOp::kAllReduce, CollectiveOp::kReduceScatter,
+                                   CollectiveOp::kAllGather, CollectiveOp::kBroadcast,
+                                   CollectiveOp::kBarrier};
   std::mt19937 random(seed);
   std::vector<Step> steps;
   for (int i = 0; i < num_steps; ++i) {
-    steps.push_back({axes[random() % axes.size()], static_cast<CollectiveOp>(random() % 5),
+    steps.push_back({axes[random() % axes.size()], kOps[random() % 5],
                      static_cast<int64_t>(random() % 700), static_cast<uint32_t>(random())});
   }
   return steps;

@@ -1,95 +1,118 @@
 #include "comm/local/local_world.h"
 
-#include <algorithm>
-#include <map>
-#include <mutex>
+#include <sched.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <new>
 #include <utility>
 #include <vector>
 
-#include "comm/local/local_communicator.h"
-#include "comm/local/local_group.h"
+#include "comm/shared/domain.h"
+#include "comm/shared/endpoint.h"
+#include "comm/shared/layout.h"
 
 namespace tessera {
+namespace {
 
-struct LocalWorld::State {
-  using GroupKey = std::pair<std::string, std::vector<int>>;
+int usable_cores() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+}
 
-  explicit State(LocalWorldOptions world_options) : options(world_options) {}
+// Address space; pages come as they are touched.
+class ControlMemory {
+ public:
+  explicit ControlMemory(int ranks)
+      : size_bytes_(static_cast<size_t>(shared::control_bytes(ranks))) {
+    void* memory = mmap(nullptr, size_bytes_, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    require(memory != MAP_FAILED, "no address space ({} bytes) for a world of {} ranks: {}",
+            size_bytes_, ranks, std::strerror(errno));
+    block_ = static_cast<shared::WorldBlock*>(memory);
+    block_->magic = shared::kMagic;
+    block_->version = shared::kVersion;
+    block_->ranks = static_cast<uint32_t>(ranks);
+  }
+  ~ControlMemory() { munmap(block_, size_bytes_); }
+  ControlMemory(const ControlMemory&) = delete;
+  ControlMemory& operator=(const ControlMemory&) = delete;
 
-  const LocalWorldOptions options;
-  WorldFailure failure;
-  std::mutex mutex;
-  std::map<GroupKey, std::shared_ptr<LocalGroup>> groups;  // guarded by mutex
+  [[nodiscard]] shared::WorldBlock* block() const { return block_; }
+
+ private:
+  size_t size_bytes_;
+  shared::WorldBlock* block_ = nullptr;
 };
 
-LocalWorld::LocalWorld(LocalWorldOptions options) : state_(std::make_unique<State>(options)) {
-  require(options.size > 0, "a world of {} ranks: size must be at least 1", options.size);
+LocalWorldOptions checked(LocalWorldOptions options) {
+  require(options.size > 0 && options.size <= shared::kMaxRanks,
+          "a world of {} ranks: size must be 1 to {}", options.size, shared::kMaxRanks);
   require(options.timeout.count() > 0, "a world with a timeout of {} ms: it must be positive",
           options.timeout.count());
+  return options;
 }
+
+shared::Domain make_domain(const LocalWorldOptions& options, shared::WorldBlock* block) {
+  shared::Domain::Options domain;
+  domain.block = block;
+  domain.patience.timeout = options.timeout;
+  domain.patience.slow_after = options.slow_after;
+  domain.crowded = options.size * options.busy_threads > usable_cores();
+  domain.on_warning = options.on_warning;
+  return shared::Domain(std::move(domain));
+}
+
+}  // namespace
+
+struct LocalWorld::State {
+  explicit State(LocalWorldOptions world_options)
+      : options(checked(std::move(world_options))),
+        memory(options.size),
+        domain(make_domain(options, memory.block())) {
+    for (int rank = 0; rank < options.size; ++rank) {
+      shared::Endpoint::Options endpoint;
+      endpoint.domain = &domain;
+      endpoint.rank = rank;
+      endpoint.backend = "local";
+      endpoint.allocate = [](const std::string& name, int64_t size_bytes) {
+        return HostArena(name, size_bytes);
+      };
+      endpoints.push_back(std::make_unique<shared::Endpoint>(std::move(endpoint)));
+    }
+  }
+
+  const LocalWorldOptions options;
+  ControlMemory memory;
+  shared::Domain domain;
+  std::vector<std::unique_ptr<shared::Endpoint>> endpoints;
+};
+
+LocalWorld::LocalWorld(LocalWorldOptions options)
+    : state_(std::make_unique<State>(std::move(options))) {}
 
 LocalWorld::~LocalWorld() = default;
 
 int LocalWorld::size() const { return state_->options.size; }
 
+CommWorld& LocalWorld::endpoint(int rank) {
+  require(rank >= 0 && rank < size(), "rank {} of a world of {}", rank, size());
+  return *state_->endpoints[static_cast<size_t>(rank)];
+}
+
 std::unique_ptr<Communicator> LocalWorld::join(const std::string& name,
                                                std::span<const int> members, int world_rank) {
-  std::vector<int> ranks(members.begin(), members.end());
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    require(ranks[i] >= 0 && ranks[i] < size(),
-            "group {}: member {} is not in the world of 0 to {}", name, ranks[i], size() - 1);
-    require(i == 0 || ranks[i - 1] < ranks[i],
-            "group {}: member {} follows {}; members must ascend without repeats", name, ranks[i],
-            i == 0 ? 0 : ranks[i - 1]);
-  }
-  const auto self = std::find(ranks.begin(), ranks.end(), world_rank);
-  require(self != ranks.end(), "group {}: rank {} joined but is not among the {} members", name,
-          world_rank, ranks.size());
-  const int rank = static_cast<int>(self - ranks.begin());
-
-  const std::lock_guard lock(state_->mutex);
-  std::shared_ptr<LocalGroup>& group = state_->groups[{name, ranks}];
-  if (!group) {
-    group = std::make_shared<LocalGroup>(name, ranks, state_->options.timeout, state_->failure);
-  }
-  group->join(rank);
-  return std::make_unique<LocalCommunicator>(group, rank);
+  return endpoint(world_rank).join(name, members);
 }
 
-namespace {
-
-class Endpoint final : public CommWorld {
- public:
-  Endpoint(LocalWorld& world, int rank) : world_(world), rank_(rank) {}
-  [[nodiscard]] int rank() const override { return rank_; }
-  [[nodiscard]] int size() const override { return world_.size(); }
-  [[nodiscard]] std::string backend() const override { return "local"; }
-  std::unique_ptr<Communicator> join(const std::string& name,
-                                     std::span<const int> members) override {
-    return world_.join(name, members, rank_);
-  }
-  HostArena allocate(const std::string& name, int64_t size_bytes) override {
-    return HostArena(name, size_bytes);
-  }
-  void abort(const std::string& reason) override { world_.abort(reason); }
-  [[nodiscard]] const AbortFlag& abort_flag() const override { return world_.abort_flag(); }
-  [[nodiscard]] std::string abort_reason() const override { return world_.abort_reason(); }
-
- private:
-  LocalWorld& world_;
-  int rank_;
-};
-
-}  // namespace
-
-std::unique_ptr<CommWorld> LocalWorld::endpoint(int rank) {
-  require(rank >= 0 && rank < size(), "rank {} of a world of {}", rank, size());
-  return std::make_unique<Endpoint>(*this, rank);
+void LocalWorld::abort(const std::string& reason) {
+  shared::raise_abort(*state_->memory.block(), reason);
 }
-
-void LocalWorld::abort(const std::string& reason) { state_->failure.raise(reason); }
-bool LocalWorld::aborted() const { return state_->failure.flag().raised(); }
-std::string LocalWorld::abort_reason() const { return state_->failure.reason(); }
-const AbortFlag& LocalWorld::abort_flag() const { return state_->failure.flag(); }
+bool LocalWorld::aborted() const { return abort_flag().raised(); }
+std::string LocalWorld::abort_reason() const {
+  return shared::abort_reason(*state_->memory.block());
+}
+const AbortFlag& LocalWorld::abort_flag() const { return state_->memory.block()->abort_flag; }
 
 }  // namespace tessera

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -12,8 +13,11 @@
 namespace tessera {
 
 struct LocalWorldOptions {
-  int size = 1;                               // ranks in the world
-  std::chrono::milliseconds timeout{60'000};  // longest wait for a peer inside one collective
+  int size = 1;                                 // ranks in the world
+  std::chrono::milliseconds timeout{60'000};    // longest wait for a peer inside one collective
+  std::chrono::milliseconds slow_after{5'000};  // a wait this long is reported once
+  int busy_threads = 1;                         // of each rank, that compute while another waits
+  std::function<void(const std::string&)> on_warning = nullptr;  // null: dropped
 };
 
 class LocalWorld {
@@ -25,8 +29,8 @@ class LocalWorld {
 
   [[nodiscard]] int size() const;
 
-  // The end of one rank. The world must outlive it.
-  std::unique_ptr<CommWorld> endpoint(int rank);
+  // The end of one rank, which lives as long as the world.
+  CommWorld& endpoint(int rank);
 
   // The communicator of `world_rank` in the group of `members` (world ranks, ascending, containing
   // it). Members find each other by (name, members): every member calls this once, from any thread,

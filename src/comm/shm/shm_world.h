@@ -76,7 +76,8 @@ struct ShmWorldOptions {
   // Threads of each rank that compute while this one waits. More threads than cores on the host:
   // waits yield at once instead of spinning.
   int busy_threads = 1;
-  std::function<void(const std::string&)> on_warning;  // "rank 2 is slow: …"; null: dropped
+  std::function<void(const std::string&)> on_warning =
+      nullptr;  // "rank 2 is slow: …"; null: dropped
 };
 
 // Throws Error when the rank is not in the world or was attached before.

@@ -1,4 +1,4 @@
-#include "comm/local/sum.h"
+#include "comm/reduce.h"
 
 #include <sys/mman.h>
 
@@ -42,12 +42,12 @@ TEST(SumTest, ChoosesBlockedForAliasedBases) {
   float* a = buffers.at<float>(0);
   float* b = buffers.at<float>(1);
   const auto choose = [](std::vector<const void*> sources, std::vector<void*> targets) {
-    return choose_sum_kernel(sources, targets);
+    return choose_reduce_kernel(sources, targets);
   };
-  EXPECT_EQ(choose({a, b}, {a, b}), SumKernel::kBlocked);
-  EXPECT_EQ(choose({a, a + 1024}, {b}), SumKernel::kBlocked);
-  EXPECT_EQ(choose({a, b + 1024}, {a, b + 1024}), SumKernel::kInterleaved);
-  EXPECT_EQ(choose({a, a + 1024}, {a}), SumKernel::kInterleaved);
+  EXPECT_EQ(choose({a, b}, {a, b}), ReduceKernel::kBlocked);
+  EXPECT_EQ(choose({a, a + 1024}, {b}), ReduceKernel::kBlocked);
+  EXPECT_EQ(choose({a, b + 1024}, {a, b + 1024}), ReduceKernel::kInterleaved);
+  EXPECT_EQ(choose({a, a + 1024}, {a}), ReduceKernel::kInterleaved);
 }
 
 template <typename T>
@@ -61,13 +61,13 @@ TYPED_TEST(SumKernelTest, KernelsGiveReferenceBits) {
     std::vector<std::vector<T>> inputs;
     for (int rank = 0; rank < 5; ++rank) inputs.push_back(test_values<T>(rank, count));
     const std::vector<T> expected = reference_sum(inputs);
-    for (const SumKernel kernel : {SumKernel::kInterleaved, SumKernel::kBlocked}) {
+    for (const ReduceKernel kernel : {ReduceKernel::kInterleaved, ReduceKernel::kBlocked}) {
       std::vector<T> apart(static_cast<size_t>(count));
       std::vector<std::vector<T>> data = inputs;
       std::vector<const void*> sources;
       for (const std::vector<T>& x : data) sources.push_back(x.data());
       std::vector<void*> targets = {apart.data(), data[0].data(), data[3].data()};
-      sum_in_order(kernel, Element<T>::kDType, sources, targets, count);
+      reduce_in_order(kernel, ReduceOp::kSum, Element<T>::kDType, sources, targets, count);
       EXPECT_TRUE(same_bits(apart.data(), expected.data(), count));
       EXPECT_TRUE(same_bits(data[0].data(), expected.data(), count));
       EXPECT_TRUE(same_bits(data[3].data(), expected.data(), count));
@@ -107,7 +107,7 @@ TEST(SumTest, Bf16RoundsOnceAndKeepsNaN) {
   std::vector<BFloat16> sum(64);
   const std::vector<const void*> sources = {a.data(), b.data(), c.data()};
   const std::vector<void*> targets = {sum.data()};
-  sum_in_order(SumKernel::kInterleaved, DType::kBF16, sources, targets, 64);
+  reduce_in_order(ReduceKernel::kInterleaved, ReduceOp::kSum, DType::kBF16, sources, targets, 64);
   EXPECT_EQ(static_cast<float>(sum[0]), 258.0F);
   EXPECT_TRUE(std::isnan(static_cast<float>(sum[3])));
   EXPECT_EQ(static_cast<float>(sum[40]), inf);

@@ -1,0 +1,24 @@
+// What a call needs from the buffers of one rank, and what can be wrong with it before anybody else
+// is asked.
+#pragma once
+
+#include <string>
+
+#include "comm/communicator.h"
+
+namespace tessera::shared {
+
+// Bytes that `rank` of `size` hands in and gets back; 0 for buffers it does not use.
+int64_t input_bytes(const CollectiveCall& call, int rank, int size);
+int64_t output_bytes(const CollectiveCall& call, int rank, int size);
+
+// Whether contributions travel in mailboxes: the same answer on every rank.
+bool fits_mail(const CollectiveCall& call, int size);
+
+// How many blocks of `count` elements the longer buffer of a call has.
+int num_blocks(const CollectiveCall& call, int size);
+
+// "count is -1", or nothing.
+std::string what_is_wrong(const CollectiveCall& call, int rank, int size);
+
+}  // namespace tessera::shared

@@ -1,0 +1,168 @@
+#include "comm/shared/domain.h"
+
+#include <sched.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "base/hash.h"
+
+namespace tessera::shared {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+void copy_text(char* to, size_t capacity, const std::string& text) {
+  const size_t length = std::min(text.size(), capacity - 1);
+  std::memcpy(to, text.data(), length);
+  to[length] = '\0';
+}
+
+// Held for microseconds, so one that stays held belongs to a process that died there.
+class GroupLock {
+ public:
+  explicit GroupLock(WorldBlock& world) : lock_(world.group_lock) {
+    const Clock::time_point deadline = Clock::now() + std::chrono::seconds(2);
+    for (uint32_t free = 0; !lock_.compare_exchange_weak(free, 1, std::memory_order_acquire);
+         free = 0) {
+      if (world.abort_flag.raised()) throw CommError(abort_reason(world));
+      if (Clock::now() > deadline) {
+        raise_abort(world, "a rank died while it was joining a group");
+        throw CommError(abort_reason(world));
+      }
+      sched_yield();
+    }
+  }
+  ~GroupLock() { lock_.store(0, std::memory_order_release); }
+  GroupLock(const GroupLock&) = delete;
+  GroupLock& operator=(const GroupLock&) = delete;
+
+ private:
+  std::atomic<uint32_t>& lock_;
+};
+
+int place_of(const std::string& name, std::span<const int> members, int world_rank, int ranks) {
+  for (size_t i = 0; i < members.size(); ++i) {
+    require(members[i] >= 0 && members[i] < ranks,
+            "group {}: member {} is not in the world of 0 to {}", name, members[i], ranks - 1);
+    require(std::find(members.begin(), members.begin() + static_cast<int64_t>(i), members[i]) ==
+                members.begin() + static_cast<int64_t>(i),
+            "group {}: member {} is there twice", name, members[i]);
+  }
+  const auto self = std::find(members.begin(), members.end(), world_rank);
+  require(self != members.end(), "group {}: rank {} joined but is not among the {} members", name,
+          world_rank, members.size());
+  return static_cast<int>(self - members.begin());
+}
+
+uint64_t hash_of(const std::string& key, std::span<const int> members) {
+  Hasher hasher;
+  hasher.add(std::string_view(key));
+  for (const int member : members) hasher.add(member);
+  return hasher.value() | 1;  // 0 is a free place
+}
+
+// Gives pages back; they read as zero from then on. The first call is for memory of a file, the
+// second for memory of this process.
+void clear_pages(std::byte* begin, int64_t size_bytes) {
+  if (madvise(begin, static_cast<size_t>(size_bytes), MADV_REMOVE) == 0) return;
+  if (madvise(begin, static_cast<size_t>(size_bytes), MADV_DONTNEED) == 0) return;
+  std::memset(begin, 0, static_cast<size_t>(size_bytes));
+}
+
+}  // namespace
+
+void raise_abort(WorldBlock& world, const std::string& reason) {
+  if (world.abort_claimed.exchange(1) != 0) return;
+  copy_text(world.abort_text, kAbortBytes, reason);
+  world.abort_flag.raise();
+}
+
+std::string abort_reason(const WorldBlock& world) {
+  return world.abort_flag.raised() ? world.abort_text : "";
+}
+
+std::string last_call(WorldBlock& world, int world_rank) {
+  const RankBlock& rank = world.rank[world_rank];
+  const uint64_t made = rank.num_records.load(std::memory_order_acquire);
+  if (made == 0) return "";
+  const CallRecord& record = rank.records[(made - 1) % kRecords];
+  const CollectiveCall call{.op = record.op,
+                            .reduce = record.reduce,
+                            .dtype = record.dtype,
+                            .root = record.root,
+                            .tag = record.tag,
+                            .count = record.count};
+  const GroupView group(group_at(world, static_cast<int>(record.group)), 1);
+  return fmt::format("{} of group {}", describe(call, record.sequence), group.head().name);
+}
+
+void Domain::warn(const std::string& text) const {
+  if (options_.on_warning) options_.on_warning(text);
+}
+
+bool Domain::reachable(const void* data, int64_t size_bytes) const {
+  if (options_.heap.empty() || size_bytes == 0) return true;
+  const auto* begin = static_cast<const std::byte*>(data);
+  return begin >= options_.heap.data() &&
+         begin + size_bytes <= options_.heap.data() + options_.heap.size();
+}
+
+uint64_t Domain::reference(const void* data) const {
+  return reinterpret_cast<uintptr_t>(data) - reinterpret_cast<uintptr_t>(options_.base);
+}
+
+std::byte* Domain::address(uint64_t reference) const {
+  return reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(options_.base) + reference);
+}
+
+std::string Domain::describe(int world_rank) const {
+  return options_.liveness != nullptr ? options_.liveness->describe(world_rank)
+                                      : fmt::format("rank {}", world_rank);
+}
+
+Domain::Group Domain::enter_group(const std::string& name, const std::string& key,
+                                  std::span<const int> members, int world_rank) const {
+  Group group;
+  group.rank = place_of(name, members, world_rank, ranks());
+  const uint64_t hash = hash_of(key, members);
+  const int size = static_cast<int>(members.size());
+  const GroupLock lock(block());
+  int free = -1;
+  group.index = -1;
+  for (int i = 0; i < kMaxGroups && group.index < 0; ++i) {
+    const uint64_t found = block().group_keys[i].load(std::memory_order_relaxed);
+    if (found == hash) group.index = i;
+    if (found == 0 && free < 0) free = i;
+  }
+  if (group.index < 0) {
+    require(free >= 0, "group {}: the world has {} groups already; give back some first", name,
+            kMaxGroups);
+    group.index = free;
+  }
+  group.view = GroupView(group_at(block(), group.index), size);
+  Member& member = group.view.member(group.rank);
+  require(member.joined.load() == 0, "group {}: rank {} joined before; every member joins once",
+          name, world_rank);
+  block().group_keys[group.index].store(hash, std::memory_order_relaxed);
+  copy_text(group.view.head().name, kNameBytes, name);
+  member.joined.store(1);
+  return group;
+}
+
+void Domain::leave_group(const Group& group) const {
+  try {
+    const GroupLock lock(block());
+    GroupHead& head = group.view.head();
+    if (static_cast<int>(head.left.fetch_add(1) + 1) < group.view.size()) return;
+    // Every page that was used is zeroed again for the next group in this place.
+    clear_pages(group_at(block(), group.index), GroupView::bytes(group.view.size()));
+    block().group_keys[group.index].store(0, std::memory_order_relaxed);
+  } catch (const CommError&) {
+    // The world is dead: nobody needs the place.
+  }
+}
+
+}  // namespace tessera::shared

@@ -1,0 +1,79 @@
+#include "comm/shared/layout.h"
+
+namespace tessera::shared {
+namespace {
+
+constexpr int64_t kPage = 4096;
+
+constexpr int64_t round_up(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+}  // namespace
+
+GroupView::Offsets GroupView::offsets_of(int64_t size) {
+  Offsets o;
+  int64_t at = round_up(sizeof(GroupHead), kPage);
+  const auto take = [&](int64_t& offset, int64_t bytes) {
+    offset = at;
+    at = round_up(at + bytes, kPage);
+  };
+  take(o.members, size * static_cast<int64_t>(sizeof(Member)));
+  take(o.calls, size * kCallSlots * static_cast<int64_t>(sizeof(CallLine)));
+  take(o.counts, size * kCallSlots * 2 * size * 8);
+  take(o.traffic, size * size * kNumCollectiveOps * 8);
+  take(o.pairs, size * size * static_cast<int64_t>(sizeof(Pair)));
+  take(o.mail, size * kMailSlots * kMailBytes);
+  take(o.parts, size * size * kPartSlots * kPartBytes);
+  o.end = at;
+  return o;
+}
+
+GroupView::GroupView(std::byte* base, int size)
+    : base_(base), size_(size), offsets_(offsets_of(size)) {}
+
+int64_t GroupView::bytes(int size) { return offsets_of(size).end; }
+
+Member& GroupView::member(int rank) const {
+  return at<Member>(offsets_.members + rank * static_cast<int64_t>(sizeof(Member)));
+}
+
+CallLine& GroupView::call(int rank, uint64_t sequence) const {
+  const int64_t index = rank * kCallSlots + static_cast<int64_t>(sequence % kCallSlots);
+  return at<CallLine>(offsets_.calls + index * static_cast<int64_t>(sizeof(CallLine)));
+}
+
+std::byte* GroupView::mail(int rank, int slot) const {
+  return base_ + offsets_.mail + (rank * kMailSlots + slot) * kMailBytes;
+}
+
+int64_t* GroupView::counts(int rank, uint64_t sequence) const {
+  const int64_t index = rank * kCallSlots + static_cast<int64_t>(sequence % kCallSlots);
+  return &at<int64_t>(offsets_.counts + index * 2 * size_ * 8);
+}
+
+int64_t* GroupView::traffic(int reader, int from) const {
+  const int64_t index = reader * size_ + from;
+  return &at<int64_t>(offsets_.traffic + index * kNumCollectiveOps * 8);
+}
+
+Pair& GroupView::pair(int from, int to) const {
+  const int64_t index = from * size_ + to;
+  return at<Pair>(offsets_.pairs + index * static_cast<int64_t>(sizeof(Pair)));
+}
+
+std::byte* GroupView::part(int from, int to, int slot) const {
+  const int64_t index = (from * size_ + to) * kPartSlots + slot;
+  return base_ + offsets_.parts + index * kPartBytes;
+}
+
+int64_t control_bytes(int ranks) {
+  const int64_t head = round_up(sizeof(WorldBlock), kPage);
+  return round_up(head + kMaxGroups * GroupView::bytes(ranks), int64_t{2} << 20);
+}
+
+std::byte* group_at(WorldBlock& world, int index) {
+  const int64_t head = round_up(sizeof(WorldBlock), kPage);
+  return reinterpret_cast<std::byte*>(&world) + head +
+         index * GroupView::bytes(static_cast<int>(world.ranks));
+}
+
+}  // namespace tessera::shared

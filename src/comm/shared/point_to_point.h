@@ -1,0 +1,67 @@
+// Messages between two ranks of a group. A message is one part that the receiver reads straight
+// from the sender's buffer, or parts that go through a small ring of mailboxes: then the sender
+// does not wait for the receiver unless the ring is full. Messages of one pair and direction arrive
+// in order.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/shared/domain.h"
+#include "comm/shared/waiter.h"
+
+namespace tessera::shared {
+
+class PointToPoint {
+ public:
+  static constexpr size_t kInFlight = 64;
+
+  PointToPoint(const Domain& domain, const Domain::Group& group);
+
+  // The ticket of the message, or nothing while kInFlight are under way.
+  std::optional<uint64_t> issue(const CollectiveCall& call);
+  [[nodiscard]] bool done(uint64_t ticket) const;
+  [[nodiscard]] bool idle() const { return num_active_ == 0; }
+
+  // Does what can be done without waiting. Returns what is wrong when a message does not fit its
+  // receive ("rank 1 sends … while rank 0 called …").
+  std::optional<std::string> advance(Blocker* blocker, std::span<const int> members);
+
+  // After an abort: no receiver may begin to read a buffer of this rank; waits for those that have.
+  void take_back(std::chrono::milliseconds patience);
+
+  // The oldest message that is not done.
+  [[nodiscard]] uint64_t oldest_ticket() const { return messages_[order_.front()].ticket; }
+  [[nodiscard]] const CollectiveCall* oldest(uint64_t& sequence) const;
+
+ private:
+  struct Message {
+    CollectiveCall call;
+    uint64_t ticket = 0;    // 0: free
+    uint64_t sequence = 0;  // among those of the pair, from 1
+    int64_t bytes_done = 0;
+    uint32_t last_part = 0;
+    bool begun = false;
+    bool announced = false;  // all of it is with the receiver; only its buffer is still in use
+  };
+
+  bool advance_send(Message& message, Blocker* blocker);
+  bool advance_receive(Message& message, Blocker* blocker, std::span<const int> members,
+                       std::optional<std::string>& wrong);
+  void finish(Message& message);
+
+  const Domain& domain_;
+  const Domain::Group& group_;
+  std::array<Message, kInFlight> messages_;
+  size_t num_active_ = 0;
+  uint64_t last_ticket_ = 0;
+  std::vector<uint64_t> order_;                        // active places, oldest first
+  std::vector<uint32_t> parts_sent_, parts_received_;  // by peer
+  std::vector<uint64_t> num_sends_, num_receives_;
+  std::vector<char> send_busy_, receive_busy_;  // scratch of advance, by peer
+};
+
+}  // namespace tessera::shared

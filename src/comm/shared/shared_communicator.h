@@ -1,0 +1,144 @@
+// A group of ranks that exchange data straight between their buffers, be they threads or processes.
+//
+// A collective goes through four stages on every rank, and none of them blocks:
+//   issue   publish the call in this rank's line (small contributions are copied into its mailbox)
+//   arrive  every peer has published; their fingerprints agree with mine
+//   move    copy and reduce this rank's part (see movement.h); publish that it is done
+//   leave   every peer that uses my buffers has moved
+// Collectives of a group move in order. A mailed one has no buffers to protect and does not leave.
+//
+// How a failing rank goes without pulling its buffers from under a peer: a rank that has seen all
+// arrive announces that it moves, then looks at the abort flag, then moves. After an abort nobody
+// begins to move, so a rank that leaves waits only for those that have announced it.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/shared/domain.h"
+#include "comm/shared/movement.h"
+#include "comm/shared/point_to_point.h"
+#include "comm/shared/waiter.h"
+#include "tensor/arena.h"
+
+namespace tessera::shared {
+
+class Endpoint;
+
+class SharedCommunicator final : public Communicator, private Work::Progress {
+ public:
+  // `endpoint` must outlive it.
+  // Members find each other by `key`; messages call the group `name`.
+  SharedCommunicator(Endpoint& endpoint, std::string name, const std::string& key,
+                     std::span<const int> members);
+  ~SharedCommunicator() override;
+  SharedCommunicator(const SharedCommunicator&) = delete;
+  SharedCommunicator& operator=(const SharedCommunicator&) = delete;
+
+  [[nodiscard]] int rank() const override { return group_.rank; }
+  [[nodiscard]] int size() const override { return group_.view.size(); }
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] std::span<const int> members() const override { return members_; }
+  [[nodiscard]] std::chrono::milliseconds timeout() const override;
+
+  Work start(const CollectiveCall& call) override;
+  void run(const CollectiveCall& call) override;
+  std::unique_ptr<Communicator> split(int color, int key, const std::string& name) override;
+  [[nodiscard]] TrafficCounters counters() const override;
+  [[nodiscard]] std::vector<Arrival> arrivals() const override;
+
+  // Does what can be done without waiting; says what stands in the way of the oldest collective and
+  // of the oldest message, where asked.
+  void advance(Blocker* calls, Blocker* messages);
+  [[nodiscard]] bool idle() const;
+
+ private:
+  static constexpr uint64_t kMessageTicket = uint64_t{1} << 63;
+  static constexpr size_t kLatenessBuckets = 64;
+
+  struct Op {
+    CollectiveCall call;
+    uint64_t sequence = 0;
+    bool published = false;
+    bool mailed = false;
+    bool staged = false;
+    bool any_in_place = false;
+    int checked = 0;           // peers that have arrived and agree
+    int64_t part = 0;          // of a staged call: parts done
+    bool part_filled = false;  // the next part is in the stage
+    bool part_moved = false;
+  };
+
+  bool test(uint64_t ticket) override;
+  bool wait(uint64_t ticket, std::chrono::milliseconds time) override;
+  [[nodiscard]] bool done(uint64_t ticket) const;
+
+  uint64_t issue(const CollectiveCall& call);
+  void validate(const CollectiveCall& call);
+  void publish(Op& op);
+  [[nodiscard]] bool lines_free(const Op& op, Blocker* blocker);
+
+  bool arrive(Op& op, Blocker* blocker);
+  [[nodiscard]] bool awaits(const Op& op, int peer) const;
+  void check_agreement(const Op& op, int peer);
+  void check_counts(const Op& op);
+  void note_lateness(const Op& op);
+  void begin_moving(const Op& op);
+  void abandon();
+
+  void move_data(Op& op);
+  void move_range(Op& op, int64_t begin, int64_t end, int64_t stage_stride);
+  [[nodiscard]] bool leave(const Op& op, Blocker* blocker);
+
+  // Of calls with buffers that peers cannot reach (staging.cc).
+  bool move_staged(Op& op, Blocker* blocker);
+  [[nodiscard]] int64_t longest_block(const Op& op) const;
+  void make_stage();
+  void copy_stage(const Op& op, int64_t begin, int64_t end, int64_t stride, bool in);
+  bool await_stage(Counter Member::*counter, uint32_t target, Blocker* blocker);
+
+  bool wait_until(uint64_t ticket, std::chrono::milliseconds time);
+  void look_for_trouble(const Blocker& blocker, std::chrono::milliseconds waited);
+  [[nodiscard]] std::string waiting_text() const;
+  [[nodiscard]] std::string absent_ranks(const Blocker& blocker) const;
+  [[noreturn]] void throw_aborted();
+  [[noreturn]] void fail(const std::string& text);
+
+  [[nodiscard]] Op& op(uint64_t sequence) { return ops_[sequence % kCallSlots]; }
+  [[nodiscard]] const Op& op(uint64_t sequence) const { return ops_[sequence % kCallSlots]; }
+  [[nodiscard]] int world_rank(int rank) const { return members_[static_cast<size_t>(rank)]; }
+  void record(const CollectiveCall& call, uint64_t sequence);
+
+  Endpoint& endpoint_;
+  const Domain& domain_;
+  std::string name_;
+  std::string key_;
+  std::vector<int> members_;
+  Domain::Group group_;
+  PointToPoint messages_;
+  std::array<Op, kCallSlots> ops_;
+  uint64_t issued_ = 0, published_ = 0, moved_ = 0, completed_ = 0;
+  uint32_t peers_moved_ = 0;  // all peers had moved this many when last looked at
+  uint64_t num_mailed_ = 0;
+  std::array<uint64_t, kMailSlots> mailed_sequence_{};
+  uint32_t stage_parts_ = 0;  // since the beginning; the same on all ranks
+  HostArena stage_;
+  std::array<int64_t, kNumCollectiveOps> calls_{};
+  bool warned_ = false;
+  int num_splits_ = 0;
+  // Scratch of one call, by rank.
+  std::vector<Side> in_, out_;
+  std::vector<const void*> sources_;
+  std::vector<void*> targets_;
+  std::vector<int64_t> offsets_, lengths_;
+  std::vector<std::array<int64_t, kLatenessBuckets>> lateness_;  // by log2 of ticks
+  std::vector<int64_t> times_last_;
+  uint64_t first_ticks_;
+  std::chrono::steady_clock::time_point first_time_;
+};
+
+}  // namespace tessera::shared

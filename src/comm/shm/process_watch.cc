@@ -1,0 +1,120 @@
+#include "comm/shm/process_watch.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <fstream>
+#include <sstream>
+
+namespace tessera {
+namespace {
+
+using shared::RankState;
+
+// Whoever started the process knows how it ended, and says so a moment after.
+constexpr std::chrono::milliseconds kMomentForTheParent{100};
+
+struct ProcessStat {
+  char state = '?';
+  uint64_t start_ticks = 0;
+};
+
+// The name in the second field may hold anything, so fields are counted from its last bracket.
+ProcessStat stat_of(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string line;
+  if (!std::getline(file, line)) return {};
+  const size_t bracket = line.rfind(')');
+  if (bracket == std::string::npos) return {};
+  std::istringstream fields(line.substr(bracket + 1));
+  ProcessStat stat;
+  fields >> stat.state;
+  std::string skipped;
+  for (int i = 0; i < 18; ++i) fields >> skipped;
+  fields >> stat.start_ticks;
+  return stat;
+}
+
+std::string state_text(char state) {
+  switch (state) {
+    case 'T':
+    case 't':
+      return "stopped";
+    case 'Z':
+    case 'X':
+    case '?':
+      return "dead";
+    case 'D':
+      return "waiting for a device";
+    default:
+      return "running";
+  }
+}
+
+}  // namespace
+
+uint64_t process_start_ticks(pid_t pid) { return stat_of(pid).start_ticks; }
+
+std::string death_text(shared::WorldBlock& world, int rank, const std::string& how) {
+  const std::string last = shared::last_call(world, rank);
+  return fmt::format("rank {} (pid {}) {}{}", rank, world.rank[rank].pid.load(), how,
+                     last.empty() ? ", before its first collective" : ", last in " + last);
+}
+
+ProcessWatch::ProcessWatch(shared::WorldBlock& world) : world_(world), peers_(world.ranks) {}
+
+ProcessWatch::~ProcessWatch() {
+  for (const Peer& peer : peers_) {
+    if (peer.pidfd >= 0) close(peer.pidfd);
+  }
+}
+
+bool ProcessWatch::is_dead(Peer& peer, const shared::RankBlock& rank) {
+  const pid_t pid = rank.pid.load();
+  if (!peer.opened) {
+    peer.opened = true;
+    peer.pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+    if (peer.pidfd < 0 && errno == ESRCH) return true;
+    if (stat_of(pid).start_ticks != rank.start_ticks) return true;  // another process by now
+  }
+  if (peer.pidfd >= 0) {
+    pollfd poll_fd{.fd = peer.pidfd, .events = POLLIN, .revents = 0};
+    return poll(&poll_fd, 1, 0) > 0;
+  }
+  const ProcessStat stat = stat_of(pid);
+  return stat.state == '?' || stat.state == 'Z' || stat.state == 'X' ||
+         stat.start_ticks != rank.start_ticks;
+}
+
+std::optional<std::string> ProcessWatch::gone(int world_rank) {
+  const shared::RankBlock& rank = world_.rank[world_rank];
+  const auto state = static_cast<RankState>(rank.state.load(std::memory_order_acquire));
+  if (rank.death_state.load(std::memory_order_acquire) == 2) {
+    return death_text(world_, world_rank, rank.death);
+  }
+  if (state == RankState::kAbsent) return std::nullopt;
+  if (state == RankState::kLeft) {
+    return death_text(world_, world_rank, "left while others still wait for it");
+  }
+  const std::scoped_lock lock(mutex_);
+  Peer& peer = peers_[static_cast<size_t>(world_rank)];
+  if (!peer.seen_dead) {
+    if (!is_dead(peer, rank)) return std::nullopt;
+    peer.seen_dead = Clock::now();
+  }
+  if (Clock::now() - *peer.seen_dead < kMomentForTheParent) return std::nullopt;
+  return death_text(world_, world_rank, "died");
+}
+
+std::string ProcessWatch::describe(int world_rank) {
+  const shared::RankBlock& rank = world_.rank[world_rank];
+  const auto state = static_cast<RankState>(rank.state.load(std::memory_order_acquire));
+  if (state == RankState::kAbsent) return fmt::format("rank {} (not started)", world_rank);
+  return fmt::format("rank {} (pid {}, {})", world_rank, rank.pid.load(),
+                     state_text(stat_of(rank.pid.load()).state));
+}
+
+}  // namespace tessera
