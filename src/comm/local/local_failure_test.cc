@@ -13,7 +13,7 @@ using namespace tessera::testing;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr int64_t kCount = 96;
+constexpr int64_t kCount = 8192;
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -57,30 +57,31 @@ struct Mismatch {
 const Mismatch kMismatches[] = {
     {"op", [](Communicator& c) { call(c, CollectiveOp::kAllReduce); },
      [](Communicator& c) { call(c, CollectiveOp::kAllGather); },
-     "group tp: rank 3 called all_gather(f32, 96, tag 7) #2 while rank 0 called all_reduce(f32, "
-     "96, "
+     "group tp: rank 3 called all_gather(f32, 8192, tag 7) #2 while rank 0 called all_reduce(f32, "
+     "8192, "
      "tag 7) #2"},
     {"barrier", [](Communicator& c) { call(c, CollectiveOp::kReduceScatter); },
      [](Communicator& c) { call(c, CollectiveOp::kBarrier); },
-     "group tp: rank 3 called barrier(tag 7) #2 while rank 0 called reduce_scatter(f32, 96, tag 7) "
+     "group tp: rank 3 called barrier(tag 7) #2 while rank 0 called reduce_scatter(f32, 8192, tag "
+     "7) "
      "#2"},
     {"dtype", [](Communicator& c) { call(c, CollectiveOp::kAllReduce); },
      [](Communicator& c) { call(c, CollectiveOp::kAllReduce, DType::kI32); },
-     "group tp: rank 3 called all_reduce(i32, 96, tag 7) #2 while rank 0 called all_reduce(f32, "
-     "96, "
+     "group tp: rank 3 called all_reduce(i32, 8192, tag 7) #2 while rank 0 called all_reduce(f32, "
+     "8192, "
      "tag 7) #2"},
     {"count", [](Communicator& c) { call(c, CollectiveOp::kAllGather); },
-     [](Communicator& c) { call(c, CollectiveOp::kAllGather, DType::kF32, 95); },
-     "group tp: rank 3 called all_gather(f32, 95, tag 7) #2 while rank 0 called all_gather(f32, "
-     "96, "
+     [](Communicator& c) { call(c, CollectiveOp::kAllGather, DType::kF32, 8191); },
+     "group tp: rank 3 called all_gather(f32, 8191, tag 7) #2 while rank 0 called all_gather(f32, "
+     "8192, "
      "tag 7) #2"},
     {"tag", [](Communicator& c) { call(c, CollectiveOp::kBarrier); },
      [](Communicator& c) { call(c, CollectiveOp::kBarrier, DType::kF32, kCount, 8); },
      "group tp: rank 3 called barrier(tag 8) #2 while rank 0 called barrier(tag 7) #2"},
     {"root", [](Communicator& c) { call(c, CollectiveOp::kBroadcast); },
      [](Communicator& c) { call(c, CollectiveOp::kBroadcast, DType::kF32, kCount, 7, 2); },
-     "group tp: rank 3 called broadcast(f32, 96, root 2, tag 7) #2 while rank 0 called "
-     "broadcast(f32, 96, root 0, tag 7) #2"},
+     "group tp: rank 3 called broadcast(f32, 8192, root 2, tag 7) #2 while rank 0 called "
+     "broadcast(f32, 8192, root 0, tag 7) #2"},
 };
 
 class MismatchTest : public ::testing::TestWithParam<Mismatch> {};
@@ -155,6 +156,7 @@ TEST_P(EveryOpTest, AllOrNobodyAtTheDeadline) {
   constexpr int kRanks = 3;
   std::mt19937 random(7);
   std::uniform_int_distribution<int> delay_us(900, 1300);
+  if (GetParam() == CollectiveOp::kBarrier) GTEST_SKIP() << "has no buffers to protect";
   for (int round = 0; round < 60; ++round) {
     LocalWorld world({.size = kRanks, .timeout = milliseconds(1)});
     const int delays[kRanks] = {0, delay_us(random), delay_us(random)};

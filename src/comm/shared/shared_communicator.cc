@@ -305,10 +305,16 @@ void SharedCommunicator::check_agreement(const Op& op, int peer) {
                               .tag = line.tag,
                               .count = line.count,
                               .algorithm = line.algorithm};
-  const bool first = rank() < peer;
-  fail(fmt::format("rank {} called {} while rank {} called {}", world_rank(first ? peer : rank()),
-                   describe(first ? theirs : call, op.sequence), world_rank(first ? rank() : peer),
-                   describe(first ? call : theirs, op.sequence)));
+  // Those before the peer agree with this rank, so the lowest of them stands for it.
+  const bool peer_first = peer < rank();
+  const int other = peer_first ? rank() : peer;
+  int lowest = peer_first ? peer : rank();
+  for (int agreeing = lowest - 1; agreeing >= 0 && !peer_first; --agreeing) {
+    if (awaits(op, agreeing)) lowest = agreeing;
+  }
+  fail(fmt::format("rank {} called {} while rank {} called {}", world_rank(other),
+                   describe(peer_first ? call : theirs, op.sequence), world_rank(lowest),
+                   describe(peer_first ? theirs : call, op.sequence)));
 }
 
 void SharedCommunicator::check_counts(const Op& op) {
