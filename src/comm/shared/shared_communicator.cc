@@ -451,7 +451,7 @@ void SharedCommunicator::look_for_trouble(const Blocker& blocker,
       blocker.leaving ? std::max(patience.leaving, patience.timeout) : patience.timeout;
   if (waited < limit) return;
   const std::string text = fmt::format("rank {} waited {:.3f} s in {} for {}", world_rank(rank()),
-                                       seconds(waited), waiting_text(), absent_ranks(blocker));
+                                       seconds(limit), waiting_text(), absent_ranks(blocker));
   raise_abort(domain_.block(), fmt::format("group {}: {}", name_, text));
   abandon();
   throw CommError(fmt::format("group {}: {}", name_, text));
