@@ -4,44 +4,36 @@
 #include <string>
 #include <tuple>
 
-#include "comm/testing/run_ranks.h"
 #include "comm/testing/scenarios.h"
+#include "comm/testing/shared_memory_backends.h"
 
 namespace tessera {
 namespace {
 
 using namespace tessera::testing;
 
-struct Backend {
-  const char* name;
-  RunRanks run;
-};
-constexpr Backend kBackends[] = {{"local", run_as_threads}, {"shm", run_as_processes}};
+// One-shot contributions lie in mailboxes of this size.
+constexpr int64_t kMailBytes = 16384;
 
-SuiteTraits traits_of_shared_memory() {
-  return {.offers =
-              [](CollectiveOp op, Algorithm algorithm) {
-                if (op == CollectiveOp::kAllReduce && algorithm == Algorithm::kOneShot) return true;
-                return op != CollectiveOp::kBarrier && op != CollectiveOp::kSend &&
-                       algorithm == Algorithm::kDirect;
-              },
-          .bytes_sent = expected_bytes};
+bool offers(const SuiteCase& c, int size) {
+  if (c.algorithm == Algorithm::kDirect) return true;
+  return c.algorithm == Algorithm::kOneShot && size * c.count * size_bytes(c.dtype) <= kMailBytes;
 }
 
 class CommSuiteTest : public ::testing::TestWithParam<std::tuple<int, int, int>> {};
 
 TEST_P(CommSuiteTest, Passes) {
   const auto [backend, scenario, ranks] = GetParam();
-  const SuiteTraits traits = traits_of_shared_memory();
+  const SuiteTraits traits = {.offers = offers, .bytes_sent = expected_bytes};
   const Scenario& tested = all_scenarios()[static_cast<size_t>(scenario)];
-  const auto outcomes = kBackends[backend].run(
+  const auto outcomes = kSharedMemoryBackends[backend].run(
       {.ranks = ranks}, [&](CommWorld& world) { return run_scenario(tested, world, traits); });
   EXPECT_EQ(errors_of(outcomes), "");
 }
 
 std::string test_name(const ::testing::TestParamInfo<CommSuiteTest::ParamType>& test) {
   const auto [backend, scenario, ranks] = test.param;
-  return std::string(kBackends[backend].name) + "_" +
+  return std::string(kSharedMemoryBackends[backend].name) + "_" +
          std::string(all_scenarios()[static_cast<size_t>(scenario)].name) + "_" +
          std::to_string(ranks);
 }

@@ -23,7 +23,7 @@ bool is_valid(const SuiteTraits& traits, const SuiteCase& c, int size) {
   if (c.reduce == ReduceOp::kMean && !is_floating(c.dtype)) return false;
   if (c.in_place && !allows_in_place(c.op)) return false;
   if (c.op == CollectiveOp::kBarrier && (c.dtype != DType::kF32 || c.count != 0)) return false;
-  return traits.offers(c.op, c.algorithm);
+  return c.algorithm == Algorithm::kAuto || traits.offers(c, size);
 }
 
 uint32_t seed_of(size_t index, int size) {

@@ -23,8 +23,8 @@ namespace tessera::testing {
 
 // What the suite must know about a backend.
 struct SuiteTraits {
-  // Which algorithms may be asked for, kAuto among them.
-  std::function<bool(CollectiveOp, Algorithm)> offers;
+  // Whether the case's algorithm may be asked for.
+  std::function<bool(const SuiteCase&, int size)> offers;
   // What counters() must say a case sent; null: not checked.
   std::function<int64_t(const SuiteCase&, int rank, int size)> bytes_sent;
   bool records_arrivals = true;
