@@ -187,7 +187,7 @@ TEST_F(LeavingTest, DeathBeforeAttachingIsReportedByTheParent) {
       voice.say("ready");
       std::this_thread::sleep_for(std::chrono::seconds(30));
     }
-    const auto world = attach_shm_world({.fd = memory.fd(), .rank = rank, .on_warning = {}});
+    const auto world = attach_shm_world({.fd = memory.fd(), .rank = rank});
     const auto group = world->join_all("dp");
     voice.say("ready");
     group->barrier();

@@ -76,7 +76,7 @@ TEST_F(RefusalTest, NoAddressSpaceForARank) {
   ForkedRanks ranks(2, [&](int rank, const RankVoice& voice) {
     // The mapping that was inherited counts as well.
     if (rank == 1) limit(RLIMIT_AS, 3 * 1024 * kMiB);
-    const auto world = attach_shm_world({.fd = memory.fd(), .rank = rank, .on_warning = {}});
+    const auto world = attach_shm_world({.fd = memory.fd(), .rank = rank});
     voice.say("attached");
     world->join_all("dp")->barrier();
   });
@@ -92,7 +92,7 @@ TEST_F(RefusalTest, NoAddressSpaceForARank) {
 TEST_F(RefusalTest, MoreThanTheMachineHas) {
   const RankEnd end = in_a_process([](const RankVoice&) {
     const ShmMemory memory = ShmMemory::create({.ranks = 1, .bytes_per_rank = 8 * kTiB});
-    const auto world = attach_shm_world({.fd = memory.fd(), .rank = 0, .on_warning = {}});
+    const auto world = attach_shm_world({.fd = memory.fd(), .rank = 0});
     (void)world->allocate("parameters", 4 * kTiB);
   });
   expect_error(end, {"parameters", std::to_string(4 * kTiB), "the machine has"});
@@ -101,7 +101,7 @@ TEST_F(RefusalTest, MoreThanTheMachineHas) {
 TEST_F(RefusalTest, MoreThanTheRankMayShare) {
   const RankEnd end = in_a_process([](const RankVoice&) {
     const ShmMemory memory = ShmMemory::create({.ranks = 1, .bytes_per_rank = 16 * kMiB});
-    const auto world = attach_shm_world({.fd = memory.fd(), .rank = 0, .on_warning = {}});
+    const auto world = attach_shm_world({.fd = memory.fd(), .rank = 0});
     // What was given back can be used again.
     for (int i = 0; i < 20; ++i) (void)world->allocate("activations", 8 * kMiB);
     const HostArena kept = world->allocate("kept", 8 * kMiB);
@@ -131,7 +131,7 @@ TEST_F(RefusalTest, NoDescriptorToAttach) {
   const ShmMemory memory = ShmMemory::create({.ranks = 1});
   const RankEnd end = in_a_process([&](const RankVoice&) {
     refuse_new_descriptors();
-    (void)attach_shm_world({.fd = memory.fd(), .rank = 0, .on_warning = {}});
+    (void)attach_shm_world({.fd = memory.fd(), .rank = 0});
   });
   expect_error(end, {"shared memory"});
 }
@@ -141,7 +141,7 @@ TEST_F(RefusalTest, WhatIsNoSharedMemoryIsRefused) {
     const int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     for (const int bad : {-1, 999, fd}) {
       try {
-        (void)attach_shm_world({.fd = bad, .rank = 0, .on_warning = {}});
+        (void)attach_shm_world({.fd = bad, .rank = 0});
         voice.say("no error");
       } catch (const Error& error) {
         require(contains(error.what(), fmt::format("descriptor {}", bad)), "{}", error.what());
@@ -156,7 +156,7 @@ TEST_F(RefusalTest, EveryRankAttachesOnce) {
   const ShmMemory memory = ShmMemory::create({.ranks = 2});
   ForkedRanks ranks(3, [&](int process, const RankVoice& voice) {
     const int rank = process == 2 ? 5 : 0;
-    const auto world = attach_shm_world({.fd = memory.fd(), .rank = rank, .on_warning = {}});
+    const auto world = attach_shm_world({.fd = memory.fd(), .rank = rank});
     voice.say("attached");
     std::this_thread::sleep_for(milliseconds(300));
   });

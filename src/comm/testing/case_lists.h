@@ -8,7 +8,7 @@
 
 namespace tessera::testing {
 
-// 0, 1 and 7 elements: every op with every reduction, dtype and algorithm, in place and not, at
+// 0, 1 and 7 elements: every op with every reduction, dtype and algorithm, in place and not, and
 // every root; places, alignments and blocking by seed.
 std::vector<SuiteCase> tiny_cases(const SuiteTraits& traits, int size);
 

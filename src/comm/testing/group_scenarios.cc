@@ -160,6 +160,7 @@ void large_in_flight(SuiteRank& suite) {
     Communicator* const group = groups.of(
         i % 3 == 0 ? GroupKind::kAll : (i % 3 == 1 ? GroupKind::kRow : GroupKind::kColumn));
     SuiteCase c = case_at(suite, *group, i, 1);
+    c.algorithm = Algorithm::kAuto;
     if (c.op != CollectiveOp::kBarrier) c.count = (1 << 18) / size_bytes(c.dtype) + 3;
     flights.push_back({c, group, nullptr});
   }

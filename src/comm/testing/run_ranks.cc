@@ -33,8 +33,7 @@ std::vector<RankOutcome> run_as_threads(const RunOptions& options, const RankBod
     threads.emplace_back([&, rank] {
       RankOutcome& outcome = outcomes[static_cast<size_t>(rank)];
       try {
-        const std::unique_ptr<CommWorld> endpoint = world.endpoint(rank);
-        outcome.report = run_body(*endpoint, body);
+        outcome.report = run_body(world.endpoint(rank), body);
       } catch (const std::exception& error) {
         outcome.error = error.what();
       }
@@ -47,8 +46,8 @@ std::vector<RankOutcome> run_as_threads(const RunOptions& options, const RankBod
 std::vector<RankOutcome> run_as_processes(const RunOptions& options, const RankBody& body) {
   const ShmMemory memory = ShmMemory::create({.ranks = options.ranks});
   ForkedRanks ranks(options.ranks, [&](int rank, const RankVoice& voice) {
-    const std::unique_ptr<CommWorld> world = attach_shm_world(
-        {.fd = memory.fd(), .rank = rank, .timeout = options.timeout, .on_warning = {}});
+    const std::unique_ptr<CommWorld> world =
+        attach_shm_world({.fd = memory.fd(), .rank = rank, .timeout = options.timeout});
     voice.say(std::string(kReport) + run_body(*world, body));
   });
   std::vector<RankOutcome> outcomes;

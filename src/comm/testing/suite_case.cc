@@ -12,6 +12,14 @@ constexpr std::string_view kPlaceNames[kNumBufferPlaces] = {"heap", "foreign", "
 
 bool is_rooted_at(const SuiteCase& c, int rank) { return rank == c.root; }
 
+// Whether every contribution of a reduction is handed over in a mailbox.
+bool is_mailed(const SuiteCase& c, int size) {
+  if (c.algorithm != Algorithm::kAuto) return c.algorithm == Algorithm::kOneShot;
+  const int64_t bytes = c.count * size_bytes(c.dtype);
+  if (c.op != CollectiveOp::kAllReduce) return bytes <= one_shot_bytes(size);
+  return choose_algorithm(c.op, bytes, size) == Algorithm::kOneShot;
+}
+
 int sender_to(const SuiteCase& c, int rank, int size) { return (rank - c.root + size) % size; }
 
 }  // namespace
@@ -137,13 +145,13 @@ int64_t expected_bytes(const SuiteCase& c, int rank, int size) {
   const int64_t width = size_bytes(c.dtype);
   const int64_t bytes = c.count * width;
   const int64_t to_others = bytes * (size - 1);
+  const int64_t slice = all_reduce_slice(c.count, width, rank, size).size() * width;
   if (size == 1) return 0;
   switch (c.op) {
     case CollectiveOp::kBroadcast:
     case CollectiveOp::kScatter:
       return is_rooted_at(c, rank) ? to_others : 0;
     case CollectiveOp::kGather:
-    case CollectiveOp::kReduce:
       return is_rooted_at(c, rank) ? 0 : bytes;
     case CollectiveOp::kAllGather:
     case CollectiveOp::kReduceScatter:
@@ -156,16 +164,14 @@ int64_t expected_bytes(const SuiteCase& c, int rank, int size) {
     case CollectiveOp::kReceive:
     case CollectiveOp::kBarrier:
       return 0;
+    case CollectiveOp::kReduce:
+      if (is_mailed(c, size)) return is_rooted_at(c, rank) ? 0 : bytes;
+      // Each rank reduces its slice and stores it at the root.
+      return is_rooted_at(c, rank) ? bytes - slice : bytes;
     case CollectiveOp::kAllReduce:
-      break;
+      return is_mailed(c, size) ? to_others : bytes - slice + slice * (size - 1);
   }
-  const Algorithm algorithm =
-      c.algorithm == Algorithm::kAuto ? choose_algorithm(c.op, bytes, size) : c.algorithm;
-  if (algorithm == Algorithm::kOneShot) return to_others;
-  if (algorithm == Algorithm::kNaive) return is_rooted_at(c, rank) ? to_others : bytes;
-  TESSERA_CHECK(algorithm == Algorithm::kDirect, "no formula for {}", name_of(algorithm));
-  const int64_t slice = all_reduce_slice(c.count, width, rank, size).size() * width;
-  return bytes - slice + slice * (size - 1);
+  return 0;
 }
 
 }  // namespace tessera::testing

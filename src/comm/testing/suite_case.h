@@ -57,7 +57,7 @@ std::vector<Piece> expected_output(const SuiteCase& c, int rank, int size);
 // Whether the algorithm that the case runs sums in order of rank.
 bool sums_in_order(const SuiteCase& c);
 
-// What CommWorld backends over shared memory must count for `rank`: one_shot, direct and naive.
+// What backends over shared memory must count as sent by `rank`.
 int64_t expected_bytes(const SuiteCase& c, int rank, int size);
 
 }  // namespace tessera::testing
