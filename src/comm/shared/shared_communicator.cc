@@ -438,8 +438,11 @@ void SharedCommunicator::look_for_trouble(const Blocker& blocker,
     throw_aborted();
   }
   if (liveness != nullptr) {
-    const std::optional<std::string> gone = liveness->gone(peer);
-    if (gone && !reached(blocker)) {
+    std::optional<std::string> gone = liveness->gone(peer);
+    if (reached(blocker)) return;
+    // The one waited for may be waiting for a dead one itself.
+    if (!gone) gone = liveness->lost();
+    if (gone) {
       raise_abort(domain_.block(), *gone);
       abandon();
       throw_aborted();
