@@ -144,10 +144,15 @@ uint64_t SharedCommunicator::issue(const CollectiveCall& call) {
   return sequence;
 }
 
-// Peers have moved every call that used the same line and the same mailbox.
+// Peers have moved every call that used the same line and the same mailbox, and so has this rank,
+// which reads its own mail too.
 bool SharedCommunicator::lines_free(const Op& op, Blocker* blocker) {
   uint64_t needed = op.sequence > kCallSlots ? op.sequence - kCallSlots : 0;
-  if (op.mailed) needed = std::max(needed, mailed_sequence_[num_mailed_ % kMailSlots]);
+  if (op.mailed) {
+    const uint64_t last_in_mailbox = mailed_sequence_[num_mailed_ % kMailSlots];
+    if (last_in_mailbox > moved_) return false;
+    needed = std::max(needed, last_in_mailbox);
+  }
   if (needed == 0 || static_cast<int32_t>(peers_moved_ - static_cast<uint32_t>(needed)) >= 0) {
     return true;
   }
@@ -433,8 +438,11 @@ void SharedCommunicator::look_for_trouble(const Blocker& blocker,
     throw_aborted();
   }
   if (liveness != nullptr) {
-    const std::optional<std::string> gone = liveness->gone(peer);
-    if (gone && !reached(blocker)) {
+    std::optional<std::string> gone = liveness->gone(peer);
+    if (reached(blocker)) return;
+    // The one waited for may be waiting for a dead one itself.
+    if (!gone) gone = liveness->lost();
+    if (gone) {
       raise_abort(domain_.block(), *gone);
       abandon();
       throw_aborted();
