@@ -93,6 +93,7 @@ class Agent {
   Clock::time_point stopped_at_;
   std::optional<int> first_failed_;
   std::vector<bool> killed_;
+  std::vector<std::string> last_calls_;
   std::optional<Clock::time_point> abort_at_;
   std::optional<Clock::time_point> kill_at_;
   std::optional<Clock::time_point> give_up_at_;
@@ -107,7 +108,8 @@ Agent::Agent(const AgentOptions& options)
           ShmMemory::create({.ranks = options.ranks, .bytes_per_rank = options.bytes_per_rank})),
       output_(options.out_fd, options.err_fd),
       no_input_(open_for_rank("/dev/null", O_RDONLY)),
-      killed_(static_cast<size_t>(options.ranks)) {
+      killed_(static_cast<size_t>(options.ranks)),
+      last_calls_(static_cast<size_t>(options.ranks)) {
   if (options.pin_to_cores) cores_ = allowed_cores();
   if (options.log_dir.empty()) return;
   std::error_code failure;
@@ -212,15 +214,20 @@ bool Agent::orderly(const ChildExit& exit) const {
 
 void Agent::on_end(int rank) {
   const ChildExit exit = *ranks_.exit_of(rank);
+  // Now, because the group that it speaks of may be gone when the job has ended.
+  last_calls_[static_cast<size_t>(rank)] = memory_.status(rank).last_call;
   if (killed_[static_cast<size_t>(rank)]) return;
   if (stop_signal_ == 0 && (exit.signal == SIGINT || exit.signal == SIGTERM)) {
     if (const std::optional<int> signal = signals_.take(kOwnSignal)) on_signal(*signal);
   }
-  const bool left = memory_.status(rank).state == ShmRankState::kLeft;
   if (orderly(exit)) {
-    // Peers may go on without it, but must not wait for it.
-    if (!left) memory_.report_death(rank, describe(exit));
+    memory_.report_exit(rank, describe(exit));
     return;
+  }
+  // The memory knows the pid only of a rank that came as far as attaching to it.
+  if (memory_.status(rank).state == ShmRankState::kAbsent) {
+    memory_.abort(fmt::format("rank {} (pid {}) {} before it joined the others", rank,
+                              ranks_.pid(rank), describe(exit)));
   }
   memory_.report_death(rank, describe(exit));
   if (!first_failed_) first_failed_ = rank;
@@ -253,7 +260,7 @@ JobEnd Agent::judge_job() const {
     ends.push_back({.pid = ranks_.pid(rank),
                     .exit = ranks_.exit_of(rank),
                     .killed_by_agent = killed_[static_cast<size_t>(rank)],
-                    .last_call = memory_.status(rank).last_call});
+                    .last_call = last_calls_[static_cast<size_t>(rank)]});
   }
   return judge({.ranks = ends,
                 .stop_signal = stop_signal_,

@@ -38,15 +38,15 @@ struct AgentOptions {
   int threads_per_rank = 1;  // with ranks: whether every thread can have a core of its own
   bool pin_to_cores = true;  // then each rank gets its share of the allowed cores
 
-  std::string executable;              // empty: this program
-  std::vector<std::string> arguments;  // with argv[0]; empty: those of this process
-  Environment environment;             // of the ranks; the agent adds its TESSERA_… variables
+  std::string executable = {};              // empty: this program
+  std::vector<std::string> arguments = {};  // with argv[0]; empty: those of this process
+  Environment environment = {};  // of the ranks; the agent adds its TESSERA_… variables
 
   int64_t bytes_per_rank = 0;  // of shared memory, as in ShmMemoryOptions
 
   // Empty: rank 0 writes to `out_fd` and `err_fd` itself, and the lines of the others are written
   // there with "[rank 2] " before each. Else all that rank N writes goes to LOG_DIR/rank-N.log.
-  std::string log_dir;
+  std::string log_dir = {};
   int out_fd = 1;
   int err_fd = 2;
 
@@ -54,7 +54,7 @@ struct AgentOptions {
   std::chrono::milliseconds leave_time{1'000};  // from the first failure to SIGKILL
 
   // Gets the one message of a job that failed. Null: "tessera: …" is written to err_fd.
-  std::function<void(const std::string&)> on_failure;
+  std::function<void(const std::string&)> on_failure = nullptr;
 
   void validate() const;
 };

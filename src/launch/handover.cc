@@ -52,8 +52,8 @@ UniqueFd local_socket() {
 ucred peer_of(const UniqueFd& fd) {
   ucred peer{};
   socklen_t length = sizeof(peer);
-  require(::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0,
-          "cannot tell who connected: {}", std::strerror(errno));
+  const int failed = ::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length);
+  require(failed == 0, "cannot tell who connected: {}", std::strerror(errno));
   return peer;
 }
 
@@ -116,9 +116,9 @@ UniqueFd receive_descriptor(const UniqueFd& from, Deadline deadline) {
 HandoverDesk::HandoverDesk() : name_("tessera-" + random_token()), listener_(local_socket()) {
   const LocalAddress local = abstract_address(name_);
   const auto* address = reinterpret_cast<const sockaddr*>(&local.address);
-  require(::bind(listener_.get(), address, local.length) == 0 &&
-              ::listen(listener_.get(), SOMAXCONN) == 0,
-          "cannot listen on a local socket: {}", std::strerror(errno));
+  const bool listens = ::bind(listener_.get(), address, local.length) == 0 &&
+                       ::listen(listener_.get(), SOMAXCONN) == 0;
+  require(listens, "cannot listen on a local socket: {}", std::strerror(errno));
 }
 
 void HandoverDesk::serve(const std::vector<pid_t>& pids, int fd, const std::string& failure,
@@ -171,8 +171,8 @@ UniqueFd fetch_handover(const std::string& name, pid_t pid, int rank, Deadline d
     const ucred peer = peer_of(desk);
     require(peer.pid == pid && peer.uid == ::geteuid(), "pid {} is not rank 0", peer.pid);
     const std::string greeting = fmt::format("{} {}", name, rank);
-    require(::send(desk.get(), greeting.data(), greeting.size(), MSG_NOSIGNAL) > 0, "{}",
-            std::strerror(errno));
+    const ssize_t sent = ::send(desk.get(), greeting.data(), greeting.size(), MSG_NOSIGNAL);
+    require(sent > 0, "{}", std::strerror(errno));
     return receive_descriptor(desk, deadline);
   } catch (const Error& error) {
     throw CommError(fmt::format("rank {} cannot fetch the shared memory from rank 0 (pid {}): {}",

@@ -54,8 +54,8 @@ std::optional<std::string> settled_text(const std::string& path) {
                  "'{}' exists and is no rendezvous file: choose another path", path);
   const auto deadline = Clock::now() + kWriteTime;
   while (true) {
-    require_config(::access(path.c_str(), R_OK) == 0 || errno == ENOENT,
-                   "cannot read the rendezvous file '{}': {}: choose another path", path,
+    const bool readable = ::access(path.c_str(), R_OK) == 0 || errno == ENOENT;
+    require_config(readable, "cannot read the rendezvous file '{}': {}: choose another path", path,
                    std::strerror(errno));
     std::string text = read_meeting_file(path);
     const bool unfinished = looks_like_ours(text) && !text.ends_with(kLastLine);

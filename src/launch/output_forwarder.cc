@@ -12,10 +12,11 @@ namespace tessera {
 
 UniqueFd OutputForwarder::open_pipe(const std::string& prefix, Target target) {
   int ends[2];
-  require(::pipe2(ends, O_CLOEXEC) == 0,
-          "cannot open a pipe for the output of {}: {}: raise the limit with 'ulimit -n', or start "
-          "fewer ranks",
-          prefix, std::strerror(errno));
+  const bool opened = ::pipe2(ends, O_CLOEXEC) == 0;
+  require(opened,
+          "cannot open a pipe for the output of a rank: {}: raise the limit with 'ulimit -n', or "
+          "start fewer ranks",
+          std::strerror(errno));
   UniqueFd read_end(ends[0]);
   UniqueFd write_end(ends[1]);
   // Only the end read here must not block; the child's is an ordinary pipe.

@@ -19,11 +19,12 @@ namespace tessera {
 struct RendezvousOptions {
   // All ranks of a run give the same. Keeps runs apart; it is sent in the clear, so it is no secret
   // from somebody who can listen on the network.
-  std::string token;
+  std::string token = {};
   // How long rank 0 waits for the others, and they for it. A rank that has found rank 0 waits as
   // long again for those that are still missing.
   std::chrono::milliseconds timeout{60'000};
-  std::function<void(const std::string&)> on_note;  // rank 0: who was refused; null: dropped
+  std::function<void(const std::string&)> on_note =
+      nullptr;  // rank 0: who was refused; null: dropped
 };
 
 class Rendezvous {
@@ -37,7 +38,7 @@ class Rendezvous {
 
 // Rank 0 listens on `host`, on the first free port of [port, port + num_ports).
 struct MeetingAddress {
-  std::string host;
+  std::string host = {};
   int port = 0;
   int num_ports = 1;
 };

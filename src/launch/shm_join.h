@@ -17,7 +17,7 @@ struct ShmJoinOptions {
   int size = 1;
   int64_t bytes_per_rank = 0;                 // of shared memory, as in ShmMemoryOptions
   std::chrono::milliseconds timeout{30'000};  // for handing the memory over, after the rendezvous
-  ShmWorldOptions world;                      // its fd and rank are filled in
+  ShmWorldOptions world = {};                 // its fd and rank are filled in
 };
 
 // Rank 0 makes the memory and hands its descriptor to the others, whose user and process it checks.
