@@ -71,7 +71,9 @@ uint64_t process_start_ticks(pid_t pid) {
 
 std::string death_text(shared::WorldBlock& world, int rank, const std::string& how) {
   const std::string last = shared::last_call(world, rank);
-  return fmt::format("rank {} (pid {}) {}{}", rank, world.rank[rank].pid.load(), how,
+  const int pid = world.rank[rank].pid.load();
+  if (pid == 0) return fmt::format("rank {} {} before it joined the others", rank, how);
+  return fmt::format("rank {} (pid {}) {}{}", rank, pid, how,
                      last.empty() ? ", before its first collective" : ", last in " + last);
 }
 

@@ -217,15 +217,18 @@ std::string ShmMemory::abort_reason() const {
 }
 
 void ShmMemory::report_death(int rank, const std::string& how) {
+  report_exit(rank, how);
   WorldBlock& block = state_->mapping->block();
-  shared::RankBlock& dead = block.rank[rank];
-  if (dead.death_state.exchange(1) == 0) {
-    const size_t length = std::min(how.size(), shared::kDeathBytes - 1);
-    std::memcpy(dead.death, how.data(), length);
-    dead.death[length] = '\0';
-    dead.death_state.store(2, std::memory_order_release);
-  }
   shared::raise_abort(block, death_text(block, rank, how));
+}
+
+void ShmMemory::report_exit(int rank, const std::string& how) {
+  shared::RankBlock& dead = state_->mapping->block().rank[rank];
+  if (dead.death_state.exchange(1) != 0) return;
+  const size_t length = std::min(how.size(), shared::kDeathBytes - 1);
+  std::memcpy(dead.death, how.data(), length);
+  dead.death[length] = '\0';
+  dead.death_state.store(2, std::memory_order_release);
 }
 
 void ShmMemory::request_stop() { state_->mapping->block().stop.store(1); }
