@@ -7,9 +7,9 @@
 #include <thread>
 #include <utility>
 
-#include "comm/nccl/arguments.h"
 #include "comm/nccl/issue.h"
 #include "comm/nccl/traffic.h"
+#include "comm/shared/call_shape.h"
 
 namespace tessera::nccl {
 namespace {
@@ -63,7 +63,9 @@ Work NcclCommunicator::start(const CollectiveCall& call) {
   guard(call, [&] {
     gpu_.make_current();
     check_arguments(call);
-    if (state_.options.host.aborted()) throw_aborted("called", call, counter_of(call) + 1);
+    if (state_.options.host.aborted()) {
+      throw_aborted(fmt::format("called {} after", describe_next(call)));
+    }
     if (link_ == Link::kNone) introduce();
     enqueue(call);
   });
@@ -82,27 +84,34 @@ std::unique_ptr<Communicator> NcclCommunicator::split(int color, int key, const 
 }
 
 void NcclCommunicator::check_arguments(const CollectiveCall& call) {
-  const std::string problem = argument_problem(call, rank(), size());
-  if (!problem.empty()) {
-    fail(fmt::format("rank {} called {} with {}", world_rank(), name_of(call.op), problem));
+  CollectiveCall any_algorithm = call;  // NCCL chooses
+  any_algorithm.algorithm = Algorithm::kAuto;
+  std::string wrong = shared::what_is_wrong(any_algorithm, rank(), size());
+  if (wrong.empty() && is_point_to_point(call.op) && call.root == rank()) {
+    wrong = "that is the caller itself: copy instead";
   }
-  const BufferUse in = input_of(call, rank(), size());
-  const BufferUse out = output_of(call, rank(), size());
-  check_on_gpu(call, in.data, in.size_bytes, "input");
-  check_on_gpu(call, out.data, out.size_bytes, "output");
+  if (!wrong.empty()) {
+    fail(fmt::format("rank {} called {}: {}", world_rank(), describe_next(call), wrong));
+  }
+  const bool broadcasts = call.op == CollectiveOp::kBroadcast;  // from and to `out`
+  if (!broadcasts && shared::input_bytes(call, rank(), size()) > 0) {
+    check_on_gpu(call, call.in, "input");
+  }
+  if ((broadcasts && call.count > 0) || shared::output_bytes(call, rank(), size()) > 0) {
+    check_on_gpu(call, call.out, "output");
+  }
 }
 
 void NcclCommunicator::check_on_gpu(const CollectiveCall& call, const void* data,
-                                    int64_t size_bytes, const char* which) {
-  if (size_bytes == 0) return;
+                                    const char* which) {
   cudaPointerAttributes attributes = {};
   gpu_.check(gpu_.library->cudaPointerGetAttributes(&attributes, data), "looking at a buffer");
   const bool on_gpu =
       attributes.type == cudaMemoryTypeDevice || attributes.type == cudaMemoryTypeManaged;
   if (on_gpu && attributes.device == gpu_.device) return;
   const std::string where = on_gpu ? fmt::format("on GPU {}", attributes.device) : "in host memory";
-  fail(fmt::format("rank {} called {} with an {} {}: it must be memory of GPU {} (allocate_device)",
-                   world_rank(), name_of(call.op), which, where, gpu_.device));
+  fail(fmt::format("rank {} called {}: the {} is {}; it must be memory of GPU {} (allocate_device)",
+                   world_rank(), describe_next(call), which, where, gpu_.device));
 }
 
 void NcclCommunicator::enqueue(const CollectiveCall& call) {
@@ -193,7 +202,9 @@ std::string NcclCommunicator::shared_gpus() const {
 void NcclCommunicator::progress() {
   if (queue_.empty()) return;
   const InFlight& oldest = queue_.front();
-  if (state_.options.host.aborted()) throw_aborted("was waiting in", oldest.call, oldest.sequence);
+  if (state_.options.host.aborted()) {
+    throw_aborted(fmt::format("was waiting in {} when", describe(oldest)));
+  }
   guard(oldest.call, [&] { advance(); });
 }
 
@@ -338,13 +349,16 @@ std::string NcclCommunicator::describe(const InFlight& entry) const {
   return tessera::describe(entry.call, entry.sequence);
 }
 
-void NcclCommunicator::throw_aborted(const char* doing, const CollectiveCall& call,
-                                     uint64_t sequence) {
+// Before it has a place in the queue. A peer that does not exist has no count of messages.
+std::string NcclCommunicator::describe_next(const CollectiveCall& call) {
+  const bool known = !is_point_to_point(call.op) || (call.root >= 0 && call.root < size());
+  return tessera::describe(call, known ? counter_of(call) + 1 : 1);
+}
+
+void NcclCommunicator::throw_aborted(const std::string& doing) {
   connection_.abort();
-  throw CommError(fmt::format("group {}: rank {} {} {} {} the world was aborted: {}", name_,
-                              world_rank(), doing, tessera::describe(call, sequence),
-                              std::string_view(doing) == "called" ? "after" : "when",
-                              state_.options.host.abort_reason()));
+  throw CommError(fmt::format("group {}: rank {} {} the world was aborted: {}", name_, world_rank(),
+                              doing, state_.options.host.abort_reason()));
 }
 
 void NcclCommunicator::fail(const std::string& text) {

@@ -84,8 +84,7 @@ class NcclCommunicator final : public Communicator, private Work::Progress {
   bool wait(uint64_t ticket, std::chrono::milliseconds time) override;
 
   void check_arguments(const CollectiveCall& call);
-  void check_on_gpu(const CollectiveCall& call, const void* data, int64_t size_bytes,
-                    const char* which);
+  void check_on_gpu(const CollectiveCall& call, const void* data, const char* which);
   void enqueue(const CollectiveCall& call);
   uint64_t& counter_of(const CollectiveCall& call);  // of the sequence it belongs to
   void meet(InFlight& entry);
@@ -102,11 +101,12 @@ class NcclCommunicator final : public Communicator, private Work::Progress {
   void issue_group(Queue::iterator first, Queue::iterator last);
 
   [[nodiscard]] std::string describe(const InFlight& entry) const;
+  [[nodiscard]] std::string describe_next(const CollectiveCall& call);
   [[nodiscard]] int world_rank() const { return members()[static_cast<size_t>(rank())]; }
   void give_up();
   template <typename Step>
   void guard(const CollectiveCall& call, const Step& step);
-  [[noreturn]] void throw_aborted(const char* doing, const CollectiveCall& call, uint64_t sequence);
+  [[noreturn]] void throw_aborted(const std::string& doing);
   [[noreturn]] void fail(const std::string& text);
 
   RankState& state_;

@@ -41,12 +41,12 @@ class NcclCommunicatorTest : public ::testing::Test {
   std::vector<std::string> run(int size, const std::function<void(Rank&)>& f) {
     LocalWorld local({.size = size, .timeout = timeout_});
     return tessera::testing::run_ranks(size, [&](int rank) {
-      const std::unique_ptr<CommWorld> host = local.endpoint(rank);
+      CommWorld& host = local.endpoint(rank);
       const std::unique_ptr<NcclWorld> world = make_world(
-          {.host = *host, .check_every = check_every_, .abort_patience = milliseconds(200)},
+          {.host = host, .check_every = check_every_, .abort_patience = milliseconds(200)},
           gpu_.library());
       const std::unique_ptr<Communicator> group = world->join_all("world");
-      Rank self{*host, *world, *group, rank, size};
+      Rank self{host, *world, *group, rank, size};
       f(self);
     });
   }
@@ -368,17 +368,17 @@ TEST_F(NcclCommunicatorTest, RefusesWhatCannotBeMeant) {
     const std::string error = error_of(call);
     EXPECT_NE(error.find(text), std::string::npos) << "got: " << error;
   };
-  expect("with root 1: ranks are 0 to 0",
+  expect("broadcast(f32, 4, root 1) #1: ranks are 0 to 0",
          [](Rank& self, float* data) { self.group.broadcast(data, 4, DType::kF32, 1); });
-  expect("with peer 0: that is the caller itself",
+  expect("send(f32, 4, to 0) #1: that is the caller itself",
          [](Rank& self, float* data) { self.group.send(data, 4, DType::kF32, 0); });
-  expect("with count -1: it must not be negative",
+  expect("count is -1",
          [](Rank& self, float* data) { self.group.all_reduce(data, -1, DType::kF32); });
-  expect("with a null input",
+  expect("the input is null",
          [](Rank& self, float* data) { self.group.all_gather(nullptr, data, 4, DType::kF32); });
-  expect("with an output that overlaps the input",
+  expect("8 bytes after the input and overlaps it",
          [](Rank& self, float* data) { self.group.all_gather(data, data + 2, 4, DType::kF32); });
-  expect("with 0 counts: there are 1 ranks",
+  expect("0 counts for 1 ranks",
          [](Rank& self, float* data) { self.group.all_to_all_v(data, {}, data, {}, DType::kF32); });
 }
 

@@ -21,8 +21,7 @@ class NcclWorldTest : public ::testing::Test {
   void SetUp() override {
     const std::string obstacle = nccl_obstacle();
     if (!obstacle.empty()) GTEST_SKIP() << "no NCCL here: " << obstacle;
-    host_ = local_.endpoint(0);
-    world_ = make_nccl_world({.host = *host_});
+    world_ = make_nccl_world({.host = local_.endpoint(0)});
   }
 
   // Bytes that are finite numbers in every element type.
@@ -46,7 +45,6 @@ class NcclWorldTest : public ::testing::Test {
   }
 
   LocalWorld local_{{.size = 1}};
-  std::unique_ptr<CommWorld> host_;
   std::unique_ptr<NcclWorld> world_;
 };
 
@@ -132,7 +130,8 @@ TEST_F(NcclWorldTest, DeviceMemoryIsZeroedAndHostMemoryIsRefused) {
   const std::unique_ptr<Communicator> group = world_->join_all("world");
   std::vector<float> on_host(10);
   const std::string error = error_of([&] { group->all_reduce(on_host.data(), 10, DType::kF32); });
-  EXPECT_NE(error.find("input in host memory: it must be memory of GPU 0"), std::string::npos)
+  EXPECT_NE(error.find("the input is in host memory; it must be memory of GPU 0"),
+            std::string::npos)
       << error;
 }
 
@@ -166,8 +165,8 @@ TEST_F(NcclWorldTest, TwoRanksOnOneGpuAreToldSo) {
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < 2; ++rank) {
     ranks.emplace_back([&, rank] {
-      const std::unique_ptr<CommWorld> host = two.endpoint(rank);
-      const std::unique_ptr<NcclWorld> world = make_nccl_world({.host = *host});
+      CommWorld& host = two.endpoint(rank);
+      const std::unique_ptr<NcclWorld> world = make_nccl_world({.host = host});
       const std::unique_ptr<DeviceMemory> data = world->allocate_device("data", 400);
       const std::unique_ptr<Communicator> group = world->join_all("world");
       errors[static_cast<size_t>(rank)] =

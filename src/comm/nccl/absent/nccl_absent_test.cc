@@ -9,9 +9,9 @@ namespace {
 TEST(NcclAbsent, RefusesAndSaysWhatToInstall) {
   EXPECT_FALSE(nccl_available());
   LocalWorld local({.size = 1});
-  const std::unique_ptr<CommWorld> host = local.endpoint(0);
+  CommWorld& host = local.endpoint(0);
   try {
-    (void)make_nccl_world({.host = *host});
+    (void)make_nccl_world({.host = host});
     FAIL() << "a world without NCCL";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("install the CUDA toolkit and NCCL"),
