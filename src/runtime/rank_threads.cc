@@ -19,11 +19,11 @@ void run_rank_threads(LocalWorld& world, const std::function<void(int rank)>& f)
       } catch (const CommError& e) {
         const std::scoped_lock lock(mutex);
         if (released == nullptr) released = std::current_exception();
-        world.abort(fmt::format("rank {} failed: {}", rank, e.what()));
+        world.abort(fmt::format("rank {}: {}", rank, e.what()));
       } catch (const std::exception& e) {
         const std::scoped_lock lock(mutex);
         if (first == nullptr) first = std::current_exception();
-        world.abort(fmt::format("rank {} failed: {}", rank, e.what()));
+        world.abort(fmt::format("rank {}: {}", rank, e.what()));
       }
     });
   }

@@ -9,7 +9,9 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/failure.h"
 #include "comm/local/local_world.h"
+#include "launch/rank_failure.h"
 #include "runtime/rank_threads.h"
 #include "spec/run_file.h"
 #include "train/control.h"
@@ -223,18 +225,16 @@ TrainSummary Session::run() {
   return summary;
 }
 
-// What the others are told: a mistake in the run is everybody's, anything else one rank's.
-std::string failure_text(int rank, const std::exception& error) {
-  const auto* known = dynamic_cast<const Error*>(&error);
-  const bool of_the_run = known != nullptr && known->code() != ExitCode::kFailed;
-  return of_the_run ? error.what() : fmt::format("rank {} failed: {}", rank, error.what());
-}
-
 TrainSummary abort_on_failure(CommWorld& world, const std::function<TrainSummary()>& body) {
   try {
     return body();
   } catch (const std::exception& error) {
-    world.abort(failure_text(world.rank(), error));
+    const Failure failure = failure_of(error);
+    if (failure.code == ExitCode::kDiverged) {
+      world.abort(failure.text);  // all ranks say the same
+    } else {
+      abort_as_rank(world, failure.text);
+    }
     throw;
   }
 }
