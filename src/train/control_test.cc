@@ -10,8 +10,7 @@ namespace {
 void on_ranks(int count, const std::function<void(Communicator& control)>& f) {
   LocalWorld world({.size = count, .timeout = std::chrono::milliseconds(10'000)});
   run_rank_threads(world, [&](int rank) {
-    const std::unique_ptr<CommWorld> end = world.endpoint(rank);
-    f(*end->join_all("control"));
+    f(*world.endpoint(rank).join_all("control"));
   });
 }
 

@@ -283,13 +283,18 @@ TrainSummary run_training(const TrainOptions& options) {
   std::vector<int> ranks(static_cast<size_t>(spec.parallel.world()));
   std::iota(ranks.begin(), ranks.end(), 0);
   const TrainJob job = prepare_job(spec, options.inject, ranks);
-  LocalWorld local({static_cast<int>(ranks.size()), comm_timeout(spec)});
+  LocalWorldOptions world_options;
+  world_options.size = static_cast<int>(ranks.size());
+  world_options.timeout = comm_timeout(spec);
+  world_options.busy_threads = static_cast<int>(spec.train.threads);
+  world_options.on_warning = options.on_warning;
+  LocalWorld local(world_options);
   TrainSummary summary;
   run_rank_threads(local, [&](int rank) {
-    const std::unique_ptr<CommWorld> world = local.endpoint(rank);
-    TrainSummary mine = abort_on_failure(*world, [&] {
-      const std::unique_ptr<Communicator> control = world->join_all(kControlGroup);
-      return Session(options, job, *world, *control).run();
+    CommWorld& world = local.endpoint(rank);
+    TrainSummary mine = abort_on_failure(world, [&] {
+      const std::unique_ptr<Communicator> control = world.join_all(kControlGroup);
+      return Session(options, job, world, *control).run();
     });
     if (rank == 0) summary = std::move(mine);
   });
