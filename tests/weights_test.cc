@@ -28,8 +28,7 @@ TEST_P(WeightsTest, AreSavedWholeOnEveryMesh) {
   LocalWorld control_world({.size = world.size()});
   world.run([&](int rank, Executor& executor) {
     load_weights(executor, world.step(), numbered);
-    save_weights(path, world.step(), executor,
-                 *control_world.endpoint(rank).join_all("control"));
+    save_weights(path, world.step(), executor, *control_world.endpoint(rank).join_all("control"));
   });
 
   const SafetensorsFile file = SafetensorsFile::open(path);

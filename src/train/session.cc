@@ -191,6 +191,7 @@ nlohmann::ordered_json Session::measure_rank() const {
 // All ranks report; rank 0 has use for it.
 nlohmann::ordered_json Session::measure() {
   const double elapsed = seconds_since(start_);
+  control_.barrier();  // what a rank has sent is counted when its last peer has it
   const nlohmann::ordered_json mine = {{"rank", measure_rank()},
                                        {"peak_resident_bytes", peak_resident_bytes()}};
   nlohmann::ordered_json json = report_head(job_.step);
