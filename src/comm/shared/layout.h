@@ -156,8 +156,10 @@ class GroupView {
   // Bytes that `reader` has read from `from`, by op; bytes that a rank stored into others are in
   // its own row.
   [[nodiscard]] int64_t* traffic(int reader, int from) const;
-  [[nodiscard]] Pair& pair(int from, int to) const;
-  [[nodiscard]] std::byte* part(int from, int to, int slot) const;
+  // Messages of the caller and those of schedules do not meet.
+  static constexpr int kChannels = 2;
+  [[nodiscard]] Pair& pair(int channel, int from, int to) const;
+  [[nodiscard]] std::byte* part(int channel, int from, int to, int slot) const;
 
  private:
   template <typename T>

@@ -33,7 +33,8 @@ SharedCommunicator::SharedCommunicator(Endpoint& endpoint, std::string name, con
       key_(key),
       members_(members.begin(), members.end()),
       group_(domain_.enter_group(name_, key, members_, endpoint.rank())),
-      messages_(domain_, group_),
+      messages_(domain_, group_, 0),
+      schedule_messages_(domain_, group_, 1),
       in_(members.size()),
       out_(members.size()),
       sources_(members.size()),
@@ -121,7 +122,7 @@ uint64_t SharedCommunicator::issue(const CollectiveCall& call) {
   }
   if (is_point_to_point(call.op)) {
     while (true) {
-      if (const std::optional<uint64_t> ticket = messages_.issue(call)) {
+      if (const std::optional<uint64_t> ticket = messages_.issue(call, call.op)) {
         ++calls_[index(call.op)];
         record(call, *ticket);
         return *ticket | kMessageTicket;
@@ -134,7 +135,10 @@ uint64_t SharedCommunicator::issue(const CollectiveCall& call) {
     (void)wait_until(sequence - kCallSlots, std::chrono::milliseconds(-1));
   }
   Op& next = op(sequence);
-  next = Op{.call = call, .sequence = sequence, .mailed = fits_mail(call, size())};
+  next = Op{.call = call,
+            .sequence = sequence,
+            .mailed = fits_mail(call, size()),
+            .scheduled = has_schedule(call)};
   if (call.op == CollectiveOp::kBroadcast) next.call.in = call.out;
   issued_ = sequence;
   group_.view.member(rank()).issued.store(sequence, std::memory_order_relaxed);
@@ -200,7 +204,7 @@ void SharedCommunicator::publish(Op& op) {
     if (!domain_.reachable(call.in, in_bytes)) line.flags |= kForeignIn;
     if (!domain_.reachable(call.out, out_bytes)) line.flags |= kForeignOut;
     if (call.in == call.out && in_bytes > 0) line.flags |= kInPlace;
-    if (line.flags & (kForeignIn | kForeignOut)) make_stage();
+    if ((line.flags & (kForeignIn | kForeignOut)) && !op.scheduled) make_stage();
     line.in = domain_.reference(call.in);
     line.out = domain_.reference(call.out);
   }
@@ -232,7 +236,9 @@ void SharedCommunicator::advance(Blocker* calls, Blocker* messages) {
   while (moved_ < published_) {
     Op& next = op(moved_ + 1);
     if (!arrive(next, calls)) break;
-    if (next.staged) {
+    if (next.scheduled) {
+      if (!move_scheduled(next, calls)) break;
+    } else if (next.staged) {
       if (!move_staged(next, calls)) break;
     } else {
       move_data(next);
@@ -411,7 +417,7 @@ void SharedCommunicator::move_range(Op& op, int64_t begin, int64_t end, int64_t 
 
 // Whose buffers do peers use after this rank has moved its part?
 bool SharedCommunicator::leave(const Op& op, Blocker* blocker) {
-  if (op.mailed || op.staged) return true;
+  if (op.mailed || op.staged || op.scheduled) return true;
   const CollectiveOp kind = op.call.op;
   const bool root_only = kind == CollectiveOp::kBroadcast || kind == CollectiveOp::kScatter ||
                          kind == CollectiveOp::kGather;
@@ -503,11 +509,12 @@ std::string SharedCommunicator::absent_ranks(const Blocker& blocker) const {
 void SharedCommunicator::abandon() {
   const Patience& patience = domain_.patience();
   messages_.take_back(patience.leaving);
+  schedule_messages_.take_back(patience.leaving);
   group_.view.member(rank()).moving.store(static_cast<uint32_t>(moved_));
   const auto deadline = std::chrono::steady_clock::now() + patience.leaving;
   Liveness* const liveness = domain_.liveness();
   for (uint64_t sequence = completed_ + 1; sequence <= published_; ++sequence) {
-    if (op(sequence).mailed || op(sequence).staged) continue;
+    if (op(sequence).mailed || op(sequence).staged || op(sequence).scheduled) continue;
     for (int peer = 0; peer < size(); ++peer) {
       if (peer == rank()) continue;
       Member& member = group_.view.member(peer);
