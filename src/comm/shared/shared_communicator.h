@@ -15,6 +15,7 @@
 #include <array>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,7 @@ class SharedCommunicator final : public Communicator, private Work::Progress {
   struct Op {
     CollectiveCall call;
     uint64_t sequence = 0;
+    uint64_t history = 0;
     bool published = false;
     bool mailed = false;
     bool staged = false;
@@ -85,6 +87,9 @@ class SharedCommunicator final : public Communicator, private Work::Progress {
   bool arrive(Op& op, Blocker* blocker);
   [[nodiscard]] bool awaits(const Op& op, int peer) const;
   void check_agreement(const Op& op, int peer);
+  [[noreturn]] void fail_mismatch(int peer, uint64_t sequence);
+  // What `member` says it called, unless the line holds another call by now.
+  [[nodiscard]] std::optional<CollectiveCall> call_of(int member, uint64_t sequence) const;
   void check_counts(const Op& op);
   void note_lateness(const Op& op);
   void begin_moving(const Op& op);
@@ -122,13 +127,14 @@ class SharedCommunicator final : public Communicator, private Work::Progress {
   PointToPoint messages_;
   std::array<Op, kCallSlots> ops_;
   uint64_t issued_ = 0, published_ = 0, moved_ = 0, completed_ = 0;
+  uint64_t history_ = 0;      // of all calls issued
   uint32_t peers_moved_ = 0;  // all peers had moved this many when last looked at
   uint64_t num_mailed_ = 0;
   std::array<uint64_t, kMailSlots> mailed_sequence_{};
   uint32_t stage_parts_ = 0;  // since the beginning; the same on all ranks
   HostArena stage_;
   std::array<int64_t, kNumCollectiveOps> calls_{};
-  bool warned_ = false;
+  bool warned_ = false;  // in the wait at hand
   int num_splits_ = 0;
   // Scratch of one call, by rank.
   std::vector<Side> in_, out_;
