@@ -58,6 +58,7 @@ struct alignas(64) CallLine {
   uint64_t in;
   uint64_t out;
   uint64_t arrival_ticks;
+  uint64_t history;  // a hash of what must agree in this call and in all before it
 };
 static_assert(sizeof(CallLine) == 64);
 

@@ -23,6 +23,19 @@ double seconds(std::chrono::milliseconds time) { return static_cast<double>(time
 
 size_t index(CollectiveOp op) { return static_cast<size_t>(op); }
 
+uint64_t extend_history(uint64_t history, const CollectiveCall& call) {
+  const auto kind = static_cast<uint64_t>(call.op) | static_cast<uint64_t>(call.reduce) << 8 |
+                    static_cast<uint64_t>(call.dtype) << 16 |
+                    static_cast<uint64_t>(call.algorithm) << 24 |
+                    static_cast<uint64_t>(static_cast<uint32_t>(call.root)) << 32;
+  for (const uint64_t word :
+       {kind, static_cast<uint64_t>(call.tag), static_cast<uint64_t>(call.count)}) {
+    history = (history ^ word) * 0x9E3779B97F4A7C15U;
+    history ^= history >> 32;
+  }
+  return history;
+}
+
 }  // namespace
 
 SharedCommunicator::SharedCommunicator(Endpoint& endpoint, std::string name, const std::string& key,
@@ -95,6 +108,7 @@ bool SharedCommunicator::idle() const { return completed_ == issued_ && messages
 
 bool SharedCommunicator::wait_until(uint64_t ticket, std::chrono::milliseconds time) {
   Waiter waiter(domain_.crowded());
+  warned_ = false;
   while (true) {
     Blocker calls;
     Blocker messages;
@@ -140,6 +154,7 @@ uint64_t SharedCommunicator::issue(const CollectiveCall& call) {
             .mailed = fits_mail(call, size()),
             .scheduled = has_schedule(call)};
   if (call.op == CollectiveOp::kBroadcast) next.call.in = call.out;
+  next.history = history_ = extend_history(history_, call);
   issued_ = sequence;
   group_.view.member(rank()).issued.store(sequence, std::memory_order_relaxed);
   ++calls_[index(call.op)];
@@ -189,6 +204,7 @@ void SharedCommunicator::publish(Op& op) {
   line.root = call.root;
   line.tag = call.tag;
   line.count = call.count;
+  line.history = op.history;
   line.flags = 0;
   const int64_t in_bytes = input_bytes(call, rank(), size());
   const int64_t out_bytes = output_bytes(call, rank(), size());
@@ -301,31 +317,47 @@ void SharedCommunicator::begin_moving(const Op& op) {
   throw_aborted();
 }
 
+// A call whose rank does not wait for all others is compared with theirs in a later one.
 void SharedCommunicator::check_agreement(const Op& op, int peer) {
-  const CallLine& line = group_.view.call(peer, op.sequence);
-  const CollectiveCall& call = op.call;
-  if (line.op == call.op && line.reduce == call.reduce && line.dtype == call.dtype &&
-      line.root == call.root && line.tag == call.tag && line.count == call.count &&
-      line.algorithm == call.algorithm) {
-    return;
+  if (group_.view.call(peer, op.sequence).history == op.history) return;
+  const uint64_t oldest = op.sequence < kCallSlots ? 1 : op.sequence - kCallSlots + 1;
+  for (uint64_t sequence = oldest; sequence <= op.sequence; ++sequence) {
+    const std::optional<CollectiveCall> mine = call_of(rank(), sequence);
+    const std::optional<CollectiveCall> theirs = call_of(peer, sequence);
+    if (mine && theirs && extend_history(0, *mine) != extend_history(0, *theirs)) {
+      fail_mismatch(peer, sequence);
+    }
   }
-  const CollectiveCall theirs{.op = line.op,
-                              .reduce = line.reduce,
-                              .dtype = line.dtype,
-                              .root = line.root,
-                              .tag = line.tag,
-                              .count = line.count,
-                              .algorithm = line.algorithm};
-  // Those before the peer agree with this rank, so the lowest of them stands for it.
-  const bool peer_first = peer < rank();
-  const int other = peer_first ? rank() : peer;
-  int lowest = peer_first ? peer : rank();
-  for (int agreeing = lowest - 1; agreeing >= 0 && !peer_first; --agreeing) {
-    if (awaits(op, agreeing)) lowest = agreeing;
+  fail(fmt::format("ranks {} and {} called different collectives before #{}",
+                   world_rank(std::min(rank(), peer)), world_rank(std::max(rank(), peer)), oldest));
+}
+
+void SharedCommunicator::fail_mismatch(int peer, uint64_t sequence) {
+  const CollectiveCall mine = call_of(rank(), sequence).value_or(CollectiveCall{});
+  const CollectiveCall theirs = call_of(peer, sequence).value_or(CollectiveCall{});
+  // The lowest rank that called the same as this one stands for it.
+  int lowest = rank();
+  for (int member = 0; member < lowest; ++member) {
+    const std::optional<CollectiveCall> same = call_of(member, sequence);
+    if (same && extend_history(0, *same) == extend_history(0, mine)) lowest = member;
   }
-  fail(fmt::format("rank {} called {} while rank {} called {}", world_rank(other),
-                   describe(peer_first ? call : theirs, op.sequence), world_rank(lowest),
-                   describe(peer_first ? theirs : call, op.sequence)));
+  const bool peer_first = peer < lowest;
+  fail(fmt::format(
+      "rank {} called {} while rank {} called {}", world_rank(peer_first ? rank() : peer),
+      describe(peer_first ? mine : theirs, sequence), world_rank(peer_first ? peer : lowest),
+      describe(peer_first ? theirs : mine, sequence)));
+}
+
+std::optional<CollectiveCall> SharedCommunicator::call_of(int member, uint64_t sequence) const {
+  const CallLine& line = group_.view.call(member, sequence);
+  if (line.arrived.load(std::memory_order_acquire) != static_cast<uint32_t>(sequence)) return {};
+  return CollectiveCall{.op = line.op,
+                        .reduce = line.reduce,
+                        .dtype = line.dtype,
+                        .root = line.root,
+                        .tag = line.tag,
+                        .count = line.count,
+                        .algorithm = line.algorithm};
 }
 
 void SharedCommunicator::check_counts(const Op& op) {

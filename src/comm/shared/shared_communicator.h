@@ -65,6 +65,7 @@ class SharedCommunicator final : public Communicator, private Work::Progress {
   struct Op {
     CollectiveCall call;
     uint64_t sequence = 0;
+    uint64_t history = 0;
     bool published = false;
     bool mailed = false;
     bool staged = false;
@@ -88,6 +89,9 @@ class SharedCommunicator final : public Communicator, private Work::Progress {
   bool arrive(Op& op, Blocker* blocker);
   [[nodiscard]] bool awaits(const Op& op, int peer) const;
   void check_agreement(const Op& op, int peer);
+  [[noreturn]] void fail_mismatch(int peer, uint64_t sequence);
+  // What `member` says it called, unless the line holds another call by now.
+  [[nodiscard]] std::optional<CollectiveCall> call_of(int member, uint64_t sequence) const;
   void check_counts(const Op& op);
   void note_lateness(const Op& op);
   void begin_moving(const Op& op);
@@ -133,6 +137,7 @@ class SharedCommunicator final : public Communicator, private Work::Progress {
   PointToPoint schedule_messages_;
   std::array<Op, kCallSlots> ops_;
   uint64_t issued_ = 0, published_ = 0, moved_ = 0, completed_ = 0;
+  uint64_t history_ = 0;      // of all calls issued
   uint32_t peers_moved_ = 0;  // all peers had moved this many when last looked at
   uint64_t num_mailed_ = 0;
   std::array<uint64_t, kMailSlots> mailed_sequence_{};
@@ -142,7 +147,7 @@ class SharedCommunicator final : public Communicator, private Work::Progress {
   std::optional<size_t> next_step_;  // not before it has begun
   HostArena schedule_scratch_;
   std::array<int64_t, kNumCollectiveOps> calls_{};
-  bool warned_ = false;
+  bool warned_ = false;  // in the wait at hand
   int num_splits_ = 0;
   // Scratch of one call, by rank.
   std::vector<Side> in_, out_;
