@@ -495,7 +495,7 @@ void SharedCommunicator::look_for_trouble(const Blocker& blocker,
   }
   const std::chrono::milliseconds limit =
       blocker.leaving ? std::max(patience.leaving, patience.timeout) : patience.timeout;
-  if (waited < limit) return;
+  if (waited < limit || reached(blocker)) return;
   const std::string text = fmt::format("rank {} waited {:.3f} s in {} for {}", world_rank(rank()),
                                        seconds(limit), waiting_text(), absent_ranks(blocker));
   raise_abort(domain_.block(), fmt::format("group {}: {}", name_, text));
