@@ -86,14 +86,17 @@ bool supports(CollectiveOp op, Algorithm algorithm) {
   return std::find(known.begin(), known.end(), algorithm) != known.end();
 }
 
-void require_supported(CollectiveOp op, Algorithm algorithm) {
-  if (supports(op, algorithm)) return;
+std::string what_is_unsupported(CollectiveOp op, Algorithm algorithm) {
   std::string known;
   for (const Algorithm other : supported_algorithms(op)) {
     known += fmt::format("{}{}", known.empty() ? "" : ", ", tessera::name_of(other));
   }
-  throw ConfigError(fmt::format("{} has no algorithm '{}': use {}", tessera::name_of(op),
-                                tessera::name_of(algorithm), known));
+  return fmt::format("{} has no algorithm '{}': use {}", tessera::name_of(op),
+                     tessera::name_of(algorithm), known);
+}
+
+void require_supported(CollectiveOp op, Algorithm algorithm) {
+  if (!supports(op, algorithm)) throw ConfigError(what_is_unsupported(op, algorithm));
 }
 
 CollectiveSchedule make_schedule(const ScheduleRequest& request) {

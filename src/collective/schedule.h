@@ -83,8 +83,9 @@ std::vector<CollectiveSchedule> make_schedules(ScheduleRequest request);
 // What `op` can run, kAuto not among them; all ops have kDirect.
 std::span<const Algorithm> supported_algorithms(CollectiveOp op);
 bool supports(CollectiveOp op, Algorithm algorithm);
-// Throws ConfigError that names the supported ones.
-void require_supported(CollectiveOp op, Algorithm algorithm);
+// "scatter has no algorithm 'ring': use direct, naive, tree".
+std::string what_is_unsupported(CollectiveOp op, Algorithm algorithm);
+void require_supported(CollectiveOp op, Algorithm algorithm);  // throws ConfigError with that text
 
 // The result is ((r0 + r1) + r2) + …, whatever the sizes and timing: the same bits from each of
 // them. The others repeat bit for bit too, but add in an order of their own and round 16-bit types

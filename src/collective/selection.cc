@@ -56,7 +56,9 @@ class RuleParser {
     if (!op) fail("the first rule must name an op, as in all_reduce:0-4k:doubling");
     rule.op = *op;
     rule.algorithm = parse_algorithm(trim(fields.back()));
-    if (rule.algorithm != Algorithm::kAuto) check_supported(rule);
+    if (rule.algorithm != Algorithm::kAuto && !supports(rule.op, rule.algorithm)) {
+      fail("{}", what_is_unsupported(rule.op, rule.algorithm));
+    }
     return rule;
   }
 
@@ -127,14 +129,6 @@ class RuleParser {
            no_such<Algorithm, kNumAlgorithms>(name, "algorithms"));
     }
     return *algorithm;
-  }
-
-  void check_supported(const SelectionRule& rule) const {
-    try {
-      require_supported(rule.op, rule.algorithm);
-    } catch (const ConfigError& error) {
-      fail("{}", error.what());
-    }
   }
 
   std::string_view rule_;

@@ -1,0 +1,60 @@
+#include "comm/message/call_plan.h"
+
+#include <algorithm>
+
+#include "base/hash.h"
+
+namespace tessera::message {
+namespace {
+
+void add_once(std::vector<int>& ranks, int rank) {
+  if (std::find(ranks.begin(), ranks.end(), rank) == ranks.end()) ranks.push_back(rank);
+}
+
+}  // namespace
+
+CallPlan make_plan(const ScheduleRequest& request) {
+  CallPlan plan{.schedule = make_schedule(request)};
+  for (const CollectiveStep& step : plan.schedule.steps) {
+    if (step.action == StepAction::kSend) add_once(plan.headers_to, step.peer);
+    if (step.action == StepAction::kReceive) add_once(plan.headers_from, step.peer);
+  }
+  if (request.op == CollectiveOp::kSend) {
+    add_once(plan.headers_to, request.root);
+  } else if (request.op == CollectiveOp::kReceive) {
+    add_once(plan.headers_from, request.root);
+  } else {
+    // Of an all_to_all_v everyone hears, because everyone has counts to compare.
+    const int reach = request.op == CollectiveOp::kAllToAllV ? request.ranks - 1 : 1;
+    for (int distance = 1; distance <= reach && request.ranks > 1; ++distance) {
+      add_once(plan.headers_to, (request.rank + distance) % request.ranks);
+      add_once(plan.headers_from, (request.rank - distance + request.ranks) % request.ranks);
+    }
+  }
+  return plan;
+}
+
+size_t PlanCache::KeyHash::operator()(const Key& key) const {
+  Hasher hasher;
+  hasher.add(static_cast<int>(key.op));
+  hasher.add(static_cast<int>(key.algorithm));
+  hasher.add(key.in_place);
+  hasher.add(key.root);
+  hasher.add(key.count);
+  hasher.add(key.element_bytes);
+  return hasher.value();
+}
+
+std::shared_ptr<const CallPlan> PlanCache::find(const ScheduleRequest& request) {
+  if (request.op == CollectiveOp::kAllToAllV) {
+    return std::make_shared<const CallPlan>(make_plan(request));
+  }
+  const Key key{request.op,   request.algorithm, request.in_place,
+                request.root, request.count,     request.element_bytes};
+  const auto known = plans_.find(key);
+  if (known != plans_.end()) return known->second;
+  if (plans_.size() >= kMostPlans) plans_.clear();  // calls in flight keep theirs
+  return plans_[key] = std::make_shared<const CallPlan>(make_plan(request));
+}
+
+}  // namespace tessera::message

@@ -1,0 +1,49 @@
+// What a rank does in a call, worked out once per shape of call: its schedule, and whom it tells
+// about the call and hears from before it touches data.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "collective/schedule.h"
+
+namespace tessera::message {
+
+// Ranks are numbered within the group.
+struct CallPlan {
+  CollectiveSchedule schedule;
+  // Everyone this rank sends data to, and the next rank: so that two ranks that disagree always
+  // have neighbours between them that find out.
+  std::vector<int> headers_to = {};
+  std::vector<int> headers_from = {};
+};
+
+CallPlan make_plan(const ScheduleRequest& request);
+
+// Keeps the plans of one rank of one group.
+class PlanCache {
+ public:
+  // `request` always has the same ranks, rank and nodes. An all_to_all_v is planned every time.
+  std::shared_ptr<const CallPlan> find(const ScheduleRequest& request);
+
+ private:
+  static constexpr size_t kMostPlans = 256;
+
+  struct Key {
+    CollectiveOp op;
+    Algorithm algorithm;
+    bool in_place;
+    int root;
+    int64_t count;
+    int64_t element_bytes;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    size_t operator()(const Key& key) const;
+  };
+  std::unordered_map<Key, std::shared_ptr<const CallPlan>, KeyHash> plans_;
+};
+
+}  // namespace tessera::message
