@@ -18,10 +18,13 @@ elseif(NOT TESSERA_SANITIZE STREQUAL "")
   message(FATAL_ERROR "TESSERA_SANITIZE is '${TESSERA_SANITIZE}': use address, thread or nothing")
 endif()
 
-# tessera_library(NAME DIR deps...): every source of src/DIR except its tests.
+# tessera_library(NAME DIR deps...): every source of src/DIR except its tests and what
+# TESSERA_LEFT_OUT matches: the backends that this build cannot have, or the stubs of those it can.
 function(tessera_library name dir)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${dir}/*.cc)
-  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  foreach(pattern "_test\\.cc$" ${TESSERA_LEFT_OUT})
+    list(FILTER sources EXCLUDE REGEX ${pattern})
+  endforeach()
   if(sources)
     add_library(tessera_${name} STATIC ${sources})
     target_link_libraries(tessera_${name} PUBLIC tessera_options ${ARGN})
