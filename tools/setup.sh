@@ -4,7 +4,7 @@
 set -euo pipefail
 
 packages=(g++ cmake ninja-build libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev
-  libgtest-dev python3)
+  libgtest-dev openmpi-bin libopenmpi-dev python3)
 blas_packages=(libblis-serial-dev libblis-pthread-dev libblis-openmp-dev
   libopenblas-serial-dev libopenblas-pthread-dev)
 
@@ -74,7 +74,8 @@ install_missing() {
 
 command -v dpkg-query >/dev/null && command -v apt-get >/dev/null ||
   fail "this script knows Debian and Ubuntu only. Install by hand: g++ >= 12, cmake >= 3.25, ninja," \
-    "fmt, CLI11, nlohmann-json, toml++, GoogleTest, python3 and BLIS or OpenBLAS."
+    "fmt, CLI11, nlohmann-json, toml++, GoogleTest, python3, BLIS or OpenBLAS, and Open MPI if you" \
+    "want to train across machines."
 
 mapfile -t missing < <(missing_packages)
 if [[ ${#missing[@]} -gt 0 ]]; then install_missing "${missing[@]}"; fi

@@ -1,0 +1,114 @@
+// One rank of a job in which something goes wrong, by name: mpi_failing_ranks CASE. Says what it
+// learnt on standard output, as one line. mpi_failure_test.cc starts it and reads that.
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "comm/mpi/mpi_world.h"
+
+namespace tessera {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kTimeout{1'000};
+constexpr int kOdd = 1;  // the rank that does something else
+
+void say(int rank, const std::string& what) {
+  // One write, so that lines of ranks do not mix.
+  const std::string line = fmt::format("rank {}: {}\n", rank, what);
+  if (write(STDOUT_FILENO, line.data(), line.size()) < 0) _exit(9);
+}
+
+void add_up(Communicator& group, int64_t count = 96) {
+  std::vector<float> data(static_cast<size_t>(count), 1.0F);
+  group.all_reduce(data.data(), count, DType::kF32);
+}
+
+// Large enough that it cannot be on its way as a whole before the receiver asks for it.
+constexpr int64_t kLarge = 1 << 22;
+
+struct Case {
+  std::function<void(CommWorld&, Communicator&)> odd;
+  int64_t count = 96;  // of the others' all_reduce
+};
+
+const std::map<std::string, Case> kCases = {
+    {"other_op",
+     {.odd =
+          [](CommWorld&, Communicator& group) {
+            std::vector<float> full(96 * 3);
+            group.all_gather(full.data() + 96, full.data(), 96, DType::kF32);
+          }}},
+    {"other_count", {.odd = [](CommWorld&, Communicator& group) { add_up(group, 95); }}},
+    {"missing",
+     {.odd = [](CommWorld&, Communicator&) { std::this_thread::sleep_for(4 * kTimeout); }}},
+    {"missing_large",
+     {.odd = [](CommWorld&, Communicator&) { std::this_thread::sleep_for(4 * kTimeout); },
+      .count = kLarge}},
+    {"throws",
+     {.odd = [](CommWorld&, Communicator&) { throw std::runtime_error("the disk is full"); }}},
+    {"leaves", {.odd = [](CommWorld&, Communicator&) {}}},
+    {"exits", {.odd = [](CommWorld&, Communicator&) { std::exit(0); }}},
+    {"exits_with_3", {.odd = [](CommWorld&, Communicator&) { std::exit(3); }}},
+    {"killed", {.odd = [](CommWorld&, Communicator&) { raise(SIGKILL); }}},
+    {"killed_large", {.odd = [](CommWorld&, Communicator&) { raise(SIGKILL); }, .count = kLarge}},
+    {"stopped", {.odd = [](CommWorld&, Communicator&) { raise(SIGSTOP); }}},
+};
+
+// Returns what the application would exit with.
+int run_rank(const Case& test) {
+  const auto world = make_mpi_world({.timeout = kTimeout});
+  try {
+    const auto group = world->join_all("world");
+    add_up(*group);
+    if (world->rank() == kOdd) {
+      test.odd(*world, *group);
+      return 0;
+    }
+    add_up(*group, test.count);
+    say(world->rank(), "no error");
+  } catch (const CommError& error) {
+    say(world->rank(), error.what());
+  } catch (const std::exception& error) {
+    world->abort(fmt::format("rank {}: {}", world->rank(), error.what()));
+    say(world->rank(), error.what());
+  }
+  return 1;
+}
+
+// The world ends before the process does, as in an application.
+int run_case(const std::string& name) {
+  try {
+    return run_rank(kCases.at(name));
+  } catch (const CommError& error) {  // it did not begin
+    say(-1, error.what());
+    return 1;
+  }
+}
+
+// The launcher sets this; without it nobody is missing.
+bool is_odd() {
+  const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  return rank != nullptr && std::atoi(rank) == kOdd;
+}
+
+}  // namespace
+}  // namespace tessera
+
+int main(int, char** argv) {
+  const std::string name = argv[1];
+  if (name == "does_not_start" && tessera::is_odd()) {
+    std::this_thread::sleep_for(4 * tessera::kTimeout);
+    return 0;
+  }
+  const int code = tessera::run_case(name == "does_not_start" ? "leaves" : name);
+  if (code != 0) tessera::end_mpi_after_failure(code);
+}
