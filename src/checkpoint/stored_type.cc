@@ -138,6 +138,12 @@ StoredType stored_type(DType type) {
       return StoredType::kBF16;
     case DType::kI32:
       return StoredType::kI32;
+    case DType::kF16:
+      return StoredType::kF16;
+    case DType::kI64:
+      return StoredType::kI64;
+    case DType::kU8:
+      return StoredType::kU8;
   }
   TESSERA_CHECK(false, "dtype {}", static_cast<int>(type));
   return StoredType::kF32;

@@ -226,7 +226,7 @@ TEST(Failure, WaitForTheOtherStreamIsBounded) {
   program.instructions.front().waits = {sum.signal};
   const std::string first = program.instructions.front().name;
   program.instructions.insert(program.instructions.begin(), sum);
-  Executor executor(step, program, local, options.executor);
+  Executor executor(step, program, local.endpoint(0), options.executor);
   fill_inputs(executor);
   executor.set_probe([&](size_t, const Instruction& instruction) {
     const auto end = Clock::now() + std::chrono::seconds(8);

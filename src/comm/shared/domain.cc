@@ -96,7 +96,10 @@ std::string last_call(WorldBlock& world, int world_rank) {
                             .tag = record.tag,
                             .count = record.count};
   const GroupView group(group_at(world, static_cast<int>(record.group)), 1);
-  return fmt::format("{} of group {}", describe(call, record.sequence), group.head().name);
+  const std::string text = describe(call, record.sequence);
+  // A group that all members have left has no name any more.
+  const std::string name = group.head().name;
+  return name.empty() ? text : fmt::format("{} of group {}", text, name);
 }
 
 void Domain::warn(const std::string& text) const {

@@ -144,10 +144,15 @@ uint64_t SharedCommunicator::issue(const CollectiveCall& call) {
   return sequence;
 }
 
-// Peers have moved every call that used the same line and the same mailbox.
+// Peers have moved every call that used the same line and the same mailbox, and so has this rank,
+// which reads its own mail too.
 bool SharedCommunicator::lines_free(const Op& op, Blocker* blocker) {
   uint64_t needed = op.sequence > kCallSlots ? op.sequence - kCallSlots : 0;
-  if (op.mailed) needed = std::max(needed, mailed_sequence_[num_mailed_ % kMailSlots]);
+  if (op.mailed) {
+    const uint64_t last_in_mailbox = mailed_sequence_[num_mailed_ % kMailSlots];
+    if (last_in_mailbox > moved_) return false;
+    needed = std::max(needed, last_in_mailbox);
+  }
   if (needed == 0 || static_cast<int32_t>(peers_moved_ - static_cast<uint32_t>(needed)) >= 0) {
     return true;
   }
@@ -305,10 +310,16 @@ void SharedCommunicator::check_agreement(const Op& op, int peer) {
                               .tag = line.tag,
                               .count = line.count,
                               .algorithm = line.algorithm};
-  const bool first = rank() < peer;
-  fail(fmt::format("rank {} called {} while rank {} called {}", world_rank(first ? peer : rank()),
-                   describe(first ? theirs : call, op.sequence), world_rank(first ? rank() : peer),
-                   describe(first ? call : theirs, op.sequence)));
+  // Those before the peer agree with this rank, so the lowest of them stands for it.
+  const bool peer_first = peer < rank();
+  const int other = peer_first ? rank() : peer;
+  int lowest = peer_first ? peer : rank();
+  for (int agreeing = lowest - 1; agreeing >= 0 && !peer_first; --agreeing) {
+    if (awaits(op, agreeing)) lowest = agreeing;
+  }
+  fail(fmt::format("rank {} called {} while rank {} called {}", world_rank(other),
+                   describe(peer_first ? call : theirs, op.sequence), world_rank(lowest),
+                   describe(peer_first ? theirs : call, op.sequence)));
 }
 
 void SharedCommunicator::check_counts(const Op& op) {
@@ -427,8 +438,11 @@ void SharedCommunicator::look_for_trouble(const Blocker& blocker,
     throw_aborted();
   }
   if (liveness != nullptr) {
-    const std::optional<std::string> gone = liveness->gone(peer);
-    if (gone && !reached(blocker)) {
+    std::optional<std::string> gone = liveness->gone(peer);
+    if (reached(blocker)) return;
+    // The one waited for may be waiting for a dead one itself.
+    if (!gone) gone = liveness->lost();
+    if (gone) {
       raise_abort(domain_.block(), *gone);
       abandon();
       throw_aborted();
@@ -445,7 +459,7 @@ void SharedCommunicator::look_for_trouble(const Blocker& blocker,
       blocker.leaving ? std::max(patience.leaving, patience.timeout) : patience.timeout;
   if (waited < limit) return;
   const std::string text = fmt::format("rank {} waited {:.3f} s in {} for {}", world_rank(rank()),
-                                       seconds(waited), waiting_text(), absent_ranks(blocker));
+                                       seconds(limit), waiting_text(), absent_ranks(blocker));
   raise_abort(domain_.block(), fmt::format("group {}: {}", name_, text));
   abandon();
   throw CommError(fmt::format("group {}: {}", name_, text));

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
@@ -113,10 +114,15 @@ std::unique_ptr<Mapping> open_mapping(int fd) {
   const int64_t size_bytes = file_bytes(fd);
   require(size_bytes >= static_cast<int64_t>(sizeof(WorldBlock)),
           "descriptor {} holds no shared memory of Tessera ({} bytes)", fd, size_bytes);
+  uint64_t magic = 0;
+  const bool read = pread(fd, &magic, sizeof(magic), offsetof(WorldBlock, magic)) ==
+                    static_cast<ssize_t>(sizeof(magic));
+  require(read && magic == shared::kMagic, "descriptor {} holds no shared memory of Tessera", fd);
   auto mapping = std::make_unique<Mapping>(copy_of(fd), size_bytes);
   const WorldBlock& block = mapping->block();
-  require(block.magic == shared::kMagic && block.total_bytes == size_bytes,
-          "descriptor {} holds no shared memory of Tessera", fd);
+  require(block.total_bytes == size_bytes,
+          "the shared memory in descriptor {} has {} bytes instead of {}", fd, size_bytes,
+          block.total_bytes);
   require(block.version == shared::kVersion,
           "the shared memory has version {}, this program {}: start all ranks with one program",
           block.version, shared::kVersion);
@@ -211,15 +217,18 @@ std::string ShmMemory::abort_reason() const {
 }
 
 void ShmMemory::report_death(int rank, const std::string& how) {
+  report_exit(rank, how);
   WorldBlock& block = state_->mapping->block();
-  shared::RankBlock& dead = block.rank[rank];
-  if (dead.death_state.exchange(1) == 0) {
-    const size_t length = std::min(how.size(), shared::kDeathBytes - 1);
-    std::memcpy(dead.death, how.data(), length);
-    dead.death[length] = '\0';
-    dead.death_state.store(2, std::memory_order_release);
-  }
   shared::raise_abort(block, death_text(block, rank, how));
+}
+
+void ShmMemory::report_exit(int rank, const std::string& how) {
+  shared::RankBlock& dead = state_->mapping->block().rank[rank];
+  if (dead.death_state.exchange(1) != 0) return;
+  const size_t length = std::min(how.size(), shared::kDeathBytes - 1);
+  std::memcpy(dead.death, how.data(), length);
+  dead.death[length] = '\0';
+  dead.death_state.store(2, std::memory_order_release);
 }
 
 void ShmMemory::request_stop() { state_->mapping->block().stop.store(1); }

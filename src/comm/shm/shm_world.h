@@ -58,6 +58,9 @@ class ShmMemory {
   // The parent saw the process of `rank` end: peers that wait for it stop waiting, with this text
   // ("was killed by SIGKILL", "exited with code 3") after the rank's name, pid and last call.
   void report_death(int rank, const std::string& how);
+  // The process of `rank` ended in order ("exited with code 0"): peers may go on without it; only
+  // those that wait for it are told.
+  void report_exit(int rank, const std::string& how);
 
   // Makes CommWorld::stop_requested() true on every rank.
   void request_stop();

@@ -1,0 +1,67 @@
+// Starts the ranks of a job as processes of this host, watches them to their end, and says in one
+// message what went wrong.
+//
+// The agent makes the ranks' shared memory (comm/shm); they inherit its descriptor and are told who
+// they are by environment variables (launch/environment.h). It never touches their data. Nothing
+// outlives it: ranks are killed by the kernel when the agent dies, and the memory has no name.
+//
+// ^C and SIGTERM: the ranks are asked to stop (CommWorld::stop_requested), get `grace` to end by
+// themselves, then their waits are aborted, then they are killed. A second ^C kills at once.
+// A rank that is killed or exits with a code other than 0: its peers learn it (ShmMemory::
+// report_death), get `leave_time` to end with their own errors, and are killed after that. A rank
+// that exits with 0 may do so while others go on.
+//
+// A rank that fails writes why with abort_as_rank (launch/rank_failure.h) and exits with its code
+// without printing: the agent prints the first reason of the job, once.
+//
+//   exit code of the job
+//   0          every rank exited with 0
+//   1-9        a rank failed with that code (base/error.h; docs/cli.md)
+//   64-78      the same, codes of sysexits.h
+//   1          a rank was killed by a signal, or exited with any other code
+//   130, 143   stopped by SIGINT, SIGTERM
+// Where several ranks failed it is the code of the one that gave the first reason.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "launch/environment.h"
+
+namespace tessera {
+
+struct AgentOptions {
+  int ranks = 1;
+  int threads_per_rank = 1;  // with ranks: whether every thread can have a core of its own
+  bool pin_to_cores = true;  // then each rank gets its share of the allowed cores
+
+  std::string executable = {};              // empty: this program
+  std::vector<std::string> arguments = {};  // with argv[0]; empty: those of this process
+  Environment environment = {};  // of the ranks; the agent adds its TESSERA_… variables
+
+  int64_t bytes_per_rank = 0;  // of shared memory, as in ShmMemoryOptions
+
+  // Empty: rank 0 writes to `out_fd` and `err_fd` itself, and the lines of the others are written
+  // there with "[rank 2] " before each. Else all that rank N writes goes to LOG_DIR/rank-N.log.
+  std::string log_dir = {};
+  int out_fd = 1;
+  int err_fd = 2;
+
+  std::chrono::milliseconds grace{1'500};       // from a signal to the abort
+  std::chrono::milliseconds leave_time{1'000};  // from the first failure to SIGKILL
+
+  // Gets the one message of a job that failed. Null: "tessera: …" is written to err_fd.
+  std::function<void(const std::string&)> on_failure = nullptr;
+
+  void validate() const;
+};
+
+// Returns the exit code of the job when all ranks are gone. Throws Error where the job cannot be
+// started (then nothing is left of it). Call it from the main thread, which must not end before
+// (the kernel ties the ranks to it), and with no other thread that could take the signals.
+int run_agent(const AgentOptions& options);
+
+}  // namespace tessera

@@ -1,0 +1,58 @@
+// The messages of a rendezvous, byte by byte.
+//
+//   frame    "TSRV", version u32, kind u32, length of the body u32, body
+//   hello    token, rank u32, world size u32, payload          guest -> rank 0, first
+//   accepted nothing                                           rank 0 -> guest, at once
+//   refused  u32 (1: wrongly started, 0: anything else), text  rank 0 -> guest, at any time
+//   table    count u32, payloads                               rank 0 -> guest, when all are there
+// Numbers are little-endian; a text is its length (u32) and its bytes. The frame and `refused` are
+// the same in every version, so that versions can tell each other that they differ.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tessera {
+
+inline constexpr uint32_t kRendezvousVersion = 1;
+
+enum class FrameKind : uint32_t { kHello = 1, kAccepted = 2, kRefused = 3, kTable = 4 };
+
+struct Frame {
+  uint32_t version = kRendezvousVersion;
+  FrameKind kind = FrameKind::kHello;
+  std::string body;
+};
+
+struct Hello {
+  std::string token;
+  uint32_t rank = 0;
+  uint32_t size = 0;
+  std::string payload;
+};
+
+struct Refusal {
+  bool wrongly_started = false;
+  std::string reason;
+};
+
+std::string to_bytes(const Frame& frame);
+std::string to_bytes(const Hello& hello);
+std::string to_bytes(const Refusal& refusal);
+std::string table_bytes(std::span<const std::string> payloads);
+std::string accepted_bytes();
+
+// Each throws Error when the body is not what it should be.
+Hello parse_hello(const Frame& frame);
+Refusal parse_refusal(const Frame& frame);
+std::vector<std::string> parse_table(const Frame& frame);
+
+// Takes the first frame out of `bytes` when it is complete. Throws Error as soon as the bytes
+// cannot be the beginning of a frame with a body of at most `max_body` bytes.
+std::optional<Frame> take_frame(std::string& bytes, size_t max_body);
+
+}  // namespace tessera
