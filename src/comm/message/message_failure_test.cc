@@ -117,7 +117,7 @@ TEST(MessageFailureTest, SelectionsMustAgree) {
   });
   for (const std::string& error : errors) {
     EXPECT_TRUE(contains(error,
-                         "rank 1 called all_reduce(f32, 96, tag 7) #1 by one_shot while rank 0 "
+                         "rank 1 called all_reduce(f32, 96, tag 7) #1 by direct while rank 0 "
                          "called all_reduce(f32, 96, tag 7) #1 by ring"))
         << error;
   }
