@@ -18,11 +18,11 @@ elseif(NOT TESSERA_SANITIZE STREQUAL "")
   message(FATAL_ERROR "TESSERA_SANITIZE is '${TESSERA_SANITIZE}': use address, thread or nothing")
 endif()
 
-# tessera_library(NAME DIR deps...): every source of src/DIR except its tests and what
+# tessera_library(NAME DIR deps...): every source of src/DIR except its tests, their support, and what
 # TESSERA_LEFT_OUT matches: the backends that this build cannot have, or the stubs of those it can.
 function(tessera_library name dir)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${dir}/*.cc)
-  foreach(pattern "_test\\.cc$" ${TESSERA_LEFT_OUT})
+  foreach(pattern "_test\\.cc$" "/testing/" ${TESSERA_LEFT_OUT})
     list(FILTER sources EXCLUDE REGEX ${pattern})
   endforeach()
   if(sources)
@@ -35,17 +35,31 @@ function(tessera_library name dir)
   set_property(GLOBAL APPEND PROPERTY TESSERA_FOLDERS "${name}|${dir}")
 endfunction()
 
-# One test program per folder, from the *_test.cc beside its sources.
+# One test program per folder, from the *_test.cc beside its sources. What lies in its testing/ is
+# a library of its own, tessera_NAME_testing, for other tests too.
 function(tessera_folder_tests)
   get_property(folders GLOBAL PROPERTY TESSERA_FOLDERS)
   foreach(entry ${folders})
     string(REPLACE "|" ";" entry ${entry})
     list(GET entry 0 name)
     list(GET entry 1 dir)
+    file(GLOB support CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${dir}/testing/*.cc)
+    if(support)
+      add_library(tessera_${name}_testing STATIC ${support})
+      target_link_libraries(tessera_${name}_testing PUBLIC tessera_${name})
+      # Expectations are computed here: no fused multiply-add.
+      target_compile_options(tessera_${name}_testing PRIVATE -O1 -ffp-contract=off)
+    endif()
     file(GLOB_RECURSE tests CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${dir}/*_test.cc)
+    foreach(pattern ${TESSERA_LEFT_OUT})
+      list(FILTER tests EXCLUDE REGEX ${pattern})
+    endforeach()
     if(tests)
       add_executable(${name}_test ${tests})
       target_link_libraries(${name}_test PRIVATE tessera_${name} GTest::gtest_main)
+      if(support)
+        target_link_libraries(${name}_test PRIVATE tessera_${name}_testing)
+      endif()
       target_compile_options(${name}_test PRIVATE -O1)  # tests are compiled more than they run
       target_compile_definitions(${name}_test PRIVATE TESSERA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
       gtest_discover_tests(${name}_test DISCOVERY_TIMEOUT 60 TEST_PREFIX "${name}.")

@@ -29,7 +29,7 @@ constexpr std::string_view name_of(Algorithm algorithm) {
 
 // Contributions of at most this many bytes are handed over in a mailbox instead of being read from
 // the caller's buffer, and an all_reduce of them is one-shot.
-constexpr int64_t one_shot_bytes(int ranks) { return ranks <= 2 ? 1024 : 16384; }
+constexpr int64_t one_shot_bytes(int ranks) { return ranks <= 2 ? 256 : 16384; }
 
 // What kAuto means for `payload_bytes` (an all_reduce: its array; one_shot is chosen for nothing
 // else). The same on every backend. The chosen one sums in order of rank.

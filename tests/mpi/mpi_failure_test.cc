@@ -37,23 +37,22 @@ void expect_said(const JobResult& job, const std::string& pattern) {
                                                                   << job.output;
 }
 
+// Which two ranks find out is a matter of time.
 TEST(MpiFailureTest, DifferentOpsAreNamedOnEveryRank) {
   const JobResult job = run_case("other_op");
   expect_bounded(job);
-  for (const char* rank : {"0", "1", "2"}) {
-    expect_said(job, std::string("rank ") + rank +
-                         ": .*rank 1 called all_gather\\(f32, 96\\) #2 while rank 0 called "
-                         "all_reduce\\(f32, 96\\) #2");
+  for (const std::string rank : {"rank 0: ", "rank 1: ", "rank 2: "}) {
+    expect_said(job, rank + ".*rank 1 called all_gather\\(f32, 96.*\\) #2");
+    expect_said(job, rank + ".*rank [02] called all_reduce\\(f32, 96.*\\) #2");
   }
 }
 
 TEST(MpiFailureTest, DifferentCountsAreNamedOnEveryRank) {
   const JobResult job = run_case("other_count");
   expect_bounded(job);
-  for (const char* rank : {"0", "1", "2"}) {
-    expect_said(job, std::string("rank ") + rank +
-                         ": .*rank 1 called all_reduce\\(f32, 95\\) #2 while rank 0 called "
-                         "all_reduce\\(f32, 96\\) #2");
+  for (const std::string rank : {"rank 0: ", "rank 1: ", "rank 2: "}) {
+    expect_said(job, rank + ".*rank 1 called all_reduce\\(f32, 95\\) #2");
+    expect_said(job, rank + ".*rank [02] called all_reduce\\(f32, 96\\) #2");
   }
 }
 
@@ -61,18 +60,16 @@ TEST(MpiFailureTest, TheMissingRankIsNamed) {
   for (const char* name : {"missing", "missing_large"}) {
     const JobResult job = run_case(name);
     expect_bounded(job);
-    for (const char* rank : {"0", "2"}) {
-      expect_said(job, std::string("rank ") + rank + ": .*rank 1 \\(.*pid [0-9]+ on .*\\)");
-    }
+    expect_said(job, "rank 0: .*rank 1 \\(.*pid [0-9]+ on .*\\)");
+    expect_said(job, "rank 2: .*rank 1 \\(.*pid [0-9]+ on .*\\)");
   }
 }
 
 TEST(MpiFailureTest, AStoppedRankIsNamed) {
   const JobResult job = run_case("stopped");
   expect_bounded(job);
-  for (const char* rank : {"0", "2"}) {
-    expect_said(job, std::string("rank ") + rank + ": .*rank 1 \\(.*pid [0-9]+ on .*\\)");
-  }
+  expect_said(job, "rank 0: .*rank 1 \\(.*pid [0-9]+ on .*\\)");
+  expect_said(job, "rank 2: .*rank 1 \\(.*pid [0-9]+ on .*\\)");
 }
 
 TEST(MpiFailureTest, AnExceptionReachesEveryRank) {

@@ -29,7 +29,7 @@ bool mpi_available();
 // Throws Error where the program was built without MPI, CommError where a rank does not come.
 std::unique_ptr<CommWorld> make_mpi_world(const MpiWorldOptions& options);
 
-// Ends this process, and what is left of the job where the launcher obeys, within about a second.
+// Ends this process, and what is left of the job where the launcher obeys, within two seconds.
 [[noreturn]] void end_mpi_after_failure(int exit_code);
 
 }  // namespace tessera

@@ -20,6 +20,8 @@ class Liveness {
   virtual ~Liveness() = default;
   // Why nothing more will come from the rank ("was killed by SIGKILL"), or nothing.
   virtual std::optional<std::string> gone(int world_rank) = 0;
+  // Why any rank of the world, waited for or not, has been lost; one that left is not lost.
+  virtual std::optional<std::string> lost() = 0;
   // "rank 2 (pid 4711, stopped)".
   virtual std::string describe(int world_rank) = 0;
 };

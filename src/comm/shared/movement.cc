@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "collective/slices.h"
+#include "comm/copy.h"
 #include "comm/reduce.h"
 
 namespace tessera::shared {
@@ -54,6 +55,12 @@ class Mover {
     return m_.out[static_cast<size_t>(m_.rank)].at(block, m_.begin, element_);
   }
 
+  // What one rank gets from the call.
+  [[nodiscard]] int64_t result_bytes() const {
+    const bool one_block = m_.op == CollectiveOp::kBroadcast || m_.op == CollectiveOp::kScatter;
+    return (m_.end - m_.begin) * element_ * (one_block ? 1 : size_);
+  }
+
   void count_read(int from, int64_t bytes) {
     if (from != m_.rank) group_.traffic(m_.rank, from)[op_] += bytes;
   }
@@ -63,7 +70,7 @@ class Mover {
     const std::byte* source = in_of(from).at(block, begin, element_);
     const int64_t bytes = (end - begin) * element_;
     if (bytes <= 0) return;
-    if (source != to) std::memcpy(to, source, static_cast<size_t>(bytes));
+    if (source != to) copy_bytes(to, source, bytes, result_bytes());
     count_read(from, bytes);
   }
 
@@ -86,7 +93,7 @@ class Mover {
     const std::byte* from = in_of(m_.rank).at(0, m_.begin, element_);
     const int64_t bytes = (m_.end - m_.begin) * element_;
     if (bytes <= 0) return;
-    if (from != to) std::memcpy(to, from, static_cast<size_t>(bytes));
+    if (from != to) copy_bytes(to, from, bytes, bytes * size_);
     if (m_.rank != m_.root) count_stored(bytes);
   }
 

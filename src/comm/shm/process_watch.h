@@ -1,5 +1,5 @@
-// Tells which of the processes of a world are alive, stopped or gone, through pidfds, and where
-// descriptors run out through /proc.
+// Tells which of the processes of a world are alive, stopped or gone: through pidfds, where they
+// are refused through /proc, and where descriptors run out by asking whether the process exists.
 #pragma once
 
 #include <sys/types.h>
@@ -15,7 +15,7 @@
 namespace tessera {
 
 // When the process started, in ticks since the machine did: tells it from a later one with the same
-// number. 0 when there is no such process.
+// number. 0 when that cannot be found out.
 uint64_t process_start_ticks(pid_t pid);
 
 class ProcessWatch final : public shared::Liveness {
@@ -26,6 +26,7 @@ class ProcessWatch final : public shared::Liveness {
   ProcessWatch& operator=(const ProcessWatch&) = delete;
 
   std::optional<std::string> gone(int world_rank) override;
+  std::optional<std::string> lost() override;
   std::string describe(int world_rank) override;
 
  private:
@@ -38,10 +39,13 @@ class ProcessWatch final : public shared::Liveness {
   };
 
   [[nodiscard]] bool is_dead(Peer& peer, const shared::RankBlock& rank);
+  // Whether the rank died long enough ago for its parent to have said how.
+  [[nodiscard]] bool has_died(int world_rank);
 
   shared::WorldBlock& world_;
   std::mutex mutex_;
-  std::vector<Peer> peers_;  // guarded by mutex_
+  std::vector<Peer> peers_;            // guarded by mutex_
+  Clock::time_point looked_for_lost_;  // guarded by mutex_
 };
 
 // "rank 1 (pid 4711) was killed by SIGKILL, last in all_reduce(f32, 4096) #16 of group dp".

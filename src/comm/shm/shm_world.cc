@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstring>
 #include <utility>
 
@@ -113,10 +114,15 @@ std::unique_ptr<Mapping> open_mapping(int fd) {
   const int64_t size_bytes = file_bytes(fd);
   require(size_bytes >= static_cast<int64_t>(sizeof(WorldBlock)),
           "descriptor {} holds no shared memory of Tessera ({} bytes)", fd, size_bytes);
+  uint64_t magic = 0;
+  const bool read = pread(fd, &magic, sizeof(magic), offsetof(WorldBlock, magic)) ==
+                    static_cast<ssize_t>(sizeof(magic));
+  require(read && magic == shared::kMagic, "descriptor {} holds no shared memory of Tessera", fd);
   auto mapping = std::make_unique<Mapping>(copy_of(fd), size_bytes);
   const WorldBlock& block = mapping->block();
-  require(block.magic == shared::kMagic && block.total_bytes == size_bytes,
-          "descriptor {} holds no shared memory of Tessera", fd);
+  require(block.total_bytes == size_bytes,
+          "the shared memory in descriptor {} has {} bytes instead of {}", fd, size_bytes,
+          block.total_bytes);
   require(block.version == shared::kVersion,
           "the shared memory has version {}, this program {}: start all ranks with one program",
           block.version, shared::kVersion);
