@@ -16,7 +16,6 @@
 namespace tessera {
 
 inline constexpr int kSchemaVersion = 1;  // of everything printed with --json
-inline constexpr int kSignalCode = 128;   // added to the signal that stopped a run, as shells count
 
 // A node of the tree and what it does once the line is parsed.
 struct Command {
