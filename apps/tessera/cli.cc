@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/failure.h"
 #include "commands.h"
 #include "flags.h"
 #include "help.h"
@@ -41,7 +42,7 @@ struct Tree {
   std::vector<Command> commands;
   bool version = false;
 
-  explicit Tree(Console& console) {
+  Tree(Console& console, const Environment& environment) {
     set_help(root, {"Train transformer language models over many ranks, planned to the byte.",
                     "tessera train examples/demo.toml", "tessera plan examples/demo.toml"});
     root.set_help_flag("-h,--help", "show this help");
@@ -51,7 +52,10 @@ struct Tree {
     // Global flags may also follow the command.
     root.fallthrough();
     root.require_subcommand(0, 1);
-    for (auto add : {add_plan, add_train, add_verify, add_generate}) commands.push_back(add(root));
+    commands.push_back(add_plan(root));
+    commands.push_back(add_train(root, environment));
+    commands.push_back(add_verify(root));
+    commands.push_back(add_generate(root));
     for (Command& command : add_data(root)) commands.push_back(std::move(command));
     for (auto add : {add_doctor, add_completion, add_help}) commands.push_back(add(root));
   }
@@ -75,8 +79,8 @@ int run_parsed(Tree& tree, Console& console) {
   return code;
 }
 
-int parse_and_run(std::vector<std::string> args, Console& console) {
-  Tree tree(console);
+int parse_and_run(std::vector<std::string> args, Console& console, const Environment& environment) {
+  Tree tree(console, environment);
   std::reverse(args.begin(), args.end());  // the order CLI11 wants
   try {
     tree.root.parse(std::move(args));
@@ -89,27 +93,16 @@ int parse_and_run(std::vector<std::string> args, Console& console) {
   return run_parsed(tree, console);
 }
 
-int report(Console& console, const std::string& message, ExitCode code) {
-  console.err << red(console, "tessera: error:") << ' ' << message << std::endl;
-  return static_cast<int>(code);
-}
-
 }  // namespace
 
-int run_cli(const std::vector<std::string>& args, Console& console) {
+int run_cli(const std::vector<std::string>& args, Console& console,
+            const Environment& environment) {
   try {
-    return parse_and_run(args, console);
-  } catch (const Error& error) {
-    return report(console, error.what(), error.code());
-  } catch (const InternalError& error) {
-    return report(console, fmt::format("{}; this is a bug in Tessera", error.what()),
-                  ExitCode::kFailed);
-  } catch (const std::bad_alloc&) {
-    return report(console, "out of memory: use a smaller model, batch or more ranks",
-                  ExitCode::kFailed);
+    return parse_and_run(args, console, environment);
   } catch (const std::exception& error) {
-    return report(console, fmt::format("{}; this is a bug in Tessera", error.what()),
-                  ExitCode::kFailed);
+    const Failure failure = failure_of(error);
+    report_failure(console, failure.text);
+    return static_cast<int>(failure.code);
   }
 }
 

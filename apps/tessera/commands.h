@@ -9,13 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "launch/environment.h"
 #include "spec/run_spec.h"
 #include "terminal.h"
 
 namespace tessera {
 
-inline constexpr int kSchemaVersion = 1;      // of everything printed with --json
-inline constexpr int kInterruptedCode = 130;  // stopped by SIGINT, as shells count it
+inline constexpr int kSchemaVersion = 1;  // of everything printed with --json
+inline constexpr int kSignalCode = 128;   // added to the signal that stopped a run, as shells count
 
 // A node of the tree and what it does once the line is parsed.
 struct Command {
@@ -52,10 +53,16 @@ struct TrainCommandOptions {
   RunSource source;
   bool dry_run = false;
   bool json = false;
-  std::string inject;  // a fault to provoke, for tests
+  bool threads = false;          // the same as backend = "local"
+  std::string backend = "auto";  // auto | local | shm | mpi
+  std::string log_dir;           // of what ranks print; empty: forwarded
+  double grace_s = 1.5;          // from ^C to the end of ranks that do not end by themselves
+  double comm_timeout_s = 0;     // overrides train.comm_timeout; 0: does not
+  std::string inject;            // a fault to provoke, for tests
 };
-Command add_train(CLI::App& root);
-int run_train(const TrainCommandOptions& options, Console& console);
+// The environment must outlive the command.
+Command add_train(CLI::App& root, const Environment& environment);
+int run_train(const TrainCommandOptions& options, const Environment& environment, Console& console);
 
 struct VerifyCommandOptions {
   RunSource source;

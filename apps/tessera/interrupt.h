@@ -1,17 +1,23 @@
-// SIGINT as a question instead of a death, for as long as one of these lives: the first ^C makes
-// interrupted() true so that the run can end in order, the second one kills. One at a time.
+// SIGINT and SIGTERM as a question instead of a death, for as long as one of these lives: the first
+// one makes signal() tell which it was, so that the run can end in order; the second one kills. One
+// at a time.
 #pragma once
+
+#include <string>
 
 namespace tessera {
 
 class InterruptGuard {
  public:
   InterruptGuard();
-  ~InterruptGuard();  // SIGINT kills again
+  ~InterruptGuard();  // the signals kill again
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
-  [[nodiscard]] bool interrupted() const;
+  [[nodiscard]] int signal() const;  // 0: none yet
+  [[nodiscard]] bool interrupted() const { return signal() != 0; }
 };
+
+std::string describe_stop(int signal);  // "^C", "SIGTERM"
 
 }  // namespace tessera

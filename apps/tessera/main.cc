@@ -1,21 +1,23 @@
 // The tessera program. The environment is read here and nowhere below.
 #include <unistd.h>
 
-#include <cstdlib>
 #include <iostream>
 #include <string>
 #include <vector>
 
 #include "cli.h"
+#include "launch/environment.h"
 
 int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
-  const char* no_color = std::getenv("NO_COLOR");
-  const char* term = std::getenv("TERM");
-  const bool dumb = term != nullptr && std::string(term) == "dumb";
+  const tessera::Environment environment = tessera::environment_from(environ);
+  const auto value_of = [&](const char* name) {
+    const auto found = environment.find(name);
+    return found == environment.end() ? std::string() : found->second;
+  };
   tessera::Console console{.out = std::cout, .err = std::cerr};
-  console.err_is_terminal = isatty(STDERR_FILENO) == 1 && !dumb;
+  console.err_is_terminal = isatty(STDERR_FILENO) == 1 && value_of("TERM") != "dumb";
   console.out_is_terminal = isatty(STDOUT_FILENO) == 1;
-  console.color_wanted = no_color == nullptr || *no_color == '\0';
-  return tessera::run_cli({argv + 1, argv + argc}, console);
+  console.color_wanted = value_of("NO_COLOR").empty();
+  return tessera::run_cli({argv + 1, argv + argc}, console, environment);
 }

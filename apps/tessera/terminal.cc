@@ -23,6 +23,10 @@ std::string red(const Console& console, std::string_view text) {
   return console.colored() ? fmt::format("\033[1;31m{}\033[0m", text) : std::string(text);
 }
 
+void report_failure(Console& console, std::string_view text) {
+  console.err << red(console, "tessera: error:") << ' ' << text << std::endl;
+}
+
 std::string without_controls(std::string text) {
   std::replace_if(
       text.begin(), text.end(),

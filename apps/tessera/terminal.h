@@ -26,6 +26,9 @@ struct Console {
 // `text` in bold red when `console` shows colors.
 std::string red(const Console& console, std::string_view text);
 
+// "tessera: error: TEXT" on err.
+void report_failure(Console& console, std::string_view text);
+
 // `text` with control characters other than tab and newline as '?': a terminal would obey them.
 std::string without_controls(std::string text);
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "checkpoint/input_file.h"
+#include "checkpoint/output_file.h"
 #include "checkpoint/safetensors_header.h"
 #include "checkpoint/stored_type.h"
 
@@ -62,17 +63,42 @@ class SafetensorsFile {
   int64_t data_start_;
 };
 
-struct TensorToWrite {
+struct TensorHead {
   std::string name;
   StoredType type = StoredType::kF32;  // stored_type(DType) for an engine type
+  std::vector<int64_t> shape;
+};
+
+// By type (wide ones first) and name: the order of the tensors in a file.
+void sort_in_file_order(std::vector<TensorHead>& tensors);
+
+// Writes a file with one tensor in memory at a time: path.tmp, which commit() syncs and renames to
+// `path`, so that `path` never holds half a file; the mode is 0600. The header is padded so that
+// the data begins at a multiple of 64. Throws Error and removes path.tmp if it cannot be written
+// (disk full, no folder, no permission). Names must be distinct and valid.
+class SafetensorsWriter {
+ public:
+  SafetensorsWriter(const std::string& path, std::vector<TensorHead> tensors,
+                    const std::map<std::string, std::string>& metadata);
+
+  // The next tensor in file order; `bytes` must fit its shape.
+  void add(std::string_view name, std::span<const std::byte> bytes);
+  void commit();
+
+ private:
+  std::vector<TensorHead> tensors_;  // in file order
+  size_t added_ = 0;
+  OutputFile file_;
+};
+
+struct TensorToWrite {
+  std::string name;
+  StoredType type = StoredType::kF32;
   std::vector<int64_t> shape;
   std::span<const std::byte> bytes;  // borrowed until the write returns
 };
 
-// Writes path.tmp, syncs it and renames it to `path`, so `path` never holds half a file; the mode
-// is 0600. The header is padded so that the data begins at a multiple of 64, tensors are ordered by
-// type (wide ones first) and name. Throws Error and removes path.tmp if it cannot be written (disk
-// full, no folder, no permission). Names must be distinct and valid, bytes must fit the shape.
+// The same with all tensors in memory, in any order.
 void write_safetensors(const std::string& path, std::span<const TensorToWrite> tensors,
                        const std::map<std::string, std::string>& metadata);
 

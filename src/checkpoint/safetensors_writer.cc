@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "checkpoint/output_file.h"
 #include "checkpoint/safetensors.h"
 
 namespace tessera {
@@ -23,35 +22,31 @@ std::string json_string(const std::string& text) {
   }
 }
 
-void check_tensor(const TensorToWrite& tensor) {
-  TESSERA_CHECK(tensor.name != kMetadataKey && tensor.name.size() <= kMaxTensorName &&
-                    tensor.name.find('\0') == std::string::npos,
-                "tensor name {}", in_quotes(tensor.name));
-  TESSERA_CHECK(tensor.shape.size() <= kMaxTensorRank, "tensor '{}' has {} dims", tensor.name,
-                tensor.shape.size());
-  TESSERA_CHECK(tensor_bytes(tensor.type, tensor.shape) == std::ssize(tensor.bytes),
-                "tensor '{}' of shape {} and dtype {} has {} bytes", tensor.name,
-                shape_text(tensor.shape), name_of(tensor.type), tensor.bytes.size());
+int64_t bytes_of(const TensorHead& tensor) {
+  const std::optional<int64_t> bytes = tensor_bytes(tensor.type, tensor.shape);
+  TESSERA_CHECK(bytes.has_value(), "tensor '{}' of shape {} and dtype {}", tensor.name,
+                shape_text(tensor.shape), name_of(tensor.type));
+  return *bytes;
 }
 
-std::vector<const TensorToWrite*> in_file_order(std::span<const TensorToWrite> tensors) {
-  std::vector<const TensorToWrite*> order;
-  for (const TensorToWrite& tensor : tensors) {
-    check_tensor(tensor);
-    order.push_back(&tensor);
+std::vector<TensorHead> checked(std::vector<TensorHead> tensors) {
+  for (const TensorHead& tensor : tensors) {
+    TESSERA_CHECK(tensor.name != kMetadataKey && tensor.name.size() <= kMaxTensorName &&
+                      tensor.name.find('\0') == std::string::npos,
+                  "tensor name {}", in_quotes(tensor.name));
+    TESSERA_CHECK(tensor.shape.size() <= kMaxTensorRank, "tensor '{}' has {} dims", tensor.name,
+                  tensor.shape.size());
   }
-  std::ranges::sort(order, [](const TensorToWrite* a, const TensorToWrite* b) {
-    return std::tie(b->type, a->name) < std::tie(a->type, b->name);
-  });
+  sort_in_file_order(tensors);
   std::vector<std::string_view> names;
-  for (const TensorToWrite& tensor : tensors) names.push_back(tensor.name);
+  for (const TensorHead& tensor : tensors) names.push_back(tensor.name);
   std::ranges::sort(names);
   const auto twice = std::ranges::adjacent_find(names);
   TESSERA_CHECK(twice == names.end(), "a tensor name is there twice among {}", names.size());
-  return order;
+  return tensors;
 }
 
-std::string header_json(std::span<const TensorToWrite* const> order,
+std::string header_json(std::span<const TensorHead> tensors,
                         const std::map<std::string, std::string>& metadata) {
   std::vector<std::string> entries;
   if (!metadata.empty()) {
@@ -61,12 +56,12 @@ std::string header_json(std::span<const TensorToWrite* const> order,
     }
     entries.push_back(fmt::format("\"{}\":{{{}}}", kMetadataKey, fmt::join(pairs, ",")));
   }
-  size_t begin = 0;
-  for (const TensorToWrite* tensor : order) {
-    const size_t end = begin + tensor->bytes.size();
+  int64_t begin = 0;
+  for (const TensorHead& tensor : tensors) {
+    const int64_t end = begin + bytes_of(tensor);
     entries.push_back(fmt::format("{}:{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
-                                  json_string(tensor->name), name_of(tensor->type),
-                                  fmt::join(tensor->shape, ","), begin, end));
+                                  json_string(tensor.name), name_of(tensor.type),
+                                  fmt::join(tensor.shape, ","), begin, end));
     begin = end;
   }
   return fmt::format("{{{}}}", fmt::join(entries, ","));
@@ -74,22 +69,55 @@ std::string header_json(std::span<const TensorToWrite* const> order,
 
 }  // namespace
 
-void write_safetensors(const std::string& path, std::span<const TensorToWrite> tensors,
-                       const std::map<std::string, std::string>& metadata) {
-  const std::vector<const TensorToWrite*> order = in_file_order(tensors);
-  std::string header = header_json(order, metadata);
+void sort_in_file_order(std::vector<TensorHead>& tensors) {
+  std::ranges::sort(tensors, [](const TensorHead& a, const TensorHead& b) {
+    return std::tie(b.type, a.name) < std::tie(a.type, b.name);
+  });
+}
+
+SafetensorsWriter::SafetensorsWriter(const std::string& path, std::vector<TensorHead> tensors,
+                                     const std::map<std::string, std::string>& metadata)
+    : tensors_(checked(std::move(tensors))), file_(path) {
+  std::string header = header_json(tensors_, metadata);
   uint64_t length = header.size();
   length += (kDataAlignment - (sizeof(length) + length) % kDataAlignment) % kDataAlignment;
   require(length <= static_cast<uint64_t>(kMaxHeaderBytes),
           "cannot write '{}': its header would have {} bytes, more than {}; use several files",
           path, length, kMaxHeaderBytes);
   header.resize(length, ' ');
+  file_.write(std::as_bytes(std::span(&length, 1)));
+  file_.write(std::as_bytes(std::span(header)));
+}
 
-  OutputFile file(path);
-  file.write(std::as_bytes(std::span(&length, 1)));
-  file.write(std::as_bytes(std::span(header)));
-  for (const TensorToWrite* tensor : order) file.write(tensor->bytes);
-  file.commit();
+void SafetensorsWriter::add(std::string_view name, std::span<const std::byte> bytes) {
+  TESSERA_CHECK(added_ < tensors_.size() && tensors_[added_].name == name,
+                "tensor {} of the file is not '{}'", added_, name);
+  const TensorHead& tensor = tensors_[added_];
+  TESSERA_CHECK(bytes_of(tensor) == std::ssize(bytes),
+                "tensor '{}' of shape {} and dtype {} has {} bytes", tensor.name,
+                shape_text(tensor.shape), name_of(tensor.type), bytes.size());
+  file_.write(bytes);
+  ++added_;
+}
+
+void SafetensorsWriter::commit() {
+  TESSERA_CHECK(added_ == tensors_.size(), "only {} of {} tensors were added", added_,
+                tensors_.size());
+  file_.commit();
+}
+
+void write_safetensors(const std::string& path, std::span<const TensorToWrite> tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  std::vector<TensorHead> heads;
+  std::map<std::string_view, std::span<const std::byte>> bytes;
+  for (const TensorToWrite& tensor : tensors) {
+    heads.push_back({tensor.name, tensor.type, tensor.shape});
+    bytes[tensor.name] = tensor.bytes;
+  }
+  SafetensorsWriter writer(path, heads, metadata);
+  sort_in_file_order(heads);
+  for (const TensorHead& head : heads) writer.add(head.name, bytes.at(head.name));
+  writer.commit();
 }
 
 }  // namespace tessera

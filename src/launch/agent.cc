@@ -40,7 +40,10 @@ constexpr milliseconds kDieTime{2'000};
 constexpr milliseconds kSameSignal{150};
 // When a signal for the whole group ends a rank, the agent's own copy comes this soon.
 constexpr milliseconds kOwnSignal{50};
-constexpr milliseconds kFlushTime{300};
+// For the reader of the output to take the rest of it. Only a job that ended well has time.
+constexpr milliseconds kFlushTime{10'000};
+constexpr milliseconds kFlushTimeAfterFailure{400};
+constexpr milliseconds kFlushTimeAfterStop{50};
 constexpr milliseconds kLongSleep{60'000};
 
 std::vector<std::string> own_arguments() {
@@ -129,13 +132,20 @@ int Agent::run() {
     output_.forward(poll_);
     on_time();
   }
-  output_.finish(kFlushTime);
+  const milliseconds flush_time = stop_signal_ != 0 ? kFlushTimeAfterStop
+                                  : first_failed_   ? kFlushTimeAfterFailure
+                                                    : kFlushTime;
+  bool interrupted = false;
+  output_.finish(flush_time, [&] {
+    interrupted = interrupted || signals_.take().has_value();
+    return interrupted;
+  });
   const JobEnd end = judge_job();
   if (!end.message.empty()) {
     if (options_.on_failure) {
       options_.on_failure(end.message);
     } else {
-      output_.say("tessera: " + end.message, kFlushTime);
+      output_.say("tessera: " + end.message, flush_time);
     }
   }
   return end.exit_code;

@@ -13,16 +13,16 @@ namespace tessera {
 
 struct RankEnd {
   pid_t pid = 0;
-  std::optional<ChildExit> exit;  // none: it does not die, not even of SIGKILL
-  bool killed_by_agent = false;   // because it did not end in time
-  std::string last_call;          // "all_reduce(f32, 4096) #17 of group dp", or empty
+  std::optional<ChildExit> exit = {};  // none: it does not die, not even of SIGKILL
+  bool killed_by_agent = false;        // because it did not end in time
+  std::string last_call = {};          // "all_reduce(f32, 4096) #17 of group dp", or empty
 };
 
 struct JobHistory {
-  std::span<const RankEnd> ranks;
-  int stop_signal = 0;              // SIGINT, SIGTERM: the agent was asked to stop; 0: it was not
-  std::optional<int> first_failed;  // the first rank that was seen to fail
-  std::string reason;               // the first abort reason of the world, or empty
+  std::span<const RankEnd> ranks = {};
+  int stop_signal = 0;  // SIGINT, SIGTERM: the agent was asked to stop; 0: it was not
+  std::optional<int> first_failed = {};  // the first rank that was seen to fail
+  std::string reason = {};               // the first abort reason of the world, or empty
 };
 
 struct JobEnd {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -9,6 +10,13 @@
 #include "base/error.h"
 
 namespace tessera {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kAskEvery{50};  // whether to stop
+
+}  // namespace
 
 UniqueFd OutputForwarder::open_pipe(const std::string& prefix, Target target) {
   int ends[2];
@@ -58,17 +66,17 @@ bool OutputForwarder::read_once(Source& source) {
   return false;
 }
 
-void OutputForwarder::finish(std::chrono::milliseconds time) {
+void OutputForwarder::finish(milliseconds time, const std::function<bool()>& stop) {
   const auto deadline = Clock::now() + time;
-  while (!read_all() && Clock::now() < deadline) write_all(deadline);
+  while (!read_all() && Clock::now() < deadline && !stop()) write_all(deadline, stop);
   for (Source& source : sources_) source.lines.finish(source.sink->queue());
-  write_all(deadline);
+  write_all(deadline, stop);
   sources_.clear();
 }
 
-void OutputForwarder::say(const std::string& text, std::chrono::milliseconds time) {
+void OutputForwarder::say(const std::string& text, milliseconds time) {
   err_.queue().append(text).push_back('\n');
-  write_all(Clock::now() + time);
+  write_all(Clock::now() + time, [] { return false; });
 }
 
 // A process that a child left behind may hold its pipe open for ever, so what is there now counts.
@@ -81,12 +89,12 @@ bool OutputForwarder::read_all() {
   return true;
 }
 
-void OutputForwarder::write_all(Clock::time_point deadline) {
-  while ((!out_.empty() || !err_.empty()) && Clock::now() < deadline) {
+void OutputForwarder::write_all(Clock::time_point deadline, const std::function<bool()>& stop) {
+  while ((!out_.empty() || !err_.empty()) && Clock::now() < deadline && !stop()) {
     PollSet set;
     out_.add_to(set);
     err_.add_to(set);
-    set.wait(std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()));
+    set.wait(std::min(kAskEvery, std::chrono::ceil<milliseconds>(deadline - Clock::now())));
     out_.write_ready(set);
     err_.write_ready(set);
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,8 @@ class OutputForwarder {
   void forward(const PollSet& set);
 
   // After the children have ended: what is still in the pipes, and last lines without a newline.
-  // Gives up after `time` when nobody reads the output.
-  void finish(std::chrono::milliseconds time);
+  // When nobody reads the output, gives up after `time` or as soon as `stop` says so.
+  void finish(std::chrono::milliseconds time, const std::function<bool()>& stop);
   // After finish: a line to err_fd, in no longer than `time`.
   void say(const std::string& text, std::chrono::milliseconds time);
 
@@ -45,7 +46,7 @@ class OutputForwarder {
   };
   static bool read_once(Source& source);  // whether anything came
   bool read_all();                        // false: stopped because a queue is full
-  void write_all(Clock::time_point deadline);
+  void write_all(Clock::time_point deadline, const std::function<bool()>& stop);
 
   OutputSink out_;
   OutputSink err_;

@@ -45,11 +45,12 @@ std::vector<std::string> visit_until(const RendezvousOptions& options, int rank,
     } catch (const Error& error) {
       why = error.what();
     }
-    if (Clock::now() + pause >= deadline) {
+    const Deadline now = Clock::now();
+    if (now >= deadline) {
       throw CommError(fmt::format("rank {} did not find rank 0 {} within {:.1f} s: {}", rank, place,
                                   std::chrono::duration<double>(options.timeout).count(), why));
     }
-    std::this_thread::sleep_for(pause);
+    std::this_thread::sleep_until(std::min(now + pause, deadline));
   }
 }
 

@@ -19,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kHelloTime{5'000};  // from connecting to a complete hello
+constexpr milliseconds kHelloTime{3'000};  // from connecting to a complete hello
 constexpr milliseconds kTableTime{5'000};  // for all to take the table
 constexpr milliseconds kRefuseTime{200};   // for a refused one to take the reason
 constexpr milliseconds kAcceptPause{50};   // when descriptors are used up

@@ -1,8 +1,6 @@
 #include "runtime/world.h"
 
-#include <exception>
-#include <mutex>
-#include <thread>
+#include "runtime/rank_threads.h"
 
 namespace tessera {
 
@@ -18,33 +16,14 @@ World::World(StepGraph step, std::vector<Program> programs, WorldOptions options
 World::~World() = default;
 
 void World::run(const std::function<void(int rank, Executor& executor)>& f) {
-  std::exception_ptr first;
-  std::exception_ptr released;  // from a wait: often only the echo of a failure elsewhere
-  std::mutex mutex;
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size(); ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        std::unique_ptr<Executor>& executor = executors_[static_cast<size_t>(rank)];
-        if (executor == nullptr) {
-          executor = std::make_unique<Executor>(step_, programs_[static_cast<size_t>(rank)],
-                                                local_.endpoint(rank), options_.executor);
-        }
-        f(rank, *executor);
-      } catch (const CommError& e) {
-        const std::scoped_lock lock(mutex);
-        if (released == nullptr) released = std::current_exception();
-        local_.abort(fmt::format("rank {} failed: {}", rank, e.what()));
-      } catch (const std::exception& e) {
-        const std::scoped_lock lock(mutex);
-        if (first == nullptr) first = std::current_exception();
-        local_.abort(fmt::format("rank {} failed: {}", rank, e.what()));
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  if (first != nullptr) std::rethrow_exception(first);
-  if (released != nullptr) std::rethrow_exception(released);
+  run_rank_threads(local_, [&](int rank) {
+    const auto r = static_cast<size_t>(rank);
+    if (executors_[r] == nullptr) {
+      executors_[r] = std::make_unique<Executor>(step_, programs_[r], local_.endpoint(rank),
+                                                 options_.executor);
+    }
+    f(rank, *executors_[r]);
+  });
 }
 
 }  // namespace tessera

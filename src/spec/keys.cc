@@ -16,6 +16,7 @@ constexpr Range kAxis{1, kMaxAxis};
 constexpr Range kZeroStage{0, 3};
 constexpr Range kAboveZero{.min = 0, .open_min = true};
 constexpr Range kBelowOne{.min = 0, .max = 1, .open_max = true};
+constexpr Range kSeconds{0.1, 1e6};
 constexpr Range kGibibytes{0, 1e9};  // the bytes fit in int64_t
 
 constexpr std::array<std::string_view, 3> kDTypes = {"f32", "f64", "bf16"};
@@ -70,6 +71,7 @@ constexpr Key kKeys[] = {
     {"train", "device", [](S& s) -> Field { return &s.train.device; }},
     {"train", "threads", [](S& s) -> Field { return &s.train.threads; }, Range{0, 4096}},
     {"train", "loss_chunk", [](S& s) -> Field { return &s.train.loss_chunk; }, kPositive},
+    {"train", "comm_timeout", [](S& s) -> Field { return &s.train.comm_timeout; }, kSeconds},
 
     {"optimizer", "lr", [](S& s) -> Field { return &s.optimizer.lr; }, kAboveZero},
     {"optimizer", "warmup", [](S& s) -> Field { return &s.optimizer.warmup; }, kAny},

@@ -60,6 +60,7 @@ struct TrainSpec {
   std::string device = "cpu";
   int64_t threads = 0;       // compute threads per rank; 0: cores / ranks
   int64_t loss_chunk = 512;  // tokens whose logits exist at one time
+  double comm_timeout = 60;  // seconds that a rank waits for another inside one collective
 };
 
 struct OptimizerSpec {

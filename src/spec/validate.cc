@@ -121,15 +121,16 @@ void resolve(RunSpec& spec) {
   }
 }
 
-void require_world(const ParallelSpec& parallel, int64_t ranks, int64_t heads) {
+void require_world(const ParallelSpec& parallel, int64_t ranks, int64_t heads,
+                   const std::string& source) {
   constexpr int64_t kMaxRanks = int64_t{1} << 20;
-  require_config(ranks >= 1 && ranks <= kMaxRanks, "--ranks is {}; use 1 to {}", ranks, kMaxRanks);
+  require_config(ranks >= 1 && ranks <= kMaxRanks, "{} {}; use 1 to {}", source, ranks, kMaxRanks);
   if (parallel.world() == ranks) return;
   const auto count = [](int64_t n) { return fmt::format("{} rank{}", n, n == 1 ? "" : "s"); };
   const std::string near = nearby_meshes(parallel, ranks, heads);
   throw ConfigError(fmt::format(
-      "the mesh {} needs {} but --ranks is {}; {}", mesh_text(parallel, " x "),
-      count(parallel.world()), ranks,
+      "the mesh {} needs {} but {} {}; {}", mesh_text(parallel, " x "), count(parallel.world()),
+      source, ranks,
       near.empty() ? fmt::format("no mesh with axes up to {} has {}", kMaxAxis, count(ranks))
                    : fmt::format("meshes with {} near it: {}", count(ranks), near)));
 }

@@ -9,8 +9,9 @@ namespace tessera {
 void resolve(RunSpec& spec);
 
 // Throws unless the mesh has exactly `ranks` ranks; suggests the nearest meshes that do.
-// With `heads`, only those whose tp divides them.
-void require_world(const ParallelSpec& parallel, int64_t ranks, int64_t heads = 0);
+// With `heads`, only those whose tp divides them. `source` says where the number comes from.
+void require_world(const ParallelSpec& parallel, int64_t ranks, int64_t heads = 0,
+                   const std::string& source = "--ranks is");
 
 // Micro-batches per optimizer step.
 int64_t accumulation(const RunSpec& spec);

@@ -1,6 +1,7 @@
 #include "train/divergence.h"
 
 #include <mutex>
+#include <nlohmann/json.hpp>
 
 #include "kernels/kernels.h"
 
@@ -30,6 +31,24 @@ std::optional<BadTensor> find_first_nonfinite(Executor& executor, const StepPara
   });
   executor.run(params);
   executor.set_probe({});
+  return first;
+}
+
+std::optional<FoundTensor> first_over_ranks(Communicator& control,
+                                            const std::optional<BadTensor>& mine) {
+  nlohmann::json report;
+  if (mine.has_value()) {
+    report = {{"instruction", mine->instruction}, {"description", mine->description}};
+  }
+  const std::vector<std::string> reports = exchange_texts(control, report.dump());
+  std::optional<FoundTensor> first;
+  for (int rank = 0; rank < control.size(); ++rank) {
+    const auto found = nlohmann::json::parse(reports[static_cast<size_t>(rank)]);
+    if (found.is_null()) continue;
+    const auto instruction = found.at("instruction").get<size_t>();
+    if (first.has_value() && first->tensor.instruction <= instruction) continue;
+    first = {rank, {instruction, found.at("description").get<std::string>()}};
+  }
   return first;
 }
 

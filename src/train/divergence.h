@@ -18,4 +18,13 @@ struct BadTensor {
 std::optional<BadTensor> find_first_nonfinite(Executor& executor, const StepParams& params,
                                               const Executor::Probe& also);
 
+struct FoundTensor {
+  int rank = 0;
+  BadTensor tensor;
+};
+
+// The earliest of what the ranks found, on every rank; among equals that of the lowest rank.
+std::optional<FoundTensor> first_over_ranks(Communicator& control,
+                                            const std::optional<BadTensor>& mine);
+
 }  // namespace tessera

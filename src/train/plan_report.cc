@@ -73,18 +73,18 @@ std::string advice(const CompiledRun& run, ArenaKind largest) {
 
 }  // namespace
 
-void use_machine_defaults(RunSpec& spec) {
-  const int64_t world = spec.parallel.world();
+void use_machine_defaults(RunSpec& spec, int64_t ranks_on_host) {
+  const int64_t sharers = ranks_on_host > 0 ? ranks_on_host : spec.parallel.world();
   if (spec.train.threads == 0) {
     const auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
-    spec.train.threads = std::max<int64_t>(1, cores / world);
+    spec.train.threads = std::max<int64_t>(1, cores / sharers);
   }
   if (spec.cluster.memory_gib <= 0) {
     struct sysinfo info = {};
     sysinfo(&info);
     spec.cluster.memory_gib = static_cast<double>(info.totalram) *
                               static_cast<double>(info.mem_unit) / kGib /
-                              static_cast<double>(world);
+                              static_cast<double>(sharers);
   }
 }
 

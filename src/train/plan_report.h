@@ -16,8 +16,9 @@ struct CompiledRun {
   std::vector<Program> programs;  // one per rank
 };
 
-// Fills what depends on this machine: compute threads per rank, memory per rank.
-void use_machine_defaults(RunSpec& spec);
+// Fills what depends on this machine: compute threads per rank, memory per rank. 0 ranks on this
+// host: all of them.
+void use_machine_defaults(RunSpec& spec, int64_t ranks_on_host = 0);
 
 // `spec` must have gone through resolve(). Calls use_machine_defaults.
 CompiledRun compile_run(RunSpec spec);

@@ -1,25 +1,31 @@
 #include "train/session.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <fstream>
-#include <mutex>
 #include <numbers>
+#include <numeric>
+#include <optional>
 
 #include "base/error.h"
+#include "base/failure.h"
+#include "comm/local/local_world.h"
+#include "launch/rank_failure.h"
+#include "runtime/rank_threads.h"
 #include "spec/run_file.h"
-#include "train/batch.h"
+#include "train/control.h"
 #include "train/divergence.h"
+#include "train/job.h"
 #include "train/plan_report.h"
 #include "train/run_directory.h"
-#include "train/weights.h"
 
 namespace tessera {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr const char* kControlGroup = "control";
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -40,179 +46,205 @@ int64_t peak_resident_bytes() {
   return kib * 1024;
 }
 
+// One rank of a run.
 class Session {
  public:
-  explicit Session(const TrainOptions& options);
+  Session(const TrainOptions& options, const TrainJob& job, CommWorld& world,
+          Communicator& control);
   TrainSummary run();
 
  private:
-  void train_rank(int rank, Executor& executor);
+  void start_run_directory();
+  void train();
   void report_step(int64_t step, const StepOutcome& outcome, const StepParams& params,
                    Clock::time_point step_start);
-  void diverge(int rank, Executor& executor, const StepParams& params, const StepOutcome& outcome);
+  [[nodiscard]] bool wants_to_stop() const;
+  [[noreturn]] void diverge(const StepParams& params, const StepOutcome& outcome);
+  [[nodiscard]] nlohmann::ordered_json measure_rank() const;
   [[nodiscard]] nlohmann::ordered_json measure();
 
   const TrainOptions& options_;
-  CompiledRun compiled_;
-  SampleSource samples_;
-  TensorSource weights_;
-  RunDirectory directory_;
-  World world_;
+  const TrainJob& job_;
+  const RunSpec& spec_;
+  CommWorld& world_;
+  Communicator& control_;
+  std::optional<RunDirectory> directory_;  // rank 0 only
+  Executor executor_;
   Clock::time_point start_;
   double warm_seconds_ = 0;  // when the first step was done: it pays for page faults
-  std::atomic<int64_t> last_step_;
   int64_t steps_done_ = 0;
   double final_loss_ = 0;
-  std::mutex mutex_;
-  std::optional<std::pair<int, BadTensor>> bad_;
 };
 
-std::vector<Program> with_faults(std::vector<Program> programs, const Injection& injection) {
-  inject_into_programs(injection, programs);
-  return programs;
+// A kernel or a collective of the other stream may take as long as a peer may be late.
+ExecutorOptions executor_options(const RunSpec& spec) {
+  ExecutorOptions options;
+  options.timeout = std::max(options.timeout, 2 * comm_timeout(spec));
+  return options;
 }
 
-TensorSource weight_source(const CompiledRun& run) {
-  const ModelSpec& model = run.step.spec.model;
-  return model.hf.empty() ? initial_weights(model, run.step.spec.train.seed)
-                          : hf_weights(model.hf, run.step.layout);
-}
-
-Session::Session(const TrainOptions& options)
+Session::Session(const TrainOptions& options, const TrainJob& job, CommWorld& world,
+                 Communicator& control)
     : options_(options),
-      compiled_(compile_run(options.spec)),
-      samples_(text_samples(compiled_.step.spec)),
-      weights_(weight_source(compiled_)),
-      directory_(options.spec.logging.run_dir),
-      world_(compiled_.step, with_faults(compiled_.programs, options.inject)),
-      last_step_(options.spec.train.steps) {}
+      job_(job),
+      spec_(job.step.spec),
+      world_(world),
+      control_(control),
+      executor_(job.step, job.programs.at(world.rank()), world, executor_options(spec_)) {}
+
+void Session::start_run_directory() {
+  directory_.emplace(spec_.logging.run_dir);
+  if (!options_.config_text.empty()) directory_->write_text("config.toml", options_.config_text);
+  directory_->write_json("resolved.json", to_json(spec_));
+  directory_->write_json("plan.json", job_.plan);
+}
 
 void Session::report_step(int64_t step, const StepOutcome& outcome, const StepParams& params,
                           Clock::time_point step_start) {
-  const RunSpec& spec = compiled_.step.spec;
   const double elapsed = seconds_since(start_);
-  const auto tokens_per_step = static_cast<double>(spec.train.global_batch * spec.train.seq_len);
+  const auto tokens_per_step = static_cast<double>(spec_.train.global_batch * spec_.train.seq_len);
   if (step == 1) warm_seconds_ = elapsed;
   // The first step is left out of the rate once there are others.
   const double rate = step == 1 ? tokens_per_step / elapsed
                                 : tokens_per_step * static_cast<double>(step - 1) /
                                       std::max(1e-9, elapsed - warm_seconds_);
-  if (step % std::max<int64_t>(1, spec.logging.every) == 0 || step == spec.train.steps) {
-    directory_.append_metrics({{"step", step},
-                               {"time", unix_time()},
-                               {"loss", outcome.loss},
-                               {"lr", params.lr},
-                               {"grad_norm", outcome.grad_norm},
-                               {"tokens", static_cast<double>(step) * tokens_per_step},
-                               {"tokens_per_s", rate},
-                               {"step_ms", seconds_since(step_start) * 1e3}});
+  if (step % std::max<int64_t>(1, spec_.logging.every) == 0 || step == spec_.train.steps) {
+    directory_->append_metrics({{"step", step},
+                                {"time", unix_time()},
+                                {"loss", outcome.loss},
+                                {"lr", params.lr},
+                                {"grad_norm", outcome.grad_norm},
+                                {"tokens", static_cast<double>(step) * tokens_per_step},
+                                {"tokens_per_s", rate},
+                                {"step_ms", seconds_since(step_start) * 1e3}});
   }
-  final_loss_ = outcome.loss;
-  steps_done_ = step;
   if (options_.on_progress) {
-    const double left = static_cast<double>(spec.train.steps - step) * tokens_per_step / rate;
+    const double left = static_cast<double>(spec_.train.steps - step) * tokens_per_step / rate;
     options_.on_progress(
-        {step, spec.train.steps, outcome.loss, outcome.grad_norm, params.lr, rate, left});
+        {step, spec_.train.steps, outcome.loss, outcome.grad_norm, params.lr, rate, left});
   }
-  if (options_.should_stop && options_.should_stop()) {
-    last_step_.store(std::min(last_step_.load(), step + 1));
-  }
+}
+
+bool Session::wants_to_stop() const {
+  return world_.stop_requested() || (options_.should_stop && options_.should_stop());
 }
 
 // Every rank comes here in the same step, because all see the same sums.
-void Session::diverge(int rank, Executor& executor, const StepParams& params,
-                      const StepOutcome& outcome) {
-  const Executor::Probe injected = injection_probe(options_.inject, executor, params.step);
-  const std::optional<BadTensor> mine = find_first_nonfinite(executor, params, injected);
-  {
-    const std::scoped_lock lock(mutex_);
-    const bool earlier = mine.has_value() && (!bad_.has_value() ||
-                                              std::pair(mine->instruction, rank) <
-                                                  std::pair(bad_->second.instruction, bad_->first));
-    if (earlier) bad_ = {rank, *mine};
+void Session::diverge(const StepParams& params, const StepOutcome& outcome) {
+  if (directory_.has_value()) {
+    directory_->append_metrics({{"event", "nan"},
+                                {"step", params.step},
+                                {"time", unix_time()},
+                                {"loss", outcome.loss},
+                                {"grad_norm", outcome.grad_norm}});
   }
-  if (rank == 0) {
-    directory_.append_metrics({{"event", "nan"},
-                               {"step", params.step},
-                               {"time", unix_time()},
-                               {"loss", outcome.loss},
-                               {"grad_norm", outcome.grad_norm}});
-  }
+  const Executor::Probe injected = injection_probe(options_.inject, executor_, params.step);
+  const std::optional<BadTensor> mine = find_first_nonfinite(executor_, params, injected);
+  const std::optional<FoundTensor> first = first_over_ranks(control_, mine);
+  const std::string where =
+      first.has_value() ? fmt::format("the first tensor that is not finite is {} on rank {} ({})",
+                                      first->tensor.description, first->rank,
+                                      job_.step.mesh.describe(first->rank))
+                        : fmt::format("the loss is {} and the norm of the gradient {}",
+                                      outcome.loss, outcome.grad_norm);
+  throw Error(fmt::format("numeric divergence at step {}: {}; the weights of step {} are "
+                          "unchanged, try a lower optimizer.lr",
+                          params.step, where, steps_done_),
+              ExitCode::kDiverged);
 }
 
-void Session::train_rank(int rank, Executor& executor) {
-  const RunSpec& spec = compiled_.step.spec;
-  load_weights(executor, compiled_.step, inject_into_weights(options_.inject, rank, weights_));
-  if (rank == 0) start_ = Clock::now();
-  for (int64_t step = 1; step <= last_step_.load(); ++step) {
+void Session::train() {
+  load_weights(executor_, job_.step,
+               inject_into_weights(options_.inject, world_.rank(), job_.weights));
+  start_ = Clock::now();
+  for (int64_t step = 1; step <= spec_.train.steps; ++step) {
     const Clock::time_point step_start = Clock::now();
-    fill_inputs(executor, spec, step, samples_);
-    const StepParams params = step_params(spec, step);
-    executor.set_probe(injection_probe(options_.inject, executor, step));
-    const StepOutcome outcome = executor.run(params);
-    if (!outcome.finite()) return diverge(rank, executor, params, outcome);
-    if (rank == 0) report_step(step, outcome, params, step_start);
+    fill_inputs(executor_, spec_, step, job_.samples);
+    const StepParams params = step_params(spec_, step);
+    executor_.set_probe(injection_probe(options_.inject, executor_, step));
+    const StepOutcome outcome = executor_.run(params);
+    if (!outcome.finite()) diverge(params, outcome);
+    steps_done_ = step;
+    final_loss_ = outcome.loss;
+    if (directory_.has_value()) report_step(step, outcome, params, step_start);
+    const bool last = step == spec_.train.steps;
+    if (!last && decision_of_rank_zero(control_, wants_to_stop())) return;
   }
 }
 
-nlohmann::ordered_json Session::measure() {
-  nlohmann::ordered_json json = report_head(compiled_.step);
-  for (int rank = 0; rank < world_.size(); ++rank) {
-    const Executor& executor = world_.executor(rank);
-    std::array<int64_t, kNumArenas> arenas{};
-    for (const ArenaKind arena : kAllArenas) {
-      arenas[static_cast<size_t>(arena)] = executor.arena_bytes(arena);
-    }
-    std::vector<Traffic> traffic = executor.traffic();
-    for (Traffic& t : traffic) {
-      const int64_t steps = std::max<int64_t>(1, steps_done_);
-      TESSERA_CHECK(t.calls % steps == 0 && t.bytes_sent % steps == 0,
-                    "{} {} of rank {} differed between steps", t.group, t.op, rank);
-      t.calls /= steps;
-      t.bytes_sent /= steps;
-    }
-    json["ranks"].push_back(rank_json(compiled_.step.mesh, rank, arenas, traffic,
-                                      executor.executed_instructions(),
-                                      executor.executed_digest()));
+nlohmann::ordered_json Session::measure_rank() const {
+  std::array<int64_t, kNumArenas> arenas{};
+  for (const ArenaKind arena : kAllArenas) {
+    arenas[static_cast<size_t>(arena)] = executor_.arena_bytes(arena);
   }
-  const RunSpec& spec = compiled_.step.spec;
-  const auto tokens = static_cast<double>(spec.train.global_batch * spec.train.seq_len);
+  std::vector<Traffic> traffic = executor_.traffic();
+  for (Traffic& t : traffic) {
+    TESSERA_CHECK(t.calls % steps_done_ == 0 && t.bytes_sent % steps_done_ == 0,
+                  "{} {} of rank {} differed between steps", t.group, t.op, world_.rank());
+    t.calls /= steps_done_;
+    t.bytes_sent /= steps_done_;
+  }
+  return rank_json(job_.step.mesh, world_.rank(), arenas, traffic,
+                   executor_.executed_instructions(), executor_.executed_digest());
+}
+
+// All ranks report; rank 0 has use for it.
+nlohmann::ordered_json Session::measure() {
   const double elapsed = seconds_since(start_);
+  control_.barrier();  // what a rank has sent is counted when its last peer has it
+  const nlohmann::ordered_json mine = {{"rank", measure_rank()},
+                                       {"peak_resident_bytes", peak_resident_bytes()}};
+  nlohmann::ordered_json json = report_head(job_.step);
+  int64_t peak = 0;
+  for (const std::string& text : exchange_texts(control_, mine.dump())) {
+    const auto report = nlohmann::ordered_json::parse(text);
+    json["ranks"].push_back(report.at("rank"));
+    peak = std::max(peak, report.at("peak_resident_bytes").get<int64_t>());
+  }
+  const auto tokens = static_cast<double>(spec_.train.global_batch * spec_.train.seq_len);
+  json["backend"] = world_.backend();
   json["steps"] = steps_done_;
   json["final_loss"] = final_loss_;
   json["seconds"] = elapsed;
   json["tokens_per_s"] = steps_done_ > 1 ? tokens * static_cast<double>(steps_done_ - 1) /
                                                std::max(1e-9, elapsed - warm_seconds_)
                                          : tokens / elapsed;
-  json["peak_resident_bytes"] = peak_resident_bytes();
+  json["peak_resident_bytes"] = peak;
   return json;
 }
 
 TrainSummary Session::run() {
+  if (world_.rank() == 0) start_run_directory();
+  train();
   TrainSummary summary;
-  summary.plan = plan_json(compiled_);
-  if (!options_.config_text.empty()) directory_.write_text("config.toml", options_.config_text);
-  directory_.write_json("resolved.json", to_json(compiled_.step.spec));
-  directory_.write_json("plan.json", summary.plan);
-  world_.run([this](int rank, Executor& executor) { train_rank(rank, executor); });
-  if (bad_.has_value()) {
-    throw Error(
-        fmt::format("numeric divergence at step {}: the first tensor that is not finite is {} "
-                    "on rank {} ({}); the weights of step {} are unchanged, try a lower "
-                    "optimizer.lr",
-                    steps_done_ + 1, bad_->second.description, bad_->first,
-                    compiled_.step.mesh.describe(bad_->first), steps_done_),
-        ExitCode::kDiverged);
-  }
   summary.measured = measure();
-  summary.stopped = steps_done_ < options_.spec.train.steps;
+  summary.stopped = steps_done_ < spec_.train.steps;
   summary.final_loss = final_loss_;
-  save_weights(directory_.file("weights.safetensors"), world_);
-  directory_.write_json("summary.json", summary.measured);
+  save_weights(spec_.logging.run_dir + "/weights.safetensors", job_.step, executor_, control_);
+  if (directory_.has_value()) directory_->write_json("summary.json", summary.measured);
+  summary.plan = job_.plan;
   return summary;
 }
 
+TrainSummary abort_on_failure(CommWorld& world, const std::function<TrainSummary()>& body) {
+  try {
+    return body();
+  } catch (const std::exception& error) {
+    const Failure failure = failure_of(error);
+    if (failure.code == ExitCode::kDiverged) {
+      world.abort(failure.text);  // all ranks say the same
+    } else {
+      abort_as_rank(world, failure.text);
+    }
+    throw;
+  }
+}
+
 }  // namespace
+
+std::chrono::milliseconds comm_timeout(const RunSpec& spec) {
+  return std::chrono::milliseconds(std::llround(spec.train.comm_timeout * 1e3));
+}
 
 double learning_rate(const OptimizerSpec& optimizer, int64_t step, int64_t steps) {
   if (step <= optimizer.warmup) {
@@ -236,6 +268,38 @@ StepParams step_params(const RunSpec& spec, int64_t step) {
   return params;
 }
 
-TrainSummary run_training(const TrainOptions& options) { return Session(options).run(); }
+TrainSummary train_rank(const TrainOptions& options, CommWorld& world) {
+  return abort_on_failure(world, [&] {
+    const std::unique_ptr<Communicator> control = world.join_all(kControlGroup);
+    const RunSpec spec = agree_on_spec(*control, options.spec, options.ranks_on_host);
+    const int rank = world.rank();
+    const TrainJob job = prepare_job(spec, options.inject, {&rank, 1});
+    return Session(options, job, world, *control).run();
+  });
+}
+
+TrainSummary run_training(const TrainOptions& options) {
+  RunSpec spec = options.spec;
+  use_machine_defaults(spec);
+  std::vector<int> ranks(static_cast<size_t>(spec.parallel.world()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const TrainJob job = prepare_job(spec, options.inject, ranks);
+  LocalWorldOptions world_options;
+  world_options.size = static_cast<int>(ranks.size());
+  world_options.timeout = comm_timeout(spec);
+  world_options.busy_threads = static_cast<int>(spec.train.threads);
+  world_options.on_warning = options.on_warning;
+  LocalWorld local(world_options);
+  TrainSummary summary;
+  run_rank_threads(local, [&](int rank) {
+    CommWorld& world = local.endpoint(rank);
+    TrainSummary mine = abort_on_failure(world, [&] {
+      const std::unique_ptr<Communicator> control = world.join_all(kControlGroup);
+      return Session(options, job, world, *control).run();
+    });
+    if (rank == 0) summary = std::move(mine);
+  });
+  return summary;
+}
 
 }  // namespace tessera

@@ -1,10 +1,12 @@
-// Training from a run description to a run directory.
+// Training from a run description to a run directory: one rank of it, or all ranks as threads.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "comm/world.h"
 #include "runtime/dispatch.h"
 #include "spec/run_spec.h"
 #include "train/injection.h"
@@ -25,14 +27,16 @@ struct TrainOptions {
   RunSpec spec;             // resolved
   std::string config_text;  // the run file as given; kept in the run directory
   std::function<void(const TrainProgress&)> on_progress;  // after every step, on rank 0's thread
-  std::function<bool()> should_stop;                      // asked after every step
+  std::function<bool()> should_stop;  // asked after every step, on rank 0's thread
+  std::function<void(const std::string&)> on_warning;  // run_training: "rank 2 is slow: …"
   Injection inject;
+  int ranks_on_host = 0;  // that share this machine's cores and memory; 0: all
 };
 
 struct TrainSummary {
-  nlohmann::ordered_json plan;
-  nlohmann::ordered_json measured;  // summary.json
-  bool stopped = false;             // should_stop ended it early
+  nlohmann::ordered_json plan;      // rank 0 only
+  nlohmann::ordered_json measured;  // summary.json; rank 0 only
+  bool stopped = false;             // ended early, because somebody asked
   double final_loss = 0;
 };
 
@@ -40,8 +44,17 @@ struct TrainSummary {
 double learning_rate(const OptimizerSpec& optimizer, int64_t step, int64_t steps);
 StepParams step_params(const RunSpec& spec, int64_t step);
 
-// Throws Error with ExitCode::kDiverged, naming step, rank and tensor, when the loss or the
-// gradient is not finite; the run directory keeps everything up to there.
+// Trains `rank` of `world`; every rank calls it with the same options. Rank 0 writes the run
+// directory. Stops after the step at hand, on all ranks, when rank 0's should_stop() or
+// world.stop_requested() says so. Throws Error with ExitCode::kDiverged, naming step, rank and
+// tensor, when the loss or the gradient is not finite; the run directory keeps everything up to
+// there. A failure aborts the world: other ranks leave their waits with CommError.
+TrainSummary train_rank(const TrainOptions& options, CommWorld& world);
+
+// The same with all ranks as threads of this process. Throws what the rank that failed first threw.
 TrainSummary run_training(const TrainOptions& options);
+
+// Longest wait for a peer inside one collective (train.comm_timeout).
+std::chrono::milliseconds comm_timeout(const RunSpec& spec);
 
 }  // namespace tessera

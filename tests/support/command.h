@@ -26,21 +26,29 @@ struct CommandResult {
   [[nodiscard]] nlohmann::json json() const { return nlohmann::json::parse(out); }
 };
 
+struct CommandOptions {
+  std::string program = TESSERA_BINARY;
+  std::vector<std::string> environment;  // "NAME=value", added to that of the test
+  std::string output;                    // tells the streams of commands in one folder apart
+};
+
 // A running tessera; killed at the end unless finish() was called.
 class Command {
  public:
-  Command(const TestFolder& folder, std::vector<std::string> args) : folder_(folder) {
-    args.insert(args.begin(), TESSERA_BINARY);
-    std::vector<char*> argv;
-    for (std::string& arg : args) argv.push_back(arg.data());
-    argv.push_back(nullptr);
-    const std::string out = folder.path(".stdout"), err = folder.path(".stderr");
+  Command(const TestFolder& folder, std::vector<std::string> args, CommandOptions options = {})
+      : folder_(folder), output_(options.output) {
+    args.insert(args.begin(), options.program);
+    std::vector<char*> argv = pointers(args);
+    std::vector<std::string> variables = std::move(options.environment);
+    for (char** entry = environ; *entry != nullptr; ++entry) variables.emplace_back(*entry);
+    std::vector<char*> envp = pointers(variables);  // the first of a name counts
+    const std::string out = stream_path("stdout"), err = stream_path("stderr");
     pid_ = fork();
     if (pid_ != 0) return;
     // In the child only calls that are safe after fork.
     const bool ready = chdir(folder.path().c_str()) == 0 && redirect(out.c_str(), STDOUT_FILENO) &&
                        redirect(err.c_str(), STDERR_FILENO);
-    if (ready) execv(argv[0], argv.data());
+    if (ready) execve(argv[0], argv.data(), envp.data());
     _exit(127);
   }
   ~Command() {
@@ -51,6 +59,7 @@ class Command {
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
 
+  [[nodiscard]] pid_t pid() const { return pid_; }
   void signal(int number) const { ::kill(pid_, number); }
 
   // Fails the test when it takes longer than a minute.
@@ -66,16 +75,26 @@ class Command {
     }
     pid_ = 0;
     return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
-            read_file(folder_.path(".stdout")), read_file(folder_.path(".stderr"))};
+            read_file(stream_path("stdout")), read_file(stream_path("stderr"))};
   }
 
  private:
+  [[nodiscard]] std::string stream_path(const std::string& stream) const {
+    return folder_.path("." + stream + output_);
+  }
+  static std::vector<char*> pointers(std::vector<std::string>& texts) {
+    std::vector<char*> result;
+    for (std::string& text : texts) result.push_back(text.data());
+    result.push_back(nullptr);
+    return result;
+  }
   static bool redirect(const char* path, int to) {
     const int from = open(path, O_CREAT | O_WRONLY | O_TRUNC, 0600);
     return from >= 0 && dup2(from, to) == to;
   }
 
   const TestFolder& folder_;
+  std::string output_;
   pid_t pid_ = 0;
 };
 

@@ -37,14 +37,14 @@ std::string describe(const CallHeader& header) {
 std::string disagreement(int rank, const CallHeader& header, int other_rank,
                          const CallHeader& other) {
   if (rank < other_rank) return disagreement(other_rank, other, rank, header);
-  CallHeader first = header;
-  CallHeader second = other;
-  if (first.chosen != second.chosen) {  // perhaps the only difference
-    first.asked = first.chosen;
-    second.asked = second.chosen;
+  std::string text = describe(header);
+  std::string other_text = describe(other);
+  if (text == other_text) {  // then what `auto` means is not the same there
+    text += fmt::format(" by {}", name_of(header.chosen));
+    other_text += fmt::format(" by {}", name_of(other.chosen));
   }
-  return fmt::format("rank {} called {} while rank {} called {}", rank, describe(first), other_rank,
-                     describe(second));
+  return fmt::format("rank {} called {} while rank {} called {}", rank, text, other_rank,
+                     other_text);
 }
 
 }  // namespace tessera::message

@@ -71,6 +71,7 @@ MessageCommunicator::MessageCommunicator(MessageEngine& engine, std::string name
       num_receives_(members.size()),
       last_heard_(members.size()) {
   for (const int member : members) nodes_.push_back(engine.transport().node_of(member));
+  early_headers_.reserve(16 * members.size());  // how far peers get ahead is a matter of timing
   const auto lock = engine.lock();
   require(engine.add(group_.id, *this), "group {}: rank {} joined before; every member joins once",
           group_.name, engine.transport().rank());

@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "collective/schedule.h"
 #include "comm/shared/layout.h"
 
 namespace tessera::shared {
@@ -16,19 +17,11 @@ bool is_integer(DType dtype) {
 }
 
 std::string wrong_algorithm(const CollectiveCall& call, int size) {
-  switch (call.algorithm) {
-    case Algorithm::kAuto:
-    case Algorithm::kDirect:
-      return "";
-    case Algorithm::kOneShot: {
-      const int64_t bytes = num_blocks(call, size) * call.count * size_bytes(call.dtype);
-      if (bytes <= kMailBytes) return "";
-      return fmt::format("one_shot takes at most {} bytes, not {}: use direct", kMailBytes, bytes);
-    }
-    default:
-      return fmt::format("{} is not an algorithm of shared memory: use auto, one_shot or direct",
-                         name_of(call.algorithm));
-  }
+  if (call.algorithm == Algorithm::kAuto) return "";
+  if (!supports(call.op, call.algorithm)) return what_is_unsupported(call.op, call.algorithm);
+  const int64_t bytes = num_blocks(call, size) * call.count * size_bytes(call.dtype);
+  if (call.algorithm != Algorithm::kOneShot || bytes <= kMailBytes) return "";
+  return fmt::format("one_shot takes at most {} bytes, not {}: use direct", kMailBytes, bytes);
 }
 
 std::string wrong_counts(const CollectiveCall& call, int size) {
@@ -137,9 +130,15 @@ int64_t output_bytes(const CollectiveCall& call, int rank, int size) {
   }
 }
 
+bool has_schedule(const CollectiveCall& call) {
+  return call.algorithm != Algorithm::kAuto && call.algorithm != Algorithm::kOneShot &&
+         call.algorithm != Algorithm::kDirect;
+}
+
 bool fits_mail(const CollectiveCall& call, int size) {
-  if (call.op == CollectiveOp::kBarrier || call.algorithm == Algorithm::kOneShot) return true;
-  if (call.op == CollectiveOp::kAllToAllV || call.algorithm == Algorithm::kDirect) return false;
+  if (call.algorithm == Algorithm::kOneShot) return true;
+  if (call.op == CollectiveOp::kAllToAllV || call.algorithm != Algorithm::kAuto) return false;
+  if (call.op == CollectiveOp::kBarrier) return true;
   const bool whole = call.op != CollectiveOp::kAllGather && call.op != CollectiveOp::kGather;
   const int64_t blocks = whole ? num_blocks(call, size) : 1;
   const int64_t bytes = blocks * call.count * size_bytes(call.dtype);

@@ -15,6 +15,9 @@ int64_t output_bytes(const CollectiveCall& call, int rank, int size);
 // Whether contributions travel in mailboxes: the same answer on every rank.
 bool fits_mail(const CollectiveCall& call, int size);
 
+// Whether the call runs a schedule of messages instead of moving between buffers.
+bool has_schedule(const CollectiveCall& call);
+
 // How many blocks of `count` elements the longer buffer of a call has.
 int num_blocks(const CollectiveCall& call, int size);
 

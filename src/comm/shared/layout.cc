@@ -20,9 +20,9 @@ GroupView::Offsets GroupView::offsets_of(int64_t size) {
   take(o.calls, size * kCallSlots * static_cast<int64_t>(sizeof(CallLine)));
   take(o.counts, size * kCallSlots * 2 * size * 8);
   take(o.traffic, size * size * kNumCollectiveOps * 8);
-  take(o.pairs, size * size * static_cast<int64_t>(sizeof(Pair)));
+  take(o.pairs, kChannels * size * size * static_cast<int64_t>(sizeof(Pair)));
   take(o.mail, size * kMailSlots * kMailBytes);
-  take(o.parts, size * size * kPartSlots * kPartBytes);
+  take(o.parts, kChannels * size * size * kPartSlots * kPartBytes);
   o.end = at;
   return o;
 }
@@ -55,13 +55,13 @@ int64_t* GroupView::traffic(int reader, int from) const {
   return &at<int64_t>(offsets_.traffic + index * kNumCollectiveOps * 8);
 }
 
-Pair& GroupView::pair(int from, int to) const {
-  const int64_t index = from * size_ + to;
+Pair& GroupView::pair(int channel, int from, int to) const {
+  const int64_t index = (channel * size_ + from) * size_ + to;
   return at<Pair>(offsets_.pairs + index * static_cast<int64_t>(sizeof(Pair)));
 }
 
-std::byte* GroupView::part(int from, int to, int slot) const {
-  const int64_t index = (from * size_ + to) * kPartSlots + slot;
+std::byte* GroupView::part(int channel, int from, int to, int slot) const {
+  const int64_t index = ((channel * size_ + from) * size_ + to) * kPartSlots + slot;
   return base_ + offsets_.parts + index * kPartBytes;
 }
 

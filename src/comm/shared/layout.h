@@ -58,6 +58,7 @@ struct alignas(64) CallLine {
   uint64_t in;
   uint64_t out;
   uint64_t arrival_ticks;
+  uint64_t history;  // a hash of what must agree in this call and in all before it
 };
 static_assert(sizeof(CallLine) == 64);
 
@@ -156,8 +157,10 @@ class GroupView {
   // Bytes that `reader` has read from `from`, by op; bytes that a rank stored into others are in
   // its own row.
   [[nodiscard]] int64_t* traffic(int reader, int from) const;
-  [[nodiscard]] Pair& pair(int from, int to) const;
-  [[nodiscard]] std::byte* part(int from, int to, int slot) const;
+  // Messages of the caller and those of schedules do not meet.
+  static constexpr int kChannels = 2;
+  [[nodiscard]] Pair& pair(int channel, int from, int to) const;
+  [[nodiscard]] std::byte* part(int channel, int from, int to, int slot) const;
 
  private:
   template <typename T>

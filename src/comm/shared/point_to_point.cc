@@ -5,8 +5,8 @@
 
 namespace tessera::shared {
 
-PointToPoint::PointToPoint(const Domain& domain, const Domain::Group& group)
-    : domain_(domain), group_(group) {
+PointToPoint::PointToPoint(const Domain& domain, const Domain::Group& group, int channel)
+    : domain_(domain), group_(group), channel_(channel) {
   const auto size = static_cast<size_t>(group.view.size());
   order_.reserve(kInFlight);
   parts_sent_.resize(size);
@@ -17,12 +17,12 @@ PointToPoint::PointToPoint(const Domain& domain, const Domain::Group& group)
   receive_busy_.resize(size);
 }
 
-std::optional<uint64_t> PointToPoint::issue(const CollectiveCall& call) {
+std::optional<uint64_t> PointToPoint::issue(const CollectiveCall& call, CollectiveOp counted_as) {
   if (num_active_ == kInFlight) return std::nullopt;
   const auto free = std::find_if(messages_.begin(), messages_.end(),
                                  [](const Message& m) { return m.ticket == 0; });
   const auto peer = static_cast<size_t>(call.root);
-  *free = Message{.call = call, .ticket = ++last_ticket_};
+  *free = Message{.call = call, .counted_as = counted_as, .ticket = ++last_ticket_};
   free->sequence = call.op == CollectiveOp::kSend ? ++num_sends_[peer] : ++num_receives_[peer];
   order_.push_back(static_cast<uint64_t>(free - messages_.begin()));
   ++num_active_;
@@ -70,7 +70,7 @@ void PointToPoint::take_back(std::chrono::milliseconds patience) {
   for (const uint64_t place : order_) {
     const Message& message = messages_[place];
     if (message.call.op != CollectiveOp::kSend || !message.announced) continue;
-    Pair& pair = group_.view.pair(group_.rank, message.call.root);
+    Pair& pair = group_.view.pair(channel_, group_.rank, message.call.root);
     PartLine& line = pair.parts[message.last_part % kPartSlots];
     uint32_t unclaimed = kUnclaimed;
     if (line.mailed || line.claim.compare_exchange_strong(unclaimed, kTakenBack)) continue;
@@ -91,7 +91,7 @@ bool PointToPoint::advance_send(Message& message, Blocker* blocker) {
   const int to = call.root;
   const int64_t total = call.count * size_bytes(call.dtype);
   const bool direct = total > kPartBytes && domain_.reachable(call.in, total);
-  Pair& pair = group_.view.pair(group_.rank, to);
+  Pair& pair = group_.view.pair(channel_, group_.rank, to);
   uint32_t& sent = parts_sent_[static_cast<size_t>(to)];
   const auto blocked_until_taken = [&](uint32_t part) {
     const Blocker wanted{&pair.taken.value, part, &pair.taken.sleepers, to, false};
@@ -114,10 +114,12 @@ bool PointToPoint::advance_send(Message& message, Blocker* blocker) {
     line.data = direct ? domain_.reference(data) : 0;
     line.claim.store(kUnclaimed, std::memory_order_relaxed);
     if (!direct && bytes > 0) {
-      std::memcpy(group_.view.part(group_.rank, to, slot), data, static_cast<size_t>(bytes));
+      std::memcpy(group_.view.part(channel_, group_.rank, to, slot), data,
+                  static_cast<size_t>(bytes));
     }
     if (to != group_.rank) {
-      group_.view.traffic(group_.rank, group_.rank)[static_cast<size_t>(call.op)] += bytes;
+      group_.view.traffic(group_.rank, group_.rank)[static_cast<size_t>(message.counted_as)] +=
+          bytes;
     }
     sent = part;
     message.last_part = part;
@@ -133,7 +135,7 @@ bool PointToPoint::advance_receive(Message& message, Blocker* blocker, std::span
   const CollectiveCall& call = message.call;
   const int from = call.root;
   const int64_t total = call.count * size_bytes(call.dtype);
-  Pair& pair = group_.view.pair(from, group_.rank);
+  Pair& pair = group_.view.pair(channel_, from, group_.rank);
   uint32_t& received = parts_received_[static_cast<size_t>(from)];
   while (!message.begun || message.bytes_done < total) {
     const uint32_t part = received + 1;
@@ -160,8 +162,8 @@ bool PointToPoint::advance_receive(Message& message, Blocker* blocker, std::span
     if (!line.mailed && !line.claim.compare_exchange_strong(unclaimed, kRead)) {
       return false;  // the world is aborted
     }
-    const std::byte* data =
-        line.mailed ? group_.view.part(from, group_.rank, slot) : domain_.address(line.data);
+    const std::byte* data = line.mailed ? group_.view.part(channel_, from, group_.rank, slot)
+                                        : domain_.address(line.data);
     if (line.part_bytes > 0) {
       std::memcpy(static_cast<std::byte*>(call.out) + message.bytes_done, data,
                   static_cast<size_t>(line.part_bytes));

@@ -19,12 +19,15 @@ class PointToPoint {
  public:
   static constexpr size_t kInFlight = 64;
 
-  PointToPoint(const Domain& domain, const Domain::Group& group);
+  // Both must outlive it. Messages of different channels do not meet.
+  PointToPoint(const Domain& domain, const Domain::Group& group, int channel);
 
   // The ticket of the message, or nothing while kInFlight are under way.
-  std::optional<uint64_t> issue(const CollectiveCall& call);
+  // Its bytes count as traffic of `counted_as`.
+  std::optional<uint64_t> issue(const CollectiveCall& call, CollectiveOp counted_as);
   [[nodiscard]] bool done(uint64_t ticket) const;
   [[nodiscard]] bool idle() const { return num_active_ == 0; }
+  [[nodiscard]] size_t num_free() const { return kInFlight - num_active_; }
 
   // Does what can be done without waiting. Returns what is wrong when a message does not fit its
   // receive ("rank 1 sends … while rank 0 called …").
@@ -40,6 +43,7 @@ class PointToPoint {
  private:
   struct Message {
     CollectiveCall call;
+    CollectiveOp counted_as = CollectiveOp::kSend;
     uint64_t ticket = 0;    // 0: free
     uint64_t sequence = 0;  // among those of the pair, from 1
     int64_t bytes_done = 0;
@@ -55,6 +59,7 @@ class PointToPoint {
 
   const Domain& domain_;
   const Domain::Group& group_;
+  int channel_;
   std::array<Message, kInFlight> messages_;
   size_t num_active_ = 0;
   uint64_t last_ticket_ = 0;

@@ -23,6 +23,19 @@ double seconds(std::chrono::milliseconds time) { return static_cast<double>(time
 
 size_t index(CollectiveOp op) { return static_cast<size_t>(op); }
 
+uint64_t extend_history(uint64_t history, const CollectiveCall& call) {
+  const auto kind = static_cast<uint64_t>(call.op) | static_cast<uint64_t>(call.reduce) << 8 |
+                    static_cast<uint64_t>(call.dtype) << 16 |
+                    static_cast<uint64_t>(call.algorithm) << 24 |
+                    static_cast<uint64_t>(static_cast<uint32_t>(call.root)) << 32;
+  for (const uint64_t word :
+       {kind, static_cast<uint64_t>(call.tag), static_cast<uint64_t>(call.count)}) {
+    history = (history ^ word) * 0x9E3779B97F4A7C15U;
+    history ^= history >> 32;
+  }
+  return history;
+}
+
 }  // namespace
 
 SharedCommunicator::SharedCommunicator(Endpoint& endpoint, std::string name, const std::string& key,
@@ -33,7 +46,8 @@ SharedCommunicator::SharedCommunicator(Endpoint& endpoint, std::string name, con
       key_(key),
       members_(members.begin(), members.end()),
       group_(domain_.enter_group(name_, key, members_, endpoint.rank())),
-      messages_(domain_, group_),
+      messages_(domain_, group_, 0),
+      schedule_messages_(domain_, group_, 1),
       in_(members.size()),
       out_(members.size()),
       sources_(members.size()),
@@ -94,6 +108,7 @@ bool SharedCommunicator::idle() const { return completed_ == issued_ && messages
 
 bool SharedCommunicator::wait_until(uint64_t ticket, std::chrono::milliseconds time) {
   Waiter waiter(domain_.crowded());
+  warned_ = false;
   while (true) {
     Blocker calls;
     Blocker messages;
@@ -121,7 +136,7 @@ uint64_t SharedCommunicator::issue(const CollectiveCall& call) {
   }
   if (is_point_to_point(call.op)) {
     while (true) {
-      if (const std::optional<uint64_t> ticket = messages_.issue(call)) {
+      if (const std::optional<uint64_t> ticket = messages_.issue(call, call.op)) {
         ++calls_[index(call.op)];
         record(call, *ticket);
         return *ticket | kMessageTicket;
@@ -134,8 +149,12 @@ uint64_t SharedCommunicator::issue(const CollectiveCall& call) {
     (void)wait_until(sequence - kCallSlots, std::chrono::milliseconds(-1));
   }
   Op& next = op(sequence);
-  next = Op{.call = call, .sequence = sequence, .mailed = fits_mail(call, size())};
+  next = Op{.call = call,
+            .sequence = sequence,
+            .mailed = fits_mail(call, size()),
+            .scheduled = has_schedule(call)};
   if (call.op == CollectiveOp::kBroadcast) next.call.in = call.out;
+  next.history = history_ = extend_history(history_, call);
   issued_ = sequence;
   group_.view.member(rank()).issued.store(sequence, std::memory_order_relaxed);
   ++calls_[index(call.op)];
@@ -185,6 +204,7 @@ void SharedCommunicator::publish(Op& op) {
   line.root = call.root;
   line.tag = call.tag;
   line.count = call.count;
+  line.history = op.history;
   line.flags = 0;
   const int64_t in_bytes = input_bytes(call, rank(), size());
   const int64_t out_bytes = output_bytes(call, rank(), size());
@@ -200,7 +220,7 @@ void SharedCommunicator::publish(Op& op) {
     if (!domain_.reachable(call.in, in_bytes)) line.flags |= kForeignIn;
     if (!domain_.reachable(call.out, out_bytes)) line.flags |= kForeignOut;
     if (call.in == call.out && in_bytes > 0) line.flags |= kInPlace;
-    if (line.flags & (kForeignIn | kForeignOut)) make_stage();
+    if ((line.flags & (kForeignIn | kForeignOut)) && !op.scheduled) make_stage();
     line.in = domain_.reference(call.in);
     line.out = domain_.reference(call.out);
   }
@@ -232,7 +252,9 @@ void SharedCommunicator::advance(Blocker* calls, Blocker* messages) {
   while (moved_ < published_) {
     Op& next = op(moved_ + 1);
     if (!arrive(next, calls)) break;
-    if (next.staged) {
+    if (next.scheduled) {
+      if (!move_scheduled(next, calls)) break;
+    } else if (next.staged) {
       if (!move_staged(next, calls)) break;
     } else {
       move_data(next);
@@ -295,31 +317,47 @@ void SharedCommunicator::begin_moving(const Op& op) {
   throw_aborted();
 }
 
+// A call whose rank does not wait for all others is compared with theirs in a later one.
 void SharedCommunicator::check_agreement(const Op& op, int peer) {
-  const CallLine& line = group_.view.call(peer, op.sequence);
-  const CollectiveCall& call = op.call;
-  if (line.op == call.op && line.reduce == call.reduce && line.dtype == call.dtype &&
-      line.root == call.root && line.tag == call.tag && line.count == call.count &&
-      line.algorithm == call.algorithm) {
-    return;
+  if (group_.view.call(peer, op.sequence).history == op.history) return;
+  const uint64_t oldest = op.sequence < kCallSlots ? 1 : op.sequence - kCallSlots + 1;
+  for (uint64_t sequence = oldest; sequence <= op.sequence; ++sequence) {
+    const std::optional<CollectiveCall> mine = call_of(rank(), sequence);
+    const std::optional<CollectiveCall> theirs = call_of(peer, sequence);
+    if (mine && theirs && extend_history(0, *mine) != extend_history(0, *theirs)) {
+      fail_mismatch(peer, sequence);
+    }
   }
-  const CollectiveCall theirs{.op = line.op,
-                              .reduce = line.reduce,
-                              .dtype = line.dtype,
-                              .root = line.root,
-                              .tag = line.tag,
-                              .count = line.count,
-                              .algorithm = line.algorithm};
-  // Those before the peer agree with this rank, so the lowest of them stands for it.
-  const bool peer_first = peer < rank();
-  const int other = peer_first ? rank() : peer;
-  int lowest = peer_first ? peer : rank();
-  for (int agreeing = lowest - 1; agreeing >= 0 && !peer_first; --agreeing) {
-    if (awaits(op, agreeing)) lowest = agreeing;
+  fail(fmt::format("ranks {} and {} called different collectives before #{}",
+                   world_rank(std::min(rank(), peer)), world_rank(std::max(rank(), peer)), oldest));
+}
+
+void SharedCommunicator::fail_mismatch(int peer, uint64_t sequence) {
+  const CollectiveCall mine = call_of(rank(), sequence).value_or(CollectiveCall{});
+  const CollectiveCall theirs = call_of(peer, sequence).value_or(CollectiveCall{});
+  // The lowest rank that called the same as this one stands for it.
+  int lowest = rank();
+  for (int member = 0; member < lowest; ++member) {
+    const std::optional<CollectiveCall> same = call_of(member, sequence);
+    if (same && extend_history(0, *same) == extend_history(0, mine)) lowest = member;
   }
-  fail(fmt::format("rank {} called {} while rank {} called {}", world_rank(other),
-                   describe(peer_first ? call : theirs, op.sequence), world_rank(lowest),
-                   describe(peer_first ? theirs : call, op.sequence)));
+  const bool peer_first = peer < lowest;
+  fail(fmt::format(
+      "rank {} called {} while rank {} called {}", world_rank(peer_first ? rank() : peer),
+      describe(peer_first ? mine : theirs, sequence), world_rank(peer_first ? peer : lowest),
+      describe(peer_first ? theirs : mine, sequence)));
+}
+
+std::optional<CollectiveCall> SharedCommunicator::call_of(int member, uint64_t sequence) const {
+  const CallLine& line = group_.view.call(member, sequence);
+  if (line.arrived.load(std::memory_order_acquire) != static_cast<uint32_t>(sequence)) return {};
+  return CollectiveCall{.op = line.op,
+                        .reduce = line.reduce,
+                        .dtype = line.dtype,
+                        .root = line.root,
+                        .tag = line.tag,
+                        .count = line.count,
+                        .algorithm = line.algorithm};
 }
 
 void SharedCommunicator::check_counts(const Op& op) {
@@ -411,7 +449,7 @@ void SharedCommunicator::move_range(Op& op, int64_t begin, int64_t end, int64_t 
 
 // Whose buffers do peers use after this rank has moved its part?
 bool SharedCommunicator::leave(const Op& op, Blocker* blocker) {
-  if (op.mailed || op.staged) return true;
+  if (op.mailed || op.staged || op.scheduled) return true;
   const CollectiveOp kind = op.call.op;
   const bool root_only = kind == CollectiveOp::kBroadcast || kind == CollectiveOp::kScatter ||
                          kind == CollectiveOp::kGather;
@@ -457,7 +495,7 @@ void SharedCommunicator::look_for_trouble(const Blocker& blocker,
   }
   const std::chrono::milliseconds limit =
       blocker.leaving ? std::max(patience.leaving, patience.timeout) : patience.timeout;
-  if (waited < limit) return;
+  if (waited < limit || reached(blocker)) return;
   const std::string text = fmt::format("rank {} waited {:.3f} s in {} for {}", world_rank(rank()),
                                        seconds(limit), waiting_text(), absent_ranks(blocker));
   raise_abort(domain_.block(), fmt::format("group {}: {}", name_, text));
@@ -503,11 +541,12 @@ std::string SharedCommunicator::absent_ranks(const Blocker& blocker) const {
 void SharedCommunicator::abandon() {
   const Patience& patience = domain_.patience();
   messages_.take_back(patience.leaving);
+  schedule_messages_.take_back(patience.leaving);
   group_.view.member(rank()).moving.store(static_cast<uint32_t>(moved_));
   const auto deadline = std::chrono::steady_clock::now() + patience.leaving;
   Liveness* const liveness = domain_.liveness();
   for (uint64_t sequence = completed_ + 1; sequence <= published_; ++sequence) {
-    if (op(sequence).mailed || op(sequence).staged) continue;
+    if (op(sequence).mailed || op(sequence).staged || op(sequence).scheduled) continue;
     for (int peer = 0; peer < size(); ++peer) {
       if (peer == rank()) continue;
       Member& member = group_.view.member(peer);

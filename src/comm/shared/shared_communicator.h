@@ -15,9 +15,11 @@
 #include <array>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "collective/schedule.h"
 #include "comm/communicator.h"
 #include "comm/shared/domain.h"
 #include "comm/shared/movement.h"
@@ -63,6 +65,7 @@ class SharedCommunicator final : public Communicator, private Work::Progress {
   struct Op {
     CollectiveCall call;
     uint64_t sequence = 0;
+    uint64_t history = 0;
     bool published = false;
     bool mailed = false;
     bool staged = false;
@@ -71,6 +74,7 @@ class SharedCommunicator final : public Communicator, private Work::Progress {
     int64_t part = 0;          // of a staged call: parts done
     bool part_filled = false;  // the next part is in the stage
     bool part_moved = false;
+    bool scheduled = false;
   };
 
   bool test(uint64_t ticket) override;
@@ -85,6 +89,9 @@ class SharedCommunicator final : public Communicator, private Work::Progress {
   bool arrive(Op& op, Blocker* blocker);
   [[nodiscard]] bool awaits(const Op& op, int peer) const;
   void check_agreement(const Op& op, int peer);
+  [[noreturn]] void fail_mismatch(int peer, uint64_t sequence);
+  // What `member` says it called, unless the line holds another call by now.
+  [[nodiscard]] std::optional<CollectiveCall> call_of(int member, uint64_t sequence) const;
   void check_counts(const Op& op);
   void note_lateness(const Op& op);
   void begin_moving(const Op& op);
@@ -100,6 +107,13 @@ class SharedCommunicator final : public Communicator, private Work::Progress {
   void make_stage();
   void copy_stage(const Op& op, int64_t begin, int64_t end, int64_t stride, bool in);
   bool await_stage(Counter Member::*counter, uint32_t target, Blocker* blocker);
+
+  // Of calls that ask for an algorithm of messages (scheduled.cc).
+  bool move_scheduled(Op& op, Blocker* blocker);
+  void begin_schedule(const Op& op);
+  void begin_round(const Op& op);
+  void run_step(const Op& op, const CollectiveStep& step);
+  [[nodiscard]] std::byte* step_address(const Op& op, const StepPlace& place) const;
 
   bool wait_until(uint64_t ticket, std::chrono::milliseconds time);
   void look_for_trouble(const Blocker& blocker, std::chrono::milliseconds waited);
@@ -120,15 +134,20 @@ class SharedCommunicator final : public Communicator, private Work::Progress {
   std::vector<int> members_;
   Domain::Group group_;
   PointToPoint messages_;
+  PointToPoint schedule_messages_;
   std::array<Op, kCallSlots> ops_;
   uint64_t issued_ = 0, published_ = 0, moved_ = 0, completed_ = 0;
+  uint64_t history_ = 0;      // of all calls issued
   uint32_t peers_moved_ = 0;  // all peers had moved this many when last looked at
   uint64_t num_mailed_ = 0;
   std::array<uint64_t, kMailSlots> mailed_sequence_{};
   uint32_t stage_parts_ = 0;  // since the beginning; the same on all ranks
   HostArena stage_;
+  CollectiveSchedule schedule_;      // of the call that is moving, where it has one
+  std::optional<size_t> next_step_;  // not before it has begun
+  HostArena schedule_scratch_;
   std::array<int64_t, kNumCollectiveOps> calls_{};
-  bool warned_ = false;
+  bool warned_ = false;  // in the wait at hand
   int num_splits_ = 0;
   // Scratch of one call, by rank.
   std::vector<Side> in_, out_;

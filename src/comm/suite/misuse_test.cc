@@ -134,9 +134,9 @@ std::vector<BadCall> bad_calls() {
        "count is -1"},
       {"a mean of integers",
        [](Communicator& c) { c.all_reduce(data, 4, DType::kI32, 0, ReduceOp::kMean); }, "mean"},
-      {"an algorithm of other backends",
+      {"an algorithm of other collectives",
        [](Communicator& c) {
-         c.run({.op = CollectiveOp::kAllReduce,
+         c.run({.op = CollectiveOp::kScatter,
                 .count = 4,
                 .in = data,
                 .out = data,

@@ -1,0 +1,75 @@
+#include "rank_mode.h"
+
+#include "base/error.h"
+#include "comm/mpi/mpi_world.h"
+#include "comm/shm/shm_world.h"
+#include "launch/rendezvous.h"
+#include "launch/shm_join.h"
+#include "spec/validate.h"
+
+namespace tessera {
+namespace {
+
+RankMode choose_to_start(const std::string& backend, int64_t world) {
+  require_config(backend != "mpi",
+                 "--backend mpi needs a launcher that starts the ranks: mpirun -n {} tessera train "
+                 "…",
+                 world);
+  if (backend == "local" || (backend == "auto" && world == 1)) return RankMode::kThreads;
+  return RankMode::kAgent;
+}
+
+// One of several ranks that somebody else started.
+RankMode choose_as_rank(const std::string& backend, const LaunchContext& context) {
+  const std::string fitting = context.by_mpi() ? "mpi" : "shm";
+  require_config(backend == "auto" || backend == fitting,
+                 "--backend {} does not go with {}, which started this process as rank {} of {}: "
+                 "leave the flag out, or start tessera once without a launcher",
+                 backend, name_of(context.launcher), context.rank, context.size);
+  if (context.launcher == Launcher::kAgent) return RankMode::kAgentRank;
+  return context.by_mpi() ? RankMode::kMpiRank : RankMode::kTorchrunRank;
+}
+
+std::unique_ptr<CommWorld> join_by_torchrun(const LaunchContext& context, ShmWorldOptions world) {
+  RendezvousOptions meeting;
+  meeting.timeout = world.timeout;
+  meeting.on_note = world.on_warning;
+  ShmJoinOptions join;
+  join.rank = context.rank;
+  join.size = context.size;
+  join.world = std::move(world);
+  return join_shm_by_rendezvous(*rendezvous_for(context, meeting), join);
+}
+
+}  // namespace
+
+RankMode choose_rank_mode(const std::string& backend, const LaunchContext& context, int64_t world) {
+  const bool alone = context.size == 1 && world == 1 && context.launcher != Launcher::kAgent;
+  if (alone && (backend == "auto" || backend == "local")) return RankMode::kThreads;
+  return context.launcher == Launcher::kNone ? choose_to_start(backend, world)
+                                             : choose_as_rank(backend, context);
+}
+
+void require_started_ranks(const RunSpec& spec, const LaunchContext& context) {
+  require_world(spec.parallel, context.size, spec.model.heads,
+                fmt::format("{} started", name_of(context.launcher)));
+}
+
+std::unique_ptr<CommWorld> join_world(RankMode mode, const LaunchContext& context,
+                                      const RankWorldOptions& options) {
+  if (mode == RankMode::kMpiRank) {
+    return make_mpi_world({.timeout = options.timeout, .on_warning = options.on_warning});
+  }
+  ShmWorldOptions world;
+  world.rank = context.rank;
+  world.timeout = options.timeout;
+  world.busy_threads = options.busy_threads;
+  world.on_warning = options.on_warning;
+  if (mode == RankMode::kTorchrunRank) return join_by_torchrun(context, std::move(world));
+  TESSERA_CHECK(mode == RankMode::kAgentRank, "no world to join in mode {}",
+                static_cast<int>(mode));
+  world.fd = context.shm_fd;
+  return attach_shm_world(world);
+}
+
+}  // namespace tessera

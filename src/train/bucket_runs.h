@@ -1,0 +1,65 @@
+// Where the elements of logical tensors lie in the buffer that a rank keeps of a bucket: all of the
+// bucket, or one shard.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "compile/step.h"
+
+namespace tessera {
+
+// The elements of a bucket (of one tp rank) that a buffer of `numel` elements holds.
+struct BucketWindow {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+inline BucketWindow window_of(const StepGraph& step, const Bucket& bucket, int64_t numel,
+                              int rank) {
+  const int64_t shard = step.mesh.coord(rank, step.layout.shard_axis);
+  const int64_t begin = numel == bucket.numel ? 0 : shard * numel;
+  return {begin, begin + numel};
+}
+
+// Every element of a bucket has one owner, although several ranks may hold it: the one that speaks
+// for it when tensors are put together.
+inline bool owns(const StepGraph& step, const Bucket& bucket, int64_t numel, int rank) {
+  const Mesh& mesh = step.mesh;
+  const Axis replicas = step.layout.shard_axis == Axis::kFsdp ? Axis::kDp : Axis::kFsdp;
+  const bool copied_over_shards = numel == bucket.numel;
+  return mesh.coord(rank, replicas) == 0 &&
+         (!copied_over_shards || mesh.coord(rank, step.layout.shard_axis) == 0) &&
+         (bucket.split_on_tp || mesh.coord(rank, Axis::kTp) == 0);
+}
+
+template <typename F>
+void for_each_tensor(const Bucket& bucket, const F& f) {
+  for (const Weight& weight : bucket.weights) {
+    for (const LogicalTensor& tensor : weight.parts) f(tensor);
+  }
+}
+
+// Calls f(first element of the tensor, first element of the bucket, count) for every row of the
+// part that this tp rank holds.
+template <typename F>
+void for_each_row(const LogicalTensor& tensor, int64_t tp_coord, const F& f) {
+  const Piece piece = piece_of(tensor, tp_coord);
+  for (int64_t r = 0; r < piece.num_rows; ++r) {
+    f((piece.first_row + r) * tensor.cols() + piece.first_col,
+      piece.bucket_offset + r * piece.bucket_stride, piece.num_cols);
+  }
+}
+
+// Calls f(first element of the tensor, first element of the buffer, count) for every run of
+// elements that the tensor and the window have in common.
+template <typename F>
+void for_each_run(const LogicalTensor& tensor, int64_t tp_coord, const BucketWindow& window,
+                  const F& f) {
+  for_each_row(tensor, tp_coord, [&](int64_t first, int64_t at, int64_t count) {
+    const int64_t from = std::max(at, window.begin);
+    const int64_t to = std::min(at + count, window.end);
+    if (from < to) f(first + from - at, from - window.begin, to - from);
+  });
+}
+
+}  // namespace tessera

@@ -1,0 +1,23 @@
+// What ranks tell each other beside the program: decisions of rank 0, and reports. Goes over a
+// group of all ranks of its own ("control"), so that the program's traffic stays what the plan
+// says.
+#pragma once
+
+#include <string>
+
+#include "comm/communicator.h"
+#include "spec/run_spec.h"
+
+namespace tessera {
+
+// Rank 0's text, on every rank; the others' is not looked at.
+std::string text_of_rank_zero(Communicator& control, std::string mine);
+
+bool decision_of_rank_zero(Communicator& control, bool mine);
+
+// `mine`, with rank 0's values for what depends on the machine, so that all ranks compile for the
+// same number of threads. Throws ConfigError on a rank that was told something else than rank 0,
+// naming the first key.
+RunSpec agree_on_spec(Communicator& control, RunSpec mine, int ranks_on_host);
+
+}  // namespace tessera

@@ -1,0 +1,132 @@
+// Whole tensors put together on rank 0 from the parts that the ranks own, and written one by one.
+#include <cstring>
+#include <optional>
+
+#include "base/hash.h"
+#include "checkpoint/safetensors.h"
+#include "train/bucket_runs.h"
+#include "train/weights.h"
+
+namespace tessera {
+namespace {
+
+struct Place {
+  size_t bucket = 0;
+  LogicalTensor tensor;
+};
+
+std::map<std::string, Place> places_of(const ParameterLayout& layout) {
+  std::map<std::string, Place> places;
+  for (size_t b = 0; b < layout.buckets.size(); ++b) {
+    for_each_tensor(layout.buckets[b], [&](const LogicalTensor& t) { places[t.name] = {b, t}; });
+  }
+  return places;
+}
+
+// Moves one tensor after the other from its owners to rank 0.
+class TensorGatherer {
+ public:
+  TensorGatherer(const StepGraph& step, const Executor& executor, Communicator& control)
+      : step_(step), executor_(executor), control_(control) {}
+
+  // On rank 0 the whole tensor, valid until the next call.
+  std::span<const std::byte> gather(const Place& place) {
+    const bool receives = control_.rank() == 0;
+    if (receives) whole_.resize(static_cast<size_t>(numel(place.tensor.shape) * element_));
+    for (int owner = 0; owner < control_.size(); ++owner) {
+      if (receives) {
+        receive_part(place, owner);
+      } else if (owner == control_.rank()) {
+        send_part(place);
+      }
+    }
+    return whole_;
+  }
+
+ private:
+  [[nodiscard]] Tensor buffer_of(const Place& place) const {
+    return executor_.tensor(executor_.program().buckets[place.bucket].weights);
+  }
+
+  // f(first element of the tensor, first element of the owner's buffer, count) for what `owner`
+  // speaks for. Buffers of a bucket have the same size on every rank.
+  template <typename F>
+  void for_each_owned_run(const Place& place, int owner, const F& f) const {
+    const Bucket& bucket = step_.layout.buckets[place.bucket];
+    const int64_t numel = buffer_of(place).numel();
+    if (!owns(step_, bucket, numel, owner)) return;
+    for_each_run(place.tensor, step_.mesh.coord(owner, Axis::kTp),
+                 window_of(step_, bucket, numel, owner), f);
+  }
+
+  [[nodiscard]] static uint32_t tag_of(const Place& place) {
+    return static_cast<uint32_t>(hash_name(place.tensor.name));
+  }
+
+  void copy(std::byte* to, int64_t to_element, const std::byte* from, int64_t from_element,
+            int64_t count) const {
+    std::memcpy(to + to_element * element_, from + from_element * element_,
+                static_cast<size_t>(count * element_));
+  }
+
+  void send_part(const Place& place) {
+    int64_t packed = 0;
+    const auto* buffer = static_cast<const std::byte*>(buffer_of(place).data);
+    for_each_owned_run(place, control_.rank(), [&](int64_t, int64_t at, int64_t count) {
+      part_.resize(static_cast<size_t>((packed + count) * element_));
+      copy(part_.data(), packed, buffer, at, count);
+      packed += count;
+    });
+    if (packed > 0) control_.send(part_.data(), packed, dtype_, 0, tag_of(place));
+  }
+
+  void receive_part(const Place& place, int owner) {
+    int64_t expected = 0;
+    for_each_owned_run(place, owner, [&](int64_t, int64_t, int64_t count) { expected += count; });
+    if (expected == 0) return;
+    const bool own = owner == control_.rank();
+    const auto* from = static_cast<const std::byte*>(buffer_of(place).data);
+    if (!own) {
+      part_.resize(static_cast<size_t>(expected * element_));
+      control_.receive(part_.data(), expected, dtype_, owner, tag_of(place));
+      from = part_.data();
+    }
+    int64_t unpacked = 0;
+    for_each_owned_run(place, owner, [&](int64_t first, int64_t at, int64_t count) {
+      copy(whole_.data(), first, from, own ? at : unpacked, count);
+      unpacked += count;
+    });
+  }
+
+  const StepGraph& step_;
+  const Executor& executor_;
+  Communicator& control_;
+  const DType dtype_ = step_.spec.train.dtype;
+  const int64_t element_ = size_bytes(dtype_);
+  std::vector<std::byte> whole_;
+  std::vector<std::byte> part_;
+};
+
+}  // namespace
+
+void save_weights(const std::string& path, const StepGraph& step, const Executor& executor,
+                  Communicator& control) {
+  const std::map<std::string, Place> places = places_of(step.layout);
+  const StoredType type = stored_type(step.spec.train.dtype);
+  std::vector<TensorHead> heads;
+  for (const auto& [name, place] : places) heads.push_back({name, type, place.tensor.shape});
+  sort_in_file_order(heads);
+  std::optional<SafetensorsWriter> writer;
+  if (control.rank() == 0)
+    writer.emplace(path, heads, std::map<std::string, std::string>{{"format", "pt"}});
+  TensorGatherer gatherer(step, executor, control);
+  for (const TensorHead& head : heads) {
+    const std::span<const std::byte> bytes = gatherer.gather(places.at(head.name));
+    if (writer.has_value()) writer->add(head.name, bytes);
+  }
+  // Nobody leaves before rank 0 has everything; it syncs the disk without keeping them.
+  control.barrier();
+  if (writer.has_value()) writer->commit();
+}
+
+}  // namespace tessera
