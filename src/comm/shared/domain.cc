@@ -89,14 +89,16 @@ std::string last_call(WorldBlock& world, int world_rank) {
   const uint64_t made = rank.num_records.load(std::memory_order_acquire);
   if (made == 0) return "";
   const CallRecord& record = rank.records[(made - 1) % kRecords];
-  const CollectiveCall call{.op = record.op,
-                            .reduce = record.reduce,
-                            .dtype = record.dtype,
-                            .root = record.root,
-                            .tag = record.tag,
-                            .count = record.count};
-  const GroupView group(group_at(world, static_cast<int>(record.group)), 1);
-  const std::string text = describe(call, record.sequence);
+  const uint64_t kind = record.kind.load(std::memory_order_relaxed);
+  const uint64_t detail = record.detail.load(std::memory_order_relaxed);
+  const CollectiveCall call{.op = static_cast<CollectiveOp>(kind >> 16 & 0xffff),
+                            .reduce = static_cast<ReduceOp>(kind >> 32 & 0xffff),
+                            .dtype = static_cast<DType>(kind >> 48),
+                            .root = static_cast<int>(static_cast<uint32_t>(detail)),
+                            .tag = static_cast<uint32_t>(detail >> 32),
+                            .count = static_cast<int64_t>(record.count.load())};
+  const GroupView group(group_at(world, static_cast<int>(kind & 0xffff)), 1);
+  const std::string text = describe(call, record.sequence.load());
   // A group that all members have left has no name any more.
   const std::string name = group.head().name;
   return name.empty() ? text : fmt::format("{} of group {}", text, name);
