@@ -29,7 +29,6 @@ shift 3
 options=(
   --hostfile "$hostfile"
   --bind-to none # a rank has many threads
-  --tag-output
   --mca plm_rsh_agent "${SSH:-ssh}"
   --mca btl self,vader,tcp --mca pml ob1
   --mca btl_tcp_if_include "$network" --mca oob_tcp_if_include "$network"
@@ -66,9 +65,11 @@ relay=$!
 mpirun "${options[@]}" ${more[@]+"${more[@]}"} "$@" 2>&"$errors" {errors}>&- &
 job=$!
 exec {errors}>&-
-while kill -0 "$job" 2>/dev/null; do wait "$job" || true; done # a trap ends a wait
 status=0
-wait "$job" || status=$?
+while kill -0 "$job" 2>/dev/null; do # a trap ends a wait
+  wait "$job" 2>/dev/null || true
+done
+wait "$job" 2>/dev/null || status=$?
 if [[ -n ${ending:-} ]]; then kill "$ending" 2>/dev/null || true; fi
 for ((i = 0; i < 20; ++i)); do # its last lines
   kill -0 "$relay" 2>/dev/null || break
