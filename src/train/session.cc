@@ -296,7 +296,6 @@ TrainSummary run_training(const TrainOptions& options) {
   world_options.size = static_cast<int>(ranks.size());
   world_options.timeout = comm_timeout(spec);
   world_options.busy_threads = static_cast<int>(spec.train.threads);
-  world_options.on_warning = options.on_warning;
   LocalWorld local(world_options);
   TrainSummary summary;
   run_rank_threads(local, [&](int rank) {

@@ -28,7 +28,6 @@ struct TrainOptions {
   std::string config_text;  // the run file as given; kept in the run directory
   std::function<void(const TrainProgress&)> on_progress;  // after every step, on rank 0's thread
   std::function<bool()> should_stop;  // asked after every step, on rank 0's thread
-  std::function<void(const std::string&)> on_warning;  // run_training: "rank 2 is slow: …"
   Injection inject;
   int ranks_on_host = 0;  // that share this machine's cores and memory; 0: all
 };
