@@ -19,8 +19,8 @@ void World::run(const std::function<void(int rank, Executor& executor)>& f) {
   run_rank_threads(local_, [&](int rank) {
     const auto r = static_cast<size_t>(rank);
     if (executors_[r] == nullptr) {
-      executors_[r] = std::make_unique<Executor>(step_, programs_[r], local_.endpoint(rank),
-                                                 options_.executor);
+      executors_[r] =
+          std::make_unique<Executor>(step_, programs_[r], local_.endpoint(rank), options_.executor);
     }
     f(rank, *executors_[r]);
   });
