@@ -132,7 +132,7 @@ class RankProcess {
     use_machine_defaults(spec, context_.local_size.value_or(0));
     return {
         .timeout = comm_timeout(spec),
-        .busy_threads = static_cast<int>(spec.train.threads),
+        .busy_threads = threads_of_rank(spec),
         // Comes from another thread than the progress, which holds the stream.
         .on_warning = [](const std::string& text) { fmt::print(stderr, "tessera: {}\n", text); }};
   }

@@ -53,7 +53,9 @@ TrainSummary train_rank(const TrainOptions& options, CommWorld& world);
 // The same with all ranks as threads of this process. Throws what the rank that failed first threw.
 TrainSummary run_training(const TrainOptions& options);
 
-// Longest wait for a peer inside one collective (train.comm_timeout).
+// For the world that the ranks meet in: longest wait for a peer inside one collective
+// (train.comm_timeout), and the threads of a rank, the one that runs its collectives included.
 std::chrono::milliseconds comm_timeout(const RunSpec& spec);
+int threads_of_rank(const RunSpec& spec);
 
 }  // namespace tessera
