@@ -32,35 +32,44 @@ void add_up(Communicator& group, int64_t count = 96) {
   group.all_reduce(data.data(), count, DType::kF32);
 }
 
+using Part = std::function<void(CommWorld&, Communicator&)>;
+
+void add_up_little(CommWorld&, Communicator& group) { add_up(group); }
 // Large enough that it cannot be on its way as a whole before the receiver asks for it.
-constexpr int64_t kLarge = 1 << 22;
+void add_up_much(CommWorld&, Communicator& group) { add_up(group, 1 << 22); }
+
+void stay_away(CommWorld&, Communicator&) { std::this_thread::sleep_for(4 * kTimeout); }
+void die(CommWorld&, Communicator&) { raise(SIGKILL); }
+
+// Until something happens to the network.
+void add_up_for_ever(CommWorld& world, Communicator& group) {
+  for (int i = 0;; ++i) {
+    add_up(group, 10'000);
+    if (i == 20) say(world.rank(), "running");
+  }
+}
 
 struct Case {
-  std::function<void(CommWorld&, Communicator&)> odd;
-  int64_t count = 96;  // of the others' all_reduce
+  Part odd;  // of one rank
+  Part others = add_up_little;
 };
 
 const std::map<std::string, Case> kCases = {
-    {"other_op",
-     {.odd =
-          [](CommWorld&, Communicator& group) {
-            std::vector<float> full(96 * 3);
-            group.all_gather(full.data() + 96, full.data(), 96, DType::kF32);
-          }}},
-    {"other_count", {.odd = [](CommWorld&, Communicator& group) { add_up(group, 95); }}},
-    {"missing",
-     {.odd = [](CommWorld&, Communicator&) { std::this_thread::sleep_for(4 * kTimeout); }}},
-    {"missing_large",
-     {.odd = [](CommWorld&, Communicator&) { std::this_thread::sleep_for(4 * kTimeout); },
-      .count = kLarge}},
-    {"throws",
-     {.odd = [](CommWorld&, Communicator&) { throw std::runtime_error("the disk is full"); }}},
-    {"leaves", {.odd = [](CommWorld&, Communicator&) {}}},
-    {"exits", {.odd = [](CommWorld&, Communicator&) { std::exit(0); }}},
-    {"exits_with_3", {.odd = [](CommWorld&, Communicator&) { std::exit(3); }}},
-    {"killed", {.odd = [](CommWorld&, Communicator&) { raise(SIGKILL); }}},
-    {"killed_large", {.odd = [](CommWorld&, Communicator&) { raise(SIGKILL); }, .count = kLarge}},
-    {"stopped", {.odd = [](CommWorld&, Communicator&) { raise(SIGSTOP); }}},
+    {"other_op", {[](CommWorld&, Communicator& group) {
+       std::vector<float> full(96 * 3);
+       group.all_gather(full.data() + 96, full.data(), 96, DType::kF32);
+     }}},
+    {"other_count", {[](CommWorld&, Communicator& group) { add_up(group, 95); }}},
+    {"missing", {stay_away}},
+    {"missing_large", {stay_away, add_up_much}},
+    {"throws", {[](CommWorld&, Communicator&) { throw std::runtime_error("the disk is full"); }}},
+    {"leaves", {[](CommWorld&, Communicator&) {}}},
+    {"exits", {[](CommWorld&, Communicator&) { std::exit(0); }}},
+    {"exits_with_3", {[](CommWorld&, Communicator&) { std::exit(3); }}},
+    {"killed", {die}},
+    {"killed_large", {die, add_up_much}},
+    {"stopped", {[](CommWorld&, Communicator&) { raise(SIGSTOP); }}},
+    {"runs", {add_up_for_ever, add_up_for_ever}},
 };
 
 // Returns what the application would exit with.
@@ -69,11 +78,9 @@ int run_rank(const Case& test) {
   try {
     const auto group = world->join_all("world");
     add_up(*group);
-    if (world->rank() == kOdd) {
-      test.odd(*world, *group);
-      return 0;
-    }
-    add_up(*group, test.count);
+    const bool odd = world->rank() == kOdd;
+    (odd ? test.odd : test.others)(*world, *group);
+    if (odd) return 0;
     say(world->rank(), "no error");
   } catch (const CommError& error) {
     say(world->rank(), error.what());

@@ -18,7 +18,8 @@
 namespace tessera {
 
 struct MpiWorldOptions {
-  std::chrono::milliseconds timeout{60'000};  // longest wait for a peer, to start and later
+  std::chrono::milliseconds timeout{60'000};    // longest wait for a peer, to start and later
+  std::chrono::milliseconds slow_after{5'000};  // a wait this long is reported once
   std::function<void(const std::string&)> on_warning = {};  // "rank 2 is slow: …"; null: dropped
 };
 
