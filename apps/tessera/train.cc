@@ -130,11 +130,11 @@ class RankProcess {
   [[nodiscard]] RankWorldOptions world_options() const {
     RunSpec spec = spec_;
     use_machine_defaults(spec, context_.local_size.value_or(0));
-    return {.timeout = comm_timeout(spec),
-            .busy_threads = static_cast<int>(spec.train.threads),
-            .on_warning = [this](const std::string& text) {
-              console_.err << fmt::format("tessera: {}\n", text) << std::flush;
-            }};
+    return {
+        .timeout = comm_timeout(spec),
+        .busy_threads = threads_of_rank(spec),
+        // Comes from another thread than the progress, which holds the stream.
+        .on_warning = [](const std::string& text) { fmt::print(stderr, "tessera: {}\n", text); }};
   }
 
   int fail(const Failure& failure) {

@@ -254,6 +254,8 @@ std::chrono::milliseconds comm_timeout(const RunSpec& spec) {
   return std::chrono::milliseconds(std::llround(spec.train.comm_timeout * 1e3));
 }
 
+int threads_of_rank(const RunSpec& spec) { return static_cast<int>(spec.train.threads) + 1; }
+
 double learning_rate(const OptimizerSpec& optimizer, int64_t step, int64_t steps) {
   if (step <= optimizer.warmup) {
     return optimizer.lr * static_cast<double>(step) / static_cast<double>(optimizer.warmup);
@@ -295,8 +297,7 @@ TrainSummary run_training(const TrainOptions& options) {
   LocalWorldOptions world_options;
   world_options.size = static_cast<int>(ranks.size());
   world_options.timeout = comm_timeout(spec);
-  world_options.busy_threads = static_cast<int>(spec.train.threads);
-  world_options.on_warning = options.on_warning;
+  world_options.busy_threads = threads_of_rank(spec);
   LocalWorld local(world_options);
   TrainSummary summary;
   run_rank_threads(local, [&](int rank) {
