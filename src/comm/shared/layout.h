@@ -131,7 +131,7 @@ struct WorldBlock {
   std::atomic<uint32_t> abort_claimed{0};
   std::atomic<uint32_t> stop{0};
   char abort_text[kAbortBytes];
-  alignas(64) std::atomic<uint32_t> group_lock{0};
+  alignas(64) std::atomic<uint32_t> group_lock{0};  // the rank that holds it, and 1
   std::atomic<uint64_t> group_keys[kMaxGroups];
   RankBlock rank[kMaxRanks];
 };
