@@ -10,7 +10,10 @@ World::World(StepGraph step, std::vector<Program> programs, WorldOptions options
     : step_(std::move(step)),
       programs_(std::move(programs)),
       options_(options),
-      local_({static_cast<int>(programs_.size()), options.comm_timeout}),
+      // Kernels compute while the comm thread waits.
+      local_({.size = static_cast<int>(programs_.size()),
+              .timeout = options.comm_timeout,
+              .busy_threads = programs_.front().threads + 1}),
       executors_(programs_.size()) {}
 
 World::~World() = default;
