@@ -380,8 +380,9 @@ TEST(AgentTest, WatchesRanksWithoutPidfds) {
   std::string refusal = "Too many open files";
   while (contains(refusal, "Too many open files")) {
     ASSERT_LT(++max_files, 20) << refusal;
-    Job job(5, "exit 3 4",
-            {fmt::format("max_files={}", max_files), "log_dir=" + folder.path("logs")});
+    Job job(5, "exit_unnoticed 3 4",
+            {fmt::format("max_files={}", max_files), "log_dir=" + folder.path("logs"),
+             "leave_time=50"});
     const int code = job.finish().code;
     refusal = job.err();
     if (contains(refusal, "Too many open files")) continue;

@@ -52,6 +52,14 @@ std::string late_ranks(const JobHistory& history) {
   return text;
 }
 
+// Peers that notice a death before the agent has told them of it know only that it "died".
+std::string with_cause(const std::string& reason, int rank, const RankEnd& end) {
+  const std::string vague = fmt::format("rank {} (pid {}) died", rank, end.pid);
+  if (!reason.starts_with(vague) || !end.exit) return reason;
+  return fmt::format("rank {} (pid {}) {}{}", rank, end.pid, describe(*end.exit),
+                     reason.substr(vague.size()));
+}
+
 JobEnd judge_stopped(const JobHistory& history) {
   const std::string stopped = fmt::format("stopped by {}", signal_name(history.stop_signal));
   std::string details = late_ranks(history);
@@ -76,7 +84,7 @@ JobEnd judge(const JobHistory& history) {
   if (!history.first_failed) return {};
   const int rank = culprit(history);
   const RankEnd& end = history.ranks[static_cast<size_t>(rank)];
-  std::string message = history.reason;
+  std::string message = with_cause(history.reason, rank, end);
   if (message.empty()) {
     message = describe_rank_end(rank, end);
     if (end.exit->signal == 0) message += "; it gave no reason";

@@ -72,6 +72,16 @@ TEST(JobEndTest, DoesNotRepeatTheLastCall) {
   EXPECT_EQ(end.message, reason);
 }
 
+TEST(JobEndTest, SaysHowARankDiedWhereItsPeersCouldNot) {
+  std::vector<RankEnd> ranks = {ended(1), ended(0, SIGKILL)};
+  const JobHistory history = {
+      .ranks = ranks, .first_failed = 0, .reason = "rank 1 (pid 10) died, last in barrier() #3"};
+  EXPECT_EQ(judge(history).message, "rank 1 (pid 10) was killed by SIGKILL, last in barrier() #3");
+  ranks[1] = ended(3);
+  EXPECT_EQ(judge(history).message, "rank 1 (pid 10) exited with code 3, last in barrier() #3");
+  EXPECT_EQ(judge(history).exit_code, 3);
+}
+
 TEST(JobEndTest, KnowsWhatToSayWithoutAReason) {
   std::vector<RankEnd> ranks = {ended(0), ended(7)};
   EXPECT_EQ(judge({.ranks = ranks, .first_failed = 1}).message,

@@ -70,6 +70,12 @@ int exit_with(Rank& rank) {  // code, rank
   rank.wait_for_peers();
 }
 
+int exit_unnoticed(Rank& rank) {  // code, rank
+  rank.join();
+  if (rank.is(1)) ::_exit(rank.number(0));
+  sleep_for_ever();
+}
+
 int exit_before_joining(Rank& rank) {  // code, rank
   if (rank.is(1)) ::_exit(rank.number(0));
   rank.join();
@@ -177,6 +183,7 @@ int meet(Rank& rank) {  // timeout in ms
 const std::map<std::string, std::function<int(Rank&)>> kScenes = {
     {"finish", finish},
     {"exit", exit_with},
+    {"exit_unnoticed", exit_unnoticed},
     {"exit_before_joining", exit_before_joining},
     {"fail", fail_with},
     {"barriers", wait_in_barrier},
