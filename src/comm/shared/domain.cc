@@ -14,6 +14,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Whoever claimed the abort writes its reason in microseconds, unless it was killed right there.
+bool is_raised_soon(const WorldBlock& world) {
+  const Clock::time_point deadline = Clock::now() + std::chrono::milliseconds(50);
+  while (!world.abort_flag.raised()) {
+    if (Clock::now() > deadline) return false;
+    sched_yield();
+  }
+  return true;
+}
+
 void copy_text(char* to, size_t capacity, const std::string& text) {
   const size_t length = std::min(text.size(), capacity - 1);
   std::memcpy(to, text.data(), length);
@@ -85,7 +95,7 @@ void clear_pages(std::byte* begin, int64_t size_bytes) {
 }  // namespace
 
 void raise_abort(WorldBlock& world, const std::string& reason) {
-  if (world.abort_claimed.exchange(1) != 0) return;
+  if (world.abort_claimed.exchange(1) != 0 && is_raised_soon(world)) return;
   copy_text(world.abort_text, kAbortBytes, reason);
   world.abort_flag.raise();
 }

@@ -99,8 +99,8 @@ class Mapping {
 
 int64_t file_bytes(int fd) {
   struct stat info {};
-  require(fstat(fd, &info) == 0, "descriptor {} holds no shared memory: {}", fd,
-          std::strerror(errno));
+  const bool known = fstat(fd, &info) == 0;
+  require(known, "descriptor {} holds no shared memory: {}", fd, std::strerror(errno));
   return info.st_size;
 }
 
