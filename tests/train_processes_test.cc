@@ -19,7 +19,7 @@ using testing::wait_until;
 using testing::words_of;
 
 // Far above what ending takes; a job that hangs is above it too.
-constexpr std::chrono::seconds kEndTime{5};
+constexpr std::chrono::seconds kEndTime{10};
 
 class TrainProcessesTest : public ::testing::Test {
  protected:

@@ -16,7 +16,6 @@
 namespace tessera {
 
 inline constexpr int kSchemaVersion = 1;  // of everything printed with --json
-inline constexpr int kSignalCode = 128;   // added to the signal that stopped a run, as shells count
 
 // A node of the tree and what it does once the line is parsed.
 struct Command {
@@ -96,6 +95,28 @@ struct SynthOptions {
 };
 std::vector<Command> add_data(CLI::App& root);
 int run_synth(const SynthOptions& options, Console& console);
+
+struct BenchCommOptions {
+  std::string op = "all";        // or names, separated by commas
+  std::string ranks;             // numbers, separated by commas; empty: 2, or as many as started
+  std::string sizes = "1K-64M";  // as parse_sizes reads them
+  std::string backend = "shm";   // shm | local | mpi | nccl
+  std::string algorithm = "auto";
+  std::string dtype = "f32";
+  std::string reduce = "sum";
+  bool in_place = false;
+  bool out_of_place = false;  // neither: all_reduce in place, the others not
+  double budget_s = 0.2;
+  bool touch = false;
+  bool explain = false;
+  bool json = false;
+  bool tsv = false;
+  bool rows = false;  // for the process that started this one as a rank
+};
+// The environment must outlive the commands.
+std::vector<Command> add_bench(CLI::App& root, const Environment& environment);
+int run_bench_comm(const BenchCommOptions& options, const Environment& environment,
+                   Console& console);
 
 struct DoctorOptions {
   bool json = false;

@@ -3,13 +3,18 @@
 // at a time.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 namespace tessera {
 
+inline constexpr int kSignalCode = 128;  // added to the signal that stopped a run, as shells count
+
 class InterruptGuard {
  public:
-  InterruptGuard();
+  // With a `grace` above 0 the process ends that long after the first signal, with its code,
+  // whatever it is doing then.
+  explicit InterruptGuard(std::chrono::milliseconds grace = std::chrono::milliseconds(0));
   ~InterruptGuard();  // the signals kill again
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;

@@ -24,7 +24,8 @@ std::string red(const Console& console, std::string_view text) {
 }
 
 void report_failure(Console& console, std::string_view text) {
-  console.err << red(console, "tessera: error:") << ' ' << text << std::endl;
+  // One write: several ranks may share the stream.
+  console.err << fmt::format("{} {}\n", red(console, "tessera: error:"), text) << std::flush;
 }
 
 std::string without_controls(std::string text) {

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <memory>
@@ -32,6 +33,10 @@ RunSpec load_spec(const TrainCommandOptions& options) {
                  "data '{}' does not exist: name a text file or a folder of text files",
                  spec.data.path);
   return spec;
+}
+
+std::chrono::milliseconds grace_of(const TrainCommandOptions& options) {
+  return std::chrono::milliseconds(std::llround(options.grace_s * 1e3));
 }
 
 TrainOptions train_options(const TrainCommandOptions& options, const RunSpec& spec,
@@ -80,7 +85,7 @@ int start_ranks(const TrainCommandOptions& options, RunSpec spec, const Environm
   agent.threads_per_rank = static_cast<int>(spec.train.threads);
   agent.environment = environment;
   agent.log_dir = options.log_dir;
-  agent.grace = std::chrono::milliseconds(std::llround(options.grace_s * 1e3));
+  agent.grace = grace_of(options);
   agent.on_failure = [&](const std::string& text) { report_failure(console, text); };
   const int code = run_agent(agent);
   const int signal = code - kSignalCode;
@@ -99,7 +104,7 @@ class RankProcess {
   int run() {
     // The agent's ranks leave signals to it.
     std::optional<InterruptGuard> interrupt;
-    if (mode_ != RankMode::kAgentRank) interrupt.emplace();
+    if (mode_ != RankMode::kAgentRank) interrupt.emplace(grace_of(options_));
     world_ = join_world(mode_, context_, world_options());
     ProgressLine line(console_);
     TrainOptions train = train_options(options_, spec_, line);
@@ -125,11 +130,11 @@ class RankProcess {
   [[nodiscard]] RankWorldOptions world_options() const {
     RunSpec spec = spec_;
     use_machine_defaults(spec, context_.local_size.value_or(0));
-    return {.timeout = comm_timeout(spec),
-            .busy_threads = static_cast<int>(spec.train.threads),
-            .on_warning = [this](const std::string& text) {
-              console_.err << "tessera: " << text << std::endl;
-            }};
+    return {
+        .timeout = comm_timeout(spec),
+        .busy_threads = threads_of_rank(spec),
+        // Comes from another thread than the progress, which holds the stream.
+        .on_warning = [](const std::string& text) { fmt::print(stderr, "tessera: {}\n", text); }};
   }
 
   int fail(const Failure& failure) {

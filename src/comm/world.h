@@ -36,6 +36,9 @@ class CommWorld {
   [[nodiscard]] virtual const AbortFlag& abort_flag() const = 0;
   [[nodiscard]] virtual std::string abort_reason() const = 0;
   [[nodiscard]] bool aborted() const { return abort_flag().raised(); }
+  // Aborts when a rank has been lost, as far as this backend can tell without waiting. Waits inside
+  // collectives do this by themselves; it is for those who wait for something else.
+  virtual void look_for_lost_ranks() {}
 
   // Whether whoever started the ranks wants them to end after the step at hand.
   [[nodiscard]] virtual bool stop_requested() const { return false; }

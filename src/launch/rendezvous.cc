@@ -163,8 +163,10 @@ class FileRendezvous : public Rendezvous {
       try {
         return introduce(address, note->port, hello, connect_by);
       } catch (const RefusedError&) {
-        // The port of a dead run may have gone to another one; rank 0 writes a new file then.
-        if (read_meeting_file(path_) == text) throw;
+        // The port of a dead run may have gone to another one; the own rank 0 replaces the file
+        // then. A file that is gone only says that the run which refused goes on.
+        const std::string now = read_meeting_file(path_);
+        if (now == text || now.empty()) throw;
         why = "the file changed";
       } catch (const Error& error) {
         why = error.what();

@@ -10,7 +10,10 @@ World::World(StepGraph step, std::vector<Program> programs, WorldOptions options
     : step_(std::move(step)),
       programs_(std::move(programs)),
       options_(options),
-      local_({static_cast<int>(programs_.size()), options.comm_timeout}),
+      // Kernels compute while the comm thread waits.
+      local_({.size = static_cast<int>(programs_.size()),
+              .timeout = options.comm_timeout,
+              .busy_threads = programs_.front().threads + 1}),
       executors_(programs_.size()) {}
 
 World::~World() = default;
@@ -19,8 +22,8 @@ void World::run(const std::function<void(int rank, Executor& executor)>& f) {
   run_rank_threads(local_, [&](int rank) {
     const auto r = static_cast<size_t>(rank);
     if (executors_[r] == nullptr) {
-      executors_[r] = std::make_unique<Executor>(step_, programs_[r], local_.endpoint(rank),
-                                                 options_.executor);
+      executors_[r] =
+          std::make_unique<Executor>(step_, programs_[r], local_.endpoint(rank), options_.executor);
     }
     f(rank, *executors_[r]);
   });

@@ -9,9 +9,7 @@ namespace {
 
 void on_ranks(int count, const std::function<void(Communicator& control)>& f) {
   LocalWorld world({.size = count, .timeout = std::chrono::milliseconds(10'000)});
-  run_rank_threads(world, [&](int rank) {
-    f(*world.endpoint(rank).join_all("control"));
-  });
+  run_rank_threads(world, [&](int rank) { f(*world.endpoint(rank).join_all("control")); });
 }
 
 TEST(ControlTest, EveryRankHearsRankZero) {

@@ -129,7 +129,8 @@ bool Session::wants_to_stop() const {
   return world_.stop_requested() || (options_.should_stop && options_.should_stop());
 }
 
-// Every rank comes here in the same step, because all see the same sums.
+// Every rank comes here in the same step, because all see the same sums. Rank 0 speaks for all: the
+// others wait until its words have ended the world, so that nobody leaves before they are said.
 void Session::diverge(const StepParams& params, const StepOutcome& outcome) {
   if (directory_.has_value()) {
     directory_->append_metrics({{"event", "nan"},
@@ -140,7 +141,14 @@ void Session::diverge(const StepParams& params, const StepOutcome& outcome) {
   }
   const Executor::Probe injected = injection_probe(options_.inject, executor_, params.step);
   const std::optional<BadTensor> mine = find_first_nonfinite(executor_, params, injected);
-  const std::optional<FoundTensor> first = first_over_ranks(control_, mine);
+  std::optional<FoundTensor> first;
+  try {
+    first = first_over_ranks(control_, mine);
+    if (world_.rank() != 0) control_.barrier();
+  } catch (const CommError&) {
+    if (world_.rank() == 0) throw;
+    throw Error(world_.abort_reason(), ExitCode::kDiverged);
+  }
   const std::string where =
       first.has_value() ? fmt::format("the first tensor that is not finite is {} on rank {} ({})",
                                       first->tensor.description, first->rank,
@@ -232,7 +240,7 @@ TrainSummary abort_on_failure(CommWorld& world, const std::function<TrainSummary
   } catch (const std::exception& error) {
     const Failure failure = failure_of(error);
     if (failure.code == ExitCode::kDiverged) {
-      world.abort(failure.text);  // all ranks say the same
+      world.abort(failure.text);  // of the run, not of a rank
     } else {
       abort_as_rank(world, failure.text);
     }
@@ -245,6 +253,8 @@ TrainSummary abort_on_failure(CommWorld& world, const std::function<TrainSummary
 std::chrono::milliseconds comm_timeout(const RunSpec& spec) {
   return std::chrono::milliseconds(std::llround(spec.train.comm_timeout * 1e3));
 }
+
+int threads_of_rank(const RunSpec& spec) { return static_cast<int>(spec.train.threads) + 1; }
 
 double learning_rate(const OptimizerSpec& optimizer, int64_t step, int64_t steps) {
   if (step <= optimizer.warmup) {
@@ -287,8 +297,7 @@ TrainSummary run_training(const TrainOptions& options) {
   LocalWorldOptions world_options;
   world_options.size = static_cast<int>(ranks.size());
   world_options.timeout = comm_timeout(spec);
-  world_options.busy_threads = static_cast<int>(spec.train.threads);
-  world_options.on_warning = options.on_warning;
+  world_options.busy_threads = threads_of_rank(spec);
   LocalWorld local(world_options);
   TrainSummary summary;
   run_rank_threads(local, [&](int rank) {

@@ -28,7 +28,6 @@ struct TrainOptions {
   std::string config_text;  // the run file as given; kept in the run directory
   std::function<void(const TrainProgress&)> on_progress;  // after every step, on rank 0's thread
   std::function<bool()> should_stop;  // asked after every step, on rank 0's thread
-  std::function<void(const std::string&)> on_warning;  // run_training: "rank 2 is slow: …"
   Injection inject;
   int ranks_on_host = 0;  // that share this machine's cores and memory; 0: all
 };
@@ -54,7 +53,9 @@ TrainSummary train_rank(const TrainOptions& options, CommWorld& world);
 // The same with all ranks as threads of this process. Throws what the rank that failed first threw.
 TrainSummary run_training(const TrainOptions& options);
 
-// Longest wait for a peer inside one collective (train.comm_timeout).
+// For the world that the ranks meet in: longest wait for a peer inside one collective
+// (train.comm_timeout), and the threads of a rank, the one that runs its collectives included.
 std::chrono::milliseconds comm_timeout(const RunSpec& spec);
+int threads_of_rank(const RunSpec& spec);
 
 }  // namespace tessera

@@ -1,10 +1,13 @@
 // A rank that dies, leaves or fails: every other rank hears which one, and soon.
+#include <sys/mman.h>
+
 #include <csignal>
 #include <numeric>
 #include <random>
 #include <stdexcept>
 #include <thread>
 
+#include "comm/shared/layout.h"
 #include "comm_faults/fault_world.h"
 
 namespace tessera {
@@ -23,6 +26,7 @@ enum class Moment {
   kSmallCalls,          // one after the other
   kLargeCalls,          // data moves nearly all the time
   kLargeForeignCalls,   // through the stages
+  kJoining,             // groups, again and again
 };
 
 struct DeathCase {
@@ -36,6 +40,7 @@ constexpr DeathCase kCases[] = {
     {"SmallCalls", Moment::kSmallCalls},
     {"LargeCalls", Moment::kLargeCalls},
     {"LargeForeignCalls", Moment::kLargeForeignCalls},
+    {"Joining", Moment::kJoining},
 };
 
 void say_and_sleep(const RankVoice& voice) {
@@ -56,10 +61,21 @@ void call_in_a_loop(CommWorld& world, const RankVoice& voice, int64_t count, boo
   call_for_ever(*group, call);
 }
 
+void join_in_a_loop(CommWorld& world, const RankVoice& voice) {
+  world.join_all("dp")->barrier();
+  voice.say("ready");
+  const auto deadline = TestClock::now() + std::chrono::seconds(30);
+  for (int i = 0; TestClock::now() < deadline; ++i) {
+    world.join_all("group " + std::to_string(i))->barrier();
+  }
+  throw Error("the world did not end");
+}
+
 void act(Moment moment, CommWorld& world, const RankVoice& voice, int victim) {
   constexpr int64_t kLarge = 4 << 20;
   const bool is_victim = world.rank() == victim;
   const bool is_late = world.rank() == (victim + 1) % kRanks;
+  if (moment == Moment::kJoining) return join_in_a_loop(world, voice);
   if (moment == Moment::kSmallCalls) return call_in_a_loop(world, voice, 1000, false);
   if (moment == Moment::kLargeCalls) return call_in_a_loop(world, voice, kLarge, false);
   if (moment == Moment::kLargeForeignCalls) return call_in_a_loop(world, voice, kLarge, true);
@@ -218,6 +234,52 @@ TEST_F(LeavingTest, StatusTellsWhatARankDidLast) {
   EXPECT_EQ(world.memory().status(1).state, ShmRankState::kLeft);
   world.ranks().signal(0, SIGKILL);
   world.ranks().finish();
+}
+
+// The lock under which groups are made and given back, held by a rank that dies or stops there.
+class LockHolderTest : public FaultTest {
+ protected:
+  // Rank 1 holds the lock; `harm` is what happens to it. Rank 0 joins a group then.
+  RankEnd join_while_held(int harm, std::string* name) {
+    FaultWorld world({.ranks = 2, .timeout = milliseconds(500)},
+                     [](CommWorld& rank, const RankVoice& voice) {
+                       voice.say("ready");
+                       if (rank.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(30));
+                       const auto deadline = TestClock::now() + std::chrono::seconds(20);
+                       while (!rank.stop_requested()) {
+                         require(TestClock::now() < deadline, "the test did not go on");
+                         std::this_thread::yield();
+                       }
+                       voice.say("joining");
+                       (void)rank.join_all("dp");
+                     });
+    for (const int rank : {0, 1}) world.ranks().wait_for_line(rank, "ready");
+    void* const mapped = mmap(nullptr, sizeof(shared::WorldBlock), PROT_READ | PROT_WRITE,
+                              MAP_SHARED, world.memory().fd(), 0);
+    EXPECT_NE(mapped, MAP_FAILED);
+    static_cast<shared::WorldBlock*>(mapped)->group_lock.store(2);
+    munmap(mapped, sizeof(shared::WorldBlock));
+    world.ranks().signal(1, harm);
+    world.memory().request_stop();
+    world.ranks().wait_for_end(0);
+    world.ranks().signal(1, SIGKILL);
+    *name = world.name_of(1);
+    return world.ranks().finish()[0];
+  }
+};
+
+TEST_F(LockHolderTest, ADeadOneIsNamedSoon) {
+  std::string name;
+  const RankEnd end = join_while_held(SIGKILL, &name);
+  EXPECT_TRUE(contains(end.error(), name + ") died")) << end.error();
+  EXPECT_LT(end.time_of("error: ") - end.time_of("joining"), kSoon);
+}
+
+TEST_F(LockHolderTest, AStoppedOneIsNamedAtTheTimeout) {
+  std::string name;
+  const RankEnd end = join_while_held(SIGSTOP, &name);
+  EXPECT_TRUE(contains(end.error(), name + ", stopped) has been joining")) << end.error();
+  EXPECT_TRUE(contains(end.error(), "0.500 s")) << end.error();
 }
 
 TEST_F(LeavingTest, StopIsSeenByEveryRank) {

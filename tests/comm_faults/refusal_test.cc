@@ -20,6 +20,13 @@ using std::chrono::milliseconds;
 constexpr int64_t kMiB = int64_t{1} << 20;
 constexpr int64_t kTiB = int64_t{1} << 40;
 
+// Sanitizers need the address space themselves.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
 class RefusalTest : public FaultTest {
  protected:
   // How `body` ends in a process of its own, which it may restrict.
@@ -63,6 +70,7 @@ TEST_F(RefusalTest, NoFileOfThatSize) {
 }
 
 TEST_F(RefusalTest, NoAddressSpaceForTheParent) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers need the address space";
   const RankEnd end = in_a_process([](const RankVoice&) {
     limit(RLIMIT_AS, 512 * kMiB);
     (void)ShmMemory::create({.ranks = 2, .bytes_per_rank = 1024 * kMiB});
@@ -72,6 +80,7 @@ TEST_F(RefusalTest, NoAddressSpaceForTheParent) {
 
 // The ranks that could attach hear why the other one did not.
 TEST_F(RefusalTest, NoAddressSpaceForARank) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers need the address space";
   ShmMemory memory = ShmMemory::create({.ranks = 2, .bytes_per_rank = 1024 * kMiB});
   ForkedRanks ranks(2, [&](int rank, const RankVoice& voice) {
     // The mapping that was inherited counts as well.
@@ -90,6 +99,7 @@ TEST_F(RefusalTest, NoAddressSpaceForARank) {
 }
 
 TEST_F(RefusalTest, MoreThanTheMachineHas) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers need the address space";
   const RankEnd end = in_a_process([](const RankVoice&) {
     const ShmMemory memory = ShmMemory::create({.ranks = 1, .bytes_per_rank = 8 * kTiB});
     const auto world = attach_shm_world({.fd = memory.fd(), .rank = 0});

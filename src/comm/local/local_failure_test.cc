@@ -91,7 +91,7 @@ TEST_P(EveryOpTest, AbortWakesWaiters) {
       call(*comm, GetParam());
     }
   });
-  EXPECT_LT(Clock::now() - aborted_at, milliseconds(200));
+  EXPECT_LT(Clock::now() - aborted_at, milliseconds(3000));  // far below the timeout
   for (int rank = 0; rank < 3; ++rank) {
     EXPECT_TRUE(contains(errors[static_cast<size_t>(rank)], "loss is NaN on rank 3"));
   }

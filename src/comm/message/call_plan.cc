@@ -25,8 +25,9 @@ CallPlan make_plan(const ScheduleRequest& request) {
     add_once(plan.headers_from, request.root);
   } else {
     // Of an all_to_all_v everyone hears, because everyone has counts to compare.
-    const int reach = request.op == CollectiveOp::kAllToAllV ? request.ranks - 1 : 1;
-    for (int distance = 1; distance <= reach && request.ranks > 1; ++distance) {
+    const bool everyone = request.ranks <= kSmallGroup || request.op == CollectiveOp::kAllToAllV;
+    const int reach = everyone ? request.ranks - 1 : 1;
+    for (int distance = 1; distance <= reach; ++distance) {
       add_once(plan.headers_to, (request.rank + distance) % request.ranks);
       add_once(plan.headers_from, (request.rank - distance + request.ranks) % request.ranks);
     }

@@ -11,11 +11,14 @@
 
 namespace tessera::message {
 
+// In groups up to this size every rank hears from every other one before it touches anything.
+constexpr int kSmallGroup = 8;
+
 // Ranks are numbered within the group.
 struct CallPlan {
   CollectiveSchedule schedule;
-  // Everyone this rank sends data to, and the next rank: so that two ranks that disagree always
-  // have neighbours between them that find out.
+  // In larger groups: everyone this rank sends data to, and the next rank, so that two ranks that
+  // disagree always have neighbours between them that find out.
   std::vector<int> headers_to = {};
   std::vector<int> headers_from = {};
 };

@@ -1,8 +1,9 @@
 // A group of ranks that exchange messages. Calls run through their schedules side by side, each
 // with its own streams and scratch, so any number of them may be in flight.
 //
-// A rank learns of a disagreement from the headers it gets: of the ranks it receives data from, and
-// of the rank before it. Two ranks that disagree always have such neighbours between them, so
+// A rank learns of a disagreement from the headers it gets. In a small group it hears from everyone
+// before it touches anything. In a large one it hears from the ranks it receives data from, and
+// from the rank before it; two ranks that disagree always have such neighbours between them, so
 // somebody finds out, and the abort tells everyone.
 #pragma once
 

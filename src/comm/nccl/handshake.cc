@@ -83,6 +83,10 @@ bool Handshake::done() {
   return extra_.test() || !records_mismatch().empty();
 }
 
+void Handshake::look_for_trouble() {
+  if (groups_ != nullptr) (void)records_.wait_for(std::chrono::milliseconds(0));
+}
+
 void Handshake::wait() {
   if (groups_ == nullptr) return;
   records_.wait();

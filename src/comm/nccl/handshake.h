@@ -39,6 +39,8 @@ class Handshake {
 
   // Whether every rank concerned has called.
   [[nodiscard]] bool done();
+  // Throws CommError when one of them will not come any more.
+  void look_for_trouble();
   // Waits for them, and throws CommError naming who did not come.
   void wait();
   // How the calls disagree; empty when they do not. To be asked once, when done.

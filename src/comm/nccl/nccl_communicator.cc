@@ -23,6 +23,9 @@ void pause(std::chrono::nanoseconds waited) {
   }
 }
 
+// How often a rank that waits looks whether the others are still there.
+constexpr std::chrono::milliseconds kBetweenLooks{10};
+
 double seconds(std::chrono::milliseconds time) { return static_cast<double>(time.count()) / 1e3; }
 
 }  // namespace
@@ -314,10 +317,21 @@ bool NcclCommunicator::wait(uint64_t ticket, std::chrono::milliseconds time) {
   while (!test(ticket)) {
     const auto now = Clock::now();
     if (time.count() >= 0 && now - begin >= time) return false;
+    if (now - begin >= kBetweenLooks && now - last_look_ >= kBetweenLooks) look_for_trouble();
     if (now - std::max(begin, last_progress_) >= timeout()) give_up();
     pause(now - begin);
   }
   return true;
+}
+
+void NcclCommunicator::look_for_trouble() {
+  last_look_ = Clock::now();
+  state_.options.host.look_for_lost_ranks();  // progress() sees the abort
+  InFlight& oldest = queue_.front();
+  guard(oldest.call, [&] {
+    if (link_ == Link::kIntroducing) (void)introduction_.wait_for(std::chrono::milliseconds(0));
+    if (oldest.stage == Stage::kMeeting) oldest.handshake.look_for_trouble();
+  });
 }
 
 // The oldest call does not get on. On the host somebody is missing, and the host knows who.
@@ -339,8 +353,9 @@ void NcclCommunicator::give_up() {
   const std::string who =
       size() == 1 || oldest.handshake.compared()
           ? "every rank called it"
-          : fmt::format("only every {}-th call is compared, so who is missing is not known",
-                        state_.options.check_every);
+          : fmt::format(
+                "check_every is {}, so it was not compared, and who is missing is not known",
+                state_.options.check_every);
   fail(fmt::format("rank {} waited {:.3f} s for the GPU to finish {}: {}", world_rank(),
                    seconds(waited), describe(oldest), who));
 }

@@ -103,6 +103,7 @@ class NcclCommunicator final : public Communicator, private Work::Progress {
   [[nodiscard]] std::string describe(const InFlight& entry) const;
   [[nodiscard]] std::string describe_next(const CollectiveCall& call);
   [[nodiscard]] int world_rank() const { return members()[static_cast<size_t>(rank())]; }
+  void look_for_trouble();
   void give_up();
   template <typename Step>
   void guard(const CollectiveCall& call, const Step& step);
@@ -128,6 +129,7 @@ class NcclCommunicator final : public Communicator, private Work::Progress {
   uint64_t started_ = 0;
   uint64_t completed_ = 0;
   Clock::time_point last_progress_ = Clock::now();
+  Clock::time_point last_look_ = Clock::now();
   uint64_t num_collectives_ = 0;
   std::vector<uint64_t> num_sent_, num_received_;  // messages, by peer
   TrafficCounters traffic_;

@@ -106,10 +106,11 @@ void NcclWorldOptions::validate() const {
 
 std::string nccl_obstacle() {
   try {
-    const nccl::Gpu gpu(nccl::load_gpu_library(), 0);
+    const std::shared_ptr<const nccl::GpuLibrary> library = nccl::load_gpu_library();
     int devices = 0;
-    gpu.check(gpu.library->cudaGetDeviceCount(&devices), "looking for a GPU");
-    return devices > 0 ? "" : "there is no GPU";
+    const cudaError_t status = library->cudaGetDeviceCount(&devices);
+    if (status == cudaSuccess && devices > 0) return "";
+    return fmt::format("there is no GPU (CUDA says: {})", library->cudaGetErrorString(status));
   } catch (const Error& error) {
     return error.what();
   }

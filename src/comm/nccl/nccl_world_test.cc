@@ -62,6 +62,10 @@ constexpr CollectiveOp kOpsWithData[] = {
     CollectiveOp::kReduce,    CollectiveOp::kAllGather, CollectiveOp::kReduceScatter,
     CollectiveOp::kAllReduce, CollectiveOp::kAllToAll,  CollectiveOp::kAllToAllV};
 
+bool is_integer(DType dtype) {
+  return dtype == DType::kI32 || dtype == DType::kI64 || dtype == DType::kU8;
+}
+
 // Alone, every op gives back its input.
 TEST_F(NcclWorldTest, EveryOpAndTypeWithOneRank) {
   const std::unique_ptr<Communicator> group = world_->join_all("world");
@@ -72,6 +76,7 @@ TEST_F(NcclWorldTest, EveryOpAndTypeWithOneRank) {
       const int64_t bytes = count * size_bytes(dtype);
       for (const CollectiveOp op : kOpsWithData) {
         for (int reduce = 0; reduce < (reduces(op) ? kNumReduceOps : 1); ++reduce) {
+          if (static_cast<ReduceOp>(reduce) == ReduceOp::kMean && is_integer(dtype)) continue;
           const std::unique_ptr<DeviceMemory> in = filled(bytes, 1);
           const std::unique_ptr<DeviceMemory> out = filled(bytes, 2);
           group->run({.op = op,

@@ -20,18 +20,15 @@ void copy_text(char* to, size_t capacity, const std::string& text) {
   to[length] = '\0';
 }
 
-// Held for microseconds, so one that stays held belongs to a process that died there.
+// Held for microseconds: one that stays held belongs to a rank that is dead or stopped.
 class GroupLock {
  public:
-  explicit GroupLock(WorldBlock& world) : lock_(world.group_lock) {
-    const Clock::time_point deadline = Clock::now() + std::chrono::seconds(2);
-    for (uint32_t free = 0; !lock_.compare_exchange_weak(free, 1, std::memory_order_acquire);
-         free = 0) {
-      if (world.abort_flag.raised()) throw CommError(abort_reason(world));
-      if (Clock::now() > deadline) {
-        raise_abort(world, "a rank died while it was joining a group");
-        throw CommError(abort_reason(world));
-      }
+  GroupLock(const Domain& domain, int world_rank) : lock_(domain.block().group_lock) {
+    const Clock::time_point deadline = Clock::now() + domain.patience().timeout;
+    for (uint32_t holder = 0; !lock_.compare_exchange_weak(
+             holder, static_cast<uint32_t>(world_rank) + 1, std::memory_order_acquire);
+         holder = 0) {
+      if (holder != 0) check(domain, static_cast<int>(holder) - 1, Clock::now() > deadline);
       sched_yield();
     }
   }
@@ -40,7 +37,20 @@ class GroupLock {
   GroupLock& operator=(const GroupLock&) = delete;
 
  private:
-  std::atomic<uint32_t>& lock_;
+  static void check(const Domain& domain, int holder, bool too_late) {
+    Liveness* const liveness = domain.liveness();
+    std::optional<std::string> gone;
+    if (liveness != nullptr) gone = liveness->gone(holder);
+    if (!gone && too_late) {
+      gone = fmt::format("{} has been joining or leaving a group for {:.3f} s",
+                         domain.describe(holder),
+                         static_cast<double>(domain.patience().timeout.count()) / 1e3);
+    }
+    if (gone) raise_abort(domain.block(), *gone);
+    if (domain.block().abort_flag.raised()) throw CommError(abort_reason(domain.block()));
+  }
+
+  std::atomic<uint32_t>& lock_;  // the rank that holds it, and 1
 };
 
 int place_of(const std::string& name, std::span<const int> members, int world_rank, int ranks) {
@@ -89,14 +99,16 @@ std::string last_call(WorldBlock& world, int world_rank) {
   const uint64_t made = rank.num_records.load(std::memory_order_acquire);
   if (made == 0) return "";
   const CallRecord& record = rank.records[(made - 1) % kRecords];
-  const CollectiveCall call{.op = record.op,
-                            .reduce = record.reduce,
-                            .dtype = record.dtype,
-                            .root = record.root,
-                            .tag = record.tag,
-                            .count = record.count};
-  const GroupView group(group_at(world, static_cast<int>(record.group)), 1);
-  const std::string text = describe(call, record.sequence);
+  const uint64_t kind = record.kind.load(std::memory_order_relaxed);
+  const uint64_t detail = record.detail.load(std::memory_order_relaxed);
+  const CollectiveCall call{.op = static_cast<CollectiveOp>(kind >> 16 & 0xffff),
+                            .reduce = static_cast<ReduceOp>(kind >> 32 & 0xffff),
+                            .dtype = static_cast<DType>(kind >> 48),
+                            .root = static_cast<int>(static_cast<uint32_t>(detail)),
+                            .tag = static_cast<uint32_t>(detail >> 32),
+                            .count = static_cast<int64_t>(record.count.load())};
+  const GroupView group(group_at(world, static_cast<int>(kind & 0xffff)), 1);
+  const std::string text = describe(call, record.sequence.load());
   // A group that all members have left has no name any more.
   const std::string name = group.head().name;
   return name.empty() ? text : fmt::format("{} of group {}", text, name);
@@ -130,9 +142,10 @@ Domain::Group Domain::enter_group(const std::string& name, const std::string& ke
                                   std::span<const int> members, int world_rank) const {
   Group group;
   group.rank = place_of(name, members, world_rank, ranks());
+  group.world_rank = world_rank;
   const uint64_t hash = hash_of(key, members);
   const int size = static_cast<int>(members.size());
-  const GroupLock lock(block());
+  const GroupLock lock(*this, world_rank);
   int free = -1;
   group.index = -1;
   for (int i = 0; i < kMaxGroups && group.index < 0; ++i) {
@@ -157,7 +170,7 @@ Domain::Group Domain::enter_group(const std::string& name, const std::string& ke
 
 void Domain::leave_group(const Group& group) const {
   try {
-    const GroupLock lock(block());
+    const GroupLock lock(*this, group.world_rank);
     GroupHead& head = group.view.head();
     if (static_cast<int>(head.left.fetch_add(1) + 1) < group.view.size()) return;
     // Every page that was used is zeroed again for the next group in this place.

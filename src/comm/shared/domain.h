@@ -64,6 +64,7 @@ class Domain {
     int index = 0;
     GroupView view;
     int rank = 0;  // of the caller
+    int world_rank = 0;
   };
   // The group of (key, members), made by whoever comes first; messages call it `name`.
   [[nodiscard]] Group enter_group(const std::string& name, const std::string& key,

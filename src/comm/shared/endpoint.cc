@@ -25,6 +25,12 @@ std::unique_ptr<Communicator> Endpoint::join_as(const std::string& name, const s
   return std::make_unique<SharedCommunicator>(*this, name, key, members);
 }
 
+void Endpoint::look_for_lost_ranks() {
+  if (domain().liveness() == nullptr) return;
+  const std::optional<std::string> lost = domain().liveness()->lost();
+  if (lost) raise_abort(domain().block(), *lost);
+}
+
 void Endpoint::add_active(SharedCommunicator& communicator) {
   const std::scoped_lock lock(mutex_);
   for (const Active& active : active_) {

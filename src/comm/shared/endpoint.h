@@ -45,6 +45,7 @@ class Endpoint final : public CommWorld {
   [[nodiscard]] std::string abort_reason() const override {
     return shared::abort_reason(domain().block());
   }
+  void look_for_lost_ranks() override;
   [[nodiscard]] bool stop_requested() const override { return domain().block().stop.load() != 0; }
 
   [[nodiscard]] const Domain& domain() const { return *options_.domain; }

@@ -99,16 +99,12 @@ struct GroupHead {
   char name[kNameBytes];
 };
 
+// A call as it was issued. Two threads of a rank may write two of these at once and a dying rank
+// may leave one half written, so words are atomic and readers make do with what they find.
 struct CallRecord {
-  uint64_t sequence;
-  int64_t count;
-  uint64_t ticks;  // when it was issued
-  uint32_t group;
-  CollectiveOp op;
-  ReduceOp reduce;
-  DType dtype;
-  int32_t root;
-  uint32_t tag;
+  std::atomic<uint64_t> sequence, count, ticks;
+  std::atomic<uint64_t> kind;    // group, op, reduction, dtype: 16 bits each
+  std::atomic<uint64_t> detail;  // root, tag
 };
 
 enum class RankState : uint32_t { kAbsent, kAttached, kLeft };
@@ -135,7 +131,7 @@ struct WorldBlock {
   std::atomic<uint32_t> abort_claimed{0};
   std::atomic<uint32_t> stop{0};
   char abort_text[kAbortBytes];
-  alignas(64) std::atomic<uint32_t> group_lock{0};
+  alignas(64) std::atomic<uint32_t> group_lock{0};  // the rank that holds it, and 1
   std::atomic<uint64_t> group_keys[kMaxGroups];
   RankBlock rank[kMaxRanks];
 };

@@ -585,15 +585,17 @@ void SharedCommunicator::validate(const CollectiveCall& call) {
 void SharedCommunicator::record(const CollectiveCall& call, uint64_t sequence) {
   RankBlock& block = domain_.block().rank[endpoint_.rank()];
   const uint64_t made = block.num_records.fetch_add(1, std::memory_order_release);
-  block.records[made % kRecords] = {.sequence = sequence,
-                                    .count = call.count,
-                                    .ticks = __rdtsc(),
-                                    .group = static_cast<uint32_t>(group_.index),
-                                    .op = call.op,
-                                    .reduce = call.reduce,
-                                    .dtype = call.dtype,
-                                    .root = call.root,
-                                    .tag = call.tag};
+  CallRecord& record = block.records[made % kRecords];
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  record.sequence.store(sequence, kRelaxed);
+  record.count.store(static_cast<uint64_t>(call.count), kRelaxed);
+  record.ticks.store(__rdtsc(), kRelaxed);
+  record.kind.store(static_cast<uint64_t>(group_.index) | static_cast<uint64_t>(call.op) << 16 |
+                        static_cast<uint64_t>(call.reduce) << 32 |
+                        static_cast<uint64_t>(call.dtype) << 48,
+                    kRelaxed);
+  record.detail.store(static_cast<uint32_t>(call.root) | static_cast<uint64_t>(call.tag) << 32,
+                      kRelaxed);
 }
 
 std::unique_ptr<Communicator> SharedCommunicator::split(int color, int key,

@@ -42,14 +42,15 @@ int64_t bytes_sent_by(const SuiteCase& c, int rank, int size) {
                                    .nodes = nodes}));
 }
 
+const SuiteTraits kTraits = {.offers = offers, .bytes_sent = bytes_sent_by};
+
 class CommSuiteTest : public ::testing::TestWithParam<std::tuple<int, int, int>> {};
 
 TEST_P(CommSuiteTest, Passes) {
   const auto [backend, scenario, ranks] = GetParam();
-  const SuiteTraits traits = {.offers = offers, .bytes_sent = bytes_sent_by};
   const Scenario& tested = all_scenarios()[static_cast<size_t>(scenario)];
   const auto outcomes = kSharedMemoryBackends[backend].run(
-      {.ranks = ranks}, [&](CommWorld& world) { return run_scenario(tested, world, traits); });
+      {.ranks = ranks}, [&](CommWorld& world) { return run_scenario(tested, world, kTraits); });
   EXPECT_EQ(errors_of(outcomes), "");
 }
 
@@ -66,6 +67,25 @@ INSTANTIATE_TEST_SUITE_P(
                        ::testing::Range(0, static_cast<int>(all_scenarios().size())),
                        ::testing::Range(1, 10)),
     test_name);
+
+// The same bits from threads and processes, and from run to run.
+TEST(CommDigestTest, ThreadsAndProcessesAgree) {
+  const auto digests = [](const Backend& backend, const Scenario& scenario) {
+    const auto outcomes = backend.run(
+        {.ranks = 5}, [&](CommWorld& world) { return run_scenario(scenario, world, kTraits); });
+    EXPECT_EQ(errors_of(outcomes), "");
+    std::vector<std::string> reports;
+    for (const RankOutcome& outcome : outcomes) reports.push_back(outcome.report);
+    return reports;
+  };
+  for (const Scenario& scenario : all_scenarios()) {
+    if (scenario.name != "repeatable" && scenario.name != "in_flight") continue;
+    const auto local = digests(kSharedMemoryBackends[0], scenario);
+    EXPECT_EQ(local, digests(kSharedMemoryBackends[0], scenario)) << scenario.name;
+    EXPECT_EQ(local, digests(kSharedMemoryBackends[1], scenario)) << scenario.name;
+    EXPECT_NE(local[0], local[1]) << "the digest does not tell ranks apart";
+  }
+}
 
 }  // namespace
 }  // namespace tessera

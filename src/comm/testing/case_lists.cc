@@ -1,5 +1,6 @@
 #include "comm/testing/case_lists.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <random>
@@ -49,13 +50,55 @@ SuiteCase with_seed(SuiteCase c, uint32_t seed) {
   return c;
 }
 
-// Every root for sums of one type, any root for the rest.
-void add_roots(const SuiteTraits& traits, SuiteCase c, int size, std::vector<SuiteCase>& cases) {
-  const bool every = c.dtype == DType::kF32 && c.reduce == ReduceOp::kSum;
-  const int any = static_cast<int>(cases.size() % static_cast<size_t>(size));
-  const bool matters = has_root(c.op) || c.op == CollectiveOp::kSend;
-  for (c.root = 0; c.root < size; ++c.root) {
-    if (matters && !every && c.root != any) continue;
+// The digits of a number in mixed bases: walks a product of parameters without nested loops.
+class Digits {
+ public:
+  explicit Digits(int number) : rest_(number) {}
+  int next(int base) {
+    const int digit = rest_ % base;
+    rest_ /= base;
+    return digit;
+  }
+
+ private:
+  int rest_;
+};
+
+constexpr int64_t kTinyCounts[] = {0, 1, 7};
+
+// Every algorithm of every op at every root; types and reductions in turn.
+void add_every_algorithm(const SuiteTraits& traits, int size, std::vector<SuiteCase>& cases) {
+  const int product = kNumCollectiveOps * kNumAlgorithms * 3 * 2 * size;
+  for (int i = 0; i < product; ++i) {
+    Digits digits(i);
+    SuiteCase c;
+    c.op = static_cast<CollectiveOp>(digits.next(kNumCollectiveOps));
+    c.algorithm = static_cast<Algorithm>(digits.next(kNumAlgorithms));
+    c.count = kTinyCounts[digits.next(3)];
+    c.in_place = digits.next(2) == 1;
+    c.root = digits.next(size);
+    if (c.op != CollectiveOp::kBarrier) c.dtype = kDTypes[cases.size() % kNumDTypes];
+    if (reduces(c.op)) c.reduce = static_cast<ReduceOp>(cases.size() / 2 % kNumReduceOps);
+    if (!is_floating(c.dtype) && c.reduce == ReduceOp::kMean) c.reduce = ReduceOp::kMax;
+    if (is_valid(traits, c, size)) cases.push_back(with_seed(c, seed_of(cases.size(), size)));
+  }
+}
+
+// Every reduction of every type; algorithms and roots in turn.
+void add_every_type(const SuiteTraits& traits, int size, std::vector<SuiteCase>& cases) {
+  const int product = kNumCollectiveOps * kNumReduceOps * kNumDTypes * 3 * 2;
+  for (int i = 0; i < product; ++i) {
+    Digits digits(i);
+    SuiteCase c;
+    c.op = static_cast<CollectiveOp>(digits.next(kNumCollectiveOps));
+    c.reduce = static_cast<ReduceOp>(digits.next(kNumReduceOps));
+    c.dtype = kDTypes[digits.next(kNumDTypes)];
+    c.count = kTinyCounts[digits.next(3)];
+    c.in_place = digits.next(2) == 1;
+    const bool matters = has_root(c.op) || c.op == CollectiveOp::kSend;
+    c.root = matters ? static_cast<int>(cases.size() % static_cast<size_t>(size)) : 0;
+    c.algorithm = static_cast<Algorithm>(cases.size() % kNumAlgorithms);
+    if (!is_valid(traits, c, size)) c.algorithm = Algorithm::kAuto;
     if (is_valid(traits, c, size)) cases.push_back(with_seed(c, seed_of(cases.size(), size)));
   }
 }
@@ -134,6 +177,14 @@ class CaseSource {
   std::mt19937 random_;
 };
 
+// How many times `count` elements the longer buffer of a call has.
+int num_blocks(CollectiveOp op, int size) {
+  const SuiteCase one = {.op = op, .count = 1};
+  if (op == CollectiveOp::kAllToAllV) return size;
+  const int64_t root_has = std::max(input_count(one, 0, size), output_count(one, 0, size));
+  return std::max(1, static_cast<int>(root_has));
+}
+
 // Draws until nothing new has come for long.
 template <typename F>
 std::vector<SuiteCase> pairwise_cases(const SuiteTraits& traits, int size, const F& count_of) {
@@ -162,26 +213,8 @@ std::vector<SuiteCase> pairwise_cases(const SuiteTraits& traits, int size, const
 
 std::vector<SuiteCase> tiny_cases(const SuiteTraits& traits, int size) {
   std::vector<SuiteCase> cases;
-  SuiteCase c;
-  for (int op = 0; op < kNumCollectiveOps; ++op) {
-    for (int reduce = 0; reduce < kNumReduceOps; ++reduce) {
-      for (int algorithm = 0; algorithm < kNumAlgorithms; ++algorithm) {
-        for (const DType dtype : kDTypes) {
-          for (const int64_t count : {0, 1, 7}) {
-            for (const bool in_place : {false, true}) {
-              c = {.op = static_cast<CollectiveOp>(op),
-                   .reduce = static_cast<ReduceOp>(reduce),
-                   .dtype = dtype,
-                   .algorithm = static_cast<Algorithm>(algorithm),
-                   .count = count,
-                   .in_place = in_place};
-              add_roots(traits, c, size, cases);
-            }
-          }
-        }
-      }
-    }
-  }
+  add_every_algorithm(traits, size, cases);
+  add_every_type(traits, size, cases);
   return cases;
 }
 
@@ -192,30 +225,25 @@ std::vector<SuiteCase> middle_cases(const SuiteTraits& traits, int size) {
 }
 
 std::vector<SuiteCase> large_cases(const SuiteTraits& traits, int size) {
-  return pairwise_cases(traits, size, [](const SuiteCase& c, std::mt19937&) {
-    return (1 << 20) / size_bytes(c.dtype) + 3;
+  return pairwise_cases(traits, size, [&](const SuiteCase& c, std::mt19937&) {
+    return (1 << 20) / size_bytes(c.dtype) / num_blocks(c.op, size) + 3;
   });
 }
 
 std::vector<SuiteCase> special_cases(const SuiteTraits& traits, int size) {
+  constexpr CollectiveOp kOps[] = {CollectiveOp::kAllReduce, CollectiveOp::kReduceScatter,
+                                   CollectiveOp::kReduce};
   std::vector<SuiteCase> cases;
-  for (const CollectiveOp op :
-       {CollectiveOp::kAllReduce, CollectiveOp::kReduceScatter, CollectiveOp::kReduce}) {
-    for (int reduce = 0; reduce < kNumReduceOps; ++reduce) {
-      for (int algorithm = 0; algorithm < kNumAlgorithms; ++algorithm) {
-        for (const DType dtype : kDTypes) {
-          const SuiteCase c = {.op = op,
-                               .reduce = static_cast<ReduceOp>(reduce),
-                               .dtype = dtype,
-                               .algorithm = static_cast<Algorithm>(algorithm),
-                               .count = 301,
-                               .values = ValueKind::kSpecial};
-          const bool exact = sums_in_order(c) || !is_floating(dtype);
-          if (!exact || !is_valid(traits, c, size)) continue;
-          cases.push_back(with_seed(c, seed_of(cases.size(), size)));
-        }
-      }
-    }
+  for (int i = 0; i < 3 * kNumReduceOps * kNumAlgorithms * kNumDTypes; ++i) {
+    Digits digits(i);
+    SuiteCase c = {.count = 301, .values = ValueKind::kSpecial};
+    c.op = kOps[digits.next(3)];
+    c.reduce = static_cast<ReduceOp>(digits.next(kNumReduceOps));
+    c.algorithm = static_cast<Algorithm>(digits.next(kNumAlgorithms));
+    c.dtype = kDTypes[digits.next(kNumDTypes)];
+    const bool exact = sums_in_order(c) || !is_floating(c.dtype);
+    if (!exact || !is_valid(traits, c, size)) continue;
+    cases.push_back(with_seed(c, seed_of(cases.size(), size)));
   }
   return cases;
 }

@@ -8,14 +8,15 @@
 
 namespace tessera::testing {
 
-// 0, 1 and 7 elements: every op with every reduction, dtype and algorithm, in place and not, and
-// every root; places, alignments and blocking by seed.
+// 0, 1 and 7 elements, in place and not: every op with every algorithm at every root, and with
+// every reduction of every type; what is left open by seed.
 std::vector<SuiteCase> tiny_cases(const SuiteTraits& traits, int size);
 
 // 4 KiB less one element, 4 KiB, and one more: a sample in which every value of every parameter
 // meets every value of every other one.
 std::vector<SuiteCase> middle_cases(const SuiteTraits& traits, int size);
-// The same for 1 MiB and three elements.
+// The same for 1 MiB and three elements: of the longer buffer, so that all_to_all and the like stay
+// affordable with many ranks.
 std::vector<SuiteCase> large_cases(const SuiteTraits& traits, int size);
 
 // Every reduction of NaN, infinities, zeros and overflows, with algorithms that sum in order.

@@ -2,6 +2,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "collective/schedule.h"
 #include "collective/slices.h"
 
 namespace tessera::testing {
@@ -130,15 +131,7 @@ std::vector<Piece> expected_output(const SuiteCase& c, int rank, int size) {
 }
 
 bool sums_in_order(const SuiteCase& c) {
-  switch (c.algorithm) {
-    case Algorithm::kAuto:
-    case Algorithm::kOneShot:
-    case Algorithm::kDirect:
-    case Algorithm::kNaive:
-      return true;
-    default:
-      return false;
-  }
+  return c.algorithm == Algorithm::kAuto || promises_rank_order(c.algorithm);
 }
 
 int64_t expected_bytes(const SuiteCase& c, int rank, int size) {

@@ -5,8 +5,7 @@ namespace tessera {
 
 std::string nccl_obstacle() {
   return "this program was built without NCCL: install the CUDA toolkit and NCCL with their "
-         "headers, "
-         "and configure and build again";
+         "headers, and configure and build again";
 }
 
 std::unique_ptr<NcclWorld> make_nccl_world(const NcclWorldOptions&) {

@@ -1,0 +1,228 @@
+#include <memory>
+
+#include "base/error.h"
+#include "base/failure.h"
+#include "bench_limit.h"
+#include "bench_plan.h"
+#include "bench_report.h"
+#include "bench_start.h"
+#include "comm/mpi/mpi_world.h"
+#include "commands.h"
+#include "flags.h"
+#include "help.h"
+#include "launch/rank_failure.h"
+#include "rank_mode.h"
+
+namespace tessera {
+namespace {
+
+// Says what was wrong besides the table, which may have gone to a file.
+int finish(Console& console, int64_t wrong) {
+  if (wrong == 0) return 0;
+  report_failure(console, fmt::format("{} elements of the results are wrong", wrong));
+  return static_cast<int>(ExitCode::kFailed);
+}
+
+// Prints each sweep when it is done; JSON as one object at the end.
+class Printer {
+ public:
+  Printer(const BenchCommOptions& options, const BenchPlan& plan, Console& console)
+      : options_(options), plan_(plan), console_(console) {}
+
+  void add(const SweepReport& report) {
+    wrong_ += report.wrong();
+    if (options_.json) {
+      sweeps_.push_back(sweep_json(report));
+    } else {
+      const bool first = !std::exchange(begun_, true);
+      console_.out << (options_.tsv ? sweep_tsv(plan_, report)
+                                    : (first ? "" : "\n") + sweep_table(plan_, report));
+      console_.out.flush();
+    }
+  }
+
+  int finish() {
+    if (options_.json) {
+      nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
+      json.update(plan_json(plan_));
+      json["sweeps"] = sweeps_;
+      json["wrong"] = wrong_;
+      console_.out << json.dump(2) << '\n';
+    }
+    return tessera::finish(console_, wrong_);
+  }
+
+ private:
+  const BenchCommOptions& options_;
+  const BenchPlan& plan_;
+  Console& console_;
+  bool begun_ = false;
+  int64_t wrong_ = 0;
+  nlohmann::ordered_json sweeps_ = nlohmann::ordered_json::array();
+};
+
+// Rows for other programs have no column for the limit, and GPUs have another one.
+bool wants_limit(const BenchCommOptions& options, const BenchPlan& plan,
+                 const SweepReport& report) {
+  if (options.tsv || plan.backend == BenchBackend::kNccl) return false;
+  return is_memory_bound(memory_work(report.cases.back()));
+}
+
+int measure_all(const BenchCommOptions& options, const BenchPlan& plan,
+                const Environment& environment, Console& console) {
+  Printer printer(options, plan, console);
+  for (const int ranks : plan.ranks) {
+    for (const CollectiveOp op : plan.ops) {
+      SweepReport report;
+      report.op = op;
+      report.ranks = ranks;
+      report.cases = plan.cases(op, ranks);
+      const bool limited = wants_limit(options, plan, report);
+      const MemoryProbe probe = probe_for(memory_work(report.cases.back()), ranks);
+      const double before = limited ? memory_rate(probe) : 0;
+      SweepRun run = run_sweep(plan, op, ranks, environment, console);
+      if (run.exit_code != 0) return run.exit_code;
+      if (limited) report.limit = {before, memory_rate(probe)};
+      report.rows = std::move(run.rows);
+      printer.add(report);
+    }
+  }
+  return printer.finish();
+}
+
+// One rank of several that another process started: this command, or a user's mpirun.
+class BenchRank {
+ public:
+  BenchRank(const BenchCommOptions& options, BenchPlan plan, RankMode mode,
+            const LaunchContext& context, Console& console)
+      : options_(options),
+        plan_(std::move(plan)),
+        mode_(mode),
+        context_(context),
+        console_(console) {}
+
+  int run() {
+    auto world = join_world(mode_, context_, {.on_warning = [this](const std::string& text) {
+                              console_.err << "tessera: " << text << std::endl;
+                            }});
+    try {
+      measure_as_rank(plan_, *world, context_.local_rank.value_or(context_.rank),
+                      [this](CollectiveOp op, const BenchRow& row) { keep(op, row); });
+    } catch (const std::exception& error) {
+      return fail(*world, failure_of(error));
+    }
+    world.reset();
+    return options_.rows || context_.rank != 0 ? 0 : print();
+  }
+
+ private:
+  void keep(CollectiveOp op, const BenchRow& row) {
+    if (options_.rows) {
+      console_.out << to_line(row) << std::flush;
+      return;
+    }
+    if (reports_.empty() || reports_.back().op != op) {
+      SweepReport report;
+      report.op = op;
+      report.ranks = context_.size;
+      report.cases = plan_.cases(op, context_.size);
+      reports_.push_back(std::move(report));
+    }
+    reports_.back().rows.push_back(row);
+  }
+
+  int print() {
+    Printer printer(options_, plan_, console_);
+    for (const SweepReport& report : reports_) printer.add(report);
+    return printer.finish();
+  }
+
+  int fail(CommWorld& world, const Failure& failure) {
+    abort_as_rank(world, failure.text);
+    const int code = static_cast<int>(failure.code);
+    if (mode_ == RankMode::kAgentRank) return code;
+    report_failure(console_, fmt::format("rank {}: {}", context_.rank, failure.text));
+    console_.out.flush();
+    if (mode_ == RankMode::kMpiRank) end_mpi_after_failure(code);
+    return code;
+  }
+
+  const BenchCommOptions& options_;
+  BenchPlan plan_;
+  RankMode mode_;
+  const LaunchContext& context_;
+  Console& console_;
+  std::vector<SweepReport> reports_;
+};
+
+int run_as_rank(const BenchCommOptions& options, const BenchPlan& plan,
+                const LaunchContext& context, Console& console) {
+  const std::string backend =
+      plan.backend == BenchBackend::kNccl ? "auto" : std::string(name_of(plan.backend));
+  const RankMode mode = choose_rank_mode(backend, context, context.size);
+  return BenchRank(options, plan, mode, context, console).run();
+}
+
+void add_comm_flags(CLI::App& app, BenchCommOptions& options) {
+  add_text(app, "--op", options.op, "OP,…|all", "which collectives (default all)");
+  add_text(app, "--ranks", options.ranks, "N,…", "how many ranks (default 2)");
+  add_text(app, "--sizes", options.sizes, "SIZE,…|FROM-TO",
+           "bytes of the full array, in steps of four (default 1K-64M)");
+  add_choice(app, "--backend", options.backend, "shm|local|mpi|nccl",
+             "processes, threads, MPI or GPUs (default shm)");
+  add_text(app, "--algo", options.algorithm, "NAME|list",
+           "the algorithm (default auto); list shows which there are");
+  add_text(app, "--dtype", options.dtype, "TYPE", "element type (default f32)");
+  add_choice(app, "--reduce", options.reduce, "sum|mean|max|min", "reduction (default sum)");
+  add_switch(app, "--in-place", options.in_place, "results over inputs (default for all_reduce)");
+  add_switch(app, "--out-of-place", options.out_of_place, "results elsewhere (default for others)");
+  add_real(app, "--budget", options.budget_s, 0, "seconds of samples per size (default 0.2)");
+  add_switch(app, "--touch", options.touch, "every rank writes its input before each call");
+  add_switch(app, "--explain", options.explain, "show what auto chooses; measure nothing");
+  add_switch(app, "--json", options.json, "print JSON");
+  add_switch(app, "--tsv", options.tsv,
+             "print tab-separated rows: name op ranks bytes us algbw busbw");
+  hide(add_switch(app, "--rows", options.rows, "print rows for the process that started this one"));
+}
+
+}  // namespace
+
+std::vector<Command> add_bench(CLI::App& root, const Environment& environment) {
+  CLI::App* bench = root.add_subcommand("bench");
+  set_help(*bench, {"Measure what this machine can do.", "tessera bench comm",
+                    "tessera bench comm --help"});
+  CLI::App* comm = bench->add_subcommand("comm");
+  set_help(*comm, {"Time and check collectives beside the limit of this machine's memory.",
+                   "tessera bench comm --op all_reduce --ranks 2,4 --sizes 1K-256M",
+                   "tessera bench comm --algo list"});
+  auto options = std::make_shared<BenchCommOptions>();
+  add_comm_flags(*comm, *options);
+  return {{comm, [options, &environment](Console& console) {
+             return run_bench_comm(*options, environment, console);
+           }}};
+}
+
+int run_bench_comm(const BenchCommOptions& options, const Environment& environment,
+                   Console& console) {
+  require_config(!options.json || !options.tsv, "--json and --tsv exclude each other: give one");
+  BenchCommOptions completed = options;
+  const bool list = options.algorithm == "list";
+  if (list) completed.algorithm = "auto";
+  const LaunchContext context = detect_launch(environment);
+  const bool one_of_several = context.launcher != Launcher::kNone;
+  if (completed.ranks.empty())
+    completed.ranks = one_of_several ? std::to_string(context.size) : "2";
+  const BenchPlan plan = parse_bench_plan(completed);
+  if (list || options.explain) {
+    console.out << (list ? algorithm_table(plan) : choice_table(plan));
+    return 0;
+  }
+  require_backend(plan.backend);
+  if (!one_of_several) return measure_all(completed, plan, environment, console);
+  require_config(plan.ranks == std::vector<int>{context.size},
+                 "--ranks is {}, but {} started {}: leave the flag out", completed.ranks,
+                 name_of(context.launcher), context.size);
+  return run_as_rank(completed, plan, context, console);
+}
+
+}  // namespace tessera

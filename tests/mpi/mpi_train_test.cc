@@ -1,0 +1,96 @@
+// `mpirun tessera train`: recognised without a flag, the same bits as over threads, the plan holds.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "mpi_job.h"
+#include "support/command.h"
+
+namespace tessera {
+namespace {
+
+using nlohmann::json;
+using testing::JobResult;
+using testing::words_of;
+
+class MpiTrainTest : public ::testing::Test {
+ protected:
+  MpiTrainTest() : before_(std::filesystem::current_path()) {
+    folder_.write("run.toml", testing::tiny_run_file());
+    std::filesystem::current_path(folder_.path());  // mpirun's ranks begin where it was started
+  }
+  ~MpiTrainTest() override { std::filesystem::current_path(before_); }
+
+  static JobResult train_over_mpi(int ranks, const std::string& arguments) {
+    std::vector<std::string> command = words_of(TESSERA_MPI_LAUNCHER);
+    for (const std::string& word :
+         words_of(fmt::format("-n {} {} train run.toml -q {}", ranks, TESSERA_BINARY, arguments))) {
+      command.push_back(word);
+    }
+    return testing::run_job(command);
+  }
+  [[nodiscard]] json read_json(const std::string& name) const {
+    return json::parse(read_file(folder_.path(name)));
+  }
+
+  TestFolder folder_;
+
+ private:
+  std::filesystem::path before_;
+};
+
+size_t lines_with(const std::string& text, const std::string& word) {
+  std::istringstream lines(text);
+  size_t count = 0;
+  for (std::string line; std::getline(lines, line);) count += line.find(word) != line.npos ? 1 : 0;
+  return count;
+}
+
+TEST_F(MpiTrainTest, SameBitsAsOverThreads) {
+  for (const auto& [ranks, arguments] :
+       {std::pair(2, "--mesh fsdp=2,zero=3 --set train.dtype=bf16"), std::pair(4, "")}) {
+    SCOPED_TRACE(arguments);
+    const JobResult job = train_over_mpi(ranks, arguments);
+    EXPECT_EQ(job.code, 0) << job.output;
+    EXPECT_EQ(job.left_behind, 0);
+    EXPECT_EQ(lines_with(job.output, "equal the plan"), 1U) << job.output;
+    const json summary = read_json("out/summary.json");
+    EXPECT_EQ(summary.at("backend"), "mpi");
+    EXPECT_EQ(summary.at("ranks"), read_json("out/plan.json").at("ranks"));
+
+    const auto threads = testing::tessera(
+        folder_,
+        fmt::format("train run.toml -q --threads --set logging.run_dir=threads {}", arguments));
+    ASSERT_EQ(threads.code, 0) << threads.err;
+    EXPECT_TRUE(read_file("out/weights.safetensors") == read_file("threads/weights.safetensors"));
+    EXPECT_EQ(read_json("threads/plan.json"), read_json("out/plan.json"));
+    EXPECT_EQ(read_json("threads/summary.json").at("final_loss"), summary.at("final_loss"));
+  }
+}
+
+TEST_F(MpiTrainTest, DivergenceIsSaidOnce) {
+  const JobResult job = train_over_mpi(4, "--inject nan:tensor=layers.1.q,step=2,rank=3");
+  EXPECT_EQ(job.code, 4) << job.output;
+  EXPECT_EQ(lines_with(job.output, "tessera: error:"), 1U) << job.output;
+  EXPECT_EQ(lines_with(job.output,
+                       "'layers.1.q' (linear, pass F, micro-batch 0), element 0 on "
+                       "rank 3 (dp1 tp1)"),
+            1U)
+      << job.output;
+  EXPECT_EQ(job.left_behind, 0);
+}
+
+TEST_F(MpiTrainTest, AWrongNumberOfRanksIsRefusedOnce) {
+  const JobResult job = train_over_mpi(3, "");
+  EXPECT_EQ(job.code, 2) << job.output;
+  EXPECT_EQ(lines_with(job.output, "tessera: error: the mesh dp=2 x tp=2 needs 4 ranks but"), 1U)
+      << job.output;
+  EXPECT_FALSE(std::filesystem::exists("out"));
+}
+
+}  // namespace
+}  // namespace tessera
