@@ -115,8 +115,9 @@ go_inside() {
     fail "there are no hosts: use 'run N -- COMMAND', or eval \"\$(netns_hosts.sh up N)\" first"
   local pid
   pid=$(first_inside "$TESSERA_HOSTS")
+  # shellcheck disable=SC2046
   TESSERA_HOSTS=inside exec nsenter --target "$pid" $(entering_user "$pid") --net --mount --uts --pid \
-    "$self" "$@"
+    --wd=. "$self" "$@"
 }
 
 entering_user() {
@@ -166,8 +167,6 @@ inside() {
   ip link set switch up
   for ((host = 1; host <= count; ++host)); do add_host "$host"; done
   export TESSERA_HOSTS=inside
-  # This machine's MPI may refuse root, which everyone is in here.
-  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   "$@"
 }
 
@@ -176,6 +175,8 @@ exec_on() {
   [[ $# -ge 2 ]] || fail "usage: netns_hosts.sh exec HOST COMMAND..."
   holder=$(holder_of "$1")
   shift
+  # Open MPI refuses root, which everyone is in here.
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   exec nsenter --target "$holder" --net --uts --mount --wd=. "$@"
 }
 

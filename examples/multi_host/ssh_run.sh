@@ -26,6 +26,7 @@ shift 3
   exit 2
 }
 
+# shellcheck disable=SC2054
 options=(
   --hostfile "$hostfile"
   --bind-to none # a rank has many threads
