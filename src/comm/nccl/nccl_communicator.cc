@@ -26,6 +26,8 @@ void pause(std::chrono::nanoseconds waited) {
 // How often a rank that waits looks whether the others are still there.
 constexpr std::chrono::milliseconds kBetweenLooks{10};
 
+constexpr std::chrono::milliseconds kMomentForTheHost{250};
+
 double seconds(std::chrono::milliseconds time) { return static_cast<double>(time.count()) / 1e3; }
 
 }  // namespace
@@ -220,8 +222,20 @@ void NcclCommunicator::guard(const CollectiveCall& call, const Step& step) {
     connection_.abort();
     throw;
   } catch (const Error& error) {
+    if (somebody_was_lost()) throw_aborted(fmt::format("was in {} when", name_of(call.op)));
     fail(fmt::format("rank {} in {}: {}", world_rank(), name_of(call.op), error.what()));
   }
+}
+
+// NCCL may see a connection end before the host has noticed that a rank died. Only the host knows
+// which one, so it gets a moment.
+bool NcclCommunicator::somebody_was_lost() {
+  const auto deadline = Clock::now() + kMomentForTheHost;
+  while (size() > 1 && !state_.options.host.aborted() && Clock::now() < deadline) {
+    state_.options.host.look_for_lost_ranks();
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return state_.options.host.aborted();
 }
 
 void NcclCommunicator::advance() {

@@ -107,6 +107,7 @@ class NcclCommunicator final : public Communicator, private Work::Progress {
   void give_up();
   template <typename Step>
   void guard(const CollectiveCall& call, const Step& step);
+  bool somebody_was_lost();
   [[noreturn]] void throw_aborted(const std::string& doing);
   [[noreturn]] void fail(const std::string& text);
 
