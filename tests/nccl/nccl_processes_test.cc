@@ -213,7 +213,7 @@ void check_every_op_and_type(Rank& self) {
       for (int reduce = 0; reduce < (reduces(call.op) ? kNumReduceOps : 1); ++reduce) {
         call.reduce = static_cast<ReduceOp>(reduce);
         if (call.reduce == ReduceOp::kMean && !has_mean(call.dtype)) continue;
-        for (const int64_t count : {1, 1001}) {
+        for (const int64_t count : {1, 1001, 4097}) {
           call.count = count;
           check_call(self, call);
         }

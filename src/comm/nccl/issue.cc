@@ -26,12 +26,13 @@ ncclDataType_t nccl_type(DType type) {
   TESSERA_CHECK(false, "element type {}", static_cast<int>(type));
 }
 
-ncclRedOp_t nccl_reduction(ReduceOp op) {
+ncclRedOp_t nccl_reduction(ReduceOp op, int size) {
   switch (op) {
     case ReduceOp::kSum:
       return ncclSum;
     case ReduceOp::kMean:
-      return ncclAvg;
+      // NCCL before 2.29.7 leaves out the last elements of a mean over one rank.
+      return size == 1 ? ncclSum : ncclAvg;
     case ReduceOp::kMax:
       return ncclMax;
     case ReduceOp::kMin:
@@ -148,7 +149,7 @@ void issue(const Launch& launch, const CollectiveCall& call, const void* in_copy
   const GpuLibrary& library = *launch.gpu.library;
   const auto count = static_cast<size_t>(call.count);
   const ncclDataType_t type = nccl_type(call.dtype);
-  const ncclRedOp_t reduction = nccl_reduction(call.reduce);
+  const ncclRedOp_t reduction = nccl_reduction(call.reduce, launch.size);
   const Exchange exchange(launch, call);
   const auto check = [&](ncclResult_t status) {
     launch.gpu.check(status, "starting the collective");

@@ -8,7 +8,8 @@
 // What differs from the other backends:
 // - Buffers are device memory of this rank's GPU; host memory is refused.
 // - NCCL chooses the algorithm, and sums in its own order: CollectiveCall::algorithm is not used,
-//   and results repeat on the same GPUs and links, not across them.
+//   and results repeat on the same GPUs and links, not across them. 16-bit types are rounded
+//   between steps, and a mean divides every contribution before it adds.
 // - Collectives of one group run one after the other in the order of their start; messages
 //   (send, receive) that follow each other run together.
 // - Bytes are counted by definition, because NCCL does not tell: see comm/nccl/traffic.h.

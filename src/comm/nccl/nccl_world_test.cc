@@ -24,7 +24,7 @@ class NcclWorldTest : public ::testing::Test {
     world_ = make_nccl_world({.host = local_.endpoint(0)});
   }
 
-  // Bytes that are normal numbers in every element type: NCCL flushes the smallest to zero.
+  // Bytes that are finite numbers in every element type.
   std::unique_ptr<DeviceMemory> filled(int64_t size_bytes, int seed) {
     std::unique_ptr<DeviceMemory> memory = world_->allocate_device("test", size_bytes);
     const std::vector<uint8_t> bytes = pattern(size_bytes, seed);
@@ -34,7 +34,7 @@ class NcclWorldTest : public ::testing::Test {
   static std::vector<uint8_t> pattern(int64_t size_bytes, int seed) {
     std::vector<uint8_t> bytes(static_cast<size_t>(size_bytes));
     for (size_t i = 0; i < bytes.size(); ++i) {
-      bytes[i] = static_cast<uint8_t>((i * 7 + static_cast<size_t>(seed)) % 59 + 4);
+      bytes[i] = static_cast<uint8_t>((i * 7 + static_cast<size_t>(seed)) % 63);
     }
     return bytes;
   }
@@ -66,7 +66,8 @@ bool is_integer(DType dtype) {
   return dtype == DType::kI32 || dtype == DType::kI64 || dtype == DType::kU8;
 }
 
-// Alone, every op gives back its input.
+// Alone, every op gives back its input: all 4097 elements of a mean too, of which NCCL
+// before 2.29.7 forgets the last.
 TEST_F(NcclWorldTest, EveryOpAndTypeWithOneRank) {
   const std::unique_ptr<Communicator> group = world_->join_all("world");
   for (const int64_t count : {0, 1, 7, 4097}) {
