@@ -16,12 +16,7 @@
 namespace tessera {
 namespace {
 
-// Says what was wrong besides the table, which may have gone to a file.
-int finish(Console& console, int64_t wrong) {
-  if (wrong == 0) return 0;
-  report_failure(console, fmt::format("{} elements of the results are wrong", wrong));
-  return static_cast<int>(ExitCode::kFailed);
-}
+constexpr std::string_view kListAlgorithms = "list";
 
 // Prints each sweep when it is done; JSON as one object at the end.
 class Printer {
@@ -49,7 +44,10 @@ class Printer {
       json["wrong"] = wrong_;
       console_.out << json.dump(2) << '\n';
     }
-    return tessera::finish(console_, wrong_);
+    if (wrong_ == 0) return 0;
+    // Besides the table, which may have gone to a file.
+    report_failure(console_, fmt::format("{} elements of the results are wrong", wrong_));
+    return static_cast<int>(ExitCode::kFailed);
   }
 
  private:
@@ -163,17 +161,48 @@ int run_as_rank(const BenchCommOptions& options, const BenchPlan& plan,
   return BenchRank(options, plan, mode, context, console).run();
 }
 
+BenchPlan plan_for(BenchCommOptions options, const LaunchContext& context) {
+  require_config(!options.json || !options.tsv, "--json and --tsv exclude each other: give one");
+  require_config(!options.explain || options.algorithm == "auto",
+                 "--explain shows what auto chooses, but --algo is {}: leave one of them out",
+                 options.algorithm);
+  if (options.algorithm == kListAlgorithms) options.algorithm = "auto";
+  const bool started = context.launcher != Launcher::kNone;
+  if (options.ranks.empty()) options.ranks = started ? std::to_string(context.size) : "2";
+  BenchPlan plan = parse_bench_plan(options);
+  require_config(!options.explain || plan.backend != BenchBackend::kNccl,
+                 "--explain has nothing to show for --backend nccl: NCCL chooses by itself");
+  require_config(!started || plan.ranks == std::vector<int>{context.size},
+                 "--ranks is {}, but {} started {}: leave the flag out", options.ranks,
+                 name_of(context.launcher), context.size);
+  return plan;
+}
+
+// "a|b|c", of all values of an enumeration.
+template <typename Enum>
+std::string choices(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    text += fmt::format("{}{}", i == 0 ? "" : "|", name_of(static_cast<Enum>(i)));
+  }
+  return text;
+}
+
 void add_comm_flags(CLI::App& app, BenchCommOptions& options) {
-  add_text(app, "--op", options.op, "OP,…|all", "which collectives (default all)");
-  add_text(app, "--ranks", options.ranks, "N,…", "how many ranks (default 2)");
-  add_text(app, "--sizes", options.sizes, "SIZE,…|FROM-TO",
-           "bytes of the full array, in steps of four (default 1K-64M)");
-  add_choice(app, "--backend", options.backend, "shm|local|mpi|nccl",
-             "processes, threads, MPI or GPUs (default shm)");
-  add_text(app, "--algo", options.algorithm, "NAME|list",
-           "the algorithm (default auto); list shows which there are");
-  add_text(app, "--dtype", options.dtype, "TYPE", "element type (default f32)");
-  add_choice(app, "--reduce", options.reduce, "sum|mean|max|min", "reduction (default sum)");
+  add_text(app, "--op", options.op, "LIST",
+           "collectives, such as all_reduce,broadcast (default all)");
+  add_text(app, "--ranks", options.ranks, "LIST", "how many ranks, such as 2,4 (default 2)");
+  add_text(app, "--sizes", options.sizes, "RANGE",
+           "bytes of the full array, such as 1K-256M in steps of four, or 1K,3M (default 1K-64M)");
+  add_choice(app, "--backend", options.backend, choices<BenchBackend>(kNumBenchBackends),
+             "ranks are processes, threads, processes over MPI or with a GPU each (default shm)");
+  add_choice(app, "--algo", options.algorithm,
+             fmt::format("{}|{}", choices<Algorithm>(kNumAlgorithms), kListAlgorithms),
+             "the algorithm (default auto); list shows which op has which");
+  add_choice(app, "--dtype", options.dtype, choices<DType>(kNumDTypes),
+             "element type (default f32)");
+  add_choice(app, "--reduce", options.reduce, choices<ReduceOp>(kNumReduceOps),
+             "reduction (default sum)");
   add_switch(app, "--in-place", options.in_place, "results over inputs (default for all_reduce)");
   add_switch(app, "--out-of-place", options.out_of_place, "results elsewhere (default for others)");
   add_real(app, "--budget", options.budget_s, 0, "seconds of samples per size (default 0.2)");
@@ -181,7 +210,8 @@ void add_comm_flags(CLI::App& app, BenchCommOptions& options) {
   add_switch(app, "--explain", options.explain, "show what auto chooses; measure nothing");
   add_switch(app, "--json", options.json, "print JSON");
   add_switch(app, "--tsv", options.tsv,
-             "print tab-separated rows: name op ranks bytes us algbw busbw");
+             "print name, op, ranks, bytes, us, algbw, busbw with tabs between");
+  hide(add_switch(app, "--corrupt", options.corrupt, "spoil one result of every case"));
   hide(add_switch(app, "--rows", options.rows, "print rows for the process that started this one"));
 }
 
@@ -204,25 +234,23 @@ std::vector<Command> add_bench(CLI::App& root, const Environment& environment) {
 
 int run_bench_comm(const BenchCommOptions& options, const Environment& environment,
                    Console& console) {
-  require_config(!options.json || !options.tsv, "--json and --tsv exclude each other: give one");
-  BenchCommOptions completed = options;
-  const bool list = options.algorithm == "list";
-  if (list) completed.algorithm = "auto";
   const LaunchContext context = detect_launch(environment);
-  const bool one_of_several = context.launcher != Launcher::kNone;
-  if (completed.ranks.empty())
-    completed.ranks = one_of_several ? std::to_string(context.size) : "2";
-  const BenchPlan plan = parse_bench_plan(completed);
+  const bool list = options.algorithm == kListAlgorithms;
+  BenchPlan plan;
+  try {
+    plan = plan_for(options, context);
+    if (!list && !options.explain) require_backend(plan.backend);
+  } catch (const ConfigError& error) {
+    // Every rank finds the same mistake; one per host says so.
+    if (context.local_rank.value_or(context.rank) == 0) throw;
+    return static_cast<int>(error.code());
+  }
   if (list || options.explain) {
     console.out << (list ? algorithm_table(plan) : choice_table(plan));
     return 0;
   }
-  require_backend(plan.backend);
-  if (!one_of_several) return measure_all(completed, plan, environment, console);
-  require_config(plan.ranks == std::vector<int>{context.size},
-                 "--ranks is {}, but {} started {}: leave the flag out", completed.ranks,
-                 name_of(context.launcher), context.size);
-  return run_as_rank(completed, plan, context, console);
+  if (context.launcher == Launcher::kNone) return measure_all(options, plan, environment, console);
+  return run_as_rank(options, plan, context, console);
 }
 
 }  // namespace tessera

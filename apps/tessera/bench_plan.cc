@@ -15,8 +15,6 @@ constexpr std::array kMeasured = {CollectiveOp::kAllReduce, CollectiveOp::kReduc
                                   CollectiveOp::kAllGather, CollectiveOp::kBroadcast,
                                   CollectiveOp::kAllToAll,  CollectiveOp::kReduce,
                                   CollectiveOp::kGather,    CollectiveOp::kScatter};
-constexpr std::array kBackends = {BenchBackend::kLocal, BenchBackend::kShm, BenchBackend::kMpi,
-                                  BenchBackend::kNccl};
 constexpr int kMostRanks = 1024;
 constexpr int64_t kSizeStep = 4;
 constexpr int64_t kLargestSize = int64_t{1} << 40;
@@ -110,7 +108,7 @@ void require_algorithm(const BenchPlan& plan) {
 }  // namespace
 
 std::string_view name_of(BenchBackend backend) {
-  constexpr std::string_view kNames[] = {"local", "shm", "mpi", "nccl"};
+  constexpr std::string_view kNames[] = {"shm", "local", "mpi", "nccl"};
   return kNames[static_cast<int>(backend)];
 }
 
@@ -142,12 +140,13 @@ BenchPlan parse_bench_plan(const BenchCommOptions& options) {
   plan.ops = parse_ops(options.op);
   plan.ranks = parse_ranks(options.ranks);
   plan.sizes = parse_sizes(options.sizes);
-  plan.backend = parse_name("--backend", options.backend, kBackends);
+  plan.backend =
+      parse_name("--backend", options.backend, all_of<BenchBackend, kNumBenchBackends>());
   plan.algorithm = parse_name("--algo", options.algorithm, all_of<Algorithm, kNumAlgorithms>());
   plan.dtype = parse_name("--dtype", options.dtype, all_of<DType, kNumDTypes>());
   plan.reduce = parse_name("--reduce", options.reduce, all_of<ReduceOp, kNumReduceOps>());
   plan.place = parse_place(options);
-  plan.sweep = {.budget_s = options.budget_s, .touch = options.touch};
+  plan.sweep = {.budget_s = options.budget_s, .touch = options.touch, .corrupt = options.corrupt};
   require_config(plan.reduce != ReduceOp::kMean || !is_integer(plan.dtype),
                  "--reduce is mean and --dtype {}: integers have no mean; use sum, or a "
                  "floating-point type",
@@ -192,6 +191,7 @@ std::vector<std::string> BenchPlan::arguments(CollectiveOp op, int num_ranks) co
   if (place == Place::kIn) words.emplace_back("--in-place");
   if (place == Place::kOut) words.emplace_back("--out-of-place");
   if (sweep.touch) words.emplace_back("--touch");
+  if (sweep.corrupt) words.emplace_back("--corrupt");
   return words;
 }
 

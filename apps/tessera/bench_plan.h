@@ -12,7 +12,8 @@
 
 namespace tessera {
 
-enum class BenchBackend : uint8_t { kLocal, kShm, kMpi, kNccl };
+enum class BenchBackend : uint8_t { kShm, kLocal, kMpi, kNccl };
+constexpr int kNumBenchBackends = 4;
 std::string_view name_of(BenchBackend backend);
 
 struct BenchPlan {

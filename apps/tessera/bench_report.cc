@@ -39,9 +39,13 @@ std::string microseconds(double seconds) { return fmt::format("{:.2f}", seconds 
 
 std::string limit_line(const SweepReport& report) {
   const MemoryWork work = memory_work(report.cases.back());
+  if (!is_memory_bound(work)) {
+    return fmt::format("# memory limit: none, the arrays fit in a cache of {}\n",
+                       human_bytes(largest_cache_bytes()));
+  }
   if (!report.limit) return "# memory limit: not measured\n";
   return fmt::format(
-      "# memory limit: {:.1f} GB/s before, {:.1f} GB/s after (kernel: {} read, {} written{})\n",
+      "# memory limit: {:.1f} GB/s before, {:.1f} GB/s after (arrays: {} read, {} written{})\n",
       report.limit->before / kGiga, report.limit->after / kGiga, work.sources, work.targets,
       work.in_place ? ", in place" : "");
 }
@@ -159,10 +163,7 @@ std::string choice_table(const BenchPlan& plan) {
   for (const int ranks : plan.ranks) {
     for (const CollectiveOp op : plan.ops) {
       for (const BenchCase& bench : plan.cases(op, ranks)) {
-        const Algorithm chosen =
-            plan.algorithm == Algorithm::kAuto
-                ? choose_algorithm(op, bench.count * size_bytes(bench.dtype), ranks)
-                : plan.algorithm;
+        const Algorithm chosen = choose_algorithm(op, bench.count * size_bytes(bench.dtype), ranks);
         table.add_row({std::string(name_of(op)), std::to_string(ranks),
                        std::to_string(bench.array_bytes()), std::string(name_of(chosen)),
                        !reduces(op)                  ? "-"

@@ -54,6 +54,7 @@ class CaseMeasurement {
     arrays_.upload(size);
     group_.run(call_);
     arrays_.download(size);
+    if (options_.corrupt && group_.rank() == 0) spoil_result();
     int64_t wrong = count_wrong(bench_, group_.rank(), arrays_.on_host(), seed);
     host_.all_reduce(&wrong, 1, DType::kI64);
     const BenchArrays on_host = arrays_.on_host();
@@ -61,6 +62,12 @@ class CaseMeasurement {
     std::fill_n(on_host.out, size, std::byte{0});
     arrays_.upload(size);
     return wrong;
+  }
+
+  // Rank 0 is also the root, so it always has a result.
+  void spoil_result() {
+    void* result = call_of(bench_, group_.rank(), arrays_.on_host()).out;
+    *static_cast<std::byte*>(result) ^= std::byte{1};
   }
 
   void choose_lengths(double estimate, BenchRow& row) const {

@@ -22,6 +22,7 @@ struct SweepOptions {
   // Every rank writes its input before each sample, which is then one call: as when the input has
   // just been computed. Without it, small arrays stay in the caches that the call before left.
   bool touch = false;
+  bool corrupt = false;  // for tests: rank 0 spoils one element of its result before the check
 };
 
 struct BenchRow {

@@ -57,9 +57,18 @@ TEST(CliTest, ShowsTheVersion) {
 }
 
 TEST(CliTest, EveryHelpBeginsWithAnExampleAndEndsWithTheNextCommand) {
-  const std::vector<std::vector<std::string>> commands = {
-      {},       {"plan"},          {"train"},  {"verify"},     {"generate"},
-      {"data"}, {"data", "synth"}, {"doctor"}, {"completion"}, {"help"}};
+  const std::vector<std::vector<std::string>> commands = {{},
+                                                          {"plan"},
+                                                          {"train"},
+                                                          {"verify"},
+                                                          {"generate"},
+                                                          {"data"},
+                                                          {"data", "synth"},
+                                                          {"bench"},
+                                                          {"bench", "comm"},
+                                                          {"doctor"},
+                                                          {"completion"},
+                                                          {"help"}};
   for (std::vector<std::string> words : commands) {
     std::vector<std::string> by_help = {"help"};
     by_help.insert(by_help.end(), words.begin(), words.end());
@@ -70,7 +79,9 @@ TEST(CliTest, EveryHelpBeginsWithAnExampleAndEndsWithTheNextCommand) {
     EXPECT_TRUE(result.out.starts_with("Example: ")) << result.out;
     const size_t last = result.out.rfind('\n', result.out.size() - 2) + 1;
     EXPECT_TRUE(result.out.substr(last).starts_with("Next: tessera ")) << result.out;
-    EXPECT_EQ(result.out.find("--inject"), std::string::npos) << "a hidden flag is shown";
+    for (const std::string hidden : {"--inject", "--corrupt", "--rows"}) {
+      EXPECT_EQ(result.out.find(hidden), std::string::npos) << "a hidden flag is shown";
+    }
     EXPECT_EQ(run(by_help).out, result.out);
   }
 }
@@ -104,6 +115,38 @@ TEST(CliTest, BadValuesNameFlagValueAndFix) {
   expect_usage({"verify", "--dtype", "f16"}, "--dtype is 'f16': use one of f64, f32, bf16");
   expect_usage({"--color", "pink", "doctor"}, "--color is 'pink': use one of auto, always, never");
   expect_usage({"completion"}, "no shell given: tessera completion bash|zsh|fish");
+}
+
+TEST(CliTest, BenchRefusesWhatItCannotMeasure) {
+  expect_usage({"bench", "comm", "--sizes", "4q"},
+               "--sizes has '4q': expected bytes such as 1000, 64K, 4M or 1G");
+  expect_usage({"bench", "comm", "--backend", "carrier"},
+               "--backend is 'carrier': use one of shm, local, mpi, nccl");
+  expect_usage({"bench", "comm", "--json", "--tsv"},
+               "--json and --tsv exclude each other: give one");
+  expect_usage({"bench", "comm", "--explain", "--algo", "direct"},
+               "--explain shows what auto chooses, but --algo is direct: leave one of them out");
+  expect_usage({"bench", "comm", "--explain", "--backend", "nccl"},
+               "--explain has nothing to show for --backend nccl: NCCL chooses by itself");
+}
+
+TEST(CliTest, BenchMeasuresThreads) {
+  const Result result = run({"bench", "comm", "--op", "all_reduce,scatter", "--backend", "local",
+                             "--ranks", "2,3", "--sizes", "1K-4K", "--budget", "0", "--json"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  const nlohmann::json report = nlohmann::json::parse(result.out);
+  EXPECT_EQ(report["schema_version"], 1);
+  EXPECT_EQ(report["sweeps"].size(), 4U);
+  EXPECT_EQ(report["sweeps"][3]["op"], "scatter");
+  EXPECT_EQ(report["sweeps"][3]["ranks"], 3);
+  EXPECT_EQ(report["wrong"], 0);
+}
+
+TEST(CliTest, BenchListsAlgorithms) {
+  const std::string shm = run({"bench", "comm", "--algo", "list"}).out;
+  EXPECT_NE(shm.find("all_reduce      auto, one_shot, direct\n"), std::string::npos) << shm;
+  const std::string mpi = run({"bench", "comm", "--algo", "list", "--backend", "mpi"}).out;
+  EXPECT_NE(mpi.find("all_to_all      auto, direct, ring\n"), std::string::npos) << mpi;
 }
 
 TEST(CliTest, MissingInputsAreUsageErrors) {

@@ -98,9 +98,9 @@ int run_synth(const SynthOptions& options, Console& console);
 
 struct BenchCommOptions {
   std::string op = "all";        // or names, separated by commas
-  std::string ranks;             // numbers, separated by commas; empty: 2, or as many as started
+  std::string ranks = "";        // numbers, separated by commas; empty: 2, or as many as started
   std::string sizes = "1K-64M";  // as parse_sizes reads them
-  std::string backend = "shm";   // shm | local | mpi | nccl
+  std::string backend = "shm";
   std::string algorithm = "auto";
   std::string dtype = "f32";
   std::string reduce = "sum";
@@ -111,7 +111,8 @@ struct BenchCommOptions {
   bool explain = false;
   bool json = false;
   bool tsv = false;
-  bool rows = false;  // for the process that started this one as a rank
+  bool corrupt = false;  // spoil one result of every case, for tests
+  bool rows = false;     // for the process that started this one as a rank
 };
 // The environment must outlive the commands.
 std::vector<Command> add_bench(CLI::App& root, const Environment& environment);
