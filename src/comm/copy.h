@@ -8,7 +8,7 @@
 namespace tessera {
 
 // Results larger than this do not stay in the caches anyway.
-constexpr int64_t kStreamedBytes = int64_t{32} << 20;
+constexpr int64_t kStreamedBytes = int64_t{12} << 20;
 
 // `total_bytes` is the size of the whole result of which this is a part.
 void copy_bytes(void* to, const void* from, int64_t size_bytes, int64_t total_bytes);
