@@ -29,7 +29,7 @@ void expect_bounded(const JobResult& job) {
   EXPECT_NE(job.code, -1) << "mpirun hangs";
   EXPECT_NE(job.code, 0) << job.output;
   EXPECT_EQ(job.left_behind, 0) << job.output;
-  EXPECT_LT(job.seconds, 12);
+  EXPECT_LT(job.seconds, 20);
 }
 
 void expect_said(const JobResult& job, const std::string& pattern) {

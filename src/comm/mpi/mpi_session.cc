@@ -89,8 +89,8 @@ MpiSession::MpiSession(std::chrono::milliseconds timeout) {
   const auto start = std::make_shared<Start>();  // the thread may outlive this call
   if (!thread_.run([start] { start_mpi(*start); }, timeout)) {
     throw CommError(
-        fmt::format("MPI did not start within {:.3f} s: process {} has called MPI_Init, but at "
-                    "least one other rank of the job has not, or cannot be reached",
+        fmt::format("MPI did not start within {:.3f} s: process {} waits in MPI_Init, most likely "
+                    "for a rank of the job that has not called it or cannot be reached",
                     static_cast<double>(timeout.count()) / 1000, getpid()));
   }
   require(start->threads_allowed >= MPI_THREAD_SERIALIZED,

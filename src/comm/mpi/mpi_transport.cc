@@ -39,7 +39,7 @@ int take(std::vector<int>& free, T& pool) {
 }  // namespace
 
 MpiTransport::MpiTransport(MpiTransportOptions options)
-    : options_(std::move(options)), session_(options_.timeout) {
+    : options_(std::move(options)), session_(options_.start_timeout) {
   ended_.resize(session_.peers().size());
   const std::scoped_lock lock(mutex_);
   for (int i = 0; i < kControlReceives; ++i) post_control_receive(i);

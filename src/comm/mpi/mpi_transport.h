@@ -22,8 +22,8 @@
 namespace tessera {
 
 struct MpiTransportOptions {
-  std::chrono::milliseconds timeout{
-      60'000};  // to meet the other ranks, at the start and at the end
+  std::chrono::milliseconds start_timeout{60'000};          // to meet the other ranks at the start
+  std::chrono::milliseconds timeout{60'000};                // and at the end
   std::function<void(const std::string&)> on_warning = {};  // null: dropped
   int64_t part_bytes = int64_t{1} << 30;  // MPI counts in int, so a large message travels in parts
 };

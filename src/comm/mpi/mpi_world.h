@@ -18,8 +18,10 @@
 namespace tessera {
 
 struct MpiWorldOptions {
-  std::chrono::milliseconds timeout{60'000};    // longest wait for a peer, to start and later
-  std::chrono::milliseconds slow_after{5'000};  // a wait this long is reported once
+  std::chrono::milliseconds timeout{60'000};  // longest wait for a peer, once all have started
+  // For all ranks to start, which takes launchers seconds however short the waits are later.
+  std::chrono::milliseconds start_timeout{60'000};
+  std::chrono::milliseconds slow_after{5'000};              // a wait this long is reported once
   std::function<void(const std::string&)> on_warning = {};  // "rank 2 is slow: …"; null: dropped
 };
 
