@@ -4,7 +4,7 @@
 set -euo pipefail
 
 packages=(g++ cmake ninja-build libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev
-  libgtest-dev openmpi-bin libopenmpi-dev python3)
+  libgtest-dev openmpi-bin libopenmpi-dev iproute2 python3)
 blas_packages=(libblis-serial-dev libblis-pthread-dev libblis-openmp-dev
   libopenblas-serial-dev libopenblas-pthread-dev)
 
