@@ -39,7 +39,7 @@ run_peers() {
     REPS=1 ONLY=$op OUT=$1 MAX=$2 TOUCH=$3 "$peers/run.sh" >/dev/null
   done
 }
-limits() { "$peers/run.sh" limits quick | grep '^ar'; }
+limits() { "$peers/run.sh" limits quick | grep -E '^(ar|line)'; }
 
 for round in $(seq "$rounds"); do
   echo "# round $round of $rounds" >&2

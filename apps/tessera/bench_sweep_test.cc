@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <thread>
 
 #include "bench_pattern.h"
@@ -106,6 +107,67 @@ TEST(BenchSweepTest, TouchedSamplesAreOneCall) {
     measure_sweep(*group, *group, *arrays, cases, {.budget_s = 0, .touch = true},
                   [&](const BenchRow& row) { EXPECT_EQ(row.calls_per_sample, 1); });
   });
+}
+
+// Stands for a GPU: memory that is filled and read through copies only.
+class FakeDeviceMemory final : public DeviceMemory {
+ public:
+  explicit FakeDeviceMemory(int64_t size_bytes) : bytes_(static_cast<size_t>(size_bytes)) {}
+  [[nodiscard]] void* data() const override { return const_cast<std::byte*>(bytes_.data()); }
+  [[nodiscard]] int64_t size_bytes() const override { return std::ssize(bytes_); }
+  void upload(const void* from, int64_t size_bytes) override {
+    std::memcpy(data(), from, static_cast<size_t>(size_bytes));
+  }
+  void download(void* to, int64_t size_bytes) const override {
+    std::memcpy(to, data(), static_cast<size_t>(size_bytes));
+  }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+class FakeDeviceWorld final : public NcclWorld {
+ public:
+  explicit FakeDeviceWorld(CommWorld& host) : host_(host) {}
+  [[nodiscard]] int rank() const override { return host_.rank(); }
+  [[nodiscard]] int size() const override { return host_.size(); }
+  [[nodiscard]] std::string backend() const override { return "nccl"; }
+  std::unique_ptr<Communicator> join(const std::string& name,
+                                     std::span<const int> members) override {
+    return host_.join(name, members);
+  }
+  HostArena allocate(const std::string& name, int64_t size_bytes) override {
+    return host_.allocate(name, size_bytes);
+  }
+  void abort(const std::string& reason) override { host_.abort(reason); }
+  [[nodiscard]] const AbortFlag& abort_flag() const override { return host_.abort_flag(); }
+  [[nodiscard]] std::string abort_reason() const override { return host_.abort_reason(); }
+  std::unique_ptr<DeviceMemory> allocate_device(const std::string&, int64_t size_bytes) override {
+    return std::make_unique<FakeDeviceMemory>(size_bytes);
+  }
+
+ private:
+  CommWorld& host_;
+};
+
+TEST(BenchSweepTest, ArraysOnADeviceAreCheckedToo) {
+  const std::vector<BenchCase> cases = every_case(2, DType::kF32, ReduceOp::kSum, 1024);
+  for (const bool corrupt : {false, true}) {
+    std::vector<BenchRow> rows;
+    on_ranks(2, [&](CommWorld& world) {
+      FakeDeviceWorld device_world(world);
+      const auto group = device_world.join_all("bench");
+      const auto host = world.join_all("bench host");
+      const auto arrays = make_device_arrays(device_world, 1024);
+      measure_sweep(*group, *host, *arrays, cases,
+                    {.budget_s = 0, .touch = true, .corrupt = corrupt},
+                    [&](const BenchRow& row) { rows.push_back(row); });
+    });
+    ASSERT_EQ(rows.size(), cases.size());
+    for (const BenchRow& row : rows) {
+      EXPECT_EQ(row.wrong, corrupt ? 1 : 0) << name_of(cases[row.index]);
+    }
+  }
 }
 
 // Results that a broken collective could leave behind.
