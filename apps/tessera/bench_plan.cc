@@ -128,11 +128,8 @@ std::vector<int64_t> parse_sizes(std::string_view text) {
 
 std::vector<Algorithm> algorithms_of(BenchBackend backend, CollectiveOp op) {
   if (backend == BenchBackend::kNccl) return {};
-  if (backend == BenchBackend::kMpi) {
-    const std::span<const Algorithm> known = supported_algorithms(op);
-    return {known.begin(), known.end()};
-  }
-  return {Algorithm::kOneShot, Algorithm::kDirect};
+  const std::span<const Algorithm> known = supported_algorithms(op);
+  return {known.begin(), known.end()};
 }
 
 BenchPlan parse_bench_plan(const BenchCommOptions& options) {

@@ -130,6 +130,20 @@ int64_t output_bytes(const CollectiveCall& call, int rank, int size) {
   }
 }
 
+bool peers_read_input(CollectiveOp op) { return op != CollectiveOp::kGather; }
+
+bool peers_store_output(CollectiveOp op) {
+  switch (op) {
+    case CollectiveOp::kAllReduce:
+    case CollectiveOp::kReduce:
+    case CollectiveOp::kGather:
+    case CollectiveOp::kAllToAll:  // when somebody works in place
+      return true;
+    default:
+      return false;
+  }
+}
+
 bool has_schedule(const CollectiveCall& call) {
   return call.algorithm != Algorithm::kAuto && call.algorithm != Algorithm::kOneShot &&
          call.algorithm != Algorithm::kDirect;

@@ -12,6 +12,10 @@ namespace tessera::shared {
 int64_t input_bytes(const CollectiveCall& call, int rank, int size);
 int64_t output_bytes(const CollectiveCall& call, int rank, int size);
 
+// Whether ranks other than its owner touch a buffer while data moves (see movement.h).
+bool peers_read_input(CollectiveOp op);
+bool peers_store_output(CollectiveOp op);
+
 // Whether contributions travel in mailboxes: the same answer on every rank.
 bool fits_mail(const CollectiveCall& call, int size);
 

@@ -37,7 +37,7 @@ struct alignas(64) Counter {
 
 enum CallFlags : uint8_t {
   kMailed = 1,      // the contribution is in the mailbox, not in `in`
-  kForeignIn = 2,   // `in` or `out` is not in shared memory: it goes through the stage
+  kForeignIn = 2,   // peers need `in` or `out`, which is not in shared memory: it is staged
   kForeignOut = 4,  //
   kInPlace = 8,     // in == out
 };

@@ -217,8 +217,10 @@ void SharedCommunicator::publish(Op& op) {
       std::memcpy(group_.view.mail(rank(), line.mail_slot), call.in, static_cast<size_t>(in_bytes));
     }
   } else {
-    if (!domain_.reachable(call.in, in_bytes)) line.flags |= kForeignIn;
-    if (!domain_.reachable(call.out, out_bytes)) line.flags |= kForeignOut;
+    const bool in_reached = !peers_read_input(call.op) || domain_.reachable(call.in, in_bytes);
+    const bool out_reached = !peers_store_output(call.op) || domain_.reachable(call.out, out_bytes);
+    if (!in_reached) line.flags |= kForeignIn;
+    if (!out_reached) line.flags |= kForeignOut;
     if (call.in == call.out && in_bytes > 0) line.flags |= kInPlace;
     if ((line.flags & (kForeignIn | kForeignOut)) && !op.scheduled) make_stage();
     line.in = domain_.reference(call.in);
@@ -272,17 +274,23 @@ void SharedCommunicator::advance(Blocker* calls, Blocker* messages) {
 
 bool SharedCommunicator::awaits(const Op& op, int peer) const {
   if (peer == rank()) return false;
-  if (!op.mailed) return true;
+  if (op.scheduled) return true;
   switch (op.call.op) {
     case CollectiveOp::kBroadcast:
     case CollectiveOp::kScatter:
       return peer == op.call.root;
-    case CollectiveOp::kGather:
+    case CollectiveOp::kGather:  // the root takes from mailboxes; others store at the root
+      return op.mailed ? rank() == op.call.root : peer == op.call.root;
     case CollectiveOp::kReduce:
-      return rank() == op.call.root;
+      return !op.mailed || rank() == op.call.root;
     default:
       return true;
   }
+}
+
+bool SharedCommunicator::has_arrived(int peer, uint64_t sequence) const {
+  const CallLine& line = group_.view.call(peer, sequence);
+  return line.arrived.load() == static_cast<uint32_t>(sequence);
 }
 
 bool SharedCommunicator::arrive(Op& op, Blocker* blocker) {
@@ -406,7 +414,7 @@ void SharedCommunicator::move_range(Op& op, int64_t begin, int64_t end, int64_t 
   const int64_t element = size_bytes(call.dtype);
   for (int peer = 0; peer < size(); ++peer) {
     const auto p = static_cast<size_t>(peer);
-    if (op.mailed && peer != rank() && !awaits(op, peer)) continue;
+    if (peer != rank() && !awaits(op, peer)) continue;
     const CallLine& line = group_.view.call(peer, op.sequence);
     in_[p] = {.base = domain_.address(line.in), .stride = call.count};
     out_[p] = {.base = domain_.address(line.out), .stride = call.count};
@@ -458,7 +466,7 @@ bool SharedCommunicator::leave(const Op& op, Blocker* blocker) {
     if (peer == rank()) continue;
     Counter& moved = group_.view.member(peer).moved;
     const Blocker wanted{&moved.value, static_cast<uint32_t>(op.sequence), &moved.sleepers, peer,
-                         true};
+                         has_arrived(peer, op.sequence)};
     if (reached(wanted)) continue;
     if (blocker != nullptr && blocker->word == nullptr) *blocker = wanted;
     return false;
@@ -523,11 +531,10 @@ std::string SharedCommunicator::absent_ranks(const Blocker& blocker) const {
   };
   if (!blocker.leaving && completed_ < issued_) {
     const Op& waiting = op(completed_ + 1);
+    const bool moved = moved_ >= waiting.sequence;  // then all others are waited for
     for (int peer = 0; peer < size(); ++peer) {
-      if (!awaits(waiting, peer)) continue;
-      const CallLine& line = group_.view.call(peer, waiting.sequence);
-      const auto sequence = static_cast<uint32_t>(waiting.sequence);
-      if (line.arrived.load() != sequence) add(peer, state_of(peer));
+      if (peer == rank() || !(moved || awaits(waiting, peer))) continue;
+      if (!has_arrived(peer, waiting.sequence)) add(peer, state_of(peer));
     }
   }
   if (text.empty()) {

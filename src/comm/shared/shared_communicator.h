@@ -88,6 +88,7 @@ class SharedCommunicator final : public Communicator, private Work::Progress {
 
   bool arrive(Op& op, Blocker* blocker);
   [[nodiscard]] bool awaits(const Op& op, int peer) const;
+  [[nodiscard]] bool has_arrived(int peer, uint64_t sequence) const;
   void check_agreement(const Op& op, int peer);
   [[noreturn]] void fail_mismatch(int peer, uint64_t sequence);
   // What `member` says it called, unless the line holds another call by now.
