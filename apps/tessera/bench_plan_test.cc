@@ -39,8 +39,8 @@ TEST(BenchPlanTest, RefusalsNameFlagValueAndChoices) {
   EXPECT_EQ(refusal_of({.ranks = "2", .dtype = "i32", .reduce = "mean"}),
             "--reduce is mean and --dtype i32: integers have no mean; use sum, or a floating-point "
             "type");
-  EXPECT_EQ(refusal_of({.op = "all_reduce", .ranks = "2", .algorithm = "ring"}),
-            "--algo is ring, which all_reduce does not have on shm: use auto, one_shot, direct "
+  EXPECT_EQ(refusal_of({.op = "scatter", .ranks = "2", .algorithm = "ring"}),
+            "--algo is ring, which scatter does not have on shm: use auto, direct, naive, tree "
             "(--algo list shows all)");
   EXPECT_EQ(refusal_of({.ranks = "2", .backend = "nccl", .algorithm = "ring"}),
             "--algo is ring, but nccl chooses alone: use auto");
