@@ -182,6 +182,24 @@ void Communicator::receive(void* data, int64_t count, DType dtype, int from, uin
 
 void Communicator::barrier(uint32_t tag) { run({.op = CollectiveOp::kBarrier, .tag = tag}); }
 
+std::vector<int> exchange_colors(Communicator& group, int color, int key) {
+  std::vector<int64_t> all(static_cast<size_t>(2 * group.size()));
+  const std::array<int64_t, 2> mine = {color, key};
+  group.all_gather(mine.data(), all.data(), 2, DType::kI64);
+  std::vector<int> chosen;
+  if (color < 0) return chosen;
+  std::vector<std::pair<int64_t, int>> by_key;  // key, rank
+  for (int rank = 0; rank < group.size(); ++rank) {
+    const auto at = static_cast<size_t>(2 * rank);
+    if (all[at] == color) by_key.emplace_back(all[at + 1], rank);
+  }
+  std::sort(by_key.begin(), by_key.end());
+  for (const auto& [order, rank] : by_key) {
+    chosen.push_back(group.members()[static_cast<size_t>(rank)]);
+  }
+  return chosen;
+}
+
 std::vector<std::string> exchange_texts(Communicator& group, const std::string& mine) {
   std::vector<int64_t> sizes(static_cast<size_t>(group.size()));
   const auto size = static_cast<int64_t>(mine.size());

@@ -155,6 +155,10 @@ class Communicator {
   void barrier(uint32_t tag = 0);
 };
 
+// For backends' split: the world ranks that gave the same color, in order of (key, rank); none for
+// a negative color. A collective call.
+std::vector<int> exchange_colors(Communicator& group, int color, int key);
+
 // Every rank gets every rank's text, in order of rank. For setting up and reporting: allocates.
 std::vector<std::string> exchange_texts(Communicator& group, const std::string& mine);
 

@@ -336,20 +336,10 @@ void MessageCommunicator::throw_aborted(const RunningCall& call) const {
 
 std::unique_ptr<Communicator> MessageCommunicator::split(int color, int key,
                                                          const std::string& name) {
-  std::vector<int64_t> all(static_cast<size_t>(2 * size()));
-  const std::array<int64_t, 2> mine = {color, key};
-  all_gather(mine.data(), all.data(), 2, DType::kI64);
+  const std::vector<int> chosen = exchange_colors(*this, color, key);
   const std::string unique = fmt::format("{}/{}#{}:{}", key_, name, ++num_splits_, color);
-  if (color < 0) return nullptr;
-  std::vector<std::pair<int64_t, int>> chosen;  // key, rank
-  for (int peer = 0; peer < size(); ++peer) {
-    const auto p = static_cast<size_t>(2 * peer);
-    if (all[p] == color) chosen.emplace_back(all[p + 1], peer);
-  }
-  std::sort(chosen.begin(), chosen.end());
-  std::vector<int> world_ranks;
-  for (const auto& [order, peer] : chosen) world_ranks.push_back(group_.world_rank(peer));
-  return std::make_unique<MessageCommunicator>(group_.engine, name, unique, world_ranks);
+  if (chosen.empty()) return nullptr;
+  return std::make_unique<MessageCommunicator>(group_.engine, name, unique, chosen);
 }
 
 TrafficCounters MessageCommunicator::counters() const {

@@ -130,6 +130,19 @@ int64_t output_bytes(const CollectiveCall& call, int rank, int size) {
   }
 }
 
+uint64_t extend_history(uint64_t history, const CollectiveCall& call) {
+  const auto kind = static_cast<uint64_t>(call.op) | static_cast<uint64_t>(call.reduce) << 8 |
+                    static_cast<uint64_t>(call.dtype) << 16 |
+                    static_cast<uint64_t>(call.algorithm) << 24 |
+                    static_cast<uint64_t>(static_cast<uint32_t>(call.root)) << 32;
+  for (const uint64_t word :
+       {kind, static_cast<uint64_t>(call.tag), static_cast<uint64_t>(call.count)}) {
+    history = (history ^ word) * 0x9E3779B97F4A7C15U;
+    history ^= history >> 32;
+  }
+  return history;
+}
+
 bool peers_read_input(CollectiveOp op) { return op != CollectiveOp::kGather; }
 
 bool peers_store_output(CollectiveOp op) {

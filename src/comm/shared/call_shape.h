@@ -16,6 +16,9 @@ int64_t output_bytes(const CollectiveCall& call, int rank, int size);
 bool peers_read_input(CollectiveOp op);
 bool peers_store_output(CollectiveOp op);
 
+// A hash of what must agree in this call and in all before it, whose hash is `history`.
+uint64_t extend_history(uint64_t history, const CollectiveCall& call);
+
 // Whether contributions travel in mailboxes: the same answer on every rank.
 bool fits_mail(const CollectiveCall& call, int size);
 

@@ -3,8 +3,6 @@
 #include <immintrin.h>
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstring>
 #include <numeric>
 
@@ -19,22 +17,7 @@ constexpr std::chrono::microseconds kLongestSleep{10'000};
 // With other calls of the same thread in flight, which want to progress too.
 constexpr std::chrono::microseconds kShortSleep{200};
 
-double seconds(std::chrono::milliseconds time) { return static_cast<double>(time.count()) / 1e3; }
-
 size_t index(CollectiveOp op) { return static_cast<size_t>(op); }
-
-uint64_t extend_history(uint64_t history, const CollectiveCall& call) {
-  const auto kind = static_cast<uint64_t>(call.op) | static_cast<uint64_t>(call.reduce) << 8 |
-                    static_cast<uint64_t>(call.dtype) << 16 |
-                    static_cast<uint64_t>(call.algorithm) << 24 |
-                    static_cast<uint64_t>(static_cast<uint32_t>(call.root)) << 32;
-  for (const uint64_t word :
-       {kind, static_cast<uint64_t>(call.tag), static_cast<uint64_t>(call.count)}) {
-    history = (history ^ word) * 0x9E3779B97F4A7C15U;
-    history ^= history >> 32;
-  }
-  return history;
-}
 
 }  // namespace
 
@@ -325,82 +308,6 @@ void SharedCommunicator::begin_moving(const Op& op) {
   throw_aborted();
 }
 
-// A call whose rank does not wait for all others is compared with theirs in a later one.
-void SharedCommunicator::check_agreement(const Op& op, int peer) {
-  if (group_.view.call(peer, op.sequence).history == op.history) return;
-  const uint64_t oldest = op.sequence < kCallSlots ? 1 : op.sequence - kCallSlots + 1;
-  for (uint64_t sequence = oldest; sequence <= op.sequence; ++sequence) {
-    const std::optional<CollectiveCall> mine = call_of(rank(), sequence);
-    const std::optional<CollectiveCall> theirs = call_of(peer, sequence);
-    if (mine && theirs && extend_history(0, *mine) != extend_history(0, *theirs)) {
-      fail_mismatch(peer, sequence);
-    }
-  }
-  fail(fmt::format("ranks {} and {} called different collectives before #{}",
-                   world_rank(std::min(rank(), peer)), world_rank(std::max(rank(), peer)), oldest));
-}
-
-void SharedCommunicator::fail_mismatch(int peer, uint64_t sequence) {
-  const CollectiveCall mine = call_of(rank(), sequence).value_or(CollectiveCall{});
-  const CollectiveCall theirs = call_of(peer, sequence).value_or(CollectiveCall{});
-  // The lowest rank that called the same as this one stands for it.
-  int lowest = rank();
-  for (int member = 0; member < lowest; ++member) {
-    const std::optional<CollectiveCall> same = call_of(member, sequence);
-    if (same && extend_history(0, *same) == extend_history(0, mine)) lowest = member;
-  }
-  const bool peer_first = peer < lowest;
-  fail(fmt::format(
-      "rank {} called {} while rank {} called {}", world_rank(peer_first ? rank() : peer),
-      describe(peer_first ? mine : theirs, sequence), world_rank(peer_first ? peer : lowest),
-      describe(peer_first ? theirs : mine, sequence)));
-}
-
-std::optional<CollectiveCall> SharedCommunicator::call_of(int member, uint64_t sequence) const {
-  const CallLine& line = group_.view.call(member, sequence);
-  if (line.arrived.load(std::memory_order_acquire) != static_cast<uint32_t>(sequence)) return {};
-  return CollectiveCall{.op = line.op,
-                        .reduce = line.reduce,
-                        .dtype = line.dtype,
-                        .root = line.root,
-                        .tag = line.tag,
-                        .count = line.count,
-                        .algorithm = line.algorithm};
-}
-
-void SharedCommunicator::check_counts(const Op& op) {
-  for (int peer = 0; peer < size(); ++peer) {
-    const int64_t sent = group_.view.counts(peer, op.sequence)[rank()];
-    const int64_t expected = op.call.receive_counts[static_cast<size_t>(peer)];
-    if (sent == expected) continue;
-    fail(fmt::format("rank {} sends {} elements to rank {}, which expects {}, in {}",
-                     world_rank(peer), sent, world_rank(rank()), expected,
-                     describe(op.call, op.sequence)));
-  }
-}
-
-void SharedCommunicator::note_lateness(const Op& op) {
-  if (size() == 1) return;
-  uint64_t first = group_.view.call(rank(), op.sequence).arrival_ticks;
-  uint64_t last = first;
-  int latest = rank();
-  for (int peer = 0; peer < size(); ++peer) {
-    if (!awaits(op, peer)) continue;
-    const uint64_t ticks = group_.view.call(peer, op.sequence).arrival_ticks;
-    first = std::min(first, ticks);
-    if (ticks > last) {
-      last = ticks;
-      latest = peer;
-    }
-  }
-  ++times_last_[static_cast<size_t>(latest)];
-  for (int peer = 0; peer < size(); ++peer) {
-    if (peer != rank() && !awaits(op, peer)) continue;
-    const uint64_t late = group_.view.call(peer, op.sequence).arrival_ticks - first;
-    ++lateness_[static_cast<size_t>(peer)][static_cast<size_t>(std::bit_width(late | 1) - 1)];
-  }
-}
-
 void SharedCommunicator::move_data(Op& op) {
   if (op.call.op == CollectiveOp::kBarrier) return;
   const int64_t elements =
@@ -474,114 +381,6 @@ bool SharedCommunicator::leave(const Op& op, Blocker* blocker) {
   return true;
 }
 
-void SharedCommunicator::look_for_trouble(const Blocker& blocker,
-                                          std::chrono::milliseconds waited) {
-  Liveness* const liveness = domain_.liveness();
-  const int peer = world_rank(blocker.peer);
-  if (domain_.block().abort_flag.raised()) {
-    if (reached(blocker)) return;
-    abandon();
-    throw_aborted();
-  }
-  if (liveness != nullptr) {
-    std::optional<std::string> gone = liveness->gone(peer);
-    if (reached(blocker)) return;
-    // The one waited for may be waiting for a dead one itself.
-    if (!gone) gone = liveness->lost();
-    if (gone) {
-      raise_abort(domain_.block(), *gone);
-      abandon();
-      throw_aborted();
-    }
-  }
-  const Patience& patience = domain_.patience();
-  if (!warned_ && waited >= patience.slow_after) {
-    warned_ = true;
-    domain_.warn(fmt::format("group {}: {} is late: rank {} has waited {:.1f} s in {}", name_,
-                             domain_.describe(peer), world_rank(rank()), seconds(waited),
-                             waiting_text()));
-  }
-  const std::chrono::milliseconds limit =
-      blocker.leaving ? std::max(patience.leaving, patience.timeout) : patience.timeout;
-  if (waited < limit || reached(blocker)) return;
-  const std::string text = fmt::format("rank {} waited {:.3f} s in {} for {}", world_rank(rank()),
-                                       seconds(limit), waiting_text(), absent_ranks(blocker));
-  raise_abort(domain_.block(), fmt::format("group {}: {}", name_, text));
-  abandon();
-  throw CommError(fmt::format("group {}: {}", name_, text));
-}
-
-std::string SharedCommunicator::waiting_text() const {
-  uint64_t sequence = 0;
-  if (completed_ < issued_) return describe(op(completed_ + 1).call, completed_ + 1);
-  const CollectiveCall* message = messages_.oldest(sequence);
-  return message == nullptr ? "nothing" : describe(*message, sequence);
-}
-
-std::string SharedCommunicator::absent_ranks(const Blocker& blocker) const {
-  std::string text;
-  const auto add = [&](int peer, const std::string& state) {
-    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", domain_.describe(world_rank(peer)),
-                        state);
-  };
-  const auto state_of = [&](int peer) {
-    const Member& member = group_.view.member(peer);
-    if (member.joined.load() == 0) return std::string("never joined");
-    return fmt::format("made {} calls", member.issued.load(std::memory_order_relaxed));
-  };
-  if (!blocker.leaving && completed_ < issued_) {
-    const Op& waiting = op(completed_ + 1);
-    const bool moved = moved_ >= waiting.sequence;  // then all others are waited for
-    for (int peer = 0; peer < size(); ++peer) {
-      if (peer == rank() || !(moved || awaits(waiting, peer))) continue;
-      if (!has_arrived(peer, waiting.sequence)) add(peer, state_of(peer));
-    }
-  }
-  if (text.empty()) {
-    add(blocker.peer, blocker.leaving ? "arrived, and has not finished" : state_of(blocker.peer));
-  }
-  return text;
-}
-
-// After an abort, before buffers go back to the caller: this rank moves nothing any more, and those
-// that are moving one of its calls are waited for.
-void SharedCommunicator::abandon() {
-  const Patience& patience = domain_.patience();
-  messages_.take_back(patience.leaving);
-  schedule_messages_.take_back(patience.leaving);
-  group_.view.member(rank()).moving.store(static_cast<uint32_t>(moved_));
-  const auto deadline = std::chrono::steady_clock::now() + patience.leaving;
-  Liveness* const liveness = domain_.liveness();
-  for (uint64_t sequence = completed_ + 1; sequence <= published_; ++sequence) {
-    if (op(sequence).mailed || op(sequence).staged || op(sequence).scheduled) continue;
-    for (int peer = 0; peer < size(); ++peer) {
-      if (peer == rank()) continue;
-      Member& member = group_.view.member(peer);
-      const auto target = static_cast<uint32_t>(sequence);
-      const Blocker moving{&member.moving, target, nullptr, peer, true};
-      const Blocker moved{&member.moved.value, target, &member.moved.sleepers, peer, true};
-      while (reached(moving) && !reached(moved)) {
-        if (liveness != nullptr && liveness->gone(world_rank(peer))) break;
-        if (std::chrono::steady_clock::now() > deadline) break;
-        Waiter(true).sleep(moved, std::chrono::milliseconds(1));
-      }
-    }
-  }
-}
-
-void SharedCommunicator::throw_aborted() {
-  throw CommError(fmt::format("group {}: rank {} was waiting in {} when the world was aborted: {}",
-                              name_, world_rank(rank()), waiting_text(),
-                              abort_reason(domain_.block())));
-}
-
-void SharedCommunicator::fail(const std::string& text) {
-  const std::string message = fmt::format("group {}: {}", name_, text);
-  raise_abort(domain_.block(), message);
-  abandon();
-  throw CommError(message);
-}
-
 void SharedCommunicator::validate(const CollectiveCall& call) {
   const std::string wrong = what_is_wrong(call, rank(), size());
   if (wrong.empty()) return;
@@ -589,74 +388,11 @@ void SharedCommunicator::validate(const CollectiveCall& call) {
       fmt::format("rank {} called {}: {}", world_rank(rank()), describe(call, issued_ + 1), wrong));
 }
 
-void SharedCommunicator::record(const CollectiveCall& call, uint64_t sequence) {
-  RankBlock& block = domain_.block().rank[endpoint_.rank()];
-  const uint64_t made = block.num_records.fetch_add(1, std::memory_order_release);
-  CallRecord& record = block.records[made % kRecords];
-  constexpr auto kRelaxed = std::memory_order_relaxed;
-  record.sequence.store(sequence, kRelaxed);
-  record.count.store(static_cast<uint64_t>(call.count), kRelaxed);
-  record.ticks.store(__rdtsc(), kRelaxed);
-  record.kind.store(static_cast<uint64_t>(group_.index) | static_cast<uint64_t>(call.op) << 16 |
-                        static_cast<uint64_t>(call.reduce) << 32 |
-                        static_cast<uint64_t>(call.dtype) << 48,
-                    kRelaxed);
-  record.detail.store(static_cast<uint32_t>(call.root) | static_cast<uint64_t>(call.tag) << 32,
-                      kRelaxed);
-}
-
 std::unique_ptr<Communicator> SharedCommunicator::split(int color, int key,
                                                         const std::string& name) {
-  std::vector<int64_t> all(static_cast<size_t>(2 * size()));
-  const std::array<int64_t, 2> mine = {color, key};
-  all_gather(mine.data(), all.data(), 2, DType::kI64);
+  const std::vector<int> chosen = exchange_colors(*this, color, key);
   const std::string unique = fmt::format("{}/{}#{}:{}", key_, name, ++num_splits_, color);
-  if (color < 0) return nullptr;
-  std::vector<std::pair<int64_t, int>> chosen;  // key, rank
-  for (int peer = 0; peer < size(); ++peer) {
-    const auto p = static_cast<size_t>(2 * peer);
-    if (all[p] == color) chosen.emplace_back(all[p + 1], peer);
-  }
-  std::sort(chosen.begin(), chosen.end());
-  std::vector<int> world_ranks;
-  for (const auto& [order, peer] : chosen) world_ranks.push_back(world_rank(peer));
-  return endpoint_.join_as(name, unique, world_ranks);
-}
-
-std::vector<Arrival> SharedCommunicator::arrivals() const {
-  const double us =
-      std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - first_time_)
-          .count();
-  const double ticks_per_us = std::max(1.0, static_cast<double>(__rdtsc() - first_ticks_) / us);
-  std::vector<Arrival> list;
-  for (int peer = 0; peer < size(); ++peer) {
-    const auto& buckets = lateness_[static_cast<size_t>(peer)];
-    const int64_t total = std::accumulate(buckets.begin(), buckets.end(), int64_t{0});
-    const auto quantile = [&](double q) {
-      int64_t seen = 0;
-      for (size_t b = 0; b < buckets.size(); ++b) {
-        seen += buckets[b];
-        if (static_cast<double>(seen) >= q * static_cast<double>(total) && seen > 0) {
-          return b == 0 ? 0.0 : std::ldexp(1.0, static_cast<int>(b)) / ticks_per_us;
-        }
-      }
-      return 0.0;
-    };
-    list.push_back(
-        {world_rank(peer), times_last_[static_cast<size_t>(peer)], quantile(0.5), quantile(0.99)});
-  }
-  return list;
-}
-
-TrafficCounters SharedCommunicator::counters() const {
-  TrafficCounters counters;
-  for (size_t i = 0; i < counters.size(); ++i) {
-    counters[i].calls = calls_[i];
-    for (int reader = 0; reader < size(); ++reader) {
-      counters[i].bytes_sent += group_.view.traffic(reader, rank())[i];
-    }
-  }
-  return counters;
+  return chosen.empty() ? nullptr : endpoint_.join_as(name, unique, chosen);
 }
 
 }  // namespace tessera::shared

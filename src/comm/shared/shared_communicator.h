@@ -89,14 +89,14 @@ class SharedCommunicator final : public Communicator, private Work::Progress {
   bool arrive(Op& op, Blocker* blocker);
   [[nodiscard]] bool awaits(const Op& op, int peer) const;
   [[nodiscard]] bool has_arrived(int peer, uint64_t sequence) const;
+  void begin_moving(const Op& op);
+
+  // Whether all call the same (agreement.cc).
   void check_agreement(const Op& op, int peer);
   [[noreturn]] void fail_mismatch(int peer, uint64_t sequence);
   // What `member` says it called, unless the line holds another call by now.
   [[nodiscard]] std::optional<CollectiveCall> call_of(int member, uint64_t sequence) const;
   void check_counts(const Op& op);
-  void note_lateness(const Op& op);
-  void begin_moving(const Op& op);
-  void abandon();
 
   void move_data(Op& op);
   void move_range(Op& op, int64_t begin, int64_t end, int64_t stage_stride);
@@ -117,16 +117,22 @@ class SharedCommunicator final : public Communicator, private Work::Progress {
   [[nodiscard]] std::byte* step_address(const Op& op, const StepPlace& place) const;
 
   bool wait_until(uint64_t ticket, std::chrono::milliseconds time);
+
+  // What can go wrong while waiting (trouble.cc).
   void look_for_trouble(const Blocker& blocker, std::chrono::milliseconds waited);
   [[nodiscard]] std::string waiting_text() const;
   [[nodiscard]] std::string absent_ranks(const Blocker& blocker) const;
+  void abandon();
   [[noreturn]] void throw_aborted();
   [[noreturn]] void fail(const std::string& text);
+
+  // What is kept of calls, with counters() and arrivals() (figures.cc).
+  void note_lateness(const Op& op);
+  void record(const CollectiveCall& call, uint64_t sequence);
 
   [[nodiscard]] Op& op(uint64_t sequence) { return ops_[sequence % kCallSlots]; }
   [[nodiscard]] const Op& op(uint64_t sequence) const { return ops_[sequence % kCallSlots]; }
   [[nodiscard]] int world_rank(int rank) const { return members_[static_cast<size_t>(rank)]; }
-  void record(const CollectiveCall& call, uint64_t sequence);
 
   Endpoint& endpoint_;
   const Domain& domain_;

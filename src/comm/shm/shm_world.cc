@@ -86,7 +86,7 @@ class Mapping {
     close(fd_);
     throw Error(
         fmt::format("cannot map {} bytes of address space for shared memory: {}; raise the "
-                    "limit (ulimit -v), share less memory per rank, or run ranks as threads",
+                    "limit (ulimit -v), or run ranks as threads (--threads)",
                     size_bytes_, std::strerror(error)));
   }
 
@@ -174,7 +174,7 @@ ShmMemory ShmMemory::create(const ShmMemoryOptions& options) {
     close(fd);
     throw Error(
         fmt::format("cannot set aside {} bytes of shared memory: {}; raise the limit "
-                    "(ulimit -f), share less per rank, or run ranks as threads",
+                    "(ulimit -f), or run ranks as threads (--threads)",
                     total, std::strerror(error)));
   }
   auto state = std::make_unique<State>();
