@@ -62,6 +62,12 @@ constexpr Key kKeys[] = {
      kGradReduce},
     {"parallel", "prefetch", [](S& s) -> Field { return &s.parallel.prefetch; }, kAny},
 
+    {"parallel", "schedule", [](S& s) -> Field { return &s.parallel.schedule; }},
+    {"parallel", "schedule_csv", [](S& s) -> Field { return &s.parallel.schedule_csv; }},
+    {"parallel", "virtual_stages", [](S& s) -> Field { return &s.parallel.virtual_stages; },
+     Range{0, kMaxAxis}},
+    {"parallel", "schedule_group", [](S& s) -> Field { return &s.parallel.schedule_group; }, kAny},
+
     {"train", "seq_len", [](S& s) -> Field { return &s.train.seq_len; }, kPositive},
     {"train", "micro_batch", [](S& s) -> Field { return &s.train.micro_batch; }, kPositive},
     {"train", "global_batch", [](S& s) -> Field { return &s.train.global_batch; }, kAny},
