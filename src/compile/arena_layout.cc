@@ -12,7 +12,7 @@ int64_t aligned(int64_t bytes) { return (bytes + kAlignBytes - 1) / kAlignBytes 
 
 // Lowest offset at which `storage` meets nobody alive at the same time. `placed` is sorted by
 // offset.
-int64_t first_fit(const Storage& storage, const std::vector<const Storage*>& placed) {
+int64_t first_fit(const Storage& storage, const std::vector<Storage*>& placed) {
   int64_t at = 0;
   for (const Storage* other : placed) {
     const bool together =
@@ -26,25 +26,33 @@ int64_t first_fit(const Storage& storage, const std::vector<const Storage*>& pla
 
 }  // namespace
 
-void find_lifetimes(const Program& program, const std::vector<StorageId>& storage_of,
-                    const std::vector<int>& position_of, std::vector<Storage>& storages) {
-  const int end =
-      position_of.empty() ? 0 : *std::max_element(position_of.begin(), position_of.end());
+void find_lifetimes(const Program& program, const std::vector<Region>& region_of,
+                    const std::vector<InstructionPlace>& places, const std::vector<int>& part_ends,
+                    std::vector<Storage>& storages) {
   std::map<int, size_t> signaller;
   std::vector<size_t> unsynced;  // collectives that compute has not waited for
   const auto touch = [&](const Instruction& instruction, int position) {
     for (const auto* ids : {&instruction.inputs, &instruction.outputs}) {
       for (const BufferId id : *ids) {
-        Storage& storage = storages[static_cast<size_t>(storage_of[static_cast<size_t>(id)])];
+        Storage& storage =
+            storages[static_cast<size_t>(region_of[static_cast<size_t>(id)].storage)];
         storage.first_use = std::min(storage.first_use, position);
         storage.last_use = std::max(storage.last_use, position);
       }
     }
   };
   const auto& instructions = program.instructions;
+  const auto end_of_part = [&](size_t i) {
+    const InstructionPlace& place = places[i];
+    return place.item < 0 ? place.position : part_ends[static_cast<size_t>(place.item)];
+  };
   for (size_t i = 0; i < instructions.size(); ++i) {
     const Instruction& instruction = instructions[i];
-    touch(instruction, position_of[i]);
+    if (instruction.stream == StreamKind::kPipe) {  // in memory of its own
+      if (instruction.signal >= 0) signaller[instruction.signal] = i;
+      continue;
+    }
+    touch(instruction, places[i].position);
     if (instruction.signal >= 0) signaller[instruction.signal] = i;
     if (instruction.stream == StreamKind::kComm) {
       unsynced.push_back(i);
@@ -52,46 +60,97 @@ void find_lifetimes(const Program& program, const std::vector<StorageId>& storag
     }
     for (const int event : instruction.waits) {
       const size_t done = signaller.at(event);
+      if (instructions[done].stream != StreamKind::kComm) continue;
       while (!unsynced.empty() && unsynced.front() <= done) {
-        const Instruction& collective = instructions[unsynced.front()];
-        // Waited for in a later micro-batch: it holds its memory to the end of its own.
-        const bool later = collective.micro_batch != instruction.micro_batch;
-        touch(collective, later ? end : position_of[i]);
+        const size_t collective = unsynced.front();
+        const bool later = places[collective].item != places[i].item;
+        touch(instructions[collective], later ? end_of_part(collective) : places[i].position);
         unsynced.erase(unsynced.begin());
       }
     }
   }
-  for (const size_t i : unsynced) touch(instructions[i], end);
+  for (const size_t i : unsynced) touch(instructions[i], end_of_part(i));
 }
 
-void place_storages(std::vector<Storage>& storages, std::array<int64_t, kNumArenas>& arena_bytes) {
+namespace {
+
+// Storages by size: large ones first, small ones fill the gaps.
+void sort_by_size(std::vector<Storage*>& storages) {
+  std::stable_sort(storages.begin(), storages.end(),
+                   [](const Storage* a, const Storage* b) { return a->bytes > b->bytes; });
+}
+
+// A block of memory in which storages lie that share it by turns.
+class Block {
+ public:
+  [[nodiscard]] int64_t place_for(const Storage& storage) const {
+    return first_fit(storage, placed_);
+  }
+  void add(Storage& storage, int64_t offset) {
+    storage.offset = offset;
+    bytes_ = std::max(bytes_, offset + aligned(storage.bytes));
+    const auto at =
+        std::upper_bound(placed_.begin(), placed_.end(), &storage,
+                         [](const Storage* a, const Storage* b) { return a->offset < b->offset; });
+    placed_.insert(at, &storage);
+  }
+  void add(Storage& storage) { add(storage, place_for(storage)); }
+  [[nodiscard]] int64_t bytes() const { return bytes_; }
+  void shift(int64_t base, int64_t stride) const {
+    for (Storage* storage : placed_) {
+      storage->offset += base;
+      storage->instance_stride = stride;
+    }
+  }
+
+ private:
+  std::vector<Storage*> placed_;  // by offset
+  int64_t bytes_ = 0;
+};
+
+}  // namespace
+
+void place_storages(std::vector<Storage>& storages, const std::map<int, int>& lanes,
+                    std::array<int64_t, kNumArenas>& arena_bytes) {
   arena_bytes.fill(0);
+  std::array<std::map<int, std::vector<Storage*>>, kNumArenas> stash;  // by stage
   std::array<std::vector<Storage*>, kNumArenas> transient;
   for (Storage& storage : storages) {
     const auto arena = static_cast<size_t>(storage.arena);
-    if (storage.persistent) {
+    const bool used = storage.last_use >= 0;
+    if (storage.kind == StorageKind::kPersistent || storage.kind == StorageKind::kPassing) {
       storage.offset = arena_bytes[arena];
-      arena_bytes[arena] += aligned(storage.bytes);
-    } else if (storage.last_use >= 0) {
+      storage.instance_stride = aligned(storage.bytes);
+      arena_bytes[arena] += aligned(storage.bytes) * storage.instances;
+    } else if (storage.kind == StorageKind::kStash) {
+      if (used) stash[arena][storage.stage].push_back(&storage);
+    } else if (used) {
       transient[arena].push_back(&storage);
     }
   }
   for (size_t arena = 0; arena < kNumArenas; ++arena) {
-    // Large ones first: small ones fill the gaps.
-    std::stable_sort(transient[arena].begin(), transient[arena].end(),
-                     [](const Storage* a, const Storage* b) { return a->bytes > b->bytes; });
-    std::vector<const Storage*> placed;
-    int64_t peak = 0;
-    for (Storage* storage : transient[arena]) {
-      storage->offset = first_fit(*storage, placed);
-      peak = std::max(peak, storage->offset + aligned(storage->bytes));
-      const auto at = std::upper_bound(
-          placed.begin(), placed.end(), storage,
-          [](const Storage* a, const Storage* b) { return a->offset < b->offset; });
-      placed.insert(at, storage);
+    std::map<int, Block> lane;
+    for (auto& [stage, kept] : stash[arena]) {
+      sort_by_size(kept);
+      for (Storage* storage : kept) lane[stage].add(*storage);
     }
-    for (Storage* storage : transient[arena]) storage->offset += arena_bytes[arena];
-    arena_bytes[arena] += peak;
+    Block shared;
+    sort_by_size(transient[arena]);
+    for (Storage* storage : transient[arena]) {
+      const auto own = lane.find(storage->stage);
+      const int64_t gap = own == lane.end() ? 0 : own->second.place_for(*storage);
+      if (own != lane.end() && gap + aligned(storage->bytes) <= own->second.bytes()) {
+        own->second.add(*storage, gap);
+      } else {
+        shared.add(*storage);
+      }
+    }
+    for (const auto& [stage, block] : lane) {
+      block.shift(arena_bytes[arena], block.bytes());
+      arena_bytes[arena] += block.bytes() * lanes.at(stage);
+    }
+    shared.shift(arena_bytes[arena], 0);
+    arena_bytes[arena] += shared.bytes();
   }
 }
 

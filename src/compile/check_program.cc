@@ -61,7 +61,7 @@ bool any_overlap(const Program& program, const std::vector<BufferId>& a,
 }
 
 // Two instructions of different streams that touch the same bytes, one of them writing, need an
-// event between them.
+// event between them, or a chain of events.
 class StreamOrder {
  public:
   explicit StreamOrder(const Program& program)
@@ -69,15 +69,31 @@ class StreamOrder {
 
   void visit(size_t index) {
     const Instruction& instruction = program_.instructions[index];
-    const bool comm = instruction.stream == StreamKind::kComm;
-    std::vector<size_t>& others = comm ? kernels_ : collectives_;  // that may still be running
+    const auto mine = static_cast<size_t>(instruction.stream);
+    Clock& done = done_[mine];
     for (const int event : instruction.waits) {
-      const size_t done = signaller_[static_cast<size_t>(event)];
-      TESSERA_CHECK(program_.instructions[done].stream != instruction.stream,
+      const size_t other = signaller_[static_cast<size_t>(event)];
+      TESSERA_CHECK(program_.instructions[other].stream != instruction.stream,
                     "{} waits for its own stream", describe(program_, index));
-      others.erase(others.begin(), std::upper_bound(others.begin(), others.end(), done));
+      for (size_t s = 0; s < kNumStreams; ++s) done[s] = std::max(done[s], after_[other][s]);
     }
-    for (const size_t other : others) {
+    for (size_t s = 0; s < kNumStreams; ++s) {
+      if (s != mine) check_against(index, s, done[s]);
+    }
+    started_[mine].push_back(index);
+    done[mine] = started_[mine].size();
+    after_.push_back(done);
+    if (instruction.signal >= 0) signaller_[static_cast<size_t>(instruction.signal)] = index;
+  }
+
+ private:
+  using Clock =
+      std::array<size_t, kNumStreams>;  // by stream, how many of its instructions are done
+
+  void check_against(size_t index, size_t stream, size_t first_running) {
+    const Instruction& instruction = program_.instructions[index];
+    for (size_t i = first_running; i < started_[stream].size(); ++i) {
+      const size_t other = started_[stream][i];
       const Instruction& running = program_.instructions[other];
       TESSERA_CHECK(!any_overlap(program_, instruction.outputs, running.outputs) &&
                         !any_overlap(program_, instruction.outputs, running.inputs) &&
@@ -85,15 +101,13 @@ class StreamOrder {
                     "{} touches memory of {} without waiting for it", describe(program_, index),
                     describe(program_, other));
     }
-    (comm ? collectives_ : kernels_).push_back(index);
-    if (instruction.signal >= 0) signaller_[static_cast<size_t>(instruction.signal)] = index;
   }
 
- private:
   const Program& program_;
   std::vector<size_t> signaller_;
-  std::vector<size_t> kernels_;
-  std::vector<size_t> collectives_;
+  std::array<Clock, kNumStreams> done_{};  // by the stream that has waited
+  std::vector<Clock> after_;               // by instruction: what is done when it is done
+  std::array<std::vector<size_t>, kNumStreams> started_;
 };
 
 }  // namespace
@@ -146,22 +160,57 @@ void check_program(const Program& program) {
   }
 }
 
+namespace {
+
+// What one rank sends to another is what the other receives from it, in the same order.
+void check_messages(const std::vector<Program>& programs) {
+  using Pair = std::pair<int, int>;  // from, to
+  std::map<Pair, std::vector<std::string>> sent;
+  std::map<Pair, std::vector<std::string>> received;
+  for (const Program& program : programs) {
+    for (const Instruction& i : program.instructions) {
+      if (i.stream != StreamKind::kPipe) continue;
+      const bool send = i.op == OpKind::kSend;
+      const Buffer& data = program.buffer(send ? i.inputs[0] : i.outputs[0]);
+      const int peer = members_of(program, group_of(i))[static_cast<size_t>(i.peer)];
+      const Pair pair = send ? Pair(program.rank, peer) : Pair(peer, program.rank);
+      (send ? sent : received)[pair].push_back(fmt::format("'{}' of micro-batch {} ({}, {})",
+                                                           i.name, i.micro_batch,
+                                                           name_of(data.dtype), numel(data.shape)));
+    }
+  }
+  for (const auto* lists : {&sent, &received}) {
+    for (const auto& [pair, list] : *lists) {
+      const std::vector<std::string>& out = sent[pair];
+      const std::vector<std::string>& in = received[pair];
+      for (size_t i = 0; i < std::max(out.size(), in.size()); ++i) {
+        const std::string left = i < out.size() ? out[i] : "nothing";
+        const std::string right = i < in.size() ? in[i] : "nothing";
+        TESSERA_CHECK(left == right, "message {} from rank {} to {}: {} is sent, {} is received", i,
+                      pair.first, pair.second, left, right);
+      }
+    }
+  }
+}
+
+}  // namespace
+
 void check_collectives(const std::vector<Program>& programs) {
   using Group = std::pair<std::string, std::vector<int>>;                        // name and members
   std::map<Group, std::vector<std::pair<int, std::vector<std::string>>>> calls;  // rank, its calls
   for (const Program& program : programs) {
-    std::map<AxisSet, std::vector<std::string>> mine;
+    std::map<GroupId, std::vector<std::string>> mine;
     for (const Instruction& i : program.instructions) {
       if (i.stream != StreamKind::kComm) continue;
       const Buffer& in = program.buffer(i.inputs[0]);
-      mine[i.group].push_back(fmt::format("{}({}, {}) '{}'", collective_name(i.collective),
-                                          name_of(in.dtype), numel(in.shape), i.name));
+      mine[group_of(i)].push_back(fmt::format("{}({}, {}) '{}'", collective_name(i.collective),
+                                              name_of(in.dtype), numel(in.shape), i.name));
     }
-    for (auto& [axes, list] : mine) {
-      calls[{name_of(axes), program.mesh.peers(program.rank, axes)}].emplace_back(program.rank,
-                                                                                  std::move(list));
+    for (auto& [id, list] : mine) {
+      calls[{name_of(id), members_of(program, id)}].emplace_back(program.rank, std::move(list));
     }
   }
+  check_messages(programs);
   for (const auto& [group, lists] : calls) {
     TESSERA_CHECK(lists.size() == group.second.size(), "only {} of {} ranks use group {}",
                   lists.size(), group.second.size(), group.first);

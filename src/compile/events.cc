@@ -6,57 +6,101 @@
 namespace tessera {
 namespace {
 
+// Per stream, the newest instruction that is known to be done; -1: none.
+using Clock = std::array<int, kNumStreams>;
+
 class EventPass {
  public:
-  EventPass(Program& program, const std::vector<int>& storage_of)
-      : program_(program), storage_of_(storage_of) {}
+  EventPass(Program& program, const std::vector<Region>& region_of,
+            const std::vector<InstructionPlace>& places)
+      : program_(program), region_of_(region_of), places_(places) {
+    for (Clock& clock : seen_) clock.fill(-1);
+    last_.fill(-1);
+  }
 
   void run() {
-    for (size_t i = 0; i < program_.instructions.size(); ++i) {
-      Instruction& instruction = program_.instructions[i];
-      if (instruction.stream == StreamKind::kComm) {
-        visit_collective(instruction, static_cast<int>(i));
-      } else {
-        visit_kernel(instruction, static_cast<int>(i));
-      }
-    }
+    for (size_t i = 0; i < program_.instructions.size(); ++i) visit(static_cast<int>(i));
   }
 
  private:
-  struct InFlight {
-    int writer = -1;
-    int reader = -1;
+  // Who touched a region last, by stream.
+  struct Uses {
+    Clock writer{-1, -1, -1};
+    Clock reader{-1, -1, -1};
   };
 
-  void visit_collective(Instruction& instruction, int index) {
-    if (last_kernel_ > kernel_seen_by_comm_) {
-      instruction.waits.push_back(event_of(last_kernel_));
-      kernel_seen_by_comm_ = last_kernel_;
-    }
-    for (const BufferId id : instruction.inputs) comm_use(id).reader = index;
-    for (const BufferId id : instruction.outputs) comm_use(id).writer = index;
-    last_collective_ = index;
-  }
+  static size_t index(StreamKind stream) { return static_cast<size_t>(stream); }
 
-  void visit_kernel(Instruction& instruction, int index) {
-    int needed = -1;
-    for (const BufferId id : instruction.inputs) needed = std::max(needed, comm_use(id).writer);
+  void visit(int i) {
+    Instruction& instruction = program_.instructions[static_cast<size_t>(i)];
+    const size_t mine = index(instruction.stream);
+    Clock needed;
+    needed.fill(-1);
+    const auto need = [&](const Clock& uses) {
+      for (size_t s = 0; s < kNumStreams; ++s) needed[s] = std::max(needed[s], uses[s]);
+    };
+    for (const BufferId id : instruction.inputs) need(uses(id).writer);
     for (const BufferId id : instruction.outputs) {
-      needed = std::max({needed, comm_use(id).writer, comm_use(id).reader});
+      need(uses(id).writer);
+      need(uses(id).reader);
     }
-    if (instruction.micro_batch > micro_batch_) {
-      micro_batch_ = instruction.micro_batch;
-      needed = std::max(needed, last_collective_);
+    if (instruction.stream == StreamKind::kComm) {
+      needed[index(StreamKind::kCompute)] = last_[index(StreamKind::kCompute)];
     }
-    // Collectives finish in order, so the newest one is enough.
-    if (needed > collective_seen_by_compute_) {
-      instruction.waits.push_back(event_of(needed));
-      collective_seen_by_compute_ = needed;
-    }
-    last_kernel_ = index;
+    if (instruction.stream == StreamKind::kCompute) wait_between_parts(i, needed);
+    needed[mine] = -1;
+    add_waits(instruction, needed);
+    for (const BufferId id : instruction.inputs) uses(id).reader[mine] = i;
+    for (const BufferId id : instruction.outputs) uses(id).writer[mine] = i;
+    note_transient(instruction, i);
+    last_[mine] = i;
+    known_at_.push_back(seen_[mine]);
+    known_at_.back()[mine] = i;
   }
 
-  InFlight& comm_use(BufferId id) { return in_flight_[storage_of_[static_cast<size_t>(id)]]; }
+  // Memory of one part is used again by the next.
+  void wait_between_parts(int i, Clock& needed) {
+    const int item = places_[static_cast<size_t>(i)].item;
+    if (item == item_ || item < 0) return;
+    item_ = item;
+    int& comm = needed[index(StreamKind::kComm)];
+    comm = std::max(comm, transient_item_ == item ? transient_before_ : last_transient_);
+  }
+
+  void note_transient(const Instruction& instruction, int i) {
+    if (instruction.stream != StreamKind::kComm) return;
+    const auto transient = [&](BufferId id) {
+      return !region_of_[static_cast<size_t>(id)].persistent;
+    };
+    if (std::any_of(instruction.inputs.begin(), instruction.inputs.end(), transient) ||
+        std::any_of(instruction.outputs.begin(), instruction.outputs.end(), transient)) {
+      const int item = places_[static_cast<size_t>(i)].item;
+      if (item != transient_item_) transient_before_ = last_transient_;
+      transient_item_ = item;
+      last_transient_ = i;
+    }
+  }
+
+  // A stream is done in order, so the newest of each is enough, and what that one had waited for is
+  // done too: newest first.
+  void add_waits(Instruction& instruction, Clock& needed) {
+    Clock& seen = seen_[index(instruction.stream)];
+    while (true) {
+      size_t newest = 0;
+      for (size_t s = 1; s < kNumStreams; ++s) {
+        if (needed[s] > needed[newest]) newest = s;
+      }
+      const int other = needed[newest];
+      if (other < 0) return;
+      needed[newest] = -1;
+      if (other <= seen[newest]) continue;
+      instruction.waits.push_back(event_of(other));
+      const Clock& theirs = known_at_[static_cast<size_t>(other)];
+      for (size_t s = 0; s < kNumStreams; ++s) seen[s] = std::max(seen[s], theirs[s]);
+    }
+  }
+
+  Uses& uses(BufferId id) { return uses_[region_of_[static_cast<size_t>(id)]]; }
 
   int event_of(int index) {
     Instruction& instruction = program_.instructions[static_cast<size_t>(index)];
@@ -65,19 +109,25 @@ class EventPass {
   }
 
   Program& program_;
-  const std::vector<int>& storage_of_;
-  std::map<int, InFlight> in_flight_;
-  int last_kernel_ = -1;
-  int kernel_seen_by_comm_ = -1;
-  int last_collective_ = -1;
-  int collective_seen_by_compute_ = -1;
-  int micro_batch_ = 0;
+  const std::vector<Region>& region_of_;
+  const std::vector<InstructionPlace>& places_;
+  std::map<Region, Uses> uses_;
+  std::array<Clock, kNumStreams> seen_{};  // by the stream that has waited
+  std::vector<Clock> known_at_;            // by instruction: what is done when it is done
+  Clock last_{};
+  // Collectives in memory that is used again: the newest one, its item, the newest of earlier
+  // items.
+  int last_transient_ = -1;
+  int transient_item_ = -1;
+  int transient_before_ = -1;
+  int item_ = -1;
 };
 
 }  // namespace
 
-void add_events(Program& program, const std::vector<int>& storage_of) {
-  EventPass(program, storage_of).run();
+void add_events(Program& program, const std::vector<Region>& region_of,
+                const std::vector<InstructionPlace>& places) {
+  EventPass(program, region_of, places).run();
 }
 
 }  // namespace tessera

@@ -1,15 +1,17 @@
-// Orders the two streams of a Program against each other.
+// Orders the streams of a Program against each other.
 #pragma once
 
 #include <vector>
 
+#include "compile/instances.h"
 #include "compile/program.h"
 
 namespace tessera {
 
-// A collective waits for the last kernel issued before it. A kernel waits for a collective that
-// wrote what it touches, or still reads what it overwrites. A micro-batch starts when the
-// collectives of the one before are done. `storage_of`: the storage of each buffer.
-void add_events(Program& program, const std::vector<int>& storage_of);
+// A collective waits for the last kernel issued before it. Beyond that an instruction waits for
+// whoever wrote what it touches, or still reads what it overwrites. A part of a stage starts when
+// the collectives before it that use passing memory are done.
+void add_events(Program& program, const std::vector<Region>& region_of,
+                const std::vector<InstructionPlace>& places);
 
 }  // namespace tessera

@@ -1,10 +1,13 @@
-// Graph -> instructions of one rank. Micro-batches repeat the same nodes over the same storages.
+// Graph -> instructions of one rank. The parts of a stage repeat the same nodes for every
+// micro-batch, over the instances of storages that the micro-batch has.
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "base/workspace.h"
 #include "compile/arena_layout.h"
 #include "compile/events.h"
+#include "compile/instances.h"
 #include "compile/passes.h"
 #include "compile/step.h"
 #include "compile/storage.h"
@@ -16,9 +19,16 @@ namespace {
 class Lowering {
  public:
   Lowering(const StepGraph& step, int rank)
-      : step_(step), graph_(step.graph()), map_(assign_storage(step, rank)) {
+      : step_(step),
+        graph_(step.graph()),
+        order_(nodes_of(step, rank)),
+        map_(assign_storage(step, order_, rank)),
+        items_(step.pipeline.items[static_cast<size_t>(step.mesh.coord(rank, Axis::kPp))]),
+        instances_(count_instances(step, map_, items_)) {
     program_.rank = rank;
     program_.mesh = step.mesh;
+    const std::vector<int>& rank_of_stage = step.stages.schedule.rank_of_stage;
+    program_.pipeline_ends = {rank_of_stage.front(), rank_of_stage.back()};
     program_.threads = static_cast<int>(step.spec.train.threads);
     program_.micro_batches = step.training ? accumulation(step.spec) : 1;
   }
@@ -31,6 +41,8 @@ class Lowering {
   void lower_pack(const Node& node, int64_t micro_batch);
   void lower_kernel(const Node& node, int64_t micro_batch);
   void finish_bucket_gradient(const Node& node, int64_t micro_batch);
+  void lower_message(const PipelineItem& item);
+  void lower_tie_sum(const Node& node);
   void lower_update();
   void lower_sum_squares(size_t bucket, const Tag& tag);
   void lower_adamw(const Node& node);
@@ -45,31 +57,42 @@ class Lowering {
     return buffer(map_.slots.at(value), graph_.value(value).name, micro_batch);
   }
   [[nodiscard]] int64_t coord(Axis axis) const { return step_.mesh.coord(program_.rank, axis); }
-  [[nodiscard]] bool last(int64_t micro_batch) const {
-    return micro_batch == program_.micro_batches - 1;
+  // Micro-batches may run in any order that the schedule says.
+  [[nodiscard]] bool is_first() const { return item_ < 0 || ends_of_part().first == item_; }
+  [[nodiscard]] bool is_last() const { return item_ < 0 || ends_of_part().second == item_; }
+  [[nodiscard]] std::pair<int, int> ends_of_part() const {
+    const PipelineItem& item = items_[static_cast<size_t>(item_)];
+    return part_ends_.at({item.stage, item.part});
   }
+  void find_part_ends();
+  [[nodiscard]] std::vector<int> part_end_positions() const;
 
   const StepGraph& step_;
   const Graph& graph_;
+  RankNodes order_;
   StorageMap map_;
+  const std::vector<PipelineItem>& items_;
+  InstanceMap instances_;
   Program program_;
-  std::vector<StorageId> storage_of_;  // per buffer
-  std::vector<int> position_of_;       // per instruction: position of its node
-  std::map<std::tuple<StorageId, int64_t, DType, Shape>, BufferId> known_;
+  std::vector<Region> region_of_;                                 // per buffer
+  std::vector<InstructionPlace> places_;                          // per instruction
+  std::map<std::pair<int, int>, std::pair<int, int>> part_ends_;  // first and last item of a part
+  std::map<std::tuple<StorageId, int, int64_t, DType, Shape>, BufferId> known_;
   int position_ = 0;
+  int item_ = -1;  // -1: outside of micro-batches
   int64_t scratch_bytes_ = 0;
 };
 
 BufferId Lowering::buffer(const Slot& slot, const std::string& name, int64_t micro_batch) {
-  const int64_t stride = map_.storages[static_cast<size_t>(slot.storage)].micro_batch_stride;
-  const int64_t offset = slot.offset + stride * micro_batch;
-  const auto key = std::make_tuple(slot.storage, offset, slot.dtype, slot.shape);
+  const Storage& storage = map_.storages[static_cast<size_t>(slot.storage)];
+  const int64_t offset = slot.offset + storage.micro_batch_stride * micro_batch;
+  const int instance = instances_.of(storage, slot.storage, static_cast<int>(micro_batch));
+  const auto key = std::make_tuple(slot.storage, instance, offset, slot.dtype, slot.shape);
   const auto [found, fresh] =
       known_.try_emplace(key, static_cast<BufferId>(program_.buffers.size()));
   if (fresh) {
-    const ArenaKind arena = map_.storages[static_cast<size_t>(slot.storage)].arena;
-    program_.buffers.push_back({name, slot.dtype, slot.shape, arena, offset});
-    storage_of_.push_back(slot.storage);
+    program_.buffers.push_back({name, slot.dtype, slot.shape, storage.arena, offset});
+    region_of_.push_back({slot.storage, instance, storage.kind == StorageKind::kPersistent});
   }
   return found->second;
 }
@@ -83,7 +106,7 @@ Instruction& Lowering::emit(OpKind op, const Node& node, int64_t micro_batch,
   instruction.name = node.name;
   instruction.tag = node.tag;
   instruction.micro_batch = static_cast<int>(micro_batch);
-  position_of_.push_back(position_);
+  places_.push_back({position_, item_});
   program_.instructions.push_back(std::move(instruction));
   return program_.instructions.back();
 }
@@ -127,7 +150,7 @@ void Lowering::lower_pack(const Node& node, int64_t micro_batch) {
     Slot gap = whole;
     gap.shape = {end - at};
     gap.offset += at * size_bytes(whole.dtype);
-    emit(OpKind::kZero, node, micro_batch, {}, {buffer(gap, bucket.name + ".gap")});
+    emit(OpKind::kZero, node, micro_batch, {}, {buffer(gap, bucket.name + ".gap", micro_batch)});
   };
   for (const Weight& weight : bucket.weights) {
     zero_until(weight.offset);
@@ -144,8 +167,7 @@ void Lowering::finish_bucket_gradient(const Node& node, int64_t micro_batch) {
   if (node.outputs[0] != step_.bucket_gradient[b]) return;
   const BufferId reduced = operand(node.outputs[0], micro_batch);
   const BufferId kept = buffer(map_.buckets[b].gradient, "d(" + step_.layout.buckets[b].name + ")");
-  emit(micro_batch == 0 ? OpKind::kCopy : OpKind::kAccumulate, node, micro_batch, {reduced},
-       {kept});
+  emit(is_first() ? OpKind::kCopy : OpKind::kAccumulate, node, micro_batch, {reduced}, {kept});
 }
 
 KernelArgs Lowering::args_of(const Node& node) const {
@@ -241,7 +263,7 @@ void Lowering::lower_kernel(const Node& node, int64_t micro_batch) {
   for (const ValueId v : node.outputs) outputs.push_back(operand(v, micro_batch));
   // Gradients of weights and the loss go on from the micro-batch before.
   const bool weight_grad = node.tag.pass == Pass::kWeightGrad && step_.keeps_full_gradients();
-  const bool continues = micro_batch > 0 && (weight_grad || node.op == OpKind::kCrossEntropyLoss);
+  const bool continues = !is_first() && (weight_grad || node.op == OpKind::kCrossEntropyLoss);
   if (node.accumulate) {
     const BufferId before = inputs.back();
     inputs.pop_back();
@@ -264,7 +286,7 @@ void Lowering::lower_kernel(const Node& node, int64_t micro_batch) {
 
 void Lowering::lower_node(const Node& node, int64_t micro_batch) {
   if (node.tag.pass == Pass::kUpdate) return;
-  if (node.tag.pass == Pass::kReduce && step_.keeps_full_gradients() && !last(micro_batch)) return;
+  if (node.tag.pass == Pass::kReduce && step_.keeps_full_gradients() && !is_last()) return;
   switch (node.op) {
     case OpKind::kInput:
     case OpKind::kParameter:
@@ -322,18 +344,47 @@ void Lowering::lower_adamw(const Node& node) {
   gather.stream = StreamKind::kComm;
 }
 
+// A value goes to, or comes from, the rank of another stage with the same place on all other axes.
+void Lowering::lower_message(const PipelineItem& item) {
+  const StageCrossing& crossing = step_.pipeline.crossings[static_cast<size_t>(item.crossing)];
+  const bool send = item.kind == PipelineItem::Kind::kSend;
+  const int stage = send ? crossing.to_stage : crossing.from_stage;
+  const BufferId data = operand(crossing.value, item.micro_batch);
+  Node node;
+  node.name = graph_.value(crossing.value).name;
+  node.tag = step_.pipeline.tag_of(graph_, crossing);
+  Instruction& instruction = send ? emit(OpKind::kSend, node, item.micro_batch, {data}, {})
+                                  : emit(OpKind::kReceive, node, item.micro_batch, {}, {data});
+  instruction.stream = StreamKind::kPipe;
+  instruction.group = Axis::kPp;
+  instruction.peer = step_.stages.schedule.rank_of_stage[static_cast<size_t>(stage)];
+}
+
+void Lowering::lower_tie_sum(const Node& node) {
+  const auto b = static_cast<size_t>(node.attrs.bucket);
+  const BufferId gradient =
+      buffer(map_.buckets[b].gradient, "d(" + step_.layout.buckets[b].name + ")");
+  Instruction& instruction = emit(OpKind::kTieSum, node, -1, {gradient}, {gradient});
+  instruction.collective = CastKind::kAllReduce;
+  instruction.group = Axis::kPp;
+  instruction.ends_only = true;
+  instruction.stream = StreamKind::kComm;
+}
+
 void Lowering::lower_update() {
-  const std::vector<Node>& nodes = graph_.nodes();
   bool started = false;
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    const Node& node = nodes[i];
+  for (size_t position = 0; position < order_.nodes.size(); ++position) {
+    const Node& node = graph_.nodes()[order_.nodes[position]];
     if (node.tag.pass != Pass::kUpdate) continue;
-    position_ = static_cast<int>(i);
+    position_ = static_cast<int>(position);
     if (!started) emit(OpKind::kZero, node, -1, {}, {buffer(map_.metrics, "metrics")});
     started = true;
-    if (node.op == OpKind::kSumSquares) {
+    if (node.op == OpKind::kTieSum) {
+      lower_tie_sum(node);
+    } else if (node.op == OpKind::kSumSquares) {
       lower_sum_squares(static_cast<size_t>(node.attrs.bucket), node.tag);
     } else if (node.op == OpKind::kMetrics) {
+      if (program_.labels == kNoBuffer) continue;  // the stage of the loss counts
       Instruction& instruction =
           emit(OpKind::kMetrics, node, -1, {buffer(map_.loss, "loss"), program_.labels},
                {buffer(map_.metrics, "metrics")});
@@ -352,18 +403,25 @@ void Lowering::publish_buffers() {
     slot.shape = {program_.micro_batches, slot.shape[0]};
     return buffer(slot, graph_.value(value).name + ".all");
   };
-  program_.tokens = whole(step_.forward.tokens);
+  const int head = step_.layout.num_units - 1;
+  if (step_.holds(program_.rank, 0)) program_.tokens = whole(step_.forward.tokens);
   program_.rope_cos = buffer(map_.rope_cos, "rope.cos");
   program_.rope_sin = buffer(map_.rope_sin, "rope.sin");
   if (step_.training) {
-    program_.labels = whole(step_.forward.labels);
-    program_.loss = buffer(map_.loss, "loss");
+    if (step_.holds(program_.rank, head)) {
+      program_.labels = whole(step_.forward.labels);
+      program_.loss = buffer(map_.loss, "loss");
+    }
     program_.metrics = buffer(map_.metrics, "metrics");
   }
   for (size_t b = 0; b < map_.buckets.size(); ++b) {
     const BucketSlots& slots = map_.buckets[b];
     const std::string& name = step_.layout.buckets[b].name;
     BucketBuffers buffers;
+    if (!slots.weights.valid()) {
+      program_.buckets.push_back(buffers);
+      continue;
+    }
     buffers.weights = buffer(slots.weights, name);
     if (slots.full.valid()) buffers.full = buffer(slots.full, name + ".full");
     if (step_.training) {
@@ -376,27 +434,57 @@ void Lowering::publish_buffers() {
   }
 }
 
+void Lowering::find_part_ends() {
+  for (size_t i = 0; i < items_.size(); ++i) {
+    const PipelineItem& item = items_[i];
+    if (item.kind != PipelineItem::Kind::kPart) continue;
+    const auto index = static_cast<int>(i);
+    part_ends_.try_emplace({item.stage, item.part}, index, index).first->second.second = index;
+  }
+}
+
+// Where the nodes of each item end, in positions.
+std::vector<int> Lowering::part_end_positions() const {
+  std::vector<int> ends;
+  for (const PipelineItem& item : items_) {
+    const bool part = item.kind == PipelineItem::Kind::kPart;
+    ends.push_back(part ? order_.end.at({item.stage, item.part}) : -1);
+  }
+  return ends;
+}
+
 Program Lowering::run() {
   publish_buffers();
-  const std::vector<Node>& nodes = graph_.nodes();
-  for (int64_t m = 0; m < program_.micro_batches; ++m) {
-    for (size_t i = 0; i < nodes.size(); ++i) {
-      position_ = static_cast<int>(i);
-      lower_node(nodes[i], m);
+  find_part_ends();
+  for (size_t i = 0; i < items_.size(); ++i) {
+    item_ = static_cast<int>(i);
+    const PipelineItem& item = items_[i];
+    if (item.kind != PipelineItem::Kind::kPart) {
+      lower_message(item);
+      continue;
+    }
+    const StageParts& stage = step_.pipeline.stages[static_cast<size_t>(item.stage)];
+    for (const size_t node : stage.parts[static_cast<size_t>(item.part)]) {
+      position_ = order_.position_of[node];
+      lower_node(graph_.nodes()[node], item.micro_batch);
     }
   }
+  item_ = -1;
   if (step_.training) lower_update();
   if (step_.forward.logits != kNoValue) program_.logits = operand(step_.forward.logits, 0);
   const Slot scratch = map_.add_slot("scratch", ArenaKind::kWorkspace, DType::kF64,
                                      {(scratch_bytes_ + 7) / 8}, true);
   program_.scratch = buffer(scratch, "scratch");
 
-  add_events(program_, storage_of_);
-  find_lifetimes(program_, storage_of_, position_of_, map_.storages);
-  place_storages(map_.storages, program_.arena_bytes);
+  add_events(program_, region_of_, places_);
+  find_lifetimes(program_, region_of_, places_, part_end_positions(), map_.storages);
+  place_storages(map_.storages, instances_.lanes(), program_.arena_bytes);
   for (size_t i = 0; i < program_.buffers.size(); ++i) {
-    program_.buffers[i].offset += map_.storages[static_cast<size_t>(storage_of_[i])].offset;
+    const Region& region = region_of_[i];
+    const Storage& storage = map_.storages[static_cast<size_t>(region.storage)];
+    program_.buffers[i].offset += storage.offset + region.instance * storage.instance_stride;
   }
+  program_.live_micro_batches = instances_.lanes();
   check_program(program_);
   return std::move(program_);
 }

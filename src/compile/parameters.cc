@@ -19,7 +19,7 @@ class Layout {
     layout_.shards = mesh.size(layout_.shard_axis);
   }
 
-  ParameterLayout run();
+  ParameterLayout run(bool copy_tied);
 
  private:
   void add_block(int64_t layer);
@@ -32,6 +32,7 @@ class Layout {
                   const std::vector<std::pair<std::string, int64_t>>& parts, int64_t cols,
                   int split_dim);
   void add_norm(const std::string& name, const std::string& logical);
+  void copy_embedding();
   Bucket& bucket_for(bool split_on_tp, bool decay);
   void place(Bucket& bucket, Weight weight);
   [[nodiscard]] TensorType weight_type(const Shape& shape, int split_dim, bool norm) const;
@@ -119,6 +120,17 @@ void Layout::add_norm(const std::string& name, const std::string& logical) {
   place(bucket_for(/*split_on_tp=*/false, /*decay=*/false), std::move(weight));
 }
 
+// The same weights in the same places, so that both ends shard alike and may sum their gradients.
+void Layout::copy_embedding() {
+  Bucket copy = layout_.buckets[static_cast<size_t>(layout_.tied_bucket())];
+  TESSERA_CHECK(copy.weights.size() == 1, "the tied embedding shares its bucket");
+  copy.name = unit_name_ + ".tied";
+  copy.unit = unit_;
+  copy.copy_of = layout_.tied_bucket();
+  copy.weights.front().name = "head";
+  layout_.buckets.push_back(std::move(copy));
+}
+
 void Layout::add_block(int64_t layer) {
   const ModelSpec& m = spec_.model;
   const std::string ours = fmt::format("layers.{}", layer);
@@ -140,7 +152,7 @@ void Layout::add_block(int64_t layer) {
   add_matrix(ours + ".down", {{theirs + ".mlp.down_proj.weight", m.hidden}}, m.ffn, 1);
 }
 
-ParameterLayout Layout::run() {
+ParameterLayout Layout::run(bool copy_tied) {
   const ModelSpec& m = spec_.model;
   begin_unit("embed");
   add_matrix("embed", {{"model.embed_tokens.weight", m.vocab}}, m.hidden, 0);
@@ -148,6 +160,7 @@ ParameterLayout Layout::run() {
   begin_unit("head");
   add_norm("final_norm", "model.norm.weight");
   if (!m.tied) add_matrix("head", {{"lm_head.weight", m.vocab}}, m.hidden, 0);
+  if (copy_tied) copy_embedding();
   for (Bucket& bucket : layout_.buckets) {
     bucket.numel = round_up(bucket.numel, kAlign * layout_.shards);
   }
@@ -162,8 +175,13 @@ bool splits_kv_heads(const ModelSpec& model, const Mesh& mesh) {
   return model.kv_heads % mesh.size(Axis::kTp) == 0;
 }
 
-ParameterLayout layout_parameters(const RunSpec& spec, const Mesh& mesh) {
-  return Layout(spec, mesh).run();
+ParameterLayout layout_parameters(const RunSpec& spec, const Mesh& mesh, bool copy_tied) {
+  return Layout(spec, mesh).run(copy_tied);
+}
+
+bool ParameterLayout::tied_across_stages() const {
+  return std::any_of(buckets.begin(), buckets.end(),
+                     [](const Bucket& bucket) { return bucket.copy_of >= 0; });
 }
 
 Piece piece_of(const LogicalTensor& tensor, int64_t tp_coord) {

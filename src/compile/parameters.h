@@ -43,6 +43,8 @@ struct Bucket {
   bool decay = false;
   std::vector<Weight> weights;
   int64_t numel = 0;  // of one tp rank, padded so that every shard is equal and aligned
+  // A tied head on another pipeline rank than the embedding: the bucket it is a copy of.
+  int copy_of = -1;
 };
 
 struct ParameterLayout {
@@ -53,11 +55,14 @@ struct ParameterLayout {
   std::vector<Bucket> buckets;
 
   [[nodiscard]] int64_t shard_numel(const Bucket& bucket) const { return bucket.numel / shards; }
+  [[nodiscard]] int tied_bucket() const { return 0; }  // the embedding's, alone in it
+  [[nodiscard]] bool tied_across_stages() const;
 };
 
 Mesh mesh_of(const ParallelSpec& parallel);
 
-ParameterLayout layout_parameters(const RunSpec& spec, const Mesh& mesh);
+// `copy_tied`: the head keeps a copy of the tied embedding.
+ParameterLayout layout_parameters(const RunSpec& spec, const Mesh& mesh, bool copy_tied = false);
 
 // Whether k and v are split over tp by heads, or replicated because there are too few of them.
 bool splits_kv_heads(const ModelSpec& model, const Mesh& mesh);

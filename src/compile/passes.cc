@@ -63,12 +63,13 @@ void interleave_loss_chunks(Graph& graph) {
   check_graph(graph, "interleave_loss_chunks");
 }
 
-void fuse_add_norm(Graph& graph) {
+void fuse_add_norm(Graph& graph, const StagePlan& stages) {
   std::vector<Node> order;
   std::map<ValueId, Node> sums;  // additions that nobody has read yet, by their result
   for (const Node& node : graph.nodes()) {
     const auto sum = node.op == OpKind::kRmsNorm ? sums.find(node.inputs[0]) : sums.end();
-    if (sum != sums.end()) {
+    if (sum != sums.end() &&
+        stages.stage_of(sum->second.tag.unit) == stages.stage_of(node.tag.unit)) {
       Node fused = node;
       fused.op = OpKind::kAddRmsNorm;
       fused.inputs = {sum->second.inputs[0], sum->second.inputs[1], node.inputs[1]};

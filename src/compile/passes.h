@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compile/parameters.h"
+#include "compile/stages.h"
 #include "graph/graph.h"
 
 namespace tessera {
@@ -13,8 +14,9 @@ bool communicates(const Graph& graph, const Node& node, const Mesh& mesh);
 // is alive.
 void interleave_loss_chunks(Graph& graph);
 
-// A residual addition whose sum is normalised next becomes one op that reads and writes it once.
-void fuse_add_norm(Graph& graph);
+// A residual addition whose sum is normalised next becomes one op that reads and writes it once;
+// not where the sum goes to the next stage.
+void fuse_add_norm(Graph& graph, const StagePlan& stages);
 
 // Moves weight gradients behind the next collective of their unit, which then hides behind them.
 void delay_weight_gradients(Graph& graph, const Mesh& mesh);

@@ -1,5 +1,6 @@
 #include "compile/program.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -14,6 +15,34 @@ std::string_view name_of(ArenaKind arena) {
   static constexpr std::array<std::string_view, kNumArenas> kNames = {
       "parameters", "gradients", "optimizer", "activations", "communication", "workspace"};
   return kNames[static_cast<size_t>(arena)];
+}
+
+std::string_view name_of(StreamKind stream) {
+  static constexpr std::array<std::string_view, kNumStreams> kNames = {"compute", "comm", "pipe"};
+  return kNames[static_cast<size_t>(stream)];
+}
+
+GroupId group_of(const Instruction& instruction) {
+  return {instruction.group, instruction.ends_only};
+}
+
+std::string name_of(const GroupId& group) {
+  return name_of(group.axes) + (group.ends_only ? ".ends" : "");
+}
+
+std::vector<int> members_of(const Program& program, const GroupId& group) {
+  std::vector<int> members = program.mesh.peers(program.rank, group.axes);
+  if (!group.ends_only) return members;
+  std::erase_if(members, [&](int rank) {
+    const int64_t at = program.mesh.coord(rank, Axis::kPp);
+    return at != program.pipeline_ends[0] && at != program.pipeline_ends[1];
+  });
+  return members;
+}
+
+std::string_view communication_name(const Instruction& instruction) {
+  if (instruction.stream == StreamKind::kPipe) return name_of(instruction.op);
+  return collective_name(instruction.collective);
 }
 
 std::string_view collective_name(CastKind kind) {
@@ -40,8 +69,12 @@ int64_t Program::total_bytes() const {
 }
 
 int64_t bytes_sent(const Program& program, const Instruction& instruction) {
-  const int64_t size = program.mesh.size(instruction.group);
-  const int position = program.mesh.position(program.rank, instruction.group);
+  if (instruction.op == OpKind::kSend) return program.buffer(instruction.inputs[0]).bytes();
+  if (instruction.op == OpKind::kReceive) return 0;
+  const std::vector<int> members = members_of(program, group_of(instruction));
+  const auto size = static_cast<int64_t>(members.size());
+  const auto position =
+      static_cast<int>(std::find(members.begin(), members.end(), program.rank) - members.begin());
   const Buffer& in = program.buffer(instruction.inputs[0]);
   const Buffer& out = program.buffer(instruction.outputs[0]);
   switch (instruction.collective) {
@@ -67,9 +100,9 @@ int64_t bytes_sent(const Program& program, const Instruction& instruction) {
 std::vector<Traffic> traffic_of(const Program& program) {
   std::map<std::pair<std::string, std::string>, Traffic> sums;
   for (const Instruction& instruction : program.instructions) {
-    if (instruction.stream != StreamKind::kComm) continue;
-    const std::string group = name_of(instruction.group);
-    const std::string op(collective_name(instruction.collective));
+    if (instruction.stream == StreamKind::kCompute) continue;
+    const std::string group = name_of(group_of(instruction));
+    const std::string op(communication_name(instruction));
     Traffic& traffic = sums[{group, op}];
     traffic.group = group;
     traffic.op = op;
@@ -99,6 +132,8 @@ uint64_t hash_of(const Program& program, const Instruction& i) {
   hasher.add(static_cast<int>(i.op));
   hasher.add(static_cast<int>(i.collective));
   hasher.add(i.group.bits());
+  hasher.add(i.ends_only);
+  hasher.add(i.peer);
   hasher.add(static_cast<int>(i.stream));
   for (const BufferId id : i.inputs) add_buffer(hasher, program, id);
   hasher.add(std::string_view(">"));
@@ -151,13 +186,15 @@ std::string operands_text(const Program& program, const std::vector<BufferId>& i
 
 std::string line_of(const Program& program, size_t index) {
   const Instruction& i = program.instructions[index];
-  std::string op(i.op == OpKind::kCast ? collective_name(i.collective) : name_of(i.op));
-  if (i.op == OpKind::kCast) op += ":" + name_of(i.group);
+  const bool communicates = i.stream != StreamKind::kCompute;
+  std::string op(communicates ? communication_name(i) : name_of(i.op));
+  if (communicates) op += ":" + name_of(group_of(i));
+  if (i.peer >= 0) op += fmt::format("[{}]", i.peer);
   if (i.accumulate) op += " +=";
   const std::string where = i.micro_batch < 0 ? "step" : fmt::format("mb{}", i.micro_batch);
-  std::string line = fmt::format(
-      "{:5} {:7} {:4} {} u{:<3} {} = {}", index, i.stream == StreamKind::kComm ? "comm" : "compute",
-      where, name_of(i.tag.pass), i.tag.unit, operands_text(program, i.outputs), op);
+  std::string line =
+      fmt::format("{:5} {:7} {:4} {} u{:<3} {} = {}", index, name_of(i.stream), where,
+                  name_of(i.tag.pass), i.tag.unit, operands_text(program, i.outputs), op);
   if (!i.inputs.empty()) line += " " + operands_text(program, i.inputs);
   if (!i.waits.empty()) line += fmt::format("  wait {}", fmt::join(i.waits, ","));
   if (i.signal >= 0) line += fmt::format("  signal {}", i.signal);

@@ -1,12 +1,14 @@
-// What one rank does in one optimizer step: instructions in order, on two streams, over buffers at
-// fixed places in a few arenas. Planner and runtime both read this and nothing else.
+// What one rank does in one optimizer step: instructions in order, on three streams, over buffers
+// at fixed places in a few arenas. Planner and runtime both read this and nothing else.
 //
 // Instructions of one stream run in order. An instruction starts when every event in `waits` has
-// been signalled in this step. Kernels run on the compute stream, collectives on the comm stream.
+// been signalled in this step. Kernels run on the compute stream, collectives on the comm stream,
+// sends and receives between pipeline stages on the pipe stream.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -29,7 +31,10 @@ constexpr std::array<ArenaKind, kNumArenas> kAllArenas = {
     ArenaKind::kActivations, ArenaKind::kCommunication, ArenaKind::kWorkspace};
 std::string_view name_of(ArenaKind arena);
 
-enum class StreamKind : uint8_t { kCompute, kComm };
+// Kernels; collectives; sends and receives between stages.
+enum class StreamKind : uint8_t { kCompute, kComm, kPipe };
+constexpr int kNumStreams = 3;
+std::string_view name_of(StreamKind stream);
 
 struct Buffer {
   std::string name;
@@ -56,8 +61,10 @@ struct KernelArgs {
 
 struct Instruction {
   OpKind op = OpKind::kCopy;
-  CastKind collective = CastKind::kNothing;  // of kCast
-  AxisSet group;                             // of kCast
+  CastKind collective = CastKind::kNothing;  // of kCast and kTieSum
+  AxisSet group;                             // of what communicates
+  bool ends_only = false;                    // of that group only the two ends of the pipeline
+  int peer = -1;                             // of kSend and kReceive: place in the group
   StreamKind stream = StreamKind::kCompute;
   std::vector<BufferId> inputs;
   std::vector<BufferId> outputs;
@@ -86,6 +93,8 @@ struct Program {
   std::vector<Instruction> instructions;
   int num_events = 0;
   std::array<int64_t, kNumArenas> arena_bytes{};
+  std::array<int, 2> pipeline_ends{};     // on axis pp: where the first and the last stage are
+  std::map<int, int> live_micro_batches;  // by stage of this rank: in flight at one time
 
   BufferId tokens = kNoBuffer, labels = kNoBuffer;  // [micro_batches, tokens of this rank]
   BufferId metrics = kNoBuffer;  // f64: sum of squares of the gradient, loss, tokens, unused
@@ -97,6 +106,18 @@ struct Program {
   [[nodiscard]] const Buffer& buffer(BufferId id) const { return buffers[static_cast<size_t>(id)]; }
   [[nodiscard]] int64_t total_bytes() const;
 };
+
+// The ranks that an instruction communicates with, this one included, and what they are called.
+struct GroupId {
+  AxisSet axes;
+  bool ends_only = false;
+  friend auto operator<=>(const GroupId&, const GroupId&) = default;
+};
+GroupId group_of(const Instruction& instruction);
+std::string name_of(const GroupId& group);
+std::vector<int> members_of(const Program& program, const GroupId& group);
+// "all_reduce", …, "send", "receive".
+std::string_view communication_name(const Instruction& instruction);
 
 // Payload that this rank sends in one call of the collective, with the algorithm that
 // choose_algorithm gives.

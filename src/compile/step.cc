@@ -12,13 +12,21 @@ namespace {
 void add_update(StepGraph& step, const std::map<ValueId, ValueId>& gradients) {
   Graph& g = step.forward.graph;
   std::vector<ValueId> parts = {step.forward.loss};
+  std::vector<ValueId> summed;  // gradients as the optimizer reads them
   for (size_t b = 0; b < step.layout.buckets.size(); ++b) {
     const Bucket& bucket = step.layout.buckets[b];
     const Tag tag{Pass::kUpdate, bucket.unit, -1};
-    const ValueId gradient = gradients.at(step.forward.bucket_storage[b]);
-    step.bucket_gradient.push_back(gradient);
+    ValueId gradient = gradients.at(step.forward.bucket_storage[b]);
     Attrs attrs;
     attrs.bucket = static_cast<int>(b);
+    const bool tied = step.layout.tied_across_stages() &&
+                      (bucket.copy_of >= 0 || static_cast<int>(b) == step.layout.tied_bucket());
+    step.bucket_gradient.push_back(gradient);
+    if (tied) {
+      gradient = g.add_one(OpKind::kTieSum, {gradient}, "tied embedding sum", attrs, tag);
+    }
+    summed.push_back(gradient);
+    if (bucket.copy_of >= 0) continue;  // counted where the original is
     parts.push_back(
         g.add_one(OpKind::kSumSquares, {gradient}, bucket.name + ".sum_squares", attrs, tag));
   }
@@ -29,8 +37,7 @@ void add_update(StepGraph& step, const std::map<ValueId, ValueId>& gradients) {
     const Bucket& bucket = step.layout.buckets[b];
     Attrs attrs;
     attrs.bucket = static_cast<int>(b);
-    g.add_one(OpKind::kAdamW,
-              {step.forward.bucket_storage[b], step.bucket_gradient[b], step.metrics},
+    g.add_one(OpKind::kAdamW, {step.forward.bucket_storage[b], summed[b], step.metrics},
               bucket.name + ".updated", attrs, {Pass::kUpdate, bucket.unit, -1});
   }
 }
@@ -54,7 +61,8 @@ StepGraph build_step(const RunSpec& spec, StepKind kind, const PassHook& hook) {
   step.spec = spec;
   step.mesh = mesh_of(spec.parallel);
   step.training = kind == StepKind::kTraining;
-  step.layout = layout_parameters(spec, step.mesh);
+  step.stages = plan_stages(spec, step.training);
+  step.layout = layout_parameters(spec, step.mesh, spec.model.tied && step.stages.ends_differ());
   step.forward = build_transformer(spec, step.mesh, step.layout, step.training);
   Graph& graph = step.forward.graph;
   const auto verify = [&](const char* pass) {
@@ -70,11 +78,12 @@ StepGraph build_step(const RunSpec& spec, StepKind kind, const PassHook& hook) {
     interleave_loss_chunks(graph);
     if (step.mesh.size(Axis::kTp) > 1) delay_weight_gradients(graph, step.mesh);
   }
-  fuse_add_norm(graph);
+  fuse_add_norm(graph, step.stages);
   const bool gathers = step.gathers_weights_per_use();
   regather_for_backward(graph, step.mesh, step.layout, gathers);
   if (gathers) prefetch_gathers(graph, step.layout, spec.parallel.prefetch);
   verify("schedule");
+  step.pipeline = order_pipeline(graph, step.stages);
   return step;
 }
 

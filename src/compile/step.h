@@ -7,7 +7,9 @@
 #include <string>
 
 #include "compile/parameters.h"
+#include "compile/pipeline.h"
 #include "compile/program.h"
+#include "compile/stages.h"
 #include "compile/transformer.h"
 
 namespace tessera {
@@ -15,17 +17,23 @@ namespace tessera {
 struct StepGraph {
   RunSpec spec;  // resolved
   Mesh mesh;
+  StagePlan stages;
   ParameterLayout layout;
   ForwardGraph forward;  // after all passes: forward, backward, reduction and update
   bool training = true;
   // Per bucket: its gradient after reduction, as the optimizer sees it.
   std::vector<ValueId> bucket_gradient;
   ValueId metrics = kNoValue;  // after the all-reduce
+  PipelineOrder pipeline;      // of the finished graph
 
   [[nodiscard]] const Graph& graph() const { return forward.graph; }
   // Whether the whole gradient of a bucket stays in memory until the last micro-batch.
   [[nodiscard]] bool keeps_full_gradients() const;
   [[nodiscard]] bool gathers_weights_per_use() const;  // ZeRO-3 with something to gather
+  // Whether `rank` runs the stage of `unit`.
+  [[nodiscard]] bool holds(int rank, int unit) const {
+    return stages.rank_of(unit) == mesh.coord(rank, Axis::kPp);
+  }
 };
 
 enum class StepKind { kTraining, kForward };

@@ -1,6 +1,7 @@
 #include "compile/storage.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "compile/passes.h"
@@ -13,7 +14,7 @@ StorageId StorageMap::add(std::string name, ArenaKind arena, int64_t bytes, bool
   storage.name = std::move(name);
   storage.arena = arena;
   storage.bytes = bytes;
-  storage.persistent = persistent;
+  storage.kind = persistent ? StorageKind::kPersistent : StorageKind::kTransient;
   storages.push_back(std::move(storage));
   return static_cast<StorageId>(storages.size()) - 1;
 }
@@ -29,7 +30,8 @@ namespace {
 
 class Assigner {
  public:
-  Assigner(const StepGraph& step, int rank) : step_(step), graph_(step.graph()), rank_(rank) {}
+  Assigner(const StepGraph& step, const RankNodes& order, int rank)
+      : step_(step), graph_(step.graph()), order_(order), rank_(rank) {}
 
   StorageMap run();
 
@@ -39,6 +41,11 @@ class Assigner {
   void add_bucket(size_t b);
   void add_constants();
   void preassign_packs();
+  void add_passing();
+  void classify();
+  [[nodiscard]] bool holds(int unit) const {
+    return step_.stages.rank_of(unit) == step_.mesh.coord(rank_, Axis::kPp);
+  }
   void preassign(ValueId value, const Slot& slot);
   void assign(const Node& node, int position);
   void assign_cast(const Node& node, int position);
@@ -66,27 +73,84 @@ class Assigner {
 
   const StepGraph& step_;
   const Graph& graph_;
+  const RankNodes& order_;
   int rank_;
   StorageMap map_;
   std::vector<int> last_use_;
-  std::vector<size_t> producer_;  // position of the node that makes each value
+  std::vector<size_t> producer_;  // place of the node that makes each value
   std::map<StorageId, std::vector<ValueId>> values_in_;
 };
 
 void Assigner::find_uses() {
   last_use_.assign(graph_.num_values(), -1);
   producer_.assign(graph_.num_values(), 0);
-  const std::vector<Node>& nodes = graph_.nodes();
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    for (const ValueId v : nodes[i].inputs) last_use_[static_cast<size_t>(v)] = static_cast<int>(i);
-    for (const ValueId v : nodes[i].outputs) producer_[static_cast<size_t>(v)] = i;
+  for (size_t position = 0; position < order_.nodes.size(); ++position) {
+    const Node& node = graph_.nodes()[order_.nodes[position]];
+    for (const ValueId v : node.inputs)
+      last_use_[static_cast<size_t>(v)] = static_cast<int>(position);
+    for (const ValueId v : node.outputs) producer_[static_cast<size_t>(v)] = order_.nodes[position];
+  }
+  // Another stage, perhaps of another rank, reads it in its own time.
+  for (const StageCrossing& crossing : step_.pipeline.crossings) {
+    last_use_[static_cast<size_t>(crossing.value)] = INT_MAX;
+  }
+}
+
+// What comes from other ranks is written by receives.
+void Assigner::add_passing() {
+  for (const StageCrossing& crossing : step_.pipeline.crossings) {
+    const auto rank_of = [&](int stage) {
+      return step_.stages.schedule.rank_of_stage[static_cast<size_t>(stage)];
+    };
+    const int mine = static_cast<int>(step_.mesh.coord(rank_, Axis::kPp));
+    if (rank_of(crossing.to_stage) != mine || rank_of(crossing.from_stage) == mine) continue;
+    assign_new(crossing.value, 0, {});
+  }
+}
+
+// Who uses a storage decides of which kind it is.
+void Assigner::classify() {
+  std::map<StorageId, std::set<std::pair<int, int>>> users;  // stage, part
+  int stage = 0;
+  for (const auto& [place, end] : order_.end) {
+    const auto& [s, part] = place;
+    stage = s;
+    for (const size_t i :
+         step_.pipeline.stages[static_cast<size_t>(s)].parts[static_cast<size_t>(part)]) {
+      const Node& node = graph_.nodes()[i];
+      if (node.op == OpKind::kViews || node.op == OpKind::kParameter || node.op == OpKind::kInput) {
+        continue;
+      }
+      for (const auto* values : {&node.inputs, &node.outputs}) {
+        for (const ValueId v : *values) users[slot(v).storage].insert(place);
+      }
+    }
+  }
+  std::set<StorageId> passing;
+  for (const StageCrossing& crossing : step_.pipeline.crossings) {
+    const auto found = map_.slots.find(crossing.value);
+    if (found != map_.slots.end()) passing.insert(found->second.storage);
+  }
+  for (size_t i = 0; i < map_.storages.size(); ++i) {
+    Storage& storage = map_.storages[i];
+    if (storage.kind == StorageKind::kPersistent) continue;
+    const std::set<std::pair<int, int>>& places = users[static_cast<StorageId>(i)];
+    storage.stage = places.empty() ? stage : places.begin()->first;
+    const bool several_stages = !places.empty() && places.rbegin()->first != storage.stage;
+    if (several_stages || passing.contains(static_cast<StorageId>(i))) {
+      storage.kind = StorageKind::kPassing;
+    } else if (places.size() > 1) {
+      storage.kind = StorageKind::kStash;
+    }
   }
 }
 
 void Assigner::add_inputs() {
   const int64_t micro_batches = step_.training ? accumulation(step_.spec) : 1;
-  for (const ValueId value : {step_.forward.tokens, step_.forward.labels}) {
-    if (value == kNoValue) continue;
+  const int head = step_.layout.num_units - 1;
+  for (const auto& [value, unit] :
+       {std::pair(step_.forward.tokens, 0), std::pair(step_.forward.labels, head)}) {
+    if (value == kNoValue || !holds(unit)) continue;
     const Shape shape = local(value);
     const Slot all = map_.add_slot(graph_.value(value).name, ArenaKind::kActivations, DType::kI32,
                                    {micro_batches * shape[0]}, /*persistent=*/true);
@@ -99,6 +163,10 @@ void Assigner::add_inputs() {
 
 void Assigner::add_bucket(size_t b) {
   const Bucket& bucket = step_.layout.buckets[b];
+  if (!holds(bucket.unit)) {
+    map_.buckets.emplace_back();
+    return;
+  }
   const RunSpec& spec = step_.spec;
   const DType dtype = spec.train.dtype;
   const DType wide = accumulate_type(dtype);
@@ -143,7 +211,9 @@ void Assigner::add_constants() {
   map_.rope_cos = map_.add_slot("rope.cos", ArenaKind::kWorkspace, wide, table, true);
   map_.rope_sin = map_.add_slot("rope.sin", ArenaKind::kWorkspace, wide, table, true);
   if (!step_.training) return;
-  map_.loss = map_.add_slot("loss", ArenaKind::kWorkspace, DType::kF64, {1}, true);
+  if (holds(step_.layout.num_units - 1)) {
+    map_.loss = map_.add_slot("loss", ArenaKind::kWorkspace, DType::kF64, {1}, true);
+  }
   map_.metrics = map_.add_slot("metrics", ArenaKind::kWorkspace, DType::kF64, {4}, true);
 }
 
@@ -155,16 +225,17 @@ void Assigner::preassign(ValueId value, const Slot& slot) {
 }
 
 void Assigner::preassign_packs() {
-  for (const Node& node : graph_.nodes()) {
+  for (const size_t i : order_.nodes) {
+    const Node& node = graph_.nodes()[i];
     if (node.op == OpKind::kPack) {
       const auto b = static_cast<size_t>(node.attrs.bucket);
       const Bucket& bucket = step_.layout.buckets[b];
       const Slot whole = map_.buckets[b].full_gradient;
-      for (size_t i = 0; i < bucket.weights.size(); ++i) {
+      for (size_t w = 0; w < bucket.weights.size(); ++w) {
         Slot slot = whole;
-        slot.shape = bucket.weights[i].local_shape;
-        slot.offset += bucket.weights[i].offset * size_bytes(whole.dtype);
-        preassign(node.inputs[i], slot);
+        slot.shape = bucket.weights[w].local_shape;
+        slot.offset += bucket.weights[w].offset * size_bytes(whole.dtype);
+        preassign(node.inputs[w], slot);
       }
       set(node.outputs[0], whole);
     } else if (node.op == OpKind::kConcat) {
@@ -186,7 +257,8 @@ void Assigner::preassign_packs() {
 
 bool Assigner::can_overwrite(ValueId value, int position) const {
   const Slot mine = slot(value);
-  if (map_.storages[static_cast<size_t>(mine.storage)].persistent) return false;
+  if (map_.storages[static_cast<size_t>(mine.storage)].kind == StorageKind::kPersistent)
+    return false;
   for (const ValueId other : values_in_.at(mine.storage)) {
     const Slot theirs = slot(other);
     const bool overlap =
@@ -288,6 +360,8 @@ void Assigner::assign(const Node& node, int position) {
     case OpKind::kSumSquares:
     case OpKind::kMetrics:
       return set(node.outputs[0], map_.metrics);
+    case OpKind::kTieSum:
+      return set(node.outputs[0], map_.buckets[static_cast<size_t>(node.attrs.bucket)].gradient);
     case OpKind::kAdamW:
       return set(node.outputs[0], slot(node.inputs[0]));
     case OpKind::kRope:
@@ -316,13 +390,46 @@ StorageMap Assigner::run() {
   for (size_t b = 0; b < step_.layout.buckets.size(); ++b) add_bucket(b);
   add_constants();
   preassign_packs();
+  add_passing();
+  // In the order of the graph, where a value is made before it is used, whatever the stage.
   const std::vector<Node>& nodes = graph_.nodes();
-  for (size_t i = 0; i < nodes.size(); ++i) assign(nodes[i], static_cast<int>(i));
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (order_.position_of[i] >= 0) assign(nodes[i], order_.position_of[i]);
+  }
+  classify();
   return std::move(map_);
 }
 
 }  // namespace
 
-StorageMap assign_storage(const StepGraph& step, int rank) { return Assigner(step, rank).run(); }
+RankNodes nodes_of(const StepGraph& step, int rank) {
+  RankNodes order;
+  const auto mine = static_cast<int>(step.mesh.coord(rank, Axis::kPp));
+  const std::vector<Node>& nodes = step.graph().nodes();
+  order.position_of.assign(nodes.size(), -1);
+  const auto add = [&](size_t i) {
+    order.position_of[i] = static_cast<int>(order.nodes.size());
+    order.nodes.push_back(i);
+  };
+  for (int s = 0; s < step.stages.stages(); ++s) {
+    if (step.stages.schedule.rank_of_stage[static_cast<size_t>(s)] != mine) continue;
+    const auto& parts = step.pipeline.stages[static_cast<size_t>(s)].parts;
+    for (size_t p = 0; p < parts.size(); ++p) {
+      for (const size_t i : parts[p]) add(i);
+      order.end[{s, static_cast<int>(p)}] = static_cast<int>(order.nodes.size()) - 1;
+    }
+  }
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const Node& node = nodes[i];
+    if (node.tag.pass != Pass::kUpdate) continue;
+    const bool all_ranks = node.attrs.bucket < 0;
+    if (all_ranks || step.stages.rank_of(node.tag.unit) == mine) add(i);
+  }
+  return order;
+}
+
+StorageMap assign_storage(const StepGraph& step, const RankNodes& order, int rank) {
+  return Assigner(step, order, rank).run();
+}
 
 }  // namespace tessera

@@ -68,7 +68,10 @@ void TransformerBuilder::add_inputs(bool training) {
   for (const Axis axis : {Axis::kDp, Axis::kFsdp}) type.placements[index_of(axis)] = split(0);
   type.placements[index_of(Axis::kTp)] = replicate();
   out_.tokens = g_.add_source(OpKind::kInput, "tokens", type, tag_);
-  if (training) out_.labels = g_.add_source(OpKind::kInput, "labels", type, tag_);
+  if (training) {
+    out_.labels = g_.add_source(OpKind::kInput, "labels", type,
+                                {Pass::kForward, layout_.num_units - 1, -1});
+  }
 
   const bool sharded = spec_.parallel.zero >= 1;
   for (size_t b = 0; b < layout_.buckets.size(); ++b) {
@@ -198,7 +201,7 @@ ForwardGraph TransformerBuilder::run(bool training) {
   open_unit(layout_.num_units - 1);
   const ValueId n_TH = rms_norm(x_TH, weight("final_norm"), "final_norm");
   const ValueId full_TH = enter_tp(n_TH, "final_norm.full");
-  const ValueId table_VH = weight(model_.tied ? "embed" : "head");
+  const ValueId table_VH = weight(model_.tied && !layout_.tied_across_stages() ? "embed" : "head");
   if (training) {
     loss(full_TH, table_VH);
   } else {

@@ -128,6 +128,7 @@ std::vector<TensorType> Inference::shapes() const {
       want(in(0).shape == in(1).shape && in(0).dtype == in(1).dtype, "shapes differ");
       return like(0);
     case OpKind::kRope:
+    case OpKind::kTieSum:
       return like(0);
     case OpKind::kSwiGluGrad:
       return like(1);

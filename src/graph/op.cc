@@ -72,6 +72,12 @@ std::string_view name_of(OpKind op) {
       return "copy";
     case OpKind::kAccumulate:
       return "accumulate";
+    case OpKind::kTieSum:
+      return "tie_sum";
+    case OpKind::kSend:
+      return "send";
+    case OpKind::kReceive:
+      return "receive";
   }
   return "?";
 }
@@ -82,6 +88,11 @@ std::string_view name_of(Pass pass) {
 }
 
 bool is_data_axis(Axis axis) { return axis == Axis::kDp || axis == Axis::kFsdp; }
+
+bool is_communication(OpKind op) {
+  return op == OpKind::kCast || op == OpKind::kTieSum || op == OpKind::kSend ||
+         op == OpKind::kReceive;
+}
 
 bool can_accumulate(OpKind op) {
   switch (op) {
@@ -137,6 +148,7 @@ const std::map<OpKind, std::vector<std::string>>& rule_texts() {
       {OpKind::kSwiGluGrad, {"I I > I", "S0 S0 > S0", "S1 S1 > S1", "P R > P"}},
       // Each element counts once, on its owner, so the result is a sum over every axis.
       {OpKind::kSumSquares, {"I > P", "S0 > P"}},
+      {OpKind::kTieSum, {"I > I", "S0 > S0"}},
   };
   return kRules;
 }

@@ -43,10 +43,13 @@ enum class OpKind : uint8_t {
   kSumSquares,
   kMetrics,
   kAdamW,
+  kTieSum,  // gradients of a tied weight that lives on the first and on the last stage
   // movement that lowering adds; never in a graph
   kZero,
   kCopy,
   kAccumulate,
+  kSend,     // to another stage
+  kReceive,  // from another stage
 };
 
 std::string_view name_of(OpKind op);
@@ -83,6 +86,9 @@ struct PlacementRule {
 std::span<const PlacementRule> placement_rules(OpKind op);
 
 bool is_data_axis(Axis axis);
+
+// Ops that an instruction of the comm or pipe stream has.
+bool is_communication(OpKind op);
 
 // Ops whose first output may be added to a value that exists already (the optional last input).
 bool can_accumulate(OpKind op);

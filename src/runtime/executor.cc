@@ -11,10 +11,11 @@
 
 namespace tessera {
 
-// Runs the comm stream once per epoch.
-struct Executor::CommThread {
-  explicit CommThread(Executor& owner) : thread([this, &owner] { loop(owner); }) {}
-  ~CommThread() {
+// Runs one stream once per epoch.
+struct Executor::StreamThread {
+  StreamThread(Executor& owner, StreamKind kind)
+      : stream(kind), thread([this, &owner] { loop(owner); }) {}
+  ~StreamThread() {
     stop.store(true);
     publish(wanted, wanted.load() + 1);
     thread.join();
@@ -26,7 +27,7 @@ struct Executor::CommThread {
       }
       if (stop.load()) return;
       try {
-        owner.execute_stream(StreamKind::kComm);
+        owner.execute_stream(stream);
       } catch (const std::exception& e) {
         error = std::current_exception();
         owner.world_.abort(e.what());
@@ -35,6 +36,7 @@ struct Executor::CommThread {
     }
   }
 
+  StreamKind stream;
   std::atomic<uint32_t> wanted{0};
   std::atomic<uint32_t> done{0};
   std::atomic<bool> stop{false};
@@ -64,12 +66,16 @@ Executor::Executor(const StepGraph& step, Program program, CommWorld& world,
     tensors_.push_back(tensor);
   }
   for (const Instruction& i : program_.instructions) {
-    if (i.stream != StreamKind::kComm || groups_.contains(i.group)) continue;
-    const std::vector<int> members = program_.mesh.peers(program_.rank, i.group);
-    groups_[i.group] = world_.join(name_of(i.group), members);
+    const GroupId id = group_of(i);
+    if (i.stream == StreamKind::kCompute || groups_.contains(id)) continue;
+    groups_[id] = world_.join(name_of(id), members_of(program_, id));
   }
   fill_rope_tables(step.spec.model.rope);
-  comm_ = std::make_unique<CommThread>(*this);
+  for (const StreamKind stream : {StreamKind::kComm, StreamKind::kPipe}) {
+    const bool used = std::any_of(program_.instructions.begin(), program_.instructions.end(),
+                                  [&](const Instruction& i) { return i.stream == stream; });
+    if (used) threads_.push_back(std::make_unique<StreamThread>(*this, stream));
+  }
 }
 
 Executor::~Executor() = default;
@@ -114,8 +120,19 @@ void Executor::wait_for(const Instruction& instruction, size_t index) {
   }
 }
 
+void Executor::communicate(const Instruction& instruction, uint32_t tag) {
+  if (instruction.stream != StreamKind::kPipe) return run_collective(instruction, tag);
+  Communicator& group = *groups_.at(group_of(instruction));
+  if (instruction.op == OpKind::kSend) {
+    const Tensor in = tensor(instruction.inputs[0]);
+    return group.send(in.data, in.numel(), in.dtype, instruction.peer, tag);
+  }
+  const Tensor out = tensor(instruction.outputs[0]);
+  return group.receive(out.data, out.numel(), out.dtype, instruction.peer, tag);
+}
+
 void Executor::run_collective(const Instruction& instruction, uint32_t tag) {
-  Communicator& group = *groups_.at(instruction.group);
+  Communicator& group = *groups_.at(group_of(instruction));
   const Tensor in = tensor(instruction.inputs[0]);
   const Tensor out = tensor(instruction.outputs[0]);
   switch (instruction.collective) {
@@ -139,10 +156,10 @@ void Executor::execute_stream(StreamKind stream) {
     if (instruction.stream != stream) continue;
     wait_for(instruction, i);
     try {
-      if (instruction.op == OpKind::kCast) {
+      if (is_communication(instruction.op)) {
         // Ranks of one group have different lists, so the tag is the place in the step, not the
         // index.
-        run_collective(instruction, static_cast<uint32_t>(hash_name(instruction.name)));
+        communicate(instruction, static_cast<uint32_t>(hash_name(instruction.name)));
       } else {
         run_kernel(context, instruction, tensors_, params_);
       }
@@ -163,7 +180,7 @@ StepOutcome Executor::run(const StepParams& params) {
   params_ = params;
   ++epoch_;
   std::fill(executed_.begin(), executed_.end(), 0);
-  publish(comm_->wanted, epoch_);
+  for (const auto& thread : threads_) publish(thread->wanted, epoch_);
   std::exception_ptr error;
   try {
     execute_stream(StreamKind::kCompute);
@@ -171,13 +188,17 @@ StepOutcome Executor::run(const StepParams& params) {
     error = std::current_exception();
     world_.abort(e.what());
   }
-  // Bounded: every wait of the comm thread is.
-  while (wait_at_least(comm_->done, epoch_, nullptr, std::chrono::seconds(1)) !=
-         WaitResult::kReady) {
+  // Bounded: every wait of these threads is.
+  for (const auto& thread : threads_) {
+    while (wait_at_least(thread->done, epoch_, nullptr, std::chrono::seconds(1)) !=
+           WaitResult::kReady) {
+    }
   }
   // What went wrong first is what the world was aborted with.
   if (error != nullptr) std::rethrow_exception(error);
-  if (comm_->error != nullptr) std::rethrow_exception(comm_->error);
+  for (const auto& thread : threads_) {
+    if (thread->error != nullptr) std::rethrow_exception(thread->error);
+  }
   if (program_.metrics == kNoBuffer) return {};
   return outcome_of(tensor(program_.metrics).as<double>());
 }

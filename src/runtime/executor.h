@@ -1,5 +1,6 @@
 // Executes the Program of one rank: kernels on the calling thread (and its team), collectives on a
-// thread of their own, each stream in order, events between them.
+// thread of their own, messages between stages on another, each stream in order, events between
+// them.
 //
 // A step allocates nothing. A failure on either thread aborts the world, so that every other rank
 // leaves its waits, and is thrown from run().
@@ -49,11 +50,12 @@ class Executor {
   void set_probe(Probe probe) { probe_ = std::move(probe); }
 
  private:
-  struct CommThread;
+  struct StreamThread;
 
   void fill_rope_tables(const RopeSpec& rope);
   void execute_stream(StreamKind stream);
   void wait_for(const Instruction& instruction, size_t index);
+  void communicate(const Instruction& instruction, uint32_t tag);
   void run_collective(const Instruction& instruction, uint32_t tag);
   [[noreturn]] void fail(const std::string& what);
 
@@ -63,13 +65,13 @@ class Executor {
   Workers workers_;
   std::array<HostArena, kNumArenas> arenas_;
   std::vector<Tensor> tensors_;
-  std::map<AxisSet, std::unique_ptr<Communicator>> groups_;
+  std::map<GroupId, std::unique_ptr<Communicator>> groups_;
   std::vector<std::atomic<uint32_t>> events_;
   std::vector<uint64_t> executed_;
   StepParams params_;
   uint32_t epoch_ = 0;
   Probe probe_;
-  std::unique_ptr<CommThread> comm_;
+  std::vector<std::unique_ptr<StreamThread>> threads_;  // of every stream but compute
 };
 
 }  // namespace tessera

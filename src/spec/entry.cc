@@ -94,6 +94,31 @@ struct Assignment {
       if (name == name_of(type)) *field = type;
     }
   }
+  // [3, 2, 2], or "3+2+2" where a list cannot be written (--mesh, --set).
+  void operator()(std::vector<int64_t>* field) const {
+    constexpr std::string_view kWanted = "an array of integers, or text like \"3+2+2\"";
+    std::vector<int64_t> numbers;
+    if (value.is_string()) {
+      const auto text = value.get<std::string>();
+      for (size_t begin = 0; begin < text.size();) {
+        const size_t end = std::min(text.find('+', begin), text.size());
+        const json number = json::parse(text.substr(begin, end - begin), nullptr, false);
+        expect(number.is_number_unsigned(), kWanted);
+        numbers.push_back(number.get<int64_t>());
+        begin = end + 1;
+      }
+    } else {
+      expect(value.is_array(), kWanted);
+      for (const json& number : value) {
+        expect(number.is_number_integer(), kWanted);
+        numbers.push_back(number.get<int64_t>());
+      }
+    }
+    for (const int64_t number : numbers) {
+      Assignment{key, json(number), path, at, ranges}.expect_in_range(json(number));
+    }
+    *field = std::move(numbers);
+  }
   void operator()(RopeType field) const { *field.llama3 = choice() == "llama3"; }
   void operator()(Betas field) const {
     constexpr std::string_view kWanted = "an array of two numbers [beta1, beta2]";

@@ -66,6 +66,8 @@ constexpr Key kKeys[] = {
     {"parallel", "schedule_csv", [](S& s) -> Field { return &s.parallel.schedule_csv; }},
     {"parallel", "virtual_stages", [](S& s) -> Field { return &s.parallel.virtual_stages; },
      Range{0, kMaxAxis}},
+    {"parallel", "stage_layers", [](S& s) -> Field { return &s.parallel.stage_layers; },
+     Range{0, 100'000}},
     {"parallel", "schedule_group", [](S& s) -> Field { return &s.parallel.schedule_group; }, kAny},
 
     {"train", "seq_len", [](S& s) -> Field { return &s.train.seq_len; }, kPositive},

@@ -25,8 +25,8 @@ struct RopeType {
 };
 
 // Where a key's value lives in a RunSpec. The pointer's type is the type of the key.
-using Field =
-    std::variant<int64_t*, uint64_t*, double*, bool*, std::string*, DType*, Betas, RopeType>;
+using Field = std::variant<int64_t*, uint64_t*, double*, bool*, std::string*, DType*, Betas,
+                           RopeType, std::vector<int64_t>*>;
 
 // Bounds of a number. An open bound is itself refused. NaN is in no range.
 struct Range {

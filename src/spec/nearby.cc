@@ -77,7 +77,10 @@ std::string nearby_meshes(const ParallelSpec& parallel, int64_t ranks, int64_t h
   std::vector<std::tuple<double, double, std::string>> meshes;
   for (const int64_t dp : divisors(ranks)) {
     for (const int64_t fsdp : divisors(ranks / dp)) {
-      const ParallelSpec mesh{.dp = dp, .fsdp = fsdp, .tp = ranks / dp / fsdp};
+      ParallelSpec mesh;
+      mesh.dp = dp;
+      mesh.fsdp = fsdp;
+      mesh.tp = ranks / dp / fsdp;
       if (std::max({mesh.dp, mesh.fsdp, mesh.tp}) > kMaxAxis) continue;
       const double tp_change = change(parallel.tp, mesh.tp);
       const double total = change(parallel.dp, dp) + change(parallel.fsdp, fsdp) + tp_change;

@@ -49,7 +49,9 @@ struct ParallelSpec {
   std::string schedule = "1f1b";  // of the pipeline: a name, or a file that ends in .csv
   std::string schedule_csv;       // the text of that file
   int64_t virtual_stages = 0;     // stages of a pipeline rank; 0: as many as the schedule needs
-  int64_t schedule_group = 0;     // interleaved: micro-batches between changes of stage; 0: pp
+  // Blocks of each stage, in order; empty: as equal as they can be.
+  std::vector<int64_t> stage_layers;
+  int64_t schedule_group = 0;  // interleaved: micro-batches between changes of stage; 0: pp
 
   [[nodiscard]] int64_t world() const { return pp * dp * fsdp * cp * tp; }
   [[nodiscard]] int64_t replicas() const { return dp * fsdp; }  // different data

@@ -34,9 +34,6 @@ void refuse_what_is_not_built(RunSpec& spec) {
   require_config(spec.model.family == "llama",
                  "model.family = {}: this version trains llama; use family = \"llama\"",
                  in_quotes(spec.model.family));
-  require_config(spec.parallel.pp == 1,
-                 "pp = {}: pipeline parallelism is not in this version; use pp = 1",
-                 spec.parallel.pp);
   require_config(spec.parallel.cp == 1,
                  "cp = {}: context parallelism is not in this version; use cp = 1",
                  spec.parallel.cp);

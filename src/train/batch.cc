@@ -30,8 +30,17 @@ void fill_inputs(Executor& executor, const RunSpec& spec, int64_t step,
   const int64_t replicas = spec.parallel.replicas();
   const auto length = static_cast<size_t>(spec.train.seq_len);
   const int64_t first = (step - 1) * program.micro_batches * replicas * micro_batch;
-  auto* tokens = executor.tensor(program.tokens).as<int32_t>();
-  auto* labels = executor.tensor(program.labels).as<int32_t>();
+  // Only the first stage of a pipeline reads tokens, only the last one labels.
+  if (program.tokens == kNoBuffer && program.labels == kNoBuffer) return;
+  std::vector<int32_t> unused(program.tokens == kNoBuffer || program.labels == kNoBuffer
+                                  ? length *
+                                        static_cast<size_t>(micro_batch * program.micro_batches)
+                                  : 0);
+  const auto buffer = [&](BufferId id) {
+    return id == kNoBuffer ? unused.data() : executor.tensor(id).as<int32_t>();
+  };
+  int32_t* tokens = buffer(program.tokens);
+  int32_t* labels = buffer(program.labels);
   for (int64_t m = 0; m < program.micro_batches; ++m) {
     for (int64_t j = 0; j < micro_batch; ++j) {
       const int64_t sample = first + (m * replicas + replica) * micro_batch + j;

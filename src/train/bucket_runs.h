@@ -27,9 +27,14 @@ inline bool owns(const StepGraph& step, const Bucket& bucket, int64_t numel, int
   const Mesh& mesh = step.mesh;
   const Axis replicas = step.layout.shard_axis == Axis::kFsdp ? Axis::kDp : Axis::kFsdp;
   const bool copied_over_shards = numel == bucket.numel;
-  return mesh.coord(rank, replicas) == 0 &&
+  return step.holds(rank, bucket.unit) && mesh.coord(rank, replicas) == 0 &&
          (!copied_over_shards || mesh.coord(rank, step.layout.shard_axis) == 0) &&
          (bucket.split_on_tp || mesh.coord(rank, Axis::kTp) == 0);
+}
+
+// Elements of the weights of a bucket that a rank keeps.
+inline int64_t kept_numel(const StepGraph& step, const Bucket& bucket) {
+  return step.spec.parallel.zero >= 1 ? step.layout.shard_numel(bucket) : bucket.numel;
 }
 
 template <typename F>

@@ -18,6 +18,7 @@ struct Place {
 std::map<std::string, Place> places_of(const ParameterLayout& layout) {
   std::map<std::string, Place> places;
   for (size_t b = 0; b < layout.buckets.size(); ++b) {
+    if (layout.buckets[b].copy_of >= 0) continue;
     for_each_tensor(layout.buckets[b], [&](const LogicalTensor& t) { places[t.name] = {b, t}; });
   }
   return places;
@@ -49,11 +50,11 @@ class TensorGatherer {
   }
 
   // f(first element of the tensor, first element of the owner's buffer, count) for what `owner`
-  // speaks for. Buffers of a bucket have the same size on every rank.
+  // speaks for.
   template <typename F>
   void for_each_owned_run(const Place& place, int owner, const F& f) const {
     const Bucket& bucket = step_.layout.buckets[place.bucket];
-    const int64_t numel = buffer_of(place).numel();
+    const int64_t numel = kept_numel(step_, bucket);
     if (!owns(step_, bucket, numel, owner)) return;
     for_each_run(place.tensor, step_.mesh.coord(owner, Axis::kTp),
                  window_of(step_, bucket, numel, owner), f);
@@ -70,6 +71,7 @@ class TensorGatherer {
   }
 
   void send_part(const Place& place) {
+    if (!step_.holds(executor_.program().rank, step_.layout.buckets[place.bucket].unit)) return;
     int64_t packed = 0;
     const auto* buffer = static_cast<const std::byte*>(buffer_of(place).data);
     for_each_owned_run(place, control_.rank(), [&](int64_t, int64_t at, int64_t count) {
@@ -85,8 +87,10 @@ class TensorGatherer {
     for_each_owned_run(place, owner, [&](int64_t, int64_t, int64_t count) { expected += count; });
     if (expected == 0) return;
     const bool own = owner == control_.rank();
-    const auto* from = static_cast<const std::byte*>(buffer_of(place).data);
-    if (!own) {
+    const std::byte* from = nullptr;
+    if (own) {
+      from = static_cast<const std::byte*>(buffer_of(place).data);
+    } else {
       part_.resize(static_cast<size_t>(expected * element_));
       control_.receive(part_.data(), expected, dtype_, owner, tag_of(place));
       from = part_.data();

@@ -40,6 +40,7 @@ TensorSource initial_weights(const ModelSpec& model, uint64_t seed) {
 std::vector<std::string> logical_names(const ParameterLayout& layout) {
   std::vector<std::string> names;
   for (const Bucket& bucket : layout.buckets) {
+    if (bucket.copy_of >= 0) continue;
     for_each_tensor(bucket, [&](const LogicalTensor& t) { names.push_back(t.name); });
   }
   return names;
@@ -59,6 +60,7 @@ void load_weights(Executor& executor, const StepGraph& step, const TensorSource&
   std::vector<double> row;
   for (size_t b = 0; b < step.layout.buckets.size(); ++b) {
     const Bucket& bucket = step.layout.buckets[b];
+    if (!step.holds(program.rank, bucket.unit)) continue;
     std::vector<std::pair<Tensor, BucketWindow>> targets;
     const BucketBuffers& buffers = program.buckets[b];
     for (const BufferId id : {buffers.weights, buffers.full, buffers.master}) {
@@ -91,9 +93,11 @@ std::vector<LogicalValues> gather_state(World& world, StateKind kind) {
   std::vector<LogicalValues> all;
   for (size_t b = 0; b < step.layout.buckets.size(); ++b) {
     const Bucket& bucket = step.layout.buckets[b];
+    if (bucket.copy_of >= 0) continue;
     for_each_tensor(bucket, [&](const LogicalTensor& tensor) {
       std::vector<double> values(static_cast<size_t>(numel(tensor.shape)));
       for (int rank = 0; rank < world.size(); ++rank) {
+        if (!step.holds(rank, bucket.unit)) continue;
         const BucketBuffers& buffers = world.program(rank).buckets[b];
         const Tensor t = world.executor(rank).tensor(
             kind == StateKind::kWeights ? buffers.weights : buffers.gradient);

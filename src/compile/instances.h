@@ -1,0 +1,46 @@
+// Which instance of a storage a micro-batch uses: its lane of the stage, or its place among the
+// values that are handed from stage to stage.
+#pragma once
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "compile/pipeline.h"
+#include "compile/storage.h"
+
+namespace tessera {
+
+// One instance of a storage: the memory that a buffer lies in.
+struct Region {
+  StorageId storage = -1;
+  int instance = 0;
+  bool persistent = false;
+  friend auto operator<=>(const Region&, const Region&) = default;
+};
+
+// Where an instruction stands: position in the rank's node order, and item of the pipeline order.
+struct InstructionPlace {
+  int position = 0;
+  int item = -1;  // -1: the update
+};
+
+class InstanceMap {
+ public:
+  [[nodiscard]] int of(const Storage& storage, StorageId id, int micro_batch) const;
+  // Micro-batches that are in flight at one time, by stage: lanes are used again.
+  [[nodiscard]] const std::map<int, int>& lanes() const { return lanes_; }
+
+ private:
+  friend InstanceMap count_instances(const StepGraph& step, StorageMap& map,
+                                     const std::vector<PipelineItem>& items);
+  std::map<int, int> lanes_;
+  std::map<std::pair<int, int>, int> lane_of_;           // stage, micro-batch
+  std::map<std::pair<StorageId, int>, int> passing_of_;  // storage, micro-batch
+};
+
+// Also fills `instances` of the passing storages.
+InstanceMap count_instances(const StepGraph& step, StorageMap& map,
+                            const std::vector<PipelineItem>& items);
+
+}  // namespace tessera

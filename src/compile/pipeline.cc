@@ -1,0 +1,368 @@
+#include "compile/pipeline.h"
+
+#include <algorithm>
+#include <climits>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+
+#include "base/error.h"
+
+namespace tessera {
+namespace {
+
+using Kind = PipelineItem::Kind;
+
+enum Section { kForward, kInputGrad, kWeightGrad };
+
+// The backward of a chunk of the loss runs right after its forward.
+Section section_of(const Node& node) {
+  if (node.tag.chunk >= 0) return kForward;
+  switch (node.tag.pass) {
+    case Pass::kForward:
+      return kForward;
+    case Pass::kWeightGrad:
+    case Pass::kReduce:
+      return kWeightGrad;
+    default:
+      return kInputGrad;
+  }
+}
+
+// How the schedule cuts the work of one stage and micro-batch.
+enum class Cut { kWhole, kTwo, kThree };
+
+Cut cut_of(const PipelineSchedule& schedule, int stage) {
+  const int rank = schedule.rank_of_stage[static_cast<size_t>(stage)];
+  const std::vector<StageAction>& actions = schedule.actions[static_cast<size_t>(rank)];
+  bool whole = stage == schedule.stages - 1;
+  for (size_t i = 0; i < actions.size(); ++i) {
+    const StageAction& action = actions[i];
+    if (action.stage != stage) continue;
+    if (action.pass == StagePass::kInputGrad) return Cut::kThree;
+    if (action.pass != StagePass::kForward) continue;
+    const bool next_is_backward =
+        i + 1 < actions.size() &&
+        actions[i + 1] == StageAction{StagePass::kBackward, stage, action.micro_batch};
+    whole = whole && next_is_backward;
+  }
+  return whole ? Cut::kWhole : Cut::kTwo;
+}
+
+class Orderer {
+ public:
+  Orderer(const Graph& graph, const StagePlan& plan)
+      : graph_(graph), plan_(plan), schedule_(plan.schedule) {}
+
+  PipelineOrder run() {
+    for (int stage = 0; stage < plan_.stages(); ++stage) {
+      cuts_.push_back(cut_of(schedule_, stage));
+    }
+    fill_parts();
+    find_crossings();
+    list_parts();
+    simulate();
+    place_messages();
+    return std::move(order_);
+  }
+
+ private:
+  struct Timed {
+    PipelineItem item;
+    int length = 0;
+    int start = -1;
+    [[nodiscard]] int end() const { return start + length; }
+  };
+
+  [[nodiscard]] int stage_of(const Node& node) const { return plan_.stage_of(node.tag.unit); }
+  [[nodiscard]] int rank_of(int stage) const {
+    return schedule_.rank_of_stage[static_cast<size_t>(stage)];
+  }
+  [[nodiscard]] static bool in_step(const Node& node) { return node.tag.pass != Pass::kUpdate; }
+
+  void fill_parts();
+  [[nodiscard]] std::vector<Section> sections() const;
+  void find_crossings();
+  void list_parts();
+  void simulate();
+  bool try_start(size_t rank);
+  [[nodiscard]] std::optional<int> ready_at(const PipelineItem& item) const;
+  void place_messages();
+
+  const Graph& graph_;
+  const StagePlan& plan_;
+  const PipelineSchedule& schedule_;
+  std::vector<Cut> cuts_;     // by stage
+  std::vector<int> part_of_;  // by node
+  std::vector<std::vector<Timed>> timed_;
+  std::map<std::tuple<int, int, int>, std::pair<size_t, size_t>>
+      place_;                 // stage, part, micro-batch
+  std::vector<size_t> next_;  // by rank: the first part that has not started
+  PipelineOrder order_;
+};
+
+// What is gathered again for weight gradients alone waits for them.
+std::vector<Section> Orderer::sections() const {
+  const std::vector<Node>& nodes = graph_.nodes();
+  std::vector<Section> sections(nodes.size());
+  std::vector<bool> needed_early(graph_.num_values(), false);
+  for (size_t i = nodes.size(); i-- > 0;) {
+    const Node& node = nodes[i];
+    sections[i] = section_of(node);
+    if (sections[i] == kInputGrad && node.op == OpKind::kCast && in_step(node) &&
+        !needed_early[static_cast<size_t>(node.outputs[0])]) {
+      sections[i] = kWeightGrad;
+    }
+    if (sections[i] == kWeightGrad || !in_step(node)) continue;
+    for (const ValueId v : node.inputs) needed_early[static_cast<size_t>(v)] = true;
+  }
+  return sections;
+}
+
+void Orderer::fill_parts() {
+  order_.stages.resize(static_cast<size_t>(plan_.stages()));
+  for (int s = 0; s < plan_.stages(); ++s) {
+    const Cut cut = cuts_[static_cast<size_t>(s)];
+    order_.stages[static_cast<size_t>(s)].parts.resize(
+        cut == Cut::kWhole ? 1 : (cut == Cut::kTwo ? 2 : 3));
+  }
+  const std::vector<Node>& nodes = graph_.nodes();
+  const std::vector<Section> section = sections();
+  part_of_.assign(nodes.size(), 0);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (!in_step(nodes[i])) continue;
+    const auto s = static_cast<size_t>(stage_of(nodes[i]));
+    if (cuts_[s] == Cut::kTwo) part_of_[i] = section_of(nodes[i]) == kForward ? 0 : 1;
+    if (cuts_[s] == Cut::kThree) part_of_[i] = section[i];
+    order_.stages[s].parts[static_cast<size_t>(part_of_[i])].push_back(i);
+  }
+}
+
+void Orderer::find_crossings() {
+  const std::vector<Node>& nodes = graph_.nodes();
+  std::vector<size_t> producer(graph_.num_values(), 0);
+  std::map<std::pair<ValueId, int>, size_t> known;  // value and stage
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    for (const ValueId v : nodes[i].outputs) producer[static_cast<size_t>(v)] = i;
+  }
+  // Weights are kept by the rank, not handed on.
+  const auto is_state = [](const Node& node) {
+    return node.op == OpKind::kParameter || node.op == OpKind::kInput ||
+           node.op == OpKind::kViews || (node.op == OpKind::kCast && node.attrs.bucket >= 0);
+  };
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (!in_step(nodes[i])) continue;
+    const int to = stage_of(nodes[i]);
+    for (const ValueId v : nodes[i].inputs) {
+      const size_t from_node = producer[static_cast<size_t>(v)];
+      const int from = stage_of(nodes[from_node]);
+      if (from == to) continue;
+      const bool added_to = nodes[i].tag.pass == Pass::kWeightGrad && nodes[i].accumulate &&
+                            v == nodes[i].inputs.back();
+      if (is_state(nodes[from_node]) || added_to) {
+        TESSERA_CHECK(rank_of(from) == rank_of(to),
+                      "'{}' of stage {} is used by stage {} on another rank", graph_.value(v).name,
+                      from, to);
+        continue;
+      }
+      const auto [found, fresh] = known.try_emplace({v, to}, order_.crossings.size());
+      if (fresh) {
+        order_.crossings.push_back({v, from, to, part_of_[from_node], part_of_[i]});
+      } else {
+        int& part = order_.crossings[found->second].to_part;
+        part = std::min(part, part_of_[i]);
+      }
+    }
+  }
+}
+
+// The actions of the schedule as parts, with unit costs.
+void Orderer::list_parts() {
+  timed_.resize(static_cast<size_t>(schedule_.ranks));
+  for (size_t rank = 0; rank < timed_.size(); ++rank) {
+    for (const StageAction& action : schedule_.actions[rank]) {
+      const Cut cut = cuts_[static_cast<size_t>(action.stage)];
+      const bool forward = action.pass == StagePass::kForward;
+      if (cut == Cut::kWhole && !forward) {
+        timed_[rank].back().length = 3;
+        continue;
+      }
+      // A whole backward where others of the stage are cut in three.
+      const bool both = cut == Cut::kThree && action.pass == StagePass::kBackward;
+      const int part = forward ? 0 : (action.pass == StagePass::kWeightGrad ? 2 : 1);
+      const int length = action.pass == StagePass::kBackward && !both ? 2 : 1;
+      for (int p = part; p <= part + (both ? 1 : 0); ++p) {
+        place_[{action.stage, p, action.micro_batch}] = {rank, timed_[rank].size()};
+        Timed timed;
+        timed.item = {Kind::kPart, action.stage, p, 0, action.micro_batch};
+        timed.length = length;
+        timed_[rank].push_back(timed);
+      }
+    }
+  }
+}
+
+// When all values that `item` gets from other stages exist, or nothing while one is not made.
+std::optional<int> Orderer::ready_at(const PipelineItem& item) const {
+  int ready = 0;
+  for (const StageCrossing& crossing : order_.crossings) {
+    if (crossing.to_stage != item.stage || crossing.to_part != item.part) continue;
+    const auto [rank, index] =
+        place_.at({crossing.from_stage, crossing.from_part, item.micro_batch});
+    const Timed& source = timed_[rank][index];
+    if (source.start < 0) return std::nullopt;
+    ready = std::max(ready, source.end());
+  }
+  return ready;
+}
+
+bool Orderer::try_start(size_t rank) {
+  size_t& next = next_[rank];
+  if (next == timed_[rank].size()) return false;
+  Timed& timed = timed_[rank][next];
+  const std::optional<int> ready = ready_at(timed.item);
+  if (!ready.has_value()) return false;
+  timed.start = std::max(*ready, next == 0 ? 0 : timed_[rank][next - 1].end());
+  ++next;
+  return true;
+}
+
+void Orderer::simulate() {
+  next_.assign(timed_.size(), 0);
+  bool moved = true;
+  while (moved) {
+    moved = false;
+    for (size_t rank = 0; rank < timed_.size(); ++rank) {
+      while (try_start(rank)) moved = true;
+    }
+  }
+  for (size_t rank = 0; rank < timed_.size(); ++rank) {
+    TESSERA_CHECK(next_[rank] == timed_[rank].size(),
+                  "schedule {}: rank {} of the pipeline never gets to action {}", schedule_.name,
+                  rank, next_[rank]);
+  }
+}
+
+void Orderer::place_messages() {
+  struct Message {
+    int time, sent, crossing, micro_batch;
+    auto operator<=>(const Message&) const = default;
+  };
+  std::vector<Message> messages;
+  for (size_t c = 0; c < order_.crossings.size(); ++c) {
+    const StageCrossing& crossing = order_.crossings[c];
+    if (rank_of(crossing.from_stage) == rank_of(crossing.to_stage)) continue;
+    for (int m = 0; m < schedule_.micro_batches; ++m) {
+      const auto [from_rank, from] = place_.at({crossing.from_stage, crossing.from_part, m});
+      const auto [to_rank, to] = place_.at({crossing.to_stage, crossing.to_part, m});
+      // The receiver has room from the action before the one that needs the value.
+      const int room = to == 0 ? 0 : timed_[to_rank][to - 1].start;
+      const int sent = timed_[from_rank][from].end();
+      messages.push_back({std::max(sent, room), sent, static_cast<int>(c), m});
+    }
+  }
+  std::sort(messages.begin(), messages.end());
+  for (size_t rank = 0; rank < timed_.size(); ++rank) {
+    std::vector<PipelineItem> items;
+    size_t next = 0;
+    for (const Message& message : messages) {
+      const StageCrossing& crossing = order_.crossings[static_cast<size_t>(message.crossing)];
+      const bool sends = rank_of(crossing.from_stage) == static_cast<int>(rank);
+      if (!sends && rank_of(crossing.to_stage) != static_cast<int>(rank)) continue;
+      while (next < timed_[rank].size() && timed_[rank][next].start < message.time) {
+        items.push_back(timed_[rank][next++].item);
+      }
+      items.push_back(
+          {sends ? Kind::kSend : Kind::kReceive, 0, 0, message.crossing, message.micro_batch});
+    }
+    while (next < timed_[rank].size()) items.push_back(timed_[rank][next++].item);
+    order_.items.push_back(std::move(items));
+  }
+}
+
+}  // namespace
+
+PipelineOrder order_pipeline(const Graph& graph, const StagePlan& plan) {
+  PipelineOrder order = Orderer(graph, plan).run();
+  check_messages(order, plan);
+  return order;
+}
+
+Tag PipelineOrder::tag_of(const Graph& graph, const StageCrossing& crossing) const {
+  for (const Node& node : graph.nodes()) {
+    if (std::find(node.outputs.begin(), node.outputs.end(), crossing.value) != node.outputs.end()) {
+      return node.tag;
+    }
+  }
+  TESSERA_CHECK(false, "value {} has no producer", crossing.value);
+}
+
+void check_messages(const PipelineOrder& order, const StagePlan& plan) {
+  // Each rank walks its parts and, apart from them, its messages. A part needs its values received;
+  // a send needs its value made; a send and its receive happen together.
+  const size_t ranks = order.items.size();
+  using Key = std::tuple<int, int>;  // crossing, micro-batch
+  std::vector<std::vector<PipelineItem>> parts(ranks);
+  std::vector<std::vector<PipelineItem>> messages(ranks);
+  for (size_t r = 0; r < ranks; ++r) {
+    for (const PipelineItem& item : order.items[r]) {
+      (item.kind == Kind::kPart ? parts : messages)[r].push_back(item);
+    }
+  }
+  std::vector<size_t> part_at(ranks, 0);
+  std::vector<size_t> message_at(ranks, 0);
+  std::set<std::tuple<int, int, int>> done;  // stage, part, micro-batch
+  std::set<Key> moved;
+  const auto rank_of = [&](int stage) {
+    return static_cast<size_t>(plan.schedule.rank_of_stage[static_cast<size_t>(stage)]);
+  };
+  const auto part_ready = [&](const PipelineItem& item) {
+    for (size_t c = 0; c < order.crossings.size(); ++c) {
+      const StageCrossing& x = order.crossings[c];
+      if (x.to_stage != item.stage || x.to_part != item.part) continue;
+      const bool local = rank_of(x.from_stage) == rank_of(x.to_stage);
+      if (local ? !done.contains({x.from_stage, x.from_part, item.micro_batch})
+                : !moved.contains({static_cast<int>(c), item.micro_batch})) {
+        return false;
+      }
+    }
+    return true;
+  };
+  bool progress = true;
+  while (progress) {
+    progress = false;
+    for (size_t r = 0; r < ranks; ++r) {
+      while (part_at[r] < parts[r].size() && part_ready(parts[r][part_at[r]])) {
+        const PipelineItem& item = parts[r][part_at[r]++];
+        done.insert({item.stage, item.part, item.micro_batch});
+        progress = true;
+      }
+      if (message_at[r] == messages[r].size()) continue;
+      const PipelineItem& send = messages[r][message_at[r]];
+      if (send.kind != Kind::kSend) continue;
+      const StageCrossing& x = order.crossings[static_cast<size_t>(send.crossing)];
+      if (!done.contains({x.from_stage, x.from_part, send.micro_batch})) continue;
+      const size_t to = rank_of(x.to_stage);
+      if (message_at[to] == messages[to].size()) continue;
+      const PipelineItem& receive = messages[to][message_at[to]];
+      if (receive.kind != Kind::kReceive || receive.crossing != send.crossing ||
+          receive.micro_batch != send.micro_batch) {
+        continue;
+      }
+      moved.insert({send.crossing, send.micro_batch});
+      ++message_at[r];
+      ++message_at[to];
+      progress = true;
+    }
+  }
+  for (size_t r = 0; r < ranks; ++r) {
+    TESSERA_CHECK(part_at[r] == parts[r].size() && message_at[r] == messages[r].size(),
+                  "schedule {}: rank {} of the pipeline waits for ever, at action {} of {} and "
+                  "message {} of {}",
+                  plan.schedule.name, r, part_at[r], parts[r].size(), message_at[r],
+                  messages[r].size());
+  }
+}
+
+}  // namespace tessera

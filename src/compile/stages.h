@@ -1,0 +1,29 @@
+// The cut of the model into pipeline stages: which units each holds, who runs it, in which order.
+#pragma once
+
+#include <vector>
+
+#include "compile/schedule/schedule.h"
+#include "spec/run_spec.h"
+
+namespace tessera {
+
+struct StagePlan {
+  PipelineSchedule schedule;
+  std::vector<int> stage_of_unit;  // units: 0 the embedding, 1..layers the blocks, then the head
+
+  [[nodiscard]] int stages() const { return schedule.stages; }
+  [[nodiscard]] int stage_of(int unit) const { return stage_of_unit[static_cast<size_t>(unit)]; }
+  [[nodiscard]] int rank_of(int unit) const {
+    return schedule.rank_of_stage[static_cast<size_t>(stage_of(unit))];
+  }
+  // The embedding and the head lie on different ranks, so that a tied weight needs a copy.
+  [[nodiscard]] bool ends_differ() const {
+    return schedule.rank_of_stage.front() != schedule.rank_of_stage.back();
+  }
+};
+
+// Throws ConfigError for a cut or a schedule that cannot be.
+StagePlan plan_stages(const RunSpec& spec, bool training);
+
+}  // namespace tessera
