@@ -47,7 +47,7 @@ struct ParallelSpec {
   int64_t prefetch = 1;  // ZeRO-3: how many units ahead are gathered
 
   std::string schedule = "1f1b";  // of the pipeline: a name, or a file that ends in .csv
-  std::string schedule_csv;       // the text of that file
+  std::string schedule_csv = "";  // the text of that file
   int64_t virtual_stages = 0;     // stages of a pipeline rank; 0: as many as the schedule needs
   int64_t schedule_group = 0;     // interleaved: micro-batches between changes of stage; 0: pp
 
