@@ -47,7 +47,7 @@ struct ParallelSpec {
   int64_t prefetch = 1;  // ZeRO-3: how many units ahead are gathered
 
   std::string schedule = "1f1b";  // of the pipeline: a name, or a file that ends in .csv
-  std::string schedule_csv;       // the text of that file
+  std::string schedule_csv = "";  // the text of that file
   int64_t virtual_stages = 0;     // stages of a pipeline rank; 0: as many as the schedule needs
   // Blocks of each stage, in order; empty: as equal as they can be.
   std::vector<int64_t> stage_layers;

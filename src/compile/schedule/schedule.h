@@ -4,7 +4,7 @@
 //
 // A model is cut into stages 0 .. stages-1; `rank_of_stage` says who runs which. A rank goes
 // through its list in order. Nothing in a list sends or receives: what an action needs from another
-// rank follows from it (`needs` in dry_run.h), so sends and receives always match.
+// rank follows from it (`needs` in replay.h), so sends and receives always match.
 //
 // In every named schedule the micro-batches of one stage come in ascending order, in each pass:
 // sums over micro-batches are made in the same order whatever the schedule.
@@ -37,6 +37,9 @@ struct PipelineSchedule {
   // Weights are updated between the micro-batches of a step, by each stage on its own (PipeDream).
   bool asynchronous = false;
 };
+
+// Stages times micro-batches that a schedule is written out for.
+inline constexpr int64_t kMaxScheduleCells = int64_t{1} << 22;
 
 // `virtual_stages` is how many stages a rank holds; 0: as many as the schedule has by itself.
 // `group` is the number of micro-batches that the interleaved schedule takes through one stage
