@@ -1,11 +1,24 @@
-// Every mesh against one rank, in float64, on every gradient and every updated weight.
+// Every mesh against one rank, in float64, on every gradient and every updated weight; and against
+// its own plan, in every number: memory, traffic and instructions of every rank.
+//
+//   equivalence_test                     one line of every pair of features, and today's part of
+//                                        the others while the time budget lasts
+//   equivalence_test --all               every line (also with TESSERA_TEST_ALL=1, as ./test --all)
+//   equivalence_test --seeds 0-199       random meshes
+//   equivalence_test --line "dp=2 tp=2"  one line
+// --part K/N keeps every N-th line, from K on; --rotation R another day's part.
 #include <gtest/gtest.h>
 
-#include <fstream>
+#include <chrono>
+#include <cstdlib>
+#include <iostream>
+#include <optional>
 
+#include "support/case_selection.h"
+#include "support/random_case.h"
+#include "support/record.h"
 #include "support/tiny.h"
-#include "train/difference.h"
-#include "train/verify.h"
+#include "train/plan_report.h"
 
 namespace tessera {
 namespace {
@@ -14,93 +27,181 @@ using testing::on_one_rank;
 using testing::parse_case;
 using testing::random_samples;
 using testing::TinyCase;
+using Clock = std::chrono::steady_clock;
 
-std::vector<std::string> matrix() {
-  std::ifstream file(std::string(TESSERA_SOURCE_DIR) + "/tests/equivalence/matrix.txt");
+constexpr int64_t kRotations = 4;      // every line is run within as many days
+constexpr int64_t kSeedsPerDay = 20;   // of --seeds today
+constexpr int64_t kSeeds = 200;        // of --seeds today under --all
+constexpr double kBudgetSeconds = 40;  // for the lines beyond the cover, of one part
+
+int64_t today() {
+  using Days = std::chrono::duration<int64_t, std::ratio<86400>>;
+  return std::chrono::duration_cast<Days>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+struct Options {
+  bool all = std::getenv("TESSERA_TEST_ALL") != nullptr;
+  int64_t rotation = today();
+  int64_t part = 0, parts = 1;
+  std::optional<std::string> seeds, line;
+};
+
+// "3-7" or "3/7".
+std::pair<int64_t, int64_t> two_numbers(const std::string& text, char between) {
+  const size_t at = text.find(between);
+  require_config(at != std::string::npos, "'{}' is not two numbers with '{}' between them", text,
+                 between);
+  return {std::stoll(text.substr(0, at)), std::stoll(text.substr(at + 1))};
+}
+
+Options parse_options(const std::vector<std::string>& words) {
+  Options options;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    const auto value = [&]() -> const std::string& {
+      require_config(i + 1 < words.size(), "{} needs a value", word);
+      return words[++i];
+    };
+    if (word == "--all") {
+      options.all = true;
+    } else if (word == "--rotation") {
+      options.rotation = std::stoll(value());
+    } else if (word == "--part") {
+      std::tie(options.part, options.parts) = two_numbers(value(), '/');
+    } else if (word == "--seeds") {
+      options.seeds = value();
+    } else if (word == "--line") {
+      options.line = value();
+    } else {
+      throw ConfigError(
+          fmt::format("unknown option '{}'; use --all, --seeds A-B|today, --line "
+                      "TEXT, --part K/N, --rotation R",
+                      word));
+    }
+  }
+  return options;
+}
+
+std::vector<std::string> random_cases(const Options& options) {
+  int64_t first = options.all ? 0 : options.rotation * kSeedsPerDay % kSeeds;
+  int64_t last = first + (options.all ? kSeeds : kSeedsPerDay) - 1;
+  if (options.seeds != "today") std::tie(first, last) = two_numbers(*options.seeds, '-');
   std::vector<std::string> lines;
-  for (std::string line; std::getline(file, line);) {
-    if (!line.empty() && line[0] != '#') lines.push_back(line);
+  for (int64_t seed = first; seed <= last; ++seed) {
+    lines.push_back(testing::random_case(static_cast<uint64_t>(seed)));
   }
   return lines;
 }
 
-std::vector<StepRecord> record(const RunSpec& spec, const SampleSource& samples) {
-  ShortRun run;
-  run.spec = spec;
-  run.samples = samples;
-  return record_run(run);
+struct Line {
+  std::string text;
+  bool if_time_is_left = false;
+  friend std::ostream& operator<<(std::ostream& out, const Line& line) { return out << line.text; }
+};
+
+std::vector<Line> as_lines(const std::vector<std::string>& texts) {
+  std::vector<Line> lines;
+  for (const std::string& text : texts) lines.push_back({text});
+  return lines;
 }
 
-void expect_equal(const std::vector<StepRecord>& mine, const std::vector<StepRecord>& oracle,
-                  double tolerance) {
-  ASSERT_EQ(mine.size(), oracle.size());
-  for (size_t s = 0; s < mine.size(); ++s) {
-    for (const Difference& d : differences(mine[s].gradients, oracle[s].gradients)) {
-      EXPECT_LE(d.relative, tolerance) << "gradient of " << d.name << ", step " << s + 1;
-    }
-    for (const Difference& d : differences(mine[s].weights, oracle[s].weights)) {
-      EXPECT_LE(d.relative, tolerance) << "weight " << d.name << ", step " << s + 1;
-    }
-    EXPECT_LE(std::abs(mine[s].loss - oracle[s].loss), tolerance * std::abs(oracle[s].loss));
+std::vector<Line> whole_files(const Options& options) {
+  const std::vector<std::string> all =
+      testing::read_cases(std::string(TESSERA_SOURCE_DIR) + "/tests/equivalence");
+  if (options.all) {
+    std::cout << fmt::format("all {} lines, part {}/{}\n", all.size(), options.part, options.parts);
+    return as_lines(all);
   }
+  const int64_t rotation = options.rotation % kRotations;
+  const testing::Selection chosen = testing::select_cases(all, rotation, kRotations);
+  std::cout << fmt::format(
+      "{} lines with every pair of features, and {} of the other {} (--rotation {}), part {}/{}\n",
+      chosen.cover.size(), chosen.others.size(), all.size() - chosen.cover.size(), rotation,
+      options.part, options.parts);
+  std::vector<Line> lines = as_lines(chosen.cover);
+  for (const std::string& text : chosen.others) lines.push_back({text, true});
+  return lines;
 }
 
-class EquivalenceTest : public ::testing::TestWithParam<std::string> {};
+std::vector<Line> chosen_lines(const Options& options) {
+  std::vector<Line> lines;
+  if (options.line.has_value()) {
+    lines.push_back({*options.line});
+  } else if (options.seeds.has_value()) {
+    lines = as_lines(random_cases(options));
+  } else {
+    lines = whole_files(options);
+  }
+  std::vector<Line> mine;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (static_cast<int64_t>(i) % options.parts == options.part) mine.push_back(lines[i]);
+  }
+  return mine;
+}
 
-TEST_P(EquivalenceTest, MatchesOneRank) {
-  const TinyCase c = parse_case(GetParam());
+// gtest asks for the parameters by a function; main() fills them in before that.
+std::vector<Line>& lines_to_run() {
+  static std::vector<Line> lines;
+  return lines;
+}
+
+class EquivalenceTest : public ::testing::TestWithParam<Line> {
+ protected:
+  static void SetUpTestSuite() { started_ = Clock::now(); }
+  static bool time_is_left() {
+    return std::chrono::duration<double>(Clock::now() - started_).count() < kBudgetSeconds;
+  }
+
+ private:
+  static inline Clock::time_point started_;
+};
+
+TEST_P(EquivalenceTest, MatchesOneRankAndItsPlan) {
+  const std::string line = GetParam().text;
+  if (GetParam().if_time_is_left && !time_is_left()) GTEST_SKIP() << "the time budget is spent";
+  SCOPED_TRACE("equivalence_test --line \"" + line + "\"");
+  const TinyCase c = parse_case(line);
   const SampleSource samples = random_samples(c.spec, c.mask);
-  const std::vector<StepRecord> oracle = record(on_one_rank(c.spec), samples);
+  const std::vector<StepRecord> oracle = testing::record(on_one_rank(c.spec), samples);
   ASSERT_GT(oracle[0].grad_norm, 1e-3) << "the oracle has no gradient to compare with";
-  expect_equal(record(c.spec, samples), oracle, 1e-12);
+  const MeasuredRun run = record_and_measure(testing::short_run(c.spec, samples));
+  testing::expect_equal(run.steps, oracle, 1e-12);
+  ASSERT_EQ(run.measured["ranks"].size(), static_cast<size_t>(c.spec.parallel.world()));
+  EXPECT_TRUE(plan_equals_measured(run.plan, run.measured))
+      << planned_measured_table(run.plan, run.measured);
 }
 
-std::string test_name(const ::testing::TestParamInfo<std::string>& info) {
+std::string test_name(const ::testing::TestParamInfo<Line>& info) {
   std::string name = fmt::format("{:03}_", info.index);
-  for (const char c : info.param) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  for (const char c : info.param.text)
+    name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Matrix, EquivalenceTest, ::testing::ValuesIn(matrix()), test_name);
-
-TEST(BitwiseTest, ZeroStagesAgree) {
-  for (const std::string mesh :
-       {"dp=2 global_batch=2", "dp=3 global_batch=3", "dp=3 global_batch=6 grad_reduce=step",
-        "fsdp=2 global_batch=8 grad_reduce=step", "fsdp=2 global_batch=8 grad_reduce=micro_batch",
-        "dp=2 fsdp=2 tp=2 global_batch=8 sequence_parallel=true "
-        "grad_reduce=micro_batch"}) {
-    for (const char* dtype : {" dtype=f64", " dtype=f32", " dtype=bf16"}) {
-      const TinyCase zero0 = parse_case(mesh + dtype + " zero=0");
-      const SampleSource samples = random_samples(zero0.spec, "some");
-      const std::vector<StepRecord> reference = record(zero0.spec, samples);
-      for (const char* stage : {" zero=1", " zero=2", " zero=3"}) {
-        SCOPED_TRACE(mesh + dtype + stage);
-        expect_equal(record(parse_case(mesh + dtype + stage).spec, samples), reference, 0.0);
-      }
-    }
-  }
-}
-
-TEST(BitwiseTest, TwoRunsAgree) {
-  for (const char* line :
-       {"dp=2 fsdp=2 tp=2 zero=3 global_batch=8 sequence_parallel=true dtype=f32",
-        "dp=2 tp=2 zero=1 dtype=bf16", "dp=1 dtype=f32 threads=3"}) {
-    SCOPED_TRACE(line);
-    const TinyCase c = parse_case(line);
-    const SampleSource samples = random_samples(c.spec, "some");
-    expect_equal(record(c.spec, samples), record(c.spec, samples), 0.0);
-  }
-}
-
-// The oracle must not depend on how the batch is cut, nor the check on luck: another seed differs.
-TEST(BitwiseTest, AnotherSeedDiffers) {
-  TinyCase c = parse_case("dp=1");
-  const SampleSource samples = random_samples(c.spec, "none");
-  const std::vector<StepRecord> a = record(c.spec, samples);
-  c.spec.train.seed = 2;
-  const std::vector<StepRecord> b = record(c.spec, samples);
-  EXPECT_GT(differences(b[0].weights, a[0].weights)[0].relative, 1e-3);
-}
+INSTANTIATE_TEST_SUITE_P(Lines, EquivalenceTest, ::testing::ValuesIn(lines_to_run()), test_name);
 
 }  // namespace
 }  // namespace tessera
+
+int main(int argc, char** argv) {
+  std::vector<char*> for_gtest = {argv[0]};
+  std::vector<std::string> mine;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    if (word.rfind("--gtest", 0) == 0) {
+      for_gtest.push_back(argv[i]);
+    } else {
+      mine.push_back(word);
+    }
+  }
+  try {
+    tessera::lines_to_run() = tessera::chosen_lines(tessera::parse_options(mine));
+  } catch (const std::exception& error) {
+    std::cerr << "equivalence_test: error: " << error.what() << "\n";
+    return 2;
+  }
+  int count = static_cast<int>(for_gtest.size());
+  ::testing::InitGoogleTest(&count, for_gtest.data());
+  return RUN_ALL_TESTS();
+}

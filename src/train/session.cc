@@ -17,6 +17,7 @@
 #include "train/control.h"
 #include "train/divergence.h"
 #include "train/job.h"
+#include "train/measure.h"
 #include "train/plan_report.h"
 #include "train/run_directory.h"
 
@@ -60,7 +61,6 @@ class Session {
                    Clock::time_point step_start);
   [[nodiscard]] bool wants_to_stop() const;
   [[noreturn]] void diverge(const StepParams& params, const StepOutcome& outcome);
-  [[nodiscard]] nlohmann::ordered_json measure_rank() const;
   [[nodiscard]] nlohmann::ordered_json measure();
 
   const TrainOptions& options_;
@@ -180,27 +180,11 @@ void Session::train() {
   }
 }
 
-nlohmann::ordered_json Session::measure_rank() const {
-  std::array<int64_t, kNumArenas> arenas{};
-  for (const ArenaKind arena : kAllArenas) {
-    arenas[static_cast<size_t>(arena)] = executor_.arena_bytes(arena);
-  }
-  std::vector<Traffic> traffic = executor_.traffic();
-  for (Traffic& t : traffic) {
-    TESSERA_CHECK(t.calls % steps_done_ == 0 && t.bytes_sent % steps_done_ == 0,
-                  "{} {} of rank {} differed between steps", t.group, t.op, world_.rank());
-    t.calls /= steps_done_;
-    t.bytes_sent /= steps_done_;
-  }
-  return rank_json(job_.step.mesh, world_.rank(), arenas, traffic,
-                   executor_.executed_instructions(), executor_.executed_digest());
-}
-
 // All ranks report; rank 0 has use for it.
 nlohmann::ordered_json Session::measure() {
   const double elapsed = seconds_since(start_);
   control_.barrier();  // what a rank has sent is counted when its last peer has it
-  const nlohmann::ordered_json mine = {{"rank", measure_rank()},
+  const nlohmann::ordered_json mine = {{"rank", measured_rank_json(executor_, steps_done_)},
                                        {"peak_resident_bytes", peak_resident_bytes()}};
   nlohmann::ordered_json json = report_head(job_.step);
   int64_t peak = 0;

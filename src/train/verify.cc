@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "spec/validate.h"
 #include "train/difference.h"
+#include "train/measure.h"
 #include "train/plan_report.h"
 #include "train/session.h"
 
@@ -66,22 +67,24 @@ std::string render(const VerifyOptions& options, const std::vector<TensorReport>
 
 }  // namespace
 
-std::vector<StepRecord> record_run(const ShortRun& run) {
+std::vector<StepRecord> record_run(const ShortRun& run) { return record_and_measure(run).steps; }
+
+MeasuredRun record_and_measure(const ShortRun& run) {
   RunSpec spec = run.spec;
   if (spec.train.threads == 0) spec.train.threads = 1;
-  StepGraph step = build_step(spec, StepKind::kTraining);
-  std::vector<Program> programs = compile_ranks(step);
-  inject_into_programs(run.inject, programs);
+  CompiledRun compiled = compile_run(spec);
+  MeasuredRun result;
+  result.plan = plan_json(compiled);
+  inject_into_programs(run.inject, compiled.programs);
   TensorSource weights = run.weights;
   if (!weights) {
     weights = spec.model.hf.empty() ? initial_weights(spec.model, spec.train.seed)
-                                    : hf_weights(spec.model.hf, step.layout);
+                                    : hf_weights(spec.model.hf, compiled.step.layout);
   }
-  World world(std::move(step), std::move(programs));
+  World world(std::move(compiled.step), std::move(compiled.programs));
   world.run([&](int rank, Executor& executor) {
     load_weights(executor, world.step(), inject_into_weights(run.inject, rank, weights));
   });
-  std::vector<StepRecord> records;
   for (int64_t s = 1; s <= run.steps; ++s) {
     StepParams params = step_params(spec, s);
     if (run.constant_lr) params.lr = spec.optimizer.lr;
@@ -97,9 +100,13 @@ std::vector<StepRecord> record_run(const ShortRun& run) {
     for (LogicalValues& gradient : record.gradients) {
       for (double& g : gradient.values) g /= std::max(1.0, outcome.tokens);
     }
-    records.push_back(std::move(record));
+    result.steps.push_back(std::move(record));
   }
-  return records;
+  result.measured = report_head(world.step());
+  for (int rank = 0; rank < world.size(); ++rank) {
+    result.measured["ranks"].push_back(measured_rank_json(world.executor(rank), run.steps));
+  }
+  return result;
 }
 
 VerifyReport verify_meshes(const VerifyOptions& options) {

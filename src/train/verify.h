@@ -28,6 +28,15 @@ struct ShortRun {
 };
 std::vector<StepRecord> record_run(const ShortRun& run);
 
+// The same, with what the plan said and what the ranks measured: plan.json and summary.json's
+// "ranks".
+struct MeasuredRun {
+  std::vector<StepRecord> steps;
+  nlohmann::ordered_json plan;
+  nlohmann::ordered_json measured;
+};
+MeasuredRun record_and_measure(const ShortRun& run);
+
 struct VerifyReport {
   bool equal = false;
   nlohmann::ordered_json json;

@@ -1,0 +1,94 @@
+// Random lines for parse_case: every mesh that resolve() accepts can be drawn.
+#pragma once
+
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "support/tiny.h"
+
+namespace tessera::testing {
+
+// One row per key; a value that is written twice is twice as likely. Keys that this version does
+// not know are passed over, values and combinations that it refuses are drawn again.
+struct DrawnKey {
+  const char* key;
+  std::vector<std::string> values;
+};
+inline const std::vector<DrawnKey>& drawn_keys() {
+  static const std::vector<DrawnKey> keys = {
+      {"pp", {"1", "1", "2", "3", "4"}},
+      {"dp", {"1", "1", "2", "3", "4", "5"}},
+      {"fsdp", {"1", "1", "2", "3"}},
+      {"cp", {"1", "1", "2", "4"}},
+      {"tp", {"1", "1", "2", "4"}},
+      {"zero", {"0", "1", "2", "3"}},
+      {"sequence_parallel", {"false", "true"}},
+      {"prefetch", {"0", "1", "2"}},
+      {"bucket_mb", {"1", "25"}},
+      {"grad_reduce", {"auto", "step", "micro_batch"}},
+      {"layers", {"1", "2", "3", "4", "5"}},
+      {"hidden", {"16", "12", "20"}},
+      {"ffn", {"24", "21", "13"}},
+      {"kv_heads", {"1", "2", "4"}},
+      {"head_dim", {"4", "2", "6"}},
+      {"vocab", {"40", "37", "17"}},
+      {"tied", {"false", "true"}},
+      {"seq_len", {"8", "12", "7"}},
+      {"micro_batch", {"1", "2"}},
+      {"loss_chunk", {"512", "5", "8"}},
+  };
+  return keys;
+}
+
+class Dice {
+ public:
+  explicit Dice(uint64_t seed) : engine_(static_cast<uint32_t>(seed)) {}
+  // Written out, because the distributions of the standard library differ between libraries.
+  size_t below(size_t n) { return static_cast<size_t>(engine_() % n); }
+  const std::string& one_of(const std::vector<std::string>& values) {
+    return values[below(values.size())];
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+inline constexpr int64_t kMaxWorld = 8;
+
+inline std::string draw_line(Dice& dice) {
+  std::string line;
+  for (const DrawnKey& row : drawn_keys()) {
+    const std::string& value = dice.one_of(row.values);
+    if (!section_of(row.key).empty()) line += fmt::format("{}={} ", row.key, value);
+  }
+  return line + "mask=" + dice.one_of({"none", "some", "replica"});
+}
+
+// The line of a seed: up to 8 ranks, one to four micro-batches in a step.
+inline std::string random_case(uint64_t seed) {
+  constexpr int kTries = 20'000;
+  Dice dice(seed);
+  std::string refusal;
+  for (int i = 0; i < kTries; ++i) {
+    const std::string line = draw_line(dice);
+    const size_t accumulate = 1 + dice.below(4);
+    try {
+      const TinyCase drawn = parse_case(line + " global_batch=0");
+      const RunSpec& one = drawn.spec;
+      if (one.parallel.world() > kMaxWorld) continue;
+      if (drawn.mask == "replica" && one.parallel.replicas() == 1) continue;  // nothing to learn
+      const std::string whole = fmt::format(
+          "{} global_batch={}", line, static_cast<size_t>(one.train.global_batch) * accumulate);
+      parse_case(whole);
+      return whole;
+    } catch (const ConfigError& error) {
+      refusal = error.what();
+    }
+  }
+  throw Error(
+      fmt::format("seed {}: {} draws refused, the last one because {}", seed, kTries, refusal));
+}
+
+}  // namespace tessera::testing
