@@ -24,4 +24,6 @@ int64_t attention_grad(DType type, int64_t seq_len, int64_t head_dim, int thread
 int64_t sum_squares(int threads);
 int64_t cross_entropy_loss(int threads);
 
+int64_t dispatch_rows(int64_t experts);
+
 }  // namespace tessera::workspace

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "kernels/cpu/test_support.h"
+#include "kernels/experts.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
 #define TESSERA_COUNTS_MALLOC 0
@@ -133,18 +134,66 @@ struct Step {
   }
 };
 
+// The kernels of a mixture of experts, two peers with two experts each.
+struct ExpertStep {
+  DType type, acc;
+  Array x, logits, gates, ids, stats, totals, load, rows, counts, slots, w, dw, y, h, loss;
+
+  explicit ExpertStep(DType storage)
+      : type(storage),
+        acc(accumulate_type(storage)),
+        x(type, {kTokens, kWidth}),
+        logits(type, {kTokens, 4}),
+        gates(acc, {kTokens, 2}),
+        ids(DType::kI32, {kTokens, 2}),
+        stats(DType::kF64, {2, 9}),
+        totals(stats),
+        load(DType::kF64, {4}),
+        rows(type, {2, 1, 2 * kTokens, kWidth}),
+        counts(DType::kI32, {2, 1, 2}),
+        slots(ids),
+        w(type, {2, kWidth, kWidth}),
+        dw(acc, {2, kWidth, kWidth}),
+        y(rows),
+        h(type, {2, 1, 2 * kTokens, kWidth / 2}),
+        loss(DType::kF64, {1}) {
+    for (Array* a : {&x, &logits, &load, &w}) a->fill(0.5);
+  }
+
+  void run(Context& ctx) {
+    router(ctx, logits, gates, ids);
+    router_stats(ctx, logits, ids, {0, kTokens / 2}, stats, load, false);
+    dispatch_rows(ctx, x, ids, rows, counts, slots);
+    expert_linear(ctx, rows, w, counts, y);
+    expert_swiglu(ctx, y, counts, h);
+    expert_swiglu_grad(ctx, h, y, counts, y);
+    expert_linear_dx(ctx, y, w, counts, rows);
+    expert_linear_dw(ctx, y, rows, counts, dw, false);
+    combine_rows(ctx, rows, slots, gates, x);
+    combine_rows_grad(ctx, x, rows, slots, gates, y, gates);
+    dispatch_rows_grad(ctx, rows, slots, x);
+    const BalanceShape shape{.experts = 4, .seq_len = kTokens / 2, .coef = 0.1};
+    balance_totals(ctx, stats, slots, totals);
+    balance_loss(ctx, totals, slots, 2, shape, loss, false);
+    balance_grad(ctx, totals, shape, stats);
+    router_stats_grad(ctx, logits, stats, {0, kTokens / 2}, logits, false);
+    router_grad(ctx, gates, gates, ids, logits, true);
+  }
+};
+
 TEST(Allocation, NoKernelAllocatesAfterItsFirstCall) {
   if (!TESSERA_COUNTS_MALLOC) GTEST_SKIP() << "malloc cannot be replaced here";
   for (const DType type : kFloatTypes) {
     for (const int threads : {1, 2}) {
       Step step(type);
+      ExpertStep experts(type);
       Rig rig(threads, int64_t{16} << 20);
       // The BLAS fills its own pool of buffers, one set per thread that ever calls it at once; when
       // that first happens is up to the scheduler, so a stretch without any is waited for.
       int64_t made = -1;
       for (int stretch = 0; made != 0 && stretch < 10; ++stretch) {
         const int64_t before = allocations;
-        for (int i = 0; i < 20; ++i) step.run(rig);
+        for (int i = 0; i < 20; ++i) step.run(rig), experts.run(rig);
         made = allocations - before;
       }
       EXPECT_EQ(made, 0) << name_of(type) << " threads " << threads;

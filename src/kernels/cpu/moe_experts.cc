@@ -1,0 +1,141 @@
+// Products and activations of experts: one call of the dense kernel per run of rows of one expert.
+#include "kernels/cpu/check.h"
+#include "kernels/experts.h"
+
+namespace tessera::kernels {
+namespace {
+
+// Blocks of `capacity` rows with `local` experts each.
+struct Blocks {
+  const int32_t* counts;
+  int64_t blocks, local, capacity;
+
+  // Calls f(block, expert, first row, number of rows) for every expert of every block.
+  template <typename F>
+  void for_each_run(const F& f) const {
+    for (int64_t b = 0; b < blocks; ++b) {
+      int64_t at = b * capacity;
+      for (int64_t e = 0; e < local; ++e) {
+        const int64_t count = counts[b * local + e];
+        f(b, e, at, count);
+        at += count;
+      }
+    }
+  }
+  [[nodiscard]] int64_t used(int64_t block) const {
+    int64_t sum = 0;
+    for (int64_t e = 0; e < local; ++e) sum += counts[block * local + e];
+    return sum;
+  }
+};
+
+int64_t last_dim(const Tensor& x) { return x.dim(x.num_dims - 1); }
+
+Blocks blocks_of(const char* op, const Tensor& counts, int64_t num_rows) {
+  const int64_t local = last_dim(counts);
+  cpu::check_flat(op, "counts", counts, DType::kI32, counts.numel());
+  Blocks b{counts.as<int32_t>(), counts.numel() / local, local, 0};
+  TESSERA_CHECK(num_rows % b.blocks == 0, "{}: {} rows in {} blocks", op, num_rows, b.blocks);
+  b.capacity = num_rows / b.blocks;
+  for (int64_t i = 0; i < b.blocks; ++i) {
+    TESSERA_CHECK(b.used(i) >= 0 && b.used(i) <= b.capacity, "{}: {} rows in a block of {}", op,
+                  b.used(i), b.capacity);
+  }
+  return b;
+}
+
+// `count` rows of x from `first` on, as a matrix.
+Tensor rows_of(const Tensor& x, int64_t first, int64_t count) {
+  const int64_t width = last_dim(x);
+  return {x.as<std::byte>() + first * width * size_bytes(x.dtype), x.dtype, {count, width}};
+}
+
+// The matrix of one expert.
+Tensor expert_of(const Tensor& w, int64_t expert) {
+  return {w.as<std::byte>() + expert * w.dim(1) * w.dim(2) * size_bytes(w.dtype),
+          w.dtype,
+          {w.dim(1), w.dim(2)}};
+}
+
+void zero_unused(Context& ctx, const Blocks& b, const Tensor& x) {
+  for (int64_t i = 0; i < b.blocks; ++i) {
+    Tensor rest = rows_of(x, i * b.capacity + b.used(i), b.capacity - b.used(i));
+    if (rest.numel() > 0) fill_zero(ctx, rest);
+  }
+}
+
+int64_t num_rows(const Tensor& x) { return x.numel() / last_dim(x); }
+
+}  // namespace
+
+void expert_linear(Context& ctx, const Tensor& x, const Tensor& w, const Tensor& counts,
+                   Tensor& y) {
+  constexpr const char* kOp = "expert_linear";
+  cpu::check_dims(kOp, "w", w, 3);
+  const Blocks b = blocks_of(kOp, counts, num_rows(x));
+  cpu::check_tensor(kOp, "w", w, x.dtype, {b.local, last_dim(y), last_dim(x)});
+  cpu::check_flat(kOp, "y", y, x.dtype, num_rows(x) * w.dim(1));
+  b.for_each_run([&](int64_t /*block*/, int64_t expert, int64_t first, int64_t count) {
+    if (count == 0) return;
+    Tensor out = rows_of(y, first, count);
+    linear(ctx, rows_of(x, first, count), expert_of(w, expert), out);
+  });
+  zero_unused(ctx, b, y);
+}
+
+void expert_linear_dx(Context& ctx, const Tensor& dy, const Tensor& w, const Tensor& counts,
+                      Tensor& dx) {
+  constexpr const char* kOp = "expert_linear_dx";
+  cpu::check_dims(kOp, "w", w, 3);
+  const Blocks b = blocks_of(kOp, counts, num_rows(dy));
+  cpu::check_tensor(kOp, "w", w, dy.dtype, {b.local, last_dim(dy), last_dim(dx)});
+  cpu::check_flat(kOp, "dx", dx, dy.dtype, num_rows(dy) * w.dim(2));
+  b.for_each_run([&](int64_t /*block*/, int64_t expert, int64_t first, int64_t count) {
+    if (count == 0) return;
+    Tensor out = rows_of(dx, first, count);
+    linear_dx(ctx, rows_of(dy, first, count), expert_of(w, expert), out, false);
+  });
+  zero_unused(ctx, b, dx);
+}
+
+void expert_linear_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& counts,
+                      Tensor& dw, bool accumulate) {
+  constexpr const char* kOp = "expert_linear_dw";
+  cpu::check_dims(kOp, "dw", dw, 3);
+  const Blocks b = blocks_of(kOp, counts, num_rows(dy));
+  cpu::check_flat(kOp, "x", x, dy.dtype, num_rows(dy) * last_dim(x));
+  cpu::check_tensor(kOp, "dw", dw, accumulate_type(dy.dtype), {b.local, last_dim(dy), last_dim(x)});
+  b.for_each_run([&](int64_t block, int64_t expert, int64_t first, int64_t count) {
+    const bool add = accumulate || block > 0;  // the first block starts the sum
+    if (count == 0 && add) return;
+    Tensor out = expert_of(dw, expert);
+    linear_dw(ctx, rows_of(dy, first, count), rows_of(x, first, count), out, add);
+  });
+}
+
+void expert_swiglu(Context& ctx, const Tensor& gate_up, const Tensor& counts, Tensor& h) {
+  constexpr const char* kOp = "expert_swiglu";
+  const Blocks b = blocks_of(kOp, counts, num_rows(gate_up));
+  cpu::check_flat(kOp, "h", h, gate_up.dtype, gate_up.numel() / 2);
+  for (int64_t i = 0; i < b.blocks; ++i) {
+    Tensor out = rows_of(h, i * b.capacity, b.used(i));
+    swiglu(ctx, rows_of(gate_up, i * b.capacity, b.used(i)), out);
+  }
+  zero_unused(ctx, b, h);
+}
+
+void expert_swiglu_grad(Context& ctx, const Tensor& dh, const Tensor& gate_up, const Tensor& counts,
+                        Tensor& d_gate_up) {
+  constexpr const char* kOp = "expert_swiglu_grad";
+  const Blocks b = blocks_of(kOp, counts, num_rows(gate_up));
+  cpu::check_flat(kOp, "dh", dh, gate_up.dtype, gate_up.numel() / 2);
+  cpu::check_flat(kOp, "d_gate_up", d_gate_up, gate_up.dtype, gate_up.numel());
+  for (int64_t i = 0; i < b.blocks; ++i) {
+    Tensor out = rows_of(d_gate_up, i * b.capacity, b.used(i));
+    swiglu_grad(ctx, rows_of(dh, i * b.capacity, b.used(i)),
+                rows_of(gate_up, i * b.capacity, b.used(i)), out);
+  }
+  zero_unused(ctx, b, d_gate_up);
+}
+
+}  // namespace tessera::kernels
