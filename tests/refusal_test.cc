@@ -73,7 +73,8 @@ TEST_F(RefusalTest, ImpossibleMeshes) {
   expect_refused(2, "plan run.toml --mesh tp=3",
                  {"parallel.tp = 3 does not divide heads = 4; use tp = 2 or 4"});
   expect_refused(2, "plan run.toml --mesh tq=2", {"tq", "tp"});
-  expect_refused(2, "plan run.toml --mesh pp=2", {"pp = 2", "not in this version", "use pp = 1"});
+  expect_refused(2, "plan run.toml --mesh pp=64",
+                 {"64 stages for", "every stage needs a layer", "use fewer stages"});
 }
 
 TEST_F(RefusalTest, BatchesThatDoNotDivide) {

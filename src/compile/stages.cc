@@ -63,6 +63,10 @@ StagePlan plan_stages(const RunSpec& spec, bool training) {
     plan.schedule = make_schedule(parallel.schedule, static_cast<int>(parallel.pp),
                                   static_cast<int>(parallel.virtual_stages), micro_batches,
                                   static_cast<int>(parallel.schedule_group));
+    require_config(!plan.schedule.asynchronous,
+                   "parallel.schedule = \"{}\": asynchronous schedules are not trained by this "
+                   "version; use 1f1b or zb-v",
+                   parallel.schedule);
     check_schedule(plan.schedule);
   }
   const std::vector<int64_t> counts = layers_per_stage(spec, plan.stages());

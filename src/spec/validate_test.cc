@@ -101,8 +101,6 @@ TEST(ResolveTest, AllowsSettingsWithoutEffect) {
 TEST(ResolveTest, RefusesWhatThisVersionCannotDo) {
   EXPECT_EQ(failure([](RunSpec& s) { s.model.family = "gpt2"; }),
             "model.family = \"gpt2\": this version trains llama; use family = \"llama\"");
-  EXPECT_EQ(failure([](RunSpec& s) { s.parallel.pp = 2; }),
-            "pp = 2: pipeline parallelism is not in this version; use pp = 1");
   EXPECT_EQ(failure([](RunSpec& s) { s.parallel.cp = 2; }),
             "cp = 2: context parallelism is not in this version; use cp = 1");
   EXPECT_EQ(failure([](RunSpec& s) { s.train.device = "cuda"; }),
