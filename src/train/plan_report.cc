@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "compile/schedule/replay.h"
 #include "spec/validate.h"
 
 namespace tessera {
@@ -56,6 +57,79 @@ TrafficRows total_traffic(const nlohmann::ordered_json& report) {
     }
   }
   return rows;
+}
+
+std::string memory_table(const Program& program) {
+  TextTable memory(
+      {{"memory of a rank", Align::kLeft}, {"bytes", Align::kRight}, {"", Align::kRight}});
+  for (const ArenaKind arena : kAllArenas) {
+    const int64_t bytes = program.arena_bytes[static_cast<size_t>(arena)];
+    memory.add_row({std::string(name_of(arena)), with_thousands(bytes), human_bytes(bytes)});
+  }
+  memory.add_rule();
+  memory.add_row(
+      {"total", with_thousands(program.total_bytes()), human_bytes(program.total_bytes())});
+  return memory.str();
+}
+
+// "0-3" for the layers of a stage, and what else it holds.
+std::string layers_text(const StagePlan& stages, int stage) {
+  const auto head = static_cast<int>(stages.stage_of_unit.size()) - 1;
+  int first = 0;
+  int last = -1;
+  for (int unit = 1; unit < head; ++unit) {
+    if (stages.stage_of(unit) != stage) continue;
+    if (last < 0) first = unit - 1;
+    last = unit - 1;
+  }
+  std::vector<std::string> parts;
+  if (stages.stage_of(0) == stage) parts.emplace_back("embed");
+  if (last == first) parts.push_back(std::to_string(first));
+  if (last > first) parts.push_back(fmt::format("{}-{}", first, last));
+  if (stages.stage_of(head) == stage) parts.emplace_back("head");
+  return fmt::format("{}", fmt::join(parts, " "));
+}
+
+// One column per rank of the pipeline: they hold different things.
+std::string pipeline_tables(const CompiledRun& run) {
+  const StagePlan& stages = run.step.stages;
+  std::vector<const Program*> ranks;
+  for (const Program& program : run.programs) {
+    const bool first_of_its_kind =
+        run.step.mesh.coord(program.rank, Axis::kPp) == static_cast<int64_t>(ranks.size());
+    if (first_of_its_kind) ranks.push_back(&program);
+  }
+  std::vector<TextTable::Column> columns = {{"rank of the pipeline", Align::kLeft}};
+  for (size_t r = 0; r < ranks.size(); ++r)
+    columns.push_back({fmt::format("pp{}", r), Align::kRight});
+  TextTable table(columns);
+  const auto row = [&](const std::string& name, const auto& cell) {
+    std::vector<std::string> cells = {name};
+    for (const Program* program : ranks) cells.push_back(cell(*program));
+    table.add_row(cells);
+  };
+  const auto by_stage = [](const Program& program, const auto& text) {
+    std::vector<std::string> parts;
+    for (const auto& [stage, live] : program.live_micro_batches) parts.push_back(text(stage, live));
+    return fmt::format("{}", fmt::join(parts, " | "));
+  };
+  row("layers", [&](const Program& program) {
+    return by_stage(program, [&](int stage, int) { return layers_text(stages, stage); });
+  });
+  row("micro-batches in flight", [&](const Program& program) {
+    return by_stage(program, [](int, int live) { return std::to_string(live); });
+  });
+  table.add_rule();
+  for (const ArenaKind arena : kAllArenas) {
+    row(std::string(name_of(arena)), [&](const Program& program) {
+      return human_bytes(program.arena_bytes[static_cast<size_t>(arena)]);
+    });
+  }
+  table.add_rule();
+  row("total", [](const Program& program) { return human_bytes(program.total_bytes()); });
+  const ScheduleFacts facts = facts_of(replay(stages.schedule));
+  return fmt::format("pipeline  {}, {} stages, bubble {:.1f} % (forward 1, backward 2)\n\n{}",
+                     stages.schedule.name, stages.stages(), 100 * facts.bubble, table.str());
 }
 
 std::string advice(const CompiledRun& run, ArenaKind largest) {
@@ -154,16 +228,7 @@ std::string plan_table(const CompiledRun& run) {
       spec.parallel.sequence_parallel ? "on" : "off", count_of(spec.train.global_batch, "sequence"),
       spec.train.seq_len, spec.train.micro_batch, count_of(spec.parallel.replicas(), "replica"),
       count_of(accumulation(spec), "micro-batch"), name_of(spec.train.dtype));
-  TextTable memory(
-      {{"memory of a rank", Align::kLeft}, {"bytes", Align::kRight}, {"", Align::kRight}});
-  for (const ArenaKind arena : kAllArenas) {
-    const int64_t bytes = program.arena_bytes[static_cast<size_t>(arena)];
-    memory.add_row({std::string(name_of(arena)), with_thousands(bytes), human_bytes(bytes)});
-  }
-  memory.add_rule();
-  memory.add_row(
-      {"total", with_thousands(program.total_bytes()), human_bytes(program.total_bytes())});
-  text += memory.str() + "\n";
+  text += (run.step.mesh.size(Axis::kPp) > 1 ? pipeline_tables(run) : memory_table(program)) + "\n";
   TextTable traffic({{"sent by rank 0 per step", Align::kLeft},
                      {"collective", Align::kLeft},
                      {"calls", Align::kRight},

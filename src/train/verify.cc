@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "spec/entry.h"
+#include "spec/keys.h"
 #include "spec/validate.h"
 #include "train/difference.h"
 #include "train/measure.h"
@@ -14,17 +16,20 @@
 namespace tessera {
 namespace {
 
-std::string mesh_text(const ParallelSpec& p) {
+// Every key of [parallel] that differs from its default, as --mesh takes them.
+std::string mesh_text(const ParallelSpec& parallel) {
+  RunSpec spec;
+  spec.parallel = parallel;
+  RunSpec plain;
   std::string text;
-  const auto add = [&](const char* key, int64_t value) {
-    if (value > 1) text += fmt::format("{}{}={}", text.empty() ? "" : ",", key, value);
-  };
-  add("dp", p.dp);
-  add("fsdp", p.fsdp);
-  add("tp", p.tp);
-  if (text.empty()) text = "dp=1";
-  text += fmt::format(",zero={}", p.zero);
-  if (p.sequence_parallel) text += ",sequence_parallel=true";
+  for (const Key& key : run_keys()) {
+    if (key.section != "parallel") continue;
+    const nlohmann::ordered_json value = value_of(key.field(spec));
+    if (value == value_of(key.field(plain)) && key.name != "zero") continue;
+    if (key.name == "grad_reduce") continue;  // resolved from the others
+    const std::string shown = value.is_string() ? value.get<std::string>() : value.dump();
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", key.name, shown);
+  }
   return text;
 }
 
