@@ -70,6 +70,7 @@ struct BFloat16 {
   }
 };
 
+// Both conversions compute every case and choose, so that compilers vectorise them.
 struct Float16 {
   uint16_t bits = 0;
   Float16() = default;
@@ -78,26 +79,25 @@ struct Float16 {
     const uint32_t u = std::bit_cast<uint32_t>(value);
     const uint32_t sign = (u >> 16) & 0x8000U;
     const uint32_t magnitude = u & 0x7fffffffU;
-    uint32_t half = 0;
-    if (magnitude > 0x7f800000U) {
-      half = 0x7e00U | ((magnitude >> 13) & 0x3ffU);
-    } else if (magnitude >= 0x477ff000U) {
-      half = 0x7c00U;
-    } else if (magnitude >= 0x38800000U) {  // normal
-      half = (magnitude - 0x38000000U + 0xfffU + ((magnitude >> 13) & 1U)) >> 13;
-    } else {  // subnormal: adding a half aligns the bits, and rounds as the hardware does
-      const float aligned = std::bit_cast<float>(magnitude) + 0.5F;
-      half = std::bit_cast<uint32_t>(aligned) - 0x3f000000U;
-    }
+    const uint32_t nan = 0x7e00U | ((magnitude >> 13) & 0x3ffU);
+    const uint32_t normal = (magnitude - 0x38000000U + 0xfffU + ((magnitude >> 13) & 1U)) >> 13;
+    // Adding a half aligns the bits, and rounds as the hardware does.
+    const float aligned = std::bit_cast<float>(magnitude) + 0.5F;
+    const uint32_t subnormal = std::bit_cast<uint32_t>(aligned) - 0x3f000000U;
+    uint32_t half = magnitude >= 0x38800000U ? normal : subnormal;
+    half = magnitude >= 0x477ff000U ? 0x7c00U : half;
+    half = magnitude > 0x7f800000U ? nan : half;
     bits = static_cast<uint16_t>(sign | half);
   }
   explicit operator float() const {
     const uint32_t sign = static_cast<uint32_t>(bits & 0x8000U) << 16;
     const uint32_t magnitude = bits & 0x7fffU;
-    if (magnitude >= 0x7c00U) return std::bit_cast<float>(sign | 0x7f800000U | (magnitude << 13));
-    if (magnitude >= 0x400U) return std::bit_cast<float>(sign | ((magnitude << 13) + 0x38000000U));
-    const float tiny = static_cast<float>(magnitude) * 0x1p-24F;
-    return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(tiny));
+    const uint32_t special = 0x7f800000U | (magnitude << 13);
+    const uint32_t normal = (magnitude << 13) + 0x38000000U;
+    const float tiny = static_cast<float>(static_cast<int32_t>(magnitude)) * 0x1p-24F;
+    uint32_t single = magnitude >= 0x400U ? normal : std::bit_cast<uint32_t>(tiny);
+    single = magnitude >= 0x7c00U ? special : single;
+    return std::bit_cast<float>(sign | single);
   }
 };
 

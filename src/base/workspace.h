@@ -9,7 +9,8 @@
 namespace tessera::workspace {
 
 // Block sizes that the formulas and the kernels share.
-// bf16 products are widened block by block: rows x depth, cols x depth, and the rows x cols result.
+// Products of bf16 and f16 are widened block by block: rows x depth, cols x depth, and the rows x
+// cols result.
 inline constexpr int64_t kLinearRows = 256;
 inline constexpr int64_t kLinearCols = 512;
 inline constexpr int64_t kLinearDepth = 512;

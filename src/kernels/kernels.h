@@ -2,11 +2,12 @@
 //
 // Letters: T tokens of this rank (whole sequences of S tokens, one after another), H model width,
 // N/K columns of a product, V vocabulary rows of this rank, D head width. Tensors of one call have
-// one storage type (f64, f32 or bf16) unless a comment says otherwise; arithmetic is f64 for f64
-// and f32 for the others; weight gradients and statistics are stored in the accumulate type
-// (f32 for bf16). `accumulate` adds to the output instead of overwriting it. Results depend only
-// on the inputs and on ctx.workers.size(): no atomics, no timing. Nothing allocates: scratch comes
-// from ctx.workspace, whose size base/workspace.h gives. Every shape is checked (InternalError).
+// one storage type (f64, f32, bf16 or f16) unless a comment says otherwise; arithmetic is f64 for
+// f64 and f32 for the others; weight gradients and statistics are stored in the accumulate type
+// (f32 for bf16 and f16). `accumulate` adds to the output instead of overwriting it. Results depend
+// only on the inputs and on ctx.workers.size(): no atomics, no timing. Nothing allocates: scratch
+// comes from ctx.workspace, whose size base/workspace.h gives. Every shape is checked
+// (InternalError).
 #pragma once
 
 #include <cstddef>
@@ -92,10 +93,11 @@ void cross_entropy_stats(Context& ctx, const Tensor& logits, const Tensor& label
 // log sum exp - label logit. Labels outside the vocabulary are the caller's error.
 void cross_entropy_loss(Context& ctx, const Tensor& all_stats, const Tensor& labels, Tensor& loss,
                         bool accumulate);
-// d_logits = softmax - one-hot for unmasked tokens, zero for masked ones and padding columns.
-// d_logits may be logits.
+// d_logits = scale * (softmax - one-hot) for unmasked tokens, zero for masked ones and padding
+// columns. d_logits may be logits.
 void cross_entropy_grad(Context& ctx, const Tensor& logits, const Tensor& all_stats,
-                        const Tensor& labels, Tensor& d_logits, int64_t first_row, int64_t valid);
+                        const Tensor& labels, Tensor& d_logits, int64_t first_row, int64_t valid,
+                        double scale = 1);
 
 // ---- optimizer, on flat tensors ----
 // *sum (f64) = sum of x^2, accumulated in f64 in a fixed order.

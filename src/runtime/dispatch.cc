@@ -27,7 +27,7 @@ void add_metrics(const Tensor& loss, const Tensor& labels, Tensor& metrics, bool
 void update(kernels::Context& context, const Instruction& instruction,
             std::span<const Tensor> tensors, const StepParams& params) {
   const auto at = [&](BufferId id) { return tensors[static_cast<size_t>(id)]; };
-  const StepOutcome outcome = outcome_of(at(instruction.inputs[1]).as<double>());
+  const StepOutcome outcome = outcome_of(at(instruction.inputs[1]).as<double>(), params.loss_scale);
   if (!outcome.finite()) return;
   kernels::AdamW options;
   options.lr = params.lr;
@@ -39,7 +39,7 @@ void update(kernels::Context& context, const Instruction& instruction,
   // The small constant is PyTorch's: it keeps the two comparable to the last digit.
   const double clip =
       params.clip > 0 ? std::min(1.0, params.clip / (outcome.grad_norm + 1e-6)) : 1.0;
-  options.grad_scale = clip / std::max(1.0, outcome.tokens);
+  options.grad_scale = clip / std::max(1.0, outcome.tokens) / params.loss_scale;
   Tensor weight = at(instruction.outputs[0]);
   Tensor m = at(instruction.outputs[1]);
   Tensor v = at(instruction.outputs[2]);
@@ -63,12 +63,14 @@ kernels::AttentionShape attention_shape(const KernelArgs& args) {
 
 bool StepOutcome::finite() const { return std::isfinite(loss) && std::isfinite(grad_norm); }
 
-StepOutcome outcome_of(const double* metrics) {
+bool StepOutcome::overflowed() const { return std::isfinite(loss) && !std::isfinite(grad_norm); }
+
+StepOutcome outcome_of(const double* metrics, double loss_scale) {
   StepOutcome outcome;
   outcome.tokens = metrics[kTokens];
   const double count = std::max(1.0, outcome.tokens);
   outcome.loss = metrics[kLoss] / count;
-  outcome.grad_norm = std::sqrt(metrics[kSumSquares]) / count;
+  outcome.grad_norm = std::sqrt(metrics[kSumSquares]) / count / loss_scale;
   return outcome;
 }
 
@@ -131,7 +133,7 @@ void run_kernel(kernels::Context& context, const Instruction& instruction,
       return kernels::cross_entropy_loss(context, in(0), in(1), y, add);
     case OpKind::kCrossEntropyGrad:
       return kernels::cross_entropy_grad(context, in(0), in(1), in(2), y, args.first_row,
-                                         args.valid_rows);
+                                         args.valid_rows, params.loss_scale);
     case OpKind::kSumSquares:
       return add_sum_squares(context, in(0), y);
     case OpKind::kMetrics:

@@ -12,6 +12,7 @@ struct StepParams {
   int64_t step = 1;  // 1 for the first
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0;
   double clip = 0;  // global norm; 0: off
+  double loss_scale = 1;  // of every gradient until the update
 };
 
 // Values that all ranks agree on after a step.
@@ -20,8 +21,9 @@ struct StepOutcome {
   double tokens = 0;     // unmasked
   double grad_norm = 0;  // before clipping
   [[nodiscard]] bool finite() const;
+  [[nodiscard]] bool overflowed() const;  // the gradient alone is not finite
 };
-StepOutcome outcome_of(const double* metrics);
+StepOutcome outcome_of(const double* metrics, double loss_scale);
 
 // `tensors`: one per buffer of the program. Allocates nothing.
 void run_kernel(kernels::Context& context, const Instruction& instruction,

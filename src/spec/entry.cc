@@ -90,7 +90,7 @@ struct Assignment {
   void operator()(std::string* field) const { *field = choice(); }
   void operator()(DType* field) const {
     const std::string name = choice();
-    for (const DType type : {DType::kF32, DType::kF64, DType::kBF16}) {
+    for (const DType type : {DType::kF32, DType::kF64, DType::kBF16, DType::kF16}) {
       if (name == name_of(type)) *field = type;
     }
   }

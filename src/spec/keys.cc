@@ -16,10 +16,11 @@ constexpr Range kAxis{1, kMaxAxis};
 constexpr Range kZeroStage{0, 3};
 constexpr Range kAboveZero{.min = 0, .open_min = true};
 constexpr Range kBelowOne{.min = 0, .max = 1, .open_max = true};
+constexpr Range kLossScale{0, 32768};  // a logit's gradient, at most this, must fit f16
 constexpr Range kSeconds{0.1, 1e6};
 constexpr Range kGibibytes{0, 1e9};  // the bytes fit in int64_t
 
-constexpr std::array<std::string_view, 3> kDTypes = {"f32", "f64", "bf16"};
+constexpr std::array<std::string_view, 4> kDTypes = {"f32", "f64", "bf16", "f16"};
 constexpr std::array<std::string_view, 3> kGradReduce = {"auto", "step", "micro_batch"};
 constexpr std::array<std::string_view, 2> kRopeTypes = {"default", "llama3"};
 
@@ -79,6 +80,11 @@ constexpr Key kKeys[] = {
     {"train", "device", [](S& s) -> Field { return &s.train.device; }},
     {"train", "threads", [](S& s) -> Field { return &s.train.threads; }, Range{0, 4096}},
     {"train", "loss_chunk", [](S& s) -> Field { return &s.train.loss_chunk; }, kPositive},
+    {"train", "loss_scale", [](S& s) -> Field { return &s.train.loss_scale; }, kLossScale},
+    {"train", "loss_scale_interval", [](S& s) -> Field { return &s.train.loss_scale_interval; },
+     kPositive},
+    {"train", "loss_scale_hysteresis", [](S& s) -> Field { return &s.train.loss_scale_hysteresis; },
+     kPositive},
     {"train", "comm_timeout", [](S& s) -> Field { return &s.train.comm_timeout; }, kSeconds},
 
     {"optimizer", "lr", [](S& s) -> Field { return &s.optimizer.lr; }, kAboveZero},

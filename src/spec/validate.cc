@@ -102,6 +102,12 @@ void check_split(const RunSpec& spec) {
                  either(nearby_multiples(train.seq_len, unit)));
 }
 
+void check_loss_scale(const TrainSpec& train) {
+  require_config(train.loss_scale == 0 || train.dtype == DType::kF16,
+                 "train.loss_scale = {} is for dtype = \"f16\"; leave it out with dtype = \"{}\"",
+                 train.loss_scale, name_of(train.dtype));
+}
+
 }  // namespace
 
 void resolve(RunSpec& spec) {
@@ -112,6 +118,7 @@ void resolve(RunSpec& spec) {
   resolve_model(spec.model);
   resolve_batch(spec);
   check_split(spec);
+  check_loss_scale(spec.train);
   if (parallel.grad_reduce == "auto") {
     // Whole gradients kept over micro-batches would undo what ZeRO 2 and 3 save.
     parallel.grad_reduce = parallel.zero >= 2 && accumulation(spec) > 1 ? "micro_batch" : "step";

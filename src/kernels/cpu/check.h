@@ -26,6 +26,8 @@ void dispatch(const char* op, DType type, const F& f) {
       return f(TypeTag<float>{});
     case DType::kBF16:
       return f(TypeTag<BFloat16>{});
+    case DType::kF16:
+      return f(TypeTag<Float16>{});
     default:
       break;
   }

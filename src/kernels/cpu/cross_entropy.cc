@@ -48,10 +48,11 @@ Joined join_parts(const A* all_stats, int64_t parts, int64_t tokens, int64_t t) 
 }
 
 template <typename T>
-void grad_row(const T* logits, const Joined& row, int64_t valid, int64_t label_column, T* grad) {
+void grad_row(const T* logits, const Joined& row, int64_t valid, int64_t label_column, Acc<T> scale,
+              T* grad) {
   using A = Acc<T>;
   const A max = static_cast<A>(row.max);
-  const A inverse = static_cast<A>(1 / row.sum);
+  const A inverse = static_cast<A>(static_cast<double>(scale) / row.sum);
   const bool here = label_column >= 0 && label_column < valid;
   // Read before the loop: grad may be logits.
   const A label_logit = here ? cpu::widen(logits[label_column]) : A{0};
@@ -60,7 +61,7 @@ void grad_row(const T* logits, const Joined& row, int64_t valid, int64_t label_c
     grad[i] = cpu::narrow<T>(cpu::fast_exp(cpu::widen(logits[i]) - max) * inverse);
   }
   if (here) {
-    grad[label_column] = cpu::narrow<T>(cpu::fast_exp(label_logit - max) * inverse - A{1});
+    grad[label_column] = cpu::narrow<T>(cpu::fast_exp(label_logit - max) * inverse - scale);
   }
 }
 
@@ -110,7 +111,8 @@ void cross_entropy_loss(Context& /*ctx*/, const Tensor& all_stats, const Tensor&
   const int64_t parts = num_parts(kOp, all_stats, all_stats.dtype, tokens);
   cpu::dispatch(kOp, all_stats.dtype, [&](auto tag) {
     using A = Acc<typename decltype(tag)::type>;
-    TESSERA_CHECK(all_stats.dtype != DType::kBF16, "{}: all_stats is bf16", kOp);
+    TESSERA_CHECK(all_stats.dtype == accumulate_type(all_stats.dtype), "{}: all_stats is {}", kOp,
+                  name_of(all_stats.dtype));
     double total = accumulate ? *loss.as<double>() : 0;
     for (int64_t t = 0; t < tokens; ++t) {
       if (labels.as<int32_t>()[t] < 0) continue;
@@ -122,7 +124,8 @@ void cross_entropy_loss(Context& /*ctx*/, const Tensor& all_stats, const Tensor&
 }
 
 void cross_entropy_grad(Context& ctx, const Tensor& logits, const Tensor& all_stats,
-                        const Tensor& labels, Tensor& d_logits, int64_t first_row, int64_t valid) {
+                        const Tensor& labels, Tensor& d_logits, int64_t first_row, int64_t valid,
+                        double scale) {
   constexpr const char* kOp = "cross_entropy_grad";
   check_vocabulary(kOp, logits, labels, valid);
   const int64_t tokens = logits.dim(0), columns = logits.dim(1);
@@ -139,7 +142,8 @@ void cross_entropy_grad(Context& ctx, const Tensor& logits, const Tensor& all_st
           continue;
         }
         const Joined row = join_parts(all_stats.as<Acc<T>>(), parts, tokens, t);
-        grad_row(logits.as<T>() + t * columns, row, valid, label - first_row, grad);
+        grad_row(logits.as<T>() + t * columns, row, valid, label - first_row,
+                 static_cast<Acc<T>>(scale), grad);
         std::fill(grad + valid, grad + columns, T{});
       }
     });

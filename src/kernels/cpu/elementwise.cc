@@ -11,15 +11,13 @@ using cpu::Acc;
 
 constexpr int64_t kGrain = 8192;
 
-// Rounds through f32 on the way to bf16.
+// Rounds through f32 on the way to a narrow type.
 template <typename To, typename From>
 To convert(From value) {
   if constexpr (std::is_same_v<To, From>) {
     return value;
-  } else if constexpr (std::is_same_v<To, BFloat16>) {
-    return BFloat16(static_cast<float>(value));
   } else {
-    return static_cast<To>(cpu::widen(value));
+    return cpu::narrow<To>(static_cast<Acc<To>>(cpu::widen(value)));
   }
 }
 
@@ -40,6 +38,11 @@ template <>
 struct Bits<BFloat16> {
   using type = uint16_t;
   static constexpr type kExponent = 0x7f80U;
+};
+template <>
+struct Bits<Float16> {
+  using type = uint16_t;
+  static constexpr type kExponent = 0x7c00U;
 };
 
 template <typename T>

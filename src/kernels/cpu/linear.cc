@@ -70,23 +70,24 @@ void whole_product(const Product<A, A>& p, Range rows, Range cols) {
            p.c + rows.begin * p.n + cols.begin, p.n);
 }
 
-void store_block(const float* block, int64_t rows, int64_t cols, BFloat16* c, int64_t ldc,
+template <typename T>
+void store_block(const float* block, int64_t rows, int64_t cols, T* c, int64_t ldc,
                  bool accumulate) {
   for (int64_t i = 0; i < rows; ++i) {
     const float* from = block + i * cols;
-    BFloat16* to = c + i * ldc;
+    T* to = c + i * ldc;
     if (accumulate) {
-      for (int64_t j = 0; j < cols; ++j) to[j] = BFloat16(static_cast<float>(to[j]) + from[j]);
+      for (int64_t j = 0; j < cols; ++j) to[j] = T(static_cast<float>(to[j]) + from[j]);
     } else {
-      for (int64_t j = 0; j < cols; ++j) to[j] = BFloat16(from[j]);
+      for (int64_t j = 0; j < cols; ++j) to[j] = T(from[j]);
     }
   }
 }
 
-// bf16 operands: widened block by block. A bf16 result is summed in f32 and rounded once.
-template <typename Out>
-void blocked_product(const Product<BFloat16, Out>& p, Range rows, Range cols, float* blocks) {
-  constexpr bool kNarrow = std::is_same_v<Out, BFloat16>;
+// Narrow operands: widened block by block. A narrow result is summed in f32 and rounded once.
+template <typename T, typename Out>
+void blocked_product(const Product<T, Out>& p, Range rows, Range cols, float* blocks) {
+  constexpr bool kNarrow = cpu::kIsNarrow<Out>;
   const int64_t max_rows = std::min(p.m, workspace::kLinearRows);
   const int64_t max_cols = std::min(p.n, workspace::kLinearCols);
   const int64_t max_depth = std::min(p.k, workspace::kLinearDepth);
@@ -137,7 +138,7 @@ void run_product(Context& ctx, const char* op, const Product<T, Out>& p, int64_t
     if (part.begin == part.end) return;
     const Range rows = p.m >= p.n ? part : Range{0, p.m};
     const Range cols = p.m >= p.n ? Range{0, p.n} : part;
-    if constexpr (std::is_same_v<T, BFloat16>) {
+    if constexpr (cpu::kIsNarrow<T>) {
       blocked_product(p, rows, cols, blocks + member * per_member);
     } else {
       whole_product(p, rows, cols);

@@ -119,6 +119,30 @@ TEST(CrossEntropy, GradientMatchesFiniteDifferences) {
                kNumericTolerance);
 }
 
+TEST(CrossEntropy, GradientIsScaledBeforeItIsRounded) {
+  Rng rng(4);
+  const Split s{5, 12, 12};
+  const Loss x(s, DType::kF16, rng);
+  Rig rig(1);
+  const Array all = x.all_stats(rig, s);
+  Array plain(DType::kF16, {s.tokens, s.columns}), scaled = plain;
+  cross_entropy_grad(rig, x.logits[0], all, x.labels, plain, 0, s.columns);
+  cross_entropy_grad(rig, x.logits[0], all, x.labels, scaled, 0, s.columns, 1024);
+  for (int64_t i = 0; i < plain.size(); ++i) {
+    EXPECT_NEAR(scaled.get(i) / 1024, plain.get(i), 1e-3 * std::abs(plain.get(i)) + 1e-7);
+  }
+  // What f16 cannot hold unscaled is kept: a probability of e^-20.
+  Array logits = Array(DType::kF16, {1, 2}).fill(0), labels(DType::kI32, {1}), grad = logits;
+  Array stats(DType::kF32, {1, 3});
+  labels.set(0, 0);
+  logits.set(1, -20);
+  cross_entropy_stats(rig, logits, labels, stats, 0, 2);
+  cross_entropy_grad(rig, logits, stats, labels, grad, 0, 2);
+  EXPECT_EQ(grad.get(1), 0);
+  cross_entropy_grad(rig, logits, stats, labels, grad, 0, 2, 32768);
+  EXPECT_NEAR(grad.get(1), 32768 * std::exp(-20.0), 1e-7);
+}
+
 TEST(CrossEntropy, StatsOfAnEmptyPartAndOfTheLabel) {
   Rig rig;
   Array logits(DType::kF32, {2, 3}), labels(DType::kI32, {2}), stats(DType::kF32, {2, 3});

@@ -16,7 +16,11 @@ namespace tessera::kernels::cpu {
 
 // The type that arithmetic on storage type T is done in.
 template <typename T>
-using Acc = std::conditional_t<std::is_same_v<T, BFloat16>, float, T>;
+using Acc = std::conditional_t<std::is_same_v<T, BFloat16> || std::is_same_v<T, Float16>, float, T>;
+
+// Storage types that are narrower than what they are computed in.
+template <typename T>
+inline constexpr bool kIsNarrow = !std::is_same_v<T, Acc<T>>;
 
 template <typename T>
 inline Acc<T> widen(T value) {

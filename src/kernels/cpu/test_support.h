@@ -20,7 +20,7 @@ namespace tessera::kernels::testing {
 
 using Rng = std::mt19937_64;
 
-inline const std::vector<DType> kFloatTypes = {DType::kF64, DType::kF32, DType::kBF16};
+inline const std::vector<DType> kFloatTypes = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16};
 
 // An owned tensor, full of NaN (or of -12345 for integers) until something is written.
 class Array {
