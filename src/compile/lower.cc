@@ -8,6 +8,7 @@
 #include "compile/arena_layout.h"
 #include "compile/events.h"
 #include "compile/instances.h"
+#include "compile/moe.h"
 #include "compile/passes.h"
 #include "compile/step.h"
 #include "compile/storage.h"
@@ -176,6 +177,7 @@ KernelArgs Lowering::args_of(const Node& node) const {
   args.seq_len = node.attrs.seq_len;
   args.eps = node.attrs.eps;
   args.inverse = node.attrs.inverse;
+  args.experts = expert_args(step_, node, program_.rank);
   const int64_t tp = step_.mesh.size(Axis::kTp);
   const auto split_on_tp = [&](size_t input) {
     return graph_.type(node.inputs[input]).on(Axis::kTp).kind == Placement::Kind::kSplit;
@@ -249,6 +251,20 @@ void Lowering::reserve_scratch(const Node& node) {
     case OpKind::kCrossEntropyLoss:
       bytes = workspace::cross_entropy_loss(threads);
       break;
+    case OpKind::kDispatch:
+      bytes = workspace::dispatch_rows(node.attrs.experts.experts);
+      break;
+    case OpKind::kExpertLinear:
+    case OpKind::kExpertLinearDx: {
+      const Shape w = shape(node.inputs[1]);
+      bytes = workspace::linear(dtype, node.attrs.experts.capacity, w[1], w[2], threads);
+      break;
+    }
+    case OpKind::kExpertLinearDw: {
+      const Shape dw = shape(node.outputs[0]);
+      bytes = workspace::linear(dtype, node.attrs.experts.capacity, dw[1], dw[2], threads);
+      break;
+    }
     default:
       break;
   }
@@ -278,6 +294,12 @@ void Lowering::lower_kernel(const Node& node, int64_t micro_batch) {
     inputs.push_back(buffer(map_.rope_sin, "rope.sin"));
   }
   if (node.op == OpKind::kCrossEntropyLoss) inputs.pop_back();  // logits: for its gradient only
+  if (node.op == OpKind::kRouterStats) {
+    Slot row = map_.router_load;
+    row.shape = {node.attrs.experts.experts};
+    row.offset += node.attrs.experts.layer * row.bytes();
+    outputs.push_back(buffer(row, "router.load"));
+  }
   Instruction& instruction =
       emit(node.op, node, micro_batch, std::move(inputs), std::move(outputs));
   instruction.args = args_of(node);
@@ -407,6 +429,7 @@ void Lowering::publish_buffers() {
   if (step_.holds(program_.rank, 0)) program_.tokens = whole(step_.forward.tokens);
   program_.rope_cos = buffer(map_.rope_cos, "rope.cos");
   program_.rope_sin = buffer(map_.rope_sin, "rope.sin");
+  if (map_.router_load.valid()) program_.router_load = buffer(map_.router_load, "router.load.all");
   if (step_.training) {
     if (step_.holds(program_.rank, head)) {
       program_.labels = whole(step_.forward.labels);

@@ -33,7 +33,11 @@ class Layout {
                   int split_dim);
   void add_norm(const std::string& name, const std::string& logical);
   void copy_embedding();
-  Bucket& bucket_for(bool split_on_tp, bool decay);
+  void add_mlp(const std::string& ours, const std::string& theirs);
+  void add_moe(const std::string& ours, const std::string& theirs);
+  void add_experts(const std::string& name, const std::string& prefix,
+                   const std::vector<std::string>& parts, int64_t rows, int64_t cols);
+  Bucket& bucket_for(bool split_on_tp, bool decay, bool experts = false);
   void place(Bucket& bucket, Weight weight);
   [[nodiscard]] TensorType weight_type(const Shape& shape, int split_dim, bool norm) const;
 
@@ -57,23 +61,28 @@ TensorType Layout::weight_type(const Shape& shape, int split_dim, bool norm) con
   return type;
 }
 
-Bucket& Layout::bucket_for(bool split_on_tp, bool decay) {
+Bucket& Layout::bucket_for(bool split_on_tp, bool decay, bool experts) {
   const int64_t limit = spec_.parallel.bucket_mb * 1'000'000;
   const int64_t element = size_bytes(accumulate_type(spec_.train.dtype));
   int same_kind = 0;
   for (Bucket& bucket : layout_.buckets) {
-    if (bucket.unit != unit_ || bucket.split_on_tp != split_on_tp || bucket.decay != decay)
+    if (bucket.unit != unit_ || bucket.split_on_tp != split_on_tp || bucket.decay != decay ||
+        bucket.experts != experts)
       continue;
     if (bucket.numel * element < limit) return bucket;
     ++same_kind;
   }
-  const char* kind = !decay ? "norms" : split_on_tp ? "matrices" : "replicated";
+  const char* kind = !decay        ? "norms"
+                     : experts     ? "experts"
+                     : split_on_tp ? "matrices"
+                                   : "replicated";
   Bucket bucket;
   bucket.name =
       fmt::format("{}.{}{}", unit_name_, kind, same_kind > 0 ? std::to_string(same_kind + 1) : "");
   bucket.unit = unit_;
   bucket.split_on_tp = split_on_tp;
   bucket.decay = decay;
+  bucket.experts = experts;
   layout_.buckets.push_back(std::move(bucket));
   return layout_.buckets.back();
 }
@@ -146,10 +155,50 @@ void Layout::add_block(int64_t layer) {
   add_matrix(ours + ".o", {{theirs + ".self_attn.o_proj.weight", m.hidden}}, m.heads * m.head_dim,
              1);
   add_norm(ours + ".mlp_norm", theirs + ".post_attention_layernorm.weight");
+  if (m.experts > 0) {
+    add_moe(ours, theirs + ".block_sparse_moe");
+  } else {
+    add_mlp(ours, theirs);
+  }
+}
+
+void Layout::add_mlp(const std::string& ours, const std::string& theirs) {
+  const ModelSpec& m = spec_.model;
   add_matrix(ours + ".gate_up",
              {{theirs + ".mlp.gate_proj.weight", m.ffn}, {theirs + ".mlp.up_proj.weight", m.ffn}},
              m.hidden, 0);
   add_matrix(ours + ".down", {{theirs + ".mlp.down_proj.weight", m.hidden}}, m.ffn, 1);
+}
+
+// parts: logical names of one expert's matrices, stacked; each is rows x cols. The experts are
+// stacked too: [experts, parts * rows, cols].
+void Layout::add_experts(const std::string& name, const std::string& prefix,
+                         const std::vector<std::string>& parts, int64_t rows, int64_t cols) {
+  const int64_t experts = spec_.model.experts;
+  const auto count = static_cast<int64_t>(parts.size());
+  Weight weight;
+  weight.name = name;
+  for (int64_t e = 0; e < experts; ++e) {
+    for (int64_t i = 0; i < count; ++i) {
+      LogicalTensor part{
+          fmt::format("{}.experts.{}.{}.weight", prefix, e, parts[static_cast<size_t>(i)]),
+          {rows, cols},
+          -1,
+          rows,
+          (e * count + i) * rows * cols};
+      weight.parts.push_back(std::move(part));
+    }
+  }
+  weight.local_shape = {experts, count * rows, cols};
+  weight.type = weight_type(weight.local_shape, -1, /*norm=*/false);
+  place(bucket_for(/*split_on_tp=*/false, /*decay=*/true, /*experts=*/true), std::move(weight));
+}
+
+void Layout::add_moe(const std::string& ours, const std::string& theirs) {
+  const ModelSpec& m = spec_.model;
+  add_matrix(ours + ".router", {{theirs + ".gate.weight", m.experts}}, m.hidden, -1);
+  add_experts(ours + ".expert_gate_up", theirs, {"w1", "w3"}, m.moe_ffn, m.hidden);
+  add_experts(ours + ".expert_down", theirs, {"w2"}, m.hidden, m.moe_ffn);
 }
 
 ParameterLayout Layout::run(bool copy_tied) {

@@ -22,6 +22,7 @@ struct LogicalTensor {
   int64_t local_size = 0;    // of the split dimension on one rank, padding included
   int64_t local_offset = 0;  // first element inside the bucket of one tp rank
   int order = 0;             // place in the model, the same on every mesh
+  int64_t holder = -1;       // of an expert: the one place among ep that has all of it
 
   [[nodiscard]] int64_t cols() const { return shape.size() == 2 ? shape[1] : shape[0]; }
   [[nodiscard]] int64_t rows() const { return shape.size() == 2 ? shape[0] : 1; }
@@ -41,6 +42,7 @@ struct Bucket {
   int unit = 0;
   bool split_on_tp = false;
   bool decay = false;
+  bool experts = false;  // split over ep by experts
   std::vector<Weight> weights;
   int64_t numel = 0;  // of one tp rank, padded so that every shard is equal and aligned
   // A tied head on another pipeline rank than the embedding: the bucket it is a copy of.

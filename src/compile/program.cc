@@ -148,6 +148,12 @@ uint64_t hash_of(const Program& program, const Instruction& i) {
   hasher.add(i.args.inverse);
   hasher.add(i.args.decay);
   hasher.add(i.args.owner);
+  const ExpertArgs& e = i.args.experts;
+  for (const int64_t arg : {e.first_token, e.tokens_per_sequence, e.experts, e.layers, e.seq_len,
+                            e.group, e.first_sequence, e.sequences}) {
+    hasher.add(arg);
+  }
+  hasher.add(e.coef);
   for (const int event : i.waits) hasher.add(event);
   hasher.add(i.signal);
   hasher.add(i.micro_batch);

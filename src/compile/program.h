@@ -48,6 +48,14 @@ struct Buffer {
 using BufferId = int;
 constexpr BufferId kNoBuffer = -1;
 
+// Of the kernels of a mixture of experts.
+struct ExpertArgs {
+  int64_t first_token = 0, tokens_per_sequence = 1;  // router statistics
+  int64_t experts = 0, layers = 0, seq_len = 0, group = 1;
+  int64_t first_sequence = 0, sequences = 0;
+  double coef = 0;
+};
+
 // The numbers a kernel needs besides its tensors, for this rank.
 struct KernelArgs {
   int64_t heads = 0, kv_heads = 0, head_dim = 0, seq_len = 0;
@@ -57,6 +65,7 @@ struct KernelArgs {
   bool inverse = false;
   bool decay = false;  // adamw
   bool owner = false;  // metrics: this rank's loss and tokens count
+  ExpertArgs experts;
 };
 
 struct Instruction {
@@ -97,9 +106,10 @@ struct Program {
   std::map<int, int> live_micro_batches;  // by stage of this rank: in flight at one time
 
   BufferId tokens = kNoBuffer, labels = kNoBuffer;  // [micro_batches, tokens of this rank]
-  BufferId metrics = kNoBuffer;  // f64: sum of squares of the gradient, loss, tokens, unused
-  BufferId loss = kNoBuffer;     // f64[1]
-  BufferId logits = kNoBuffer;   // inference
+  BufferId metrics = kNoBuffer;      // f64: sum of squares of the gradient, loss, tokens, unused
+  BufferId loss = kNoBuffer;         // f64[1]
+  BufferId logits = kNoBuffer;       // inference
+  BufferId router_load = kNoBuffer;  // f64 [layers, experts]: choices, added up by every step
   BufferId rope_cos = kNoBuffer, rope_sin = kNoBuffer, scratch = kNoBuffer;
   std::vector<BucketBuffers> buckets;
 

@@ -210,6 +210,11 @@ void Assigner::add_constants() {
   const Shape table = {step_.spec.train.seq_len, step_.spec.model.head_dim / 2};
   map_.rope_cos = map_.add_slot("rope.cos", ArenaKind::kWorkspace, wide, table, true);
   map_.rope_sin = map_.add_slot("rope.sin", ArenaKind::kWorkspace, wide, table, true);
+  const ModelSpec& model = step_.spec.model;
+  if (model.experts > 0) {
+    map_.router_load = map_.add_slot("router.load", ArenaKind::kWorkspace, DType::kF64,
+                                     {model.layers, model.experts}, true);
+  }
   if (!step_.training) return;
   if (holds(step_.layout.num_units - 1)) {
     map_.loss = map_.add_slot("loss", ArenaKind::kWorkspace, DType::kF64, {1}, true);
@@ -355,6 +360,11 @@ void Assigner::assign(const Node& node, int position) {
       }
       return;
     }
+    case OpKind::kBalanceTotals:
+      return assign_new(node.outputs[0], position, {node.inputs[0]});
+    case OpKind::kExpertSwiGluGrad:
+      return assign_new(node.outputs[0], position, {node.inputs[1]});
+    case OpKind::kBalanceLoss:
     case OpKind::kCrossEntropyLoss:
       return set(node.outputs[0], map_.loss);
     case OpKind::kSumSquares:

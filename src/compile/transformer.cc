@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "compile/moe.h"
 
 namespace tessera {
 namespace {
@@ -24,6 +25,7 @@ class TransformerBuilder {
 
   ValueId attention(ValueId x_TH, const std::string& at);
   ValueId mlp(ValueId x_TH, const std::string& at);
+  ValueId moe(ValueId x_TH, int64_t layer);
   void loss(ValueId x_TH, ValueId table_VH);
 
   // ---- ops with the current tag ----
@@ -60,6 +62,7 @@ class TransformerBuilder {
   Graph& g_;
   Tag tag_;
   std::map<std::string, ValueId> weights_;
+  ValueId router_stats_ = kNoValue;  // of the layers so far
 };
 
 void TransformerBuilder::add_inputs(bool training) {
@@ -147,6 +150,16 @@ ValueId TransformerBuilder::mlp(ValueId x_TH, const std::string& at) {
   return g_.add_one(OpKind::kAdd, {x_TH, y_TH}, at + ".out", {}, tag_);
 }
 
+ValueId TransformerBuilder::moe(ValueId x_TH, int64_t layer) {
+  const std::string at = fmt::format("layers.{}", layer);
+  const MoeWeights weights{weight(at + ".router"), weight(at + ".expert_gate_up"),
+                           weight(at + ".expert_down")};
+  const ValueId n_TH = rms_norm(x_TH, weight(at + ".mlp_norm"), at + ".mlp_norm");
+  const MoeOutput out = build_moe(g_, spec_, mesh_, n_TH, weights, layer, router_stats_);
+  router_stats_ = out.stats;
+  return g_.add_one(OpKind::kAdd, {x_TH, out.y_TH}, at + ".out", {}, tag_);
+}
+
 // Logits exist only for one chunk of tokens at a time. Each rank reduces its part of the vocabulary
 // to three numbers per token; gathering those is the only communication.
 void TransformerBuilder::loss(ValueId x_TH, ValueId table_VH) {
@@ -196,7 +209,7 @@ ForwardGraph TransformerBuilder::run(bool training) {
     const std::string at = fmt::format("layers.{}", layer);
     open_unit(static_cast<int>(layer) + 1);
     x_TH = attention(x_TH, at);
-    x_TH = mlp(x_TH, at);
+    x_TH = model_.experts > 0 ? moe(x_TH, layer) : mlp(x_TH, at);
   }
   open_unit(layout_.num_units - 1);
   const ValueId n_TH = rms_norm(x_TH, weight("final_norm"), "final_norm");
@@ -204,6 +217,9 @@ ForwardGraph TransformerBuilder::run(bool training) {
   const ValueId table_VH = weight(model_.tied && !layout_.tied_across_stages() ? "embed" : "head");
   if (training) {
     loss(full_TH, table_VH);
+    if (model_.router_aux_coef > 0) {
+      out_.loss = build_balance_loss(g_, spec_, router_stats_, out_.labels, out_.loss, tag_);
+    }
   } else {
     out_.logits = linear(full_TH, table_VH, "logits");
   }

@@ -19,6 +19,7 @@ class Differentiator {
   void visit_cast(const Node& node, ValueId dy);
   void visit_views(const Node& node);
   void visit_slice(const Node& node);
+  void visit_expert_op(const Node& node, ValueId dy);
 
   [[nodiscard]] ValueId grad(ValueId v) const {
     const auto found = grads_.find(v);
@@ -139,6 +140,40 @@ void Differentiator::visit_slice(const Node& node) {
   contribute(node.inputs[0], OpKind::kConcat, pieces, {}, with_pass(node.tag, Pass::kInputGrad));
 }
 
+// Choices (ids, counts, slots) are integers and carry no gradient.
+void Differentiator::visit_expert_op(const Node& node, ValueId dy) {
+  const Tag input_grad = with_pass(node.tag, Pass::kInputGrad);
+  const ValueId first = node.inputs[0];
+  switch (node.op) {
+    case OpKind::kRouter:
+      return contribute(first, OpKind::kRouterGrad, {dy, node.outputs[0], node.outputs[1]},
+                        node.attrs, input_grad);
+    case OpKind::kRouterStats:
+      if (node.accumulate) contribute_value(node.inputs.back(), dy, input_grad);
+      return contribute(first, OpKind::kRouterStatsGrad, {first, dy}, node.attrs, input_grad);
+    case OpKind::kDispatch:
+      return contribute(first, OpKind::kDispatchGrad, {dy, node.outputs[2]}, node.attrs,
+                        input_grad);
+    case OpKind::kExpertLinear:
+      contribute(first, OpKind::kExpertLinearDx, {dy, node.inputs[1], node.inputs[2]}, node.attrs,
+                 input_grad);
+      return contribute(node.inputs[1], OpKind::kExpertLinearDw, {dy, first, node.inputs[2]},
+                        node.attrs, with_pass(node.tag, Pass::kWeightGrad));
+    case OpKind::kExpertSwiGlu:
+      return contribute(first, OpKind::kExpertSwiGluGrad, {dy, first, node.inputs[1]}, node.attrs,
+                        input_grad);
+    case OpKind::kCombine: {
+      const std::vector<ValueId> both =
+          graph_.add(OpKind::kCombineGrad, {dy, first, node.inputs[1], node.inputs[2]},
+                     {grad_name(first), grad_name(node.inputs[2])}, node.attrs, input_grad);
+      contribute_value(first, both[0], input_grad);
+      return contribute_value(node.inputs[2], both[1], input_grad);
+    }
+    default:  // kBalanceTotals adds a column that nothing depends on
+      return contribute_value(first, dy, input_grad);
+  }
+}
+
 void Differentiator::visit(const Node& node) {
   const Tag input_grad = with_pass(node.tag, Pass::kInputGrad);
   switch (node.op) {
@@ -150,6 +185,9 @@ void Differentiator::visit(const Node& node) {
       // inputs: stats, labels, logits. The statistics carry no gradient of their own.
       return contribute(node.inputs[2], OpKind::kCrossEntropyGrad,
                         {node.inputs[2], node.inputs[0], node.inputs[1]}, node.attrs, input_grad);
+    case OpKind::kBalanceLoss:
+      return contribute(node.inputs[0], OpKind::kBalanceGrad, {node.inputs[0]}, node.attrs,
+                        input_grad);
     default:
       break;
   }
@@ -190,6 +228,14 @@ void Differentiator::visit(const Node& node) {
     case OpKind::kInput:
     case OpKind::kParameter:
       return;
+    case OpKind::kRouter:
+    case OpKind::kRouterStats:
+    case OpKind::kDispatch:
+    case OpKind::kExpertLinear:
+    case OpKind::kExpertSwiGlu:
+    case OpKind::kCombine:
+    case OpKind::kBalanceTotals:
+      return visit_expert_op(node, dy);
     default:
       TESSERA_CHECK(false, "{} has no gradient rule", name_of(node.op));
   }

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "graph/graph.h"
+#include "graph/infer_experts.h"
 
 namespace tessera {
 namespace {
@@ -146,8 +147,11 @@ std::vector<TensorType> Inference::shapes() const {
     case OpKind::kSumSquares:
       return {{DType::kF64, {1}, {}}};
     default:
-      fail("has no shape rule");
+      break;
   }
+  ExpertShapes experts = infer_expert_shapes(graph_, node_);
+  if (experts.types.empty()) want(false, experts.problem);
+  return std::move(experts.types);
 }
 
 bool applies(const PlacementRule& rule, Axis axis) {

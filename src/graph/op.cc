@@ -66,6 +66,38 @@ std::string_view name_of(OpKind op) {
       return "metrics";
     case OpKind::kAdamW:
       return "adamw";
+    case OpKind::kRouter:
+      return "router";
+    case OpKind::kRouterStats:
+      return "router_stats";
+    case OpKind::kDispatch:
+      return "dispatch";
+    case OpKind::kExpertLinear:
+      return "expert_linear";
+    case OpKind::kExpertSwiGlu:
+      return "expert_swiglu";
+    case OpKind::kCombine:
+      return "combine";
+    case OpKind::kBalanceTotals:
+      return "balance_totals";
+    case OpKind::kBalanceLoss:
+      return "balance_loss";
+    case OpKind::kRouterGrad:
+      return "router_grad";
+    case OpKind::kRouterStatsGrad:
+      return "router_stats_grad";
+    case OpKind::kDispatchGrad:
+      return "dispatch_grad";
+    case OpKind::kExpertLinearDx:
+      return "expert_linear_dx";
+    case OpKind::kExpertLinearDw:
+      return "expert_linear_dw";
+    case OpKind::kExpertSwiGluGrad:
+      return "expert_swiglu_grad";
+    case OpKind::kCombineGrad:
+      return "combine_grad";
+    case OpKind::kBalanceGrad:
+      return "balance_grad";
     case OpKind::kZero:
       return "zero";
     case OpKind::kCopy:
@@ -102,6 +134,12 @@ bool can_accumulate(OpKind op) {
     case OpKind::kLinearDx:
     case OpKind::kLinearDw:
     case OpKind::kCrossEntropyLoss:
+      return true;
+    case OpKind::kRouterStats:
+    case OpKind::kRouterGrad:
+    case OpKind::kRouterStatsGrad:
+    case OpKind::kExpertLinearDw:
+    case OpKind::kBalanceLoss:
       return true;
     default:
       return false;
@@ -149,6 +187,39 @@ const std::map<OpKind, std::vector<std::string>>& rule_texts() {
       // Each element counts once, on its owner, so the result is a sum over every axis.
       {OpKind::kSumSquares, {"I > P", "S0 > P"}},
       {OpKind::kTieSum, {"I > I", "S0 > S0"}},
+      // Experts. Rows are [source, peer, capacity, width]: S0 before the exchange, S1 after it.
+      // logits > gates ids
+      {OpKind::kRouter, {"I > I I", "S0 > S0 S0"}},
+      // d_gates gates ids > d_logits
+      {OpKind::kRouterGrad, {"I I I > I", "S0 S0 S0 > S0"}},
+      // logits ids > stats[sequences, .]. Where whole sequences are split the statistics are too;
+      // elsewhere every rank has a part of each sequence. The last rule that fits holds.
+      {OpKind::kRouterStats, {"I I > I", "S0 S0 > P", "data S0 S0 > S0"}},
+      // logits d_stats > d_logits
+      {OpKind::kRouterStatsGrad, {"I I > I", "S0 R > S0", "data S0 S0 > S0"}},
+      // x ids > rows counts slots
+      {OpKind::kDispatch, {"I I > I I I", "S0 S0 > S0 S0 S0"}},
+      // d_rows slots > dx
+      {OpKind::kDispatchGrad, {"I I > I", "S0 S0 > S0"}},
+      // rows w counts > rows
+      {OpKind::kExpertLinear, {"I I I > I", "S0 R S0 > S0", "S1 S0 S1 > S1"}},
+      {OpKind::kExpertLinearDx, {"I I I > I", "S0 R S0 > S0", "S1 S0 S1 > S1"}},
+      // dy rows counts > dw
+      {OpKind::kExpertLinearDw, {"I I I > I", "S0 S0 S0 > P", "S1 S1 S1 > S0"}},
+      // gate_up counts > h
+      {OpKind::kExpertSwiGlu, {"I I > I", "S0 S0 > S0", "S1 S1 > S1"}},
+      // dh gate_up counts > d_gate_up
+      {OpKind::kExpertSwiGluGrad, {"I I I > I", "S0 S0 S0 > S0", "S1 S1 S1 > S1"}},
+      // rows slots gates > y
+      {OpKind::kCombine, {"I I I > I", "S0 S0 S0 > S0"}},
+      // dy rows slots gates > d_rows d_gates
+      {OpKind::kCombineGrad, {"I I I I > I I", "S0 S0 S0 S0 > S0 S0"}},
+      // stats labels > totals
+      {OpKind::kBalanceTotals, {"I I > I", "I R > I", "P S0 > P", "data S0 S0 > S0"}},
+      // totals labels > loss: every rank adds the share of its own labels
+      {OpKind::kBalanceLoss, {"I I > I", "I R > I", "I S0 > P", "data S0 S0 > P"}},
+      // totals > d_totals
+      {OpKind::kBalanceGrad, {"I > I", "data S0 > S0"}},
   };
   return kRules;
 }

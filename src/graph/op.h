@@ -44,6 +44,23 @@ enum class OpKind : uint8_t {
   kMetrics,
   kAdamW,
   kTieSum,  // gradients of a tied weight that lives on the first and on the last stage
+  // experts: forward, then backward
+  kRouter,
+  kRouterStats,
+  kDispatch,
+  kExpertLinear,
+  kExpertSwiGlu,
+  kCombine,
+  kBalanceTotals,
+  kBalanceLoss,
+  kRouterGrad,
+  kRouterStatsGrad,
+  kDispatchGrad,
+  kExpertLinearDx,
+  kExpertLinearDw,
+  kExpertSwiGluGrad,
+  kCombineGrad,
+  kBalanceGrad,
   // movement that lowering adds; never in a graph
   kZero,
   kCopy,
@@ -57,6 +74,21 @@ std::string_view name_of(OpKind op);
 // F forward, I input gradients, W weight gradients, G gradient reduction, U update.
 enum class Pass : uint8_t { kForward, kInputGrad, kWeightGrad, kReduce, kUpdate };
 std::string_view name_of(Pass pass);  // "F", "I", "W", "G", "U"
+
+// Of the ops of a mixture of experts.
+struct ExpertAttrs {
+  DType dtype = DType::kF32;  // router: storage type of the activations
+  int64_t experts = 0;        // of the model
+  int64_t per_token = 0;
+  int64_t peers = 1;      // ranks that share the experts
+  int64_t sources = 1;    // ranks with different tokens
+  int64_t capacity = 0;   // rows that a source can send to one peer
+  int64_t sequences = 0;  // of all replicas, in one micro-batch
+  int64_t layer = 0, layers = 0;
+  int64_t group = 1;  // sequences whose tokens the load-balancing loss takes means over
+  double coef = 0;    // of the load-balancing loss
+  friend bool operator==(const ExpertAttrs&, const ExpertAttrs&) = default;
+};
 
 // Values that some ops need; each op reads only its own.
 struct Attrs {
@@ -74,6 +106,7 @@ struct Attrs {
   int bucket = -1;                     // parameter, views, pack, adamw
   std::vector<int64_t> lengths;        // slice: tokens of each chunk (all ranks)
   std::vector<TensorType> view_types;  // views: types of the weights
+  ExpertAttrs experts;
   friend bool operator==(const Attrs&, const Attrs&) = default;
 };
 

@@ -30,6 +30,14 @@ constexpr Key kConfigKeys[] = {
     {"", "rope_theta", [](S& s) -> Field { return &s.model.rope.theta; }, kAboveZero},
 };
 
+// Of model type mixtral. Its intermediate_size is the width of an expert.
+constexpr Key kMixtralKeys[] = {
+    {"", "num_local_experts", [](S& s) -> Field { return &s.model.experts; }, kPositive, {}, true},
+    {"", "num_experts_per_tok", [](S& s) -> Field { return &s.model.experts_per_token; },
+     kPositive},
+    {"", "router_aux_loss_coef", [](S& s) -> Field { return &s.model.router_aux_coef; }},
+};
+
 // Of rope_scaling, or of rope_parameters (Transformers 5), when the type is llama3.
 constexpr Key kLlama3RopeKeys[] = {
     {"", "factor", [](S& s) -> Field { return &s.model.rope.factor; }, kPositive, {}, true},
@@ -84,14 +92,16 @@ void read_keys(std::span<const Key> keys, const json& object, const std::string&
   }
 }
 
+void check_one(const Fixed& fixed, const json& object, const std::string& prefix,
+               const std::string& file_name) {
+  if (absent(object, fixed.name)) return;
+  const json& value = object[std::string(fixed.name)];
+  require_config(value == json::parse(fixed.only), "{}: {} = {} is not supported; only {} is",
+                 file_name, join_path(prefix, fixed.name), value.dump().substr(0, 60), fixed.only);
+}
+
 void check_fixed(const json& object, const std::string& prefix, const std::string& file_name) {
-  for (const Fixed& fixed : kFixed) {
-    if (absent(object, fixed.name)) continue;
-    const json& value = object[std::string(fixed.name)];
-    require_config(value == json::parse(fixed.only), "{}: {} = {} is not supported; only {} is",
-                   file_name, join_path(prefix, fixed.name), value.dump().substr(0, 60),
-                   fixed.only);
-  }
+  for (const Fixed& fixed : kFixed) check_one(fixed, object, prefix, file_name);
 }
 
 // rope_type, or "type" as older files say.
@@ -120,6 +130,19 @@ void read_rope(const json& config, const std::string& file_name, RunSpec& spec) 
   }
 }
 
+// Transformers adds the load-balancing loss only when the router's logits are asked for.
+void read_mixtral(const json& config, const std::string& file_name, RunSpec& spec) {
+  for (const Fixed& fixed :
+       {Fixed{"router_jitter_noise", "0.0"}, Fixed{"sliding_window", "null"}}) {
+    check_one(fixed, config, "", file_name);
+  }
+  spec.model.router_aux_coef = 0.001;  // what Transformers takes when the file does not say
+  read_keys(kMixtralKeys, config, "", file_name, spec);
+  const bool trained =
+      !absent(config, "output_router_logits") && config["output_router_logits"] == json(true);
+  if (!trained) spec.model.router_aux_coef = 0;
+}
+
 }  // namespace
 
 ModelSpec model_from_hf_config(std::string_view json_text, const std::string& file_name) {
@@ -127,16 +150,21 @@ ModelSpec model_from_hf_config(std::string_view json_text, const std::string& fi
   require_config(config.is_object(), "{}: expected an object, got {}", file_name,
                  config.type_name());
   require_config(!absent(config, "model_type") && config["model_type"].is_string(),
-                 "{}: model_type is missing; \"llama\" is supported", file_name);
+                 "{}: model_type is missing; \"llama\" and \"mixtral\" are supported", file_name);
   const auto type = config["model_type"].get<std::string>();
-  require_config(type == "llama", "{}: model_type {} is not supported; \"llama\" is", file_name,
+  require_config(type == "llama" || type == "mixtral",
+                 "{}: model_type {} is not supported; \"llama\" and \"mixtral\" are", file_name,
                  in_quotes(type));
   check_fixed(config, "", file_name);
 
   RunSpec spec;
-  spec.model.norm_eps = 1e-6;  // what Transformers takes for a llama that does not say
+  // What Transformers takes for a model that does not say.
+  spec.model.norm_eps = type == "mixtral" ? 1e-5 : 1e-6;
+  if (type == "mixtral") spec.model.rope.theta = 1e6;
   read_keys(kConfigKeys, config, "", file_name, spec);
   read_rope(config, file_name, spec);
+  spec.model.family = type;
+  if (type == "mixtral") read_mixtral(config, file_name, spec);
   if (spec.model.kv_heads == 0) spec.model.kv_heads = spec.model.heads;
   return spec.model;
 }

@@ -48,6 +48,11 @@ constexpr Key kKeys[] = {
      [](S& s) -> Field { return &s.model.rope.high_freq_factor; }, kAboveZero},
     {"model.rope_scaling", "original_max_position",
      [](S& s) -> Field { return &s.model.rope.original_max_position; }, kPositive},
+    {"model", "experts", [](S& s) -> Field { return &s.model.experts; }, Range{0, 65536}},
+    {"model", "experts_per_token", [](S& s) -> Field { return &s.model.experts_per_token; },
+     kPositive},
+    {"model", "moe_ffn", [](S& s) -> Field { return &s.model.moe_ffn; }, kAny},
+    {"model", "router_aux_coef", [](S& s) -> Field { return &s.model.router_aux_coef; }, kAny},
 
     {"cluster", "memory_gib", [](S& s) -> Field { return &s.cluster.memory_gib; }, kGibibytes},
 
@@ -70,6 +75,8 @@ constexpr Key kKeys[] = {
     {"parallel", "stage_layers", [](S& s) -> Field { return &s.parallel.stage_layers; },
      Range{0, 100'000}},
     {"parallel", "schedule_group", [](S& s) -> Field { return &s.parallel.schedule_group; }, kAny},
+    {"parallel", "ep", [](S& s) -> Field { return &s.parallel.ep; }, kAxis},
+    {"parallel", "moe_capacity", [](S& s) -> Field { return &s.parallel.moe_capacity; }, kAny},
 
     {"train", "seq_len", [](S& s) -> Field { return &s.train.seq_len; }, kPositive},
     {"train", "micro_batch", [](S& s) -> Field { return &s.train.micro_batch; }, kPositive},
@@ -85,6 +92,7 @@ constexpr Key kKeys[] = {
      kPositive},
     {"train", "loss_scale_hysteresis", [](S& s) -> Field { return &s.train.loss_scale_hysteresis; },
      kPositive},
+    {"train", "aux_group", [](S& s) -> Field { return &s.train.aux_group; }, kPositive},
     {"train", "comm_timeout", [](S& s) -> Field { return &s.train.comm_timeout; }, kSeconds},
 
     {"optimizer", "lr", [](S& s) -> Field { return &s.optimizer.lr; }, kAboveZero},

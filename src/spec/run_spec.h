@@ -34,6 +34,11 @@ struct ModelSpec {
   double norm_eps = 1e-5;
   double init_std = 0.02;
   RopeSpec rope;
+  // mixtral: every MLP is a set of experts of which a router chooses some for each token
+  int64_t experts = 0;  // 0: none
+  int64_t experts_per_token = 2;
+  int64_t moe_ffn = 0;         // width of an expert; 0: ffn
+  double router_aux_coef = 0;  // of the load-balancing loss
 };
 
 struct ParallelSpec {
@@ -52,6 +57,10 @@ struct ParallelSpec {
   // Blocks of each stage, in order; empty: as equal as they can be.
   std::vector<int64_t> stage_layers;
   int64_t schedule_group = 0;  // interleaved: micro-batches between changes of stage; 0: pp
+  int64_t ep = 1;              // ranks that share the experts, taken from tp, cp and fsdp
+  // Rows that a rank can send to another in one MoE layer, as a multiple of an even spread over
+  // ep; 0: the worst case, so that no step can fail.
+  double moe_capacity = 0;
 
   [[nodiscard]] int64_t world() const { return pp * dp * fsdp * cp * tp; }
   [[nodiscard]] int64_t replicas() const { return dp * fsdp; }  // different data
@@ -71,6 +80,7 @@ struct TrainSpec {
   double loss_scale = 0;  // 0: dynamic
   int64_t loss_scale_interval = 1000;  // dynamic: doubled after so many steps without overflow
   int64_t loss_scale_hysteresis = 2;   // dynamic: halved from the so-many-th overflow on
+  int64_t aux_group = 1;     // sequences whose tokens the load-balancing loss takes means over
   double comm_timeout = 60;  // seconds that a rank waits for another inside one collective
 };
 

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "spec/entry.h"
 #include "spec/nearby.h"
+#include "spec/validate_experts.h"
 
 namespace tessera {
 namespace {
@@ -24,15 +25,16 @@ double as_double(int64_t value) { return static_cast<double>(value); }
 double parameter_estimate(const ModelSpec& m) {
   const double attention_width = as_double(m.heads) * as_double(m.head_dim);
   const double kv_width = as_double(m.kv_heads) * as_double(m.head_dim);
-  const double per_layer =
-      as_double(m.hidden) * (2 * attention_width + 2 * kv_width + 3 * as_double(m.ffn) + 2);
+  const double mlp =
+      m.experts > 0 ? as_double(m.experts) * (3 * as_double(m.moe_ffn) + 1) : 3 * as_double(m.ffn);
+  const double per_layer = as_double(m.hidden) * (2 * attention_width + 2 * kv_width + mlp + 2);
   const double embedding = as_double(m.vocab) * as_double(m.hidden);
   return as_double(m.layers) * per_layer + (m.tied ? 1 : 2) * embedding + as_double(m.hidden);
 }
 
 void refuse_what_is_not_built(RunSpec& spec) {
-  require_config(spec.model.family == "llama",
-                 "model.family = {}: this version trains llama; use family = \"llama\"",
+  require_config(spec.model.family == "llama" || spec.model.family == "mixtral",
+                 "model.family = {}: this version trains llama and mixtral; use family = \"llama\"",
                  in_quotes(spec.model.family));
   require_config(spec.parallel.cp == 1,
                  "cp = {}: context parallelism is not in this version; use cp = 1",
@@ -115,10 +117,12 @@ void resolve(RunSpec& spec) {
   if (parallel.zero == -1) parallel.zero = parallel.fsdp > 1 ? 3 : 0;
   check_ranges(spec);
   refuse_what_is_not_built(spec);
+  resolve_expert_model(spec.model);
   resolve_model(spec.model);
   resolve_batch(spec);
   check_split(spec);
   check_loss_scale(spec.train);
+  check_experts(spec);
   if (parallel.grad_reduce == "auto") {
     // Whole gradients kept over micro-batches would undo what ZeRO 2 and 3 save.
     parallel.grad_reduce = parallel.zero >= 2 && accumulation(spec) > 1 ? "micro_batch" : "step";

@@ -26,8 +26,9 @@ TensorSource initial_weights(const ModelSpec& model, uint64_t seed) {
       std::fill(out.begin(), out.end(), 1.0);
       return;
     }
-    const bool into_residual =
-        ends_with(tensor.name, "o_proj.weight") || ends_with(tensor.name, "down_proj.weight");
+    const bool into_residual = ends_with(tensor.name, "o_proj.weight") ||
+                               ends_with(tensor.name, "down_proj.weight") ||
+                               ends_with(tensor.name, ".w2.weight");
     const double scale =
         model.init_std / (into_residual ? std::sqrt(2.0 * static_cast<double>(model.layers)) : 1.0);
     const uint64_t stream = hash_name(tensor.name);

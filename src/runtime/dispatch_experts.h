@@ -1,0 +1,13 @@
+// Instructions of a mixture of experts -> kernel calls.
+#pragma once
+
+#include "compile/program.h"
+#include "kernels/kernels.h"
+
+namespace tessera {
+
+// False when the instruction is none of them. Allocates nothing.
+bool run_expert_kernel(kernels::Context& context, const Instruction& instruction,
+                       std::span<const Tensor> tensors);
+
+}  // namespace tessera
