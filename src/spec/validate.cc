@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "spec/entry.h"
 #include "spec/nearby.h"
+#include "spec/recompute.h"
 
 namespace tessera {
 namespace {
@@ -112,6 +113,7 @@ void resolve(RunSpec& spec) {
   resolve_model(spec.model);
   resolve_batch(spec);
   check_split(spec);
+  parse_recompute(parallel.recompute, spec.model.layers);
   if (parallel.grad_reduce == "auto") {
     // Whole gradients kept over micro-batches would undo what ZeRO 2 and 3 save.
     parallel.grad_reduce = parallel.zero >= 2 && accumulation(spec) > 1 ? "micro_batch" : "step";
