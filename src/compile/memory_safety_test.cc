@@ -58,6 +58,12 @@ const std::vector<Case>& cases() {
       {"dp=2,tp=2,zero=1,sequence_parallel=true", 4},
       {"fsdp=2,tp=2,prefetch=2,sequence_parallel=true", 4, 4, 4, true},
       {"dp=2,fsdp=2,tp=2,sequence_parallel=true", 8, 3, 4, false, DType::kBF16},
+      {"dp=1,recompute=selective", 2, 4},
+      {"dp=2,recompute=full", 4, 4, 2, true},
+      {"fsdp=2,recompute=every-2", 4},
+      {"tp=2,recompute=selective", 2},
+      {"tp=2,sequence_parallel=true,recompute=selective", 2, 4, 4, true},
+      {"fsdp=2,tp=2,prefetch=2,sequence_parallel=true,recompute=full", 4, 4, 2},
   };
   return kCases;
 }

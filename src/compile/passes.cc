@@ -6,25 +6,45 @@
 #include <utility>
 
 #include "base/error.h"
+#include "compile/rewrite.h"
 
 namespace tessera {
 namespace {
 
-bool is_backward(const Node& node) {
-  return node.tag.pass == Pass::kInputGrad || node.tag.pass == Pass::kWeightGrad;
-}
+// A stretch of the step in which a unit's weights are needed: its forward; its backward, with what
+// is computed again right before it; what is computed again earlier. The head has only one.
+enum class Phase { kForward, kRecompute, kBackward };
+using Stretch = std::pair<int, Phase>;  // unit and phase
 
-bool reads_any(const Node& node, const std::set<ValueId>& values) {
-  return std::any_of(node.inputs.begin(), node.inputs.end(),
-                     [&](ValueId v) { return values.contains(v); });
-}
+class Stretches {
+ public:
+  Stretches(const Graph& graph, int head_unit) : head_unit_(head_unit) {
+    std::set<int> recomputed;
+    std::set<int> begun;  // units whose backward has begun
+    int before = -1;      // unit of the node before, recomputed or backward
+    for (const Node& node : graph.nodes()) {
+      const int unit = node.tag.unit;
+      const bool again = node.tag.pass == Pass::kRecompute;
+      if (again) recomputed.insert(unit);
+      if (is_backward(node) && begun.insert(unit).second && recomputed.contains(unit) &&
+          before != unit) {
+        apart_.insert(unit);
+      }
+      if (again || is_backward(node)) before = unit;
+    }
+  }
 
-// A stretch of the step in which a unit's weights are needed: (unit, backward). The head's forward
-// and backward are one stretch.
-using Stretch = std::pair<int, bool>;
-Stretch stretch_of(const Node& node, int head_unit) {
-  return {node.tag.unit, node.tag.unit != head_unit && is_backward(node)};
-}
+  [[nodiscard]] Stretch of(const Node& node) const {
+    const int unit = node.tag.unit;
+    const bool again = node.tag.pass == Pass::kRecompute;
+    if (unit == head_unit_ || (!again && !is_backward(node))) return {unit, Phase::kForward};
+    return {unit, again && apart_.contains(unit) ? Phase::kRecompute : Phase::kBackward};
+  }
+
+ private:
+  int head_unit_;
+  std::set<int> apart_;  // other units run between their recomputation and their backward
+};
 
 }  // namespace
 
@@ -78,7 +98,8 @@ void fuse_add_norm(Graph& graph, const StagePlan& stages) {
       order.push_back(std::move(fused));
       continue;
     }
-    if (node.op == OpKind::kAdd && node.tag.pass == Pass::kForward) {
+    const bool forward = node.tag.pass == Pass::kForward || node.tag.pass == Pass::kRecompute;
+    if (node.op == OpKind::kAdd && forward) {
       sums[node.outputs[0]] = node;
       continue;
     }
@@ -122,41 +143,6 @@ void delay_weight_gradients(Graph& graph, const Mesh& mesh) {
 
 namespace {
 
-// Nodes to put before a position of the node list.
-using Insertions = std::map<size_t, std::vector<Node>>;
-
-void insert_nodes(Graph& graph, const Insertions& insertions) {
-  std::vector<Node> order;
-  const std::vector<Node>& nodes = graph.nodes();
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    if (const auto found = insertions.find(i); found != insertions.end()) {
-      order.insert(order.end(), found->second.begin(), found->second.end());
-    }
-    order.push_back(nodes[i]);
-  }
-  graph.mutable_nodes() = std::move(order);
-}
-
-// A second instance of `node` that reads `inputs`; `renamed` gets old output -> new output.
-Node clone(Graph& graph, const Node& node, std::vector<ValueId> inputs, Tag tag,
-           std::map<ValueId, ValueId>& renamed) {
-  Node copy = node;
-  copy.inputs = std::move(inputs);
-  copy.tag = tag;
-  for (ValueId& out : copy.outputs) {
-    const ValueId fresh = graph.new_value(graph.value(out).name + ".again", graph.type(out));
-    renamed[out] = fresh;
-    out = fresh;
-  }
-  return copy;
-}
-
-void rename_inputs(Node& node, const std::map<ValueId, ValueId>& renamed) {
-  for (ValueId& in : node.inputs) {
-    if (const auto found = renamed.find(in); found != renamed.end()) in = found->second;
-  }
-}
-
 // The gathered input of column-split products: gathered again before the first gradient that goes
 // through the same weights, so that the gather hides behind it.
 void regather_activation(Graph& graph, const Node& gather, Insertions& insertions) {
@@ -165,15 +151,19 @@ void regather_activation(Graph& graph, const Node& gather, Insertions& insertion
   for (const Node& node : graph.nodes()) {
     if (node.op == OpKind::kLinear && node.inputs[0] == gathered) weights.insert(node.inputs[1]);
   }
-  std::map<ValueId, ValueId> renamed;
   std::vector<Node>& nodes = graph.mutable_nodes();
+  const bool needed = std::any_of(nodes.begin(), nodes.end(), [&](const Node& node) {
+    return is_backward(node) && reads_any(node, {gathered});
+  });
+  if (!needed) return;  // the block is recomputed, gather included
+  Renaming renamed;
   bool inserted = false;
   for (size_t i = 0; i < nodes.size(); ++i) {
     if (!is_backward(nodes[i])) continue;
     const bool through = nodes[i].op == OpKind::kLinearDx && weights.contains(nodes[i].inputs[1]);
     if (!inserted && (through || reads_any(nodes[i], {gathered}))) {
       const Tag tag{Pass::kInputGrad, gather.tag.unit, -1};
-      insertions[i].push_back(clone(graph, gather, gather.inputs, tag, renamed));
+      insertions[i].push_back(clone_node(graph, gather, gather.inputs, tag, renamed));
       inserted = true;
     }
     rename_inputs(nodes[i], renamed);
@@ -181,7 +171,8 @@ void regather_activation(Graph& graph, const Node& gather, Insertions& insertion
 }
 
 // The weights of a bucket that lives as S: every stretch but the first gets a gather of its own.
-void regather_bucket(Graph& graph, size_t views_at, int head_unit, Insertions& insertions) {
+void regather_bucket(Graph& graph, size_t views_at, const Stretches& stretches,
+                     Insertions& insertions) {
   const Node views = graph.nodes()[views_at];
   std::vector<Node> casts;
   for (const Node& node : graph.nodes()) {
@@ -191,22 +182,22 @@ void regather_bucket(Graph& graph, size_t views_at, int head_unit, Insertions& i
     }
   }
   const std::set<ValueId> weights(views.outputs.begin(), views.outputs.end());
-  const Stretch first = stretch_of(views, head_unit);
-  std::map<Stretch, std::map<ValueId, ValueId>> renamed_in;
+  const Stretch first = stretches.of(views);
+  std::map<Stretch, Renaming> renamed_in;
   std::vector<Node>& nodes = graph.mutable_nodes();
   for (size_t i = 0; i < nodes.size(); ++i) {
-    const Stretch stretch = stretch_of(nodes[i], head_unit);
+    const Stretch stretch = stretches.of(nodes[i]);
     if (!reads_any(nodes[i], weights) || stretch == first) continue;
     if (!renamed_in.contains(stretch)) {
-      std::map<ValueId, ValueId>& renamed = renamed_in[stretch];
-      const Tag tag{is_backward(nodes[i]) ? Pass::kInputGrad : Pass::kForward, nodes[i].tag.unit,
-                    -1};
+      Renaming& renamed = renamed_in[stretch];
+      const Pass pass = is_backward(nodes[i]) ? Pass::kInputGrad : nodes[i].tag.pass;
+      const Tag tag{pass, nodes[i].tag.unit, -1};
       ValueId full = casts.front().inputs[0];
       for (const Node& cast : casts) {
-        insertions[i].push_back(clone(graph, cast, {full}, tag, renamed));
+        insertions[i].push_back(clone_node(graph, cast, {full}, tag, renamed));
         full = insertions[i].back().outputs[0];
       }
-      insertions[i].push_back(clone(graph, views, {full}, tag, renamed));
+      insertions[i].push_back(clone_node(graph, views, {full}, tag, renamed));
     }
     rename_inputs(nodes[i], renamed_in[stretch]);
   }
@@ -214,28 +205,35 @@ void regather_bucket(Graph& graph, size_t views_at, int head_unit, Insertions& i
 
 }  // namespace
 
-void regather_for_backward(Graph& graph, const Mesh& mesh, const ParameterLayout& layout,
-                           bool gather_weights) {
+void regather_activations(Graph& graph, const Mesh& mesh, const ParameterLayout& layout) {
   const int head_unit = layout.num_units - 1;
   Insertions insertions;
   const std::vector<Node> before = graph.nodes();
-  for (size_t i = 0; i < before.size(); ++i) {
-    const Node& node = before[i];
-    if (node.tag.pass != Pass::kForward) continue;
-    const bool gathers = node.op == OpKind::kCast && node.attrs.bucket < 0 &&
-                         communicates(graph, node, mesh) &&
+  for (const Node& node : before) {
+    const bool gathers = node.op == OpKind::kCast && node.tag.pass == Pass::kForward &&
+                         node.attrs.bucket < 0 && communicates(graph, node, mesh) &&
                          graph.type(node.inputs[0]).on(Axis::kTp) == split(0);
     if (gathers && node.tag.unit != head_unit) regather_activation(graph, node, insertions);
-    if (gather_weights && node.op == OpKind::kViews) {
-      regather_bucket(graph, i, head_unit, insertions);
+  }
+  insert_nodes(graph, insertions);
+  check_graph(graph, "regather_activations");
+}
+
+void regather_weights(Graph& graph, const ParameterLayout& layout) {
+  const Stretches stretches(graph, layout.num_units - 1);
+  Insertions insertions;
+  const std::vector<Node> before = graph.nodes();
+  for (size_t i = 0; i < before.size(); ++i) {
+    if (before[i].op == OpKind::kViews && before[i].tag.pass == Pass::kForward) {
+      regather_bucket(graph, i, stretches, insertions);
     }
   }
   insert_nodes(graph, insertions);
-  check_graph(graph, "regather_for_backward");
+  check_graph(graph, "regather_weights");
 }
 
 void prefetch_gathers(Graph& graph, const ParameterLayout& layout, int64_t depth) {
-  const int head_unit = layout.num_units - 1;
+  const Stretches stretches(graph, layout.num_units - 1);
   // Casts of weights travel with the views that name their parts.
   const auto opens_weights = [](const Node& node) {
     return node.op == OpKind::kViews ||
@@ -249,15 +247,15 @@ void prefetch_gathers(Graph& graph, const ParameterLayout& layout, int64_t depth
   std::vector<size_t> starts;              // where each stretch begins in `rest`
   std::vector<std::vector<Node>> opening;  // what each stretch needs opened
   std::vector<Node> waiting;
-  Stretch current{-1, false};
+  Stretch current{-1, Phase::kForward};
   for (const Node& node : graph.nodes()) {
     if (opens_weights(node)) {
       waiting.push_back(node);
       continue;
     }
     if (computes(node)) {
-      if (starts.empty() || stretch_of(node, head_unit) != current) {
-        current = stretch_of(node, head_unit);
+      if (starts.empty() || stretches.of(node) != current) {
+        current = stretches.of(node);
         starts.push_back(rest.size());
         opening.emplace_back();
       }

@@ -22,10 +22,10 @@ void fuse_add_norm(Graph& graph, const StagePlan& stages);
 void delay_weight_gradients(Graph& graph, const Mesh& mesh);
 
 // Gathered values are not kept from forward to backward but gathered again: the sequence-parallel
-// inputs of column-split products and, with `gather_weights` (ZeRO-3), the weights of each unit.
-// The head is spared: its backward follows its forward at once.
-void regather_for_backward(Graph& graph, const Mesh& mesh, const ParameterLayout& layout,
-                           bool gather_weights);
+// inputs of column-split products, and the weights of each unit (ZeRO-3). The head is spared: its
+// backward follows its forward at once.
+void regather_activations(Graph& graph, const Mesh& mesh, const ParameterLayout& layout);
+void regather_weights(Graph& graph, const ParameterLayout& layout);
 
 // Issues the weight gathers of ZeRO-3 `depth` units before they are needed.
 void prefetch_gathers(Graph& graph, const ParameterLayout& layout, int64_t depth);

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "compile/passes.h"
+#include "compile/recompute.h"
 #include "graph/differentiate.h"
 #include "spec/validate.h"
 
@@ -76,12 +77,16 @@ StepGraph build_step(const RunSpec& spec, StepKind kind, const PassHook& hook) {
     add_update(step, gradients);
     verify("update");
     interleave_loss_chunks(graph);
+    recompute_units(graph, recompute_groups(spec, step.stages));
     if (step.mesh.size(Axis::kTp) > 1) delay_weight_gradients(graph, step.mesh);
   }
+  regather_activations(graph, step.mesh, step.layout);
+  recompute_cheap_values(graph, step.mesh, recompute_selectively(spec));
   fuse_add_norm(graph, step.stages);
-  const bool gathers = step.gathers_weights_per_use();
-  regather_for_backward(graph, step.mesh, step.layout, gathers);
-  if (gathers) prefetch_gathers(graph, step.layout, spec.parallel.prefetch);
+  if (step.gathers_weights_per_use()) {
+    regather_weights(graph, step.layout);
+    prefetch_gathers(graph, step.layout, spec.parallel.prefetch);
+  }
   verify("schedule");
   step.pipeline = order_pipeline(graph, step.stages);
   return step;

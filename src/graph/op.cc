@@ -115,7 +115,7 @@ std::string_view name_of(OpKind op) {
 }
 
 std::string_view name_of(Pass pass) {
-  static constexpr std::array<std::string_view, 5> kNames = {"F", "I", "W", "G", "U"};
+  static constexpr std::array<std::string_view, 6> kNames = {"F", "I", "W", "G", "U", "R"};
   return kNames[static_cast<size_t>(pass)];
 }
 

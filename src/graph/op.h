@@ -71,9 +71,10 @@ enum class OpKind : uint8_t {
 
 std::string_view name_of(OpKind op);
 
-// F forward, I input gradients, W weight gradients, G gradient reduction, U update.
-enum class Pass : uint8_t { kForward, kInputGrad, kWeightGrad, kReduce, kUpdate };
-std::string_view name_of(Pass pass);  // "F", "I", "W", "G", "U"
+// F forward, I input gradients, W weight gradients, G gradient reduction, U update, R forward
+// computed again for the backward.
+enum class Pass : uint8_t { kForward, kInputGrad, kWeightGrad, kReduce, kUpdate, kRecompute };
+std::string_view name_of(Pass pass);  // "F", "I", "W", "G", "U", "R"
 
 // Of the ops of a mixture of experts.
 struct ExpertAttrs {

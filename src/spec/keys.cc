@@ -67,6 +67,7 @@ constexpr Key kKeys[] = {
     {"parallel", "grad_reduce", [](S& s) -> Field { return &s.parallel.grad_reduce; }, kAny,
      kGradReduce},
     {"parallel", "prefetch", [](S& s) -> Field { return &s.parallel.prefetch; }, kAny},
+    {"parallel", "recompute", [](S& s) -> Field { return &s.parallel.recompute; }},
 
     {"parallel", "schedule", [](S& s) -> Field { return &s.parallel.schedule; }},
     {"parallel", "schedule_csv", [](S& s) -> Field { return &s.parallel.schedule_csv; }},

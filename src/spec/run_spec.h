@@ -50,6 +50,8 @@ struct ParallelSpec {
   // micro-batch, so that sharded gradients stay sharded), "auto" (micro_batch for ZeRO 2 and 3).
   std::string grad_reduce = "auto";
   int64_t prefetch = 1;  // ZeRO-3: how many units ahead are gathered
+  // What backward computes again instead of keeping it: "none", "selective", "full", "every-K".
+  std::string recompute = "none";
 
   std::string schedule = "1f1b";  // of the pipeline: a name, or a file that ends in .csv
   std::string schedule_csv = "";  // the text of that file

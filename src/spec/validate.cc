@@ -8,6 +8,7 @@
 #include "spec/entry.h"
 #include "spec/nearby.h"
 #include "spec/validate_experts.h"
+#include "spec/recompute.h"
 
 namespace tessera {
 namespace {
@@ -123,6 +124,7 @@ void resolve(RunSpec& spec) {
   check_split(spec);
   check_loss_scale(spec.train);
   check_experts(spec);
+  parse_recompute(parallel.recompute, spec.model.layers);
   if (parallel.grad_reduce == "auto") {
     // Whole gradients kept over micro-batches would undo what ZeRO 2 and 3 save.
     parallel.grad_reduce = parallel.zero >= 2 && accumulation(spec) > 1 ? "micro_batch" : "step";

@@ -1,0 +1,169 @@
+#include "compile/recompute.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "compile/passes.h"
+#include "compile/rewrite.h"
+#include "spec/recompute.h"
+
+namespace tessera {
+namespace {
+
+// Opening the weights is no computation: who reads them decides when they are gathered.
+bool opens_weights(const Node& node) {
+  return node.op == OpKind::kViews || node.op == OpKind::kParameter ||
+         (node.op == OpKind::kCast && node.attrs.bucket >= 0);
+}
+
+// What costs less than the memory of its result.
+bool is_cheap(const Graph& graph, const Node& node, const Mesh& mesh) {
+  switch (node.op) {
+    case OpKind::kRmsNorm:
+    case OpKind::kAttention:
+    case OpKind::kSwiGlu:
+      return true;
+    case OpKind::kCast:
+      return !communicates(graph, node, mesh);
+    default:
+      return false;
+  }
+}
+
+// Which of the forward nodes at `candidates` (in order) must run again so that the gradients of
+// `units` need none of their results.
+std::vector<size_t> needed_again(const Graph& graph, const std::vector<size_t>& candidates,
+                                 const UnitGroup& units) {
+  std::set<ValueId> read;
+  for (const Node& node : graph.nodes()) {
+    if (is_backward(node) && units.contains(node.tag.unit)) {
+      read.insert(node.inputs.begin(), node.inputs.end());
+    }
+  }
+  std::vector<size_t> again;
+  for (size_t i = candidates.size(); i > 0; --i) {
+    const Node& node = graph.nodes()[candidates[i - 1]];
+    const bool needed = std::any_of(node.outputs.begin(), node.outputs.end(),
+                                    [&](ValueId v) { return read.contains(v); });
+    if (!needed) continue;
+    TESSERA_CHECK(!node.accumulate, "{} '{}' would be added twice", name_of(node.op), node.name);
+    read.insert(node.inputs.begin(), node.inputs.end());
+    again.push_back(candidates[i - 1]);
+  }
+  std::reverse(again.begin(), again.end());
+  return again;
+}
+
+// Puts second instances of the nodes at `again` (in order) before the positions `before`, and lets
+// the gradients of `units` read those.
+void run_again(Graph& graph, const std::vector<size_t>& again, const std::vector<size_t>& before,
+               const UnitGroup& units, Insertions& insertions) {
+  Renaming renamed;
+  for (size_t i = 0; i < again.size(); ++i) {
+    Node source = graph.nodes()[again[i]];
+    rename_inputs(source, renamed);
+    const Tag tag{Pass::kRecompute, source.tag.unit, -1};
+    insertions[before[i]].push_back(clone_node(graph, source, source.inputs, tag, renamed));
+  }
+  for (Node& node : graph.mutable_nodes()) {
+    if (is_backward(node) && units.contains(node.tag.unit)) rename_inputs(node, renamed);
+  }
+}
+
+}  // namespace
+
+std::vector<UnitGroup> recompute_groups(const RunSpec& spec) {
+  const int64_t layers = spec.model.layers;
+  const int64_t blocks = parse_recompute(spec.parallel.recompute, layers).blocks;
+  std::vector<UnitGroup> groups;
+  if (blocks == 0) return groups;
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    if (layer % blocks == 0) groups.emplace_back();
+    groups.back().insert(static_cast<int>(layer) + 1);
+  }
+  return groups;
+}
+
+UnitGroup recompute_selectively(const RunSpec& spec) {
+  UnitGroup units;
+  if (!parse_recompute(spec.parallel.recompute, spec.model.layers).selective) return units;
+  for (int64_t layer = 0; layer < spec.model.layers; ++layer) {
+    units.insert(static_cast<int>(layer) + 1);
+  }
+  return units;
+}
+
+void recompute_units(Graph& graph, const std::vector<UnitGroup>& groups) {
+  Insertions insertions;
+  const std::vector<Node>& nodes = graph.nodes();
+  for (const UnitGroup& units : groups) {
+    std::vector<size_t> forward;
+    size_t backward = nodes.size();
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (!units.contains(nodes[i].tag.unit)) continue;
+      if (nodes[i].tag.pass == Pass::kForward && !opens_weights(nodes[i])) forward.push_back(i);
+      if (is_backward(nodes[i])) backward = std::min(backward, i);
+    }
+    const std::vector<size_t> again = needed_again(graph, forward, units);
+    run_again(graph, again, std::vector<size_t>(again.size(), backward), units, insertions);
+  }
+  insert_nodes(graph, insertions);
+  check_graph(graph, "recompute_units");
+}
+
+namespace {
+
+// For each node at `again`: before the first gradient that reads its result, or one of its inputs,
+// which that gradient may overwrite.
+std::vector<size_t> latest_positions(const Graph& graph, const std::vector<size_t>& again,
+                                     int unit) {
+  const std::vector<Node>& nodes = graph.nodes();
+  std::map<ValueId, size_t> first_read;
+  for (size_t i = nodes.size(); i > 0; --i) {
+    const Node& node = nodes[i - 1];
+    if (!is_backward(node) || node.tag.unit != unit) continue;
+    for (const ValueId in : node.inputs) first_read[in] = i - 1;
+  }
+  std::vector<size_t> positions(again.size());
+  for (size_t i = again.size(); i > 0; --i) {
+    const Node& node = nodes[again[i - 1]];
+    size_t position = nodes.size();
+    for (const auto* values : {&node.inputs, &node.outputs}) {
+      for (const ValueId v : *values) {
+        if (const auto found = first_read.find(v); found != first_read.end()) {
+          position = std::min(position, found->second);
+        }
+      }
+    }
+    positions[i - 1] = position;
+    for (const ValueId in : node.inputs) {
+      const auto [read, fresh] = first_read.try_emplace(in, position);
+      if (!fresh) read->second = std::min(read->second, position);
+    }
+  }
+  return positions;
+}
+
+}  // namespace
+
+void recompute_cheap_values(Graph& graph, const Mesh& mesh, const UnitGroup& units) {
+  Insertions insertions;
+  const std::vector<Node>& nodes = graph.nodes();
+  for (const int unit : units) {
+    std::vector<size_t> cheap;
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      const Node& node = nodes[i];
+      if (node.tag.pass == Pass::kForward && node.tag.unit == unit && !opens_weights(node) &&
+          is_cheap(graph, node, mesh)) {
+        cheap.push_back(i);
+      }
+    }
+    const std::vector<size_t> again = needed_again(graph, cheap, {unit});
+    run_again(graph, again, latest_positions(graph, again, unit), {unit}, insertions);
+  }
+  insert_nodes(graph, insertions);
+  check_graph(graph, "recompute_cheap_values");
+}
+
+}  // namespace tessera
