@@ -49,6 +49,9 @@ struct ParallelSpec {
   // When gradients are summed over ranks: "step" (once, after accumulation), "micro_batch" (every
   // micro-batch, so that sharded gradients stay sharded), "auto" (micro_batch for ZeRO 2 and 3).
   std::string grad_reduce = "auto";
+  // How attention meets keys of other cp ranks: "ring", "allgather" (of keys and values) or
+  // "ulysses" (all-to-all from tokens to heads and back).
+  std::string cp_kind = "ring";
   int64_t prefetch = 1;  // ZeRO-3: how many units ahead are gathered
   // What backward computes again instead of keeping it: "none", "selective", "full", "every-K".
   std::string recompute = "none";
