@@ -126,6 +126,9 @@ void Assigner::classify() {
       for (const auto* values : {&node.inputs, &node.outputs}) {
         for (const ValueId v : *values) users[slot(v).storage].insert(place);
       }
+      for (const ValueId v : node.outputs) {
+        if (map_.staging.contains(v)) users[map_.staging.at(v).storage].insert(place);
+      }
     }
   }
   std::set<StorageId> passing;

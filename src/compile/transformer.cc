@@ -75,8 +75,8 @@ void TransformerBuilder::add_inputs(bool training) {
   type.placements[index_of(Axis::kTp)] = replicate();
   out_.tokens = g_.add_source(OpKind::kInput, "tokens", type, tag_);
   if (training) {
-    out_.labels = g_.add_source(OpKind::kInput, "labels", type,
-                                {Pass::kForward, layout_.num_units - 1, -1});
+    out_.labels =
+        g_.add_source(OpKind::kInput, "labels", type, {Pass::kForward, layout_.num_units - 1, -1});
   }
 
   const bool sharded = spec_.parallel.zero >= 1;

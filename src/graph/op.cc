@@ -160,10 +160,10 @@ bool can_accumulate(OpKind op) {
 
 namespace {
 
-// Inputs in the order of the node, then outputs. "data" rules hold on dp, fsdp and cp only: the
-// first two hold whole sequences, and on cp rope knows the positions of a rank's tokens while
-// attention is a ring. "cp" rules hold on cp only. The gradient rules are the duals of the forward
-// ones: a test derives them and compares.
+// Inputs in the order of the node, then outputs. A word in front says on which axes a rule holds:
+// "data" on dp and fsdp, which split whole sequences; "tokens" also on cp, where rope knows the
+// positions of a rank's tokens and attention is a ring; "cp" on cp alone. The gradient rules are
+// the duals of the forward ones: a test derives them and compares.
 const std::map<OpKind, std::vector<std::string>>& rule_texts() {
   static const std::map<OpKind, std::vector<std::string>> kRules = {
       {OpKind::kEmbedding, {"I I > I", "S0 R > S0", "R S0 > P"}},
@@ -171,17 +171,17 @@ const std::map<OpKind, std::vector<std::string>>& rule_texts() {
       // a b weight > sum y rstd
       {OpKind::kAddRmsNorm, {"I I I > I I I", "S0 S0 R > S0 S0 S0"}},
       {OpKind::kLinear, {"I I > I", "S0 R > S0", "R S0 > S1", "S1 S1 > P", "R R > R"}},
-      {OpKind::kRope, {"I > I", "R > R", "P > P", "S1 > S1", "data S0 > S0"}},
+      {OpKind::kRope, {"I > I", "R > R", "P > P", "S1 > S1", "tokens S0 > S0"}},
       {OpKind::kAttention,
-       {"I I > I I", "S1 S1 > S1 S1", "S1 R > S1 S1", "data S0 S0 > S0 S0", "cp S0 R > S0 S0"}},
+       {"I I > I I", "S1 S1 > S1 S1", "S1 R > S1 S1", "tokens S0 S0 > S0 S0", "cp S0 R > S0 S0"}},
       {OpKind::kSwiGlu, {"I > I", "S0 > S0", "S1 > S1", "R > R"}},
       {OpKind::kAdd, {"I I > I", "S0 S0 > S0", "S1 S1 > S1", "R R > R", "P P > P"}},
       // logits labels > stats[parts, tokens, 3]
-      {OpKind::kCrossEntropyStats, {"I I > I", "S1 R > S0", "data S0 S0 > S1"}},
+      {OpKind::kCrossEntropyStats, {"I I > I", "S1 R > S0", "tokens S0 S0 > S1"}},
       // stats labels logits > loss
-      {OpKind::kCrossEntropyLoss, {"I I I > I", "I R S1 > I", "data S1 S0 S0 > P"}},
+      {OpKind::kCrossEntropyLoss, {"I I I > I", "I R S1 > I", "tokens S1 S0 S0 > P"}},
       // logits stats labels > d_logits
-      {OpKind::kCrossEntropyGrad, {"I I I > I", "S1 I R > S1", "data S0 S1 S0 > S0"}},
+      {OpKind::kCrossEntropyGrad, {"I I I > I", "S1 I R > S1", "tokens S0 S1 S0 > S0"}},
       // ids dy > dtable
       {OpKind::kEmbeddingDw, {"I I > I", "S0 S0 > P", "R R > S0"}},
       // dy x w rstd > dx
@@ -195,16 +195,16 @@ const std::map<OpKind, std::vector<std::string>>& rule_texts() {
       // q kv o lse do > dq dkv
       {OpKind::kAttentionGrad,
        {"I I I I I > I I", "S1 S1 S1 S1 S1 > S1 S1", "S1 R S1 S1 S1 > S1 P",
-        "data S0 S0 S0 S0 S0 > S0 S0", "cp S0 R S0 S0 S0 > S0 P"}},
+        "tokens S0 S0 S0 S0 S0 > S0 S0", "cp S0 R S0 S0 S0 > S0 P"}},
       // q kv [o lse] > o lse: of one rank's keys, or merged with what is known of others'
       {OpKind::kAttentionPart,
-       {"I I > I I", "S1 S1 > S1 S1", "S1 R > S1 S1", "data S0 S0 > S0 S0", "I I I I > I I",
-        "S1 S1 S1 S1 > S1 S1", "S1 R S1 S1 > S1 S1", "data S0 S0 S0 S0 > S0 S0"}},
+       {"I I > I I", "S1 S1 > S1 S1", "S1 R > S1 S1", "tokens S0 S0 > S0 S0", "I I I I > I I",
+        "S1 S1 S1 S1 > S1 S1", "S1 R S1 S1 > S1 S1", "tokens S0 S0 S0 S0 > S0 S0"}},
       // q kv o lse do [dq] > dq dkv
       {OpKind::kAttentionGradPart,
        {"I I I I I > I I", "S1 S1 S1 S1 S1 > S1 S1", "S1 R S1 S1 S1 > S1 P",
-        "data S0 S0 S0 S0 S0 > S0 S0", "I I I I I I > I I", "S1 S1 S1 S1 S1 S1 > S1 S1",
-        "S1 R S1 S1 S1 S1 > S1 P", "data S0 S0 S0 S0 S0 S0 > S0 S0"}},
+        "tokens S0 S0 S0 S0 S0 > S0 S0", "I I I I I I > I I", "S1 S1 S1 S1 S1 S1 > S1 S1",
+        "S1 R S1 S1 S1 S1 > S1 P", "tokens S0 S0 S0 S0 S0 S0 > S0 S0"}},
       {OpKind::kConvert, {"I > I", "R > R", "P > P", "S0 > S0", "S1 > S1"}},
       // dh gate_up > d_gate_up
       {OpKind::kSwiGluGrad, {"I I > I", "S0 S0 > S0", "S1 S1 > S1", "P R > P"}},
@@ -265,6 +265,8 @@ PlacementRule parse_rule(const std::string& text) {
     const std::string word = text.substr(at, end - at);
     at = end + 1;
     if (word == "data") {
+      rule.axes = AxisSet(Axis::kDp).with(Axis::kFsdp);
+    } else if (word == "tokens") {
       rule.axes = data_axes();
     } else if (word == "cp") {
       rule.axes = Axis::kCp;

@@ -70,8 +70,8 @@ enum class OpKind : uint8_t {
   kZero,
   kCopy,
   kAccumulate,
-  kSend,     // to another stage
-  kReceive,  // from another stage
+  kSend,          // to another stage
+  kReceive,       // from another stage
   kSplitColumns,  // before an all-to-all: the columns of each rank together
   kJoinColumns,   // behind one: the columns of all ranks side by side
 };
@@ -115,9 +115,9 @@ struct Attrs {
   std::vector<int64_t> lengths;        // slice: tokens of each chunk (all ranks)
   std::vector<TensorType> view_types;  // views: types of the weights
   ExpertAttrs experts;
-  int64_t hop = 0;                     // attention_part: kv is that of the rank so far back on cp
-  DType dtype = DType::kF32;           // convert
-  int64_t column_groups = 1;           // cast S(0) <-> S(1): columns split in so many equal groups
+  int64_t hop = 0;            // attention_part: kv is that of the rank so far back on cp
+  DType dtype = DType::kF32;  // convert
+  int64_t column_groups = 1;  // cast S(0) <-> S(1): columns split in so many equal groups
   friend bool operator==(const Attrs&, const Attrs&) = default;
 };
 

@@ -7,8 +7,8 @@
 #include "base/text.h"
 #include "spec/entry.h"
 #include "spec/nearby.h"
-#include "spec/validate_experts.h"
 #include "spec/recompute.h"
+#include "spec/validate_experts.h"
 
 namespace tessera {
 namespace {
