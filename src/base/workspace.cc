@@ -32,20 +32,20 @@ int64_t rms_norm_dw(DType /*type*/, int64_t /*tokens*/, int64_t /*width*/, int /
   return 0;
 }
 
-int64_t attention(DType type, int64_t seq_len, int64_t head_dim, int threads) {
-  const int64_t keys = buffer(type, seq_len * head_dim);
+int64_t attention(DType type, int64_t keys, int64_t head_dim, int threads) {
+  const int64_t packed = buffer(type, keys * head_dim);
   const int64_t queries = buffer(type, kQueryRows * head_dim);
-  const int64_t scores = buffer(type, kQueryRows * seq_len);
+  const int64_t scores = buffer(type, kQueryRows * keys);
   const int64_t sums = buffer(type, kQueryRows);
-  return threads * (2 * keys + 2 * queries + scores + sums);
+  return threads * (2 * packed + 2 * queries + scores + sums);
 }
 
-int64_t attention_grad(DType type, int64_t seq_len, int64_t head_dim, int threads) {
-  const int64_t keys = buffer(type, seq_len * head_dim);
+int64_t attention_grad(DType type, int64_t keys, int64_t head_dim, int threads) {
+  const int64_t packed = buffer(type, keys * head_dim);
   const int64_t queries = buffer(type, kQueryRows * head_dim);
-  const int64_t scores = buffer(type, kQueryRows * seq_len);
+  const int64_t scores = buffer(type, kQueryRows * keys);
   const int64_t sums = buffer(type, kQueryRows);
-  return threads * (5 * keys + 3 * queries + 2 * scores + sums);
+  return threads * (5 * packed + 3 * queries + 2 * scores + sums);
 }
 
 int64_t sum_squares(int /*threads*/) { return kSumChunks * size_bytes(DType::kF64); }

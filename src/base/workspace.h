@@ -20,8 +20,9 @@ inline constexpr int64_t kAlignBytes = 64;  // every buffer inside a workspace s
 
 int64_t linear(DType type, int64_t tokens, int64_t out, int64_t in, int threads);
 int64_t rms_norm_dw(DType type, int64_t tokens, int64_t width, int threads);
-int64_t attention(DType type, int64_t seq_len, int64_t head_dim, int threads);
-int64_t attention_grad(DType type, int64_t seq_len, int64_t head_dim, int threads);
+// keys: that a sequence has on this rank.
+int64_t attention(DType type, int64_t keys, int64_t head_dim, int threads);
+int64_t attention_grad(DType type, int64_t keys, int64_t head_dim, int threads);
 int64_t sum_squares(int threads);
 int64_t cross_entropy_loss(int threads);
 

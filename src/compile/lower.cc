@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/sequence_rows.h"
 #include "base/workspace.h"
 #include "compile/arena_layout.h"
 #include "compile/events.h"
@@ -39,6 +40,8 @@ class Lowering {
  private:
   void lower_node(const Node& node, int64_t micro_batch);
   void lower_cast(const Node& node, int64_t micro_batch);
+  void lower_shift(const Node& node, int64_t micro_batch);
+  void lower_all_to_all(const Node& node, int64_t micro_batch);
   void lower_pack(const Node& node, int64_t micro_batch);
   void lower_kernel(const Node& node, int64_t micro_batch);
   void finish_bucket_gradient(const Node& node, int64_t micro_batch);
@@ -48,6 +51,8 @@ class Lowering {
   void lower_sum_squares(size_t bucket, const Tag& tag);
   void lower_adamw(const Node& node);
   KernelArgs args_of(const Node& node) const;
+  void add_context_args(const Node& node, KernelArgs& args) const;
+  [[nodiscard]] int64_t keys_per_sequence(const Node& node) const;
   void reserve_scratch(const Node& node);
   void publish_buffers();
 
@@ -116,27 +121,61 @@ void Lowering::lower_cast(const Node& node, int64_t micro_batch) {
   const bool weights = node.attrs.bucket >= 0 && node.tag.pass != Pass::kReduce;
   if (weights && !step_.gathers_weights_per_use()) return;
   if (!communicates(graph_, node, step_.mesh)) return;
+  if (node.op == OpKind::kShift) return lower_shift(node, micro_batch);
   const ValueId in = node.inputs[0];
   const ValueId out = node.outputs[0];
-  CastKind kind = CastKind::kNothing;
+  const CastKind kind = moving_kind(graph_, node, step_.mesh);
   for (const Axis axis : kAllAxes) {
     if (!node.attrs.axes.contains(axis) || step_.mesh.size(axis) == 1) continue;
-    kind = cast_kind(graph_.type(in).on(axis), node.attrs.to);
     const Placement moved = kind == CastKind::kAllGather ? graph_.type(in).on(axis) : node.attrs.to;
-    TESSERA_CHECK(moved.kind != Placement::Kind::kSplit || moved.dim == 0,
-                  "{} of '{}' along dimension {} is not lowered", collective_name(kind),
-                  graph_.value(in).name, moved.dim);
+    TESSERA_CHECK(
+        moved.kind != Placement::Kind::kSplit || moved.dim == 0 || kind == CastKind::kAllToAll,
+        "{} of '{}' along dimension {} is not lowered", collective_name(kind),
+        graph_.value(in).name, moved.dim);
   }
   BufferId source = operand(in, micro_batch);
   const BufferId target = operand(out, micro_batch);
+  if (kind == CastKind::kAllToAll) return lower_all_to_all(node, micro_batch);
   if (kind == CastKind::kAllReduce && source != target) {
     emit(OpKind::kCopy, node, micro_batch, {source}, {target});
     source = target;
   }
   Instruction& instruction = emit(OpKind::kCast, node, micro_batch, {source}, {target});
   instruction.collective = kind;
-  instruction.group = node.attrs.axes;
+  instruction.group = step_.mesh.group(node.attrs.axes);
   instruction.stream = StreamKind::kComm;
+}
+
+void Lowering::lower_shift(const Node& node, int64_t micro_batch) {
+  Instruction& instruction =
+      emit(OpKind::kCast, node, micro_batch, {operand(node.inputs[0], micro_batch)},
+           {operand(node.outputs[0], micro_batch)});
+  instruction.collective = CastKind::kShift;
+  instruction.group = step_.mesh.group(node.attrs.axes);
+  instruction.stream = StreamKind::kComm;
+}
+
+// Rows stay rank-major: whoever reads them knows their positions (base/sequence_rows.h).
+void Lowering::lower_all_to_all(const Node& node, int64_t micro_batch) {
+  const ValueId in = node.inputs[0];
+  const ValueId out = node.outputs[0];
+  const BufferId blocks =
+      buffer(map_.staging.at(out), graph_.value(out).name + ".blocks", micro_batch);
+  const bool to_columns = node.attrs.to == split(1);
+  if (to_columns) {
+    emit(OpKind::kSplitColumns, node, micro_batch, {operand(in, micro_batch)}, {blocks})
+        .args.column_groups = node.attrs.column_groups;
+  }
+  Instruction& instruction =
+      emit(OpKind::kCast, node, micro_batch, {to_columns ? blocks : operand(in, micro_batch)},
+           {to_columns ? operand(out, micro_batch) : blocks});
+  instruction.collective = CastKind::kAllToAll;
+  instruction.group = step_.mesh.group(node.attrs.axes);
+  instruction.stream = StreamKind::kComm;
+  if (!to_columns) {
+    emit(OpKind::kJoinColumns, node, micro_batch, {blocks}, {operand(out, micro_batch)})
+        .args.column_groups = node.attrs.column_groups;
+  }
 }
 
 // Gaps between the weights of a bucket must be zero before they are summed over ranks; memory that
@@ -187,12 +226,15 @@ KernelArgs Lowering::args_of(const Node& node) const {
       args.heads = node.attrs.heads / (split_on_tp(0) ? tp : 1);
       break;
     case OpKind::kAttention:
-    case OpKind::kAttentionGrad: {
+    case OpKind::kAttentionGrad:
+    case OpKind::kAttentionPart:
+    case OpKind::kAttentionGradPart: {
       args.heads = node.attrs.heads / (split_on_tp(0) ? tp : 1);
       args.kv_heads = node.attrs.kv_heads / (split_on_tp(1) ? tp : 1);
       args.heads_per_kv = node.attrs.heads / node.attrs.kv_heads;
       if (split_on_tp(0)) args.first_head = coord(Axis::kTp) * args.heads;
       if (split_on_tp(1)) args.first_kv_head = coord(Axis::kTp) * args.kv_heads;
+      add_context_args(node, args);
       break;
     }
     case OpKind::kEmbedding:
@@ -211,6 +253,33 @@ KernelArgs Lowering::args_of(const Node& node) const {
       break;
   }
   return args;
+}
+
+int64_t Lowering::keys_per_sequence(const Node& node) const {
+  const bool split_keys = graph_.type(node.inputs[1]).on(Axis::kCp) == split(0);
+  return node.attrs.seq_len / (split_keys ? step_.mesh.size(Axis::kCp) : 1);
+}
+
+// Whose tokens and which heads: the ranks of cp share either the rows of q and kv or their columns.
+void Lowering::add_context_args(const Node& node, KernelArgs& args) const {
+  const int64_t cp = step_.mesh.size(Axis::kCp);
+  if (cp == 1) return;
+  const Placement q = graph_.type(node.inputs[0]).on(Axis::kCp);
+  const Placement kv = graph_.type(node.inputs[1]).on(Axis::kCp);
+  const bool whole = node.op == OpKind::kAttention || node.op == OpKind::kAttentionGrad;
+  TESSERA_CHECK(!whole || !(kv == split(0)), "'{}': the ring over cp was not expanded", node.name);
+  const int64_t me = coord(Axis::kCp);
+  args.parts = cp;
+  args.q_part = q == split(0) ? me : SequenceRows::kAllParts;
+  args.kv_part = kv == split(0) ? (me + cp - node.attrs.hop) % cp : SequenceRows::kAllParts;
+  if (q == split(1)) {
+    args.heads /= cp;
+    args.first_head += me * args.heads;
+  }
+  if (kv == split(1)) {
+    args.kv_heads /= cp;
+    args.first_kv_head += me * args.kv_heads;
+  }
 }
 
 void Lowering::reserve_scratch(const Node& node) {
@@ -240,10 +309,13 @@ void Lowering::reserve_scratch(const Node& node) {
       break;
     }
     case OpKind::kAttention:
-      bytes = workspace::attention(dtype, node.attrs.seq_len, node.attrs.head_dim, threads);
+    case OpKind::kAttentionPart:
+      bytes = workspace::attention(dtype, keys_per_sequence(node), node.attrs.head_dim, threads);
       break;
     case OpKind::kAttentionGrad:
-      bytes = workspace::attention_grad(dtype, node.attrs.seq_len, node.attrs.head_dim, threads);
+    case OpKind::kAttentionGradPart:
+      bytes =
+          workspace::attention_grad(dtype, keys_per_sequence(node), node.attrs.head_dim, threads);
       break;
     case OpKind::kSumSquares:
       bytes = workspace::sum_squares(threads);
@@ -320,6 +392,7 @@ void Lowering::lower_node(const Node& node, int64_t micro_batch) {
       lower_pack(node, micro_batch);
       break;
     case OpKind::kCast:
+    case OpKind::kShift:
       lower_cast(node, micro_batch);
       break;
     default:
@@ -331,9 +404,9 @@ void Lowering::lower_node(const Node& node, int64_t micro_batch) {
 // Every element counts on its one owner: this rank's shard, on the first replica and, for weights
 // that tp does not split, on the first tp rank.
 void Lowering::lower_sum_squares(size_t b, const Tag& tag) {
-  const Axis replicas = step_.layout.shard_axis == Axis::kFsdp ? Axis::kDp : Axis::kFsdp;
   const Bucket& bucket = step_.layout.buckets[b];
-  if (coord(replicas) != 0 || (!bucket.split_on_tp && coord(Axis::kTp) != 0)) return;
+  const int replica = step_.mesh.position(program_.rank, step_.layout.replica_axes);
+  if (replica != 0 || (!bucket.split_on_tp && coord(Axis::kTp) != 0)) return;
   scratch_bytes_ = std::max(scratch_bytes_, workspace::sum_squares(program_.threads));
   Node node;
   node.name = bucket.name + ".sum_squares";
@@ -362,7 +435,7 @@ void Lowering::lower_adamw(const Node& node) {
   Instruction& gather = emit(OpKind::kCast, node, -1, {buffer(slots.weights, bucket.name)},
                              {buffer(slots.full, bucket.name + ".full")});
   gather.collective = CastKind::kAllGather;
-  gather.group = step_.layout.shard_axis;
+  gather.group = step_.mesh.group(step_.layout.shard_axes);
   gather.stream = StreamKind::kComm;
 }
 

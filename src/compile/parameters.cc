@@ -15,8 +15,10 @@ class Layout {
  public:
   Layout(const RunSpec& spec, const Mesh& mesh)
       : spec_(spec), mesh_(mesh), tp_(mesh.size(Axis::kTp)) {
-    layout_.shard_axis = mesh.size(Axis::kFsdp) > 1 ? Axis::kFsdp : Axis::kDp;
-    layout_.shards = mesh.size(layout_.shard_axis);
+    const bool fsdp = mesh.size(Axis::kFsdp) > 1;
+    layout_.shard_axes = AxisSet(fsdp ? Axis::kFsdp : Axis::kDp).with(Axis::kCp);
+    layout_.replica_axes = fsdp ? Axis::kDp : Axis::kFsdp;
+    layout_.shards = mesh.size(layout_.shard_axes);
   }
 
   ParameterLayout run(bool copy_tied);
@@ -54,7 +56,8 @@ class Layout {
 // other heads, and as I where all ranks do the same.
 TensorType Layout::weight_type(const Shape& shape, int split_dim, bool norm) const {
   TensorType type{spec_.train.dtype, shape, {}};
-  for (const Axis axis : {Axis::kDp, Axis::kFsdp}) type.placements[index_of(axis)] = replicate();
+  for (const Axis axis : {Axis::kDp, Axis::kFsdp, Axis::kCp})
+    type.placements[index_of(axis)] = replicate();
   Placement on_tp = split_dim >= 0 ? split(split_dim) : replicate();
   if (norm && !spec_.parallel.sequence_parallel) on_tp = invariant();
   type.placements[index_of(Axis::kTp)] = on_tp;

@@ -31,7 +31,7 @@ struct LogicalTensor {
 // A weight as the graph uses it: one logical tensor, or several stacked along dimension 0.
 struct Weight {
   std::string name;
-  TensorType type;  // used by the forward pass: R on dp and fsdp
+  TensorType type;  // used by the forward pass: R on dp, fsdp and cp
   std::vector<LogicalTensor> parts;
   int64_t offset = 0;  // in the bucket, elements
   Shape local_shape;
@@ -50,7 +50,10 @@ struct Bucket {
 };
 
 struct ParameterLayout {
-  Axis shard_axis = Axis::kDp;  // what ZeRO splits over: fsdp when it is larger than 1, else dp
+  // What ZeRO splits over: fsdp when it is larger than 1, else dp; and cp, whose ranks share
+  // weights. Rank r keeps slice mesh.position(r, shard_axes) of `shards` equal ones.
+  AxisSet shard_axes;
+  AxisSet replica_axes;  // the other data axes: their ranks keep the same slice
   int64_t shards = 1;
   int num_units = 0;
   int64_t num_parameters = 0;  // logical, without padding, tied weights once

@@ -116,11 +116,13 @@ TEST_P(EveryLayout, ShardsAreEqualAndAlignedAndWeightsDoNotOverlap) {
   }
 }
 
-TEST_P(EveryLayout, ShardAxisIsFsdpWhereThereIsOne) {
+TEST_P(EveryLayout, ShardsLieOverFsdpWhereThereIsOneAndOverCp) {
   const ParameterLayout layout = layout_of(spec());
   const ParallelSpec parallel = spec().parallel;
-  EXPECT_EQ(layout.shard_axis, parallel.fsdp > 1 ? Axis::kFsdp : Axis::kDp);
-  EXPECT_EQ(layout.shards, parallel.fsdp > 1 ? parallel.fsdp : parallel.dp);
+  const bool fsdp = parallel.fsdp > 1;
+  EXPECT_EQ(layout.shard_axes, AxisSet(fsdp ? Axis::kFsdp : Axis::kDp).with(Axis::kCp));
+  EXPECT_EQ(layout.replica_axes, AxisSet(fsdp ? Axis::kDp : Axis::kFsdp));
+  EXPECT_EQ(layout.shards, (fsdp ? parallel.fsdp : parallel.dp) * parallel.cp);
 }
 
 // Every element of a logical tensor lies on exactly one tp rank (on all of them when it is not
@@ -162,13 +164,13 @@ TEST_P(EveryLayout, EveryElementOfTheGradientHasOneOwner) {
   const std::vector<Program> programs = compile_ranks(step);
   const int64_t tp = step.mesh.size(Axis::kTp);
   std::map<std::string, int64_t> owned;
-  std::map<std::string, std::set<std::tuple<int64_t, int64_t>>> shards;  // tp rank, shard
+  std::map<std::string, std::set<std::pair<int64_t, int>>> shards;  // tp rank, shard
   for (const Program& program : programs) {
     for (const Instruction& i : program.instructions) {
       if (i.op != OpKind::kSumSquares) continue;
       owned[i.name] += numel(program.buffer(i.inputs[0]).shape);
       shards[i.name].insert({step.mesh.coord(program.rank, Axis::kTp),
-                             step.mesh.coord(program.rank, step.layout.shard_axis)});
+                             step.mesh.position(program.rank, step.layout.shard_axes)});
     }
   }
   for (const Bucket& bucket : step.layout.buckets) {

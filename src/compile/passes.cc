@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -48,14 +49,24 @@ class Stretches {
 
 }  // namespace
 
-bool communicates(const Graph& graph, const Node& node, const Mesh& mesh) {
-  if (node.op != OpKind::kCast || mesh.size(node.attrs.axes) == 1) return false;
+CastKind moving_kind(const Graph& graph, const Node& node, const Mesh& mesh) {
+  std::optional<CastKind> moving;
   for (const Axis axis : kAllAxes) {
-    if (!node.attrs.axes.contains(axis)) continue;
+    if (!node.attrs.axes.contains(axis) || mesh.size(axis) == 1) continue;
     const CastKind kind = cast_kind(graph.type(node.inputs[0]).on(axis), node.attrs.to);
-    if (kind != CastKind::kNothing && kind != CastKind::kSlice) return true;
+    TESSERA_CHECK(!moving.has_value() || *moving == kind,
+                  "cast '{}' over {} would need more than one collective", node.name,
+                  name_of(node.attrs.axes));
+    moving = kind;
   }
-  return false;
+  return moving.value_or(CastKind::kNothing);
+}
+
+bool communicates(const Graph& graph, const Node& node, const Mesh& mesh) {
+  if (node.op == OpKind::kShift) return mesh.size(node.attrs.axes) > 1;
+  if (node.op != OpKind::kCast) return false;
+  const CastKind kind = moving_kind(graph, node, mesh);
+  return kind != CastKind::kNothing && kind != CastKind::kSlice;
 }
 
 void interleave_loss_chunks(Graph& graph) {

@@ -7,6 +7,9 @@
 
 namespace tessera {
 
+// What a cast does on the axes of this mesh that have more than one rank; the same on all of them.
+CastKind moving_kind(const Graph& graph, const Node& node, const Mesh& mesh);
+
 // Whether a cast moves data between ranks of this mesh.
 bool communicates(const Graph& graph, const Node& node, const Mesh& mesh);
 

@@ -55,6 +55,8 @@ std::string_view collective_name(CastKind kind) {
       return "reduce_scatter";
     case CastKind::kAllToAll:
       return "all_to_all";
+    case CastKind::kShift:
+      return "shift";
     case CastKind::kNothing:
     case CastKind::kSlice:
       break;
@@ -91,6 +93,10 @@ int64_t bytes_sent(const Program& program, const Instruction& instruction) {
       return in.bytes() * (size - 1);
     case CastKind::kReduceScatter:
       return out.bytes() * (size - 1);
+    case CastKind::kAllToAll:
+      return in.bytes() / size * (size - 1);
+    case CastKind::kShift:
+      return in.bytes();
     default:
       TESSERA_CHECK(false, "{} is not lowered", collective_name(instruction.collective));
   }
@@ -102,12 +108,20 @@ std::vector<Traffic> traffic_of(const Program& program) {
   for (const Instruction& instruction : program.instructions) {
     if (instruction.stream == StreamKind::kCompute) continue;
     const std::string group = name_of(group_of(instruction));
-    const std::string op(communication_name(instruction));
-    Traffic& traffic = sums[{group, op}];
-    traffic.group = group;
-    traffic.op = op;
-    ++traffic.calls;
-    traffic.bytes_sent += bytes_sent(program, instruction);
+    const auto add = [&](std::string_view op, int64_t bytes) {
+      Traffic& traffic = sums[{group, std::string(op)}];
+      traffic.group = group;
+      traffic.op = op;
+      ++traffic.calls;
+      traffic.bytes_sent += bytes;
+    };
+    const int64_t bytes = bytes_sent(program, instruction);
+    if (instruction.collective == CastKind::kShift) {  // what communicators count of it
+      add("send", bytes);
+      add("receive", 0);
+    } else {
+      add(communication_name(instruction), bytes);
+    }
   }
   std::vector<Traffic> list;
   for (auto& [key, traffic] : sums) list.push_back(std::move(traffic));
@@ -141,7 +155,8 @@ uint64_t hash_of(const Program& program, const Instruction& i) {
   hasher.add(i.accumulate);
   for (const int64_t arg :
        {i.args.heads, i.args.kv_heads, i.args.head_dim, i.args.seq_len, i.args.heads_per_kv,
-        i.args.first_head, i.args.first_kv_head, i.args.first_row, i.args.valid_rows}) {
+        i.args.first_head, i.args.first_kv_head, i.args.first_row, i.args.valid_rows, i.args.parts,
+        i.args.q_part, i.args.kv_part, i.args.column_groups}) {
     hasher.add(arg);
   }
   hasher.add(i.args.eps);

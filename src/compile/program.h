@@ -66,6 +66,9 @@ struct KernelArgs {
   bool decay = false;  // adamw
   bool owner = false;  // metrics: this rank's loss and tokens count
   ExpertArgs experts;
+  // Attention: the rows of q and kv, as in base/sequence_rows.h.
+  int64_t parts = 1, q_part = 0, kv_part = 0;
+  int64_t column_groups = 1;  // split_columns, join_columns
 };
 
 struct Instruction {

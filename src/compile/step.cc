@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "compile/passes.h"
 #include "compile/recompute.h"
+#include "compile/ring_attention.h"
 #include "graph/differentiate.h"
 #include "spec/validate.h"
 
@@ -47,8 +48,9 @@ void add_update(StepGraph& step, const std::map<ValueId, ValueId>& gradients) {
 
 bool StepGraph::keeps_full_gradients() const {
   const bool accumulates = accumulation(spec) > 1;
+  const bool sums_over_ranks = mesh.size(layout.shard_axes.with(layout.replica_axes)) > 1;
   const bool each_micro_batch =
-      accumulates && spec.parallel.grad_reduce == "micro_batch" && spec.parallel.replicas() > 1;
+      accumulates && spec.parallel.grad_reduce == "micro_batch" && sums_over_ranks;
   if (each_micro_batch) return false;
   return spec.parallel.zero <= 1 || layout.shards == 1 || accumulates;
 }
@@ -78,8 +80,10 @@ StepGraph build_step(const RunSpec& spec, StepKind kind, const PassHook& hook) {
     verify("update");
     interleave_loss_chunks(graph);
     recompute_units(graph, recompute_groups(spec, step.stages));
-    if (step.mesh.size(Axis::kTp) > 1) delay_weight_gradients(graph, step.mesh);
   }
+  expand_ring_attention(graph, step.mesh);
+  const bool overlaps = step.mesh.size(Axis::kTp) * step.mesh.size(Axis::kCp) > 1;
+  if (step.training && overlaps) delay_weight_gradients(graph, step.mesh);
   regather_activations(graph, step.mesh, step.layout);
   recompute_cheap_values(graph, step.mesh, recompute_selectively(spec));
   fuse_add_norm(graph, step.stages);

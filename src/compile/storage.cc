@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "compile/context.h"
 #include "compile/passes.h"
 #include "spec/validate.h"
 
@@ -49,6 +50,7 @@ class Assigner {
   void preassign(ValueId value, const Slot& slot);
   void assign(const Node& node, int position);
   void assign_cast(const Node& node, int position);
+  void stage_all_to_all(const Node& node);
   void assign_new(ValueId value, int position, const std::vector<ValueId>& may_overwrite);
   [[nodiscard]] bool can_overwrite(ValueId value, int position) const;
   void set(ValueId value, const Slot& slot) {
@@ -124,6 +126,9 @@ void Assigner::classify() {
       for (const auto* values : {&node.inputs, &node.outputs}) {
         for (const ValueId v : *values) users[slot(v).storage].insert(place);
       }
+      for (const ValueId v : node.outputs) {
+        if (map_.staging.contains(v)) users[map_.staging.at(v).storage].insert(place);
+      }
     }
   }
   std::set<StorageId> passing;
@@ -171,7 +176,7 @@ void Assigner::add_bucket(size_t b) {
   const DType dtype = spec.train.dtype;
   const DType wide = accumulate_type(dtype);
   const int64_t shards = step_.layout.shards;
-  const int64_t coord = step_.mesh.coord(rank_, step_.layout.shard_axis);
+  const int64_t coord = step_.mesh.position(rank_, step_.layout.shard_axes);
   const bool sharded = spec.parallel.zero >= 1;
   const Shape whole = {bucket.numel};
   const Shape state = {sharded ? bucket.numel / shards : bucket.numel};
@@ -207,7 +212,8 @@ void Assigner::add_bucket(size_t b) {
 
 void Assigner::add_constants() {
   const DType wide = accumulate_type(step_.spec.train.dtype);
-  const Shape table = {step_.spec.train.seq_len, step_.spec.model.head_dim / 2};
+  const Shape table = {held_rows(step_.spec, step_.mesh, rank_).length(),
+                       step_.spec.model.head_dim / 2};
   map_.rope_cos = map_.add_slot("rope.cos", ArenaKind::kWorkspace, wide, table, true);
   map_.rope_sin = map_.add_slot("rope.sin", ArenaKind::kWorkspace, wide, table, true);
   const ModelSpec& model = step_.spec.model;
@@ -292,10 +298,8 @@ void Assigner::assign_new(ValueId value, int position, const std::vector<ValueId
 void Assigner::assign_cast(const Node& node, int position) {
   const ValueId in = node.inputs[0];
   const ValueId out = node.outputs[0];
-  const Axis* moved = nullptr;
-  for (const Axis& axis : kAllAxes) {
-    if (node.attrs.axes.contains(axis) && step_.mesh.size(axis) > 1) moved = &axis;
-  }
+  const AxisSet axes = node.attrs.axes;
+  const int64_t size = step_.mesh.size(axes);
   if (node.attrs.bucket >= 0 && node.tag.pass != Pass::kReduce) {
     const BucketSlots& bucket = map_.buckets[static_cast<size_t>(node.attrs.bucket)];
     if (!step_.gathers_weights_per_use()) return set(out, bucket.full);
@@ -303,15 +307,15 @@ void Assigner::assign_cast(const Node& node, int position) {
     return set(out, map_.add_slot(graph_.value(out).name, ArenaKind::kCommunication,
                                   graph_.type(out).dtype, local(out), false));
   }
-  if (moved == nullptr) return set(out, slot(in));
-  switch (cast_kind(graph_.type(in).on(*moved), node.attrs.to)) {
+  if (size == 1) return set(out, slot(in));
+  switch (moving_kind(graph_, node, step_.mesh)) {
     case CastKind::kNothing:
       return set(out, slot(in));
     case CastKind::kSlice: {
       TESSERA_CHECK(node.attrs.to == split(0), "slice along {} is not lowered", node.attrs.to.dim);
       Slot slice = slot(in);
       slice.shape = local(out);
-      slice.offset += step_.mesh.coord(rank_, *moved) * slice.bytes();
+      slice.offset += step_.mesh.position(rank_, axes) * slice.bytes();
       return set(out, slice);
     }
     case CastKind::kAllReduce:
@@ -320,14 +324,31 @@ void Assigner::assign_cast(const Node& node, int position) {
       return assign_new(out, position, {in});
     case CastKind::kReduceScatter:
       if (node.attrs.bucket >= 0) {
-        return set(out, part(slot(in), step_.mesh.coord(rank_, *moved), step_.mesh.size(*moved)));
+        return set(out, part(slot(in), step_.mesh.position(rank_, axes), size));
       }
       return assign_new(out, position, {});
     case CastKind::kAllGather:
       return assign_new(out, position, {});
     case CastKind::kAllToAll:
-      TESSERA_CHECK(false, "all-to-all is not lowered");
+      stage_all_to_all(node);
+      return assign_new(out, position, {});
+    case CastKind::kShift:
+      TESSERA_CHECK(false, "{} is no cast", node.name);
   }
+}
+
+// An all-to-all between tokens and columns moves one block [tokens of a rank, columns of a rank]
+// for each rank; on the side of the columns they are sorted into, or out of, blocks.
+void Assigner::stage_all_to_all(const Node& node) {
+  const int64_t ranks = step_.mesh.size(node.attrs.axes);
+  const bool to_columns = node.attrs.to == split(1);
+  TESSERA_CHECK(to_columns || node.attrs.to == split(0), "all-to-all '{}' is not lowered",
+                node.name);
+  const ValueId by_columns = to_columns ? node.outputs[0] : node.inputs[0];
+  const Shape shape = local(by_columns);  // all tokens, columns of a rank
+  map_.staging[node.outputs[0]] =
+      map_.add_slot(graph_.value(node.outputs[0]).name + ".blocks", ArenaKind::kCommunication,
+                    graph_.type(by_columns).dtype, {ranks, shape[0] / ranks, shape[1]}, false);
 }
 
 void Assigner::assign(const Node& node, int position) {
@@ -379,6 +400,16 @@ void Assigner::assign(const Node& node, int position) {
       return assign_new(node.outputs[0], position, {node.inputs[0]});
     case OpKind::kSwiGluGrad:
       return assign_new(node.outputs[0], position, {node.inputs[1]});
+    case OpKind::kAttentionPart:
+      for (size_t i = 0; i < 2; ++i) {
+        const bool merges = node.inputs.size() > 2;
+        assign_new(node.outputs[i], position,
+                   merges ? std::vector<ValueId>{node.inputs[2 + i]} : std::vector<ValueId>{});
+      }
+      return;
+    case OpKind::kAttentionGradPart:
+      if (node.inputs.size() > 5) assign_new(node.outputs[0], position, {node.inputs[5]});
+      break;
     case OpKind::kAdd:
       return assign_new(node.outputs[0], position, {node.inputs[1], node.inputs[0]});
     default:

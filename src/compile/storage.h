@@ -63,7 +63,8 @@ struct StorageMap {
   std::map<ValueId, Slot> slots;
   std::vector<BucketSlots> buckets;  // invalid slots where another pipeline rank holds the bucket
   Slot loss, metrics, rope_cos, rope_sin;
-  Slot router_load;  // choices of every expert in every layer
+  Slot router_load;                 // choices of every expert in every layer
+  std::map<ValueId, Slot> staging;  // by result of an all-to-all: columns sorted by rank
 
   StorageId add(std::string name, ArenaKind arena, int64_t bytes, bool persistent);
   Slot add_slot(const std::string& name, ArenaKind arena, DType dtype, const Shape& shape,

@@ -9,7 +9,7 @@ namespace tessera {
 namespace {
 
 // Letters: T tokens of all replicas, H width, Q = heads * head_dim, E = kv_heads * head_dim,
-// F = ffn, V = padded vocabulary. The residual stream is x_TH: S(0) on dp and fsdp, and on tp
+// F = ffn, V = padded vocabulary. The residual stream is x_TH: S(0) on dp, fsdp and cp, and on tp
 // S(0) with sequence parallelism, else I.
 class TransformerBuilder {
  public:
@@ -24,6 +24,8 @@ class TransformerBuilder {
   [[nodiscard]] ValueId weight(const std::string& name) const { return weights_.at(name); }
 
   ValueId attention(ValueId x_TH, const std::string& at);
+  std::pair<ValueId, ValueId> enter_cp(ValueId q_TQ, ValueId kv_TE, const std::string& at);
+  ValueId leave_cp(ValueId o_TQ, const std::string& at);
   ValueId mlp(ValueId x_TH, const std::string& at);
   ValueId moe(ValueId x_TH, int64_t layer);
   void loss(ValueId x_TH, ValueId table_VH);
@@ -68,12 +70,13 @@ class TransformerBuilder {
 void TransformerBuilder::add_inputs(bool training) {
   const int64_t tokens = spec_.train.micro_batch * spec_.train.seq_len * spec_.parallel.replicas();
   TensorType type{DType::kI32, {tokens}, {}};
-  for (const Axis axis : {Axis::kDp, Axis::kFsdp}) type.placements[index_of(axis)] = split(0);
+  for (const Axis axis : {Axis::kDp, Axis::kFsdp, Axis::kCp})
+    type.placements[index_of(axis)] = split(0);
   type.placements[index_of(Axis::kTp)] = replicate();
   out_.tokens = g_.add_source(OpKind::kInput, "tokens", type, tag_);
   if (training) {
-    out_.labels = g_.add_source(OpKind::kInput, "labels", type,
-                                {Pass::kForward, layout_.num_units - 1, -1});
+    out_.labels =
+        g_.add_source(OpKind::kInput, "labels", type, {Pass::kForward, layout_.num_units - 1, -1});
   }
 
   const bool sharded = spec_.parallel.zero >= 1;
@@ -84,7 +87,11 @@ void TransformerBuilder::add_inputs(bool training) {
       storage.shape[0] *= mesh_.size(Axis::kTp);
       storage.placements[index_of(Axis::kTp)] = split(0);
     }
-    if (sharded) storage.placements[index_of(layout_.shard_axis)] = split(0);
+    for (const Axis axis : kAllAxes) {
+      if (sharded && layout_.shard_axes.contains(axis)) {
+        storage.placements[index_of(axis)] = split(0);
+      }
+    }
     out_.bucket_storage.push_back(g_.add_source(OpKind::kParameter, bucket.name, storage,
                                                 {Pass::kForward, bucket.unit, -1},
                                                 static_cast<int>(b)));
@@ -92,7 +99,8 @@ void TransformerBuilder::add_inputs(bool training) {
 }
 
 // Makes the weights of a unit usable: storage (S or I) -> R on the data axes. With ZeRO-3 this is
-// the just-in-time all-gather; its gradient is the reduce-scatter or all-reduce.
+// the just-in-time all-gather; its gradient is the reduce-scatter or all-reduce. Outer axes first,
+// so that their sum, which comes last in the gradient, runs over shards.
 void TransformerBuilder::open_unit(int unit) {
   tag_ = {Pass::kForward, unit, -1};
   for (size_t b = 0; b < layout_.buckets.size(); ++b) {
@@ -102,10 +110,11 @@ void TransformerBuilder::open_unit(int unit) {
     attrs.bucket = static_cast<int>(b);
     attrs.to = replicate();
     ValueId full = out_.bucket_storage[b];
-    for (const Axis axis : {Axis::kDp, Axis::kFsdp, Axis::kTp}) {
-      const Placement used = bucket.weights.front().type.on(axis);
-      if (axis == Axis::kTp && !(used == replicate())) continue;
-      attrs.axes = axis;
+    std::vector<AxisSet> casts = {layout_.replica_axes, layout_.shard_axes};
+    if (layout_.shard_axes.contains(Axis::kDp)) std::swap(casts[0], casts[1]);
+    if (bucket.weights.front().type.on(Axis::kTp) == replicate()) casts.emplace_back(Axis::kTp);
+    for (const AxisSet axes : casts) {
+      attrs.axes = axes;
       full = g_.add_one(OpKind::kCast, {full}, bucket.name + ".full", attrs, tag_);
     }
     Attrs views;
@@ -127,17 +136,44 @@ ValueId TransformerBuilder::attention(ValueId x_TH, const std::string& at) {
       rope(linear(full_TH, weight(at + ".q"), at + ".q"), model_.heads, at + ".q.rope");
   const ValueId kv_TE = linear(full_TH, weight(at + ".kv"), at + ".kv");
   const ValueId rotated_TE = rope(kv_TE, model_.kv_heads, at + ".kv.rope");  // keys only
+  const auto [queries, keys] = enter_cp(q_TQ, rotated_TE, at);
   Attrs attrs;
   attrs.heads = model_.heads;
   attrs.kv_heads = model_.kv_heads;
   attrs.head_dim = model_.head_dim;
   attrs.seq_len = spec_.train.seq_len;
   const ValueId o_TQ =
-      g_.add(OpKind::kAttention, {q_TQ, rotated_TE}, {at + ".attn", at + ".attn.lse"}, attrs, tag_)
+      g_.add(OpKind::kAttention, {queries, keys}, {at + ".attn", at + ".attn.lse"}, attrs, tag_)
           .front();
-  const ValueId partial_TH = linear(o_TQ, weight(at + ".o"), at + ".o");
+  const ValueId partial_TH = linear(leave_cp(o_TQ, at), weight(at + ".o"), at + ".o");
   const ValueId y_TH = leave_tp(partial_TH, at + ".o.sum");
   return g_.add_one(OpKind::kAdd, {x_TH, y_TH}, at + ".mid", {}, tag_);
+}
+
+// What attention needs where tokens are split over cp: with "ring" they stay, and a pass brings the
+// keys round; with "allgather" every rank gets all keys and values; with "ulysses" every rank gets
+// all tokens of some heads. Key heads that cp does not divide are gathered.
+std::pair<ValueId, ValueId> TransformerBuilder::enter_cp(ValueId q_TQ, ValueId kv_TE,
+                                                         const std::string& at) {
+  const std::string& kind = spec_.parallel.cp_kind;
+  const int64_t cp = mesh_.size(Axis::kCp);
+  if (cp == 1 || kind == "ring") return {q_TQ, kv_TE};
+  if (kind == "allgather") {
+    return {q_TQ, g_.cast(kv_TE, Axis::kCp, replicate(), at + ".kv.all", tag_)};
+  }
+  const ValueId q = g_.cast(q_TQ, Axis::kCp, split(1), at + ".q.heads", tag_);
+  const bool divides = model_.kv_heads % (mesh_.size(Axis::kTp) * cp) == 0;
+  if (!divides) return {q, g_.cast(kv_TE, Axis::kCp, replicate(), at + ".kv.all", tag_)};
+  Attrs attrs;
+  attrs.axes = Axis::kCp;
+  attrs.to = split(1);
+  attrs.column_groups = 2;  // keys and values
+  return {q, g_.add_one(OpKind::kCast, {kv_TE}, at + ".kv.heads", attrs, tag_)};
+}
+
+ValueId TransformerBuilder::leave_cp(ValueId o_TQ, const std::string& at) {
+  if (!(g_.type(o_TQ).on(Axis::kCp) == split(1))) return o_TQ;
+  return g_.cast(o_TQ, Axis::kCp, split(0), at + ".attn.tokens", tag_);
 }
 
 ValueId TransformerBuilder::mlp(ValueId x_TH, const std::string& at) {
@@ -163,11 +199,11 @@ ValueId TransformerBuilder::moe(ValueId x_TH, int64_t layer) {
 // Logits exist only for one chunk of tokens at a time. Each rank reduces its part of the vocabulary
 // to three numbers per token; gathering those is the only communication.
 void TransformerBuilder::loss(ValueId x_TH, ValueId table_VH) {
-  const int64_t replicas = spec_.parallel.replicas();
-  const int64_t local_tokens = g_.type(x_TH).shape[0] / replicas;
+  const int64_t ranks = spec_.parallel.replicas() * spec_.parallel.cp;  // that split the tokens
+  const int64_t local_tokens = g_.type(x_TH).shape[0] / ranks;
   Attrs slices;
   for (int64_t at = 0; at < local_tokens; at += spec_.train.loss_chunk) {
-    slices.lengths.push_back(std::min(spec_.train.loss_chunk, local_tokens - at) * replicas);
+    slices.lengths.push_back(std::min(spec_.train.loss_chunk, local_tokens - at) * ranks);
   }
   std::vector<std::string> x_names;
   std::vector<std::string> label_names;

@@ -1,5 +1,6 @@
 #include "graph/differentiate.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace tessera {
@@ -100,20 +101,27 @@ void Differentiator::visit_rms_norm(const Node& node, ValueId dy) {
   contribute(w, OpKind::kRmsNormDw, {dy, x, rstd}, {}, with_pass(node.tag, Pass::kWeightGrad));
 }
 
-// The gradient of a cast from a to b is the cast from dual(b) to dual(a).
+// The gradient of a cast from a to b is the cast from dual(b) to dual(a): one for all axes that
+// come from the same placement.
 void Differentiator::visit_cast(const Node& node, ValueId dy) {
   const ValueId x = node.inputs[0];
   const Pass pass = node.attrs.bucket >= 0 ? Pass::kReduce : Pass::kInputGrad;
+  std::vector<Attrs> casts;
   for (const Axis axis : kAllAxes) {
-    if (!node.attrs.axes.contains(axis)) continue;
-    const Placement from = dual(node.attrs.to);
     const Placement to = dual(graph_.type(x).on(axis));
-    if (from == to) continue;
-    Attrs attrs;
-    attrs.axes = axis;
-    attrs.to = to;
-    attrs.bucket = node.attrs.bucket;
-    dy = graph_.add_one(OpKind::kCast, {dy}, grad_name(x), attrs, with_pass(node.tag, pass));
+    if (!node.attrs.axes.contains(axis) || dual(node.attrs.to) == to) continue;
+    auto cast =
+        std::find_if(casts.begin(), casts.end(), [&](const Attrs& c) { return c.to == to; });
+    if (cast == casts.end()) {
+      cast = casts.emplace(casts.end());
+      cast->to = to;
+      cast->bucket = node.attrs.bucket;
+      cast->column_groups = node.attrs.column_groups;
+    }
+    cast->axes = cast->axes.with(axis);
+  }
+  for (const Attrs& cast : casts) {
+    dy = graph_.add_one(OpKind::kCast, {dy}, grad_name(x), cast, with_pass(node.tag, pass));
   }
   contribute_value(x, dy, with_pass(node.tag, pass));
 }

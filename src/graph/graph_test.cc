@@ -129,6 +129,43 @@ TEST(Graph, AdamWRefusesAGradientThatIsNotTheWeights) {
   expect_all_in(update(weight, own), {"'own' is P on axis cp"});
 }
 
+// Axes that come from the same placement go back in one cast; others need one of their own.
+TEST(Differentiate, TheGradientOfACastOverSeveralAxesIsOneCastPerPlacement) {
+  Graph g;
+  const TensorType labels{DType::kI32, {4}, {}};
+  const TensorType flat =
+      TensorType{DType::kF32, {8 * 8}, {}}.with(Axis::kFsdp, split(0)).with(Axis::kCp, split(0));
+  TensorType x_type = matrix(4, 8);
+  TensorType weight = matrix(8, 8);
+  TensorType l_type = labels;
+  for (const Axis axis : {Axis::kDp, Axis::kFsdp, Axis::kCp}) {
+    x_type = x_type.with(axis, split(0));
+    l_type = l_type.with(axis, split(0));
+    weight = weight.with(axis, replicate());
+  }
+  const ValueId x = g.add_source(OpKind::kInput, "x", x_type, {});
+  const ValueId l = g.add_source(OpKind::kInput, "labels", l_type, {});
+  const ValueId bucket = g.add_source(OpKind::kParameter, "bucket", flat, {}, 0);
+  const AxisSet axes = AxisSet(Axis::kDp).with(Axis::kFsdp).with(Axis::kCp);
+  const ValueId full = g.cast(bucket, axes, replicate(), "bucket.full", {});
+  Attrs views;
+  views.bucket = 0;
+  views.view_types = {weight};
+  const ValueId w = g.add_one(OpKind::kViews, {full}, "w", views, {});
+  const ValueId y = g.add_one(OpKind::kLinear, {x, w}, "y", {}, {});
+  const ValueId stats = g.add_one(OpKind::kCrossEntropyStats, {y, l}, "stats", {}, {});
+  g.add_one(OpKind::kCrossEntropyLoss, {stats, l, y}, "loss", {}, {});
+
+  const std::map<ValueId, ValueId> gradients = differentiate(g);
+  EXPECT_EQ(g.type(gradients.at(bucket)), flat) << to_text(g);
+  std::vector<std::string> casts;
+  for (const Node& node : g.nodes()) {
+    if (node.op != OpKind::kCast || node.tag.pass == Pass::kForward) continue;
+    casts.push_back(name_of(node.attrs.axes) + " " + to_string(node.attrs.to));
+  }
+  EXPECT_EQ(casts, (std::vector<std::string>{"dp I", "fsdp+cp S(0)"}));
+}
+
 // y = (x w1) w2 with w1 by columns and w2 by rows: one sum in the forward, one in the backward.
 TEST(Differentiate, AProductPairNeedsOneSumEachWay) {
   Graph g;

@@ -40,6 +40,7 @@ class Inference {
   [[noreturn]] void explain(Axis axis) const;
 
   TensorType cast_type() const;
+  TensorType shift_type() const;
   std::vector<TensorType> views_types() const;
   TensorType pack_type() const;
   std::vector<TensorType> slice_types() const;
@@ -59,6 +60,8 @@ std::vector<TensorType> Inference::run() {
       return {graph_.type(node_.outputs.front())};
     case OpKind::kCast:
       return {cast_type()};
+    case OpKind::kShift:
+      return {shift_type()};
     case OpKind::kViews:
       return views_types();
     case OpKind::kPack:
@@ -121,6 +124,12 @@ std::vector<TensorType> Inference::shapes() const {
       return {{in(0).dtype, in(0).shape, {}}, {acc(0), {in(0).shape[0], node_.attrs.heads}, {}}};
     case OpKind::kAttentionGrad:
       return {{in(0).dtype, in(0).shape, {}}, {in(1).dtype, in(1).shape, {}}};
+    case OpKind::kAttentionPart:
+      return {{acc(0), in(0).shape, {}}, {acc(0), {in(0).shape[0], node_.attrs.heads}, {}}};
+    case OpKind::kAttentionGradPart:
+      return {{acc(0), in(0).shape, {}}, {acc(1), in(1).shape, {}}};
+    case OpKind::kConvert:
+      return {{node_.attrs.dtype, in(0).shape, {}}};
     case OpKind::kSwiGlu:
       rank2(0);
       want(in(0).shape[1] % 2 == 0, "needs gate and up");
@@ -154,9 +163,7 @@ std::vector<TensorType> Inference::shapes() const {
   return std::move(experts.types);
 }
 
-bool applies(const PlacementRule& rule, Axis axis) {
-  return !rule.data_axes_only || is_data_axis(axis);
-}
+bool applies(const PlacementRule& rule, Axis axis) { return rule.axes.contains(axis); }
 
 void Inference::place(std::vector<TensorType>& outputs) const {
   for (const Axis axis : kAllAxes) {
@@ -214,6 +221,18 @@ TensorType Inference::cast_type() const {
     type.placements[index_of(axis)] = node_.attrs.to;
   }
   return type;
+}
+
+// The parts of a split value change places; of any other there is nothing to exchange.
+TensorType Inference::shift_type() const {
+  for (const Axis axis : kAllAxes) {
+    if (!node_.attrs.axes.contains(axis)) continue;
+    if (in(0).on(axis).kind != Placement::Kind::kSplit) {
+      fail(fmt::format("'{}' is {} on axis {}, but only parts of a split value can be passed on",
+                       in_name(0), to_string(in(0).on(axis)), name_of(axis)));
+    }
+  }
+  return in(0);
 }
 
 // A bucket is flat; the weights in it keep the bucket's placement, a split becoming the weight's

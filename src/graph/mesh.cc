@@ -50,6 +50,15 @@ std::vector<int> Mesh::peers(int rank, AxisSet axes) const {
   return ranks;
 }
 
+AxisSet Mesh::group(AxisSet axes) const {
+  if (axes == AxisSet::all()) return axes;
+  AxisSet larger;
+  for (const Axis axis : kAllAxes) {
+    if (axes.contains(axis) && size(axis) > 1) larger = larger.with(axis);
+  }
+  return larger;
+}
+
 int Mesh::position(int rank, AxisSet axes) const {
   int64_t position = 0;
   for (const Axis axis : kAllAxes) {

@@ -23,9 +23,9 @@ class AxisSet {
     return set;
   }
   [[nodiscard]] constexpr bool contains(Axis axis) const { return (bits_ >> index_of(axis)) & 1U; }
-  [[nodiscard]] constexpr AxisSet with(Axis axis) const {
+  [[nodiscard]] constexpr AxisSet with(AxisSet others) const {
     AxisSet set = *this;
-    set.bits_ = static_cast<uint8_t>(set.bits_ | (1U << index_of(axis)));
+    set.bits_ = static_cast<uint8_t>(set.bits_ | others.bits_);
     return set;
   }
   [[nodiscard]] constexpr int bits() const { return bits_; }
@@ -49,6 +49,8 @@ class Mesh {
   [[nodiscard]] int64_t coord(int rank, Axis axis) const;
   // The ranks that differ from `rank` only in `axes`, ascending; contains `rank`.
   [[nodiscard]] std::vector<int> peers(int rank, AxisSet axes) const;
+  // `axes` without those of size 1, which name no other ranks; all() stays the world.
+  [[nodiscard]] AxisSet group(AxisSet axes) const;
   // The place of `rank` among its peers.
   [[nodiscard]] int position(int rank, AxisSet axes) const;
   [[nodiscard]] std::string describe(int rank) const;  // "dp1 tp0"

@@ -67,6 +67,15 @@ TEST(Mesh, Names) {
   EXPECT_EQ(Mesh().describe(0), "alone");
 }
 
+TEST(Mesh, AGroupNamesOnlyAxesThatHaveOtherRanks) {
+  const Mesh mesh = big_mesh();  // cp is 1
+  const AxisSet shards = AxisSet(Axis::kFsdp).with(Axis::kCp);
+  EXPECT_EQ(name_of(mesh.group(shards)), "fsdp");
+  EXPECT_EQ(mesh.peers(7, mesh.group(shards)), mesh.peers(7, shards));
+  EXPECT_EQ(mesh.group(AxisSet::all()), AxisSet::all());
+  EXPECT_EQ(mesh.group(Axis::kCp), AxisSet());
+}
+
 TEST(Mesh, AnAxisHasAtLeastOneRank) { EXPECT_THROW(Mesh({1, 0, 1, 1, 1}), InternalError); }
 
 }  // namespace

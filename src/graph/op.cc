@@ -98,6 +98,18 @@ std::string_view name_of(OpKind op) {
       return "combine_grad";
     case OpKind::kBalanceGrad:
       return "balance_grad";
+    case OpKind::kAttentionPart:
+      return "attention_part";
+    case OpKind::kAttentionGradPart:
+      return "attention_grad_part";
+    case OpKind::kShift:
+      return "shift";
+    case OpKind::kConvert:
+      return "convert";
+    case OpKind::kSplitColumns:
+      return "split_columns";
+    case OpKind::kJoinColumns:
+      return "join_columns";
     case OpKind::kZero:
       return "zero";
     case OpKind::kCopy:
@@ -119,7 +131,7 @@ std::string_view name_of(Pass pass) {
   return kNames[static_cast<size_t>(pass)];
 }
 
-bool is_data_axis(Axis axis) { return axis == Axis::kDp || axis == Axis::kFsdp; }
+bool is_data_axis(Axis axis) { return data_axes().contains(axis); }
 
 bool is_communication(OpKind op) {
   return op == OpKind::kCast || op == OpKind::kTieSum || op == OpKind::kSend ||
@@ -148,9 +160,10 @@ bool can_accumulate(OpKind op) {
 
 namespace {
 
-// Inputs in the order of the node, then outputs. "data" rules hold on dp and fsdp only, because
-// rope and attention need whole sequences. The gradient rules are the duals of the forward ones:
-// a test derives them and compares.
+// Inputs in the order of the node, then outputs. A word in front says on which axes a rule holds:
+// "data" on dp and fsdp, which split whole sequences; "tokens" also on cp, where rope knows the
+// positions of a rank's tokens and attention is a ring; "cp" on cp alone. The gradient rules are
+// the duals of the forward ones: a test derives them and compares.
 const std::map<OpKind, std::vector<std::string>>& rule_texts() {
   static const std::map<OpKind, std::vector<std::string>> kRules = {
       {OpKind::kEmbedding, {"I I > I", "S0 R > S0", "R S0 > P"}},
@@ -158,16 +171,17 @@ const std::map<OpKind, std::vector<std::string>>& rule_texts() {
       // a b weight > sum y rstd
       {OpKind::kAddRmsNorm, {"I I I > I I I", "S0 S0 R > S0 S0 S0"}},
       {OpKind::kLinear, {"I I > I", "S0 R > S0", "R S0 > S1", "S1 S1 > P", "R R > R"}},
-      {OpKind::kRope, {"I > I", "R > R", "P > P", "S1 > S1", "data S0 > S0"}},
-      {OpKind::kAttention, {"I I > I I", "S1 S1 > S1 S1", "S1 R > S1 S1", "data S0 S0 > S0 S0"}},
+      {OpKind::kRope, {"I > I", "R > R", "P > P", "S1 > S1", "tokens S0 > S0"}},
+      {OpKind::kAttention,
+       {"I I > I I", "S1 S1 > S1 S1", "S1 R > S1 S1", "tokens S0 S0 > S0 S0", "cp S0 R > S0 S0"}},
       {OpKind::kSwiGlu, {"I > I", "S0 > S0", "S1 > S1", "R > R"}},
       {OpKind::kAdd, {"I I > I", "S0 S0 > S0", "S1 S1 > S1", "R R > R", "P P > P"}},
       // logits labels > stats[parts, tokens, 3]
-      {OpKind::kCrossEntropyStats, {"I I > I", "S1 R > S0", "data S0 S0 > S1"}},
+      {OpKind::kCrossEntropyStats, {"I I > I", "S1 R > S0", "tokens S0 S0 > S1"}},
       // stats labels logits > loss
-      {OpKind::kCrossEntropyLoss, {"I I I > I", "I R S1 > I", "data S1 S0 S0 > P"}},
+      {OpKind::kCrossEntropyLoss, {"I I I > I", "I R S1 > I", "tokens S1 S0 S0 > P"}},
       // logits stats labels > d_logits
-      {OpKind::kCrossEntropyGrad, {"I I I > I", "S1 I R > S1", "data S0 S1 S0 > S0"}},
+      {OpKind::kCrossEntropyGrad, {"I I I > I", "S1 I R > S1", "tokens S0 S1 S0 > S0"}},
       // ids dy > dtable
       {OpKind::kEmbeddingDw, {"I I > I", "S0 S0 > P", "R R > S0"}},
       // dy x w rstd > dx
@@ -181,7 +195,17 @@ const std::map<OpKind, std::vector<std::string>>& rule_texts() {
       // q kv o lse do > dq dkv
       {OpKind::kAttentionGrad,
        {"I I I I I > I I", "S1 S1 S1 S1 S1 > S1 S1", "S1 R S1 S1 S1 > S1 P",
-        "data S0 S0 S0 S0 S0 > S0 S0"}},
+        "tokens S0 S0 S0 S0 S0 > S0 S0", "cp S0 R S0 S0 S0 > S0 P"}},
+      // q kv [o lse] > o lse: of one rank's keys, or merged with what is known of others'
+      {OpKind::kAttentionPart,
+       {"I I > I I", "S1 S1 > S1 S1", "S1 R > S1 S1", "tokens S0 S0 > S0 S0", "I I I I > I I",
+        "S1 S1 S1 S1 > S1 S1", "S1 R S1 S1 > S1 S1", "tokens S0 S0 S0 S0 > S0 S0"}},
+      // q kv o lse do [dq] > dq dkv
+      {OpKind::kAttentionGradPart,
+       {"I I I I I > I I", "S1 S1 S1 S1 S1 > S1 S1", "S1 R S1 S1 S1 > S1 P",
+        "tokens S0 S0 S0 S0 S0 > S0 S0", "I I I I I I > I I", "S1 S1 S1 S1 S1 S1 > S1 S1",
+        "S1 R S1 S1 S1 S1 > S1 P", "tokens S0 S0 S0 S0 S0 S0 > S0 S0"}},
+      {OpKind::kConvert, {"I > I", "R > R", "P > P", "S0 > S0", "S1 > S1"}},
       // dh gate_up > d_gate_up
       {OpKind::kSwiGluGrad, {"I I > I", "S0 S0 > S0", "S1 S1 > S1", "P R > P"}},
       // Each element counts once, on its owner, so the result is a sum over every axis.
@@ -241,7 +265,11 @@ PlacementRule parse_rule(const std::string& text) {
     const std::string word = text.substr(at, end - at);
     at = end + 1;
     if (word == "data") {
-      rule.data_axes_only = true;
+      rule.axes = AxisSet(Axis::kDp).with(Axis::kFsdp);
+    } else if (word == "tokens") {
+      rule.axes = data_axes();
+    } else if (word == "cp") {
+      rule.axes = Axis::kCp;
     } else if (word == ">") {
       after_arrow = true;
     } else {

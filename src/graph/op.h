@@ -61,12 +61,19 @@ enum class OpKind : uint8_t {
   kExpertSwiGluGrad,
   kCombineGrad,
   kBalanceGrad,
+  // context parallelism: ring_attention.h makes them from kAttention and kAttentionGrad
+  kAttentionPart,      // attention to the keys of one rank, merged with that to others
+  kAttentionGradPart,  // its gradient
+  kShift,              // every rank's value goes to the next rank of an axis; communicates
+  kConvert,            // accumulate type -> storage type
   // movement that lowering adds; never in a graph
   kZero,
   kCopy,
   kAccumulate,
-  kSend,     // to another stage
-  kReceive,  // from another stage
+  kSend,          // to another stage
+  kReceive,       // from another stage
+  kSplitColumns,  // before an all-to-all: the columns of each rank together
+  kJoinColumns,   // behind one: the columns of all ranks side by side
 };
 
 std::string_view name_of(OpKind op);
@@ -108,6 +115,9 @@ struct Attrs {
   std::vector<int64_t> lengths;        // slice: tokens of each chunk (all ranks)
   std::vector<TensorType> view_types;  // views: types of the weights
   ExpertAttrs experts;
+  int64_t hop = 0;            // attention_part: kv is that of the rank so far back on cp
+  DType dtype = DType::kF32;  // convert
+  int64_t column_groups = 1;  // cast S(0) <-> S(1): columns split in so many equal groups
   friend bool operator==(const Attrs&, const Attrs&) = default;
 };
 
@@ -115,10 +125,12 @@ struct Attrs {
 struct PlacementRule {
   std::vector<Placement> inputs;
   std::vector<Placement> outputs;
-  bool data_axes_only = false;  // whole sequences: dp and fsdp
+  AxisSet axes = AxisSet::all();  // on which it holds
 };
 std::span<const PlacementRule> placement_rules(OpKind op);
 
+// Axes that split tokens, and whose ranks share weights: dp, fsdp and cp.
+constexpr AxisSet data_axes() { return AxisSet(Axis::kDp).with(Axis::kFsdp).with(Axis::kCp); }
 bool is_data_axis(Axis axis);
 
 // Ops that an instruction of the comm or pipe stream has.

@@ -54,6 +54,7 @@ enum class CastKind : uint8_t {
   kAllGather,      // S(d) -> R, S(d) -> I
   kAllToAll,       // S(i) -> S(j)
   kSlice,          // I -> S(d), R -> S(d)
+  kShift,          // no cast: what the op of that name does
 };
 
 // Throws InternalError for a pair that is no cast (R -> P, R -> I, equal ones …):

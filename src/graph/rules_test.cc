@@ -15,8 +15,8 @@ namespace {
 
 using Row = std::vector<Placement>;
 
-std::string text_of(bool data, const Row& inputs, const Row& outputs) {
-  std::string text = data ? "data" : "";
+std::string text_of(AxisSet axes, const Row& inputs, const Row& outputs) {
+  std::string text = name_of(axes);
   for (const Placement p : inputs) text += " " + to_string(p);
   text += " >";
   for (const Placement p : outputs) text += " " + to_string(p);
@@ -26,7 +26,7 @@ std::string text_of(bool data, const Row& inputs, const Row& outputs) {
 std::set<std::string> rules_of(OpKind op) {
   std::set<std::string> rules;
   for (const PlacementRule& rule : placement_rules(op)) {
-    rules.insert(text_of(rule.data_axes_only, rule.inputs, rule.outputs));
+    rules.insert(text_of(rule.axes, rule.inputs, rule.outputs));
   }
   return rules;
 }
@@ -94,8 +94,8 @@ TEST(PlacementRules, GradientRulesAreTheDualsOfTheForwardRules) {
   for (const Derivation& d : derivations()) {
     std::set<std::string> derived;
     for (const PlacementRule& rule : placement_rules(d.forward)) {
-      derived.insert(text_of(rule.data_axes_only, d.inputs(rule.inputs, rule.outputs),
-                             d.outputs(rule.inputs)));
+      derived.insert(
+          text_of(rule.axes, d.inputs(rule.inputs, rule.outputs), d.outputs(rule.inputs)));
     }
     EXPECT_EQ(rules_of(d.gradient), derived) << name_of(d.gradient);
   }
@@ -108,7 +108,7 @@ TEST(PlacementRules, AddIsItsOwnDual) {
     EXPECT_EQ(rule.inputs[0], rule.outputs[0]);
     EXPECT_EQ(rule.inputs[1], rule.outputs[0]);
     const Placement d = dual(rule.outputs[0]);
-    EXPECT_TRUE(rules.contains(text_of(false, {d, d}, {d})));
+    EXPECT_TRUE(rules.contains(text_of(AxisSet::all(), {d, d}, {d})));
   }
 }
 
@@ -118,7 +118,7 @@ TEST(PlacementRules, AddRmsNormIsAnAdditionThenANorm) {
   for (const PlacementRule& add : placement_rules(OpKind::kAdd)) {
     for (const PlacementRule& norm : placement_rules(OpKind::kRmsNorm)) {
       if (!(add.outputs[0] == norm.inputs[0])) continue;
-      derived.insert(text_of(false, {add.inputs[0], add.inputs[1], norm.inputs[1]},
+      derived.insert(text_of(AxisSet::all(), {add.inputs[0], add.inputs[1], norm.inputs[1]},
                              {add.outputs[0], norm.outputs[0], norm.outputs[1]}));
     }
   }
@@ -203,10 +203,10 @@ TEST(PlacementRules, GradientOpsTypeCheckForEveryForwardRule) {
   for (const Derivation& d : derivations()) {
     if (operands_of(d.forward).empty()) continue;
     for (const PlacementRule& rule : placement_rules(d.forward)) {
-      for (const Axis axis : {Axis::kDp, Axis::kFsdp, Axis::kTp}) {
-        if (rule.data_axes_only && !is_data_axis(axis)) continue;
+      for (const Axis axis : {Axis::kDp, Axis::kFsdp, Axis::kCp, Axis::kTp}) {
+        if (!rule.axes.contains(axis)) continue;
         SCOPED_TRACE(fmt::format("{} on {}: {}", name_of(d.gradient), name_of(axis),
-                                 text_of(false, rule.inputs, rule.outputs)));
+                                 text_of(AxisSet::all(), rule.inputs, rule.outputs)));
         const Row out = placed(d.forward, rule.inputs, axis);
         EXPECT_EQ(out, rule.outputs);
         EXPECT_EQ(placed(d.gradient, d.inputs(rule.inputs, out), axis), d.outputs(rule.inputs));
@@ -237,7 +237,16 @@ TEST(PlacementRules, WholeSequencesMayBeSplitOnlyOverData) {
   EXPECT_EQ(placed(OpKind::kRope, {split(0)}, Axis::kDp), Row{split(0)});
   EXPECT_THROW(placed(OpKind::kRope, {split(0)}, Axis::kTp), TypeError);
   EXPECT_THROW(placed(OpKind::kAttention, {split(0), split(0)}, Axis::kTp), TypeError);
-  EXPECT_THROW(placed(OpKind::kAttention, {split(0), split(0)}, Axis::kCp), TypeError);
+  EXPECT_THROW(placed(OpKind::kAttention, {split(0), replicate()}, Axis::kTp), TypeError);
+}
+
+// On cp, either every rank has all keys, or a ring brings them round.
+TEST(PlacementRules, SequencesMayBeSplitOverCp) {
+  EXPECT_EQ(placed(OpKind::kRope, {split(0)}, Axis::kCp), Row{split(0)});
+  EXPECT_EQ(placed(OpKind::kAttention, {split(0), split(0)}, Axis::kCp), (Row{split(0), split(0)}));
+  EXPECT_EQ(placed(OpKind::kAttention, {split(0), replicate()}, Axis::kCp),
+            (Row{split(0), split(0)}));
+  EXPECT_THROW(placed(OpKind::kAttention, {split(0), replicate()}, Axis::kDp), TypeError);
 }
 
 }  // namespace

@@ -58,6 +58,9 @@ kernels::AttentionShape attention_shape(const KernelArgs& args) {
   shape.heads_per_kv = args.heads_per_kv;
   shape.first_head = args.first_head;
   shape.first_kv_head = args.first_kv_head;
+  shape.parts = args.parts;
+  shape.q_part = args.q_part;
+  shape.kv_part = args.kv_part;
   return shape;
 }
 
@@ -120,6 +123,22 @@ void run_kernel(kernels::Context& context, const Instruction& instruction,
       return kernels::attention_grad(context, in(0), in(1), in(2), in(3), in(4), y, dkv,
                                      attention_shape(args));
     }
+    case OpKind::kAttentionPart: {
+      const bool merges = instruction.inputs.size() > 2;
+      Tensor lse = out(1);
+      return kernels::attention_part(context, in(0), in(1), merges ? in(2) : Tensor(),
+                                     merges ? in(3) : Tensor(), y, lse, attention_shape(args));
+    }
+    case OpKind::kAttentionGradPart: {
+      const Tensor before = instruction.inputs.size() > 5 ? in(5) : Tensor();
+      Tensor dkv = out(1);
+      return kernels::attention_grad_part(context, in(0), in(1), in(2), in(3), in(4), before, y,
+                                          dkv, attention_shape(args));
+    }
+    case OpKind::kSplitColumns:
+      return kernels::split_columns(context, in(0), y, args.column_groups);
+    case OpKind::kJoinColumns:
+      return kernels::join_columns(context, in(0), y, args.column_groups);
     case OpKind::kSwiGlu:
       return kernels::swiglu(context, in(0), y);
     case OpKind::kSwiGluGrad:
@@ -144,6 +163,7 @@ void run_kernel(kernels::Context& context, const Instruction& instruction,
       return update(context, instruction, tensors, params);
     case OpKind::kZero:
       return kernels::fill_zero(context, y);
+    case OpKind::kConvert:
     case OpKind::kCopy:
       return kernels::copy(context, in(0), y);
     case OpKind::kAccumulate:

@@ -7,7 +7,9 @@
 #include <tuple>
 
 #include "base/hash.h"
+#include "compile/context.h"
 #include "runtime/rope_table.h"
+#include "runtime/shift.h"
 
 namespace tessera {
 
@@ -70,7 +72,7 @@ Executor::Executor(const StepGraph& step, Program program, CommWorld& world,
     if (i.stream == StreamKind::kCompute || groups_.contains(id)) continue;
     groups_[id] = world_.join(name_of(id), members_of(program_, id));
   }
-  fill_rope_tables(step.spec.model.rope);
+  fill_rope_tables(step.spec.model.rope, held_rows(step.spec, program_.mesh, program_.rank));
   for (const StreamKind stream : {StreamKind::kComm, StreamKind::kPipe}) {
     const bool used = std::any_of(program_.instructions.begin(), program_.instructions.end(),
                                   [&](const Instruction& i) { return i.stream == stream; });
@@ -80,14 +82,15 @@ Executor::Executor(const StepGraph& step, Program program, CommWorld& world,
 
 Executor::~Executor() = default;
 
-void Executor::fill_rope_tables(const RopeSpec& rope) {
+void Executor::fill_rope_tables(const RopeSpec& rope, const SequenceRows& rows) {
   const Tensor cos = tensor(program_.rope_cos);
   const Tensor sin = tensor(program_.rope_sin);
   const std::vector<double> frequencies = rope_frequencies(rope, 2 * cos.dim(1));
-  for (int64_t position = 0; position < cos.dim(0); ++position) {
+  for (int64_t token = 0; token < cos.dim(0); ++token) {
+    const auto position = static_cast<double>(rows.position(token));
     for (int64_t i = 0; i < cos.dim(1); ++i) {
-      const double angle = static_cast<double>(position) * frequencies[static_cast<size_t>(i)];
-      const int64_t at = position * cos.dim(1) + i;
+      const double angle = position * frequencies[static_cast<size_t>(i)];
+      const int64_t at = token * cos.dim(1) + i;
       if (cos.dtype == DType::kF64) {
         cos.as<double>()[at] = std::cos(angle);
         sin.as<double>()[at] = std::sin(angle);
@@ -140,6 +143,10 @@ void Executor::run_collective(const Instruction& instruction, uint32_t tag) {
       return group.all_reduce(out.data, out.numel(), out.dtype, tag);
     case CastKind::kAllGather:
       return group.all_gather(in.data, out.data, in.numel(), in.dtype, tag);
+    case CastKind::kAllToAll:
+      return group.all_to_all(in.data, out.data, in.numel() / group.size(), in.dtype, tag);
+    case CastKind::kShift:
+      return shift(group, in, out, tag);
     case CastKind::kReduceScatter:
       return group.reduce_scatter(in.data, out.data, out.numel(), in.dtype, tag);
     default:

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/sequence_rows.h"
 #include "comm/world.h"
 #include "compile/step.h"
 #include "runtime/dispatch.h"
@@ -52,7 +53,7 @@ class Executor {
  private:
   struct StreamThread;
 
-  void fill_rope_tables(const RopeSpec& rope);
+  void fill_rope_tables(const RopeSpec& rope, const SequenceRows& rows);
   void execute_stream(StreamKind stream);
   void wait_for(const Instruction& instruction, size_t index);
   void communicate(const Instruction& instruction, uint32_t tag);

@@ -22,6 +22,7 @@ constexpr Range kGibibytes{0, 1e9};  // the bytes fit in int64_t
 
 constexpr std::array<std::string_view, 4> kDTypes = {"f32", "f64", "bf16", "f16"};
 constexpr std::array<std::string_view, 3> kGradReduce = {"auto", "step", "micro_batch"};
+constexpr std::array<std::string_view, 3> kCpKinds = {"ring", "allgather", "ulysses"};
 constexpr std::array<std::string_view, 2> kRopeTypes = {"default", "llama3"};
 
 constexpr Key kKeys[] = {
@@ -66,6 +67,7 @@ constexpr Key kKeys[] = {
     {"parallel", "bucket_mb", [](S& s) -> Field { return &s.parallel.bucket_mb; }, kPositive},
     {"parallel", "grad_reduce", [](S& s) -> Field { return &s.parallel.grad_reduce; }, kAny,
      kGradReduce},
+    {"parallel", "cp_kind", [](S& s) -> Field { return &s.parallel.cp_kind; }, kAny, kCpKinds},
     {"parallel", "prefetch", [](S& s) -> Field { return &s.parallel.prefetch; }, kAny},
     {"parallel", "recompute", [](S& s) -> Field { return &s.parallel.recompute; }},
 

@@ -49,6 +49,9 @@ struct ParallelSpec {
   // When gradients are summed over ranks: "step" (once, after accumulation), "micro_batch" (every
   // micro-batch, so that sharded gradients stay sharded), "auto" (micro_batch for ZeRO 2 and 3).
   std::string grad_reduce = "auto";
+  // How attention meets keys of other cp ranks: "ring", "allgather" (of keys and values) or
+  // "ulysses" (all-to-all from tokens to heads and back).
+  std::string cp_kind = "ring";
   int64_t prefetch = 1;  // ZeRO-3: how many units ahead are gathered
   // What backward computes again instead of keeping it: "none", "selective", "full", "every-K".
   std::string recompute = "none";
@@ -79,7 +82,7 @@ struct TrainSpec {
   int64_t threads = 0;       // compute threads per rank; 0: cores / ranks
   int64_t loss_chunk = 512;  // tokens whose logits exist at one time
   // f16 only: what the loss's gradient is multiplied by, so that small gradients do not vanish.
-  double loss_scale = 0;  // 0: dynamic
+  double loss_scale = 0;               // 0: dynamic
   int64_t loss_scale_interval = 1000;  // dynamic: doubled after so many steps without overflow
   int64_t loss_scale_hysteresis = 2;   // dynamic: halved from the so-many-th overflow on
   int64_t aux_group = 1;     // sequences whose tokens the load-balancing loss takes means over

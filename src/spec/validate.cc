@@ -7,8 +7,8 @@
 #include "base/text.h"
 #include "spec/entry.h"
 #include "spec/nearby.h"
-#include "spec/validate_experts.h"
 #include "spec/recompute.h"
+#include "spec/validate_experts.h"
 
 namespace tessera {
 namespace {
@@ -37,9 +37,6 @@ void refuse_what_is_not_built(RunSpec& spec) {
   require_config(spec.model.family == "llama" || spec.model.family == "mixtral",
                  "model.family = {}: this version trains llama and mixtral; use family = \"llama\"",
                  in_quotes(spec.model.family));
-  require_config(spec.parallel.cp == 1,
-                 "cp = {}: context parallelism is not in this version; use cp = 1",
-                 spec.parallel.cp);
   if (spec.train.device == "auto") spec.train.device = "cpu";
   require_config(
       spec.train.device == "cpu",
@@ -89,6 +86,24 @@ void resolve_batch(RunSpec& spec) {
                  either(nearby_multiples(train.global_batch, unit)));
 }
 
+// A sequence is cut into 2 * cp chunks, so that causal attention costs every rank the same.
+void check_context(const RunSpec& spec) {
+  const ParallelSpec& parallel = spec.parallel;
+  if (parallel.cp == 1) return;
+  const int64_t seq_len = spec.train.seq_len;
+  require_config(
+      seq_len % (2 * parallel.cp) == 0,
+      "parallel.cp = {} cuts sequences into {} chunks, which do not divide seq_len = {}; "
+      "use seq_len = {}",
+      parallel.cp, 2 * parallel.cp, seq_len, either(nearby_multiples(seq_len, 2 * parallel.cp)));
+  if (parallel.cp_kind != "ulysses") return;
+  const int64_t heads = spec.model.heads / parallel.tp;
+  require_config(heads % parallel.cp == 0,
+                 "cp_kind = \"ulysses\" splits the {} heads of a tp rank over cp = {}, which does "
+                 "not divide them; use cp = {}, or cp_kind = \"ring\"",
+                 heads, parallel.cp, either(nearby_divisors(heads, parallel.cp)));
+}
+
 void check_split(const RunSpec& spec) {
   const ParallelSpec& parallel = spec.parallel;
   const TrainSpec& train = spec.train;
@@ -96,12 +111,14 @@ void check_split(const RunSpec& spec) {
                  "parallel.tp = {} does not divide heads = {}; use tp = {}", parallel.tp,
                  spec.model.heads, either(nearby_divisors(spec.model.heads, parallel.tp)));
   if (!parallel.sequence_parallel) return;
-  const int64_t tokens = train.micro_batch * train.seq_len;
-  const int64_t unit = parallel.tp / std::gcd(parallel.tp, train.micro_batch);
+  const int64_t tokens = train.micro_batch * train.seq_len / parallel.cp;
+  int64_t unit = parallel.tp / std::gcd(parallel.tp, train.micro_batch);
+  if (parallel.cp > 1) unit = std::lcm(unit, int64_t{2}) * parallel.cp;
   require_config(tokens % parallel.tp == 0,
-                 "sequence_parallel splits micro_batch * seq_len = {} * {} = {} tokens over tp = "
-                 "{}, which does not divide them; use seq_len = {}, or sequence_parallel = false",
-                 train.micro_batch, train.seq_len, tokens, parallel.tp,
+                 "sequence_parallel splits micro_batch * seq_len / cp = {} * {} / {} = {} tokens "
+                 "over tp = {}, which does not divide them; use seq_len = {}, or sequence_parallel "
+                 "= false",
+                 train.micro_batch, train.seq_len, parallel.cp, tokens, parallel.tp,
                  either(nearby_multiples(train.seq_len, unit)));
 }
 
@@ -121,6 +138,7 @@ void resolve(RunSpec& spec) {
   resolve_expert_model(spec.model);
   resolve_model(spec.model);
   resolve_batch(spec);
+  check_context(spec);
   check_split(spec);
   check_loss_scale(spec.train);
   check_experts(spec);

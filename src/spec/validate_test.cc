@@ -101,8 +101,6 @@ TEST(ResolveTest, AllowsSettingsWithoutEffect) {
 TEST(ResolveTest, RefusesWhatThisVersionCannotDo) {
   EXPECT_EQ(failure([](RunSpec& s) { s.model.family = "gpt2"; }),
             "model.family = \"gpt2\": this version trains llama; use family = \"llama\"");
-  EXPECT_EQ(failure([](RunSpec& s) { s.parallel.cp = 2; }),
-            "cp = 2: context parallelism is not in this version; use cp = 1");
   EXPECT_EQ(failure([](RunSpec& s) { s.train.device = "cuda"; }),
             "train.device = \"cuda\": this version runs on the CPU; use device = \"cpu\" or "
             "\"auto\"");
@@ -140,14 +138,42 @@ TEST(ResolveTest, RefusesUnevenBatches) {
             }),
             "train.global_batch = 1 is not a multiple of micro_batch * dp * fsdp = 2 * 1 * 1 = 2; "
             "use global_batch = 2");
+  EXPECT_EQ(
+      failure([](RunSpec& s) {
+        s.train.seq_len = 255;
+        s.train.micro_batch = 2;
+        s.parallel.tp = 4;
+        s.parallel.sequence_parallel = true;
+      }),
+      "sequence_parallel splits micro_batch * seq_len / cp = 2 * 255 / 1 = 510 tokens over tp = 4, "
+      "which does not divide them; use seq_len = 254 or 256, or sequence_parallel = false");
+}
+
+TEST(ResolveTest, RefusesSequencesAndHeadsThatCpDoesNotDivide) {
   EXPECT_EQ(failure([](RunSpec& s) {
-              s.train.seq_len = 255;
-              s.train.micro_batch = 2;
+              s.parallel.cp = 3;
+              s.train.seq_len = 256;
+            }),
+            "parallel.cp = 3 cuts sequences into 6 chunks, which do not divide seq_len = 256; use "
+            "seq_len = 252 or 258");
+  EXPECT_EQ(failure([](RunSpec& s) {
+              s.parallel.cp = 3;
+              s.parallel.tp = 2;
+              s.parallel.cp_kind = "ulysses";
+              s.train.seq_len = 252;
+            }),
+            "cp_kind = \"ulysses\" splits the 4 heads of a tp rank over cp = 3, which does not "
+            "divide them; use cp = 2 or 4, or cp_kind = \"ring\"");
+  EXPECT_EQ(failure([](RunSpec& s) {
+              s.parallel.cp = 2;
               s.parallel.tp = 4;
               s.parallel.sequence_parallel = true;
+              s.train.seq_len = 252;
             }),
-            "sequence_parallel splits micro_batch * seq_len = 2 * 255 = 510 tokens over tp = 4, "
-            "which does not divide them; use seq_len = 254 or 256, or sequence_parallel = false");
+            "sequence_parallel splits micro_batch * seq_len / cp = 1 * 252 / 2 = 126 tokens over "
+            "tp = 4, which does not divide them; use seq_len = 248 or 256, or sequence_parallel = "
+            "false");
+  EXPECT_EQ(resolved([](RunSpec& s) { s.parallel.cp = 2; }).parallel.cp_kind, "ring");
 }
 
 TEST(ResolveTest, RefusesNumbersOutOfRange) {

@@ -1,6 +1,7 @@
 #include "train/batch.h"
 
 #include "base/error.h"
+#include "compile/context.h"
 
 namespace tessera {
 
@@ -28,7 +29,9 @@ void fill_inputs(Executor& executor, const RunSpec& spec, int64_t step,
                           mesh.coord(program.rank, Axis::kFsdp);
   const int64_t micro_batch = spec.train.micro_batch;
   const int64_t replicas = spec.parallel.replicas();
-  const auto length = static_cast<size_t>(spec.train.seq_len);
+  const SequenceRows rows = held_rows(spec, mesh, program.rank);
+  std::vector<int32_t> whole_tokens(static_cast<size_t>(spec.train.seq_len));
+  std::vector<int32_t> whole_labels(whole_tokens.size());
   const int64_t first = (step - 1) * program.micro_batches * replicas * micro_batch;
   // Only the first stage of a pipeline reads tokens, only the last one labels.
   if (program.tokens == kNoBuffer && program.labels == kNoBuffer) return;
@@ -44,8 +47,13 @@ void fill_inputs(Executor& executor, const RunSpec& spec, int64_t step,
   for (int64_t m = 0; m < program.micro_batches; ++m) {
     for (int64_t j = 0; j < micro_batch; ++j) {
       const int64_t sample = first + (m * replicas + replica) * micro_batch + j;
-      const size_t at = static_cast<size_t>(m * micro_batch + j) * length;
-      source(sample, {tokens + at, length}, {labels + at, length});
+      source(sample, whole_tokens, whole_labels);
+      const int64_t first_row = (m * micro_batch + j) * rows.length();
+      for (int64_t i = 0; i < rows.length(); ++i) {
+        const auto position = static_cast<size_t>(rows.position(i));
+        tokens[first_row + i] = whole_tokens[position];
+        labels[first_row + i] = whole_labels[position];
+      }
     }
   }
 }

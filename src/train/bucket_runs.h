@@ -16,7 +16,7 @@ struct BucketWindow {
 };
 inline BucketWindow window_of(const StepGraph& step, const Bucket& bucket, int64_t numel,
                               int rank) {
-  const int64_t shard = step.mesh.coord(rank, step.layout.shard_axis);
+  const int64_t shard = step.mesh.position(rank, step.layout.shard_axes);
   const int64_t begin = numel == bucket.numel ? 0 : shard * numel;
   return {begin, begin + numel};
 }
@@ -25,10 +25,9 @@ inline BucketWindow window_of(const StepGraph& step, const Bucket& bucket, int64
 // for it when tensors are put together.
 inline bool owns(const StepGraph& step, const Bucket& bucket, int64_t numel, int rank) {
   const Mesh& mesh = step.mesh;
-  const Axis replicas = step.layout.shard_axis == Axis::kFsdp ? Axis::kDp : Axis::kFsdp;
   const bool copied_over_shards = numel == bucket.numel;
-  return step.holds(rank, bucket.unit) && mesh.coord(rank, replicas) == 0 &&
-         (!copied_over_shards || mesh.coord(rank, step.layout.shard_axis) == 0) &&
+  return step.holds(rank, bucket.unit) && mesh.position(rank, step.layout.replica_axes) == 0 &&
+         (!copied_over_shards || mesh.position(rank, step.layout.shard_axes) == 0) &&
          (bucket.split_on_tp || mesh.coord(rank, Axis::kTp) == 0);
 }
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "checkpoint/safetensors.h"
+#include "compile/context.h"
 #include "spec/run_file.h"
 #include "spec/validate.h"
 #include "tensor/element.h"
@@ -132,17 +133,22 @@ void GoldenCheck::check_logits() {
     const int64_t replica = program.mesh.coord(rank, Axis::kDp) * program.mesh.size(Axis::kFsdp) +
                             program.mesh.coord(rank, Axis::kFsdp);
     const int64_t first = replica * spec_.train.micro_batch;
-    std::vector<int32_t> unused(static_cast<size_t>(seq_len_));
+    const SequenceRows rows = held_rows(spec_, program.mesh, rank);
+    std::vector<int32_t> whole(static_cast<size_t>(seq_len_));
+    std::vector<int32_t> unused(whole.size());
     auto* tokens = executor.tensor(program.tokens).as<int32_t>();
     for (int64_t j = 0; j < spec_.train.micro_batch; ++j) {
-      sample(first + j, {tokens + j * seq_len_, static_cast<size_t>(seq_len_)}, unused);
+      sample(first + j, whole, unused);
+      for (int64_t i = 0; i < rows.length(); ++i) {
+        tokens[j * rows.length() + i] = whole[static_cast<size_t>(rows.position(i))];
+      }
     }
     executor.run({});
     const Tensor mine = executor.tensor(program.logits);
     const int64_t first_row = program.mesh.coord(rank, Axis::kTp) * mine.dim(1);
     for (int64_t t = 0; t < mine.dim(0); ++t) {
-      const int64_t row = first * seq_len_ + t;
-      if (row >= batch_ * seq_len_) break;
+      const int64_t row = (first + t / rows.length()) * seq_len_ + rows.position(t % rows.length());
+      if (row >= batch_ * seq_len_) continue;
       for (int64_t v = 0; v < std::min(mine.dim(1), vocab - first_row); ++v) {
         logits[static_cast<size_t>(row * vocab + first_row + v)] =
             read_element(mine, t * mine.dim(1) + v);

@@ -81,6 +81,7 @@ MeasuredRun record_and_measure(const ShortRun& run) {
   MeasuredRun result;
   result.plan = plan_json(compiled);
   inject_into_programs(run.inject, compiled.programs);
+  if (run.edit_programs) run.edit_programs(compiled.programs);
   TensorSource weights = run.weights;
   if (!weights) {
     weights = spec.model.hf.empty() ? initial_weights(spec.model, spec.train.seed)

@@ -25,6 +25,7 @@ struct ShortRun {
   TensorSource weights;  // empty: initial weights, or the model's Hugging Face folder
   Injection inject;
   bool constant_lr = false;
+  std::function<void(std::vector<Program>&)> edit_programs;  // tests plant faults here
 };
 std::vector<StepRecord> record_run(const ShortRun& run);
 

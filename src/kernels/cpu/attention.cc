@@ -1,6 +1,8 @@
 // Causal attention, forward. One work item is one kv head of one sequence with all its query
-// heads; items are dealt to the members in turn.
+// heads; items are dealt to the members in turn. Keys are packed in order of position, so that what
+// a query sees is one range of them.
 #include <cmath>
+#include <limits>
 
 #include "kernels/cpu/attention_common.h"
 #include "kernels/cpu/gemm.h"
@@ -14,12 +16,16 @@ void check_attention(const char* op, const Tensor& q, const Tensor& kv, const Te
                     shape.heads_per_kv > 0 && shape.first_head >= 0 && shape.first_kv_head >= 0,
                 "{}: sequence of {}, {} heads, {} kv heads of {}, {} heads per kv head", op,
                 shape.seq_len, shape.heads, shape.kv_heads, shape.head_dim, shape.heads_per_kv);
+  TESSERA_CHECK(shape.parts > 0 && shape.q_part < shape.parts && shape.kv_part < shape.parts &&
+                    shape.seq_len % (shape.parts * shape.q_rows().chunks_per_part()) == 0,
+                "{}: sequence of {} in {} parts, queries of part {}, keys of part {}", op,
+                shape.seq_len, shape.parts, shape.q_part, shape.kv_part);
   check_dims(op, "q", q, 2);
-  const int64_t tokens = q.dim(0);
-  TESSERA_CHECK(tokens % shape.seq_len == 0, "{}: {} tokens in sequences of {}", op, tokens,
-                shape.seq_len);
+  const int64_t tokens = q.dim(0), length = shape.q_rows().length();
+  TESSERA_CHECK(tokens % length == 0, "{}: {} tokens in sequences of {}", op, tokens, length);
   check_tensor(op, "q", q, q.dtype, {tokens, shape.heads * shape.head_dim});
-  check_tensor(op, "kv", kv, q.dtype, {tokens, 2 * shape.kv_heads * shape.head_dim});
+  check_tensor(op, "kv", kv, q.dtype,
+               {tokens / length * shape.kv_rows().length(), 2 * shape.kv_heads * shape.head_dim});
   check_tensor(op, "lse", lse, accumulate_type(q.dtype), {tokens, shape.heads});
   const int64_t first = shape.first_head / shape.heads_per_kv - shape.first_kv_head;
   const int64_t last =
@@ -35,76 +41,162 @@ namespace {
 
 using cpu::Acc;
 
-// One member's scratch.
+// One member's scratch. K is the number of keys that a sequence has here.
 template <typename A>
 struct Buffers {
-  A* keys;     // [D, S]: transposed, so that the score product reads both sides by rows
-  A* values;   // [S, D]
+  A* keys;     // [D, K]: transposed, so that the score product reads both sides by rows
+  A* values;   // [K, D]
   A* queries;  // [R, D], scaled
-  A* scores;   // [R, S]
+  A* scores;   // [R, K]
   A* out;      // [R, D]
   A* sums;     // [R]
 
   Buffers(cpu::Scratch& scratch, const AttentionShape& shape) {
-    const int64_t rows = workspace::kQueryRows;
-    keys = scratch.take<A>(shape.seq_len * shape.head_dim);
-    values = scratch.take<A>(shape.seq_len * shape.head_dim);
+    const int64_t rows = workspace::kQueryRows, length = shape.kv_rows().length();
+    keys = scratch.take<A>(length * shape.head_dim);
+    values = scratch.take<A>(length * shape.head_dim);
     queries = scratch.take<A>(rows * shape.head_dim);
-    scores = scratch.take<A>(rows * shape.seq_len);
+    scores = scratch.take<A>(rows * length);
     out = scratch.take<A>(rows * shape.head_dim);
     sums = scratch.take<A>(rows);
   }
 };
 
-// scores[0, visible) becomes exp(score - max), the rest up to `keys` zero. Returns the sum.
+// The tensors of one call: T is the storage type, O the type of o.
+template <typename T, typename O>
+struct Tensors {
+  const T* q;
+  const T* kv;
+  const Acc<T>* o_before;  // null: there are no other keys
+  const Acc<T>* lse_before;
+  O* o;
+  Acc<T>* lse;
+};
+
+// scores of visible keys become exp(score - max), the others up to `keys` zero. Returns the sum.
 template <typename A>
-A softmax_row(A* scores, int64_t visible, int64_t keys, A* lse) {
-  const A max = cpu::lane_max<A>(visible, [&](int64_t i) { return scores[i]; });
-  const A sum = cpu::lane_sum<A>(
-      visible, [&](int64_t i) { return scores[i] = cpu::fast_exp(scores[i] - max); });
-  std::fill(scores + visible, scores + keys, A{0});
-  *lse = max + std::log(sum);
+A softmax_row(A* scores, const cpu::KeyRange& visible, int64_t keys, A* lse) {
+  A* seen = scores + visible.begin;
+  const int64_t count = visible.size();
+  const A max = cpu::lane_max<A>(count, [&](int64_t i) { return seen[i]; });
+  const A sum =
+      cpu::lane_sum<A>(count, [&](int64_t i) { return seen[i] = cpu::fast_exp(seen[i] - max); });
+  std::fill(scores, seen, A{0});
+  std::fill(scores + visible.end, scores + keys, A{0});
+  *lse = max + std::log(sum);  // -inf when nothing is visible
   return sum;
 }
 
-template <typename T>
-void attend_block(const AttentionShape& shape, const Buffers<Acc<T>>& buf,
-                  const cpu::QueryBlock& block, int64_t sequence, const T* q, T* o, Acc<T>* lse) {
+// How much two softmax results weigh in the one over both sets of keys.
+template <typename A>
+struct Merged {
+  A before, here, lse;
+};
+template <typename A>
+Merged<A> merge(A lse_before, A lse_here) {
+  const A top = std::max(lse_before, lse_here);
+  if (!(top > -std::numeric_limits<A>::infinity())) return {A{0}, A{0}, top};
+  const A lse = top + std::log(std::exp(lse_before - top) + std::exp(lse_here - top));
+  return {std::exp(lse_before - lse), std::exp(lse_here - lse), lse};
+}
+
+// Row r of the block: out of the sums of weighted values, and what is known of other keys.
+template <typename T, typename O>
+void finish_row(const AttentionShape& shape, const Buffers<Acc<T>>& buf, const Tensors<T, O>& x,
+                int64_t at, int64_t r, Acc<T> lse_here) {
   using A = Acc<T>;
-  const int64_t dim = shape.head_dim, ld = shape.heads * dim, keys = block.keys();
+  const int64_t dim = shape.head_dim;
+  const A* out = buf.out + r * dim;
+  const A inverse = buf.sums[r] > A{0} ? A{1} / buf.sums[r] : A{0};
+  if (x.o_before == nullptr) {
+    for (int64_t d = 0; d < dim; ++d) x.o[at * dim + d] = cpu::narrow<O>(out[d] * inverse);
+    x.lse[at] = lse_here;
+    return;
+  }
+  const Merged<A> m = merge(x.lse_before[at], lse_here);
+  const A here = m.here * inverse;
+  for (int64_t d = 0; d < dim; ++d) {
+    x.o[at * dim + d] = cpu::narrow<O>(m.before * x.o_before[at * dim + d] + here * out[d]);
+  }
+  x.lse[at] = m.lse;
+}
+
+template <typename T, typename O>
+void attend_block(const AttentionShape& shape, const Buffers<Acc<T>>& buf, const Tensors<T, O>& x,
+                  const cpu::QueryBlock& block) {
+  using A = Acc<T>;
+  const int64_t dim = shape.head_dim, ld = shape.heads * dim, keys = block.keys.size();
+  const int64_t length = shape.kv_rows().length();
   const A factor = A{1} / std::sqrt(static_cast<A>(dim));
   for (int64_t h = 0; h < block.heads; ++h) {
-    cpu::pack_rows(q + block.at(shape, sequence, h) * dim, ld, block.queries, dim, factor,
+    cpu::pack_rows(x.q + block.at(shape, h) * dim, ld, block.queries, dim, factor,
                    buf.queries + h * block.queries * dim);
   }
-  cpu::gemm<A>(false, false, block.rows(), keys, dim, A{1}, buf.queries, dim, buf.keys,
-               shape.seq_len, A{0}, buf.scores, keys);
+  cpu::gemm<A>(false, false, block.rows(), keys, dim, A{1}, buf.queries, dim,
+               buf.keys + block.keys.begin, length, A{0}, buf.scores, keys);
+  const auto at = [&](int64_t r) {
+    return block.at(shape, r / block.queries) + r % block.queries * shape.heads;
+  };
+  A block_lse[workspace::kQueryRows];
   for (int64_t r = 0; r < block.rows(); ++r) {
-    const int64_t query = r % block.queries;
-    const int64_t at = block.at(shape, sequence, r / block.queries) + query * shape.heads;
-    buf.sums[r] = softmax_row(buf.scores + r * keys, block.first_query + query + 1, keys, lse + at);
+    buf.sums[r] = softmax_row(buf.scores + r * keys, block.visible(shape, r % block.queries), keys,
+                              block_lse + r);
   }
-  cpu::gemm<A>(false, false, block.rows(), dim, keys, A{1}, buf.scores, keys, buf.values, dim, A{0},
-               buf.out, dim);
+  cpu::gemm<A>(false, false, block.rows(), dim, keys, A{1}, buf.scores, keys,
+               buf.values + block.keys.begin * dim, dim, A{0}, buf.out, dim);
+  for (int64_t r = 0; r < block.rows(); ++r) finish_row(shape, buf, x, at(r), r, block_lse[r]);
+}
+
+// A block that sees no key of this call.
+template <typename T, typename O>
+void pass_block(const AttentionShape& shape, const Tensors<T, O>& x, const cpu::QueryBlock& block) {
+  const int64_t dim = shape.head_dim;
   for (int64_t r = 0; r < block.rows(); ++r) {
-    T* out = o + (block.at(shape, sequence, r / block.queries) * dim) + r % block.queries * ld;
-    const A inverse = A{1} / buf.sums[r];
-    for (int64_t d = 0; d < dim; ++d) out[d] = cpu::narrow<T>(buf.out[r * dim + d] * inverse);
+    const int64_t at = block.at(shape, r / block.queries) + r % block.queries * shape.heads;
+    for (int64_t d = at * dim; d < (at + 1) * dim; ++d) {
+      x.o[d] = x.o_before == nullptr ? O{} : cpu::narrow<O>(x.o_before[d]);
+    }
+    x.lse[at] = x.o_before == nullptr ? -std::numeric_limits<Acc<T>>::infinity() : x.lse_before[at];
   }
 }
 
-template <typename T>
-void attend(const AttentionShape& shape, const Buffers<Acc<T>>& buf, int64_t sequence,
-            int64_t kv_head, const T* q, const T* kv, T* o, Acc<T>* lse) {
+template <typename T, typename O>
+void attend(const AttentionShape& shape, const Buffers<Acc<T>>& buf, const Tensors<T, O>& x,
+            const cpu::WorkItem& item) {
   const int64_t dim = shape.head_dim, kv_width = 2 * shape.kv_heads * dim;
-  const cpu::HeadRange heads = cpu::query_heads(shape, kv_head);
+  const cpu::HeadRange heads = cpu::query_heads(shape, item.kv_head);
   if (heads.begin == heads.end) return;
-  const int64_t first = sequence * shape.seq_len;
-  const T* keys = kv + first * kv_width + kv_head * dim;
-  cpu::pack_transposed(keys, kv_width, shape.seq_len, dim, buf.keys);
-  cpu::pack_rows(keys + shape.kv_heads * dim, kv_width, shape.seq_len, dim, Acc<T>{1}, buf.values);
-  cpu::for_each_block(shape, heads, [&](const cpu::QueryBlock& block) {
-    attend_block(shape, buf, block, sequence, q, o, lse);
+  const int64_t length = shape.kv_rows().length();
+  cpu::for_each_key_run(shape, item, [&](int64_t key, int64_t row, int64_t count) {
+    const T* keys = x.kv + row * kv_width + item.kv_head * dim;
+    cpu::pack_transposed(keys, kv_width, count, dim, buf.keys + key, length);
+    cpu::pack_rows(keys + shape.kv_heads * dim, kv_width, count, dim, Acc<T>{1},
+                   buf.values + key * dim);
+  });
+  cpu::for_each_block(shape, item, [&](const cpu::QueryBlock& block) {
+    if (block.keys.size() > 0) {
+      attend_block(shape, buf, x, block);
+    } else {
+      pass_block(shape, x, block);
+    }
+  });
+}
+
+template <typename T, typename O>
+void attend_all(const char* op, Context& ctx, const Tensors<T, O>& x, int64_t num_sequences,
+                DType dtype, const AttentionShape& shape) {
+  cpu::use_one_blas_thread();
+  const int size = ctx.workers.size();
+  const int64_t per_member =
+      workspace::attention(dtype, shape.kv_rows().length(), shape.head_dim, 1);
+  const cpu::Scratch whole(op, ctx.workspace, per_member * size);
+  const int64_t items = num_sequences * shape.kv_heads;
+  ctx.workers.run([&](int member) {
+    cpu::Scratch scratch(op, cpu::member_part(ctx.workspace, per_member, member), per_member);
+    const Buffers<Acc<T>> buf(scratch, shape);
+    for (int64_t item = member; item < items; item += size) {
+      attend(shape, buf, x, {item / shape.kv_heads, num_sequences, item % shape.kv_heads});
+    }
   });
 }
 
@@ -115,21 +207,34 @@ void attention(Context& ctx, const Tensor& q, const Tensor& kv, Tensor& o, Tenso
   constexpr const char* kOp = "attention";
   cpu::check_attention(kOp, q, kv, lse, shape);
   cpu::check_tensor(kOp, "o", o, q.dtype, {q.dim(0), q.dim(1)});
-  cpu::use_one_blas_thread();
-  const int size = ctx.workers.size();
-  const int64_t per_member = workspace::attention(q.dtype, shape.seq_len, shape.head_dim, 1);
-  const cpu::Scratch whole(kOp, ctx.workspace, per_member * size);
-  const int64_t items = q.dim(0) / shape.seq_len * shape.kv_heads;
   cpu::dispatch(kOp, q.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    ctx.workers.run([&](int member) {
-      cpu::Scratch scratch(kOp, cpu::member_part(ctx.workspace, per_member, member), per_member);
-      const Buffers<Acc<T>> buf(scratch, shape);
-      for (int64_t item = member; item < items; item += size) {
-        attend(shape, buf, item / shape.kv_heads, item % shape.kv_heads, q.as<T>(), kv.as<T>(),
-               o.as<T>(), lse.as<Acc<T>>());
-      }
-    });
+    const Tensors<T, T> x{q.as<T>(), kv.as<T>(), nullptr, nullptr, o.as<T>(), lse.as<Acc<T>>()};
+    attend_all(kOp, ctx, x, q.dim(0) / shape.q_rows().length(), q.dtype, shape);
+  });
+}
+
+void attention_part(Context& ctx, const Tensor& q, const Tensor& kv, const Tensor& o_before,
+                    const Tensor& lse_before, Tensor& o, Tensor& lse, const AttentionShape& shape) {
+  constexpr const char* kOp = "attention_part";
+  const DType wide = accumulate_type(q.dtype);
+  cpu::check_attention(kOp, q, kv, lse, shape);
+  cpu::check_tensor(kOp, "o", o, wide, {q.dim(0), q.dim(1)});
+  const bool merges = o_before.data != nullptr;
+  if (merges) {
+    cpu::check_tensor(kOp, "o_before", o_before, wide, {q.dim(0), q.dim(1)});
+    cpu::check_tensor(kOp, "lse_before", lse_before, wide, {lse.dim(0), lse.dim(1)});
+  }
+  cpu::dispatch(kOp, q.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using A = Acc<T>;
+    const Tensors<T, A> x{q.as<T>(),
+                          kv.as<T>(),
+                          merges ? o_before.as<A>() : nullptr,
+                          merges ? lse_before.as<A>() : nullptr,
+                          o.as<A>(),
+                          lse.as<A>()};
+    attend_all(kOp, ctx, x, q.dim(0) / shape.q_rows().length(), q.dtype, shape);
   });
 }
 

@@ -10,67 +10,71 @@ namespace {
 
 using cpu::Acc;
 
-// One member's scratch.
+// One member's scratch. K is the number of keys that a sequence has here.
 template <typename A>
 struct Buffers {
-  A* keys;               // [S, D]
-  A* keys_transposed;    // [D, S]
-  A* values_transposed;  // [D, S]
-  A* d_keys;             // [S, D]
-  A* d_values;           // [S, D]
+  A* keys;               // [K, D]
+  A* keys_transposed;    // [D, K]
+  A* values_transposed;  // [D, K]
+  A* d_keys;             // [K, D]
+  A* d_values;           // [K, D]
   A* queries;            // [R, D], scaled
   A* d_out;              // [R, D]
   A* d_queries;          // [R, D]
-  A* scores;             // [R, S]: probabilities
-  A* d_scores;           // [R, S]
+  A* scores;             // [R, K]: probabilities
+  A* d_scores;           // [R, K]
   A* dots;               // [R]: do . o
 
   Buffers(cpu::Scratch& scratch, const AttentionShape& shape) {
-    const int64_t rows = workspace::kQueryRows;
-    const int64_t all = shape.seq_len * shape.head_dim;
+    const int64_t rows = workspace::kQueryRows, length = shape.kv_rows().length();
+    const int64_t all = length * shape.head_dim;
     for (A** whole : {&keys, &keys_transposed, &values_transposed, &d_keys, &d_values}) {
       *whole = scratch.take<A>(all);
     }
     for (A** block : {&queries, &d_out, &d_queries})
       *block = scratch.take<A>(rows * shape.head_dim);
-    for (A** block : {&scores, &d_scores}) *block = scratch.take<A>(rows * shape.seq_len);
+    for (A** block : {&scores, &d_scores}) *block = scratch.take<A>(rows * length);
     dots = scratch.take<A>(rows);
   }
 };
 
-// The tensors of one call, in the storage type T.
-template <typename T>
+// The tensors of one call: T is the storage type, O the type of dq and dkv.
+template <typename T, typename O>
 struct Tensors {
   const T* q;
   const T* kv;
   const T* o;
   const Acc<T>* lse;
   const T* d_o;
-  T* dq;
-  T* dkv;
+  const O* dq_before;  // null: dq starts at zero
+  O* dq;
+  O* dkv;
 };
 
-// scores -> probabilities p, d_scores (dp) -> p * (dp - dot); keys beyond `visible` get zeros.
+// scores -> probabilities p, d_scores (dp) -> p * (dp - dot); keys that are not visible get zeros.
 template <typename A>
-void softmax_grad_row(A* scores, A* d_scores, int64_t visible, int64_t keys, A lse, A dot) {
+void softmax_grad_row(A* scores, A* d_scores, const cpu::KeyRange& visible, int64_t keys, A lse,
+                      A dot) {
 #pragma GCC ivdep
-  for (int64_t i = 0; i < visible; ++i) {
+  for (int64_t i = visible.begin; i < visible.end; ++i) {
     const A p = cpu::fast_exp(scores[i] - lse);
     scores[i] = p;
     d_scores[i] = p * (d_scores[i] - dot);
   }
-  std::fill(scores + visible, scores + keys, A{0});
-  std::fill(d_scores + visible, d_scores + keys, A{0});
+  for (A* row : {scores, d_scores}) {
+    std::fill(row, row + visible.begin, A{0});
+    std::fill(row + visible.end, row + keys, A{0});
+  }
 }
 
 // Scaled queries, d_o and their dots with o, stacked by head.
-template <typename T>
-void pack_block(const AttentionShape& shape, const Buffers<Acc<T>>& buf, const Tensors<T>& x,
-                const cpu::QueryBlock& block, int64_t sequence, Acc<T> factor) {
+template <typename T, typename O>
+void pack_block(const AttentionShape& shape, const Buffers<Acc<T>>& buf, const Tensors<T, O>& x,
+                const cpu::QueryBlock& block, Acc<T> factor) {
   using A = Acc<T>;
   const int64_t dim = shape.head_dim, ld = shape.heads * dim;
   for (int64_t h = 0; h < block.heads; ++h) {
-    const int64_t from = block.at(shape, sequence, h) * dim, row = h * block.queries;
+    const int64_t from = block.at(shape, h) * dim, row = h * block.queries;
     cpu::pack_rows(x.q + from, ld, block.queries, dim, factor, buf.queries + row * dim);
     cpu::pack_rows(x.d_o + from, ld, block.queries, dim, A{1}, buf.d_out + row * dim);
     for (int64_t i = 0; i < block.queries; ++i) {
@@ -82,54 +86,109 @@ void pack_block(const AttentionShape& shape, const Buffers<Acc<T>>& buf, const T
   }
 }
 
-template <typename T>
-void block_grad(const AttentionShape& shape, const Buffers<Acc<T>>& buf, const Tensors<T>& x,
-                const cpu::QueryBlock& block, int64_t sequence) {
-  using A = Acc<T>;
-  const int64_t dim = shape.head_dim, keys = block.keys(), rows = block.rows();
-  const A factor = A{1} / std::sqrt(static_cast<A>(dim));
-  pack_block(shape, buf, x, block, sequence, factor);
-  cpu::gemm<A>(false, false, rows, keys, dim, A{1}, buf.queries, dim, buf.keys_transposed,
-               shape.seq_len, A{0}, buf.scores, keys);
-  cpu::gemm<A>(false, false, rows, keys, dim, A{1}, buf.d_out, dim, buf.values_transposed,
-               shape.seq_len, A{0}, buf.d_scores, keys);
-  for (int64_t r = 0; r < rows; ++r) {
-    const int64_t query = r % block.queries;
-    const int64_t at = block.at(shape, sequence, r / block.queries) + query * shape.heads;
-    softmax_grad_row(buf.scores + r * keys, buf.d_scores + r * keys, block.first_query + query + 1,
-                     keys, x.lse[at], buf.dots[r]);
-  }
-  cpu::gemm<A>(true, false, keys, dim, rows, A{1}, buf.scores, keys, buf.d_out, dim, A{1},
-               buf.d_values, dim);
-  // The queries carry the scale, the keys do not.
-  cpu::gemm<A>(true, false, keys, dim, rows, A{1}, buf.d_scores, keys, buf.queries, dim, A{1},
-               buf.d_keys, dim);
-  cpu::gemm<A>(false, false, rows, dim, keys, factor, buf.d_scores, keys, buf.keys, dim, A{0},
-               buf.d_queries, dim);
+template <typename T, typename O>
+void store_d_queries(const AttentionShape& shape, const Buffers<Acc<T>>& buf,
+                     const Tensors<T, O>& x, const cpu::QueryBlock& block) {
+  const int64_t dim = shape.head_dim, ld = shape.heads * dim;
   for (int64_t h = 0; h < block.heads; ++h) {
-    cpu::unpack_rows(buf.d_queries + h * block.queries * dim, block.queries, dim,
-                     x.dq + block.at(shape, sequence, h) * dim, shape.heads * dim);
+    const Acc<T>* from = buf.d_queries + h * block.queries * dim;
+    const int64_t to = block.at(shape, h) * dim;
+    if (x.dq_before == nullptr) {
+      cpu::unpack_rows(from, block.queries, dim, x.dq + to, ld);
+    } else {
+      cpu::unpack_rows_onto(from, block.queries, dim, x.dq_before + to, x.dq + to, ld);
+    }
   }
 }
 
-template <typename T>
-void attend_grad(const AttentionShape& shape, const Buffers<Acc<T>>& buf, const Tensors<T>& x,
-                 int64_t sequence, int64_t kv_head) {
+template <typename T, typename O>
+void block_grad(const AttentionShape& shape, const Buffers<Acc<T>>& buf, const Tensors<T, O>& x,
+                const cpu::QueryBlock& block) {
   using A = Acc<T>;
-  const int64_t dim = shape.head_dim, seq_len = shape.seq_len;
+  const int64_t dim = shape.head_dim, keys = block.keys.size(), rows = block.rows();
+  const int64_t first = block.keys.begin, length = shape.kv_rows().length();
+  const A factor = A{1} / std::sqrt(static_cast<A>(dim));
+  pack_block(shape, buf, x, block, factor);
+  cpu::gemm<A>(false, false, rows, keys, dim, A{1}, buf.queries, dim, buf.keys_transposed + first,
+               length, A{0}, buf.scores, keys);
+  cpu::gemm<A>(false, false, rows, keys, dim, A{1}, buf.d_out, dim, buf.values_transposed + first,
+               length, A{0}, buf.d_scores, keys);
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t query = r % block.queries;
+    const int64_t at = block.at(shape, r / block.queries) + query * shape.heads;
+    softmax_grad_row(buf.scores + r * keys, buf.d_scores + r * keys, block.visible(shape, query),
+                     keys, x.lse[at], buf.dots[r]);
+  }
+  cpu::gemm<A>(true, false, keys, dim, rows, A{1}, buf.scores, keys, buf.d_out, dim, A{1},
+               buf.d_values + first * dim, dim);
+  // The queries carry the scale, the keys do not.
+  cpu::gemm<A>(true, false, keys, dim, rows, A{1}, buf.d_scores, keys, buf.queries, dim, A{1},
+               buf.d_keys + first * dim, dim);
+  cpu::gemm<A>(false, false, rows, dim, keys, factor, buf.d_scores, keys, buf.keys + first * dim,
+               dim, A{0}, buf.d_queries, dim);
+  store_d_queries(shape, buf, x, block);
+}
+
+// A block that sees no key of this call.
+template <typename T, typename O>
+void pass_block(const AttentionShape& shape, const Buffers<Acc<T>>& buf, const Tensors<T, O>& x,
+                const cpu::QueryBlock& block) {
+  if (x.dq_before == x.dq) return;
+  std::fill_n(buf.d_queries, block.rows() * shape.head_dim, Acc<T>{0});
+  store_d_queries(shape, buf, x, block);
+}
+
+template <typename T, typename O>
+void attend_grad(const AttentionShape& shape, const Buffers<Acc<T>>& buf, const Tensors<T, O>& x,
+                 const cpu::WorkItem& item) {
+  using A = Acc<T>;
+  const int64_t dim = shape.head_dim, length = shape.kv_rows().length();
   const int64_t kv_width = 2 * shape.kv_heads * dim, values = shape.kv_heads * dim;
-  const int64_t first = sequence * seq_len;
-  const int64_t offset = first * kv_width + kv_head * dim;
-  cpu::pack_rows(x.kv + offset, kv_width, seq_len, dim, A{1}, buf.keys);
-  cpu::pack_transposed(x.kv + offset, kv_width, seq_len, dim, buf.keys_transposed);
-  cpu::pack_transposed(x.kv + offset + values, kv_width, seq_len, dim, buf.values_transposed);
-  std::fill_n(buf.d_keys, seq_len * dim, A{0});
-  std::fill_n(buf.d_values, seq_len * dim, A{0});
-  cpu::for_each_block(shape, cpu::query_heads(shape, kv_head), [&](const cpu::QueryBlock& block) {
-    block_grad(shape, buf, x, block, sequence);
+  cpu::for_each_key_run(shape, item, [&](int64_t key, int64_t row, int64_t count) {
+    const T* keys = x.kv + row * kv_width + item.kv_head * dim;
+    cpu::pack_rows(keys, kv_width, count, dim, A{1}, buf.keys + key * dim);
+    cpu::pack_transposed(keys, kv_width, count, dim, buf.keys_transposed + key, length);
+    cpu::pack_transposed(keys + values, kv_width, count, dim, buf.values_transposed + key, length);
   });
-  cpu::unpack_rows(buf.d_keys, seq_len, dim, x.dkv + offset, kv_width);
-  cpu::unpack_rows(buf.d_values, seq_len, dim, x.dkv + offset + values, kv_width);
+  std::fill_n(buf.d_keys, length * dim, A{0});
+  std::fill_n(buf.d_values, length * dim, A{0});
+  cpu::for_each_block(shape, item, [&](const cpu::QueryBlock& block) {
+    if (block.keys.size() > 0) {
+      block_grad(shape, buf, x, block);
+    } else {
+      pass_block(shape, buf, x, block);
+    }
+  });
+  cpu::for_each_key_run(shape, item, [&](int64_t key, int64_t row, int64_t count) {
+    O* d_keys = x.dkv + row * kv_width + item.kv_head * dim;
+    cpu::unpack_rows(buf.d_keys + key * dim, count, dim, d_keys, kv_width);
+    cpu::unpack_rows(buf.d_values + key * dim, count, dim, d_keys + values, kv_width);
+  });
+}
+
+template <typename T, typename O>
+void attend_grad_all(const char* op, Context& ctx, const Tensors<T, O>& x, int64_t num_sequences,
+                     DType dtype, const AttentionShape& shape) {
+  cpu::use_one_blas_thread();
+  const int size = ctx.workers.size();
+  const int64_t per_member =
+      workspace::attention_grad(dtype, shape.kv_rows().length(), shape.head_dim, 1);
+  const cpu::Scratch whole(op, ctx.workspace, per_member * size);
+  const int64_t items = num_sequences * shape.kv_heads;
+  ctx.workers.run([&](int member) {
+    cpu::Scratch scratch(op, cpu::member_part(ctx.workspace, per_member, member), per_member);
+    const Buffers<Acc<T>> buf(scratch, shape);
+    for (int64_t item = member; item < items; item += size) {
+      attend_grad(shape, buf, x, {item / shape.kv_heads, num_sequences, item % shape.kv_heads});
+    }
+  });
+}
+
+void check_gradients(const char* op, const Tensor& q, const Tensor& kv, const Tensor& o,
+                     const Tensor& lse, const Tensor& d_o, const AttentionShape& shape) {
+  cpu::check_attention(op, q, kv, lse, shape);
+  cpu::check_tensor(op, "o", o, q.dtype, {q.dim(0), q.dim(1)});
+  cpu::check_tensor(op, "d_o", d_o, q.dtype, {q.dim(0), q.dim(1)});
 }
 
 }  // namespace
@@ -138,27 +197,34 @@ void attention_grad(Context& ctx, const Tensor& q, const Tensor& kv, const Tenso
                     const Tensor& lse, const Tensor& d_o, Tensor& dq, Tensor& dkv,
                     const AttentionShape& shape) {
   constexpr const char* kOp = "attention_grad";
-  cpu::check_attention(kOp, q, kv, lse, shape);
-  cpu::check_tensor(kOp, "o", o, q.dtype, {q.dim(0), q.dim(1)});
-  cpu::check_tensor(kOp, "d_o", d_o, q.dtype, {q.dim(0), q.dim(1)});
+  check_gradients(kOp, q, kv, o, lse, d_o, shape);
   cpu::check_tensor(kOp, "dq", dq, q.dtype, {q.dim(0), q.dim(1)});
   cpu::check_tensor(kOp, "dkv", dkv, q.dtype, {kv.dim(0), kv.dim(1)});
-  cpu::use_one_blas_thread();
-  const int size = ctx.workers.size();
-  const int64_t per_member = workspace::attention_grad(q.dtype, shape.seq_len, shape.head_dim, 1);
-  const cpu::Scratch whole(kOp, ctx.workspace, per_member * size);
-  const int64_t items = q.dim(0) / shape.seq_len * shape.kv_heads;
   cpu::dispatch(kOp, q.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const Tensors<T> x{q.as<T>(),   kv.as<T>(), o.as<T>(),  lse.as<Acc<T>>(),
-                       d_o.as<T>(), dq.as<T>(), dkv.as<T>()};
-    ctx.workers.run([&](int member) {
-      cpu::Scratch scratch(kOp, cpu::member_part(ctx.workspace, per_member, member), per_member);
-      const Buffers<Acc<T>> buf(scratch, shape);
-      for (int64_t item = member; item < items; item += size) {
-        attend_grad(shape, buf, x, item / shape.kv_heads, item % shape.kv_heads);
-      }
-    });
+    const Tensors<T, T> x{q.as<T>(),   kv.as<T>(), o.as<T>(),  lse.as<Acc<T>>(),
+                          d_o.as<T>(), nullptr,    dq.as<T>(), dkv.as<T>()};
+    attend_grad_all(kOp, ctx, x, q.dim(0) / shape.q_rows().length(), q.dtype, shape);
+  });
+}
+
+void attention_grad_part(Context& ctx, const Tensor& q, const Tensor& kv, const Tensor& o,
+                         const Tensor& lse, const Tensor& d_o, const Tensor& dq_before, Tensor& dq,
+                         Tensor& dkv, const AttentionShape& shape) {
+  constexpr const char* kOp = "attention_grad_part";
+  const DType wide = accumulate_type(q.dtype);
+  check_gradients(kOp, q, kv, o, lse, d_o, shape);
+  cpu::check_tensor(kOp, "dq", dq, wide, {q.dim(0), q.dim(1)});
+  cpu::check_tensor(kOp, "dkv", dkv, wide, {kv.dim(0), kv.dim(1)});
+  const bool adds = dq_before.data != nullptr;
+  if (adds) cpu::check_tensor(kOp, "dq_before", dq_before, wide, {q.dim(0), q.dim(1)});
+  cpu::dispatch(kOp, q.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using A = Acc<T>;
+    const Tensors<T, A> x{q.as<T>(),   kv.as<T>(),  o.as<T>(),
+                          lse.as<A>(), d_o.as<T>(), adds ? dq_before.as<A>() : nullptr,
+                          dq.as<A>(),  dkv.as<A>()};
+    attend_grad_all(kOp, ctx, x, q.dim(0) / shape.q_rows().length(), q.dtype, shape);
   });
 }
 

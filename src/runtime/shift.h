@@ -1,0 +1,13 @@
+// A ring's step: every rank of a group gives a tensor to the next rank and gets one from the rank
+// before it.
+#pragma once
+
+#include "comm/communicator.h"
+#include "tensor/tensor.h"
+
+namespace tessera {
+
+// Blocks until `out` is there and `in` may be reused. All ranks of the group call it at once.
+void shift(Communicator& group, const Tensor& in, const Tensor& out, uint32_t tag);
+
+}  // namespace tessera
