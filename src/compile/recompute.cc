@@ -73,14 +73,15 @@ void run_again(Graph& graph, const std::vector<size_t>& again, const std::vector
 
 }  // namespace
 
-std::vector<UnitGroup> recompute_groups(const RunSpec& spec) {
+std::vector<UnitGroup> recompute_groups(const RunSpec& spec, const StagePlan& stages) {
   const int64_t layers = spec.model.layers;
   const int64_t blocks = parse_recompute(spec.parallel.recompute, layers).blocks;
   std::vector<UnitGroup> groups;
   if (blocks == 0) return groups;
-  for (int64_t layer = 0; layer < layers; ++layer) {
-    if (layer % blocks == 0) groups.emplace_back();
-    groups.back().insert(static_cast<int>(layer) + 1);
+  for (int unit = 1; unit <= static_cast<int>(layers); ++unit) {
+    const bool new_stage = groups.empty() || stages.stage_of(unit) != stages.stage_of(unit - 1);
+    if (new_stage || static_cast<int64_t>(groups.back().size()) == blocks) groups.emplace_back();
+    groups.back().insert(unit);
   }
   return groups;
 }

@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "compile/stages.h"
 #include "graph/graph.h"
 #include "spec/run_spec.h"
 
@@ -13,9 +14,9 @@ namespace tessera {
 
 using UnitGroup = std::set<int>;
 
-// The blocks of the model in runs of K, as parallel.recompute asks; empty: nothing is recomputed
+// The blocks of each stage in runs of K, as parallel.recompute asks; empty: nothing is recomputed
 // by whole blocks.
-std::vector<UnitGroup> recompute_groups(const RunSpec& spec);
+std::vector<UnitGroup> recompute_groups(const RunSpec& spec, const StagePlan& stages);
 // The blocks whose cheap values are recomputed.
 UnitGroup recompute_selectively(const RunSpec& spec);
 
