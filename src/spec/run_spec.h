@@ -79,7 +79,7 @@ struct TrainSpec {
   int64_t threads = 0;       // compute threads per rank; 0: cores / ranks
   int64_t loss_chunk = 512;  // tokens whose logits exist at one time
   // f16 only: what the loss's gradient is multiplied by, so that small gradients do not vanish.
-  double loss_scale = 0;  // 0: dynamic
+  double loss_scale = 0;               // 0: dynamic
   int64_t loss_scale_interval = 1000;  // dynamic: doubled after so many steps without overflow
   int64_t loss_scale_hysteresis = 2;   // dynamic: halved from the so-many-th overflow on
   int64_t aux_group = 1;     // sequences whose tokens the load-balancing loss takes means over
