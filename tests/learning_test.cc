@@ -67,7 +67,7 @@ double unigram_loss(const RunSpec& spec) {
   return loss;
 }
 
-TEST(LearningTest, LossFallsBelowTheFrequenciesOfLettersInF32AndBf16) {
+TEST(LearningTest, LossFallsBelowTheFrequenciesOfLettersInF32Bf16AndF16) {
   const std::vector<double> f32 = losses("dp=1", DType::kF32, kSteps);
   EXPECT_NEAR(f32.front(), std::log(256.0), 0.3);
   const double unigram = unigram_loss(learner("dp=1", DType::kF32, 1, TestFolder()));
@@ -76,6 +76,9 @@ TEST(LearningTest, LossFallsBelowTheFrequenciesOfLettersInF32AndBf16) {
   const std::vector<double> bf16 = losses("dp=1", DType::kBF16, kSteps);
   EXPECT_NEAR(mean_of_last(bf16, 10), mean_of_last(f32, 10), 0.05 * mean_of_last(f32, 10));
   EXPECT_NE(bf16.back(), f32.back()) << "both in one type?";
+  const std::vector<double> f16 = losses("dp=1", DType::kF16, kSteps);
+  EXPECT_NEAR(mean_of_last(f16, 10), mean_of_last(f32, 10), 0.02 * mean_of_last(f32, 10));
+  EXPECT_NE(f16.back(), f32.back()) << "both in one type?";
 }
 
 TEST(LearningTest, TheCurveOfAMeshIsThatOfOneRank) {

@@ -11,7 +11,7 @@ struct StepParams {
   double lr = 0;
   int64_t step = 1;  // 1 for the first
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0;
-  double clip = 0;  // global norm; 0: off
+  double clip = 0;        // global norm; 0: off
   double loss_scale = 1;  // of every gradient until the update
 };
 

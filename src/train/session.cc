@@ -17,6 +17,7 @@
 #include "train/control.h"
 #include "train/divergence.h"
 #include "train/job.h"
+#include "train/loss_scale.h"
 #include "train/measure.h"
 #include "train/plan_report.h"
 #include "train/run_directory.h"
@@ -60,6 +61,7 @@ class Session {
   void report_step(int64_t step, const StepOutcome& outcome, const StepParams& params,
                    Clock::time_point step_start);
   [[nodiscard]] bool wants_to_stop() const;
+  void settle(const StepParams& params, const StepOutcome& outcome);
   [[noreturn]] void diverge(const StepParams& params, const StepOutcome& outcome);
   [[nodiscard]] nlohmann::ordered_json measure();
 
@@ -70,6 +72,7 @@ class Session {
   Communicator& control_;
   std::optional<RunDirectory> directory_;  // rank 0 only
   Executor executor_;
+  LossScaler scaler_;
   Clock::time_point start_;
   double warm_seconds_ = 0;  // when the first step was done: it pays for page faults
   int64_t steps_done_ = 0;
@@ -90,7 +93,8 @@ Session::Session(const TrainOptions& options, const TrainJob& job, CommWorld& wo
       spec_(job.step.spec),
       world_(world),
       control_(control),
-      executor_(job.step, job.programs.at(world.rank()), world, executor_options(spec_)) {}
+      executor_(job.step, job.programs.at(world.rank()), world, executor_options(spec_)),
+      scaler_(spec_.train) {}
 
 void Session::start_run_directory() {
   directory_.emplace(spec_.logging.run_dir);
@@ -109,14 +113,19 @@ void Session::report_step(int64_t step, const StepOutcome& outcome, const StepPa
                                 : tokens_per_step * static_cast<double>(step - 1) /
                                       std::max(1e-9, elapsed - warm_seconds_);
   if (step % std::max<int64_t>(1, spec_.logging.every) == 0 || step == spec_.train.steps) {
-    directory_->append_metrics({{"step", step},
-                                {"time", unix_time()},
-                                {"loss", outcome.loss},
-                                {"lr", params.lr},
-                                {"grad_norm", outcome.grad_norm},
-                                {"tokens", static_cast<double>(step) * tokens_per_step},
-                                {"tokens_per_s", rate},
-                                {"step_ms", seconds_since(step_start) * 1e3}});
+    nlohmann::ordered_json line = {{"step", step},
+                                   {"time", unix_time()},
+                                   {"loss", outcome.loss},
+                                   {"lr", params.lr},
+                                   {"grad_norm", outcome.grad_norm},
+                                   {"tokens", static_cast<double>(step) * tokens_per_step},
+                                   {"tokens_per_s", rate},
+                                   {"step_ms", seconds_since(step_start) * 1e3}};
+    if (spec_.train.dtype == DType::kF16) {
+      line["loss_scale"] = params.loss_scale;
+      line["skipped_steps"] = scaler_.skipped();
+    }
+    directory_->append_metrics(line);
   }
   if (options_.on_progress) {
     const double left = static_cast<double>(spec_.train.steps - step) * tokens_per_step / rate;
@@ -129,17 +138,25 @@ bool Session::wants_to_stop() const {
   return world_.stop_requested() || (options_.should_stop && options_.should_stop());
 }
 
+// An overflow that a lower loss scale can cure costs a step, not the run.
+void Session::settle(const StepParams& params, const StepOutcome& outcome) {
+  if (outcome.finite()) return scaler_.after_update();
+  if (!outcome.overflowed() || !scaler_.can_fall()) diverge(params, outcome);
+  scaler_.after_overflow();
+}
+
 // Every rank comes here in the same step, because all see the same sums. Rank 0 speaks for all: the
 // others wait until its words have ended the world, so that nobody leaves before they are said.
 void Session::diverge(const StepParams& params, const StepOutcome& outcome) {
+  const int64_t step = steps_done_ + 1;
   if (directory_.has_value()) {
     directory_->append_metrics({{"event", "nan"},
-                                {"step", params.step},
+                                {"step", step},
                                 {"time", unix_time()},
                                 {"loss", outcome.loss},
                                 {"grad_norm", outcome.grad_norm}});
   }
-  const Executor::Probe injected = injection_probe(options_.inject, executor_, params.step);
+  const Executor::Probe injected = injection_probe(options_.inject, executor_, step);
   const std::optional<BadTensor> mine = find_first_nonfinite(executor_, params, injected);
   std::optional<FoundTensor> first;
   try {
@@ -156,8 +173,11 @@ void Session::diverge(const StepParams& params, const StepOutcome& outcome) {
                         : fmt::format("the loss is {} and the norm of the gradient {}",
                                       outcome.loss, outcome.grad_norm);
   throw Error(fmt::format("numeric divergence at step {}: {}; the weights of step {} are "
-                          "unchanged, try a lower optimizer.lr",
-                          params.step, where, steps_done_),
+                          "unchanged, try {}",
+                          step, where, steps_done_,
+                          outcome.overflowed() && spec_.train.loss_scale > 0
+                              ? "train.loss_scale = 0, which adapts"
+                              : "a lower optimizer.lr"),
               ExitCode::kDiverged);
 }
 
@@ -168,10 +188,11 @@ void Session::train() {
   for (int64_t step = 1; step <= spec_.train.steps; ++step) {
     const Clock::time_point step_start = Clock::now();
     fill_inputs(executor_, spec_, step, job_.samples);
-    const StepParams params = step_params(spec_, step);
+    StepParams params = step_params(spec_, step);
+    scaler_.apply_to(params);
     executor_.set_probe(injection_probe(options_.inject, executor_, step));
     const StepOutcome outcome = executor_.run(params);
-    if (!outcome.finite()) diverge(params, outcome);
+    settle(params, outcome);
     steps_done_ = step;
     final_loss_ = outcome.loss;
     if (directory_.has_value()) report_step(step, outcome, params, step_start);

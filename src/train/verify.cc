@@ -9,6 +9,7 @@
 #include "spec/keys.h"
 #include "spec/validate.h"
 #include "train/difference.h"
+#include "train/loss_scale.h"
 #include "train/measure.h"
 #include "train/plan_report.h"
 #include "train/session.h"
@@ -91,8 +92,10 @@ MeasuredRun record_and_measure(const ShortRun& run) {
   world.run([&](int rank, Executor& executor) {
     load_weights(executor, world.step(), inject_into_weights(run.inject, rank, weights));
   });
+  LossScaler scaler(spec.train);
   for (int64_t s = 1; s <= run.steps; ++s) {
     StepParams params = step_params(spec, s);
+    scaler.apply_to(params);
     if (run.constant_lr) params.lr = spec.optimizer.lr;
     StepOutcome outcome;
     world.run([&](int rank, Executor& executor) {
@@ -104,7 +107,12 @@ MeasuredRun record_and_measure(const ShortRun& run) {
     StepRecord record{outcome.loss, outcome.grad_norm, gather_state(world, StateKind::kGradients),
                       gather_state(world, StateKind::kWeights)};
     for (LogicalValues& gradient : record.gradients) {
-      for (double& g : gradient.values) g /= std::max(1.0, outcome.tokens);
+      for (double& g : gradient.values) g /= std::max(1.0, outcome.tokens) * params.loss_scale;
+    }
+    if (outcome.finite()) {
+      scaler.after_update();
+    } else {
+      scaler.after_overflow();
     }
     result.steps.push_back(std::move(record));
   }
