@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "spec/entry.h"
 #include "spec/nearby.h"
+#include "spec/pipeline.h"
 #include "spec/recompute.h"
 #include "spec/validate_experts.h"
 
@@ -134,6 +135,7 @@ void resolve(RunSpec& spec) {
   ParallelSpec& parallel = spec.parallel;
   if (parallel.zero == -1) parallel.zero = parallel.fsdp > 1 ? 3 : 0;
   check_ranges(spec);
+  resolve_schedule(parallel);
   refuse_what_is_not_built(spec);
   resolve_expert_model(spec.model);
   resolve_model(spec.model);

@@ -41,15 +41,13 @@ struct PipelineSchedule {
 // Stages times micro-batches that a schedule is written out for.
 inline constexpr int64_t kMaxScheduleCells = int64_t{1} << 22;
 
-// `virtual_stages` is how many stages a rank holds; 0: as many as the schedule has by itself.
-// `group` is the number of micro-batches that the interleaved schedule takes through one stage
-// before the next one of the same rank; 0: `ranks`.
-// Throws ConfigError with the nearest valid choice for arguments that the schedule cannot have.
+// `name` is one of spec/pipeline.h; `virtual_stages` is how many stages a rank holds; 0: as many as
+// the schedule has by itself. `group` is the number of micro-batches that the interleaved schedule
+// takes through one stage before the next one of the same rank; 0: `ranks`. Throws ConfigError with
+// the nearest valid choice for arguments that the schedule cannot have. run_schedule.h is the way
+// in from a run file.
 PipelineSchedule make_schedule(std::string_view name, int ranks, int virtual_stages,
                                int micro_batches, int group = 0);
-
-// What make_schedule knows: naive, gpipe, 1f1b, interleaved, zb-h1, …
-std::vector<std::string_view> schedule_names();
 
 // Every stage has every micro-batch once, forward before input gradient before weight gradient, on
 // the rank that holds the stage; and no rank waits for ever. Otherwise throws ConfigError: what is

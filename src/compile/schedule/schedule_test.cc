@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "compile/schedule/replay.h"
+#include "spec/pipeline.h"
 
 namespace tessera {
 namespace {
@@ -217,7 +218,9 @@ TEST(SchedulePropertyTest, InterleavedBubbleShrinksWithTheNumberOfChunks) {
 }
 
 TEST(ScheduleRefusalTest, NamesTheNearestValidChoice) {
-  EXPECT_EQ(refusal("1f1", 2, 1, 2), "unknown schedule \"1f1\"; did you mean '1f1b'?");
+  EXPECT_EQ(
+      refusal("1f1", 2, 1, 2),
+      "unknown schedule \"1f1\" (the name of a file would end in .csv); did you mean '1f1b'?");
   EXPECT_EQ(refusal("1f1b", 0, 1, 2), "schedule 1f1b: 0 pipeline ranks; use at least 1");
   EXPECT_EQ(refusal("1f1b", 2, 1, 0), "schedule 1f1b: 0 micro-batches; use at least 1");
   EXPECT_EQ(
