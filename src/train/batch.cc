@@ -35,12 +35,8 @@ void fill_inputs(Executor& executor, const RunSpec& spec, int64_t step,
   const int64_t first = (step - 1) * program.micro_batches * replicas * micro_batch;
   // Only the first stage of a pipeline reads tokens, only the last one labels.
   if (program.tokens == kNoBuffer && program.labels == kNoBuffer) return;
-  std::vector<int32_t> unused(program.tokens == kNoBuffer || program.labels == kNoBuffer
-                                  ? length *
-                                        static_cast<size_t>(micro_batch * program.micro_batches)
-                                  : 0);
   const auto buffer = [&](BufferId id) {
-    return id == kNoBuffer ? unused.data() : executor.tensor(id).as<int32_t>();
+    return id == kNoBuffer ? nullptr : executor.tensor(id).as<int32_t>();
   };
   int32_t* tokens = buffer(program.tokens);
   int32_t* labels = buffer(program.labels);
@@ -51,8 +47,8 @@ void fill_inputs(Executor& executor, const RunSpec& spec, int64_t step,
       const int64_t first_row = (m * micro_batch + j) * rows.length();
       for (int64_t i = 0; i < rows.length(); ++i) {
         const auto position = static_cast<size_t>(rows.position(i));
-        tokens[first_row + i] = whole_tokens[position];
-        labels[first_row + i] = whole_labels[position];
+        if (tokens != nullptr) tokens[first_row + i] = whole_tokens[position];
+        if (labels != nullptr) labels[first_row + i] = whole_labels[position];
       }
     }
   }

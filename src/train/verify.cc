@@ -124,8 +124,8 @@ MeasuredRun record_and_measure(const ShortRun& run) {
 }
 
 VerifyReport verify_meshes(const VerifyOptions& options) {
-  ShortRun left{options.left, options.steps, text_samples(options.left), {}, {}, false};
-  ShortRun right{options.right, options.steps, left.samples, {}, options.inject, false};
+  ShortRun left{options.left, options.steps, text_samples(options.left), {}, {}, false, {}};
+  ShortRun right{options.right, options.steps, left.samples, {}, options.inject, false, {}};
   if (left.spec.parallel.grad_reduce != right.spec.parallel.grad_reduce) {
     left.spec.parallel.grad_reduce = right.spec.parallel.grad_reduce = "micro_batch";
   }

@@ -203,7 +203,7 @@ TEST(AttentionParts, MergedPartsMatchWholeSequences) {
         Array lse(wide, {q.tensor().dim(0), c.shape.heads}), dq = o;
         for (int64_t hop = 0; hop < c.parts; ++hop) {
           const AttentionShape shape = split_shape(c, part, (part + c.parts - hop) % c.parts);
-          Rig rig(hop % 2 + 1, grad_bytes(type, shape, 2));
+          Rig rig(static_cast<int>(hop % 2) + 1, grad_bytes(type, shape, 2));
           const Array kv = take(whole.kv, shape.kv_rows(), c.sequences);
           attention_part(rig, q, kv, hop == 0 ? Tensor() : o.tensor(),
                          hop == 0 ? Tensor() : lse.tensor(), o, lse, shape);
