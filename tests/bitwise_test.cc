@@ -19,7 +19,7 @@ TEST(BitwiseTest, ZeroStagesAgree) {
         "fsdp=2 global_batch=8 grad_reduce=step", "fsdp=2 global_batch=8 grad_reduce=micro_batch",
         "dp=2 fsdp=2 tp=2 global_batch=8 sequence_parallel=true "
         "grad_reduce=micro_batch"}) {
-    for (const char* dtype : {" dtype=f64", " dtype=f32", " dtype=bf16"}) {
+    for (const char* dtype : {" dtype=f64", " dtype=f32", " dtype=bf16", " dtype=f16"}) {
       const TinyCase zero0 = parse_case(mesh + dtype + " zero=0");
       const SampleSource samples = random_samples(zero0.spec, "some");
       const std::vector<StepRecord> reference = record(zero0.spec, samples);
@@ -27,6 +27,21 @@ TEST(BitwiseTest, ZeroStagesAgree) {
         SCOPED_TRACE(mesh + dtype + stage);
         expect_equal(record(parse_case(mesh + dtype + stage).spec, samples), reference, 0.0);
       }
+    }
+  }
+}
+
+TEST(BitwiseTest, OverlapChangesNothing) {
+  for (const std::string mesh :
+       {"dp=2 global_batch=8", "fsdp=2 tp=2 zero=3 global_batch=8 sequence_parallel=true",
+        "dp=2 fsdp=2 tp=2 zero=2 global_batch=8", "dp=2 pp=2 zero=1 global_batch=8",
+        "pp=2 tp=2 fsdp=2 zero=3 global_batch=8 sequence_parallel=true"}) {
+    for (const char* dtype : {" dtype=f64", " dtype=f32", " dtype=bf16", " dtype=f16"}) {
+      SCOPED_TRACE(mesh + dtype);
+      const TinyCase on = parse_case(mesh + dtype);
+      const SampleSource samples = random_samples(on.spec, "some");
+      expect_equal(record(parse_case(mesh + dtype + " overlap=false").spec, samples),
+                   record(on.spec, samples), 0.0);
     }
   }
 }

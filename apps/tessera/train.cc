@@ -12,6 +12,7 @@
 #include "interrupt.h"
 #include "launch/agent.h"
 #include "rank_mode.h"
+#include "train/comm_report.h"
 #include "train/plan_report.h"
 #include "train/session.h"
 
@@ -54,7 +55,8 @@ void print_results(const TrainCommandOptions& options, const TrainSummary& summa
   if (options.json) {
     console.out << summary.measured.dump(2) << '\n';
   } else {
-    console.out << planned_measured_table(summary.plan, summary.measured);
+    console.out << planned_measured_table(summary.plan, summary.measured)
+                << comm_time_table(summary.measured.at("communication_time"));
   }
 }
 

@@ -12,8 +12,8 @@ using Clock = std::array<int, kNumStreams>;
 class EventPass {
  public:
   EventPass(Program& program, const std::vector<Region>& region_of,
-            const std::vector<InstructionPlace>& places)
-      : program_(program), region_of_(region_of), places_(places) {
+            const std::vector<InstructionPlace>& places, bool overlap)
+      : program_(program), region_of_(region_of), places_(places), overlap_(overlap) {
     for (Clock& clock : seen_) clock.fill(-1);
     last_.fill(-1);
   }
@@ -48,6 +48,9 @@ class EventPass {
       needed[index(StreamKind::kCompute)] = last_[index(StreamKind::kCompute)];
     }
     if (instruction.stream == StreamKind::kCompute) wait_between_parts(i, needed);
+    if (instruction.stream == StreamKind::kCompute && !overlap_) {
+      needed[index(StreamKind::kComm)] = last_[index(StreamKind::kComm)];
+    }
     needed[mine] = -1;
     add_waits(instruction, needed);
     for (const BufferId id : instruction.inputs) uses(id).reader[mine] = i;
@@ -111,6 +114,7 @@ class EventPass {
   Program& program_;
   const std::vector<Region>& region_of_;
   const std::vector<InstructionPlace>& places_;
+  bool overlap_;
   std::map<Region, Uses> uses_;
   std::array<Clock, kNumStreams> seen_{};  // by the stream that has waited
   std::vector<Clock> known_at_;            // by instruction: what is done when it is done
@@ -126,8 +130,8 @@ class EventPass {
 }  // namespace
 
 void add_events(Program& program, const std::vector<Region>& region_of,
-                const std::vector<InstructionPlace>& places) {
-  EventPass(program, region_of, places).run();
+                const std::vector<InstructionPlace>& places, bool overlap) {
+  EventPass(program, region_of, places, overlap).run();
 }
 
 }  // namespace tessera

@@ -104,6 +104,13 @@ TEST(Events, AMicroBatchStartsBehindTheCollectivesOfTheOneBefore) {
   EXPECT_EQ(waits_of(program), (Waits{{}, {0}, {1}}));
 }
 
+TEST(Events, WithoutOverlapAKernelWaitsForEveryCollectiveBeforeIt) {
+  Program program = program_of(
+      5, {kernel({}, {0}), collective(0, 1), kernel({}, {2}), collective(2, 3), kernel({}, {4})});
+  add_events(program, regions({0, 1, 2, 3, 4}), places_of(program), /*overlap=*/false);
+  EXPECT_EQ(waits_of(program), (Waits{{}, {0}, {1}, {2}, {3}}));
+}
+
 std::vector<Storage> storages(int n) {
   std::vector<Storage> list(static_cast<size_t>(n));
   for (Storage& storage : list) storage.bytes = 64;

@@ -572,7 +572,7 @@ Program Lowering::run() {
                                      {(scratch_bytes_ + 7) / 8}, true);
   program_.scratch = buffer(scratch, "scratch");
 
-  add_events(program_, region_of_, places_);
+  add_events(program_, region_of_, places_, step_.spec.parallel.overlap);
   find_lifetimes(program_, region_of_, places_, part_end_positions(), map_.storages);
   place_storages(map_.storages, instances_.lanes(), program_.arena_bytes);
   for (size_t i = 0; i < program_.buffers.size(); ++i) {

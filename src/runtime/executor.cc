@@ -53,7 +53,8 @@ Executor::Executor(const StepGraph& step, Program program, CommWorld& world,
       options_(options),
       workers_(program_.threads),
       events_(static_cast<size_t>(program_.num_events)),
-      executed_(program_.instructions.size(), 0) {
+      executed_(program_.instructions.size(), 0),
+      clock_(program_) {
   for (const ArenaKind arena : kAllArenas) {
     const auto i = static_cast<size_t>(arena);
     arenas_[i] = world_.allocate(fmt::format("rank {} {}", program_.rank, name_of(arena)),
@@ -109,9 +110,12 @@ void Executor::fail(const std::string& what) {
 }
 
 void Executor::wait_for(const Instruction& instruction, size_t index) {
+  const bool compute = instruction.stream == StreamKind::kCompute;
   for (const int event : instruction.waits) {
+    const CommClock::Clock::time_point start = CommClock::Clock::now();
     const WaitResult result = wait_at_least(events_[static_cast<size_t>(event)], epoch_,
                                             &world_.abort_flag(), options_.timeout);
+    if (compute) clock_.add_exposed(event, CommClock::Clock::now() - start);
     if (result == WaitResult::kReady) continue;
     if (result == WaitResult::kAborted) throw CommError(world_.abort_reason());
     const auto signaller =
@@ -166,7 +170,9 @@ void Executor::execute_stream(StreamKind stream) {
       if (is_communication(instruction.op)) {
         // Ranks of one group have different lists, so the tag is the place in the step, not the
         // index.
+        const CommClock::Clock::time_point start = CommClock::Clock::now();
         communicate(instruction, static_cast<uint32_t>(hash_name(instruction.name)));
+        clock_.add_busy(i, CommClock::Clock::now() - start);
       } else {
         run_kernel(context, instruction, tensors_, params_);
       }
@@ -197,9 +203,11 @@ StepOutcome Executor::run(const StepParams& params) {
   }
   // Bounded: every wait of these threads is.
   for (const auto& thread : threads_) {
+    const CommClock::Clock::time_point start = CommClock::Clock::now();
     while (wait_at_least(thread->done, epoch_, nullptr, std::chrono::seconds(1)) !=
            WaitResult::kReady) {
     }
+    clock_.add_tail(thread->stream, CommClock::Clock::now() - start);
   }
   // What went wrong first is what the world was aborted with.
   if (error != nullptr) std::rethrow_exception(error);

@@ -16,6 +16,7 @@
 #include "base/sequence_rows.h"
 #include "comm/world.h"
 #include "compile/step.h"
+#include "runtime/comm_clock.h"
 #include "runtime/dispatch.h"
 #include "tensor/arena.h"
 
@@ -45,6 +46,8 @@ class Executor {
   [[nodiscard]] int64_t executed_instructions() const;
   [[nodiscard]] int64_t arena_bytes(ArenaKind arena) const;
   [[nodiscard]] std::vector<Traffic> traffic() const;
+  [[nodiscard]] std::vector<CommTime> comm_times() const { return clock_.times(); }
+  void reset_comm_times() { clock_.reset(); }
 
   // Called after every instruction, on the thread that ran it; may look at and change tensors.
   using Probe = std::function<void(size_t index, const Instruction& instruction)>;
@@ -69,6 +72,7 @@ class Executor {
   std::map<GroupId, std::unique_ptr<Communicator>> groups_;
   std::vector<std::atomic<uint32_t>> events_;
   std::vector<uint64_t> executed_;
+  CommClock clock_;
   StepParams params_;
   uint32_t epoch_ = 0;
   Probe probe_;

@@ -68,6 +68,7 @@ constexpr Key kKeys[] = {
     {"parallel", "grad_reduce", [](S& s) -> Field { return &s.parallel.grad_reduce; }, kAny,
      kGradReduce},
     {"parallel", "cp_kind", [](S& s) -> Field { return &s.parallel.cp_kind; }, kAny, kCpKinds},
+    {"parallel", "overlap", [](S& s) -> Field { return &s.parallel.overlap; }},
     {"parallel", "prefetch", [](S& s) -> Field { return &s.parallel.prefetch; }, kAny},
     {"parallel", "recompute", [](S& s) -> Field { return &s.parallel.recompute; }},
 

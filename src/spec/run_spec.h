@@ -53,6 +53,7 @@ struct ParallelSpec {
   // "ulysses" (all-to-all from tokens to heads and back).
   std::string cp_kind = "ring";
   int64_t prefetch = 1;  // ZeRO-3: how many units ahead are gathered
+  bool overlap = true;   // false: kernels wait for every collective before them; the same bits
   // What backward computes again instead of keeping it: "none", "selective", "full", "every-K".
   std::string recompute = "none";
 

@@ -14,6 +14,7 @@
 #include "launch/rank_failure.h"
 #include "runtime/rank_threads.h"
 #include "spec/run_file.h"
+#include "train/comm_report.h"
 #include "train/control.h"
 #include "train/divergence.h"
 #include "train/job.h"
@@ -77,6 +78,9 @@ class Session {
   double warm_seconds_ = 0;  // when the first step was done: it pays for page faults
   int64_t steps_done_ = 0;
   double final_loss_ = 0;
+  // The clock at the last line of metrics.jsonl, and the step of that line.
+  std::vector<CommTime> reported_times_;
+  int64_t reported_step_ = 0;
 };
 
 // A kernel or a collective of the other stream may take as long as a peer may be late.
@@ -125,6 +129,12 @@ void Session::report_step(int64_t step, const StepOutcome& outcome, const StepPa
       line["loss_scale"] = params.loss_scale;
       line["skipped_steps"] = scaler_.skipped();
     }
+    const std::vector<CommTime> times = executor_.comm_times();
+    if (!times.empty()) {
+      line["exposed_ms"] = exposed_ms(reported_times_, times, step - reported_step_);
+    }
+    reported_times_ = times;
+    reported_step_ = step;
     directory_->append_metrics(line);
   }
   if (options_.on_progress) {
@@ -197,6 +207,11 @@ void Session::train() {
     final_loss_ = outcome.loss;
     if (directory_.has_value()) report_step(step, outcome, params, step_start);
     const bool last = step == spec_.train.steps;
+    if (step == 1 && !last) {  // it pays for page faults
+      executor_.reset_comm_times();
+      reported_times_.clear();
+      reported_step_ = 1;
+    }
     if (!last && decision_of_rank_zero(control_, wants_to_stop())) return;
   }
 }
@@ -205,14 +220,19 @@ void Session::train() {
 nlohmann::ordered_json Session::measure() {
   const double elapsed = seconds_since(start_);
   control_.barrier();  // what a rank has sent is counted when its last peer has it
-  const nlohmann::ordered_json mine = {{"rank", measured_rank_json(executor_, steps_done_)},
-                                       {"peak_resident_bytes", peak_resident_bytes()}};
+  const int64_t timed_steps = std::max<int64_t>(1, steps_done_ - 1);
+  const nlohmann::ordered_json mine = {
+      {"rank", measured_rank_json(executor_, steps_done_)},
+      {"peak_resident_bytes", peak_resident_bytes()},
+      {"comm_times", comm_times_json(executor_.comm_times(), timed_steps)}};
   nlohmann::ordered_json json = report_head(job_.step);
   int64_t peak = 0;
+  std::vector<nlohmann::ordered_json> comm_times;
   for (const std::string& text : exchange_texts(control_, mine.dump())) {
     const auto report = nlohmann::ordered_json::parse(text);
     json["ranks"].push_back(report.at("rank"));
     peak = std::max(peak, report.at("peak_resident_bytes").get<int64_t>());
+    comm_times.push_back(report.at("comm_times"));
   }
   const auto tokens = static_cast<double>(spec_.train.global_batch * spec_.train.seq_len);
   json["backend"] = world_.backend();
@@ -223,6 +243,7 @@ nlohmann::ordered_json Session::measure() {
                                                std::max(1e-9, elapsed - warm_seconds_)
                                          : tokens / elapsed;
   json["peak_resident_bytes"] = peak;
+  json["communication_time"] = merge_comm_times(comm_times);
   return json;
 }
 

@@ -26,6 +26,7 @@ inline const std::vector<DrawnKey>& drawn_keys() {
       {"zero", {"0", "1", "2", "3"}},
       {"sequence_parallel", {"false", "true"}},
       {"prefetch", {"0", "1", "2"}},
+      {"overlap", {"true", "true", "false"}},
       {"bucket_mb", {"1", "25"}},
       {"grad_reduce", {"auto", "step", "micro_batch"}},
       {"recompute", {"none", "none", "selective", "full", "every-2"}},
