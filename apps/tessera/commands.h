@@ -48,6 +48,15 @@ struct PlanOptions {
 Command add_plan(CLI::App& root);
 int run_plan(const PlanOptions& options, Console& console);
 
+struct SimulateOptions {
+  RunSource source;
+  bool schedule = false;  // the pipeline schedule: what there is to see in this version
+  std::string svg, csv;   // files to write it to; empty: none
+  bool json = false;
+};
+Command add_simulate(CLI::App& root);
+int run_simulate(const SimulateOptions& options, Console& console);
+
 struct TrainCommandOptions {
   RunSource source;
   bool dry_run = false;

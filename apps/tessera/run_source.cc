@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "commands.h"
 #include "flags.h"
+#include "spec/pipeline.h"
 #include "spec/run_file.h"
 #include "spec/validate.h"
 
@@ -45,6 +46,7 @@ std::string RunSource::text() const {
 RunSpec RunSource::load() const {
   RunSpec spec = parse_run_file(text(), file, overrides, read_text);
   if (!mesh.empty()) spec.parallel = parse_mesh(mesh, spec.parallel);
+  read_schedule_file(spec.parallel, read_text);
   if (ranks > 0) require_world(spec.parallel, ranks, spec.model.heads);
   resolve(spec);
   return spec;

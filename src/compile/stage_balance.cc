@@ -82,9 +82,10 @@ std::vector<double> block_costs(const ModelSpec& model, int64_t seq_len) {
   const double hidden = of(model.hidden);
   const double query_width = of(model.heads) * of(model.head_dim);
   const double kv_width = of(model.kv_heads) * of(model.head_dim);
+  const double ffn = of(model.ffn) * (model.experts > 0 ? of(model.experts_per_token) : 1.0);
   // A token sees half of the sequence on average: scores and their sum of values.
   const double attention = query_width * of(seq_len);
-  const double block = hidden * (2 * query_width + 2 * kv_width + 3 * of(model.ffn)) + attention;
+  const double block = hidden * (2 * query_width + 2 * kv_width + 3 * ffn) + attention;
   std::vector<double> costs(static_cast<size_t>(model.layers), block);
   if (costs.empty()) return costs;
   costs.front() += hidden;

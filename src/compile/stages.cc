@@ -1,9 +1,10 @@
 #include "compile/stages.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include "base/error.h"
+#include "compile/schedule/run_schedule.h"
+#include "compile/stage_balance.h"
 #include "spec/validate.h"
 
 namespace tessera {
@@ -22,7 +23,8 @@ PipelineSchedule one_stage(bool training, int micro_batches) {
   return schedule;
 }
 
-// Blocks of each stage: as the user says, or as equal as they can be.
+// Blocks of each stage: as the user says, or so that the most expensive stage is as cheap as it can
+// be.
 std::vector<int64_t> layers_per_stage(const RunSpec& spec, int stages) {
   const int64_t layers = spec.model.layers;
   const std::vector<int64_t>& given = spec.parallel.stage_layers;
@@ -42,10 +44,10 @@ std::vector<int64_t> layers_per_stage(const RunSpec& spec, int stages) {
                  "{} stages for {} layers: every stage needs a layer; use fewer stages (pp * "
                  "virtual_stages <= {}), or give parallel.stage_layers",
                  stages, layers, layers);
-  std::vector<int64_t> counts(static_cast<size_t>(stages), layers / stages);
-  // The last stage also has the head, the first the embedding: the rest goes in between first.
-  for (int64_t i = 0; i < layers % stages; ++i) {
-    ++counts[static_cast<size_t>((1 + i) % stages)];
+  const std::vector<int> first = balance_units(block_costs(spec.model, spec.train.seq_len), stages);
+  std::vector<int64_t> counts;
+  for (size_t s = 0; s < first.size(); ++s) {
+    counts.push_back((s + 1 < first.size() ? first[s + 1] : layers) - first[s]);
   }
   return counts;
 }
@@ -60,14 +62,11 @@ StagePlan plan_stages(const RunSpec& spec, bool training) {
     plan.schedule = one_stage(training, micro_batches);
   } else {
     require_config(training, "pp = {}: only training runs in stages; use pp = 1", parallel.pp);
-    plan.schedule = make_schedule(parallel.schedule, static_cast<int>(parallel.pp),
-                                  static_cast<int>(parallel.virtual_stages), micro_batches,
-                                  static_cast<int>(parallel.schedule_group));
+    plan.schedule = run_schedule(parallel, micro_batches);
     require_config(!plan.schedule.asynchronous,
                    "parallel.schedule = \"{}\": asynchronous schedules are not trained by this "
                    "version; use 1f1b or zb-v",
                    parallel.schedule);
-    check_schedule(plan.schedule);
   }
   const std::vector<int64_t> counts = layers_per_stage(spec, plan.stages());
   plan.stage_of_unit.push_back(0);
