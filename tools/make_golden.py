@@ -1,37 +1,44 @@
 #!/usr/bin/env python3
 """Reference values for `tessera verify --hf DIR --golden FILE`, from PyTorch and transformers.
 
-  make_golden.py new OUT_DIR          two tiny random models with their reference values (tests/data/hf)
+  make_golden.py new OUT_DIR [KIND ...]
+                                      tiny random models with their reference values (tests/data/hf)
   make_golden.py for HF_DIR OUT_FILE  reference values for an existing folder and the batch of its
                                       golden.safetensors
 
 transformers computes norms, softmax and rotary tables in float32 even in a float64 model, which
-limits any comparison to about 1e-7. Here those three are computed in float64 too.
+limits any comparison to about 1e-7. Here those three are computed in float64 too. GPT-2 has neither
+RMSNorm nor rotary tables; only its softmax is replaced.
 """
+import importlib
 import sys
 
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoModelForCausalLM, LlamaConfig
-from transformers.models.llama import modeling_llama as llama
+from transformers import (AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig, Qwen2Config,
+                          Qwen3Config)
 
 
 def norm_in_f64(self, x):
     return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon))
 
 
-def attention_in_f64(module, query, key, value, attention_mask, scaling, dropout=0.0, **kwargs):
-    key = llama.repeat_kv(key, module.num_key_value_groups)
-    value = llama.repeat_kv(value, module.num_key_value_groups)
-    scores = torch.matmul(query, key.transpose(2, 3)) * scaling
+def attention_in_f64(module, query, key, value, attention_mask, scaling=None, dropout=0.0, **kwargs):
+    key = key.repeat_interleave(query.shape[1] // key.shape[1], dim=1)
+    value = value.repeat_interleave(query.shape[1] // value.shape[1], dim=1)
+    scores = torch.matmul(query, key.transpose(2, 3)) * (scaling or query.shape[-1] ** -0.5)
     length = scores.shape[-1]
-    scores = scores.masked_fill(torch.ones(length, length, dtype=torch.bool).triu(1), float("-inf"))
+    hidden = torch.ones(length, length, dtype=torch.bool).triu(1)
+    window = getattr(module.config, "sliding_window", None)
+    if window is not None:
+        hidden |= torch.ones(length, length, dtype=torch.bool).tril(-window)
+    scores = scores.masked_fill(hidden, float("-inf"))
     return torch.matmul(scores.softmax(-1), value).transpose(1, 2).contiguous(), None
 
 
 def frequencies(config):
     rope = config.rope_parameters
-    dim = config.head_dim
+    dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     inv = rope["rope_theta"] ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
     if rope["rope_type"] == "default":
         return inv
@@ -49,9 +56,13 @@ def rope_in_f64(self, x, position_ids):
 
 
 def in_f64():
-    llama.LlamaRMSNorm.forward = norm_in_f64
-    llama.eager_attention_forward = attention_in_f64
-    llama.LlamaRotaryEmbedding.forward = rope_in_f64
+    for kind in ("Llama", "Mistral", "Qwen2", "Qwen3"):
+        module = importlib.import_module(f"transformers.models.{kind.lower()}.modeling_{kind.lower()}")
+        getattr(module, kind + "RMSNorm").forward = norm_in_f64
+        getattr(module, kind + "RotaryEmbedding").forward = rope_in_f64
+        module.eager_attention_forward = attention_in_f64
+    gpt2 = importlib.import_module("transformers.models.gpt2.modeling_gpt2")
+    gpt2.eager_attention_forward = attention_in_f64
 
 
 def golden(folder, ids, labels):
@@ -88,23 +99,45 @@ def golden(folder, ids, labels):
     return out
 
 
-def new(folder):
-    shape = dict(hidden_size=16, intermediate_size=36, num_hidden_layers=2, num_attention_heads=4,
-                 num_key_value_heads=2, vocab_size=44, max_position_embeddings=64, rms_norm_eps=1e-5,
-                 initializer_range=0.2)
+# Biases start as zeros and norms as ones: random ones show where they are added and multiplied.
+def randomise_vectors(model):
+    with torch.no_grad():
+        for p in model.parameters():
+            if p.dim() == 1:
+                p.add_(torch.randn_like(p) * 0.2)
+
+
+def new(folder, wanted):
+    size = dict(num_hidden_layers=2, num_attention_heads=4, hidden_size=16, vocab_size=44,
+                max_position_embeddings=64, initializer_range=0.2)
+    shape = dict(size, intermediate_size=36, num_key_value_heads=2, rms_norm_eps=1e-5)
+    plain_rope = {"rope_type": "default", "rope_theta": 10000.0}
     kinds = {
         "llama-gqa": LlamaConfig(**shape, head_dim=6, tie_word_embeddings=False,
-                                 rope_parameters={"rope_type": "default", "rope_theta": 10000.0}),
+                                 rope_parameters=plain_rope),
         "llama31-rope": LlamaConfig(
             **shape, head_dim=8, tie_word_embeddings=True,
             rope_parameters={"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0,
                              "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                              "original_max_position_embeddings": 16}),
+        "gpt2": GPT2Config(n_layer=2, n_head=4, n_embd=16, n_inner=36, n_positions=24, vocab_size=44,
+                           initializer_range=0.2, attn_pdrop=0.0, embd_pdrop=0.0, resid_pdrop=0.0,
+                           bos_token_id=0, eos_token_id=0),
+        "mistral-window": MistralConfig(**shape, head_dim=6, sliding_window=7,
+                                        rope_parameters=plain_rope, tie_word_embeddings=False),
+        "qwen2": Qwen2Config(**shape, rope_parameters=plain_rope, tie_word_embeddings=True),
+        "qwen3": Qwen3Config(**shape, head_dim=8, rope_parameters=plain_rope,
+                             tie_word_embeddings=False),
     }
     for seed, (kind, config) in enumerate(kinds.items()):
+        if wanted and kind not in wanted:
+            continue
         torch.manual_seed(seed)
         path = f"{folder}/{kind}"
-        AutoModelForCausalLM.from_config(config).save_pretrained(path)
+        model = AutoModelForCausalLM.from_config(config)
+        if not kind.startswith("llama"):
+            randomise_vectors(model)
+        model.save_pretrained(path)
         ids = torch.randint(0, config.vocab_size, (3, 20))
         labels = ids.clone()
         labels[torch.rand(labels.shape) < 0.2] = -100
@@ -113,8 +146,8 @@ def new(folder):
 
 def main():
     in_f64()
-    if len(sys.argv) == 3 and sys.argv[1] == "new":
-        new(sys.argv[2])
+    if len(sys.argv) >= 3 and sys.argv[1] == "new":
+        new(sys.argv[2], sys.argv[3:])
     elif len(sys.argv) == 4 and sys.argv[1] == "for":
         batch = load_file(f"{sys.argv[2]}/golden.safetensors")
         save_file(golden(sys.argv[2], batch["input_ids"], batch["labels"]), sys.argv[3])

@@ -147,7 +147,11 @@ bool exists(const std::string& path) {
   return fs::exists(path, unreadable) || static_cast<bool>(unreadable);
 }
 
-bool is_computable(std::string_view name) { return name.ends_with(".rotary_emb.inv_freq"); }
+// Rotary frequencies, and the causal mask of GPT-2.
+bool is_computable(std::string_view name) {
+  return name.ends_with(".rotary_emb.inv_freq") || name.ends_with(".attn.bias") ||
+         name.ends_with(".attn.masked_bias");
+}
 
 }  // namespace
 

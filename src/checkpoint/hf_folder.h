@@ -51,7 +51,8 @@ class HfWeights {
 };
 
 // Throws Error listing in full the expected names that the folder lacks and the names it has that
-// nobody expects. "*.rotary_emb.inv_freq" is skipped: it can be computed.
+// nobody expects. "*.rotary_emb.inv_freq", "*.attn.bias" and "*.attn.masked_bias" are skipped: they
+// can be computed.
 void require_exact_names(const HfWeights& weights, std::span<const std::string> expected);
 
 }  // namespace tessera

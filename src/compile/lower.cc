@@ -18,6 +18,9 @@
 namespace tessera {
 namespace {
 
+// Kernels that take the value they add to as an input.
+bool adds_in_kernel(OpKind op) { return op == OpKind::kRmsNormDx || op == OpKind::kLayerNormDx; }
+
 class Lowering {
  public:
   Lowering(const StepGraph& step, int rank)
@@ -221,7 +224,17 @@ KernelArgs Lowering::args_of(const Node& node) const {
   const auto split_on_tp = [&](size_t input) {
     return graph_.type(node.inputs[input]).on(Axis::kTp).kind == Placement::Kind::kSplit;
   };
+  args.window = node.attrs.window;
   switch (node.op) {
+    case OpKind::kAddPositions:
+    case OpKind::kPositionsDw:
+      args.parts = step_.mesh.size(Axis::kCp);
+      args.q_part = coord(Axis::kCp);
+      // With sequence parallelism a rank's tokens begin inside a sequence, or at a later one.
+      if (split_on_tp(0)) {
+        args.first_token = coord(Axis::kTp) * map_.slots.at(node.inputs[0]).shape[0];
+      }
+      break;
     case OpKind::kRope:
       args.heads = node.attrs.heads / (split_on_tp(0) ? tp : 1);
       break;
@@ -355,7 +368,7 @@ void Lowering::lower_kernel(const Node& node, int64_t micro_batch) {
   if (node.accumulate) {
     const BufferId before = inputs.back();
     inputs.pop_back();
-    if (node.op == OpKind::kRmsNormDx) {
+    if (adds_in_kernel(node.op)) {
       inputs.push_back(before);  // the kernel adds it in the same pass
     } else if (before != outputs[0]) {
       emit(OpKind::kCopy, node, micro_batch, {before}, {outputs[0]});
@@ -375,7 +388,7 @@ void Lowering::lower_kernel(const Node& node, int64_t micro_batch) {
   Instruction& instruction =
       emit(node.op, node, micro_batch, std::move(inputs), std::move(outputs));
   instruction.args = args_of(node);
-  instruction.accumulate = (node.accumulate && node.op != OpKind::kRmsNormDx) || continues;
+  instruction.accumulate = (node.accumulate && !adds_in_kernel(node.op)) || continues;
 }
 
 void Lowering::lower_node(const Node& node, int64_t micro_batch) {

@@ -24,24 +24,30 @@ class Layout {
   ParameterLayout run(bool copy_tied);
 
  private:
+  // Who reads a weight that tp does not split: the residual stream, which all ranks share unless
+  // sequence parallelism splits its tokens, or heads, which differ from rank to rank.
+  enum class Use : uint8_t { kResidual, kHeads };
+
   void add_block(int64_t layer);
+  void add_attention(const std::string& at, int64_t layer);
+  void add_mlp(const std::string& at, int64_t layer);
   void begin_unit(std::string name) {
     unit_name_ = std::move(name);
     unit_ = layout_.num_units++;
   }
-  // parts: {logical name, rows}; all have `cols` columns and are split along `split_dim`.
-  void add_matrix(const std::string& name,
-                  const std::vector<std::pair<std::string, int64_t>>& parts, int64_t cols,
-                  int split_dim);
-  void add_norm(const std::string& name, const std::string& logical);
+  // Stacks `parts`, which have the same columns and are split along `split_dim`.
+  void add_matrix(const std::string& name, std::vector<LogicalTensor> parts, int split_dim,
+                  Use use = Use::kHeads);
+  // Puts `parts` one after another; tp splits each of them, or none.
+  void add_vector(const std::string& name, std::vector<LogicalTensor> parts, bool split, Use use);
+  void add_norm(const std::string& name, ModelPart part, int64_t layer);
   void copy_embedding();
-  void add_mlp(const std::string& ours, const std::string& theirs);
   void add_moe(const std::string& ours, const std::string& theirs);
   void add_experts(const std::string& name, const std::string& prefix,
                    const std::vector<std::string>& parts, int64_t rows, int64_t cols);
-  Bucket& bucket_for(bool split_on_tp, bool decay, bool experts = false);
+  Bucket& bucket_for(const Placement& on_tp, bool decay, bool experts = false);
   void place(Bucket& bucket, Weight weight);
-  [[nodiscard]] TensorType weight_type(const Shape& shape, int split_dim, bool norm) const;
+  [[nodiscard]] TensorType weight_type(const Shape& shape, int split_dim, Use use) const;
 
   const RunSpec& spec_;
   const Mesh& mesh_;
@@ -54,17 +60,20 @@ class Layout {
 
 // Replicated weights are stored as I on tp; they are used as R where each rank sees other tokens or
 // other heads, and as I where all ranks do the same.
-TensorType Layout::weight_type(const Shape& shape, int split_dim, bool norm) const {
+TensorType Layout::weight_type(const Shape& shape, int split_dim, Use use) const {
   TensorType type{spec_.train.dtype, shape, {}};
   for (const Axis axis : {Axis::kDp, Axis::kFsdp, Axis::kCp})
     type.placements[index_of(axis)] = replicate();
   Placement on_tp = split_dim >= 0 ? split(split_dim) : replicate();
-  if (norm && !spec_.parallel.sequence_parallel) on_tp = invariant();
+  if (split_dim < 0 && use == Use::kResidual && !spec_.parallel.sequence_parallel) {
+    on_tp = invariant();
+  }
   type.placements[index_of(Axis::kTp)] = on_tp;
   return type;
 }
 
-Bucket& Layout::bucket_for(bool split_on_tp, bool decay, bool experts) {
+Bucket& Layout::bucket_for(const Placement& on_tp, bool decay, bool experts) {
+  const bool split_on_tp = on_tp.kind == Placement::Kind::kSplit;
   const int64_t limit = spec_.parallel.bucket_mb * 1'000'000;
   const int64_t element = size_bytes(accumulate_type(spec_.train.dtype));
   int same_kind = 0;
@@ -72,16 +81,16 @@ Bucket& Layout::bucket_for(bool split_on_tp, bool decay, bool experts) {
     if (bucket.unit != unit_ || bucket.split_on_tp != split_on_tp || bucket.decay != decay ||
         bucket.experts != experts)
       continue;
+    if (!split_on_tp && !(bucket.weights.front().type.on(Axis::kTp) == on_tp)) continue;
     if (bucket.numel * element < limit) return bucket;
     ++same_kind;
   }
-  const char* kind = !decay        ? "norms"
-                     : experts     ? "experts"
-                     : split_on_tp ? "matrices"
-                                   : "replicated";
+  const bool shared = on_tp == replicate() && !spec_.parallel.sequence_parallel;
+  const char* matrices = experts ? "experts" : split_on_tp ? "matrices" : "replicated";
+  const char* vectors = split_on_tp ? "biases" : shared ? "shared" : "norms";
   Bucket bucket;
-  bucket.name =
-      fmt::format("{}.{}{}", unit_name_, kind, same_kind > 0 ? std::to_string(same_kind + 1) : "");
+  bucket.name = fmt::format("{}.{}{}", unit_name_, decay ? matrices : vectors,
+                            same_kind > 0 ? std::to_string(same_kind + 1) : "");
   bucket.unit = unit_;
   bucket.split_on_tp = split_on_tp;
   bucket.decay = decay;
@@ -101,35 +110,93 @@ void Layout::place(Bucket& bucket, Weight weight) {
   bucket.weights.push_back(std::move(weight));
 }
 
-void Layout::add_matrix(const std::string& name,
-                        const std::vector<std::pair<std::string, int64_t>>& parts, int64_t cols,
-                        int split_dim) {
+void Layout::add_matrix(const std::string& name, std::vector<LogicalTensor> parts, int split_dim,
+                        Use use) {
   Weight weight;
   weight.name = name;
-  int64_t local_rows = 0;
+  weight.parts = std::move(parts);
+  const int64_t cols = weight.parts.front().cols();
   const int64_t local_cols = split_dim == 1 ? round_up(cols, tp_) / tp_ : cols;
-  for (const auto& [logical, rows] : parts) {
-    LogicalTensor part{logical, {rows, cols}, split_dim, 0, local_rows * local_cols};
-    const int64_t part_rows = split_dim == 0 ? round_up(rows, tp_) / tp_ : rows;
+  int64_t local_rows = 0;
+  for (LogicalTensor& part : weight.parts) {
+    const int64_t part_rows = split_dim == 0 ? round_up(part.rows(), tp_) / tp_ : part.rows();
+    part.split_dim = split_dim;
     part.local_size = split_dim == 1 ? local_cols : part_rows;
+    part.local_offset = local_rows * local_cols;
     local_rows += part_rows;
-    weight.parts.push_back(std::move(part));
   }
   weight.local_shape = {local_rows, local_cols};
   const Shape padded = {split_dim == 0 ? local_rows * tp_ : local_rows,
                         split_dim == 1 ? local_cols * tp_ : local_cols};
-  weight.type = weight_type(padded, split_dim, /*norm=*/false);
-  place(bucket_for(split_dim >= 0, /*decay=*/true), std::move(weight));
+  weight.type = weight_type(padded, split_dim, use);
+  const Placement on_tp = weight.type.on(Axis::kTp);
+  place(bucket_for(on_tp, /*decay=*/true), std::move(weight));
 }
 
-void Layout::add_norm(const std::string& name, const std::string& logical) {
-  const int64_t width = spec_.model.hidden;
+void Layout::add_vector(const std::string& name, std::vector<LogicalTensor> parts, bool split,
+                        Use use) {
   Weight weight;
   weight.name = name;
-  weight.parts = {{logical, {width}, -1, width, 0}};
-  weight.local_shape = {width};
-  weight.type = weight_type({width}, -1, /*norm=*/true);
-  place(bucket_for(/*split_on_tp=*/false, /*decay=*/false), std::move(weight));
+  weight.parts = std::move(parts);
+  int64_t local = 0;
+  for (LogicalTensor& part : weight.parts) {
+    part.split_dim = split ? 0 : -1;
+    part.local_size = split ? round_up(part.cols(), tp_) / tp_ : part.cols();
+    part.local_offset = local;
+    local += part.local_size;
+  }
+  weight.local_shape = {local};
+  weight.type = weight_type({split ? local * tp_ : local}, split ? 0 : -1, use);
+  const Placement on_tp = weight.type.on(Axis::kTp);
+  place(bucket_for(on_tp, /*decay=*/false), std::move(weight));
+}
+
+void Layout::add_norm(const std::string& name, ModelPart part, int64_t layer) {
+  add_vector(name, {weight_of(spec_.model, part, layer)}, /*split=*/false, Use::kResidual);
+  if (spec_.model.norm != "layer") return;
+  add_vector(name + ".bias", {bias_of(spec_.model, part, layer)}, /*split=*/false, Use::kResidual);
+}
+
+void Layout::add_attention(const std::string& at, int64_t layer) {
+  const ModelSpec& m = spec_.model;
+  const auto weight = [&](ModelPart part) { return weight_of(m, part, layer); };
+  const auto bias = [&](ModelPart part) { return bias_of(m, part, layer); };
+  const bool split_kv = splits_kv_heads(m, mesh_);
+  add_matrix(at + ".q", {weight(ModelPart::kQuery)}, 0);
+  add_matrix(at + ".kv", {weight(ModelPart::kKey), weight(ModelPart::kValue)}, split_kv ? 0 : -1);
+  if (m.attention_bias != "none") {
+    add_vector(at + ".q.bias", {bias(ModelPart::kQuery)}, /*split=*/true, Use::kHeads);
+    add_vector(at + ".kv.bias", {bias(ModelPart::kKey), bias(ModelPart::kValue)}, split_kv,
+               Use::kHeads);
+  }
+  if (m.qk_norm) {
+    add_vector(at + ".q_norm", {weight(ModelPart::kQueryNorm)}, /*split=*/false, Use::kHeads);
+    add_vector(at + ".k_norm", {weight(ModelPart::kKeyNorm)}, /*split=*/false, Use::kHeads);
+  }
+  add_matrix(at + ".o", {weight(ModelPart::kAttnOut)}, 1);
+  if (m.attention_bias == "all") {
+    add_vector(at + ".o.bias", {bias(ModelPart::kAttnOut)}, /*split=*/false, Use::kResidual);
+  }
+}
+
+void Layout::add_mlp(const std::string& at, int64_t layer) {
+  const ModelSpec& m = spec_.model;
+  std::vector<ModelPart> into = {ModelPart::kUp};
+  if (m.mlp == "swiglu") into.insert(into.begin(), ModelPart::kGate);
+  const std::string name = at + (m.mlp == "swiglu" ? ".gate_up" : ".up");
+  std::vector<LogicalTensor> weights;
+  std::vector<LogicalTensor> biases;
+  for (const ModelPart part : into) {
+    weights.push_back(weight_of(m, part, layer));
+    biases.push_back(bias_of(m, part, layer));
+  }
+  add_matrix(name, std::move(weights), 0);
+  if (m.mlp_bias) add_vector(name + ".bias", std::move(biases), /*split=*/true, Use::kHeads);
+  add_matrix(at + ".down", {weight_of(m, ModelPart::kDown, layer)}, 1);
+  if (m.mlp_bias) {
+    add_vector(at + ".down.bias", {bias_of(m, ModelPart::kDown, layer)}, /*split=*/false,
+               Use::kResidual);
+  }
 }
 
 // The same weights in the same places, so that both ends shard alike and may sum their gradients.
@@ -144,33 +211,16 @@ void Layout::copy_embedding() {
 }
 
 void Layout::add_block(int64_t layer) {
-  const ModelSpec& m = spec_.model;
-  const std::string ours = fmt::format("layers.{}", layer);
-  const std::string theirs = fmt::format("model.layers.{}", layer);
-  begin_unit(ours);
-  add_norm(ours + ".attn_norm", theirs + ".input_layernorm.weight");
-  add_matrix(ours + ".q", {{theirs + ".self_attn.q_proj.weight", m.heads * m.head_dim}}, m.hidden,
-             0);
-  add_matrix(ours + ".kv",
-             {{theirs + ".self_attn.k_proj.weight", m.kv_heads * m.head_dim},
-              {theirs + ".self_attn.v_proj.weight", m.kv_heads * m.head_dim}},
-             m.hidden, splits_kv_heads(m, mesh_) ? 0 : -1);
-  add_matrix(ours + ".o", {{theirs + ".self_attn.o_proj.weight", m.hidden}}, m.heads * m.head_dim,
-             1);
-  add_norm(ours + ".mlp_norm", theirs + ".post_attention_layernorm.weight");
-  if (m.experts > 0) {
-    add_moe(ours, theirs + ".block_sparse_moe");
+  const std::string at = fmt::format("layers.{}", layer);
+  begin_unit(at);
+  add_norm(at + ".attn_norm", ModelPart::kAttnNorm, layer);
+  add_attention(at, layer);
+  add_norm(at + ".mlp_norm", ModelPart::kMlpNorm, layer);
+  if (spec_.model.experts > 0) {
+    add_moe(at, fmt::format("model.layers.{}.block_sparse_moe", layer));
   } else {
-    add_mlp(ours, theirs);
+    add_mlp(at, layer);
   }
-}
-
-void Layout::add_mlp(const std::string& ours, const std::string& theirs) {
-  const ModelSpec& m = spec_.model;
-  add_matrix(ours + ".gate_up",
-             {{theirs + ".mlp.gate_proj.weight", m.ffn}, {theirs + ".mlp.up_proj.weight", m.ffn}},
-             m.hidden, 0);
-  add_matrix(ours + ".down", {{theirs + ".mlp.down_proj.weight", m.hidden}}, m.ffn, 1);
 }
 
 // parts: logical names of one expert's matrices, stacked; each is rows x cols. The experts are
@@ -183,23 +233,23 @@ void Layout::add_experts(const std::string& name, const std::string& prefix,
   weight.name = name;
   for (int64_t e = 0; e < experts; ++e) {
     for (int64_t i = 0; i < count; ++i) {
-      LogicalTensor part{
-          fmt::format("{}.experts.{}.{}.weight", prefix, e, parts[static_cast<size_t>(i)]),
-          {rows, cols},
-          -1,
-          rows,
-          (e * count + i) * rows * cols};
+      const std::string& part_name = parts[static_cast<size_t>(i)];
+      LogicalTensor part =
+          named_tensor(fmt::format("{}.experts.{}.{}.weight", prefix, e, part_name), {rows, cols});
+      part.local_size = rows;
+      part.local_offset = (e * count + i) * rows * cols;
+      if (part_name == "w2") part.init = Init::kResidual;
       weight.parts.push_back(std::move(part));
     }
   }
   weight.local_shape = {experts, count * rows, cols};
-  weight.type = weight_type(weight.local_shape, -1, /*norm=*/false);
-  place(bucket_for(/*split_on_tp=*/false, /*decay=*/true, /*experts=*/true), std::move(weight));
+  weight.type = weight_type(weight.local_shape, -1, Use::kHeads);
+  place(bucket_for(replicate(), /*decay=*/true, /*experts=*/true), std::move(weight));
 }
 
 void Layout::add_moe(const std::string& ours, const std::string& theirs) {
   const ModelSpec& m = spec_.model;
-  add_matrix(ours + ".router", {{theirs + ".gate.weight", m.experts}}, m.hidden, -1);
+  add_matrix(ours + ".router", {named_tensor(theirs + ".gate.weight", {m.experts, m.hidden})}, -1);
   add_experts(ours + ".expert_gate_up", theirs, {"w1", "w3"}, m.moe_ffn, m.hidden);
   add_experts(ours + ".expert_down", theirs, {"w2"}, m.hidden, m.moe_ffn);
 }
@@ -207,11 +257,14 @@ void Layout::add_moe(const std::string& ours, const std::string& theirs) {
 ParameterLayout Layout::run(bool copy_tied) {
   const ModelSpec& m = spec_.model;
   begin_unit("embed");
-  add_matrix("embed", {{"model.embed_tokens.weight", m.vocab}}, m.hidden, 0);
+  add_matrix("embed", {weight_of(m, ModelPart::kEmbed, 0)}, 0);
+  if (m.positions == "learned") {
+    add_matrix("positions", {weight_of(m, ModelPart::kPositions, 0)}, -1, Use::kResidual);
+  }
   for (int64_t layer = 0; layer < m.layers; ++layer) add_block(layer);
   begin_unit("head");
-  add_norm("final_norm", "model.norm.weight");
-  if (!m.tied) add_matrix("head", {{"lm_head.weight", m.vocab}}, m.hidden, 0);
+  add_norm("final_norm", ModelPart::kFinalNorm, 0);
+  if (!m.tied) add_matrix("head", {weight_of(m, ModelPart::kHead, 0)}, 0);
   if (copy_tied) copy_embedding();
   for (Bucket& bucket : layout_.buckets) {
     bucket.numel = round_up(bucket.numel, kAlign * layout_.shards);
@@ -239,10 +292,11 @@ bool ParameterLayout::tied_across_stages() const {
 Piece piece_of(const LogicalTensor& tensor, int64_t tp_coord) {
   Piece piece{0, tensor.rows(), 0, tensor.cols(), tensor.local_offset, tensor.cols()};
   if (tensor.split_dim < 0) return piece;
-  const int64_t size = tensor.split_dim == 0 ? tensor.rows() : tensor.cols();
+  const bool by_rows = tensor.split_dim == 0 && tensor.shape.size() == 2;
+  const int64_t size = by_rows ? tensor.rows() : tensor.cols();
   const int64_t first = std::min(tp_coord * tensor.local_size, size);
   const int64_t count = std::min(tensor.local_size, size - first);
-  if (tensor.split_dim == 0) {
+  if (by_rows) {
     piece.first_row = first;
     piece.num_rows = count;
   } else {

@@ -9,24 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "compile/model_tensors.h"
 #include "graph/type.h"
 #include "spec/run_spec.h"
 
 namespace tessera {
-
-// A tensor as the outside knows it (Hugging Face name and shape).
-struct LogicalTensor {
-  std::string name;
-  Shape shape;               // without padding
-  int split_dim = -1;        // dimension that tp splits, or -1
-  int64_t local_size = 0;    // of the split dimension on one rank, padding included
-  int64_t local_offset = 0;  // first element inside the bucket of one tp rank
-  int order = 0;             // place in the model, the same on every mesh
-  int64_t holder = -1;       // of an expert: the one place among ep that has all of it
-
-  [[nodiscard]] int64_t cols() const { return shape.size() == 2 ? shape[1] : shape[0]; }
-  [[nodiscard]] int64_t rows() const { return shape.size() == 2 ? shape[0] : 1; }
-};
 
 // A weight as the graph uses it: one logical tensor, or several stacked along dimension 0.
 struct Weight {

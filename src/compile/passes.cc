@@ -98,12 +98,14 @@ void fuse_add_norm(Graph& graph, const StagePlan& stages) {
   std::vector<Node> order;
   std::map<ValueId, Node> sums;  // additions that nobody has read yet, by their result
   for (const Node& node : graph.nodes()) {
-    const auto sum = node.op == OpKind::kRmsNorm ? sums.find(node.inputs[0]) : sums.end();
+    const bool norm = node.op == OpKind::kRmsNorm || node.op == OpKind::kLayerNorm;
+    const auto sum = norm ? sums.find(node.inputs[0]) : sums.end();
     if (sum != sums.end() &&
         stages.stage_of(sum->second.tag.unit) == stages.stage_of(node.tag.unit)) {
       Node fused = node;
-      fused.op = OpKind::kAddRmsNorm;
-      fused.inputs = {sum->second.inputs[0], sum->second.inputs[1], node.inputs[1]};
+      fused.op = node.op == OpKind::kRmsNorm ? OpKind::kAddRmsNorm : OpKind::kAddLayerNorm;
+      fused.inputs = sum->second.inputs;
+      fused.inputs.insert(fused.inputs.end(), node.inputs.begin() + 1, node.inputs.end());
       fused.outputs.insert(fused.outputs.begin(), sum->first);
       sums.erase(sum);
       order.push_back(std::move(fused));

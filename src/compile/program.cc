@@ -156,7 +156,7 @@ uint64_t hash_of(const Program& program, const Instruction& i) {
   for (const int64_t arg :
        {i.args.heads, i.args.kv_heads, i.args.head_dim, i.args.seq_len, i.args.heads_per_kv,
         i.args.first_head, i.args.first_kv_head, i.args.first_row, i.args.valid_rows, i.args.parts,
-        i.args.q_part, i.args.kv_part, i.args.column_groups}) {
+        i.args.q_part, i.args.kv_part, i.args.column_groups, i.args.window, i.args.first_token}) {
     hasher.add(arg);
   }
   hasher.add(i.args.eps);

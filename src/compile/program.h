@@ -61,6 +61,8 @@ struct KernelArgs {
   int64_t heads = 0, kv_heads = 0, head_dim = 0, seq_len = 0;
   int64_t heads_per_kv = 1, first_head = 0, first_kv_head = 0;
   int64_t first_row = 0, valid_rows = 0;  // of the vocabulary
+  int64_t window = 0;                     // attention
+  int64_t first_token = 0;                // positions: where in a sequence this rank's tokens begin
   double eps = 0;
   bool inverse = false;
   bool decay = false;  // adamw

@@ -21,8 +21,10 @@ bool opens_weights(const Node& node) {
 bool is_cheap(const Graph& graph, const Node& node, const Mesh& mesh) {
   switch (node.op) {
     case OpKind::kRmsNorm:
+    case OpKind::kLayerNorm:
     case OpKind::kAttention:
     case OpKind::kSwiGlu:
+    case OpKind::kGelu:
       return true;
     case OpKind::kCast:
       return !communicates(graph, node, mesh);

@@ -412,10 +412,17 @@ void Assigner::assign(const Node& node, int position) {
       break;
     case OpKind::kAdd:
       return assign_new(node.outputs[0], position, {node.inputs[1], node.inputs[0]});
+    case OpKind::kAddBias:
+    case OpKind::kAddPositions:
+    case OpKind::kGelu:
+    case OpKind::kHeadNormDx:
+      return assign_new(node.outputs[0], position, {node.inputs[0]});
+    case OpKind::kGeluGrad:
+      return assign_new(node.outputs[0], position, {node.inputs[1], node.inputs[0]});
     default:
       break;
   }
-  if (node.op == OpKind::kAddRmsNorm) {
+  if (node.op == OpKind::kAddRmsNorm || node.op == OpKind::kAddLayerNorm) {
     assign_new(node.outputs[0], position, {node.inputs[1], node.inputs[0]});
   }
   if (node.accumulate) return assign_new(node.outputs[0], position, {node.inputs.back()});

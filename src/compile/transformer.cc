@@ -23,6 +23,9 @@ class TransformerBuilder {
   void open_unit(int unit);
   [[nodiscard]] ValueId weight(const std::string& name) const { return weights_.at(name); }
 
+  ValueId embedding();
+  ValueId heads(ValueId full_TH, const std::string& at, int64_t heads,
+                const std::string& norm_name);
   ValueId attention(ValueId x_TH, const std::string& at);
   std::pair<ValueId, ValueId> enter_cp(ValueId q_TQ, ValueId kv_TE, const std::string& at);
   ValueId leave_cp(ValueId o_TQ, const std::string& at);
@@ -34,17 +37,19 @@ class TransformerBuilder {
   ValueId linear(ValueId x, ValueId w, const std::string& name) {
     return g_.add_one(OpKind::kLinear, {x, w}, name, {}, tag_);
   }
-  ValueId rms_norm(ValueId x, ValueId w, const std::string& name) {
+  ValueId norm(ValueId x, const std::string& name) {
     Attrs attrs;
     attrs.eps = model_.norm_eps;
-    return g_.add(OpKind::kRmsNorm, {x, w}, {name, name + ".rstd"}, attrs, tag_).front();
+    if (model_.norm == "layer") {
+      return g_
+          .add(OpKind::kLayerNorm, {x, weight(name), weight(name + ".bias")},
+               {name, name + ".stats"}, attrs, tag_)
+          .front();
+    }
+    return g_.add(OpKind::kRmsNorm, {x, weight(name)}, {name, name + ".rstd"}, attrs, tag_).front();
   }
-  ValueId rope(ValueId x, int64_t heads, const std::string& name) {
-    Attrs attrs;
-    attrs.heads = heads;
-    attrs.head_dim = model_.head_dim;
-    attrs.seq_len = spec_.train.seq_len;
-    return g_.add_one(OpKind::kRope, {x}, name, attrs, tag_);
+  ValueId add_bias(ValueId x, const std::string& name) {
+    return g_.add_one(OpKind::kAddBias, {x, weight(name + ".bias")}, name + ".biased", {}, tag_);
   }
   // Into the part of a block where tp ranks hold different columns: all-gather, or nothing.
   ValueId enter_tp(ValueId x_TH, const std::string& name) {
@@ -129,24 +134,43 @@ void TransformerBuilder::open_unit(int unit) {
   }
 }
 
+// The first `heads` heads of a projection: bias, norm of each head, rotation.
+ValueId TransformerBuilder::heads(ValueId full_TH, const std::string& at, int64_t heads,
+                                  const std::string& norm_name) {
+  ValueId x = linear(full_TH, weight(at), at);
+  if (model_.attention_bias != "none") x = add_bias(x, at);
+  Attrs attrs;
+  attrs.heads = heads;
+  attrs.head_dim = model_.head_dim;
+  attrs.seq_len = spec_.train.seq_len;
+  attrs.eps = model_.norm_eps;
+  if (model_.qk_norm) {
+    x = g_.add(OpKind::kHeadNorm, {x, weight(norm_name)}, {norm_name, norm_name + ".rstd"}, attrs,
+               tag_)
+            .front();
+  }
+  if (model_.positions != "rope") return x;
+  attrs.eps = 0;
+  return g_.add_one(OpKind::kRope, {x}, at + ".rope", attrs, tag_);
+}
+
 ValueId TransformerBuilder::attention(ValueId x_TH, const std::string& at) {
-  const ValueId n_TH = rms_norm(x_TH, weight(at + ".attn_norm"), at + ".attn_norm");
-  const ValueId full_TH = enter_tp(n_TH, at + ".attn_norm.full");
-  const ValueId q_TQ =
-      rope(linear(full_TH, weight(at + ".q"), at + ".q"), model_.heads, at + ".q.rope");
-  const ValueId kv_TE = linear(full_TH, weight(at + ".kv"), at + ".kv");
-  const ValueId rotated_TE = rope(kv_TE, model_.kv_heads, at + ".kv.rope");  // keys only
-  const auto [queries, keys] = enter_cp(q_TQ, rotated_TE, at);
+  const ValueId full_TH = enter_tp(norm(x_TH, at + ".attn_norm"), at + ".attn_norm.full");
+  const ValueId q_TQ = heads(full_TH, at + ".q", model_.heads, at + ".q_norm");
+  const ValueId kv_TE = heads(full_TH, at + ".kv", model_.kv_heads, at + ".k_norm");  // keys only
+  const auto [queries, keys] = enter_cp(q_TQ, kv_TE, at);
   Attrs attrs;
   attrs.heads = model_.heads;
   attrs.kv_heads = model_.kv_heads;
   attrs.head_dim = model_.head_dim;
   attrs.seq_len = spec_.train.seq_len;
+  attrs.window = model_.sliding_window;
   const ValueId o_TQ =
       g_.add(OpKind::kAttention, {queries, keys}, {at + ".attn", at + ".attn.lse"}, attrs, tag_)
           .front();
   const ValueId partial_TH = linear(leave_cp(o_TQ, at), weight(at + ".o"), at + ".o");
-  const ValueId y_TH = leave_tp(partial_TH, at + ".o.sum");
+  ValueId y_TH = leave_tp(partial_TH, at + ".o.sum");
+  if (model_.attention_bias == "all") y_TH = add_bias(y_TH, at + ".o");
   return g_.add_one(OpKind::kAdd, {x_TH, y_TH}, at + ".mid", {}, tag_);
 }
 
@@ -177,12 +201,16 @@ ValueId TransformerBuilder::leave_cp(ValueId o_TQ, const std::string& at) {
 }
 
 ValueId TransformerBuilder::mlp(ValueId x_TH, const std::string& at) {
-  const ValueId n_TH = rms_norm(x_TH, weight(at + ".mlp_norm"), at + ".mlp_norm");
-  const ValueId full_TH = enter_tp(n_TH, at + ".mlp_norm.full");
-  const ValueId gate_up = linear(full_TH, weight(at + ".gate_up"), at + ".gate_up");
-  const ValueId h_TF = g_.add_one(OpKind::kSwiGlu, {gate_up}, at + ".swiglu", {}, tag_);
+  const bool gated = model_.mlp == "swiglu";
+  const std::string up = at + (gated ? ".gate_up" : ".up");
+  const ValueId full_TH = enter_tp(norm(x_TH, at + ".mlp_norm"), at + ".mlp_norm.full");
+  ValueId u = linear(full_TH, weight(up), up);
+  if (model_.mlp_bias) u = add_bias(u, up);
+  const ValueId h_TF = gated ? g_.add_one(OpKind::kSwiGlu, {u}, at + ".swiglu", {}, tag_)
+                             : g_.add_one(OpKind::kGelu, {u}, at + ".gelu", {}, tag_);
   const ValueId partial_TH = linear(h_TF, weight(at + ".down"), at + ".down");
-  const ValueId y_TH = leave_tp(partial_TH, at + ".down.sum");
+  ValueId y_TH = leave_tp(partial_TH, at + ".down.sum");
+  if (model_.mlp_bias) y_TH = add_bias(y_TH, at + ".down");
   return g_.add_one(OpKind::kAdd, {x_TH, y_TH}, at + ".out", {}, tag_);
 }
 
@@ -190,7 +218,7 @@ ValueId TransformerBuilder::moe(ValueId x_TH, int64_t layer) {
   const std::string at = fmt::format("layers.{}", layer);
   const MoeWeights weights{weight(at + ".router"), weight(at + ".expert_gate_up"),
                            weight(at + ".expert_down")};
-  const ValueId n_TH = rms_norm(x_TH, weight(at + ".mlp_norm"), at + ".mlp_norm");
+  const ValueId n_TH = norm(x_TH, at + ".mlp_norm");
   const MoeOutput out = build_moe(g_, spec_, mesh_, n_TH, weights, layer, router_stats_);
   router_stats_ = out.stats;
   return g_.add_one(OpKind::kAdd, {x_TH, out.y_TH}, at + ".out", {}, tag_);
@@ -232,15 +260,24 @@ void TransformerBuilder::loss(ValueId x_TH, ValueId table_VH) {
   tag_.chunk = -1;
 }
 
+ValueId TransformerBuilder::embedding() {
+  Attrs attrs;
+  attrs.vocab = model_.vocab;
+  const ValueId partial_TH =
+      g_.add_one(OpKind::kEmbedding, {out_.tokens, weight("embed")}, "embed", attrs, tag_);
+  const ValueId x_TH = leave_tp(partial_TH, "embed.sum");
+  if (model_.positions != "learned") return x_TH;
+  attrs = {};
+  attrs.seq_len = spec_.train.seq_len;
+  return g_.add_one(OpKind::kAddPositions, {x_TH, weight("positions")}, "embed.placed", attrs,
+                    tag_);
+}
+
 ForwardGraph TransformerBuilder::run(bool training) {
   sequence_parallel_ = spec_.parallel.sequence_parallel;
   add_inputs(training);
   open_unit(0);
-  Attrs lookup;
-  lookup.vocab = model_.vocab;
-  const ValueId partial_TH =
-      g_.add_one(OpKind::kEmbedding, {out_.tokens, weight("embed")}, "embed", lookup, tag_);
-  ValueId x_TH = leave_tp(partial_TH, "embed.sum");
+  ValueId x_TH = embedding();
   for (int64_t layer = 0; layer < model_.layers; ++layer) {
     const std::string at = fmt::format("layers.{}", layer);
     open_unit(static_cast<int>(layer) + 1);
@@ -248,8 +285,7 @@ ForwardGraph TransformerBuilder::run(bool training) {
     x_TH = model_.experts > 0 ? moe(x_TH, layer) : mlp(x_TH, at);
   }
   open_unit(layout_.num_units - 1);
-  const ValueId n_TH = rms_norm(x_TH, weight("final_norm"), "final_norm");
-  const ValueId full_TH = enter_tp(n_TH, "final_norm.full");
+  const ValueId full_TH = enter_tp(norm(x_TH, "final_norm"), "final_norm.full");
   const ValueId table_VH = weight(model_.tied && !layout_.tied_across_stages() ? "embed" : "head");
   if (training) {
     loss(full_TH, table_VH);

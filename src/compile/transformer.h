@@ -1,4 +1,4 @@
-// The Llama-family transformer as a typed graph of one micro-batch, with every cast it needs.
+// The transformer as a typed graph of one micro-batch, with every cast it needs.
 #pragma once
 
 #include <map>

@@ -17,6 +17,9 @@ class Differentiator {
   void visit(const Node& node);
   void visit_linear(const Node& node, ValueId dy);
   void visit_rms_norm(const Node& node, ValueId dy);
+  void visit_layer_norm(const Node& node, ValueId dy);
+  void visit_head_norm(const Node& node, ValueId dy);
+  void visit_positions(const Node& node, ValueId dy);
   void visit_cast(const Node& node, ValueId dy);
   void visit_views(const Node& node);
   void visit_slice(const Node& node);
@@ -99,6 +102,36 @@ void Differentiator::visit_rms_norm(const Node& node, ValueId dy) {
   contribute(x, OpKind::kRmsNormDx, {dy, x, w, rstd}, node.attrs,
              with_pass(node.tag, Pass::kInputGrad));
   contribute(w, OpKind::kRmsNormDw, {dy, x, rstd}, {}, with_pass(node.tag, Pass::kWeightGrad));
+}
+
+void Differentiator::visit_layer_norm(const Node& node, ValueId dy) {
+  const ValueId x = node.inputs[0];
+  const ValueId w = node.inputs[1];
+  const ValueId b = node.inputs[2];
+  const ValueId stats = node.outputs[1];
+  const Tag weight_grad = with_pass(node.tag, Pass::kWeightGrad);
+  contribute(x, OpKind::kLayerNormDx, {dy, x, w, stats}, node.attrs,
+             with_pass(node.tag, Pass::kInputGrad));
+  contribute(w, OpKind::kLayerNormDw, {dy, x, stats}, {}, weight_grad);
+  contribute(b, OpKind::kBiasDw, {dy}, {}, weight_grad);
+}
+
+void Differentiator::visit_head_norm(const Node& node, ValueId dy) {
+  const ValueId x = node.inputs[0];
+  const ValueId w = node.inputs[1];
+  const ValueId rstd = node.outputs[1];
+  contribute(x, OpKind::kHeadNormDx, {dy, x, w, rstd}, node.attrs,
+             with_pass(node.tag, Pass::kInputGrad));
+  contribute(w, OpKind::kHeadNormDw, {dy, x, rstd}, node.attrs,
+             with_pass(node.tag, Pass::kWeightGrad));
+}
+
+void Differentiator::visit_positions(const Node& node, ValueId dy) {
+  const ValueId table = node.inputs[1];
+  Attrs attrs = node.attrs;
+  attrs.rows = graph_.type(table).shape[0];
+  contribute_value(node.inputs[0], dy, with_pass(node.tag, Pass::kInputGrad));
+  contribute(table, OpKind::kPositionsDw, {dy}, attrs, with_pass(node.tag, Pass::kWeightGrad));
 }
 
 // The gradient of a cast from a to b is the cast from dual(b) to dual(a): one for all axes that
@@ -233,6 +266,18 @@ void Differentiator::visit(const Node& node) {
       contribute_value(q, both[0], input_grad);
       return contribute_value(kv, both[1], input_grad);
     }
+    case OpKind::kAddBias:
+      contribute_value(node.inputs[0], dy, input_grad);
+      return contribute(node.inputs[1], OpKind::kBiasDw, {dy}, {},
+                        with_pass(node.tag, Pass::kWeightGrad));
+    case OpKind::kLayerNorm:
+      return visit_layer_norm(node, dy);
+    case OpKind::kHeadNorm:
+      return visit_head_norm(node, dy);
+    case OpKind::kAddPositions:
+      return visit_positions(node, dy);
+    case OpKind::kGelu:
+      return contribute(node.inputs[0], OpKind::kGeluGrad, {dy, node.inputs[0]}, {}, input_grad);
     case OpKind::kInput:
     case OpKind::kParameter:
       return;

@@ -148,6 +148,51 @@ std::vector<TensorType> Inference::shapes() const {
       return {{acc(1), {in(1).shape[1]}, {}}};
     case OpKind::kEmbeddingDw:
       return {{acc(1), {node_.attrs.rows, in(1).shape[1]}, {}}};
+    case OpKind::kAddBias:
+      rank2(0);
+      want(in(1).shape == Shape{in(0).shape[1]}, "the bias must match the width");
+      return like(0);
+    case OpKind::kBiasDw:
+      rank2(0);
+      return {{acc(0), {in(0).shape[1]}, {}}};
+    case OpKind::kLayerNorm:
+      rank2(0);
+      want(in(1).shape == Shape{in(0).shape[1]} && in(2).shape == in(1).shape,
+           "weight and bias must match the width");
+      return {{in(0).dtype, in(0).shape, {}}, {acc(0), {in(0).shape[0], 2}, {}}};
+    case OpKind::kAddLayerNorm:
+      rank2(0);
+      want(in(0).shape == in(1).shape && in(0).dtype == in(1).dtype, "shapes differ");
+      want(in(2).shape == Shape{in(0).shape[1]} && in(3).shape == in(2).shape,
+           "weight and bias must match the width");
+      return {{in(0).dtype, in(0).shape, {}},
+              {in(0).dtype, in(0).shape, {}},
+              {acc(0), {in(0).shape[0], 2}, {}}};
+    case OpKind::kLayerNormDx:
+      return like(1);
+    case OpKind::kLayerNormDw:
+      return {{acc(1), {in(1).shape[1]}, {}}};
+    case OpKind::kGelu:
+      return like(0);
+    case OpKind::kGeluGrad:
+      return like(1);
+    case OpKind::kAddPositions:
+      rank2(0), rank2(1);
+      want(in(0).shape[1] == in(1).shape[1], "the table must match the width");
+      want(node_.attrs.seq_len <= in(1).shape[0], "the table has too few positions");
+      return like(0);
+    case OpKind::kPositionsDw:
+      rank2(0);
+      return {{acc(0), {node_.attrs.rows, in(0).shape[1]}, {}}};
+    case OpKind::kHeadNorm:
+      rank2(0);
+      want(in(1).shape == Shape{node_.attrs.head_dim}, "the weight must match a head");
+      want(node_.attrs.heads * node_.attrs.head_dim <= in(0).shape[1], "the heads do not fit");
+      return {{in(0).dtype, in(0).shape, {}}, {acc(0), {in(0).shape[0], node_.attrs.heads}, {}}};
+    case OpKind::kHeadNormDx:
+      return like(1);
+    case OpKind::kHeadNormDw:
+      return {{acc(1), {node_.attrs.head_dim}, {}}};
     case OpKind::kCrossEntropyStats:
       return {{acc(0), {node_.attrs.parts, in(0).shape[0], 3}, {}}};
     case OpKind::kCrossEntropyGrad:

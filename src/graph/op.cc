@@ -60,6 +60,32 @@ std::string_view name_of(OpKind op) {
       return "swiglu_grad";
     case OpKind::kCrossEntropyGrad:
       return "cross_entropy_grad";
+    case OpKind::kAddBias:
+      return "add_bias";
+    case OpKind::kLayerNorm:
+      return "layer_norm";
+    case OpKind::kAddLayerNorm:
+      return "add_layer_norm";
+    case OpKind::kGelu:
+      return "gelu";
+    case OpKind::kAddPositions:
+      return "add_positions";
+    case OpKind::kHeadNorm:
+      return "head_norm";
+    case OpKind::kBiasDw:
+      return "bias_dw";
+    case OpKind::kLayerNormDx:
+      return "layer_norm_dx";
+    case OpKind::kLayerNormDw:
+      return "layer_norm_dw";
+    case OpKind::kGeluGrad:
+      return "gelu_grad";
+    case OpKind::kPositionsDw:
+      return "positions_dw";
+    case OpKind::kHeadNormDx:
+      return "head_norm_dx";
+    case OpKind::kHeadNormDw:
+      return "head_norm_dw";
     case OpKind::kSumSquares:
       return "sum_squares";
     case OpKind::kMetrics:
@@ -146,6 +172,11 @@ bool can_accumulate(OpKind op) {
     case OpKind::kLinearDx:
     case OpKind::kLinearDw:
     case OpKind::kCrossEntropyLoss:
+    case OpKind::kBiasDw:
+    case OpKind::kLayerNormDx:
+    case OpKind::kLayerNormDw:
+    case OpKind::kPositionsDw:
+    case OpKind::kHeadNormDw:
       return true;
     case OpKind::kRouterStats:
     case OpKind::kRouterGrad:
@@ -208,6 +239,29 @@ const std::map<OpKind, std::vector<std::string>>& rule_texts() {
       {OpKind::kConvert, {"I > I", "R > R", "P > P", "S0 > S0", "S1 > S1"}},
       // dh gate_up > d_gate_up
       {OpKind::kSwiGluGrad, {"I I > I", "S0 S0 > S0", "S1 S1 > S1", "P R > P"}},
+      // A bias is added once: to a partial sum every rank would add it, so P is not taken.
+      {OpKind::kAddBias, {"I I > I", "S0 R > S0", "S1 S0 > S1", "R R > R"}},
+      {OpKind::kBiasDw, {"I > I", "S0 > P", "S1 > S0", "P > P"}},
+      // x weight bias > y stats
+      {OpKind::kLayerNorm, {"I I I > I I", "S0 R R > S0 S0"}},
+      // a b weight bias > sum y stats
+      {OpKind::kAddLayerNorm, {"I I I I > I I I", "S0 S0 R R > S0 S0 S0"}},
+      // dy x w stats > dx
+      {OpKind::kLayerNormDx, {"I I I I > I", "S0 S0 R S0 > S0"}},
+      // dy x stats > dw
+      {OpKind::kLayerNormDw, {"I I I > I", "S0 S0 S0 > P"}},
+      {OpKind::kGelu, {"I > I", "S0 > S0", "S1 > S1", "R > R"}},
+      // dh x > dx
+      {OpKind::kGeluGrad, {"I I > I", "S0 S0 > S0", "S1 S1 > S1", "P R > P"}},
+      // x table > y
+      {OpKind::kAddPositions, {"I I > I", "S0 R > S0"}},
+      {OpKind::kPositionsDw, {"I > I", "S0 > P"}},
+      // x weight > y rstd; ranks with other heads share the weight
+      {OpKind::kHeadNorm, {"I I > I I", "S0 R > S0 S0", "S1 R > S1 S1", "R R > R R"}},
+      // dy x w rstd > dx
+      {OpKind::kHeadNormDx, {"I I I I > I", "S0 S0 R S0 > S0", "S1 S1 R S1 > S1", "P R R R > P"}},
+      // dy x rstd > dw
+      {OpKind::kHeadNormDw, {"I I I > I", "S0 S0 S0 > P", "S1 S1 S1 > P", "P R R > P"}},
       // Each element counts once, on its owner, so the result is a sum over every axis.
       {OpKind::kSumSquares, {"I > P", "S0 > P"}},
       {OpKind::kTieSum, {"I > I", "S0 > S0"}},

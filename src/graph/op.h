@@ -39,6 +39,20 @@ enum class OpKind : uint8_t {
   kAttentionGrad,
   kSwiGluGrad,
   kCrossEntropyGrad,
+  // biases, LayerNorm, GELU, learned positions, norms of heads; forward, then backward
+  kAddBias,
+  kLayerNorm,
+  kAddLayerNorm,  // made from kAdd and kLayerNorm by a pass
+  kGelu,
+  kAddPositions,
+  kHeadNorm,
+  kBiasDw,
+  kLayerNormDx,
+  kLayerNormDw,
+  kGeluGrad,
+  kPositionsDw,
+  kHeadNormDx,
+  kHeadNormDw,
   // optimizer step
   kSumSquares,
   kMetrics,
@@ -102,16 +116,17 @@ struct ExpertAttrs {
 struct Attrs {
   AxisSet axes;                        // cast
   Placement to;                        // cast
-  int64_t heads = 0;                   // attention: query heads; rope: heads to rotate (all ranks)
+  int64_t heads = 0;                   // attention: query heads; rope, head_norm: heads to treat
   int64_t kv_heads = 0;                // attention
-  int64_t head_dim = 0;                // attention, rope
-  int64_t seq_len = 0;                 // attention, rope
+  int64_t head_dim = 0;                // attention, rope, head_norm
+  int64_t seq_len = 0;                 // attention, rope, positions
   bool inverse = false;                // rope
-  double eps = 0;                      // rms_norm
-  int64_t rows = 0;                    // embedding_dw: padded vocabulary
+  double eps = 0;                      // norms
+  int64_t rows = 0;                    // embedding_dw, positions_dw: of the table, with padding
   int64_t vocab = 0;                   // embedding, cross entropy: vocabulary without padding
   int64_t parts = 1;                   // cross_entropy_stats: parts of the vocabulary
   int bucket = -1;                     // parameter, views, pack, adamw
+  int64_t window = 0;                  // attention: keys that a query sees; 0: all before it
   std::vector<int64_t> lengths;        // slice: tokens of each chunk (all ranks)
   std::vector<TensorType> view_types;  // views: types of the weights
   ExpertAttrs experts;

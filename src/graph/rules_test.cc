@@ -80,6 +80,37 @@ const std::vector<Derivation>& derivations() {
        [](const Row& in) { return Row{dual(in[0])}; }},
       {OpKind::kRope, OpKind::kRope, [](const Row&, const Row& out) { return Row{dual(out[0])}; },
        [](const Row& in) { return Row{dual(in[0])}; }},
+      {OpKind::kAddBias, OpKind::kBiasDw,
+       [](const Row&, const Row& out) { return Row{dual(out[0])}; },
+       [](const Row& in) { return Row{dual(in[1])}; }},
+      {OpKind::kLayerNorm, OpKind::kLayerNormDx,
+       [](const Row& in, const Row& out) {
+         return Row{dual(out[0]), in[0], in[1], out[1]};
+       },
+       [](const Row& in) { return Row{dual(in[0])}; }},
+      {OpKind::kLayerNorm, OpKind::kLayerNormDw,
+       [](const Row& in, const Row& out) {
+         return Row{dual(out[0]), in[0], out[1]};
+       },
+       [](const Row& in) { return Row{dual(in[1])}; }},
+      {OpKind::kGelu, OpKind::kGeluGrad,
+       [](const Row& in, const Row& out) {
+         return Row{dual(out[0]), in[0]};
+       },
+       [](const Row& in) { return Row{dual(in[0])}; }},
+      {OpKind::kAddPositions, OpKind::kPositionsDw,
+       [](const Row&, const Row& out) { return Row{dual(out[0])}; },
+       [](const Row& in) { return Row{dual(in[1])}; }},
+      {OpKind::kHeadNorm, OpKind::kHeadNormDx,
+       [](const Row& in, const Row& out) {
+         return Row{dual(out[0]), in[0], in[1], out[1]};
+       },
+       [](const Row& in) { return Row{dual(in[0])}; }},
+      {OpKind::kHeadNorm, OpKind::kHeadNormDw,
+       [](const Row& in, const Row& out) {
+         return Row{dual(out[0]), in[0], out[1]};
+       },
+       [](const Row& in) { return Row{dual(in[1])}; }},
       // stats labels logits; the loss itself is where the gradient starts.
       {OpKind::kCrossEntropyLoss, OpKind::kCrossEntropyGrad,
        [](const Row& in, const Row&) {
@@ -125,6 +156,28 @@ TEST(PlacementRules, AddRmsNormIsAnAdditionThenANorm) {
   EXPECT_EQ(rules_of(OpKind::kAddRmsNorm), derived);
 }
 
+TEST(PlacementRules, AddLayerNormIsAnAdditionThenANorm) {
+  std::set<std::string> derived;
+  for (const PlacementRule& add : placement_rules(OpKind::kAdd)) {
+    for (const PlacementRule& norm : placement_rules(OpKind::kLayerNorm)) {
+      if (!(add.outputs[0] == norm.inputs[0])) continue;
+      derived.insert(text_of(AxisSet::all(),
+                             {add.inputs[0], add.inputs[1], norm.inputs[1], norm.inputs[2]},
+                             {add.outputs[0], norm.outputs[0], norm.outputs[1]}));
+    }
+  }
+  EXPECT_EQ(rules_of(OpKind::kAddLayerNorm), derived);
+}
+
+// Whoever adds something to every row passes the gradient of the rows on unchanged.
+TEST(PlacementRules, AddedRowsPassTheGradientOn) {
+  for (const OpKind op : {OpKind::kAddBias, OpKind::kAddPositions}) {
+    for (const PlacementRule& rule : placement_rules(op)) {
+      EXPECT_EQ(rule.inputs[0], rule.outputs[0]) << name_of(op);
+    }
+  }
+}
+
 constexpr int64_t kTokens = 4, kWidth = 8, kOut = 6, kHeads = 2, kVocab = 10;
 
 struct Operand {
@@ -137,6 +190,7 @@ std::vector<Operand> operands_of(OpKind op) {
   const DType f = DType::kF32;
   const Operand x{f, {kTokens, kWidth}}, y{f, {kTokens, kOut}}, w{f, {kOut, kWidth}};
   const Operand ids{DType::kI32, {kTokens}}, norm{f, {kWidth}}, rstd{f, {kTokens}};
+  const Operand pairs{f, {kTokens, 2}};
   const Operand lse{f, {kTokens, kHeads}}, half{f, {kTokens, kWidth / 2}};
   switch (op) {
     case OpKind::kLinear:
@@ -165,6 +219,30 @@ std::vector<Operand> operands_of(OpKind op) {
       return {x};
     case OpKind::kSwiGluGrad:
       return {half, x};
+    case OpKind::kAddBias:
+      return {x, norm};
+    case OpKind::kBiasDw:
+      return {x};
+    case OpKind::kLayerNorm:
+      return {x, norm, norm};
+    case OpKind::kLayerNormDx:
+      return {x, x, norm, pairs};
+    case OpKind::kLayerNormDw:
+      return {x, x, pairs};
+    case OpKind::kGelu:
+      return {x};
+    case OpKind::kGeluGrad:
+      return {x, x};
+    case OpKind::kAddPositions:
+      return {x, {f, {kVocab, kWidth}}};
+    case OpKind::kPositionsDw:
+      return {x};
+    case OpKind::kHeadNorm:
+      return {x, {f, {kWidth / kHeads}}};
+    case OpKind::kHeadNormDx:
+      return {x, x, {f, {kWidth / kHeads}}, lse};
+    case OpKind::kHeadNormDw:
+      return {x, x, lse};
     default:
       return {};
   }
@@ -231,6 +309,15 @@ TEST(PlacementRules, LinearTakesFivePairsAndRefusesTheRest) {
       }
     }
   }
+}
+
+// The bias of a row-split product, whose result is a partial sum, must wait for the sum.
+TEST(PlacementRules, ABiasIsNotAddedToAPartialSum) {
+  for (const Placement bias : {invariant(), replicate(), partial(), split(0)}) {
+    EXPECT_THROW(placed(OpKind::kAddBias, {partial(), bias}, Axis::kTp), TypeError);
+  }
+  EXPECT_EQ(placed(OpKind::kAddBias, {split(0), replicate()}, Axis::kTp), Row{split(0)});
+  EXPECT_THROW(placed(OpKind::kAddBias, {split(0), invariant()}, Axis::kTp), TypeError);
 }
 
 TEST(PlacementRules, WholeSequencesMayBeSplitOnlyOverData) {

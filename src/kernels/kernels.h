@@ -104,6 +104,48 @@ void swiglu(Context& ctx, const Tensor& gate_up, Tensor& h);
 // d_gate_up may be gate_up.
 void swiglu_grad(Context& ctx, const Tensor& dh, const Tensor& gate_up, Tensor& d_gate_up);
 
+// ---- LayerNorm ----  y = (x - mean) * rstd * w + b;  stats[T,2] in the accumulate type: mean,
+// rstd = 1 / sqrt(variance + eps).
+void layer_norm(Context& ctx, const Tensor& x, const Tensor& w, const Tensor& b, Tensor& y,
+                Tensor& stats, double eps);
+// sum = a1 + a2; then as layer_norm of sum. sum may be a1 or a2.
+void add_layer_norm(Context& ctx, const Tensor& a1, const Tensor& a2, const Tensor& w,
+                    const Tensor& b, Tensor& sum, Tensor& y, Tensor& stats, double eps);
+// dx = the gradient through the norm, plus `residual` when its data is not null (dx may be it).
+void layer_norm_dx(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& w,
+                   const Tensor& stats, const Tensor& residual, Tensor& dx);
+// The gradient of b is bias_dw of dy.
+void layer_norm_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& stats, Tensor& dw,
+                   bool accumulate);
+
+// ---- bias ----  y[t] = x[t] + b; y may be x.
+void add_bias(Context& ctx, const Tensor& x, const Tensor& b, Tensor& y);
+// db[N] = sum over t of dy[t], in the accumulate type.
+void bias_dw(Context& ctx, const Tensor& dy, Tensor& db, bool accumulate);
+
+// ---- GELU ----  the tanh form: h = x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2; h may be x.
+void gelu(Context& ctx, const Tensor& x, Tensor& h);
+// dx may be x or dh.
+void gelu_grad(Context& ctx, const Tensor& dh, const Tensor& x, Tensor& dx);
+
+// ---- learned positions ----  y[t] = x[t] + table[position of row first_token + t]; y may be x.
+// `rows` says which positions the rows have (base/sequence_rows.h); first_token is 0 unless ranks
+// split those rows further. table[M,H] has at least S rows.
+void add_positions(Context& ctx, const Tensor& x, const Tensor& table, Tensor& y,
+                   const SequenceRows& rows, int64_t first_token);
+// dtable is in the accumulate type; without accumulate it is zeroed first.
+void positions_dw(Context& ctx, const Tensor& dy, Tensor& dtable, const SequenceRows& rows,
+                  int64_t first_token, bool accumulate);
+
+// ---- RMSNorm of every head ----  x[T,W] begins with heads of D columns; each is normalised on its
+// own and multiplied by w[D]; the columns after them are copied. rstd[T, heads].
+void head_norm(Context& ctx, const Tensor& x, const Tensor& w, Tensor& y, Tensor& rstd, double eps);
+// dx may be dy.
+void head_norm_dx(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& w,
+                  const Tensor& rstd, Tensor& dx);
+void head_norm_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& rstd, Tensor& dw,
+                  bool accumulate);
+
 // ---- element-wise ----  y = a + b; y may be a or b.
 void add(Context& ctx, const Tensor& a, const Tensor& b, Tensor& y);
 

@@ -49,6 +49,8 @@ void update(kernels::Context& context, const Instruction& instruction,
   kernels::adamw(context, master, m, v, at(instruction.inputs[0]), weight, options);
 }
 
+SequenceRows rows_of(const KernelArgs& args) { return {args.seq_len, args.parts, args.q_part}; }
+
 kernels::AttentionShape attention_shape(const KernelArgs& args) {
   kernels::AttentionShape shape;
   shape.seq_len = args.seq_len;
@@ -61,6 +63,7 @@ kernels::AttentionShape attention_shape(const KernelArgs& args) {
   shape.parts = args.parts;
   shape.q_part = args.q_part;
   shape.kv_part = args.kv_part;
+  shape.window = args.window;
   return shape;
 }
 
@@ -145,6 +148,42 @@ void run_kernel(kernels::Context& context, const Instruction& instruction,
       return kernels::swiglu_grad(context, in(0), in(1), y);
     case OpKind::kAdd:
       return kernels::add(context, in(0), in(1), y);
+    case OpKind::kAddBias:
+      return kernels::add_bias(context, in(0), in(1), y);
+    case OpKind::kBiasDw:
+      return kernels::bias_dw(context, in(0), y, add);
+    case OpKind::kLayerNorm: {
+      Tensor stats = out(1);
+      return kernels::layer_norm(context, in(0), in(1), in(2), y, stats, args.eps);
+    }
+    case OpKind::kAddLayerNorm: {
+      Tensor normed = out(1);
+      Tensor stats = out(2);
+      return kernels::add_layer_norm(context, in(0), in(1), in(2), in(3), y, normed, stats,
+                                     args.eps);
+    }
+    case OpKind::kLayerNormDx: {
+      const Tensor residual = instruction.inputs.size() > 4 ? in(4) : Tensor();
+      return kernels::layer_norm_dx(context, in(0), in(1), in(2), in(3), residual, y);
+    }
+    case OpKind::kLayerNormDw:
+      return kernels::layer_norm_dw(context, in(0), in(1), in(2), y, add);
+    case OpKind::kGelu:
+      return kernels::gelu(context, in(0), y);
+    case OpKind::kGeluGrad:
+      return kernels::gelu_grad(context, in(0), in(1), y);
+    case OpKind::kAddPositions:
+      return kernels::add_positions(context, in(0), in(1), y, rows_of(args), args.first_token);
+    case OpKind::kPositionsDw:
+      return kernels::positions_dw(context, in(0), y, rows_of(args), args.first_token, add);
+    case OpKind::kHeadNorm: {
+      Tensor rstd = out(1);
+      return kernels::head_norm(context, in(0), in(1), y, rstd, args.eps);
+    }
+    case OpKind::kHeadNormDx:
+      return kernels::head_norm_dx(context, in(0), in(1), in(2), in(3), y);
+    case OpKind::kHeadNormDw:
+      return kernels::head_norm_dw(context, in(0), in(1), in(2), y, add);
     case OpKind::kCrossEntropyStats: {
       Tensor stats(y.data, y.dtype, {y.dim(1), y.dim(2)});  // this rank's one part
       return kernels::cross_entropy_stats(context, in(0), in(1), stats, args.first_row,

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "spec/families.h"
+
 namespace tessera {
 namespace {
 
@@ -24,11 +26,15 @@ constexpr std::array<std::string_view, 4> kDTypes = {"f32", "f64", "bf16", "f16"
 constexpr std::array<std::string_view, 3> kGradReduce = {"auto", "step", "micro_batch"};
 constexpr std::array<std::string_view, 3> kCpKinds = {"ring", "allgather", "ulysses"};
 constexpr std::array<std::string_view, 2> kRopeTypes = {"default", "llama3"};
+constexpr std::array<std::string_view, 2> kNorms = {"rms", "layer"};
+constexpr std::array<std::string_view, 2> kMlps = {"swiglu", "gelu"};
+constexpr std::array<std::string_view, 2> kPositions = {"rope", "learned"};
+constexpr std::array<std::string_view, 3> kAttentionBiases = {"none", "qkv", "all"};
 
 constexpr Key kKeys[] = {
     {"model", "preset", [](S& s) -> Field { return &s.model.preset; }},
     {"model", "hf", [](S& s) -> Field { return &s.model.hf; }},
-    {"model", "family", [](S& s) -> Field { return &s.model.family; }},
+    {"model", "family", [](S& s) -> Field { return &s.model.family; }, kAny, kFamilies},
     {"model", "layers", [](S& s) -> Field { return &s.model.layers; }, kPositive, {}, true},
     {"model", "hidden", [](S& s) -> Field { return &s.model.hidden; }, kPositive, {}, true},
     {"model", "ffn", [](S& s) -> Field { return &s.model.ffn; }, kPositive, {}, true},
@@ -40,6 +46,15 @@ constexpr Key kKeys[] = {
     {"model", "norm_eps", [](S& s) -> Field { return &s.model.norm_eps; }, kAboveZero},
     {"model", "init_std", [](S& s) -> Field { return &s.model.init_std; }, kAny},
     {"model", "rope_theta", [](S& s) -> Field { return &s.model.rope.theta; }, kAboveZero},
+    {"model", "norm", [](S& s) -> Field { return &s.model.norm; }, kAny, kNorms},
+    {"model", "mlp", [](S& s) -> Field { return &s.model.mlp; }, kAny, kMlps},
+    {"model", "positions", [](S& s) -> Field { return &s.model.positions; }, kAny, kPositions},
+    {"model", "max_positions", [](S& s) -> Field { return &s.model.max_positions; }, kAny},
+    {"model", "attention_bias", [](S& s) -> Field { return &s.model.attention_bias; }, kAny,
+     kAttentionBiases},
+    {"model", "mlp_bias", [](S& s) -> Field { return &s.model.mlp_bias; }},
+    {"model", "qk_norm", [](S& s) -> Field { return &s.model.qk_norm; }},
+    {"model", "sliding_window", [](S& s) -> Field { return &s.model.sliding_window; }, kAny},
     {"model.rope_scaling", "type",
      [](S& s) -> Field { return RopeType{&s.model.rope.llama3_scaling}; }, kAny, kRopeTypes},
     {"model.rope_scaling", "factor", [](S& s) -> Field { return &s.model.rope.factor; }, kPositive},

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "spec/families.h"
 #include "spec/run_file.h"
 
 namespace tessera {
@@ -16,10 +17,13 @@ struct Preset {
   bool tied;
   double rope_theta;
   double rope_factor;
+  const char* family = "llama";
+  int64_t head_dim = 0;       // 0: hidden / heads
+  int64_t max_positions = 0;  // learned positions only
 };
 
-// Shapes as in the config.json of the published models (meta-llama on Hugging Face). tiny-4m is
-// ours: bytes as tokens, small enough for a laptop.
+// Shapes as in the config.json of the published models. tiny-4m is ours: bytes as tokens, small
+// enough for a laptop.
 constexpr Preset kPresets[] = {
     {"tiny-4m", 4, 256, 688, 8, 4, 256, true, 1e4, 0},
     {"llama-2-7b", 32, 4096, 11008, 32, 32, 32000, false, 1e4, 0},
@@ -33,6 +37,15 @@ constexpr Preset kPresets[] = {
     {"llama-3-405b", 126, 16384, 53248, 128, 8, 128256, false, 5e5, 8},  // the same model
     {"llama-3.2-1b", 16, 2048, 8192, 32, 8, 128256, true, 5e5, 32},
     {"llama-3.2-3b", 28, 3072, 8192, 24, 8, 128256, true, 5e5, 32},
+    {"gpt2", 12, 768, 3072, 12, 12, 50257, true, 1e4, 0, "gpt2", 0, 1024},
+    {"gpt2-medium", 24, 1024, 4096, 16, 16, 50257, true, 1e4, 0, "gpt2", 0, 1024},
+    {"gpt2-large", 36, 1280, 5120, 20, 20, 50257, true, 1e4, 0, "gpt2", 0, 1024},
+    {"gpt2-xl", 48, 1600, 6400, 25, 25, 50257, true, 1e4, 0, "gpt2", 0, 1024},
+    {"mistral-7b", 32, 4096, 14336, 32, 8, 32000, false, 1e4, 0, "mistral"},
+    {"qwen2-0.5b", 24, 896, 4864, 14, 2, 151936, true, 1e6, 0, "qwen2"},
+    {"qwen2-7b", 28, 3584, 18944, 28, 4, 152064, false, 1e6, 0, "qwen2"},
+    {"qwen3-0.6b", 28, 1024, 3072, 16, 8, 151936, true, 1e6, 0, "qwen3", 128},
+    {"qwen3-8b", 36, 4096, 12288, 32, 8, 151936, false, 1e6, 0, "qwen3", 128},
 };
 
 std::vector<std::string_view> names() {
@@ -54,13 +67,15 @@ ModelSpec model_preset(const std::string& name) {
                     fmt::join(names(), ", ")));
   }
   ModelSpec model;
+  use_family(model, found->family);
   model.preset = name;
   model.layers = found->layers;
   model.hidden = found->hidden;
   model.ffn = found->ffn;
   model.heads = found->heads;
   model.kv_heads = found->kv_heads;
-  model.head_dim = found->hidden / found->heads;
+  model.head_dim = found->head_dim > 0 ? found->head_dim : found->hidden / found->heads;
+  model.max_positions = found->max_positions;
   model.vocab = found->vocab;
   model.tied = found->tied;
   model.rope.theta = found->rope_theta;

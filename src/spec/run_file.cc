@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "spec/entry.h"
+#include "spec/families.h"
 #include "spec/toml_entries.h"
 
 namespace tessera {
@@ -82,7 +83,8 @@ ModelSpec base_model(const ModelSpec& asked, std::span<const Entry> entries,
   try {
     if (preset != nullptr) {
       ModelSpec model = model_preset(asked.preset);
-      model.head_dim = 0;  // derived again, since the file may change hidden or heads
+      // Derived again, since the file may change hidden or heads.
+      if (model.head_dim * model.heads == model.hidden) model.head_dim = 0;
       return model;
     }
     if (hf != nullptr) {
@@ -94,6 +96,12 @@ ModelSpec base_model(const ModelSpec& asked, std::span<const Entry> entries,
         fmt::format("{}: {}", (preset != nullptr ? preset : hf)->value_at, error.what()));
   }
   return {};
+}
+
+// A family that the file names, and that is not the one the model started from, brings its blocks.
+void use_named_family(ModelSpec& model, const ModelSpec& asked, std::span<const Entry> entries) {
+  const bool named = find_entry(entries, "model", "family") != nullptr;
+  if (named && asked.family != model.family) use_family(model, asked.family);
 }
 
 void require_model(RunSpec& spec, std::span<const Entry> entries, const std::string& file_name) {
@@ -138,6 +146,7 @@ RunSpec parse_run_file(std::string_view text, const std::string& file_name,
 
   RunSpec spec;
   spec.model = base_model(asked.model, entries, read_file);
+  use_named_family(spec.model, asked.model, entries);
   apply(entries, spec, Ranges::kCheck);
   require_model(spec, entries, file_name);
   require_rope_type(spec, entries);

@@ -39,6 +39,15 @@ struct ModelSpec {
   int64_t experts_per_token = 2;
   int64_t moe_ffn = 0;         // width of an expert; 0: ffn
   double router_aux_coef = 0;  // of the load-balancing loss
+  // What the blocks are made of. A family sets all of it; a run file may change it one by one.
+  std::string norm = "rms";             // rms | layer: LayerNorm with bias
+  std::string mlp = "swiglu";           // swiglu | gelu: one projection up, GELU in its tanh form
+  std::string positions = "rope";       // rope | learned: a table added to the embedding
+  int64_t max_positions = 0;            // rows of the learned table; 0: train.seq_len
+  std::string attention_bias = "none";  // none | qkv | all: of the output projection too
+  bool mlp_bias = false;
+  bool qk_norm = false;        // RMSNorm of every query and key head
+  int64_t sliding_window = 0;  // keys that a query sees, its own included; 0: all before it
 };
 
 struct ParallelSpec {

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "spec/entry.h"
+#include "spec/families.h"
 #include "spec/nearby.h"
 #include "spec/pipeline.h"
 #include "spec/recompute.h"
@@ -30,14 +31,11 @@ double parameter_estimate(const ModelSpec& m) {
   const double mlp =
       m.experts > 0 ? as_double(m.experts) * (3 * as_double(m.moe_ffn) + 1) : 3 * as_double(m.ffn);
   const double per_layer = as_double(m.hidden) * (2 * attention_width + 2 * kv_width + mlp + 2);
-  const double embedding = as_double(m.vocab) * as_double(m.hidden);
+  const double embedding = as_double(m.vocab + m.max_positions) * as_double(m.hidden);
   return as_double(m.layers) * per_layer + (m.tied ? 1 : 2) * embedding + as_double(m.hidden);
 }
 
 void refuse_what_is_not_built(RunSpec& spec) {
-  require_config(spec.model.family == "llama" || spec.model.family == "mixtral",
-                 "model.family = {}: this version trains llama and mixtral; use family = \"llama\"",
-                 in_quotes(spec.model.family));
   if (spec.train.device == "auto") spec.train.device = "cpu";
   require_config(
       spec.train.device == "cpu",
@@ -57,14 +55,25 @@ void resolve_model(ModelSpec& model) {
                    model.hidden, model.heads, either(nearby_multiples(model.hidden, model.heads)));
     model.head_dim = model.hidden / model.heads;
   }
-  require_config(model.head_dim % 2 == 0,
+  require_config(model.positions != "rope" || model.head_dim % 2 == 0,
                  "model.head_dim = {} is odd, but rotary embeddings turn pairs; use head_dim = {}",
                  model.head_dim, either(nearby_multiples(model.head_dim, 2)));
   const RopeSpec& rope = model.rope;
   require_config(!rope.llama3_scaling || rope.high_freq_factor > rope.low_freq_factor,
                  "model.rope_scaling: high_freq_factor = {} must be above low_freq_factor = {}",
                  rope.high_freq_factor, rope.low_freq_factor);
+  check_family(model);
   require_countable("the number of parameters", parameter_estimate(model));
+}
+
+void resolve_positions(RunSpec& spec) {
+  ModelSpec& model = spec.model;
+  if (model.positions != "learned") return;
+  if (model.max_positions == 0) model.max_positions = spec.train.seq_len;
+  require_config(spec.train.seq_len <= model.max_positions,
+                 "train.seq_len = {} is more than the model's max_positions = {}; use seq_len = "
+                 "{}, or a model with more positions",
+                 spec.train.seq_len, model.max_positions, model.max_positions);
 }
 
 void resolve_batch(RunSpec& spec) {
@@ -138,6 +147,7 @@ void resolve(RunSpec& spec) {
   resolve_schedule(parallel);
   refuse_what_is_not_built(spec);
   resolve_expert_model(spec.model);
+  resolve_positions(spec);
   resolve_model(spec.model);
   resolve_batch(spec);
   check_context(spec);

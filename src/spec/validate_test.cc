@@ -99,8 +99,9 @@ TEST(ResolveTest, AllowsSettingsWithoutEffect) {
 }
 
 TEST(ResolveTest, RefusesWhatThisVersionCannotDo) {
-  EXPECT_EQ(failure([](RunSpec& s) { s.model.family = "gpt2"; }),
-            "model.family = \"gpt2\": this version trains llama; use family = \"llama\"");
+  EXPECT_EQ(failure([](RunSpec& s) { s.model.family = "bert"; }),
+            "model.family = \"bert\" is not known; use one of llama, mistral, qwen2, qwen3, gpt2, "
+            "mixtral");
   EXPECT_EQ(failure([](RunSpec& s) { s.train.device = "cuda"; }),
             "train.device = \"cuda\": this version runs on the CPU; use device = \"cpu\" or "
             "\"auto\"");

@@ -16,6 +16,7 @@
 #include "spec/validate.h"
 #include "tensor/element.h"
 #include "train/plan_report.h"
+#include "train/stored_tensors.h"
 #include "train/weights.h"
 
 namespace tessera {
@@ -40,10 +41,14 @@ RunSpec load_spec(const std::string& run_dir) {
 TensorSource run_weights(const std::string& run_dir) {
   const auto file =
       std::make_shared<SafetensorsFile>(SafetensorsFile::open(run_dir + "/weights.safetensors"));
-  return [file](const LogicalTensor& tensor, int64_t first, std::span<double> out) {
-    require(file->at(tensor.name).shape == tensor.shape,
-            "'{}': '{}' has another shape than the model", file->path(), tensor.name);
-    file->read_range(tensor.name, first, out);
+  const auto reader = std::make_shared<StoredReader>(
+      [file](const std::string& name, const Shape& shape, int64_t first, std::span<double> out) {
+        require(file->at(name).shape == shape, "'{}': '{}' has another shape than the model",
+                file->path(), name);
+        file->read_range(name, first, out);
+      });
+  return [reader](const LogicalTensor& tensor, int64_t first, std::span<double> out) {
+    reader->read(tensor, first, out);
   };
 }
 

@@ -12,6 +12,7 @@
 #include "tensor/element.h"
 #include "train/difference.h"
 #include "train/plan_report.h"
+#include "train/stored_tensors.h"
 #include "train/verify.h"
 
 namespace tessera {
@@ -165,11 +166,15 @@ std::vector<LogicalValues> GoldenCheck::reference(const std::string& prefix,
                                                   const std::vector<LogicalValues>& like) const {
   std::vector<LogicalValues> list;
   for (const LogicalValues& values : like) {
-    const std::string name = prefix + values.tensor.name;
-    const TensorInfo& info = file_.at(name);
-    require(info.shape == values.tensor.shape, "'{}': tensor '{}' has another shape than the model",
-            file_.path(), name);
-    list.push_back({values.tensor, read_values(file_, name)});
+    const std::string name = prefix + values.tensor.stored.name;
+    require(file_.at(name).shape == values.tensor.stored.shape,
+            "'{}': tensor '{}' has another shape than the model", file_.path(), name);
+    const std::vector<double> stored = read_values(file_, name);
+    LogicalValues part{values.tensor, std::vector<double>(values.values.size())};
+    for_each_stored_run(values.tensor, [&](int64_t to, int64_t from, int64_t count) {
+      std::copy_n(stored.begin() + from, count, part.values.begin() + to);
+    });
+    list.push_back(std::move(part));
   }
   return list;
 }

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "checkpoint/safetensors.h"
 #include "train/bucket_runs.h"
+#include "train/stored_tensors.h"
 #include "train/weights.h"
 
 namespace tessera {
@@ -15,11 +16,14 @@ struct Place {
   LogicalTensor tensor;
 };
 
-std::map<std::string, Place> places_of(const ParameterLayout& layout) {
-  std::map<std::string, Place> places;
+// By the name in the file; several tensors may share one.
+std::map<std::string, std::vector<Place>> places_of(const ParameterLayout& layout) {
+  std::map<std::string, std::vector<Place>> places;
   for (size_t b = 0; b < layout.buckets.size(); ++b) {
     if (layout.buckets[b].copy_of >= 0) continue;
-    for_each_tensor(layout.buckets[b], [&](const LogicalTensor& t) { places[t.name] = {b, t}; });
+    for_each_tensor(layout.buckets[b], [&](const LogicalTensor& t) {
+      places[t.stored.name].push_back({b, t});
+    });
   }
   return places;
 }
@@ -111,22 +115,39 @@ class TensorGatherer {
   std::vector<std::byte> part_;
 };
 
+// Puts a logical tensor where its file wants it.
+void arrange(const LogicalTensor& tensor, std::span<const std::byte> whole, int64_t element,
+             std::span<std::byte> stored) {
+  for_each_stored_run(tensor, [&](int64_t from, int64_t to, int64_t count) {
+    std::memcpy(stored.data() + to * element, whole.data() + from * element,
+                static_cast<size_t>(count * element));
+  });
+}
+
 }  // namespace
 
 void save_weights(const std::string& path, const StepGraph& step, const Executor& executor,
                   Communicator& control) {
-  const std::map<std::string, Place> places = places_of(step.layout);
+  const std::map<std::string, std::vector<Place>> places = places_of(step.layout);
   const StoredType type = stored_type(step.spec.train.dtype);
   std::vector<TensorHead> heads;
-  for (const auto& [name, place] : places) heads.push_back({name, type, place.tensor.shape});
+  for (const auto& [name, parts] : places) {
+    heads.push_back({name, type, parts.front().tensor.stored.shape});
+  }
   sort_in_file_order(heads);
   std::optional<SafetensorsWriter> writer;
   if (control.rank() == 0)
     writer.emplace(path, heads, std::map<std::string, std::string>{{"format", "pt"}});
   TensorGatherer gatherer(step, executor, control);
+  std::vector<std::byte> stored;
   for (const TensorHead& head : heads) {
-    const std::span<const std::byte> bytes = gatherer.gather(places.at(head.name));
-    if (writer.has_value()) writer->add(head.name, bytes);
+    const int64_t element = size_bytes(step.spec.train.dtype);
+    if (writer.has_value()) stored.resize(static_cast<size_t>(numel(head.shape) * element));
+    for (const Place& place : places.at(head.name)) {
+      const std::span<const std::byte> whole = gatherer.gather(place);
+      if (writer.has_value()) arrange(place.tensor, whole, element, stored);
+    }
+    if (writer.has_value()) writer->add(head.name, stored);
   }
   // Nobody leaves before rank 0 has everything; it syncs the disk without keeping them.
   control.barrier();

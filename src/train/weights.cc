@@ -10,27 +10,36 @@
 #include "base/philox.h"
 #include "tensor/element.h"
 #include "train/bucket_runs.h"
+#include "train/stored_tensors.h"
 
 namespace tessera {
 namespace {
 
-bool ends_with(const std::string& text, std::string_view end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+constexpr std::string_view kGpt2Prefix = "transformer.";
+
+// GPT-2 folders come with and without the prefix.
+std::string name_in(const HfWeights& weights, const std::string& name) {
+  if (weights.find(name) != nullptr || !name.starts_with(kGpt2Prefix)) return name;
+  const std::string bare = name.substr(kGpt2Prefix.size());
+  return weights.find(bare) != nullptr ? bare : name;
 }
 
 }  // namespace
 
 TensorSource initial_weights(const ModelSpec& model, uint64_t seed) {
   return [=](const LogicalTensor& tensor, int64_t first, std::span<double> out) {
-    if (tensor.shape.size() == 1) {
-      std::fill(out.begin(), out.end(), 1.0);
-      return;
+    double scale = model.init_std;
+    switch (tensor.init) {
+      case Init::kOnes:
+        return std::fill(out.begin(), out.end(), 1.0);
+      case Init::kZeros:
+        return std::fill(out.begin(), out.end(), 0.0);
+      case Init::kResidual:
+        scale /= std::sqrt(2.0 * static_cast<double>(model.layers));
+        break;
+      case Init::kNormal:
+        break;
     }
-    const bool into_residual = ends_with(tensor.name, "o_proj.weight") ||
-                               ends_with(tensor.name, "down_proj.weight") ||
-                               ends_with(tensor.name, ".w2.weight");
-    const double scale =
-        model.init_std / (into_residual ? std::sqrt(2.0 * static_cast<double>(model.layers)) : 1.0);
     const uint64_t stream = hash_name(tensor.name);
     for (size_t i = 0; i < out.size(); ++i) {
       out[i] = scale * normal_at(seed, stream, static_cast<uint64_t>(first) + i);
@@ -49,9 +58,15 @@ std::vector<std::string> logical_names(const ParameterLayout& layout) {
 
 TensorSource hf_weights(const std::string& folder, const ParameterLayout& layout) {
   const auto weights = std::make_shared<HfWeights>(HfWeights::open(folder));
-  require_exact_names(*weights, logical_names(layout));
-  return [weights](const LogicalTensor& tensor, int64_t first, std::span<double> out) {
-    weights->read_range(tensor.name, tensor.shape, first, out);
+  std::vector<std::string> expected;
+  for (const std::string& name : stored_names(layout)) expected.push_back(name_in(*weights, name));
+  require_exact_names(*weights, expected);
+  const auto reader = std::make_shared<StoredReader>(
+      [weights](const std::string& name, const Shape& shape, int64_t first, std::span<double> out) {
+        weights->read_range(name_in(*weights, name), shape, first, out);
+      });
+  return [reader](const LogicalTensor& tensor, int64_t first, std::span<double> out) {
+    reader->read(tensor, first, out);
   };
 }
 

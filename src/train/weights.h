@@ -17,7 +17,7 @@ using TensorSource =
     std::function<void(const LogicalTensor& tensor, int64_t first, std::span<double> out)>;
 
 // Normal values by Philox, keyed by (seed, name, element): the same on every mesh. Norm weights are
-// 1; projections back into the residual stream are scaled down by sqrt(2 * layers).
+// 1, biases 0; projections back into the residual stream are scaled down by sqrt(2 * layers).
 TensorSource initial_weights(const ModelSpec& model, uint64_t seed);
 
 // Values of a Hugging Face folder, which must hold exactly the model's tensors.

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/philox.h"
 #include "spec/entry.h"
+#include "spec/families.h"
 #include "spec/keys.h"
 #include "spec/toml_entries.h"
 #include "spec/validate.h"
@@ -55,7 +56,8 @@ struct TinyCase {
 };
 
 // "dp=2 tp=2 vocab=37 mask=some" on top of tiny_spec(), resolved. Every key of the run file's
-// [parallel], [model], [train] and [optimizer] may be named. ConfigError as for a run file.
+// [parallel], [model], [train] and [optimizer] may be named; "family" brings its blocks, which the
+// keys after it may change. ConfigError as for a run file.
 inline TinyCase parse_case(const std::string& line) {
   TinyCase result{tiny_spec(), "none"};
   std::istringstream words(line);
@@ -66,6 +68,10 @@ inline TinyCase parse_case(const std::string& line) {
     const std::string value = word.substr(equals + 1);
     if (key == "mask") {
       result.mask = value;
+      continue;
+    }
+    if (key == "family") {
+      use_family(result.spec.model, value);
       continue;
     }
     const std::string_view section = section_of(key);

@@ -27,6 +27,11 @@ const std::vector<Case> kCases = {
       .heads_per_kv = 4,
       .first_head = 5,
       .first_kv_head = 1}},
+    // Windows: of one key, smaller and larger than a block of queries, longer than the sequence.
+    {2, {.seq_len = 9, .heads = 2, .kv_heads = 2, .head_dim = 3, .window = 1}},
+    {1, {.seq_len = 65, .heads = 4, .kv_heads = 1, .head_dim = 4, .heads_per_kv = 4, .window = 5}},
+    {1, {.seq_len = 150, .heads = 2, .kv_heads = 2, .head_dim = 8, .window = 70}},
+    {2, {.seq_len = 21, .heads = 2, .kv_heads = 1, .head_dim = 4, .heads_per_kv = 2, .window = 40}},
 };
 
 struct Forward {
@@ -45,7 +50,8 @@ Forward reference(const Array& q, const Array& kv, const Case& c) {
         const int64_t row = b * s.seq_len + i;
         std::vector<double> weight;
         double sum = 0;
-        for (int64_t j = 0; j <= i; ++j) {
+        const int64_t from = s.window > 0 ? std::max<int64_t>(0, i - s.window + 1) : 0;
+        for (int64_t j = from; j <= i; ++j) {
           double score = 0;
           for (int64_t d = 0; d < dim; ++d) {
             score += q.get(row * width + h * dim + d) *
@@ -55,10 +61,10 @@ Forward reference(const Array& q, const Array& kv, const Case& c) {
           sum += weight.back();
         }
         out.lse[static_cast<size_t>(row * s.heads + h)] = std::log(sum);
-        for (int64_t j = 0; j <= i; ++j) {
+        for (int64_t j = from; j <= i; ++j) {
           for (int64_t d = 0; d < dim; ++d) {
             out.o[static_cast<size_t>(row * width + h * dim + d)] +=
-                weight[static_cast<size_t>(j)] / sum *
+                weight[static_cast<size_t>(j - from)] / sum *
                 kv.get((b * s.seq_len + j) * kv_width + (s.kv_heads + g) * dim + d);
           }
         }

@@ -1,0 +1,31 @@
+// Sums over tokens, one per column: the shape of every gradient of a vector that all tokens share.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace tessera::kernels::cpu {
+
+// out[c] (+)= sum over t of term(t, c), for columns [begin, end). Sums of kTokens tokens first:
+// shorter sums round less. The order of additions depends on nothing but the number of tokens.
+template <typename A, typename Term>
+void column_sums(int64_t tokens, int64_t begin, int64_t end, const Term& term, A* out,
+                 bool accumulate) {
+  constexpr int64_t kColumns = 256, kTokens = 128;
+  for (int64_t first = begin; first < end; first += kColumns) {
+    const int64_t columns = std::min(kColumns, end - first);
+    A total[kColumns] = {};
+    for (int64_t t0 = 0; t0 < tokens; t0 += kTokens) {
+      A part[kColumns] = {};
+      for (int64_t t = t0; t < std::min(tokens, t0 + kTokens); ++t) {
+        for (int64_t c = 0; c < columns; ++c) part[c] += term(t, first + c);
+      }
+      for (int64_t c = 0; c < columns; ++c) total[c] += part[c];
+    }
+    for (int64_t c = 0; c < columns; ++c) {
+      out[first + c] = accumulate ? out[first + c] + total[c] : total[c];
+    }
+  }
+}
+
+}  // namespace tessera::kernels::cpu

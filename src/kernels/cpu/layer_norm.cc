@@ -1,0 +1,155 @@
+#include <cmath>
+
+#include "kernels/cpu/check.h"
+#include "kernels/cpu/column_sums.h"
+#include "kernels/kernels.h"
+
+namespace tessera::kernels {
+namespace {
+
+using cpu::Acc;
+
+constexpr int64_t kRowGrain = 8;
+
+// Writes mean and 1/sqrt(variance + eps) to stats[2].
+template <typename T>
+void normalise_row(const T* x, const T* w, const T* b, T* y, Acc<T>* stats, int64_t width,
+                   double eps) {
+  using A = Acc<T>;
+  const auto count = static_cast<A>(width);
+  const A mean = cpu::lane_sum<A>(width, [&](int64_t i) { return cpu::widen(x[i]); }) / count;
+  const A squares = cpu::lane_sum<A>(width, [&](int64_t i) {
+    const A centred = cpu::widen(x[i]) - mean;
+    return centred * centred;
+  });
+  const A rstd = A{1} / std::sqrt(squares / count + static_cast<A>(eps));
+  for (int64_t i = 0; i < width; ++i) {
+    y[i] = cpu::narrow<T>((cpu::widen(x[i]) - mean) * rstd * cpu::widen(w[i]) + cpu::widen(b[i]));
+  }
+  stats[0] = mean;
+  stats[1] = rstd;
+}
+
+// dx = rstd * (g - mean(g) - xhat * mean(g * xhat)) with g = dy * w, xhat = (x - mean) * rstd.
+template <typename T>
+void grad_row(const T* dy, const T* x, const T* w, const Acc<T>* stats, const T* residual, T* dx,
+              int64_t width) {
+  using A = Acc<T>;
+  const A mean = stats[0], rstd = stats[1];
+  const auto count = static_cast<A>(width);
+  const auto g = [&](int64_t i) { return cpu::widen(dy[i]) * cpu::widen(w[i]); };
+  const auto xhat = [&](int64_t i) { return (cpu::widen(x[i]) - mean) * rstd; };
+  const A mean_g = cpu::lane_sum<A>(width, g) / count;
+  const A mean_gx = cpu::lane_sum<A>(width, [&](int64_t i) { return g(i) * xhat(i); }) / count;
+#pragma GCC ivdep  // dx may be residual
+  for (int64_t i = 0; i < width; ++i) {
+    const A kept = residual == nullptr ? A{0} : cpu::widen(residual[i]);
+    dx[i] = cpu::narrow<T>(rstd * (g(i) - mean_g - xhat(i) * mean_gx) + kept);
+  }
+}
+
+void check_vectors(const char* op, const Tensor& x, const Tensor& w, const Tensor& b,
+                   const Tensor& y, const Tensor& stats) {
+  cpu::check_dims(op, "x", x, 2);
+  const int64_t tokens = x.dim(0), width = x.dim(1);
+  cpu::check_tensor(op, "x", x, x.dtype, {tokens, width});
+  cpu::check_flat(op, "w", w, x.dtype, width);
+  cpu::check_flat(op, "b", b, x.dtype, width);
+  cpu::check_tensor(op, "y", y, x.dtype, {tokens, width});
+  cpu::check_tensor(op, "stats", stats, accumulate_type(x.dtype), {tokens, 2});
+}
+
+}  // namespace
+
+void layer_norm(Context& ctx, const Tensor& x, const Tensor& w, const Tensor& b, Tensor& y,
+                Tensor& stats, double eps) {
+  constexpr const char* kOp = "layer_norm";
+  check_vectors(kOp, x, w, b, y, stats);
+  const int64_t tokens = x.dim(0), width = x.dim(1);
+  cpu::dispatch(kOp, x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        normalise_row(x.as<T>() + t * width, w.as<T>(), b.as<T>(), y.as<T>() + t * width,
+                      stats.as<Acc<T>>() + t * 2, width, eps);
+      }
+    });
+  });
+}
+
+void add_layer_norm(Context& ctx, const Tensor& a1, const Tensor& a2, const Tensor& w,
+                    const Tensor& b, Tensor& sum, Tensor& y, Tensor& stats, double eps) {
+  constexpr const char* kOp = "add_layer_norm";
+  check_vectors(kOp, sum, w, b, y, stats);
+  const int64_t tokens = sum.dim(0), width = sum.dim(1);
+  cpu::check_tensor(kOp, "a1", a1, sum.dtype, {tokens, width});
+  cpu::check_tensor(kOp, "a2", a2, sum.dtype, {tokens, width});
+  cpu::dispatch(kOp, sum.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        const T* left = a1.as<T>() + t * width;
+        const T* right = a2.as<T>() + t * width;
+        T* row = sum.as<T>() + t * width;
+#pragma GCC ivdep  // sum may be either term
+        for (int64_t i = 0; i < width; ++i) {
+          row[i] = cpu::narrow<T>(cpu::widen(left[i]) + cpu::widen(right[i]));
+        }
+        normalise_row(row, w.as<T>(), b.as<T>(), y.as<T>() + t * width, stats.as<Acc<T>>() + t * 2,
+                      width, eps);
+      }
+    });
+  });
+}
+
+void layer_norm_dx(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& w,
+                   const Tensor& stats, const Tensor& residual, Tensor& dx) {
+  constexpr const char* kOp = "layer_norm_dx";
+  check_vectors(kOp, x, w, w, dx, stats);
+  const int64_t tokens = x.dim(0), width = x.dim(1);
+  cpu::check_tensor(kOp, "dy", dy, x.dtype, {tokens, width});
+  if (residual.data != nullptr) {
+    cpu::check_tensor(kOp, "residual", residual, x.dtype, {tokens, width});
+  }
+  cpu::dispatch(kOp, x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        const int64_t row = t * width;
+        const T* kept = residual.data == nullptr ? nullptr : residual.as<T>() + row;
+        grad_row(dy.as<T>() + row, x.as<T>() + row, w.as<T>(), stats.as<Acc<T>>() + t * 2, kept,
+                 dx.as<T>() + row, width);
+      }
+    });
+  });
+}
+
+void layer_norm_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& stats, Tensor& dw,
+                   bool accumulate) {
+  constexpr const char* kOp = "layer_norm_dw";
+  cpu::check_dims(kOp, "x", x, 2);
+  const int64_t tokens = x.dim(0), width = x.dim(1);
+  cpu::check_tensor(kOp, "dy", dy, x.dtype, {tokens, width});
+  cpu::check_tensor(kOp, "x", x, x.dtype, {tokens, width});
+  cpu::check_tensor(kOp, "stats", stats, accumulate_type(x.dtype), {tokens, 2});
+  cpu::check_flat(kOp, "dw", dw, accumulate_type(x.dtype), width);
+  cpu::dispatch(kOp, x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using A = Acc<T>;
+    const T* grads = dy.as<T>();
+    const T* inputs = x.as<T>();
+    const A* row_stats = stats.as<A>();
+    ctx.workers.parallel_for(width, 64, [&](int64_t begin, int64_t end) {
+      cpu::column_sums<A>(
+          tokens, begin, end,
+          [&](int64_t t, int64_t c) {
+            const int64_t at = t * width + c;
+            const A xhat = (cpu::widen(inputs[at]) - row_stats[t * 2]) * row_stats[t * 2 + 1];
+            return cpu::widen(grads[at]) * xhat;
+          },
+          dw.as<A>(), accumulate);
+    });
+  });
+}
+
+}  // namespace tessera::kernels

@@ -1,0 +1,69 @@
+#include "kernels/cpu/check.h"
+#include "kernels/kernels.h"
+
+namespace tessera::kernels {
+namespace {
+
+using cpu::Acc;
+
+void check_positions(const char* op, const Tensor& table, const SequenceRows& rows,
+                     int64_t first_token) {
+  TESSERA_CHECK(rows.length() > 0 && rows.seq_len <= table.dim(0) && first_token >= 0,
+                "{}: sequences of {} from token {} with {} positions", op, rows.seq_len,
+                first_token, table.dim(0));
+}
+
+}  // namespace
+
+void add_positions(Context& ctx, const Tensor& x, const Tensor& table, Tensor& y,
+                   const SequenceRows& rows, int64_t first_token) {
+  constexpr const char* kOp = "add_positions";
+  cpu::check_dims(kOp, "x", x, 2);
+  cpu::check_dims(kOp, "table", table, 2);
+  const int64_t tokens = x.dim(0), width = x.dim(1);
+  cpu::check_tensor(kOp, "x", x, x.dtype, {tokens, width});
+  cpu::check_tensor(kOp, "table", table, x.dtype, {table.dim(0), width});
+  cpu::check_tensor(kOp, "y", y, x.dtype, {tokens, width});
+  check_positions(kOp, table, rows, first_token);
+  cpu::dispatch(kOp, x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    ctx.workers.parallel_for(tokens, 16, [&](int64_t begin, int64_t end) {
+      for (int64_t t = begin; t < end; ++t) {
+        const T* in = x.as<T>() + t * width;
+        const T* row = table.as<T>() + rows.position((first_token + t) % rows.length()) * width;
+        T* out = y.as<T>() + t * width;
+#pragma GCC ivdep  // y may be x
+        for (int64_t i = 0; i < width; ++i) {
+          out[i] = cpu::narrow<T>(cpu::widen(in[i]) + cpu::widen(row[i]));
+        }
+      }
+    });
+  });
+}
+
+// Every member owns some columns and walks all tokens, so a row's sum is in token order whatever
+// the number of threads.
+void positions_dw(Context& ctx, const Tensor& dy, Tensor& dtable, const SequenceRows& rows,
+                  int64_t first_token, bool accumulate) {
+  constexpr const char* kOp = "positions_dw";
+  cpu::check_dims(kOp, "dy", dy, 2);
+  cpu::check_dims(kOp, "dtable", dtable, 2);
+  const int64_t tokens = dy.dim(0), width = dy.dim(1);
+  cpu::check_tensor(kOp, "dy", dy, dy.dtype, {tokens, width});
+  cpu::check_tensor(kOp, "dtable", dtable, accumulate_type(dy.dtype), {dtable.dim(0), width});
+  check_positions(kOp, dtable, rows, first_token);
+  if (!accumulate) fill_zero(ctx, dtable);
+  cpu::dispatch(kOp, dy.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    auto* sums = dtable.as<Acc<T>>();
+    ctx.workers.parallel_for(width, 16, [&](int64_t begin, int64_t end) {
+      for (int64_t t = 0; t < tokens; ++t) {
+        const T* from = dy.as<T>() + t * width;
+        Acc<T>* to = sums + rows.position((first_token + t) % rows.length()) * width;
+        for (int64_t c = begin; c < end; ++c) to[c] += cpu::widen(from[c]);
+      }
+    });
+  });
+}
+
+}  // namespace tessera::kernels
