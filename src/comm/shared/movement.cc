@@ -15,11 +15,7 @@ constexpr size_t kSwapBytes = 4096;
 class Mover {
  public:
   Mover(const Movement& movement, const GroupView& group)
-      : m_(movement),
-        group_(group),
-        size_(group.size()),
-        element_(size_bytes(movement.dtype)),
-        op_(static_cast<size_t>(movement.op)) {}
+      : m_(movement), group_(group), size_(group.size()), element_(size_bytes(movement.dtype)) {}
 
   void run() {
     switch (m_.op) {
@@ -62,9 +58,9 @@ class Mover {
   }
 
   void count_read(int from, int64_t bytes) {
-    if (from != m_.rank) group_.traffic(m_.rank, from)[op_] += bytes;
+    if (from != m_.rank) group_.count_traffic(m_.rank, from, m_.op, bytes);
   }
-  void count_stored(int64_t bytes) { group_.traffic(m_.rank, m_.rank)[op_] += bytes; }
+  void count_stored(int64_t bytes) { group_.count_traffic(m_.rank, m_.rank, m_.op, bytes); }
 
   void read(int from, int block, std::byte* to, int64_t begin, int64_t end) {
     const std::byte* source = in_of(from).at(block, begin, element_);
@@ -164,7 +160,6 @@ class Mover {
   const GroupView& group_;
   int size_;
   int64_t element_;
-  size_t op_;
 };
 
 }  // namespace
