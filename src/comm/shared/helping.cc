@@ -11,19 +11,30 @@
 #include "comm/shared/shared_communicator.h"
 
 namespace tessera::shared {
+namespace {
+
+// Of larger calls memory is the limit, not waiting. An output that its own rank alone stores into
+// stays in the caches of that rank's core, which a helper on another core would take it from.
+constexpr int64_t kHelpedReduction = int64_t{8} << 20;
+constexpr int64_t kHelpedOutput = int64_t{1} << 20;
+
+}  // namespace
 
 // Of the ops in which every rank waits for all others, those whose parts need nothing but the call
 // lines.
 bool SharedCommunicator::may_be_helped(const CollectiveCall& call) const {
   if (!domain_.crowded() || size() == 1 || size() > kMaxHelpedRanks) return false;
   if (has_schedule(call)) return false;
+  const int64_t bytes = output_bytes(call, rank(), size());
+  const bool reachable = domain_.reachable(call.out, bytes);
   switch (call.op) {
     case CollectiveOp::kAllReduce:
     case CollectiveOp::kReduce:
+      return bytes <= kHelpedReduction && reachable;
     case CollectiveOp::kReduceScatter:
     case CollectiveOp::kAllGather:
     case CollectiveOp::kAllToAll:
-      return domain_.reachable(call.out, output_bytes(call, rank(), size()));
+      return bytes <= kHelpedOutput && reachable;
     default:
       return false;
   }
