@@ -7,10 +7,11 @@
 
 namespace tessera {
 
-// Results larger than this do not stay in the caches anyway.
-constexpr int64_t kStreamedBytes = int64_t{12} << 20;
+// Results of all ranks of a host that are together at least this large do not stay in its caches
+// anyway.
+constexpr int64_t kStreamedBytes = int64_t{16} << 20;
 
-// `total_bytes` is the size of the whole result of which this is a part.
+// `total_bytes` is the size of all results of the call of which this is a part.
 void copy_bytes(void* to, const void* from, int64_t size_bytes, int64_t total_bytes);
 
 }  // namespace tessera

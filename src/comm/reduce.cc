@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "comm/copy.h"
 
 namespace tessera {
 namespace {
@@ -104,8 +105,22 @@ bool aliased(const void* a, const void* b) {
   return line(a) == line(b);
 }
 
+// `to` is aligned to the vector where it is streamed.
+template <bool kStream, typename Packed>
+void store(std::byte* to, const Packed& packed) {
+  if constexpr (!kStream) {
+    std::memcpy(to, &packed, sizeof(packed));
+  } else {
+    for (size_t at = 0; at < sizeof(packed); at += sizeof(__m128i)) {
+      __m128i half;
+      std::memcpy(&half, reinterpret_cast<const std::byte*>(&packed) + at, sizeof(half));
+      _mm_stream_si128(reinterpret_cast<__m128i*>(to + at), half);
+    }
+  }
+}
+
 // Reduces whole blocks of kVectors vectors from element `at` on; returns where it stopped.
-template <typename T, typename Op, int64_t kVectors>
+template <typename T, typename Op, int64_t kVectors, bool kStream = false>
 int64_t reduce_blocks(std::span<const void* const> sources, std::span<void* const> targets,
                       int64_t at, int64_t count, int mean_over) {
   using Wide = typename Lanes<T>::Wide;
@@ -138,7 +153,7 @@ int64_t reduce_blocks(std::span<const void* const> sources, std::span<void* cons
       std::byte* y = static_cast<std::byte*>(target) + at * static_cast<int64_t>(sizeof(T));
 #pragma GCC unroll kStepVectors
       for (int64_t v = 0; v < kVectors; ++v) {
-        std::memcpy(y + v * static_cast<int64_t>(sizeof(Packed)), &packed[v], sizeof(Packed));
+        store<kStream>(y + v * static_cast<int64_t>(sizeof(Packed)), packed[v]);
       }
     }
   }
@@ -170,6 +185,11 @@ void reduce_typed(ReduceKernel kernel, std::span<const void* const> sources,
   if (kernel == ReduceKernel::kBlocked) {
     at = reduce_blocks<T, Op, kBlockVectors>(sources, targets, at, count, mean_over);
   }
+  if (kernel == ReduceKernel::kStreamed) {
+    at = reduce_blocks<T, Op, kStepVectors, /*kStream=*/true>(sources, targets, at, count,
+                                                              mean_over);
+    _mm_sfence();
+  }
   at = reduce_blocks<T, Op, kStepVectors>(sources, targets, at, count, mean_over);
   reduce_elements<T, Op>(sources, targets, at, count, mean_over);
 }
@@ -192,16 +212,19 @@ void reduce_by_op(ReduceKernel kernel, ReduceOp op, std::span<const void* const>
 }  // namespace
 
 ReduceKernel choose_reduce_kernel(std::span<const void* const> sources,
-                                  std::span<void* const> targets) {
+                                  std::span<void* const> targets, int64_t result_bytes) {
+  bool streamed = result_bytes >= kStreamedBytes;
   for (size_t i = 0; i < sources.size(); ++i) {
     for (size_t j = i + 1; j < sources.size(); ++j) {
       if (aliased(sources[i], sources[j])) return ReduceKernel::kBlocked;
     }
     for (const void* target : targets) {
       if (aliased(sources[i], target)) return ReduceKernel::kBlocked;
+      const bool on_line = reinterpret_cast<uintptr_t>(target) % kLineBytes == 0;
+      streamed = streamed && on_line && target != sources[i];
     }
   }
-  return ReduceKernel::kInterleaved;
+  return streamed ? ReduceKernel::kStreamed : ReduceKernel::kInterleaved;
 }
 
 void reduce_in_order(ReduceKernel kernel, ReduceOp op, DType dtype,

@@ -14,12 +14,15 @@ namespace tessera {
 enum class ReduceKernel : uint8_t {
   kInterleaved,  // every source and target advances one cache line at a time: fastest
   kBlocked,      // source after source into a small block: immune to address aliasing
+  kStreamed,     // interleaved, and results go past the caches: targets start on a cache line
 };
 
 // Streams whose addresses agree modulo 2^28 evict each other from the first-level cache and slow
-// the interleaved kernel down tenfold; then the blocked one is chosen.
+// the interleaved kernel down tenfold; then the blocked one is chosen. `result_bytes` is the size
+// of all results of the call of which this is a part: those that do not stay in the caches are
+// streamed, unless they overwrite what was just read.
 ReduceKernel choose_reduce_kernel(std::span<const void* const> sources,
-                                  std::span<void* const> targets);
+                                  std::span<void* const> targets, int64_t result_bytes = 0);
 
 // A target may be one of the sources (the very same address) but may not overlap one otherwise.
 // There must be at least one source. kMean sums and then divides by `mean_over` (0 or 1: it does

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "comm/copy.h"
 #include "comm/local/test_ranks.h"
 
 namespace tessera {
@@ -50,6 +51,18 @@ TEST(SumTest, ChoosesBlockedForAliasedBases) {
   EXPECT_EQ(choose({a, a + 1024}, {a}), ReduceKernel::kInterleaved);
 }
 
+TEST(SumTest, StreamsLargeResultsThatOverwriteNoSource) {
+  alignas(64) float a[32], b[32], c[32];
+  const auto choose = [](std::vector<const void*> sources, std::vector<void*> targets,
+                         int64_t result_bytes) {
+    return choose_reduce_kernel(sources, targets, result_bytes);
+  };
+  EXPECT_EQ(choose({a, b}, {c}, kStreamedBytes), ReduceKernel::kStreamed);
+  EXPECT_EQ(choose({a, b}, {c}, kStreamedBytes - 1), ReduceKernel::kInterleaved);
+  EXPECT_EQ(choose({a, b}, {c, b}, kStreamedBytes), ReduceKernel::kInterleaved);
+  EXPECT_EQ(choose({a, b}, {c + 1}, kStreamedBytes), ReduceKernel::kInterleaved);
+}
+
 template <typename T>
 class SumKernelTest : public ::testing::Test {};
 using ElementTypes = ::testing::Types<double, float, BFloat16, int32_t>;
@@ -73,6 +86,23 @@ TYPED_TEST(SumKernelTest, KernelsGiveReferenceBits) {
       EXPECT_TRUE(same_bits(data[3].data(), expected.data(), count));
       EXPECT_TRUE(same_bits(data[1].data(), inputs[1].data(), count));
     }
+  }
+}
+
+TYPED_TEST(SumKernelTest, StreamedKernelGivesReferenceBits) {
+  using T = TypeParam;
+  alignas(64) T result[2][5056];
+  for (const int64_t count : {1, 33, 1024, 5001}) {
+    std::vector<std::vector<T>> inputs;
+    std::vector<const void*> sources;
+    for (int rank = 0; rank < 3; ++rank) inputs.push_back(test_values<T>(rank, count));
+    for (const std::vector<T>& x : inputs) sources.push_back(x.data());
+    const std::vector<T> expected = reference_sum(inputs);
+    std::vector<void*> targets = {result[0], result[1]};
+    reduce_in_order(ReduceKernel::kStreamed, ReduceOp::kSum, Element<T>::kDType, sources, targets,
+                    count);
+    EXPECT_TRUE(same_bits(result[0], expected.data(), count));
+    EXPECT_TRUE(same_bits(result[1], expected.data(), count));
   }
 }
 

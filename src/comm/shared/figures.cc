@@ -80,7 +80,7 @@ TrafficCounters SharedCommunicator::counters() const {
   for (size_t i = 0; i < counters.size(); ++i) {
     counters[i].calls = calls_[i];
     for (int reader = 0; reader < size(); ++reader) {
-      counters[i].bytes_sent += group_.view.traffic(reader, rank())[i];
+      counters[i].bytes_sent += group_.view.traffic(reader, rank(), static_cast<CollectiveOp>(i));
     }
   }
   return counters;

@@ -18,6 +18,7 @@ GroupView::Offsets GroupView::offsets_of(int64_t size) {
   };
   take(o.members, size * static_cast<int64_t>(sizeof(Member)));
   take(o.calls, size * kCallSlots * static_cast<int64_t>(sizeof(CallLine)));
+  take(o.claims, kCallSlots * static_cast<int64_t>(sizeof(PartClaims)));
   take(o.counts, size * kCallSlots * 2 * size * 8);
   take(o.traffic, size * size * kNumCollectiveOps * 8);
   take(o.pairs, kChannels * size * size * static_cast<int64_t>(sizeof(Pair)));
@@ -41,6 +42,11 @@ CallLine& GroupView::call(int rank, uint64_t sequence) const {
   return at<CallLine>(offsets_.calls + index * static_cast<int64_t>(sizeof(CallLine)));
 }
 
+PartClaims& GroupView::claims(uint64_t sequence) const {
+  const auto index = static_cast<int64_t>(sequence % kCallSlots);
+  return at<PartClaims>(offsets_.claims + index * static_cast<int64_t>(sizeof(PartClaims)));
+}
+
 std::byte* GroupView::mail(int rank, int slot) const {
   return base_ + offsets_.mail + (rank * kMailSlots + slot) * kMailBytes;
 }
@@ -50,9 +56,18 @@ int64_t* GroupView::counts(int rank, uint64_t sequence) const {
   return &at<int64_t>(offsets_.counts + index * 2 * size_ * 8);
 }
 
-int64_t* GroupView::traffic(int reader, int from) const {
-  const int64_t index = reader * size_ + from;
-  return &at<int64_t>(offsets_.traffic + index * kNumCollectiveOps * 8);
+std::atomic<int64_t>& GroupView::traffic_word(int reader, int from, CollectiveOp op) const {
+  const int64_t index = (reader * size_ + from) * kNumCollectiveOps + static_cast<int64_t>(op);
+  return at<std::atomic<int64_t>>(offsets_.traffic + index * 8);
+}
+
+int64_t GroupView::traffic(int reader, int from, CollectiveOp op) const {
+  return traffic_word(reader, from, op).load(std::memory_order_relaxed);
+}
+
+// Whoever moves the part of a rank counts for it, while that rank may be in its next call.
+void GroupView::count_traffic(int reader, int from, CollectiveOp op, int64_t bytes) const {
+  traffic_word(reader, from, op).fetch_add(bytes, std::memory_order_relaxed);
 }
 
 Pair& GroupView::pair(int channel, int from, int to) const {

@@ -40,6 +40,7 @@ enum CallFlags : uint8_t {
   kForeignIn = 2,   // peers need `in` or `out`, which is not in shared memory: it is staged
   kForeignOut = 4,  //
   kInPlace = 8,     // in == out
+  kHelped = 16,     // peers may move this rank's part, where all members say so
 };
 
 // One call of one member.
@@ -61,6 +62,13 @@ struct alignas(64) CallLine {
   uint64_t history;  // a hash of what must agree in this call and in all before it
 };
 static_assert(sizeof(CallLine) == 64);
+
+// Which parts of a call somebody moves or has moved, where any member may move any part. Each call
+// line has one for all members.
+struct alignas(64) PartClaims {
+  std::atomic<uint64_t> claimed{0};  // the sequence number, then a bit for each part
+};
+constexpr int kMaxHelpedRanks = 32;
 
 struct Member {
   Counter moved;  // calls whose data this rank has moved
@@ -147,25 +155,29 @@ class GroupView {
   [[nodiscard]] GroupHead& head() const { return at<GroupHead>(0); }
   [[nodiscard]] Member& member(int rank) const;
   [[nodiscard]] CallLine& call(int rank, uint64_t sequence) const;
+  [[nodiscard]] PartClaims& claims(uint64_t sequence) const;
   [[nodiscard]] std::byte* mail(int rank, int slot) const;
   // What `rank` sends to each, then what it receives from each, in a call of all_to_all_v.
   [[nodiscard]] int64_t* counts(int rank, uint64_t sequence) const;
   // Bytes that `reader` has read from `from`, by op; bytes that a rank stored into others are in
   // its own row.
-  [[nodiscard]] int64_t* traffic(int reader, int from) const;
+  [[nodiscard]] int64_t traffic(int reader, int from, CollectiveOp op) const;
+  void count_traffic(int reader, int from, CollectiveOp op, int64_t bytes) const;
   // Messages of the caller and those of schedules do not meet.
   static constexpr int kChannels = 2;
   [[nodiscard]] Pair& pair(int channel, int from, int to) const;
   [[nodiscard]] std::byte* part(int channel, int from, int to, int slot) const;
 
  private:
+  [[nodiscard]] std::atomic<int64_t>& traffic_word(int reader, int from, CollectiveOp op) const;
   template <typename T>
   [[nodiscard]] T& at(int64_t offset) const {
     return *reinterpret_cast<T*>(base_ + offset);
   }
 
   struct Offsets {
-    int64_t members = 0, calls = 0, counts = 0, traffic = 0, pairs = 0, mail = 0, parts = 0;
+    int64_t members = 0, calls = 0, claims = 0, counts = 0, traffic = 0, pairs = 0, mail = 0,
+            parts = 0;
     int64_t end = 0;
   };
   static Offsets offsets_of(int64_t size);

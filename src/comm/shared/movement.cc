@@ -15,11 +15,7 @@ constexpr size_t kSwapBytes = 4096;
 class Mover {
  public:
   Mover(const Movement& movement, const GroupView& group)
-      : m_(movement),
-        group_(group),
-        size_(group.size()),
-        element_(size_bytes(movement.dtype)),
-        op_(static_cast<size_t>(movement.op)) {}
+      : m_(movement), group_(group), size_(group.size()), element_(size_bytes(movement.dtype)) {}
 
   void run() {
     switch (m_.op) {
@@ -55,16 +51,27 @@ class Mover {
     return m_.out[static_cast<size_t>(m_.rank)].at(block, m_.begin, element_);
   }
 
-  // What one rank gets from the call.
+  // What all ranks get from the call together.
   [[nodiscard]] int64_t result_bytes() const {
-    const bool one_block = m_.op == CollectiveOp::kBroadcast || m_.op == CollectiveOp::kScatter;
-    return (m_.end - m_.begin) * element_ * (one_block ? 1 : size_);
+    const int64_t block = (m_.end - m_.begin) * element_;
+    switch (m_.op) {
+      case CollectiveOp::kReduce:
+        return block;
+      case CollectiveOp::kBroadcast:
+        return block * (size_ - 1);
+      case CollectiveOp::kAllGather:
+      case CollectiveOp::kAllToAll:
+      case CollectiveOp::kAllToAllV:
+        return block * size_ * size_;
+      default:
+        return block * size_;
+    }
   }
 
   void count_read(int from, int64_t bytes) {
-    if (from != m_.rank) group_.traffic(m_.rank, from)[op_] += bytes;
+    if (from != m_.rank) group_.count_traffic(m_.rank, from, m_.op, bytes);
   }
-  void count_stored(int64_t bytes) { group_.traffic(m_.rank, m_.rank)[op_] += bytes; }
+  void count_stored(int64_t bytes) { group_.count_traffic(m_.rank, m_.rank, m_.op, bytes); }
 
   void read(int from, int block, std::byte* to, int64_t begin, int64_t end) {
     const std::byte* source = in_of(from).at(block, begin, element_);
@@ -93,7 +100,7 @@ class Mover {
     const std::byte* from = in_of(m_.rank).at(0, m_.begin, element_);
     const int64_t bytes = (m_.end - m_.begin) * element_;
     if (bytes <= 0) return;
-    if (from != to) copy_bytes(to, from, bytes, bytes * size_);
+    if (from != to) copy_bytes(to, from, bytes, result_bytes());
     if (m_.rank != m_.root) count_stored(bytes);
   }
 
@@ -136,8 +143,8 @@ class Mover {
       m_.sources[static_cast<size_t>(peer)] = in_of(peer).at(block, begin, element_);
       count_read(peer, count * element_);
     }
-    reduce_in_order(m_.reduce, m_.dtype, m_.sources, targets, count,
-                    m_.reduce == ReduceOp::kMean ? size_ : 0);
+    reduce_in_order(choose_reduce_kernel(m_.sources, targets, result_bytes()), m_.reduce, m_.dtype,
+                    m_.sources, targets, count, m_.reduce == ReduceOp::kMean ? size_ : 0);
   }
 
   void reduce_slice(std::span<const Side> outputs) {
@@ -164,7 +171,6 @@ class Mover {
   const GroupView& group_;
   int size_;
   int64_t element_;
-  size_t op_;
 };
 
 }  // namespace

@@ -118,8 +118,7 @@ bool PointToPoint::advance_send(Message& message, Blocker* blocker) {
                   static_cast<size_t>(bytes));
     }
     if (to != group_.rank) {
-      group_.view.traffic(group_.rank, group_.rank)[static_cast<size_t>(message.counted_as)] +=
-          bytes;
+      group_.view.count_traffic(group_.rank, group_.rank, message.counted_as, bytes);
     }
     sent = part;
     message.last_part = part;

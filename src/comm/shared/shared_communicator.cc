@@ -205,6 +205,7 @@ void SharedCommunicator::publish(Op& op) {
     if (!in_reached) line.flags |= kForeignIn;
     if (!out_reached) line.flags |= kForeignOut;
     if (call.in == call.out && in_bytes > 0) line.flags |= kInPlace;
+    if (may_be_helped(call)) line.flags |= kHelped;
     if ((line.flags & (kForeignIn | kForeignOut)) && !op.scheduled) make_stage();
     line.in = domain_.reference(call.in);
     line.out = domain_.reference(call.out);
@@ -288,12 +289,15 @@ bool SharedCommunicator::arrive(Op& op, Blocker* blocker) {
       return false;
     }
     check_agreement(op, op.checked);
-    op.staged = op.staged || (line.flags & (kForeignIn | kForeignOut)) != 0;
-    op.any_in_place = op.any_in_place || (line.flags & kInPlace) != 0;
+    op.any_flags |= line.flags;
+    op.all_flags &= line.flags;
   }
   const uint8_t mine = group_.view.call(rank(), op.sequence).flags;
-  op.staged = op.staged || (mine & (kForeignIn | kForeignOut)) != 0;
-  op.any_in_place = op.any_in_place || (mine & kInPlace) != 0;
+  op.any_flags |= mine;
+  op.all_flags &= mine;
+  op.staged = (op.any_flags & (kForeignIn | kForeignOut)) != 0;
+  op.any_in_place = (op.any_flags & kInPlace) != 0;
+  op.helped = !op.staged && (op.all_flags & kHelped) != 0;
   if (op.call.op == CollectiveOp::kAllToAllV) check_counts(op);
   note_lateness(op);
   if (!op.mailed) begin_moving(op);
@@ -359,7 +363,11 @@ void SharedCommunicator::move_range(Op& op, int64_t begin, int64_t end, int64_t 
                     .sources = sources_,
                     .targets = targets_};
   if (uneven) movement.lengths = lengths_;
-  move(movement, group_.view);
+  if (op.helped) {
+    move_parts(op, movement);
+  } else {
+    move(movement, group_.view);
+  }
 }
 
 // Whose buffers do peers use after this rank has moved its part?
@@ -374,7 +382,7 @@ bool SharedCommunicator::leave(const Op& op, Blocker* blocker) {
     Counter& moved = group_.view.member(peer).moved;
     const Blocker wanted{&moved.value, static_cast<uint32_t>(op.sequence), &moved.sleepers, peer,
                          has_arrived(peer, op.sequence)};
-    if (reached(wanted)) continue;
+    if (reached(wanted) || (op.helped && !holds_parts(op, peer))) continue;
     if (blocker != nullptr && blocker->word == nullptr) *blocker = wanted;
     return false;
   }

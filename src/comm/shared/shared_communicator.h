@@ -70,6 +70,9 @@ class SharedCommunicator final : public Communicator, private Work::Progress {
     bool mailed = false;
     bool staged = false;
     bool any_in_place = false;
+    bool helped = false;       // any member may move any part
+    uint8_t any_flags = 0;     // of the members checked
+    uint8_t all_flags = 0xff;  //
     int checked = 0;           // peers that have arrived and agree
     int64_t part = 0;          // of a staged call: parts done
     bool part_filled = false;  // the next part is in the stage
@@ -101,6 +104,12 @@ class SharedCommunicator final : public Communicator, private Work::Progress {
   void move_data(Op& op);
   void move_range(Op& op, int64_t begin, int64_t end, int64_t stage_stride);
   [[nodiscard]] bool leave(const Op& op, Blocker* blocker);
+
+  // Of calls whose parts any member may move (helping.cc).
+  [[nodiscard]] bool may_be_helped(const CollectiveCall& call) const;
+  void move_parts(const Op& op, Movement movement);
+  [[nodiscard]] bool claim_part(const Op& op, int part);
+  [[nodiscard]] bool holds_parts(const Op& op, int peer) const;
 
   // Of calls with buffers that peers cannot reach (staging.cc).
   bool move_staged(Op& op, Blocker* blocker);
