@@ -46,6 +46,7 @@ Shape shape_of(const ModelSpec& m, ModelPart part) {
       return {m.hidden};
   }
   TESSERA_CHECK(false, "no such part");
+  return {};
 }
 
 // Llama, Mistral and Qwen; what Llama itself does not have is named in its manner.
@@ -86,6 +87,7 @@ std::string llama_name(ModelPart part, int64_t layer) {
       return "lm_head";
   }
   TESSERA_CHECK(false, "no such part");
+  return {};
 }
 
 std::string gpt2_name(ModelPart part, int64_t layer) {
@@ -121,6 +123,7 @@ std::string gpt2_name(ModelPart part, int64_t layer) {
       break;
   }
   TESSERA_CHECK(false, "GPT-2 has no such part");
+  return {};
 }
 
 // The matrices of GPT-2's blocks are stored [in, out], those of q, k and v side by side.
