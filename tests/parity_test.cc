@@ -53,11 +53,17 @@ TEST(ParityTest, MatchesFloat64ReferenceOnEveryMesh) {
 }
 
 // These reference values were computed with norms and softmax in float32 inside a float64 model,
-// as Transformers does, so they are no closer to the true ones than float32.
+// as Transformers does, so they are no closer to the true ones than float32. GPT-2 has no RMSNorm
+// and no rotary tables, and its softmax keeps the type.
 TEST(ParityTest, MatchesTransformersOnEveryMesh) {
   const std::string folder = std::string(TESSERA_SHARED_DATA) + "/hf-tiny";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is not there";
-  for (const char* model : kModels) expect_parity(folder + "/" + model, 1e-6);
+  for (const char* model : {"llama-gqa", "llama31-rope", "qwen2", "qwen3"}) {
+    expect_parity(folder + "/" + model, 1e-6);
+  }
+  // Adam divides by |g|: where the gradient is nearly zero, its sign is float32 noise.
+  expect_parity(folder + "/mistral-window", 1e-5);
+  expect_parity(folder + "/gpt2", 1e-9);
 }
 
 TEST(ParityTest, AToleranceBelowRoundingFails) {
