@@ -193,6 +193,7 @@ LogicalTensor weight_of(const ModelSpec& model, ModelPart part, int64_t layer) {
 LogicalTensor bias_of(const ModelSpec& model, ModelPart part, int64_t layer) {
   LogicalTensor tensor = tensor_of(model, part, layer, {shape_of(model, part).front()}, ".bias");
   tensor.init = Init::kZeros;
+  tensor.unseen = part == ModelPart::kKey && model.positions != "rope" && !model.qk_norm;
   return tensor;
 }
 

@@ -35,6 +35,9 @@ struct LogicalTensor {
   int64_t local_offset = 0;  // first element inside the bucket of one tp rank
   int order = 0;             // place in the model, the same on every mesh
   int64_t holder = -1;       // of an expert: the one place among ep that has all of it
+  // A key's bias without rotation adds the same to all scores of a query, which softmax does not
+  // see: its gradient is zero but for rounding.
+  bool unseen = false;
   StoredTensor stored;
   Init init = Init::kNormal;
 

@@ -155,8 +155,10 @@ TEST(RunFileTest, WrongTypesNamePlaceKeyAndValue) {
             "run.toml:2:10: model.layers is a date or time; no key takes one");
   EXPECT_EQ(failure("[model]\ntied = 1\n"),
             "run.toml:2:8: model.tied must be true or false, got integer 1");
-  EXPECT_EQ(failure("[model]\nfamily = 1\n"),
-            "run.toml:2:10: model.family must be a string, got integer 1");
+  EXPECT_EQ(
+      failure("[model]\nfamily = 1\n"),
+      "run.toml:2:10: model.family must be one of llama, mistral, qwen2, qwen3, gpt2, mixtral, "
+      "got integer 1");
   EXPECT_EQ(failure("[optimizer]\nlr = true\n"),
             "run.toml:2:6: optimizer.lr must be a number, got boolean true");
   EXPECT_EQ(failure("[optimizer]\nbetas = [0.9]\n"),

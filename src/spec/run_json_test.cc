@@ -12,6 +12,7 @@ namespace {
 // A different value than the default in every field, derived from the key's place in the table.
 RunSpec unusual() {
   struct Change {
+    const Key& key;
     double number;
     void operator()(int64_t* field) const { *field = static_cast<int64_t>(number); }
     void operator()(uint64_t* field) const {
@@ -19,7 +20,13 @@ RunSpec unusual() {
     }
     void operator()(double* field) const { *field = 1.0 / number; }
     void operator()(bool* field) const { *field = !*field; }
-    void operator()(std::string* field) const { *field = "text \"" + std::to_string(number); }
+    void operator()(std::string* field) const {
+      if (key.choices.empty()) {
+        *field = "text \"" + std::to_string(number);
+      } else {
+        *field = *field == key.choices.back() ? key.choices.front() : key.choices.back();
+      }
+    }
     void operator()(DType* field) const { *field = DType::kBF16; }
     void operator()(std::vector<int64_t>* field) const { *field = {1, 2}; }
     void operator()(Betas field) const {
@@ -30,8 +37,7 @@ RunSpec unusual() {
   };
   RunSpec spec;
   double number = 1000;
-  for (const Key& key : run_keys()) std::visit(Change{++number}, key.field(spec));
-  spec.parallel.grad_reduce = "micro_batch";
+  for (const Key& key : run_keys()) std::visit(Change{key, ++number}, key.field(spec));
   return spec;
 }
 

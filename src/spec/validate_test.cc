@@ -100,8 +100,8 @@ TEST(ResolveTest, AllowsSettingsWithoutEffect) {
 
 TEST(ResolveTest, RefusesWhatThisVersionCannotDo) {
   EXPECT_EQ(failure([](RunSpec& s) { s.model.family = "bert"; }),
-            "model.family = \"bert\" is not known; use one of llama, mistral, qwen2, qwen3, gpt2, "
-            "mixtral");
+            "model.family must be one of llama, mistral, qwen2, qwen3, gpt2, mixtral, got string "
+            "\"bert\"");
   EXPECT_EQ(failure([](RunSpec& s) { s.train.device = "cuda"; }),
             "train.device = \"cuda\": this version runs on the CPU; use device = \"cpu\" or "
             "\"auto\"");

@@ -1,5 +1,6 @@
 // How far two sets of tensors are apart: per tensor ||a - b|| / max(||b||, 1e-6 ||all of b||), in
-// Frobenius norms. Some gradients are zero by symmetry, and noise over noise says nothing.
+// Frobenius norms. Some gradients are zero by symmetry, and noise over noise says nothing; tensors
+// that the model does not see at all are measured by ||all of b||.
 #pragma once
 
 #include <span>

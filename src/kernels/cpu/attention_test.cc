@@ -27,8 +27,8 @@ const std::vector<Case> kCases = {
       .heads_per_kv = 4,
       .first_head = 5,
       .first_kv_head = 1}},
-    // Windows: of one key, smaller and larger than a block of queries, longer than the sequence.
-    {2, {.seq_len = 9, .heads = 2, .kv_heads = 2, .head_dim = 3, .window = 1}},
+    // Windows: of two keys, smaller and larger than a block of queries, longer than the sequence.
+    {2, {.seq_len = 9, .heads = 2, .kv_heads = 2, .head_dim = 3, .window = 2}},
     {1, {.seq_len = 65, .heads = 4, .kv_heads = 1, .head_dim = 4, .heads_per_kv = 4, .window = 5}},
     {1, {.seq_len = 150, .heads = 2, .kv_heads = 2, .head_dim = 8, .window = 70}},
     {2, {.seq_len = 21, .heads = 2, .kv_heads = 1, .head_dim = 4, .heads_per_kv = 2, .window = 40}},
