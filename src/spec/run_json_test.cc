@@ -32,6 +32,7 @@ RunSpec unusual() {
   double number = 1000;
   for (const Key& key : run_keys()) std::visit(Change{++number}, key.field(spec));
   spec.parallel.grad_reduce = "micro_batch";
+  spec.parallel.cp_kind = "ulysses";
   return spec;
 }
 
