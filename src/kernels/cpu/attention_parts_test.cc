@@ -14,7 +14,7 @@ struct Case {
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const int64_t parts : {1, 2, 3, 4}) {
-    for (const int64_t window : {0, 1, 5, 30}) {
+    for (const int64_t window : {0, 2, 5, 30}) {  // with 1 there is no gradient of q
       all.push_back(
           {2,
            parts,
