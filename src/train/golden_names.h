@@ -10,7 +10,7 @@ namespace tessera {
 // Where a file of reference values keeps what a model file keeps as a tensor of its own.
 struct RecordedTensor {
   std::string name;
-  Shape shape;  // of the recorded tensor
+  Shape shape;        // of the recorded tensor
   int64_t first = 0;  // element that is the first one of the model file's tensor
 };
 
