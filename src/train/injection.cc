@@ -160,8 +160,10 @@ Executor::Probe injection_probe(const Injection& injection, Executor& executor, 
   if (scales || injection.kind == Injection::Kind::kRollValue) {
     return [&injection, &executor, scales](size_t, const Instruction& instruction) {
       const Program& p = executor.program();
-      for (const BufferId id : instruction.outputs) {
-        if (p.buffer(id).name != injection.tensor) continue;
+      for (size_t i = 0; i < instruction.outputs.size(); ++i) {
+        const BufferId id = instruction.outputs[i];
+        const bool named = i == 0 && instruction.name == injection.tensor;
+        if (!named && p.buffer(id).name != injection.tensor) continue;
         const Tensor t = executor.tensor(id);
         if (scales) {
           scale(t, static_cast<double>(p.mesh.size(injection.axis)));
