@@ -8,15 +8,16 @@
 
 transformers computes norms, softmax and rotary tables in float32 even in a float64 model, which
 limits any comparison to about 1e-7. Here those three are computed in float64 too. GPT-2 has neither
-RMSNorm nor rotary tables; only its softmax is replaced.
+RMSNorm nor rotary tables; only its softmax is replaced. Of Mixtral, the router and the
+load-balancing loss are computed in float64 too.
 """
 import importlib
 import sys
 
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import (AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig, Qwen2Config,
-                          Qwen3Config)
+from transformers import (AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig, MixtralConfig,
+                          Qwen2Config, Qwen3Config)
 
 
 def norm_in_f64(self, x):
@@ -55,8 +56,24 @@ def rope_in_f64(self, x, position_ids):
     return both.cos(), both.sin()
 
 
+def router_in_f64(self, x):
+    logits = torch.nn.functional.linear(x.reshape(-1, self.hidden_dim), self.weight)
+    chosen, ids = logits.softmax(-1).topk(self.top_k, dim=-1)
+    return logits, chosen / chosen.sum(-1, keepdim=True), ids
+
+
+def balance_in_f64(gate_logits, num_experts, top_k, attention_mask=None):
+    probabilities = torch.cat(gate_logits).softmax(-1)
+    choices = torch.bincount(probabilities.topk(top_k, dim=-1).indices.reshape(-1),
+                             minlength=num_experts).double()
+    return num_experts * (choices / len(probabilities) * probabilities.mean(0)).sum()
+
+
 def in_f64():
-    for kind in ("Llama", "Mistral", "Qwen2", "Qwen3"):
+    mixtral = importlib.import_module("transformers.models.mixtral.modeling_mixtral")
+    mixtral.MixtralTopKRouter.forward = router_in_f64
+    mixtral.load_balancing_loss_func = balance_in_f64
+    for kind in ("Llama", "Mistral", "Mixtral", "Qwen2", "Qwen3"):
         module = importlib.import_module(f"transformers.models.{kind.lower()}.modeling_{kind.lower()}")
         getattr(module, kind + "RMSNorm").forward = norm_in_f64
         getattr(module, kind + "RotaryEmbedding").forward = rope_in_f64
@@ -67,14 +84,18 @@ def in_f64():
 
 def golden(folder, ids, labels):
     model = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager",
+                                                 experts_implementation="eager",
                                                  dtype=torch.float64)
     parameters = dict(model.named_parameters())
     out = {"input_ids": ids, "labels": labels}
 
     def loss_of():
-        logits = model(input_ids=ids).logits
+        output = model(input_ids=ids)
+        logits = output.logits
         loss = torch.nn.functional.cross_entropy(
             logits[:, :-1].reshape(-1, logits.shape[-1]), labels[:, 1:].reshape(-1), ignore_index=-100)
+        if getattr(output, "aux_loss", None) is not None:
+            loss = loss + model.config.router_aux_loss_coef * output.aux_loss
         return logits, loss
 
     groups = [{"params": [p for p in parameters.values() if p.dim() > 1], "weight_decay": 0.1},
@@ -128,6 +149,9 @@ def new(folder, wanted):
         "qwen2": Qwen2Config(**shape, rope_parameters=plain_rope, tie_word_embeddings=True),
         "qwen3": Qwen3Config(**shape, head_dim=8, rope_parameters=plain_rope,
                              tie_word_embeddings=False),
+        "mixtral": MixtralConfig(**shape, head_dim=6, num_local_experts=4, num_experts_per_tok=2,
+                                 router_aux_loss_coef=0.05, output_router_logits=True,
+                                 rope_parameters=plain_rope, tie_word_embeddings=False),
     }
     for seed, (kind, config) in enumerate(kinds.items()):
         if wanted and kind not in wanted:

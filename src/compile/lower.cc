@@ -138,7 +138,9 @@ void Lowering::lower_cast(const Node& node, int64_t micro_batch) {
   }
   BufferId source = operand(in, micro_batch);
   const BufferId target = operand(out, micro_batch);
-  if (kind == CastKind::kAllToAll) return lower_all_to_all(node, micro_batch);
+  if (kind == CastKind::kAllToAll && map_.staging.contains(out)) {
+    return lower_all_to_all(node, micro_batch);
+  }
   if (kind == CastKind::kAllReduce && source != target) {
     emit(OpKind::kCopy, node, micro_batch, {source}, {target});
     source = target;
@@ -418,8 +420,9 @@ void Lowering::lower_node(const Node& node, int64_t micro_batch) {
 // that tp does not split, on the first tp rank.
 void Lowering::lower_sum_squares(size_t b, const Tag& tag) {
   const Bucket& bucket = step_.layout.buckets[b];
-  const int replica = step_.mesh.position(program_.rank, step_.layout.replica_axes);
-  if (replica != 0 || (!bucket.split_on_tp && coord(Axis::kTp) != 0)) return;
+  const int replica = step_.mesh.position(program_.rank, step_.layout.replica_axes_of(bucket));
+  const bool split_on_tp = step_.layout.split_axes_of(bucket).contains(Axis::kTp);
+  if (replica != 0 || (!split_on_tp && coord(Axis::kTp) != 0)) return;
   scratch_bytes_ = std::max(scratch_bytes_, workspace::sum_squares(program_.threads));
   Node node;
   node.name = bucket.name + ".sum_squares";
@@ -443,12 +446,12 @@ void Lowering::lower_adamw(const Node& node) {
            std::move(outputs));
   instruction.args.decay = bucket.decay;
   const bool gathers =
-      step_.spec.parallel.zero >= 1 && step_.layout.shards > 1 && slots.full.valid();
+      step_.spec.parallel.zero >= 1 && step_.layout.shards_of(bucket) > 1 && slots.full.valid();
   if (!gathers) return;
   Instruction& gather = emit(OpKind::kCast, node, -1, {buffer(slots.weights, bucket.name)},
                              {buffer(slots.full, bucket.name + ".full")});
   gather.collective = CastKind::kAllGather;
-  gather.group = step_.mesh.group(step_.layout.shard_axes);
+  gather.group = step_.mesh.group(step_.layout.shard_axes_of(bucket));
   gather.stream = StreamKind::kComm;
 }
 

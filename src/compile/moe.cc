@@ -55,7 +55,10 @@ class MoeBuilder {
     const auto chosen = add(OpKind::kRouter, {logits_TE}, {"gates", "choices"});
     const ValueId stats = add_stats(logits_TE, chosen[1], stats_before);
     const auto sent = add(OpKind::kDispatch, {mine_TH, chosen[1]}, {"rows", "counts", "slots"});
-    const ValueId out = experts(sent[0], sent[1], w);
+    const AxisSet axes = split_axes(w.gate_up_EFH);
+    const ValueId rows = exchange(sent[0], axes, 1, ".rows.here");
+    const ValueId counts = exchange(sent[1], axes, 1, ".counts.here");
+    const ValueId out = exchange(experts(rows, counts, w), axes, 0, ".expert_down.back");
     ValueId y_TH = add(OpKind::kCombine, {out, sent[2], chosen[0]}, {"moe"}).front();
     if (sliced) y_TH = g_.cast(y_TH, Axis::kTp, invariant(), at_ + ".moe.full", tag_);
     return {y_TH, stats};
@@ -66,6 +69,20 @@ class MoeBuilder {
                            std::vector<std::string> names) {
     for (std::string& name : names) name = at_ + "." + name;
     return g_.add(op, inputs, names, attrs_, tag_);
+  }
+
+  // The axes that split the experts: ep.
+  [[nodiscard]] AxisSet split_axes(ValueId weight_E) const {
+    AxisSet axes;
+    for (const Axis axis : kAllAxes) {
+      if (g_.type(weight_E).on(axis) == split(0)) axes = axes.with(axis);
+    }
+    return axes;
+  }
+
+  // All-to-all: from source (dimension 0) to peer (dimension 1), or back.
+  ValueId exchange(ValueId x, AxisSet axes, int dim, const char* name) {
+    return axes.empty() ? x : g_.cast(x, axes, split(dim), at_ + name, tag_);
   }
 
   ValueId add_stats(ValueId logits_TE, ValueId choices_Tk, ValueId before) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "spec/validate_experts.h"
 
 namespace tessera {
 namespace {
@@ -19,6 +20,7 @@ class Layout {
     layout_.shard_axes = AxisSet(fsdp ? Axis::kFsdp : Axis::kDp).with(Axis::kCp);
     layout_.replica_axes = fsdp ? Axis::kDp : Axis::kFsdp;
     layout_.shards = mesh.size(layout_.shard_axes);
+    if (spec.model.experts > 0) split_experts();
   }
 
   ParameterLayout run(bool copy_tied);
@@ -42,6 +44,7 @@ class Layout {
   void add_vector(const std::string& name, std::vector<LogicalTensor> parts, bool split, Use use);
   void add_norm(const std::string& name, ModelPart part, int64_t layer);
   void copy_embedding();
+  void split_experts();
   void add_moe(const std::string& ours, const std::string& theirs);
   void add_experts(const std::string& name, const std::string& prefix,
                    const std::vector<std::string>& parts, int64_t rows, int64_t cols);
@@ -73,7 +76,7 @@ TensorType Layout::weight_type(const Shape& shape, int split_dim, Use use) const
 }
 
 Bucket& Layout::bucket_for(const Placement& on_tp, bool decay, bool experts) {
-  const bool split_on_tp = on_tp.kind == Placement::Kind::kSplit;
+  const bool split_on_tp = on_tp.kind == Placement::Kind::kSplit && !experts;
   const int64_t limit = spec_.parallel.bucket_mb * 1'000'000;
   const int64_t element = size_bytes(accumulate_type(spec_.train.dtype));
   int same_kind = 0;
@@ -223,11 +226,28 @@ void Layout::add_block(int64_t layer) {
   }
 }
 
+void Layout::split_experts() {
+  const ExpertSplit split = expert_split(spec_.parallel);
+  AxisSet& axes = layout_.expert_axes;
+  if (split.fsdp) axes = axes.with(Axis::kFsdp);
+  if (split.cp) axes = axes.with(Axis::kCp);
+  if (split.tp) axes = axes.with(Axis::kTp);
+  layout_.expert_shard_axes = layout_.shard_axes.without(axes);
+  layout_.expert_replica_axes = layout_.replica_axes.without(axes);
+  // Where ep takes all that other weights are split over, ZeRO has the replicas.
+  if (mesh_.size(layout_.expert_shard_axes) == 1) {
+    layout_.expert_shard_axes = layout_.expert_shard_axes.with(layout_.expert_replica_axes);
+    layout_.expert_replica_axes = AxisSet();
+  }
+  layout_.expert_shards = mesh_.size(layout_.expert_shard_axes);
+}
+
 // parts: logical names of one expert's matrices, stacked; each is rows x cols. The experts are
 // stacked too: [experts, parts * rows, cols].
 void Layout::add_experts(const std::string& name, const std::string& prefix,
                          const std::vector<std::string>& parts, int64_t rows, int64_t cols) {
   const int64_t experts = spec_.model.experts;
+  const int64_t local = experts / mesh_.size(layout_.expert_axes);
   const auto count = static_cast<int64_t>(parts.size());
   Weight weight;
   weight.name = name;
@@ -237,14 +257,19 @@ void Layout::add_experts(const std::string& name, const std::string& prefix,
       LogicalTensor part =
           named_tensor(fmt::format("{}.experts.{}.{}.weight", prefix, e, part_name), {rows, cols});
       part.local_size = rows;
-      part.local_offset = (e * count + i) * rows * cols;
+      part.local_offset = (e % local * count + i) * rows * cols;
+      part.holder = e / local;
       if (part_name == "w2") part.init = Init::kResidual;
       weight.parts.push_back(std::move(part));
     }
   }
-  weight.local_shape = {experts, count * rows, cols};
-  weight.type = weight_type(weight.local_shape, -1, Use::kHeads);
-  place(bucket_for(replicate(), /*decay=*/true, /*experts=*/true), std::move(weight));
+  weight.local_shape = {local, count * rows, cols};
+  weight.type = weight_type({experts, count * rows, cols}, -1, Use::kHeads);
+  for (const Axis axis : kAllAxes) {
+    if (layout_.expert_axes.contains(axis)) weight.type.placements[index_of(axis)] = split(0);
+  }
+  const Placement on_tp = weight.type.on(Axis::kTp);
+  place(bucket_for(on_tp, /*decay=*/true, /*experts=*/true), std::move(weight));
 }
 
 void Layout::add_moe(const std::string& ours, const std::string& theirs) {
@@ -267,7 +292,7 @@ ParameterLayout Layout::run(bool copy_tied) {
   if (!m.tied) add_matrix("head", {weight_of(m, ModelPart::kHead, 0)}, 0);
   if (copy_tied) copy_embedding();
   for (Bucket& bucket : layout_.buckets) {
-    bucket.numel = round_up(bucket.numel, kAlign * layout_.shards);
+    bucket.numel = round_up(bucket.numel, kAlign * layout_.shards_of(bucket));
   }
   return std::move(layout_);
 }
@@ -289,12 +314,13 @@ bool ParameterLayout::tied_across_stages() const {
                      [](const Bucket& bucket) { return bucket.copy_of >= 0; });
 }
 
-Piece piece_of(const LogicalTensor& tensor, int64_t tp_coord) {
+Piece piece_of(const LogicalTensor& tensor, int64_t position) {
   Piece piece{0, tensor.rows(), 0, tensor.cols(), tensor.local_offset, tensor.cols()};
+  if (tensor.holder >= 0 && tensor.holder != position) piece.num_rows = 0;
   if (tensor.split_dim < 0) return piece;
   const bool by_rows = tensor.split_dim == 0 && tensor.shape.size() == 2;
   const int64_t size = by_rows ? tensor.rows() : tensor.cols();
-  const int64_t first = std::min(tp_coord * tensor.local_size, size);
+  const int64_t first = std::min(position * tensor.local_size, size);
   const int64_t count = std::min(tensor.local_size, size - first);
   if (by_rows) {
     piece.first_row = first;

@@ -45,8 +45,28 @@ struct ParameterLayout {
   int num_units = 0;
   int64_t num_parameters = 0;  // logical, without padding, tied weights once
   std::vector<Bucket> buckets;
+  // Experts lie over ep by whole experts, so that ZeRO has the other axes for them.
+  AxisSet expert_axes;
+  AxisSet expert_shard_axes, expert_replica_axes;
+  int64_t expert_shards = 1;
 
-  [[nodiscard]] int64_t shard_numel(const Bucket& bucket) const { return bucket.numel / shards; }
+  // Of this bucket: what splits its weights, and what ZeRO splits it over.
+  [[nodiscard]] AxisSet split_axes_of(const Bucket& bucket) const {
+    if (bucket.experts) return expert_axes;
+    return bucket.split_on_tp ? AxisSet(Axis::kTp) : AxisSet();
+  }
+  [[nodiscard]] AxisSet shard_axes_of(const Bucket& bucket) const {
+    return bucket.experts ? expert_shard_axes : shard_axes;
+  }
+  [[nodiscard]] AxisSet replica_axes_of(const Bucket& bucket) const {
+    return bucket.experts ? expert_replica_axes : replica_axes;
+  }
+  [[nodiscard]] int64_t shards_of(const Bucket& bucket) const {
+    return bucket.experts ? expert_shards : shards;
+  }
+  [[nodiscard]] int64_t shard_numel(const Bucket& bucket) const {
+    return bucket.numel / shards_of(bucket);
+  }
   [[nodiscard]] int tied_bucket() const { return 0; }  // the embedding's, alone in it
   [[nodiscard]] bool tied_across_stages() const;
 };
@@ -59,13 +79,14 @@ ParameterLayout layout_parameters(const RunSpec& spec, const Mesh& mesh, bool co
 // Whether k and v are split over tp by heads, or replicated because there are too few of them.
 bool splits_kv_heads(const ModelSpec& model, const Mesh& mesh);
 
-// A rectangle that a logical tensor and the bucket of one tp rank have in common.
+// A rectangle that a logical tensor and the bucket of one rank have in common.
 struct Piece {
   int64_t first_row = 0, num_rows = 0;  // of the logical tensor
   int64_t first_col = 0, num_cols = 0;
   int64_t bucket_offset = 0;  // of its first element
   int64_t bucket_stride = 0;  // between its rows
 };
-Piece piece_of(const LogicalTensor& tensor, int64_t tp_coord);
+// `position`: of the rank, among those that split the weights of the bucket.
+Piece piece_of(const LogicalTensor& tensor, int64_t position);
 
 }  // namespace tessera

@@ -225,7 +225,8 @@ void regather_activations(Graph& graph, const Mesh& mesh, const ParameterLayout&
   for (const Node& node : before) {
     const bool gathers = node.op == OpKind::kCast && node.tag.pass == Pass::kForward &&
                          node.attrs.bucket < 0 && communicates(graph, node, mesh) &&
-                         graph.type(node.inputs[0]).on(Axis::kTp) == split(0);
+                         graph.type(node.inputs[0]).on(Axis::kTp) == split(0) &&
+                         moving_kind(graph, node, mesh) == CastKind::kAllGather;
     if (gathers && node.tag.unit != head_unit) regather_activation(graph, node, insertions);
   }
   insert_nodes(graph, insertions);

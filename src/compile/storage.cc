@@ -175,8 +175,8 @@ void Assigner::add_bucket(size_t b) {
   const RunSpec& spec = step_.spec;
   const DType dtype = spec.train.dtype;
   const DType wide = accumulate_type(dtype);
-  const int64_t shards = step_.layout.shards;
-  const int64_t coord = step_.mesh.position(rank_, step_.layout.shard_axes);
+  const int64_t shards = step_.layout.shards_of(bucket);
+  const int64_t coord = step_.mesh.position(rank_, step_.layout.shard_axes_of(bucket));
   const bool sharded = spec.parallel.zero >= 1;
   const Shape whole = {bucket.numel};
   const Shape state = {sharded ? bucket.numel / shards : bucket.numel};
@@ -330,7 +330,7 @@ void Assigner::assign_cast(const Node& node, int position) {
     case CastKind::kAllGather:
       return assign_new(out, position, {});
     case CastKind::kAllToAll:
-      stage_all_to_all(node);
+      if (graph_.type(in).shape.size() == 2) stage_all_to_all(node);  // else in blocks already
       return assign_new(out, position, {});
     case CastKind::kShift:
       TESSERA_CHECK(false, "{} is no cast", node.name);

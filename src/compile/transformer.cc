@@ -88,14 +88,11 @@ void TransformerBuilder::add_inputs(bool training) {
   for (size_t b = 0; b < layout_.buckets.size(); ++b) {
     const Bucket& bucket = layout_.buckets[b];
     TensorType storage{spec_.train.dtype, {bucket.numel}, {}};
-    if (bucket.split_on_tp) {
-      storage.shape[0] *= mesh_.size(Axis::kTp);
-      storage.placements[index_of(Axis::kTp)] = split(0);
-    }
+    AxisSet axes = layout_.split_axes_of(bucket);
+    storage.shape[0] *= mesh_.size(axes);
+    if (sharded) axes = axes.with(layout_.shard_axes_of(bucket));
     for (const Axis axis : kAllAxes) {
-      if (sharded && layout_.shard_axes.contains(axis)) {
-        storage.placements[index_of(axis)] = split(0);
-      }
+      if (axes.contains(axis)) storage.placements[index_of(axis)] = split(0);
     }
     out_.bucket_storage.push_back(g_.add_source(OpKind::kParameter, bucket.name, storage,
                                                 {Pass::kForward, bucket.unit, -1},
@@ -115,10 +112,11 @@ void TransformerBuilder::open_unit(int unit) {
     attrs.bucket = static_cast<int>(b);
     attrs.to = replicate();
     ValueId full = out_.bucket_storage[b];
-    std::vector<AxisSet> casts = {layout_.replica_axes, layout_.shard_axes};
-    if (layout_.shard_axes.contains(Axis::kDp)) std::swap(casts[0], casts[1]);
+    std::vector<AxisSet> casts = {layout_.replica_axes_of(bucket), layout_.shard_axes_of(bucket)};
+    if (casts[1].contains(Axis::kDp)) std::swap(casts[0], casts[1]);
     if (bucket.weights.front().type.on(Axis::kTp) == replicate()) casts.emplace_back(Axis::kTp);
     for (const AxisSet axes : casts) {
+      if (axes.empty()) continue;
       attrs.axes = axes;
       full = g_.add_one(OpKind::kCast, {full}, bucket.name + ".full", attrs, tag_);
     }

@@ -286,8 +286,8 @@ std::vector<TensorType> Inference::views_types() const {
   for (const TensorType& view : node_.attrs.view_types) {
     for (const Axis axis : kAllAxes) {
       const Placement bucket = in(0).on(axis);
-      const bool both_split = bucket.kind == Placement::Kind::kSplit &&
-                              view.on(axis).kind == Placement::Kind::kSplit && !is_data_axis(axis);
+      const bool both_split =
+          bucket.kind == Placement::Kind::kSplit && view.on(axis).kind == Placement::Kind::kSplit;
       if (!both_split && !(bucket == view.on(axis))) {
         fail(
             fmt::format("bucket '{}' is {} on axis {} but a weight in it is used as {}: a "
@@ -304,8 +304,8 @@ TensorType Inference::pack_type() const {
   for (const Axis axis : kAllAxes) {
     for (size_t i = 0; i < num_operands(); ++i) {
       const Placement p = in(i).on(axis);
-      const bool both_split = p.kind == Placement::Kind::kSplit && !is_data_axis(axis) &&
-                              type.on(axis).kind == Placement::Kind::kSplit;
+      const bool both_split =
+          p.kind == Placement::Kind::kSplit && type.on(axis).kind == Placement::Kind::kSplit;
       if (!both_split && !(p == type.on(axis))) {
         fail(fmt::format("gradient '{}' is {} on axis {} but its bucket needs {}", in_name(i),
                          to_string(p), name_of(axis), to_string(type.on(axis))));

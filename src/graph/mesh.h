@@ -28,6 +28,12 @@ class AxisSet {
     set.bits_ = static_cast<uint8_t>(set.bits_ | others.bits_);
     return set;
   }
+  [[nodiscard]] constexpr AxisSet without(AxisSet others) const {
+    AxisSet set = *this;
+    set.bits_ = static_cast<uint8_t>(set.bits_ & ~others.bits_);
+    return set;
+  }
+  [[nodiscard]] constexpr bool empty() const { return bits_ == 0; }
   [[nodiscard]] constexpr int bits() const { return bits_; }
   friend constexpr bool operator==(AxisSet, AxisSet) = default;
   friend constexpr auto operator<=>(AxisSet, AxisSet) = default;

@@ -117,6 +117,46 @@ const std::vector<Derivation>& derivations() {
          return Row{in[2], in[0], in[1]};
        },
        [](const Row& in) { return Row{dual(in[2])}; }},
+      {OpKind::kRouter, OpKind::kRouterGrad,
+       [](const Row&, const Row& out) {
+         return Row{dual(out[0]), out[0], out[1]};
+       },
+       [](const Row& in) { return Row{dual(in[0])}; }},
+      {OpKind::kRouterStats, OpKind::kRouterStatsGrad,
+       [](const Row& in, const Row& out) {
+         return Row{in[0], dual(out[0])};
+       },
+       [](const Row& in) { return Row{dual(in[0])}; }},
+      {OpKind::kDispatch, OpKind::kDispatchGrad,
+       [](const Row&, const Row& out) {
+         return Row{dual(out[0]), out[2]};
+       },
+       [](const Row& in) { return Row{dual(in[0])}; }},
+      {OpKind::kExpertLinear, OpKind::kExpertLinearDx,
+       [](const Row& in, const Row& out) {
+         return Row{dual(out[0]), in[1], in[2]};
+       },
+       [](const Row& in) { return Row{dual(in[0])}; }},
+      {OpKind::kExpertLinear, OpKind::kExpertLinearDw,
+       [](const Row& in, const Row& out) {
+         return Row{dual(out[0]), in[0], in[2]};
+       },
+       [](const Row& in) { return Row{dual(in[1])}; }},
+      {OpKind::kExpertSwiGlu, OpKind::kExpertSwiGluGrad,
+       [](const Row& in, const Row& out) {
+         return Row{dual(out[0]), in[0], in[1]};
+       },
+       [](const Row& in) { return Row{dual(in[0])}; }},
+      {OpKind::kCombine, OpKind::kCombineGrad,
+       [](const Row& in, const Row& out) {
+         return Row{dual(out[0]), in[0], in[1], in[2]};
+       },
+       [](const Row& in) {
+         return Row{dual(in[0]), dual(in[2])};
+       }},
+      {OpKind::kBalanceLoss, OpKind::kBalanceGrad,
+       [](const Row& in, const Row&) { return Row{in[0]}; },
+       [](const Row& in) { return Row{dual(in[0])}; }},
   };
   return kAll;
 }

@@ -208,7 +208,7 @@ void run_kernel(kernels::Context& context, const Instruction& instruction,
     case OpKind::kAccumulate:
       return kernels::accumulate_into(context, in(0), y);
     default:
-      if (run_expert_kernel(context, instruction, tensors)) return;
+      if (run_expert_kernel(context, instruction, tensors, params)) return;
       TESSERA_CHECK(false, "{} '{}' is no kernel", name_of(instruction.op), instruction.name);
   }
 }

@@ -19,7 +19,7 @@ kernels::BalanceShape balance_shape(const ExpertArgs& args) {
 }  // namespace
 
 bool run_expert_kernel(kernels::Context& context, const Instruction& instruction,
-                       std::span<const Tensor> tensors) {
+                       std::span<const Tensor> tensors, const StepParams& params) {
   const auto in = [&](size_t i) { return tensors[static_cast<size_t>(instruction.inputs[i])]; };
   const auto out = [&](size_t i) { return tensors[static_cast<size_t>(instruction.outputs[i])]; };
   const ExpertArgs& args = instruction.args.experts;
@@ -81,9 +81,12 @@ bool run_expert_kernel(kernels::Context& context, const Instruction& instruction
     case OpKind::kBalanceLoss:
       kernels::balance_loss(context, in(0), in(1), args.sequences, balance_shape(args), y, add);
       return true;
-    case OpKind::kBalanceGrad:
-      kernels::balance_grad(context, in(0), balance_shape(args), y);
+    case OpKind::kBalanceGrad: {
+      kernels::BalanceShape shape = balance_shape(args);
+      shape.coef *= params.loss_scale;
+      kernels::balance_grad(context, in(0), shape, y);
       return true;
+    }
     default:
       return false;
   }

@@ -2,12 +2,12 @@
 #pragma once
 
 #include "compile/program.h"
-#include "kernels/kernels.h"
+#include "runtime/dispatch.h"
 
 namespace tessera {
 
 // False when the instruction is none of them. Allocates nothing.
 bool run_expert_kernel(kernels::Context& context, const Instruction& instruction,
-                       std::span<const Tensor> tensors);
+                       std::span<const Tensor> tensors, const StepParams& params);
 
 }  // namespace tessera

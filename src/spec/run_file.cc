@@ -158,7 +158,7 @@ ParallelSpec parse_mesh(std::string_view mesh, const ParallelSpec& base) {
   RunSpec spec;
   spec.parallel = base;
   for (int64_t* axis : {&spec.parallel.pp, &spec.parallel.dp, &spec.parallel.fsdp,
-                        &spec.parallel.cp, &spec.parallel.tp}) {
+                        &spec.parallel.cp, &spec.parallel.tp, &spec.parallel.ep}) {
     *axis = 1;
   }
   std::set<std::string> seen;

@@ -1,6 +1,8 @@
 #include "spec/validate_experts.h"
 
+#include <algorithm>
 #include <numeric>
+#include <vector>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -43,6 +45,25 @@ void check_tokens(const RunSpec& spec) {
 
 }  // namespace
 
+ExpertSplit expert_split(const ParallelSpec& parallel) {
+  std::vector<int64_t> valid = {1};
+  for (const bool cp : {true, false}) {
+    for (const bool fsdp : {true, false}) {
+      const ExpertSplit split{parallel.tp > 1, cp && parallel.cp > 1, fsdp && parallel.fsdp > 1};
+      const int64_t ranks = parallel.tp * (cp ? parallel.cp : 1) * (fsdp ? parallel.fsdp : 1);
+      if (ranks == parallel.ep) return parallel.ep == 1 ? ExpertSplit() : split;
+      valid.push_back(ranks);
+    }
+  }
+  if (parallel.ep == 1) return {};
+  std::sort(valid.begin(), valid.end());
+  valid.erase(std::unique(valid.begin(), valid.end()), valid.end());
+  throw ConfigError(
+      fmt::format("parallel.ep = {} must take tp = {} whole, and cp = {} and fsdp = {} whole or "
+                  "not at all; use ep = {}",
+                  parallel.ep, parallel.tp, parallel.cp, parallel.fsdp, either(valid)));
+}
+
 void resolve_expert_model(ModelSpec& model) {
   const bool mixtral = model.family == "mixtral";
   require_config(
@@ -60,14 +81,16 @@ void check_experts(const RunSpec& spec) {
   const ParallelSpec& parallel = spec.parallel;
   require_config(spec.model.experts > 0 || parallel.ep == 1,
                  "parallel.ep = {} but the model has no experts; use ep = 1", parallel.ep);
-  require_config(parallel.ep == 1, "parallel.ep = {} is not in this version; use ep = 1",
-                 parallel.ep);
   if (spec.model.experts == 0) return;
   require_config(
       parallel.moe_capacity == 0 || parallel.moe_capacity >= 1,
       "parallel.moe_capacity = {} is less than an even spread needs; use 1 or more, or 0 "
       "for the worst case",
       parallel.moe_capacity);
+  require_config(spec.model.experts % parallel.ep == 0,
+                 "parallel.ep = {} does not divide experts = {}; use ep = {}", parallel.ep,
+                 spec.model.experts, either(nearby_divisors(spec.model.experts, parallel.ep)));
+  expert_split(parallel);
   check_aux_group(spec);
   check_tokens(spec);
 }

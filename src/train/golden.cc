@@ -11,6 +11,7 @@
 #include "spec/validate.h"
 #include "tensor/element.h"
 #include "train/difference.h"
+#include "train/golden_names.h"
 #include "train/plan_report.h"
 #include "train/stored_tensors.h"
 #include "train/verify.h"
@@ -88,6 +89,7 @@ GoldenCheck::GoldenCheck(const GoldenOptions& options)
   spec_.train.global_batch = spec_.train.micro_batch * replicas;
   spec_.train.dtype = options.dtype;
   spec_.train.threads = 1;
+  spec_.train.aux_group = batch_;  // the reference takes its means over the whole batch
   // The recorded optimizer; the layout of the file fixes these.
   spec_.optimizer.lr = 1e-3;
   spec_.optimizer.weight_decay = 0.1;
@@ -166,13 +168,14 @@ std::vector<LogicalValues> GoldenCheck::reference(const std::string& prefix,
                                                   const std::vector<LogicalValues>& like) const {
   std::vector<LogicalValues> list;
   for (const LogicalValues& values : like) {
-    const std::string name = prefix + values.tensor.stored.name;
-    require(file_.at(name).shape == values.tensor.stored.shape,
+    const RecordedTensor recorded = recorded_tensor(values.tensor, spec_.model);
+    const std::string name = prefix + recorded.name;
+    require(file_.at(name).shape == recorded.shape,
             "'{}': tensor '{}' has another shape than the model", file_.path(), name);
     const std::vector<double> stored = read_values(file_, name);
     LogicalValues part{values.tensor, std::vector<double>(values.values.size())};
     for_each_stored_run(values.tensor, [&](int64_t to, int64_t from, int64_t count) {
-      std::copy_n(stored.begin() + from, count, part.values.begin() + to);
+      std::copy_n(stored.begin() + recorded.first + from, count, part.values.begin() + to);
     });
     list.push_back(std::move(part));
   }

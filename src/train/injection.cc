@@ -56,6 +56,16 @@ void drop(Program& program, size_t index) {
   instruction.outputs = {out};
 }
 
+void scale(const Tensor& t, double factor) {
+  for (int64_t i = 0; i < t.numel(); ++i) write_element(t, i, factor * read_element(t, i));
+}
+
+void roll(const Tensor& t) {
+  const double last = read_element(t, t.numel() - 1);
+  for (int64_t i = t.numel() - 1; i > 0; --i) write_element(t, i, read_element(t, i - 1));
+  write_element(t, 0, last);
+}
+
 }  // namespace
 
 Injection parse_injection(const std::string& text) {
@@ -66,8 +76,12 @@ Injection parse_injection(const std::string& text) {
   if (kind == "drop-cast") injection.kind = Injection::Kind::kDropCast;
   if (kind == "roll-shard") injection.kind = Injection::Kind::kRollShard;
   if (kind == "scale-grad") injection.kind = Injection::Kind::kScaleGrad;
+  if (kind == "scale-value") injection.kind = Injection::Kind::kScaleValue;
+  if (kind == "roll-value") injection.kind = Injection::Kind::kRollValue;
   require_config(injection.kind != Injection::Kind::kNone && colon != std::string::npos,
-                 "--inject {}: use nan:, drop-cast:, roll-shard: or scale-grad:", text);
+                 "--inject {}: use nan:, drop-cast:, roll-shard:, scale-grad:, scale-value: or "
+                 "roll-value:",
+                 text);
   for (const std::string_view pair : split(std::string_view(text).substr(colon + 1), ',')) {
     const size_t equals = pair.find('=');
     const std::string key(pair.substr(0, equals));
@@ -140,6 +154,23 @@ Executor::Probe injection_probe(const Injection& injection, Executor& executor, 
       kernels::Context context{alone, {}};
       Tensor t = executor.tensor(instruction.outputs[0]);
       kernels::scale(context, t, static_cast<double>(p.mesh.size(injection.axis)));
+    };
+  }
+  const bool scales = injection.kind == Injection::Kind::kScaleValue;
+  if (scales || injection.kind == Injection::Kind::kRollValue) {
+    return [&injection, &executor, scales](size_t, const Instruction& instruction) {
+      const Program& p = executor.program();
+      for (size_t i = 0; i < instruction.outputs.size(); ++i) {
+        const BufferId id = instruction.outputs[i];
+        const bool named = i == 0 && instruction.name == injection.tensor;
+        if (!named && p.buffer(id).name != injection.tensor) continue;
+        const Tensor t = executor.tensor(id);
+        if (scales) {
+          scale(t, static_cast<double>(p.mesh.size(injection.axis)));
+        } else {
+          roll(t);
+        }
+      }
     };
   }
   return {};

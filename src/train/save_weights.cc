@@ -60,7 +60,7 @@ class TensorGatherer {
     const Bucket& bucket = step_.layout.buckets[place.bucket];
     const int64_t numel = kept_numel(step_, bucket);
     if (!owns(step_, bucket, numel, owner)) return;
-    for_each_run(place.tensor, step_.mesh.coord(owner, Axis::kTp),
+    for_each_run(place.tensor, split_position(step_, bucket, owner),
                  window_of(step_, bucket, numel, owner), f);
   }
 

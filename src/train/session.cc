@@ -21,6 +21,7 @@
 #include "train/loss_scale.h"
 #include "train/measure.h"
 #include "train/plan_report.h"
+#include "train/router_load.h"
 #include "train/run_directory.h"
 
 namespace tessera {
@@ -81,6 +82,7 @@ class Session {
   // The clock at the last line of metrics.jsonl, and the step of that line.
   std::vector<CommTime> reported_times_;
   int64_t reported_step_ = 0;
+  RouterLoad load_;  // of the last step
 };
 
 // A kernel or a collective of the other stream may take as long as a peer may be late.
@@ -135,6 +137,7 @@ void Session::report_step(int64_t step, const StepOutcome& outcome, const StepPa
     }
     reported_times_ = times;
     reported_step_ = step;
+    if (!load_.empty()) line["experts"] = to_json(load_);
     directory_->append_metrics(line);
   }
   if (options_.on_progress) {
@@ -205,6 +208,7 @@ void Session::train() {
     settle(params, outcome);
     steps_done_ = step;
     final_loss_ = outcome.loss;
+    load_ = take_router_load(executor_, control_);
     if (directory_.has_value()) report_step(step, outcome, params, step_start);
     const bool last = step == spec_.train.steps;
     if (step == 1 && !last) {  // it pays for page faults

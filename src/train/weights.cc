@@ -72,11 +72,11 @@ TensorSource hf_weights(const std::string& folder, const ParameterLayout& layout
 
 void load_weights(Executor& executor, const StepGraph& step, const TensorSource& source) {
   const Program& program = executor.program();
-  const int64_t tp_coord = program.mesh.coord(program.rank, Axis::kTp);
   std::vector<double> row;
   for (size_t b = 0; b < step.layout.buckets.size(); ++b) {
     const Bucket& bucket = step.layout.buckets[b];
     if (!step.holds(program.rank, bucket.unit)) continue;
+    const int64_t position = split_position(step, bucket, program.rank);
     std::vector<std::pair<Tensor, BucketWindow>> targets;
     const BucketBuffers& buffers = program.buckets[b];
     for (const BufferId id : {buffers.weights, buffers.full, buffers.master}) {
@@ -97,7 +97,7 @@ void load_weights(Executor& executor, const StepGraph& step, const TensorSource&
       }
     };
     for_each_tensor(bucket, [&](const LogicalTensor& tensor) {
-      for_each_row(tensor, tp_coord, [&](int64_t first, int64_t at, int64_t count) {
+      for_each_row(tensor, position, [&](int64_t first, int64_t at, int64_t count) {
         fill_row(tensor, first, at, count);
       });
     });
@@ -118,7 +118,7 @@ std::vector<LogicalValues> gather_state(World& world, StateKind kind) {
         const Tensor t = world.executor(rank).tensor(
             kind == StateKind::kWeights ? buffers.weights : buffers.gradient);
         if (!owns(step, bucket, t.numel(), rank)) continue;
-        for_each_run(tensor, step.mesh.coord(rank, Axis::kTp),
+        for_each_run(tensor, split_position(step, bucket, rank),
                      window_of(step, bucket, t.numel(), rank),
                      [&](int64_t first, int64_t at, int64_t count) {
                        for (int64_t i = 0; i < count; ++i) {

@@ -85,6 +85,10 @@ inline TinyCase parse_case(const std::string& line) {
 // The same model and batch on one rank.
 inline RunSpec on_one_rank(RunSpec spec) {
   spec.parallel = ParallelSpec();
+  // Means over groups of sequences need a whole group in a micro-batch.
+  if (spec.train.micro_batch % spec.train.aux_group != 0) {
+    spec.train.micro_batch = spec.train.aux_group;
+  }
   resolve(spec);
   return spec;
 }
