@@ -36,8 +36,8 @@ class CliTest : public ::testing::Test {
 
 TEST_F(CliTest, VersionHelpAndCompletion) {
   EXPECT_TRUE(succeed("--version").out.starts_with("tessera "));
-  for (const std::string command :
-       {"", "plan", "train", "verify", "generate", "data", "data synth", "doctor", "completion"}) {
+  for (const std::string command : {"", "plan", "simulate", "train", "verify", "generate", "data",
+                                    "data synth", "doctor", "completion"}) {
     EXPECT_TRUE(succeed(command + " --help").out.starts_with("Example: ")) << command;
   }
   for (const std::string shell : {"bash", "zsh", "fish"}) {
@@ -197,6 +197,40 @@ TEST_F(CliTest, ToleranceZeroMeansTheSameBits) {
   const CommandResult other =
       run("verify run.toml --mesh dp=2 --mesh tp=2 --tolerance 0 --steps 2");
   EXPECT_EQ(other.code, 1) << "tensor parallelism sums in another order:\n" << other.out;
+}
+
+TEST_F(CliTest, SimulateShowsTheScheduleOfEveryRank) {
+  const CommandResult text = succeed("simulate run.toml --schedule --mesh pp=2");
+  EXPECT_TRUE(text.out.starts_with("1f1b: 2 ranks, 2 stages, 4 micro-batches\nbubble 20.0 %"))
+      << text.out;
+  EXPECT_NE(text.out.find("rank 1 .  F0 B0--- F1 B1---"), std::string::npos) << text.out;
+  const json report = succeed(
+                          "simulate run.toml --schedule --mesh pp=2,schedule=zb-v --svg a.svg "
+                          "--json")
+                          .json();
+  EXPECT_EQ(report.at("schema_version"), 1);
+  EXPECT_EQ(report.at("num_stages"), 4);
+  EXPECT_EQ(report.at("ranks").size(), 2U);
+  EXPECT_TRUE(read_file(folder_.path("a.svg")).starts_with("<svg"));
+  EXPECT_EQ(run("simulate run.toml").code, 2);
+  const CommandResult refused = run("simulate run.toml --schedule --mesh pp=3,schedule=dualpipe-v");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("use 6 micro-batches, or schedule = \"zb-v\""), std::string::npos)
+      << refused.err;
+}
+
+TEST_F(CliTest, AScheduleFromAFileTrainsToTheSameBits) {
+  succeed("simulate run.toml --schedule --mesh pp=2,schedule=zb-h1 --csv mine.csv");
+  EXPECT_EQ(succeed("verify run.toml --mesh pp=2,schedule=zb-h1 --mesh pp=2,schedule=mine.csv "
+                    "--tolerance 0 --steps 2 --json")
+                .json()
+                .at("equal"),
+            true);
+  folder_.write("bad.csv", "placement,0,1\nF0.0,B0.0\nF1.0,X1.0\n");
+  const CommandResult bad = run("plan run.toml --mesh pp=2,schedule=bad.csv");
+  EXPECT_EQ(bad.code, 2);
+  EXPECT_NE(bad.err.find("bad.csv:3:6: cell \"X1.0\""), std::string::npos) << bad.err;
+  EXPECT_EQ(run("plan run.toml --mesh pp=2,schedule=absent.csv").code, 2);
 }
 
 TEST_F(CliTest, AnInterruptEndsTheRunInOrder) {

@@ -27,7 +27,9 @@ std::string mesh_text(const ParallelSpec& parallel) {
     if (key.section != "parallel") continue;
     const nlohmann::ordered_json value = value_of(key.field(spec));
     if (value == value_of(key.field(plain)) && key.name != "zero") continue;
-    if (key.name == "grad_reduce") continue;  // resolved from the others
+    // Resolved from the others.
+    if (key.name == "grad_reduce" || key.name == "schedule_csv") continue;
+    if (key.name == "virtual_stages" && parallel.schedule != "interleaved") continue;
     const std::string shown = value.is_string() ? value.get<std::string>() : value.dump();
     text += fmt::format("{}{}={}", text.empty() ? "" : ",", key.name, shown);
   }

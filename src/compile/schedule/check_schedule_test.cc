@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "base/philox.h"
 #include "compile/schedule/schedule.h"
 
 namespace tessera {
@@ -125,6 +126,44 @@ TEST(CheckScheduleTest, ShowsTheNeighbourhoodOfACellInALongList) {
                  "  rank 0: … F0.42 F0.43 F0.44 F0.45 F0.46 F0.47 F0.48 F0.49 [F0.49] F0.51 F0.52 "
                  "F0.53 F0.54 F0.55 F0.56 F0.57 F0.58 …");
   }
+}
+
+// Swaps of neighbours may leave a valid schedule; a lost or changed cell never does.
+TEST(CheckScheduleTest, RandomDamageIsFoundOrHarmless) {
+  const auto refuses = [](const PipelineSchedule& schedule) {
+    try {
+      check_schedule(schedule);
+    } catch (const ConfigError&) {
+      return true;
+    }
+    return false;
+  };
+  int harmless = 0;
+  for (uint64_t seed = 0; seed < 400; ++seed) {
+    uint64_t drawn = 0;
+    const auto below = [&](size_t limit) {
+      return static_cast<size_t>(uniform_at(seed, 0, drawn++) * static_cast<double>(limit));
+    };
+    const char* const names[] = {"1f1b", "interleaved", "zb-h2", "zb-v", "dualpipe-v"};
+    const PipelineSchedule schedule = make_schedule(names[seed % 5], 3, 0, 6);
+    const size_t rank = below(3);
+    const size_t cells = schedule.actions[rank].size();
+
+    PipelineSchedule swapped = schedule;
+    const size_t at = below(cells - 1);
+    std::swap(swapped.actions[rank][at], swapped.actions[rank][at + 1]);
+    harmless += refuses(swapped) ? 0 : 1;
+
+    PipelineSchedule lost = schedule;
+    lost.actions[rank].erase(lost.actions[rank].begin() + static_cast<int64_t>(below(cells)));
+    EXPECT_TRUE(refuses(lost)) << seed;
+
+    PipelineSchedule changed = schedule;
+    changed.actions[rank][below(cells)].micro_batch += 1;
+    EXPECT_TRUE(refuses(changed)) << seed;
+  }
+  EXPECT_GT(harmless, 20);
+  EXPECT_LT(harmless, 380);
 }
 
 }  // namespace
