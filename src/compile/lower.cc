@@ -29,6 +29,7 @@ class Lowering {
         order_(nodes_of(step, rank)),
         map_(assign_storage(step, order_, rank)),
         items_(step.pipeline.items[static_cast<size_t>(step.mesh.coord(rank, Axis::kPp))]),
+        versions_(step.stages.versions_of(static_cast<int>(step.mesh.coord(rank, Axis::kPp)))),
         instances_(count_instances(step, map_, items_)) {
     program_.rank = rank;
     program_.mesh = step.mesh;
@@ -36,6 +37,7 @@ class Lowering {
     program_.pipeline_ends = {rank_of_stage.front(), rank_of_stage.back()};
     program_.threads = static_cast<int>(step.spec.train.threads);
     program_.micro_batches = step.training ? accumulation(step.spec) : 1;
+    program_.weight_versions = versions_.slots;
   }
 
   Program run();
@@ -52,7 +54,9 @@ class Lowering {
   void lower_tie_sum(const Node& node);
   void lower_update();
   void lower_sum_squares(size_t bucket, const Tag& tag);
-  void lower_adamw(const Node& node);
+  void count_update_tokens();
+  void lower_stage_update();
+  void lower_adamw(const Node& node, int update);
   KernelArgs args_of(const Node& node) const;
   void add_context_args(const Node& node, KernelArgs& args) const;
   [[nodiscard]] int64_t keys_per_sequence(const Node& node) const;
@@ -62,16 +66,25 @@ class Lowering {
   Instruction& emit(OpKind op, const Node& node, int64_t micro_batch, std::vector<BufferId> inputs,
                     std::vector<BufferId> outputs);
   BufferId buffer(const Slot& slot, const std::string& name, int64_t micro_batch = 0);
+  BufferId weights_buffer(const Slot& slot, const std::string& name, int version);
+  BufferId instance_buffer(const Slot& slot, const std::string& name, int instance, int64_t offset);
   BufferId operand(ValueId value, int64_t micro_batch) {
     return buffer(map_.slots.at(value), graph_.value(value).name, micro_batch);
   }
   [[nodiscard]] int64_t coord(Axis axis) const { return step_.mesh.coord(program_.rank, axis); }
-  // Micro-batches may run in any order that the schedule says.
+  [[nodiscard]] bool asynchronous() const { return step_.stages.schedule.asynchronous; }
+  // Among the micro-batches of an update, which may run in any order that the schedule says.
   [[nodiscard]] bool is_first() const { return item_ < 0 || ends_of_part().first == item_; }
   [[nodiscard]] bool is_last() const { return item_ < 0 || ends_of_part().second == item_; }
   [[nodiscard]] std::pair<int, int> ends_of_part() const {
     const PipelineItem& item = items_[static_cast<size_t>(item_)];
-    return part_ends_.at({item.stage, item.part});
+    return part_ends_.at({item.stage, item.part, update_of(item)});
+  }
+  [[nodiscard]] int update_of(const PipelineItem& item) const {
+    return versions_.update_of[static_cast<size_t>(item.micro_batch)];
+  }
+  [[nodiscard]] bool is_first_of_step() const {
+    return is_first() && (item_ < 0 || update_of(items_[static_cast<size_t>(item_)]) == 1);
   }
   void find_part_ends();
   [[nodiscard]] std::vector<int> part_end_positions() const;
@@ -81,11 +94,13 @@ class Lowering {
   RankNodes order_;
   StorageMap map_;
   const std::vector<PipelineItem>& items_;
+  const StageVersions& versions_;
   InstanceMap instances_;
   Program program_;
-  std::vector<Region> region_of_;                                 // per buffer
-  std::vector<InstructionPlace> places_;                          // per instruction
-  std::map<std::pair<int, int>, std::pair<int, int>> part_ends_;  // first and last item of a part
+  std::vector<Region> region_of_;         // per buffer
+  std::vector<InstructionPlace> places_;  // per instruction
+  // First and last item of (stage, part, update).
+  std::map<std::tuple<int, int, int>, std::pair<int, int>> part_ends_;
   std::map<std::tuple<StorageId, int, int64_t, DType, Shape>, BufferId> known_;
   int position_ = 0;
   int item_ = -1;  // -1: outside of micro-batches
@@ -95,7 +110,20 @@ class Lowering {
 BufferId Lowering::buffer(const Slot& slot, const std::string& name, int64_t micro_batch) {
   const Storage& storage = map_.storages[static_cast<size_t>(slot.storage)];
   const int64_t offset = slot.offset + storage.micro_batch_stride * micro_batch;
+  if (storage.kind == StorageKind::kPersistent && storage.instances > 1) {
+    return weights_buffer(slot, name, versions_.version_of[static_cast<size_t>(micro_batch)]);
+  }
   const int instance = instances_.of(storage, slot.storage, static_cast<int>(micro_batch));
+  return instance_buffer(slot, name, instance, offset);
+}
+
+BufferId Lowering::weights_buffer(const Slot& slot, const std::string& name, int version) {
+  return instance_buffer(slot, name, versions_.slot_of[static_cast<size_t>(version)], slot.offset);
+}
+
+BufferId Lowering::instance_buffer(const Slot& slot, const std::string& name, int instance,
+                                   int64_t offset) {
+  const Storage& storage = map_.storages[static_cast<size_t>(slot.storage)];
   const auto key = std::make_tuple(slot.storage, instance, offset, slot.dtype, slot.shape);
   const auto [found, fresh] =
       known_.try_emplace(key, static_cast<BufferId>(program_.buffers.size()));
@@ -366,7 +394,8 @@ void Lowering::lower_kernel(const Node& node, int64_t micro_batch) {
   for (const ValueId v : node.outputs) outputs.push_back(operand(v, micro_batch));
   // Gradients of weights and the loss go on from the micro-batch before.
   const bool weight_grad = node.tag.pass == Pass::kWeightGrad && step_.keeps_full_gradients();
-  const bool continues = !is_first() && (weight_grad || node.op == OpKind::kCrossEntropyLoss);
+  const bool continues =
+      node.op == OpKind::kCrossEntropyLoss ? !is_first_of_step() : weight_grad && !is_first();
   if (node.accumulate) {
     const BufferId before = inputs.back();
     inputs.pop_back();
@@ -432,24 +461,38 @@ void Lowering::lower_sum_squares(size_t b, const Tag& tag) {
        {buffer(map_.metrics, "metrics")});
 }
 
-void Lowering::lower_adamw(const Node& node) {
+// Makes version `update` of a bucket. The one before stays where it is as long as somebody reads
+// it; without a master copy the new one begins as its copy.
+void Lowering::lower_adamw(const Node& node, int update) {
   const auto b = static_cast<size_t>(node.attrs.bucket);
   const BucketSlots& slots = map_.buckets[b];
   const Bucket& bucket = step_.layout.buckets[b];
-  std::vector<BufferId> outputs = {buffer(slots.weights, bucket.name),
-                                   buffer(slots.m, bucket.name + ".m"),
+  const BufferId before = weights_buffer(slots.weights, bucket.name, update - 1);
+  const BufferId weights = weights_buffer(slots.weights, bucket.name, update);
+  if (before != weights && !slots.master.valid()) {
+    emit(OpKind::kCopy, node, -1, {before}, {weights});
+  }
+  std::vector<BufferId> outputs = {weights, buffer(slots.m, bucket.name + ".m"),
                                    buffer(slots.v, bucket.name + ".v")};
   if (slots.master.valid()) outputs.push_back(buffer(slots.master, bucket.name + ".master"));
+  BufferId divisor = buffer(map_.metrics, "metrics");
+  if (asynchronous()) {
+    Slot tokens = map_.update_tokens;
+    tokens.shape = {1};
+    tokens.offset += (update - 1) * tokens.bytes();
+    divisor = buffer(tokens, "update.tokens");
+  }
   Instruction& instruction =
-      emit(OpKind::kAdamW, node, -1,
-           {buffer(slots.gradient, "d(" + bucket.name + ")"), buffer(map_.metrics, "metrics")},
+      emit(OpKind::kAdamW, node, -1, {buffer(slots.gradient, "d(" + bucket.name + ")"), divisor},
            std::move(outputs));
   instruction.args.decay = bucket.decay;
+  instruction.args.update = update;
+  instruction.args.updates = versions_.updates;
   const bool gathers =
       step_.spec.parallel.zero >= 1 && step_.layout.shards_of(bucket) > 1 && slots.full.valid();
   if (!gathers) return;
-  Instruction& gather = emit(OpKind::kCast, node, -1, {buffer(slots.weights, bucket.name)},
-                             {buffer(slots.full, bucket.name + ".full")});
+  Instruction& gather = emit(OpKind::kCast, node, -1, {weights},
+                             {weights_buffer(slots.full, bucket.name + ".full", update)});
   gather.collective = CastKind::kAllGather;
   gather.group = step_.mesh.group(step_.layout.shard_axes_of(bucket));
   gather.stream = StreamKind::kComm;
@@ -482,6 +525,40 @@ void Lowering::lower_tie_sum(const Node& node) {
   instruction.stream = StreamKind::kComm;
 }
 
+// Gradients are sums over tokens; each update is divided by the unmasked ones of its micro-batches
+// on all replicas.
+void Lowering::count_update_tokens() {
+  Node node;
+  node.name = "update.tokens";
+  node.tag.pass = Pass::kUpdate;
+  const BufferId counts = buffer(map_.update_tokens, "update.tokens.all");
+  emit(OpKind::kCountTokens, node, -1, {program_.labels}, {counts});
+  AxisSet axes;
+  for (const Axis axis : kAllAxes) {
+    const bool other_tokens =
+        graph_.type(step_.forward.labels).on(axis).kind == Placement::Kind::kSplit;
+    if (other_tokens && step_.mesh.size(axis) > 1) axes = axes.with(axis);
+  }
+  if (step_.mesh.size(axes) == 1) return;
+  Instruction& sum = emit(OpKind::kCast, node, -1, {counts}, {counts});
+  sum.collective = CastKind::kAllReduce;
+  sum.group = axes;
+  sum.stream = StreamKind::kComm;
+}
+
+// Asynchronous: after the last backward of an update's micro-batches.
+void Lowering::lower_stage_update() {
+  const PipelineItem& item = items_[static_cast<size_t>(item_)];
+  const int last_part =
+      static_cast<int>(step_.pipeline.stages[static_cast<size_t>(item.stage)].parts.size()) - 1;
+  if (item.part != last_part || !is_last()) return;
+  position_ = order_.end.at({item.stage, item.part});
+  for (const size_t n : order_.nodes) {
+    const Node& node = graph_.nodes()[n];
+    if (node.op == OpKind::kAdamW) lower_adamw(node, update_of(item));
+  }
+}
+
 void Lowering::lower_update() {
   bool started = false;
   for (size_t position = 0; position < order_.nodes.size(); ++position) {
@@ -495,15 +572,16 @@ void Lowering::lower_update() {
     } else if (node.op == OpKind::kSumSquares) {
       lower_sum_squares(static_cast<size_t>(node.attrs.bucket), node.tag);
     } else if (node.op == OpKind::kMetrics) {
-      if (program_.labels == kNoBuffer) continue;  // the stage of the loss counts
+      if (program_.loss == kNoBuffer) continue;  // the stage of the loss counts
       Instruction& instruction =
           emit(OpKind::kMetrics, node, -1, {buffer(map_.loss, "loss"), program_.labels},
                {buffer(map_.metrics, "metrics")});
       instruction.args.owner = coord(Axis::kTp) == 0;
+      instruction.args.updates = versions_.updates;
     } else if (node.op == OpKind::kCast) {
       lower_cast(node, -1);
-    } else {
-      lower_adamw(node);
+    } else if (!asynchronous()) {
+      lower_adamw(node, 1);
     }
   }
 }
@@ -520,10 +598,9 @@ void Lowering::publish_buffers() {
   program_.rope_sin = buffer(map_.rope_sin, "rope.sin");
   if (map_.router_load.valid()) program_.router_load = buffer(map_.router_load, "router.load.all");
   if (step_.training) {
-    if (step_.holds(program_.rank, head)) {
-      program_.labels = whole(step_.forward.labels);
-      program_.loss = buffer(map_.loss, "loss");
-    }
+    const bool has_loss = step_.holds(program_.rank, head);
+    if (has_loss || asynchronous()) program_.labels = whole(step_.forward.labels);
+    if (has_loss) program_.loss = buffer(map_.loss, "loss");
     program_.metrics = buffer(map_.metrics, "metrics");
   }
   for (size_t b = 0; b < map_.buckets.size(); ++b) {
@@ -551,7 +628,8 @@ void Lowering::find_part_ends() {
     const PipelineItem& item = items_[i];
     if (item.kind != PipelineItem::Kind::kPart) continue;
     const auto index = static_cast<int>(i);
-    part_ends_.try_emplace({item.stage, item.part}, index, index).first->second.second = index;
+    const auto key = std::make_tuple(item.stage, item.part, update_of(item));
+    part_ends_.try_emplace(key, index, index).first->second.second = index;
   }
 }
 
@@ -568,6 +646,7 @@ std::vector<int> Lowering::part_end_positions() const {
 Program Lowering::run() {
   publish_buffers();
   find_part_ends();
+  if (asynchronous()) count_update_tokens();
   for (size_t i = 0; i < items_.size(); ++i) {
     item_ = static_cast<int>(i);
     const PipelineItem& item = items_[i];
@@ -580,6 +659,7 @@ Program Lowering::run() {
       position_ = order_.position_of[node];
       lower_node(graph_.nodes()[node], item.micro_batch);
     }
+    if (asynchronous()) lower_stage_update();
   }
   item_ = -1;
   if (step_.training) lower_update();
@@ -598,6 +678,7 @@ Program Lowering::run() {
   }
   program_.live_micro_batches = instances_.lanes();
   check_program(program_);
+  if (step_.training) check_versions(program_, versions_);
   return std::move(program_);
 }
 

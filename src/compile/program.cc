@@ -169,6 +169,8 @@ uint64_t hash_of(const Program& program, const Instruction& i) {
     hasher.add(arg);
   }
   hasher.add(e.coef);
+  hasher.add(i.args.update);
+  hasher.add(i.args.updates);
   for (const int event : i.waits) hasher.add(event);
   hasher.add(i.signal);
   hasher.add(i.micro_batch);

@@ -70,7 +70,8 @@ struct KernelArgs {
   ExpertArgs experts;
   // Attention: the rows of q and kv, as in base/sequence_rows.h.
   int64_t parts = 1, q_part = 0, kv_part = 0;
-  int64_t column_groups = 1;  // split_columns, join_columns
+  int64_t column_groups = 1;        // split_columns, join_columns
+  int64_t update = 1, updates = 1;  // adamw: which update of the step; metrics: how many
 };
 
 struct Instruction {
@@ -109,9 +110,11 @@ struct Program {
   std::array<int64_t, kNumArenas> arena_bytes{};
   std::array<int, 2> pipeline_ends{};     // on axis pp: where the first and the last stage are
   std::map<int, int> live_micro_batches;  // by stage of this rank: in flight at one time
+  int weight_versions = 1;                // copies of the weights
 
   BufferId tokens = kNoBuffer, labels = kNoBuffer;  // [micro_batches, tokens of this rank]
-  BufferId metrics = kNoBuffer;      // f64: sum of squares of the gradient, loss, tokens, unused
+  BufferId metrics =
+      kNoBuffer;  // f64: sum of squares of the gradient, loss, tokens, those of the last update
   BufferId loss = kNoBuffer;         // f64[1]
   BufferId logits = kNoBuffer;       // inference
   BufferId router_load = kNoBuffer;  // f64 [layers, experts]: choices, added up by every step

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "compile/schedule/run_schedule.h"
 #include "compile/stage_balance.h"
+#include "spec/asynchronous.h"
 #include "spec/validate.h"
 
 namespace tessera {
@@ -63,11 +64,11 @@ StagePlan plan_stages(const RunSpec& spec, bool training) {
   } else {
     require_config(training, "pp = {}: only training runs in stages; use pp = 1", parallel.pp);
     plan.schedule = run_schedule(parallel, micro_batches);
-    require_config(!plan.schedule.asynchronous,
-                   "parallel.schedule = \"{}\": asynchronous schedules are not trained by this "
-                   "version; use 1f1b or zb-v",
-                   parallel.schedule);
   }
+  plan.schedule.asynchronous = training && is_asynchronous(parallel);
+  plan.versions = plan_versions(
+      plan.schedule, training ? static_cast<int>(micro_batches_per_update(spec)) : 1,
+      parallel.schedule == "pipedream-2bw" ? VersionRule::kOneBehind : VersionRule::kNewest);
   const std::vector<int64_t> counts = layers_per_stage(spec, plan.stages());
   plan.stage_of_unit.push_back(0);
   for (int stage = 0; stage < plan.stages(); ++stage) {

@@ -1,9 +1,11 @@
 // The cut of the model into pipeline stages: which units each holds, who runs it, in which order.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "compile/schedule/schedule.h"
+#include "compile/weight_versions.h"
 #include "spec/run_spec.h"
 
 namespace tessera {
@@ -11,11 +13,18 @@ namespace tessera {
 struct StagePlan {
   PipelineSchedule schedule;
   std::vector<int> stage_of_unit;  // units: 0 the embedding, 1..layers the blocks, then the head
+  std::vector<StageVersions> versions;  // by stage
 
   [[nodiscard]] int stages() const { return schedule.stages; }
   [[nodiscard]] int stage_of(int unit) const { return stage_of_unit[static_cast<size_t>(unit)]; }
   [[nodiscard]] int rank_of(int unit) const {
     return schedule.rank_of_stage[static_cast<size_t>(stage_of(unit))];
+  }
+  // All stages of a pipeline rank have the same: with several the schedule is synchronous.
+  [[nodiscard]] const StageVersions& versions_of(int pipeline_rank) const {
+    const std::vector<int>& ranks = schedule.rank_of_stage;
+    const auto stage = std::find(ranks.begin(), ranks.end(), pipeline_rank) - ranks.begin();
+    return versions[static_cast<size_t>(stage)];
   }
   // The embedding and the head lie on different ranks, so that a tied weight needs a copy.
   [[nodiscard]] bool ends_differ() const {

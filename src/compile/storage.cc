@@ -155,7 +155,9 @@ void Assigner::add_inputs() {
   const int head = step_.layout.num_units - 1;
   for (const auto& [value, unit] :
        {std::pair(step_.forward.tokens, 0), std::pair(step_.forward.labels, head)}) {
-    if (value == kNoValue || !holds(unit)) continue;
+    // Every stage of an asynchronous pipeline counts the tokens of its updates.
+    const bool counted = value == step_.forward.labels && step_.stages.schedule.asynchronous;
+    if (value == kNoValue || (!holds(unit) && !counted)) continue;
     const Shape shape = local(value);
     const Slot all = map_.add_slot(graph_.value(value).name, ArenaKind::kActivations, DType::kI32,
                                    {micro_batches * shape[0]}, /*persistent=*/true);
@@ -188,6 +190,9 @@ void Assigner::add_bucket(size_t b) {
     slots.full = map_.add_slot(bucket.name, ArenaKind::kParameters, dtype, whole, true);
     slots.weights = sharded ? part(slots.full, coord, shards) : slots.full;
   }
+  const auto stage = static_cast<size_t>(step_.stages.stage_of(bucket.unit));
+  map_.storages[static_cast<size_t>(slots.weights.storage)].instances =
+      step_.stages.versions[stage].slots;
   set(step_.forward.bucket_storage[b], slots.weights);
   if (step_.training) {
     const std::string grad = fmt::format("d({})", bucket.name);
@@ -226,6 +231,9 @@ void Assigner::add_constants() {
     map_.loss = map_.add_slot("loss", ArenaKind::kWorkspace, DType::kF64, {1}, true);
   }
   map_.metrics = map_.add_slot("metrics", ArenaKind::kWorkspace, DType::kF64, {4}, true);
+  if (!step_.stages.schedule.asynchronous) return;
+  map_.update_tokens = map_.add_slot("update.tokens", ArenaKind::kWorkspace, DType::kF64,
+                                     {step_.stages.versions.front().updates}, true);
 }
 
 // `value` and every value it was accumulated from live in `slot`.

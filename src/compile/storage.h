@@ -30,7 +30,7 @@ struct Storage {
   int64_t bytes = 0;
   StorageKind kind = StorageKind::kTransient;
   int stage = -1;                  // of transient and stash
-  int instances = 1;               // of passing
+  int instances = 1;               // of passing; of weights: versions
   int64_t micro_batch_stride = 0;  // inputs: every micro-batch has its own part
   // In positions of the rank's node order, over all micro-batches; inclusive.
   int first_use = INT_MAX;
@@ -63,6 +63,7 @@ struct StorageMap {
   std::map<ValueId, Slot> slots;
   std::vector<BucketSlots> buckets;  // invalid slots where another pipeline rank holds the bucket
   Slot loss, metrics, rope_cos, rope_sin;
+  Slot update_tokens;               // asynchronous schedules
   Slot router_load;                 // choices of every expert in every layer
   std::map<ValueId, Slot> staging;  // by result of an all-to-all: columns sorted by rank
 

@@ -148,6 +148,8 @@ std::string_view name_of(OpKind op) {
       return "send";
     case OpKind::kReceive:
       return "receive";
+    case OpKind::kCountTokens:
+      return "count_tokens";
   }
   return "?";
 }

@@ -88,6 +88,7 @@ enum class OpKind : uint8_t {
   kReceive,       // from another stage
   kSplitColumns,  // before an all-to-all: the columns of each rank together
   kJoinColumns,   // behind one: the columns of all ranks side by side
+  kCountTokens,   // unmasked labels of every update of a step
 };
 
 std::string_view name_of(OpKind op);

@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-enum MetricIndex { kSumSquares = 0, kLoss = 1, kTokens = 2 };
+enum MetricIndex { kSumSquares = 0, kLoss = 1, kTokens = 2, kUpdateTokens = 3 };
 
 void add_sum_squares(kernels::Context& context, const Tensor& gradient, Tensor& metrics) {
   double sum = 0;
@@ -16,20 +16,41 @@ void add_sum_squares(kernels::Context& context, const Tensor& gradient, Tensor& 
   metrics.as<double>()[kSumSquares] += sum;
 }
 
-void add_metrics(const Tensor& loss, const Tensor& labels, Tensor& metrics, bool owner) {
-  if (!owner) return;
-  const int32_t* label = labels.as<int32_t>();
-  int64_t unmasked = 0;
-  for (int64_t i = 0; i < labels.numel(); ++i) unmasked += label[i] >= 0 ? 1 : 0;
-  metrics.as<double>()[kLoss] += loss.as<double>()[0];
-  metrics.as<double>()[kTokens] += static_cast<double>(unmasked);
+// Unmasked labels of part `part` of `parts` equal ones.
+double count_unmasked(const Tensor& labels, int64_t part, int64_t parts) {
+  const int64_t count = labels.numel() / parts;
+  const int32_t* label = labels.as<int32_t>() + part * count;
+  return static_cast<double>(std::count_if(label, label + count, [](int32_t l) { return l >= 0; }));
 }
 
-// A step whose loss or gradient is not finite changes nothing.
+void add_metrics(const Tensor& loss, const Tensor& labels, Tensor& metrics,
+                 const KernelArgs& args) {
+  if (!args.owner) return;
+  metrics.as<double>()[kLoss] += loss.as<double>()[0];
+  metrics.as<double>()[kTokens] += count_unmasked(labels, 0, 1);
+  metrics.as<double>()[kUpdateTokens] += count_unmasked(labels, args.updates - 1, args.updates);
+}
+
+void count_tokens(const Tensor& labels, Tensor& counts) {
+  for (int64_t i = 0; i < counts.numel(); ++i) {
+    counts.as<double>()[i] = count_unmasked(labels, i, counts.numel());
+  }
+}
+
+// What is known when an update is made: the metrics of the step, or no more than the tokens of the
+// update where stages do not wait for each other.
+StepOutcome known_at_update(const Tensor& metrics, double loss_scale) {
+  if (metrics.numel() > 1) return outcome_of(metrics.as<double>(), loss_scale);
+  StepOutcome outcome;
+  outcome.tokens = metrics.as<double>()[0];
+  return outcome;
+}
+
+// A step whose loss or gradient is known not to be finite changes nothing.
 void update(kernels::Context& context, const Instruction& instruction,
             std::span<const Tensor> tensors, const StepParams& params) {
   const auto at = [&](BufferId id) { return tensors[static_cast<size_t>(id)]; };
-  const StepOutcome outcome = outcome_of(at(instruction.inputs[1]).as<double>(), params.loss_scale);
+  const StepOutcome outcome = known_at_update(at(instruction.inputs[1]), params.loss_scale);
   if (!outcome.finite()) return;
   kernels::AdamW options;
   options.lr = params.lr;
@@ -37,7 +58,7 @@ void update(kernels::Context& context, const Instruction& instruction,
   options.beta2 = params.beta2;
   options.eps = params.eps;
   options.weight_decay = instruction.args.decay ? params.weight_decay : 0;
-  options.step = params.step;
+  options.step = (params.step - 1) * instruction.args.updates + instruction.args.update;
   // The small constant is PyTorch's: it keeps the two comparable to the last digit.
   const double clip =
       params.clip > 0 ? std::min(1.0, params.clip / (outcome.grad_norm + 1e-6)) : 1.0;
@@ -78,7 +99,9 @@ StepOutcome outcome_of(const double* metrics, double loss_scale) {
   outcome.tokens = metrics[kTokens];
   const double count = std::max(1.0, outcome.tokens);
   outcome.loss = metrics[kLoss] / count;
-  outcome.grad_norm = std::sqrt(metrics[kSumSquares]) / count / loss_scale;
+  outcome.update_tokens = metrics[kUpdateTokens];
+  outcome.grad_norm =
+      std::sqrt(metrics[kSumSquares]) / std::max(1.0, outcome.update_tokens) / loss_scale;
   return outcome;
 }
 
@@ -197,7 +220,9 @@ void run_kernel(kernels::Context& context, const Instruction& instruction,
     case OpKind::kSumSquares:
       return add_sum_squares(context, in(0), y);
     case OpKind::kMetrics:
-      return add_metrics(in(0), in(1), y, args.owner);
+      return add_metrics(in(0), in(1), y, args);
+    case OpKind::kCountTokens:
+      return count_tokens(in(0), y);
     case OpKind::kAdamW:
       return update(context, instruction, tensors, params);
     case OpKind::kZero:

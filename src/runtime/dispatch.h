@@ -17,8 +17,10 @@ struct StepParams {
 
 // Values that all ranks agree on after a step.
 struct StepOutcome {
-  double loss = 0;       // per unmasked token of the global batch
-  double tokens = 0;     // unmasked
+  double loss = 0;    // per unmasked token of the global batch
+  double tokens = 0;  // unmasked
+  // Of the last update, which is the only one unless the schedule is asynchronous.
+  double update_tokens = 0;
   double grad_norm = 0;  // before clipping
   [[nodiscard]] bool finite() const;
   [[nodiscard]] bool overflowed() const;  // the gradient alone is not finite

@@ -71,8 +71,10 @@ struct ParallelSpec {
   int64_t virtual_stages = 0;     // stages of a pipeline rank; 0: as many as the schedule needs
   // Blocks of each stage, in order; empty: as equal as they can be.
   std::vector<int64_t> stage_layers;
-  int64_t schedule_group = 0;  // interleaved: micro-batches between changes of stage; 0: pp
-  int64_t ep = 1;              // ranks that share the experts, taken from tp, cp and fsdp
+  // interleaved: micro-batches between changes of stage, 0: pp. pipedream-2bw: micro-batches of an
+  // update, 0: the fewest that can be.
+  int64_t schedule_group = 0;
+  int64_t ep = 1;  // ranks that share the experts, taken from tp, cp and fsdp
   // Rows that a rank can send to another in one MoE layer, as a multiple of an even spread over
   // ep; 0: the worst case, so that no step can fail.
   double moe_capacity = 0;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "spec/asynchronous.h"
 #include "spec/entry.h"
 #include "spec/families.h"
 #include "spec/nearby.h"
@@ -154,6 +155,7 @@ void resolve(RunSpec& spec) {
   check_split(spec);
   check_loss_scale(spec.train);
   check_experts(spec);
+  check_asynchronous(spec);
   parse_recompute(parallel.recompute, spec.model.layers);
   if (parallel.grad_reduce == "auto") {
     // Whole gradients kept over micro-batches would undo what ZeRO 2 and 3 save.

@@ -119,6 +119,10 @@ std::string pipeline_tables(const CompiledRun& run) {
   row("micro-batches in flight", [&](const Program& program) {
     return by_stage(program, [](int, int live) { return std::to_string(live); });
   });
+  if (stages.schedule.asynchronous) {
+    row("versions of the weights",
+        [](const Program& program) { return std::to_string(program.weight_versions); });
+  }
   table.add_rule();
   for (const ArenaKind arena : kAllArenas) {
     row(std::string(name_of(arena)), [&](const Program& program) {

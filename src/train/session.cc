@@ -13,6 +13,7 @@
 #include "comm/local/local_world.h"
 #include "launch/rank_failure.h"
 #include "runtime/rank_threads.h"
+#include "spec/asynchronous.h"
 #include "spec/run_file.h"
 #include "train/comm_report.h"
 #include "train/control.h"
@@ -185,9 +186,11 @@ void Session::diverge(const StepParams& params, const StepOutcome& outcome) {
                                       job_.step.mesh.describe(first->rank))
                         : fmt::format("the loss is {} and the norm of the gradient {}",
                                       outcome.loss, outcome.grad_norm);
-  throw Error(fmt::format("numeric divergence at step {}: {}; the weights of step {} are "
-                          "unchanged, try {}",
-                          step, where, steps_done_,
+  const std::string weights =
+      is_asynchronous(spec_.parallel)
+          ? "stages have updated their weights within the step"
+          : fmt::format("the weights of step {} are unchanged", steps_done_);
+  throw Error(fmt::format("numeric divergence at step {}: {}; {}, try {}", step, where, weights,
                           outcome.overflowed() && spec_.train.loss_scale > 0
                               ? "train.loss_scale = 0, which adapts"
                               : "a lower optimizer.lr"),

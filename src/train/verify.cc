@@ -109,7 +109,8 @@ MeasuredRun record_and_measure(const ShortRun& run) {
     StepRecord record{outcome.loss, outcome.grad_norm, gather_state(world, StateKind::kGradients),
                       gather_state(world, StateKind::kWeights)};
     for (LogicalValues& gradient : record.gradients) {
-      for (double& g : gradient.values) g /= std::max(1.0, outcome.tokens) * params.loss_scale;
+      for (double& g : gradient.values)
+        g /= std::max(1.0, outcome.update_tokens) * params.loss_scale;
     }
     if (outcome.finite()) {
       scaler.after_update();
