@@ -71,9 +71,29 @@ TEST(RandomCaseTest, ReachesEveryFeatureOfTheFiles) {
     for (const std::string& feature : features_of(line)) ++count[feature];
     EXPECT_LE(parse_case(line).spec.parallel.world(), kMaxWorld);
   }
-  for (const char* feature : {"accumulation", "dp", "fsdp", "tp", "zero=1", "zero=2", "zero=3",
-                              "sequence_parallel=true", "tied=true", "vocab", "ffn", "kv_heads",
-                              "mask=some", "mask=replica", "seq_len", "loss_chunk"}) {
+  for (const char* feature : {"accumulation",
+                              "dp",
+                              "fsdp",
+                              "tp",
+                              "zero=1",
+                              "zero=2",
+                              "zero=3",
+                              "sequence_parallel=true",
+                              "tied=true",
+                              "vocab",
+                              "ffn",
+                              "kv_heads",
+                              "mask=some",
+                              "mask=replica",
+                              "seq_len",
+                              "loss_chunk",
+                              "overlap=false",
+                              "pp",
+                              "cp",
+                              "cp_kind=\"ulysses\"",
+                              "schedule=\"zb-v\"",
+                              "recompute=\"full\"",
+                              "family=\"mixtral\""}) {
     EXPECT_GE(count[feature], 10) << feature;
   }
 }

@@ -137,7 +137,8 @@ TEST(PrecisionTest, AnOverflowOnOneRankSkipsTheStepOnAllAndHalvesTheScale) {
     TrainOptions options;
     options.spec = f16_run(mesh + " loss_scale_hysteresis=1", folder);
     const int64_t rank = options.spec.parallel.world() - 1;
-    options.inject = parse_injection(fmt::format("nan:tensor=d(layers.0.q.weight),step=3,rank={}", rank));
+    options.inject =
+        parse_injection(fmt::format("nan:tensor=d(layers.0.q.weight),step=3,rank={}", rank));
     run_training(options);
     const std::vector<nlohmann::json> lines = metrics_of(folder);
     ASSERT_EQ(lines.size(), 6U);
@@ -155,8 +156,8 @@ TEST(PrecisionTest, ASkippedStepChangesNoWeightOnAnyRank) {
     SCOPED_TRACE(mesh);
     const TinyCase c = parse_case(mesh + " dtype=f16 init_std=0.05");
     ShortRun run = testing::short_run(c.spec, random_samples(c.spec, "none"));
-    run.inject = parse_injection(
-        fmt::format("nan:tensor=d(layers.1.down.weight),step=2,rank={}", c.spec.parallel.world() - 1));
+    run.inject = parse_injection(fmt::format("nan:tensor=d(layers.1.down.weight),step=2,rank={}",
+                                             c.spec.parallel.world() - 1));
     const std::vector<StepRecord> steps = record_run(run);
     EXPECT_FALSE(std::isfinite(steps[1].grad_norm));
     EXPECT_TRUE(std::isfinite(steps[1].loss));

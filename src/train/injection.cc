@@ -66,6 +66,13 @@ void roll(const Tensor& t) {
   write_element(t, 0, last);
 }
 
+// Both ends take part, so that nobody waits.
+void drop_message(Instruction& instruction) {
+  const bool send = instruction.op == OpKind::kSend;
+  if (send) instruction.outputs = instruction.inputs;
+  instruction.op = send ? OpKind::kCopy : OpKind::kZero;
+}
+
 }  // namespace
 
 Injection parse_injection(const std::string& text) {
@@ -74,13 +81,14 @@ Injection parse_injection(const std::string& text) {
   const std::string kind = text.substr(0, colon);
   if (kind == "nan") injection.kind = Injection::Kind::kNan;
   if (kind == "drop-cast") injection.kind = Injection::Kind::kDropCast;
+  if (kind == "drop-message") injection.kind = Injection::Kind::kDropMessage;
   if (kind == "roll-shard") injection.kind = Injection::Kind::kRollShard;
   if (kind == "scale-grad") injection.kind = Injection::Kind::kScaleGrad;
   if (kind == "scale-value") injection.kind = Injection::Kind::kScaleValue;
   if (kind == "roll-value") injection.kind = Injection::Kind::kRollValue;
   require_config(injection.kind != Injection::Kind::kNone && colon != std::string::npos,
-                 "--inject {}: use nan:, drop-cast:, roll-shard:, scale-grad:, scale-value: or "
-                 "roll-value:",
+                 "--inject {}: use nan:, drop-cast:, drop-message:, roll-shard:, scale-grad:, "
+                 "scale-value: or roll-value:",
                  text);
   for (const std::string_view pair : split(std::string_view(text).substr(colon + 1), ',')) {
     const size_t equals = pair.find('=');
@@ -103,12 +111,18 @@ Injection parse_injection(const std::string& text) {
 }
 
 void inject_into_programs(const Injection& injection, std::vector<Program>& programs) {
-  if (injection.kind != Injection::Kind::kDropCast) return;
+  const bool message = injection.kind == Injection::Kind::kDropMessage;
+  if (injection.kind != Injection::Kind::kDropCast && !message) return;
   size_t found = 0;
   for (Program& program : programs) {
     for (size_t i = 0; i < program.instructions.size(); ++i) {
-      const Instruction& instruction = program.instructions[i];
-      if (instruction.stream != StreamKind::kComm) continue;
+      Instruction& instruction = program.instructions[i];
+      if (message && instruction.stream == StreamKind::kPipe &&
+          instruction.name == injection.tensor) {
+        drop_message(instruction);
+        ++found;
+      }
+      if (message || instruction.stream != StreamKind::kComm) continue;
       // The name of the value, or of the buffer as plan --program shows it.
       if (instruction.name != injection.tensor &&
           program.buffer(instruction.outputs[0]).name != injection.tensor) {
@@ -118,8 +132,8 @@ void inject_into_programs(const Injection& injection, std::vector<Program>& prog
       ++found;
     }
   }
-  require_config(found > 0, "--inject: no collective makes '{}'; see tessera plan --program",
-                 injection.tensor);
+  require_config(found > 0, "--inject: no {} '{}'; see tessera plan --program",
+                 message ? "message carries" : "collective makes", injection.tensor);
 }
 
 TensorSource inject_into_weights(const Injection& injection, int rank, TensorSource source) {
@@ -140,7 +154,7 @@ Executor::Probe injection_probe(const Injection& injection, Executor& executor, 
   if (injection.kind == Injection::Kind::kNan) {
     if (step != injection.step || program.rank != injection.rank) return {};
     return [&injection, &executor](size_t, const Instruction& instruction) {
-      if (instruction.name != injection.tensor) return;
+      if (instruction.name != injection.tensor || instruction.outputs.empty()) return;
       const Tensor t = executor.tensor(instruction.outputs[0]);
       write_element(t, 0, std::numeric_limits<double>::quiet_NaN());
     };

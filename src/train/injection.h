@@ -12,12 +12,13 @@ namespace tessera {
 struct Injection {
   enum class Kind {
     kNone,
-    kNan,         // writes NaN into a tensor after it is computed
-    kDropCast,    // a collective moves nothing
-    kRollShard,   // one rank starts with its part of a weight rolled by one row
-    kScaleGrad,   // the gradient of a weight is multiplied by the size of an axis
-    kScaleValue,  // a value is multiplied by the size of an axis
-    kRollValue,   // the elements of a value are moved on by one place
+    kNan,          // writes NaN into a tensor after it is computed
+    kDropCast,     // a collective moves nothing
+    kDropMessage,  // what one pipeline stage sends to another arrives as zeros
+    kRollShard,    // one rank starts with its part of a weight rolled by one row
+    kScaleGrad,    // the gradient of a weight is multiplied by the size of an axis
+    kScaleValue,   // a value is multiplied by the size of an axis
+    kRollValue,    // the elements of a value are moved on by one place
   };
   Kind kind = Kind::kNone;
   std::string tensor;
@@ -27,11 +28,13 @@ struct Injection {
 };
 
 // "nan:tensor=layers.0.q,step=2,rank=1", "drop-cast:tensor=layers.0.o.sum",
+// "drop-message:tensor=layers.0.down.sum",
 // "roll-shard:tensor=model.norm.weight,rank=1", "scale-grad:tensor=layers.0.q,axis=dp",
 // "scale-value:tensor=layers.0.gates,axis=dp", "roll-value:tensor=layers.0.slots".
 Injection parse_injection(const std::string& text);
 
-// drop-cast: turns the collectives of that name into local copies. ConfigError if there are none.
+// drop-cast: turns the collectives of that name into local copies. drop-message: the messages of
+// that name. ConfigError if there are none.
 void inject_into_programs(const Injection& injection, std::vector<Program>& programs);
 // roll-shard: `rank` reads its weights from the returned source.
 TensorSource inject_into_weights(const Injection& injection, int rank, TensorSource source);

@@ -10,8 +10,8 @@
 
 namespace tessera::testing {
 
-// One row per key; a value that is written twice is twice as likely. Keys that this version does
-// not know are passed over, values and combinations that it refuses are drawn again.
+// One row per key; a value that is written twice is twice as likely, and one that needs other keys
+// brings them along. Values and combinations that resolve() refuses are drawn again.
 struct DrawnKey {
   const char* key;
   std::vector<std::string> values;
@@ -31,6 +31,14 @@ inline const std::vector<DrawnKey>& drawn_keys() {
       {"bucket_mb", {"1", "25"}},
       {"grad_reduce", {"auto", "step", "micro_batch"}},
       {"recompute", {"none", "none", "selective", "full", "every-2"}},
+      {"schedule",
+       {"naive", "gpipe", "1f1b", "interleaved virtual_stages=2", "zb-h1", "zb-h2", "zb-v",
+        "dualpipe-v"}},
+      {"cp_kind", {"ring", "allgather", "ulysses"}},
+      {"recompute", {"none", "none", "selective", "full", "every-2"}},
+      {"family",
+       {"llama", "llama", "llama", "mixtral experts=4",
+        "mixtral experts=5 experts_per_token=1 aux_group=1"}},
       {"layers", {"1", "2", "3", "4", "5"}},
       {"hidden", {"16", "12", "20"}},
       {"ffn", {"24", "21", "13"}},
@@ -63,8 +71,7 @@ inline constexpr int64_t kMaxWorld = 8;
 inline std::string draw_line(Dice& dice) {
   std::string line;
   for (const DrawnKey& row : drawn_keys()) {
-    const std::string& value = dice.one_of(row.values);
-    if (!section_of(row.key).empty()) line += fmt::format("{}={} ", row.key, value);
+    line += fmt::format("{}={} ", row.key, dice.one_of(row.values));
   }
   return line + "mask=" + dice.one_of({"none", "some", "replica"});
 }
