@@ -1,6 +1,7 @@
 #include "train/injection.h"
 
 #include <limits>
+#include <set>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -56,6 +57,25 @@ void drop(Program& program, size_t index) {
   instruction.outputs = {out};
 }
 
+// The forward op, its gradient and its recomputation stay consistent with each other.
+void draw_by_local_index(const Injection& injection, std::vector<Program>& programs) {
+  std::set<std::pair<int64_t, DropoutSite>> masks;  // unit and site
+  for (const Program& program : programs) {
+    for (const Instruction& i : program.instructions) {
+      if (i.name == injection.tensor && i.args.dropout > 0) masks.emplace(i.args.unit, i.args.site);
+    }
+  }
+  require_config(!masks.empty(), "--inject: nothing is dropped in '{}'; see tessera plan --program",
+                 injection.tensor);
+  for (Program& program : programs) {
+    for (Instruction& i : program.instructions) {
+      if (i.args.dropout == 0 || !masks.contains({i.args.unit, i.args.site})) continue;
+      i.args.first_sample = 0;
+      i.args.first_token = 0;
+    }
+  }
+}
+
 }  // namespace
 
 Injection parse_injection(const std::string& text) {
@@ -66,8 +86,10 @@ Injection parse_injection(const std::string& text) {
   if (kind == "drop-cast") injection.kind = Injection::Kind::kDropCast;
   if (kind == "roll-shard") injection.kind = Injection::Kind::kRollShard;
   if (kind == "scale-grad") injection.kind = Injection::Kind::kScaleGrad;
-  require_config(injection.kind != Injection::Kind::kNone && colon != std::string::npos,
-                 "--inject {}: use nan:, drop-cast:, roll-shard: or scale-grad:", text);
+  if (kind == "local-mask") injection.kind = Injection::Kind::kLocalMask;
+  require_config(
+      injection.kind != Injection::Kind::kNone && colon != std::string::npos,
+      "--inject {}: use nan:, drop-cast:, roll-shard:, scale-grad: or local-mask:", text);
   for (const std::string_view pair : split(std::string_view(text).substr(colon + 1), ',')) {
     const size_t equals = pair.find('=');
     const std::string key(pair.substr(0, equals));
@@ -89,6 +111,7 @@ Injection parse_injection(const std::string& text) {
 }
 
 void inject_into_programs(const Injection& injection, std::vector<Program>& programs) {
+  if (injection.kind == Injection::Kind::kLocalMask) draw_by_local_index(injection, programs);
   if (injection.kind != Injection::Kind::kDropCast) return;
   size_t found = 0;
   for (Program& program : programs) {

@@ -16,6 +16,7 @@ struct Injection {
     kDropCast,   // a collective moves nothing
     kRollShard,  // one rank starts with its part of a weight rolled by one row
     kScaleGrad,  // the gradient of a weight is multiplied by the size of an axis
+    kLocalMask,  // a dropout mask is drawn by the place on the rank, not in the global batch
   };
   Kind kind = Kind::kNone;
   std::string tensor;
@@ -25,10 +26,12 @@ struct Injection {
 };
 
 // "nan:tensor=layers.0.q,step=2,rank=1", "drop-cast:tensor=layers.0.o.sum",
-// "roll-shard:tensor=model.norm.weight,rank=1", "scale-grad:tensor=layers.0.q,axis=dp".
+// "roll-shard:tensor=model.norm.weight,rank=1", "scale-grad:tensor=layers.0.q,axis=dp",
+// "local-mask:tensor=layers.0.o.dropped".
 Injection parse_injection(const std::string& text);
 
-// drop-cast: turns the collectives of that name into local copies. ConfigError if there are none.
+// drop-cast: turns the collectives of that name into local copies. local-mask: ops of that name
+// forget where in the global batch they are. ConfigError if there are none.
 void inject_into_programs(const Injection& injection, std::vector<Program>& programs);
 // roll-shard: `rank` reads its weights from the returned source.
 TensorSource inject_into_weights(const Injection& injection, int rank, TensorSource source);

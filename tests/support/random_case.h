@@ -30,6 +30,8 @@ inline const std::vector<DrawnKey>& drawn_keys() {
       {"bucket_mb", {"1", "25"}},
       {"grad_reduce", {"auto", "step", "micro_batch"}},
       {"recompute", {"none", "none", "selective", "full", "every-2"}},
+      {"dropout", {"0", "0", "0.2"}},
+      {"attention_dropout", {"0", "0", "0.2"}},
       {"layers", {"1", "2", "3", "4", "5"}},
       {"hidden", {"16", "12", "20"}},
       {"ffn", {"24", "21", "13"}},
