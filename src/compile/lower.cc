@@ -7,6 +7,7 @@
 #include "base/sequence_rows.h"
 #include "base/workspace.h"
 #include "compile/arena_layout.h"
+#include "compile/dropout.h"
 #include "compile/events.h"
 #include "compile/instances.h"
 #include "compile/moe.h"
@@ -256,6 +257,7 @@ KernelArgs Lowering::args_of(const Node& node) const {
   };
   args.window = node.attrs.window;
   switch (node.op) {
+    case OpKind::kDropout:
     case OpKind::kAddPositions:
     case OpKind::kPositionsDw:
       args.parts = step_.mesh.size(Axis::kCp);
@@ -419,6 +421,7 @@ void Lowering::lower_kernel(const Node& node, int64_t micro_batch) {
   Instruction& instruction =
       emit(node.op, node, micro_batch, std::move(inputs), std::move(outputs));
   instruction.args = args_of(node);
+  set_dropout(step_, node, program_.rank, micro_batch, instruction.args);
   instruction.accumulate = (node.accumulate && !adds_in_kernel(node.op)) || continues;
 }
 

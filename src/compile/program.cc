@@ -159,6 +159,9 @@ uint64_t hash_of(const Program& program, const Instruction& i) {
         i.args.q_part, i.args.kv_part, i.args.column_groups, i.args.window, i.args.first_token}) {
     hasher.add(arg);
   }
+  for (const int64_t arg : {i.args.unit, i.args.first_sample}) hasher.add(arg);
+  hasher.add(i.args.dropout);
+  hasher.add(static_cast<int>(i.args.site));
   hasher.add(i.args.eps);
   hasher.add(i.args.inverse);
   hasher.add(i.args.decay);

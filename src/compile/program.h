@@ -62,7 +62,10 @@ struct KernelArgs {
   int64_t heads_per_kv = 1, first_head = 0, first_kv_head = 0;
   int64_t first_row = 0, valid_rows = 0;  // of the vocabulary
   int64_t window = 0;                     // attention
-  int64_t first_token = 0;                // positions: where in a sequence this rank's tokens begin
+  int64_t first_token = 0;  // positions, dropout: this rank's first token of the micro-batch
+  double dropout = 0;       // which mask: of `unit` and `site`, from that sequence of the step on
+  int64_t unit = 0, first_sample = 0;
+  DropoutSite site{};
   double eps = 0;
   bool inverse = false;
   bool decay = false;  // adamw

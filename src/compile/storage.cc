@@ -403,6 +403,7 @@ void Assigner::assign(const Node& node, int position) {
       return set(node.outputs[0], map_.buckets[static_cast<size_t>(node.attrs.bucket)].gradient);
     case OpKind::kAdamW:
       return set(node.outputs[0], slot(node.inputs[0]));
+    case OpKind::kDropout:
     case OpKind::kRope:
     case OpKind::kCrossEntropyGrad:
       return assign_new(node.outputs[0], position, {node.inputs[0]});

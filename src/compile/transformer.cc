@@ -51,6 +51,14 @@ class TransformerBuilder {
   ValueId add_bias(ValueId x, const std::string& name) {
     return g_.add_one(OpKind::kAddBias, {x, weight(name + ".bias")}, name + ".biased", {}, tag_);
   }
+  ValueId drop(ValueId x, DropoutSite site, const std::string& name) {
+    if (!training_ || model_.dropout == 0) return x;
+    Attrs attrs;
+    attrs.dropout = model_.dropout;
+    attrs.site = site;
+    attrs.seq_len = spec_.train.seq_len;
+    return g_.add_one(OpKind::kDropout, {x}, name, attrs, tag_);
+  }
   // Into the part of a block where tp ranks hold different columns: all-gather, or nothing.
   ValueId enter_tp(ValueId x_TH, const std::string& name) {
     return g_.cast(x_TH, Axis::kTp, replicate(), name, tag_);
@@ -65,6 +73,7 @@ class TransformerBuilder {
   const Mesh& mesh_;
   const ParameterLayout& layout_;
   bool sequence_parallel_ = false;
+  bool training_ = false;
   ForwardGraph out_;
   Graph& g_;
   Tag tag_;
@@ -163,12 +172,17 @@ ValueId TransformerBuilder::attention(ValueId x_TH, const std::string& at) {
   attrs.head_dim = model_.head_dim;
   attrs.seq_len = spec_.train.seq_len;
   attrs.window = model_.sliding_window;
+  if (training_) {
+    attrs.dropout = model_.attention_dropout;
+    attrs.site = DropoutSite::kAttention;
+  }
   const ValueId o_TQ =
       g_.add(OpKind::kAttention, {queries, keys}, {at + ".attn", at + ".attn.lse"}, attrs, tag_)
           .front();
   const ValueId partial_TH = linear(leave_cp(o_TQ, at), weight(at + ".o"), at + ".o");
   ValueId y_TH = leave_tp(partial_TH, at + ".o.sum");
   if (model_.attention_bias == "all") y_TH = add_bias(y_TH, at + ".o");
+  y_TH = drop(y_TH, DropoutSite::kAttentionOutput, at + ".o.dropped");
   return g_.add_one(OpKind::kAdd, {x_TH, y_TH}, at + ".mid", {}, tag_);
 }
 
@@ -209,6 +223,7 @@ ValueId TransformerBuilder::mlp(ValueId x_TH, const std::string& at) {
   const ValueId partial_TH = linear(h_TF, weight(at + ".down"), at + ".down");
   ValueId y_TH = leave_tp(partial_TH, at + ".down.sum");
   if (model_.mlp_bias) y_TH = add_bias(y_TH, at + ".down");
+  y_TH = drop(y_TH, DropoutSite::kMlpOutput, at + ".down.dropped");
   return g_.add_one(OpKind::kAdd, {x_TH, y_TH}, at + ".out", {}, tag_);
 }
 
@@ -219,7 +234,8 @@ ValueId TransformerBuilder::moe(ValueId x_TH, int64_t layer) {
   const ValueId n_TH = norm(x_TH, at + ".mlp_norm");
   const MoeOutput out = build_moe(g_, spec_, mesh_, n_TH, weights, layer, router_stats_);
   router_stats_ = out.stats;
-  return g_.add_one(OpKind::kAdd, {x_TH, out.y_TH}, at + ".out", {}, tag_);
+  const ValueId y_TH = drop(out.y_TH, DropoutSite::kMlpOutput, at + ".experts.dropped");
+  return g_.add_one(OpKind::kAdd, {x_TH, y_TH}, at + ".out", {}, tag_);
 }
 
 // Logits exist only for one chunk of tokens at a time. Each rank reduces its part of the vocabulary
@@ -273,9 +289,10 @@ ValueId TransformerBuilder::embedding() {
 
 ForwardGraph TransformerBuilder::run(bool training) {
   sequence_parallel_ = spec_.parallel.sequence_parallel;
+  training_ = training;
   add_inputs(training);
   open_unit(0);
-  ValueId x_TH = embedding();
+  ValueId x_TH = drop(embedding(), DropoutSite::kEmbedding, "embed.dropped");
   for (int64_t layer = 0; layer < model_.layers; ++layer) {
     const std::string at = fmt::format("layers.{}", layer);
     open_unit(static_cast<int>(layer) + 1);

@@ -252,6 +252,8 @@ void Differentiator::visit(const Node& node) {
       attrs.inverse = !attrs.inverse;
       return contribute(node.inputs[0], OpKind::kRope, {dy}, attrs, input_grad);
     }
+    case OpKind::kDropout:
+      return contribute(node.inputs[0], OpKind::kDropout, {dy}, node.attrs, input_grad);
     case OpKind::kSwiGlu:
       return contribute(node.inputs[0], OpKind::kSwiGluGrad, {dy, node.inputs[0]}, {}, input_grad);
     case OpKind::kAdd:

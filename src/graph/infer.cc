@@ -137,6 +137,9 @@ std::vector<TensorType> Inference::shapes() const {
     case OpKind::kAdd:
       want(in(0).shape == in(1).shape && in(0).dtype == in(1).dtype, "shapes differ");
       return like(0);
+    case OpKind::kDropout:
+      rank2(0);
+      return like(0);
     case OpKind::kRope:
     case OpKind::kTieSum:
       return like(0);

@@ -40,6 +40,8 @@ std::string_view name_of(OpKind op) {
       return "swiglu";
     case OpKind::kAdd:
       return "add";
+    case OpKind::kDropout:
+      return "dropout";
     case OpKind::kCrossEntropyStats:
       return "cross_entropy_stats";
     case OpKind::kCrossEntropyLoss:
@@ -209,6 +211,8 @@ const std::map<OpKind, std::vector<std::string>>& rule_texts() {
        {"I I > I I", "S1 S1 > S1 S1", "S1 R > S1 S1", "tokens S0 S0 > S0 S0", "cp S0 R > S0 S0"}},
       {OpKind::kSwiGlu, {"I > I", "S0 > S0", "S1 > S1", "R > R"}},
       {OpKind::kAdd, {"I I > I", "S0 S0 > S0", "S1 S1 > S1", "R R > R", "P P > P"}},
+      // Masks depend on the token: nothing that is split by columns.
+      {OpKind::kDropout, {"I > I", "S0 > S0"}},
       // logits labels > stats[parts, tokens, 3]
       {OpKind::kCrossEntropyStats, {"I I > I", "S1 R > S0", "tokens S0 S0 > S1"}},
       // stats labels logits > loss

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/dropout.h"
 #include "graph/type.h"
 
 namespace tessera {
@@ -28,6 +29,7 @@ enum class OpKind : uint8_t {
   kAttention,
   kSwiGlu,
   kAdd,
+  kDropout,  // its gradient is the same op: the mask is drawn again
   kCrossEntropyStats,
   kCrossEntropyLoss,
   // backward: Dx are input gradients, Dw weight gradients
@@ -120,12 +122,14 @@ struct Attrs {
   int64_t heads = 0;                   // attention: query heads; rope, head_norm: heads to treat
   int64_t kv_heads = 0;                // attention
   int64_t head_dim = 0;                // attention, rope, head_norm
-  int64_t seq_len = 0;                 // attention, rope, positions
+  int64_t seq_len = 0;                 // attention, rope, positions, dropout
   bool inverse = false;                // rope
   double eps = 0;                      // norms
   int64_t rows = 0;                    // embedding_dw, positions_dw: of the table, with padding
   int64_t vocab = 0;                   // embedding, cross entropy: vocabulary without padding
   int64_t parts = 1;                   // cross_entropy_stats: parts of the vocabulary
+  double dropout = 0;                  // dropout, attention: share that becomes zero
+  DropoutSite site{};                  // dropout, attention
   int bucket = -1;                     // parameter, views, pack, adamw
   int64_t window = 0;                  // attention: keys that a query sees; 0: all before it
   std::vector<int64_t> lengths;        // slice: tokens of each chunk (all ranks)

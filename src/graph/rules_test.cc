@@ -111,6 +111,9 @@ const std::vector<Derivation>& derivations() {
          return Row{dual(out[0]), in[0], out[1]};
        },
        [](const Row& in) { return Row{dual(in[1])}; }},
+      {OpKind::kDropout, OpKind::kDropout,
+       [](const Row&, const Row& out) { return Row{dual(out[0])}; },
+       [](const Row& in) { return Row{dual(in[0])}; }},
       // stats labels logits; the loss itself is where the gradient starts.
       {OpKind::kCrossEntropyLoss, OpKind::kCrossEntropyGrad,
        [](const Row& in, const Row&) {

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/dropout.h"
 #include "base/sequence_rows.h"
 #include "tensor/tensor.h"
 #include "tensor/workers.h"
@@ -70,6 +71,7 @@ struct AttentionShape {
   // Sequences split over `parts` ranks: the rows of q and kv are those of one part, or of all
   // (base/sequence_rows.h). Positions decide who sees whom.
   int64_t parts = 1, q_part = 0, kv_part = 0;
+  DropoutMask dropout;  // of the probabilities, by query head, query and key
 
   [[nodiscard]] SequenceRows q_rows() const { return {seq_len, parts, q_part}; }
   [[nodiscard]] SequenceRows kv_rows() const { return {seq_len, parts, kv_part}; }
@@ -148,6 +150,11 @@ void head_norm_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor&
 
 // ---- element-wise ----  y = a + b; y may be a or b.
 void add(Context& ctx, const Tensor& a, const Tensor& b, Tensor& y);
+
+// ---- dropout ----  y = x * mask; y may be x. Row t is row first_token + t of the micro-batch,
+// `rows` says of which position. The gradient is the same call on dy.
+void dropout(Context& ctx, const Tensor& x, Tensor& y, const DropoutMask& mask,
+             const SequenceRows& rows, int64_t first_token);
 
 // ---- cross entropy over a vocabulary that may be split ----
 // logits[T,V] of rows [first_row, first_row + valid); columns >= valid are padding and are ignored.

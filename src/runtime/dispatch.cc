@@ -72,7 +72,13 @@ void update(kernels::Context& context, const Instruction& instruction,
 
 SequenceRows rows_of(const KernelArgs& args) { return {args.seq_len, args.parts, args.q_part}; }
 
-kernels::AttentionShape attention_shape(const KernelArgs& args) {
+DropoutMask dropout_mask(const KernelArgs& args, const StepParams& params) {
+  if (args.dropout == 0) return {};
+  return {args.dropout, dropout_key(params.seed, params.step, args.unit, args.site),
+          args.first_sample};
+}
+
+kernels::AttentionShape attention_shape(const KernelArgs& args, const StepParams& params) {
   kernels::AttentionShape shape;
   shape.seq_len = args.seq_len;
   shape.heads = args.heads;
@@ -85,6 +91,7 @@ kernels::AttentionShape attention_shape(const KernelArgs& args) {
   shape.q_part = args.q_part;
   shape.kv_part = args.kv_part;
   shape.window = args.window;
+  shape.dropout = dropout_mask(args, params);
   return shape;
 }
 
@@ -142,24 +149,25 @@ void run_kernel(kernels::Context& context, const Instruction& instruction,
       return kernels::rope(context, in(0), in(1), in(2), y, args.heads, args.inverse);
     case OpKind::kAttention: {
       Tensor lse = out(1);
-      return kernels::attention(context, in(0), in(1), y, lse, attention_shape(args));
+      return kernels::attention(context, in(0), in(1), y, lse, attention_shape(args, params));
     }
     case OpKind::kAttentionGrad: {
       Tensor dkv = out(1);
       return kernels::attention_grad(context, in(0), in(1), in(2), in(3), in(4), y, dkv,
-                                     attention_shape(args));
+                                     attention_shape(args, params));
     }
     case OpKind::kAttentionPart: {
       const bool merges = instruction.inputs.size() > 2;
       Tensor lse = out(1);
       return kernels::attention_part(context, in(0), in(1), merges ? in(2) : Tensor(),
-                                     merges ? in(3) : Tensor(), y, lse, attention_shape(args));
+                                     merges ? in(3) : Tensor(), y, lse,
+                                     attention_shape(args, params));
     }
     case OpKind::kAttentionGradPart: {
       const Tensor before = instruction.inputs.size() > 5 ? in(5) : Tensor();
       Tensor dkv = out(1);
       return kernels::attention_grad_part(context, in(0), in(1), in(2), in(3), in(4), before, y,
-                                          dkv, attention_shape(args));
+                                          dkv, attention_shape(args, params));
     }
     case OpKind::kSplitColumns:
       return kernels::split_columns(context, in(0), y, args.column_groups);
@@ -207,6 +215,9 @@ void run_kernel(kernels::Context& context, const Instruction& instruction,
       return kernels::head_norm_dx(context, in(0), in(1), in(2), in(3), y);
     case OpKind::kHeadNormDw:
       return kernels::head_norm_dw(context, in(0), in(1), in(2), y, add);
+    case OpKind::kDropout:
+      return kernels::dropout(context, in(0), y, dropout_mask(args, params), rows_of(args),
+                              args.first_token);
     case OpKind::kCrossEntropyStats: {
       Tensor stats(y.data, y.dtype, {y.dim(1), y.dim(2)});  // this rank's one part
       return kernels::cross_entropy_stats(context, in(0), in(1), stats, args.first_row,

@@ -9,7 +9,8 @@ namespace tessera {
 // What changes from step to step; the Program itself does not.
 struct StepParams {
   double lr = 0;
-  int64_t step = 1;  // 1 for the first
+  int64_t step = 1;   // 1 for the first
+  uint64_t seed = 0;  // of dropout
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0;
   double clip = 0;        // global norm; 0: off
   double loss_scale = 1;  // of every gradient until the update

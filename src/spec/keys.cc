@@ -70,6 +70,10 @@ constexpr Key kKeys[] = {
     {"model", "moe_ffn", [](S& s) -> Field { return &s.model.moe_ffn; }, kAny},
     {"model", "router_aux_coef", [](S& s) -> Field { return &s.model.router_aux_coef; }, kAny},
 
+    {"model", "dropout", [](S& s) -> Field { return &s.model.dropout; }, kBelowOne},
+    {"model", "attention_dropout", [](S& s) -> Field { return &s.model.attention_dropout; },
+     kBelowOne},
+
     {"cluster", "memory_gib", [](S& s) -> Field { return &s.cluster.memory_gib; }, kGibibytes},
 
     {"parallel", "pp", [](S& s) -> Field { return &s.parallel.pp; }, kAxis},

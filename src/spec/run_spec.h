@@ -48,6 +48,9 @@ struct ModelSpec {
   bool mlp_bias = false;
   bool qk_norm = false;        // RMSNorm of every query and key head
   int64_t sliding_window = 0;  // keys that a query sees, its own included; 0: all before it
+  // Shares of elements that training sets to zero.
+  double dropout = 0;            // of the embedding and of what each half of a block adds
+  double attention_dropout = 0;  // of the attention probabilities
 };
 
 struct ParallelSpec {

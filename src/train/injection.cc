@@ -1,6 +1,7 @@
 #include "train/injection.h"
 
 #include <limits>
+#include <set>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -73,6 +74,25 @@ void drop_message(Instruction& instruction) {
   instruction.op = send ? OpKind::kCopy : OpKind::kZero;
 }
 
+// The forward op, its gradient and its recomputation stay consistent with each other.
+void draw_by_local_index(const Injection& injection, std::vector<Program>& programs) {
+  std::set<std::pair<int64_t, DropoutSite>> masks;  // unit and site
+  for (const Program& program : programs) {
+    for (const Instruction& i : program.instructions) {
+      if (i.name == injection.tensor && i.args.dropout > 0) masks.emplace(i.args.unit, i.args.site);
+    }
+  }
+  require_config(!masks.empty(), "--inject: nothing is dropped in '{}'; see tessera plan --program",
+                 injection.tensor);
+  for (Program& program : programs) {
+    for (Instruction& i : program.instructions) {
+      if (i.args.dropout == 0 || !masks.contains({i.args.unit, i.args.site})) continue;
+      i.args.first_sample = 0;
+      i.args.first_token = 0;
+    }
+  }
+}
+
 }  // namespace
 
 Injection parse_injection(const std::string& text) {
@@ -86,9 +106,11 @@ Injection parse_injection(const std::string& text) {
   if (kind == "scale-grad") injection.kind = Injection::Kind::kScaleGrad;
   if (kind == "scale-value") injection.kind = Injection::Kind::kScaleValue;
   if (kind == "roll-value") injection.kind = Injection::Kind::kRollValue;
+  if (kind == "local-mask") injection.kind = Injection::Kind::kLocalMask;
   require_config(injection.kind != Injection::Kind::kNone && colon != std::string::npos,
                  "--inject {}: use nan:, drop-cast:, drop-message:, roll-shard:, scale-grad:, "
-                 "scale-value: or roll-value:",
+                 "scale-value:, roll-value: or "
+                 "local-mask:",
                  text);
   for (const std::string_view pair : split(std::string_view(text).substr(colon + 1), ',')) {
     const size_t equals = pair.find('=');
@@ -111,6 +133,7 @@ Injection parse_injection(const std::string& text) {
 }
 
 void inject_into_programs(const Injection& injection, std::vector<Program>& programs) {
+  if (injection.kind == Injection::Kind::kLocalMask) draw_by_local_index(injection, programs);
   const bool message = injection.kind == Injection::Kind::kDropMessage;
   if (injection.kind != Injection::Kind::kDropCast && !message) return;
   size_t found = 0;

@@ -19,6 +19,7 @@ struct Injection {
     kScaleGrad,    // the gradient of a weight is multiplied by the size of an axis
     kScaleValue,   // a value is multiplied by the size of an axis
     kRollValue,    // the elements of a value are moved on by one place
+    kLocalMask,    // a dropout mask is drawn by the place on the rank, not in the global batch
   };
   Kind kind = Kind::kNone;
   std::string tensor;
@@ -30,11 +31,13 @@ struct Injection {
 // "nan:tensor=layers.0.q,step=2,rank=1", "drop-cast:tensor=layers.0.o.sum",
 // "drop-message:tensor=layers.0.down.sum",
 // "roll-shard:tensor=model.norm.weight,rank=1", "scale-grad:tensor=layers.0.q,axis=dp",
-// "scale-value:tensor=layers.0.gates,axis=dp", "roll-value:tensor=layers.0.slots".
+// "scale-value:tensor=layers.0.gates,axis=dp", "roll-value:tensor=layers.0.slots",
+// "local-mask:tensor=layers.0.o.dropped".
 Injection parse_injection(const std::string& text);
 
 // drop-cast: turns the collectives of that name into local copies. drop-message: the messages of
-// that name. ConfigError if there are none.
+// that name. local-mask: ops of that name forget where in the global batch they are. ConfigError if
+// there are none.
 void inject_into_programs(const Injection& injection, std::vector<Program>& programs);
 // roll-shard: `rank` reads its weights from the returned source.
 TensorSource inject_into_weights(const Injection& injection, int rank, TensorSource source);

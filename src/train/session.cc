@@ -303,6 +303,7 @@ StepParams step_params(const RunSpec& spec, int64_t step) {
   StepParams params;
   params.lr = learning_rate(spec.optimizer, step, spec.train.steps);
   params.step = step;
+  params.seed = spec.train.seed;
   params.beta1 = spec.optimizer.beta1;
   params.beta2 = spec.optimizer.beta2;
   params.eps = spec.optimizer.eps;

@@ -139,8 +139,14 @@ void attend_block(const AttentionShape& shape, const Buffers<Acc<T>>& buf, const
   };
   A block_lse[workspace::kQueryRows];
   for (int64_t r = 0; r < block.rows(); ++r) {
-    buf.sums[r] = softmax_row(buf.scores + r * keys, block.visible(shape, r % block.queries), keys,
-                              block_lse + r);
+    const cpu::KeyRange visible = block.visible(shape, r % block.queries);
+    A* scores = buf.scores + r * keys;
+    buf.sums[r] = softmax_row(scores, visible, keys, block_lse + r);
+    if (!shape.dropout.on()) continue;
+    cpu::for_each_dropped<A>(shape, block, r, visible,
+                             [&](int64_t key, int64_t count, const A* factors) {
+                               for (int64_t i = 0; i < count; ++i) scores[key + i] *= factors[i];
+                             });
   }
   cpu::gemm<A>(false, false, block.rows(), dim, keys, A{1}, buf.scores, keys,
                buf.values + block.keys.begin * dim, dim, A{0}, buf.out, dim);

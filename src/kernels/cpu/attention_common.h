@@ -44,6 +44,7 @@ inline KeyRange visible_keys(const AttentionShape& shape, int64_t first, int64_t
 struct QueryBlock {
   int64_t first_head, heads, first_row, first_position, queries;
   KeyRange keys;  // that any row sees
+  int64_t sequence;
   [[nodiscard]] int64_t rows() const { return heads * queries; }
   // Index of (token, head) of row (head, 0) in a [T, heads] tensor; queries are shape.heads apart.
   [[nodiscard]] int64_t at(const AttentionShape& shape, int64_t head) const {
@@ -76,9 +77,29 @@ void for_each_block(const AttentionShape& shape, const WorkItem& item, const F& 
         const int64_t queries = std::min(most, tokens.chunk_len() - query);
         const int64_t position = tokens.first_position(c) + query;
         f(QueryBlock{head, stacked, row + query, position, queries,
-                     visible_keys(shape, position, queries)});
+                     visible_keys(shape, position, queries), item.sequence});
       }
     }
+  }
+}
+
+// Calls f(key, count, factors) for runs of the keys that row r of a block sees, counted from
+// block.keys.begin: what dropout multiplies their probabilities by.
+template <typename A, typename F>
+void for_each_dropped(const AttentionShape& shape, const QueryBlock& block, int64_t r,
+                      const KeyRange& visible, const F& f) {
+  const SequenceRows keys = shape.kv_rows();
+  const int64_t query = block.first_position + r % block.queries;
+  const int64_t head = shape.first_head + block.first_head + r / block.queries;
+  for (int64_t c = 0; c < keys.num_chunks(); ++c) {
+    const int64_t chunk = c * keys.chunk_len();
+    const int64_t begin = std::max(chunk, block.keys.begin + visible.begin);
+    const int64_t end = std::min(chunk + keys.chunk_len(), block.keys.begin + visible.end);
+    for_each_dropout_piece<A>(shape.dropout, {block.sequence, query, head},
+                              keys.first_position(c) + begin - chunk, end - begin,
+                              [&](int64_t done, int64_t count, const A* factors) {
+                                f(begin - block.keys.begin + done, count, factors);
+                              });
   }
 }
 

@@ -51,20 +51,32 @@ struct Tensors {
   O* dkv;
 };
 
-// scores -> probabilities p, d_scores (dp) -> p * (dp - dot); keys that are not visible get zeros.
+// scores of visible keys -> probabilities p, d_scores (dp) -> p * (dp - dot).
 template <typename A>
-void softmax_grad_row(A* scores, A* d_scores, const cpu::KeyRange& visible, int64_t keys, A lse,
-                      A dot) {
+void softmax_grad_row(A* scores, A* d_scores, const cpu::KeyRange& visible, A lse, A dot) {
 #pragma GCC ivdep
   for (int64_t i = visible.begin; i < visible.end; ++i) {
     const A p = cpu::fast_exp(scores[i] - lse);
     scores[i] = p;
     d_scores[i] = p * (d_scores[i] - dot);
   }
-  for (A* row : {scores, d_scores}) {
-    std::fill(row, row + visible.begin, A{0});
-    std::fill(row + visible.end, row + keys, A{0});
-  }
+}
+
+// The same where probabilities were dropped by factors f: scores -> p * f, dp -> p * (f * dp -
+// dot).
+template <typename A>
+void dropped_softmax_grad_row(const AttentionShape& shape, const cpu::QueryBlock& block, int64_t r,
+                              A* scores, A* d_scores, const cpu::KeyRange& visible, A lse, A dot) {
+  cpu::for_each_dropped<A>(shape, block, r, visible,
+                           [&](int64_t key, int64_t count, const A* factors) {
+                             for (int64_t i = 0; i < count; ++i) {
+                               A& score = scores[key + i];
+                               A& d_score = d_scores[key + i];
+                               const A p = cpu::fast_exp(score - lse);
+                               score = p * factors[i];
+                               d_score = p * (factors[i] * d_score - dot);
+                             }
+                           });
 }
 
 // Scaled queries, d_o and their dots with o, stacked by head.
@@ -116,8 +128,18 @@ void block_grad(const AttentionShape& shape, const Buffers<Acc<T>>& buf, const T
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t query = r % block.queries;
     const int64_t at = block.at(shape, r / block.queries) + query * shape.heads;
-    softmax_grad_row(buf.scores + r * keys, buf.d_scores + r * keys, block.visible(shape, query),
-                     keys, x.lse[at], buf.dots[r]);
+    const cpu::KeyRange visible = block.visible(shape, query);
+    A* scores = buf.scores + r * keys;
+    A* d_scores = buf.d_scores + r * keys;
+    if (shape.dropout.on()) {
+      dropped_softmax_grad_row(shape, block, r, scores, d_scores, visible, x.lse[at], buf.dots[r]);
+    } else {
+      softmax_grad_row(scores, d_scores, visible, x.lse[at], buf.dots[r]);
+    }
+    for (A* row : {scores, d_scores}) {
+      std::fill(row, row + visible.begin, A{0});
+      std::fill(row + visible.end, row + keys, A{0});
+    }
   }
   cpu::gemm<A>(true, false, keys, dim, rows, A{1}, buf.scores, keys, buf.d_out, dim, A{1},
                buf.d_values + first * dim, dim);
