@@ -57,7 +57,9 @@ TEST(WeightVersionsTest, PipeDreamsForwardsReadWhatTheFormulaSays) {
           EXPECT_EQ(versions.version_of[static_cast<size_t>(m)], std::max(0, m - (p - 1 - s)));
         }
         EXPECT_LE(versions.slots, p - s);
-        if (micro_batches >= 2 * (p - s)) EXPECT_EQ(versions.slots, p - s);
+        if (micro_batches >= 2 * (p - s)) {
+          EXPECT_EQ(versions.slots, p - s);
+        }
         expect_every_read_to_find_its_version(make_schedule("pipedream", p, 1, micro_batches), s,
                                               versions);
       }
