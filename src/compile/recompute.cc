@@ -25,6 +25,7 @@ bool is_cheap(const Graph& graph, const Node& node, const Mesh& mesh) {
     case OpKind::kAttention:
     case OpKind::kSwiGlu:
     case OpKind::kGelu:
+    case OpKind::kExpertSwiGlu:
       return true;
     case OpKind::kCast:
       return !communicates(graph, node, mesh);

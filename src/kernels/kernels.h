@@ -71,7 +71,7 @@ struct AttentionShape {
   // Sequences split over `parts` ranks: the rows of q and kv are those of one part, or of all
   // (base/sequence_rows.h). Positions decide who sees whom.
   int64_t parts = 1, q_part = 0, kv_part = 0;
-  DropoutMask dropout = {};  // of the probabilities, by query head, query and key
+  DropoutMask dropout{};  // of the probabilities, by query head, query and key
 
   [[nodiscard]] SequenceRows q_rows() const { return {seq_len, parts, q_part}; }
   [[nodiscard]] SequenceRows kv_rows() const { return {seq_len, parts, kv_part}; }

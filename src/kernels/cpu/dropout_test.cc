@@ -103,7 +103,7 @@ const std::vector<Case> kCases = {
     {3, {.seq_len = 5, .heads = 2, .kv_heads = 2, .head_dim = 3}},
     {2, {.seq_len = 67, .heads = 4, .kv_heads = 2, .head_dim = 8, .heads_per_kv = 2}},
     {2,
-     {.seq_len = 33, .heads = 3, .kv_heads = 4, .head_dim = 6, .heads_per_kv = 2, .first_head = 2}},
+     {.seq_len = 13, .heads = 3, .kv_heads = 4, .head_dim = 6, .heads_per_kv = 2, .first_head = 2}},
 };
 
 AttentionShape dropped(AttentionShape shape, double rate) {
@@ -146,10 +146,10 @@ std::vector<double> reference(const Array& q, const Array& kv, int64_t batch,
   return o;
 }
 
-struct Run {
+struct Call {
   Array q, kv, d_o, o, lse, dq, dkv;
   AttentionShape shape;
-  Run(DType type, const Case& c, const AttentionShape& s, Rng& rng)
+  Call(DType type, const Case& c, const AttentionShape& s, Rng& rng)
       : q(type, {c.batch * s.seq_len, s.heads * s.head_dim}),
         kv(type, {c.batch * s.seq_len, 2 * s.kv_heads * s.head_dim}),
         d_o(type, {c.batch * s.seq_len, s.heads * s.head_dim}),
@@ -176,7 +176,7 @@ TEST(AttentionDropout, MatchesAReferenceForEveryTypeShapeAndTeam) {
   Rng rng(3);
   for (const Case& c : kCases) {
     for (const DType type : kFloatTypes) {
-      Run run(type, c, dropped(c.shape, 0.4), rng);
+      Call run(type, c, dropped(c.shape, 0.4), rng);
       const std::vector<double> want = reference(run.q, run.kv, c.batch, run.shape);
       for (const int threads : {1, 3}) {
         SCOPED_TRACE(fmt::format("S {} {}", c.shape.seq_len, name_of(type)));
@@ -190,9 +190,10 @@ TEST(AttentionDropout, MatchesAReferenceForEveryTypeShapeAndTeam) {
 TEST(AttentionDropout, GradientsMatchFiniteDifferences) {
   Rng rng(4);
   for (const Case& c : kCases) {
-    if (c.shape.seq_len > 40) continue;
+    // One key has no gradient to compare with; many are slow.
+    if (c.shape.seq_len == 1 || c.shape.seq_len > 40) continue;
     SCOPED_TRACE(fmt::format("S {}", c.shape.seq_len));
-    Run run(DType::kF64, c, dropped(c.shape, 0.4), rng);
+    Call run(DType::kF64, c, dropped(c.shape, 0.4), rng);
     run.forward(1);
     run.backward(2);
     const auto loss = [&] {
@@ -207,10 +208,10 @@ TEST(AttentionDropout, GradientsMatchFiniteDifferences) {
 TEST(AttentionDropout, ATinyRateChangesNothingElse) {
   Rng rng(5);
   const Case& c = kCases[2];
-  Run plain(DType::kF64, c, c.shape, rng);
+  Call plain(DType::kF64, c, c.shape, rng);
   plain.forward(1);
   plain.backward(1);
-  Run tiny = plain;
+  Call tiny = plain;
   tiny.shape = dropped(c.shape, 1e-12);  // below what 32 bits can drop
   tiny.forward(1);
   tiny.backward(1);
