@@ -140,7 +140,9 @@ TEST(ExpertsTest, AllTokensMayGoToTheExpertsOfOneRank) {
       const bool unused = gradient.tensor.name.find("experts.3.") != std::string::npos;
       const bool zero = std::all_of(gradient.values.begin(), gradient.values.end(),
                                     [](double v) { return v == 0; });
-      if (unused) EXPECT_TRUE(zero) << gradient.tensor.name;
+      if (unused) {
+        EXPECT_TRUE(zero) << gradient.tensor.name;
+      }
     }
   }
 }
