@@ -3,6 +3,7 @@
 
 #include "support/record.h"
 #include "support/tiny.h"
+#include "train/injection.h"
 
 namespace tessera {
 namespace {
@@ -39,6 +40,24 @@ INSTANTIATE_TEST_SUITE_P(
                       "tp=2 layers=3 kv_heads=2", "tp=2 sequence_parallel=true layers=3 tied=true",
                       "dp=2 fsdp=2 tp=2 zero=3 sequence_parallel=true layers=3 global_batch=8"),
     [](const auto& mesh) { return fmt::format("{:02}", mesh.index); });
+
+// A collective that is repeated counts: without it the block is recomputed from another input than
+// the first time, and the comparison says so.
+TEST(RecomputeTest, ALostRepetitionIsFound) {
+  for (const char* tensor : {"layers.1.attn_norm.full.again", "layers.0.o.sum.again"}) {
+    SCOPED_TRACE(tensor);
+    const RunSpec spec = parse_case("tp=2 sequence_parallel=true recompute=full").spec;
+    ShortRun run = testing::short_run(spec, random_samples(spec, "none"));
+    const std::vector<StepRecord> oracle = record(testing::on_one_rank(spec), run.samples);
+    expect_equal(record_run(run), oracle, 1e-12);
+    run.inject = parse_injection(fmt::format("drop-cast:tensor={}", tensor));
+    double largest = 0;
+    for (const Difference& d : differences(record_run(run)[0].gradients, oracle[0].gradients)) {
+      largest = std::max(largest, d.relative);
+    }
+    EXPECT_GT(largest, 1e-3);
+  }
+}
 
 }  // namespace
 }  // namespace tessera

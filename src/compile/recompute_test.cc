@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "compile/passes.h"
 #include "compile/rewrite.h"
 #include "compile/step.h"
 #include "compile/test_spec.h"
@@ -26,22 +27,28 @@ StepGraph step_of(const std::string& mesh, int64_t layers) {
   return build_step(spec_on(mesh, layers), StepKind::kTraining);
 }
 
-// The results of forward ops that are still read after the forward pass, in order. The loss and
-// what only renames memory are left out.
+// The results of the forward pass that are still read after it, in order; the head's are left out.
 std::vector<std::string> kept_by_blocks(const StepGraph& step) {
-  const int head = step.layout.num_units - 1;
+  const Graph& graph = step.graph();
+  std::map<ValueId, ValueId> same;  // what a cast that moves nothing makes is what it reads
   std::set<ValueId> read;
-  for (const Node& node : step.graph().nodes()) {
-    if (!is_backward(node) && node.tag.pass != Pass::kRecompute) continue;
-    if (node.tag.unit != head) read.insert(node.inputs.begin(), node.inputs.end());
+  for (const Node& node : graph.nodes()) {
+    if (node.op == OpKind::kCast && !communicates(graph, node, step.mesh)) {
+      const auto before = same.find(node.inputs[0]);
+      same[node.outputs[0]] = before == same.end() ? node.inputs[0] : before->second;
+      continue;
+    }
+    const bool later = is_backward(node) || node.tag.pass == Pass::kRecompute;
+    if (!later || node.tag.unit == step.layout.num_units - 1) continue;
+    for (const ValueId in : node.inputs) read.insert(same.contains(in) ? same.at(in) : in);
   }
   std::vector<std::string> kept;
-  for (const Node& node : step.graph().nodes()) {
-    const bool computes = node.op != OpKind::kCast && node.op != OpKind::kViews &&
-                          node.op != OpKind::kInput && node.op != OpKind::kParameter;
-    if (node.tag.pass != Pass::kForward || !computes) continue;
+  for (const Node& node : graph.nodes()) {
+    const bool source =
+        node.op == OpKind::kViews || node.op == OpKind::kInput || node.op == OpKind::kParameter;
+    if (node.tag.pass != Pass::kForward || source) continue;
     for (const ValueId out : node.outputs) {
-      if (read.contains(out)) kept.push_back(step.graph().value(out).name);
+      if (read.contains(out)) kept.push_back(graph.value(out).name);
     }
   }
   return kept;
@@ -65,8 +72,8 @@ TEST(Recompute, SelectiveKeepsTheProductsAndTheResidualStream) {
                                       "layers.0.mid", "layers.0.gate_up"}));
   // Sequence parallelism gathers the norms' results again, from norms that run again.
   EXPECT_EQ(kept_by_blocks(step_of("tp=2,sequence_parallel=true,recompute=selective", 1)),
-            (std::vector<std::string>{"layers.0.q.rope", "layers.0.kv.rope", "layers.0.mid",
-                                      "layers.0.gate_up"}));
+            (std::vector<std::string>{"embed.sum", "layers.0.q.rope", "layers.0.kv.rope",
+                                      "layers.0.mid", "layers.0.gate_up"}));
 }
 
 TEST(Recompute, NoneKeepsEverythingThatGradientsRead) {
@@ -181,6 +188,30 @@ TEST(RecomputeMemory, AnotherBlockCostsWhatIsKeptOfIt) {
   EXPECT_EQ(per_block("selective", 1), (1 + 1 + 2 + 1 + 6) * kRow);
   EXPECT_EQ(per_block("full", 1), kRow);
   EXPECT_EQ(per_block("every-4", 4), kRow) << "four blocks, one input";
+}
+
+// A micro-batch in flight keeps what the table says; what is computed again is there once.
+TEST(RecomputeMemory, MicroBatchesInFlightKeepTheirInputsOnly) {
+  constexpr int64_t kHidden = 64, kTokens = 64, kRow = kHidden * 4;
+  const auto bytes = [&](const std::string& choice, int64_t micro_batches) {
+    RunSpec spec = small_spec("pp=2,schedule=gpipe,recompute=" + choice);
+    spec.model.layers = 8;
+    spec.model.hidden = kHidden;
+    spec.model.ffn = 3 * kHidden;
+    spec.model.head_dim = kHidden / 4;
+    spec.train.seq_len = kTokens;
+    spec.train.global_batch = micro_batches;
+    // The first stage: GPipe holds every micro-batch until the last one has gone forward.
+    const Program program = lower(build_step(resolved(spec), StepKind::kTraining), 0);
+    return program.arena_bytes[static_cast<size_t>(ArenaKind::kActivations)];
+  };
+  const int64_t tokens = kTokens * 4;  // ids of each micro-batch
+  // Four blocks, each one input; the last one hands its result on, which the send keeps.
+  const int64_t full = bytes("full", 6) - bytes("full", 5) - tokens;
+  const int64_t none = bytes("none", 6) - bytes("none", 5) - tokens;
+  EXPECT_GE(full, 4 * kRow * kTokens);
+  EXPECT_LE(full, 6 * kRow * kTokens);
+  EXPECT_GE(none, 4 * 17 * kRow * kTokens);
 }
 
 TEST(RecomputeMemory, TheSquareRootOfTheLayersNeedsLeast) {
