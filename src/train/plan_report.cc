@@ -136,6 +136,12 @@ std::string pipeline_tables(const CompiledRun& run) {
                      stages.schedule.name, stages.stages(), 100 * facts.bubble, table.str());
 }
 
+std::string mlp_text(const ModelSpec& model) {
+  if (model.experts == 0) return fmt::format("ffn {}", model.ffn);
+  return fmt::format("{} of {} of ffn {}", model.experts_per_token,
+                     count_of(model.experts, "expert"), model.moe_ffn);
+}
+
 std::string advice(const CompiledRun& run, ArenaKind largest) {
   const ParallelSpec& p = run.step.spec.parallel;
   const bool states = largest == ArenaKind::kParameters || largest == ArenaKind::kGradients ||
@@ -223,11 +229,11 @@ std::string plan_table(const CompiledRun& run) {
   const RunSpec& spec = run.step.spec;
   const Program& program = run.programs.front();
   std::string text = fmt::format(
-      "model     {} layers, hidden {}, ffn {}, heads {}/{}, vocab {}, {}: {} parameters\n"
+      "model     {} layers, hidden {}, {}, heads {}/{}, vocab {}, {}: {} parameters\n"
       "mesh      {}, ZeRO-{}, sequence parallel {}\n"
       "batch     {} of {} tokens = {} per rank x {} x {}, {}\n\n",
-      spec.model.layers, spec.model.hidden, spec.model.ffn, spec.model.heads, spec.model.kv_heads,
-      spec.model.vocab, spec.model.tied ? "tied" : "untied",
+      spec.model.layers, spec.model.hidden, mlp_text(spec.model), spec.model.heads,
+      spec.model.kv_heads, spec.model.vocab, spec.model.tied ? "tied" : "untied",
       with_thousands(run.step.layout.num_parameters), mesh_text(run.step.mesh), spec.parallel.zero,
       spec.parallel.sequence_parallel ? "on" : "off", count_of(spec.train.global_batch, "sequence"),
       spec.train.seq_len, spec.train.micro_batch, count_of(spec.parallel.replicas(), "replica"),
