@@ -26,7 +26,7 @@ const std::string kMixtral = "family=mixtral experts=4 router_aux_coef=0.1 ";
 void expect_parity(const std::string& folder, double tolerance) {
   for (const char* mesh :
        {"dp=1", "dp=2,zero=1", "dp=3,zero=3", "tp=2,ep=2", "tp=4,ep=4,sequence_parallel=true",
-        "fsdp=2,tp=2,ep=4,zero=3", "dp=2,fsdp=2,ep=2,zero=2", "pp=2,tp=2,ep=2"}) {
+        "fsdp=2,tp=2,ep=4,zero=3", "dp=2,fsdp=2,ep=2,zero=2", "cp=2,tp=2,ep=4"}) {
     SCOPED_TRACE(folder + " on " + mesh);
     GoldenOptions options;
     options.hf = folder;
