@@ -166,7 +166,8 @@ TEST(ExpertsTest, RefusesWhatCannotBeWithTheNearestChoice) {
   const std::pair<const char*, const char*> refused[] = {
       {"family=mixtral experts=4 tp=2 ep=3", "does not divide experts = 4"},
       {"family=mixtral experts=6 tp=2 ep=3", "use ep = 1 or 2"},
-      {"family=mixtral experts=8 fsdp=4 tp=2 ep=4", "use ep = 1 or 2 or 8"},
+      {"family=mixtral experts=12 fsdp=4 tp=2 ep=6", "use ep = 1 or 2 or 4 or 8"},
+      {"family=mixtral experts=6 tp=4 ep=2", "use ep = 1 or 4"},
       {"family=mixtral experts=4 experts_per_token=5", "use experts_per_token = 4"},
       {"family=mixtral experts=4 moe_capacity=0.5", "use 1 or more, or 0"},
       {"family=mixtral", "needs experts"},

@@ -70,7 +70,9 @@ INSTANTIATE_TEST_SUITE_P(Meshes, ExpertLayout,
                          ::testing::Values("dp=2", "tp=2", "tp=2,ep=2", "fsdp=2,ep=2,zero=0",
                                            "fsdp=2,ep=2,zero=3", "dp=2,fsdp=2,ep=2,zero=1",
                                            "fsdp=2,tp=2,ep=2", "fsdp=2,tp=2,ep=4",
-                                           "cp=2,ep=2,zero=1", "fsdp=2,cp=2,tp=2,ep=8"));
+                                           "cp=2,ep=2,zero=1", "fsdp=2,cp=2,tp=2,ep=8",
+                                           "fsdp=4,ep=2,zero=3", "fsdp=4,tp=2,ep=4,zero=1",
+                                           "dp=2,fsdp=4,ep=2,zero=2"));
 
 TEST(MoeCapacity, IsTheWorstCaseUnlessAFactorIsLess) {
   const auto capacity = [](const std::string& mesh) {

@@ -32,6 +32,15 @@ std::string mesh_text(const Mesh& mesh) {
   return text.empty() ? ranks : fmt::format("{} ({})", text, ranks);
 }
 
+// All but the inner part of fsdp where there is none.
+std::vector<Axis> reported_axes(const Mesh& mesh) {
+  std::vector<Axis> axes;
+  for (const Axis axis : kAllAxes) {
+    if (axis != Axis::kFsdpIn || mesh.size(axis) > 1) axes.push_back(axis);
+  }
+  return axes;
+}
+
 // Sum over ranks of ranks[i][path...].
 int64_t total(const nlohmann::ordered_json& report, const std::string& category) {
   int64_t sum = 0;
@@ -184,7 +193,9 @@ nlohmann::ordered_json report_head(const StepGraph& step) {
   nlohmann::ordered_json json;
   json["schema_version"] = kPlanSchemaVersion;
   json["world"] = step.mesh.world();
-  for (const Axis axis : kAllAxes) json["mesh"][std::string(name_of(axis))] = step.mesh.size(axis);
+  for (const Axis axis : reported_axes(step.mesh)) {
+    json["mesh"][std::string(name_of(axis))] = step.mesh.size(axis);
+  }
   json["parameters"] = step.layout.num_parameters;
   json["ranks"] = nlohmann::ordered_json::array();
   return json;
@@ -196,8 +207,9 @@ nlohmann::ordered_json rank_json(const Mesh& mesh, int rank,
                                  const std::string& digest) {
   nlohmann::ordered_json json;
   json["rank"] = rank;
-  for (const Axis axis : kAllAxes)
+  for (const Axis axis : reported_axes(mesh)) {
     json["coords"][std::string(name_of(axis))] = mesh.coord(rank, axis);
+  }
   int64_t sum = 0;
   for (const ArenaKind arena : kAllArenas) {
     const int64_t bytes = arena_bytes[static_cast<size_t>(arena)];
