@@ -26,7 +26,7 @@ const std::string kMixtral = "family=mixtral experts=4 router_aux_coef=0.1 ";
 void expect_parity(const std::string& folder, double tolerance) {
   for (const char* mesh :
        {"dp=1", "dp=2,zero=1", "dp=3,zero=3", "tp=2,ep=2", "tp=4,ep=4,sequence_parallel=true",
-        "fsdp=2,tp=2,ep=4,zero=3", "dp=2,fsdp=2,ep=2,zero=2", "pp=2,tp=2,ep=2"}) {
+        "fsdp=2,tp=2,ep=4,zero=3", "dp=2,fsdp=2,ep=2,zero=2", "cp=2,tp=2,ep=4"}) {
     SCOPED_TRACE(folder + " on " + mesh);
     GoldenOptions options;
     options.hf = folder;
@@ -166,7 +166,8 @@ TEST(ExpertsTest, RefusesWhatCannotBeWithTheNearestChoice) {
   const std::pair<const char*, const char*> refused[] = {
       {"family=mixtral experts=4 tp=2 ep=3", "does not divide experts = 4"},
       {"family=mixtral experts=6 tp=2 ep=3", "use ep = 1 or 2"},
-      {"family=mixtral experts=8 fsdp=4 tp=2 ep=4", "use ep = 1 or 2 or 8"},
+      {"family=mixtral experts=12 fsdp=4 tp=2 ep=6", "use ep = 1 or 2 or 4 or 8"},
+      {"family=mixtral experts=6 tp=4 ep=2", "use ep = 1 or 4"},
       {"family=mixtral experts=4 experts_per_token=5", "use experts_per_token = 4"},
       {"family=mixtral experts=4 moe_capacity=0.5", "use 1 or more, or 0"},
       {"family=mixtral", "needs experts"},

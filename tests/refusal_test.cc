@@ -254,9 +254,9 @@ TEST_F(RefusedWeightsTest, MissingExtraAndMisshapenTensors) {
 
 TEST_F(RefusedWeightsTest, OtherModels) {
   nlohmann::json config = nlohmann::json::parse(read_file(folder_.path("hf/config.json")));
-  config["model_type"] = "mixtral";
+  config["model_type"] = "mamba";
   folder_.write("hf/config.json", config.dump());
-  expect_weights_refused(2, {"run.toml:2:6:", "hf/config.json", "mixtral", "llama"});
+  expect_weights_refused(2, {"run.toml:2:6:", "hf/config.json", "mamba", "llama"});
   folder_.write("hf/config.json", "{\"model_type\": \"llama\"");
   expect_weights_refused(2, {"hf/config.json"});
   std::filesystem::remove(folder_.path("hf/config.json"));

@@ -10,8 +10,7 @@ void set_dropout(const StepGraph& step, const Node& node, int rank, int64_t micr
   args.unit = node.tag.unit;
   args.site = node.attrs.site;
   // Sequences are dealt to replicas as fill_inputs does it.
-  const int64_t replica =
-      mesh.coord(rank, Axis::kDp) * mesh.size(Axis::kFsdp) + mesh.coord(rank, Axis::kFsdp);
+  const int64_t replica = mesh.position(rank, sample_axes());
   args.first_sample =
       (micro_batch * step.spec.parallel.replicas() + replica) * step.spec.train.micro_batch;
 }

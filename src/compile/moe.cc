@@ -8,8 +8,6 @@
 namespace tessera {
 namespace {
 
-constexpr Axis kDataAxes[] = {Axis::kDp, Axis::kFsdp};
-
 int64_t ranks_with_tokens(const Mesh& mesh) { return mesh.world() / mesh.size(Axis::kPp); }
 
 int64_t tokens_of_rank(const RunSpec& spec, const Mesh& mesh) {
@@ -124,7 +122,7 @@ ValueId build_balance_loss(Graph& graph, const RunSpec& spec, ValueId stats, Val
   }
   if (groups_span_replicas(spec)) {
     // The innermost axis first: rows end up in the order of the replicas.
-    for (const Axis axis : {Axis::kFsdp, Axis::kDp}) {
+    for (const Axis axis : {Axis::kFsdpIn, Axis::kFsdp, Axis::kDp}) {
       totals = graph.cast(totals, axis, invariant(), fmt::format("router.totals.{}", name_of(axis)),
                           tag);
     }
@@ -158,8 +156,7 @@ ExpertArgs expert_args(const StepGraph& step, const Node& node, int rank) {
   args.tokens_per_sequence = spec.train.seq_len / mesh.size(Axis::kCp);
   args.first_token = mesh.coord(rank, Axis::kTp) * tokens_of_rank(spec, mesh);
   if (groups_span_replicas(spec)) {
-    int64_t replica = 0;
-    for (const Axis axis : kDataAxes) replica = replica * mesh.size(axis) + mesh.coord(rank, axis);
+    const int64_t replica = mesh.position(rank, sample_axes());
     args.first_sequence = replica * spec.train.micro_batch;
   }
   return args;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "graph/op.h"
 #include "spec/validate_experts.h"
 
 namespace tessera {
@@ -16,9 +17,9 @@ class Layout {
  public:
   Layout(const RunSpec& spec, const Mesh& mesh)
       : spec_(spec), mesh_(mesh), tp_(mesh.size(Axis::kTp)) {
-    const bool fsdp = mesh.size(Axis::kFsdp) > 1;
-    layout_.shard_axes = AxisSet(fsdp ? Axis::kFsdp : Axis::kDp).with(Axis::kCp);
-    layout_.replica_axes = fsdp ? Axis::kDp : Axis::kFsdp;
+    const bool fsdp = mesh.size(fsdp_axes()) > 1;
+    layout_.shard_axes = (fsdp ? fsdp_axes() : AxisSet(Axis::kDp)).with(Axis::kCp);
+    layout_.replica_axes = fsdp ? AxisSet(Axis::kDp) : fsdp_axes();
     layout_.shards = mesh.size(layout_.shard_axes);
     if (spec.model.experts > 0) split_experts();
   }
@@ -65,8 +66,9 @@ class Layout {
 // other heads, and as I where all ranks do the same.
 TensorType Layout::weight_type(const Shape& shape, int split_dim, Use use) const {
   TensorType type{spec_.train.dtype, shape, {}};
-  for (const Axis axis : {Axis::kDp, Axis::kFsdp, Axis::kCp})
-    type.placements[index_of(axis)] = replicate();
+  for (const Axis axis : kAllAxes) {
+    if (is_data_axis(axis)) type.placements[index_of(axis)] = replicate();
+  }
   Placement on_tp = split_dim >= 0 ? split(split_dim) : replicate();
   if (split_dim < 0 && use == Use::kResidual && !spec_.parallel.sequence_parallel) {
     on_tp = invariant();
@@ -229,7 +231,9 @@ void Layout::add_block(int64_t layer) {
 void Layout::split_experts() {
   const ExpertSplit split = expert_split(spec_.parallel);
   AxisSet& axes = layout_.expert_axes;
-  if (split.fsdp) axes = axes.with(Axis::kFsdp);
+  if (split.fsdp > 1) {
+    axes = axes.with(split.fsdp == spec_.parallel.fsdp ? Axis::kFsdp : Axis::kFsdpIn);
+  }
   if (split.cp) axes = axes.with(Axis::kCp);
   if (split.tp) axes = axes.with(Axis::kTp);
   layout_.expert_shard_axes = layout_.shard_axes.without(axes);
@@ -299,7 +303,10 @@ ParameterLayout Layout::run(bool copy_tied) {
 
 }  // namespace
 
-Mesh mesh_of(const ParallelSpec& p) { return Mesh({p.pp, p.dp, p.fsdp, p.cp, p.tp}); }
+Mesh mesh_of(const ParallelSpec& p) {
+  const int64_t part = p.ep > 1 ? expert_split(p).fsdp : 1;
+  return Mesh({p.pp, p.dp, p.fsdp, p.cp, p.tp}, part == p.fsdp ? 1 : part);
+}
 
 bool splits_kv_heads(const ModelSpec& model, const Mesh& mesh) {
   return model.kv_heads % mesh.size(Axis::kTp) == 0;

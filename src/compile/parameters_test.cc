@@ -120,8 +120,8 @@ TEST_P(EveryLayout, ShardsLieOverFsdpWhereThereIsOneAndOverCp) {
   const ParameterLayout layout = layout_of(spec());
   const ParallelSpec parallel = spec().parallel;
   const bool fsdp = parallel.fsdp > 1;
-  EXPECT_EQ(layout.shard_axes, AxisSet(fsdp ? Axis::kFsdp : Axis::kDp).with(Axis::kCp));
-  EXPECT_EQ(layout.replica_axes, AxisSet(fsdp ? Axis::kDp : Axis::kFsdp));
+  EXPECT_EQ(layout.shard_axes, (fsdp ? fsdp_axes() : AxisSet(Axis::kDp)).with(Axis::kCp));
+  EXPECT_EQ(layout.replica_axes, fsdp ? AxisSet(Axis::kDp) : fsdp_axes());
   EXPECT_EQ(layout.shards, (fsdp ? parallel.fsdp : parallel.dp) * parallel.cp);
 }
 

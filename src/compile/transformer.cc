@@ -84,8 +84,9 @@ class TransformerBuilder {
 void TransformerBuilder::add_inputs(bool training) {
   const int64_t tokens = spec_.train.micro_batch * spec_.train.seq_len * spec_.parallel.replicas();
   TensorType type{DType::kI32, {tokens}, {}};
-  for (const Axis axis : {Axis::kDp, Axis::kFsdp, Axis::kCp})
-    type.placements[index_of(axis)] = split(0);
+  for (const Axis axis : kAllAxes) {
+    if (is_data_axis(axis)) type.placements[index_of(axis)] = split(0);
+  }
   type.placements[index_of(Axis::kTp)] = replicate();
   out_.tokens = g_.add_source(OpKind::kInput, "tokens", type, tag_);
   if (training) {

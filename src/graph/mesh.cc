@@ -15,7 +15,9 @@ std::string name_of(AxisSet axes) {
   return name;
 }
 
-Mesh::Mesh(const std::array<int64_t, kNumAxes>& sizes) : sizes_(sizes) {
+Mesh::Mesh(const std::array<int64_t, kNumAxes - 1>& sizes, int64_t fsdp_in)
+    : sizes_{sizes[0], sizes[1], sizes[2] / fsdp_in, fsdp_in, sizes[3], sizes[4]} {
+  TESSERA_CHECK(size(fsdp_axes()) == sizes[2], "{} does not divide fsdp = {}", fsdp_in, sizes[2]);
   for (const Axis axis : kAllAxes) {
     TESSERA_CHECK(size(axis) >= 1, "axis {} has size {}", name_of(axis), size(axis));
   }

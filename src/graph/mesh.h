@@ -42,12 +42,17 @@ class AxisSet {
   uint8_t bits_ = 0;
 };
 
+// The ranks of fsdp; and those with different data, in the order in which they take samples.
+constexpr AxisSet fsdp_axes() { return AxisSet(Axis::kFsdp).with(Axis::kFsdpIn); }
+constexpr AxisSet sample_axes() { return AxisSet(Axis::kDp).with(fsdp_axes()); }
+
 std::string name_of(AxisSet axes);  // "tp", "dp+fsdp", "world" for all of them
 
 class Mesh {
  public:
   Mesh() { sizes_.fill(1); }
-  explicit Mesh(const std::array<int64_t, kNumAxes>& sizes);
+  // pp, dp, fsdp, cp, tp; `fsdp_in` divides fsdp.
+  explicit Mesh(const std::array<int64_t, kNumAxes - 1>& sizes, int64_t fsdp_in = 1);
 
   [[nodiscard]] int64_t size(Axis axis) const { return sizes_[index_of(axis)]; }
   [[nodiscard]] int64_t size(AxisSet axes) const;  // ranks in one group

@@ -325,7 +325,7 @@ PlacementRule parse_rule(const std::string& text) {
     const std::string word = text.substr(at, end - at);
     at = end + 1;
     if (word == "data") {
-      rule.axes = AxisSet(Axis::kDp).with(Axis::kFsdp);
+      rule.axes = sample_axes();
     } else if (word == "tokens") {
       rule.axes = data_axes();
     } else if (word == "cp") {

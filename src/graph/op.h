@@ -150,7 +150,7 @@ struct PlacementRule {
 std::span<const PlacementRule> placement_rules(OpKind op);
 
 // Axes that split tokens, and whose ranks share weights: dp, fsdp and cp.
-constexpr AxisSet data_axes() { return AxisSet(Axis::kDp).with(Axis::kFsdp).with(Axis::kCp); }
+constexpr AxisSet data_axes() { return sample_axes().with(Axis::kCp); }
 bool is_data_axis(Axis axis);
 
 // Ops that an instruction of the comm or pipe stream has.

@@ -5,7 +5,8 @@
 namespace tessera {
 
 std::string_view name_of(Axis axis) {
-  static constexpr std::array<std::string_view, kNumAxes> kNames = {"pp", "dp", "fsdp", "cp", "tp"};
+  static constexpr std::array<std::string_view, kNumAxes> kNames = {"pp",      "dp", "fsdp",
+                                                                    "fsdp_in", "cp", "tp"};
   return kNames[index_of(axis)];
 }
 

@@ -9,11 +9,12 @@
 
 namespace tessera {
 
-// Outermost first: the innermost axis gets the fastest links.
-enum class Axis : uint8_t { kPp, kDp, kFsdp, kCp, kTp };
-constexpr int kNumAxes = 5;
-constexpr std::array<Axis, kNumAxes> kAllAxes = {Axis::kPp, Axis::kDp, Axis::kFsdp, Axis::kCp,
-                                                 Axis::kTp};
+// Outermost first: the innermost axis gets the fastest links. kFsdpIn is the inner part of fsdp
+// where experts are split over a part of it; elsewhere it has one rank.
+enum class Axis : uint8_t { kPp, kDp, kFsdp, kFsdpIn, kCp, kTp };
+constexpr int kNumAxes = 6;
+constexpr std::array<Axis, kNumAxes> kAllAxes = {Axis::kPp,     Axis::kDp, Axis::kFsdp,
+                                                 Axis::kFsdpIn, Axis::kCp, Axis::kTp};
 std::string_view name_of(Axis axis);
 
 struct Placement {

@@ -21,6 +21,7 @@ int64_t parameters(const ModelSpec& m) {
   if (m.qk_norm) attention += 2 * m.head_dim;
   int64_t mlp = (m.mlp == "swiglu" ? 3 : 2) * m.hidden * m.ffn;
   if (m.mlp_bias) mlp += m.ffn + m.hidden;
+  if (m.experts > 0) mlp = m.experts * (mlp + m.hidden);  // and the router
   return m.layers * (attention + mlp + 2 * norm) + (m.tied ? 1 : 2) * m.vocab * m.hidden +
          m.max_positions * m.hidden + norm;
 }
@@ -49,6 +50,7 @@ TEST(PresetTest, ParameterCountsMatchThePublishedModels) {
       {"qwen2-7b", 7'615'616'512},
       {"qwen3-0.6b", 596'049'920},
       {"qwen3-8b", 8'190'735'360},
+      {"mixtral-8x7b", 46'702'792'704},
   };
   EXPECT_EQ(model_preset_names().size(), published.size());
   for (const std::string& name : model_preset_names()) {
@@ -190,6 +192,24 @@ TEST(HfConfigTest, RefusesWhatItCannotCompute) {
   EXPECT_EQ(failure_with("rope_parameters", {{"rope_type", "llama3"}}),
             "config.json: rope_parameters.factor is missing");
   EXPECT_NE(failure_with("quantization_config", {{"bits", 4}}), "no error");
+}
+
+TEST(HfConfigTest, ReadsTheRouterOfMixtral) {
+  json config = tiny_config();
+  config["model_type"] = "mixtral";
+  EXPECT_EQ(failure(config), "config.json: num_local_experts is missing");
+  config["num_local_experts"] = 6;
+  config["num_experts_per_tok"] = 3;
+  config["router_aux_loss_coef"] = 0.25;
+  ModelSpec model = model_from_hf_config(config.dump(), "config.json");
+  EXPECT_EQ(model.family, "mixtral");
+  EXPECT_EQ(model.experts, 6);
+  EXPECT_EQ(model.experts_per_token, 3);
+  EXPECT_EQ(model.router_aux_coef, 0.0) << "Transformers adds the loss only when told to";
+  config["output_router_logits"] = true;
+  EXPECT_EQ(model_from_hf_config(config.dump(), "config.json").router_aux_coef, 0.25);
+  config["router_jitter_noise"] = 0.1;
+  EXPECT_NE(failure(config), "no error");
 }
 
 TEST(HfConfigTest, RefusesMissingAndMistypedFields) {

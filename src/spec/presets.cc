@@ -20,6 +20,7 @@ struct Preset {
   const char* family = "llama";
   int64_t head_dim = 0;       // 0: hidden / heads
   int64_t max_positions = 0;  // learned positions only
+  int64_t experts = 0;
 };
 
 // Shapes as in the config.json of the published models. tiny-4m is ours: bytes as tokens, small
@@ -45,6 +46,7 @@ constexpr Preset kPresets[] = {
     {"qwen2-0.5b", 24, 896, 4864, 14, 2, 151936, true, 1e6, 0, "qwen2"},
     {"qwen2-7b", 28, 3584, 18944, 28, 4, 152064, false, 1e6, 0, "qwen2"},
     {"qwen3-0.6b", 28, 1024, 3072, 16, 8, 151936, true, 1e6, 0, "qwen3", 128},
+    {"mixtral-8x7b", 32, 4096, 14336, 32, 8, 32000, false, 1e6, 0, "mixtral", 0, 0, 8},
     {"qwen3-8b", 36, 4096, 12288, 32, 8, 151936, false, 1e6, 0, "qwen3", 128},
 };
 
@@ -76,6 +78,7 @@ ModelSpec model_preset(const std::string& name) {
   model.kv_heads = found->kv_heads;
   model.head_dim = found->head_dim > 0 ? found->head_dim : found->hidden / found->heads;
   model.max_positions = found->max_positions;
+  model.experts = found->experts;
   model.vocab = found->vocab;
   model.tied = found->tied;
   model.rope.theta = found->rope_theta;

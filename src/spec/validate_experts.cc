@@ -46,22 +46,23 @@ void check_tokens(const RunSpec& spec) {
 }  // namespace
 
 ExpertSplit expert_split(const ParallelSpec& parallel) {
+  const int64_t ep = parallel.ep;
+  if (ep == 1) return {};
   std::vector<int64_t> valid = {1};
-  for (const bool cp : {true, false}) {
-    for (const bool fsdp : {true, false}) {
-      const ExpertSplit split{parallel.tp > 1, cp && parallel.cp > 1, fsdp && parallel.fsdp > 1};
-      const int64_t ranks = parallel.tp * (cp ? parallel.cp : 1) * (fsdp ? parallel.fsdp : 1);
-      if (ranks == parallel.ep) return parallel.ep == 1 ? ExpertSplit() : split;
-      valid.push_back(ranks);
+  for (const bool cp : {parallel.cp > 1, false}) {
+    const int64_t whole = parallel.tp * (cp ? parallel.cp : 1);
+    for (int64_t part = 1; part <= parallel.fsdp; ++part) {
+      if (parallel.fsdp % part != 0) continue;
+      if (whole * part == ep) return {parallel.tp > 1, cp, part};
+      valid.push_back(whole * part);
     }
   }
-  if (parallel.ep == 1) return {};
   std::sort(valid.begin(), valid.end());
   valid.erase(std::unique(valid.begin(), valid.end()), valid.end());
   throw ConfigError(
-      fmt::format("parallel.ep = {} must take tp = {} whole, and cp = {} and fsdp = {} whole or "
-                  "not at all; use ep = {}",
-                  parallel.ep, parallel.tp, parallel.cp, parallel.fsdp, either(valid)));
+      fmt::format("parallel.ep = {} must take tp = {} whole, cp = {} whole or not at all, and a "
+                  "divisor of fsdp = {}; use ep = {}",
+                  ep, parallel.tp, parallel.cp, parallel.fsdp, either(valid)));
 }
 
 void resolve_expert_model(ModelSpec& model) {

@@ -8,12 +8,13 @@ namespace tessera {
 // Fills in moe_ffn; refuses experts without their family and the other way round.
 void resolve_expert_model(ModelSpec& model);
 
-// The axes that ep takes, each of them whole.
+// What ep takes: tp and cp whole, and a divisor of fsdp.
 struct ExpertSplit {
-  bool tp = false, cp = false, fsdp = false;
+  bool tp = false, cp = false;
+  int64_t fsdp = 1;
 };
-// tp when there is one, then cp if that makes it fit, then fsdp. ConfigError when ep is no such
-// product.
+// tp when there is one, then cp if it divides the rest, then of fsdp. ConfigError when ep is no
+// such product.
 ExpertSplit expert_split(const ParallelSpec& parallel);
 
 // Of a resolved model and batch. Throws ConfigError with the reason and the nearest valid choice.

@@ -25,8 +25,7 @@ void fill_inputs(Executor& executor, const RunSpec& spec, int64_t step,
                  const SampleSource& source) {
   const Program& program = executor.program();
   const Mesh& mesh = program.mesh;
-  const int64_t replica = mesh.coord(program.rank, Axis::kDp) * mesh.size(Axis::kFsdp) +
-                          mesh.coord(program.rank, Axis::kFsdp);
+  const int64_t replica = mesh.position(program.rank, sample_axes());
   const int64_t micro_batch = spec.train.micro_batch;
   const int64_t replicas = spec.parallel.replicas();
   const SequenceRows rows = held_rows(spec, mesh, program.rank);

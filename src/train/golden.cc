@@ -133,8 +133,7 @@ void GoldenCheck::check_logits() {
   world.run([&](int rank, Executor& executor) {
     load_weights(executor, world.step(), weights);
     const Program& program = executor.program();
-    const int64_t replica = program.mesh.coord(rank, Axis::kDp) * program.mesh.size(Axis::kFsdp) +
-                            program.mesh.coord(rank, Axis::kFsdp);
+    const int64_t replica = program.mesh.position(rank, sample_axes());
     const int64_t first = replica * spec_.train.micro_batch;
     const SequenceRows rows = held_rows(spec_, program.mesh, rank);
     std::vector<int32_t> whole(static_cast<size_t>(seq_len_));

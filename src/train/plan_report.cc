@@ -32,6 +32,15 @@ std::string mesh_text(const Mesh& mesh) {
   return text.empty() ? ranks : fmt::format("{} ({})", text, ranks);
 }
 
+// All but the inner part of fsdp where there is none.
+std::vector<Axis> reported_axes(const Mesh& mesh) {
+  std::vector<Axis> axes;
+  for (const Axis axis : kAllAxes) {
+    if (axis != Axis::kFsdpIn || mesh.size(axis) > 1) axes.push_back(axis);
+  }
+  return axes;
+}
+
 // Sum over ranks of ranks[i][path...].
 int64_t total(const nlohmann::ordered_json& report, const std::string& category) {
   int64_t sum = 0;
@@ -136,6 +145,12 @@ std::string pipeline_tables(const CompiledRun& run) {
                      stages.schedule.name, stages.stages(), 100 * facts.bubble, table.str());
 }
 
+std::string mlp_text(const ModelSpec& model) {
+  if (model.experts == 0) return fmt::format("ffn {}", model.ffn);
+  return fmt::format("{} of {} of ffn {}", model.experts_per_token,
+                     count_of(model.experts, "expert"), model.moe_ffn);
+}
+
 std::string advice(const CompiledRun& run, ArenaKind largest) {
   const ParallelSpec& p = run.step.spec.parallel;
   const bool states = largest == ArenaKind::kParameters || largest == ArenaKind::kGradients ||
@@ -178,7 +193,9 @@ nlohmann::ordered_json report_head(const StepGraph& step) {
   nlohmann::ordered_json json;
   json["schema_version"] = kPlanSchemaVersion;
   json["world"] = step.mesh.world();
-  for (const Axis axis : kAllAxes) json["mesh"][std::string(name_of(axis))] = step.mesh.size(axis);
+  for (const Axis axis : reported_axes(step.mesh)) {
+    json["mesh"][std::string(name_of(axis))] = step.mesh.size(axis);
+  }
   json["parameters"] = step.layout.num_parameters;
   json["ranks"] = nlohmann::ordered_json::array();
   return json;
@@ -190,8 +207,9 @@ nlohmann::ordered_json rank_json(const Mesh& mesh, int rank,
                                  const std::string& digest) {
   nlohmann::ordered_json json;
   json["rank"] = rank;
-  for (const Axis axis : kAllAxes)
+  for (const Axis axis : reported_axes(mesh)) {
     json["coords"][std::string(name_of(axis))] = mesh.coord(rank, axis);
+  }
   int64_t sum = 0;
   for (const ArenaKind arena : kAllArenas) {
     const int64_t bytes = arena_bytes[static_cast<size_t>(arena)];
@@ -223,11 +241,11 @@ std::string plan_table(const CompiledRun& run) {
   const RunSpec& spec = run.step.spec;
   const Program& program = run.programs.front();
   std::string text = fmt::format(
-      "model     {} layers, hidden {}, ffn {}, heads {}/{}, vocab {}, {}: {} parameters\n"
+      "model     {} layers, hidden {}, {}, heads {}/{}, vocab {}, {}: {} parameters\n"
       "mesh      {}, ZeRO-{}, sequence parallel {}\n"
       "batch     {} of {} tokens = {} per rank x {} x {}, {}\n\n",
-      spec.model.layers, spec.model.hidden, spec.model.ffn, spec.model.heads, spec.model.kv_heads,
-      spec.model.vocab, spec.model.tied ? "tied" : "untied",
+      spec.model.layers, spec.model.hidden, mlp_text(spec.model), spec.model.heads,
+      spec.model.kv_heads, spec.model.vocab, spec.model.tied ? "tied" : "untied",
       with_thousands(run.step.layout.num_parameters), mesh_text(run.step.mesh), spec.parallel.zero,
       spec.parallel.sequence_parallel ? "on" : "off", count_of(spec.train.global_batch, "sequence"),
       spec.train.seq_len, spec.train.micro_batch, count_of(spec.parallel.replicas(), "replica"),
