@@ -163,6 +163,14 @@ TEST(FamilyCommandsTest, TrainSaveAndGenerate) {
     const CommandResult trained =
         testing::tessera(folder, "train run.toml --set logging.run_dir=out");
     ASSERT_EQ(trained.code, 0) << trained.err;
+    // The run's own folder is a Hugging Face model.
+    std::filesystem::copy(folder.path("out/weights.safetensors"),
+                          folder.path("out/model.safetensors"));
+    const std::string run = run_file(family);
+    folder.write("again.toml", "[model]\nhf = \"out\"\n" + run.substr(run.find("[parallel]")));
+    const CommandResult again =
+        testing::tessera(folder, "train again.toml --set logging.run_dir=more");
+    EXPECT_EQ(again.code, 0) << again.err;
     const CommandResult text =
         testing::tessera(folder, "generate --run out --tokens 12 --prompt Once --temperature 0");
     EXPECT_EQ(text.code, 0) << text.err;

@@ -211,5 +211,35 @@ TEST(FamilyConfigTest, AWindowHoldsForAllLayersOrNone) {
   EXPECT_NE(failure([&] { from_config(config); }).find("linear_attention"), std::string::npos);
 }
 
+// Every choice that a family's file can say comes back from it.
+TEST(FamilyConfigTest, WhatIsWrittenIsReadBack) {
+  for (const std::string lines :
+       {"family = \"llama\"", "family = \"llama\"\nattention_bias = \"all\"\nmlp_bias = true",
+        "family = \"mistral\"", "family = \"mistral\"\nsliding_window = 0\nkv_heads = 2",
+        "family = \"qwen2\"\nsliding_window = 5", "family = \"qwen2\"\ntied = true",
+        "family = \"qwen3\"\nattention_bias = \"all\"", "family = \"gpt2\"\nmax_positions = 300",
+        "family = \"gpt2\"\ntied = false", "rope_theta = 5e5\nrope_scaling.type = \"llama3\"",
+        "family = \"mixtral\"\nexperts = 4\nrouter_aux_coef = 0.01"}) {
+    SCOPED_TRACE(lines);
+    RunSpec spec = parse("[model]\n" + lines + "\n" + kShape);
+    resolve(spec);
+    const auto config = hf_config(spec);
+    ASSERT_TRUE(config.has_value());
+    RunSpec back = spec;
+    back.model = from_config(*config);
+    resolve(back);
+    EXPECT_EQ(to_json(back), to_json(spec)) << config->dump(2);
+  }
+}
+
+TEST(FamilyConfigTest, WhatAFileCannotSayIsNotWritten) {
+  for (const std::string line : {"norm = \"layer\"", "mlp = \"gelu\"", "qk_norm = true",
+                                 "attention_bias = \"qkv\"", "sliding_window = 4"}) {
+    RunSpec spec = parse("[model]\n" + line + "\n" + kShape);
+    resolve(spec);
+    EXPECT_FALSE(hf_config(spec).has_value()) << line;
+  }
+}
+
 }  // namespace
 }  // namespace tessera

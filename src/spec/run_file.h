@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,6 +29,10 @@ ParallelSpec parse_mesh(std::string_view mesh, const ParallelSpec& base);
 
 // Fields of a Hugging Face config.json; refuses unknown model types and rope types.
 ModelSpec model_from_hf_config(std::string_view json_text, const std::string& file_name);
+
+// The config.json of a resolved run's model: model_from_hf_config gives the same model again. Empty
+// where the family's file has no word for a choice of the model.
+std::optional<nlohmann::ordered_json> hf_config(const RunSpec& spec);
 
 // Catalogue of named models.
 ModelSpec model_preset(const std::string& name);  // ConfigError lists the names

@@ -262,7 +262,10 @@ TrainSummary Session::run() {
   summary.stopped = steps_done_ < spec_.train.steps;
   summary.final_loss = final_loss_;
   save_weights(spec_.logging.run_dir + "/weights.safetensors", job_.step, executor_, control_);
-  if (directory_.has_value()) directory_->write_json("summary.json", summary.measured);
+  if (directory_.has_value()) {
+    if (const auto config = hf_config(spec_)) directory_->write_json("config.json", *config);
+    directory_->write_json("summary.json", summary.measured);
+  }
   summary.plan = job_.plan;
   return summary;
 }
