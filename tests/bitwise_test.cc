@@ -15,8 +15,9 @@ using testing::TinyCase;
 
 TEST(BitwiseTest, ZeroStagesAgree) {
   for (const std::string mesh :
-       {"dp=2 global_batch=2", "dp=3 global_batch=3", "dp=3 global_batch=6 grad_reduce=step",
-        "fsdp=2 global_batch=8 grad_reduce=step", "fsdp=2 global_batch=8 grad_reduce=micro_batch",
+       {"dp=2 global_batch=2", "dp=2 cp=2 global_batch=2", "dp=3 global_batch=3",
+        "dp=3 global_batch=6 grad_reduce=step", "fsdp=2 global_batch=8 grad_reduce=step",
+        "fsdp=2 global_batch=8 grad_reduce=micro_batch",
         "dp=2 fsdp=2 tp=2 global_batch=8 sequence_parallel=true "
         "grad_reduce=micro_batch"}) {
     for (const char* dtype : {" dtype=f64", " dtype=f32", " dtype=bf16", " dtype=f16"}) {
@@ -49,7 +50,8 @@ TEST(BitwiseTest, OverlapChangesNothing) {
 TEST(BitwiseTest, TwoRunsAgree) {
   for (const char* line :
        {"dp=2 fsdp=2 tp=2 zero=3 global_batch=8 sequence_parallel=true dtype=f32",
-        "dp=2 tp=2 zero=1 dtype=bf16", "dp=1 dtype=f32 threads=3"}) {
+        "dp=2 tp=2 zero=1 dtype=bf16", "dp=1 dtype=f32 threads=3", "cp=4 zero=2 dtype=bf16",
+        "cp=2 tp=2 cp_kind=ulysses sequence_parallel=true dtype=f32"}) {
     SCOPED_TRACE(line);
     const TinyCase c = parse_case(line);
     const SampleSource samples = random_samples(c.spec, "some");

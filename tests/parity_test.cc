@@ -19,8 +19,8 @@ constexpr const char* kModels[] = {"llama-gqa", "llama31-rope", "gpt2",
                                    "mistral-window", "qwen2", "qwen3"};
 // "tp=4" has more ranks than key and value heads, which are then replicated.
 constexpr const char* kMeshes[] = {
-    "dp=1", "dp=2,tp=2,sequence_parallel=true", "dp=2,tp=2",  "fsdp=2,zero=3",
-    "tp=4", "tp=4,sequence_parallel=true",      "dp=3,zero=1"};
+    "dp=1", "dp=2,tp=2,sequence_parallel=true", "dp=2,tp=2",   "fsdp=2,zero=3",
+    "tp=4", "tp=4,sequence_parallel=true",      "dp=3,zero=1", "cp=2,tp=2,sequence_parallel=true"};
 constexpr const char* kErrors[] = {"logits", "loss",       "gradients",
                                    "losses", "grad_norms", "weights"};
 

@@ -90,7 +90,9 @@ INSTANTIATE_TEST_SUITE_P(Meshes, SameBitsTest,
                                            Case{"tp=2", "f32"}, Case{"fsdp=2,zero=3", "f32"},
                                            Case{"fsdp=2,zero=3", "bf16"}, Case{"dp=2,tp=2", "f32"},
                                            Case{"dp=2,tp=2,zero=2", "bf16"},
-                                           Case{"dp=2,fsdp=2,zero=3", "f64"}));
+                                           Case{"dp=2,fsdp=2,zero=3", "f64"}, Case{"cp=2", "bf16"},
+                                           Case{"cp=4,cp_kind=allgather", "f32"},
+                                           Case{"cp=2,tp=2,cp_kind=ulysses", "f32"}));
 
 TEST_F(TrainProcessesTest, OneRankNeedsNoProcesses) {
   succeed("train run.toml -q --mesh dp=1");
