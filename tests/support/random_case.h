@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "base/error.h"
+#include "compile/step.h"
 #include "support/tiny.h"
 
 namespace tessera::testing {
 
 // One row per key; a value that is written twice is twice as likely, and one that needs other keys
-// brings them along. Values and combinations that resolve() refuses are drawn again.
+// brings them along. What resolve() or the compiler refuses is drawn again.
 struct DrawnKey {
   const char* key;
   std::vector<std::string> values;
@@ -92,7 +93,7 @@ inline std::string random_case(uint64_t seed) {
       if (drawn.mask == "replica" && one.parallel.replicas() == 1) continue;  // nothing to learn
       const std::string whole = fmt::format(
           "{} global_batch={}", line, static_cast<size_t>(one.train.global_batch) * accumulate);
-      parse_case(whole);
+      build_step(parse_case(whole).spec, StepKind::kTraining);  // refuses layers for the stages
       return whole;
     } catch (const ConfigError& error) {
       refusal = error.what();
