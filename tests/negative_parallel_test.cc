@@ -32,7 +32,7 @@ const Fault kFaults[] = {
     {"PipelineGradient", "pp=2 schedule=zb-h1", "drop-message:tensor=d(layers.0.out)", kEmbedding},
     {"PipelineGradientOfALaterBoundary", "pp=4 layers=4 schedule=gpipe",
      "drop-message:tensor=d(layers.2.out)", kEmbedding},
-    {"TiedEnds", "pp=2 tied=true", "drop-cast:tensor=d(embed.matrices)", kEmbedding},
+    {"TiedEnds", "pp=2 tied=true", "drop-cast:tensor=tied embedding sum", kEmbedding},
     {"StageGradientOverDp", "pp=2 dp=2", "drop-cast:tensor=d(layers.1.matrices)",
      "model.layers.1.self_attn.q_proj.weight"},
 

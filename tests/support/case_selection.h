@@ -15,7 +15,8 @@
 
 namespace tessera::testing {
 
-// The lines of every *.txt in `folder`, files in order of their names, without comments.
+// The lines of every *.txt in `folder`, files in order of their names, without comments; a line
+// that is written twice is read once.
 inline std::vector<std::string> read_cases(const std::string& folder) {
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
@@ -23,10 +24,11 @@ inline std::vector<std::string> read_cases(const std::string& folder) {
   }
   std::sort(files.begin(), files.end());
   std::vector<std::string> lines;
+  std::set<std::string> known;
   for (const auto& path : files) {
     std::ifstream file(path);
     for (std::string line; std::getline(file, line);) {
-      if (!line.empty() && line[0] != '#') lines.push_back(line);
+      if (!line.empty() && line[0] != '#' && known.insert(line).second) lines.push_back(line);
     }
   }
   return lines;

@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "base/error.h"
+#include "compile/step.h"
 #include "support/tiny.h"
 
 namespace tessera::testing {
 
 // One row per key; a value that is written twice is twice as likely, and one that needs other keys
-// brings them along. Values and combinations that resolve() refuses are drawn again.
+// brings them along. What resolve() or the compiler refuses is drawn again.
 struct DrawnKey {
   const char* key;
   std::vector<std::string> values;
@@ -22,7 +23,6 @@ inline const std::vector<DrawnKey>& drawn_keys() {
       {"dp", {"1", "1", "2", "3", "4", "5"}},
       {"fsdp", {"1", "1", "2", "3"}},
       {"cp", {"1", "1", "2", "3", "4"}},
-      {"cp_kind", {"ring", "allgather", "ulysses"}},
       {"tp", {"1", "1", "2", "4"}},
       {"zero", {"0", "1", "2", "3"}},
       {"sequence_parallel", {"false", "true"}},
@@ -47,6 +47,10 @@ inline const std::vector<DrawnKey>& drawn_keys() {
       {"kv_heads", {"1", "2", "4"}},
       {"head_dim", {"4", "2", "6"}},
       {"vocab", {"40", "37", "17"}},
+      {"family",  // after what it may have to overrule
+       {"llama", "llama", "llama", "qwen2", "qwen3", "mistral sliding_window=3",
+        "gpt2 kv_heads=4 hidden=16 head_dim=4", "mixtral experts=4", "mixtral experts=4 ep=2",
+        "mixtral experts=5 experts_per_token=1"}},
       {"tied", {"false", "true"}},
       {"seq_len", {"8", "12", "7"}},
       {"micro_batch", {"1", "2"}},
@@ -93,7 +97,7 @@ inline std::string random_case(uint64_t seed) {
       if (drawn.mask == "replica" && one.parallel.replicas() == 1) continue;  // nothing to learn
       const std::string whole = fmt::format(
           "{} global_batch={}", line, static_cast<size_t>(one.train.global_batch) * accumulate);
-      parse_case(whole);
+      build_step(parse_case(whole).spec, StepKind::kTraining);  // refuses layers for the stages
       return whole;
     } catch (const ConfigError& error) {
       refusal = error.what();
