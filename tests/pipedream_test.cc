@@ -29,11 +29,11 @@ struct Rule {
   int64_t group = 1;  // micro-batches of an update
   bool one_behind = false;
 
-  // The version that micro-batch m of a step reads on a stage: updates that the stage has made by
-  // then, in forward and in backward.
+  // The version that micro-batch m of a step reads on a stage, in forward and in backward; at most
+  // what the groups before its own have made.
   [[nodiscard]] int64_t version(int64_t stage, int64_t m) const {
-    const int64_t behind = one_behind ? m / group - 1 : m - (stages - 1 - stage);
-    return std::max<int64_t>(0, behind);
+    const int64_t wanted = one_behind ? m / group - 1 : m - (stages - 1 - stage);
+    return std::clamp<int64_t>(wanted, 0, m / group);
   }
 };
 
@@ -55,7 +55,7 @@ struct State {
 // Tensors of a block are named by its layer; the embedding is on the first stage, the rest on the
 // last.
 int64_t stage_of(const std::string& name, const RunSpec& spec) {
-  if (name.find("embed") != std::string::npos) return 0;
+  if (spec.parallel.pp == 1 || name.find("embed") != std::string::npos) return 0;
   const std::string before = "layers.";
   const size_t at = name.find(before);
   if (at == std::string::npos) return spec.parallel.pp - 1;
@@ -256,6 +256,14 @@ INSTANTIATE_TEST_SUITE_P(
                       "pp=4 schedule=pipedream-2bw layers=4 global_batch=12",
                       "pp=4 schedule=pipedream-2bw layers=4 global_batch=3"),
     test_name);
+// Qwen 3: norms of queries and keys. Mixtral: experts, and a loss that is none of the tokens'.
+INSTANTIATE_TEST_SUITE_P(
+    Models, PipeDreamTest,
+    ::testing::Values("pp=2 family=qwen3 schedule=pipedream global_batch=4",
+                      "pp=2 family=mixtral experts=4 schedule=pipedream global_batch=4 mask=some",
+                      "pp=2 dp=2 family=mixtral experts=4 schedule=pipedream-2bw global_batch=8",
+                      "pp=2 tp=2 ep=2 family=mixtral experts=4 schedule=pipedream global_batch=4"),
+    test_name);
 INSTANTIATE_TEST_SUITE_P(
     OtherAxes, PipeDreamTest,
     ::testing::Values(
@@ -272,7 +280,9 @@ INSTANTIATE_TEST_SUITE_P(
         "pp=3 tp=2 layers=3 schedule=pipedream-2bw global_batch=6",
         "pp=2 dp=2 tp=2 zero=1 sequence_parallel=true schedule=pipedream global_batch=10",
         "pp=2 recompute=full schedule=pipedream global_batch=5",
-        "pp=3 layers=3 recompute=selective schedule=pipedream-2bw global_batch=6"),
+        "pp=3 layers=3 recompute=selective schedule=pipedream-2bw global_batch=6",
+        "pp=2 cp=2 schedule=pipedream global_batch=4 mask=some",
+        "pp=2 cp=2 tp=2 zero=1 cp_kind=ulysses schedule=pipedream-2bw global_batch=6"),
     test_name);
 
 // ---- that the comparison can fail ----
