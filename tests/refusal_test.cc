@@ -60,8 +60,8 @@ TEST_F(RefusalTest, WrongTypesAndRanges) {
   edit("steps = 2", "steps = \"two\"");
   expect_refused(2, "train run.toml",
                  {"run.toml:20:9: train.steps must be an integer, got string \"two\""});
-  edit("dtype = \"f32\"", "dtype = \"f16\"");
-  expect_refused(2, "train run.toml", {"run.toml:21:9:", "f16", "f32", "bf16"});
+  edit("dtype = \"f32\"", "dtype = \"f8\"");
+  expect_refused(2, "train run.toml", {"run.toml:21:9:", "f8", "f32", "bf16", "f16"});
   edit("zero = 1", "zero = 4");
   expect_refused(2, "train run.toml", {"run.toml:13:8:", "4", "from 0 to 3"});
 }

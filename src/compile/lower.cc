@@ -152,6 +152,7 @@ Instruction& Lowering::emit(OpKind op, const Node& node, int64_t micro_batch,
 void Lowering::lower_cast(const Node& node, int64_t micro_batch) {
   const bool weights = node.attrs.bucket >= 0 && node.tag.pass != Pass::kReduce;
   if (weights && !step_.gathers_weights_per_use()) return;
+  if (weights && !step_.releases_weights() && !is_first()) return;  // kept since then
   if (!communicates(graph_, node, step_.mesh)) return;
   if (node.op == OpKind::kShift) return lower_shift(node, micro_batch);
   const ValueId in = node.inputs[0];

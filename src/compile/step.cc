@@ -88,7 +88,7 @@ StepGraph build_step(const RunSpec& spec, StepKind kind, const PassHook& hook) {
   recompute_cheap_values(graph, step.mesh, recompute_selectively(spec));
   fuse_add_norm(graph, step.stages);
   if (step.gathers_weights_per_use()) {
-    regather_weights(graph, step.layout);
+    if (step.releases_weights()) regather_weights(graph, step.layout);
     prefetch_gathers(graph, step.layout, spec.parallel.prefetch);
   }
   verify("schedule");

@@ -30,6 +30,10 @@ struct StepGraph {
   // Whether the whole gradient of a bucket stays in memory until the last micro-batch.
   [[nodiscard]] bool keeps_full_gradients() const;
   [[nodiscard]] bool gathers_weights_per_use() const;  // ZeRO-3 with something to gather
+  // Whether it gives gathered weights back after each use.
+  [[nodiscard]] bool releases_weights() const {
+    return gathers_weights_per_use() && spec.parallel.release_after_forward;
+  }
   // Whether `rank` runs the stage of `unit`.
   [[nodiscard]] bool holds(int rank, int unit) const {
     return stages.rank_of(unit) == mesh.coord(rank, Axis::kPp);

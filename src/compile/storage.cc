@@ -313,7 +313,8 @@ void Assigner::assign_cast(const Node& node, int position) {
     if (!step_.gathers_weights_per_use()) return set(out, bucket.full);
     if (!communicates(graph_, node, step_.mesh)) return set(out, slot(in));
     return set(out, map_.add_slot(graph_.value(out).name, ArenaKind::kCommunication,
-                                  graph_.type(out).dtype, local(out), false));
+                                  graph_.type(out).dtype, local(out),
+                                  /*persistent=*/!step_.releases_weights()));
   }
   if (size == 1) return set(out, slot(in));
   switch (moving_kind(graph_, node, step_.mesh)) {

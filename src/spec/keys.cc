@@ -89,6 +89,8 @@ constexpr Key kKeys[] = {
     {"parallel", "cp_kind", [](S& s) -> Field { return &s.parallel.cp_kind; }, kAny, kCpKinds},
     {"parallel", "overlap", [](S& s) -> Field { return &s.parallel.overlap; }},
     {"parallel", "prefetch", [](S& s) -> Field { return &s.parallel.prefetch; }, kAny},
+    {"parallel", "release_after_forward",
+     [](S& s) -> Field { return &s.parallel.release_after_forward; }},
     {"parallel", "recompute", [](S& s) -> Field { return &s.parallel.recompute; }},
 
     {"parallel", "schedule", [](S& s) -> Field { return &s.parallel.schedule; }},

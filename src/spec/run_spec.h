@@ -65,6 +65,9 @@ struct ParallelSpec {
   // "ulysses" (all-to-all from tokens to heads and back).
   std::string cp_kind = "ring";
   int64_t prefetch = 1;  // ZeRO-3: how many units ahead are gathered
+  // ZeRO-3: gathered weights are given back after each use and gathered again for the backward;
+  // otherwise they are gathered once and kept to the end of the step.
+  bool release_after_forward = true;
   bool overlap = true;   // false: kernels wait for every collective before them; the same bits
   // What backward computes again instead of keeping it: "none", "selective", "full", "every-K".
   std::string recompute = "none";

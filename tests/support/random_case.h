@@ -27,6 +27,7 @@ inline const std::vector<DrawnKey>& drawn_keys() {
       {"zero", {"0", "1", "2", "3"}},
       {"sequence_parallel", {"false", "true"}},
       {"prefetch", {"0", "1", "2"}},
+      {"release_after_forward", {"true", "true", "false"}},
       {"overlap", {"true", "true", "false"}},
       {"bucket_mb", {"1", "25"}},
       {"grad_reduce", {"auto", "step", "micro_batch"}},
