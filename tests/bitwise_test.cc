@@ -47,6 +47,41 @@ TEST(BitwiseTest, OverlapChangesNothing) {
   }
 }
 
+// Each of them runs micro-batches forward, and backward, in order: the sums are the same.
+TEST(BitwiseTest, SchedulesAgree) {
+  for (const std::string mesh :
+       {"pp=2 layers=4 global_batch=4", "pp=2 dp=2 zero=1 layers=5 global_batch=8 tied=true",
+        "pp=2 fsdp=2 tp=2 zero=3 layers=4 global_batch=8 sequence_parallel=true"}) {
+    for (const char* dtype : {" dtype=f64", " dtype=bf16"}) {
+      const TinyCase naive = parse_case(mesh + dtype + " schedule=naive");
+      const SampleSource samples = random_samples(naive.spec, "some");
+      const std::vector<StepRecord> reference = record(naive.spec, samples);
+      for (const char* schedule :
+           {" schedule=gpipe", " schedule=1f1b", " schedule=interleaved virtual_stages=2",
+            " schedule=zb-h1", " schedule=zb-h2", " schedule=zb-v", " schedule=dualpipe-v"}) {
+        SCOPED_TRACE(mesh + dtype + schedule);
+        expect_equal(record(parse_case(mesh + dtype + schedule).spec, samples), reference, 0.0);
+      }
+    }
+  }
+}
+
+TEST(BitwiseTest, RecomputationChangesNothing) {
+  for (const std::string mesh :
+       {"dp=2 global_batch=4", "tp=2 sequence_parallel=true layers=3",
+        "fsdp=2 pp=2 zero=3 layers=4 global_batch=8", "cp=2 seq_len=8 layers=3"}) {
+    for (const char* dtype : {" dtype=f64", " dtype=f32", " dtype=bf16", " dtype=f16"}) {
+      const TinyCase kept = parse_case(mesh + dtype);
+      const SampleSource samples = random_samples(kept.spec, "some");
+      const std::vector<StepRecord> reference = record(kept.spec, samples);
+      for (const char* choice : {" recompute=selective", " recompute=full", " recompute=every-2"}) {
+        SCOPED_TRACE(mesh + dtype + choice);
+        expect_equal(record(parse_case(mesh + dtype + choice).spec, samples), reference, 0.0);
+      }
+    }
+  }
+}
+
 TEST(BitwiseTest, TwoRunsAgree) {
   for (const char* line :
        {"dp=2 fsdp=2 tp=2 zero=3 global_batch=8 sequence_parallel=true dtype=f32",

@@ -15,8 +15,8 @@ namespace {
 
 using testing::CommandResult;
 
-constexpr const char* kModels[] = {"llama-gqa", "llama31-rope", "gpt2",
-                                   "mistral-window", "qwen2", "qwen3"};
+constexpr const char* kModels[] = {"llama-gqa",      "llama31-rope", "gpt2",
+                                   "mistral-window", "qwen2",        "qwen3"};
 // "tp=4" has more ranks than key and value heads, which are then replicated.
 constexpr const char* kMeshes[] = {
     "dp=1", "dp=2,tp=2,sequence_parallel=true", "dp=2,tp=2",   "fsdp=2,zero=3",
