@@ -145,6 +145,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values("dp=1", "dp=1 threads=3", "dp=4 zero=0", "dp=4 zero=1 loss_chunk=3",
                       "dp=2 tp=2 zero=2 sequence_parallel=true global_batch=8", "tp=4 kv_heads=2",
                       "fsdp=4 zero=3 global_batch=8 prefetch=2",
+                      "dp=2 recompute=full dropout=0.2 attention_dropout=0.2",
                       "dp=2 tp=2 threads=2 vocab=37 ffn=21 sequence_parallel=true tied=true",
                       "cp=2", "cp=4 cp_kind=allgather", "cp=2 tp=2 cp_kind=ulysses zero=1"));
 

@@ -114,6 +114,11 @@ struct Step {
     rope(ctx, q, cos, sin, q, 4, false);
     attention(ctx, q, kv, o, lse, kShape);
     attention_grad(ctx, q, kv, o, lse, o, dq, dkv, kShape);
+    AttentionShape dropping = kShape;
+    dropping.dropout.rate = 0.1;
+    attention(ctx, q, kv, o, lse, dropping);
+    attention_grad(ctx, q, kv, o, lse, o, dq, dkv, dropping);
+    dropout(ctx, x, y, dropping.dropout, SequenceRows{48, 1, 0}, 0);
     Tensor pairs(lse.tensor().data, acc, {kTokens, 2});
     const Tensor head_weight(w_norm.tensor().data, type, {16});
     Tensor head_dw(dw_norm.tensor().data, acc, {16});
