@@ -36,6 +36,7 @@ RunSpec spec_of(const Case& c) {
   spec.train.dtype = c.dtype;
   spec.model.kv_heads = c.kv_heads;
   spec.model.tied = c.tied;
+  spec.optimizer.clip = 0;  // no instruction depends on it, and asynchronous schedules want it so
   return resolved(spec);
 }
 
@@ -63,6 +64,9 @@ const std::vector<Case>& cases() {
       {"pp=2,schedule=zb-h1,dp=2,zero=2", 8},
       {"pp=2,schedule=zb-v,stage_layers=0+1+1+0,fsdp=2", 8, 4, 4, true},
       {"pp=2,schedule=interleaved,virtual_stages=2,stage_layers=0+1+1+0,tp=2", 4},
+      {"pp=2,schedule=pipedream,dp=2,zero=1", 8},
+      {"pp=2,schedule=pipedream,fsdp=2,tp=2", 6, 4, 4, false, DType::kBF16},
+      {"pp=2,schedule=pipedream-2bw,dp=2,grad_reduce=micro_batch", 8},
       {"dp=1,recompute=selective", 2, 4},
       {"dp=2,recompute=full", 4, 4, 2, true},
       {"fsdp=2,recompute=every-2", 4},
