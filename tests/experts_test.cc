@@ -187,6 +187,44 @@ TEST(ExpertsTest, RefusesWhatCannotBeWithTheNearestChoice) {
   }
 }
 
+// ---- bits and types ----
+
+TEST(ExpertsTest, ZeroStagesAgreeBitForBit) {
+  for (const std::string mesh :
+       {"dp=2 global_batch=2", "fsdp=2 ep=2 grad_reduce=step global_batch=8",
+        "fsdp=4 ep=2 grad_reduce=micro_batch global_batch=8",
+        "dp=2 fsdp=2 tp=2 ep=4 sequence_parallel=true grad_reduce=step global_batch=8"}) {
+    for (const char* dtype :
+         {" dtype=f64", " dtype=f32", " dtype=bf16", " dtype=f16 loss_scale=64"}) {
+      const std::string line = kMixtral + mesh + dtype;
+      const TinyCase zero0 = parse_case(line + " zero=0");
+      const SampleSource samples = random_samples(zero0.spec, "some");
+      const std::vector<StepRecord> reference = testing::record(zero0.spec, samples);
+      testing::expect_equal(testing::record(zero0.spec, samples), reference, 0.0);  // two runs
+      for (const char* stage : {" zero=1", " zero=2", " zero=3"}) {
+        SCOPED_TRACE(line + stage);
+        testing::expect_equal(testing::record(parse_case(line + stage).spec, samples), reference,
+                              0.0);
+      }
+    }
+  }
+}
+
+// The load-balancing loss is scaled like every other gradient; here it outweighs them.
+TEST(ExpertsTest, HalfPrecisionFollowsTheRouterGradientOfDouble) {
+  const std::string line = "family=mixtral experts=4 router_aux_coef=10 dp=2";
+  const TinyCase exact = parse_case(line + " dtype=f64");
+  const SampleSource samples = random_samples(exact.spec, "none");
+  const std::vector<StepRecord> want = testing::record(exact.spec, samples);
+  for (const char* dtype : {" dtype=f32", " dtype=bf16", " dtype=f16"}) {
+    const std::vector<StepRecord> got = testing::record(parse_case(line + dtype).spec, samples);
+    for (const Difference& d : differences(got[0].gradients, want[0].gradients)) {
+      if (d.name.find("block_sparse_moe.gate") == std::string::npos) continue;
+      EXPECT_LE(d.relative, 0.1) << d.name << dtype;
+    }
+  }
+}
+
 // ---- figures of a run ----
 
 TEST(ExpertsTest, MetricsTellTheLoadOfEveryExpert) {
