@@ -1,3 +1,4 @@
+#include <array>
 #include <map>
 #include <set>
 
@@ -10,32 +11,37 @@ namespace {
 
 constexpr int kNothing = -1;
 
-// The version that every byte of the parameters holds.
+// The version that every byte holds: of the parameters, and of the memory that they are gathered
+// into.
 class VersionedBytes {
  public:
   void assign(const Buffer& buffer, int version) {
+    Stretches& stretches = begins_[static_cast<size_t>(buffer.arena)];
     const int64_t end = buffer.offset + buffer.bytes();
-    const int after = at(end);
-    begins_.erase(begins_.lower_bound(buffer.offset), begins_.upper_bound(end));
-    begins_[buffer.offset] = version;
-    begins_[end] = after;
+    const int after = at(stretches, end);
+    stretches.erase(stretches.lower_bound(buffer.offset), stretches.upper_bound(end));
+    stretches[buffer.offset] = version;
+    stretches[end] = after;
   }
   [[nodiscard]] std::set<int> in(const Buffer& buffer) const {
-    std::set<int> found = {at(buffer.offset)};
-    for (auto it = begins_.upper_bound(buffer.offset);
-         it != begins_.end() && it->first < buffer.offset + buffer.bytes(); ++it) {
+    const Stretches& stretches = begins_[static_cast<size_t>(buffer.arena)];
+    std::set<int> found = {at(stretches, buffer.offset)};
+    for (auto it = stretches.upper_bound(buffer.offset);
+         it != stretches.end() && it->first < buffer.offset + buffer.bytes(); ++it) {
       found.insert(it->second);
     }
     return found;
   }
 
  private:
-  [[nodiscard]] int at(int64_t offset) const {
-    const auto next = begins_.upper_bound(offset);
-    return next == begins_.begin() ? kNothing : std::prev(next)->second;
+  using Stretches = std::map<int64_t, int>;  // first byte of a stretch of one version
+
+  static int at(const Stretches& stretches, int64_t offset) {
+    const auto next = stretches.upper_bound(offset);
+    return next == stretches.begin() ? kNothing : std::prev(next)->second;
   }
 
-  std::map<int64_t, int> begins_;  // first byte of a stretch of one version
+  std::array<Stretches, kNumArenas> begins_;
 };
 
 class VersionReplay {
@@ -65,22 +71,27 @@ class VersionReplay {
   static std::string text(const std::set<int>& versions) {
     return fmt::format("{}", fmt::join(versions, "+"));
   }
-  static bool holds_weights(const Buffer& buffer) { return buffer.arena == ArenaKind::kParameters; }
+  static bool may_hold_weights(const Buffer& buffer) {
+    return buffer.arena == ArenaKind::kParameters || buffer.arena == ArenaKind::kCommunication;
+  }
 
   void visit(size_t index) {
     const Instruction& instruction = program_.instructions[index];
     int moved = kNothing;  // by a copy or a gather
     for (const BufferId id : instruction.inputs) {
       const Buffer& buffer = program_.buffer(id);
-      if (!holds_weights(buffer)) continue;
+      if (!may_hold_weights(buffer)) continue;
       const std::set<int> found = bytes_.in(buffer);
+      if (found == std::set<int>{kNothing} && buffer.arena != ArenaKind::kParameters) continue;
       if (instruction.micro_batch >= 0) check_read(index, buffer, found);
-      moved = found.size() == 1 ? *found.begin() : kNothing;
+      const bool moves = instruction.op == OpKind::kCast || instruction.op == OpKind::kCopy;
+      if (moves && found.size() == 1) moved = *found.begin();
     }
-    for (size_t i = 0; i < instruction.outputs.size(); ++i) {
-      const Buffer& buffer = program_.buffer(instruction.outputs[i]);
-      if (!holds_weights(buffer)) continue;
-      bytes_.assign(buffer, instruction.op == OpKind::kAdamW ? made_by(index, buffer) : moved);
+    for (const BufferId id : instruction.outputs) {
+      const Buffer& buffer = program_.buffer(id);
+      if (!may_hold_weights(buffer)) continue;
+      const bool makes = instruction.op == OpKind::kAdamW && buffer.arena == ArenaKind::kParameters;
+      bytes_.assign(buffer, makes ? made_by(index, buffer) : moved);
     }
   }
 

@@ -161,6 +161,20 @@ TEST(WeightVersionsTest, OneSlotTooFewIsACompileError) {
   }
 }
 
+// ZeRO-3 that keeps gathered weights over micro-batches, past resolve(), which refuses it.
+TEST(WeightVersionsTest, GatheredWeightsOfAnotherVersionAreACompileError) {
+  StepGraph step = asynchronous_step("pipedream", 2, 4);
+  RunSpec spec = step.spec;
+  spec.parallel.fsdp = 2;
+  spec.parallel.zero = 3;
+  spec.train.global_batch = 8;
+  resolve(spec);
+  EXPECT_EQ(refusal(build_step(spec, StepKind::kTraining), 0), "");
+  spec.parallel.release_after_forward = false;
+  const std::string text = refusal(build_step(spec, StepKind::kTraining), 0);
+  EXPECT_NE(text.find("but its forward reads version"), std::string::npos) << text;
+}
+
 TEST(WeightVersionsTest, TheNewestVersionMustEndUpWhereTheStepBegan) {
   StepGraph step = asynchronous_step("pipedream", 2, 4);
   step.stages.versions.front().slot_of.back() = 1;

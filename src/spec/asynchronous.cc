@@ -70,6 +70,12 @@ void check_asynchronous(const RunSpec& spec) {
                  "train.dtype = \"f16\": an overflow is known when the step ends, but schedule = "
                  "\"{}\" has updated by then; use dtype = \"bf16\", or schedule = \"1f1b\"",
                  parallel.schedule);
+  require_config(
+      parallel.release_after_forward || parallel.zero < 3,
+      "parallel.release_after_forward = false: with schedule = \"{}\" micro-batches of a "
+      "step read different versions of the weights, so that gathered ones cannot be kept "
+      "for the step; use release_after_forward = true, or zero = 2",
+      parallel.schedule);
   if (has_groups(parallel)) check_group(spec);
 }
 

@@ -65,6 +65,13 @@ TEST(AsynchronousTest, RefusesWithTheReasonAndTheNearestChoice) {
   RunSpec half = asynchronous("pipedream", 2, 4);
   half.train.dtype = DType::kF16;
   expect_parts(failure(half), {"f16", "bf16", "1f1b"});
+  RunSpec keeping = asynchronous("pipedream", 2, 4);
+  keeping.parallel.release_after_forward = false;
+  EXPECT_EQ(failure(keeping), "no error");
+  keeping.parallel.fsdp = 2;
+  keeping.parallel.zero = 3;
+  expect_parts(failure(keeping),
+               {"release_after_forward = false", "different versions", "zero = 2"});
   RunSpec group = asynchronous("pipedream-2bw", 3, 12);
   group.parallel.schedule_group = 5;
   expect_parts(failure(group),
