@@ -68,7 +68,7 @@ struct ParallelSpec {
   // ZeRO-3: gathered weights are given back after each use and gathered again for the backward;
   // otherwise they are gathered once and kept to the end of the step.
   bool release_after_forward = true;
-  bool overlap = true;   // false: kernels wait for every collective before them; the same bits
+  bool overlap = true;  // false: kernels wait for every collective before them; the same bits
   // What backward computes again instead of keeping it: "none", "selective", "full", "every-K".
   std::string recompute = "none";
 

@@ -23,7 +23,8 @@ Axis parse_axis(std::string_view text, const std::string& whole) {
   for (const Axis axis : kAllAxes) {
     if (name_of(axis) == text) return axis;
   }
-  throw ConfigError(fmt::format("--inject {}: '{}' is no axis (pp, dp, fsdp, cp, tp)", whole, text));
+  throw ConfigError(
+      fmt::format("--inject {}: '{}' is no axis (pp, dp, fsdp, cp, tp)", whole, text));
 }
 
 // This rank's part of a buffer that a group of `size` shares.
