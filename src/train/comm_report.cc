@@ -80,7 +80,7 @@ std::string comm_time_table(const nlohmann::ordered_json& communication_time) {
         {fmt::format("{} {}", row.at("group").get<std::string>(), row.at("op").get<std::string>()),
          number(row, "busy_ms"), number(row, "exposed_ms"), number(row, "exposed_ms_largest")});
   }
-  return table.str();
+  return "\n" + table.str();
 }
 
 }  // namespace tessera
