@@ -142,7 +142,9 @@ TEST_P(AllocationTest, AStepAllocatesNothing) {
 
 INSTANTIATE_TEST_SUITE_P(
     Meshes, AllocationTest,
-    ::testing::Values("dp=1", "dp=1 threads=3", "dp=4 zero=0", "dp=4 zero=1 loss_chunk=3",
+    ::testing::Values("dp=1", "family=gpt2 tp=2 sequence_parallel=true",
+                      "family=qwen3 tp=2 sliding_window=3 attention_bias=all", "dp=1 threads=3",
+                      "dp=4 zero=0", "dp=4 zero=1 loss_chunk=3",
                       "dp=2 tp=2 zero=2 sequence_parallel=true global_batch=8", "tp=4 kv_heads=2",
                       "fsdp=4 zero=3 global_batch=8 prefetch=2",
                       "dp=2 recompute=full dropout=0.2 attention_dropout=0.2",

@@ -598,8 +598,10 @@ void Lowering::publish_buffers() {
   };
   const int head = step_.layout.num_units - 1;
   if (step_.holds(program_.rank, 0)) program_.tokens = whole(step_.forward.tokens);
-  program_.rope_cos = buffer(map_.rope_cos, "rope.cos");
-  program_.rope_sin = buffer(map_.rope_sin, "rope.sin");
+  if (map_.rope_cos.valid()) {
+    program_.rope_cos = buffer(map_.rope_cos, "rope.cos");
+    program_.rope_sin = buffer(map_.rope_sin, "rope.sin");
+  }
   if (map_.router_load.valid()) program_.router_load = buffer(map_.router_load, "router.load.all");
   if (step_.training) {
     const bool has_loss = step_.holds(program_.rank, head);

@@ -219,8 +219,10 @@ void Assigner::add_constants() {
   const DType wide = accumulate_type(step_.spec.train.dtype);
   const Shape table = {held_rows(step_.spec, step_.mesh, rank_).length(),
                        step_.spec.model.head_dim / 2};
-  map_.rope_cos = map_.add_slot("rope.cos", ArenaKind::kWorkspace, wide, table, true);
-  map_.rope_sin = map_.add_slot("rope.sin", ArenaKind::kWorkspace, wide, table, true);
+  if (step_.spec.model.positions == "rope") {
+    map_.rope_cos = map_.add_slot("rope.cos", ArenaKind::kWorkspace, wide, table, true);
+    map_.rope_sin = map_.add_slot("rope.sin", ArenaKind::kWorkspace, wide, table, true);
+  }
   const ModelSpec& model = step_.spec.model;
   if (model.experts > 0) {
     map_.router_load = map_.add_slot("router.load", ArenaKind::kWorkspace, DType::kF64,

@@ -84,6 +84,7 @@ Executor::Executor(const StepGraph& step, Program program, CommWorld& world,
 Executor::~Executor() = default;
 
 void Executor::fill_rope_tables(const RopeSpec& rope, const SequenceRows& rows) {
+  if (program_.rope_cos == kNoBuffer) return;  // the model learns its positions
   const Tensor cos = tensor(program_.rope_cos);
   const Tensor sin = tensor(program_.rope_sin);
   const std::vector<double> frequencies = rope_frequencies(rope, 2 * cos.dim(1));
