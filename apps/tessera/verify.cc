@@ -1,6 +1,7 @@
 #include "train/verify.h"
 
 #include <memory>
+#include <numeric>
 
 #include "base/error.h"
 #include "commands.h"
@@ -19,8 +20,10 @@ DType parse_dtype(const std::string& name) {
   throw ConfigError(fmt::format("--dtype is '{}': use f64, f32 or bf16", name));
 }
 
-RunSpec with_mesh(const VerifyCommandOptions& options, const std::string& mesh) {
+RunSpec with_mesh(const VerifyCommandOptions& options, const std::string& mesh,
+                  int64_t global_batch = 0) {
   RunSource source = options.source;
+  if (global_batch > 0) source.overrides.push_back(fmt::format("train.global_batch={}", global_batch));
   source.mesh = mesh;
   RunSpec spec = source.load();
   spec.train.dtype = parse_dtype(options.dtype);
@@ -33,8 +36,16 @@ VerifyReport between_meshes(const VerifyCommandOptions& options) {
                  "verify needs --mesh once (compared with one rank) or twice, got {}",
                  meshes.size());
   VerifyOptions verify;
-  verify.left = with_mesh(options, meshes.size() == 2 ? meshes[0] : "dp=1");
+  const std::string left = meshes.size() == 2 ? meshes[0] : "dp=1";
+  verify.left = with_mesh(options, left);
   verify.right = with_mesh(options, meshes.back());
+  // Without train.global_batch each mesh has a batch of its own: compare them on one that suits
+  // both.
+  const int64_t batch = std::lcm(verify.left.train.global_batch, verify.right.train.global_batch);
+  if (verify.left.train.global_batch != verify.right.train.global_batch) {
+    verify.left = with_mesh(options, left, batch);
+    verify.right = with_mesh(options, meshes.back(), batch);
+  }
   verify.steps = options.steps;
   if (options.tolerance >= 0) verify.tolerance = options.tolerance;
   if (!options.inject.empty()) verify.inject = parse_injection(options.inject);
