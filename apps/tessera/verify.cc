@@ -23,7 +23,8 @@ DType parse_dtype(const std::string& name) {
 RunSpec with_mesh(const VerifyCommandOptions& options, const std::string& mesh,
                   int64_t global_batch = 0) {
   RunSource source = options.source;
-  if (global_batch > 0) source.overrides.push_back(fmt::format("train.global_batch={}", global_batch));
+  if (global_batch > 0)
+    source.overrides.push_back(fmt::format("train.global_batch={}", global_batch));
   source.mesh = mesh;
   RunSpec spec = source.load();
   spec.train.dtype = parse_dtype(options.dtype);
