@@ -152,6 +152,26 @@ TEST(PrecisionTest, ASkippedStepChangesNoWeightOnAnyRank) {
   }
 }
 
+// Steps 1, 2 and 3, of which the second overflows, against steps 1 and 3 alone.
+TEST(PrecisionTest, AfterASkippedStepTrainingGoesOnAsIfItHadNotBeen) {
+  for (const std::string mesh : kMeshes) {
+    SCOPED_TRACE(mesh);
+    const TinyCase c = parse_case(mesh + " dtype=f16 init_std=0.05");
+    const SampleSource samples = random_samples(c.spec, "none");
+    const int64_t batch = c.spec.train.global_batch;
+    ShortRun skipping = testing::short_run(c.spec, samples);
+    skipping.constant_lr = true;
+    skipping.inject = parse_injection("nan:tensor=d(layers.1.down.weight),step=2,rank=0");
+    ShortRun leaving_out = testing::short_run(
+        c.spec, [&](int64_t sample, std::span<int32_t> tokens, std::span<int32_t> labels) {
+          samples(sample < batch ? sample : sample + batch, tokens, labels);
+        });
+    leaving_out.constant_lr = true;
+    leaving_out.steps = 2;
+    EXPECT_EQ(worst(record_run(skipping)[2].weights, record_run(leaving_out)[1].weights), 0);
+  }
+}
+
 TEST(PrecisionTest, TheScaleGrowsAfterTheInterval) {
   const TestFolder folder;
   TrainOptions options;

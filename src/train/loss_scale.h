@@ -14,7 +14,7 @@ namespace tessera {
 // Gradients are sums over tokens, and that of a logit lies between -scale and scale: more would
 // overflow f16 (65504) whenever a label is unlikely.
 inline constexpr double kMaxLossScale = 32768;
-inline constexpr double kFirstLossScale = 4096;
+inline constexpr double kFirstLossScale = 1024;
 
 class LossScaler {
  public:

@@ -57,7 +57,7 @@ TEST(LossScalerTest, FallsFromTheSecondOverflowOnAndStartsCountingAgain) {
 
 TEST(LossScalerTest, NeverFallsBelowOne) {
   LossScaler scaler(half(0, 3, 1));
-  for (int i = 0; i < 12; ++i) {
+  for (double scale = kFirstLossScale; scale > 1; scale /= 2) {
     EXPECT_TRUE(scaler.can_fall());
     scaler.after_overflow();
   }
