@@ -199,6 +199,15 @@ TEST_F(CliTest, ToleranceZeroMeansTheSameBits) {
   EXPECT_EQ(other.code, 1) << "tensor parallelism sums in another order:\n" << other.out;
 }
 
+TEST_F(CliTest, PlanDrawsMemoryAndPlacements) {
+  const CommandResult plan =
+      succeed("plan run.toml --mesh dp=2,tp=2 --svg memory.svg --placements parts.svg");
+  EXPECT_NE(plan.out.find("memory of a rank"), std::string::npos) << plan.out;
+  EXPECT_NE(read_file(folder_.path("memory.svg")).find(">tp all_reduce<"), std::string::npos);
+  EXPECT_NE(read_file(folder_.path("parts.svg")).find(">residual stream<"), std::string::npos);
+  EXPECT_EQ(run("plan run.toml --svg no/such/folder/a.svg").code, 1);
+}
+
 TEST_F(CliTest, SimulateShowsTheScheduleOfEveryRank) {
   const CommandResult text = succeed("simulate run.toml --schedule --mesh pp=2");
   EXPECT_TRUE(text.out.starts_with("1f1b: 2 ranks, 2 stages, 4 micro-batches\nbubble 20.0 %"))

@@ -44,6 +44,7 @@ struct PlanOptions {
   bool check = false;    // exit 3 unless the run fits
   bool program = false;  // print one rank's program instead
   int64_t rank = 0;
+  std::string svg = "", placements = "";  // files to draw to; empty: none
 };
 Command add_plan(CLI::App& root);
 int run_plan(const PlanOptions& options, Console& console);

@@ -4,7 +4,10 @@
 #include "commands.h"
 #include "flags.h"
 #include "help.h"
+#include "sim/placements_svg.h"
+#include "sim/plan_svg.h"
 #include "train/plan_report.h"
+#include "write_file.h"
 
 namespace tessera {
 
@@ -21,6 +24,9 @@ Command add_plan(CLI::App& root) {
   add_switch(*app, "--check", options->check, "exit with 3 if the run does not fit in memory");
   add_switch(*app, "--program", options->program, "print the program of one rank instead");
   add_whole(*app, "--rank", options->rank, 0, "whose program (default 0)");
+  add_text(*app, "--svg", options->svg, "FILE", "also draw memory and traffic");
+  add_text(*app, "--placements", options->placements, "FILE",
+           "also draw which part of a tensor each rank holds");
   return {app, [options](Console& console) { return run_plan(*options, console); }};
 }
 
@@ -36,6 +42,10 @@ int run_plan(const PlanOptions& options, Console& console) {
     console.out << plan_json(run).dump(2) << '\n';
   } else {
     console.out << plan_table(run);
+  }
+  if (!options.svg.empty()) write_file(options.svg, plan_svg(run.step, run.programs), console);
+  if (!options.placements.empty()) {
+    write_file(options.placements, placements_svg(run.step, run.programs), console);
   }
   if (options.check) require_fit(run);
   return 0;

@@ -1,6 +1,3 @@
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <memory>
 
 #include "base/error.h"
@@ -12,18 +9,10 @@
 #include "sim/schedule_svg.h"
 #include "sim/schedule_text.h"
 #include "spec/validate.h"
+#include "write_file.h"
 
 namespace tessera {
 namespace {
-
-void write_file(const std::string& path, const std::string& text, Console& console) {
-  std::ofstream file(path, std::ios::binary);
-  require(file.good(), "cannot create '{}': {}", path, std::strerror(errno));
-  file << text << std::flush;
-  require(file.good(), "cannot write {} bytes to '{}': {}", text.size(), path,
-          std::strerror(errno));
-  if (!console.quiet) console.err << "wrote " << path << '\n';
-}
 
 std::string text_report(const SimulatedSchedule& simulated) {
   const ScheduleFacts& facts = simulated.facts;

@@ -6,12 +6,10 @@
 #include <array>
 #include <cmath>
 
+#include "sim/svg.h"
+
 namespace tessera {
 namespace {
-
-struct Color {
-  int red, green, blue;
-};
 
 struct PassStyle {
   StagePass pass;
@@ -28,8 +26,6 @@ constexpr std::array<PassStyle, 4> kStyles = {{
 constexpr double kMargin = 16, kLabel = 52, kRow = 26, kTitle = 40, kLegend = 44;
 constexpr double kWidth = 1180;                   // of the timeline, at most
 constexpr double kLeastUnit = 3, kMostUnit = 30;  // pixels of a unit of time
-constexpr double kDigit = 6.2;                    // pixels of a digit
-constexpr std::string_view kFont = "font-family=\"Helvetica, Arial, sans-serif\"";
 
 const PassStyle& style_of(StagePass pass) {
   return *std::find_if(kStyles.begin(), kStyles.end(),
@@ -38,32 +34,8 @@ const PassStyle& style_of(StagePass pass) {
 
 // Later chunks are mixed with white.
 std::string fill_of(StagePass pass, int chunk, int chunks) {
-  const Color color = style_of(pass).color;
   const double pale = chunks > 1 ? 0.55 * chunk / (chunks - 1) : 0.0;
-  const auto mixed = [pale](int part) { return static_cast<int>(part + (255 - part) * pale); };
-  return fmt::format("#{:02x}{:02x}{:02x}", mixed(color.red), mixed(color.green),
-                     mixed(color.blue));
-}
-
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      default:
-        // Control characters are not allowed in XML.
-        result += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
-    }
-  }
-  return result;
+  return hex(style_of(pass).color, pale);
 }
 
 class SvgTimeline {
@@ -81,51 +53,34 @@ class SvgTimeline {
   }
 
   std::string str() {
-    svg_ = fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:g}\" height=\"{1:g}\" viewBox=\"0 0 "
-        "{0:g} {1:g}\" {2}>\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
-        width_, height_, kFont);
     draw_title();
     for (int rank = 0; rank < schedule_.ranks; ++rank) draw_rank(rank);
     draw_legend();
-    return svg_ + "</svg>\n";
+    return page_.str(width_, height_);
   }
 
  private:
-  void text(double x, double y, double size, std::string_view fill, std::string_view anchor,
-            std::string_view content) {
-    svg_ += fmt::format(
-        "<text x=\"{:g}\" y=\"{:g}\" font-size=\"{:g}\" fill=\"{}\" text-anchor=\"{}\">{}</text>\n",
-        x, y, size, fill, anchor, escaped(content));
-  }
-  void box(double x, double y, double width, double height, std::string_view fill) {
-    svg_ += fmt::format(
-        "<rect x=\"{:g}\" y=\"{:g}\" width=\"{:g}\" height=\"{:g}\" fill=\"{}\" stroke=\"#ffffff\" "
-        "stroke-width=\"0.8\"/>\n",
-        x, y, width, height, fill);
-  }
-
   void draw_title() {
-    text(kMargin, 25, 15, "#222222", "start",
-         fmt::format("{}: {}, at most {} live", schedule_title(schedule_), bubble_text(facts_),
-                     facts_.peak_live));
+    page_.text(kMargin, 25, 15, kTitleInk, Anchor::kStart,
+               fmt::format("{}: {}, at most {} live", schedule_title(schedule_),
+                           bubble_text(facts_), facts_.peak_live));
   }
 
   void draw_rank(int rank) {
     const double y = kTitle + kRow * rank;
     const double left = kMargin + kLabel;
-    text(kMargin, y + 17, 12, "#444444", "start", fmt::format("rank {}", rank));
-    box(left, y, timeline_.makespan * unit_, kRow, "#f0f0f0");  // idle
+    page_.text(kMargin, y + 17, 12, kInk, Anchor::kStart, fmt::format("rank {}", rank));
+    page_.box(left, y, timeline_.makespan * unit_, kRow, kBlank);  // idle
     for (const TimedAction& timed : timeline_.ranks[static_cast<size_t>(rank)]) {
       const auto& [pass, stage, micro_batch] = timed.action;
       const double x = left + timed.begin * unit_;
       const double width = (timed.end - timed.begin) * unit_;
       const int chunk = chunk_of_[static_cast<size_t>(stage)];
-      box(x, y + 1, width, kRow - 2, fill_of(pass, chunk, chunks_));
+      page_.box(x, y + 1, width, kRow - 2, fill_of(pass, chunk, chunks_));
       const std::string number = std::to_string(micro_batch);
-      if (width < kDigit * static_cast<double>(number.size()) + 2) continue;
+      if (width < kLetterPixels * static_cast<double>(number.size()) + 2) continue;
       const bool pale = 2 * chunk >= chunks_;
-      text(x + width / 2, y + 17, 11, pale ? "#222222" : "#ffffff", "middle", number);
+      page_.text(x + width / 2, y + 17, 11, pale ? kTitleInk : kWhite, Anchor::kMiddle, number);
     }
   }
 
@@ -140,19 +95,19 @@ class SvgTimeline {
     const double y = kTitle + kRow * schedule_.ranks + 16;
     double x = kMargin + kLabel;
     const auto entry = [&](std::string_view meaning) {
-      text(x, y + 12, 12, "#444444", "start", meaning);
-      x += kDigit * static_cast<double>(meaning.size()) + 22;
+      page_.text(x, y + 12, 12, kInk, Anchor::kStart, meaning);
+      x += kLetterPixels * static_cast<double>(meaning.size()) + 22;
     };
     for (const PassStyle& style : kStyles) {
       if (!is_used(style.pass)) continue;
       for (int chunk = 0; chunk < chunks_; ++chunk) {
-        box(x, y, 14, 14, fill_of(style.pass, chunk, chunks_));
+        page_.box(x, y, 14, 14, fill_of(style.pass, chunk, chunks_));
         x += 15;
       }
       x += 4;
       entry(style.meaning);
     }
-    box(x, y, 14, 14, "#f0f0f0");
+    page_.box(x, y, 14, 14, kBlank);
     x += 19;
     entry("idle");
     if (chunks_ > 1) entry("(dark to pale: first to last stage of a rank)");
@@ -165,7 +120,7 @@ class SvgTimeline {
   double width_ = 0, height_ = 0;
   std::vector<int> chunk_of_;
   int chunks_ = 1;
-  std::string svg_;
+  SvgPage page_;
 };
 
 }  // namespace

@@ -1,0 +1,41 @@
+// A page of an SVG picture: boxes and texts, in the order in which they are drawn. The same calls
+// give the same text.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace tessera {
+
+struct Color {
+  int red = 0, green = 0, blue = 0;
+};
+// "#4285c8"; `pale` from 0 to 1 mixes it with white.
+std::string hex(Color color, double pale = 0);
+
+inline constexpr std::string_view kTitleInk = "#222222", kInk = "#444444", kFaintInk = "#888888";
+inline constexpr std::string_view kWhite = "#ffffff", kBlank = "#f0f0f0";
+inline constexpr double kLetterPixels = 6.2;  // of a character of size 11 or 12, about
+
+enum class Anchor { kStart, kMiddle, kEnd };
+
+class SvgPage {
+ public:
+  void text(double x, double y, double size, std::string_view fill, Anchor anchor,
+            std::string_view content);
+  void box(double x, double y, double width, double height, std::string_view fill);
+  // Only the outline.
+  void frame(double x, double y, double width, double height, std::string_view stroke);
+  // Without an outline, so that neighbours look like one.
+  void area(double x, double y, double width, double height, std::string_view fill);
+  // White stripes over an area; it stays visible between them.
+  void stripes(double x, double y, double width, double height);
+
+  [[nodiscard]] std::string str(double width, double height) const;
+
+ private:
+  std::string body_;
+  bool has_stripes_ = false;
+};
+
+}  // namespace tessera
