@@ -238,8 +238,9 @@ HeldTensor held_bucket(const StepGraph& step, const std::vector<Program>& progra
     if (kept < bucket.numel) first += kept * step.mesh.position(program.rank, shard_axes);
     held.by_rank.push_back({{0, 1, first, kept}});
   }
-  held.detail =
-      fmt::format("{} bucket {}", kept < bucket.numel ? "a slice of" : "all of", bucket.name);
+  std::string name = bucket.name;
+  if (step.mesh.size(Axis::kPp) > 1) name.replace(0, name.rfind('.'), "layers.N");
+  held.detail = fmt::format("{} bucket {}", kept < bucket.numel ? "a slice of" : "all of", name);
   return held;
 }
 

@@ -53,8 +53,6 @@ struct PlanPicture {
   bool placements = false;
 };
 
-const std::vector<std::string> kExperts = {"model.family=mixtral", "model.experts=8"};
-
 std::vector<PlanPicture> plan_pictures() {
   return {
       {"plan-demo", "demo", "dp=2,tp=2", {}},
@@ -75,7 +73,7 @@ std::vector<PlanPicture> plan_pictures() {
        "cp=4,zero=0,cp_kind=ulysses",
        {"train.micro_batch=1", "model.kv_heads=8"},
        true},
-      {"placements-experts", "demo", "dp=2,tp=2,ep=2", kExperts, true},
+      {"placements-experts", "experts", "fsdp=2,tp=2,ep=2", {}, true},
       {"placements-pipeline", "pipeline", "pp=4,dp=2,zero=1", {"parallel.schedule=zb-v"}, true},
   };
 }
