@@ -15,7 +15,7 @@ Command add_plan(CLI::App& root) {
   CLI::App* app = root.add_subcommand("plan");
   set_help(*app,
            {"Show a run's memory and traffic per rank without running it.",
-            "tessera plan examples/demo.toml --mesh dp=4", "tessera train examples/demo.toml"});
+            "tessera plan examples/demo.toml --mesh dp=2", "tessera train examples/demo.toml"});
   auto options = std::make_shared<PlanOptions>();
   options->source.add_file_and_set(*app);
   options->source.add_mesh(*app);

@@ -78,6 +78,8 @@ TEST(FormulasTest, HsdpAddsAnAllReduceOfTheSlice) {
   const int64_t slice = weights(plan) * kElement / 4;
   EXPECT_EQ(traffic(plan, "dp", "all_reduce").bytes_sent, 2 * slice / 2);
   EXPECT_EQ(traffic(plan, "fsdp", "reduce_scatter").bytes_sent, 3 * slice);
+  EXPECT_EQ(traffic(plan_of("dp=2,fsdp=4,zero=3"), "dp", "all_reduce").bytes_sent,
+            kMicroBatches * slice);
 }
 
 TEST(FormulasTest, TensorParallelismSendsWhatTheTableSays) {

@@ -57,6 +57,7 @@ std::vector<PlanPicture> plan_pictures() {
   return {
       {"plan-demo", "demo", "dp=2,tp=2", {}},
       {"plan-pipeline", "pipeline", "pp=4", {}},
+      {"plan-pipedream", "pipeline", "pp=4", {"parallel.schedule=pipedream", "optimizer.clip=0"}},
       {"plan-recompute-none", "pipeline", "pp=4", {"parallel.schedule=gpipe"}},
       {"plan-recompute-full",
        "pipeline",
