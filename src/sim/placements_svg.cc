@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-constexpr double kMargin = 16, kLabel = 250, kColumn = 72, kTitle = 58, kHead = 22;
+constexpr double kMargin = 16, kLeastLabel = 220, kColumn = 72, kTitle = 58, kHead = 22;
 constexpr double kLongSide = 52, kShortSide = 15;  // of a drawn tensor: at most, at least
 constexpr int kMostRanks = 16;
 constexpr Color kAxis = {66, 133, 200};
@@ -39,7 +39,11 @@ class PlacementsPicture {
   PlacementsPicture(const StepGraph& step, const std::vector<Program>& programs)
       : step_(step),
         tensors_(held_tensors(step, programs)),
-        ranks_(std::min(static_cast<int>(step.mesh.world()), kMostRanks)) {}
+        ranks_(std::min(static_cast<int>(step.mesh.world()), kMostRanks)) {
+    for (const HeldTensor& tensor : tensors_) {
+      label_ = std::max(label_, text_pixels(tensor.detail, 11) + 10);
+    }
+  }
 
   std::string str() {
     page_.text(kMargin, 24, 15, kTitleInk, Anchor::kStart, run_title(step_));
@@ -53,11 +57,12 @@ class PlacementsPicture {
                  fmt::format("the first {} of {} ranks", ranks_, step_.mesh.world()));
       y_ += kHead;
     }
-    return page_.str(std::max(2 * kMargin + kLabel + ranks_ * kColumn, 620.0), y_ + kMargin);
+    const double width = std::max(left_of(ranks_), text_pixels(run_title(step_), 15));
+    return page_.str(width + 2 * kMargin, y_ + kMargin);
   }
 
  private:
-  [[nodiscard]] static double left_of(int rank) { return kMargin + kLabel + rank * kColumn; }
+  [[nodiscard]] double left_of(int rank) const { return kMargin + label_ + rank * kColumn; }
 
   // The mesh: a row per axis, outermost first, in which neighbours with equal coordinates join.
   void draw_ranks() {
@@ -124,6 +129,7 @@ class PlacementsPicture {
   const StepGraph& step_;
   std::vector<HeldTensor> tensors_;
   int ranks_;
+  double label_ = kLeastLabel;
   double y_ = 0;
   SvgPage page_;
 };

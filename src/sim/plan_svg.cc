@@ -14,7 +14,8 @@ namespace {
 
 constexpr Color kTraffic = {66, 133, 200};
 
-constexpr double kMargin = 16, kLabel = 190, kColumn = 150, kTitle = 58, kBars = 220, kRow = 19;
+constexpr double kMargin = 16, kLeastLabel = 170, kColumn = 160, kTitle = 58, kBars = 220,
+                 kRow = 19;
 constexpr double kBarWidth = 92, kLeastForText = 13;
 constexpr size_t kMostColumns = 8;
 
@@ -69,6 +70,9 @@ class PlanPicture {
       }
     }
     std::sort(sent_.begin(), sent_.end());
+    for (const auto& [group, op] : sent_) {
+      label_ = std::max(label_, text_pixels(group + " " + op, 12) + 30);
+    }
   }
 
   std::string str() {
@@ -80,15 +84,15 @@ class PlanPicture {
     draw_memory();
     draw_traffic();
     draw_note();
-    const auto columns = static_cast<double>(kinds_.size());
-    return page_.str(std::max(2 * kMargin + kLabel + columns * kColumn, 620.0), y_ + kMargin);
+    const double width = std::max(right_of(kinds_.size() - 1), text_pixels(run_title(step_), 15));
+    return page_.str(width + 2 * kMargin, y_ + kMargin);
   }
 
  private:
-  [[nodiscard]] static double left_of(size_t column) {
-    return kMargin + kLabel + static_cast<double>(column) * kColumn;
+  [[nodiscard]] double left_of(size_t column) const {
+    return kMargin + label_ + static_cast<double>(column) * kColumn;
   }
-  [[nodiscard]] static double right_of(size_t column) { return left_of(column) + kColumn - 14; }
+  [[nodiscard]] double right_of(size_t column) const { return left_of(column) + kColumn - 14; }
   void cell(size_t column, std::string_view ink, const std::string& text) {
     page_.text(right_of(column), y_ + 13, 12, ink, Anchor::kEnd, text);
   }
@@ -118,8 +122,9 @@ class PlanPicture {
   void draw_heads() {
     for (size_t k = 0; k < kinds_.size(); ++k) {
       cell(k, kTitleInk, ranks_text(kinds_[k].ranks));
-      page_.text(right_of(k), y_ + 13 + kRow * 0.8, 11, kFaintInk, Anchor::kEnd,
-                 shared_coords(step_.mesh, kinds_[k].ranks));
+      const std::string coords = shared_coords(step_.mesh, kinds_[k].ranks);
+      if (text_pixels(coords, 11) > kColumn) continue;  // of one rank of a large mesh
+      page_.text(right_of(k), y_ + 13 + kRow * 0.8, 11, kFaintInk, Anchor::kEnd, coords);
     }
     page_.text(kMargin, y_ + 13, 12, kTitleInk, Anchor::kStart, "memory in bytes");
     y_ += 2 * kRow;
@@ -163,7 +168,7 @@ class PlanPicture {
                          static_cast<double>(std::max<int64_t>(most_sent_, 1));
     page_.box(right_of(column) + 4 - width, y_ + 1, width, kRow - 3, hex(kTraffic, 0.7));
     cell(column, kInk, with_thousands(found->bytes_sent));
-    page_.text(left_of(column) + 16, y_ + 13, 11, kFaintInk, Anchor::kStart,
+    page_.text(left_of(column) + 8, y_ + 13, 11, kFaintInk, Anchor::kStart,
                fmt::format("{} x", with_thousands(found->calls)));
   }
 
@@ -180,6 +185,7 @@ class PlanPicture {
   size_t dropped_;
   std::vector<std::pair<std::string, std::string>> sent_;  // group and collective
   int64_t most_bytes_ = 1, most_sent_ = 0;
+  double label_ = kLeastLabel;
   double y_ = 0;
   SvgPage page_;
 };

@@ -17,6 +17,11 @@ inline constexpr std::string_view kTitleInk = "#222222", kInk = "#444444", kFain
 inline constexpr std::string_view kWhite = "#ffffff", kBlank = "#f0f0f0";
 inline constexpr double kLetterPixels = 6.2;  // of a character of size 11 or 12, about
 
+// Enough for a text of this size in the fonts that are usual.
+constexpr double text_pixels(std::string_view text, double size) {
+  return 0.58 * size * static_cast<double>(text.size());
+}
+
 enum class Anchor { kStart, kMiddle, kEnd };
 
 class SvgPage {
