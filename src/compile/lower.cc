@@ -460,9 +460,11 @@ void Lowering::lower_sum_squares(size_t b, const Tag& tag) {
   Node node;
   node.name = bucket.name + ".sum_squares";
   node.tag = tag;
-  emit(OpKind::kSumSquares, node, -1,
-       {buffer(map_.buckets[b].owned_gradient, "d(" + bucket.name + ")")},
-       {buffer(map_.metrics, "metrics")});
+  Instruction& instruction =
+      emit(OpKind::kSumSquares, node, -1,
+           {buffer(map_.buckets[b].owned_gradient, "d(" + bucket.name + ")")},
+           {buffer(map_.metrics, "metrics")});
+  instruction.args.bucket = static_cast<int64_t>(b);
 }
 
 // Makes version `update` of a bucket. The one before stays where it is as long as somebody reads

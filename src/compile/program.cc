@@ -166,6 +166,7 @@ uint64_t hash_of(const Program& program, const Instruction& i) {
   hasher.add(i.args.inverse);
   hasher.add(i.args.decay);
   hasher.add(i.args.owner);
+  hasher.add(i.args.bucket);
   const ExpertArgs& e = i.args.experts;
   for (const int64_t arg : {e.first_token, e.tokens_per_sequence, e.experts, e.layers, e.seq_len,
                             e.group, e.first_sequence, e.sequences}) {

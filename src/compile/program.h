@@ -68,8 +68,9 @@ struct KernelArgs {
   DropoutSite site{};
   double eps = 0;
   bool inverse = false;
-  bool decay = false;  // adamw
-  bool owner = false;  // metrics: this rank's loss and tokens count
+  bool decay = false;   // adamw
+  int64_t bucket = -1;  // sum_squares
+  bool owner = false;   // metrics: this rank's loss and tokens count
   ExpertArgs experts;
   // Attention: the rows of q and kv, as in base/sequence_rows.h.
   int64_t parts = 1, q_part = 0, kv_part = 0;

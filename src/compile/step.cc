@@ -33,7 +33,9 @@ void add_update(StepGraph& step, const std::map<ValueId, ValueId>& gradients) {
         g.add_one(OpKind::kSumSquares, {gradient}, bucket.name + ".sum_squares", attrs, tag));
   }
   const Tag tag{Pass::kUpdate, step.layout.num_units - 1, -1};
-  const ValueId own = g.add_one(OpKind::kMetrics, parts, "metrics.own", {}, tag);
+  Attrs sums;
+  sums.parts = static_cast<int64_t>(step.layout.buckets.size());
+  const ValueId own = g.add_one(OpKind::kMetrics, parts, "metrics.own", sums, tag);
   step.metrics = g.cast(own, AxisSet::all(), invariant(), "metrics", tag);
   for (size_t b = 0; b < step.layout.buckets.size(); ++b) {
     const Bucket& bucket = step.layout.buckets[b];

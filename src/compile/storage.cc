@@ -232,7 +232,9 @@ void Assigner::add_constants() {
   if (holds(step_.layout.num_units - 1)) {
     map_.loss = map_.add_slot("loss", ArenaKind::kWorkspace, DType::kF64, {1}, true);
   }
-  map_.metrics = map_.add_slot("metrics", ArenaKind::kWorkspace, DType::kF64, {4}, true);
+  map_.metrics =
+      map_.add_slot("metrics", ArenaKind::kWorkspace, DType::kF64,
+                    {kMetricsHead + static_cast<int64_t>(step_.layout.buckets.size())}, true);
   if (!step_.stages.schedule.asynchronous) return;
   map_.update_tokens = map_.add_slot("update.tokens", ArenaKind::kWorkspace, DType::kF64,
                                      {step_.stages.versions.front().updates}, true);

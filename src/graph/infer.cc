@@ -343,7 +343,7 @@ TensorType Inference::concat_type() const {
 
 // loss, sums of squares > a vector that is a partial sum over every axis.
 TensorType Inference::metrics_type() const {
-  TensorType type{DType::kF64, {4}, {}};
+  TensorType type{DType::kF64, {kMetricsHead + node_.attrs.parts}, {}};
   type.placements.fill(partial());
   return type;
 }

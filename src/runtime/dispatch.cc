@@ -8,12 +8,11 @@
 namespace tessera {
 namespace {
 
-enum MetricIndex { kSumSquares = 0, kLoss = 1, kTokens = 2, kUpdateTokens = 3 };
-
-void add_sum_squares(kernels::Context& context, const Tensor& gradient, Tensor& metrics) {
+void add_sum_squares(kernels::Context& context, const Tensor& gradient, Tensor& metrics,
+                     int64_t bucket) {
   double sum = 0;
   kernels::sum_squares(context, gradient, &sum);
-  metrics.as<double>()[kSumSquares] += sum;
+  metrics.as<double>()[kMetricsHead + bucket] += sum;
 }
 
 // Unmasked labels of part `part` of `parts` equal ones.
@@ -26,9 +25,10 @@ double count_unmasked(const Tensor& labels, int64_t part, int64_t parts) {
 void add_metrics(const Tensor& loss, const Tensor& labels, Tensor& metrics,
                  const KernelArgs& args) {
   if (!args.owner) return;
-  metrics.as<double>()[kLoss] += loss.as<double>()[0];
-  metrics.as<double>()[kTokens] += count_unmasked(labels, 0, 1);
-  metrics.as<double>()[kUpdateTokens] += count_unmasked(labels, args.updates - 1, args.updates);
+  metrics.as<double>()[kMetricLoss] += loss.as<double>()[0];
+  metrics.as<double>()[kMetricTokens] += count_unmasked(labels, 0, 1);
+  metrics.as<double>()[kMetricUpdateTokens] +=
+      count_unmasked(labels, args.updates - 1, args.updates);
 }
 
 void count_tokens(const Tensor& labels, Tensor& counts) {
@@ -40,7 +40,7 @@ void count_tokens(const Tensor& labels, Tensor& counts) {
 // What is known when an update is made: the metrics of the step, or no more than the tokens of the
 // update where stages do not wait for each other.
 StepOutcome known_at_update(const Tensor& metrics, double loss_scale) {
-  if (metrics.numel() > 1) return outcome_of(metrics.as<double>(), loss_scale);
+  if (metrics.numel() > 1) return outcome_of(metrics, loss_scale);
   StepOutcome outcome;
   outcome.tokens = metrics.as<double>()[0];
   return outcome;
@@ -101,14 +101,16 @@ bool StepOutcome::finite() const { return std::isfinite(loss) && std::isfinite(g
 
 bool StepOutcome::overflowed() const { return std::isfinite(loss) && !std::isfinite(grad_norm); }
 
-StepOutcome outcome_of(const double* metrics, double loss_scale) {
+StepOutcome outcome_of(const Tensor& numbers, double loss_scale) {
+  const auto* metrics = numbers.as<double>();
+  double sum_squares = 0;
+  for (int64_t i = kMetricsHead; i < numbers.numel(); ++i) sum_squares += metrics[i];
   StepOutcome outcome;
-  outcome.tokens = metrics[kTokens];
+  outcome.tokens = metrics[kMetricTokens];
   const double count = std::max(1.0, outcome.tokens);
-  outcome.loss = metrics[kLoss] / count;
-  outcome.update_tokens = metrics[kUpdateTokens];
-  outcome.grad_norm =
-      std::sqrt(metrics[kSumSquares]) / std::max(1.0, outcome.update_tokens) / loss_scale;
+  outcome.loss = metrics[kMetricLoss] / count;
+  outcome.update_tokens = metrics[kMetricUpdateTokens];
+  outcome.grad_norm = std::sqrt(sum_squares) / std::max(1.0, outcome.update_tokens) / loss_scale;
   return outcome;
 }
 
@@ -229,7 +231,7 @@ void run_kernel(kernels::Context& context, const Instruction& instruction,
       return kernels::cross_entropy_grad(context, in(0), in(1), in(2), y, args.first_row,
                                          args.valid_rows, params.loss_scale);
     case OpKind::kSumSquares:
-      return add_sum_squares(context, in(0), y);
+      return add_sum_squares(context, in(0), y, args.bucket);
     case OpKind::kMetrics:
       return add_metrics(in(0), in(1), y, args);
     case OpKind::kCountTokens:

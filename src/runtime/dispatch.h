@@ -26,7 +26,7 @@ struct StepOutcome {
   [[nodiscard]] bool finite() const;
   [[nodiscard]] bool overflowed() const;  // the gradient alone is not finite
 };
-StepOutcome outcome_of(const double* metrics, double loss_scale);
+StepOutcome outcome_of(const Tensor& metrics, double loss_scale);
 
 // `tensors`: one per buffer of the program. Allocates nothing.
 void run_kernel(kernels::Context& context, const Instruction& instruction,

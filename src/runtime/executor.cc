@@ -216,7 +216,7 @@ StepOutcome Executor::run(const StepParams& params) {
     if (thread->error != nullptr) std::rethrow_exception(thread->error);
   }
   if (program_.metrics == kNoBuffer) return {};
-  return outcome_of(tensor(program_.metrics).as<double>(), params_.loss_scale);
+  return outcome_of(tensor(program_.metrics), params_.loss_scale);
 }
 
 int64_t Executor::executed_instructions() const {
