@@ -48,11 +48,13 @@ TEST(BitwiseTest, OverlapChangesNothing) {
 }
 
 // Each of them runs micro-batches forward, and backward, in order: the sums are the same, and so is
-// the norm that clips, whoever has which layers. Untied, because a rank with both ends of the model
-// adds up the gradient of both at once.
+// the norm that clips, whoever has which layers. A tied weight has one gradient for each end of the
+// model, also where one rank has both.
 TEST(BitwiseTest, SchedulesAgree) {
   for (const std::string mesh :
        {"pp=2 layers=4 global_batch=4", "pp=2 dp=2 zero=1 layers=5 global_batch=8",
+        "pp=2 dp=2 zero=1 layers=4 global_batch=8 tied=true",
+        "pp=2 fsdp=2 zero=3 layers=4 global_batch=8 tied=true",
         "pp=2 fsdp=2 tp=2 zero=3 layers=4 global_batch=8 sequence_parallel=true"}) {
     for (const char* dtype : {" clip=0.05 dtype=f64", " clip=0.05 dtype=bf16"}) {
       const TinyCase naive = parse_case(mesh + dtype + " schedule=naive");

@@ -87,10 +87,19 @@ void Lowering::lower_message(const PipelineItem& item) {
   instruction.peer = step_.stages.schedule.rank_of_stage[static_cast<size_t>(stage)];
 }
 
+// First the embedding's gradient, then the head's, whether they meet on one rank or on two: that
+// makes the bits of a step the same for every schedule.
 void Lowering::lower_tie_sum(const Node& node) {
   const auto b = static_cast<size_t>(node.attrs.bucket);
-  const BufferId gradient =
-      buffer(map_.buckets[b].gradient, "d(" + step_.layout.buckets[b].name + ")");
+  const auto gradient_of = [&](size_t bucket) {
+    return buffer(map_.buckets[bucket].gradient, "d(" + step_.layout.buckets[bucket].name + ")");
+  };
+  const BufferId gradient = gradient_of(b);
+  for (size_t copy = 0; copy < map_.buckets.size(); ++copy) {
+    if (!step_.shares_weights(program_.rank, copy)) continue;
+    if (copy != b) emit(OpKind::kAccumulate, node, -1, {gradient_of(copy)}, {gradient});
+    return;
+  }
   Instruction& instruction = emit(OpKind::kTieSum, node, -1, {gradient}, {gradient});
   instruction.collective = CastKind::kAllReduce;
   instruction.group = Axis::kPp;

@@ -29,6 +29,7 @@ void Lowering::lower_sum_squares(size_t b, const Tag& tag) {
 // it; without a master copy the new one begins as its copy.
 void Lowering::lower_adamw(const Node& node, int update) {
   const auto b = static_cast<size_t>(node.attrs.bucket);
+  if (step_.shares_weights(program_.rank, b)) return;
   const BucketSlots& slots = map_.buckets[b];
   const Bucket& bucket = step_.layout.buckets[b];
   const BufferId before = weights_buffer(slots.weights, bucket.name, update - 1);

@@ -118,6 +118,8 @@ class ValueReplay {
       case OpKind::kSlice:
       case OpKind::kConcat:
         return true;
+      case OpKind::kParameter:  // a tied copy on the rank of its original is the original
+        return contents(map_.slots.at(node.outputs[0])).front() >= 0;
       case OpKind::kCast:
         return !communicates(step_.graph(), node, step_.mesh) ||
                (node.attrs.bucket >= 0 && node.tag.pass != Pass::kReduce &&

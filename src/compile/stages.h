@@ -26,10 +26,8 @@ struct StagePlan {
     const auto stage = std::find(ranks.begin(), ranks.end(), pipeline_rank) - ranks.begin();
     return versions[static_cast<size_t>(stage)];
   }
-  // The embedding and the head lie on different ranks, so that a tied weight needs a copy.
-  [[nodiscard]] bool ends_differ() const {
-    return schedule.rank_of_stage.front() != schedule.rank_of_stage.back();
-  }
+  // The embedding and the head lie on different stages, so that a tied weight has two gradients.
+  [[nodiscard]] bool ends_differ() const { return schedule.stages > 1; }
 };
 
 // Throws ConfigError for a cut or a schedule that cannot be.

@@ -34,6 +34,13 @@ struct StepGraph {
   [[nodiscard]] bool releases_weights() const {
     return gathers_weights_per_use() && spec.parallel.release_after_forward;
   }
+  // Whether the bucket is the copy of a tied weight whose original is on `rank` too: then it has a
+  // gradient of its own and nothing else.
+  [[nodiscard]] bool shares_weights(int rank, size_t bucket) const {
+    const Bucket& copy = layout.buckets[bucket];
+    return copy.copy_of >= 0 && holds(rank, copy.unit) &&
+           holds(rank, layout.buckets[static_cast<size_t>(copy.copy_of)].unit);
+  }
   // Whether `rank` runs the stage of `unit`.
   [[nodiscard]] bool holds(int rank, int unit) const {
     return stages.rank_of(unit) == mesh.coord(rank, Axis::kPp);

@@ -184,7 +184,9 @@ void Assigner::add_bucket(size_t b) {
   const Shape state = {sharded ? bucket.numel / shards : bucket.numel};
 
   BucketSlots slots;
-  if (step_.gathers_weights_per_use()) {
+  if (step_.shares_weights(rank_, b)) {
+    slots = map_.buckets[static_cast<size_t>(bucket.copy_of)];
+  } else if (step_.gathers_weights_per_use()) {
     slots.weights = map_.add_slot(bucket.name, ArenaKind::kParameters, dtype, state, true);
   } else {
     slots.full = map_.add_slot(bucket.name, ArenaKind::kParameters, dtype, whole, true);
@@ -205,6 +207,8 @@ void Assigner::add_bucket(size_t b) {
       slots.gradient = map_.add_slot(grad, ArenaKind::kGradients, wide, state, true);
     }
     slots.owned_gradient = sharded ? slots.gradient : part(slots.gradient, coord, shards);
+  }
+  if (step_.training && !step_.shares_weights(rank_, b)) {
     slots.m = map_.add_slot(bucket.name + ".m", ArenaKind::kOptimizer, wide, state, true);
     slots.v = map_.add_slot(bucket.name + ".v", ArenaKind::kOptimizer, wide, state, true);
     if (dtype != wide) {
