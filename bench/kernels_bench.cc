@@ -32,7 +32,7 @@ class Bench {
         arena_("bench", kArenaBytes),
         workers_(threads),
         scratch_("workspace", int64_t{64} << 20),
-        ctx_{workers_, {scratch_.data(), static_cast<size_t>(scratch_.size_bytes())}} {}
+        ctx_{workers_, {scratch_.data(), static_cast<size_t>(scratch_.size_bytes())}, &params_} {}
 
   void run();
 
@@ -112,6 +112,7 @@ class Bench {
   HostArena arena_;
   Workers workers_;
   HostArena scratch_;
+  StepParams params_{.lr = 1e-3};
   kernels::Context ctx_;
   int64_t used_ = 0;
   uint64_t seed_ = 1;
@@ -200,12 +201,12 @@ void Bench::optimizer() {
   const int64_t count = model_.params, kept = used_;
   Tensor master = make_acc({count}), m = make_acc({count}), v = make_acc({count});
   Tensor grad = make_acc({count}), weight = type_ == DType::kBF16 ? make({count}) : master;
+  Tensor known = make({1}, DType::kF64);
   kernels::fill_zero(ctx_, v);
   const auto bytes = static_cast<double>(master.bytes());
   time("adamw", 1, 0, 7 * bytes + (type_ == DType::kBF16 ? static_cast<double>(weight.bytes()) : 0),
-       [&] { kernels::adamw(ctx_, master, m, v, grad, weight, {.lr = 1e-3}); });
-  double sum = 0;
-  time("sum_squares", 1, 0, bytes, [&] { kernels::sum_squares(ctx_, grad, &sum); });
+       [&] { kernels::adamw(ctx_, master, m, v, grad, weight, known, {}); });
+  time("sum_squares", 1, 0, bytes, [&] { kernels::sum_squares(ctx_, grad, known, 0); });
   time("first_nonfinite", 0, 0, bytes, [&] { (void)kernels::first_nonfinite(grad); });
   time("fill_zero", 0, 0, bytes, [&] { kernels::fill_zero(ctx_, m); });
   time("accumulate_into", 0, 0, 3 * bytes, [&] { kernels::accumulate_into(ctx_, grad, m); });

@@ -3,7 +3,8 @@
 add_library(tessera_options INTERFACE)
 target_compile_options(tessera_options INTERFACE
   # -Wrestrict gives false alarms on std::string in g++ 12 (GCC bug 105651).
-  -Wall -Wextra -Wshadow -Wconversion -Werror -Wno-restrict)
+  "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wconversion;-Werror;-Wno-restrict>"
+  "$<$<COMPILE_LANGUAGE:CUDA>:-lineinfo;--expt-relaxed-constexpr;--expt-extended-lambda;-Werror=all-warnings>")
 target_compile_definitions(tessera_options INTERFACE TOML_HEADER_ONLY=1)
 target_link_libraries(tessera_options INTERFACE fmt::fmt)
 target_include_directories(tessera_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
@@ -21,7 +22,8 @@ endif()
 # tessera_library(NAME DIR deps...): every source of src/DIR except its tests, their support, and what
 # TESSERA_LEFT_OUT matches: the backends that this build cannot have, or the stubs of those it can.
 function(tessera_library name dir)
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${dir}/*.cc)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${dir}/*.cc
+    ${CMAKE_SOURCE_DIR}/src/${dir}/*.cu)
   foreach(pattern "_test\\.cc$" "/testing/" ${TESSERA_LEFT_OUT})
     list(FILTER sources EXCLUDE REGEX ${pattern})
   endforeach()

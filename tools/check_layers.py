@@ -40,7 +40,7 @@ def includes(path):
 
 
 def sources(folder):
-    return sorted(p for p in folder.rglob("*") if p.suffix in (".h", ".cc"))
+    return sorted(p for p in folder.rglob("*") if p.suffix in (".h", ".cc", ".cu", ".cuh"))
 
 
 def check_src(root, rows, errors):

@@ -30,7 +30,7 @@ for file in "${files[@]}"; do
   if [[ -s $file ]] && ! grep -qI . "$file"; then continue; fi
   text+=("$file")
   case $file in
-    *.h | *.cc) cpp+=("$file") ;;
+    *.h | *.cc | *.cu | *.cuh) cpp+=("$file") ;;
     *.sh) scripts+=("$file") ;;
     *) if head -n 1 "$file" | grep -q '^#!.*bash'; then scripts+=("$file"); fi ;;
   esac

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "base/philox.h"
+#include "base/step_params.h"
 
 namespace tessera {
 
@@ -16,13 +17,29 @@ namespace tessera {
 enum class DropoutSite : uint8_t { kEmbedding, kAttention, kAttentionOutput, kMlpOutput };
 
 struct DropoutMask {
-  double rate = 0;                // share of elements that become zero; 0: none
-  std::array<uint32_t, 2> key{};  // dropout_key()
+  double rate = 0;  // share of elements that become zero; 0: none
+  int64_t unit = 0;
+  DropoutSite site{};
   int64_t first_sample = 0;       // number within the step of the first sequence
-  [[nodiscard]] bool on() const { return rate > 0; }
+  std::array<uint32_t, 2> key{};  // of seed, step, unit and site: kernels fill it in
+  [[nodiscard]] constexpr bool on() const { return rate > 0; }
 };
 
-std::array<uint32_t, 2> dropout_key(uint64_t seed, int64_t step, int64_t unit, DropoutSite site);
+constexpr std::array<uint32_t, 2> dropout_key(uint64_t seed, int64_t step, int64_t unit,
+                                              DropoutSite site) {
+  const auto number = static_cast<uint64_t>(step);
+  const std::array<uint32_t, 4> words =
+      philox({static_cast<uint32_t>(number), static_cast<uint32_t>(number >> 32),
+              static_cast<uint32_t>(unit), static_cast<uint32_t>(site)},
+             {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+  return {words[0], words[1]};
+}
+
+// `params` is needed where something is dropped.
+constexpr DropoutMask with_key(DropoutMask mask, const StepParams* params) {
+  if (mask.on()) mask.key = dropout_key(params->seed, params->step, mask.unit, mask.site);
+  return mask;
+}
 
 // A row of elements that are dropped one by one: of one token, or of one query and head.
 struct DropoutRow {

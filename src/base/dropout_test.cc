@@ -11,7 +11,8 @@ namespace {
 
 DropoutMask mask_of(double rate, uint64_t seed = 1, int64_t step = 1, int64_t unit = 1,
                     DropoutSite site = DropoutSite::kMlpOutput) {
-  return {rate, dropout_key(seed, step, unit, site), 0};
+  const StepParams params{.step = step, .seed = seed};
+  return with_key({rate, unit, site, 0}, &params);
 }
 
 std::vector<double> row(const DropoutMask& mask, int64_t sample, int64_t position, int64_t head,

@@ -141,11 +141,6 @@ struct Attrs {
   friend bool operator==(const Attrs&, const Attrs&) = default;
 };
 
-// What a step reports: loss, tokens, tokens of the last update, then the sum of squares of the
-// gradient of each bucket. One number per bucket makes the norm, which adds them up in their order,
-// independent of which rank holds which bucket.
-enum MetricIndex : uint8_t { kMetricLoss, kMetricTokens, kMetricUpdateTokens, kMetricsHead };
-
 // What may stand on one axis: input placements -> output placements. Written as text in op.cc.
 struct PlacementRule {
   std::vector<Placement> inputs;

@@ -78,6 +78,7 @@ void balance_totals(Context& ctx, const Tensor& stats, const Tensor& labels, Ten
 // loss[1] (f64) (+)= the share of this rank, which is that of its `num_sequences` of labels.
 void balance_loss(Context& ctx, const Tensor& totals, const Tensor& labels, int64_t num_sequences,
                   const BalanceShape& shape, Tensor& loss, bool accumulate);
+// Times the loss scale of ctx.params.
 void balance_grad(Context& ctx, const Tensor& totals, const BalanceShape& shape, Tensor& d_totals);
 
 }  // namespace tessera::kernels

@@ -16,14 +16,22 @@
 
 #include "base/dropout.h"
 #include "base/sequence_rows.h"
+#include "base/step_params.h"
 #include "tensor/tensor.h"
 #include "tensor/workers.h"
 
 namespace tessera::kernels {
 
+namespace cuda {
+class Gpu;
+}
+
+// Tensors, workspace and params are in the memory of the device that computes.
 struct Context {
   Workers& workers;
   std::span<std::byte> workspace;
+  const StepParams* params = nullptr;  // of kernels that say so
+  cuda::Gpu* gpu = nullptr;            // null: the CPU computes
 };
 
 // ---- linear ----  y[T,N] = x[T,K] w[N,K]^T
@@ -152,7 +160,7 @@ void head_norm_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor&
 void add(Context& ctx, const Tensor& a, const Tensor& b, Tensor& y);
 
 // ---- dropout ----  y = x * mask; y may be x. Row t is row first_token + t of the micro-batch,
-// `rows` says of which position. The gradient is the same call on dy.
+// `rows` says of which position. The gradient is the same call on dy. Reads ctx.params.
 void dropout(Context& ctx, const Tensor& x, Tensor& y, const DropoutMask& mask,
              const SequenceRows& rows, int64_t first_token);
 
@@ -166,25 +174,26 @@ void cross_entropy_stats(Context& ctx, const Tensor& logits, const Tensor& label
 // log sum exp - label logit. Labels outside the vocabulary are the caller's error.
 void cross_entropy_loss(Context& ctx, const Tensor& all_stats, const Tensor& labels, Tensor& loss,
                         bool accumulate);
-// d_logits = scale * (softmax - one-hot) for unmasked tokens, zero for masked ones and padding
-// columns. d_logits may be logits.
+// d_logits = (softmax - one-hot) times the loss scale of ctx.params for unmasked tokens, zero for
+// masked ones and padding columns. d_logits may be logits.
 void cross_entropy_grad(Context& ctx, const Tensor& logits, const Tensor& all_stats,
-                        const Tensor& labels, Tensor& d_logits, int64_t first_row, int64_t valid,
-                        double scale = 1);
+                        const Tensor& labels, Tensor& d_logits, int64_t first_row, int64_t valid);
 
 // ---- optimizer, on flat tensors ----
-// *sum (f64) = sum of x^2, accumulated in f64 in a fixed order.
-void sum_squares(Context& ctx, const Tensor& x, double* sum);
-struct AdamW {
-  double lr = 0, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0;
-  double grad_scale = 1;  // gradients are multiplied by this first (1/tokens, clipping)
-  int64_t step = 1;       // 1 for the first update
-};
+// metrics[at] (f64) += sum of x^2, accumulated in f64 in a fixed order.
+void sum_squares(Context& ctx, const Tensor& x, Tensor& metrics, int64_t at);
+// Adds loss[1] and the number of unmasked labels, and of those of the last of `updates` equal
+// parts, to the head of `metrics`.
+void add_metrics(Context& ctx, const Tensor& loss, const Tensor& labels, Tensor& metrics,
+                 int64_t updates);
+// counts[i] (f64) = unmasked labels of part i of counts.numel() equal ones.
+void count_tokens(Context& ctx, const Tensor& labels, Tensor& counts);
 // master, m, v, grad: the accumulate type. weight: storage type, written from master; weight and
 // master may be the same tensor (f32 and f64 training keep one copy).
-// w -= lr * weight_decay * w;  w -= lr * mhat / (sqrt(vhat) + eps), as PyTorch's AdamW.
+// w -= lr * weight_decay * w;  w -= lr * mhat / (sqrt(vhat) + eps), as PyTorch's AdamW, with
+// ctx.params; `known` (f64) gives the norm and the tokens (base/step_params.h).
 void adamw(Context& ctx, Tensor& master, Tensor& m, Tensor& v, const Tensor& grad, Tensor& weight,
-           const AdamW& options);
+           const Tensor& known, const UpdatePlace& place);
 
 // ---- plain movement ----
 void fill_zero(Context& ctx, Tensor& x);

@@ -1,84 +1,29 @@
 #include "runtime/dispatch.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "runtime/dispatch_experts.h"
 
 namespace tessera {
 namespace {
 
-void add_sum_squares(kernels::Context& context, const Tensor& gradient, Tensor& metrics,
-                     int64_t bucket) {
-  double sum = 0;
-  kernels::sum_squares(context, gradient, &sum);
-  metrics.as<double>()[kMetricsHead + bucket] += sum;
-}
-
-// Unmasked labels of part `part` of `parts` equal ones.
-double count_unmasked(const Tensor& labels, int64_t part, int64_t parts) {
-  const int64_t count = labels.numel() / parts;
-  const int32_t* label = labels.as<int32_t>() + part * count;
-  return static_cast<double>(std::count_if(label, label + count, [](int32_t l) { return l >= 0; }));
-}
-
-void add_metrics(const Tensor& loss, const Tensor& labels, Tensor& metrics,
-                 const KernelArgs& args) {
-  if (!args.owner) return;
-  metrics.as<double>()[kMetricLoss] += loss.as<double>()[0];
-  metrics.as<double>()[kMetricTokens] += count_unmasked(labels, 0, 1);
-  metrics.as<double>()[kMetricUpdateTokens] +=
-      count_unmasked(labels, args.updates - 1, args.updates);
-}
-
-void count_tokens(const Tensor& labels, Tensor& counts) {
-  for (int64_t i = 0; i < counts.numel(); ++i) {
-    counts.as<double>()[i] = count_unmasked(labels, i, counts.numel());
-  }
-}
-
-// What is known when an update is made: the metrics of the step, or no more than the tokens of the
-// update where stages do not wait for each other.
-StepOutcome known_at_update(const Tensor& metrics, double loss_scale) {
-  if (metrics.numel() > 1) return outcome_of(metrics, loss_scale);
-  StepOutcome outcome;
-  outcome.tokens = metrics.as<double>()[0];
-  return outcome;
-}
-
-// A step whose loss or gradient is known not to be finite changes nothing.
 void update(kernels::Context& context, const Instruction& instruction,
-            std::span<const Tensor> tensors, const StepParams& params) {
+            std::span<const Tensor> tensors) {
   const auto at = [&](BufferId id) { return tensors[static_cast<size_t>(id)]; };
-  const StepOutcome outcome = known_at_update(at(instruction.inputs[1]), params.loss_scale);
-  if (!outcome.finite()) return;
-  kernels::AdamW options;
-  options.lr = params.lr;
-  options.beta1 = params.beta1;
-  options.beta2 = params.beta2;
-  options.eps = params.eps;
-  options.weight_decay = instruction.args.decay ? params.weight_decay : 0;
-  options.step = (params.step - 1) * instruction.args.updates + instruction.args.update;
-  // The small constant is PyTorch's: it keeps the two comparable to the last digit.
-  const double clip =
-      params.clip > 0 ? std::min(1.0, params.clip / (outcome.grad_norm + 1e-6)) : 1.0;
-  options.grad_scale = clip / std::max(1.0, outcome.tokens) / params.loss_scale;
   Tensor weight = at(instruction.outputs[0]);
   Tensor m = at(instruction.outputs[1]);
   Tensor v = at(instruction.outputs[2]);
   Tensor master = instruction.outputs.size() > 3 ? at(instruction.outputs[3]) : weight;
-  kernels::adamw(context, master, m, v, at(instruction.inputs[0]), weight, options);
+  const KernelArgs& args = instruction.args;
+  kernels::adamw(context, master, m, v, at(instruction.inputs[0]), weight,
+                 at(instruction.inputs[1]), {args.decay, args.update, args.updates});
 }
 
 SequenceRows rows_of(const KernelArgs& args) { return {args.seq_len, args.parts, args.q_part}; }
 
-DropoutMask dropout_mask(const KernelArgs& args, const StepParams& params) {
-  if (args.dropout == 0) return {};
-  return {args.dropout, dropout_key(params.seed, params.step, args.unit, args.site),
-          args.first_sample};
+DropoutMask dropout_mask(const KernelArgs& args) {
+  return {args.dropout, args.unit, args.site, args.first_sample};
 }
 
-kernels::AttentionShape attention_shape(const KernelArgs& args, const StepParams& params) {
+kernels::AttentionShape attention_shape(const KernelArgs& args) {
   kernels::AttentionShape shape;
   shape.seq_len = args.seq_len;
   shape.heads = args.heads;
@@ -91,31 +36,14 @@ kernels::AttentionShape attention_shape(const KernelArgs& args, const StepParams
   shape.q_part = args.q_part;
   shape.kv_part = args.kv_part;
   shape.window = args.window;
-  shape.dropout = dropout_mask(args, params);
+  shape.dropout = dropout_mask(args);
   return shape;
 }
 
 }  // namespace
 
-bool StepOutcome::finite() const { return std::isfinite(loss) && std::isfinite(grad_norm); }
-
-bool StepOutcome::overflowed() const { return std::isfinite(loss) && !std::isfinite(grad_norm); }
-
-StepOutcome outcome_of(const Tensor& numbers, double loss_scale) {
-  const auto* metrics = numbers.as<double>();
-  double sum_squares = 0;
-  for (int64_t i = kMetricsHead; i < numbers.numel(); ++i) sum_squares += metrics[i];
-  StepOutcome outcome;
-  outcome.tokens = metrics[kMetricTokens];
-  const double count = std::max(1.0, outcome.tokens);
-  outcome.loss = metrics[kMetricLoss] / count;
-  outcome.update_tokens = metrics[kMetricUpdateTokens];
-  outcome.grad_norm = std::sqrt(sum_squares) / std::max(1.0, outcome.update_tokens) / loss_scale;
-  return outcome;
-}
-
 void run_kernel(kernels::Context& context, const Instruction& instruction,
-                std::span<const Tensor> tensors, const StepParams& params) {
+                std::span<const Tensor> tensors) {
   const auto in = [&](size_t i) { return tensors[static_cast<size_t>(instruction.inputs[i])]; };
   const auto out = [&](size_t i) { return tensors[static_cast<size_t>(instruction.outputs[i])]; };
   const KernelArgs& args = instruction.args;
@@ -151,25 +79,24 @@ void run_kernel(kernels::Context& context, const Instruction& instruction,
       return kernels::rope(context, in(0), in(1), in(2), y, args.heads, args.inverse);
     case OpKind::kAttention: {
       Tensor lse = out(1);
-      return kernels::attention(context, in(0), in(1), y, lse, attention_shape(args, params));
+      return kernels::attention(context, in(0), in(1), y, lse, attention_shape(args));
     }
     case OpKind::kAttentionGrad: {
       Tensor dkv = out(1);
       return kernels::attention_grad(context, in(0), in(1), in(2), in(3), in(4), y, dkv,
-                                     attention_shape(args, params));
+                                     attention_shape(args));
     }
     case OpKind::kAttentionPart: {
       const bool merges = instruction.inputs.size() > 2;
       Tensor lse = out(1);
       return kernels::attention_part(context, in(0), in(1), merges ? in(2) : Tensor(),
-                                     merges ? in(3) : Tensor(), y, lse,
-                                     attention_shape(args, params));
+                                     merges ? in(3) : Tensor(), y, lse, attention_shape(args));
     }
     case OpKind::kAttentionGradPart: {
       const Tensor before = instruction.inputs.size() > 5 ? in(5) : Tensor();
       Tensor dkv = out(1);
       return kernels::attention_grad_part(context, in(0), in(1), in(2), in(3), in(4), before, y,
-                                          dkv, attention_shape(args, params));
+                                          dkv, attention_shape(args));
     }
     case OpKind::kSplitColumns:
       return kernels::split_columns(context, in(0), y, args.column_groups);
@@ -218,7 +145,7 @@ void run_kernel(kernels::Context& context, const Instruction& instruction,
     case OpKind::kHeadNormDw:
       return kernels::head_norm_dw(context, in(0), in(1), in(2), y, add);
     case OpKind::kDropout:
-      return kernels::dropout(context, in(0), y, dropout_mask(args, params), rows_of(args),
+      return kernels::dropout(context, in(0), y, dropout_mask(args), rows_of(args),
                               args.first_token);
     case OpKind::kCrossEntropyStats: {
       Tensor stats(y.data, y.dtype, {y.dim(1), y.dim(2)});  // this rank's one part
@@ -229,15 +156,16 @@ void run_kernel(kernels::Context& context, const Instruction& instruction,
       return kernels::cross_entropy_loss(context, in(0), in(1), y, add);
     case OpKind::kCrossEntropyGrad:
       return kernels::cross_entropy_grad(context, in(0), in(1), in(2), y, args.first_row,
-                                         args.valid_rows, params.loss_scale);
+                                         args.valid_rows);
     case OpKind::kSumSquares:
-      return add_sum_squares(context, in(0), y, args.bucket);
+      return kernels::sum_squares(context, in(0), y, kMetricsHead + args.bucket);
     case OpKind::kMetrics:
-      return add_metrics(in(0), in(1), y, args);
+      if (args.owner) kernels::add_metrics(context, in(0), in(1), y, args.updates);
+      return;
     case OpKind::kCountTokens:
-      return count_tokens(in(0), y);
+      return kernels::count_tokens(context, in(0), y);
     case OpKind::kAdamW:
-      return update(context, instruction, tensors, params);
+      return update(context, instruction, tensors);
     case OpKind::kZero:
       return kernels::fill_zero(context, y);
     case OpKind::kConvert:
@@ -246,7 +174,7 @@ void run_kernel(kernels::Context& context, const Instruction& instruction,
     case OpKind::kAccumulate:
       return kernels::accumulate_into(context, in(0), y);
     default:
-      if (run_expert_kernel(context, instruction, tensors, params)) return;
+      if (run_expert_kernel(context, instruction, tensors)) return;
       TESSERA_CHECK(false, "{} '{}' is no kernel", name_of(instruction.op), instruction.name);
   }
 }

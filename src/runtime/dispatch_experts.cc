@@ -19,7 +19,7 @@ kernels::BalanceShape balance_shape(const ExpertArgs& args) {
 }  // namespace
 
 bool run_expert_kernel(kernels::Context& context, const Instruction& instruction,
-                       std::span<const Tensor> tensors, const StepParams& params) {
+                       std::span<const Tensor> tensors) {
   const auto in = [&](size_t i) { return tensors[static_cast<size_t>(instruction.inputs[i])]; };
   const auto out = [&](size_t i) { return tensors[static_cast<size_t>(instruction.outputs[i])]; };
   const ExpertArgs& args = instruction.args.experts;
@@ -83,7 +83,6 @@ bool run_expert_kernel(kernels::Context& context, const Instruction& instruction
       return true;
     case OpKind::kBalanceGrad: {
       kernels::BalanceShape shape = balance_shape(args);
-      shape.coef *= params.loss_scale;
       kernels::balance_grad(context, in(0), shape, y);
       return true;
     }

@@ -8,6 +8,6 @@ namespace tessera {
 
 // False when the instruction is none of them. Allocates nothing.
 bool run_expert_kernel(kernels::Context& context, const Instruction& instruction,
-                       std::span<const Tensor> tensors, const StepParams& params);
+                       std::span<const Tensor> tensors);
 
 }  // namespace tessera

@@ -162,7 +162,9 @@ void Executor::run_collective(const Instruction& instruction, uint32_t tag) {
 void Executor::execute_stream(StreamKind stream) {
   const Tensor scratch = tensor(program_.scratch);
   kernels::Context context{
-      workers_, {static_cast<std::byte*>(scratch.data), static_cast<size_t>(scratch.bytes())}};
+      workers_,
+      {static_cast<std::byte*>(scratch.data), static_cast<size_t>(scratch.bytes())},
+      &params_};
   for (size_t i = 0; i < program_.instructions.size(); ++i) {
     const Instruction& instruction = program_.instructions[i];
     if (instruction.stream != stream) continue;
@@ -175,7 +177,7 @@ void Executor::execute_stream(StreamKind stream) {
         communicate(instruction, static_cast<uint32_t>(hash_name(instruction.name)));
         clock_.add_busy(i, CommClock::Clock::now() - start);
       } else {
-        run_kernel(context, instruction, tensors_, params_);
+        run_kernel(context, instruction, tensors_);
       }
       if (probe_) probe_(i, instruction);
     } catch (const CommError&) {
@@ -216,7 +218,8 @@ StepOutcome Executor::run(const StepParams& params) {
     if (thread->error != nullptr) std::rethrow_exception(thread->error);
   }
   if (program_.metrics == kNoBuffer) return {};
-  return outcome_of(tensor(program_.metrics), params_.loss_scale);
+  const Tensor metrics = tensor(program_.metrics);
+  return outcome_of(metrics.as<double>(), metrics.numel(), params_.loss_scale);
 }
 
 int64_t Executor::executed_instructions() const {

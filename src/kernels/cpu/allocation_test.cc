@@ -64,7 +64,7 @@ constexpr AttentionShape kShape{
 struct Step {
   DType type, acc;
   Array ids, table, dtable, x, w_norm, rstd, y, w, h, dw, dw_norm, q, kv, o, lse, dq, dkv, cos, sin;
-  Array gate_up, logits, stats, loss, master, m, v, grad, weight;
+  Array gate_up, logits, stats, loss, master, m, v, grad, weight, known;
 
   explicit Step(DType storage)
       : type(storage),
@@ -96,7 +96,8 @@ struct Step {
         m(master),
         v(master),
         grad(master),
-        weight(type, {5000}) {
+        weight(type, {5000}),
+        known(DType::kF64, {kMetricsHead + 1}) {
     ids.fill(3);
     for (Array* a : {&table, &x, &w_norm, &w, &q, &kv, &cos, &sin, &gate_up, &logits, &master, &m,
                      &v, &grad}) {
@@ -143,9 +144,9 @@ struct Step {
     rms_norm_dx(ctx, y, x, w_norm, rstd, x, x);
     rms_norm_dw(ctx, y, x, rstd, dw_norm, false);
     embedding_dw(ctx, ids, y, dtable, 0, false);
-    double sum = 0;
-    sum_squares(ctx, grad, &sum);
-    adamw(ctx, master, m, v, grad, weight, AdamW{.lr = 1e-3});
+    sum_squares(ctx, grad, known, kMetricsHead);
+    add_metrics(ctx, loss, ids, known, 1);
+    adamw(ctx, master, m, v, grad, weight, known, {});
     add(ctx, x, y, x);
     copy(ctx, master, weight);
     accumulate_into(ctx, weight, master);

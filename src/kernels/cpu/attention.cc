@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/attention_common.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/on_cuda.h"
 
 namespace tessera::kernels {
 namespace cpu {
@@ -209,10 +210,13 @@ void attend_all(const char* op, Context& ctx, const Tensors<T, O>& x, int64_t nu
 }  // namespace
 
 void attention(Context& ctx, const Tensor& q, const Tensor& kv, Tensor& o, Tensor& lse,
-               const AttentionShape& shape) {
+               const AttentionShape& where) {
   constexpr const char* kOp = "attention";
-  cpu::check_attention(kOp, q, kv, lse, shape);
+  cpu::check_attention(kOp, q, kv, lse, where);
   cpu::check_tensor(kOp, "o", o, q.dtype, {q.dim(0), q.dim(1)});
+  if (where.dropout.on()) cpu::check_params(kOp, ctx.params);
+  TESSERA_ON_CUDA(attention(ctx, q, kv, o, lse, where));
+  const AttentionShape shape = cpu::with_key(where, ctx.params);
   cpu::dispatch(kOp, q.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const Tensors<T, T> x{q.as<T>(), kv.as<T>(), nullptr, nullptr, o.as<T>(), lse.as<Acc<T>>()};
@@ -221,16 +225,19 @@ void attention(Context& ctx, const Tensor& q, const Tensor& kv, Tensor& o, Tenso
 }
 
 void attention_part(Context& ctx, const Tensor& q, const Tensor& kv, const Tensor& o_before,
-                    const Tensor& lse_before, Tensor& o, Tensor& lse, const AttentionShape& shape) {
+                    const Tensor& lse_before, Tensor& o, Tensor& lse, const AttentionShape& where) {
   constexpr const char* kOp = "attention_part";
   const DType wide = accumulate_type(q.dtype);
-  cpu::check_attention(kOp, q, kv, lse, shape);
+  cpu::check_attention(kOp, q, kv, lse, where);
   cpu::check_tensor(kOp, "o", o, wide, {q.dim(0), q.dim(1)});
   const bool merges = o_before.data != nullptr;
   if (merges) {
     cpu::check_tensor(kOp, "o_before", o_before, wide, {q.dim(0), q.dim(1)});
     cpu::check_tensor(kOp, "lse_before", lse_before, wide, {lse.dim(0), lse.dim(1)});
   }
+  if (where.dropout.on()) cpu::check_params(kOp, ctx.params);
+  TESSERA_ON_CUDA(attention_part(ctx, q, kv, o_before, lse_before, o, lse, where));
+  const AttentionShape shape = cpu::with_key(where, ctx.params);
   cpu::dispatch(kOp, q.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Acc<T>;

@@ -13,6 +13,12 @@ namespace tessera::kernels::cpu {
 void check_attention(const char* op, const Tensor& q, const Tensor& kv, const Tensor& lse,
                      const AttentionShape& shape);
 
+// With the key of its dropout mask.
+inline AttentionShape with_key(AttentionShape shape, const StepParams* params) {
+  shape.dropout = tessera::with_key(shape.dropout, params);
+  return shape;
+}
+
 struct HeadRange {
   int64_t begin, end;
 };

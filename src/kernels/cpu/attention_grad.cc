@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/attention_common.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/on_cuda.h"
 
 namespace tessera::kernels {
 namespace {
@@ -217,11 +218,14 @@ void check_gradients(const char* op, const Tensor& q, const Tensor& kv, const Te
 
 void attention_grad(Context& ctx, const Tensor& q, const Tensor& kv, const Tensor& o,
                     const Tensor& lse, const Tensor& d_o, Tensor& dq, Tensor& dkv,
-                    const AttentionShape& shape) {
+                    const AttentionShape& where) {
   constexpr const char* kOp = "attention_grad";
-  check_gradients(kOp, q, kv, o, lse, d_o, shape);
+  check_gradients(kOp, q, kv, o, lse, d_o, where);
   cpu::check_tensor(kOp, "dq", dq, q.dtype, {q.dim(0), q.dim(1)});
   cpu::check_tensor(kOp, "dkv", dkv, q.dtype, {kv.dim(0), kv.dim(1)});
+  if (where.dropout.on()) cpu::check_params(kOp, ctx.params);
+  TESSERA_ON_CUDA(attention_grad(ctx, q, kv, o, lse, d_o, dq, dkv, where));
+  const AttentionShape shape = cpu::with_key(where, ctx.params);
   cpu::dispatch(kOp, q.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const Tensors<T, T> x{q.as<T>(),   kv.as<T>(), o.as<T>(),  lse.as<Acc<T>>(),
@@ -232,14 +236,17 @@ void attention_grad(Context& ctx, const Tensor& q, const Tensor& kv, const Tenso
 
 void attention_grad_part(Context& ctx, const Tensor& q, const Tensor& kv, const Tensor& o,
                          const Tensor& lse, const Tensor& d_o, const Tensor& dq_before, Tensor& dq,
-                         Tensor& dkv, const AttentionShape& shape) {
+                         Tensor& dkv, const AttentionShape& where) {
   constexpr const char* kOp = "attention_grad_part";
   const DType wide = accumulate_type(q.dtype);
-  check_gradients(kOp, q, kv, o, lse, d_o, shape);
+  check_gradients(kOp, q, kv, o, lse, d_o, where);
   cpu::check_tensor(kOp, "dq", dq, wide, {q.dim(0), q.dim(1)});
   cpu::check_tensor(kOp, "dkv", dkv, wide, {kv.dim(0), kv.dim(1)});
   const bool adds = dq_before.data != nullptr;
   if (adds) cpu::check_tensor(kOp, "dq_before", dq_before, wide, {q.dim(0), q.dim(1)});
+  if (where.dropout.on()) cpu::check_params(kOp, ctx.params);
+  TESSERA_ON_CUDA(attention_grad_part(ctx, q, kv, o, lse, d_o, dq_before, dq, dkv, where));
+  const AttentionShape shape = cpu::with_key(where, ctx.params);
   cpu::dispatch(kOp, q.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Acc<T>;

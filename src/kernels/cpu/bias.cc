@@ -1,6 +1,7 @@
 #include "kernels/cpu/check.h"
 #include "kernels/cpu/column_sums.h"
 #include "kernels/kernels.h"
+#include "kernels/on_cuda.h"
 
 namespace tessera::kernels {
 
@@ -13,6 +14,7 @@ void add_bias(Context& ctx, const Tensor& x, const Tensor& b, Tensor& y) {
   cpu::check_tensor(kOp, "x", x, x.dtype, {tokens, width});
   cpu::check_flat(kOp, "b", b, x.dtype, width);
   cpu::check_tensor(kOp, "y", y, x.dtype, {tokens, width});
+  TESSERA_ON_CUDA(add_bias(ctx, x, b, y));
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, 8, [&](int64_t begin, int64_t end) {
@@ -35,6 +37,7 @@ void bias_dw(Context& ctx, const Tensor& dy, Tensor& db, bool accumulate) {
   const int64_t tokens = dy.dim(0), width = dy.dim(1);
   cpu::check_tensor(kOp, "dy", dy, dy.dtype, {tokens, width});
   cpu::check_flat(kOp, "db", db, accumulate_type(dy.dtype), width);
+  TESSERA_ON_CUDA(bias_dw(ctx, dy, db, accumulate));
   cpu::dispatch(kOp, dy.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* grads = dy.as<T>();

@@ -35,4 +35,8 @@ void check_dims(const char* op, const char* name, const Tensor& tensor, int num_
                 shape_of(tensor.dims.data(), tensor.num_dims), num_dims);
 }
 
+void check_params(const char* op, const StepParams* params) {
+  TESSERA_CHECK(params != nullptr, "{}: no parameters of the step", op);
+}
+
 }  // namespace tessera::kernels::cpu

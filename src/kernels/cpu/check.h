@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/step_params.h"
 #include "base/workspace.h"
 #include "kernels/cpu/numeric.h"
 #include "tensor/tensor.h"
@@ -40,6 +41,7 @@ void check_tensor(const char* op, const char* name, const Tensor& tensor, DType 
 // As above for flat tensors: only the number of elements matters.
 void check_flat(const char* op, const char* name, const Tensor& tensor, DType type, int64_t numel);
 void check_dims(const char* op, const char* name, const Tensor& tensor, int num_dims);
+void check_params(const char* op, const StepParams* params);
 
 // Hands out aligned pieces of a workspace. Refuses one smaller than `needed` bytes at once.
 class Scratch {

@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/check.h"
 #include "kernels/kernels.h"
+#include "kernels/on_cuda.h"
 
 namespace tessera::kernels {
 namespace {
@@ -41,6 +42,7 @@ void check_columns(const char* op, const Tensor& matrix, const Tensor& blocks, i
 
 void split_columns(Context& ctx, const Tensor& x, Tensor& y, int64_t groups) {
   check_columns("split_columns", x, y, groups);
+  TESSERA_ON_CUDA(split_columns(ctx, x, y, groups));
   const auto* from = static_cast<const std::byte*>(x.data);
   auto* to = static_cast<std::byte*>(y.data);
   for_each_run(ctx, x, y, groups, [&](int64_t in_matrix, int64_t in_blocks, int64_t bytes) {
@@ -50,6 +52,7 @@ void split_columns(Context& ctx, const Tensor& x, Tensor& y, int64_t groups) {
 
 void join_columns(Context& ctx, const Tensor& x, Tensor& y, int64_t groups) {
   check_columns("join_columns", y, x, groups);
+  TESSERA_ON_CUDA(join_columns(ctx, x, y, groups));
   const auto* from = static_cast<const std::byte*>(x.data);
   auto* to = static_cast<std::byte*>(y.data);
   for_each_run(ctx, y, x, groups, [&](int64_t in_matrix, int64_t in_blocks, int64_t bytes) {

@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/check.h"
 #include "kernels/kernels.h"
+#include "kernels/on_cuda.h"
 
 namespace tessera::kernels {
 namespace {
@@ -89,6 +90,7 @@ void cross_entropy_stats(Context& ctx, const Tensor& logits, const Tensor& label
   check_vocabulary(kOp, logits, labels, valid);
   const int64_t tokens = logits.dim(0), columns = logits.dim(1);
   cpu::check_flat(kOp, "stats", stats, accumulate_type(logits.dtype), tokens * kStats);
+  TESSERA_ON_CUDA(cross_entropy_stats(ctx, logits, labels, stats, first_row, valid));
   cpu::dispatch(kOp, logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
@@ -102,13 +104,14 @@ void cross_entropy_stats(Context& ctx, const Tensor& logits, const Tensor& label
 }
 
 // On one thread: a logarithm per token is little, and the order of the sum is then fixed.
-void cross_entropy_loss(Context& /*ctx*/, const Tensor& all_stats, const Tensor& labels,
-                        Tensor& loss, bool accumulate) {
+void cross_entropy_loss(Context& ctx, const Tensor& all_stats, const Tensor& labels, Tensor& loss,
+                        bool accumulate) {
   constexpr const char* kOp = "cross_entropy_loss";
   const int64_t tokens = labels.numel();
   cpu::check_flat(kOp, "labels", labels, DType::kI32, tokens);
   cpu::check_flat(kOp, "loss", loss, DType::kF64, 1);
   const int64_t parts = num_parts(kOp, all_stats, all_stats.dtype, tokens);
+  TESSERA_ON_CUDA(cross_entropy_loss(ctx, all_stats, labels, loss, accumulate));
   cpu::dispatch(kOp, all_stats.dtype, [&](auto tag) {
     using A = Acc<typename decltype(tag)::type>;
     TESSERA_CHECK(all_stats.dtype == accumulate_type(all_stats.dtype), "{}: all_stats is {}", kOp,
@@ -124,13 +127,14 @@ void cross_entropy_loss(Context& /*ctx*/, const Tensor& all_stats, const Tensor&
 }
 
 void cross_entropy_grad(Context& ctx, const Tensor& logits, const Tensor& all_stats,
-                        const Tensor& labels, Tensor& d_logits, int64_t first_row, int64_t valid,
-                        double scale) {
+                        const Tensor& labels, Tensor& d_logits, int64_t first_row, int64_t valid) {
   constexpr const char* kOp = "cross_entropy_grad";
   check_vocabulary(kOp, logits, labels, valid);
   const int64_t tokens = logits.dim(0), columns = logits.dim(1);
   cpu::check_tensor(kOp, "d_logits", d_logits, logits.dtype, {tokens, columns});
   const int64_t parts = num_parts(kOp, all_stats, accumulate_type(logits.dtype), tokens);
+  cpu::check_params(kOp, ctx.params);
+  TESSERA_ON_CUDA(cross_entropy_grad(ctx, logits, all_stats, labels, d_logits, first_row, valid));
   cpu::dispatch(kOp, logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
@@ -143,7 +147,7 @@ void cross_entropy_grad(Context& ctx, const Tensor& logits, const Tensor& all_st
         }
         const Joined row = join_parts(all_stats.as<Acc<T>>(), parts, tokens, t);
         grad_row(logits.as<T>() + t * columns, row, valid, label - first_row,
-                 static_cast<Acc<T>>(scale), grad);
+                 static_cast<Acc<T>>(ctx.params->loss_scale), grad);
         std::fill(grad + valid, grad + columns, T{});
       }
     });

@@ -7,14 +7,24 @@ namespace {
 using namespace testing;  // NOLINT: test vocabulary
 
 DropoutMask mask_of(double rate, DropoutSite site = DropoutSite::kMlpOutput) {
-  return {rate, dropout_key(/*seed=*/7, /*step=*/3, /*unit=*/2, site), /*first_sample=*/5};
+  return {rate, /*unit=*/2, site, /*first_sample=*/5};
 }
+
+constexpr StepParams kParams{.step = 3, .seed = 7};
+
+class DropoutRig : public Rig {
+ public:
+  explicit DropoutRig(int threads = 1, int64_t workspace_bytes = 0)
+      : Rig(threads, workspace_bytes) {
+    params() = kParams;
+  }
+};
 
 // The factor of one element, from the four draws that it shares.
 double factor_at(const DropoutMask& mask, int64_t sample, int64_t position, int64_t head,
                  int64_t element) {
   double four[4];
-  dropout_factors(mask, {sample, position, head}, element / 4 * 4, 4, four);
+  dropout_factors(with_key(mask, &kParams), {sample, position, head}, element / 4 * 4, 4, four);
   return four[element % 4];
 }
 
@@ -37,7 +47,7 @@ TEST(DropoutKernel, MatchesAReferenceForEveryTypeShapeAndTeam) {
       }
       for (const int threads : {1, 3}) {
         SCOPED_TRACE(fmt::format("{} x {} {}", c.tokens, c.width, name_of(type)));
-        Rig rig(threads);
+        DropoutRig rig(threads);
         Array y(type, {c.tokens, c.width});
         dropout(rig, x, y, mask, {.seq_len = c.seq_len}, c.first_token);
         expect_close(y, want, tolerance(type));
@@ -55,7 +65,7 @@ TEST(DropoutKernel, PartsOfTheTokensDropWhatTheWholeDrops) {
   Array x(DType::kF32, {kTokens, kWidth});
   x.randomise(rng);
   Array whole(DType::kF32, {kTokens, kWidth});
-  Rig rig;
+  DropoutRig rig;
   dropout(rig, x, whole, mask_of(0.5), {.seq_len = kSeqLen}, 0);
   Array parts(DType::kF32, {kTokens, kWidth});
   for (int64_t first = 0; first < kTokens; first += 6) {
@@ -75,7 +85,7 @@ TEST(DropoutKernel, PartsOfTheSequencesDropWhatTheWholeDrops) {
   Array x(DType::kF64, {kSequences * kSeqLen, kWidth});
   x.randomise(rng);
   Array whole(DType::kF64, {kSequences * kSeqLen, kWidth});
-  Rig rig;
+  DropoutRig rig;
   dropout(rig, x, whole, mask_of(0.5), {.seq_len = kSeqLen}, 0);
   for (int64_t part = 0; part < 3; ++part) {
     const SequenceRows rows{kSeqLen, 3, part};
@@ -163,11 +173,12 @@ struct Call {
     d_o.randomise(rng);
   }
   void forward(int threads) {
-    Rig rig(threads, workspace::attention(q.type(), shape.seq_len, shape.head_dim, threads));
+    DropoutRig rig(threads, workspace::attention(q.type(), shape.seq_len, shape.head_dim, threads));
     attention(rig, q, kv, o, lse, shape);
   }
   void backward(int threads) {
-    Rig rig(threads, workspace::attention_grad(q.type(), shape.seq_len, shape.head_dim, threads));
+    DropoutRig rig(threads,
+                   workspace::attention_grad(q.type(), shape.seq_len, shape.head_dim, threads));
     attention_grad(rig, q, kv, o, lse, d_o, dq, dkv, shape);
   }
 };

@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/check.h"
 #include "kernels/kernels.h"
+#include "kernels/on_cuda.h"
 
 namespace tessera::kernels {
 namespace {
@@ -72,6 +73,7 @@ void add(Context& ctx, const Tensor& a, const Tensor& b, Tensor& y) {
   cpu::check_flat(kOp, "a", a, y.dtype, count);
   cpu::check_flat(kOp, "b", b, y.dtype, count);
   cpu::check_flat(kOp, "y", y, y.dtype, count);
+  TESSERA_ON_CUDA(add(ctx, a, b, y));
   cpu::dispatch(kOp, y.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
@@ -89,6 +91,7 @@ void add(Context& ctx, const Tensor& a, const Tensor& b, Tensor& y) {
 void fill_zero(Context& ctx, Tensor& x) {
   const int64_t bytes = x.bytes();
   cpu::check_flat("fill_zero", "x", x, x.dtype, x.numel());
+  TESSERA_ON_CUDA(fill_zero(ctx, x));
   ctx.workers.parallel_for(bytes, 4 * kGrain, [&](int64_t begin, int64_t end) {
     std::memset(x.as<std::byte>() + begin, 0, static_cast<size_t>(end - begin));
   });
@@ -99,6 +102,7 @@ void copy(Context& ctx, const Tensor& x, Tensor& y) {
   const int64_t count = x.numel();
   cpu::check_flat(kOp, "x", x, x.dtype, count);
   cpu::check_flat(kOp, "y", y, y.dtype, count);
+  TESSERA_ON_CUDA(copy(ctx, x, y));
   if (x.dtype == y.dtype) {
     ctx.workers.parallel_for(x.bytes(), 4 * kGrain, [&](int64_t begin, int64_t end) {
       std::memmove(y.as<std::byte>() + begin, x.as<std::byte>() + begin,
@@ -124,6 +128,7 @@ void accumulate_into(Context& ctx, const Tensor& x, Tensor& y) {
   const int64_t count = x.numel();
   cpu::check_flat(kOp, "x", x, x.dtype, count);
   cpu::check_flat(kOp, "y", y, accumulate_type(x.dtype), count);
+  TESSERA_ON_CUDA(accumulate_into(ctx, x, y));
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
@@ -138,6 +143,7 @@ void scale(Context& ctx, Tensor& x, double factor) {
   constexpr const char* kOp = "scale";
   const int64_t count = x.numel();
   cpu::check_flat(kOp, "x", x, x.dtype, count);
+  TESSERA_ON_CUDA(scale(ctx, x, factor));
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {

@@ -111,9 +111,10 @@ TEST(SumSquares, IsTheSameForEveryNumberOfThreads) {
       std::vector<double> sums;
       for (const int threads : {1, 2, 3}) {
         Rig rig(threads, workspace::sum_squares(threads));
-        double sum = -1;
-        sum_squares(rig, x, &sum);
-        sums.push_back(sum);
+        Array metrics = Array(DType::kF64, {3}).fill(0);
+        sum_squares(rig, x, metrics, 1);
+        sums.push_back(metrics.get(1));
+        EXPECT_EQ(metrics.get(0) + metrics.get(2), 0);
       }
       EXPECT_NEAR(sums[0], want, 1e-11 * want);
       EXPECT_EQ(sums[0], sums[1]);
@@ -121,29 +122,28 @@ TEST(SumSquares, IsTheSameForEveryNumberOfThreads) {
     }
   }
   Rig small(1, workspace::sum_squares(1) - 1);
-  double sum = 0;
-  EXPECT_THROW(sum_squares(small, Array(DType::kF32, {3}), &sum), InternalError);
+  Array metrics(DType::kF64, {1});
+  EXPECT_THROW(sum_squares(small, Array(DType::kF32, {3}), metrics, 0), InternalError);
 }
 
 TEST(AdamW, MatchesTheFormulaOverSeveralSteps) {
   Rng rng(5);
-  AdamW options{.lr = 0.01,
-                .beta1 = 0.9,
-                .beta2 = 0.95,
-                .eps = 1e-8,
-                .weight_decay = 0.1,
-                .grad_scale = 0.25};
+  constexpr double kScale = 0.25;
   for (const DType type : kFloatTypes) {
     const DType acc = accumulate_type(type);
     Array master = Array(acc, {kMany}).randomise(rng);
     Array m = Array(acc, {kMany}).fill(0), v = m, grad(acc, {kMany}), weight(type, {kMany});
     std::vector<double> w = master.values(), m1(kMany, 0), v1(kMany, 0);
     Rig rig(2);
+    StepParams& options = rig.params();
+    options.lr = 0.01;
+    options.weight_decay = 0.1;
+    const Array tokens = Array(DType::kF64, {1}).fill(1 / kScale);
     for (options.step = 1; options.step <= 3; ++options.step) {
       grad.randomise(rng);
-      adamw(rig, master, m, v, grad, type == acc ? master : weight, options);
+      adamw(rig, master, m, v, grad, type == acc ? master : weight, tokens, {.decay = true});
       for (size_t i = 0; i < w.size(); ++i) {
-        const double g = grad.get(static_cast<int64_t>(i)) * options.grad_scale;
+        const double g = grad.get(static_cast<int64_t>(i)) * kScale;
         m1[i] = options.beta1 * m1[i] + (1 - options.beta1) * g;
         v1[i] = options.beta2 * v1[i] + (1 - options.beta2) * g * g;
         const auto step = static_cast<double>(options.step);
@@ -160,6 +160,41 @@ TEST(AdamW, MatchesTheFormulaOverSeveralSteps) {
       EXPECT_TRUE(weight.same_bits(convert(master, type)));
     }
   }
+}
+
+TEST(AdamW, ClipsByTheNormAndSkipsWhatIsNotFinite) {
+  const auto updated = [](double loss, double squares, double clip) {
+    Array master = Array(DType::kF64, {1}).fill(1), m = Array(DType::kF64, {1}).fill(0), v = m;
+    const Array grad = Array(DType::kF64, {1}).fill(6);
+    Array known = Array(DType::kF64, {kMetricsHead + 2}).fill(0);
+    known.set(kMetricLoss, loss);
+    known.set(kMetricTokens, 2);
+    known.set(kMetricUpdateTokens, 2);
+    known.set(kMetricsHead + 1, squares);
+    Rig rig;
+    rig.params().lr = 0.1;
+    rig.params().clip = clip;
+    adamw(rig, master, m, v, grad, master, known, {});
+    return m.get(0);
+  };
+  EXPECT_NEAR(updated(1, 36, 0), 0.1 * 3, 1e-12);     // 6 over 2 tokens
+  EXPECT_NEAR(updated(1, 36, 1.5), 0.1 * 1.5, 1e-6);  // the norm is 3
+  EXPECT_NEAR(updated(1, 36, 9), 0.1 * 3, 1e-12);
+  const double inf = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(updated(inf, 36, 0), 0);
+  EXPECT_EQ(updated(1, std::numeric_limits<double>::quiet_NaN(), 1), 0);
+}
+
+TEST(Metrics, CountUnmaskedLabels) {
+  Rig rig;
+  Array labels(DType::kI32, {6}), loss = Array(DType::kF64, {1}).fill(2.5);
+  for (const int64_t i : {0, 1, 2, 3, 4, 5}) labels.set(i, i % 3 == 0 ? -1 : 7);
+  Array metrics = Array(DType::kF64, {kMetricsHead + 1}).fill(1);
+  add_metrics(rig, loss, labels, metrics, 3);
+  EXPECT_EQ(metrics.values(), (std::vector<double>{3.5, 5, 3, 1}));
+  Array counts(DType::kF64, {3});
+  count_tokens(rig, labels, counts);
+  EXPECT_EQ(counts.values(), (std::vector<double>{1, 1, 2}));
 }
 
 }  // namespace

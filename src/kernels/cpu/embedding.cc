@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/check.h"
 #include "kernels/kernels.h"
+#include "kernels/on_cuda.h"
 
 namespace tessera::kernels {
 
@@ -14,6 +15,7 @@ void embedding(Context& ctx, const Tensor& ids, const Tensor& table, Tensor& y, 
   cpu::check_flat(kOp, "ids", ids, DType::kI32, tokens);
   cpu::check_tensor(kOp, "table", table, y.dtype, {rows, width});
   cpu::check_tensor(kOp, "y", y, table.dtype, {tokens, width});
+  TESSERA_ON_CUDA(embedding(ctx, ids, table, y, first_row));
   cpu::dispatch(kOp, y.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, 16, [&](int64_t begin, int64_t end) {
@@ -41,6 +43,7 @@ void embedding_dw(Context& ctx, const Tensor& ids, const Tensor& dy, Tensor& dta
   cpu::check_tensor(kOp, "dy", dy, dy.dtype, {tokens, width});
   cpu::check_tensor(kOp, "dtable", dtable, accumulate_type(dy.dtype), {rows, width});
   if (!accumulate) fill_zero(ctx, dtable);
+  TESSERA_ON_CUDA(embedding_dw(ctx, ids, dy, dtable, first_row, accumulate));
   cpu::dispatch(kOp, dy.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     auto* sums = dtable.as<Acc<T>>();

@@ -1,5 +1,6 @@
 #include "kernels/cpu/check.h"
 #include "kernels/kernels.h"
+#include "kernels/on_cuda.h"
 
 namespace tessera::kernels {
 namespace {
@@ -25,6 +26,7 @@ void gelu(Context& ctx, const Tensor& x, Tensor& h) {
   const int64_t count = x.numel();
   cpu::check_flat(kOp, "x", x, x.dtype, count);
   cpu::check_flat(kOp, "h", h, x.dtype, count);
+  TESSERA_ON_CUDA(gelu(ctx, x, h));
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(count, 1024, [&](int64_t begin, int64_t end) {
@@ -45,6 +47,7 @@ void gelu_grad(Context& ctx, const Tensor& dh, const Tensor& x, Tensor& dx) {
   cpu::check_flat(kOp, "dh", dh, x.dtype, count);
   cpu::check_flat(kOp, "x", x, x.dtype, count);
   cpu::check_flat(kOp, "dx", dx, x.dtype, count);
+  TESSERA_ON_CUDA(gelu_grad(ctx, dh, x, dx));
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Acc<T>;

@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/check.h"
 #include "kernels/kernels.h"
+#include "kernels/on_cuda.h"
 
 namespace tessera::kernels {
 namespace {
@@ -60,6 +61,7 @@ void head_norm(Context& ctx, const Tensor& x, const Tensor& w, Tensor& y, Tensor
   check_heads(kOp, x, w, x.dtype, rstd);
   const int64_t tokens = x.dim(0), width = x.dim(1), heads = rstd.dim(1), dim = w.numel();
   cpu::check_tensor(kOp, "y", y, x.dtype, {tokens, width});
+  TESSERA_ON_CUDA(head_norm(ctx, x, w, y, rstd, eps));
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
@@ -83,6 +85,7 @@ void head_norm_dx(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor&
   const int64_t tokens = x.dim(0), width = x.dim(1), heads = rstd.dim(1), dim = w.numel();
   cpu::check_tensor(kOp, "dy", dy, x.dtype, {tokens, width});
   cpu::check_tensor(kOp, "dx", dx, x.dtype, {tokens, width});
+  TESSERA_ON_CUDA(head_norm_dx(ctx, dy, x, w, rstd, dx));
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
@@ -109,6 +112,7 @@ void head_norm_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor&
   check_heads(kOp, x, dw, accumulate_type(x.dtype), rstd);
   const int64_t tokens = x.dim(0), width = x.dim(1), heads = rstd.dim(1), dim = dw.numel();
   cpu::check_tensor(kOp, "dy", dy, x.dtype, {tokens, width});
+  TESSERA_ON_CUDA(head_norm_dw(ctx, dy, x, rstd, dw, accumulate));
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Acc<T>;

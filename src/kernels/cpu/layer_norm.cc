@@ -3,6 +3,7 @@
 #include "kernels/cpu/check.h"
 #include "kernels/cpu/column_sums.h"
 #include "kernels/kernels.h"
+#include "kernels/on_cuda.h"
 
 namespace tessera::kernels {
 namespace {
@@ -66,6 +67,7 @@ void layer_norm(Context& ctx, const Tensor& x, const Tensor& w, const Tensor& b,
   constexpr const char* kOp = "layer_norm";
   check_vectors(kOp, x, w, b, y, stats);
   const int64_t tokens = x.dim(0), width = x.dim(1);
+  TESSERA_ON_CUDA(layer_norm(ctx, x, w, b, y, stats, eps));
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
@@ -84,6 +86,7 @@ void add_layer_norm(Context& ctx, const Tensor& a1, const Tensor& a2, const Tens
   const int64_t tokens = sum.dim(0), width = sum.dim(1);
   cpu::check_tensor(kOp, "a1", a1, sum.dtype, {tokens, width});
   cpu::check_tensor(kOp, "a2", a2, sum.dtype, {tokens, width});
+  TESSERA_ON_CUDA(add_layer_norm(ctx, a1, a2, w, b, sum, y, stats, eps));
   cpu::dispatch(kOp, sum.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
@@ -111,6 +114,7 @@ void layer_norm_dx(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor
   if (residual.data != nullptr) {
     cpu::check_tensor(kOp, "residual", residual, x.dtype, {tokens, width});
   }
+  TESSERA_ON_CUDA(layer_norm_dx(ctx, dy, x, w, stats, residual, dx));
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
@@ -133,6 +137,7 @@ void layer_norm_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor
   cpu::check_tensor(kOp, "x", x, x.dtype, {tokens, width});
   cpu::check_tensor(kOp, "stats", stats, accumulate_type(x.dtype), {tokens, 2});
   cpu::check_flat(kOp, "dw", dw, accumulate_type(x.dtype), width);
+  TESSERA_ON_CUDA(layer_norm_dw(ctx, dy, x, stats, dw, accumulate));
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Acc<T>;

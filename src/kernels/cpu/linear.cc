@@ -4,6 +4,7 @@
 #include "kernels/cpu/check.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/kernels.h"
+#include "kernels/on_cuda.h"
 
 namespace tessera::kernels {
 namespace {
@@ -156,6 +157,7 @@ void linear(Context& ctx, const Tensor& x, const Tensor& w, Tensor& y) {
   cpu::check_tensor(kOp, "x", x, x.dtype, {tokens, in});
   cpu::check_tensor(kOp, "w", w, x.dtype, {out, in});
   cpu::check_tensor(kOp, "y", y, x.dtype, {tokens, out});
+  TESSERA_ON_CUDA(linear(ctx, x, w, y));
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const Product<T, T> p{
@@ -172,6 +174,7 @@ void linear_dx(Context& ctx, const Tensor& dy, const Tensor& w, Tensor& dx, bool
   cpu::check_tensor(kOp, "dy", dy, dy.dtype, {tokens, out});
   cpu::check_tensor(kOp, "w", w, dy.dtype, {out, in});
   cpu::check_tensor(kOp, "dx", dx, dy.dtype, {tokens, in});
+  TESSERA_ON_CUDA(linear_dx(ctx, dy, w, dx, accumulate));
   cpu::dispatch(kOp, dy.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const Product<T, T> p{
@@ -188,6 +191,7 @@ void linear_dw(Context& ctx, const Tensor& dy, const Tensor& x, Tensor& dw, bool
   cpu::check_tensor(kOp, "dy", dy, dy.dtype, {tokens, out});
   cpu::check_tensor(kOp, "x", x, dy.dtype, {tokens, in});
   cpu::check_tensor(kOp, "dw", dw, accumulate_type(dy.dtype), {out, in});
+  TESSERA_ON_CUDA(linear_dw(ctx, dy, x, dw, accumulate));
   cpu::dispatch(kOp, dy.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const Product<T, Acc<T>> p{{dy.as<T>(), out, true},

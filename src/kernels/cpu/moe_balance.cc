@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/check.h"
 #include "kernels/experts.h"
+#include "kernels/on_cuda.h"
 
 namespace tessera::kernels {
 namespace {
@@ -64,6 +65,7 @@ void balance_totals(Context& ctx, const Tensor& stats, const Tensor& labels, Ten
   TESSERA_CHECK(labels.numel() % sequences == 0, "{}: {} labels of {} sequences", kOp,
                 labels.numel(), sequences);
   const int64_t length = labels.numel() / sequences;
+  TESSERA_ON_CUDA(balance_totals(ctx, stats, labels, totals));
   if (totals.data != stats.data) copy(ctx, stats, totals);
   for (int64_t s = 0; s < sequences; ++s) {
     totals.as<double>()[(s + 1) * columns - 1] =
@@ -71,8 +73,8 @@ void balance_totals(Context& ctx, const Tensor& stats, const Tensor& labels, Ten
   }
 }
 
-void balance_loss(Context& /*ctx*/, const Tensor& totals, const Tensor& labels,
-                  int64_t num_sequences, const BalanceShape& shape, Tensor& loss, bool accumulate) {
+void balance_loss(Context& ctx, const Tensor& totals, const Tensor& labels, int64_t num_sequences,
+                  const BalanceShape& shape, Tensor& loss, bool accumulate) {
   constexpr const char* kOp = "balance_loss";
   check_totals(kOp, totals, shape);
   cpu::check_flat(kOp, "labels", labels, DType::kI32, labels.numel());
@@ -82,6 +84,7 @@ void balance_loss(Context& /*ctx*/, const Tensor& totals, const Tensor& labels,
                 "{}: {} labels, sequences {} + {} of {}", kOp, labels.numel(), shape.first_sequence,
                 num_sequences, totals.dim(0));
   const int64_t length = labels.numel() / num_sequences;
+  TESSERA_ON_CUDA(balance_loss(ctx, totals, labels, num_sequences, shape, loss, accumulate));
   double total = accumulate ? *loss.as<double>() : 0;
   for_each_group(totals, shape, [&](const Group& group) {
     const int64_t begin = std::max<int64_t>(0, group.first - shape.first_sequence);
@@ -98,11 +101,13 @@ void balance_grad(Context& ctx, const Tensor& totals, const BalanceShape& shape,
   check_totals(kOp, totals, shape);
   const int64_t columns = totals.dim(1), experts = shape.experts;
   cpu::check_tensor(kOp, "d_totals", d_totals, DType::kF64, {totals.dim(0), columns});
+  cpu::check_params(kOp, ctx.params);
+  TESSERA_ON_CUDA(balance_grad(ctx, totals, shape, d_totals));
   fill_zero(ctx, d_totals);
   for_each_group(totals, shape, [&](const Group& group) {
     const double labels = group.sum(2 * experts);
     for (int64_t e = 0; e < experts; ++e) {
-      const double slope = labels * group.slope(e);
+      const double slope = labels * group.slope(e) * ctx.params->loss_scale;
       for (int64_t s = group.first; s < group.last; ++s) {
         d_totals.as<double>()[s * columns + experts + e] = slope;
       }

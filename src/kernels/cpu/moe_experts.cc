@@ -1,6 +1,7 @@
 // Products and activations of experts: one call of the dense kernel per run of rows of one expert.
 #include "kernels/cpu/check.h"
 #include "kernels/experts.h"
+#include "kernels/on_cuda.h"
 
 namespace tessera::kernels {
 namespace {
@@ -71,6 +72,7 @@ int64_t num_rows(const Tensor& x) { return x.numel() / last_dim(x); }
 void expert_linear(Context& ctx, const Tensor& x, const Tensor& w, const Tensor& counts,
                    Tensor& y) {
   constexpr const char* kOp = "expert_linear";
+  TESSERA_ON_CUDA(expert_linear(ctx, x, w, counts, y));
   cpu::check_dims(kOp, "w", w, 3);
   const Blocks b = blocks_of(kOp, counts, num_rows(x));
   cpu::check_tensor(kOp, "w", w, x.dtype, {b.local, last_dim(y), last_dim(x)});
@@ -86,6 +88,7 @@ void expert_linear(Context& ctx, const Tensor& x, const Tensor& w, const Tensor&
 void expert_linear_dx(Context& ctx, const Tensor& dy, const Tensor& w, const Tensor& counts,
                       Tensor& dx) {
   constexpr const char* kOp = "expert_linear_dx";
+  TESSERA_ON_CUDA(expert_linear_dx(ctx, dy, w, counts, dx));
   cpu::check_dims(kOp, "w", w, 3);
   const Blocks b = blocks_of(kOp, counts, num_rows(dy));
   cpu::check_tensor(kOp, "w", w, dy.dtype, {b.local, last_dim(dy), last_dim(dx)});
@@ -101,6 +104,7 @@ void expert_linear_dx(Context& ctx, const Tensor& dy, const Tensor& w, const Ten
 void expert_linear_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& counts,
                       Tensor& dw, bool accumulate) {
   constexpr const char* kOp = "expert_linear_dw";
+  TESSERA_ON_CUDA(expert_linear_dw(ctx, dy, x, counts, dw, accumulate));
   cpu::check_dims(kOp, "dw", dw, 3);
   const Blocks b = blocks_of(kOp, counts, num_rows(dy));
   cpu::check_flat(kOp, "x", x, dy.dtype, num_rows(dy) * last_dim(x));
@@ -115,6 +119,7 @@ void expert_linear_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Ten
 
 void expert_swiglu(Context& ctx, const Tensor& gate_up, const Tensor& counts, Tensor& h) {
   constexpr const char* kOp = "expert_swiglu";
+  TESSERA_ON_CUDA(expert_swiglu(ctx, gate_up, counts, h));
   const Blocks b = blocks_of(kOp, counts, num_rows(gate_up));
   cpu::check_flat(kOp, "h", h, gate_up.dtype, gate_up.numel() / 2);
   for (int64_t i = 0; i < b.blocks; ++i) {
@@ -127,6 +132,7 @@ void expert_swiglu(Context& ctx, const Tensor& gate_up, const Tensor& counts, Te
 void expert_swiglu_grad(Context& ctx, const Tensor& dh, const Tensor& gate_up, const Tensor& counts,
                         Tensor& d_gate_up) {
   constexpr const char* kOp = "expert_swiglu_grad";
+  TESSERA_ON_CUDA(expert_swiglu_grad(ctx, dh, gate_up, counts, d_gate_up));
   const Blocks b = blocks_of(kOp, counts, num_rows(gate_up));
   cpu::check_flat(kOp, "dh", dh, gate_up.dtype, gate_up.numel() / 2);
   cpu::check_flat(kOp, "d_gate_up", d_gate_up, gate_up.dtype, gate_up.numel());

@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/check.h"
 #include "kernels/experts.h"
+#include "kernels/on_cuda.h"
 
 namespace tessera::kernels {
 namespace {
@@ -72,6 +73,7 @@ void router(Context& ctx, const Tensor& logits, Tensor& gates, Tensor& ids) {
   cpu::check_tensor(kOp, "gates", gates, accumulate_type(logits.dtype), {tokens, k});
   cpu::check_tensor(kOp, "ids", ids, DType::kI32, {tokens, k});
   TESSERA_CHECK(k >= 1 && k <= experts, "{}: {} of {} experts", kOp, k, experts);
+  TESSERA_ON_CUDA(router(ctx, logits, gates, ids));
   cpu::dispatch(kOp, logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
@@ -95,6 +97,7 @@ void router_grad(Context& ctx, const Tensor& d_gates, const Tensor& gates, const
   cpu::check_tensor(kOp, "d_gates", d_gates, gates.dtype, {tokens, k});
   cpu::check_tensor(kOp, "ids", ids, DType::kI32, {tokens, k});
   cpu::check_tensor(kOp, "d_logits", d_logits, d_logits.dtype, {tokens, experts});
+  TESSERA_ON_CUDA(router_grad(ctx, d_gates, gates, ids, d_logits, accumulate));
   cpu::dispatch(kOp, d_logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Acc<T>;
@@ -125,6 +128,7 @@ void router_stats(Context& ctx, const Tensor& logits, const Tensor& ids, const R
   cpu::check_tensor(kOp, "ids", ids, DType::kI32, {tokens, k});
   cpu::check_flat(kOp, "load", load, DType::kF64, experts);
   if (!accumulate) fill_zero(ctx, stats);
+  TESSERA_ON_CUDA(router_stats(ctx, logits, ids, rows, stats, load, accumulate));
   cpu::dispatch(kOp, logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for (int64_t t = 0; t < tokens; ++t) {
@@ -151,6 +155,7 @@ void router_stats_grad(Context& ctx, const Tensor& logits, const Tensor& d_stats
   check_stats(kOp, logits, rows, d_stats);
   const int64_t tokens = logits.dim(0), experts = logits.dim(1);
   cpu::check_tensor(kOp, "d_logits", d_logits, logits.dtype, {tokens, experts});
+  TESSERA_ON_CUDA(router_stats_grad(ctx, logits, d_stats, rows, d_logits, accumulate));
   cpu::dispatch(kOp, logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Acc<T>;

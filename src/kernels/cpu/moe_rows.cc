@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/check.h"
 #include "kernels/experts.h"
+#include "kernels/on_cuda.h"
 
 namespace tessera::kernels {
 namespace {
@@ -59,6 +60,7 @@ void dispatch_rows(Context& ctx, const Tensor& x, const Tensor& ids, Tensor& row
   cpu::check_tensor(kOp, "slots", slots, DType::kI32, {tokens, k});
   cpu::check_flat(kOp, "counts", counts, DType::kI32, peers * local);
   cpu::check_flat(kOp, "rows", rows, x.dtype, peers * capacity * width);
+  TESSERA_ON_CUDA(dispatch_rows(ctx, x, ids, rows, counts, slots));
   cpu::Scratch scratch(kOp, ctx.workspace, workspace::dispatch_rows(peers * local));
   auto* next = scratch.take<int64_t>(peers * local);
   count_rows(ids.as<int32_t>(), tokens * k, peers, local, capacity, counts.as<int32_t>(), next);
@@ -87,6 +89,7 @@ void dispatch_rows_grad(Context& ctx, const Tensor& d_rows, const Tensor& slots,
   const int64_t tokens = dx.dim(0), width = dx.dim(1), k = slots.dim(1);
   cpu::check_flat(kOp, "d_rows", d_rows, dx.dtype, d_rows.numel());
   check_slots(kOp, slots, tokens, k, d_rows.numel() / width);
+  TESSERA_ON_CUDA(dispatch_rows_grad(ctx, d_rows, slots, dx));
   cpu::dispatch(kOp, dx.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, kTokenGrain, [&](int64_t begin, int64_t end) {
@@ -112,6 +115,7 @@ void combine_rows(Context& ctx, const Tensor& rows, const Tensor& slots, const T
   cpu::check_flat(kOp, "rows", rows, y.dtype, rows.numel());
   cpu::check_tensor(kOp, "gates", gates, accumulate_type(y.dtype), {tokens, k});
   check_slots(kOp, slots, tokens, k, rows.numel() / width);
+  TESSERA_ON_CUDA(combine_rows(ctx, rows, slots, gates, y));
   cpu::dispatch(kOp, y.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, kTokenGrain, [&](int64_t begin, int64_t end) {
@@ -142,6 +146,7 @@ void combine_rows_grad(Context& ctx, const Tensor& dy, const Tensor& rows, const
   cpu::check_tensor(kOp, "gates", gates, accumulate_type(dy.dtype), {tokens, k});
   cpu::check_tensor(kOp, "d_gates", d_gates, gates.dtype, {tokens, k});
   check_slots(kOp, slots, tokens, k, rows.numel() / width);
+  TESSERA_ON_CUDA(combine_rows_grad(ctx, dy, rows, slots, gates, d_rows, d_gates));
   fill_zero(ctx, d_rows);
   cpu::dispatch(kOp, dy.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;

@@ -3,37 +3,33 @@
 
 #include "kernels/cpu/check.h"
 #include "kernels/kernels.h"
+#include "kernels/on_cuda.h"
 
 namespace tessera::kernels {
 namespace {
 
 using cpu::Acc;
 
+// The factors in the arithmetic type.
 template <typename A>
-struct AdamFactors {
+struct Factors {
+  explicit Factors(const AdamFactors& f)
+      : decay(static_cast<A>(f.decay)),
+        beta1(static_cast<A>(f.beta1)),
+        beta2(static_cast<A>(f.beta2)),
+        one_minus_beta1(static_cast<A>(f.one_minus_beta1)),
+        one_minus_beta2(static_cast<A>(f.one_minus_beta2)),
+        step_size(static_cast<A>(f.step_size)),
+        root_scale(static_cast<A>(f.root_scale)),
+        eps(static_cast<A>(f.eps)),
+        grad_scale(static_cast<A>(f.grad_scale)) {}
   A decay, beta1, beta2, one_minus_beta1, one_minus_beta2, step_size, root_scale, eps, grad_scale;
 };
 
-template <typename A>
-AdamFactors<A> adam_factors(const AdamW& o) {
-  const auto step = static_cast<double>(o.step);
-  const double correction1 = 1 - std::pow(o.beta1, step);
-  const double correction2 = 1 - std::pow(o.beta2, step);
-  return {.decay = static_cast<A>(1 - o.lr * o.weight_decay),
-          .beta1 = static_cast<A>(o.beta1),
-          .beta2 = static_cast<A>(o.beta2),
-          .one_minus_beta1 = static_cast<A>(1 - o.beta1),
-          .one_minus_beta2 = static_cast<A>(1 - o.beta2),
-          .step_size = static_cast<A>(o.lr / correction1),
-          .root_scale = static_cast<A>(1 / std::sqrt(correction2)),
-          .eps = static_cast<A>(o.eps),
-          .grad_scale = static_cast<A>(o.grad_scale)};
-}
-
 // weight may be master: element i is read before it is written.
 template <typename T>
-void adamw_range(const AdamFactors<Acc<T>>& f, Acc<T>* master, Acc<T>* m, Acc<T>* v,
-                 const Acc<T>* grad, T* weight, int64_t begin, int64_t end) {
+void adamw_range(const Factors<Acc<T>>& f, Acc<T>* master, Acc<T>* m, Acc<T>* v, const Acc<T>* grad,
+                 T* weight, int64_t begin, int64_t end) {
   using A = Acc<T>;
 #pragma GCC ivdep
   for (int64_t i = begin; i < end; ++i) {
@@ -63,14 +59,24 @@ double squares_of(const T* data, int64_t begin, int64_t end) {
   return sum;
 }
 
+// Of part `part` of `parts` equal ones.
+double unmasked(const Tensor& labels, int64_t part, int64_t parts) {
+  const int64_t count = labels.numel() / parts;
+  const int32_t* label = labels.as<int32_t>() + part * count;
+  return static_cast<double>(std::count_if(label, label + count, [](int32_t l) { return l >= 0; }));
+}
+
 }  // namespace
 
 // The chunks depend on the number of elements only, so every number of threads gives the same bits.
-void sum_squares(Context& ctx, const Tensor& x, double* sum) {
+void sum_squares(Context& ctx, const Tensor& x, Tensor& metrics, int64_t at) {
   constexpr const char* kOp = "sum_squares";
   constexpr int64_t kChunks = workspace::kSumChunks;
   const int64_t count = x.numel();
   cpu::check_flat(kOp, "x", x, x.dtype, count);
+  cpu::check_flat(kOp, "metrics", metrics, DType::kF64, metrics.numel());
+  TESSERA_CHECK(at >= 0 && at < metrics.numel(), "{}: metric {} of {}", kOp, at, metrics.numel());
+  TESSERA_ON_CUDA(sum_squares(ctx, x, metrics, at));
   cpu::Scratch scratch(kOp, ctx.workspace, workspace::sum_squares(ctx.workers.size()));
   auto* sums = scratch.take<double>(kChunks);
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
@@ -84,12 +90,40 @@ void sum_squares(Context& ctx, const Tensor& x, double* sum) {
     });
     double total = 0;
     for (int64_t i = 0; i < used; ++i) total += sums[i];
-    *sum = total;
+    metrics.as<double>()[at] += total;
   });
 }
 
+void add_metrics(Context& ctx, const Tensor& loss, const Tensor& labels, Tensor& metrics,
+                 int64_t updates) {
+  constexpr const char* kOp = "add_metrics";
+  cpu::check_flat(kOp, "loss", loss, DType::kF64, 1);
+  cpu::check_flat(kOp, "labels", labels, DType::kI32, labels.numel());
+  cpu::check_flat(kOp, "metrics", metrics, DType::kF64, metrics.numel());
+  TESSERA_CHECK(metrics.numel() >= kMetricsHead && updates >= 1 && labels.numel() % updates == 0,
+                "{}: {} metrics, {} labels, {} updates", kOp, metrics.numel(), labels.numel(),
+                updates);
+  TESSERA_ON_CUDA(add_metrics(ctx, loss, labels, metrics, updates));
+  auto* numbers = metrics.as<double>();
+  numbers[kMetricLoss] += loss.as<double>()[0];
+  numbers[kMetricTokens] += unmasked(labels, 0, 1);
+  numbers[kMetricUpdateTokens] += unmasked(labels, updates - 1, updates);
+}
+
+void count_tokens(Context& ctx, const Tensor& labels, Tensor& counts) {
+  constexpr const char* kOp = "count_tokens";
+  cpu::check_flat(kOp, "labels", labels, DType::kI32, labels.numel());
+  cpu::check_flat(kOp, "counts", counts, DType::kF64, counts.numel());
+  TESSERA_CHECK(counts.numel() > 0 && labels.numel() % counts.numel() == 0,
+                "{}: {} labels in {} parts", kOp, labels.numel(), counts.numel());
+  TESSERA_ON_CUDA(count_tokens(ctx, labels, counts));
+  for (int64_t i = 0; i < counts.numel(); ++i) {
+    counts.as<double>()[i] = unmasked(labels, i, counts.numel());
+  }
+}
+
 void adamw(Context& ctx, Tensor& master, Tensor& m, Tensor& v, const Tensor& grad, Tensor& weight,
-           const AdamW& options) {
+           const Tensor& known, const UpdatePlace& place) {
   constexpr const char* kOp = "adamw";
   const int64_t count = weight.numel();
   const DType type = accumulate_type(weight.dtype);
@@ -98,11 +132,18 @@ void adamw(Context& ctx, Tensor& master, Tensor& m, Tensor& v, const Tensor& gra
   cpu::check_flat(kOp, "v", v, type, count);
   cpu::check_flat(kOp, "grad", grad, type, count);
   cpu::check_flat(kOp, "weight", weight, weight.dtype, count);
-  TESSERA_CHECK(options.step >= 1, "adamw: step {}", options.step);
+  cpu::check_flat(kOp, "known", known, DType::kF64, known.numel());
+  TESSERA_CHECK(known.numel() == 1 || known.numel() >= kMetricsHead, "{}: {} numbers known", kOp,
+                known.numel());
+  cpu::check_params(kOp, ctx.params);
+  TESSERA_ON_CUDA(adamw(ctx, master, m, v, grad, weight, known, place));
+  const AdamFactors known_factors =
+      adam_factors(*ctx.params, known.as<double>(), known.numel(), place);
+  if (known_factors.skip) return;
   cpu::dispatch(kOp, weight.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Acc<T>;
-    const AdamFactors<A> factors = adam_factors<A>(options);
+    const Factors<A> factors(known_factors);
     ctx.workers.parallel_for(count, 4096, [&](int64_t begin, int64_t end) {
       adamw_range<T>(factors, master.as<A>(), m.as<A>(), v.as<A>(), grad.as<A>(), weight.as<T>(),
                      begin, end);

@@ -1,5 +1,6 @@
 #include "kernels/cpu/check.h"
 #include "kernels/kernels.h"
+#include "kernels/on_cuda.h"
 
 namespace tessera::kernels {
 namespace {
@@ -25,6 +26,7 @@ void add_positions(Context& ctx, const Tensor& x, const Tensor& table, Tensor& y
   cpu::check_tensor(kOp, "table", table, x.dtype, {table.dim(0), width});
   cpu::check_tensor(kOp, "y", y, x.dtype, {tokens, width});
   check_positions(kOp, table, rows, first_token);
+  TESSERA_ON_CUDA(add_positions(ctx, x, table, y, rows, first_token));
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, 16, [&](int64_t begin, int64_t end) {
@@ -53,6 +55,7 @@ void positions_dw(Context& ctx, const Tensor& dy, Tensor& dtable, const Sequence
   cpu::check_tensor(kOp, "dtable", dtable, accumulate_type(dy.dtype), {dtable.dim(0), width});
   check_positions(kOp, dtable, rows, first_token);
   if (!accumulate) fill_zero(ctx, dtable);
+  TESSERA_ON_CUDA(positions_dw(ctx, dy, dtable, rows, first_token, accumulate));
   cpu::dispatch(kOp, dy.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     auto* sums = dtable.as<Acc<T>>();

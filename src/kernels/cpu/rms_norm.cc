@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/check.h"
 #include "kernels/kernels.h"
+#include "kernels/on_cuda.h"
 
 namespace tessera::kernels {
 namespace {
@@ -86,6 +87,7 @@ void rms_norm(Context& ctx, const Tensor& x, const Tensor& w, Tensor& y, Tensor&
   cpu::check_flat(kOp, "w", w, x.dtype, width);
   cpu::check_tensor(kOp, "y", y, x.dtype, {tokens, width});
   cpu::check_flat(kOp, "rstd", rstd, accumulate_type(x.dtype), tokens);
+  TESSERA_ON_CUDA(rms_norm(ctx, x, w, y, rstd, eps));
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
@@ -108,6 +110,7 @@ void add_rms_norm(Context& ctx, const Tensor& a, const Tensor& b, const Tensor& 
   cpu::check_tensor(kOp, "sum", sum, a.dtype, {tokens, width});
   cpu::check_tensor(kOp, "y", y, a.dtype, {tokens, width});
   cpu::check_flat(kOp, "rstd", rstd, accumulate_type(a.dtype), tokens);
+  TESSERA_ON_CUDA(add_rms_norm(ctx, a, b, w, sum, y, rstd, eps));
   cpu::dispatch(kOp, a.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
@@ -138,6 +141,7 @@ void rms_norm_dx(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& 
     cpu::check_tensor(kOp, "residual", residual, x.dtype, {tokens, width});
   }
   cpu::check_tensor(kOp, "dx", dx, x.dtype, {tokens, width});
+  TESSERA_ON_CUDA(rms_norm_dx(ctx, dy, x, w, rstd, residual, dx));
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
@@ -160,6 +164,7 @@ void rms_norm_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& 
   cpu::check_tensor(kOp, "x", x, x.dtype, {tokens, width});
   cpu::check_flat(kOp, "rstd", rstd, accumulate_type(x.dtype), tokens);
   cpu::check_flat(kOp, "dw", dw, accumulate_type(x.dtype), width);
+  TESSERA_ON_CUDA(rms_norm_dw(ctx, dy, x, rstd, dw, accumulate));
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(width, 64, [&](int64_t begin, int64_t end) {

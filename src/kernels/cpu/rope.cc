@@ -2,6 +2,7 @@
 
 #include "kernels/cpu/check.h"
 #include "kernels/kernels.h"
+#include "kernels/on_cuda.h"
 
 namespace tessera::kernels {
 namespace {
@@ -44,6 +45,7 @@ void rope(Context& ctx, const Tensor& x, const Tensor& cos, const Tensor& sin, T
   TESSERA_CHECK(num_heads >= 0 && rotated <= width, "rope: {} heads of {} columns in a row of {}",
                 num_heads, 2 * half, width);
   TESSERA_CHECK(seq_len > 0 || tokens == 0, "rope: no positions");
+  TESSERA_ON_CUDA(rope(ctx, x, cos, sin, y, num_heads, inverse));
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Acc<T>;

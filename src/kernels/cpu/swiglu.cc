@@ -1,5 +1,6 @@
 #include "kernels/cpu/check.h"
 #include "kernels/kernels.h"
+#include "kernels/on_cuda.h"
 
 namespace tessera::kernels {
 namespace {
@@ -43,6 +44,7 @@ void swiglu(Context& ctx, const Tensor& gate_up, Tensor& h) {
   const int64_t tokens = h.dim(0), width = h.dim(1);
   cpu::check_tensor(kOp, "gate_up", gate_up, h.dtype, {tokens, 2 * width});
   cpu::check_tensor(kOp, "h", h, h.dtype, {tokens, width});
+  TESSERA_ON_CUDA(swiglu(ctx, gate_up, h));
   cpu::dispatch(kOp, h.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, 8, [&](int64_t begin, int64_t end) {
@@ -61,6 +63,7 @@ void swiglu_grad(Context& ctx, const Tensor& dh, const Tensor& gate_up, Tensor& 
   cpu::check_tensor(kOp, "dh", dh, dh.dtype, {tokens, width});
   cpu::check_tensor(kOp, "gate_up", gate_up, dh.dtype, {tokens, 2 * width});
   cpu::check_tensor(kOp, "d_gate_up", d_gate_up, dh.dtype, {tokens, 2 * width});
+  TESSERA_ON_CUDA(swiglu_grad(ctx, dh, gate_up, d_gate_up));
   cpu::dispatch(kOp, dh.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, 8, [&](int64_t begin, int64_t end) {

@@ -107,12 +107,14 @@ class Rig {
   explicit Rig(int threads = 1, int64_t workspace_bytes = 0)
       : workers_(threads), workspace_(static_cast<size_t>(workspace_bytes), std::byte{0xff}) {}
   Context& ctx() { return context_; }
+  StepParams& params() { return params_; }
   operator Context&() { return context_; }  // NOLINT: a rig stands for its context
 
  private:
   Workers workers_;
   std::vector<std::byte> workspace_;
-  Context context_{workers_, workspace_};
+  StepParams params_;
+  Context context_{workers_, workspace_, &params_};
 };
 
 inline double dot(const Array& a, const Array& b) {

@@ -1,0 +1,100 @@
+// What changes from step to step; the Program itself does not. Kernels read it from the memory of
+// the device that they run on, so that a recorded step can be replayed with other numbers.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "base/host_device.h"
+
+namespace tessera {
+
+struct StepParams {
+  double lr = 0;
+  int64_t step = 1;   // 1 for the first
+  uint64_t seed = 0;  // of dropout
+  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0;
+  double clip = 0;        // global norm; 0: off
+  double loss_scale = 1;  // of every gradient until the update
+};
+
+// What a step reports, as f64: loss, tokens, tokens of the last update, then the sum of squares of
+// the gradient of each bucket. One number per bucket makes the norm, which adds them up in their
+// order, independent of which rank holds which bucket.
+enum MetricIndex : uint8_t { kMetricLoss, kMetricTokens, kMetricUpdateTokens, kMetricsHead };
+
+// Values that all ranks agree on after a step.
+struct StepOutcome {
+  double loss = 0;    // per unmasked token of the global batch
+  double tokens = 0;  // unmasked
+  // Of the last update, which is the only one unless the schedule is asynchronous.
+  double update_tokens = 0;
+  double grad_norm = 0;  // before clipping
+  [[nodiscard]] bool finite() const { return std::isfinite(loss) && std::isfinite(grad_norm); }
+  // The gradient alone is not finite.
+  [[nodiscard]] bool overflowed() const { return std::isfinite(loss) && !std::isfinite(grad_norm); }
+};
+
+TESSERA_HD inline double at_least_one(double x) { return x > 1 ? x : 1; }
+
+TESSERA_HD inline double grad_norm_of(const double* metrics, int64_t count, double loss_scale) {
+  double sum_squares = 0;
+  for (int64_t i = kMetricsHead; i < count; ++i) sum_squares += metrics[i];
+  return std::sqrt(sum_squares) / at_least_one(metrics[kMetricUpdateTokens]) / loss_scale;
+}
+
+inline StepOutcome outcome_of(const double* metrics, int64_t count, double loss_scale) {
+  StepOutcome outcome;
+  outcome.tokens = metrics[kMetricTokens];
+  outcome.loss = metrics[kMetricLoss] / at_least_one(outcome.tokens);
+  outcome.update_tokens = metrics[kMetricUpdateTokens];
+  outcome.grad_norm = grad_norm_of(metrics, count, loss_scale);
+  return outcome;
+}
+
+// Which update of a step an optimizer call makes, and whether it decays the weights.
+struct UpdatePlace {
+  bool decay = false;
+  int64_t update = 1, updates = 1;
+};
+
+// The numbers of one AdamW update, as the loop over the elements needs them:
+//   g = grad * grad_scale;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g g
+//   w = w * decay - step_size * m / (sqrt(v) * root_scale + eps)
+// A step whose loss or gradient is known not to be finite changes nothing: `skip`.
+struct AdamFactors {
+  double decay, beta1, beta2, one_minus_beta1, one_minus_beta2, step_size, root_scale, eps,
+      grad_scale;
+  bool skip;
+};
+
+// `known`: the metrics of the step, or no more than the tokens of the update (one number) where
+// stages do not wait for each other.
+TESSERA_HD inline AdamFactors adam_factors(const StepParams& p, const double* known, int64_t count,
+                                           const UpdatePlace& place) {
+  const bool norm_known = count > 1;
+  const double tokens = norm_known ? known[kMetricTokens] : known[0];
+  const double norm = norm_known ? grad_norm_of(known, count, p.loss_scale) : 0;
+  const double loss = norm_known ? known[kMetricLoss] : 0;
+  // The small constant is PyTorch's: it keeps the two comparable to the last digit.
+  const double wanted = p.clip / (norm + 1e-6);
+  const double clip = p.clip > 0 && wanted < 1 ? wanted : 1;
+  const auto step = static_cast<double>((p.step - 1) * place.updates + place.update);
+  const double correction1 = 1 - std::pow(p.beta1, step);
+  const double correction2 = 1 - std::pow(p.beta2, step);
+  AdamFactors f{};
+  f.decay = 1 - p.lr * (place.decay ? p.weight_decay : 0);
+  f.beta1 = p.beta1;
+  f.beta2 = p.beta2;
+  f.one_minus_beta1 = 1 - p.beta1;
+  f.one_minus_beta2 = 1 - p.beta2;
+  f.step_size = p.lr / correction1;
+  f.root_scale = 1 / std::sqrt(correction2);
+  f.eps = p.eps;
+  f.grad_scale = clip / at_least_one(tokens) / p.loss_scale;
+  f.skip = !(std::isfinite(loss) && std::isfinite(norm));
+  return f;
+}
+
+}  // namespace tessera

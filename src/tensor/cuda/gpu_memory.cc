@@ -1,0 +1,107 @@
+#include "tensor/gpu_memory.h"
+
+#include "tensor/cuda/check.h"
+
+namespace tessera::cuda {
+namespace {
+
+// Bodies are compiled for these and later.
+constexpr int kOldestMajor = 8;
+
+std::string why_not(const GpuInfo& info) {
+  if (info.major >= kOldestMajor) return "";
+  return fmt::format("{} has compute capability {}.{}, this program needs at least {}.0", info.name,
+                     info.major, info.minor, kOldestMajor);
+}
+
+// Of cudaGetDeviceCount: no driver, an old one, no device.
+std::string words_of(cudaError_t status) {
+  (void)cudaGetLastError();
+  return fmt::format("{} ({})", cudaGetErrorString(status), cudaGetErrorName(status));
+}
+
+std::string megabytes(int64_t bytes) { return fmt::format("{:.1f} MiB", bytes / 1048576.0); }
+
+}  // namespace
+
+bool built_with_cuda() { return true; }
+
+int num_gpus() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
+GpuInfo gpu_info(int device) {
+  GpuInfo info;
+  (void)cudaDriverGetVersion(&info.driver_version);
+  (void)cudaRuntimeGetVersion(&info.runtime_version);
+  int count = 0;
+  if (const cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess) {
+    info.why_not = words_of(status);
+    return info;
+  }
+  if (device < 0 || device >= count) {
+    info.why_not = fmt::format("there is no GPU {}, this machine has {}", device, count);
+    return info;
+  }
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, device), "asking for the GPU's properties");
+  info.name = properties.name;
+  info.major = properties.major;
+  info.minor = properties.minor;
+  info.multiprocessors = properties.multiProcessorCount;
+  info.total_bytes = static_cast<int64_t>(properties.totalGlobalMem);
+  info.why_not = why_not(info);
+  if (!info.why_not.empty()) return info;
+  check(cudaSetDevice(device), "choosing the GPU");
+  size_t free_bytes = 0, total_bytes = 0;
+  check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for the GPU's memory");
+  info.free_bytes = static_cast<int64_t>(free_bytes);
+  return info;
+}
+
+HostArena allocate_on_gpu(int device, const std::string& name, int64_t size_bytes) {
+  check(cudaSetDevice(device), "choosing the GPU");
+  void* data = nullptr;
+  if (size_bytes > 0) {
+    const cudaError_t status = cudaMalloc(&data, static_cast<size_t>(size_bytes));
+    if (status == cudaErrorMemoryAllocation) {
+      (void)cudaGetLastError();
+      size_t free_bytes = 0, total_bytes = 0;
+      (void)cudaMemGetInfo(&free_bytes, &total_bytes);
+      throw Error(fmt::format("{}: GPU {} has no room for {}, {} are free", name, device,
+                              megabytes(size_bytes), megabytes(static_cast<int64_t>(free_bytes))),
+                  ExitCode::kDoesNotFit);
+    }
+    check(status, "taking memory of the GPU");
+    check(cudaMemset(data, 0, static_cast<size_t>(size_bytes)), "clearing memory of the GPU");
+  }
+  return {name, static_cast<std::byte*>(data), size_bytes, [data] { (void)cudaFree(data); }};
+}
+
+HostArena allocate_pinned(const std::string& name, int64_t size_bytes) {
+  void* data = nullptr;
+  if (size_bytes > 0) {
+    check(cudaHostAlloc(&data, static_cast<size_t>(size_bytes),
+                        cudaHostAllocPortable | cudaHostAllocMapped),
+          "taking pinned memory of the host");
+    std::fill_n(static_cast<std::byte*>(data), size_bytes, std::byte{0});
+  }
+  return {name, static_cast<std::byte*>(data), size_bytes, [data] { (void)cudaFreeHost(data); }};
+}
+
+void copy_to_gpu(void* to, const void* from, int64_t size_bytes) {
+  if (size_bytes == 0) return;
+  check(cudaDeviceSynchronize(), "waiting for the GPU");
+  check(cudaMemcpy(to, from, static_cast<size_t>(size_bytes), cudaMemcpyHostToDevice),
+        "copying to the GPU");
+}
+
+void copy_from_gpu(void* to, const void* from, int64_t size_bytes) {
+  if (size_bytes == 0) return;
+  check(cudaDeviceSynchronize(), "waiting for the GPU");
+  check(cudaMemcpy(to, from, static_cast<size_t>(size_bytes), cudaMemcpyDeviceToHost),
+        "copying from the GPU");
+}
+
+}  // namespace tessera::cuda
