@@ -33,7 +33,10 @@ if(TESSERA_CUDA_FOUND)
   message(STATUS "CUDA: ${CMAKE_CUDA_COMPILER} ${CMAKE_CUDA_COMPILER_VERSION}")
   list(APPEND TESSERA_LEFT_OUT "/cuda/absent/")
   set(CMAKE_CUDA_STANDARD 20)
-  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc 12 does
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+  endif()
   set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
   target_compile_definitions(tessera_cuda INTERFACE TESSERA_HAS_CUDA=1)
   target_include_directories(tessera_cuda SYSTEM INTERFACE

@@ -5,7 +5,9 @@ target_compile_options(tessera_options INTERFACE
   # -Wrestrict gives false alarms on std::string in g++ 12 (GCC bug 105651).
   "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wconversion;-Werror;-Wno-restrict>"
   "$<$<COMPILE_LANGUAGE:CUDA>:-lineinfo;--expt-relaxed-constexpr;--expt-extended-lambda;-Werror=all-warnings>")
-target_compile_definitions(tessera_options INTERFACE TOML_HEADER_ONLY=1)
+# nvcc rewrites what {fmt} would check at compile time.
+target_compile_definitions(tessera_options INTERFACE TOML_HEADER_ONLY=1
+  "$<$<COMPILE_LANGUAGE:CUDA>:FMT_CONSTEVAL=;FMT_USE_CONSTEXPR=1>")
 target_link_libraries(tessera_options INTERFACE fmt::fmt)
 target_include_directories(tessera_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
 if(TESSERA_SANITIZE STREQUAL "address")

@@ -7,6 +7,30 @@ namespace {
 
 using tessera::cuda::check;
 
+template <typename From, typename To>
+void convert(const Gpu& gpu, int64_t count, const From* from, To* to) {
+  for_each("copy", gpu, count, [=] __device__(int64_t i) {
+    to[i] = narrow<To>(static_cast<Acc<To>>(widen(from[i])));
+  });
+}
+
+template <typename T>
+void accumulate(const Gpu& gpu, int64_t count, const T* from, Acc<T>* to) {
+  for_each("accumulate_into", gpu, count, [=] __device__(int64_t i) { to[i] += widen(from[i]); });
+}
+
+template <typename T>
+void multiply(const Gpu& gpu, int64_t count, T* data, Acc<T> factor) {
+  for_each("scale", gpu, count,
+           [=] __device__(int64_t i) { data[i] = narrow<T>(widen(data[i]) * factor); });
+}
+
+template <typename T>
+void add_two(const Gpu& gpu, int64_t count, const T* a, const T* b, T* y) {
+  for_each("add", gpu, count,
+           [=] __device__(int64_t i) { y[i] = narrow<T>(widen(a[i]) + widen(b[i])); });
+}
+
 }  // namespace
 
 void fill_zero(Context& ctx, Tensor& x) {
@@ -20,15 +44,11 @@ void copy(Context& ctx, const Tensor& x, Tensor& y) {
           "copy");
     return;
   }
-  dispatch("copy", x.dtype, [&](auto from_tag) {
-    using From = typename decltype(from_tag)::type;
-    dispatch("copy", y.dtype, [&](auto to_tag) {
-      using To = typename decltype(to_tag)::type;
-      const From* from = x.as<From>();
-      To* to = y.as<To>();
-      for_each("copy", *ctx.gpu, x.numel(), [=] __device__(int64_t i) {
-        to[i] = narrow<To>(static_cast<Acc<To>>(widen(from[i])));
-      });
+  dispatch("copy", x.dtype, [&](auto from) {
+    dispatch("copy", y.dtype, [&](auto to) {
+      using From = typename decltype(from)::type;
+      using To = typename decltype(to)::type;
+      convert(*ctx.gpu, x.numel(), x.as<From>(), y.as<To>());
     });
   });
 }
@@ -36,31 +56,21 @@ void copy(Context& ctx, const Tensor& x, Tensor& y) {
 void accumulate_into(Context& ctx, const Tensor& x, Tensor& y) {
   dispatch("accumulate_into", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const T* from = x.as<T>();
-    auto* to = y.as<Acc<T>>();
-    for_each("accumulate_into", *ctx.gpu, x.numel(),
-             [=] __device__(int64_t i) { to[i] += widen(from[i]); });
+    accumulate(*ctx.gpu, x.numel(), x.as<T>(), y.as<Acc<T>>());
   });
 }
 
 void scale(Context& ctx, Tensor& x, double factor) {
   dispatch("scale", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    T* data = x.as<T>();
-    const auto by = static_cast<Acc<T>>(factor);
-    for_each("scale", *ctx.gpu, x.numel(),
-             [=] __device__(int64_t i) { data[i] = narrow<T>(widen(data[i]) * by); });
+    multiply(*ctx.gpu, x.numel(), x.as<T>(), static_cast<Acc<T>>(factor));
   });
 }
 
 void add(Context& ctx, const Tensor& a, const Tensor& b, Tensor& y) {
   dispatch("add", y.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const T* left = a.as<T>();
-    const T* right = b.as<T>();
-    T* out = y.as<T>();
-    for_each("add", *ctx.gpu, y.numel(),
-             [=] __device__(int64_t i) { out[i] = narrow<T>(widen(left[i]) + widen(right[i])); });
+    add_two(*ctx.gpu, y.numel(), a.as<T>(), b.as<T>(), y.as<T>());
   });
 }
 
