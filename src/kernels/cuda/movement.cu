@@ -9,9 +9,8 @@ using tessera::cuda::check;
 
 template <typename From, typename To>
 void convert(const Gpu& gpu, int64_t count, const From* from, To* to) {
-  for_each("copy", gpu, count, [=] __device__(int64_t i) {
-    to[i] = narrow<To>(static_cast<Acc<To>>(widen(from[i])));
-  });
+  for_each("copy", gpu, count,
+           [=] __device__(int64_t i) { to[i] = narrow<To>(static_cast<Acc<To>>(widen(from[i]))); });
 }
 
 template <typename T>
