@@ -3,7 +3,6 @@
 
 #include "base/error.h"
 #include "base/sequence_rows.h"
-#include "base/workspace.h"
 #include "compile/dropout.h"
 #include "compile/lowering.h"
 #include "compile/moe.h"
@@ -97,67 +96,6 @@ void Lowering::add_context_args(const Node& node, KernelArgs& args) const {
     args.kv_heads /= cp;
     args.first_kv_head += me * args.kv_heads;
   }
-}
-
-void Lowering::reserve_scratch(const Node& node) {
-  const DType dtype = step_.spec.train.dtype;
-  const int threads = program_.threads;
-  const auto shape = [&](ValueId value) { return map_.slots.at(value).shape; };
-  int64_t bytes = 0;
-  switch (node.op) {
-    case OpKind::kLinear: {
-      const Shape x = shape(node.inputs[0]);
-      bytes = workspace::linear(dtype, x[0], shape(node.inputs[1])[0], x[1], threads);
-      break;
-    }
-    case OpKind::kLinearDx: {
-      const Shape w = shape(node.inputs[1]);
-      bytes = workspace::linear(dtype, shape(node.inputs[0])[0], w[0], w[1], threads);
-      break;
-    }
-    case OpKind::kLinearDw: {
-      const Shape dw = shape(node.outputs[0]);
-      bytes = workspace::linear(dtype, shape(node.inputs[0])[0], dw[0], dw[1], threads);
-      break;
-    }
-    case OpKind::kRmsNormDw: {
-      const Shape x = shape(node.inputs[1]);
-      bytes = workspace::rms_norm_dw(dtype, x[0], x[1], threads);
-      break;
-    }
-    case OpKind::kAttention:
-    case OpKind::kAttentionPart:
-      bytes = workspace::attention(dtype, keys_per_sequence(node), node.attrs.head_dim, threads);
-      break;
-    case OpKind::kAttentionGrad:
-    case OpKind::kAttentionGradPart:
-      bytes =
-          workspace::attention_grad(dtype, keys_per_sequence(node), node.attrs.head_dim, threads);
-      break;
-    case OpKind::kSumSquares:
-      bytes = workspace::sum_squares(threads);
-      break;
-    case OpKind::kCrossEntropyLoss:
-      bytes = workspace::cross_entropy_loss(threads);
-      break;
-    case OpKind::kDispatch:
-      bytes = workspace::dispatch_rows(node.attrs.experts.experts);
-      break;
-    case OpKind::kExpertLinear:
-    case OpKind::kExpertLinearDx: {
-      const Shape w = shape(node.inputs[1]);
-      bytes = workspace::linear(dtype, node.attrs.experts.capacity, w[1], w[2], threads);
-      break;
-    }
-    case OpKind::kExpertLinearDw: {
-      const Shape dw = shape(node.outputs[0]);
-      bytes = workspace::linear(dtype, node.attrs.experts.capacity, dw[1], dw[2], threads);
-      break;
-    }
-    default:
-      break;
-  }
-  scratch_bytes_ = std::max(scratch_bytes_, bytes);
 }
 
 void Lowering::lower_kernel(const Node& node, int64_t micro_batch) {

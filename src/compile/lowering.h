@@ -54,6 +54,8 @@ class Lowering {
   void add_context_args(const Node& node, KernelArgs& args) const;
   [[nodiscard]] int64_t keys_per_sequence(const Node& node) const;
   void reserve_scratch(const Node& node);
+  [[nodiscard]] int64_t cpu_scratch(const Node& node) const;
+  [[nodiscard]] int64_t gpu_scratch(const Node& node) const;
   void publish_buffers();
 
   Instruction& emit(OpKind op, const Node& node, int64_t micro_batch, std::vector<BufferId> inputs,

@@ -10,6 +10,8 @@
 #include "compile/context.h"
 #include "runtime/rope_table.h"
 #include "runtime/shift.h"
+#include "tensor/element.h"
+#include "tensor/gpu_memory.h"
 
 namespace tessera {
 
@@ -46,20 +48,22 @@ struct Executor::StreamThread {
   std::thread thread;
 };
 
+std::optional<GpuOptions> gpu_options(const RunSpec& spec, int device) {
+  if (spec.train.device != "cuda") return std::nullopt;
+  return GpuOptions{device, spec.train.deterministic};
+}
+
 Executor::Executor(const StepGraph& step, Program program, CommWorld& world,
                    ExecutorOptions options)
     : program_(std::move(program)),
       world_(world),
       options_(options),
       workers_(program_.threads),
+      gpu_(options.gpu ? GpuRank::open(*options.gpu, program_) : nullptr),
       events_(static_cast<size_t>(program_.num_events)),
       executed_(program_.instructions.size(), 0),
       clock_(program_) {
-  for (const ArenaKind arena : kAllArenas) {
-    const auto i = static_cast<size_t>(arena);
-    arenas_[i] = world_.allocate(fmt::format("rank {} {}", program_.rank, name_of(arena)),
-                                 program_.arena_bytes[i]);
-  }
+  allocate_arenas();
   for (const Buffer& b : program_.buffers) {
     Tensor tensor;
     tensor.data = arenas_[static_cast<size_t>(b.arena)].data() + b.offset;
@@ -73,6 +77,7 @@ Executor::Executor(const StepGraph& step, Program program, CommWorld& world,
     if (i.stream == StreamKind::kCompute || groups_.contains(id)) continue;
     groups_[id] = world_.join(name_of(id), members_of(program_, id));
   }
+  allocate_staging();
   fill_rope_tables(step.spec.model.rope, held_rows(step.spec, program_.mesh, program_.rank));
   for (const StreamKind stream : {StreamKind::kComm, StreamKind::kPipe}) {
     const bool used = std::any_of(program_.instructions.begin(), program_.instructions.end(),
@@ -83,25 +88,68 @@ Executor::Executor(const StepGraph& step, Program program, CommWorld& world,
 
 Executor::~Executor() = default;
 
-void Executor::fill_rope_tables(const RopeSpec& rope, const SequenceRows& rows) {
-  if (program_.rope_cos == kNoBuffer) return;  // the model learns its positions
-  const Tensor cos = tensor(program_.rope_cos);
-  const Tensor sin = tensor(program_.rope_sin);
-  const std::vector<double> frequencies = rope_frequencies(rope, 2 * cos.dim(1));
-  for (int64_t token = 0; token < cos.dim(0); ++token) {
-    const auto position = static_cast<double>(rows.position(token));
-    for (int64_t i = 0; i < cos.dim(1); ++i) {
-      const double angle = position * frequencies[static_cast<size_t>(i)];
-      const int64_t at = token * cos.dim(1) + i;
-      if (cos.dtype == DType::kF64) {
-        cos.as<double>()[at] = std::cos(angle);
-        sin.as<double>()[at] = std::sin(angle);
-      } else {
-        cos.as<float>()[at] = static_cast<float>(std::cos(angle));
-        sin.as<float>()[at] = static_cast<float>(std::sin(angle));
-      }
+void Executor::allocate_arenas() {
+  for (const ArenaKind arena : kAllArenas) {
+    const auto i = static_cast<size_t>(arena);
+    const std::string name = fmt::format("rank {} {}", program_.rank, name_of(arena));
+    const int64_t size_bytes = program_.arena_bytes[i];
+    arenas_[i] = on_gpu() ? gpu_->allocate(name, size_bytes) : world_.allocate(name, size_bytes);
+  }
+}
+
+void Executor::allocate_staging() {
+  if (!on_gpu()) return;
+  for (const BufferId id : {program_.tokens, program_.labels}) {
+    if (id == kNoBuffer) continue;
+    for (HostArena& half : staging_[id]) {
+      half = cuda::allocate_pinned(program_.buffer(id).name, program_.buffer(id).bytes());
     }
   }
+  if (program_.metrics == kNoBuffer) return;
+  metrics_ = cuda::allocate_pinned("metrics", program_.buffer(program_.metrics).bytes());
+}
+
+int32_t* Executor::input(BufferId id) {
+  if (!on_gpu()) return tensor(id).as<int32_t>();
+  return reinterpret_cast<int32_t*>(staging_.at(id)[static_cast<size_t>(fill_)].data());
+}
+
+HostView Executor::view(BufferId id) const {
+  HostView view{tensor(id), {}};
+  if (!on_gpu()) return view;
+  view.copy.resize(static_cast<size_t>(view.tensor.bytes()));
+  gpu_->read(view.copy.data(), view.tensor.data, view.tensor.bytes());
+  view.tensor.data = view.copy.data();
+  return view;
+}
+
+void Executor::write(BufferId id, const HostView& contents) {
+  if (on_gpu()) gpu_->write(tensor(id).data, contents.tensor.data, contents.tensor.bytes());
+}
+
+void Executor::edit(BufferId id, const std::function<void(const Tensor&)>& change) {
+  const HostView host = view(id);
+  change(host.tensor);
+  write(id, host);
+}
+
+void Executor::fill_rope_tables(const RopeSpec& rope, const SequenceRows& rows) {
+  if (program_.rope_cos == kNoBuffer) return;  // the model learns its positions
+  const std::vector<double> frequencies =
+      rope_frequencies(rope, 2 * program_.buffer(program_.rope_cos).shape[1]);
+  const auto fill = [&](BufferId id, double (*function)(double)) {
+    edit(id, [&](const Tensor& table) {
+      for (int64_t token = 0; token < table.dim(0); ++token) {
+        const auto position = static_cast<double>(rows.position(token));
+        for (int64_t i = 0; i < table.dim(1); ++i) {
+          write_element(table, token * table.dim(1) + i,
+                        function(position * frequencies[static_cast<size_t>(i)]));
+        }
+      }
+    });
+  };
+  fill(program_.rope_cos, [](double angle) { return std::cos(angle); });
+  fill(program_.rope_sin, [](double angle) { return std::sin(angle); });
 }
 
 void Executor::fail(const std::string& what) {
@@ -117,7 +165,10 @@ void Executor::wait_for(const Instruction& instruction, size_t index) {
     const WaitResult result = wait_at_least(events_[static_cast<size_t>(event)], epoch_,
                                             &world_.abort_flag(), options_.timeout);
     if (compute) clock_.add_exposed(event, CommClock::Clock::now() - start);
-    if (result == WaitResult::kReady) continue;
+    if (result == WaitResult::kReady) {
+      if (on_gpu()) gpu_->wait(instruction.stream, event);
+      continue;
+    }
     if (result == WaitResult::kAborted) throw CommError(world_.abort_reason());
     const auto signaller =
         std::find_if(program_.instructions.begin(), program_.instructions.end(),
@@ -159,27 +210,35 @@ void Executor::run_collective(const Instruction& instruction, uint32_t tag) {
   }
 }
 
+// Ranks of one group have different lists, so the tag is the place in the step, not the index.
+void Executor::run_instruction(kernels::Context& context, const Instruction& instruction,
+                               size_t index) {
+  if (!is_communication(instruction.op)) return run_kernel(context, instruction, tensors_);
+  if (on_gpu()) wait_for_gpu(instruction.stream);  // its input is there
+  const CommClock::Clock::time_point start = CommClock::Clock::now();
+  communicate(instruction, static_cast<uint32_t>(hash_name(instruction.name)));
+  clock_.add_busy(index, CommClock::Clock::now() - start);
+}
+
 void Executor::execute_stream(StreamKind stream) {
   const Tensor scratch = tensor(program_.scratch);
   kernels::Context context{
       workers_,
       {static_cast<std::byte*>(scratch.data), static_cast<size_t>(scratch.bytes())},
-      &params_};
+      on_gpu() ? gpu_->params() : &params_,
+      on_gpu() ? gpu_->kernels() : nullptr};
+  if (on_gpu()) gpu_->make_current();
   for (size_t i = 0; i < program_.instructions.size(); ++i) {
     const Instruction& instruction = program_.instructions[i];
     if (instruction.stream != stream) continue;
     wait_for(instruction, i);
     try {
-      if (is_communication(instruction.op)) {
-        // Ranks of one group have different lists, so the tag is the place in the step, not the
-        // index.
-        const CommClock::Clock::time_point start = CommClock::Clock::now();
-        communicate(instruction, static_cast<uint32_t>(hash_name(instruction.name)));
-        clock_.add_busy(i, CommClock::Clock::now() - start);
-      } else {
-        run_kernel(context, instruction, tensors_);
+      run_instruction(context, instruction, i);
+      if (on_gpu() && stream == StreamKind::kCompute) gpu_->mark(i);
+      if (probe_) {
+        if (on_gpu()) wait_for_gpu(stream);
+        probe_(i, instruction);
       }
-      if (probe_) probe_(i, instruction);
     } catch (const CommError&) {
       throw;  // names the ranks already
     } catch (const Error& e) {
@@ -188,22 +247,90 @@ void Executor::execute_stream(StreamKind stream) {
                   e.code());
     }
     executed_[i] = hash_of(program_, instruction);
-    if (instruction.signal >= 0) publish(events_[static_cast<size_t>(instruction.signal)], epoch_);
+    if (instruction.signal < 0) continue;
+    if (on_gpu()) gpu_->record(stream, instruction.signal);
+    publish(events_[static_cast<size_t>(instruction.signal)], epoch_);
   }
 }
 
-StepOutcome Executor::run(const StepParams& params) {
+// The GPU tells of a failure late: the instruction that it came to is the one to name.
+void Executor::gpu_failed(const Error& error) {
+  int64_t left = gpu_->completed();
+  for (size_t i = 0; i < program_.instructions.size(); ++i) {
+    const Instruction& instruction = program_.instructions[i];
+    if (instruction.stream != StreamKind::kCompute || left-- > 0) continue;
+    throw Error(
+        fmt::format("rank {}: step {}: instruction {} ({} '{}'): {}", program_.rank, params_.step,
+                    i, name_of(instruction.op), instruction.name, error.what()),
+        error.code());
+  }
+  throw Error(fmt::format("rank {}: step {}: {}", program_.rank, params_.step, error.what()),
+              error.code());
+}
+
+void Executor::wait_for_gpu(StreamKind stream) {
+  const auto end = CommClock::Clock::now() + options_.timeout;
+  for (int64_t polls = 0;; ++polls) {
+    try {
+      if (gpu_->done(stream)) return;
+    } catch (const Error& error) {
+      gpu_failed(error);
+    }
+    if (world_.aborted()) throw CommError(world_.abort_reason());
+    if (CommClock::Clock::now() > end) {
+      fail(fmt::format("the GPU has not finished its {} stream within {} ms ({} instructions done)",
+                       name_of(stream), options_.timeout.count(), gpu_->completed()));
+    }
+    if (polls > 100) std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+}
+
+void Executor::start(const StepParams& params) {
   params_ = params;
   ++epoch_;
   std::fill(executed_.begin(), executed_.end(), 0);
+  started_error_ = nullptr;
+  if (!on_gpu()) return;
+  gpu_->make_current();
+  gpu_->begin_step(params_);
+  for (const auto& [id, halves] : staging_) {
+    const Tensor to = tensor(id);
+    gpu_->copy_in(to.data, halves[static_cast<size_t>(fill_)].data(), to.bytes());
+  }
+  fill_ = 1 - fill_;
+  execute_compute();
+}
+
+void Executor::execute_compute() {
   for (const auto& thread : threads_) publish(thread->wanted, epoch_);
-  std::exception_ptr error;
   try {
     execute_stream(StreamKind::kCompute);
   } catch (const std::exception& e) {
-    error = std::current_exception();
+    started_error_ = std::current_exception();
     world_.abort(e.what());
   }
+}
+
+// The one wait of a step: for its last instruction, and the numbers it reports.
+void Executor::settle_gpu() {
+  try {
+    if (program_.metrics != kNoBuffer) {
+      const Tensor metrics = tensor(program_.metrics);
+      gpu_->copy_out(metrics_.data(), metrics.data, metrics.bytes());
+    }
+    for (const StreamKind stream : {StreamKind::kComm, StreamKind::kPipe, StreamKind::kCompute}) {
+      wait_for_gpu(stream);
+    }
+    const std::string trouble = gpu_->trouble();
+    require(trouble.empty(), "rank {}: step {}: {}", program_.rank, params_.step, trouble);
+  } catch (const std::exception& e) {
+    started_error_ = std::current_exception();
+    world_.abort(e.what());
+  }
+}
+
+StepOutcome Executor::finish() {
+  if (!on_gpu()) execute_compute();
   // Bounded: every wait of these threads is.
   for (const auto& thread : threads_) {
     const CommClock::Clock::time_point start = CommClock::Clock::now();
@@ -212,14 +339,26 @@ StepOutcome Executor::run(const StepParams& params) {
     }
     clock_.add_tail(thread->stream, CommClock::Clock::now() - start);
   }
+  if (on_gpu() && started_error_ == nullptr) settle_gpu();
   // What went wrong first is what the world was aborted with.
-  if (error != nullptr) std::rethrow_exception(error);
+  if (started_error_ != nullptr) std::rethrow_exception(started_error_);
   for (const auto& thread : threads_) {
     if (thread->error != nullptr) std::rethrow_exception(thread->error);
   }
+  return outcome();
+}
+
+StepOutcome Executor::outcome() const {
   if (program_.metrics == kNoBuffer) return {};
   const Tensor metrics = tensor(program_.metrics);
-  return outcome_of(metrics.as<double>(), metrics.numel(), params_.loss_scale);
+  const auto* numbers =
+      on_gpu() ? reinterpret_cast<const double*>(metrics_.data()) : metrics.as<double>();
+  return outcome_of(numbers, metrics.numel(), params_.loss_scale);
+}
+
+StepOutcome Executor::run(const StepParams& params) {
+  start(params);
+  return finish();
 }
 
 int64_t Executor::executed_instructions() const {

@@ -1,15 +1,17 @@
 // Executes the Program of one rank: kernels on the calling thread (and its team), collectives on a
 // thread of their own, messages between stages on another, each stream in order, events between
-// them.
+// them. On a GPU these threads put the work on a stream each and do not wait for it.
 //
 // A step allocates nothing. A failure on either thread aborts the world, so that every other rank
 // leaves its waits, and is thrown from run().
 #pragma once
 
 #include <chrono>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,12 +20,23 @@
 #include "compile/step.h"
 #include "runtime/comm_clock.h"
 #include "runtime/dispatch.h"
+#include "runtime/gpu_rank.h"
 #include "tensor/arena.h"
 
 namespace tessera {
 
 struct ExecutorOptions {
   std::chrono::milliseconds timeout{120'000};  // longest wait for the other stream
+  std::optional<GpuOptions> gpu;               // where the kernels run; none: on the CPU
+};
+
+// GPU `device` where the run wants one.
+std::optional<GpuOptions> gpu_options(const RunSpec& spec, int device);
+
+// What a buffer holds, in memory of the host: the buffer itself, or a copy of one on a GPU.
+struct HostView {
+  Tensor tensor;
+  std::vector<std::byte> copy;
 };
 
 class Executor {
@@ -35,10 +48,22 @@ class Executor {
   Executor& operator=(const Executor&) = delete;
 
   [[nodiscard]] const Program& program() const { return program_; }
-  [[nodiscard]] Tensor tensor(BufferId id) const { return tensors_[static_cast<size_t>(id)]; }
+  [[nodiscard]] bool on_gpu() const { return gpu_ != nullptr; }
+
+  // Between steps, and in a probe.
+  [[nodiscard]] HostView view(BufferId id) const;
+  void write(BufferId id, const HostView& contents);
+  void edit(BufferId id, const std::function<void(const Tensor& contents)>& change);
+
+  // Where tokens or labels of the next step are to be put, in memory of the host. On a GPU that may
+  // be done while a step runs: start() takes them away.
+  [[nodiscard]] int32_t* input(BufferId id);
 
   // One optimizer step (or one forward pass). The inputs must be in place.
   StepOutcome run(const StepParams& params);
+  // The same in two halves: on a GPU the first returns when everything is on its way.
+  void start(const StepParams& params);
+  StepOutcome finish();
 
   // Measured: the instructions that the last step executed, what the arenas were given, what the
   // communicators have counted since the start.
@@ -49,14 +74,24 @@ class Executor {
   [[nodiscard]] std::vector<CommTime> comm_times() const { return clock_.times(); }
   void reset_comm_times() { clock_.reset(); }
 
-  // Called after every instruction, on the thread that ran it; may look at and change tensors.
+  // Called after every instruction, on the thread that ran it; may view and edit buffers. On a GPU
+  // every instruction is waited for then.
   using Probe = std::function<void(size_t index, const Instruction& instruction)>;
   void set_probe(Probe probe) { probe_ = std::move(probe); }
 
  private:
   struct StreamThread;
 
+  [[nodiscard]] Tensor tensor(BufferId id) const { return tensors_[static_cast<size_t>(id)]; }
+  void allocate_arenas();
+  void allocate_staging();
   void fill_rope_tables(const RopeSpec& rope, const SequenceRows& rows);
+  void execute_compute();
+  void run_instruction(kernels::Context& context, const Instruction& instruction, size_t index);
+  void settle_gpu();
+  void wait_for_gpu(StreamKind stream);
+  [[noreturn]] void gpu_failed(const Error& error);
+  [[nodiscard]] StepOutcome outcome() const;
   void execute_stream(StreamKind stream);
   void wait_for(const Instruction& instruction, size_t index);
   void communicate(const Instruction& instruction, uint32_t tag);
@@ -67,7 +102,12 @@ class Executor {
   CommWorld& world_;
   ExecutorOptions options_;
   Workers workers_;
+  std::unique_ptr<GpuRank> gpu_;
   std::array<HostArena, kNumArenas> arenas_;
+  // Pinned, on a GPU: inputs of two steps, and the metrics of the last one.
+  std::map<BufferId, std::array<HostArena, 2>> staging_;
+  HostArena metrics_;
+  int fill_ = 0;  // which half of the staging is to be filled
   std::vector<Tensor> tensors_;
   std::map<GroupId, std::unique_ptr<Communicator>> groups_;
   std::vector<std::atomic<uint32_t>> events_;
@@ -75,6 +115,7 @@ class Executor {
   CommClock clock_;
   StepParams params_;
   uint32_t epoch_ = 0;
+  std::exception_ptr started_error_;
   Probe probe_;
   std::vector<std::unique_ptr<StreamThread>> threads_;  // of every stream but compute
 };

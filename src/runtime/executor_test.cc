@@ -32,8 +32,8 @@ StepGraph step_of(const std::string& mesh) {
 // Other tokens for every replica, the same for its tp ranks.
 void fill_inputs(Executor& executor) {
   const Program& program = executor.program();
-  const Tensor tokens = executor.tensor(program.tokens);
-  const Tensor labels = executor.tensor(program.labels);
+  const Tensor tokens = executor.view(program.tokens).tensor;
+  const Tensor labels = executor.view(program.labels).tensor;
   const int64_t replica = program.mesh.coord(program.rank, Axis::kDp) * 100 +
                           program.mesh.coord(program.rank, Axis::kFsdp);
   for (int64_t i = 0; i < tokens.numel(); ++i) {

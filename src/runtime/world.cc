@@ -14,7 +14,9 @@ World::World(StepGraph step, std::vector<Program> programs, WorldOptions options
       local_({.size = static_cast<int>(programs_.size()),
               .timeout = options.comm_timeout,
               .busy_threads = programs_.front().threads + 1}),
-      executors_(programs_.size()) {}
+      executors_(programs_.size()) {
+  if (!options_.executor.gpu) options_.executor.gpu = gpu_options(step_.spec, 0);
+}
 
 World::~World() = default;
 

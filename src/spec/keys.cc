@@ -22,6 +22,7 @@ constexpr Range kLossScale{0, 32768};  // a logit's gradient, at most this, must
 constexpr Range kSeconds{0.1, 1e6};
 constexpr Range kGibibytes{0, 1e9};  // the bytes fit in int64_t
 
+constexpr std::array<std::string_view, 3> kDevices = {"cpu", "cuda", "auto"};
 constexpr std::array<std::string_view, 4> kDTypes = {"f32", "f64", "bf16", "f16"};
 constexpr std::array<std::string_view, 3> kGradReduce = {"auto", "step", "micro_batch"};
 constexpr std::array<std::string_view, 3> kCpKinds = {"ring", "allgather", "ulysses"};
@@ -109,7 +110,8 @@ constexpr Key kKeys[] = {
     {"train", "steps", [](S& s) -> Field { return &s.train.steps; }, kPositive},
     {"train", "dtype", [](S& s) -> Field { return &s.train.dtype; }, kAny, kDTypes},
     {"train", "seed", [](S& s) -> Field { return &s.train.seed; }},
-    {"train", "device", [](S& s) -> Field { return &s.train.device; }},
+    {"train", "device", [](S& s) -> Field { return &s.train.device; }, kAny, kDevices},
+    {"train", "deterministic", [](S& s) -> Field { return &s.train.deterministic; }},
     {"train", "threads", [](S& s) -> Field { return &s.train.threads; }, Range{0, 4096}},
     {"train", "loss_chunk", [](S& s) -> Field { return &s.train.loss_chunk; }, kPositive},
     {"train", "loss_scale", [](S& s) -> Field { return &s.train.loss_scale; }, kLossScale},

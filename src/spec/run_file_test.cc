@@ -297,7 +297,7 @@ TEST(RunFileTest, OverridesWinAndMayBeBareWords) {
   const RunSpec spec = parse(
       kDemo, {"train.steps=3", "train.steps = 5", "logging.run_dir=runs/other", "train.dtype=bf16",
               "optimizer.betas=[0.5, 0.6]", "data.synth={seed=9, bytes=10}", "model.tied=false",
-              "model.rope_scaling.type=\"llama3\"", "train.device=a=b#c"});
+              "model.rope_scaling.type=\"llama3\"", "data.path=a=b#c"});
   EXPECT_EQ(spec.train.steps, 5);
   EXPECT_EQ(spec.logging.run_dir, "runs/other");
   EXPECT_EQ(spec.train.dtype, DType::kBF16);
@@ -306,7 +306,7 @@ TEST(RunFileTest, OverridesWinAndMayBeBareWords) {
   EXPECT_EQ(spec.data.synth_bytes, 10);
   EXPECT_FALSE(spec.model.tied);
   EXPECT_TRUE(spec.model.rope.llama3_scaling);
-  EXPECT_EQ(spec.train.device, "a=b#c");
+  EXPECT_EQ(spec.data.path, "a=b#c");
 }
 
 TEST(RunFileTest, OverrideMistakesNameTheOverride) {

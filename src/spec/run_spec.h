@@ -96,9 +96,10 @@ struct TrainSpec {
   int64_t steps = 100;
   DType dtype = DType::kF32;
   uint64_t seed = 1;
-  std::string device = "cpu";
-  int64_t threads = 0;       // compute threads per rank; 0: cores / ranks
-  int64_t loss_chunk = 512;  // tokens whose logits exist at one time
+  std::string device = "cpu";  // "cpu", "cuda", or "auto": a GPU where there is one
+  bool deterministic = true;   // cuda: a step repeats bit for bit
+  int64_t threads = 0;         // compute threads per rank; 0: cores / ranks
+  int64_t loss_chunk = 512;    // tokens whose logits exist at one time
   // f16 only: what the loss's gradient is multiplied by, so that small gradients do not vanish.
   double loss_scale = 0;               // 0: dynamic
   int64_t loss_scale_interval = 1000;  // dynamic: doubled after so many steps without overflow

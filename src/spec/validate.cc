@@ -36,14 +36,6 @@ double parameter_estimate(const ModelSpec& m) {
   return as_double(m.layers) * per_layer + (m.tied ? 1 : 2) * embedding + as_double(m.hidden);
 }
 
-void refuse_what_is_not_built(RunSpec& spec) {
-  if (spec.train.device == "auto") spec.train.device = "cpu";
-  require_config(
-      spec.train.device == "cpu",
-      "train.device = {}: this version runs on the CPU; use device = \"cpu\" or \"auto\"",
-      in_quotes(spec.train.device));
-}
-
 void resolve_model(ModelSpec& model) {
   if (model.kv_heads == 0) model.kv_heads = model.heads;
   require_config(model.heads % model.kv_heads == 0,
@@ -146,7 +138,6 @@ void resolve(RunSpec& spec) {
   if (parallel.zero == -1) parallel.zero = parallel.fsdp > 1 ? 3 : 0;
   check_ranges(spec);
   resolve_schedule(parallel);
-  refuse_what_is_not_built(spec);
   resolve_expert_model(spec.model);
   resolve_positions(spec);
   resolve_model(spec.model);

@@ -52,14 +52,12 @@ std::string world_failure(std::string_view mesh, int64_t ranks) {
 TEST(ResolveTest, FillsWhatFollowsFromTheRest) {
   const RunSpec spec = resolved([](RunSpec& s) {
     s.train.micro_batch = 3;
-    s.train.device = "auto";
     s.parallel.dp = 2;
     s.parallel.fsdp = 2;
   });
   EXPECT_EQ(spec.model.kv_heads, 8);
   EXPECT_EQ(spec.model.head_dim, 32);
   EXPECT_EQ(spec.train.global_batch, 12);
-  EXPECT_EQ(spec.train.device, "cpu");
   EXPECT_EQ(spec.parallel.zero, 3);
   EXPECT_EQ(accumulation(spec), 1);
   EXPECT_EQ(resolved([](RunSpec&) {}).parallel.zero, 0);
@@ -102,9 +100,6 @@ TEST(ResolveTest, RefusesWhatThisVersionCannotDo) {
   EXPECT_EQ(failure([](RunSpec& s) { s.model.family = "bert"; }),
             "model.family must be one of llama, mistral, qwen2, qwen3, gpt2, mixtral, got string "
             "\"bert\"");
-  EXPECT_EQ(failure([](RunSpec& s) { s.train.device = "cuda"; }),
-            "train.device = \"cuda\": this version runs on the CPU; use device = \"cpu\" or "
-            "\"auto\"");
 }
 
 TEST(ResolveTest, RefusesUnevenHeads) {

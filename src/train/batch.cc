@@ -34,9 +34,7 @@ void fill_inputs(Executor& executor, const RunSpec& spec, int64_t step,
   const int64_t first = (step - 1) * program.micro_batches * replicas * micro_batch;
   // Only the first stage of a pipeline reads tokens, only the last one labels.
   if (program.tokens == kNoBuffer && program.labels == kNoBuffer) return;
-  const auto buffer = [&](BufferId id) {
-    return id == kNoBuffer ? nullptr : executor.tensor(id).as<int32_t>();
-  };
+  const auto buffer = [&](BufferId id) { return id == kNoBuffer ? nullptr : executor.input(id); };
   int32_t* tokens = buffer(program.tokens);
   int32_t* labels = buffer(program.labels);
   for (int64_t m = 0; m < program.micro_batches; ++m) {

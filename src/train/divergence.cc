@@ -14,7 +14,7 @@ std::optional<BadTensor> find_first_nonfinite(Executor& executor, const StepPara
   executor.set_probe([&](size_t index, const Instruction& instruction) {
     if (also) also(index, instruction);
     for (const BufferId id : instruction.outputs) {
-      const int64_t at = kernels::first_nonfinite(executor.tensor(id));
+      const int64_t at = kernels::first_nonfinite(executor.view(id).tensor);
       if (at < 0) continue;
       const std::scoped_lock lock(mutex);
       if (first.has_value() && first->instruction <= index) return;

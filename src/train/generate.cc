@@ -86,19 +86,20 @@ std::string generate(const GenerateOptions& options) {
   world.run([&](int, Executor& executor) {
     load_weights(executor, world.step(), weights);
     const Program& program = executor.program();
-    const Tensor logits = executor.tensor(program.logits);
-    auto* tokens = executor.tensor(program.tokens).as<int32_t>();
     const int64_t window = spec.train.seq_len;
     // Byte-level text: tokens above 255 are never chosen.
     std::vector<double> row(static_cast<size_t>(std::min<int64_t>(spec.model.vocab, 256)));
     for (int64_t n = 0; n < options.tokens; ++n) {
       const auto length = static_cast<int64_t>(text.size());
       const int64_t from = std::max<int64_t>(0, length - window);
+      int32_t* tokens = executor.input(program.tokens);
       for (int64_t t = 0; t < window; ++t) {
         tokens[t] =
             from + t < length ? static_cast<uint8_t>(text[static_cast<size_t>(from + t)]) : 0;
       }
       executor.run({});
+      const HostView view = executor.view(program.logits);
+      const Tensor& logits = view.tensor;
       const int64_t last = length - from - 1;
       for (size_t v = 0; v < row.size(); ++v) {
         row[v] = read_element(logits, last * logits.dim(1) + static_cast<int64_t>(v));

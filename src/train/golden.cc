@@ -138,7 +138,7 @@ void GoldenCheck::check_logits() {
     const SequenceRows rows = held_rows(spec_, program.mesh, rank);
     std::vector<int32_t> whole(static_cast<size_t>(seq_len_));
     std::vector<int32_t> unused(whole.size());
-    auto* tokens = executor.tensor(program.tokens).as<int32_t>();
+    int32_t* tokens = executor.input(program.tokens);
     for (int64_t j = 0; j < spec_.train.micro_batch; ++j) {
       sample(first + j, whole, unused);
       for (int64_t i = 0; i < rows.length(); ++i) {
@@ -146,7 +146,8 @@ void GoldenCheck::check_logits() {
       }
     }
     executor.run({});
-    const Tensor mine = executor.tensor(program.logits);
+    const HostView view = executor.view(program.logits);
+    const Tensor& mine = view.tensor;
     const int64_t first_row = program.mesh.coord(rank, Axis::kTp) * mine.dim(1);
     for (int64_t t = 0; t < mine.dim(0); ++t) {
       const int64_t row = (first + t / rows.length()) * seq_len_ + rows.position(t % rows.length());

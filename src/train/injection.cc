@@ -179,8 +179,9 @@ Executor::Probe injection_probe(const Injection& injection, Executor& executor, 
     if (step != injection.step || program.rank != injection.rank) return {};
     return [&injection, &executor](size_t, const Instruction& instruction) {
       if (instruction.name != injection.tensor || instruction.outputs.empty()) return;
-      const Tensor t = executor.tensor(instruction.outputs[0]);
-      write_element(t, 0, std::numeric_limits<double>::quiet_NaN());
+      executor.edit(instruction.outputs[0], [](const Tensor& t) {
+        write_element(t, 0, std::numeric_limits<double>::quiet_NaN());
+      });
     };
   }
   if (injection.kind == Injection::Kind::kScaleGrad) {
@@ -188,10 +189,9 @@ Executor::Probe injection_probe(const Injection& injection, Executor& executor, 
     return [&injection, &executor, gradient](size_t, const Instruction& instruction) {
       const Program& p = executor.program();
       if (instruction.name != gradient || instruction.micro_batch != p.micro_batches - 1) return;
-      Workers alone(1);
-      kernels::Context context{alone, {}};
-      Tensor t = executor.tensor(instruction.outputs[0]);
-      kernels::scale(context, t, static_cast<double>(p.mesh.size(injection.axis)));
+      executor.edit(instruction.outputs[0], [&](const Tensor& t) {
+        scale(t, static_cast<double>(p.mesh.size(injection.axis)));
+      });
     };
   }
   const bool scales = injection.kind == Injection::Kind::kScaleValue;
@@ -202,12 +202,13 @@ Executor::Probe injection_probe(const Injection& injection, Executor& executor, 
         const BufferId id = instruction.outputs[i];
         const bool named = i == 0 && instruction.name == injection.tensor;
         if (!named && p.buffer(id).name != injection.tensor) continue;
-        const Tensor t = executor.tensor(id);
-        if (scales) {
-          scale(t, static_cast<double>(p.mesh.size(injection.axis)));
-        } else {
-          roll(t);
-        }
+        executor.edit(id, [&](const Tensor& t) {
+          if (scales) {
+            scale(t, static_cast<double>(p.mesh.size(injection.axis)));
+          } else {
+            roll(t);
+          }
+        });
       }
     };
   }

@@ -9,11 +9,15 @@
 #include "base/text.h"
 #include "compile/schedule/replay.h"
 #include "spec/validate.h"
+#include "tensor/gpu_memory.h"
 
 namespace tessera {
 namespace {
 
 constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+// What a plan for a GPU supposes where there is none to ask: an H100's. cluster.memory_gib says
+// more.
+constexpr double kAbsentGpuBytes = 80 * kGib;
 
 std::string count_of(int64_t count, const char* what) {
   return fmt::format("{} {}{}", count, what,
@@ -166,8 +170,27 @@ std::string advice(const CompiledRun& run, ArenaKind largest) {
 
 }  // namespace
 
+namespace {
+
+// The host only puts work on the GPU. Ranks that outnumber the GPUs share them.
+void use_gpu_defaults(RunSpec& spec, int64_t sharers) {
+  if (spec.train.threads == 0) spec.train.threads = 1;
+  if (spec.cluster.memory_gib > 0) return;
+  const cuda::GpuInfo gpu = cuda::gpu_info(0);
+  const auto gpus = std::max<int64_t>(1, cuda::num_gpus());
+  const int64_t ranks_per_gpu = (sharers + gpus - 1) / gpus;
+  const auto room = gpu.why_not.empty() ? static_cast<double>(gpu.free_bytes) : kAbsentGpuBytes;
+  spec.cluster.memory_gib = room / kGib / static_cast<double>(ranks_per_gpu);
+}
+
+}  // namespace
+
 void use_machine_defaults(RunSpec& spec, int64_t ranks_on_host) {
   const int64_t sharers = ranks_on_host > 0 ? ranks_on_host : spec.parallel.world();
+  if (spec.train.device == "auto") {
+    spec.train.device = cuda::gpu_info(0).why_not.empty() ? "cuda" : "cpu";
+  }
+  if (spec.train.device == "cuda") use_gpu_defaults(spec, sharers);
   if (spec.train.threads == 0) {
     const auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
     spec.train.threads = std::max<int64_t>(1, cores / sharers);

@@ -9,14 +9,15 @@ namespace tessera {
 RouterLoad take_router_load(Executor& executor, Communicator& control) {
   const BufferId id = executor.program().router_load;
   if (id == kNoBuffer) return {};
-  const Tensor counts = executor.tensor(id);
-  if (control.size() > 1) control.all_reduce(counts.data, counts.numel(), counts.dtype);
   RouterLoad load;
-  for (int64_t layer = 0; layer < counts.dim(0); ++layer) {
-    const double* row = counts.as<double>() + layer * counts.dim(1);
-    load.emplace_back(row, row + counts.dim(1));
-  }
-  std::memset(counts.data, 0, static_cast<size_t>(counts.bytes()));
+  executor.edit(id, [&](const Tensor& counts) {
+    if (control.size() > 1) control.all_reduce(counts.data, counts.numel(), counts.dtype);
+    for (int64_t layer = 0; layer < counts.dim(0); ++layer) {
+      const double* row = counts.as<double>() + layer * counts.dim(1);
+      load.emplace_back(row, row + counts.dim(1));
+    }
+    std::memset(counts.data, 0, static_cast<size_t>(counts.bytes()));
+  });
   return load;
 }
 

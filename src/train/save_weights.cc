@@ -49,8 +49,13 @@ class TensorGatherer {
   }
 
  private:
-  [[nodiscard]] Tensor buffer_of(const Place& place) const {
-    return executor_.tensor(executor_.program().buckets[place.bucket].weights);
+  // Tensors of one bucket follow each other.
+  [[nodiscard]] const Tensor& buffer_of(const Place& place) {
+    if (viewed_ != place.bucket) {
+      view_ = executor_.view(executor_.program().buckets[place.bucket].weights);
+      viewed_ = place.bucket;
+    }
+    return view_.tensor;
   }
 
   // f(first element of the tensor, first element of the owner's buffer, count) for what `owner`
@@ -113,6 +118,8 @@ class TensorGatherer {
   const int64_t element_ = size_bytes(dtype_);
   std::vector<std::byte> whole_;
   std::vector<std::byte> part_;
+  std::optional<size_t> viewed_;  // the bucket of view_
+  HostView view_;
 };
 
 // Puts a logical tensor where its file wants it.

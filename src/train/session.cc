@@ -87,8 +87,9 @@ class Session {
 };
 
 // A kernel or a collective of the other stream may take as long as a peer may be late.
-ExecutorOptions executor_options(const RunSpec& spec) {
+ExecutorOptions executor_options(const RunSpec& spec, int gpu) {
   ExecutorOptions options;
+  options.gpu = gpu_options(spec, gpu);
   options.timeout = std::max(options.timeout, 2 * comm_timeout(spec));
   return options;
 }
@@ -100,7 +101,8 @@ Session::Session(const TrainOptions& options, const TrainJob& job, CommWorld& wo
       spec_(job.step.spec),
       world_(world),
       control_(control),
-      executor_(job.step, job.programs.at(world.rank()), world, executor_options(spec_)),
+      executor_(job.step, job.programs.at(world.rank()), world,
+                executor_options(spec_, options.gpu)),
       scaler_(spec_.train) {}
 
 void Session::start_run_directory() {
@@ -170,6 +172,7 @@ void Session::diverge(const StepParams& params, const StepOutcome& outcome) {
                                 {"loss", outcome.loss},
                                 {"grad_norm", outcome.grad_norm}});
   }
+  fill_inputs(executor_, spec_, step, job_.samples);  // those of the next may be there already
   const Executor::Probe injected = injection_probe(options_.inject, executor_, step);
   const std::optional<BadTensor> mine = find_first_nonfinite(executor_, params, injected);
   std::optional<FoundTensor> first;
@@ -201,19 +204,23 @@ void Session::train() {
   load_weights(executor_, job_.step,
                inject_into_weights(options_.inject, world_.rank(), job_.weights));
   start_ = Clock::now();
+  fill_inputs(executor_, spec_, 1, job_.samples);
   for (int64_t step = 1; step <= spec_.train.steps; ++step) {
     const Clock::time_point step_start = Clock::now();
-    fill_inputs(executor_, spec_, step, job_.samples);
+    const bool last = step == spec_.train.steps;
     StepParams params = step_params(spec_, step);
     scaler_.apply_to(params);
     executor_.set_probe(injection_probe(options_.inject, executor_, step));
-    const StepOutcome outcome = executor_.run(params);
+    executor_.start(params);
+    // A GPU is fed while it computes; on the CPU the inputs are in use until the step is over.
+    if (executor_.on_gpu() && !last) fill_inputs(executor_, spec_, step + 1, job_.samples);
+    const StepOutcome outcome = executor_.finish();
     settle(params, outcome);
+    if (!executor_.on_gpu() && !last) fill_inputs(executor_, spec_, step + 1, job_.samples);
     steps_done_ = step;
     final_loss_ = outcome.loss;
     load_ = take_router_load(executor_, control_);
     if (directory_.has_value()) report_step(step, outcome, params, step_start);
-    const bool last = step == spec_.train.steps;
     if (step == 1 && !last) {  // it pays for page faults
       executor_.reset_comm_times();
       reported_times_.clear();

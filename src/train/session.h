@@ -30,6 +30,7 @@ struct TrainOptions {
   std::function<bool()> should_stop;  // asked after every step, on rank 0's thread
   Injection inject;
   int ranks_on_host = 0;  // that share this machine's cores and memory; 0: all
+  int gpu = 0;            // of this process, where train.device is "cuda"
 };
 
 struct TrainSummary {

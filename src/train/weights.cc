@@ -77,11 +77,13 @@ void load_weights(Executor& executor, const StepGraph& step, const TensorSource&
     const Bucket& bucket = step.layout.buckets[b];
     if (!step.holds(program.rank, bucket.unit)) continue;
     const int64_t position = split_position(step, bucket, program.rank);
+    // A shard may lie within the whole, so both are written even where the whole alone would do.
+    std::vector<std::pair<BufferId, HostView>> views;
     std::vector<std::pair<Tensor, BucketWindow>> targets;
     const BucketBuffers& buffers = program.buckets[b];
     for (const BufferId id : {buffers.weights, buffers.full, buffers.master}) {
       if (id == kNoBuffer) continue;
-      const Tensor t = executor.tensor(id);
+      const Tensor& t = views.emplace_back(id, executor.view(id)).second.tensor;
       std::memset(t.data, 0, static_cast<size_t>(t.bytes()));
       targets.emplace_back(t, window_of(step, bucket, t.numel(), program.rank));
     }
@@ -101,6 +103,7 @@ void load_weights(Executor& executor, const StepGraph& step, const TensorSource&
         fill_row(tensor, first, at, count);
       });
     });
+    for (const auto& [id, view] : views) executor.write(id, view);
   }
 }
 
@@ -115,8 +118,9 @@ std::vector<LogicalValues> gather_state(World& world, StateKind kind) {
       for (int rank = 0; rank < world.size(); ++rank) {
         if (!step.holds(rank, bucket.unit)) continue;
         const BucketBuffers& buffers = world.program(rank).buckets[b];
-        const Tensor t = world.executor(rank).tensor(
+        const HostView view = world.executor(rank).view(
             kind == StateKind::kWeights ? buffers.weights : buffers.gradient);
+        const Tensor& t = view.tensor;
         if (!owns(step, bucket, t.numel(), rank)) continue;
         for_each_run(tensor, split_position(step, bucket, rank),
                      window_of(step, bucket, t.numel(), rank),

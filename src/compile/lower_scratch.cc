@@ -1,0 +1,74 @@
+// Scratch that the kernels of a rank need, on the device that runs them.
+#include <algorithm>
+
+#include "base/cuda_workspace.h"
+#include "base/workspace.h"
+#include "compile/lowering.h"
+
+namespace tessera {
+
+int64_t Lowering::cpu_scratch(const Node& node) const {
+  const DType dtype = step_.spec.train.dtype;
+  const int threads = program_.threads;
+  const auto shape = [&](ValueId value) { return map_.slots.at(value).shape; };
+  switch (node.op) {
+    case OpKind::kLinear: {
+      const Shape x = shape(node.inputs[0]);
+      return workspace::linear(dtype, x[0], shape(node.inputs[1])[0], x[1], threads);
+    }
+    case OpKind::kLinearDx: {
+      const Shape w = shape(node.inputs[1]);
+      return workspace::linear(dtype, shape(node.inputs[0])[0], w[0], w[1], threads);
+    }
+    case OpKind::kLinearDw: {
+      const Shape dw = shape(node.outputs[0]);
+      return workspace::linear(dtype, shape(node.inputs[0])[0], dw[0], dw[1], threads);
+    }
+    case OpKind::kRmsNormDw: {
+      const Shape x = shape(node.inputs[1]);
+      return workspace::rms_norm_dw(dtype, x[0], x[1], threads);
+    }
+    case OpKind::kAttention:
+    case OpKind::kAttentionPart:
+      return workspace::attention(dtype, keys_per_sequence(node), node.attrs.head_dim, threads);
+    case OpKind::kAttentionGrad:
+    case OpKind::kAttentionGradPart:
+      return workspace::attention_grad(dtype, keys_per_sequence(node), node.attrs.head_dim,
+                                       threads);
+    case OpKind::kSumSquares:
+      return workspace::sum_squares(threads);
+    case OpKind::kCrossEntropyLoss:
+      return workspace::cross_entropy_loss(threads);
+    case OpKind::kDispatch:
+      return workspace::dispatch_rows(node.attrs.experts.experts);
+    case OpKind::kExpertLinear:
+    case OpKind::kExpertLinearDx: {
+      const Shape w = shape(node.inputs[1]);
+      return workspace::linear(dtype, node.attrs.experts.capacity, w[1], w[2], threads);
+    }
+    case OpKind::kExpertLinearDw: {
+      const Shape dw = shape(node.outputs[0]);
+      return workspace::linear(dtype, node.attrs.experts.capacity, dw[1], dw[2], threads);
+    }
+    default:
+      return 0;
+  }
+}
+
+int64_t Lowering::gpu_scratch(const Node& node) const {
+  switch (node.op) {
+    case OpKind::kLinear:
+    case OpKind::kLinearDx:
+    case OpKind::kLinearDw:
+      return workspace::cuda::kMatmulBytes;
+    default:
+      return 0;
+  }
+}
+
+void Lowering::reserve_scratch(const Node& node) {
+  const bool gpu = step_.spec.train.device == "cuda";
+  scratch_bytes_ = std::max(scratch_bytes_, gpu ? gpu_scratch(node) : cpu_scratch(node));
+}
+
+}  // namespace tessera

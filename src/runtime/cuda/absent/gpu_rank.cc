@@ -1,0 +1,12 @@
+#include "runtime/gpu_rank.h"
+
+#include "base/error.h"
+#include "tensor/gpu_memory.h"
+
+namespace tessera {
+
+std::unique_ptr<GpuRank> GpuRank::open(const GpuOptions& options, const Program& /*program*/) {
+  throw Error(cuda::gpu_info(options.device).why_not);
+}
+
+}  // namespace tessera

@@ -1,0 +1,172 @@
+#include "runtime/gpu_rank.h"
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+
+#include "base/error.h"
+#include "kernels/cuda/gpu.h"
+#include "tensor/cuda/check.h"
+#include "tensor/gpu_memory.h"
+
+namespace tessera {
+namespace {
+
+using cuda::check;
+
+// In memory of the host that the GPU writes and reads.
+struct Shared {
+  StepParams params;
+  std::atomic<uint32_t> completed{0};
+};
+
+class CudaRank final : public GpuRank {
+ public:
+  CudaRank(const GpuOptions& options, const Program& program)
+      : device_(options.device),
+        kernels_({options.device, options.deterministic}),
+        shared_memory_(cuda::allocate_pinned("numbers of a step", sizeof(Shared))),
+        shared_(reinterpret_cast<Shared*>(shared_memory_.data())),
+        params_memory_(cuda::allocate_on_gpu(device_, "numbers of a step", sizeof(StepParams))),
+        events_(static_cast<size_t>(program.num_events)) {
+    streams_.fill(nullptr);
+    for (const StreamKind stream : {StreamKind::kComm, StreamKind::kPipe}) {
+      check(
+          cudaStreamCreateWithFlags(&streams_[static_cast<size_t>(stream)], cudaStreamNonBlocking),
+          "making a stream");
+    }
+    streams_[static_cast<size_t>(StreamKind::kCompute)] = kernels_.stream();
+    for (cudaEvent_t& event : events_) {
+      check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "making an event");
+    }
+    find_write_value();
+  }
+
+  ~CudaRank() override {
+    for (const StreamKind stream : {StreamKind::kComm, StreamKind::kPipe}) {
+      (void)cudaStreamDestroy(cuda_stream(stream));
+    }
+    for (const cudaEvent_t event : events_) (void)cudaEventDestroy(event);
+  }
+
+  HostArena allocate(const std::string& name, int64_t size_bytes) override {
+    return cuda::allocate_on_gpu(device_, name, size_bytes);
+  }
+  void make_current() override { check(cudaSetDevice(device_), "choosing the GPU"); }
+  kernels::cuda::Gpu* kernels() override { return &kernels_; }
+  const StepParams* params() const override {
+    return reinterpret_cast<const StepParams*>(params_memory_.data());
+  }
+  void* stream(StreamKind stream) const override { return cuda_stream(stream); }
+
+  void begin_step(const StepParams& params) override {
+    shared_->params = params;
+    shared_->completed.store(0);
+    marked_ = 0;
+    copy_in(params_memory_.data(), &shared_->params, sizeof(StepParams));
+  }
+  void copy_in(void* to, const void* pinned, int64_t size_bytes) override {
+    check(cudaMemcpyAsync(to, pinned, static_cast<size_t>(size_bytes), cudaMemcpyHostToDevice,
+                          compute()),
+          "copying to the GPU");
+  }
+  void copy_out(void* pinned, const void* from, int64_t size_bytes) override {
+    check(cudaMemcpyAsync(pinned, from, static_cast<size_t>(size_bytes), cudaMemcpyDeviceToHost,
+                          compute()),
+          "copying from the GPU");
+  }
+
+  void wait(StreamKind stream, int event) override {
+    check(cudaStreamWaitEvent(cuda_stream(stream), events_[static_cast<size_t>(event)], 0),
+          "waiting for an event");
+  }
+  void record(StreamKind stream, int event) override {
+    check(cudaEventRecord(events_[static_cast<size_t>(event)], cuda_stream(stream)),
+          "recording an event");
+  }
+
+  void mark(size_t /*index*/) override {
+    ++marked_;
+    if (write_value_ == nullptr) return;
+    const CUresult result =
+        write_value_(compute(), reinterpret_cast<CUdeviceptr>(&shared_->completed), marked_,
+                     CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER);
+    require(result == CUDA_SUCCESS, "marking progress on the GPU failed ({})",
+            static_cast<int>(result));
+  }
+
+  bool done(StreamKind stream) override {
+    const cudaError_t status = cudaStreamQuery(cuda_stream(stream));
+    if (status == cudaErrorNotReady) {
+      (void)cudaGetLastError();
+      return false;
+    }
+    check(status, "the GPU failed");
+    return true;
+  }
+  int64_t completed() const override { return shared_->completed.load(); }
+
+  std::string trouble() override {
+    const kernels::cuda::Trouble found = *kernels_.trouble();
+    *kernels_.trouble() = {};
+    switch (found.code) {
+      case kernels::cuda::Trouble::kNone:
+        return "";
+      case kernels::cuda::Trouble::kBlockOverflow:
+        return fmt::format(
+            "the router chose the experts of peer {} for {} rows, but parallel.moe_capacity leaves "
+            "room for {}; use a larger moe_capacity, or 0 for the worst case",
+            found.detail[0], found.detail[1], found.detail[2]);
+    }
+    return fmt::format("trouble {} on the GPU", found.code);
+  }
+
+  void read(void* to, const void* from, int64_t size_bytes) override {
+    make_current();
+    cuda::copy_from_gpu(to, from, size_bytes);
+  }
+  void write(void* to, const void* from, int64_t size_bytes) override {
+    make_current();
+    cuda::copy_to_gpu(to, from, size_bytes);
+  }
+
+ private:
+  [[nodiscard]] cudaStream_t cuda_stream(StreamKind stream) const {
+    return streams_[static_cast<size_t>(stream)];
+  }
+  [[nodiscard]] cudaStream_t compute() const { return cuda_stream(StreamKind::kCompute); }
+
+  void find_write_value() {
+    void* function = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+    const cudaError_t status = cudaGetDriverEntryPointByVersion("cuStreamWriteValue32", &function,
+                                                                12000, cudaEnableDefault, &found);
+    if (status == cudaSuccess && found == cudaDriverEntryPointSuccess) {
+      write_value_ = reinterpret_cast<WriteValue>(function);
+    }
+    (void)cudaGetLastError();
+  }
+
+  using WriteValue = CUresult (*)(CUstream, CUdeviceptr, cuuint32_t, unsigned);
+
+  int device_;
+  kernels::cuda::Gpu kernels_;
+  HostArena shared_memory_;
+  Shared* shared_;
+  HostArena params_memory_;
+  std::array<cudaStream_t, kNumStreams> streams_{};
+  std::vector<cudaEvent_t> events_;
+  WriteValue write_value_ = nullptr;
+  uint32_t marked_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<GpuRank> GpuRank::open(const GpuOptions& options, const Program& program) {
+  const cuda::GpuInfo info = cuda::gpu_info(options.device);
+  require(info.why_not.empty(), "train.device = \"cuda\": {}; use device = \"cpu\"", info.why_not);
+  return std::make_unique<CudaRank>(options, program);
+}
+
+}  // namespace tessera
