@@ -1,0 +1,37 @@
+#include "kernels/cuda/library.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/gpu_libraries.h"
+
+namespace tessera::kernels::cuda {
+namespace {
+
+TEST(CudaLibraries, AreListedWithAndWithoutAGpu) {
+  const std::vector<GpuLibrary> libraries = gpu_libraries();
+  ASSERT_EQ(libraries.size(), 5U);
+  for (const GpuLibrary& library : libraries) {
+    EXPECT_FALSE(library.needed.empty()) << library.name;
+    EXPECT_EQ(library.found.empty() && library.why_not.empty(), false) << library.name;
+  }
+  EXPECT_EQ(libraries[1].name, "CUDA runtime");
+  EXPECT_GE(std::stod(libraries[1].found), 12.4);
+}
+
+TEST(CudaLibraries, OpenOrSayWhatToInstall) {
+  try {
+    EXPECT_GE(load_cublaslt()->version, 120400);
+  } catch (const std::exception& error) {
+    EXPECT_NE(std::string(error.what()).find("TESSERA_CUDA_LIBRARIES"), std::string::npos)
+        << error.what();
+  }
+  try {
+    EXPECT_GE(load_cudnn()->version, 90000);
+  } catch (const std::exception& error) {
+    EXPECT_NE(std::string(error.what()).find("TESSERA_CUDA_LIBRARIES"), std::string::npos)
+        << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace tessera::kernels::cuda
