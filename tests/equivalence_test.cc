@@ -6,7 +6,8 @@
 //   equivalence_test --all               every line (also with TESSERA_TEST_ALL=1, as ./test --all)
 //   equivalence_test --seeds 0-199       random meshes
 //   equivalence_test --line "dp=2 tp=2"  one line
-// --part K/N keeps every N-th line, from K on; --rotation R another day's part.
+// --part K/N keeps every N-th line, from K on; --rotation R another day's part. --device cuda runs
+// the meshes of up to 4 ranks as threads that share one GPU; the one rank stays on the CPU.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -45,7 +46,10 @@ struct Options {
   int64_t rotation = today();
   int64_t part = 0, parts = 1;
   std::optional<std::string> seeds, line;
+  bool on_gpu = false;
 };
+
+constexpr int64_t kMostRanksOnOneGpu = 4;
 
 // "3-7" or "3/7".
 std::pair<int64_t, int64_t> two_numbers(const std::string& text, char between) {
@@ -71,12 +75,14 @@ Options parse_options(const std::vector<std::string>& words) {
       std::tie(options.part, options.parts) = two_numbers(value(), '/');
     } else if (word == "--seeds") {
       options.seeds = value();
+    } else if (word == "--device") {
+      options.on_gpu = value() == "cuda";
     } else if (word == "--line") {
       options.line = value();
     } else {
       throw ConfigError(
           fmt::format("unknown option '{}'; use --all, --seeds A-B|today, --line "
-                      "TEXT, --part K/N, --rotation R",
+                      "TEXT, --part K/N, --rotation R, --device cpu|cuda",
                       word));
     }
   }
@@ -97,6 +103,7 @@ std::vector<std::string> random_cases(const Options& options) {
 struct Line {
   std::string text;
   bool if_time_is_left = false;
+  bool on_gpu = false;
   friend std::ostream& operator<<(std::ostream& out, const Line& line) { return out << line.text; }
 };
 
@@ -135,7 +142,12 @@ std::vector<Line> chosen_lines(const Options& options) {
   }
   std::vector<Line> mine;
   for (size_t i = 0; i < lines.size(); ++i) {
-    if (static_cast<int64_t>(i) % options.parts == options.part) mine.push_back(lines[i]);
+    if (static_cast<int64_t>(i) % options.parts != options.part) continue;
+    lines[i].on_gpu = options.on_gpu;
+    if (options.on_gpu && parse_case(lines[i].text).spec.parallel.world() > kMostRanksOnOneGpu) {
+      continue;
+    }
+    mine.push_back(lines[i]);
   }
   return mine;
 }
@@ -161,12 +173,13 @@ TEST_P(EquivalenceTest, MatchesOneRankAndItsPlan) {
   const std::string line = GetParam().text;
   if (GetParam().if_time_is_left && !time_is_left()) GTEST_SKIP() << "the time budget is spent";
   SCOPED_TRACE("equivalence_test --line \"" + line + "\"");
-  const TinyCase c = parse_case(line);
+  TinyCase c = parse_case(line);
   const SampleSource samples = random_samples(c.spec, c.mask);
   const std::vector<StepRecord> oracle = testing::record(on_one_rank(c.spec), samples);
   ASSERT_GT(oracle[0].grad_norm, 1e-3) << "the oracle has no gradient to compare with";
+  if (GetParam().on_gpu) c.spec.train.device = "cuda";
   const MeasuredRun run = record_and_measure(testing::short_run(c.spec, samples));
-  testing::expect_equal(run.steps, oracle, 1e-12);
+  testing::expect_equal(run.steps, oracle, GetParam().on_gpu ? 1e-11 : 1e-12);
   ASSERT_EQ(run.measured["ranks"].size(), static_cast<size_t>(c.spec.parallel.world()));
   EXPECT_TRUE(plan_equals_measured(run.plan, run.measured))
       << planned_measured_table(run.plan, run.measured);

@@ -15,7 +15,9 @@
 #include "commands.h"
 #include "flags.h"
 #include "help.h"
+#include "kernels/gpu_libraries.h"
 #include "kernels/kernels.h"
+#include "tensor/gpu_memory.h"
 
 namespace tessera {
 namespace {
@@ -81,6 +83,30 @@ bool can_create_in(const std::filesystem::path& folder) {
   return access(at.c_str(), W_OK | X_OK) == 0;
 }
 
+// The GPUs, and what runs on them need: "found X, need at least Y".
+void add_gpus(nlohmann::ordered_json& report) {
+  const int count = cuda::num_gpus();
+  if (count == 0) report["gpu"] = "none: " + cuda::gpu_info(0).why_not;
+  for (int device = 0; device < count; ++device) {
+    const cuda::GpuInfo gpu = cuda::gpu_info(device);
+    const std::string text =
+        gpu.why_not.empty()
+            ? fmt::format("{}, compute capability {}.{}, {} multiprocessors, {} free of {}",
+                          gpu.name, gpu.major, gpu.minor, gpu.multiprocessors,
+                          human_bytes(gpu.free_bytes), human_bytes(gpu.total_bytes))
+            : gpu.why_not;
+    report[fmt::format("gpu_{}", device)] = text;
+  }
+  for (const kernels::GpuLibrary& library : kernels::gpu_libraries()) {
+    std::string text =
+        library.found.empty()
+            ? fmt::format("not found, need at least {}", library.needed)
+            : fmt::format("found {}, need at least {}", library.found, library.needed);
+    if (!library.why_not.empty()) text += fmt::format(" ({})", library.why_not);
+    report[library.name] = text;
+  }
+}
+
 nlohmann::ordered_json inspect(const std::string& run_dir) {
   nlohmann::ordered_json report;
   report["schema_version"] = kSchemaVersion;
@@ -100,7 +126,7 @@ nlohmann::ordered_json inspect(const std::string& run_dir) {
   report["nlohmann_json"] = fmt::format("{}.{}.{}", NLOHMANN_JSON_VERSION_MAJOR,
                                         NLOHMANN_JSON_VERSION_MINOR, NLOHMANN_JSON_VERSION_PATCH);
   report["cli11"] = CLI11_VERSION;
-  report["cuda"] = "not in this version";
+  add_gpus(report);
   report["run_dir"] = run_dir;
   report["run_dir_writable"] = can_create_in(run_dir);
   return report;
