@@ -9,18 +9,6 @@ namespace {
 }
 }  // namespace
 
-__attribute__((weak)) void linear(Context& /*ctx*/, const Tensor& /*x*/, const Tensor& /*w*/,
-                                  Tensor& /*y*/) {
-  missing("linear");
-}
-__attribute__((weak)) void linear_dx(Context& /*ctx*/, const Tensor& /*dy*/, const Tensor& /*w*/,
-                                     Tensor& /*dx*/, bool /*accumulate*/) {
-  missing("linear_dx");
-}
-__attribute__((weak)) void linear_dw(Context& /*ctx*/, const Tensor& /*dy*/, const Tensor& /*x*/,
-                                     Tensor& /*dw*/, bool /*accumulate*/) {
-  missing("linear_dw");
-}
 __attribute__((weak)) void embedding(Context& /*ctx*/, const Tensor& /*ids*/,
                                      const Tensor& /*table*/, Tensor& /*y*/,
                                      int64_t /*first_row*/) {
