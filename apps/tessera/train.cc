@@ -206,6 +206,11 @@ int run_train(const TrainCommandOptions& options, const Environment& environment
     if (context.local_rank.value_or(context.rank) == 0) throw;
     return static_cast<int>(error.code());
   }
+  require_config(
+      mode == RankMode::kThreads || spec.train.device != "cuda",
+      "train.device = \"cuda\" with {} ranks as processes: this version runs several ranks "
+      "on one GPU as threads; add --threads, or use device = \"cpu\"",
+      spec.parallel.world());
   if (mode == RankMode::kThreads) return train_on_threads(options, spec, console);
   if (mode == RankMode::kAgent) return start_ranks(options, spec, environment, console);
   return RankProcess(options, spec, mode, context, console).run();

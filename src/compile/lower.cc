@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "compile/arena_layout.h"
 #include "compile/events.h"
+#include "compile/fuse_products.h"
 #include "compile/lowering.h"
 
 namespace tessera {
@@ -187,6 +188,7 @@ Program Lowering::run() {
                                      {(scratch_bytes_ + 7) / 8}, true);
   program_.scratch = buffer(scratch, "scratch");
 
+  fuse_products(program_, region_of_, places_);
   add_events(program_, region_of_, places_, step_.spec.parallel.overlap);
   find_lifetimes(program_, region_of_, places_, part_end_positions(), map_.storages);
   place_storages(map_.storages, instances_.lanes(), program_.arena_bytes);

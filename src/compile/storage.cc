@@ -435,8 +435,8 @@ void Assigner::assign(const Node& node, int position) {
     case OpKind::kGelu:
     case OpKind::kHeadNormDx:
       return assign_new(node.outputs[0], position, {node.inputs[0]});
-    case OpKind::kGeluGrad:
-      return assign_new(node.outputs[0], position, {node.inputs[1], node.inputs[0]});
+    case OpKind::kGeluGrad:  // where the product before it can do it too
+      return assign_new(node.outputs[0], position, {node.inputs[0], node.inputs[1]});
     default:
       break;
   }

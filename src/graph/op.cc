@@ -152,6 +152,12 @@ std::string_view name_of(OpKind op) {
       return "receive";
     case OpKind::kCountTokens:
       return "count_tokens";
+    case OpKind::kLinearBias:
+      return "linear_bias";
+    case OpKind::kLinearDxGelu:
+      return "linear_dx_gelu";
+    case OpKind::kLinearDwBias:
+      return "linear_dw_bias";
   }
   return "?";
 }

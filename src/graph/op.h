@@ -91,6 +91,10 @@ enum class OpKind : uint8_t {
   kSplitColumns,  // before an all-to-all: the columns of each rank together
   kJoinColumns,   // behind one: the columns of all ranks side by side
   kCountTokens,   // unmasked labels of every update of a step
+  // products with what follows them (compile/fuse_products.h); never in a graph
+  kLinearBias,    // and kAddBias, and kGelu where it has a second output
+  kLinearDxGelu,  // and kGeluGrad
+  kLinearDwBias,  // and kBiasDw
 };
 
 std::string_view name_of(OpKind op);

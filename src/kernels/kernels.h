@@ -41,6 +41,16 @@ void linear_dx(Context& ctx, const Tensor& dy, const Tensor& w, Tensor& dx, bool
 // dw[N,K] = dy[T,N]^T x[T,K]; dw is in the accumulate type.
 void linear_dw(Context& ctx, const Tensor& dy, const Tensor& x, Tensor& dw, bool accumulate);
 
+// ---- linear, and what follows it ----
+// z = x w^T + b; h = gelu(z) unless its data is null. h may be z.
+void linear_bias(Context& ctx, const Tensor& x, const Tensor& w, const Tensor& b, Tensor& z,
+                 Tensor& h);
+// dz = the gradient through gelu(z) of dy w. dz is not z.
+void linear_dx_gelu(Context& ctx, const Tensor& dy, const Tensor& w, const Tensor& z, Tensor& dz);
+// linear_dw, and db = bias_dw of dy.
+void linear_dw_bias(Context& ctx, const Tensor& dy, const Tensor& x, Tensor& dw, Tensor& db,
+                    bool accumulate);
+
 // ---- embedding ----  rows [first_row, first_row + V) of the vocabulary live here.
 // y[t] = table[ids[t] - first_row], or zeros when the id lives elsewhere.
 void embedding(Context& ctx, const Tensor& ids, const Tensor& table, Tensor& y, int64_t first_row);

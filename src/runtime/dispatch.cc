@@ -75,6 +75,16 @@ void run_kernel(kernels::Context& context, const Instruction& instruction,
       return kernels::linear_dx(context, in(0), in(1), y, add);
     case OpKind::kLinearDw:
       return kernels::linear_dw(context, in(0), in(1), y, add);
+    case OpKind::kLinearBias: {
+      Tensor h = instruction.outputs.size() > 1 ? out(1) : Tensor();
+      return kernels::linear_bias(context, in(0), in(1), in(2), y, h);
+    }
+    case OpKind::kLinearDxGelu:
+      return kernels::linear_dx_gelu(context, in(0), in(1), in(2), y);
+    case OpKind::kLinearDwBias: {
+      Tensor db = out(1);
+      return kernels::linear_dw_bias(context, in(0), in(1), y, db, add);
+    }
     case OpKind::kRope:
       return kernels::rope(context, in(0), in(1), in(2), y, args.heads, args.inverse);
     case OpKind::kAttention: {

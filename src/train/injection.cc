@@ -188,10 +188,15 @@ Executor::Probe injection_probe(const Injection& injection, Executor& executor, 
     const std::string gradient = fmt::format("d({}.weight)", injection.tensor);
     return [&injection, &executor, gradient](size_t, const Instruction& instruction) {
       const Program& p = executor.program();
-      if (instruction.name != gradient || instruction.micro_batch != p.micro_batches - 1) return;
-      executor.edit(instruction.outputs[0], [&](const Tensor& t) {
-        scale(t, static_cast<double>(p.mesh.size(injection.axis)));
-      });
+      if (instruction.micro_batch != p.micro_batches - 1) return;
+      for (size_t i = 0; i < instruction.outputs.size(); ++i) {
+        // A bias's gradient is made beside that of its matrix, whose name the instruction has.
+        const BufferId id = instruction.outputs[i];
+        if ((i == 0 ? instruction.name : p.buffer(id).name) != gradient) continue;
+        executor.edit(id, [&](const Tensor& t) {
+          scale(t, static_cast<double>(p.mesh.size(injection.axis)));
+        });
+      }
     };
   }
   const bool scales = injection.kind == Injection::Kind::kScaleValue;

@@ -15,6 +15,8 @@ namespace tessera {
 namespace {
 
 constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+// What cuBLASLt and cuDNN load beside the arenas, at most.
+constexpr int64_t kGpuLibraryBytes = int64_t{512} << 20;
 // What a plan for a GPU supposes where there is none to ask: an H100's. cluster.memory_gib says
 // more.
 constexpr double kAbsentGpuBytes = 80 * kGib;
@@ -168,10 +170,6 @@ std::string advice(const CompiledRun& run, ArenaKind largest) {
   return "raise tp with sequence_parallel, or lower train.seq_len";
 }
 
-}  // namespace
-
-namespace {
-
 // The host only puts work on the GPU. Ranks that outnumber the GPUs share them.
 void use_gpu_defaults(RunSpec& spec, int64_t sharers) {
   if (spec.train.threads == 0) spec.train.threads = 1;
@@ -188,7 +186,8 @@ void use_gpu_defaults(RunSpec& spec, int64_t sharers) {
 void use_machine_defaults(RunSpec& spec, int64_t ranks_on_host) {
   const int64_t sharers = ranks_on_host > 0 ? ranks_on_host : spec.parallel.world();
   if (spec.train.device == "auto") {
-    spec.train.device = cuda::gpu_info(0).why_not.empty() ? "cuda" : "cpu";
+    const bool alone = spec.parallel.world() == 1;
+    spec.train.device = alone && cuda::gpu_info(0).why_not.empty() ? "cuda" : "cpu";
   }
   if (spec.train.device == "cuda") use_gpu_defaults(spec, sharers);
   if (spec.train.threads == 0) {
@@ -332,6 +331,29 @@ std::string planned_measured_table(const nlohmann::ordered_json& plan,
               ? "every rank: memory, traffic and executed program equal the plan\n"
               : "some rank DIFFERS from the plan: compare plan.json and summary.json\n";
   return text;
+}
+
+void require_room_on_gpu(std::span<const Program* const> programs, int gpu) {
+  const cuda::GpuInfo info = cuda::gpu_info(gpu);
+  require(info.why_not.empty(), "train.device = \"cuda\": {}; use device = \"cpu\"", info.why_not);
+  std::array<int64_t, kNumArenas> bytes{};
+  int64_t needed = kGpuLibraryBytes;
+  for (const Program* program : programs) {
+    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] += program->arena_bytes[i];
+    needed += program->total_bytes();
+  }
+  if (needed <= info.free_bytes) return;
+  std::string parts = fmt::format("libraries {}", human_bytes(kGpuLibraryBytes));
+  for (const ArenaKind arena : kAllArenas) {
+    parts += fmt::format(", {} {}", name_of(arena), human_bytes(bytes[static_cast<size_t>(arena)]));
+  }
+  throw Error(
+      fmt::format("does not fit: {} on GPU {} ({}) needs {}, {} are free, {} too few: {}; lower "
+                  "train.micro_batch, use parallel.recompute, or more GPUs",
+                  programs.size() == 1 ? "the rank" : fmt::format("{} ranks", programs.size()), gpu,
+                  info.name, human_bytes(needed), human_bytes(info.free_bytes),
+                  human_bytes(needed - info.free_bytes), parts),
+      ExitCode::kDoesNotFit);
 }
 
 void require_fit(const CompiledRun& run) {

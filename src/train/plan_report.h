@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,10 @@ std::string planned_measured_table(const nlohmann::ordered_json& plan,
 // Every value of every rank equal.
 bool plan_equals_measured(const nlohmann::ordered_json& plan,
                           const nlohmann::ordered_json& measured);
+
+// Before anything is allocated: the arenas of the ranks that share GPU `gpu`, against what is free
+// there. Throws Error with ExitCode::kDoesNotFit and every part.
+void require_room_on_gpu(std::span<const Program* const> programs, int gpu);
 
 // Throws Error with ExitCode::kDoesNotFit: which rank, by how much, the largest term, what helps.
 void require_fit(const CompiledRun& run);

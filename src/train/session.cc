@@ -277,6 +277,13 @@ TrainSummary Session::run() {
   return summary;
 }
 
+void require_room(const TrainJob& job, int gpu) {
+  if (job.step.spec.train.device != "cuda") return;
+  std::vector<const Program*> programs;
+  for (const auto& [rank, program] : job.programs) programs.push_back(&program);
+  require_room_on_gpu(programs, gpu);
+}
+
 TrainSummary abort_on_failure(CommWorld& world, const std::function<TrainSummary()>& body) {
   try {
     return body();
@@ -328,6 +335,7 @@ TrainSummary train_rank(const TrainOptions& options, CommWorld& world) {
     const RunSpec spec = agree_on_spec(*control, options.spec, options.ranks_on_host);
     const int rank = world.rank();
     const TrainJob job = prepare_job(spec, options.inject, {&rank, 1});
+    require_room(job, options.gpu);
     return Session(options, job, world, *control).run();
   });
 }
@@ -338,6 +346,7 @@ TrainSummary run_training(const TrainOptions& options) {
   std::vector<int> ranks(static_cast<size_t>(spec.parallel.world()));
   std::iota(ranks.begin(), ranks.end(), 0);
   const TrainJob job = prepare_job(spec, options.inject, ranks);
+  require_room(job, options.gpu);
   LocalWorldOptions world_options;
   world_options.size = static_cast<int>(ranks.size());
   world_options.timeout = comm_timeout(spec);

@@ -10,6 +10,9 @@ namespace tessera::kernels::cuda {
 decltype(kernels::linear) linear;
 decltype(kernels::linear_dx) linear_dx;
 decltype(kernels::linear_dw) linear_dw;
+decltype(kernels::linear_bias) linear_bias;
+decltype(kernels::linear_dx_gelu) linear_dx_gelu;
+decltype(kernels::linear_dw_bias) linear_dw_bias;
 decltype(kernels::embedding) embedding;
 decltype(kernels::embedding_dw) embedding_dw;
 decltype(kernels::rms_norm) rms_norm;

@@ -1,0 +1,52 @@
+// Products whose next kernel is done before they are stored, where cuBLASLt serves that; else one
+// after the other.
+#include "kernels/cuda/bodies.h"
+#include "kernels/cuda/gpu.h"
+#include "kernels/cuda/matmul.h"
+
+namespace tessera::kernels::cuda {
+
+void linear_bias(Context& ctx, const Tensor& x, const Tensor& w, const Tensor& b, Tensor& z,
+                 Tensor& h) {
+  const bool gelu_too = h.data != nullptr;
+  Product product{.type = x.dtype, .out = x.dtype, .m = x.dim(0), .n = w.dim(0), .k = x.dim(1)};
+  product.transpose_b = true;
+  product.epilogue = gelu_too ? Epilogue::kGelu : Epilogue::kBias;
+  const ProductData data{x.data, w.data, gelu_too ? h.data : z.data, b.data,
+                         gelu_too ? z.data : nullptr};
+  Matmul& matmul = ctx.gpu->matmul();
+  // With h in place of z the product would store both in one place.
+  if (h.data != z.data && matmul.serves(product, data)) {
+    return matmul.run(product, data, ctx.workspace);
+  }
+  kernels::linear(ctx, x, w, z);
+  kernels::add_bias(ctx, z, b, z);
+  if (gelu_too) kernels::gelu(ctx, z, h);
+}
+
+void linear_dx_gelu(Context& ctx, const Tensor& dy, const Tensor& w, const Tensor& z, Tensor& dz) {
+  Product product{.type = dy.dtype, .out = dy.dtype, .m = dy.dim(0), .n = w.dim(1), .k = w.dim(0)};
+  product.epilogue = Epilogue::kGeluGrad;
+  const ProductData data{dy.data, w.data, dz.data, nullptr, z.data};
+  Matmul& matmul = ctx.gpu->matmul();
+  if (matmul.serves(product, data)) return matmul.run(product, data, ctx.workspace);
+  kernels::linear_dx(ctx, dy, w, dz, /*accumulate=*/false);
+  kernels::gelu_grad(ctx, dz, z, dz);
+}
+
+void linear_dw_bias(Context& ctx, const Tensor& dy, const Tensor& x, Tensor& dw, Tensor& db,
+                    bool accumulate) {
+  Product product{.type = dy.dtype, .out = dw.dtype, .m = dy.dim(1), .n = x.dim(1), .k = dy.dim(0)};
+  product.transpose_a = true;
+  product.accumulate = accumulate;
+  product.epilogue = Epilogue::kSumA;
+  const ProductData data{dy.data, x.data, dw.data, db.data, nullptr};
+  Matmul& matmul = ctx.gpu->matmul();
+  if (!accumulate && matmul.serves(product, data)) {
+    return matmul.run(product, data, ctx.workspace);
+  }
+  kernels::linear_dw(ctx, dy, x, dw, accumulate);
+  kernels::bias_dw(ctx, dy, db, accumulate);
+}
+
+}  // namespace tessera::kernels::cuda
