@@ -91,8 +91,8 @@ struct AttentionShape {
   int64_t parts = 1, q_part = 0, kv_part = 0;
   DropoutMask dropout{};  // of the probabilities, by query head, query and key
 
-  [[nodiscard]] SequenceRows q_rows() const { return {seq_len, parts, q_part}; }
-  [[nodiscard]] SequenceRows kv_rows() const { return {seq_len, parts, kv_part}; }
+  [[nodiscard]] constexpr SequenceRows q_rows() const { return {seq_len, parts, q_part}; }
+  [[nodiscard]] constexpr SequenceRows kv_rows() const { return {seq_len, parts, kv_part}; }
 };
 // q[T, heads*D], kv[T, 2*kv_heads*D] (all keys, then all values), o[T, heads*D],
 // lse[T, heads] = log sum exp of the scaled scores, in the accumulate type. Scale 1/sqrt(D).

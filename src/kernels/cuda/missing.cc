@@ -43,31 +43,6 @@ __attribute__((weak)) void rope(Context& /*ctx*/, const Tensor& /*x*/, const Ten
                                 bool /*inverse*/) {
   missing("rope");
 }
-__attribute__((weak)) void attention(Context& /*ctx*/, const Tensor& /*q*/, const Tensor& /*kv*/,
-                                     Tensor& /*o*/, Tensor& /*lse*/,
-                                     const AttentionShape& /*shape*/) {
-  missing("attention");
-}
-__attribute__((weak)) void attention_grad(Context& /*ctx*/, const Tensor& /*q*/,
-                                          const Tensor& /*kv*/, const Tensor& /*o*/,
-                                          const Tensor& /*lse*/, const Tensor& /*d_o*/,
-                                          Tensor& /*dq*/, Tensor& /*dkv*/,
-                                          const AttentionShape& /*shape*/) {
-  missing("attention_grad");
-}
-__attribute__((weak)) void attention_part(Context& /*ctx*/, const Tensor& /*q*/,
-                                          const Tensor& /*kv*/, const Tensor& /*o_before*/,
-                                          const Tensor& /*lse_before*/, Tensor& /*o*/,
-                                          Tensor& /*lse*/, const AttentionShape& /*shape*/) {
-  missing("attention_part");
-}
-__attribute__((weak)) void attention_grad_part(Context& /*ctx*/, const Tensor& /*q*/,
-                                               const Tensor& /*kv*/, const Tensor& /*o*/,
-                                               const Tensor& /*lse*/, const Tensor& /*d_o*/,
-                                               const Tensor& /*dq_before*/, Tensor& /*dq*/,
-                                               Tensor& /*dkv*/, const AttentionShape& /*shape*/) {
-  missing("attention_grad_part");
-}
 __attribute__((weak)) void split_columns(Context& /*ctx*/, const Tensor& /*x*/, Tensor& /*y*/,
                                          int64_t /*groups*/) {
   missing("split_columns");

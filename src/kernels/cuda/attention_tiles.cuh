@@ -1,0 +1,171 @@
+// What all attention kernels of our own share: which tokens are in a tile, who sees whom, and which
+// probabilities are dropped. Tokens of a sequence are counted in order of position, so that what a
+// tile sees is one range of them.
+#pragma once
+
+#include "kernels/cuda/device.cuh"
+
+namespace tessera::kernels::cuda {
+
+struct TokenRange {
+  int64_t begin, end;
+};
+
+// Rows and positions of the tokens of one tile. Beyond the sequence the row is -1, and no position
+// sees or is seen.
+template <int kTile>
+struct TileTokens {
+  int64_t row[kTile];
+  int32_t position[kTile];
+};
+
+// Every thread of the block calls it, with a barrier before the first use.
+template <int kTile>
+__device__ inline void locate(const SequenceRows& rows, int64_t sequence, int64_t num_sequences,
+                              int64_t first, int32_t position_beyond, TileTokens<kTile>& tokens) {
+  for (int i = static_cast<int>(threadIdx.x); i < kTile; i += static_cast<int>(blockDim.x)) {
+    const int64_t at = first + i;
+    if (at >= rows.length()) {
+      tokens.row[i] = -1;
+      tokens.position[i] = position_beyond;
+      continue;
+    }
+    const int64_t chunk = at / rows.chunk_len(), offset = at - chunk * rows.chunk_len();
+    tokens.row[i] = rows.first_row(chunk, sequence, num_sequences) + offset;
+    tokens.position[i] = static_cast<int32_t>(rows.first_position(chunk) + offset);
+  }
+}
+constexpr int32_t kNoQuery = -1;
+constexpr int32_t kNoKey = 0x7fffffff;
+
+// Whether a query sees a key.
+struct Sight {
+  int32_t window;  // as long as the sequence where there is none
+  __device__ explicit Sight(const AttentionShape& shape)
+      : window(static_cast<int32_t>(
+            shape.window > 0 && shape.window < shape.seq_len ? shape.window : shape.seq_len)) {}
+  __device__ bool operator()(int32_t query, int32_t key) const {
+    return key <= query && key > query - window;
+  }
+};
+
+// The keys that some of the queries [first, last] see.
+__device__ inline TokenRange keys_seen(const AttentionShape& shape, int64_t first, int64_t last) {
+  const SequenceRows queries = shape.q_rows(), keys = shape.kv_rows();
+  const int64_t end = keys.count_before(queries.position(last) + 1);
+  const int64_t begin =
+      shape.window > 0 ? keys.count_before(queries.position(first) + 1 - shape.window) : 0;
+  return {begin, end};
+}
+
+// The queries that see some of the keys [first, last].
+__device__ inline TokenRange queries_seeing(const AttentionShape& shape, int64_t first,
+                                            int64_t last) {
+  const SequenceRows queries = shape.q_rows(), keys = shape.kv_rows();
+  const int64_t begin = queries.count_before(keys.position(first));
+  const int64_t end = shape.window > 0 ? queries.count_before(keys.position(last) + shape.window)
+                                       : queries.length();
+  return {begin, end};
+}
+
+__device__ inline int64_t kv_head_of(const AttentionShape& shape, int64_t head) {
+  return (shape.first_head + head) / shape.heads_per_kv - shape.first_kv_head;
+}
+
+// The local query heads that use local kv head `kv_head`; may be empty.
+__device__ inline TokenRange query_heads_of(const AttentionShape& shape, int64_t kv_head) {
+  const int64_t first = (kv_head + shape.first_kv_head) * shape.heads_per_kv - shape.first_head;
+  return {std::clamp<int64_t>(first, 0, shape.heads),
+          std::clamp<int64_t>(first + shape.heads_per_kv, 0, shape.heads)};
+}
+
+// What dropout multiplies a probability by, as base/dropout.h draws it.
+template <typename A>
+class DropoutDraw {
+ public:
+  __device__ DropoutDraw(const AttentionShape& shape, const StepParams* params, int64_t sequence,
+                         int64_t head)
+      : on_(shape.dropout.on()) {
+    if (!on_) return;
+    key_ = with_key(shape.dropout, params).key;
+    threshold_ = static_cast<uint32_t>(shape.dropout.rate * 0x1p32);
+    kept_ = A{1} / (A{1} - static_cast<A>(shape.dropout.rate));
+    sample_ = static_cast<uint32_t>(shape.dropout.first_sample + sequence);
+    head_ = static_cast<uint32_t>(shape.first_head + head);
+  }
+  [[nodiscard]] __device__ bool on() const { return on_; }
+  [[nodiscard]] __device__ A factor(int32_t query, int32_t key) const {
+    const std::array<uint32_t, 4> draws = philox(
+        {static_cast<uint32_t>(key / 4), static_cast<uint32_t>(query), sample_, head_}, key_);
+    const int lane = key % 4;
+    const uint32_t draw =
+        lane < 2 ? (lane == 0 ? draws[0] : draws[1]) : (lane == 2 ? draws[2] : draws[3]);
+    return draw < threshold_ ? A{0} : kept_;
+  }
+
+ private:
+  bool on_;
+  std::array<uint32_t, 2> key_{};
+  uint32_t threshold_ = 0, sample_ = 0, head_ = 0;
+  A kept_{};
+};
+
+// How much two softmax results weigh in the one over both sets of keys.
+template <typename A>
+struct Merged {
+  A before, here, lse;
+};
+template <typename A>
+__device__ inline Merged<A> merge(A lse_before, A lse_here) {
+  const A top = lse_before > lse_here ? lse_before : lse_here;
+  if (isinf(top) && top < A{0}) return {A{0}, A{0}, top};
+  const A lse = top + log(exp(lse_before - top) + exp(lse_here - top));
+  return {exp(lse_before - lse), exp(lse_here - lse), lse};
+}
+
+// The tensors of one call: T is the storage type, O the type of what is computed.
+template <typename T, typename O>
+struct ForwardTensors {
+  const T* q;
+  const T* kv;
+  const Acc<T>* o_before;  // null: there are no other keys
+  const Acc<T>* lse_before;
+  O* o;
+  Acc<T>* lse;
+};
+template <typename T, typename O>
+struct BackwardTensors {
+  const T* q;
+  const T* kv;
+  const T* o;
+  const Acc<T>* lse;
+  const T* d_o;
+  const O* dq_before;  // null: dq starts at zero
+  O* dq;
+  O* dkv;
+  Acc<T>* dots;  // [T, heads]: d_o . o
+};
+
+// The blocks of a grid, one per tile, head and sequence. Tiles are neighbours, so that those of a
+// head find its keys in the cache.
+inline unsigned grid_of(const char* op, int64_t tiles, int64_t heads, int64_t sequences) {
+  const int64_t blocks = tiles * heads * sequences;
+  TESSERA_CHECK(blocks < int64_t{1} << 31, "{}: {} tiles are too many for one grid", op, blocks);
+  return static_cast<unsigned>(blocks);
+}
+struct BlockPlace {
+  int64_t tile, head, sequence;
+  __device__ BlockPlace(int64_t tiles, int64_t heads)
+      : tile(blockIdx.x % tiles),
+        head(blockIdx.x / tiles % heads),
+        sequence(blockIdx.x / (tiles * heads)) {}
+};
+
+// Lets a kernel use so much shared memory.
+template <typename Kernel>
+void allow_shared(const char* op, Kernel* kernel, int bytes) {
+  tessera::cuda::check(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), op);
+}
+
+}  // namespace tessera::kernels::cuda
