@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/dtype.h"
+#include "base/workspace.h"
 
 namespace tessera::workspace::cuda {
 
@@ -16,6 +17,23 @@ constexpr int64_t buffer(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 // Backward, by kernels of our own: d_o . o of every token and query head.
 constexpr int64_t attention_dots(DType type, int64_t tokens, int64_t heads) {
   return buffer(tokens * heads * size_bytes(accumulate_type(type)));
+// Bytes of `elements` numbers of `size` bytes, up to where the next buffer begins.
+constexpr int64_t buffer(int64_t elements, int64_t size) {
+  return (elements * size + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
+}
+
+// Sums of many numbers: a part per block of threads, then the parts in their order.
+constexpr int kSumBlocks = 1024;
+constexpr int64_t sum_squares() { return buffer(kSumBlocks, 8); }
+
+// Sorting by small keys: every tile of so many elements counts its keys.
+constexpr int64_t kSortTile = 2048;
+constexpr int64_t sort_tiles(int64_t elements) { return (elements + kSortTile - 1) / kSortTile; }
+
+// Tokens sorted by their row: keys and tokens, twice, and the counts of the tiles.
+constexpr int kEmbeddingDigitBits = 9;
+constexpr int64_t embedding_dw(int64_t tokens) {
+  return 4 * buffer(tokens, 4) + buffer(sort_tiles(tokens) << kEmbeddingDigitBits, 4);
 }
 
 }  // namespace tessera::workspace::cuda

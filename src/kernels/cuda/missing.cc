@@ -9,16 +9,6 @@ namespace {
 }
 }  // namespace
 
-__attribute__((weak)) void embedding(Context& /*ctx*/, const Tensor& /*ids*/,
-                                     const Tensor& /*table*/, Tensor& /*y*/,
-                                     int64_t /*first_row*/) {
-  missing("embedding");
-}
-__attribute__((weak)) void embedding_dw(Context& /*ctx*/, const Tensor& /*ids*/,
-                                        const Tensor& /*dy*/, Tensor& /*dtable*/,
-                                        int64_t /*first_row*/, bool /*accumulate*/) {
-  missing("embedding_dw");
-}
 __attribute__((weak)) void rms_norm(Context& /*ctx*/, const Tensor& /*x*/, const Tensor& /*w*/,
                                     Tensor& /*y*/, Tensor& /*rstd*/, double /*eps*/) {
   missing("rms_norm");
@@ -127,40 +117,6 @@ __attribute__((weak)) void dropout(Context& /*ctx*/, const Tensor& /*x*/, Tensor
                                    const DropoutMask& /*mask*/, const SequenceRows& /*rows*/,
                                    int64_t /*first_token*/) {
   missing("dropout");
-}
-__attribute__((weak)) void cross_entropy_stats(Context& /*ctx*/, const Tensor& /*logits*/,
-                                               const Tensor& /*labels*/, Tensor& /*stats*/,
-                                               int64_t /*first_row*/, int64_t /*valid*/) {
-  missing("cross_entropy_stats");
-}
-__attribute__((weak)) void cross_entropy_loss(Context& /*ctx*/, const Tensor& /*all_stats*/,
-                                              const Tensor& /*labels*/, Tensor& /*loss*/,
-                                              bool /*accumulate*/) {
-  missing("cross_entropy_loss");
-}
-__attribute__((weak)) void cross_entropy_grad(Context& /*ctx*/, const Tensor& /*logits*/,
-                                              const Tensor& /*all_stats*/, const Tensor& /*labels*/,
-                                              Tensor& /*d_logits*/, int64_t /*first_row*/,
-                                              int64_t /*valid*/) {
-  missing("cross_entropy_grad");
-}
-__attribute__((weak)) void sum_squares(Context& /*ctx*/, const Tensor& /*x*/, Tensor& /*metrics*/,
-                                       int64_t /*at*/) {
-  missing("sum_squares");
-}
-__attribute__((weak)) void add_metrics(Context& /*ctx*/, const Tensor& /*loss*/,
-                                       const Tensor& /*labels*/, Tensor& /*metrics*/,
-                                       int64_t /*updates*/) {
-  missing("add_metrics");
-}
-__attribute__((weak)) void count_tokens(Context& /*ctx*/, const Tensor& /*labels*/,
-                                        Tensor& /*counts*/) {
-  missing("count_tokens");
-}
-__attribute__((weak)) void adamw(Context& /*ctx*/, Tensor& /*master*/, Tensor& /*m*/, Tensor& /*v*/,
-                                 const Tensor& /*grad*/, Tensor& /*weight*/,
-                                 const Tensor& /*known*/, const UpdatePlace& /*place*/) {
-  missing("adamw");
 }
 __attribute__((weak)) void fill_zero(Context& /*ctx*/, Tensor& /*x*/) { missing("fill_zero"); }
 __attribute__((weak)) void copy(Context& /*ctx*/, const Tensor& /*x*/, Tensor& /*y*/) {
