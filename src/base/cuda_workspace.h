@@ -12,14 +12,14 @@ namespace tessera::workspace::cuda {
 // Products: what cuBLASLt may use, whatever the shape.
 constexpr int64_t kMatmulBytes = int64_t{32} << 20;
 
-constexpr int64_t buffer(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-
-// Backward, by kernels of our own: d_o . o of every token and query head.
-constexpr int64_t attention_dots(DType type, int64_t tokens, int64_t heads) {
-  return buffer(tokens * heads * size_bytes(accumulate_type(type)));
 // Bytes of `elements` numbers of `size` bytes, up to where the next buffer begins.
 constexpr int64_t buffer(int64_t elements, int64_t size) {
   return (elements * size + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
+}
+
+// Backward of attention, by kernels of our own: d_o . o of every token and query head.
+constexpr int64_t attention_dots(DType type, int64_t tokens, int64_t heads) {
+  return buffer(tokens * heads, size_bytes(accumulate_type(type)));
 }
 
 // Sums of many numbers: a part per block of threads, then the parts in their order.

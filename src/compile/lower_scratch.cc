@@ -56,19 +56,31 @@ int64_t Lowering::cpu_scratch(const Node& node) const {
 }
 
 int64_t Lowering::gpu_scratch(const Node& node) const {
+  namespace gpu = workspace::cuda;
+  const DType dtype = step_.spec.train.dtype;
+  const auto shape = [&](ValueId value) { return map_.slots.at(value).shape; };
   switch (node.op) {
     case OpKind::kLinear:
     case OpKind::kLinearDx:
     case OpKind::kLinearDw:
-      return workspace::cuda::kMatmulBytes;
+      return gpu::kMatmulBytes;
+    case OpKind::kAttentionGrad:
+    case OpKind::kAttentionGradPart: {
+      const Shape q = shape(node.inputs[0]);
+      return gpu::attention_dots(dtype, q[0], q[1] / node.attrs.head_dim);
+    }
+    case OpKind::kEmbeddingDw:
+      return gpu::embedding_dw(shape(node.inputs[0])[0]);
+    case OpKind::kSumSquares:
+      return gpu::sum_squares();
     default:
       return 0;
   }
 }
 
 void Lowering::reserve_scratch(const Node& node) {
-  const bool gpu = step_.spec.train.device == "cuda";
-  scratch_bytes_ = std::max(scratch_bytes_, gpu ? gpu_scratch(node) : cpu_scratch(node));
+  const bool on_gpu = step_.spec.train.device == "cuda";
+  scratch_bytes_ = std::max(scratch_bytes_, on_gpu ? gpu_scratch(node) : cpu_scratch(node));
 }
 
 }  // namespace tessera

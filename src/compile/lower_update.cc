@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/workspace.h"
 #include "compile/lowering.h"
 
 namespace tessera {
@@ -14,8 +13,9 @@ void Lowering::lower_sum_squares(size_t b, const Tag& tag) {
   const int replica = step_.mesh.position(program_.rank, step_.layout.replica_axes_of(bucket));
   const bool split_on_tp = step_.layout.split_axes_of(bucket).contains(Axis::kTp);
   if (replica != 0 || (!split_on_tp && coord(Axis::kTp) != 0)) return;
-  scratch_bytes_ = std::max(scratch_bytes_, workspace::sum_squares(program_.threads));
   Node node;
+  node.op = OpKind::kSumSquares;
+  reserve_scratch(node);
   node.name = bucket.name + ".sum_squares";
   node.tag = tag;
   Instruction& instruction =
