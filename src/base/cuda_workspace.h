@@ -2,6 +2,7 @@
 // formulas, shared by the compiler (which plans them) and the bodies (which check them).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/dtype.h"
@@ -34,6 +35,19 @@ constexpr int64_t sort_tiles(int64_t elements) { return (elements + kSortTile - 
 constexpr int kEmbeddingDigitBits = 9;
 constexpr int64_t embedding_dw(int64_t tokens) {
   return 4 * buffer(tokens, 4) + buffer(sort_tiles(tokens) << kEmbeddingDigitBits, 4);
+}
+
+// Sums over rows, one per column (rms_norm_dw, layer_norm_dw, bias_dw; head_norm_dw with the heads
+// of all tokens as rows): so many parts of the rows are summed first. Blocks have about 64 columns,
+// and a thousand of them fill a large GPU twice; fewer than 128 rows do not pay for a block.
+constexpr int64_t column_sum_parts(int64_t rows, int64_t width) {
+  const int64_t strips = std::max<int64_t>(1, (width + 63) / 64);
+  const int64_t wanted = std::max<int64_t>(1, 1056 / strips);
+  return std::min(wanted, std::max<int64_t>(1, (rows + 127) / 128));
+}
+// `type`: of storage.
+constexpr int64_t column_sums(DType type, int64_t rows, int64_t width) {
+  return buffer(column_sum_parts(rows, width) * width, size_bytes(accumulate_type(type)));
 }
 
 }  // namespace tessera::workspace::cuda

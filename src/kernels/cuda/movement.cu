@@ -1,6 +1,6 @@
 // Plain movement and element-wise arithmetic.
 #include "kernels/cuda/bodies.h"
-#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/map.cuh"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -9,25 +9,28 @@ using tessera::cuda::check;
 
 template <typename From, typename To>
 void convert(const Gpu& gpu, int64_t count, const From* from, To* to) {
-  for_each("copy", gpu, count,
-           [=] __device__(int64_t i) { to[i] = narrow<To>(static_cast<Acc<To>>(widen(from[i]))); });
+  flat_map(
+      "copy", gpu, count, [] __device__(Acc<From> x) { return x; }, to, from);
 }
 
 template <typename T>
 void accumulate(const Gpu& gpu, int64_t count, const T* from, Acc<T>* to) {
-  for_each("accumulate_into", gpu, count, [=] __device__(int64_t i) { to[i] += widen(from[i]); });
+  flat_map(
+      "accumulate_into", gpu, count, [] __device__(Acc<T> sum, Acc<T> x) { return sum + x; }, to,
+      to, from);
 }
 
 template <typename T>
 void multiply(const Gpu& gpu, int64_t count, T* data, Acc<T> factor) {
-  for_each("scale", gpu, count,
-           [=] __device__(int64_t i) { data[i] = narrow<T>(widen(data[i]) * factor); });
+  flat_map(
+      "scale", gpu, count, [factor] __device__(Acc<T> x) { return x * factor; }, data, data);
 }
 
 template <typename T>
 void add_two(const Gpu& gpu, int64_t count, const T* a, const T* b, T* y) {
-  for_each("add", gpu, count,
-           [=] __device__(int64_t i) { y[i] = narrow<T>(widen(a[i]) + widen(b[i])); });
+  flat_map(
+      "add", gpu, count, [] __device__(Acc<T> left, Acc<T> right) { return left + right; }, y, a,
+      b);
 }
 
 }  // namespace

@@ -1,0 +1,108 @@
+// Sums over rows, one per column: the shape of every gradient of a vector that all tokens share.
+// Two launches: blocks sum parts of the rows to scratch [parts, width], then the parts are summed.
+// The order of additions depends on nothing but the shape.
+#pragma once
+
+#include "base/cuda_workspace.h"
+#include "kernels/cpu/check.h"
+#include "kernels/cuda/packs.cuh"
+
+namespace tessera::kernels::cuda {
+
+inline constexpr int kSumThreads = 256;
+
+// A block sums rows [part * rows_per_part, …) of kLanes * N columns; kLanes threads share a row,
+// and the groups of so many threads take rows in turn. Terms has
+//   load(row, column), which reads what N terms need into registers, and
+//   term(loaded, j), which is the j-th of them.
+template <int N, int kLanes, typename A, typename Terms>
+__global__ void __launch_bounds__(kSumThreads)
+    part_sums_kernel(int64_t rows, int64_t width, int64_t rows_per_part, Terms terms, A* parts) {
+  constexpr int kColumns = kLanes * N, kWarps = kSumThreads / 32, kGroups = kSumThreads / kLanes;
+  constexpr int kAtOnce = 4;  // rows in flight
+  static_assert(kColumns <= kSumThreads && 32 % kLanes == 0);
+  __shared__ A by_warp[kWarps][kColumns];
+  const int thread = static_cast<int>(threadIdx.x);
+  const int lane = thread % kLanes;
+  const int64_t column = blockIdx.x * static_cast<int64_t>(kColumns) + lane * N;
+  const int64_t begin = blockIdx.y * rows_per_part;
+  const int64_t end = std::min<int64_t>(rows, begin + rows_per_part);
+  A sums[N] = {};
+  if (column < width) {
+    int64_t row = begin + thread / kLanes;
+    for (; row + (kAtOnce - 1) * kGroups < end; row += kAtOnce * kGroups) {
+      typename Terms::Loaded loaded[kAtOnce];
+#pragma unroll
+      for (int k = 0; k < kAtOnce; ++k) loaded[k] = terms.load(row + k * kGroups, column);
+#pragma unroll
+      for (int k = 0; k < kAtOnce; ++k) {
+#pragma unroll
+        for (int j = 0; j < N; ++j) sums[j] += terms.term(loaded[k], j);
+      }
+    }
+    for (; row < end; row += kGroups) {
+      const typename Terms::Loaded loaded = terms.load(row, column);
+#pragma unroll
+      for (int j = 0; j < N; ++j) sums[j] += terms.term(loaded, j);
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < N; ++j) {
+    for (int offset = kLanes; offset < 32; offset *= 2) {
+      sums[j] += __shfl_xor_sync(0xffffffffU, sums[j], offset);
+    }
+    if (thread % 32 < kLanes) by_warp[thread / 32][lane * N + j] = sums[j];
+  }
+  __syncthreads();
+  const int64_t mine = blockIdx.x * static_cast<int64_t>(kColumns) + thread;
+  if (thread < kColumns && mine < width) {
+    A sum = 0;
+    for (int warp = 0; warp < kWarps; ++warp) sum += by_warp[warp][thread];
+    parts[blockIdx.y * width + mine] = sum;
+  }
+}
+
+// out[c] (+)= sum over parts; 32 columns of a block, whose 32 warps take parts in turn.
+template <typename A>
+__global__ void __launch_bounds__(1024)
+    sum_parts_kernel(int64_t num_parts, int64_t width, const A* parts, A* out, bool accumulate) {
+  __shared__ A by_warp[32][33];
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int64_t first = blockIdx.x * int64_t{32};
+  A sum = 0;
+  if (first + lane < width) {
+#pragma unroll 4
+    for (int64_t part = warp; part < num_parts; part += 32) {
+      sum += parts[part * width + first + lane];
+    }
+  }
+  by_warp[warp][lane] = sum;
+  __syncthreads();
+  // Warp w has column w now, and lane l what warp l summed.
+  const A total = warp_sum(by_warp[lane][warp]);
+  const int64_t column = first + warp;
+  if (lane == 0 && column < width) out[column] = accumulate ? out[column] + total : total;
+}
+
+// out[width] (+)= the sum over rows of `terms`, which come N at a time.
+template <int N, typename A, typename Terms>
+void column_sums(const char* op, Context& ctx, int64_t rows, int64_t width, const Terms& terms,
+                 A* out, bool accumulate) {
+  if (width == 0) return;
+  constexpr int kLanes = N == 1 ? 32 : 8;
+  const int64_t num_parts = workspace::cuda::column_sum_parts(rows, width);
+  constexpr DType kType = std::is_same_v<A, double> ? DType::kF64 : DType::kF32;
+  const int64_t needed = workspace::cuda::column_sums(kType, rows, width);
+  A* parts = cpu::Scratch(op, ctx.workspace, needed).take<A>(num_parts * width);
+  const dim3 grid(static_cast<unsigned>(ceil_div(width, kLanes * N)),
+                  static_cast<unsigned>(num_parts));
+  const cudaStream_t stream = ctx.gpu->stream();
+  part_sums_kernel<N, kLanes>
+      <<<grid, kSumThreads, 0, stream>>>(rows, width, ceil_div(rows, num_parts), terms, parts);
+  check_launch(op);
+  sum_parts_kernel<<<static_cast<unsigned>(ceil_div(width, 32)), 1024, 0, stream>>>(
+      num_parts, width, parts, out, accumulate);
+  check_launch(op);
+}
+
+}  // namespace tessera::kernels::cuda
