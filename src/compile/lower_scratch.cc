@@ -69,6 +69,12 @@ int64_t Lowering::gpu_scratch(const Node& node) const {
       const Shape q = shape(node.inputs[0]);
       return gpu::attention_dots(dtype, q[0], q[1] / node.attrs.head_dim);
     }
+    case OpKind::kRmsNormDw:
+    case OpKind::kLayerNormDw:
+    case OpKind::kBiasDw: {
+      const Shape dy = shape(node.inputs[0]);
+      return gpu::column_sums(dtype, dy[0], dy[1]);
+    }
     case OpKind::kEmbeddingDw:
       return gpu::embedding_dw(shape(node.inputs[0])[0]);
     case OpKind::kSumSquares:
