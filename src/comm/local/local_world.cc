@@ -51,12 +51,14 @@ LocalWorldOptions checked(LocalWorldOptions options) {
           "a world of {} ranks: size must be 1 to {}", options.size, shared::kMaxRanks);
   require(options.timeout.count() > 0, "a world with a timeout of {} ms: it must be positive",
           options.timeout.count());
+  if (options.gpu >= 0) options.device = make_gpu_device(options.gpu);
   return options;
 }
 
 shared::Domain make_domain(const LocalWorldOptions& options, shared::WorldBlock* block) {
   shared::Domain::Options domain;
   domain.block = block;
+  domain.device = options.device.get();
   domain.patience.timeout = options.timeout;
   domain.patience.slow_after = options.slow_after;
   domain.crowded = options.size * options.busy_threads > usable_cores();
@@ -76,8 +78,8 @@ struct LocalWorld::State {
       endpoint.domain = &domain;
       endpoint.rank = rank;
       endpoint.backend = "local";
-      endpoint.allocate = [](const std::string& name, int64_t size_bytes) {
-        return HostArena(name, size_bytes);
+      endpoint.allocate = [device = options.device](const std::string& name, int64_t size_bytes) {
+        return device != nullptr ? device->allocate(name, size_bytes) : HostArena(name, size_bytes);
       };
       endpoints.push_back(std::make_unique<shared::Endpoint>(std::move(endpoint)));
     }

@@ -1,4 +1,5 @@
-// Ranks that are threads of this process, exchanging data straight between their buffers.
+// Ranks that are threads of this process, exchanging data straight between their buffers: in memory
+// of the host, or of one GPU that they share.
 #pragma once
 
 #include <chrono>
@@ -7,6 +8,7 @@
 #include <span>
 #include <string>
 
+#include "comm/device.h"
 #include "comm/world.h"
 #include "tensor/wait.h"
 
@@ -17,6 +19,10 @@ struct LocalWorldOptions {
   std::chrono::milliseconds timeout{60'000};    // longest wait for a peer inside one collective
   std::chrono::milliseconds slow_after{5'000};  // a wait this long is reported once
   int busy_threads = 1;                         // of each rank, that compute while another waits
+  // All ranks compute on this GPU: `allocate` gives its memory, and calls take memory of it or of
+  // the host, the same on every rank. The input must be ready when a call is made. -1: the host.
+  int gpu = -1;
+  std::shared_ptr<Device> device = nullptr;                      // instead of a GPU; for tests
   std::function<void(const std::string&)> on_warning = nullptr;  // null: dropped
 };
 

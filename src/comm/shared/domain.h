@@ -10,6 +10,7 @@
 #include <string>
 
 #include "comm/communicator.h"
+#include "comm/device.h"
 #include "comm/shared/layout.h"
 
 namespace tessera::shared {
@@ -41,6 +42,7 @@ class Domain {
     std::byte* base = nullptr;
     std::span<std::byte> heap = {};  // empty: peers reach everything
     Liveness* liveness = nullptr;
+    Device* device = nullptr;  // whose memory calls may use too; null: none
     Patience patience;
     bool crowded = false;  // more threads than cores: yield instead of spinning
     std::function<void(const std::string&)> on_warning;
@@ -52,6 +54,7 @@ class Domain {
   [[nodiscard]] const Patience& patience() const { return options_.patience; }
   [[nodiscard]] bool crowded() const { return options_.crowded; }
   [[nodiscard]] Liveness* liveness() const { return options_.liveness; }
+  [[nodiscard]] Device* device() const { return options_.device; }
   void warn(const std::string& text) const;
 
   [[nodiscard]] bool reachable(const void* data, int64_t size_bytes) const;

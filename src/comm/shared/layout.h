@@ -41,6 +41,8 @@ enum CallFlags : uint8_t {
   kForeignOut = 4,  //
   kInPlace = 8,     // in == out
   kHelped = 16,     // peers may move this rank's part, where all members say so
+  kOnDevice = 32,   // where a world has a device: the buffers are its memory, or the host's;
+  kOnHost = 64,     // neither where there is no data
 };
 
 // One call of one member.
@@ -91,6 +93,7 @@ struct alignas(64) PartLine {
   std::atomic<uint32_t> claim{0};  // a PartClaim; of parts that are read from the sender's buffer
   DType dtype;
   bool mailed;
+  bool on_device;
   uint32_t tag;
   int64_t count;  // of the whole message, in elements
   int64_t part_bytes;

@@ -77,8 +77,14 @@ class Mover {
     const std::byte* source = in_of(from).at(block, begin, element_);
     const int64_t bytes = (end - begin) * element_;
     if (bytes <= 0) return;
-    if (source != to) copy_bytes(to, source, bytes, result_bytes());
+    copy(to, source, bytes);
     count_read(from, bytes);
+  }
+
+  void copy(std::byte* to, const std::byte* from, int64_t bytes) {
+    if (from == to) return;
+    if (m_.device != nullptr) return m_.device->copy(to, from, bytes);
+    copy_bytes(to, from, bytes, result_bytes());
   }
 
   // Each rank begins with its own block, so that not all read from the same peer at once.
@@ -100,7 +106,7 @@ class Mover {
     const std::byte* from = in_of(m_.rank).at(0, m_.begin, element_);
     const int64_t bytes = (m_.end - m_.begin) * element_;
     if (bytes <= 0) return;
-    if (from != to) copy_bytes(to, from, bytes, result_bytes());
+    copy(to, from, bytes);
     if (m_.rank != m_.root) count_stored(bytes);
   }
 
@@ -126,6 +132,17 @@ class Mover {
     const std::byte* theirs = in_of(peer).at(m_.rank, m_.begin, element_);
     std::byte* to_them = m_.out[static_cast<size_t>(peer)].at(m_.rank, m_.begin, element_);
     std::byte* to_me = out(peer);
+    if (m_.device != nullptr) {
+      m_.device->exchange(mine, to_them, theirs, to_me, bytes);
+    } else {
+      exchange_on_host(mine, to_them, theirs, to_me, bytes);
+    }
+    count_read(peer, bytes);
+    count_stored(bytes);
+  }
+
+  static void exchange_on_host(const std::byte* mine, std::byte* to_them, const std::byte* theirs,
+                               std::byte* to_me, int64_t bytes) {
     std::byte block[kSwapBytes];
     for (int64_t at = 0; at < bytes; at += static_cast<int64_t>(kSwapBytes)) {
       const size_t part = std::min(kSwapBytes, static_cast<size_t>(bytes - at));
@@ -133,18 +150,24 @@ class Mover {
       std::memcpy(to_me + at, theirs + at, part);
       std::memcpy(to_them + at, block, part);
     }
-    count_read(peer, bytes);
-    count_stored(bytes);
   }
 
   void reduce_into(int64_t begin, int64_t count, int block, std::span<void* const> targets) {
     if (count <= 0) return;
     for (int peer = 0; peer < size_; ++peer) {
       m_.sources[static_cast<size_t>(peer)] = in_of(peer).at(block, begin, element_);
-      count_read(peer, count * element_);
+    }
+    const int mean_over = m_.reduce == ReduceOp::kMean ? size_ : 0;
+    if (m_.device != nullptr) {
+      return m_.device->reduce(m_.reduce, m_.dtype, m_.sources, targets, count, mean_over);
     }
     reduce_in_order(choose_reduce_kernel(m_.sources, targets, result_bytes()), m_.reduce, m_.dtype,
-                    m_.sources, targets, count, m_.reduce == ReduceOp::kMean ? size_ : 0);
+                    m_.sources, targets, count, mean_over);
+  }
+
+  void count_reads_of(int64_t elements) {
+    if (elements <= 0) return;
+    for (int peer = 0; peer < size_; ++peer) count_read(peer, elements * element_);
   }
 
   void reduce_slice(std::span<const Side> outputs) {
@@ -152,6 +175,11 @@ class Mover {
     const int64_t begin = m_.begin + slice.begin;
     for (size_t i = 0; i < outputs.size(); ++i) m_.targets[i] = outputs[i].at(0, begin, element_);
     reduce_into(begin, slice.size(), 0, m_.targets.first(outputs.size()));
+    if (m_.counts_as_mail) {
+      if (outputs.size() > 1 || m_.rank == m_.root) count_reads_of(m_.end - m_.begin);
+      return;
+    }
+    count_reads_of(slice.size());
     const bool mine_included = outputs.size() > 1 || m_.rank == m_.root;
     const auto others = static_cast<int64_t>(outputs.size()) - (mine_included ? 1 : 0);
     count_stored(slice.size() * element_ * others);
@@ -160,11 +188,13 @@ class Mover {
   void reduce_all_of_it() {
     m_.targets[0] = out(0);
     reduce_into(m_.begin, m_.end - m_.begin, 0, m_.targets.first(1));
+    count_reads_of(m_.end - m_.begin);
   }
 
   void reduce_block() {
     m_.targets[0] = out(0);
     reduce_into(m_.begin, m_.end - m_.begin, m_.rank, m_.targets.first(1));
+    count_reads_of(m_.end - m_.begin);
   }
 
   const Movement& m_;

@@ -15,6 +15,7 @@
 #include <span>
 
 #include "comm/communicator.h"
+#include "comm/device.h"
 #include "comm/shared/layout.h"
 
 namespace tessera::shared {
@@ -40,6 +41,9 @@ struct Movement {
   int rank = 0;
   bool one_shot = false;  // inputs are mail: reduce all of it, into this rank's output alone
   bool any_in_place = false;
+  DeviceMover* device = nullptr;  // moves it; null: the host does
+  // All of it counts as read by whoever gets the result, as if it had gone through mailboxes.
+  bool counts_as_mail = false;
   int64_t begin = 0, end = 0;  // the elements of each block that are moved now
   std::span<const Side> in;    // by rank
   std::span<const Side> out;
@@ -49,6 +53,7 @@ struct Movement {
   std::span<void*> targets;
 };
 
+// What a device does is in line when this returns.
 void move(const Movement& movement, const GroupView& group);
 
 }  // namespace tessera::shared

@@ -29,8 +29,9 @@ SharedCommunicator::SharedCommunicator(Endpoint& endpoint, std::string name, con
       key_(key),
       members_(members.begin(), members.end()),
       group_(domain_.enter_group(name_, key, members_, endpoint.rank())),
-      messages_(domain_, group_, 0),
-      schedule_messages_(domain_, group_, 1),
+      device_(domain_.device() != nullptr ? domain_.device()->make_mover() : nullptr),
+      messages_(domain_, group_, device_.get(), 0),
+      schedule_messages_(domain_, group_, device_.get(), 1),
       in_(members.size()),
       out_(members.size()),
       sources_(members.size()),
@@ -117,9 +118,10 @@ uint64_t SharedCommunicator::issue(const CollectiveCall& call) {
     throw CommError(fmt::format("group {}: rank {} called {} after the world was aborted: {}",
                                 name_, endpoint_.rank(), describe(call, issued_ + 1), reason));
   }
+  const bool on_device = lies_on_device(call);
   if (is_point_to_point(call.op)) {
     while (true) {
-      if (const std::optional<uint64_t> ticket = messages_.issue(call, call.op)) {
+      if (const std::optional<uint64_t> ticket = messages_.issue(call, call.op, on_device)) {
         ++calls_[index(call.op)];
         record(call, *ticket);
         return *ticket | kMessageTicket;
@@ -134,7 +136,8 @@ uint64_t SharedCommunicator::issue(const CollectiveCall& call) {
   Op& next = op(sequence);
   next = Op{.call = call,
             .sequence = sequence,
-            .mailed = fits_mail(call, size()),
+            .on_device = on_device,
+            .mailed = !on_device && fits_mail(call, size()),
             .scheduled = has_schedule(call)};
   if (call.op == CollectiveOp::kBroadcast) next.call.in = call.out;
   next.history = history_ = extend_history(history_, call);
@@ -188,11 +191,11 @@ void SharedCommunicator::publish(Op& op) {
   line.tag = call.tag;
   line.count = call.count;
   line.history = op.history;
-  line.flags = 0;
+  line.flags = memory_flag(op);
   const int64_t in_bytes = input_bytes(call, rank(), size());
   const int64_t out_bytes = output_bytes(call, rank(), size());
   if (op.mailed) {
-    line.flags = kMailed;
+    line.flags |= kMailed;
     line.mail_slot = static_cast<uint8_t>(num_mailed_ % kMailSlots);
     mailed_sequence_[line.mail_slot] = op.sequence;
     ++num_mailed_;
@@ -205,7 +208,7 @@ void SharedCommunicator::publish(Op& op) {
     if (!in_reached) line.flags |= kForeignIn;
     if (!out_reached) line.flags |= kForeignOut;
     if (call.in == call.out && in_bytes > 0) line.flags |= kInPlace;
-    if (may_be_helped(call)) line.flags |= kHelped;
+    if (!op.on_device && may_be_helped(call)) line.flags |= kHelped;
     if ((line.flags & (kForeignIn | kForeignOut)) && !op.scheduled) make_stage();
     line.in = domain_.reference(call.in);
     line.out = domain_.reference(call.out);
@@ -298,6 +301,7 @@ bool SharedCommunicator::arrive(Op& op, Blocker* blocker) {
   op.staged = (op.any_flags & (kForeignIn | kForeignOut)) != 0;
   op.any_in_place = (op.any_flags & kInPlace) != 0;
   op.helped = !op.staged && (op.all_flags & kHelped) != 0;
+  check_same_memory(op);
   if (op.call.op == CollectiveOp::kAllToAllV) check_counts(op);
   note_lateness(op);
   if (!op.mailed) begin_moving(op);
@@ -356,6 +360,8 @@ void SharedCommunicator::move_range(Op& op, int64_t begin, int64_t end, int64_t 
                     .rank = rank(),
                     .one_shot = op.mailed,
                     .any_in_place = op.any_in_place,
+                    .device = op.on_device ? device_.get() : nullptr,
+                    .counts_as_mail = op.on_device && fits_mail(call, size()),
                     .begin = begin,
                     .end = end,
                     .in = in_,
@@ -365,6 +371,9 @@ void SharedCommunicator::move_range(Op& op, int64_t begin, int64_t end, int64_t 
   if (uneven) movement.lengths = lengths_;
   if (op.helped) {
     move_parts(op, movement);
+  } else if (op.on_device) {
+    guard_device(call, op.sequence, [&] { move(movement, group_.view); });
+    finish_on_device(op);
   } else {
     move(movement, group_.view);
   }

@@ -6,6 +6,8 @@
 //   move    copy and reduce this rank's part (see movement.h); publish that it is done
 //   leave   every peer that uses my buffers has moved
 // Collectives of a group move in order. A mailed one has no buffers to protect and does not leave.
+// Buffers in the memory of a device are never mailed, staged or helped with (on_device.cc): they
+// are read straight from the peers, and the stage `move` waits for the device.
 //
 // How a failing rank goes without pulling its buffers from under a peer: a rank that has seen all
 // arrive announces that it moves, then looks at the abort flag, then moves. After an abort nobody
@@ -21,6 +23,7 @@
 
 #include "collective/schedule.h"
 #include "comm/communicator.h"
+#include "comm/device.h"
 #include "comm/shared/domain.h"
 #include "comm/shared/movement.h"
 #include "comm/shared/point_to_point.h"
@@ -67,6 +70,7 @@ class SharedCommunicator final : public Communicator, private Work::Progress {
     uint64_t sequence = 0;
     uint64_t history = 0;
     bool published = false;
+    bool on_device = false;
     bool mailed = false;
     bool staged = false;
     bool any_in_place = false;
@@ -105,6 +109,23 @@ class SharedCommunicator final : public Communicator, private Work::Progress {
   void move_range(Op& op, int64_t begin, int64_t end, int64_t stage_stride);
   [[nodiscard]] bool leave(const Op& op, Blocker* blocker);
 
+  // Of calls whose buffers are memory of a device (on_device.cc).
+  [[nodiscard]] bool lies_on_device(const CollectiveCall& call);
+  [[nodiscard]] uint8_t memory_flag(const Op& op) const;
+  void check_same_memory(const Op& op);
+  void finish_on_device(const Op& op);
+  // Whatever goes wrong on the device in `step` ends the world.
+  template <typename Step>
+  void guard_device(const CollectiveCall& call, uint64_t sequence, const Step& step) {
+    try {
+      step();
+    } catch (const Error& error) {
+      fail_on_device(call, sequence, error);
+    }
+  }
+  [[noreturn]] void fail_on_device(const CollectiveCall& call, uint64_t sequence,
+                                   const Error& error);
+
   // Of calls whose parts any member may move (helping.cc).
   [[nodiscard]] bool may_be_helped(const CollectiveCall& call) const;
   void move_parts(const Op& op, Movement movement);
@@ -123,6 +144,8 @@ class SharedCommunicator final : public Communicator, private Work::Progress {
   void begin_schedule(const Op& op);
   void begin_round(const Op& op);
   void run_step(const Op& op, const CollectiveStep& step);
+  void copy_in_step(const Op& op, const CollectiveStep& step);
+  void reduce_in_step(const Op& op, const CollectiveStep& step);
   [[nodiscard]] std::byte* step_address(const Op& op, const StepPlace& place) const;
 
   bool wait_until(uint64_t ticket, std::chrono::milliseconds time);
@@ -149,6 +172,7 @@ class SharedCommunicator final : public Communicator, private Work::Progress {
   std::string key_;
   std::vector<int> members_;
   Domain::Group group_;
+  std::unique_ptr<DeviceMover> device_;  // null: the world has none
   PointToPoint messages_;
   PointToPoint schedule_messages_;
   std::array<Op, kCallSlots> ops_;
@@ -162,6 +186,7 @@ class SharedCommunicator final : public Communicator, private Work::Progress {
   CollectiveSchedule schedule_;      // of the call that is moving, where it has one
   std::optional<size_t> next_step_;  // not before it has begun
   HostArena schedule_scratch_;
+  HostArena device_scratch_;  // the same, for calls on the device
   std::array<int64_t, kNumCollectiveOps> calls_{};
   bool warned_ = false;  // in the wait at hand
   int num_splits_ = 0;

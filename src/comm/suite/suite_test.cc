@@ -5,7 +5,6 @@
 #include <tuple>
 #include <vector>
 
-#include "collective/schedule.h"
 #include "comm/testing/scenarios.h"
 #include "comm/testing/shared_memory_backends.h"
 
@@ -14,35 +13,7 @@ namespace {
 
 using namespace tessera::testing;
 
-// One-shot contributions lie in mailboxes of this size.
-constexpr int64_t kMailBytes = 16384;
-
-bool offers(const SuiteCase& c, int size) {
-  if (!supports(c.op, c.algorithm)) return false;
-  return c.algorithm != Algorithm::kOneShot || size * c.count * size_bytes(c.dtype) <= kMailBytes;
-}
-
-// Auto, one-shot and direct move between buffers; the others run the schedules of messages, with
-// each half of the ranks for a node.
-int64_t bytes_sent_by(const SuiteCase& c, int rank, int size) {
-  if (c.algorithm == Algorithm::kAuto || c.algorithm == Algorithm::kOneShot ||
-      c.algorithm == Algorithm::kDirect) {
-    return expected_bytes(c, rank, size);
-  }
-  std::vector<int> nodes;
-  for (int r = 0; r < size; ++r) nodes.push_back(2 * r / size);
-  return bytes_sent(make_schedule({.op = c.op,
-                                   .algorithm = c.algorithm,
-                                   .ranks = size,
-                                   .rank = rank,
-                                   .root = c.root,
-                                   .count = c.count,
-                                   .element_bytes = size_bytes(c.dtype),
-                                   .in_place = c.in_place,
-                                   .nodes = nodes}));
-}
-
-const SuiteTraits kTraits = {.offers = offers, .bytes_sent = bytes_sent_by};
+const SuiteTraits kTraits = shared_memory_traits();
 
 class CommSuiteTest : public ::testing::TestWithParam<std::tuple<int, int, int>> {};
 

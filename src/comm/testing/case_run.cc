@@ -30,6 +30,9 @@ CaseRun::CaseRun(SuiteRank& suite, Communicator& group, const SuiteCase& c)
   }
   lay_out();
   fill();
+  for (const Block& block : blocks_) {
+    suite_.upload(block.data - kGuardBytes, block.size_bytes + 2 * kGuardBytes);
+  }
 }
 
 CaseRun::Block CaseRun::take(int64_t count, int which) {
@@ -94,8 +97,8 @@ CollectiveCall CaseRun::call() const {
                          .root = case_.root,
                          .tag = case_.seed % 3,
                          .count = case_.count,
-                         .in = in_,
-                         .out = out_,
+                         .in = suite_.address(in_),
+                         .out = suite_.address(out_),
                          .send_counts = send_counts_,
                          .receive_counts = receive_counts_,
                          .algorithm = case_.algorithm};
@@ -112,7 +115,7 @@ CollectiveCall CaseRun::receive_call() const {
   receive.op = CollectiveOp::kReceive;
   receive.root = (group_.rank() - case_.root + group_.size()) % group_.size();
   receive.in = nullptr;
-  receive.out = out_;
+  receive.out = suite_.address(out_);
   return receive;
 }
 
@@ -142,6 +145,9 @@ void CaseRun::wait() {
 }
 
 void CaseRun::check() {
+  for (const Block& block : blocks_) {
+    suite_.download(block.data - kGuardBytes, block.size_bytes + 2 * kGuardBytes);
+  }
   check_output();
   check_input();
   for (const Block& block : blocks_) check_guards(block, block.data == in_ ? "in" : "out");

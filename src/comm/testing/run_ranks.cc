@@ -26,7 +26,7 @@ std::string run_body(CommWorld& world, const RankBody& body) {
 }  // namespace
 
 std::vector<RankOutcome> run_as_threads(const RunOptions& options, const RankBody& body) {
-  LocalWorld world({.size = options.ranks, .timeout = options.timeout});
+  LocalWorld world({.size = options.ranks, .timeout = options.timeout, .device = options.device});
   std::vector<RankOutcome> outcomes(static_cast<size_t>(options.ranks));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < options.ranks; ++rank) {

@@ -3,9 +3,11 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "comm/device.h"
 #include "comm/world.h"
 
 namespace tessera::testing {
@@ -20,6 +22,7 @@ using RankBody = std::function<std::string(CommWorld& world)>;
 struct RunOptions {
   int ranks = 1;
   std::chrono::milliseconds timeout{20'000};  // of collectives; all ranks together get a bit more
+  std::shared_ptr<Device> device = nullptr;   // that they share, as threads; null: the host
 };
 
 // A body that throws anything but CommError aborts the world, so that its peers do not wait for it.

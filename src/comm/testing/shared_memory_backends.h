@@ -2,6 +2,7 @@
 #pragma once
 
 #include "comm/testing/run_ranks.h"
+#include "comm/testing/suite_rank.h"
 
 namespace tessera::testing {
 
@@ -10,5 +11,7 @@ struct Backend {
   RunRanks run;
 };
 constexpr Backend kSharedMemoryBackends[] = {{"local", run_as_threads}, {"shm", run_as_processes}};
+
+SuiteTraits shared_memory_traits();
 
 }  // namespace tessera::testing

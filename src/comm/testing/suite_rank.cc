@@ -29,7 +29,10 @@ SuiteRank::SuiteRank(CommWorld& world, const SuiteTraits& traits, std::string na
       traits_(traits),
       name_(std::move(name)),
       buffer_bytes_(buffer_bytes),
-      heap_(world.allocate("suite " + name_, buffer_bytes + kAlignment)),
+      heap_(on_device() ? HostArena("suite " + name_, buffer_bytes + kAlignment)
+                        : world.allocate("suite " + name_, buffer_bytes + kAlignment)),
+      device_(on_device() ? world.allocate("suite " + name_, buffer_bytes + kAlignment)
+                          : HostArena()),
       foreign_(std::make_unique_for_overwrite<std::byte[]>(
           static_cast<size_t>(buffer_bytes + kAlignment))),
       all_(world.join_all(name_)),
@@ -47,12 +50,26 @@ void SuiteRank::pause() {
 }
 
 std::byte* SuiteRank::take(bool from_heap, int64_t size_bytes) {
+  from_heap = from_heap || on_device();
   int64_t& used = from_heap ? heap_used_ : foreign_used_;
   const int64_t begin = used;
   used += (size_bytes + kAlignment - 1) / kAlignment * kAlignment;
   TESSERA_CHECK(used <= buffer_bytes_, "scenario {} takes {} bytes of buffers and asked for {}",
                 name_, used, buffer_bytes_);
   return align(from_heap ? heap_.data() : foreign_.get()) + begin;
+}
+
+std::byte* SuiteRank::address(std::byte* buffer) const {
+  if (!on_device() || buffer == nullptr) return buffer;
+  return align(device_.data()) + (buffer - align(heap_.data()));
+}
+
+void SuiteRank::upload(std::byte* buffer, int64_t size_bytes) const {
+  if (on_device()) traits_.upload(address(buffer), buffer, size_bytes);
+}
+
+void SuiteRank::download(std::byte* buffer, int64_t size_bytes) const {
+  if (on_device()) traits_.download(buffer, address(buffer), size_bytes);
 }
 
 const Pattern& SuiteRank::contribution(DType dtype, ValueKind kind, int world_rank) {

@@ -28,6 +28,10 @@ struct SuiteTraits {
   // What counters() must say a case sent; null: not checked.
   std::function<int64_t(const SuiteCase&, int rank, int size)> bytes_sent;
   bool records_arrivals = true;
+  // Where the world's memory is that of a device: copies to and from it. Buffers of cases lie there
+  // then, and are filled and looked at on the host. Null: the host reaches everything.
+  using Copy = std::function<void(void* to, const void* from, int64_t size_bytes)>;
+  Copy upload = nullptr, download = nullptr;
 };
 
 class SuiteRank {
@@ -50,6 +54,10 @@ class SuiteRank {
   // Aligned to cache lines; not initialised.
   std::byte* take(bool from_heap, int64_t size_bytes);
   void release_buffers() { heap_used_ = foreign_used_ = 0; }
+  // What a call is given for such a buffer, and how that comes to hold the same, or the other way.
+  [[nodiscard]] std::byte* address(std::byte* buffer) const;
+  void upload(std::byte* buffer, int64_t size_bytes) const;
+  void download(std::byte* buffer, int64_t size_bytes) const;
 
   const Pattern& contribution(DType dtype, ValueKind kind, int world_rank);
   const Pattern& reduction(ReduceOp op, DType dtype, ValueKind kind, std::span<const int> members);
@@ -70,6 +78,7 @@ class SuiteRank {
  private:
   using ReductionKey = std::tuple<ReduceOp, DType, ValueKind, std::vector<int>>;
 
+  [[nodiscard]] bool on_device() const { return traits_.upload != nullptr; }
   std::vector<const Pattern*> terms(DType dtype, ValueKind kind, std::span<const int> members);
 
   CommWorld& world_;
@@ -77,6 +86,7 @@ class SuiteRank {
   std::string name_;
   int64_t buffer_bytes_;
   HostArena heap_;
+  HostArena device_;  // as large
   std::unique_ptr<std::byte[]> foreign_;
   int64_t heap_used_ = 0;
   int64_t foreign_used_ = 0;

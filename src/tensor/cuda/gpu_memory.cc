@@ -77,6 +77,8 @@ HostArena allocate_on_gpu(int device, const std::string& name, int64_t size_byte
     }
     check(status, "taking memory of the GPU");
     check(cudaMemset(data, 0, static_cast<size_t>(size_bytes)), "clearing memory of the GPU");
+    // Streams that do not wait for the default one could write before it has cleared.
+    check(cudaStreamSynchronize(nullptr), "clearing memory of the GPU");
   }
   return {name, static_cast<std::byte*>(data), size_bytes, [data] { (void)cudaFree(data); }};
 }
