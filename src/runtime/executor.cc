@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <exception>
 #include <thread>
 #include <tuple>
@@ -309,6 +310,24 @@ void Executor::execute_compute() {
     started_error_ = std::current_exception();
     world_.abort(e.what());
   }
+}
+
+void Executor::tune() {
+  if (!on_gpu()) return;
+  gpu_->tune_products(true);
+  const int half = fill_;
+  run({});  // a learning rate of 0
+  fill_ = half;
+  gpu_->tune_products(false);
+  const auto clear = [&](BufferId id) {
+    if (id == kNoBuffer) return;
+    edit(id, [](const Tensor& t) { std::memset(t.data, 0, static_cast<size_t>(t.bytes())); });
+  };
+  for (const BucketBuffers& bucket : program_.buckets) {
+    clear(bucket.m);
+    clear(bucket.v);
+  }
+  clear(program_.router_load);
 }
 
 // The one wait of a step: for its last instruction, and the numbers it reports.

@@ -59,6 +59,11 @@ class Executor {
   // be done while a step runs: start() takes them away.
   [[nodiscard]] int32_t* input(BufferId id);
 
+  // On a GPU: a step on the weights and inputs that are in place, by which products find their
+  // fastest algorithms. Weights and optimizer state stay as they were. Nothing on the CPU. All
+  // ranks call it at once.
+  void tune();
+
   // One optimizer step (or one forward pass). The inputs must be in place.
   StepOutcome run(const StepParams& params);
   // The same in two halves: on a GPU the first returns when everything is on its way.

@@ -42,6 +42,10 @@ class GpuRank {
   // Instruction `index` of the compute stream has been put there.
   virtual void mark(size_t index) = 0;
 
+  // While on, products find their fastest algorithm at their first use and spoil what they add to.
+  // Choices are kept in a file of the user's cache folder.
+  virtual void tune_products(bool on) = 0;
+
   // Whether a stream has nothing left to do. Throws Error when the GPU has failed.
   virtual bool done(StreamKind stream) = 0;
   // How many instructions of the compute stream have been completed, counted by mark().

@@ -13,7 +13,8 @@ World::World(StepGraph step, std::vector<Program> programs, WorldOptions options
       // Kernels compute while the comm thread waits.
       local_({.size = static_cast<int>(programs_.size()),
               .timeout = options.comm_timeout,
-              .busy_threads = programs_.front().threads + 1}),
+              .busy_threads = programs_.front().threads + 1,
+              .gpu = gpu_options(step_.spec, 0) ? 0 : -1}),
       executors_(programs_.size()) {
   if (!options_.executor.gpu) options_.executor.gpu = gpu_options(step_.spec, 0);
 }

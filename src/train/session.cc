@@ -203,8 +203,9 @@ void Session::diverge(const StepParams& params, const StepOutcome& outcome) {
 void Session::train() {
   load_weights(executor_, job_.step,
                inject_into_weights(options_.inject, world_.rank(), job_.weights));
-  start_ = Clock::now();
   fill_inputs(executor_, spec_, 1, job_.samples);
+  executor_.tune();
+  start_ = Clock::now();
   for (int64_t step = 1; step <= spec_.train.steps; ++step) {
     const Clock::time_point step_start = Clock::now();
     const bool last = step == spec_.train.steps;
@@ -351,6 +352,7 @@ TrainSummary run_training(const TrainOptions& options) {
   world_options.size = static_cast<int>(ranks.size());
   world_options.timeout = comm_timeout(spec);
   world_options.busy_threads = threads_of_rank(spec);
+  if (spec.train.device == "cuda") world_options.gpu = options.gpu;
   LocalWorld local(world_options);
   TrainSummary summary;
   run_rank_threads(local, [&](int rank) {

@@ -4,9 +4,12 @@
 #include <cuda_runtime_api.h>
 
 #include <atomic>
+#include <cstdlib>
+#include <filesystem>
 
 #include "base/error.h"
 #include "kernels/cuda/gpu.h"
+#include "kernels/cuda/matmul.h"
 #include "tensor/cuda/check.h"
 #include "tensor/gpu_memory.h"
 
@@ -20,6 +23,24 @@ struct Shared {
   StepParams params;
   std::atomic<uint32_t> completed{0};
 };
+
+// TESSERA_CACHE, else the user's cache folder; the working folder where there is none.
+std::string choices_file() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  std::filesystem::path folder = variable("TESSERA_CACHE");
+  if (folder.empty() && !variable("XDG_CACHE_HOME").empty()) {
+    folder = std::filesystem::path(variable("XDG_CACHE_HOME")) / "tessera";
+  }
+  if (folder.empty() && !variable("HOME").empty()) {
+    folder = std::filesystem::path(variable("HOME")) / ".cache" / "tessera";
+  }
+  std::error_code ignored;  // a cache that cannot be kept is measured again
+  if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
+  return folder / "products.txt";
+}
 
 class CudaRank final : public GpuRank {
  public:
@@ -94,6 +115,12 @@ class CudaRank final : public GpuRank {
                      CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER);
     require(result == CUDA_SUCCESS, "marking progress on the GPU failed ({})",
             static_cast<int>(result));
+  }
+
+  void tune_products(bool on) override {
+    kernels::cuda::Matmul& matmul = kernels_.matmul();
+    if (on) matmul.keep_choices_in(choices_file());
+    matmul.tune_at_first_use(on);
   }
 
   bool done(StreamKind stream) override {
