@@ -18,9 +18,28 @@ constexpr int64_t buffer(int64_t elements, int64_t size) {
   return (elements * size + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
 }
 
-// Backward of attention, by kernels of our own: d_o . o of every token and query head.
+// Attention by cuDNN, forward: a constant, whatever the shape.
+constexpr int64_t kCudnnBytes = 4096;
+constexpr int64_t attention(DType type) {
+  return type == DType::kBF16 || type == DType::kF16 ? kCudnnBytes : 0;
+}
+
+// Attention backward, by kernels of our own: d_o . o of every token and query head.
 constexpr int64_t attention_dots(DType type, int64_t tokens, int64_t heads) {
   return buffer(tokens * heads, size_bytes(accumulate_type(type)));
+}
+// What cuDNN asks for besides: dk and dv of every query head where several share a kv head.
+constexpr int64_t cudnn_attention_grad_bytes(int64_t tokens, int64_t heads, int64_t kv_heads,
+                                             int64_t head_dim) {
+  return kCudnnBytes + (heads == kv_heads ? 0 : 2 * tokens * heads * head_dim * 2);
+}
+// By either: cuDNN also sums dq in f32.
+constexpr int64_t attention_grad(DType type, int64_t tokens, int64_t heads, int64_t kv_heads,
+                                 int64_t head_dim) {
+  const int64_t dots = attention_dots(type, tokens, heads);
+  if (type != DType::kBF16 && type != DType::kF16) return dots;
+  return dots + buffer(tokens * heads * head_dim, 4) +
+         buffer(cudnn_attention_grad_bytes(tokens, heads, kv_heads, head_dim), 1);
 }
 
 // Sums of many numbers: a part per block of threads, then the parts in their order.

@@ -1,17 +1,26 @@
-// Which kernels compute attention: those of our own serve everything.
+// Which kernels compute attention: cuDNN's where they serve, else those of our own, which serve
+// everything.
 #include "kernels/cuda/attention_own.h"
 #include "kernels/cuda/bodies.h"
+#include "kernels/cuda/cudnn_attention.h"
+#include "kernels/cuda/gpu.h"
 
 namespace tessera::kernels::cuda {
 
 void attention(Context& ctx, const Tensor& q, const Tensor& kv, Tensor& o, Tensor& lse,
                const AttentionShape& shape) {
+  Attention* const cudnn = ctx.gpu->attention();
+  if (cudnn != nullptr && cudnn->forward(ctx.workspace, q, kv, o, lse, shape)) return;
   own_attention(ctx, q, kv, {}, {}, o, lse, shape);
 }
 
 void attention_grad(Context& ctx, const Tensor& q, const Tensor& kv, const Tensor& o,
                     const Tensor& lse, const Tensor& d_o, Tensor& dq, Tensor& dkv,
                     const AttentionShape& shape) {
+  Attention* const cudnn = ctx.gpu->attention();
+  if (cudnn != nullptr && cudnn->backward(ctx.workspace, q, kv, o, lse, d_o, dq, dkv, shape)) {
+    return;
+  }
   own_attention_grad(ctx, q, kv, o, lse, d_o, {}, dq, dkv, shape);
 }
 

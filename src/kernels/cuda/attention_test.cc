@@ -1,5 +1,6 @@
-// Attention on the GPU against the same call on the CPU.
+// Attention by kernels of our own against the same call on the CPU.
 #include "base/cuda_workspace.h"
+#include "kernels/cuda/attention_own.h"
 #include "kernels/cuda/test_support.h"
 
 namespace tessera::kernels::cuda {
@@ -131,6 +132,12 @@ Array poisoned(const Array& like, DType type) {
   return Array(type, {like.tensor().dim(0), like.tensor().dim(1)});
 }
 
+int64_t scratch_bytes(DType type, const Case& c) {
+  const AttentionShape& s = c.shape;
+  return workspace::cuda::attention_grad(type, c.sequences * s.q_rows().length(), s.heads,
+                                         s.kv_heads, s.head_dim);
+}
+
 const StepParams kParams{.step = 3, .seed = 77};
 
 TEST(CudaAttention, MatchesTheCpuForEveryTypeAndShape) {
@@ -147,19 +154,19 @@ TEST(CudaAttention, MatchesTheCpuForEveryTypeAndShape) {
       OnGpu o_gpu(o), lse_gpu(lse), dq_gpu(dq), dkv_gpu(dkv), dq_again(dq), dkv_again(dkv);
       Rig cpu(1, workspace::attention_grad(type, c.shape.seq_len, c.shape.head_dim, 1));
       cpu.params() = kParams;
-      GpuRig gpu(workspace::cuda::attention_dots(type, in.q.tensor().dim(0), c.shape.heads));
+      GpuRig gpu(scratch_bytes(type, c));
       gpu.set_params(kParams);
       kernels::attention(cpu, in.q, in.kv, o, lse, c.shape);
-      kernels::attention(gpu, q, kv, o_gpu, lse_gpu, c.shape);
+      own_attention(gpu, q, kv, {}, {}, o_gpu, lse_gpu, c.shape);
       expect_same(o_gpu, o, tight(type));
       expect_same_lse(lse_gpu.get(), lse, tight(wide));
       // The gradients of both from the same forward pass.
       const OnGpu o_cpu(o), lse_cpu(lse);
       kernels::attention_grad(cpu, in.q, in.kv, o, lse, in.d_o, dq, dkv, c.shape);
-      kernels::attention_grad(gpu, q, kv, o_cpu, lse_cpu, d_o, dq_gpu, dkv_gpu, c.shape);
+      own_attention_grad(gpu, q, kv, o_cpu, lse_cpu, d_o, {}, dq_gpu, dkv_gpu, c.shape);
       expect_same(dq_gpu, dq, tight(type));
       expect_same(dkv_gpu, dkv, tight(type));
-      kernels::attention_grad(gpu, q, kv, o_cpu, lse_cpu, d_o, dq_again, dkv_again, c.shape);
+      own_attention_grad(gpu, q, kv, o_cpu, lse_cpu, d_o, {}, dq_again, dkv_again, c.shape);
       EXPECT_TRUE(dq_again.get().same_bits(dq_gpu.get()));
       EXPECT_TRUE(dkv_again.get().same_bits(dkv_gpu.get()));
     }
@@ -181,7 +188,7 @@ TEST(CudaAttention, PartsOfSequencesMatchTheCpu) {
       OnGpu o_gpu(o), lse_gpu(lse);
       Rig cpu(1, workspace::attention_grad(type, c.shape.seq_len, c.shape.head_dim, 1));
       cpu.params() = kParams;
-      GpuRig gpu(workspace::cuda::attention_dots(type, tokens, c.shape.heads));
+      GpuRig gpu(scratch_bytes(type, c));
       gpu.set_params(kParams);
       // Alone: queries that see nothing get zeros and -inf.
       kernels::attention_part(cpu, in.q, in.kv, {}, {}, o, lse, c.shape);
@@ -227,7 +234,7 @@ TEST(CudaAttention, LargeScoresStayFinite) {
     const OnGpu q(in.q), kv(in.kv), d_o(in.d_o);
     OnGpu o(poisoned(in.q, type)), dq(poisoned(in.q, type)), dkv(poisoned(in.kv, type)),
         lse(Array(accumulate_type(type), {in.q.tensor().dim(0), c.shape.heads}));
-    GpuRig gpu(workspace::cuda::attention_dots(type, in.q.tensor().dim(0), c.shape.heads));
+    GpuRig gpu(scratch_bytes(type, c));
     kernels::attention(gpu, q, kv, o, lse, c.shape);
     kernels::attention_grad(gpu, q, kv, o, lse, d_o, dq, dkv, c.shape);
     for (const OnGpu* x : {&o, &lse, &dq, &dkv}) EXPECT_EQ(first_nonfinite(x->get()), -1);
