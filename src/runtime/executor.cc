@@ -313,7 +313,8 @@ void Executor::execute_compute() {
 }
 
 void Executor::tune() {
-  if (!on_gpu()) return;
+  // What is fastest may change from run to run, and with it the order of sums.
+  if (!on_gpu() || options_.gpu->deterministic) return;
   gpu_->tune_products(true);
   const int half = fill_;
   run({});  // a learning rate of 0

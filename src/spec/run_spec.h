@@ -97,7 +97,7 @@ struct TrainSpec {
   DType dtype = DType::kF32;
   uint64_t seed = 1;
   std::string device = "cpu";  // "cpu", "cuda", or "auto": a GPU where there is one
-  bool deterministic = true;   // cuda: a step repeats bit for bit
+  bool deterministic = false;  // cuda: a step repeats bit for bit
   int64_t threads = 0;         // compute threads per rank; 0: cores / ranks
   int64_t loss_chunk = 512;    // tokens whose logits exist at one time
   // f16 only: what the loss's gradient is multiplied by, so that small gradients do not vanish.
