@@ -69,4 +69,19 @@ constexpr int64_t column_sums(DType type, int64_t rows, int64_t width) {
   return buffer(column_sum_parts(rows, width) * width, size_bytes(accumulate_type(type)));
 }
 
+// Mixture of experts. Sequences of statistics are summed in chunks of a few tokens.
+constexpr int64_t kStatsChunk = 32;
+constexpr int64_t router_stats(int64_t sequences, int64_t tokens_per_sequence, int64_t experts) {
+  const int64_t chunks = (tokens_per_sequence + kStatsChunk - 1) / kStatsChunk;
+  return buffer(sequences * chunks * 2 * experts, 8);
+}
+// Choices (tokens x experts of a token) sorted by expert: counts of the tiles, rows of each peer.
+constexpr int64_t dispatch_rows(int64_t choices, int64_t experts) {
+  return buffer(sort_tiles(choices) * experts, 4) + buffer(experts, 4);
+}
+// Which of the rows are in use.
+constexpr int64_t combine_rows_grad(int64_t rows) { return buffer(rows, 1); }
+// The loss of every group of sequences.
+constexpr int64_t balance_loss(int64_t sequences) { return buffer(sequences, 8); }
+
 }  // namespace tessera::workspace::cuda

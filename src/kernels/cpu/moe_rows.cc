@@ -14,9 +14,8 @@ constexpr int64_t kTokenGrain = 8;
 
 int64_t width_of(const Tensor& rows) { return rows.dim(rows.num_dims - 1); }
 
-void check_slots(const char* op, const Tensor& slots, int64_t tokens, int64_t k, int64_t num_rows) {
-  cpu::check_tensor(op, "slots", slots, DType::kI32, {tokens, k});
-  for (int64_t i = 0; i < tokens * k; ++i) {
+void check_slots(const char* op, const Tensor& slots, int64_t num_rows) {
+  for (int64_t i = 0; i < slots.numel(); ++i) {
     const int32_t slot = slots.as<int32_t>()[i];
     TESSERA_CHECK(slot >= 0 && slot < num_rows, "{}: row {} of {}", op, slot, num_rows);
   }
@@ -88,8 +87,9 @@ void dispatch_rows_grad(Context& ctx, const Tensor& d_rows, const Tensor& slots,
   cpu::check_dims(kOp, "slots", slots, 2);
   const int64_t tokens = dx.dim(0), width = dx.dim(1), k = slots.dim(1);
   cpu::check_flat(kOp, "d_rows", d_rows, dx.dtype, d_rows.numel());
-  check_slots(kOp, slots, tokens, k, d_rows.numel() / width);
+  cpu::check_tensor(kOp, "slots", slots, DType::kI32, {tokens, k});
   TESSERA_ON_CUDA(dispatch_rows_grad(ctx, d_rows, slots, dx));
+  check_slots(kOp, slots, d_rows.numel() / width);
   cpu::dispatch(kOp, dx.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, kTokenGrain, [&](int64_t begin, int64_t end) {
@@ -114,8 +114,9 @@ void combine_rows(Context& ctx, const Tensor& rows, const Tensor& slots, const T
   const int64_t tokens = y.dim(0), width = y.dim(1), k = gates.dim(1);
   cpu::check_flat(kOp, "rows", rows, y.dtype, rows.numel());
   cpu::check_tensor(kOp, "gates", gates, accumulate_type(y.dtype), {tokens, k});
-  check_slots(kOp, slots, tokens, k, rows.numel() / width);
+  cpu::check_tensor(kOp, "slots", slots, DType::kI32, {tokens, k});
   TESSERA_ON_CUDA(combine_rows(ctx, rows, slots, gates, y));
+  check_slots(kOp, slots, rows.numel() / width);
   cpu::dispatch(kOp, y.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, kTokenGrain, [&](int64_t begin, int64_t end) {
@@ -145,8 +146,9 @@ void combine_rows_grad(Context& ctx, const Tensor& dy, const Tensor& rows, const
   cpu::check_flat(kOp, "d_rows", d_rows, dy.dtype, rows.numel());
   cpu::check_tensor(kOp, "gates", gates, accumulate_type(dy.dtype), {tokens, k});
   cpu::check_tensor(kOp, "d_gates", d_gates, gates.dtype, {tokens, k});
-  check_slots(kOp, slots, tokens, k, rows.numel() / width);
+  cpu::check_tensor(kOp, "slots", slots, DType::kI32, {tokens, k});
   TESSERA_ON_CUDA(combine_rows_grad(ctx, dy, rows, slots, gates, d_rows, d_gates));
+  check_slots(kOp, slots, rows.numel() / width);
   fill_zero(ctx, d_rows);
   cpu::dispatch(kOp, dy.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;

@@ -100,8 +100,8 @@ __device__ inline void add_tiles(int num_keys, const int32_t* counts, int32_t* t
   }
 }
 
-// Calls place(i, key(i), number of elements before i in the sorted order) for every element that
-// has a key, after begin(KeyTotals) by all threads of every tile.
+// Calls place(i, key(i), number of elements before i in the sorted order, KeyTotals) for every
+// element that has a key, after begin(KeyTotals) by all threads of every tile.
 template <typename Key, typename Begin, typename Place>
 __global__ void __launch_bounds__(kTileThreads)
     place_tiles(int64_t count, int num_keys, const int32_t* counts, Key key, Begin begin,
@@ -119,7 +119,8 @@ __global__ void __launch_bounds__(kTileThreads)
   add_tiles(num_keys, counts, totals, before);
   __syncthreads();
   exclusive_sums(num_keys, totals, begins);
-  begin(KeyTotals{totals, begins});
+  const KeyTotals all{totals, begins};
+  begin(all);
 
   // A warp has consecutive elements, 32 at a time: those with one key are ranked by lane.
   const int64_t first = blockIdx.x * workspace::cuda::kSortTile + warp * kTileRounds * 32 + lane;
@@ -154,7 +155,7 @@ __global__ void __launch_bounds__(kTileThreads)
 #pragma unroll
   for (int r = 0; r < kTileRounds; ++r) {
     if (keys[r] < static_cast<uint32_t>(num_keys)) {
-      place(first + r * 32, static_cast<int>(keys[r]), mine[keys[r]] + ranks[r]);
+      place(first + r * 32, static_cast<int>(keys[r]), mine[keys[r]] + ranks[r], all);
     }
   }
 }

@@ -75,7 +75,7 @@ Sorted sort_tokens(const Gpu& gpu, const Tensor& ids, int64_t first_row, int64_t
         kOp, gpu, count, num_keys, counts,
         [=] __device__(int64_t i) { return sorted.rows[i] >> shift & ((1 << kBits) - 1); },
         [] __device__(const KeyTotals&) {},
-        [=] __device__(int64_t i, int /*key*/, int32_t at) {
+        [=] __device__(int64_t i, int /*key*/, int32_t at, const KeyTotals&) {
           next.rows[at] = sorted.rows[i];
           next.tokens[at] = sorted.tokens[i];
         });

@@ -51,45 +51,6 @@ __attribute__((weak)) void dropout(Context& /*ctx*/, const Tensor& /*x*/, Tensor
                                    int64_t /*first_token*/) {
   missing("dropout");
 }
-__attribute__((weak)) void router(Context& /*ctx*/, const Tensor& /*logits*/, Tensor& /*gates*/,
-                                  Tensor& /*ids*/) {
-  missing("router");
-}
-__attribute__((weak)) void router_grad(Context& /*ctx*/, const Tensor& /*d_gates*/,
-                                       const Tensor& /*gates*/, const Tensor& /*ids*/,
-                                       Tensor& /*d_logits*/, bool /*accumulate*/) {
-  missing("router_grad");
-}
-__attribute__((weak)) void router_stats(Context& /*ctx*/, const Tensor& /*logits*/,
-                                        const Tensor& /*ids*/, const RouterRows& /*rows*/,
-                                        Tensor& /*stats*/, Tensor& /*load*/, bool /*accumulate*/) {
-  missing("router_stats");
-}
-__attribute__((weak)) void router_stats_grad(Context& /*ctx*/, const Tensor& /*logits*/,
-                                             const Tensor& /*d_stats*/, const RouterRows& /*rows*/,
-                                             Tensor& /*d_logits*/, bool /*accumulate*/) {
-  missing("router_stats_grad");
-}
-__attribute__((weak)) void dispatch_rows(Context& /*ctx*/, const Tensor& /*x*/,
-                                         const Tensor& /*ids*/, Tensor& /*rows*/,
-                                         Tensor& /*counts*/, Tensor& /*slots*/) {
-  missing("dispatch_rows");
-}
-__attribute__((weak)) void dispatch_rows_grad(Context& /*ctx*/, const Tensor& /*d_rows*/,
-                                              const Tensor& /*slots*/, Tensor& /*dx*/) {
-  missing("dispatch_rows_grad");
-}
-__attribute__((weak)) void combine_rows(Context& /*ctx*/, const Tensor& /*rows*/,
-                                        const Tensor& /*slots*/, const Tensor& /*gates*/,
-                                        Tensor& /*y*/) {
-  missing("combine_rows");
-}
-__attribute__((weak)) void combine_rows_grad(Context& /*ctx*/, const Tensor& /*dy*/,
-                                             const Tensor& /*rows*/, const Tensor& /*slots*/,
-                                             const Tensor& /*gates*/, Tensor& /*d_rows*/,
-                                             Tensor& /*d_gates*/) {
-  missing("combine_rows_grad");
-}
 __attribute__((weak)) void expert_linear(Context& /*ctx*/, const Tensor& /*x*/, const Tensor& /*w*/,
                                          const Tensor& /*counts*/, Tensor& /*y*/) {
   missing("expert_linear");
@@ -112,20 +73,6 @@ __attribute__((weak)) void expert_swiglu_grad(Context& /*ctx*/, const Tensor& /*
                                               const Tensor& /*gate_up*/, const Tensor& /*counts*/,
                                               Tensor& /*d_gate_up*/) {
   missing("expert_swiglu_grad");
-}
-__attribute__((weak)) void balance_totals(Context& /*ctx*/, const Tensor& /*stats*/,
-                                          const Tensor& /*labels*/, Tensor& /*totals*/) {
-  missing("balance_totals");
-}
-__attribute__((weak)) void balance_loss(Context& /*ctx*/, const Tensor& /*totals*/,
-                                        const Tensor& /*labels*/, int64_t /*num_sequences*/,
-                                        const BalanceShape& /*shape*/, Tensor& /*loss*/,
-                                        bool /*accumulate*/) {
-  missing("balance_loss");
-}
-__attribute__((weak)) void balance_grad(Context& /*ctx*/, const Tensor& /*totals*/,
-                                        const BalanceShape& /*shape*/, Tensor& /*d_totals*/) {
-  missing("balance_grad");
 }
 
 }  // namespace tessera::kernels::cuda
