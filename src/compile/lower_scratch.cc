@@ -64,7 +64,14 @@ int64_t Lowering::gpu_scratch(const Node& node) const {
     case OpKind::kLinearDx:
     case OpKind::kLinearDw:
       return gpu::kMatmulBytes;
-    case OpKind::kAttentionGrad:
+    case OpKind::kAttention:
+      return gpu::attention(dtype);
+    case OpKind::kAttentionGrad: {
+      const Shape q = shape(node.inputs[0]);
+      const int64_t dim = node.attrs.head_dim;
+      const int64_t kv_heads = shape(node.inputs[1])[1] / (2 * dim);
+      return gpu::attention_grad(dtype, q[0], q[1] / dim, kv_heads, dim);
+    }
     case OpKind::kAttentionGradPart: {
       const Shape q = shape(node.inputs[0]);
       return gpu::attention_dots(dtype, q[0], q[1] / node.attrs.head_dim);

@@ -51,28 +51,5 @@ __attribute__((weak)) void dropout(Context& /*ctx*/, const Tensor& /*x*/, Tensor
                                    int64_t /*first_token*/) {
   missing("dropout");
 }
-__attribute__((weak)) void expert_linear(Context& /*ctx*/, const Tensor& /*x*/, const Tensor& /*w*/,
-                                         const Tensor& /*counts*/, Tensor& /*y*/) {
-  missing("expert_linear");
-}
-__attribute__((weak)) void expert_linear_dx(Context& /*ctx*/, const Tensor& /*dy*/,
-                                            const Tensor& /*w*/, const Tensor& /*counts*/,
-                                            Tensor& /*dx*/) {
-  missing("expert_linear_dx");
-}
-__attribute__((weak)) void expert_linear_dw(Context& /*ctx*/, const Tensor& /*dy*/,
-                                            const Tensor& /*x*/, const Tensor& /*counts*/,
-                                            Tensor& /*dw*/, bool /*accumulate*/) {
-  missing("expert_linear_dw");
-}
-__attribute__((weak)) void expert_swiglu(Context& /*ctx*/, const Tensor& /*gate_up*/,
-                                         const Tensor& /*counts*/, Tensor& /*h*/) {
-  missing("expert_swiglu");
-}
-__attribute__((weak)) void expert_swiglu_grad(Context& /*ctx*/, const Tensor& /*dh*/,
-                                              const Tensor& /*gate_up*/, const Tensor& /*counts*/,
-                                              Tensor& /*d_gate_up*/) {
-  missing("expert_swiglu_grad");
-}
 
 }  // namespace tessera::kernels::cuda
