@@ -64,7 +64,13 @@ int64_t Lowering::gpu_scratch(const Node& node) const {
     case OpKind::kLinearDx:
     case OpKind::kLinearDw:
       return gpu::kMatmulBytes;
-    case OpKind::kAttentionGrad:
+    case OpKind::kAttention:
+      return gpu::attention(dtype);
+    case OpKind::kAttentionGrad: {
+      const Shape q = shape(node.inputs[0]), kv = shape(node.inputs[1]);
+      const int64_t dim = node.attrs.head_dim;
+      return gpu::attention_grad(dtype, q[0], q[1] / dim, kv[1] / 2 / dim, dim);
+    }
     case OpKind::kAttentionGradPart: {
       const Shape q = shape(node.inputs[0]);
       return gpu::attention_dots(dtype, q[0], q[1] / node.attrs.head_dim);
