@@ -67,10 +67,9 @@ int64_t Lowering::gpu_scratch(const Node& node) const {
     case OpKind::kAttention:
       return gpu::attention(dtype);
     case OpKind::kAttentionGrad: {
-      const Shape q = shape(node.inputs[0]);
+      const Shape q = shape(node.inputs[0]), kv = shape(node.inputs[1]);
       const int64_t dim = node.attrs.head_dim;
-      const int64_t kv_heads = shape(node.inputs[1])[1] / (2 * dim);
-      return gpu::attention_grad(dtype, q[0], q[1] / dim, kv_heads, dim);
+      return gpu::attention_grad(dtype, q[0], q[1] / dim, kv[1] / 2 / dim, dim);
     }
     case OpKind::kAttentionGradPart: {
       const Shape q = shape(node.inputs[0]);
@@ -82,6 +81,21 @@ int64_t Lowering::gpu_scratch(const Node& node) const {
       const Shape dy = shape(node.inputs[0]);
       return gpu::column_sums(dtype, dy[0], dy[1]);
     }
+    case OpKind::kRouterStats: {
+      const Shape stats = shape(node.outputs[0]);
+      return gpu::router_stats(stats[0], args_of(node).experts.tokens_per_sequence,
+                               (stats[1] - 1) / 2);
+    }
+    case OpKind::kDispatch: {
+      const Shape ids = shape(node.inputs[1]);
+      return gpu::dispatch_rows(ids[0] * ids[1], node.attrs.experts.experts);
+    }
+    case OpKind::kCombineGrad: {
+      const Shape rows = shape(node.inputs[1]);
+      return gpu::combine_rows_grad(numel(rows) / rows.back());
+    }
+    case OpKind::kBalanceLoss:
+      return gpu::balance_loss(shape(node.inputs[0])[0]);
     case OpKind::kEmbeddingDw:
       return gpu::embedding_dw(shape(node.inputs[0])[0]);
     case OpKind::kSumSquares:
