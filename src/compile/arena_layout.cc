@@ -113,6 +113,8 @@ class Block {
 void place_storages(std::vector<Storage>& storages, const std::map<int, int>& lanes,
                     std::array<int64_t, kNumArenas>& arena_bytes) {
   arena_bytes.fill(0);
+  // With one lane, the stash of a micro-batch and the transients take turns anyway.
+  const bool one_lane = lanes.size() == 1 && lanes.begin()->second == 1;
   std::array<std::map<int, std::vector<Storage*>>, kNumArenas> stash;  // by stage
   std::array<std::vector<Storage*>, kNumArenas> transient;
   for (Storage& storage : storages) {
@@ -122,8 +124,8 @@ void place_storages(std::vector<Storage>& storages, const std::map<int, int>& la
       storage.offset = arena_bytes[arena];
       storage.instance_stride = aligned(storage.bytes);
       arena_bytes[arena] += aligned(storage.bytes) * storage.instances;
-    } else if (storage.kind == StorageKind::kStash) {
-      if (used) stash[arena][storage.stage].push_back(&storage);
+    } else if (used && storage.kind == StorageKind::kStash && !one_lane) {
+      stash[arena][storage.stage].push_back(&storage);
     } else if (used) {
       transient[arena].push_back(&storage);
     }

@@ -122,7 +122,9 @@ void check_program(const Program& program) {
   if (program.labels != kNoBuffer) mark(program.labels);
   // Padding of persistent gradients is zero from the start.
   for (const BucketBuffers& bucket : program.buckets) {
-    if (bucket.gradient != kNoBuffer) mark(bucket.gradient);
+    const bool persistent = bucket.gradient != kNoBuffer &&
+                            program.buffer(bucket.gradient).arena == ArenaKind::kGradients;
+    if (persistent) mark(bucket.gradient);
   }
   std::set<int> signalled;
   StreamOrder order(program);

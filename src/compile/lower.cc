@@ -49,12 +49,12 @@ Instruction& Lowering::emit(OpKind op, const Node& node, int64_t micro_batch,
   return program_.instructions.back();
 }
 
-// Gaps between the weights of a bucket must be zero before they are summed over ranks; memory that
-// persists is zero from the start.
+// Gaps between the weights of a bucket must be zero before they are summed over ranks, and for the
+// norm; memory that persists is zero from the start.
 void Lowering::lower_pack(const Node& node, int64_t micro_batch) {
-  if (step_.keeps_full_gradients()) return;
   const Bucket& bucket = step_.layout.buckets[static_cast<size_t>(node.attrs.bucket)];
   const Slot whole = map_.slots.at(node.outputs[0]);
+  if (map_.storages[static_cast<size_t>(whole.storage)].kind == StorageKind::kPersistent) return;
   int64_t at = 0;
   const auto zero_until = [&](int64_t end) {
     if (end == at) return;

@@ -68,6 +68,11 @@ const std::vector<Case>& cases() {
       {"pp=2,schedule=pipedream,fsdp=2,tp=2", 6, 4, 4, false, DType::kBF16},
       {"pp=2,schedule=pipedream-2bw,dp=2,grad_reduce=micro_batch", 8},
       {"dp=1,recompute=selective", 2, 4},
+      {"dp=1,recompute=light", 1, 4, 4, true},
+      {"dp=2,zero=1,recompute=light", 2, 4},
+      {"dp=2,zero=2", 2, 512, 4, false, DType::kBF16},
+      {"pp=2", 1, 4, 4, true},
+      {"pp=2,schedule=zb-h1,dp=2", 2},
       {"dp=2,recompute=full", 4, 4, 2, true},
       {"fsdp=2,recompute=every-2", 4},
       {"tp=2,recompute=selective", 2},
@@ -170,7 +175,9 @@ class ArenaReplay {
       storages_[map.storages[s].name].insert(static_cast<StorageId>(s));
     }
     for (const Bucket& bucket : step.layout.buckets) {
-      storages_[bucket.name + ".gap"] = storages_["d(" + bucket.name + ").full"];
+      const std::string full = "d(" + bucket.name + ").full";
+      storages_[bucket.name + ".gap"] =
+          storages_[storages_.contains(full) ? full : "d(" + bucket.name + ")"];
     }
     for (size_t a = 0; a < kNumArenas; ++a) {
       writer_[a].assign(static_cast<size_t>(program.arena_bytes[a]), kNoBuffer);
@@ -187,6 +194,10 @@ class ArenaReplay {
       if (instruction.accumulate) read(instruction.outputs[0], i);
       for (const BufferId id : instruction.outputs) write(id);
       check_aliasing(i);
+    }
+    // Whoever looks at gradients does it after the step.
+    for (const BucketBuffers& bucket : program_.buckets) {
+      if (bucket.gradient != kNoBuffer) read(bucket.gradient, program_.instructions.size() - 1);
     }
     return problems_;
   }

@@ -36,8 +36,10 @@ size_t first_waiter(const Program& program, size_t index) {
 
 // ---- chunks of the loss ----
 
+// Two micro-batches: gradients lie elsewhere than activations.
 RunSpec chunked(int64_t loss_chunk) {
   RunSpec spec = small_spec("dp=1");
+  spec.train.global_batch = 2;
   spec.model.vocab = 4096;
   spec.train.seq_len = 32;
   spec.train.loss_chunk = loss_chunk;
@@ -49,7 +51,7 @@ TEST(LossChunks, EachChunkIsDoneBeforeTheNextBegins) {
   int chunk = -1;
   int switches = 0;
   for (const Instruction& i : program.instructions) {
-    if (i.tag.chunk < 0) continue;
+    if (i.tag.chunk < 0 || i.micro_batch > 0) continue;
     if (i.tag.chunk != chunk) ++switches;
     EXPECT_GE(i.tag.chunk, chunk) << i.name;
     chunk = i.tag.chunk;
@@ -183,6 +185,7 @@ TEST(ZeroStages, KeepExactlyTheirShare) {
         SCOPED_TRACE(fmt::format("{} {} zero={}", name_of(dtype), mesh, zero));
         RunSpec spec = small_spec(fmt::format("{},zero={}", mesh, zero));
         spec.train.dtype = dtype;
+        spec.train.global_batch = 2 * spec.parallel.replicas();
         spec = resolved(spec);
         const StepGraph step = build_step(spec, StepKind::kTraining);
         const Expected want = expected_bytes(step.layout, zero, dtype, false);
@@ -206,6 +209,41 @@ TEST(ZeroStages, GradientsStayWholeOnlyWhenTheyAreSummedOncePerStep) {
               expected_bytes(step.layout, 2, DType::kF32, policy == "step").gradients)
         << policy;
   }
+}
+
+// ---- gradients of a single micro-batch ----
+
+int64_t gradient_bytes(const StepGraph& step) {
+  return expected_bytes(step.layout, step.spec.parallel.zero, step.spec.train.dtype, false)
+      .gradients;
+}
+
+RunSpec deep(const std::string& mesh, int64_t micro_batches) {
+  RunSpec spec = small_spec(mesh);
+  spec.model.layers = 12;
+  spec.train.seq_len = 64;
+  spec.train.global_batch = micro_batches * spec.parallel.replicas();
+  return resolved(spec);
+}
+
+TEST(GradientMemory, OneMicroBatchNeedsLittleMoreThanItsActivations) {
+  for (const std::string mesh : {"dp=1", "dp=2", "dp=2,zero=1", "fsdp=2", "tp=2", "pp=2"}) {
+    SCOPED_TRACE(mesh);
+    const StepGraph one = build_step(deep(mesh, 1), StepKind::kTraining);
+    const StepGraph two = build_step(deep(mesh, 2), StepKind::kTraining);
+    const Program shared = lower(one, 0);
+    const Program apart = lower(two, 0);
+    EXPECT_EQ(arena(shared, ArenaKind::kGradients), 0);
+    EXPECT_GT(arena(apart, ArenaKind::kGradients), 0);
+    EXPECT_LT(arena(shared, ArenaKind::kActivations),
+              arena(apart, ArenaKind::kActivations) + gradient_bytes(one) / 4);
+  }
+}
+
+TEST(GradientMemory, StagesThatRunByTurnsKeepTheirGradients) {
+  const StepGraph step = build_step(resolved(small_spec("pp=2,schedule=zb-v,stage_layers=0+1+1+0")),
+                                    StepKind::kTraining);
+  EXPECT_GT(arena(lower(step, 0), ArenaKind::kGradients), 0);
 }
 
 }  // namespace

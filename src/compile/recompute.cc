@@ -18,15 +18,16 @@ bool opens_weights(const Node& node) {
 }
 
 // What costs less than the memory of its result.
-bool is_cheap(const Graph& graph, const Node& node, const Mesh& mesh) {
+bool is_cheap(const Graph& graph, const Node& node, const Mesh& mesh, bool attention) {
   switch (node.op) {
     case OpKind::kRmsNorm:
     case OpKind::kLayerNorm:
-    case OpKind::kAttention:
     case OpKind::kSwiGlu:
     case OpKind::kGelu:
     case OpKind::kExpertSwiGlu:
       return true;
+    case OpKind::kAttention:
+      return attention;
     case OpKind::kCast:
       return !communicates(graph, node, mesh);
     default:
@@ -89,13 +90,15 @@ std::vector<UnitGroup> recompute_groups(const RunSpec& spec, const StagePlan& st
   return groups;
 }
 
-UnitGroup recompute_selectively(const RunSpec& spec) {
-  UnitGroup units;
-  if (!parse_recompute(spec.parallel.recompute, spec.model.layers).selective) return units;
+CheapValues cheap_values(const RunSpec& spec) {
+  CheapValues values;
+  const RecomputeChoice choice = parse_recompute(spec.parallel.recompute, spec.model.layers);
+  values.attention = choice.attention;
+  if (!choice.cheap) return values;
   for (int64_t layer = 0; layer < spec.model.layers; ++layer) {
-    units.insert(static_cast<int>(layer) + 1);
+    values.units.insert(static_cast<int>(layer) + 1);
   }
-  return units;
+  return values;
 }
 
 void recompute_units(Graph& graph, const std::vector<UnitGroup>& groups) {
@@ -151,15 +154,15 @@ std::vector<size_t> latest_positions(const Graph& graph, const std::vector<size_
 
 }  // namespace
 
-void recompute_cheap_values(Graph& graph, const Mesh& mesh, const UnitGroup& units) {
+void recompute_cheap_values(Graph& graph, const Mesh& mesh, const CheapValues& values) {
   Insertions insertions;
   const std::vector<Node>& nodes = graph.nodes();
-  for (const int unit : units) {
+  for (const int unit : values.units) {
     std::vector<size_t> cheap;
     for (size_t i = 0; i < nodes.size(); ++i) {
       const Node& node = nodes[i];
       if (node.tag.pass == Pass::kForward && node.tag.unit == unit && !opens_weights(node) &&
-          is_cheap(graph, node, mesh)) {
+          is_cheap(graph, node, mesh, values.attention)) {
         cheap.push_back(i);
       }
     }

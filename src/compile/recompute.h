@@ -17,17 +17,22 @@ using UnitGroup = std::set<int>;
 // The blocks of each stage in runs of K, as parallel.recompute asks; empty: nothing is recomputed
 // by whole blocks.
 std::vector<UnitGroup> recompute_groups(const RunSpec& spec, const StagePlan& stages);
-// The blocks whose cheap values are recomputed.
-UnitGroup recompute_selectively(const RunSpec& spec);
+
+// The blocks whose cheap values are recomputed: those of norms and activations, and attention.
+struct CheapValues {
+  UnitGroup units;
+  bool attention = false;
+};
+CheapValues cheap_values(const RunSpec& spec);
 
 // Only what enters a group from outside is kept. Right before the group's backward its forward runs
 // again, collectives included, as far as the backward reads it. Needs a differentiated graph;
 // delayed weight gradients and gathers come after it.
 void recompute_units(Graph& graph, const std::vector<UnitGroup>& groups);
 
-// Attention, activations and norms of `units` run again just before their results are first read
-// by a gradient; products and sums over ranks are kept. Comes after regather_activations, whose
-// gathers are such readers, and before fuse_add_norm.
-void recompute_cheap_values(Graph& graph, const Mesh& mesh, const UnitGroup& units);
+// What `values` names runs again just before its results are first read by a gradient; products and
+// sums over ranks are kept. Comes after regather_activations, whose gathers are such readers, and
+// before fuse_add_norm.
+void recompute_cheap_values(Graph& graph, const Mesh& mesh, const CheapValues& values);
 
 }  // namespace tessera

@@ -76,6 +76,13 @@ TEST(Recompute, SelectiveKeepsTheProductsAndTheResidualStream) {
                                       "layers.0.mid", "layers.0.gate_up"}));
 }
 
+TEST(Recompute, LightKeepsAttentionToo) {
+  EXPECT_EQ(
+      kept_by_blocks(step_of("recompute=light", 1)),
+      (std::vector<std::string>{"embed", "layers.0.q.rope", "layers.0.kv.rope", "layers.0.attn",
+                                "layers.0.attn.lse", "layers.0.mid", "layers.0.gate_up"}));
+}
+
 TEST(Recompute, NoneKeepsEverythingThatGradientsRead) {
   EXPECT_EQ(
       kept_by_blocks(step_of("recompute=none", 1)),
@@ -108,6 +115,11 @@ TEST(Recompute, SelectiveRunsNoProductAgain) {
   const std::map<OpKind, int> per_block = {
       {OpKind::kRmsNorm, 2}, {OpKind::kAttention, 1}, {OpKind::kSwiGlu, 1}};
   EXPECT_EQ(recomputed_kernels(step_of("recompute=selective", 1)), per_block);
+}
+
+TEST(Recompute, LightRunsNormsAndActivationsAgain) {
+  const std::map<OpKind, int> per_block = {{OpKind::kRmsNorm, 2}, {OpKind::kSwiGlu, 1}};
+  EXPECT_EQ(recomputed_kernels(step_of("recompute=light", 1)), per_block);
 }
 
 std::map<std::string, int> gathers(const StepGraph& step) {
@@ -143,8 +155,10 @@ TEST(Recompute, WeightsAreGatheredOnceForARecomputationAndItsBackward) {
 
 // ---- memory ----
 
+// Of two micro-batches: gradients lie elsewhere.
 int64_t activation_bytes(const std::string& mesh, int64_t layers, int64_t hidden, int64_t seq_len) {
   RunSpec spec = small_spec(mesh);
+  spec.train.global_batch = 2 * spec.parallel.replicas();
   spec.model.layers = layers;
   spec.model.hidden = hidden;
   spec.model.ffn = 3 * hidden;
@@ -167,7 +181,8 @@ TEST(RecomputeMemory, FullIsLessThanSelectiveIsLessThanNone) {
         return activation_bytes(mesh + "recompute=" + choice, s.layers, s.hidden, s.seq_len);
       };
       EXPECT_LT(bytes("full"), bytes("selective"));
-      EXPECT_LT(bytes("selective"), bytes("none"));
+      EXPECT_LT(bytes("selective"), bytes("light"));
+      EXPECT_LT(bytes("light"), bytes("none"));
       EXPECT_LT(bytes("every-2"), bytes("none"));
     }
   }
@@ -184,6 +199,8 @@ TEST(RecomputeMemory, AnotherBlockCostsWhatIsKeptOfIt) {
   };
   // x, two norms, q, kv, attention, mid, gate_up, swiglu; rstd twice, lse.
   EXPECT_EQ(per_block("none", 1), (1 + 2 + 1 + 2 + 1 + 1 + 6 + 3) * kRow + (2 + 4) * 4);
+  // x, q, kv, attention, mid, gate_up; lse
+  EXPECT_EQ(per_block("light", 1), (1 + 1 + 2 + 1 + 1 + 6) * kRow + 4 * 4);
   // x, q, kv, mid, gate_up
   EXPECT_EQ(per_block("selective", 1), (1 + 1 + 2 + 1 + 6) * kRow);
   EXPECT_EQ(per_block("full", 1), kRow);

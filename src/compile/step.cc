@@ -1,5 +1,7 @@
 #include "compile/step.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "compile/passes.h"
 #include "compile/recompute.h"
@@ -57,6 +59,13 @@ bool StepGraph::keeps_full_gradients() const {
   return spec.parallel.zero <= 1 || layout.shards == 1 || accumulates;
 }
 
+bool StepGraph::gradients_are_activations(int rank) const {
+  const std::vector<int>& rank_of_stage = stages.schedule.rank_of_stage;
+  const auto mine = static_cast<int>(mesh.coord(rank, Axis::kPp));
+  return training && accumulation(spec) == 1 && !stages.schedule.asynchronous &&
+         std::count(rank_of_stage.begin(), rank_of_stage.end(), mine) == 1;
+}
+
 bool StepGraph::gathers_weights_per_use() const {
   return spec.parallel.zero == 3 && layout.shards > 1;
 }
@@ -87,7 +96,7 @@ StepGraph build_step(const RunSpec& spec, StepKind kind, const PassHook& hook) {
   const bool overlaps = step.mesh.size(Axis::kTp) * step.mesh.size(Axis::kCp) > 1;
   if (step.training && overlaps) delay_weight_gradients(graph, step.mesh);
   regather_activations(graph, step.mesh, step.layout);
-  recompute_cheap_values(graph, step.mesh, recompute_selectively(spec));
+  recompute_cheap_values(graph, step.mesh, cheap_values(spec));
   fuse_add_norm(graph, step.stages);
   if (step.gathers_weights_per_use()) {
     if (step.releases_weights()) regather_weights(graph, step.layout);

@@ -29,6 +29,10 @@ struct StepGraph {
   [[nodiscard]] const Graph& graph() const { return forward.graph; }
   // Whether the whole gradient of a bucket stays in memory until the last micro-batch.
   [[nodiscard]] bool keeps_full_gradients() const;
+  // Whether gradients lie among the activations of `rank`: born in the backward pass, when other
+  // values have died, and kept until the step ends. Not where they go on from micro-batch to
+  // micro-batch, or where a rank runs the parts of several stages by turns.
+  [[nodiscard]] bool gradients_are_activations(int rank) const;
   [[nodiscard]] bool gathers_weights_per_use() const;  // ZeRO-3 with something to gather
   // Whether it gives gathered weights back after each use.
   [[nodiscard]] bool releases_weights() const {

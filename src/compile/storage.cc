@@ -40,6 +40,7 @@ class Assigner {
   void find_uses();
   void add_inputs();
   void add_bucket(size_t b);
+  Slot add_gradient(const std::string& name, DType dtype, const Shape& shape);
   void add_constants();
   void preassign_packs();
   void add_passing();
@@ -199,12 +200,12 @@ void Assigner::add_bucket(size_t b) {
   if (step_.training) {
     const std::string grad = fmt::format("d({})", bucket.name);
     if (step_.keeps_full_gradients()) {
-      slots.full_gradient = map_.add_slot(grad, ArenaKind::kGradients, wide, whole, true);
+      slots.full_gradient = add_gradient(grad, wide, whole);
       slots.gradient = sharded ? part(slots.full_gradient, coord, shards) : slots.full_gradient;
     } else {
       slots.full_gradient =
           map_.add_slot(grad + ".full", ArenaKind::kCommunication, wide, whole, false);
-      slots.gradient = map_.add_slot(grad, ArenaKind::kGradients, wide, state, true);
+      slots.gradient = add_gradient(grad, wide, state);
     }
     slots.owned_gradient = sharded ? slots.gradient : part(slots.gradient, coord, shards);
   }
@@ -217,6 +218,17 @@ void Assigner::add_bucket(size_t b) {
     }
   }
   map_.buckets.push_back(slots);
+}
+
+// Gradients can be read after the step, wherever they lie.
+Slot Assigner::add_gradient(const std::string& name, DType dtype, const Shape& shape) {
+  if (!step_.gradients_are_activations(rank_)) {
+    return map_.add_slot(name, ArenaKind::kGradients, dtype, shape, /*persistent=*/true);
+  }
+  const Slot slot =
+      map_.add_slot(name, ArenaKind::kActivations, dtype, shape, /*persistent=*/false);
+  map_.storages[static_cast<size_t>(slot.storage)].last_use = kEndOfStep;
+  return slot;
 }
 
 void Assigner::add_constants() {
@@ -284,8 +296,8 @@ void Assigner::preassign_packs() {
 
 bool Assigner::can_overwrite(ValueId value, int position) const {
   const Slot mine = slot(value);
-  if (map_.storages[static_cast<size_t>(mine.storage)].kind == StorageKind::kPersistent)
-    return false;
+  const Storage& storage = map_.storages[static_cast<size_t>(mine.storage)];
+  if (storage.kind == StorageKind::kPersistent || storage.last_use == kEndOfStep) return false;
   for (const ValueId other : values_in_.at(mine.storage)) {
     const Slot theirs = slot(other);
     const bool overlap =

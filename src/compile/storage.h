@@ -24,6 +24,8 @@ using StorageId = int;
 
 enum class StorageKind : uint8_t { kPersistent, kTransient, kStash, kPassing };
 
+constexpr int kEndOfStep = INT_MAX;  // as a last use: nobody takes the memory in this step
+
 struct Storage {
   std::string name;
   ArenaKind arena = ArenaKind::kActivations;

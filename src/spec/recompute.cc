@@ -12,7 +12,8 @@ namespace tessera {
 
 RecomputeChoice parse_recompute(const std::string& text, int64_t layers) {
   if (text == "none") return {};
-  if (text == "selective") return {.selective = true};
+  if (text == "light") return {.cheap = true};
+  if (text == "selective") return {.cheap = true, .attention = true};
   if (text == "full") return {.blocks = 1};
   constexpr std::string_view kEvery = "every-";
   int64_t blocks = 0;
@@ -22,7 +23,7 @@ RecomputeChoice parse_recompute(const std::string& text, int64_t layers) {
   const bool whole = !number.empty() && error != std::errc::invalid_argument &&
                      end == number.data() + number.size();
   require_config(whole,
-                 "parallel.recompute = {}: use none, selective, full or every-K, such as "
+                 "parallel.recompute = {}: use none, light, selective, full or every-K, such as "
                  "every-{} (about the square root of {} layers)",
                  in_quotes(text), std::lround(std::sqrt(static_cast<double>(layers))), layers);
   require_config(error == std::errc() && blocks >= 1 && blocks <= layers,

@@ -31,7 +31,7 @@ inline const std::vector<DrawnKey>& drawn_keys() {
       {"overlap", {"true", "true", "false"}},
       {"bucket_mb", {"1", "25"}},
       {"grad_reduce", {"auto", "step", "micro_batch"}},
-      {"recompute", {"none", "none", "selective", "full", "every-2"}},
+      {"recompute", {"none", "light", "selective", "full", "every-2"}},
       {"schedule",
        {"naive", "gpipe", "1f1b", "interleaved virtual_stages=2", "zb-h1", "zb-h2", "zb-v",
         "dualpipe-v"}},
