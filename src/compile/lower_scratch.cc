@@ -81,6 +81,10 @@ int64_t Lowering::gpu_scratch(const Node& node) const {
       const Shape dy = shape(node.inputs[0]);
       return gpu::column_sums(dtype, dy[0], dy[1]);
     }
+    case OpKind::kHeadNormDw: {
+      const Shape rstd = shape(node.inputs[2]), dw = shape(node.outputs[0]);
+      return gpu::column_sums(dtype, numel(rstd), dw[0]);
+    }
     case OpKind::kRouterStats: {
       const Shape stats = shape(node.outputs[0]);
       return gpu::router_stats(stats[0], args_of(node).experts.tokens_per_sequence,
