@@ -215,11 +215,30 @@ void add_comm_flags(CLI::App& app, BenchCommOptions& options) {
   hide(add_switch(app, "--rows", options.rows, "print rows for the process that started this one"));
 }
 
+Command add_bench_step(CLI::App& bench) {
+  CLI::App* step = bench.add_subcommand("step");
+  set_help(*step, {"Time training steps on random tokens and say where the time goes.",
+                   "tessera bench step examples/demo.toml --mesh dp=1",
+                   "tessera bench step --set model.preset=gpt2 --set train.dtype=bf16"});
+  auto options = std::make_shared<BenchStepOptions>();
+  options->source.may_lack_file = true;
+  options->source.add_file_and_set(*step);
+  options->source.add_mesh(*step);
+  add_choice(*step, "--device", options->device, "cpu|cuda|auto",
+             "where it runs (default train.device)");
+  add_whole(*step, "--steps", options->steps, 1, "steps that are timed (default 10)");
+  add_whole(*step, "--warmup", options->warmup, 0, "steps before them (default 3)");
+  add_real(*step, "--peak", options->peak_tflops, 0,
+           "TFLOP/s of the device that MFU is a share of (default: by its name, or measured)");
+  add_switch(*step, "--json", options->json, "print JSON");
+  return {step, [options](Console& console) { return run_bench_step(*options, console); }};
+}
+
 }  // namespace
 
 std::vector<Command> add_bench(CLI::App& root, const Environment& environment) {
   CLI::App* bench = root.add_subcommand("bench");
-  set_help(*bench, {"Measure what this machine can do.", "tessera bench comm",
+  set_help(*bench, {"Measure what this machine can do.", "tessera bench step examples/demo.toml",
                     "tessera bench comm --help"});
   CLI::App* comm = bench->add_subcommand("comm");
   set_help(*comm, {"Time and check collectives beside the limit of this machine's memory.",
@@ -227,9 +246,9 @@ std::vector<Command> add_bench(CLI::App& root, const Environment& environment) {
                    "tessera bench comm --algo list"});
   auto options = std::make_shared<BenchCommOptions>();
   add_comm_flags(*comm, *options);
-  return {{comm, [options, &environment](Console& console) {
-             return run_bench_comm(*options, environment, console);
-           }}};
+  return {{comm, [options, &environment](
+                     Console& console) { return run_bench_comm(*options, environment, console); }},
+          add_bench_step(*bench)};
 }
 
 int run_bench_comm(const BenchCommOptions& options, const Environment& environment,

@@ -29,6 +29,7 @@ struct RunSource {
   std::vector<std::string> overrides;  // "section.key=value"
   std::string mesh;                    // "dp=2,tp=2"; empty: as in the file
   int64_t ranks = 0;                   // the mesh must have this many; 0: any
+  bool may_lack_file = false;          // the overrides then say everything
 
   void add_file_and_set(CLI::App& app);
   void add_mesh(CLI::App& app);
@@ -124,10 +125,19 @@ struct BenchCommOptions {
   bool corrupt = false;  // spoil one result of every case, for tests
   bool rows = false;     // for the process that started this one as a rank
 };
-// The environment must outlive the commands.
+// comm and step. The environment must outlive the commands.
 std::vector<Command> add_bench(CLI::App& root, const Environment& environment);
 int run_bench_comm(const BenchCommOptions& options, const Environment& environment,
                    Console& console);
+
+struct BenchStepOptions {
+  RunSource source;
+  std::string device;  // overrides train.device; empty: does not
+  int64_t steps = 10, warmup = 3;
+  double peak_tflops = 0;  // that MFU is a share of; 0: the device's
+  bool json = false;
+};
+int run_bench_step(BenchStepOptions options, Console& console);
 
 struct DoctorOptions {
   bool json = false;

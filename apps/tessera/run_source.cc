@@ -44,7 +44,8 @@ std::string RunSource::text() const {
 }
 
 RunSpec RunSource::load() const {
-  RunSpec spec = parse_run_file(text(), file, overrides, read_text);
+  const bool lacks_file = may_lack_file && file.empty() && !overrides.empty();
+  RunSpec spec = parse_run_file(lacks_file ? "" : text(), file, overrides, read_text);
   if (!mesh.empty()) spec.parallel = parse_mesh(mesh, spec.parallel);
   read_schedule_file(spec.parallel, read_text);
   if (ranks > 0) require_world(spec.parallel, ranks, spec.model.heads);

@@ -234,7 +234,13 @@ void Executor::execute_stream(StreamKind stream) {
     if (instruction.stream != stream) continue;
     wait_for(instruction, i);
     try {
+      const bool timed = times_.has_value() && !on_gpu();
+      const auto start = timed ? CommClock::Clock::now() : CommClock::Clock::time_point();
       run_instruction(context, instruction, i);
+      if (timed) {
+        const std::chrono::duration<double> seconds = CommClock::Clock::now() - start;
+        times_->add(i, seconds.count());
+      }
       if (on_gpu() && stream == StreamKind::kCompute) gpu_->mark(i);
       if (probe_) {
         if (on_gpu()) wait_for_gpu(stream);
@@ -365,7 +371,13 @@ StepOutcome Executor::finish() {
   for (const auto& thread : threads_) {
     if (thread->error != nullptr) std::rethrow_exception(thread->error);
   }
+  if (times_) times_->add_step();
   return outcome();
+}
+
+void Executor::time_instructions(bool on) {
+  times_.reset();
+  if (on) times_.emplace(program_.instructions.size());
 }
 
 StepOutcome Executor::outcome() const {

@@ -21,6 +21,7 @@
 #include "runtime/comm_clock.h"
 #include "runtime/dispatch.h"
 #include "runtime/gpu_rank.h"
+#include "runtime/instruction_times.h"
 #include "tensor/arena.h"
 
 namespace tessera {
@@ -79,6 +80,10 @@ class Executor {
   [[nodiscard]] std::vector<CommTime> comm_times() const { return clock_.times(); }
   void reset_comm_times() { clock_.reset(); }
 
+  // From the next step on, or no longer; what was measured before is forgotten.
+  void time_instructions(bool on);
+  [[nodiscard]] const std::optional<InstructionTimes>& instruction_times() const { return times_; }
+
   // Called after every instruction, on the thread that ran it; may view and edit buffers. On a GPU
   // every instruction is waited for then.
   using Probe = std::function<void(size_t index, const Instruction& instruction)>;
@@ -118,6 +123,7 @@ class Executor {
   std::vector<std::atomic<uint32_t>> events_;
   std::vector<uint64_t> executed_;
   CommClock clock_;
+  std::optional<InstructionTimes> times_;  // none: not asked for
   StepParams params_;
   uint32_t epoch_ = 0;
   std::exception_ptr started_error_;

@@ -66,6 +66,22 @@ TEST_P(ExecutorOnMesh, AModelOfZerosKnowsNothing) {
   });
 }
 
+TEST_P(ExecutorOnMesh, TimesInstructionsWhenAsked) {
+  World world(step_of(GetParam()));
+  run_steps(world);
+  EXPECT_FALSE(world.executor(0).instruction_times().has_value());
+  world.executor(0).time_instructions(true);
+  run_steps(world, 2);
+  const std::optional<InstructionTimes>& times = world.executor(0).instruction_times();
+  ASSERT_TRUE(times.has_value());
+  EXPECT_EQ(times->steps(), 2);
+  double sum = 0;
+  for (size_t i = 0; i < world.program(0).instructions.size(); ++i) sum += times->seconds(i);
+  EXPECT_GT(sum, 0);
+  world.executor(0).time_instructions(false);
+  EXPECT_FALSE(world.executor(0).instruction_times().has_value());
+}
+
 TEST_P(ExecutorOnMesh, RunsWhatWasPlanned) {
   World world(step_of(GetParam()));
   run_steps(world, 3);

@@ -1,0 +1,33 @@
+// Times training steps on random tokens in memory: all ranks as threads of this process.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "train/plan_report.h"
+
+namespace tessera {
+
+struct StepBenchOptions {
+  int64_t steps = 10;  // timed
+  int64_t warmup = 3;  // before them
+  int64_t probed = 3;  // after them, with the time of every instruction
+};
+
+struct StepBenchResult {
+  std::vector<double> step_s;         // of the timed steps, on rank 0
+  std::vector<double> instruction_s;  // of rank 0's instructions, mean of the probed steps
+  double probed_step_s = 0;           // a probed step as a whole
+  std::array<int64_t, kNumArenas> arena_bytes{};  // that rank 0 was given
+  int64_t device_bytes = 0;    // that the GPU's driver says this run has taken; 0: no GPU
+  int64_t resident_bytes = 0;  // largest resident memory of the process
+  double loss = 0;             // of the last step
+
+  [[nodiscard]] double median_s() const;
+};
+
+// Weights are random, and the same on all ranks that share them.
+StepBenchResult bench_step(const CompiledRun& run, const StepBenchOptions& options);
+
+}  // namespace tessera
