@@ -112,7 +112,7 @@ class CudaRank final : public GpuRank {
     if (write_value_ == nullptr) return;
     const CUresult result =
         write_value_(compute(), reinterpret_cast<CUdeviceptr>(&shared_->completed), marked_,
-                     CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER);
+                     CU_STREAM_WRITE_VALUE_DEFAULT);
     require(result == CUDA_SUCCESS, "marking progress on the GPU failed ({})",
             static_cast<int>(result));
   }

@@ -77,6 +77,7 @@ HostArena allocate_on_gpu(int device, const std::string& name, int64_t size_byte
     }
     check(status, "taking memory of the GPU");
     check(cudaMemset(data, 0, static_cast<size_t>(size_bytes)), "clearing memory of the GPU");
+    check(cudaDeviceSynchronize(), "clearing memory of the GPU");  // streams do not wait for it
     // Streams that do not wait for the default one could write before it has cleared.
     check(cudaStreamSynchronize(nullptr), "clearing memory of the GPU");
   }
@@ -99,6 +100,8 @@ void copy_to_gpu(void* to, const void* from, int64_t size_bytes) {
   check(cudaDeviceSynchronize(), "waiting for the GPU");
   check(cudaMemcpy(to, from, static_cast<size_t>(size_bytes), cudaMemcpyHostToDevice),
         "copying to the GPU");
+  // The call may return before the last bytes have arrived, and streams do not wait for them.
+  check(cudaDeviceSynchronize(), "copying to the GPU");
 }
 
 void copy_from_gpu(void* to, const void* from, int64_t size_bytes) {
