@@ -5,6 +5,7 @@
 // plain arithmetic. Sums run over k, or over the rows block by block, in order.
 #include "kernels/cuda/bodies.h"
 #include "kernels/cuda/expert_rows.cuh"
+#include "kernels/cuda/plain_tile.cuh"
 #include "kernels/cuda/tensor_core.cuh"
 
 namespace tessera::kernels::cuda {
@@ -59,13 +60,18 @@ __device__ RowTile find_tile(const ExpertRows& rows, const ExpertTable& table, i
   return found;
 }
 
-template <typename T, int kTile>
+// In packs of N.
+template <int kTile, int N, typename T>
 __device__ void zero_tile(T* y, int n, int col_first, const int* row_at) {
-  const int cols = min(kTile, n - col_first);
-  for (int i = static_cast<int>(threadIdx.x); i < kTile * kTile;
+  constexpr int kRowPacks = kTile / N;
+  Pack<T, N> zero;
+#pragma unroll
+  for (int i = 0; i < N; ++i) zero.at[i] = narrow<T>(0);
+  for (int i = static_cast<int>(threadIdx.x); i < kTile * kRowPacks;
        i += static_cast<int>(blockDim.x)) {
-    const int row = row_at[i / kTile], col = i % kTile;
-    if (row >= 0 && col < cols) y[static_cast<int64_t>(row) * n + col_first + col] = narrow<T>(0);
+    const int row = row_at[i / kRowPacks], col = col_first + i % kRowPacks * N;
+    if (row < 0 || col >= n) continue;
+    *reinterpret_cast<Pack<T, N>*>(y + static_cast<int64_t>(row) * n + col) = zero;
   }
 }
 
@@ -88,7 +94,7 @@ __global__ void __launch_bounds__(tensor_core::kThreads, 2)
   for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
     const RowTile t = find_tile<tc::kTile>(p.rows, table, tile, p.col_tiles, row_at);
     if (t.expert == p.rows.local) {
-      zero_tile<T, tc::kTile>(p.y, p.n, t.col_first, row_at);
+      zero_tile<tc::kTile, kPack<T>>(p.y, p.n, t.col_first, row_at);
       __syncthreads();  // row_at changes
       continue;
     }
@@ -207,88 +213,40 @@ __global__ void __launch_bounds__(tensor_core::kThreads, 2)
   });
 }
 
-// ---- plain arithmetic ----  A tile of 64 x 64, 4 x 4 of it by each of 256 threads.
-
-constexpr int kPlainTile = 64;
-constexpr int kPlainDepth = 16;
-constexpr int kPlainThreads = 256;
-
-template <typename A>
-struct PlainSlice {
-  A at[kPlainDepth][kPlainTile + 1];
-};
-
-template <typename A>
-__device__ void multiply_plain(const PlainSlice<A>& a, const PlainSlice<A>& b, A (&sums)[4][4]) {
-  const int row = static_cast<int>(threadIdx.x) / 16, col = static_cast<int>(threadIdx.x) % 16;
-#pragma unroll
-  for (int k = 0; k < kPlainDepth; ++k) {
-    A left[4], right[4];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) left[i] = a.at[k][row + 16 * i];
-#pragma unroll
-    for (int j = 0; j < 4; ++j) right[j] = b.at[k][col + 16 * j];
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-#pragma unroll
-      for (int j = 0; j < 4; ++j) sums[i][j] += left[i] * right[j];
-    }
-  }
-}
-
-// f(row, column, sum) for what this thread has of the tile.
-template <typename A, typename F>
-__device__ void for_each_plain(const A (&sums)[4][4], F&& f) {
-  const int row = static_cast<int>(threadIdx.x) / 16, col = static_cast<int>(threadIdx.x) % 16;
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-#pragma unroll
-    for (int j = 0; j < 4; ++j) f(row + 16 * i, col + 16 * j, sums[i][j]);
-  }
-}
-
-// slice[k][i] = value(i, k), by neighbours in memory together: along k or across it.
-template <Lie kLie, typename A, typename F>
-__device__ void fill_plain(PlainSlice<A>& slice, F&& value) {
-  for (int e = static_cast<int>(threadIdx.x); e < kPlainTile * kPlainDepth; e += kPlainThreads) {
-    const int i = kLie == Lie::kAlongK ? e / kPlainDepth : e % kPlainTile;
-    const int k = kLie == Lie::kAlongK ? e % kPlainDepth : e / kPlainTile;
-    slice.at[k][i] = value(i, k);
-  }
-}
+// ---- plain arithmetic ----
 
 template <typename T, Lie kLieW>
-__global__ void __launch_bounds__(kPlainThreads) row_product_plain(const RowProduct<T> p) {
+__global__ void __launch_bounds__(plain::kThreads) row_product_plain(const RowProduct<T> p) {
   using A = Acc<T>;
-  __shared__ PlainSlice<A> left, right;
+  __shared__ plain::Slice<A> left, right;
   auto* const row_at = reinterpret_cast<int*>(shared_memory);
-  const ExpertTable table = ExpertTable::build(p.rows, kPlainTile, row_at + kPlainTile);
+  const ExpertTable table = ExpertTable::build(p.rows, plain::kTile, row_at + plain::kTile);
   const int64_t tiles = static_cast<int64_t>(table.tiles_before[p.rows.local + 1]) * p.col_tiles;
   for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-    const RowTile t = find_tile<kPlainTile>(p.rows, table, tile, p.col_tiles, row_at);
+    const RowTile t = find_tile<plain::kTile>(p.rows, table, tile, p.col_tiles, row_at);
     if (t.expert == p.rows.local) {
-      zero_tile<T, kPlainTile>(p.y, p.n, t.col_first, row_at);
+      zero_tile<plain::kTile, 1>(p.y, p.n, t.col_first, row_at);
       __syncthreads();  // row_at changes
       continue;
     }
     const T* const w = p.w + static_cast<int64_t>(t.expert) * p.n * p.k;
     A sums[4][4] = {};
-    for (int k0 = 0; k0 < p.k; k0 += kPlainDepth) {
-      fill_plain<Lie::kAlongK>(left, [&](int i, int k) {
+    for (int k0 = 0; k0 < p.k; k0 += plain::kDepth) {
+      plain::fill_slice<Lie::kAlongK>(left, [&](int i, int k) {
         const int row = row_at[i];
         return row < 0 || k0 + k >= p.k ? A{0}
                                         : widen(p.x[static_cast<int64_t>(row) * p.k + k0 + k]);
       });
-      fill_plain<kLieW>(right, [&](int i, int k) {
+      plain::fill_slice<kLieW>(right, [&](int i, int k) {
         const int64_t col = t.col_first + i, at = k0 + k;
         if (col >= p.n || at >= p.k) return A{0};
         return widen(w[kLieW == Lie::kAlongK ? col * p.k + at : at * p.n + col]);
       });
       __syncthreads();
-      multiply_plain(left, right, sums);
+      plain::multiply_slice(left, right, sums);
       __syncthreads();
     }
-    for_each_plain(sums, [&](int row, int col, A sum) {
+    plain::for_each(sums, [&](int row, int col, A sum) {
       const int to = row_at[row];
       if (to < 0 || t.col_first + col >= p.n) return;
       p.y[static_cast<int64_t>(to) * p.n + t.col_first + col] = narrow<T>(sum);
@@ -298,11 +256,11 @@ __global__ void __launch_bounds__(kPlainThreads) row_product_plain(const RowProd
 }
 
 template <typename T>
-__global__ void __launch_bounds__(kPlainThreads) weight_product_plain(const WeightProduct<T> p) {
+__global__ void __launch_bounds__(plain::kThreads) weight_product_plain(const WeightProduct<T> p) {
   using A = Acc<T>;
-  __shared__ PlainSlice<A> left, right;
-  const WeightTile t = weight_tile(p, kPlainTile);
-  RunCursor cursor{runs_of(p.rows, t.expert, shared_memory), p.rows.blocks, kPlainDepth};
+  __shared__ plain::Slice<A> left, right;
+  const WeightTile t = weight_tile(p, plain::kTile);
+  RunCursor cursor{runs_of(p.rows, t.expert, shared_memory), p.rows.blocks, plain::kDepth};
   const int num_slices = cursor.slices();
   if (num_slices == 0 && p.accumulate) return;
   cursor.skip_finished();
@@ -310,21 +268,21 @@ __global__ void __launch_bounds__(kPlainThreads) weight_product_plain(const Weig
   for (int s = 0; s < num_slices; ++s) {
     const int64_t first = cursor.first_row();
     const int count = cursor.num_rows();
-    fill_plain<Lie::kAcrossK>(left, [&](int i, int k) {
+    plain::fill_slice<Lie::kAcrossK>(left, [&](int i, int k) {
       const int col = t.row_first + i;
       return k >= count || col >= p.n ? A{0} : widen(p.dy[(first + k) * p.n + col]);
     });
-    fill_plain<Lie::kAcrossK>(right, [&](int i, int k) {
+    plain::fill_slice<Lie::kAcrossK>(right, [&](int i, int k) {
       const int col = t.col_first + i;
       return k >= count || col >= p.k ? A{0} : widen(p.x[(first + k) * p.k + col]);
     });
     __syncthreads();
-    multiply_plain(left, right, sums);
+    plain::multiply_slice(left, right, sums);
     __syncthreads();
     cursor.next();
   }
   A* const dw = p.dw + static_cast<int64_t>(t.expert) * p.n * p.k;
-  for_each_plain(sums, [&](int row, int col, A sum) {
+  plain::for_each(sums, [&](int row, int col, A sum) {
     if (t.row_first + row >= p.n || t.col_first + col >= p.k) return;
     A& to = dw[static_cast<int64_t>(t.row_first + row) * p.k + t.col_first + col];
     to = p.accumulate ? to + sum : sum;
@@ -365,10 +323,10 @@ void row_product(const char* op, const Gpu& gpu, RowProduct<T> p) {
                                tensor_core::kSharedBytes + kTile * int64_t{sizeof(int)} + table);
     }
   }
-  p.col_tiles = static_cast<int>(ceil_div(p.n, kPlainTile));
+  p.col_tiles = static_cast<int>(ceil_div(p.n, plain::kTile));
   launch_over_tiles(op, gpu, row_product_plain<T, kLieW>, p,
-                    p.rows.max_tiles(kPlainTile) * p.col_tiles, kPlainThreads,
-                    kPlainTile * int64_t{sizeof(int)} + table);
+                    p.rows.max_tiles(plain::kTile) * p.col_tiles, plain::kThreads,
+                    plain::kTile * int64_t{sizeof(int)} + table);
 }
 
 template <typename T>
@@ -392,7 +350,7 @@ void weight_product(const char* op, const Gpu& gpu, WeightProduct<T> p) {
                     tensor_core::kSharedBytes + runs);
     }
   }
-  launch(weight_product_plain<T>, kPlainTile, kPlainThreads, runs);
+  launch(weight_product_plain<T>, plain::kTile, plain::kThreads, runs);
 }
 
 }  // namespace

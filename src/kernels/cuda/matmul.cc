@@ -300,10 +300,11 @@ void Matmul::run(const Product& product, const ProductData& data, std::span<std:
   }
   if (tune_at_first_use_ && !plan_of(product, data).tuned) tune(product, data, workspace);
   const Plan& plan = plan_of(product, data);
-  require(plan.usable, "cuBLASLt has no algorithm for {}", plan.key.text());
+  if (!plan.usable) throw Error("cuBLASLt has no algorithm for " + plan.key.text());
   const cublasStatus_t status = launch(plan, plan.algorithm, data, workspace);
-  require(status == CUBLAS_STATUS_SUCCESS, "product {}: {}", plan.key.text(),
-          library_->cublasLtGetStatusString(status));
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw Error(
+      fmt::format("product {}: {}", plan.key.text(), library_->cublasLtGetStatusString(status)));
 }
 
 // Microseconds of one product, or infinity where the algorithm refuses.
