@@ -5,6 +5,12 @@
 #include "kernels/cuda/matmul.h"
 
 namespace tessera::kernels::cuda {
+namespace {
+
+// cuBLASLt's GELU is not exact enough for wider types.
+bool gelu_is_exact_enough(DType type) { return type == DType::kBF16 || type == DType::kF16; }
+
+}  // namespace
 
 void linear_bias(Context& ctx, const Tensor& x, const Tensor& w, const Tensor& b, Tensor& z,
                  Tensor& h) {
@@ -16,7 +22,8 @@ void linear_bias(Context& ctx, const Tensor& x, const Tensor& w, const Tensor& b
                          gelu_too ? z.data : nullptr};
   Matmul& matmul = ctx.gpu->matmul();
   // With h in place of z the product would store both in one place.
-  if (h.data != z.data && matmul.serves(product, data)) {
+  if (h.data != z.data && (!gelu_too || gelu_is_exact_enough(x.dtype)) &&
+      matmul.serves(product, data)) {
     return matmul.run(product, data, ctx.workspace);
   }
   kernels::linear(ctx, x, w, z);
@@ -29,7 +36,9 @@ void linear_dx_gelu(Context& ctx, const Tensor& dy, const Tensor& w, const Tenso
   product.epilogue = Epilogue::kGeluGrad;
   const ProductData data{dy.data, w.data, dz.data, nullptr, z.data};
   Matmul& matmul = ctx.gpu->matmul();
-  if (matmul.serves(product, data)) return matmul.run(product, data, ctx.workspace);
+  if (gelu_is_exact_enough(dy.dtype) && matmul.serves(product, data)) {
+    return matmul.run(product, data, ctx.workspace);
+  }
   kernels::linear_dx(ctx, dy, w, dz, /*accumulate=*/false);
   kernels::gelu_grad(ctx, dz, z, dz);
 }
