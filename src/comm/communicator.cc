@@ -65,6 +65,11 @@ bool Work::wait_for(std::chrono::milliseconds time) {
   return false;
 }
 
+void Communicator::enqueue(std::span<const CollectiveCall> calls, void* /*stream*/) {
+  TESSERA_CHECK(false, "group {}: {} calls for a stream, but this backend has none", name(),
+                calls.size());
+}
+
 void Communicator::all_reduce(void* data, int64_t count, DType dtype, uint32_t tag,
                               ReduceOp reduce) {
   run({.op = CollectiveOp::kAllReduce,

@@ -126,6 +126,18 @@ class Communicator {
   // start and wait; allocates nothing.
   virtual void run(const CollectiveCall& call) = 0;
 
+  // Whether calls can be put on a stream of the GPU, so that nobody has to wait for them.
+  [[nodiscard]] virtual bool stream_ordered() const { return false; }
+  // Puts the calls on `stream` (a cudaStream_t of this rank's GPU) behind what is there, as one
+  // launch: one collective, or messages. Returns once they are there: every rank concerned has made
+  // the same call, so a message must not be put there before one that its receiver sends first; two
+  // ranks that both send and receive do so in one enqueue each. Buffers belong to the calls until
+  // the stream has passed them, counts until this returns. Throws CommError as `run` does. What
+  // goes wrong on the GPU later, or does not end within the timeout, aborts the world, and NCCL
+  // with it: the stream gets on, and whoever waited for it must look at CommWorld::aborted().
+  virtual void enqueue(std::span<const CollectiveCall> calls, void* stream);
+  void enqueue(const CollectiveCall& call, void* stream) { enqueue({&call, 1}, stream); }
+
   // Ranks that give the same color form a group, in order of (key, rank). A collective call. A
   // negative color joins none and returns null.
   virtual std::unique_ptr<Communicator> split(int color, int key, const std::string& name) = 0;

@@ -41,6 +41,14 @@ class FakeGpu {
   std::atomic<bool> refuses_ranks = false;          // to connect them
   std::atomic<ncclResult_t> failure = ncclSuccess;  // found on the next look
 
+  // What is put on the stream from now on does not run.
+  void block(cudaStream_t stream) {
+    const std::lock_guard lock(mutex_);
+    Op blocked;
+    blocked.kind = Op::kBlocked;
+    append(*stream_of(stream), {blocked});
+  }
+
   // What was seen.
   std::atomic<int> num_aborted = 0;
   std::atomic<int> num_destroyed = 0;
@@ -50,7 +58,7 @@ class FakeGpu {
  private:
   struct Comm;
   struct Op {
-    enum Kind { kLocal, kSend, kReceive, kCollective } kind = kLocal;
+    enum Kind { kLocal, kSend, kReceive, kCollective, kBlocked } kind = kLocal;
     Comm* comm = nullptr;
     int peer = 0;
     const void* in = nullptr;
@@ -148,6 +156,7 @@ class FakeGpu {
 
   bool try_run(Op& op) {
     if (op.kind == Op::kSend) return false;  // its receive does it
+    if (op.kind == Op::kBlocked) return false;
     if (op.kind == Op::kLocal) {
       std::vector<Op*> alone = {&op};
       op.run(alone);

@@ -27,6 +27,7 @@ void pause(std::chrono::nanoseconds waited) {
 constexpr std::chrono::milliseconds kBetweenLooks{10};
 
 constexpr std::chrono::milliseconds kMomentForTheHost{250};
+constexpr std::chrono::milliseconds kMomentForTheLate{5'000};
 
 double seconds(std::chrono::milliseconds time) { return static_cast<double>(time.count()) / 1e3; }
 
@@ -35,6 +36,30 @@ double seconds(std::chrono::milliseconds time) { return static_cast<double>(time
 void RankState::progress() {
   gpu->make_current();
   for (NcclCommunicator* group : groups) group->progress();
+}
+
+void RankState::watch() {
+  if (watcher_ == nullptr) watcher_ = std::make_unique<Watcher>(mutex, [this] { return look(); });
+  watcher_->wake();
+}
+
+// Only the oldest call can be late: those behind it on the stream wait for it.
+bool RankState::look() {
+  (void)gpu->library->cudaSetDevice(gpu->device);
+  NcclCommunicator* waiting = nullptr;
+  uint64_t oldest = 0;
+  for (NcclCommunicator* group : groups) {
+    const uint64_t enqueued = group->watch();
+    if (enqueued == 0 || (oldest != 0 && enqueued > oldest)) continue;
+    waiting = group;
+    oldest = enqueued;
+  }
+  const auto now = std::chrono::steady_clock::now();
+  if (oldest != oldest_) oldest_since_ = now;
+  oldest_ = oldest;
+  if (waiting == nullptr) return false;
+  waiting->watch_oldest(std::chrono::duration_cast<std::chrono::milliseconds>(now - oldest_since_));
+  return true;
 }
 
 NcclCommunicator::NcclCommunicator(RankState& state, std::string name,
@@ -52,31 +77,75 @@ NcclCommunicator::NcclCommunicator(RankState& state, std::string name,
   gpu_.make_current();
   gpu_.check(gpu_.library->cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
              "making a stream");
+  const std::scoped_lock lock(state_.mutex);
   state_.groups.push_back(this);
 }
 
 NcclCommunicator::~NcclCommunicator() {
+  const std::scoped_lock lock(state_.mutex);
   std::erase(state_.groups, this);
+  try {
+    if (!state_.options.host.aborted()) advance_running();  // of enqueued calls nobody has asked
+  } catch (const Error&) {
+    // Then it is aborted.
+  }
   if (!queue_.empty() || state_.options.host.aborted()) connection_.abort();
   for (Queue* queue : {&queue_, &spare_}) {
-    for (const InFlight& entry : *queue) (void)gpu_.library->cudaEventDestroy(entry.event);
+    for (const InFlight& entry : *queue) {
+      (void)gpu_.library->cudaEventDestroy(entry.input);
+      (void)gpu_.library->cudaEventDestroy(entry.done);
+    }
   }
   (void)gpu_.library->cudaStreamDestroy(stream_);
 }
 
 Work NcclCommunicator::start(const CollectiveCall& call) {
+  const std::scoped_lock lock(state_.mutex);
   guard(call, [&] {
     gpu_.make_current();
     check_arguments(call);
-    if (state_.options.host.aborted()) {
-      throw_aborted(fmt::format("called {} after", describe_next(call)));
-    }
-    if (link_ == Link::kNone) introduce();
-    enqueue(call);
+    check_not_aborted(call);
+    InFlight& entry = admit(call);
+    auto* const input_stream = static_cast<cudaStream_t>(state_.options.input_stream);
+    gpu_.check(gpu_.library->cudaEventRecord(entry.input, input_stream), "marking the input");
+    meet(entry);
   });
   const uint64_t ticket = started_;
   progress();
   return {this, ticket};
+}
+
+void NcclCommunicator::enqueue(std::span<const CollectiveCall> calls, void* stream) {
+  if (calls.empty()) return;
+  uint64_t ticket = 0;
+  {
+    const std::scoped_lock lock(state_.mutex);
+    guard(calls[0], [&] {
+      gpu_.make_current();
+      for (const CollectiveCall& call : calls) {
+        require(calls.size() == 1 || is_point_to_point(call.op),
+                "one launch has one collective, or messages alone");
+        check_arguments(call);
+        check_not_aborted(call);
+      }
+      for (const CollectiveCall& call : calls) {
+        InFlight& entry = admit(call);
+        entry.stream = static_cast<cudaStream_t>(stream);
+        entry.enqueued = ++state_.num_enqueued;
+        entry.with_next = &call != &calls.back();
+        meet(entry);
+      }
+    });
+    ticket = started_;
+  }
+  (void)wait_until([&] { return launched(ticket); }, std::chrono::milliseconds(-1));
+  const std::scoped_lock lock(state_.mutex);
+  state_.watch();
+}
+
+void NcclCommunicator::check_not_aborted(const CollectiveCall& call) {
+  if (!state_.options.host.aborted()) return;
+  throw_aborted(fmt::format("called {} after", describe_next(call)));
 }
 
 void NcclCommunicator::run(const CollectiveCall& call) { start(call).wait(); }
@@ -119,11 +188,15 @@ void NcclCommunicator::check_on_gpu(const CollectiveCall& call, const void* data
                    world_rank(), describe_next(call), which, where, gpu_.device));
 }
 
-void NcclCommunicator::enqueue(const CollectiveCall& call) {
+// The call's place in the queue, for the group's own stream.
+NcclCommunicator::InFlight& NcclCommunicator::admit(const CollectiveCall& call) {
+  if (link_ == Link::kNone) introduce();
   if (spare_.empty()) {
     InFlight& entry = spare_.emplace_back();
-    gpu_.check(gpu_.library->cudaEventCreateWithFlags(&entry.event, cudaEventDisableTiming),
-               "making an event");
+    for (cudaEvent_t* event : {&entry.input, &entry.done}) {
+      gpu_.check(gpu_.library->cudaEventCreateWithFlags(event, cudaEventDisableTiming),
+                 "making an event");
+    }
   }
   if (queue_.empty()) last_progress_ = Clock::now();
   queue_.splice(queue_.end(), spare_, spare_.begin());
@@ -132,9 +205,10 @@ void NcclCommunicator::enqueue(const CollectiveCall& call) {
   entry.ticket = ++started_;
   entry.sequence = ++counter_of(call);
   entry.stage = Stage::kMeeting;
-  auto* const input_stream = static_cast<cudaStream_t>(state_.options.input_stream);
-  gpu_.check(gpu_.library->cudaEventRecord(entry.event, input_stream), "marking the input");
-  meet(entry);
+  entry.stream = stream_;
+  entry.enqueued = 0;
+  entry.with_next = false;
+  return entry;
 }
 
 uint64_t& NcclCommunicator::counter_of(const CollectiveCall& call) {
@@ -253,10 +327,10 @@ void NcclCommunicator::advance_launching() {
   for (InFlight& entry : queue_) {
     if (entry.stage != Stage::kLaunching) continue;
     if (entry.in_copy != nullptr) {
-      gpu_.check(gpu_.library->cudaFreeAsync(std::exchange(entry.in_copy, nullptr), stream_),
+      gpu_.check(gpu_.library->cudaFreeAsync(std::exchange(entry.in_copy, nullptr), entry.stream),
                  "freeing");
     }
-    gpu_.check(gpu_.library->cudaEventRecord(entry.event, stream_), "marking the end");
+    gpu_.check(gpu_.library->cudaEventRecord(entry.done, entry.stream), "marking the end");
     entry.stage = Stage::kRunning;
     last_progress_ = Clock::now();
   }
@@ -264,7 +338,7 @@ void NcclCommunicator::advance_launching() {
 
 void NcclCommunicator::advance_running() {
   while (!queue_.empty() && queue_.front().stage == Stage::kRunning) {
-    const cudaError_t status = gpu_.library->cudaEventQuery(queue_.front().event);
+    const cudaError_t status = gpu_.library->cudaEventQuery(queue_.front().done);
     if (status == cudaErrorNotReady) {
       (void)connection_.settled();  // throws when a peer or a link was lost
       return;
@@ -282,20 +356,29 @@ void NcclCommunicator::launch_ready() {
   });
   if (first == queue_.end() || first->stage == Stage::kLaunching) return;
   auto last = first;
-  while (last != queue_.end() && last->handshake.done()) {
-    const std::string mismatch = last->handshake.mismatch();
+  for (auto next = first; next != queue_.end() && next->handshake.done();) {
+    const std::string mismatch = next->handshake.mismatch();
     if (!mismatch.empty()) fail(mismatch);
-    const bool is_message = is_point_to_point(last->call.op);
-    ++last;
-    if (!is_message || last == queue_.end() || !is_point_to_point(last->call.op)) break;
+    const bool is_message = is_point_to_point(next->call.op);
+    const bool goes_alone = !next->with_next;
+    ++next;
+    if (!goes_alone) continue;
+    last = next;
+    if (!is_message || next == queue_.end() || !is_point_to_point(next->call.op)) break;
+    if (next->stream != first->stream) break;
   }
   if (first != last) launch(first, last);
 }
 
 void NcclCommunicator::launch(Queue::iterator first, Queue::iterator last) {
-  const Launch target{gpu_, connection_.handle(), stream_, rank(), size()};
+  cudaStream_t const stream = first->stream;
+  const Launch target{gpu_, connection_.handle(), stream, rank(), size()};
   for (auto entry = first; entry != last; ++entry) {
-    gpu_.check(gpu_.library->cudaStreamWaitEvent(stream_, entry->event, 0), "awaiting the input");
+    if (entry->enqueued != 0) {
+      gpu_.check(gpu_.library->cudaEventRecord(entry->input, stream), "marking the beginning");
+    } else {
+      gpu_.check(gpu_.library->cudaStreamWaitEvent(stream, entry->input, 0), "awaiting the input");
+    }
     entry->in_copy = issue_copies(target, entry->call);
   }
   issue_group(first, last);
@@ -310,7 +393,7 @@ void NcclCommunicator::launch(Queue::iterator first, Queue::iterator last) {
 }
 
 void NcclCommunicator::issue_group(Queue::iterator first, Queue::iterator last) {
-  const Launch target{gpu_, connection_.handle(), stream_, rank(), size()};
+  const Launch target{gpu_, connection_.handle(), first->stream, rank(), size()};
   gpu_.check(gpu_.library->ncclGroupStart(), "beginning a launch");
   try {
     for (auto entry = first; entry != last; ++entry) issue(target, entry->call, entry->in_copy);
@@ -322,26 +405,50 @@ void NcclCommunicator::issue_group(Queue::iterator first, Queue::iterator last) 
 }
 
 bool NcclCommunicator::test(uint64_t ticket) {
+  const std::scoped_lock lock(state_.mutex);
   if (ticket > completed_) state_.progress();
   return ticket <= completed_;
 }
 
 bool NcclCommunicator::wait(uint64_t ticket, std::chrono::milliseconds time) {
+  return wait_until([&] { return ticket <= completed_; }, time);
+}
+
+bool NcclCommunicator::launched(uint64_t ticket) const {
+  return ticket <= completed_ || std::any_of(queue_.begin(), queue_.end(), [&](const auto& entry) {
+           return entry.ticket == ticket && entry.stage == Stage::kRunning;
+         });
+}
+
+template <typename Reached>
+bool NcclCommunicator::wait_until(const Reached& reached, std::chrono::milliseconds time) {
   const auto begin = Clock::now();
-  while (!test(ticket)) {
+  while (true) {
     const auto now = Clock::now();
-    if (time.count() >= 0 && now - begin >= time) return false;
-    if (now - begin >= kBetweenLooks && now - last_look_ >= kBetweenLooks) look_for_trouble();
-    if (now - std::max(begin, last_progress_) >= timeout()) give_up();
+    {
+      const std::scoped_lock lock(state_.mutex);
+      if (!reached()) state_.progress();
+      if (reached()) return true;
+      if (time.count() >= 0 && now - begin >= time) return false;
+      if (now - begin >= kBetweenLooks && now - last_look_ >= kBetweenLooks) look_for_trouble();
+      if (now - std::max(begin, last_progress_) >= timeout()) give_up();
+    }
     pause(now - begin);
   }
-  return true;
+}
+
+// Calls that run may still wait for what was put on their stream before them.
+NcclCommunicator::InFlight& NcclCommunicator::stalled() {
+  const auto found = std::find_if(queue_.begin(), queue_.end(), [](const InFlight& entry) {
+    return entry.stage != Stage::kRunning;
+  });
+  return found != queue_.end() ? *found : queue_.front();
 }
 
 void NcclCommunicator::look_for_trouble() {
   last_look_ = Clock::now();
   state_.options.host.look_for_lost_ranks();  // progress() sees the abort
-  InFlight& oldest = queue_.front();
+  InFlight& oldest = stalled();
   guard(oldest.call, [&] {
     if (link_ == Link::kIntroducing) (void)introduction_.wait_for(std::chrono::milliseconds(0));
     if (oldest.stage == Stage::kMeeting) oldest.handshake.look_for_trouble();
@@ -350,7 +457,7 @@ void NcclCommunicator::look_for_trouble() {
 
 // The oldest call does not get on. On the host somebody is missing, and the host knows who.
 void NcclCommunicator::give_up() {
-  InFlight& oldest = queue_.front();
+  InFlight& oldest = stalled();
   guard(oldest.call, [&] {
     if (link_ == Link::kIntroducing) introduction_.wait();
     if (link_ == Link::kConnected && oldest.stage == Stage::kMeeting) oldest.handshake.wait();
@@ -372,6 +479,52 @@ void NcclCommunicator::give_up() {
                 state_.options.check_every);
   fail(fmt::format("rank {} waited {:.3f} s for the GPU to finish {}: {}", world_rank(),
                    seconds(waited), describe(oldest), who));
+}
+
+NcclCommunicator::Queue::iterator NcclCommunicator::oldest_enqueued() {
+  return std::find_if(queue_.begin(), queue_.end(), [](const InFlight& entry) {
+    return entry.enqueued != 0 && entry.stage == Stage::kRunning;
+  });
+}
+
+void NcclCommunicator::stop_watching() {
+  for (InFlight& entry : queue_) entry.enqueued = 0;
+}
+
+uint64_t NcclCommunicator::watch() noexcept {
+  auto oldest = oldest_enqueued();
+  if (oldest == queue_.end()) return 0;
+  try {
+    if (state_.options.host.aborted()) throw_aborted("had calls on a stream when");
+    guard(oldest->call, [&] { advance_running(); });
+  } catch (const std::exception&) {
+    stop_watching();  // the world is aborted, and the next call of this rank says why
+  }
+  oldest = oldest_enqueued();
+  return oldest == queue_.end() ? 0 : oldest->enqueued;
+}
+
+// A rank whose stream has not come to the call knows that it is the late one. The others give it a
+// moment to say so.
+void NcclCommunicator::watch_oldest(std::chrono::milliseconds waited) noexcept {
+  const auto oldest = oldest_enqueued();
+  if (oldest == queue_.end() || waited < timeout()) return;
+  const bool came = gpu_.library->cudaEventQuery(oldest->input) == cudaSuccess;
+  if (came && waited < timeout() + std::min(timeout() / 2, kMomentForTheLate)) return;
+  try {
+    if (came) {
+      fail(fmt::format(
+          "rank {} waited {:.3f} s for the GPU to finish {}: its stream came to it, and another "
+          "rank's has not, or the link between them hangs",
+          world_rank(), seconds(waited), describe(*oldest)));
+    }
+    fail(fmt::format(
+        "rank {} is late: its GPU has not come to {} in {:.3f} s, because what was put on "
+        "the stream before it has not ended",
+        world_rank(), describe(*oldest), seconds(waited)));
+  } catch (const std::exception&) {
+    stop_watching();
+  }
 }
 
 std::string NcclCommunicator::describe(const InFlight& entry) const {

@@ -6,11 +6,15 @@
 //   run     the GPU works; an event says when it is done
 // The first call also connects the ranks: they exchange NCCL's id on the host, and NCCL connects in
 // the background.
+//
+// A call that is enqueued goes to a stream of the caller instead of the group's, and the caller
+// gets on once it runs. Nobody waits for its end, so a thread of the rank's world looks after it.
 #pragma once
 
 #include <chrono>
 #include <list>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -19,6 +23,7 @@
 #include "comm/nccl/gpu_library.h"
 #include "comm/nccl/handshake.h"
 #include "comm/nccl/nccl_world.h"
+#include "comm/nccl/watcher.h"
 
 namespace tessera::nccl {
 
@@ -26,13 +31,27 @@ class NcclCommunicator;
 
 // What the groups of one rank share.
 struct RankState {
+  RankState(const NcclWorldOptions& world_options, std::shared_ptr<Gpu> rank_gpu)
+      : options(world_options), gpu(std::move(rank_gpu)) {}
+
   NcclWorldOptions options;
   std::shared_ptr<Gpu> gpu;
+  std::mutex mutex;  // of the groups and all they have, between the rank's thread and the watcher
   std::vector<NcclCommunicator*> groups;  // alive
+  uint64_t num_enqueued = 0;
 
   // Does what can be done without waiting, in every group: a rank that waits in one must not hold
-  // up peers in another.
+  // up peers in another. With the mutex held, as the next.
   void progress();
+  // From now on the watcher looks after enqueued calls until they end.
+  void watch();
+
+ private:
+  bool look();
+
+  uint64_t oldest_ = 0;  // enqueued call that has not ended
+  std::chrono::steady_clock::time_point oldest_since_;
+  std::unique_ptr<Watcher> watcher_;  // after the first enqueued call
 };
 
 class NcclCommunicator final : public Communicator, private Work::Progress {
@@ -52,6 +71,9 @@ class NcclCommunicator final : public Communicator, private Work::Progress {
 
   Work start(const CollectiveCall& call) override;
   void run(const CollectiveCall& call) override;
+  [[nodiscard]] bool stream_ordered() const override { return true; }
+  using Communicator::enqueue;
+  void enqueue(std::span<const CollectiveCall> calls, void* stream) override;
   std::unique_ptr<Communicator> split(int color, int key, const std::string& name) override;
   [[nodiscard]] TrafficCounters counters() const override { return traffic_; }
   // When the ranks came to meet on the host.
@@ -59,6 +81,11 @@ class NcclCommunicator final : public Communicator, private Work::Progress {
 
   // Does what can be done without waiting. Throws CommError.
   void progress();
+  // Looks after enqueued calls; returns the number of the oldest that has not ended, 0: there is
+  // none. A failure ends the world.
+  uint64_t watch() noexcept;
+  // The same for the oldest, which is the oldest of the rank since `waited`.
+  void watch_oldest(std::chrono::milliseconds waited) noexcept;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -75,8 +102,12 @@ class NcclCommunicator final : public Communicator, private Work::Progress {
     uint64_t sequence = 0;
     Stage stage = Stage::kMeeting;
     Handshake handshake;
+    cudaStream_t stream = nullptr;
+    uint64_t enqueued = 0;   // its number among those of the rank; 0: somebody waits for its Work
+    bool with_next = false;  // one launch with the next one
     void* in_copy = nullptr;
-    cudaEvent_t event = nullptr;  // the input is there; from kRunning on: the call is done
+    cudaEvent_t input = nullptr;  // the input is there; of an enqueued call: the stream came to it
+    cudaEvent_t done = nullptr;   // from kRunning on
   };
   using Queue = std::list<InFlight>;  // its members stay where they are
 
@@ -85,7 +116,8 @@ class NcclCommunicator final : public Communicator, private Work::Progress {
 
   void check_arguments(const CollectiveCall& call);
   void check_on_gpu(const CollectiveCall& call, const void* data, const char* which);
-  void enqueue(const CollectiveCall& call);
+  void check_not_aborted(const CollectiveCall& call);
+  InFlight& admit(const CollectiveCall& call);
   uint64_t& counter_of(const CollectiveCall& call);  // of the sequence it belongs to
   void meet(InFlight& entry);
 
@@ -99,12 +131,18 @@ class NcclCommunicator final : public Communicator, private Work::Progress {
   void launch_ready();
   void launch(Queue::iterator first, Queue::iterator last);
   void issue_group(Queue::iterator first, Queue::iterator last);
+  [[nodiscard]] bool launched(uint64_t ticket) const;
+  template <typename Reached>
+  bool wait_until(const Reached& reached, std::chrono::milliseconds time);
 
   [[nodiscard]] std::string describe(const InFlight& entry) const;
   [[nodiscard]] std::string describe_next(const CollectiveCall& call);
   [[nodiscard]] int world_rank() const { return members()[static_cast<size_t>(rank())]; }
+  [[nodiscard]] InFlight& stalled();  // the call that does not get on
   void look_for_trouble();
   void give_up();
+  [[nodiscard]] Queue::iterator oldest_enqueued();
+  void stop_watching();
   template <typename Step>
   void guard(const CollectiveCall& call, const Step& step);
   bool somebody_was_lost();

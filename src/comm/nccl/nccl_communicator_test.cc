@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <latch>
 #include <thread>
 
 #include "comm/local/local_world.h"
@@ -393,6 +395,172 @@ TEST_F(NcclCommunicatorTest, EndsNcclInPeaceWhenNothingFailed) {
   EXPECT_EQ(gpu_.num_destroyed, 2);
   EXPECT_EQ(gpu_.num_aborted, 0);
   EXPECT_EQ(gpu_.num_freed, 2);
+}
+
+// A stream of one rank.
+class TestStream {
+ public:
+  explicit TestStream(testing::FakeGpu& gpu) : library_(gpu.library()) {
+    (void)library_->cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking);
+    (void)library_->cudaEventCreateWithFlags(&end_, cudaEventDisableTiming);
+  }
+  [[nodiscard]] cudaStream_t get() const { return stream_; }
+  void wait() {
+    (void)library_->cudaEventRecord(end_, stream_);
+    while (library_->cudaEventQuery(end_) != cudaSuccess) std::this_thread::yield();
+  }
+
+ private:
+  std::shared_ptr<const GpuLibrary> library_;
+  cudaStream_t stream_ = nullptr;
+  cudaEvent_t end_ = nullptr;
+};
+
+void await_abort(const Rank& self) {
+  while (!self.host.aborted()) std::this_thread::sleep_for(milliseconds(1));
+}
+
+CollectiveCall all_reduce_of(float* data, int64_t count) {
+  return {.op = CollectiveOp::kAllReduce, .count = count, .in = data, .out = data};
+}
+
+TEST_F(NcclCommunicatorTest, EnqueuedCallsRunInTheOrderOfTheirStream) {
+  for (const int size : {1, 2, 3}) {
+    tessera::testing::expect_no_errors(run(size, [&](Rank& self) {
+      TestStream stream(gpu_);
+      ASSERT_TRUE(self.group.stream_ordered());
+      const std::unique_ptr<Communicator> other = self.world.join_all("other");
+      float* const data = self.buffer({static_cast<float>(self.rank), 1});
+      float* const all = self.blank(2 * static_cast<size_t>(size));
+      std::vector<float> expected;
+      for (int round = 0; round < 20; ++round) {
+        self.group.enqueue(all_reduce_of(data, 2), stream.get());
+        other->enqueue({.op = CollectiveOp::kAllGather, .count = 2, .in = data, .out = all},
+                       stream.get());
+      }
+      stream.wait();
+      const auto n = static_cast<float>(size);
+      const float sum = n * (n - 1) / 2;
+      EXPECT_EQ(data[0], sum * std::pow(n, 19.0F));
+      EXPECT_EQ(data[1], std::pow(n, 20.0F));
+      for (int rank = 0; rank < size; ++rank) EXPECT_EQ(all[2 * rank + 1], data[1]);
+      EXPECT_EQ(self.group.counters()[static_cast<size_t>(CollectiveOp::kAllReduce)].calls, 20);
+      self.group.all_reduce(data, 2, DType::kF32);  // waiting for a call still works
+    }));
+  }
+  EXPECT_EQ(gpu_.num_aborted, 0);
+  EXPECT_EQ(gpu_.num_destroyed, 12);
+}
+
+TEST_F(NcclCommunicatorTest, EnqueuedMessagesGoBothWaysInOneLaunch) {
+  for (const int size : {2, 3}) {
+    tessera::testing::expect_no_errors(run(size, [&](Rank& self) {
+      TestStream stream(gpu_);
+      const int next = (self.rank + 1) % self.size;
+      const int previous = (self.rank + self.size - 1) % self.size;
+      for (int round = 0; round < 10; ++round) {
+        float* const in = self.blank(8);
+        const CollectiveCall calls[] = {
+            {.op = CollectiveOp::kSend,
+             .root = next,
+             .count = 8,
+             .in = self.buffer(values(self.rank, round, 8))},
+            {.op = CollectiveOp::kReceive, .root = previous, .count = 8, .out = in}};
+        self.group.enqueue(calls, stream.get());
+        stream.wait();
+        EXPECT_EQ(read(in, 8), values(previous, round, 8));
+      }
+    }));
+  }
+}
+
+TEST_F(NcclCommunicatorTest, EnqueueRefusesWhatItCannotLaunchAsOne) {
+  expect_all(run(1,
+                 [&](Rank& self) {
+                   TestStream stream(gpu_);
+                   const CollectiveCall calls[] = {all_reduce_of(self.blank(4), 4),
+                                                   all_reduce_of(self.blank(4), 4)};
+                   self.group.enqueue(calls, stream.get());
+                 }),
+             "one launch has one collective, or messages alone");
+}
+
+TEST_F(NcclCommunicatorTest, EnqueuedCallsMeetOnTheHostFirst) {
+  const std::vector<std::string> errors = run(3, [&](Rank& self) {
+    TestStream stream(gpu_);
+    float* const data = self.blank(4);
+    self.group.enqueue(all_reduce_of(data, self.rank == 1 ? 3 : 4), stream.get());
+  });
+  expect_all(errors, "rank 1 called all_reduce(f32, 3) #1 while rank 0 called all_reduce(f32, 4)");
+  EXPECT_EQ(gpu_.num_launches, 0);
+}
+
+TEST_F(NcclCommunicatorTest, RankThatDoesNotEnqueueIsNamed) {
+  timeout_ = milliseconds(100);
+  const std::vector<std::string> errors = run(2, [&](Rank& self) {
+    TestStream stream(gpu_);
+    if (self.rank == 0) self.group.enqueue(all_reduce_of(self.blank(4), 4), stream.get());
+    if (self.rank == 1) await_abort(self);
+  });
+  EXPECT_NE(errors[0].find("rank 1"), std::string::npos) << errors[0];
+}
+
+TEST_F(NcclCommunicatorTest, WatcherNamesTheRankWhoseStreamIsLate) {
+  timeout_ = milliseconds(200);
+  const std::vector<std::string> errors = run(2, [&](Rank& self) {
+    TestStream stream(gpu_);
+    if (self.rank == 1) gpu_.block(stream.get());
+    self.group.enqueue(all_reduce_of(self.blank(4), 4), stream.get());
+    await_abort(self);
+    self.group.enqueue(all_reduce_of(self.blank(4), 4), stream.get());
+  });
+  expect_all(errors, "rank 1 is late: its GPU has not come to all_reduce(f32, 4) #1 in 0.2");
+  expect_all(errors, "after the world was aborted");
+  EXPECT_EQ(gpu_.num_aborted, 2);
+}
+
+TEST_F(NcclCommunicatorTest, WatcherEndsACallThatDoesNotFinish) {
+  timeout_ = milliseconds(100);
+  gpu_.hangs = true;
+  std::string reason;
+  tessera::testing::expect_no_errors(run(2, [&](Rank& self) {
+    TestStream stream(gpu_);
+    self.group.enqueue(all_reduce_of(self.blank(4), 4), stream.get());
+    await_abort(self);
+    if (self.rank == 0) reason = self.host.abort_reason();
+  }));
+  EXPECT_NE(reason.find("for the GPU to finish all_reduce(f32, 4) #1: its stream came to it"),
+            std::string::npos)
+      << reason;
+  EXPECT_EQ(gpu_.num_aborted, 2);
+}
+
+TEST_F(NcclCommunicatorTest, WatcherReportsAFailureInsideNccl) {
+  gpu_.hangs = true;
+  const std::vector<std::string> errors = run(2, [&](Rank& self) {
+    TestStream stream(gpu_);
+    self.group.enqueue(all_reduce_of(self.blank(4), 4), stream.get());
+    if (self.rank == 0) gpu_.failure = ncclRemoteError;
+    await_abort(self);
+    self.group.barrier();
+  });
+  expect_all(errors, "NCCL says: remote process exited; the last words");
+}
+
+TEST_F(NcclCommunicatorTest, AbortFreesAStreamThatNobodyWaitsFor) {
+  gpu_.hangs = true;
+  std::latch both_returned(2);
+  tessera::testing::expect_no_errors(run(2, [&](Rank& self) {
+    TestStream stream(gpu_);
+    self.group.enqueue(all_reduce_of(self.blank(4), 4), stream.get());
+    both_returned.arrive_and_wait();
+    if (self.rank == 1) self.world.abort("somebody pulled the plug");
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (gpu_.num_aborted < 2 && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+  }));
+  EXPECT_EQ(gpu_.num_aborted, 2);
 }
 
 }  // namespace

@@ -55,7 +55,7 @@ class GpuMemory final : public DeviceMemory {
 class RankWorld final : public NcclWorld {
  public:
   RankWorld(const NcclWorldOptions& options, std::shared_ptr<const GpuLibrary> library)
-      : state_{options, std::make_shared<Gpu>(std::move(library), options.device), {}} {
+      : state_(options, std::make_shared<Gpu>(std::move(library), options.device)) {
     options.validate();
     state_.gpu->make_current();
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "comm/local/local_world.h"
+#include "comm/nccl/gpu_library.h"
 
 namespace tessera {
 namespace {
@@ -128,6 +129,36 @@ TEST_F(NcclWorldTest, SixteenInFlightOnTwoGroups) {
     EXPECT_EQ(contents(*out[static_cast<size_t>(i)]), pattern(kBytes, i)) << i;
   }
   EXPECT_EQ(groups[0]->counters()[static_cast<size_t>(CollectiveOp::kAllReduce)].calls, 8);
+}
+
+// Nobody waits for a call before the end of the stream.
+TEST_F(NcclWorldTest, EnqueuedCallsRunInTheOrderOfTheirStream) {
+  constexpr int64_t kBytes = 1 << 20;
+  constexpr int kCalls = 64;
+  const std::shared_ptr<const nccl::GpuLibrary> library = nccl::load_gpu_library();
+  cudaStream_t stream = nullptr;
+  ASSERT_EQ(library->cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), cudaSuccess);
+  {
+    const std::unique_ptr<Communicator> groups[] = {world_->join_all("a"), world_->join_all("b")};
+    ASSERT_TRUE(groups[0]->stream_ordered());
+    std::vector<std::unique_ptr<DeviceMemory>> memory;
+    memory.push_back(filled(kBytes, 5));
+    for (int i = 0; i < kCalls; ++i) {
+      memory.push_back(world_->allocate_device("out", kBytes));
+      groups[i % 2]->enqueue(
+          {.op = i % 3 == 0 ? CollectiveOp::kAllReduce : CollectiveOp::kAllGather,
+           .count = kBytes / 4,
+           .in = memory[static_cast<size_t>(i)]->data(),
+           .out = memory.back()->data()},
+          stream);
+    }
+    EXPECT_EQ(library->cudaStreamSynchronize(stream), cudaSuccess);
+    EXPECT_FALSE(world_->aborted()) << world_->abort_reason();
+    EXPECT_EQ(contents(*memory.back()), pattern(kBytes, 5));
+    groups[0]->all_reduce(memory.back()->data(), kBytes / 4, DType::kF32);
+    EXPECT_EQ(contents(*memory.back()), pattern(kBytes, 5));
+  }
+  EXPECT_EQ(library->cudaStreamDestroy(stream), cudaSuccess);
 }
 
 TEST_F(NcclWorldTest, DeviceMemoryIsZeroedAndHostMemoryIsRefused) {
