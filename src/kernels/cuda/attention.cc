@@ -7,6 +7,22 @@
 
 namespace tessera::kernels::cuda {
 
+void own_attention(Context& ctx, const Tensor& q, const Tensor& kv, const Tensor& o_before,
+                   const Tensor& lse_before, Tensor& o, Tensor& lse, const AttentionShape& shape) {
+  if (q.dim(0) == 0) return;
+  const bool exact = q.dtype == accumulate_type(q.dtype);
+  (exact ? simt_attention : mma_attention)(ctx, q, kv, o_before, lse_before, o, lse, shape);
+}
+
+void own_attention_grad(Context& ctx, const Tensor& q, const Tensor& kv, const Tensor& o,
+                        const Tensor& lse, const Tensor& d_o, const Tensor& dq_before, Tensor& dq,
+                        Tensor& dkv, const AttentionShape& shape) {
+  if (q.dim(0) == 0) return;
+  const bool exact = q.dtype == accumulate_type(q.dtype);
+  (exact ? simt_attention_grad : mma_attention_grad)(ctx, q, kv, o, lse, d_o, dq_before, dq, dkv,
+                                                     shape);
+}
+
 void attention(Context& ctx, const Tensor& q, const Tensor& kv, Tensor& o, Tensor& lse,
                const AttentionShape& shape) {
   Attention* const cudnn = ctx.gpu->attention();

@@ -8,6 +8,17 @@ namespace {
 
 using namespace simt;  // NOLINT: the vocabulary of these tiles
 
+// The tensors of one call.
+template <typename A>
+struct Tensors {
+  const A* q;
+  const A* kv;
+  const A* o_before;  // null: there are no other keys
+  const A* lse_before;
+  A* o;
+  A* lse;
+};
+
 template <typename A, int kDim>
 struct Layout {
   static constexpr int kTile = kTileRows<A, kDim>;
@@ -63,10 +74,9 @@ __device__ void softmax_tile(const A (&scores)[kRows][kRows], const Sight& sees,
   }
 }
 
-template <typename T, typename O>
-__device__ void store_row(const ForwardTensors<T, O>& x, int64_t at, int dim, Acc<T> max,
-                          Acc<T> sum, const Acc<T>* out, int count) {
-  using A = Acc<T>;
+template <typename A>
+__device__ void store_row(const Tensors<A>& x, int64_t at, int dim, A max, A sum, const A* out,
+                          int count) {
   const A lse_here = max + log(sum);  // -inf when nothing was seen
   const A inverse = sum > A{0} ? A{1} / sum : A{0};
   Merged<A> m{A{0}, A{1}, lse_here};
@@ -76,15 +86,14 @@ __device__ void store_row(const ForwardTensors<T, O>& x, int64_t at, int dim, Ac
     if (d >= dim) break;
     const int64_t to = at * dim + d;
     const A here = m.here * inverse * out[k];
-    x.o[to] = narrow<O>(x.o_before == nullptr ? here : m.before * x.o_before[to] + here);
+    x.o[to] = x.o_before == nullptr ? here : m.before * x.o_before[to] + here;
   }
 }
 
-template <typename T, typename O, int kDim>
+template <typename A, int kDim>
 __global__ void __launch_bounds__(kThreads)
-    forward_kernel(ForwardTensors<T, O> x, AttentionShape shape, int64_t num_sequences,
-                   int64_t tiles, const StepParams* params) {
-  using A = Acc<T>;
+    forward_kernel(Tensors<A> x, AttentionShape shape, int64_t num_sequences, int64_t tiles,
+                   const StepParams* params) {
   constexpr int kTile = Layout<A, kDim>::kTile, kRows = kTile / kSide;
   constexpr int kElements = Layout<A, kDim>::kElements;
   extern __shared__ __align__(16) unsigned char memory[];
@@ -100,8 +109,8 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t last = min(first + kTile, shape.q_rows().length()) - 1;
   const int dim = static_cast<int>(shape.head_dim);
   const int64_t width = shape.heads * dim, kv_width = 2 * shape.kv_heads * dim;
-  const T* from_keys = x.kv + kv_head_of(shape, place.head) * dim;
-  const T* from_values = from_keys + shape.kv_heads * dim;
+  const A* from_keys = x.kv + kv_head_of(shape, place.head) * dim;
+  const A* from_values = from_keys + shape.kv_heads * dim;
   const Sight sees(shape);
   const DropoutDraw<A> dropout(shape, params, place.sequence, place.head);
   locate(shape.q_rows(), place.sequence, num_sequences, first, kNoQuery, queries);
@@ -146,16 +155,16 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <typename T, typename O>
-void forward(Context& ctx, const ForwardTensors<T, O>& x, int64_t num_sequences,
+template <typename A>
+void forward(Context& ctx, const Tensors<A>& x, int64_t num_sequences,
              const AttentionShape& shape) {
   constexpr const char* kOp = "attention";
   for_head_dim(kOp, shape.head_dim, [&](auto width) {
     constexpr int kDim = decltype(width)::value;
-    using Tiles = Layout<Acc<T>, kDim>;
+    using Tiles = Layout<A, kDim>;
     const int64_t tiles = ceil_div(shape.q_rows().length(), Tiles::kTile);
-    allow_shared(kOp, forward_kernel<T, O, kDim>, Tiles::kBytes);
-    forward_kernel<T, O, kDim>
+    allow_shared(kOp, forward_kernel<A, kDim>, Tiles::kBytes);
+    forward_kernel<A, kDim>
         <<<grid_of(kOp, tiles, shape.heads, num_sequences), kThreads, Tiles::kBytes,
            ctx.gpu->stream()>>>(x, shape, num_sequences, tiles, ctx.params);
     check_launch(kOp);
@@ -164,25 +173,19 @@ void forward(Context& ctx, const ForwardTensors<T, O>& x, int64_t num_sequences,
 
 }  // namespace
 
-void own_attention(Context& ctx, const Tensor& q, const Tensor& kv, const Tensor& o_before,
-                   const Tensor& lse_before, Tensor& o, Tensor& lse, const AttentionShape& shape) {
-  const int64_t num_sequences = q.dim(0) / shape.q_rows().length();
-  if (num_sequences == 0) return;
-  dispatch("attention", q.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    using A = Acc<T>;
-    const auto run = [&](auto out) {
-      using O = typename decltype(out)::type;
-      const ForwardTensors<T, O> x{q.as<T>(),          kv.as<T>(), o_before.as<A>(),
-                                   lse_before.as<A>(), o.as<O>(),  lse.as<A>()};
-      forward(ctx, x, num_sequences, shape);
-    };
-    if (o.dtype == q.dtype) {
-      run(TypeTag<T>{});
-    } else {
-      run(TypeTag<A>{});
-    }
-  });
+void simt_attention(Context& ctx, const Tensor& q, const Tensor& kv, const Tensor& o_before,
+                    const Tensor& lse_before, Tensor& o, Tensor& lse, const AttentionShape& shape) {
+  const auto run = [&](auto tag) {
+    using A = typename decltype(tag)::type;
+    const Tensors<A> x{q.as<A>(),          kv.as<A>(), o_before.as<A>(),
+                       lse_before.as<A>(), o.as<A>(),  lse.as<A>()};
+    forward(ctx, x, q.dim(0) / shape.q_rows().length(), shape);
+  };
+  if (q.dtype == DType::kF64) {
+    run(TypeTag<double>{});
+  } else {
+    run(TypeTag<float>{});
+  }
 }
 
 }  // namespace tessera::kernels::cuda

@@ -1,4 +1,4 @@
-// Tiles of attention by ordinary arithmetic, in the accumulate type: a block of 16 x 16 threads, of
+// Tiles of attention by ordinary arithmetic, for f64 and f32: a block of 16 x 16 threads, of
 // which thread (y, x) has rows y, y + 16, … and columns x, x + 16, … of every product.
 #pragma once
 
@@ -21,14 +21,13 @@ __device__ inline int thread_row() { return static_cast<int>(threadIdx.x) / kSid
 __device__ inline int thread_column() { return static_cast<int>(threadIdx.x) % kSide; }
 
 // to[kTile, kDim] = factor * the first `dim` columns of the rows of a tile, zeros around them.
-template <int kDim, int kTile, typename T>
-__device__ inline void load_tile(const T* from, int64_t width, int dim,
-                                 const TileTokens<kTile>& tokens, Acc<T> factor, Acc<T>* to) {
+template <int kDim, int kTile, typename A>
+__device__ inline void load_tile(const A* from, int64_t width, int dim,
+                                 const TileTokens<kTile>& tokens, A factor, A* to) {
   for (int at = static_cast<int>(threadIdx.x); at < kTile * kDim; at += kThreads) {
     const int r = at / kDim, d = at % kDim;
     const int64_t row = tokens.row[r];
-    to[r * kStride<kDim> + d] =
-        row >= 0 && d < dim ? factor * widen(from[row * width + d]) : Acc<T>{0};
+    to[r * kStride<kDim> + d] = row >= 0 && d < dim ? factor * from[row * width + d] : A{0};
   }
 }
 

@@ -11,6 +11,20 @@ namespace {
 
 using namespace simt;  // NOLINT: the vocabulary of these tiles
 
+// The tensors of one call.
+template <typename A>
+struct Tensors {
+  const A* q;
+  const A* kv;
+  const A* o;
+  const A* lse;
+  const A* d_o;
+  const A* dq_before;  // null: dq starts at zero
+  A* dq;
+  A* dkv;
+  A* dots;  // [T, heads]: d_o . o
+};
+
 template <typename A, int kDim>
 struct Layout {
   static constexpr int kTile = kTileRows<A, kDim>;
@@ -20,17 +34,17 @@ struct Layout {
 };
 
 // d_o . o of the tile's rows, to all threads and to memory. One warp per row.
-template <typename T, typename O, int kTile>
-__device__ void dots_of_rows(const BackwardTensors<T, O>& x, const AttentionShape& shape,
-                             int64_t head, const TileTokens<kTile>& queries, Acc<T>* dots) {
+template <typename A, int kTile>
+__device__ void dots_of_rows(const Tensors<A>& x, const AttentionShape& shape, int64_t head,
+                             const TileTokens<kTile>& queries, A* dots) {
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   for (int r = warp; r < kTile; r += kThreads / 32) {
-    Acc<T> sum{0};
+    A sum{0};
     const int64_t row = queries.row[r], at = row * shape.heads + head;
     if (row >= 0) {
       for (int64_t d = lane; d < shape.head_dim; d += 32) {
         const int64_t i = at * shape.head_dim + d;
-        sum += widen(x.d_o[i]) * widen(x.o[i]);
+        sum += x.d_o[i] * x.o[i];
       }
     }
     sum = warp_sum(sum);
@@ -77,11 +91,10 @@ __device__ void load_numbers(const A* from, int64_t heads, int64_t head,
   }
 }
 
-template <typename T, typename O, int kDim>
+template <typename A, int kDim>
 __global__ void __launch_bounds__(kThreads)
-    d_queries_kernel(BackwardTensors<T, O> x, AttentionShape shape, int64_t num_sequences,
-                     int64_t tiles, const StepParams* params) {
-  using A = Acc<T>;
+    d_queries_kernel(Tensors<A> x, AttentionShape shape, int64_t num_sequences, int64_t tiles,
+                     const StepParams* params) {
   constexpr int kTile = Layout<A, kDim>::kTile, kRows = kTile / kSide;
   constexpr int kElements = Layout<A, kDim>::kElements;
   extern __shared__ __align__(16) unsigned char memory[];
@@ -99,8 +112,8 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t last = min(first + kTile, shape.q_rows().length()) - 1;
   const int dim = static_cast<int>(shape.head_dim);
   const int64_t width = shape.heads * dim, kv_width = 2 * shape.kv_heads * dim;
-  const T* from_keys = x.kv + kv_head_of(shape, place.head) * dim;
-  const T* from_values = from_keys + shape.kv_heads * dim;
+  const A* from_keys = x.kv + kv_head_of(shape, place.head) * dim;
+  const A* from_values = from_keys + shape.kv_heads * dim;
   const A scale = A{1} / sqrt(static_cast<A>(dim));
   const Sight sees(shape);
   const DropoutDraw<A> dropout(shape, params, place.sequence, place.head);
@@ -138,17 +151,16 @@ __global__ void __launch_bounds__(kThreads)
       const int d = thread_column() + k * kSide;
       if (d >= dim) continue;
       const int64_t to = row * width + place.head * dim + d;
-      const A before = x.dq_before == nullptr ? A{0} : static_cast<A>(widen(x.dq_before[to]));
-      x.dq[to] = narrow<O>(before + scale * out[i][k]);
+      const A before = x.dq_before == nullptr ? A{0} : x.dq_before[to];
+      x.dq[to] = before + scale * out[i][k];
     }
   }
 }
 
-template <typename T, typename O, int kDim>
+template <typename A, int kDim>
 __global__ void __launch_bounds__(kThreads)
-    d_keys_kernel(BackwardTensors<T, O> x, AttentionShape shape, int64_t num_sequences,
-                  int64_t tiles, const StepParams* params) {
-  using A = Acc<T>;
+    d_keys_kernel(Tensors<A> x, AttentionShape shape, int64_t num_sequences, int64_t tiles,
+                  const StepParams* params) {
   constexpr int kTile = Layout<A, kDim>::kTile, kRows = kTile / kSide;
   constexpr int kElements = Layout<A, kDim>::kElements;
   extern __shared__ __align__(16) unsigned char memory[];
@@ -166,7 +178,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t last = min(first + kTile, shape.kv_rows().length()) - 1;
   const int dim = static_cast<int>(shape.head_dim);
   const int64_t width = shape.heads * dim, kv_width = 2 * shape.kv_heads * dim;
-  const T* from_keys = x.kv + place.head * dim;
+  const A* from_keys = x.kv + place.head * dim;
   const A scale = A{1} / sqrt(static_cast<A>(dim));
   const Sight sees(shape);
   locate(shape.kv_rows(), place.sequence, num_sequences, first, kNoKey, keys);
@@ -209,28 +221,28 @@ __global__ void __launch_bounds__(kThreads)
       const int d = thread_column() + k * kSide;
       if (d >= dim) continue;
       const int64_t to = row * kv_width + place.head * dim + d;
-      x.dkv[to] = narrow<O>(d_keys[i][k]);
-      x.dkv[to + shape.kv_heads * dim] = narrow<O>(d_values[i][k]);
+      x.dkv[to] = d_keys[i][k];
+      x.dkv[to + shape.kv_heads * dim] = d_values[i][k];
     }
   }
 }
 
-template <typename T, typename O>
-void backward(Context& ctx, const BackwardTensors<T, O>& x, int64_t num_sequences,
+template <typename A>
+void backward(Context& ctx, const Tensors<A>& x, int64_t num_sequences,
               const AttentionShape& shape) {
   constexpr const char* kOp = "attention_grad";
   for_head_dim(kOp, shape.head_dim, [&](auto width) {
     constexpr int kDim = decltype(width)::value;
-    using Tiles = Layout<Acc<T>, kDim>;
+    using Tiles = Layout<A, kDim>;
     const int64_t q_tiles = ceil_div(shape.q_rows().length(), Tiles::kTile);
     const int64_t k_tiles = ceil_div(shape.kv_rows().length(), Tiles::kTile);
-    allow_shared(kOp, d_queries_kernel<T, O, kDim>, Tiles::kBytes);
-    d_queries_kernel<T, O, kDim>
+    allow_shared(kOp, d_queries_kernel<A, kDim>, Tiles::kBytes);
+    d_queries_kernel<A, kDim>
         <<<grid_of(kOp, q_tiles, shape.heads, num_sequences), kThreads, Tiles::kBytes,
            ctx.gpu->stream()>>>(x, shape, num_sequences, q_tiles, ctx.params);
     check_launch(kOp);
-    allow_shared(kOp, d_keys_kernel<T, O, kDim>, Tiles::kBytes);
-    d_keys_kernel<T, O, kDim>
+    allow_shared(kOp, d_keys_kernel<A, kDim>, Tiles::kBytes);
+    d_keys_kernel<A, kDim>
         <<<grid_of(kOp, k_tiles, shape.kv_heads, num_sequences), kThreads, Tiles::kBytes,
            ctx.gpu->stream()>>>(x, shape, num_sequences, k_tiles, ctx.params);
     check_launch(kOp);
@@ -239,31 +251,24 @@ void backward(Context& ctx, const BackwardTensors<T, O>& x, int64_t num_sequence
 
 }  // namespace
 
-void own_attention_grad(Context& ctx, const Tensor& q, const Tensor& kv, const Tensor& o,
-                        const Tensor& lse, const Tensor& d_o, const Tensor& dq_before, Tensor& dq,
-                        Tensor& dkv, const AttentionShape& shape) {
+void simt_attention_grad(Context& ctx, const Tensor& q, const Tensor& kv, const Tensor& o,
+                         const Tensor& lse, const Tensor& d_o, const Tensor& dq_before, Tensor& dq,
+                         Tensor& dkv, const AttentionShape& shape) {
   constexpr const char* kOp = "attention_grad";
-  const int64_t num_sequences = q.dim(0) / shape.q_rows().length();
-  if (num_sequences == 0) return;
   cpu::Scratch scratch(kOp, ctx.workspace,
                        workspace::cuda::attention_dots(q.dtype, q.dim(0), shape.heads));
-  dispatch(kOp, q.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    using A = Acc<T>;
-    A* dots = scratch.take<A>(q.dim(0) * shape.heads);
-    const auto run = [&](auto out) {
-      using O = typename decltype(out)::type;
-      const BackwardTensors<T, O> x{q.as<T>(),   kv.as<T>(),  o.as<T>(),
-                                    lse.as<A>(), d_o.as<T>(), dq_before.as<O>(),
-                                    dq.as<O>(),  dkv.as<O>(), dots};
-      backward(ctx, x, num_sequences, shape);
-    };
-    if (dq.dtype == q.dtype) {
-      run(TypeTag<T>{});
-    } else {
-      run(TypeTag<A>{});
-    }
-  });
+  const auto run = [&](auto tag) {
+    using A = typename decltype(tag)::type;
+    const Tensors<A> x{q.as<A>(),   kv.as<A>(),  o.as<A>(),
+                       lse.as<A>(), d_o.as<A>(), dq_before.as<A>(),
+                       dq.as<A>(),  dkv.as<A>(), scratch.take<A>(lse.numel())};
+    backward(ctx, x, q.dim(0) / shape.q_rows().length(), shape);
+  };
+  if (q.dtype == DType::kF64) {
+    run(TypeTag<double>{});
+  } else {
+    run(TypeTag<float>{});
+  }
 }
 
 }  // namespace tessera::kernels::cuda

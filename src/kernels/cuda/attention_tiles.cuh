@@ -30,6 +30,11 @@ __device__ inline void locate(const SequenceRows& rows, int64_t sequence, int64_
       tokens.position[i] = position_beyond;
       continue;
     }
+    if (rows.parts == 1) {
+      tokens.row[i] = sequence * rows.seq_len + at;
+      tokens.position[i] = static_cast<int32_t>(at);
+      continue;
+    }
     const int64_t chunk = at / rows.chunk_len(), offset = at - chunk * rows.chunk_len();
     tokens.row[i] = rows.first_row(chunk, sequence, num_sequences) + offset;
     tokens.position[i] = static_cast<int32_t>(rows.first_position(chunk) + offset);
@@ -122,29 +127,6 @@ __device__ inline Merged<A> merge(A lse_before, A lse_here) {
   const A lse = top + log(exp(lse_before - top) + exp(lse_here - top));
   return {exp(lse_before - lse), exp(lse_here - lse), lse};
 }
-
-// The tensors of one call: T is the storage type, O the type of what is computed.
-template <typename T, typename O>
-struct ForwardTensors {
-  const T* q;
-  const T* kv;
-  const Acc<T>* o_before;  // null: there are no other keys
-  const Acc<T>* lse_before;
-  O* o;
-  Acc<T>* lse;
-};
-template <typename T, typename O>
-struct BackwardTensors {
-  const T* q;
-  const T* kv;
-  const T* o;
-  const Acc<T>* lse;
-  const T* d_o;
-  const O* dq_before;  // null: dq starts at zero
-  O* dq;
-  O* dkv;
-  Acc<T>* dots;  // [T, heads]: d_o . o
-};
 
 // The blocks of a grid, one per tile, head and sequence. Tiles are neighbours, so that those of a
 // head find its keys in the cache.
