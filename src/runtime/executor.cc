@@ -241,7 +241,7 @@ void Executor::execute_stream(StreamKind stream) {
         const std::chrono::duration<double> seconds = CommClock::Clock::now() - start;
         times_->add(i, seconds.count());
       }
-      if (on_gpu() && stream == StreamKind::kCompute) gpu_->mark(i);
+      if (on_gpu() && stream == StreamKind::kCompute) gpu_->mark();
       if (probe_) {
         if (on_gpu()) wait_for_gpu(stream);
         probe_(i, instruction);
@@ -371,11 +371,22 @@ StepOutcome Executor::finish() {
   for (const auto& thread : threads_) {
     if (thread->error != nullptr) std::rethrow_exception(thread->error);
   }
+  if (times_ && on_gpu()) add_gpu_times();
   if (times_) times_->add_step();
   return outcome();
 }
 
+// A kernel takes from the end of the one before it to its own: what it waits for is its time too.
+void Executor::add_gpu_times() {
+  size_t mark = 0;
+  for (size_t i = 0; i < program_.instructions.size(); ++i) {
+    if (program_.instructions[i].stream != StreamKind::kCompute) continue;
+    times_->add(i, gpu_->mark_seconds(mark++));
+  }
+}
+
 void Executor::time_instructions(bool on) {
+  if (on_gpu()) gpu_->time_marks(on);
   times_.reset();
   if (on) times_.emplace(program_.instructions.size());
 }

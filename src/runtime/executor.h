@@ -98,6 +98,7 @@ class Executor {
   void fill_rope_tables(const RopeSpec& rope, const SequenceRows& rows);
   void execute_compute();
   void run_instruction(kernels::Context& context, const Instruction& instruction, size_t index);
+  void add_gpu_times();
   void settle_gpu();
   void wait_for_gpu(StreamKind stream);
   [[noreturn]] void gpu_failed(const Error& error);

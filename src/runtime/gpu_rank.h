@@ -39,8 +39,12 @@ class GpuRank {
   // What comes next on `stream` starts after what was before the record of the event.
   virtual void wait(StreamKind stream, int event) = 0;
   virtual void record(StreamKind stream, int event) = 0;
-  // Instruction `index` of the compute stream has been put there.
-  virtual void mark(size_t index) = 0;
+  // An instruction of the compute stream has been put there.
+  virtual void mark() = 0;
+  // Whether marks are timed from the next step on, and, after it, the seconds from the mark before
+  // (or the begin of the step) to mark `index`.
+  virtual void time_marks(bool on) = 0;
+  virtual double mark_seconds(size_t index) = 0;
 
   // While on, products find their fastest algorithm at their first use and spoil what they add to.
   // Choices are kept in a file of the user's cache folder.

@@ -69,6 +69,7 @@ class CudaRank final : public GpuRank {
       (void)cudaStreamDestroy(cuda_stream(stream));
     }
     for (const cudaEvent_t event : events_) (void)cudaEventDestroy(event);
+    for (const cudaEvent_t event : clocks_) (void)cudaEventDestroy(event);
   }
 
   HostArena allocate(const std::string& name, int64_t size_bytes) override {
@@ -86,6 +87,7 @@ class CudaRank final : public GpuRank {
     shared_->completed.store(0);
     marked_ = 0;
     copy_in(params_memory_.data(), &shared_->params, sizeof(StepParams));
+    record_clock();
   }
   void copy_in(void* to, const void* pinned, int64_t size_bytes) override {
     check(cudaMemcpyAsync(to, pinned, static_cast<size_t>(size_bytes), cudaMemcpyHostToDevice,
@@ -107,8 +109,17 @@ class CudaRank final : public GpuRank {
           "recording an event");
   }
 
-  void mark(size_t /*index*/) override {
+  void time_marks(bool on) override { timing_ = on; }
+  double mark_seconds(size_t index) override {
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, clocks_.at(index), clocks_.at(index + 1)),
+          "timing an instruction");
+    return static_cast<double>(milliseconds) * 1e-3;
+  }
+
+  void mark() override {
     ++marked_;
+    record_clock();
     if (write_value_ == nullptr) return;
     const CUresult result =
         write_value_(compute(), reinterpret_cast<CUdeviceptr>(&shared_->completed), marked_,
@@ -164,6 +175,14 @@ class CudaRank final : public GpuRank {
   }
   [[nodiscard]] cudaStream_t compute() const { return cuda_stream(StreamKind::kCompute); }
 
+  void record_clock() {
+    if (!timing_) return;
+    while (clocks_.size() <= marked_) {
+      check(cudaEventCreate(&clocks_.emplace_back()), "making an event");
+    }
+    check(cudaEventRecord(clocks_[marked_], compute()), "recording an event");
+  }
+
   void find_write_value() {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult found{};
@@ -184,6 +203,8 @@ class CudaRank final : public GpuRank {
   HostArena params_memory_;
   std::array<cudaStream_t, kNumStreams> streams_{};
   std::vector<cudaEvent_t> events_;
+  std::vector<cudaEvent_t> clocks_;  // the begin of a step, then every mark
+  bool timing_ = false;
   WriteValue write_value_ = nullptr;
   uint32_t marked_ = 0;
 };
