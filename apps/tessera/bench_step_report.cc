@@ -1,9 +1,11 @@
 #include "bench_step_report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include "base/text.h"
 #include "commands.h"
@@ -38,6 +40,30 @@ double utilization(const StepReport& report, double flops) {
 }
 
 std::string ms(double seconds) { return fmt::format("{:.2f}", seconds * 1e3); }
+
+void add_to(ClassRow& row, const InstructionCost& cost, double seconds, const DeviceRates& rates) {
+  const auto flops = static_cast<double>(cost.flops);
+  const auto bytes = static_cast<double>(cost.bytes_read + cost.bytes_written);
+  ++row.instructions;
+  row.seconds += seconds;
+  row.flops += flops;
+  row.bytes += bytes;
+  row.floor_s += std::max(flops / rates.flops_per_s, bytes / rates.bytes_per_s);
+}
+
+std::string kind_of(const Program& program, const Instruction& instruction) {
+  std::string text(is_communication(instruction.op) ? communication_name(instruction)
+                                                    : name_of(instruction.op));
+  const auto add = [&](const std::vector<BufferId>& operands) {
+    for (const BufferId id : operands) {
+      text += fmt::format(" {}", fmt::join(program.buffer(id).shape, "x"));
+    }
+  };
+  add(instruction.inputs);
+  text += " >";
+  add(instruction.outputs);
+  return text + (instruction.accumulate ? " +=" : "");
+}
 
 std::string rate_of(const ClassRow& row) {
   if (row.seconds <= 0) return "-";
@@ -119,14 +145,7 @@ std::vector<ClassRow> class_rows(const Program& program, const std::vector<doubl
   std::array<ClassRow, kNumOpClasses> sums;
   for (size_t i = 0; i < instruction_s.size(); ++i) {
     const InstructionCost cost = cost_of(program, program.instructions[i]);
-    ClassRow& row = sums[static_cast<size_t>(cost.op_class)];
-    const auto flops = static_cast<double>(cost.flops);
-    const auto bytes = static_cast<double>(cost.bytes_read + cost.bytes_written);
-    ++row.instructions;
-    row.seconds += instruction_s[i];
-    row.flops += flops;
-    row.bytes += bytes;
-    row.floor_s += std::max(flops / rates.flops_per_s, bytes / rates.bytes_per_s);
+    add_to(sums[static_cast<size_t>(cost.op_class)], cost, instruction_s[i], rates);
   }
   std::vector<ClassRow> rows;
   for (const OpClass op_class : kAllOpClasses) {
@@ -134,6 +153,24 @@ std::vector<ClassRow> class_rows(const Program& program, const std::vector<doubl
     row.op_class = op_class;
     if (row.instructions > 0) rows.push_back(row);
   }
+  return rows;
+}
+
+std::vector<KindRow> kind_rows(const Program& program, const std::vector<double>& instruction_s,
+                               const DeviceRates& rates) {
+  std::map<std::string, ClassRow> sums;
+  for (size_t i = 0; i < instruction_s.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    const InstructionCost cost = cost_of(program, instruction);
+    ClassRow& row = sums[kind_of(program, instruction)];
+    row.op_class = cost.op_class;
+    add_to(row, cost, instruction_s[i], rates);
+  }
+  std::vector<KindRow> rows;
+  for (const auto& [kind, row] : sums) rows.push_back({kind, row});
+  std::stable_sort(rows.begin(), rows.end(), [](const KindRow& a, const KindRow& b) {
+    return a.sums.seconds > b.sums.seconds;
+  });
   return rows;
 }
 
@@ -217,15 +254,23 @@ nlohmann::ordered_json step_json(const StepReport& report) {
   memory["device_bytes"] = result.device_bytes;
   memory["resident_bytes"] = result.resident_bytes;
   json["probed_step_ms"] = result.probed_step_s * 1e3;
+  const auto row_json = [](const ClassRow& row) -> nlohmann::ordered_json {
+    return {{"class", name_of(row.op_class)},
+            {"instructions", row.instructions},
+            {"ms", row.seconds * 1e3},
+            {"flops", row.flops},
+            {"bytes", row.bytes},
+            {"floor_ms", row.floor_s * 1e3}};
+  };
+  const Program& program = report.run.programs.front();
   json["classes"] = nlohmann::ordered_json::array();
-  for (const ClassRow& row :
-       class_rows(report.run.programs.front(), result.instruction_s, report.rates)) {
-    json["classes"].push_back({{"class", name_of(row.op_class)},
-                               {"instructions", row.instructions},
-                               {"ms", row.seconds * 1e3},
-                               {"flops", row.flops},
-                               {"bytes", row.bytes},
-                               {"floor_ms", row.floor_s * 1e3}});
+  for (const ClassRow& row : class_rows(program, result.instruction_s, report.rates)) {
+    json["classes"].push_back(row_json(row));
+  }
+  json["kinds"] = nlohmann::ordered_json::array();
+  for (const KindRow& row : kind_rows(program, result.instruction_s, report.rates)) {
+    json["kinds"].push_back(row_json(row.sums));
+    json["kinds"].back()["kind"] = row.kind;
   }
   return json;
 }

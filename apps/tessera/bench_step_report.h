@@ -40,6 +40,14 @@ struct ClassRow {
 std::vector<ClassRow> class_rows(const Program& program, const std::vector<double>& instruction_s,
                                  const DeviceRates& rates);
 
+// The same for instructions of one op on operands of the same sizes, the slowest first.
+struct KindRow {
+  std::string kind;  // "linear 65536x768 2304x768 > 65536x2304"
+  ClassRow sums;
+};
+std::vector<KindRow> kind_rows(const Program& program, const std::vector<double>& instruction_s,
+                               const DeviceRates& rates);
+
 // Of all ranks, what the backward pass computes again.
 double recomputed_flops(const std::vector<Program>& programs);
 

@@ -94,6 +94,7 @@ class Stepper {
   Stepper(Executor& executor, const RunSpec& spec, const SampleSource& samples)
       : executor_(executor), spec_(spec), samples_(samples) {
     fill_inputs(executor_, spec_, 1, samples_);
+    executor_.tune();
   }
 
   // Seconds of one step.
