@@ -33,8 +33,7 @@ struct Blocks {
   int64_t capacity;
 };
 
-// Clips what does not fit and says so to the host. By one thread: the first block that overflows is
-// the one that is named.
+// Tells the host of a block with more rows than room. By one thread: the first such block is named.
 __device__ void find_overflow(const Blocks& b, const KeyTotals& all, Trouble* trouble) {
   for (int p = 0; p < b.peers; ++p) {
     const int last = (p + 1) * b.local - 1;
