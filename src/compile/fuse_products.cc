@@ -45,16 +45,24 @@ class Fusion {
     gone_[i + 2] = true;
   }
 
+  // Weight gradients and what they need again may stand between the two.
   void fuse_gelu_grad(size_t i) {
     Instruction& product = list_[i];
     const BufferId dh = product.outputs[0];
-    if (product.accumulate || !followed_by(i + 1, OpKind::kGeluGrad, dh)) return;
-    const Instruction& gelu = list_[i + 1];
-    if (gelu.outputs[0] != dh || gelu.inputs[1] == dh) return;
-    product.op = OpKind::kLinearDxGelu;
-    product.inputs.push_back(gelu.inputs[1]);
-    product.name = gelu.name;
-    gone_[i + 1] = true;
+    if (product.accumulate) return;
+    for (size_t j = i + 1; j < std::min(list_.size(), i + kWindow); ++j) {
+      const Instruction& gelu = list_[j];
+      if (!followed_by(j, OpKind::kGeluGrad, dh)) continue;
+      if (gelu.outputs[0] != dh || gelu.inputs[1] == dh ||
+          touched_between(i, j, dh, gelu.inputs[1])) {
+        return;
+      }
+      product.op = OpKind::kLinearDxGelu;
+      product.inputs.push_back(gelu.inputs[1]);
+      product.name = gelu.name;
+      gone_[j] = true;
+      return;
+    }
   }
 
   // The bias's gradient is a sum over the same rows of the same values, a little before or after.
@@ -64,7 +72,7 @@ class Fusion {
       const Instruction& bias = list_[j];
       if (gone_[j] || bias.op != OpKind::kBiasDw || bias.inputs[0] != product.inputs[0] ||
           bias.micro_batch != product.micro_batch || bias.accumulate != product.accumulate ||
-          touched_between(std::min(i, j), std::max(i, j), bias)) {
+          touched_between(std::min(i, j), std::max(i, j), bias.outputs[0], bias.inputs[0])) {
         continue;
       }
       product.op = OpKind::kLinearDwBias;
@@ -74,15 +82,16 @@ class Fusion {
     }
   }
 
-  // Whether something between them reads or writes the sum, or writes what it is the sum of.
-  [[nodiscard]] bool touched_between(size_t first, size_t last, const Instruction& bias) const {
+  // Whether something between them reads or writes `result`, or writes `source`.
+  [[nodiscard]] bool touched_between(size_t first, size_t last, BufferId result,
+                                     BufferId source) const {
     for (size_t i = first + 1; i < last; ++i) {
       if (gone_[i]) continue;
       for (const BufferId in : list_[i].inputs) {
-        if (overlap(in, bias.outputs[0])) return true;
+        if (overlap(in, result)) return true;
       }
       for (const BufferId out : list_[i].outputs) {
-        if (overlap(out, bias.outputs[0]) || overlap(out, bias.inputs[0])) return true;
+        if (overlap(out, result) || overlap(out, source)) return true;
       }
     }
     return false;

@@ -43,17 +43,10 @@ void linear_dx_gelu(Context& ctx, const Tensor& dy, const Tensor& w, const Tenso
   kernels::gelu_grad(ctx, dz, z, dz);
 }
 
+// cuBLASLt would sum the columns of dy beside the product, and takes longer for it than the sum
+// takes alone: 542 against 760 TFLOP/s for 65536 x 3072 x 768 on an H200.
 void linear_dw_bias(Context& ctx, const Tensor& dy, const Tensor& x, Tensor& dw, Tensor& db,
                     bool accumulate) {
-  Product product{.type = dy.dtype, .out = dw.dtype, .m = dy.dim(1), .n = x.dim(1), .k = dy.dim(0)};
-  product.transpose_a = true;
-  product.accumulate = accumulate;
-  product.epilogue = Epilogue::kSumA;
-  const ProductData data{dy.data, x.data, dw.data, db.data, nullptr};
-  Matmul& matmul = ctx.gpu->matmul();
-  if (!accumulate && matmul.serves(product, data)) {
-    return matmul.run(product, data, ctx.workspace);
-  }
   kernels::linear_dw(ctx, dy, x, dw, accumulate);
   kernels::bias_dw(ctx, dy, db, accumulate);
 }
