@@ -8,6 +8,7 @@ namespace {
 // A piece: N columns of a row.
 template <typename T, int N>
 struct AddBias {
+  static constexpr int kPieces = 2;
   struct Loaded {
     Pack<T, N> x, b;
   };

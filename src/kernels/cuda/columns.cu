@@ -9,6 +9,7 @@ namespace {
 // another order.
 template <typename U>
 struct Move {
+  static constexpr int kPieces = 2;
   using Loaded = U;
   const U* from;
   U* to;

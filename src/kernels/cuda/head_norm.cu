@@ -43,7 +43,7 @@ __device__ inline void copy_unit(int packs, const typename Shape::T* from, typen
 }
 
 template <typename Shape>
-__global__ void __launch_bounds__(Shape::kBlock)
+__global__ void __launch_bounds__(Shape::kBlock, Shape::kBlocks)
     forward_kernel(Units units, const typename Shape::T* x_TW, const typename Shape::T* w_D,
                    typename Shape::T* y_TW, Acc<typename Shape::T>* rstd,
                    Acc<typename Shape::T> eps) {
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(Shape::kBlock)
 }
 
 template <typename Shape>
-__global__ void __launch_bounds__(Shape::kBlock)
+__global__ void __launch_bounds__(Shape::kBlock, Shape::kBlocks)
     backward_kernel(Units units, const typename Shape::T* dy_TW, const typename Shape::T* x_TW,
                     const typename Shape::T* w_D, const Acc<typename Shape::T>* rstd,
                     typename Shape::T* dx_TW) {

@@ -16,7 +16,8 @@ struct Forward {
 };
 
 template <typename Shape, bool kAdd>
-__global__ void __launch_bounds__(Shape::kBlock) forward_kernel(Forward<typename Shape::T> f) {
+__global__ void __launch_bounds__(Shape::kBlock, Shape::kBlocks)
+    forward_kernel(Forward<typename Shape::T> f) {
   using T = typename Shape::T;
   using A = Acc<T>;
   using Values = Pack<T, Shape::kN>;
@@ -108,7 +109,8 @@ struct Backward {
 
 // dx = rstd * (g - mean(g) - xhat * mean(g * xhat)) with g = dy * w, xhat = (x - mean) * rstd.
 template <typename Shape>
-__global__ void __launch_bounds__(Shape::kBlock) backward_kernel(Backward<typename Shape::T> b) {
+__global__ void __launch_bounds__(Shape::kBlock, Shape::kBlocks)
+    backward_kernel(Backward<typename Shape::T> b) {
   using T = typename Shape::T;
   using A = Acc<T>;
   using Values = Pack<T, Shape::kN>;

@@ -70,20 +70,20 @@ void flat_map(const char* op, const Gpu& gpu, int64_t count, const F& f, To* to,
 }
 
 // ---- by pieces ----  Body has load(i), which reads what piece i needs into registers, and
-// store(i, loaded), which computes and writes it. Pieces do not touch what others write.
-inline constexpr int kMapPieces = 2;  // of one thread
+// store(i, loaded), which computes and writes it; kPieces says how many a thread has. Pieces do not
+// touch what others write.
 
 template <typename Body>
 __global__ void __launch_bounds__(kMapThreads) map_kernel(int64_t pieces, Body body) {
-  const int64_t first = blockIdx.x * int64_t{kMapThreads * kMapPieces} + threadIdx.x;
-  typename Body::Loaded loaded[kMapPieces];
+  const int64_t first = blockIdx.x * int64_t{kMapThreads * Body::kPieces} + threadIdx.x;
+  typename Body::Loaded loaded[Body::kPieces];
 #pragma unroll
-  for (int k = 0; k < kMapPieces; ++k) {
+  for (int k = 0; k < Body::kPieces; ++k) {
     const int64_t i = first + k * kMapThreads;
     if (i < pieces) loaded[k] = body.load(i);
   }
 #pragma unroll
-  for (int k = 0; k < kMapPieces; ++k) {
+  for (int k = 0; k < Body::kPieces; ++k) {
     const int64_t i = first + k * kMapThreads;
     if (i < pieces) body.store(i, loaded[k]);
   }
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kMapThreads) map_kernel(int64_t pieces, Body b
 template <typename Body>
 void map_pieces(const char* op, const Gpu& gpu, int64_t pieces, const Body& body) {
   if (pieces == 0) return;
-  const auto blocks = static_cast<unsigned>(ceil_div(pieces, kMapThreads * kMapPieces));
+  const auto blocks = static_cast<unsigned>(ceil_div(pieces, kMapThreads * Body::kPieces));
   map_kernel<<<blocks, kMapThreads, 0, gpu.stream()>>>(pieces, body);
   check_launch(op);
 }

@@ -38,5 +38,30 @@ TEST(CudaMovement, MatchesTheCpuForEveryTypeAndSize) {
   }
 }
 
+TEST(CudaMovement, TakesAddressesThatAreNotAligned) {
+  SKIP_WITHOUT_GPU();
+  Rng rng(18);
+  Rig cpu;
+  GpuRig gpu;
+  for (const DType type : kFloatTypes) {
+    SCOPED_TRACE(name_of(type));
+    const Array a = Array(type, {1001}).randomise(rng);
+    Array b = Array(type, {1001}).randomise(rng);
+    Array wide = Array(accumulate_type(type), {1001}).randomise(rng);
+    OnGpu a_gpu(a), b_gpu(b), wide_gpu(wide);
+    const auto compute = [](Context& ctx, const Tensor& one, const Tensor& other,
+                            const Tensor& sum) {
+      Tensor to = without_first(other), wide_to = without_first(sum);
+      kernels::add(ctx, without_first(one), to, to);
+      kernels::accumulate_into(ctx, to, wide_to);
+      kernels::scale(ctx, wide_to, 0.5);
+    };
+    compute(cpu, a, b, wide);
+    compute(gpu, a_gpu, b_gpu, wide_gpu);
+    EXPECT_TRUE(b_gpu.get().same_bits(b));
+    EXPECT_TRUE(wide_gpu.get().same_bits(wide));
+  }
+}
+
 }  // namespace
 }  // namespace tessera::kernels::cuda

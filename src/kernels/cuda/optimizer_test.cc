@@ -6,11 +6,6 @@ namespace {
 
 using namespace testing;  // NOLINT: test vocabulary
 
-// `array` without its first element: an address that is no multiple of 16.
-Tensor without_first(const Tensor& x) {
-  return {x.as<std::byte>() + size_bytes(x.dtype), x.dtype, {x.numel() - 1}};
-}
-
 TEST(CudaSumSquares, MatchesTheCpu) {
   SKIP_WITHOUT_GPU();
   Rng rng(1);

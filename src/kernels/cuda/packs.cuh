@@ -2,35 +2,67 @@
 // places of elements.
 #pragma once
 
+#include <bit>
+
 #include "kernels/cuda/device.cuh"
 
 namespace tessera::kernels::cuda {
 
+// What moves so many bytes in one instruction.
+template <int kBytes>
+struct WordOf;
+template <>
+struct WordOf<16> {
+  using type = uint4;
+};
+template <>
+struct WordOf<8> {
+  using type = uint2;
+};
+template <>
+struct WordOf<4> {
+  using type = uint32_t;
+};
+template <>
+struct WordOf<2> {
+  using type = uint16_t;
+};
+template <typename T, int N>
+using Word = typename WordOf<sizeof(T) * N>::type;
+
 template <int N, typename T>
 __device__ inline Pack<T, N> load_pack(const T* from) {
-  return *reinterpret_cast<const Pack<T, N>*>(from);
+  return std::bit_cast<Pack<T, N>>(*reinterpret_cast<const Word<T, N>*>(from));
 }
+// An ordinary store, which the compiler cannot break up into stores of elements.
 template <int N, typename T>
 __device__ inline void store_pack(T* to, const Pack<T, N>& pack) {
-  *reinterpret_cast<Pack<T, N>*>(to) = pack;
+  __stwb(reinterpret_cast<Word<T, N>*>(to), std::bit_cast<Word<T, N>>(pack));
 }
 
-// Widened elements as a pack of storage type T. Two at a time where the GPU can.
+__device__ inline uint32_t narrow_two(float low, float high, __nv_bfloat16 /*storage*/) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  return *reinterpret_cast<const uint32_t*>(&pair);
+}
+__device__ inline uint32_t narrow_two(float low, float high, __half /*storage*/) {
+  const __half2 pair = __floats2half2_rn(low, high);
+  return *reinterpret_cast<const uint32_t*>(&pair);
+}
+
+// Widened elements as a pack of storage type T, two at a time where the GPU can.
 template <typename T, int N>
 __device__ inline Pack<T, N> narrow_pack(const Acc<T> (&values)[N]) {
-  Pack<T, N> pack;
-  if constexpr (std::is_same_v<T, __nv_bfloat16> && N % 2 == 0) {
+  if constexpr (sizeof(T) == 2 && N % 2 == 0) {
+    Pack<uint32_t, N / 2> words;
 #pragma unroll
-    for (int j = 0; j < N; j += 2) {
-      const __nv_bfloat162 pair = __floats2bfloat162_rn(values[j], values[j + 1]);
-      pack.at[j] = pair.x;
-      pack.at[j + 1] = pair.y;
-    }
+    for (int j = 0; j < N; j += 2) words.at[j / 2] = narrow_two(values[j], values[j + 1], T{});
+    return std::bit_cast<Pack<T, N>>(words);
   } else {
+    Pack<T, N> pack;
 #pragma unroll
     for (int j = 0; j < N; ++j) pack.at[j] = narrow<T>(values[j]);
+    return pack;
   }
-  return pack;
 }
 
 // Neighbours of another type than the packs beside them: as many loads as they need.
@@ -62,8 +94,8 @@ __device__ inline void store_values(T* to, const Values<T, N>& values) {
   }
 }
 
-// n / divisor and n % divisor, by a product where n < 2^32. Exact: see the proof of Lemire, Kaser
-// and Kurz, "Faster remainder by direct computation" (2019).
+// n / divisor for n >= 0 by two products. With the inverse rounded up the first is the quotient or
+// one more, as n < 2^63.
 class Divider {
  public:
   explicit Divider(int64_t divisor)
@@ -71,9 +103,9 @@ class Divider {
         inverse_(divisor == 1 ? 0 : UINT64_MAX / static_cast<uint64_t>(divisor) + 1) {}
 
   __device__ int64_t quotient(int64_t n) const {
-    if (n >> 32 != 0) return n / divisor_;
-    if (inverse_ == 0) return n;
-    return static_cast<int64_t>(__umul64hi(inverse_, static_cast<uint64_t>(n)));
+    if (inverse_ == 0) return n;  // 2^64 does not fit
+    const auto q = static_cast<int64_t>(__umul64hi(inverse_, static_cast<uint64_t>(n)));
+    return q * divisor_ > n ? q - 1 : q;
   }
   __device__ int64_t divisor() const { return divisor_; }
 

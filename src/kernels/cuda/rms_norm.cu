@@ -15,7 +15,8 @@ struct Forward {
 };
 
 template <typename Shape, bool kAdd>
-__global__ void __launch_bounds__(Shape::kBlock) forward_kernel(Forward<typename Shape::T> f) {
+__global__ void __launch_bounds__(Shape::kBlock, Shape::kBlocks)
+    forward_kernel(Forward<typename Shape::T> f) {
   using T = typename Shape::T;
   using A = Acc<T>;
   using Values = Pack<T, Shape::kN>;
@@ -77,7 +78,8 @@ struct Backward {
 };
 
 template <typename Shape>
-__global__ void __launch_bounds__(Shape::kBlock) backward_kernel(Backward<typename Shape::T> b) {
+__global__ void __launch_bounds__(Shape::kBlock, Shape::kBlocks)
+    backward_kernel(Backward<typename Shape::T> b) {
   const int64_t row = Shape::row();
   if (row >= b.tokens) return;
   const int64_t at = row * b.width;

@@ -8,6 +8,7 @@ namespace {
 // columns that are copied.
 template <typename T, int N>
 struct Rope {
+  static constexpr int kPieces = 1;  // it has many registers
   using A = Acc<T>;
   struct Loaded {
     Pack<T, N> first, second;

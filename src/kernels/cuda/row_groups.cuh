@@ -2,6 +2,8 @@
 // its packs in registers where they fit, so that memory is read once.
 #pragma once
 
+#include <bit>
+
 #include "kernels/cuda/packs.cuh"
 
 namespace tessera::kernels::cuda {
@@ -14,6 +16,8 @@ struct RowShape {
   static constexpr int kN = kN_, kThreads = kThreads_, kHeld = kHeld_;
   static constexpr int kBlock = std::max(kThreads, 128);
   static constexpr int kRows = kBlock / kThreads;  // of one block
+  // At once on a multiprocessor: enough threads to wait for memory.
+  static constexpr int kBlocks = std::max(1, 640 / kBlock);
   static_assert(kRows == 1 || kThreads <= 32, "sums are within a warp or over the whole block");
 
   // Of this thread. Rows may end within a block of several: then all threads of a row leave.
@@ -62,23 +66,28 @@ class Row {
 
   __device__ explicit Row(const T* memory) : memory_(memory) {}
   __device__ void read(int k, int c) {
-    if constexpr (Shape::kHeld > 0) held_[k] = from_memory(c);
+    if constexpr (Shape::kHeld > 0) held_[k] = *reinterpret_cast<const uint4*>(at(c));
   }
   // For rows that are made here; they must go to memory too.
   __device__ void set(int k, const Values& values) {
-    if constexpr (Shape::kHeld > 0) held_[k] = values;
+    if constexpr (Shape::kHeld > 0) held_[k] = std::bit_cast<uint4>(values);
   }
   __device__ Values get(int k, int c) const {
-    if constexpr (Shape::kHeld > 0) return held_[k];
-    if constexpr (Shape::kHeld == 0) return from_memory(c);
+    if constexpr (Shape::kHeld > 0) {
+      uint4 words = held_[k];
+      // The compiler must not see that it knows them: it would keep every element in a register of
+      // its own, widened, from one use to the next.
+      asm volatile("" : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w));
+      return std::bit_cast<Values>(words);
+    } else {
+      return load_pack<Shape::kN>(at(c));
+    }
   }
 
  private:
-  __device__ Values from_memory(int c) const {
-    return load_pack<Shape::kN>(memory_ + static_cast<int64_t>(c) * Shape::kN);
-  }
+  __device__ const T* at(int c) const { return memory_ + static_cast<int64_t>(c) * Shape::kN; }
   const T* memory_;
-  Values held_[std::max(Shape::kHeld, 1)];
+  uint4 held_[std::max(Shape::kHeld, 1)];
 };
 
 // Calls f(shape) with the shape for rows of `width`, all of whose addresses are `aligned` or not.

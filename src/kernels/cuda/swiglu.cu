@@ -18,6 +18,7 @@ struct GateUp {
 
 template <typename T, int N>
 struct Forward {
+  static constexpr int kPieces = 2;
   struct Loaded {
     Pack<T, N> gate, up;
   };
@@ -43,6 +44,7 @@ struct Forward {
 
 template <typename T, int N>
 struct Backward {
+  static constexpr int kPieces = 2;
   struct Loaded {
     Pack<T, N> dh, gate, up;
   };

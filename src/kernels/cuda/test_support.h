@@ -67,6 +67,11 @@ class GpuRig {
   std::optional<Context> context_;
 };
 
+// All elements of `x` but the first: an address that is no multiple of 16.
+inline Tensor without_first(const Tensor& x) {
+  return {x.as<std::byte>() + size_bytes(x.dtype), x.dtype, {x.numel() - 1}};
+}
+
 // Every element is what the CPU got, within `relative` of the largest.
 inline void expect_same(const OnGpu& actual, const Array& expected, double relative) {
   expect_close(actual.get(), expected.values(), relative);
