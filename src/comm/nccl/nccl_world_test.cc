@@ -132,7 +132,7 @@ TEST_F(NcclWorldTest, SixteenInFlightOnTwoGroups) {
 }
 
 // Nobody waits for a call before the end of the stream.
-TEST_F(NcclWorldTest, EnqueuedCallsRunInTheOrderOfTheirStream) {
+TEST_F(NcclWorldTest, GpuRunsEnqueuedCallsInTheOrderOfTheirStream) {
   constexpr int64_t kBytes = 1 << 20;
   constexpr int kCalls = 64;
   const std::shared_ptr<const nccl::GpuLibrary> library = nccl::load_gpu_library();
