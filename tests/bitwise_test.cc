@@ -78,8 +78,8 @@ TEST(BitwiseTest, RecomputationChangesNothing) {
       const TinyCase kept = parse_case(mesh + dtype);
       const SampleSource samples = random_samples(kept.spec, "some");
       const std::vector<StepRecord> reference = record(kept.spec, samples);
-      for (const char* choice :
-           {" recompute=light", " recompute=selective", " recompute=full", " recompute=every-2"}) {
+      for (const char* choice : {" recompute=norms", " recompute=light", " recompute=selective",
+                                 " recompute=full", " recompute=every-2"}) {
         SCOPED_TRACE(mesh + dtype + choice);
         expect_equal(record(parse_case(mesh + dtype + choice).spec, samples), reference, 0.0);
       }

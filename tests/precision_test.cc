@@ -36,10 +36,13 @@ TEST(PrecisionTest, GradientsAndOptimizerStateAreWideWeightsAreNarrow) {
       for (const Program& program : run.programs) {
         for (const BucketBuffers& bucket : program.buckets) {
           EXPECT_EQ(program.buffer(bucket.weights).dtype, spec.train.dtype);
-          for (const BufferId wide : {bucket.gradient, bucket.m, bucket.v, bucket.master}) {
+          for (const BufferId wide : {bucket.gradient, bucket.m, bucket.v}) {
             ASSERT_NE(wide, kNoBuffer);
             EXPECT_EQ(program.buffer(wide).dtype, DType::kF32);
           }
+          ASSERT_NE(bucket.master, kNoBuffer);
+          EXPECT_EQ(program.buffer(bucket.master).dtype,
+                    spec.train.dtype == DType::kBF16 ? DType::kBF16 : DType::kF32);
         }
         for (const Instruction& i : program.instructions) {
           if (i.tag.pass != Pass::kReduce || i.outputs.empty()) continue;

@@ -22,8 +22,8 @@ TEST_P(RecomputeTest, ChangesNoBit) {
     const SampleSource samples = random_samples(spec, "some");
     const std::vector<StepRecord> kept = record(spec, samples);
     ASSERT_GT(kept[0].grad_norm, 1e-3);
-    for (const char* choice :
-         {" recompute=light", " recompute=selective", " recompute=full", " recompute=every-2"}) {
+    for (const char* choice : {" recompute=norms", " recompute=light", " recompute=selective",
+                               " recompute=full", " recompute=every-2"}) {
       SCOPED_TRACE(line + choice);
       expect_equal(record(parse_case(line + choice).spec, samples), kept, 0.0);
     }

@@ -71,10 +71,11 @@ void add_every_operand(const Program& program, const Instruction& instruction,
   }
 }
 
-// Weights without a master copy are read and written; with one, only written.
+// Weights with a whole master copy are only written.
 void add_adamw(const Program& program, const Instruction& instruction, InstructionCost& cost) {
   cost.bytes_read += program.buffer(instruction.inputs[0]).bytes();
-  const bool master = instruction.outputs.size() > 3;
+  const auto dtype = [&](size_t i) { return program.buffer(instruction.outputs[i]).dtype; };
+  const bool master = instruction.outputs.size() > 3 && dtype(3) != dtype(0);
   for (size_t i = 0; i < instruction.outputs.size(); ++i) {
     const int64_t bytes = program.buffer(instruction.outputs[i]).bytes();
     cost.bytes_written += bytes;

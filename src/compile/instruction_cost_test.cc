@@ -100,15 +100,16 @@ TEST(InstructionCost, OfWhatIsBoundByItsBytes) {
 }
 
 TEST(InstructionCost, OfTheOptimizer) {
-  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+  for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
     RunSpec spec = small_spec("dp=1");
     spec.train.dtype = dtype;
     const Program program = program_of(resolved(spec));
     const int64_t n = numel(program.buffer(program.buckets[0].m).shape);
     const InstructionCost cost = cost_of_first(program, OpKind::kAdamW, "embed.matrices.updated");
-    // gradient, m, v and weight or master; with a master copy the weight is only written
+    // Gradient, m, v; and the weight, the weight and its rest, or the master copy, with which the
+    // weight is only written.
     EXPECT_EQ(cost.bytes_read, 16 * n);
-    EXPECT_EQ(cost.bytes_written, (dtype == DType::kF32 ? 12 : 14) * n);
+    EXPECT_EQ(cost.bytes_written, (dtype == DType::kF16 ? 14 : 12) * n);
     EXPECT_EQ(cost.op_class, OpClass::kOptimizer);
   }
 }

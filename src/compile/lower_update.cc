@@ -26,7 +26,7 @@ void Lowering::lower_sum_squares(size_t b, const Tag& tag) {
 }
 
 // Makes version `update` of a bucket. The one before stays where it is as long as somebody reads
-// it; without a master copy the new one begins as its copy.
+// it; without a whole master copy the new one begins as its copy.
 void Lowering::lower_adamw(const Node& node, int update) {
   const auto b = static_cast<size_t>(node.attrs.bucket);
   if (step_.shares_weights(program_.rank, b)) return;
@@ -34,7 +34,8 @@ void Lowering::lower_adamw(const Node& node, int update) {
   const Bucket& bucket = step_.layout.buckets[b];
   const BufferId before = weights_buffer(slots.weights, bucket.name, update - 1);
   const BufferId weights = weights_buffer(slots.weights, bucket.name, update);
-  if (before != weights && !slots.master.valid()) {
+  const bool whole_master = slots.master.valid() && slots.master.dtype != slots.weights.dtype;
+  if (before != weights && !whole_master) {
     emit(OpKind::kCopy, node, -1, {before}, {weights});
   }
   std::vector<BufferId> outputs = {weights, buffer(slots.m, bucket.name + ".m"),

@@ -170,10 +170,10 @@ Expected expected_bytes(const ParameterLayout& layout, int64_t zero, DType dtype
     const int64_t gradient = zero >= 2 && !full_grads ? shard : bucket.numel;
     const int64_t state = zero >= 1 ? shard : bucket.numel;
     const int64_t wide = size_bytes(accumulate_type(dtype));
-    const int64_t copies = dtype == DType::kBF16 ? 3 : 2;  // m, v and the master weights
     bytes.parameters += round_up(weights * size_bytes(dtype), 64);
     bytes.gradients += round_up(gradient * wide, 64);
-    bytes.optimizer += copies * round_up(state * wide, 64);
+    bytes.optimizer += 2 * round_up(state * wide, 64);                      // m and v
+    if (dtype == DType::kBF16) bytes.optimizer += round_up(state * 2, 64);  // of the master weights
   }
   return bytes;
 }

@@ -18,16 +18,17 @@ bool opens_weights(const Node& node) {
 }
 
 // What costs less than the memory of its result.
-bool is_cheap(const Graph& graph, const Node& node, const Mesh& mesh, bool attention) {
+bool is_cheap(const Graph& graph, const Node& node, const Mesh& mesh, const CheapValues& values) {
   switch (node.op) {
     case OpKind::kRmsNorm:
     case OpKind::kLayerNorm:
+      return values.norms;
     case OpKind::kSwiGlu:
     case OpKind::kGelu:
     case OpKind::kExpertSwiGlu:
-      return true;
+      return values.activations;
     case OpKind::kAttention:
-      return attention;
+      return values.attention;
     case OpKind::kCast:
       return !communicates(graph, node, mesh);
     default:
@@ -91,10 +92,9 @@ std::vector<UnitGroup> recompute_groups(const RunSpec& spec, const StagePlan& st
 }
 
 CheapValues cheap_values(const RunSpec& spec) {
-  CheapValues values;
   const RecomputeChoice choice = parse_recompute(spec.parallel.recompute, spec.model.layers);
-  values.attention = choice.attention;
-  if (!choice.cheap) return values;
+  CheapValues values{{}, choice.norms, choice.activations, choice.attention};
+  if (!choice.norms) return values;
   for (int64_t layer = 0; layer < spec.model.layers; ++layer) {
     values.units.insert(static_cast<int>(layer) + 1);
   }
@@ -162,7 +162,7 @@ void recompute_cheap_values(Graph& graph, const Mesh& mesh, const CheapValues& v
     for (size_t i = 0; i < nodes.size(); ++i) {
       const Node& node = nodes[i];
       if (node.tag.pass == Pass::kForward && node.tag.unit == unit && !opens_weights(node) &&
-          is_cheap(graph, node, mesh, values.attention)) {
+          is_cheap(graph, node, mesh, values)) {
         cheap.push_back(i);
       }
     }

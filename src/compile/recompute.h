@@ -18,10 +18,10 @@ using UnitGroup = std::set<int>;
 // by whole blocks.
 std::vector<UnitGroup> recompute_groups(const RunSpec& spec, const StagePlan& stages);
 
-// The blocks whose cheap values are recomputed: those of norms and activations, and attention.
+// The blocks whose cheap values are recomputed, and which those are.
 struct CheapValues {
   UnitGroup units;
-  bool attention = false;
+  bool norms = false, activations = false, attention = false;
 };
 CheapValues cheap_values(const RunSpec& spec);
 

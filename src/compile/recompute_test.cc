@@ -117,6 +117,15 @@ TEST(Recompute, SelectiveRunsNoProductAgain) {
   EXPECT_EQ(recomputed_kernels(step_of("recompute=selective", 1)), per_block);
 }
 
+TEST(Recompute, NormsAloneRunAgain) {
+  EXPECT_EQ(kept_by_blocks(step_of("recompute=norms", 1)),
+            (std::vector<std::string>{"embed", "layers.0.q.rope", "layers.0.kv.rope",
+                                      "layers.0.attn", "layers.0.attn.lse", "layers.0.mid",
+                                      "layers.0.gate_up", "layers.0.swiglu"}));
+  const std::map<OpKind, int> per_block = {{OpKind::kRmsNorm, 2}};
+  EXPECT_EQ(recomputed_kernels(step_of("recompute=norms", 1)), per_block);
+}
+
 TEST(Recompute, LightRunsNormsAndActivationsAgain) {
   const std::map<OpKind, int> per_block = {{OpKind::kRmsNorm, 2}, {OpKind::kSwiGlu, 1}};
   EXPECT_EQ(recomputed_kernels(step_of("recompute=light", 1)), per_block);
@@ -182,7 +191,8 @@ TEST(RecomputeMemory, FullIsLessThanSelectiveIsLessThanNone) {
       };
       EXPECT_LT(bytes("full"), bytes("selective"));
       EXPECT_LT(bytes("selective"), bytes("light"));
-      EXPECT_LT(bytes("light"), bytes("none"));
+      EXPECT_LT(bytes("light"), bytes("norms"));
+      EXPECT_LT(bytes("norms"), bytes("none"));
       EXPECT_LT(bytes("every-2"), bytes("none"));
     }
   }
@@ -199,7 +209,9 @@ TEST(RecomputeMemory, AnotherBlockCostsWhatIsKeptOfIt) {
   };
   // x, two norms, q, kv, attention, mid, gate_up, swiglu; rstd twice, lse.
   EXPECT_EQ(per_block("none", 1), (1 + 2 + 1 + 2 + 1 + 1 + 6 + 3) * kRow + (2 + 4) * 4);
-  // x, q, kv, attention, mid, gate_up; lse
+  // x, q, kv, attention, mid, gate_up, swiglu; lse
+  EXPECT_EQ(per_block("norms", 1), (1 + 1 + 2 + 1 + 1 + 6 + 3) * kRow + 4 * 4);
+  // the same without swiglu
   EXPECT_EQ(per_block("light", 1), (1 + 1 + 2 + 1 + 1 + 6) * kRow + 4 * 4);
   // x, q, kv, mid, gate_up
   EXPECT_EQ(per_block("selective", 1), (1 + 1 + 2 + 1 + 6) * kRow);

@@ -199,7 +199,8 @@ void add_metrics(Context& ctx, const Tensor& loss, const Tensor& labels, Tensor&
 // counts[i] (f64) = unmasked labels of part i of counts.numel() equal ones.
 void count_tokens(Context& ctx, const Tensor& labels, Tensor& counts);
 // master, m, v, grad: the accumulate type. weight: storage type, written from master; weight and
-// master may be the same tensor (f32 and f64 training keep one copy).
+// master may be the same tensor (f32 and f64 training keep one copy). A master of 16-bit elements
+// beside a bf16 weight holds the rests of base/master_weight.h: then weight is read too.
 // w -= lr * weight_decay * w;  w -= lr * mhat / (sqrt(vhat) + eps), as PyTorch's AdamW, with
 // ctx.params; `known` (f64) gives the norm and the tokens (base/step_params.h).
 void adamw(Context& ctx, Tensor& master, Tensor& m, Tensor& v, const Tensor& grad, Tensor& weight,

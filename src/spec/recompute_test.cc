@@ -18,10 +18,12 @@ std::string failure(const std::string& text, int64_t layers) {
 
 TEST(Recompute, ReadsEveryChoice) {
   EXPECT_EQ(parse_recompute("none", 4).blocks, 0);
-  EXPECT_FALSE(parse_recompute("none", 4).cheap);
-  EXPECT_TRUE(parse_recompute("light", 4).cheap);
+  EXPECT_FALSE(parse_recompute("none", 4).norms);
+  EXPECT_TRUE(parse_recompute("norms", 4).norms);
+  EXPECT_FALSE(parse_recompute("norms", 4).activations);
+  EXPECT_TRUE(parse_recompute("light", 4).activations);
   EXPECT_FALSE(parse_recompute("light", 4).attention);
-  EXPECT_TRUE(parse_recompute("selective", 4).cheap);
+  EXPECT_TRUE(parse_recompute("selective", 4).norms);
   EXPECT_TRUE(parse_recompute("selective", 4).attention);
   EXPECT_EQ(parse_recompute("selective", 4).blocks, 0);
   EXPECT_EQ(parse_recompute("full", 4).blocks, 1);
@@ -31,11 +33,10 @@ TEST(Recompute, ReadsEveryChoice) {
 
 TEST(Recompute, RefusesOthersWithTheNearestChoice) {
   for (const char* text : {"", "some", "every", "every-", "every-two", "every-2x", "every- 2"}) {
-    EXPECT_EQ(
-        failure(text, 16),
-        "parallel.recompute = \"" + std::string(text) +
-            "\": use none, light, selective, full or every-K, such as every-4 (about the square "
-            "root of 16 layers)");
+    EXPECT_EQ(failure(text, 16), "parallel.recompute = \"" + std::string(text) +
+                                     "\": use none, norms, light, selective, full or every-K, such "
+                                     "as every-4 (about the square "
+                                     "root of 16 layers)");
   }
   EXPECT_EQ(failure("every-5", 4),
             "parallel.recompute = \"every-5\": K must be from 1 to layers = 4; use every-4");

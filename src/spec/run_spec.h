@@ -69,8 +69,8 @@ struct ParallelSpec {
   // otherwise they are gathered once and kept to the end of the step.
   bool release_after_forward = true;
   bool overlap = true;  // false: kernels wait for every collective before them; the same bits
-  // What backward computes again instead of keeping it: "none", "light", "selective", "full",
-  // "every-K".
+  // What backward computes again instead of keeping it: "none", "norms", "light",
+  // "selective", "full", "every-K".
   std::string recompute = "none";
 
   std::string schedule = "1f1b";  // of the pipeline: a name, or a file that ends in .csv

@@ -50,8 +50,11 @@ class RandomWeights {
     for (size_t b = 0; b < program.buckets.size(); ++b) {
       const BucketBuffers& buffers = program.buckets[b];
       const BufferId weights = buffers.full != kNoBuffer ? buffers.full : buffers.weights;
+      if (weights == kNoBuffer) continue;
+      const DType dtype = program.buffer(weights).dtype;
       for (const BufferId id : {weights, buffers.master}) {
-        if (id == kNoBuffer) continue;
+        const bool rests = id == buffers.master && dtype == DType::kBF16;  // none: zeros
+        if (id == kNoBuffer || rests) continue;
         executor.edit(id, [&](const Tensor& t) { fill(step.layout.buckets[b], t); });
       }
     }

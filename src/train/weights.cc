@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/master_weight.h"
 #include "base/philox.h"
 #include "tensor/element.h"
 #include "train/bucket_runs.h"
@@ -23,6 +24,19 @@ std::string name_in(const HfWeights& weights, const std::string& name) {
   const std::string bare = name.substr(kGpt2Prefix.size());
   return weights.find(bare) != nullptr ? bare : name;
 }
+
+// A buffer that weights are loaded into, and the part of the bucket that it holds.
+struct Target {
+  Tensor tensor;
+  BucketWindow window;
+  bool rests = false;  // what bf16 weights lack of the values
+
+  void write(int64_t i, double value) const {
+    if (!rests) return write_element(tensor, i, value);
+    const auto master = static_cast<float>(value);
+    tensor.as<int16_t>()[i] = rest_of_master(master, BFloat16(master).bits);
+  }
+};
 
 }  // namespace
 
@@ -79,22 +93,23 @@ void load_weights(Executor& executor, const StepGraph& step, const TensorSource&
     const int64_t position = split_position(step, bucket, program.rank);
     // A shard may lie within the whole, so both are written even where the whole alone would do.
     std::vector<std::pair<BufferId, HostView>> views;
-    std::vector<std::pair<Tensor, BucketWindow>> targets;
+    std::vector<Target> targets;
     const BucketBuffers& buffers = program.buckets[b];
     for (const BufferId id : {buffers.weights, buffers.full, buffers.master}) {
       if (id == kNoBuffer) continue;
       const Tensor& t = views.emplace_back(id, executor.view(id)).second.tensor;
       std::memset(t.data, 0, static_cast<size_t>(t.bytes()));
-      targets.emplace_back(t, window_of(step, bucket, t.numel(), program.rank));
+      const bool rests = id == buffers.master && t.dtype == DType::kBF16;
+      targets.push_back({t, window_of(step, bucket, t.numel(), program.rank), rests});
     }
     const auto fill_row = [&](const LogicalTensor& tensor, int64_t first, int64_t at,
                               int64_t count) {
       row.resize(static_cast<size_t>(count));
       source(tensor, first, row);
-      for (const auto& [t, window] : targets) {
-        const int64_t to = std::min(at + count, window.end);
-        for (int64_t i = std::max(at, window.begin); i < to; ++i) {
-          write_element(t, i - window.begin, row[static_cast<size_t>(i - at)]);
+      for (const Target& target : targets) {
+        const int64_t to = std::min(at + count, target.window.end);
+        for (int64_t i = std::max(at, target.window.begin); i < to; ++i) {
+          target.write(i - target.window.begin, row[static_cast<size_t>(i - at)]);
         }
       }
     };

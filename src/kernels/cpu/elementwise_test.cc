@@ -1,4 +1,5 @@
 // Element-wise kernels, the optimizer, exp, and the rule that nothing allocates.
+#include "base/master_weight.h"
 #include "kernels/cpu/numeric.h"
 #include "kernels/cpu/test_support.h"
 
@@ -159,6 +160,33 @@ TEST(AdamW, MatchesTheFormulaOverSeveralSteps) {
     if (type != acc) {
       EXPECT_TRUE(weight.same_bits(convert(master, type)));
     }
+  }
+}
+
+// A bf16 weight and its rest are updated as its master copy is.
+TEST(AdamW, RestsOfBf16WeightsAreTheMasterCopy) {
+  Rng rng(6);
+  Array master = Array(DType::kF32, {kMany}).randomise(rng);
+  Array m = Array(DType::kF32, {kMany}).fill(0), v = m, grad = m;
+  Array weight = convert(master, DType::kBF16), rests(DType::kBF16, {kMany});
+  auto* rest = rests.tensor().as<int16_t>();
+  const auto bits = [&](int64_t i) { return weight.tensor().as<BFloat16>()[i].bits; };
+  for (int64_t i = 0; i < kMany; ++i)
+    rest[i] = rest_of_master(master.tensor().as<float>()[i], bits(i));
+  Array whole_weight = weight, whole_m = m, whole_v = v;
+  Rig rig(2);
+  rig.params().lr = 0.01;
+  const Array tokens = Array(DType::kF64, {1}).fill(1);
+  for (rig.params().step = 1; rig.params().step <= 3; ++rig.params().step) {
+    grad.randomise(rng);
+    adamw(rig, master, whole_m, whole_v, grad, whole_weight, tokens, {.decay = true});
+    adamw(rig, rests, m, v, grad, weight, tokens, {.decay = true});
+  }
+  expect_close(m, whole_m.values(), 1e-6);
+  expect_close(v, whole_v.values(), 1e-6);
+  expect_close(weight, whole_weight.values(), tolerance(DType::kBF16));
+  for (int64_t i = 0; i < kMany; ++i) {
+    ASSERT_NEAR(master_weight(bits(i), rest[i]), master.tensor().as<float>()[i], 1e-6);
   }
 }
 

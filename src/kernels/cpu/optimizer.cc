@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/master_weight.h"
 #include "kernels/cpu/check.h"
 #include "kernels/kernels.h"
 #include "kernels/on_cuda.h"
@@ -26,22 +27,37 @@ struct Factors {
   A decay, beta1, beta2, one_minus_beta1, one_minus_beta2, step_size, root_scale, eps, grad_scale;
 };
 
+// The new master weight; m and v become the new ones.
+template <typename A>
+inline A adam_step(const Factors<A>& f, A master, A& m, A& v, A grad) {
+  const A g = grad * f.grad_scale;
+  const A first = f.beta1 * m + f.one_minus_beta1 * g;
+  const A second = f.beta2 * v + f.one_minus_beta2 * g * g;
+  m = first;
+  v = second;
+  return master * f.decay - f.step_size * first / (std::sqrt(second) * f.root_scale + f.eps);
+}
+
 // weight may be master: element i is read before it is written.
 template <typename T>
 void adamw_range(const Factors<Acc<T>>& f, Acc<T>* master, Acc<T>* m, Acc<T>* v, const Acc<T>* grad,
                  T* weight, int64_t begin, int64_t end) {
-  using A = Acc<T>;
 #pragma GCC ivdep
   for (int64_t i = begin; i < end; ++i) {
-    const A g = grad[i] * f.grad_scale;
-    const A first = f.beta1 * m[i] + f.one_minus_beta1 * g;
-    const A second = f.beta2 * v[i] + f.one_minus_beta2 * g * g;
-    const A updated =
-        master[i] * f.decay - f.step_size * first / (std::sqrt(second) * f.root_scale + f.eps);
-    m[i] = first;
-    v[i] = second;
+    const Acc<T> updated = adam_step(f, master[i], m[i], v[i], grad[i]);
     master[i] = updated;
     weight[i] = cpu::narrow<T>(updated);
+  }
+}
+
+void adamw_rests(const Factors<float>& f, int16_t* rest, float* m, float* v, const float* grad,
+                 BFloat16* weight, int64_t begin, int64_t end) {
+#pragma GCC ivdep
+  for (int64_t i = begin; i < end; ++i) {
+    const float master = master_weight(weight[i].bits, rest[i]);
+    const float updated = adam_step(f, master, m[i], v[i], grad[i]);
+    weight[i] = BFloat16(updated);
+    rest[i] = rest_of_master(updated, weight[i].bits);
   }
 }
 
@@ -127,7 +143,8 @@ void adamw(Context& ctx, Tensor& master, Tensor& m, Tensor& v, const Tensor& gra
   constexpr const char* kOp = "adamw";
   const int64_t count = weight.numel();
   const DType type = accumulate_type(weight.dtype);
-  cpu::check_flat(kOp, "master", master, type, count);
+  const bool rests = weight.dtype == DType::kBF16 && master.dtype == DType::kBF16;
+  cpu::check_flat(kOp, "master", master, rests ? master.dtype : type, count);
   cpu::check_flat(kOp, "m", m, type, count);
   cpu::check_flat(kOp, "v", v, type, count);
   cpu::check_flat(kOp, "grad", grad, type, count);
@@ -140,6 +157,13 @@ void adamw(Context& ctx, Tensor& master, Tensor& m, Tensor& v, const Tensor& gra
   const AdamFactors known_factors =
       adam_factors(*ctx.params, known.as<double>(), known.numel(), place);
   if (known_factors.skip) return;
+  if (rests) {
+    const Factors<float> factors(known_factors);
+    return ctx.workers.parallel_for(count, 4096, [&](int64_t begin, int64_t end) {
+      adamw_rests(factors, master.as<int16_t>(), m.as<float>(), v.as<float>(), grad.as<float>(),
+                  weight.as<BFloat16>(), begin, end);
+    });
+  }
   cpu::dispatch(kOp, weight.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Acc<T>;

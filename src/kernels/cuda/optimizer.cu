@@ -1,5 +1,6 @@
 // The optimizer and the numbers that a step reports.
 #include "base/cuda_workspace.h"
+#include "base/master_weight.h"
 #include "kernels/cpu/check.h"
 #include "kernels/cuda/bodies.h"
 #include "kernels/cuda/device.cuh"
@@ -115,44 +116,62 @@ struct Factors {
   A decay, beta1, beta2, one_minus_beta1, one_minus_beta2, step_size, root_scale, eps, grad_scale;
 };
 
-template <typename T>
+// M: elements of the master copy, Acc<T>, or int16_t for the rests of bf16 weights.
+template <typename T, typename M>
 struct AdamTensors {
-  Acc<T>*master, *m, *v;
+  M* master;
+  Acc<T>*m, *v;
   const Acc<T>* grad;
   T* weight;
 };
 
+// The new master weight; m and v become the new ones.
+template <typename A>
+__device__ A adam_step(const Factors<A>& f, A master, A& m, A& v, A grad) {
+  const A g = grad * f.grad_scale;
+  m = f.beta1 * m + f.one_minus_beta1 * g;
+  v = f.beta2 * v + f.one_minus_beta2 * g * g;
+  return master * f.decay - f.step_size * m / (sqrt(v) * f.root_scale + f.eps);
+}
+
 // W elements from number `at` on. weight may be master.
-template <int W, typename T>
-__device__ void update(const Factors<Acc<T>>& f, const AdamTensors<T>& x, int64_t at) {
+template <int W, typename T, typename M>
+__device__ void update(const Factors<Acc<T>>& f, const AdamTensors<T, M>& x, int64_t at) {
   using A = Acc<T>;
-  using Wide = Pack<A, W>;
-  const auto wide = [at](A* data) { return reinterpret_cast<Wide*>(data + at); };
-  const Wide grad = *reinterpret_cast<const Wide*>(x.grad + at);
-  Wide m = *wide(x.m), v = *wide(x.v), master = *wide(x.master);
+  constexpr bool kRests = std::is_same_v<M, int16_t>;
+  const auto pack = [at](auto* data) {
+    return reinterpret_cast<Pack<std::remove_pointer_t<decltype(data)>, W>*>(data + at);
+  };
+  const Pack<A, W> grad = *reinterpret_cast<const Pack<A, W>*>(x.grad + at);
+  Pack<A, W> m = *pack(x.m), v = *pack(x.v);
+  Pack<M, W> master = *pack(x.master);
   Pack<T, W> weight;
+  if constexpr (kRests) weight = *pack(x.weight);
 #pragma unroll
   for (int i = 0; i < W; ++i) {
-    const A g = grad.at[i] * f.grad_scale;
-    m.at[i] = f.beta1 * m.at[i] + f.one_minus_beta1 * g;
-    v.at[i] = f.beta2 * v.at[i] + f.one_minus_beta2 * g * g;
-    master.at[i] =
-        master.at[i] * f.decay - f.step_size * m.at[i] / (sqrt(v.at[i]) * f.root_scale + f.eps);
-    weight.at[i] = narrow<T>(master.at[i]);
+    if constexpr (kRests) {
+      const float before = master_weight(__bfloat16_as_ushort(weight.at[i]), master.at[i]);
+      const float after = adam_step(f, before, m.at[i], v.at[i], grad.at[i]);
+      weight.at[i] = narrow<T>(after);
+      master.at[i] = rest_of_master(after, __bfloat16_as_ushort(weight.at[i]));
+    } else {
+      master.at[i] = adam_step(f, master.at[i], m.at[i], v.at[i], grad.at[i]);
+      weight.at[i] = narrow<T>(master.at[i]);
+    }
   }
-  *wide(x.m) = m;
-  *wide(x.v) = v;
-  *wide(x.master) = master;
-  if constexpr (std::is_same_v<T, A>) {
+  *pack(x.m) = m;
+  *pack(x.v) = v;
+  *pack(x.master) = master;
+  if constexpr (std::is_same_v<T, M>) {
     if (x.weight == x.master) return;
   }
-  *reinterpret_cast<Pack<T, W>*>(x.weight + at) = weight;
+  *pack(x.weight) = weight;
 }
 
 // Every block computes the factors for itself: that is shorter than a launch before this one.
-template <typename T, int W>
+template <int W, typename T, typename M>
 __global__ void __launch_bounds__(kAdamThreads, kAdamBlocks)
-    adamw_kernel(int64_t count, AdamTensors<T> x, const StepParams* params, const double* known,
+    adamw_kernel(int64_t count, AdamTensors<T, M> x, const StepParams* params, const double* known,
                  int64_t num_known, UpdatePlace place) {
   extern __shared__ double staged[];
   __shared__ AdamFactors shared;
@@ -172,16 +191,32 @@ __global__ void __launch_bounds__(kAdamThreads, kAdamBlocks)
   if (num_packs * W + thread < count) update<1>(factors, x, num_packs * W + thread);
 }
 
-template <typename T, int W>
-void launch_adamw(const Context& ctx, int64_t count, const AdamTensors<T>& x, const Tensor& known,
-                  const UpdatePlace& place) {
+template <int W, typename T, typename M>
+void launch_adamw(const Context& ctx, int64_t count, const AdamTensors<T, M>& x,
+                  const Tensor& known, const UpdatePlace& place) {
   const int64_t blocks = std::min<int64_t>(ceil_div(count, int64_t{kAdamThreads} * W),
                                            int64_t{kAdamBlocks} * ctx.gpu->multiprocessors());
   const int64_t staged = known.numel() <= kMostStaged ? known.bytes() : 0;
-  adamw_kernel<T, W>
+  adamw_kernel<W>
       <<<static_cast<unsigned>(blocks), kAdamThreads, static_cast<size_t>(staged),
          ctx.gpu->stream()>>>(count, x, ctx.params, known.as<double>(), known.numel(), place);
   check_launch("adamw");
+}
+
+template <typename T, typename M>
+void adamw_as(const Context& ctx, Tensor& master, Tensor& m, Tensor& v, const Tensor& grad,
+              Tensor& weight, const Tensor& known, const UpdatePlace& place) {
+  using A = Acc<T>;
+  constexpr int kWidth = kPack<A>;
+  const AdamTensors<T, M> x{master.as<M>(), m.as<A>(), v.as<A>(), grad.as<A>(), weight.as<T>()};
+  const auto aligned = [](const auto* data) {
+    return reinterpret_cast<uintptr_t>(data) % (kWidth * sizeof(*data)) == 0;
+  };
+  if (aligned(x.master) && aligned(x.m) && aligned(x.v) && aligned(x.grad) && aligned(x.weight)) {
+    launch_adamw<kWidth>(ctx, weight.numel(), x, known, place);
+  } else {
+    launch_adamw<1>(ctx, weight.numel(), x, known, place);
+  }
 }
 
 }  // namespace
@@ -218,20 +253,13 @@ void count_tokens(Context& ctx, const Tensor& labels, Tensor& counts) {
 
 void adamw(Context& ctx, Tensor& master, Tensor& m, Tensor& v, const Tensor& grad, Tensor& weight,
            const Tensor& known, const UpdatePlace& place) {
-  const int64_t count = weight.numel();
-  if (count == 0) return;
+  if (weight.numel() == 0) return;
+  if (weight.dtype == DType::kBF16 && master.dtype == DType::kBF16) {
+    return adamw_as<__nv_bfloat16, int16_t>(ctx, master, m, v, grad, weight, known, place);
+  }
   dispatch("adamw", weight.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    using A = Acc<T>;
-    constexpr int kWidth = kPack<A>;
-    const AdamTensors<T> x{master.as<A>(), m.as<A>(), v.as<A>(), grad.as<A>(), weight.as<T>()};
-    const bool aligned = packable<A>(kWidth, x.master, x.m, x.v, x.grad) &&
-                         reinterpret_cast<uintptr_t>(x.weight) % (kWidth * sizeof(T)) == 0;
-    if (aligned) {
-      launch_adamw<T, kWidth>(ctx, count, x, known, place);
-    } else {
-      launch_adamw<T, 1>(ctx, count, x, known, place);
-    }
+    adamw_as<T, Acc<T>>(ctx, master, m, v, grad, weight, known, place);
   });
 }
 

@@ -1,4 +1,5 @@
 #include "base/cuda_workspace.h"
+#include "base/master_weight.h"
 #include "kernels/cuda/test_support.h"
 
 namespace tessera::kernels::cuda {
@@ -99,6 +100,42 @@ TEST(CudaAdamW, MatchesTheCpuForEveryTypeAndSize) {
         expect_same(v, x.v, tolerance(acc));
         EXPECT_TRUE(weight_gpu.get().same_bits(convert(master.get(), type)));
       }
+    }
+  }
+}
+
+TEST(CudaAdamW, UpdatesRestsOfBf16Weights) {
+  SKIP_WITHOUT_GPU();
+  Rng rng(6);
+  Rig cpu;
+  GpuRig gpu;
+  cpu.params() = params();
+  gpu.set_params(params());
+  const Array tokens = Array(DType::kF64, {1}).fill(4);
+  for (const int64_t count : {int64_t{1}, int64_t{7}, int64_t{4096}, int64_t{700003}}) {
+    Bucket x(DType::kBF16, count, rng);
+    Array rests(DType::kBF16, {count});
+    for (int64_t i = 0; i < count; ++i) {
+      const auto master = static_cast<float>(x.master.get(i));
+      x.weight.set(i, master);
+      rests.tensor().as<int16_t>()[i] =
+          rest_of_master(master, x.weight.tensor().as<BFloat16>()[i].bits);
+    }
+    OnGpu rests_gpu(rests), m(x.m), v(x.v), grad(x.grad), weight(x.weight), tokens_gpu(tokens);
+    OnGpu rests_again(rests), m_again(x.m), v_again(x.v), weight_again(x.weight);
+    kernels::adamw(cpu, rests, x.m, x.v, x.grad, x.weight, tokens, {.decay = true});
+    kernels::adamw(gpu, rests_gpu, m, v, grad, weight, tokens_gpu, {.decay = true});
+    kernels::adamw(gpu, rests_again, m_again, v_again, grad, weight_again, tokens_gpu,
+                   {.decay = true});
+    EXPECT_TRUE(rests_gpu.get().same_bits(rests_again.get()));
+    EXPECT_TRUE(weight.get().same_bits(weight_again.get()));
+    expect_same(m, x.m, tolerance(DType::kF32));
+    const Array weight_got = weight.get(), rests_got = rests_gpu.get();
+    const auto joined = [](const Array& w, const Array& rest, int64_t i) {
+      return master_weight(w.tensor().as<BFloat16>()[i].bits, rest.tensor().as<int16_t>()[i]);
+    };
+    for (int64_t i = 0; i < count; ++i) {
+      ASSERT_NEAR(joined(weight_got, rests_got, i), joined(x.weight, rests, i), 1e-5) << i;
     }
   }
 }
