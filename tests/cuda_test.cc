@@ -6,11 +6,13 @@
 #include <fstream>
 #include <iterator>
 
+#include "checkpoint/test_folder.h"
 #include "spec/run_file.h"
 #include "support/record.h"
 #include "support/tiny.h"
 #include "tensor/gpu_memory.h"
 #include "train/plan_report.h"
+#include "train/session.h"
 #include "train/verify.h"
 
 namespace tessera {
@@ -71,9 +73,24 @@ TensorSource rounded(TensorSource source) {
   };
 }
 
-// Per tensor: 4 * 1.03^depth * 2^-8, depth being the number of blocks between it and the loss, of
-// the gradient that exact arithmetic gives for the same weights. Mixtral is left out: where two
-// experts are nearly as likely, rounding chooses another one.
+// Blocks between a tensor and the loss, its own included.
+double depth_of(const std::string& name, int64_t layers) {
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    for (const char* prefix : {"model.layers.", "transformer.h."}) {
+      const std::string at = fmt::format("{}{}.", prefix, layer);
+      if (name.rfind(at, 0) == 0) return static_cast<double>(layers - layer);
+    }
+  }
+  const bool embeds = name.find("embed") != std::string::npos ||
+                      name.find("wte") != std::string::npos ||
+                      name.find("wpe") != std::string::npos;
+  return embeds ? static_cast<double>(layers + 1) : 0;
+}
+
+// Per tensor: 4 * 1.03^depth * 2^-8 of the gradient that exact arithmetic gives for the same
+// weights. The families at a width where a norm is one of hundreds of roundings, not of dozens.
+// Mixtral is left out: where two experts are nearly as likely, rounding chooses another one. So is
+// a bias of keys: it adds the same to all scores of a query, so its true gradient is zero.
 TEST(CudaTest, Bf16GradientsAreWithinTheirBound) {
   SKIP_WITHOUT_GPU();
   for (const std::string model : kModels) {
@@ -81,6 +98,11 @@ TEST(CudaTest, Bf16GradientsAreWithinTheirBound) {
     SCOPED_TRACE(model);
     RunSpec exact = model_spec(model, DType::kF64);
     exact.model.hf.clear();
+    exact.model.hidden = 256;
+    exact.model.heads = exact.model.kv_heads = 8;
+    exact.model.head_dim = 32;
+    exact.model.ffn = 512;
+    exact.train.seq_len = std::min<int64_t>(64, std::max<int64_t>(24, exact.model.max_positions));
     RunSpec narrow = on_gpu(exact);
     narrow.train.dtype = DType::kBF16;
     ShortRun run = testing::short_run(exact, random_samples(exact, "some"));
@@ -88,13 +110,17 @@ TEST(CudaTest, Bf16GradientsAreWithinTheirBound) {
     const StepRecord reference = record_run(run).front();
     run.spec = narrow;
     const StepRecord mine = record_run(run).front();
-    const double bound = 4 * std::pow(1.03, static_cast<double>(exact.model.layers + 1)) / 256;
     double worst = 0;
     for (const Difference& d : differences(mine.gradients, reference.gradients)) {
+      if (d.name.find("k_proj.bias") != std::string::npos ||
+          d.name.find("c_attn.bias[k]") != std::string::npos) {
+        continue;
+      }
+      const double bound = 4 * std::pow(1.03, depth_of(d.name, exact.model.layers)) / 256;
       EXPECT_LE(d.relative, bound) << d.name;
-      worst = std::max(worst, d.relative);
+      worst = std::max(worst, d.relative / bound);
     }
-    fmt::print("{}: {:.4f} at most, the bound is {:.4f}\n", model, worst, bound);
+    fmt::print("{}: {:.2f} of the bound at most\n", model, worst);
   }
 }
 
@@ -106,6 +132,69 @@ TEST(CudaTest, AStepRepeatsBitForBit) {
       const RunSpec spec = on_gpu(model_spec(model, dtype));
       const SampleSource samples = random_samples(spec, "some");
       testing::expect_equal(testing::record(spec, samples), testing::record(spec, samples), 0.0);
+    }
+  }
+}
+
+// Synthetic stories, as in examples/demo.toml.
+RunSpec demo_spec(DType dtype) {
+  RunSpec spec;
+  spec.model.layers = 4;
+  spec.model.hidden = 128;
+  spec.model.ffn = 352;
+  spec.model.heads = 4;
+  spec.model.kv_heads = 2;
+  spec.model.vocab = 256;
+  spec.train.seq_len = 128;
+  spec.train.micro_batch = 8;
+  spec.train.steps = 300;
+  spec.train.dtype = dtype;
+  spec.train.device = "cuda";
+  spec.optimizer.lr = 1e-3;
+  spec.optimizer.warmup = 20;
+  resolve(spec);
+  return spec;
+}
+
+double mean_of_last_losses(const RunSpec& spec) {
+  const TestFolder folder;
+  TrainOptions options;
+  options.spec = spec;
+  options.spec.logging.run_dir = folder.path("run");
+  std::vector<double> losses;
+  options.on_progress = [&](const TrainProgress& progress) { losses.push_back(progress.loss); };
+  (void)run_training(options);
+  double sum = 0;
+  for (size_t i = losses.size() - 20; i < losses.size(); ++i) sum += losses[i];
+  return sum / 20;
+}
+
+TEST(CudaTest, Bf16LearnsLikeF32) {
+  SKIP_WITHOUT_GPU();
+  const double wide = mean_of_last_losses(demo_spec(DType::kF32));
+  const double narrow = mean_of_last_losses(demo_spec(DType::kBF16));
+  EXPECT_LT(wide, 2.5) << "nothing was learned";
+  EXPECT_NEAR(narrow, wide, 0.01 * wide);
+  fmt::print("after 300 steps: f32 {:.4f}, bf16 {:.4f}\n", wide, narrow);
+}
+
+TEST(CudaTest, ARunThatDoesNotFitIsRefusedBeforeItStarts) {
+  SKIP_WITHOUT_GPU();
+  RunSpec spec = demo_spec(DType::kF32);
+  spec.model.hidden = 16384;
+  spec.model.heads = spec.model.kv_heads = 128;
+  spec.model.head_dim = 128;
+  spec.model.ffn = 65536;
+  resolve(spec);
+  TrainOptions options;
+  options.spec = spec;
+  try {
+    (void)run_training(options);
+    FAIL() << "ran";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kDoesNotFit);
+    for (const char* part : {"does not fit", "optimizer", "activations", "free"}) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
     }
   }
 }
