@@ -58,8 +58,8 @@ struct RowShape {
   }
 };
 
-// One row as its threads see it.
-template <typename Shape>
+// One row as its threads see it: in registers, or in memory all the time.
+template <typename Shape, bool kHold = (Shape::kHeld > 0)>
 class Row {
  public:
   using T = typename Shape::T;
@@ -67,14 +67,14 @@ class Row {
 
   __device__ explicit Row(const T* memory) : memory_(memory) {}
   __device__ void read(int k, int c) {
-    if constexpr (Shape::kHeld > 0) held_[k] = *reinterpret_cast<const uint4*>(at(c));
+    if constexpr (kHold) held_[k] = *reinterpret_cast<const uint4*>(at(c));
   }
   // For rows that are made here; they must go to memory too.
   __device__ void set(int k, const Values& values) {
-    if constexpr (Shape::kHeld > 0) held_[k] = std::bit_cast<uint4>(values);
+    if constexpr (kHold) held_[k] = std::bit_cast<uint4>(values);
   }
   __device__ Values get(int k, int c) const {
-    if constexpr (Shape::kHeld > 0) {
+    if constexpr (kHold) {
       uint4 words = held_[k];
       // The compiler must not see that it knows them: it would keep every element in a register of
       // its own, widened, from one use to the next.
@@ -88,8 +88,13 @@ class Row {
  private:
   __device__ const T* at(int c) const { return memory_ + static_cast<int64_t>(c) * Shape::kN; }
   const T* memory_;
-  uint4 held_[std::max(Shape::kHeld, 1)];
+  uint4 held_[kHold ? Shape::kHeld : 1];
 };
+
+// Weights that all rows share stay in the nearest cache: the registers are for what comes from
+// afar.
+template <typename Shape>
+using WeightRow = Row<Shape, false>;
 
 // Calls f(shape) with the shape for rows of `width`, all of whose addresses are `aligned` or not.
 // A warp per row needs no barriers; from so many packs on it would have too few registers.
