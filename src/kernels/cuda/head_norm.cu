@@ -54,11 +54,9 @@ __global__ void __launch_bounds__(Shape::kBlock, Shape::kBlocks)
     copy_unit<Shape>(packs, x_TW + unit.at, y_TW + unit.at);
     return;
   }
-  Row<Shape> x(x_TW + unit.at), w(w_D);
-  Shape::for_each_pack(packs, [&](int k, int c) {
-    x.read(k, c);
-    w.read(k, c);
-  });
+  Row<Shape> x(x_TW + unit.at);
+  const WeightRow<Shape> w(w_D);
+  Shape::for_each_pack(packs, [&](int k, int c) { x.read(k, c); });
   const auto scale = normalise_rms_row(packs, x, w, eps, y_TW + unit.at);
   if (Shape::lane() == 0) rstd[unit.head] = scale;
 }
@@ -75,11 +73,11 @@ __global__ void __launch_bounds__(Shape::kBlock, Shape::kBlocks)
     copy_unit<Shape>(packs, dy_TW + unit.at, dx_TW + unit.at);
     return;
   }
-  Row<Shape> dy(dy_TW + unit.at), x(x_TW + unit.at), w(w_D);
+  Row<Shape> dy(dy_TW + unit.at), x(x_TW + unit.at);
+  const WeightRow<Shape> w(w_D);
   Shape::for_each_pack(packs, [&](int k, int c) {
     dy.read(k, c);
     x.read(k, c);
-    w.read(k, c);
   });
   rms_row_grad(packs, dy, x, w, rstd[unit.head], dy, /*has_residual=*/false, dx_TW + unit.at);
 }

@@ -27,7 +27,8 @@ __global__ void __launch_bounds__(Shape::kBlock, Shape::kBlocks)
   const int64_t at = row * f.width;
   const int packs = static_cast<int>(f.width / kN);
   const auto count = static_cast<A>(f.width);
-  Row<Shape> x((kAdd ? f.sum : f.a1) + at), w(f.w), b(f.b);
+  Row<Shape> x((kAdd ? f.sum : f.a1) + at);
+  const WeightRow<Shape> w(f.w), b(f.b);
   if constexpr (kAdd) {
     Row<Shape> left(f.a1 + at), right(f.a2 + at);
     Shape::for_each_pack(packs, [&](int k, int c) {
@@ -46,10 +47,6 @@ __global__ void __launch_bounds__(Shape::kBlock, Shape::kBlocks)
   } else {
     Shape::for_each_pack(packs, [&](int k, int c) { x.read(k, c); });
   }
-  Shape::for_each_pack(packs, [&](int k, int c) {
-    w.read(k, c);
-    b.read(k, c);
-  });
   A total = 0;
   Shape::for_each_pack(packs, [&](int k, int c) {
     const Values values = x.get(k, c);
@@ -121,11 +118,11 @@ __global__ void __launch_bounds__(Shape::kBlock, Shape::kBlocks)
   const int packs = static_cast<int>(b.width / kN);
   const auto count = static_cast<A>(b.width);
   const A mean = b.stats[2 * row], rstd = b.stats[2 * row + 1];
-  Row<Shape> dy(b.dy + at), x(b.x + at), w(b.w), residual(b.residual + at);
+  Row<Shape> dy(b.dy + at), x(b.x + at), residual(b.residual + at);
+  const WeightRow<Shape> w(b.w);
   Shape::for_each_pack(packs, [&](int k, int c) {
     dy.read(k, c);
     x.read(k, c);
-    w.read(k, c);
     if (b.residual != nullptr) residual.read(k, c);
   });
   A sum_g = 0, sum_gx = 0;

@@ -25,13 +25,13 @@ __global__ void __launch_bounds__(Shape::kBlock, Shape::kBlocks)
   if (row >= f.tokens) return;
   const int64_t at = row * f.width;
   const int packs = static_cast<int>(f.width / kN);
-  Row<Shape> x((kAdd ? f.sum : f.a) + at), w(f.w);
+  Row<Shape> x((kAdd ? f.sum : f.a) + at);
+  const WeightRow<Shape> w(f.w);
   if constexpr (kAdd) {
     Row<Shape> a(f.a + at), b(f.b + at);
     Shape::for_each_pack(packs, [&](int k, int c) {
       a.read(k, c);
       b.read(k, c);
-      w.read(k, c);
     });
     Shape::for_each_pack(packs, [&](int k, int c) {
       const Values left = a.get(k, c), right = b.get(k, c);
@@ -43,10 +43,7 @@ __global__ void __launch_bounds__(Shape::kBlock, Shape::kBlocks)
       x.set(k, sum);
     });
   } else {
-    Shape::for_each_pack(packs, [&](int k, int c) {
-      x.read(k, c);
-      w.read(k, c);
-    });
+    Shape::for_each_pack(packs, [&](int k, int c) { x.read(k, c); });
   }
   const A rstd = normalise_rms_row(packs, x, w, f.eps, f.y + at);
   if (Shape::lane() == 0) f.rstd[row] = rstd;
@@ -84,11 +81,11 @@ __global__ void __launch_bounds__(Shape::kBlock, Shape::kBlocks)
   if (row >= b.tokens) return;
   const int64_t at = row * b.width;
   const int packs = static_cast<int>(b.width / Shape::kN);
-  Row<Shape> dy(b.dy + at), x(b.x + at), w(b.w), residual(b.residual + at);
+  Row<Shape> dy(b.dy + at), x(b.x + at), residual(b.residual + at);
+  const WeightRow<Shape> w(b.w);
   Shape::for_each_pack(packs, [&](int k, int c) {
     dy.read(k, c);
     x.read(k, c);
-    w.read(k, c);
     if (b.residual != nullptr) residual.read(k, c);
   });
   rms_row_grad(packs, dy, x, w, b.rstd[row], residual, b.residual != nullptr, b.dx + at);

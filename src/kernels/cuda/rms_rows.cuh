@@ -7,7 +7,7 @@ namespace tessera::kernels::cuda {
 
 // y = x * rstd * w. The rows were read. Returns rstd.
 template <typename Shape>
-__device__ inline auto normalise_rms_row(int packs, const Row<Shape>& x, const Row<Shape>& w,
+__device__ inline auto normalise_rms_row(int packs, const Row<Shape>& x, const WeightRow<Shape>& w,
                                          Acc<typename Shape::T> eps, typename Shape::T* y) {
   using T = typename Shape::T;
   using A = Acc<T>;
@@ -34,7 +34,7 @@ __device__ inline auto normalise_rms_row(int packs, const Row<Shape>& x, const R
 // one. The rows were read; dx may be the memory of any that only this row's threads use.
 template <typename Shape>
 __device__ inline void rms_row_grad(int packs, const Row<Shape>& dy, const Row<Shape>& x,
-                                    const Row<Shape>& w, Acc<typename Shape::T> rstd,
+                                    const WeightRow<Shape>& w, Acc<typename Shape::T> rstd,
                                     const Row<Shape>& residual, bool has_residual,
                                     typename Shape::T* dx) {
   using T = typename Shape::T;

@@ -16,8 +16,9 @@ struct RowShape {
   static constexpr int kN = kN_, kThreads = kThreads_, kHeld = kHeld_;
   static constexpr int kBlock = std::max(kThreads, 128);
   static constexpr int kRows = kBlock / kThreads;  // of one block
-  // At once on a multiprocessor: enough threads to wait for memory.
-  static constexpr int kBlocks = std::max(1, 640 / kBlock);
+  // At once on a multiprocessor: enough threads to wait for memory, each with the registers it
+  // needs.
+  static constexpr int kBlocks = std::max(1, (kHeld > 4 ? 384 : 640) / kBlock);
   static_assert(kRows == 1 || kThreads <= 32, "sums are within a warp or over the whole block");
 
   // Of this thread. Rows may end within a block of several: then all threads of a row leave.
@@ -57,8 +58,8 @@ struct RowShape {
   }
 };
 
-// One row as its threads see it.
-template <typename Shape>
+// One row as its threads see it: in registers, or in memory all the time.
+template <typename Shape, bool kHold = (Shape::kHeld > 0)>
 class Row {
  public:
   using T = typename Shape::T;
@@ -66,14 +67,14 @@ class Row {
 
   __device__ explicit Row(const T* memory) : memory_(memory) {}
   __device__ void read(int k, int c) {
-    if constexpr (Shape::kHeld > 0) held_[k] = *reinterpret_cast<const uint4*>(at(c));
+    if constexpr (kHold) held_[k] = *reinterpret_cast<const uint4*>(at(c));
   }
   // For rows that are made here; they must go to memory too.
   __device__ void set(int k, const Values& values) {
-    if constexpr (Shape::kHeld > 0) held_[k] = std::bit_cast<uint4>(values);
+    if constexpr (kHold) held_[k] = std::bit_cast<uint4>(values);
   }
   __device__ Values get(int k, int c) const {
-    if constexpr (Shape::kHeld > 0) {
+    if constexpr (kHold) {
       uint4 words = held_[k];
       // The compiler must not see that it knows them: it would keep every element in a register of
       // its own, widened, from one use to the next.
@@ -87,17 +88,29 @@ class Row {
  private:
   __device__ const T* at(int c) const { return memory_ + static_cast<int64_t>(c) * Shape::kN; }
   const T* memory_;
-  uint4 held_[std::max(Shape::kHeld, 1)];
+  uint4 held_[kHold ? Shape::kHeld : 1];
 };
 
+// Weights that all rows share stay in the nearest cache: the registers are for what comes from
+// afar.
+template <typename Shape>
+using WeightRow = Row<Shape, false>;
+
 // Calls f(shape) with the shape for rows of `width`, all of whose addresses are `aligned` or not.
+// A warp per row needs no barriers; from so many packs on it would have too few registers.
 template <typename T, typename F>
 void with_row_shape(int64_t width, bool aligned, const F& f) {
   constexpr int kN = kPack<T>;
   if (!aligned) return f(RowShape<T, 1, 256, 0>{});
   const int64_t packs = width / kN;
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {  // the type of speed has shapes that fit closer
+    if (packs <= 32 * 3) return f(RowShape<T, kN, 32, 3>{});
+  }
   if (packs <= 32 * 4) return f(RowShape<T, kN, 32, 4>{});
-  if (packs <= 128 * 2) return f(RowShape<T, kN, 128, 2>{});
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    if (packs <= 32 * 7) return f(RowShape<T, kN, 32, 7>{});
+  }
+  if (packs <= 32 * 8) return f(RowShape<T, kN, 32, 8>{});
   if (packs <= 128 * 4) return f(RowShape<T, kN, 128, 4>{});
   if (packs <= 512 * 4) return f(RowShape<T, kN, 512, 4>{});
   return f(RowShape<T, kN, 512, 0>{});
