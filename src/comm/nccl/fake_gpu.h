@@ -51,6 +51,7 @@ class FakeGpu {
 
   // What was seen.
   std::atomic<int> num_aborted = 0;
+  std::atomic<int> num_abort_returned = 0;
   std::atomic<int> num_destroyed = 0;
   std::atomic<int> num_launches = 0;
   std::atomic<int> num_freed = 0;
@@ -111,6 +112,7 @@ class FakeGpu {
 
   static ncclResult_t add_collective(ncclComm_t handle, cudaStream_t stream, const void* in,
                                      void* out, std::function<void(std::vector<Op*>&)> run) {
+    const std::lock_guard lock(current()->mutex_);
     Comm* const comm = comm_of(handle);
     comm->stream = current()->stream_of(stream);
     open_group().push_back({Op::kCollective, comm, 0, in, out, 0, std::move(run), false});
@@ -118,6 +120,7 @@ class FakeGpu {
   }
   static ncclResult_t add_message(Op::Kind kind, ncclComm_t handle, cudaStream_t stream, int peer,
                                   const void* in, void* out, size_t size_bytes) {
+    const std::lock_guard lock(current()->mutex_);
     Comm* const comm = comm_of(handle);
     comm->stream = current()->stream_of(stream);
     open_group().push_back({kind, comm, peer, in, out, size_bytes, {}, false});
@@ -324,6 +327,7 @@ inline void FakeGpu::fill_nccl(GpuLibrary& table) {
     FakeGpu& gpu = *current();
     ++gpu.num_aborted;
     while (gpu.abort_hangs) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ++gpu.num_abort_returned;
     return ncclSuccess;
   };
   table.ncclGetErrorString = [](ncclResult_t result) {

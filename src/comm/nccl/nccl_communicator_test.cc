@@ -341,7 +341,8 @@ TEST_F(NcclCommunicatorTest, AbortThatHangsIsLeftBehindWithItsMemory) {
              "for the GPU to finish");
   EXPECT_EQ(gpu_.num_freed, 0);
   gpu_.abort_hangs = false;
-  std::this_thread::sleep_for(milliseconds(20));  // the thread that was left behind ends
+  // The thread that was left behind must not outlive the fake.
+  while (gpu_.num_abort_returned < 1) std::this_thread::sleep_for(milliseconds(1));
 }
 
 TEST_F(NcclCommunicatorTest, FailureInsideNcclIsReportedInItsWords) {
