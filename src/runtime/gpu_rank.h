@@ -46,8 +46,8 @@ class GpuRank {
   virtual void time_marks(bool on) = 0;
   virtual double mark_seconds(size_t index) = 0;
 
-  // While on, products find their fastest algorithm at their first use and spoil what they add to.
-  // Choices are kept in a file of the user's cache folder.
+  // While on, products find their fastest algorithm at their first use and spoil what they add to;
+  // their choices are kept in a file of the user's cache folder. Attention finds its own too.
   virtual void tune_products(bool on) = 0;
 
   // Whether a stream has nothing left to do. Throws Error when the GPU has failed.

@@ -1,5 +1,5 @@
-// Which kernels compute attention: cuDNN's where they serve, else those of our own, which serve
-// everything.
+// Which kernels compute attention: cuDNN's where they serve and are not slower, else those of our
+// own, which serve everything.
 #include "kernels/cuda/attention_own.h"
 #include "kernels/cuda/bodies.h"
 #include "kernels/cuda/cudnn_attention.h"
@@ -26,7 +26,7 @@ void own_attention_grad(Context& ctx, const Tensor& q, const Tensor& kv, const T
 void attention(Context& ctx, const Tensor& q, const Tensor& kv, Tensor& o, Tensor& lse,
                const AttentionShape& shape) {
   Attention* const cudnn = ctx.gpu->attention();
-  if (cudnn != nullptr && cudnn->forward(ctx.workspace, q, kv, o, lse, shape)) return;
+  if (cudnn != nullptr && cudnn->forward(ctx, q, kv, o, lse, shape)) return;
   own_attention(ctx, q, kv, {}, {}, o, lse, shape);
 }
 
@@ -34,7 +34,7 @@ void attention_grad(Context& ctx, const Tensor& q, const Tensor& kv, const Tenso
                     const Tensor& lse, const Tensor& d_o, Tensor& dq, Tensor& dkv,
                     const AttentionShape& shape) {
   Attention* const cudnn = ctx.gpu->attention();
-  if (cudnn != nullptr && cudnn->backward(ctx.workspace, q, kv, o, lse, d_o, dq, dkv, shape)) {
+  if (cudnn != nullptr && cudnn->backward(ctx, q, kv, o, lse, d_o, dq, dkv, shape)) {
     return;
   }
   own_attention_grad(ctx, q, kv, o, lse, d_o, {}, dq, dkv, shape);

@@ -6,7 +6,7 @@
 namespace tessera::kernels::cuda {
 namespace {
 
-using namespace tensor_cores;  // NOLINT: the vocabulary of these tiles
+using namespace mma;  // NOLINT: the vocabulary of these tiles
 
 constexpr int kQueries = kWarps * kWarpRows;
 constexpr int kKeys = 64;
@@ -25,12 +25,13 @@ struct Tensors {
 template <int kDim>
 constexpr int kSharedBytes = 2 * (kQueries + 4 * kKeys) * kStride<kDim>;
 
-// Scores become weights 2^(score - max), in place. What came before is to be multiplied by shrink.
+// Scores become weights 2^(scale (score - max)), in place. What came before is to be multiplied by
+// shrink.
 struct Running {
   float max[2] = {-INFINITY, -INFINITY};
   float sum[2] = {0, 0};  // this lane's share
 
-  __device__ void weigh(float (&scores)[kTiles][4], float (&shrink)[2]) {
+  __device__ void weigh(float (&scores)[kTiles][4], float scale, float (&shrink)[2]) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float top = max[half];
@@ -40,15 +41,15 @@ struct Running {
       }
       top = row_max(top);
       // Where nothing was seen yet, everything is 2^-inf.
-      const float base = top == -INFINITY ? 0.0F : top;
-      shrink[half] = exp2_of(max[half] - base);
+      const float base = top == -INFINITY ? 0.0F : top * scale;
+      shrink[half] = exp2_of(max[half] * scale - base);
       max[half] = top;
       float sum_here = 0;
 #pragma unroll
       for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
         for (int i = 2 * half; i < 2 * half + 2; ++i) {
-          scores[n][i] = exp2_of(scores[n][i] - base);
+          scores[n][i] = exp2_of(scores[n][i] * scale - base);
           sum_here += scores[n][i];
         }
       }
@@ -83,22 +84,24 @@ __device__ inline void drop(float (&weights)[kTiles][4], const DropoutDraw<float
 }
 
 template <int kDim, typename T>
-__device__ inline void store_row(const Tensors<T>& x, int64_t at, int dim, int half, float lse_here,
-                                 float sum, const float (&out)[kDim / 8][4]) {
+__device__ inline void store_row(const Tensors<T>& x, int64_t at, const RowsOf& rows, int half,
+                                 float lse_here, float sum, const float (&out)[kDim / 8][4]) {
   const float inverse = sum > 0 ? 1 / sum : 0;
   Merged<float> m{0, 1, lse_here};
   if (x.o_before != nullptr) m = merge(x.lse_before[at], lse_here);
   const float here = m.here * inverse;
+  const int64_t row = at * rows.dim;
 #pragma unroll
   for (int n = 0; n < kDim / 8; ++n) {
+    const int d = n * 8 + lane_index() % 4 * 2;
+    float value[2] = {here * out[n][2 * half], here * out[n][2 * half + 1]};
+    if (x.o_before != nullptr) {
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      const int d = n * 8 + lane_index() % 4 * 2 + i;
-      if (d >= dim) continue;
-      float value = here * out[n][2 * half + i];
-      if (x.o_before != nullptr) value += m.before * x.o_before[at * dim + d];
-      x.o.set(at * dim + d, value);
+      for (int i = 0; i < 2; ++i) {
+        if (d + i < rows.dim) value[i] += m.before * x.o_before[row + d + i];
+      }
     }
+    x.o.set_two(row, d, rows, value[0], value[1]);
   }
 }
 
@@ -166,15 +169,10 @@ __global__ void __launch_bounds__(kThreads, kDim == 64 ? 2 : 1)
     const int tile = step % 2 * kKeys * kStride<kDim>;
     float scores[kTiles][4], shrink[2];
     dot_rows<kDim>(q_tile + warp_row * kStride<kDim>, k_tiles + tile, scores);
-#pragma unroll
-    for (int n = 0; n < kTiles; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) scores[n][i] *= scale;
-    }
     const bool all_seen =
         sees(first_query, here.position[kKeys - 1]) && sees(last_query, here.position[0]);
     if (!all_seen) hide_unseen(scores, sees, query, here);
-    running.weigh(scores, shrink);
+    running.weigh(scores, scale, shrink);
     if constexpr (kDropout) drop(scores, dropout, query, here);
 #pragma unroll
     for (int n = 0; n < kDim / 8; ++n) {
@@ -187,10 +185,10 @@ __global__ void __launch_bounds__(kThreads, kDim == 64 ? 2 : 1)
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const float sum = row_sum(running.sum[half]);
-    float lse = running.max[half] * kLn2 + logf(sum);  // -inf when nothing was seen
+    float lse = running.max[half] * scale * kLn2 + logf(sum);  // -inf when nothing was seen
     const int64_t token = queries.row[row[half]], at = token * shape.heads + place.head;
     if (token >= 0) {
-      store_row<kDim>(x, at, dim, half, lse, sum, out);
+      store_row<kDim>(x, at, q_rows, half, lse, sum, out);
       if (x.o_before != nullptr) lse = merge(x.lse_before[at], lse).lse;
     }
     __syncwarp();  // lse may be lse_before
@@ -202,7 +200,7 @@ template <typename T, int kDim, bool kDropout>
 void launch(Context& ctx, const Tensors<T>& x, int64_t num_sequences, const AttentionShape& shape) {
   constexpr const char* kOp = "attention";
   const int64_t tiles = ceil_div(shape.q_rows().length(), kQueries);
-  const bool packed = packable<T>(shape.head_dim, x.q, x.kv);
+  const bool packed = packable<T>(shape.head_dim, x.q, x.kv, static_cast<T*>(x.o.data));
   const auto kernel = forward_kernel<T, kDim, kDropout>;
   allow_shared(kOp, kernel, kSharedBytes<kDim>);
   kernel<<<grid_of(kOp, tiles, shape.heads, num_sequences), kThreads, kSharedBytes<kDim>,

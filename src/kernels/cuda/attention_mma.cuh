@@ -4,8 +4,12 @@
 #pragma once
 
 #include "kernels/cuda/attention_tiles.cuh"
+#include "kernels/cuda/tensor_core.cuh"
 
-namespace tessera::kernels::cuda::tensor_cores {
+namespace tessera::kernels::cuda::mma {
+
+using tensor_core::load_matrices;
+using tensor_core::multiply_add;
 
 constexpr int kWarps = 8;
 constexpr int kThreads = kWarps * 32;
@@ -26,10 +30,6 @@ __device__ inline uint32_t shared_address(const void* place) {
 }
 
 // ---- copies that overlap with arithmetic ----  Zeros where there is nothing to copy.
-__device__ inline void copy_16_bytes(void* to, const void* from, bool exists) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
-               "r"(exists ? 16 : 0));
-}
 __device__ inline void copy_4_bytes(void* to, const void* from, bool exists) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(from),
                "r"(exists ? 4 : 0));
@@ -37,7 +37,7 @@ __device__ inline void copy_4_bytes(void* to, const void* from, bool exists) {
 // A barrier must follow, for what other threads copied.
 __device__ inline void wait_for_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
-// Where the rows of a tensor with heads lie, and whether they can be copied by 16 bytes.
+// Where the rows of a tensor with heads lie, and whether everything can be moved in packs.
 struct RowsOf {
   int64_t width;
   int dim;
@@ -54,8 +54,8 @@ __device__ inline void load_tile(const T* from, const RowsOf& rows, const TileTo
       const int r = i / kPacks, d = i % kPacks * 8;
       const int64_t row = tokens.row[r];
       const bool exists = row >= 0 && d < rows.dim;
-      copy_16_bytes(to + r * kStride<kDim> + d, exists ? from + row * rows.width + d : from,
-                    exists);
+      tensor_core::copy_chunk(shared_address(to + r * kStride<kDim> + d),
+                              exists ? from + row * rows.width + d : from, exists);
     }
     return;
   }
@@ -68,33 +68,6 @@ __device__ inline void load_tile(const T* from, const RowsOf& rows, const TileTo
 }
 
 // ---- products ----
-template <typename T>
-__device__ inline void mma(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
-        "{%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  } else {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
-        "{%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  }
-}
-
-// Four 8 x 8 matrices, whose rows the lanes point at, eight lanes each.
-__device__ inline void load_matrices(uint32_t (&to)[4], const void* row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(shared_address(row)));
-}
-__device__ inline void load_matrices_transposed(uint32_t (&to)[4], const void* row) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-               : "r"(shared_address(row)));
-}
-
 template <typename T>
 __device__ inline uint32_t pack_two(float low, float high) {
   if constexpr (std::is_same_v<T, __nv_bfloat16>) {
@@ -110,8 +83,9 @@ __device__ inline uint32_t pack_two(float low, float high) {
 template <int kDim, int kTiles, typename T>
 __device__ inline void dot_rows(const T* a, const T* b, float (&c)[kTiles][4]) {
   const int lane = lane_index();
-  const T* a_row = a + lane % 16 * kStride<kDim> + lane / 16 * 8;
-  const T* b_row = b + (lane / 16 * 8 + lane % 8) * kStride<kDim> + lane / 8 % 2 * 8;
+  const uint32_t a_row = shared_address(a + lane % 16 * kStride<kDim> + lane / 16 * 8);
+  const uint32_t b_row =
+      shared_address(b + (lane / 16 * 8 + lane % 8) * kStride<kDim> + lane / 8 % 2 * 8);
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
@@ -120,13 +94,13 @@ __device__ inline void dot_rows(const T* a, const T* b, float (&c)[kTiles][4]) {
 #pragma unroll
   for (int k = 0; k < kDim / 16; ++k) {
     uint32_t left[4];
-    load_matrices(left, a_row + k * 16);
+    load_matrices<false>(left, a_row + k * 32);
 #pragma unroll
     for (int n = 0; n < kTiles / 2; ++n) {
       uint32_t right[4];
-      load_matrices(right, b_row + n * 16 * kStride<kDim> + k * 16);
-      mma<T>(c[2 * n], left, right[0], right[1]);
-      mma<T>(c[2 * n + 1], left, right[2], right[3]);
+      load_matrices<false>(right, b_row + (n * 16 * kStride<kDim> + k * 16) * 2);
+      multiply_add<T>(c[2 * n], left, right[0], right[1]);
+      multiply_add<T>(c[2 * n + 1], left, right[2], right[3]);
     }
   }
 }
@@ -136,7 +110,7 @@ template <int kDim, int kColumns, int kTiles, typename T>
 __device__ inline void weigh_rows(const float (&weights)[kTiles][4], const T* b,
                                   float (&out)[kColumns / 8][4]) {
   const int lane = lane_index();
-  const T* b_row = b + lane % 16 * kStride<kDim> + lane / 16 * 8;
+  const uint32_t b_row = shared_address(b + lane % 16 * kStride<kDim> + lane / 16 * 8);
 #pragma unroll
   for (int k = 0; k < kTiles / 2; ++k) {
     const float(&w0)[4] = weights[2 * k];
@@ -146,9 +120,9 @@ __device__ inline void weigh_rows(const float (&weights)[kTiles][4], const T* b,
 #pragma unroll
     for (int n = 0; n < kColumns / 16; ++n) {
       uint32_t right[4];
-      load_matrices_transposed(right, b_row + k * 16 * kStride<kDim> + n * 16);
-      mma<T>(out[2 * n], left, right[0], right[1]);
-      mma<T>(out[2 * n + 1], left, right[2], right[3]);
+      load_matrices<true>(right, b_row + (k * 16 * kStride<kDim> + n * 16) * 2);
+      multiply_add<T>(out[2 * n], left, right[0], right[1]);
+      multiply_add<T>(out[2 * n + 1], left, right[2], right[3]);
     }
   }
 }
@@ -174,12 +148,25 @@ template <typename T>
 struct Output {
   void* data;
   bool wide;
-  __device__ void set(int64_t i, float value) const {
+
+  // Columns d and d + 1, where they exist, of the row that begins at `row`.
+  __device__ void set_two(int64_t row, int d, const RowsOf& rows, float x, float y) const {
     if (wide) {
-      static_cast<float*>(data)[i] = value;
+      store(static_cast<float*>(data) + row + d, d, rows, x, y);
     } else {
-      static_cast<T*>(data)[i] = narrow<T>(value);
+      store(static_cast<T*>(data) + row + d, d, rows, narrow<T>(x), narrow<T>(y));
     }
+  }
+
+ private:
+  template <typename O>
+  __device__ static void store(O* to, int d, const RowsOf& rows, O x, O y) {
+    if (rows.packed) {
+      if (d < rows.dim) *reinterpret_cast<Pack<O, 2>*>(to) = {x, y};
+      return;
+    }
+    if (d < rows.dim) to[0] = x;
+    if (d + 1 < rows.dim) to[1] = y;
   }
 };
 
@@ -192,4 +179,4 @@ void for_head_dim(const char* op, int64_t head_dim, const F& f) {
   f(std::integral_constant<int, 256>{});
 }
 
-}  // namespace tessera::kernels::cuda::tensor_cores
+}  // namespace tessera::kernels::cuda::mma

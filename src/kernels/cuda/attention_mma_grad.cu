@@ -10,7 +10,7 @@
 namespace tessera::kernels::cuda {
 namespace {
 
-using namespace tensor_cores;  // NOLINT: the vocabulary of these tiles
+using namespace mma;  // NOLINT: the vocabulary of these tiles
 
 template <typename T>
 struct Tensors {
@@ -32,25 +32,31 @@ constexpr int kKeys = kDim == 256 ? 32 : 64;
 template <int kDim>
 constexpr int kQueriesBytes = 2 * (2 * kQueries + 4 * kKeys<kDim>)*kStride<kDim>;
 
-// d_o . o of the warp's rows, one after the other.
+// d_o . o of the warp's rows: two lanes each, so that all loads of a lane are under way at once.
 template <typename T>
 __device__ inline void dots_of_rows(const Tensors<T>& x, const AttentionShape& shape, int64_t head,
-                                    const TileTokens<kQueries>& queries, float* dots) {
-  const int warp_row = warp_index() * kWarpRows;
-  for (int r = warp_row; r < warp_row + kWarpRows; ++r) {
-    const int64_t row = queries.row[r], at = row * shape.heads + head;
-    float sum = 0;
-    if (row >= 0) {
-      for (int64_t d = lane_index(); d < shape.head_dim; d += 32) {
-        const int64_t i = at * shape.head_dim + d;
-        sum += widen(x.d_o[i]) * widen(x.o[i]);
-      }
+                                    bool packed, const TileTokens<kQueries>& queries, float* dots) {
+  const int r = warp_index() * kWarpRows + lane_index() / 2, side = lane_index() % 2;
+  const int64_t row = queries.row[r], at = row * shape.heads + head;
+  const int dim = static_cast<int>(shape.head_dim);
+  const T* d_o = x.d_o + at * dim;
+  const T* o = x.o + at * dim;
+  float sum = 0;
+  if (row >= 0 && packed) {
+#pragma unroll 4
+    for (int d = side * 8; d < dim; d += 16) {
+      const auto a = *reinterpret_cast<const Pack<T, 8>*>(d_o + d);
+      const auto b = *reinterpret_cast<const Pack<T, 8>*>(o + d);
+#pragma unroll
+      for (int i = 0; i < 8; ++i) sum += widen(a.at[i]) * widen(b.at[i]);
     }
-    sum = warp_sum(sum);
-    if (lane_index() != 0) continue;
-    dots[r] = sum;
-    if (row >= 0) x.dots[at] = sum;
+  } else if (row >= 0) {
+    for (int d = side; d < dim; d += 2) sum += widen(d_o[d]) * widen(o[d]);
   }
+  sum += __shfl_xor_sync(0xffffffffU, sum, 1);
+  if (side != 0) return;
+  dots[r] = sum;
+  if (row >= 0) x.dots[at] = sum;
 }
 
 template <typename T, int kDim, bool kDropout>
@@ -100,7 +106,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     load_tile<kDim>(x.d_o + place.head * dim, q_rows, queries, d_o_tile);
     load_keys(0);
   }
-  dots_of_rows(x, shape, place.head, queries, dots);
+  dots_of_rows(x, shape, place.head, packed, queries, dots);
   __syncwarp();  // a warp reads its own rows only
 
   const int warp_row = warp_index() * kWarpRows, lane = lane_index(), column = lane % 4 * 2;
@@ -149,18 +155,19 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const int64_t token = queries.row[row[half]];
+    const int64_t token = queries.row[row[half]], to = token * q_rows.width + place.head * dim;
     if (token < 0) continue;
 #pragma unroll
     for (int n = 0; n < kDim / 8; ++n) {
+      const int d = n * 8 + column;
+      float value[2] = {scale * out[n][2 * half], scale * out[n][2 * half + 1]};
+      if (x.dq_before != nullptr) {
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int d = n * 8 + column + i;
-        if (d >= dim) continue;
-        const int64_t to = token * q_rows.width + place.head * dim + d;
-        const float before = x.dq_before == nullptr ? 0.0F : x.dq_before[to];
-        x.dq.set(to, before + scale * out[n][2 * half + i]);
+        for (int i = 0; i < 2; ++i) {
+          if (d + i < dim) value[i] += x.dq_before[to + d + i];
+        }
       }
+      x.dq.set_two(to, d, q_rows, value[0], value[1]);
     }
   }
 }
@@ -281,18 +288,14 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const int64_t token = keys.row[row[half]];
+    const int64_t token = keys.row[row[half]], to = token * kv_rows.width + place.head * dim;
     if (token < 0) continue;
 #pragma unroll
     for (int n = 0; n < kColumns / 8; ++n) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int d = first_column + n * 8 + column + i;
-        if (d >= dim) continue;
-        const int64_t to = token * kv_rows.width + place.head * dim + d;
-        x.dkv.set(to, scale * d_keys[n][2 * half + i]);
-        x.dkv.set(to + shape.kv_heads * dim, d_values[n][2 * half + i]);
-      }
+      const int d = first_column + n * 8 + column;
+      x.dkv.set_two(to, d, kv_rows, scale * d_keys[n][2 * half], scale * d_keys[n][2 * half + 1]);
+      x.dkv.set_two(to + shape.kv_heads * dim, d, kv_rows, d_values[n][2 * half],
+                    d_values[n][2 * half + 1]);
     }
   }
 }
@@ -302,7 +305,8 @@ void launch(Context& ctx, const Tensors<T>& x, int64_t num_sequences, const Atte
   constexpr const char* kOp = "attention_grad";
   const int64_t q_tiles = ceil_div(shape.q_rows().length(), kQueries);
   const int64_t k_tiles = ceil_div(shape.kv_rows().length(), kKeyRows<kDim>);
-  const bool packed = packable<T>(shape.head_dim, x.q, x.kv, x.d_o);
+  const bool packed = packable<T>(shape.head_dim, x.q, x.kv, x.o, x.d_o, static_cast<T*>(x.dq.data),
+                                  static_cast<T*>(x.dkv.data));
   const auto d_queries = d_queries_kernel<T, kDim, kDropout>;
   allow_shared(kOp, d_queries, kQueriesBytes<kDim>);
   d_queries<<<grid_of(kOp, q_tiles, shape.heads, num_sequences), kThreads, kQueriesBytes<kDim>,

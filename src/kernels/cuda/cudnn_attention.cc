@@ -7,7 +7,9 @@
 #include "base/cuda_workspace.h"
 #include "base/error.h"
 #include "kernels/cpu/check.h"
+#include "kernels/cuda/attention_own.h"
 #include "kernels/cuda/gpu.h"
+#include "kernels/cuda/stopwatch.h"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -245,55 +247,81 @@ Attention::~Attention() {
 
 template <typename MakeGraph>
 CudnnPlan* Attention::plan_of(Plans& plans, const CudnnAttentionShape& shape,
-                              int64_t workspace_bytes, const MakeGraph& make_graph) {
+                              int64_t workspace_bytes, const MakeGraph& make_graph, const Run& run,
+                              const std::function<void()>& run_own) {
   const auto [entry, fresh] = plans.try_emplace(shape);
   if (!fresh) return entry->second.get();
+  constexpr size_t kMost = 16;
+  std::vector<CudnnPlan> found;
   try {
-    auto plan = std::make_unique<CudnnPlan>(make_graph(cudnn_, shape).plan(handle_));
-    if (plan->workspace_bytes <= workspace_bytes) entry->second = std::move(plan);
+    found = make_graph(cudnn_, shape).plans(handle_, tune_at_first_use_ ? kMost : 1);
   } catch (const Error&) {
-    // Not served: kernels of our own are there for that.
+    return nullptr;  // cuDNN does not know such graphs
   }
+  std::erase_if(found,
+                [&](const CudnnPlan& plan) { return plan.workspace_bytes > workspace_bytes; });
+  if (found.empty()) return nullptr;
+  entry->second = tune_at_first_use_ ? fastest(std::move(found), run, run_own)
+                                     : std::make_unique<CudnnPlan>(std::move(found.front()));
   return entry->second.get();
 }
 
-bool Attention::forward(std::span<std::byte> workspace, const Tensor& q, const Tensor& kv,
-                        Tensor& o, Tensor& lse, const AttentionShape& shape) {
+std::unique_ptr<CudnnPlan> Attention::fastest(std::vector<CudnnPlan> plans, const Run& run,
+                                              const std::function<void()>& run_own) const {
+  Stopwatch watch(gpu_.stream());
+  double best = watch.shortest_ms(run_own);
+  CudnnPlan* choice = nullptr;
+  for (CudnnPlan& plan : plans) {
+    const double ms = watch.shortest_ms([&] { run(plan); });
+    if (ms >= best) continue;
+    best = ms;
+    choice = &plan;
+  }
+  return choice == nullptr ? nullptr : std::make_unique<CudnnPlan>(std::move(*choice));
+}
+
+bool Attention::forward(Context& ctx, const Tensor& q, const Tensor& kv, Tensor& o, Tensor& lse,
+                        const AttentionShape& shape) {
   const auto key = served(shape, q, {q.data, kv.data, o.data, lse.data});
   if (!key.has_value()) return false;
   constexpr int64_t kBytes = workspace::cuda::kCudnnBytes;
-  CudnnPlan* const plan = plan_of(forward_, *key, kBytes, attention_graph);
-  if (plan == nullptr) return false;
-  cpu::Scratch scratch("attention", workspace, kBytes);
+  cpu::Scratch scratch("attention", ctx.workspace, kBytes);
+  void* const bytes = scratch.take<std::byte>(kBytes);
   const std::pair<int64_t, void*> tensors[] = {
       {kQ, q.data}, {kK, kv.data}, {kV, values_of(kv)}, {kO, o.data}, {kLse, lse.data}};
-  plan->execute(handle_, tensors, scratch.take<std::byte>(kBytes));
-  return true;
+  const Run run = [&](CudnnPlan& plan) { plan.execute(handle_, tensors, bytes); };
+  CudnnPlan* const plan = plan_of(forward_, *key, kBytes, attention_graph, run,
+                                  [&] { own_attention(ctx, q, kv, {}, {}, o, lse, shape); });
+  if (plan != nullptr) run(*plan);
+  return plan != nullptr;
 }
 
-bool Attention::backward(std::span<std::byte> workspace, const Tensor& q, const Tensor& kv,
-                         const Tensor& o, const Tensor& lse, const Tensor& d_o, Tensor& dq,
-                         Tensor& dkv, const AttentionShape& shape) {
+bool Attention::backward(Context& ctx, const Tensor& q, const Tensor& kv, const Tensor& o,
+                         const Tensor& lse, const Tensor& d_o, Tensor& dq, Tensor& dkv,
+                         const AttentionShape& shape) {
   if (gpu_.deterministic()) return false;
   const auto key =
       served(shape, q, {q.data, kv.data, o.data, lse.data, d_o.data, dq.data, dkv.data});
   if (!key.has_value()) return false;
   const int64_t tokens = q.dim(0);
-  const int64_t bytes = workspace::cuda::cudnn_attention_grad_bytes(tokens, shape.heads,
-                                                                    shape.kv_heads, shape.head_dim);
-  CudnnPlan* const plan = plan_of(backward_, *key, bytes, attention_grad_graph);
-  if (plan == nullptr) return false;
-  cpu::Scratch scratch("attention_grad", workspace,
+  const int64_t most = workspace::cuda::cudnn_attention_grad_bytes(tokens, shape.heads,
+                                                                   shape.kv_heads, shape.head_dim);
+  cpu::Scratch scratch("attention_grad", ctx.workspace,
                        workspace::cuda::attention_grad(q.dtype, tokens, shape.heads, shape.kv_heads,
                                                        shape.head_dim));
   float* const dots = scratch.take<float>(tokens * shape.heads);
   float* const dq_sum = scratch.take<float>(q.numel());
+  void* const bytes = scratch.take<std::byte>(most);
   const std::pair<int64_t, void*> tensors[] = {
       {kQ, q.data},          {kK, kv.data},   {kV, values_of(kv)}, {kO, o.data},
       {kLse, lse.data},      {kDo, d_o.data}, {kDq, dq.data},      {kDk, dkv.data},
       {kDv, values_of(dkv)}, {kDots, dots},   {kDqSum, dq_sum}};
-  plan->execute(handle_, tensors, scratch.take<std::byte>(bytes));
-  return true;
+  const Run run = [&](CudnnPlan& plan) { plan.execute(handle_, tensors, bytes); };
+  CudnnPlan* const plan = plan_of(backward_, *key, most, attention_grad_graph, run, [&] {
+    own_attention_grad(ctx, q, kv, o, lse, d_o, {}, dq, dkv, shape);
+  });
+  if (plan != nullptr) run(*plan);
+  return plan != nullptr;
 }
 
 }  // namespace tessera::kernels::cuda

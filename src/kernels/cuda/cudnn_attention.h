@@ -4,9 +4,10 @@
 
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
-#include <span>
+#include <vector>
 
 #include "kernels/cuda/cudnn_graph.h"
 #include "kernels/kernels.h"
@@ -38,26 +39,36 @@ class Attention {
   Attention(const Attention&) = delete;
   Attention& operator=(const Attention&) = delete;
 
-  // Do what attention and attention_grad do, or return false, with nothing done, where cuDNN does
-  // not serve the shape or needs more scratch than planned. Its backward pass adds by atomics (in a
-  // fixed order only with scratch of S x S scores), so a deterministic Gpu never uses it.
-  [[nodiscard]] bool forward(std::span<std::byte> workspace, const Tensor& q, const Tensor& kv,
-                             Tensor& o, Tensor& lse, const AttentionShape& shape);
-  [[nodiscard]] bool backward(std::span<std::byte> workspace, const Tensor& q, const Tensor& kv,
-                              const Tensor& o, const Tensor& lse, const Tensor& d_o, Tensor& dq,
-                              Tensor& dkv, const AttentionShape& shape);
+  // Do what attention and attention_grad do, or return false, with nothing done, where kernels of
+  // our own are to be used: cuDNN does not serve the shape, or needs more scratch than planned, or
+  // is slower. Its backward pass adds by atomics (in a fixed order only with scratch of S x S
+  // scores), so a deterministic Gpu never uses it.
+  [[nodiscard]] bool forward(Context& ctx, const Tensor& q, const Tensor& kv, Tensor& o,
+                             Tensor& lse, const AttentionShape& shape);
+  [[nodiscard]] bool backward(Context& ctx, const Tensor& q, const Tensor& kv, const Tensor& o,
+                              const Tensor& lse, const Tensor& d_o, Tensor& dq, Tensor& dkv,
+                              const AttentionShape& shape);
+
+  // While on, the first use of a shape times every plan that cuDNN suggests, and kernels of our
+  // own, and keeps the fastest. Waits for the GPU; nothing inside a stream capture.
+  void tune_at_first_use(bool on) { tune_at_first_use_ = on; }
 
  private:
-  using Plans = std::map<CudnnAttentionShape, std::unique_ptr<CudnnPlan>>;  // null: not served
+  using Plans = std::map<CudnnAttentionShape, std::unique_ptr<CudnnPlan>>;  // null: our own
+  using Run = std::function<void(CudnnPlan&)>;
 
   template <typename MakeGraph>
   CudnnPlan* plan_of(Plans& plans, const CudnnAttentionShape& shape, int64_t workspace_bytes,
-                     const MakeGraph& make_graph);
+                     const MakeGraph& make_graph, const Run& run,
+                     const std::function<void()>& run_own);
+  std::unique_ptr<CudnnPlan> fastest(std::vector<CudnnPlan> plans, const Run& run,
+                                     const std::function<void()>& run_own) const;
 
   const Gpu& gpu_;
   std::shared_ptr<const Cudnn> cudnn_;
   cudnnHandle_t handle_ = nullptr;
   Plans forward_, backward_;
+  bool tune_at_first_use_ = false;
 };
 
 }  // namespace tessera::kernels::cuda

@@ -70,13 +70,35 @@ TEST(CudaCudnnAttention, MatchesKernelsOfOurOwn) {
     OnGpu o(x.o.get()), lse(x.lse.get()), dq(x.dq.get()), dkv(x.dkv.get());
     own_attention(ctx, x.q, x.kv, {}, {}, o, lse, c.shape);
     own_attention_grad(ctx, x.q, x.kv, o, lse, x.d_o, {}, dq, dkv, c.shape);
-    ASSERT_TRUE(cudnn->forward(ctx.workspace, x.q, x.kv, x.o, x.lse, c.shape));
+    ASSERT_TRUE(cudnn->forward(ctx, x.q, x.kv, x.o, x.lse, c.shape));
     expect_same(x.o, o.get(), 2e-2);
     expect_same(x.lse, lse.get(), 1e-4);
-    ASSERT_TRUE(cudnn->backward(ctx.workspace, x.q, x.kv, o, lse, x.d_o, x.dq, x.dkv, c.shape));
+    ASSERT_TRUE(cudnn->backward(ctx, x.q, x.kv, o, lse, x.d_o, x.dq, x.dkv, c.shape));
     expect_same(x.dq, dq.get(), 2e-2);
     expect_same(x.dkv, dkv.get(), 2e-2);
   }
+}
+
+TEST(CudaCudnnAttention, TuningKeepsWhatIsRight) {
+  SKIP_WITHOUT_GPU();
+  Rng rng(3);
+  const Case c = cases()[1];
+  GpuRig rig(scratch_bytes(c), {.deterministic = false});
+  Context& ctx = rig;
+  if (rig.gpu().attention() == nullptr) GTEST_SKIP() << "no cuDNN";
+  Data x(c, rng);
+  OnGpu o(x.o.get()), lse(x.lse.get()), dq(x.dq.get()), dkv(x.dkv.get());
+  own_attention(ctx, x.q, x.kv, {}, {}, o, lse, c.shape);
+  own_attention_grad(ctx, x.q, x.kv, o, lse, x.d_o, {}, dq, dkv, c.shape);
+  rig.gpu().attention()->tune_at_first_use(true);
+  for (int i = 0; i < 2; ++i) {
+    kernels::attention(ctx, x.q, x.kv, x.o, x.lse, c.shape);
+    kernels::attention_grad(ctx, x.q, x.kv, o, lse, x.d_o, x.dq, x.dkv, c.shape);
+    rig.gpu().attention()->tune_at_first_use(false);
+  }
+  expect_same(x.o, o.get(), 2e-2);
+  expect_same(x.dq, dq.get(), 2e-2);
+  expect_same(x.dkv, dkv.get(), 2e-2);
 }
 
 TEST(CudaCudnnAttention, LeavesOtherShapesToOurOwn) {
@@ -88,13 +110,13 @@ TEST(CudaCudnnAttention, LeavesOtherShapesToOurOwn) {
   Attention* const cudnn = rig.gpu().attention();
   if (cudnn == nullptr) GTEST_SKIP() << "no cuDNN";
   Data x(c, rng);
-  EXPECT_FALSE(cudnn->backward(ctx.workspace, x.q, x.kv, x.o, x.lse, x.d_o, x.dq, x.dkv, c.shape))
+  EXPECT_FALSE(cudnn->backward(ctx, x.q, x.kv, x.o, x.lse, x.d_o, x.dq, x.dkv, c.shape))
       << "it is not deterministic";
   c.shape.dropout.rate = 0.1;
-  EXPECT_FALSE(cudnn->forward(ctx.workspace, x.q, x.kv, x.o, x.lse, c.shape));
+  EXPECT_FALSE(cudnn->forward(ctx, x.q, x.kv, x.o, x.lse, c.shape));
   c = cases()[1];
   c.shape.heads_per_kv = 3;  // heads 0 to 2 share a kv head, head 3 has its own
-  EXPECT_FALSE(cudnn->forward(ctx.workspace, x.q, x.kv, x.o, x.lse, c.shape));
+  EXPECT_FALSE(cudnn->forward(ctx, x.q, x.kv, x.o, x.lse, c.shape));
 }
 
 }  // namespace

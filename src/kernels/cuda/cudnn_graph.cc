@@ -1,7 +1,5 @@
 #include "kernels/cuda/cudnn_graph.h"
 
-#include <string>
-
 #include "base/error.h"
 
 namespace tessera::kernels::cuda {
@@ -38,12 +36,12 @@ void finalize(const CudnnDescriptor& descriptor, const char* what) {
   cudnn.check(cudnn.cudnnBackendFinalize(descriptor.get()), what);
 }
 
-// Ways to compute a graph, best first.
-std::vector<CudnnDescriptor> suggestions(const std::shared_ptr<const Cudnn>& cudnn,
-                                         const CudnnDescriptor& graph) {
+// Adds ways to compute a graph, best first.
+void suggest(const std::shared_ptr<const Cudnn>& cudnn, const CudnnDescriptor& graph,
+             cudnnBackendHeurMode_t mode, std::vector<CudnnDescriptor>& ways) {
   const CudnnDescriptor heuristics = create(cudnn, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   set_part(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.get());
-  set(heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, CUDNN_HEUR_MODE_A);
+  set(heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
   finalize(heuristics, "asking how to compute a graph");
   int64_t count = 0;
   const auto results = [&](int64_t wanted, cudnnBackendDescriptor_t* to) {
@@ -52,15 +50,14 @@ std::vector<CudnnDescriptor> suggestions(const std::shared_ptr<const Cudnn>& cud
                  "asking how to compute a graph");
   };
   results(0, nullptr);
-  std::vector<CudnnDescriptor> ways;
+  const size_t known = ways.size();
   std::vector<cudnnBackendDescriptor_t> borrowed;
   for (int64_t i = 0; i < count; ++i) {
     ways.push_back(create(cudnn, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR));
     borrowed.push_back(ways.back().get());
   }
   results(count, borrowed.data());
-  ways.resize(static_cast<size_t>(count));
-  return ways;
+  ways.resize(known + static_cast<size_t>(count));
 }
 
 }  // namespace
@@ -154,7 +151,7 @@ void CudnnGraph::reshape(Tensor x, Tensor y) {
   add_operation(std::move(operation));
 }
 
-CudnnPlan CudnnGraph::plan(cudnnHandle_t handle) const {
+std::vector<CudnnPlan> CudnnGraph::plans(cudnnHandle_t handle, size_t most) const {
   const CudnnDescriptor graph = create(cudnn_, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   std::vector<cudnnBackendDescriptor_t> operations;
   for (const CudnnDescriptor& operation : operations_) operations.push_back(operation.get());
@@ -162,24 +159,24 @@ CudnnPlan CudnnGraph::plan(cudnnHandle_t handle) const {
       std::span<const cudnnBackendDescriptor_t>(operations));
   set(graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, handle);
   finalize(graph, "making a graph");
-  std::string why = "no way to compute it is known";
-  for (const CudnnDescriptor& way : suggestions(cudnn_, graph)) {
+  std::vector<CudnnDescriptor> ways;
+  suggest(cudnn_, graph, CUDNN_HEUR_MODE_A, ways);
+  if (ways.size() < most) suggest(cudnn_, graph, CUDNN_HEUR_MODE_FALLBACK, ways);
+  std::vector<CudnnPlan> plans;
+  for (const CudnnDescriptor& way : ways) {
+    if (plans.size() == most) break;
     CudnnPlan plan{create(cudnn_, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR), scalars_};
     set(plan.descriptor, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle);
     set_part(plan.descriptor, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, way.get());
-    if (const cudnnStatus_t status = cudnn_->cudnnBackendFinalize(plan.descriptor.get());
-        status != CUDNN_STATUS_SUCCESS) {
-      why = cudnn_->cudnnGetErrorString(status);
-      continue;
-    }
+    if (cudnn_->cudnnBackendFinalize(plan.descriptor.get()) != CUDNN_STATUS_SUCCESS) continue;
     int64_t count = 0;
     cudnn_->check(cudnn_->cudnnBackendGetAttribute(
                       plan.descriptor.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
                       CUDNN_TYPE_INT64, 1, &count, &plan.workspace_bytes),
                   "asking for the scratch of a plan");
-    return plan;
+    plans.push_back(std::move(plan));
   }
-  throw Error(fmt::format("cuDNN cannot compute the graph: {}", why));
+  return plans;
 }
 
 void CudnnPlan::execute(cudnnHandle_t handle, std::span<const std::pair<int64_t, void*>> tensors,

@@ -59,8 +59,8 @@ class CudnnGraph {
   void reduce(cudnnReduceTensorOp_t op, Tensor x, Tensor y);
   void reshape(Tensor x, Tensor y);
 
-  // The first of cuDNN's suggestions that can be compiled.
-  [[nodiscard]] CudnnPlan plan(cudnnHandle_t handle) const;
+  // Of cuDNN's suggestions, best first, those that can be compiled, up to so many; may be empty.
+  [[nodiscard]] std::vector<CudnnPlan> plans(cudnnHandle_t handle, size_t most) const;
 
   static constexpr int64_t kFirstOwnId = 1000;
 

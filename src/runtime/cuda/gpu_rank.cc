@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "kernels/cuda/cudnn_attention.h"
 #include "kernels/cuda/gpu.h"
 #include "kernels/cuda/matmul.h"
 #include "tensor/cuda/check.h"
@@ -132,6 +133,9 @@ class CudaRank final : public GpuRank {
     kernels::cuda::Matmul& matmul = kernels_.matmul();
     if (on) matmul.keep_choices_in(choices_file());
     matmul.tune_at_first_use(on);
+    if (auto* const attention = kernels_.attention(); attention != nullptr) {
+      attention->tune_at_first_use(on);
+    }
   }
 
   bool done(StreamKind stream) override {
