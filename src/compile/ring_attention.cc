@@ -92,7 +92,7 @@ void RingExpansion::expand_backward(const Node& node) {
   ValueId kv = node.inputs[1];
   ValueId dq = kNoValue;
   ValueId dkv = kNoValue;  // of the keys at this hop: the sum over the ranks that have met them
-  const std::string& dkv_name = name(node.outputs[1]);
+  const std::string dkv_name = name(node.outputs[1]);
   for (int64_t hop = 0; hop < ranks_; ++hop) {
     const ValueId next = next_keys(node, kv, hop);
     if (hop > 0) dkv = shift(dkv, fmt::format("{}.hop{}", dkv_name, hop), node.tag);
