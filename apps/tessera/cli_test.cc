@@ -66,6 +66,7 @@ TEST(CliTest, EveryHelpBeginsWithAnExampleAndEndsWithTheNextCommand) {
                                                           {"data", "synth"},
                                                           {"bench"},
                                                           {"bench", "comm"},
+                                                          {"bench", "step"},
                                                           {"doctor"},
                                                           {"completion"},
                                                           {"help"}};
