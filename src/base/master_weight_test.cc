@@ -18,7 +18,8 @@ float joined(float master) {
 
 TEST(MasterWeight, ComesBackFromWeightAndRest) {
   for (uint64_t i = 0; i < 100000; ++i) {
-    const auto value = static_cast<float>(normal_at(1, 2, i) * std::pow(10.0, (i % 60) - 30.0));
+    const auto value =
+        static_cast<float>(normal_at(1, 2, i) * std::pow(10.0, static_cast<int>(i % 60) - 30));
     if ((std::bit_cast<uint32_t>(value) & 0xffffU) == 0x8000U) continue;  // half way
     EXPECT_EQ(std::bit_cast<uint32_t>(joined(value)), std::bit_cast<uint32_t>(value)) << value;
   }
