@@ -58,10 +58,10 @@ constexpr int64_t embedding_dw(int64_t tokens) {
 
 // Sums over rows, one per column (rms_norm_dw, layer_norm_dw, bias_dw; head_norm_dw with the heads
 // of all tokens as rows): so many parts of the rows are summed first. Blocks have about 64 columns,
-// and a thousand of them fill a large GPU twice; fewer than 128 rows do not pay for a block.
+// and 792 of them fill an H200 twice; fewer than 128 rows do not pay for a block.
 constexpr int64_t column_sum_parts(int64_t rows, int64_t width) {
   const int64_t strips = std::max<int64_t>(1, (width + 63) / 64);
-  const int64_t wanted = std::max<int64_t>(1, 1056 / strips);
+  const int64_t wanted = std::max<int64_t>(1, 792 / strips);
   return std::min(wanted, std::max<int64_t>(1, (rows + 127) / 128));
 }
 // `type`: of storage.

@@ -36,14 +36,18 @@ void run_add_bias(const Gpu& gpu, const Tensor& x, const Tensor& b, Tensor& y) {
 
 template <typename T, int N>
 struct BiasTerms {
-  using Loaded = Pack<T, N>;
+  using Loaded = Packed<T, N>;
   const T* dy;
   int64_t width;
 
   __device__ Loaded load(int64_t row, int64_t column) const {
-    return load_pack<N>(dy + row * width + column);
+    return load_packed<N>(dy + row * width + column);
   }
-  __device__ Acc<T> term(const Loaded& loaded, int j) const { return widen(loaded.at[j]); }
+  __device__ void add(const Loaded& loaded, Acc<T> (&sums)[N]) const {
+    const Pack<T, N> grads = unpack(loaded);
+#pragma unroll
+    for (int j = 0; j < N; ++j) sums[j] += widen(grads.at[j]);
+  }
 };
 
 template <typename T, int N>

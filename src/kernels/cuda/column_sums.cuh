@@ -14,12 +14,12 @@ inline constexpr int kSumThreads = 256;
 // A block sums rows [part * rows_per_part, …) of kLanes * N columns; kLanes threads share a row,
 // and the groups of so many threads take rows in turn. Terms has
 //   load(row, column), which reads what N terms need into registers, and
-//   term(loaded, j), which is the j-th of them.
+//   add(loaded, sums), which adds each to its sum.
 template <int N, int kLanes, typename A, typename Terms>
 __global__ void __launch_bounds__(kSumThreads)
     part_sums_kernel(int64_t rows, int64_t width, int64_t rows_per_part, Terms terms, A* parts) {
   constexpr int kColumns = kLanes * N, kWarps = kSumThreads / 32, kGroups = kSumThreads / kLanes;
-  constexpr int kAtOnce = 4;  // rows in flight
+  constexpr int kAtOnce = sizeof(typename Terms::Loaded) > 16 ? 4 : 8;  // rows in flight
   static_assert(kColumns <= kSumThreads && 32 % kLanes == 0);
   __shared__ A by_warp[kWarps][kColumns];
   const int thread = static_cast<int>(threadIdx.x);
@@ -28,22 +28,18 @@ __global__ void __launch_bounds__(kSumThreads)
   const int64_t begin = blockIdx.y * rows_per_part;
   const int64_t end = std::min<int64_t>(rows, begin + rows_per_part);
   A sums[N] = {};
-  if (column < width) {
-    int64_t row = begin + thread / kLanes;
-    for (; row + (kAtOnce - 1) * kGroups < end; row += kAtOnce * kGroups) {
-      typename Terms::Loaded loaded[kAtOnce];
+  for (int64_t first = begin + thread / kLanes; column < width && first < end;
+       first += kAtOnce * kGroups) {
+    typename Terms::Loaded loaded[kAtOnce];
 #pragma unroll
-      for (int k = 0; k < kAtOnce; ++k) loaded[k] = terms.load(row + k * kGroups, column);
-#pragma unroll
-      for (int k = 0; k < kAtOnce; ++k) {
-#pragma unroll
-        for (int j = 0; j < N; ++j) sums[j] += terms.term(loaded[k], j);
-      }
+    for (int k = 0; k < kAtOnce; ++k) {
+      const int64_t row = first + k * kGroups;
+      if (row < end) loaded[k] = terms.load(row, column);
     }
-    for (; row < end; row += kGroups) {
-      const typename Terms::Loaded loaded = terms.load(row, column);
 #pragma unroll
-      for (int j = 0; j < N; ++j) sums[j] += terms.term(loaded, j);
+    for (int k = 0; k < kAtOnce; ++k) {
+      if (first + k * kGroups >= end) break;
+      terms.add(loaded[k], sums);
     }
   }
 #pragma unroll

@@ -40,6 +40,28 @@ __device__ inline void store_pack(T* to, const Pack<T, N>& pack) {
   __stwb(reinterpret_cast<Word<T, N>*>(to), std::bit_cast<Word<T, N>>(pack));
 }
 
+// A pack as it was loaded. The compiler takes packs apart as soon as they arrive, and a register
+// holds one element of 16 bits; this one stays in the registers of its bytes until unpack.
+template <typename T, int N>
+struct Packed {
+  Word<T, N> word;
+};
+template <int N, typename T>
+__device__ inline Packed<T, N> load_packed(const T* from) {
+  return {*reinterpret_cast<const Word<T, N>*>(from)};
+}
+__device__ inline void hide(uint4& w) {
+  asm volatile("" : "+r"(w.x), "+r"(w.y), "+r"(w.z), "+r"(w.w));
+}
+__device__ inline void hide(uint2& w) { asm volatile("" : "+r"(w.x), "+r"(w.y)); }
+__device__ inline void hide(uint32_t& w) { asm volatile("" : "+r"(w)); }
+__device__ inline void hide(uint16_t& w) { asm volatile("" : "+h"(w)); }
+template <typename T, int N>
+__device__ inline Pack<T, N> unpack(Packed<T, N> packed) {
+  hide(packed.word);
+  return std::bit_cast<Pack<T, N>>(packed.word);
+}
+
 __device__ inline uint32_t narrow_two(float low, float high, __nv_bfloat16 /*storage*/) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
   return *reinterpret_cast<const uint32_t*>(&pair);

@@ -106,7 +106,7 @@ void run_backward(const Gpu& gpu, const Backward<T>& b) {
 template <typename T, int N>
 struct WeightTerms {
   struct Loaded {
-    Pack<T, N> dy, x;
+    Packed<T, N> dy, x;
     Acc<T> rstd;
   };
   const T *dy, *x;
@@ -115,10 +115,14 @@ struct WeightTerms {
 
   __device__ Loaded load(int64_t row, int64_t column) const {
     const int64_t at = row * width + column;
-    return {load_pack<N>(dy + at), load_pack<N>(x + at), rstd[row]};
+    return {load_packed<N>(dy + at), load_packed<N>(x + at), rstd[row]};
   }
-  __device__ Acc<T> term(const Loaded& loaded, int j) const {
-    return widen(loaded.dy.at[j]) * (widen(loaded.x.at[j]) * loaded.rstd);
+  __device__ void add(const Loaded& loaded, Acc<T> (&sums)[N]) const {
+    const Pack<T, N> grads = unpack(loaded.dy), values = unpack(loaded.x);
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+      sums[j] += widen(grads.at[j]) * (widen(values.at[j]) * loaded.rstd);
+    }
   }
 };
 

@@ -2,8 +2,6 @@
 // its packs in registers where they fit, so that memory is read once.
 #pragma once
 
-#include <bit>
-
 #include "kernels/cuda/packs.cuh"
 
 namespace tessera::kernels::cuda {
@@ -67,19 +65,15 @@ class Row {
 
   __device__ explicit Row(const T* memory) : memory_(memory) {}
   __device__ void read(int k, int c) {
-    if constexpr (kHold) held_[k] = *reinterpret_cast<const uint4*>(at(c));
+    if constexpr (kHold) held_[k] = load_packed<Shape::kN>(at(c));
   }
   // For rows that are made here; they must go to memory too.
   __device__ void set(int k, const Values& values) {
-    if constexpr (kHold) held_[k] = std::bit_cast<uint4>(values);
+    if constexpr (kHold) held_[k] = {std::bit_cast<Word<T, Shape::kN>>(values)};
   }
   __device__ Values get(int k, int c) const {
     if constexpr (kHold) {
-      uint4 words = held_[k];
-      // The compiler must not see that it knows them: it would keep every element in a register of
-      // its own, widened, from one use to the next.
-      asm volatile("" : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w));
-      return std::bit_cast<Values>(words);
+      return unpack(held_[k]);
     } else {
       return load_pack<Shape::kN>(at(c));
     }
@@ -88,7 +82,7 @@ class Row {
  private:
   __device__ const T* at(int c) const { return memory_ + static_cast<int64_t>(c) * Shape::kN; }
   const T* memory_;
-  uint4 held_[kHold ? Shape::kHeld : 1];
+  Packed<T, Shape::kN> held_[kHold ? Shape::kHeld : 1];
 };
 
 // Weights that all rows share stay in the nearest cache: the registers are for what comes from
