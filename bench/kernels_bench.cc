@@ -1,6 +1,7 @@
 // Times every kernel on the shapes of a small and a medium model: op, shape, ms, GFLOP/s or GB/s.
 // usage: kernels_bench [threads] [f32|bf16|f64] [A|B]
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -202,11 +203,13 @@ void Bench::optimizer() {
   Tensor master = make_acc({count}), m = make_acc({count}), v = make_acc({count});
   Tensor grad = make_acc({count}), weight = type_ == DType::kBF16 ? make({count}) : master;
   Tensor known = make({1}, DType::kF64);
+  const std::array updated = {kernels::UpdatedTensors{master, m, v, grad, weight}};
+  const std::array squared = {kernels::SquaredTensor{grad}};
   kernels::fill_zero(ctx_, v);
   const auto bytes = static_cast<double>(master.bytes());
   time("adamw", 1, 0, 7 * bytes + (type_ == DType::kBF16 ? static_cast<double>(weight.bytes()) : 0),
-       [&] { kernels::adamw(ctx_, master, m, v, grad, weight, known, {}); });
-  time("sum_squares", 1, 0, bytes, [&] { kernels::sum_squares(ctx_, grad, known, 0); });
+       [&] { kernels::adamw(ctx_, updated, known, {}); });
+  time("sum_squares", 1, 0, bytes, [&] { kernels::sum_squares(ctx_, squared, known); });
   time("first_nonfinite", 0, 0, bytes, [&] { (void)kernels::first_nonfinite(grad); });
   time("fill_zero", 0, 0, bytes, [&] { kernels::fill_zero(ctx_, m); });
   time("accumulate_into", 0, 0, 3 * bytes, [&] { kernels::accumulate_into(ctx_, grad, m); });

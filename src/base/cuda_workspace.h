@@ -42,9 +42,12 @@ constexpr int64_t attention_grad(DType type, int64_t tokens, int64_t heads, int6
          buffer(cudnn_attention_grad_bytes(tokens, heads, kv_heads, head_dim), 1);
 }
 
-// Sums of many numbers: a part per block of threads, then the parts in their order.
-constexpr int kSumBlocks = 1024;
-constexpr int64_t sum_squares() { return buffer(kSumBlocks, 8); }
+// Sums of squares of several tensors: one for every so many elements of a tensor, the last ones of
+// each fewer. `elements`: of all tensors.
+constexpr int64_t kSquaresChunk = 32768;
+constexpr int64_t sum_squares(int64_t elements, int64_t tensors) {
+  return buffer(elements / kSquaresChunk + tensors, 8);
+}
 
 // Sorting by small keys: every tile of so many elements counts its keys.
 constexpr int64_t kSortTile = 2048;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 #include "base/host_device.h"
@@ -53,16 +54,20 @@ inline StepOutcome outcome_of(const double* metrics, int64_t count, double loss_
   return outcome;
 }
 
-// Which update of a step an optimizer call makes, and whether it decays the weights.
+// Which update of a step an optimizer call makes.
 struct UpdatePlace {
-  bool decay = false;
   int64_t update = 1, updates = 1;
 };
+
+// Buckets that one instruction of the optimizer takes at most: a table of their tensors fits in the
+// parameters of a GPU's kernel.
+constexpr size_t kMostGroupedBuckets = 64;
 
 // The numbers of one AdamW update, as the loop over the elements needs them:
 //   g = grad * grad_scale;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g g
 //   w = w * decay - step_size * m / (sqrt(v) * root_scale + eps)
-// A step whose loss or gradient is known not to be finite changes nothing: `skip`.
+// `decay` is that of weights that decay; for the others it is 1. A step whose loss or gradient is
+// known not to be finite changes nothing: `skip`.
 struct AdamFactors {
   double decay, beta1, beta2, one_minus_beta1, one_minus_beta2, step_size, root_scale, eps,
       grad_scale;
@@ -84,7 +89,7 @@ TESSERA_HD inline AdamFactors adam_factors(const StepParams& p, const double* kn
   const double correction1 = 1 - std::pow(p.beta1, step);
   const double correction2 = 1 - std::pow(p.beta2, step);
   AdamFactors f{};
-  f.decay = 1 - p.lr * (place.decay ? p.weight_decay : 0);
+  f.decay = 1 - p.lr * p.weight_decay;
   f.beta1 = p.beta1;
   f.beta2 = p.beta2;
   f.one_minus_beta1 = 1 - p.beta1;

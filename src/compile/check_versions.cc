@@ -99,8 +99,7 @@ class VersionReplay {
   [[nodiscard]] int made_by(size_t index, const Buffer& buffer) const {
     const Instruction& instruction = program_.instructions[index];
     const auto update = static_cast<int>(instruction.args.update);
-    const bool from_master = instruction.outputs.size() > 3 &&
-                             program_.buffer(instruction.outputs[3]).dtype != buffer.dtype;
+    const bool from_master = has_whole_master(program_, instruction);
     TESSERA_CHECK(from_master || bytes_.in(buffer) == std::set<int>{update - 1},
                   "{} makes version {} of '{}' from version {}", describe(index), update,
                   buffer.name, text(bytes_.in(buffer)));

@@ -73,13 +73,16 @@ void add_every_operand(const Program& program, const Instruction& instruction,
 
 // Weights with a whole master copy are only written.
 void add_adamw(const Program& program, const Instruction& instruction, InstructionCost& cost) {
-  cost.bytes_read += program.buffer(instruction.inputs[0]).bytes();
-  const auto dtype = [&](size_t i) { return program.buffer(instruction.outputs[i]).dtype; };
-  const bool master = instruction.outputs.size() > 3 && dtype(3) != dtype(0);
+  const size_t buckets = instruction.args.buckets.size();
+  const size_t outputs = instruction.outputs.size() / buckets;  // of each
+  const bool whole_master = has_whole_master(program, instruction);
+  for (size_t i = 0; i < buckets; ++i) {
+    cost.bytes_read += program.buffer(instruction.inputs[i]).bytes();
+  }
   for (size_t i = 0; i < instruction.outputs.size(); ++i) {
     const int64_t bytes = program.buffer(instruction.outputs[i]).bytes();
     cost.bytes_written += bytes;
-    if (i > 0 || !master) cost.bytes_read += bytes;
+    if (i % outputs > 0 || !whole_master) cost.bytes_read += bytes;
   }
 }
 
@@ -92,9 +95,11 @@ void add_bytes(const Program& program, const Instruction& instruction, Instructi
       cost.bytes_read = in(0).bytes() + out->bytes();
       cost.bytes_written = out->bytes();
       return;
-    case OpKind::kSumSquares:  // one number
-      cost.bytes_read = in(0).bytes();
-      cost.bytes_written = size_bytes(out->dtype);
+    case OpKind::kSumSquares:  // one number for each
+      for (size_t i = 0; i < instruction.inputs.size(); ++i) {
+        cost.bytes_read += in(i).bytes();
+        cost.bytes_written += size_bytes(out->dtype);
+      }
       return;
     case OpKind::kRope:
       add_every_operand(program, instruction, cost);

@@ -104,8 +104,15 @@ TEST(InstructionCost, OfTheOptimizer) {
     RunSpec spec = small_spec("dp=1");
     spec.train.dtype = dtype;
     const Program program = program_of(resolved(spec));
-    const int64_t n = numel(program.buffer(program.buckets[0].m).shape);
-    const InstructionCost cost = cost_of_first(program, OpKind::kAdamW, "embed.matrices.updated");
+    int64_t n = 0;  // in all buckets
+    for (const BucketBuffers& bucket : program.buckets) n += numel(program.buffer(bucket.m).shape);
+    const std::string more = fmt::format(" and {} more", program.buckets.size() - 1);
+    const InstructionCost squares =
+        cost_of_first(program, OpKind::kSumSquares, "embed.matrices.sum_squares" + more);
+    EXPECT_EQ(squares.bytes_read, 4 * n);
+    EXPECT_EQ(squares.bytes_written, 8 * static_cast<int64_t>(program.buckets.size()));
+    const InstructionCost cost =
+        cost_of_first(program, OpKind::kAdamW, "embed.matrices.updated" + more);
     // Gradient, m, v; and the weight, the weight and its rest, or the master copy, with which the
     // weight is only written.
     EXPECT_EQ(cost.bytes_read, 16 * n);

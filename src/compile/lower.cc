@@ -4,6 +4,7 @@
 #include "compile/arena_layout.h"
 #include "compile/events.h"
 #include "compile/fuse_products.h"
+#include "compile/group_buckets.h"
 #include "compile/lowering.h"
 
 namespace tessera {
@@ -184,11 +185,14 @@ Program Lowering::run() {
   item_ = -1;
   if (step_.training) lower_update();
   if (step_.forward.logits != kNoValue) program_.logits = operand(step_.forward.logits, 0);
+
+  fuse_products(program_, region_of_, places_);
+  group_buckets(program_, places_);
+  reserve_sum_squares();
   const Slot scratch = map_.add_slot("scratch", ArenaKind::kWorkspace, DType::kF64,
                                      {(scratch_bytes_ + 7) / 8}, true);
   program_.scratch = buffer(scratch, "scratch");
 
-  fuse_products(program_, region_of_, places_);
   add_events(program_, region_of_, places_, step_.spec.parallel.overlap);
   find_lifetimes(program_, region_of_, places_, part_end_positions(), map_.storages);
   place_storages(map_.storages, instances_.lanes(), program_.arena_bytes);

@@ -35,8 +35,6 @@ int64_t Lowering::cpu_scratch(const Node& node) const {
     case OpKind::kAttentionGradPart:
       return workspace::attention_grad(dtype, keys_per_sequence(node), node.attrs.head_dim,
                                        threads);
-    case OpKind::kSumSquares:
-      return workspace::sum_squares(threads);
     case OpKind::kCrossEntropyLoss:
       return workspace::cross_entropy_loss(threads);
     case OpKind::kDispatch:
@@ -102,16 +100,26 @@ int64_t Lowering::gpu_scratch(const Node& node) const {
       return gpu::balance_loss(shape(node.inputs[0])[0]);
     case OpKind::kEmbeddingDw:
       return gpu::embedding_dw(shape(node.inputs[0])[0]);
-    case OpKind::kSumSquares:
-      return gpu::sum_squares();
     default:
       return 0;
   }
 }
 
 void Lowering::reserve_scratch(const Node& node) {
-  const bool on_gpu = step_.spec.train.device == "cuda";
-  scratch_bytes_ = std::max(scratch_bytes_, on_gpu ? gpu_scratch(node) : cpu_scratch(node));
+  scratch_bytes_ = std::max(scratch_bytes_, on_gpu() ? gpu_scratch(node) : cpu_scratch(node));
+}
+
+// A GPU sums all buckets of an instruction at once, so this is known when they are grouped.
+void Lowering::reserve_sum_squares() {
+  for (const Instruction& instruction : program_.instructions) {
+    if (instruction.op != OpKind::kSumSquares) continue;
+    int64_t elements = 0;
+    for (const BufferId id : instruction.inputs) elements += numel(program_.buffer(id).shape);
+    const auto tensors = static_cast<int64_t>(instruction.inputs.size());
+    const int64_t bytes = on_gpu() ? workspace::cuda::sum_squares(elements, tensors)
+                                   : workspace::sum_squares(program_.threads);
+    scratch_bytes_ = std::max(scratch_bytes_, bytes);
+  }
 }
 
 }  // namespace tessera

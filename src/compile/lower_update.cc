@@ -14,15 +14,13 @@ void Lowering::lower_sum_squares(size_t b, const Tag& tag) {
   const bool split_on_tp = step_.layout.split_axes_of(bucket).contains(Axis::kTp);
   if (replica != 0 || (!split_on_tp && coord(Axis::kTp) != 0)) return;
   Node node;
-  node.op = OpKind::kSumSquares;
-  reserve_scratch(node);
   node.name = bucket.name + ".sum_squares";
   node.tag = tag;
   Instruction& instruction =
       emit(OpKind::kSumSquares, node, -1,
            {buffer(map_.buckets[b].owned_gradient, "d(" + bucket.name + ")")},
            {buffer(map_.metrics, "metrics")});
-  instruction.args.bucket = static_cast<int64_t>(b);
+  instruction.args.buckets = {{static_cast<int64_t>(b)}};
 }
 
 // Makes version `update` of a bucket. The one before stays where it is as long as somebody reads
@@ -51,7 +49,7 @@ void Lowering::lower_adamw(const Node& node, int update) {
   Instruction& instruction =
       emit(OpKind::kAdamW, node, -1, {buffer(slots.gradient, "d(" + bucket.name + ")"), divisor},
            std::move(outputs));
-  instruction.args.decay = bucket.decay;
+  instruction.args.buckets = {{node.attrs.bucket, bucket.decay}};
   instruction.args.update = update;
   instruction.args.updates = versions_.updates;
   const bool gathers =

@@ -54,15 +54,19 @@ TEST_P(ExpertLayout, EveryExpertIsWholeOnOneRankOfEp) {
 
 TEST_P(ExpertLayout, EveryElementOfTheGradientHasOneOwner) {
   const StepGraph step = build_step(moe_spec(GetParam()), StepKind::kTraining);
-  std::map<std::string, int64_t> owned;
+  std::map<int64_t, int64_t> owned;  // by bucket
   for (const Program& program : compile_ranks(step)) {
     for (const Instruction& i : program.instructions) {
-      if (i.op == OpKind::kSumSquares) owned[i.name] += numel(program.buffer(i.inputs[0]).shape);
+      if (i.op != OpKind::kSumSquares) continue;
+      for (size_t b = 0; b < i.inputs.size(); ++b) {
+        owned[i.args.buckets[b].index] += numel(program.buffer(i.inputs[b]).shape);
+      }
     }
   }
-  for (const Bucket& bucket : step.layout.buckets) {
+  for (size_t b = 0; b < step.layout.buckets.size(); ++b) {
+    const Bucket& bucket = step.layout.buckets[b];
     const int64_t copies = step.mesh.size(step.layout.split_axes_of(bucket));
-    EXPECT_EQ(owned[bucket.name + ".sum_squares"], bucket.numel * copies) << bucket.name;
+    EXPECT_EQ(owned[static_cast<int64_t>(b)], bucket.numel * copies) << bucket.name;
   }
 }
 

@@ -163,21 +163,26 @@ TEST_P(EveryLayout, EveryElementOfTheGradientHasOneOwner) {
   const StepGraph step = build_step(spec(), StepKind::kTraining);
   const std::vector<Program> programs = compile_ranks(step);
   const int64_t tp = step.mesh.size(Axis::kTp);
-  std::map<std::string, int64_t> owned;
-  std::map<std::string, std::set<std::pair<int64_t, int>>> shards;  // tp rank, shard
+  std::map<int64_t, int64_t> owned;                             // by bucket
+  std::map<int64_t, std::set<std::pair<int64_t, int>>> shards;  // tp rank, shard
   for (const Program& program : programs) {
     for (const Instruction& i : program.instructions) {
       if (i.op != OpKind::kSumSquares) continue;
-      owned[i.name] += numel(program.buffer(i.inputs[0]).shape);
-      shards[i.name].insert({step.mesh.coord(program.rank, Axis::kTp),
-                             step.mesh.position(program.rank, step.layout.shard_axes)});
+      for (size_t b = 0; b < i.inputs.size(); ++b) {
+        const int64_t bucket = i.args.buckets[b].index;
+        owned[bucket] += numel(program.buffer(i.inputs[b]).shape);
+        shards[bucket].insert({step.mesh.coord(program.rank, Axis::kTp),
+                               step.mesh.position(program.rank, step.layout.shard_axes)});
+      }
     }
   }
-  for (const Bucket& bucket : step.layout.buckets) {
-    const std::string name = bucket.name + ".sum_squares";
+  for (size_t b = 0; b < step.layout.buckets.size(); ++b) {
+    const Bucket& bucket = step.layout.buckets[b];
+    const auto index = static_cast<int64_t>(b);
     const int64_t copies = bucket.split_on_tp ? tp : 1;
-    EXPECT_EQ(owned[name], bucket.numel * copies) << name;
-    EXPECT_EQ(static_cast<int64_t>(shards[name].size()), copies * step.layout.shards) << name;
+    EXPECT_EQ(owned[index], bucket.numel * copies) << bucket.name;
+    EXPECT_EQ(static_cast<int64_t>(shards[index].size()), copies * step.layout.shards)
+        << bucket.name;
   }
 }
 

@@ -22,6 +22,15 @@ std::string_view name_of(StreamKind stream) {
   return kNames[static_cast<size_t>(stream)];
 }
 
+bool has_master(const Instruction& instruction) {
+  return instruction.outputs.size() / instruction.args.buckets.size() > 3;
+}
+
+bool has_whole_master(const Program& program, const Instruction& instruction) {
+  const auto dtype = [&](size_t i) { return program.buffer(instruction.outputs[i]).dtype; };
+  return has_master(instruction) && dtype(3) != dtype(0);
+}
+
 GroupId group_of(const Instruction& instruction) {
   return {instruction.group, instruction.ends_only};
 }
@@ -164,9 +173,12 @@ uint64_t hash_of(const Program& program, const Instruction& i) {
   hasher.add(static_cast<int>(i.args.site));
   hasher.add(i.args.eps);
   hasher.add(i.args.inverse);
-  hasher.add(i.args.decay);
+  hasher.add(i.args.buckets.size());
+  for (const BucketArgs& bucket : i.args.buckets) {
+    hasher.add(bucket.index);
+    hasher.add(bucket.decay);
+  }
   hasher.add(i.args.owner);
-  hasher.add(i.args.bucket);
   const ExpertArgs& e = i.args.experts;
   for (const int64_t arg : {e.first_token, e.tokens_per_sequence, e.experts, e.layers, e.seq_len,
                             e.group, e.first_sequence, e.sequences}) {

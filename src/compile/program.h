@@ -56,6 +56,12 @@ struct ExpertArgs {
   double coef = 0;
 };
 
+// Of the optimizer's kernels, for each of the buckets that they take.
+struct BucketArgs {
+  int64_t index = -1;
+  bool decay = false;
+};
+
 // The numbers a kernel needs besides its tensors, for this rank.
 struct KernelArgs {
   int64_t heads = 0, kv_heads = 0, head_dim = 0, seq_len = 0;
@@ -68,9 +74,9 @@ struct KernelArgs {
   DropoutSite site{};
   double eps = 0;
   bool inverse = false;
-  bool decay = false;   // adamw
-  int64_t bucket = -1;  // sum_squares
-  bool owner = false;   // metrics: this rank's loss and tokens count
+  // sum_squares, adamw: buckets in the order of their tensors, at most kMostGroupedBuckets.
+  std::vector<BucketArgs> buckets;
+  bool owner = false;  // metrics: this rank's loss and tokens count
   ExpertArgs experts;
   // Attention: the rows of q and kv, as in base/sequence_rows.h.
   int64_t parts = 1, q_part = 0, kv_part = 0;
@@ -78,6 +84,9 @@ struct KernelArgs {
   int64_t update = 1, updates = 1;  // adamw: which update of the step; metrics: how many
 };
 
+// Inputs and outputs are as the kernel takes them. Of sum_squares: a gradient for each bucket;
+// the metrics. Of adamw: a gradient for each bucket, then what is known of the step; weight, m, v
+// and, where has_master, a master copy for each bucket.
 struct Instruction {
   OpKind op = OpKind::kCopy;
   CastKind collective = CastKind::kNothing;  // of kCast and kTieSum
@@ -128,6 +137,11 @@ struct Program {
   [[nodiscard]] const Buffer& buffer(BufferId id) const { return buffers[static_cast<size_t>(id)]; }
   [[nodiscard]] int64_t total_bytes() const;
 };
+
+// Of adamw: whether weights have a master copy or the rest of one (base/master_weight.h); a whole
+// copy, from which they are written.
+bool has_master(const Instruction& instruction);
+bool has_whole_master(const Program& program, const Instruction& instruction);
 
 // The ranks that an instruction communicates with, this one included, and what they are called.
 struct GroupId {

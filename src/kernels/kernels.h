@@ -190,8 +190,13 @@ void cross_entropy_grad(Context& ctx, const Tensor& logits, const Tensor& all_st
                         const Tensor& labels, Tensor& d_logits, int64_t first_row, int64_t valid);
 
 // ---- optimizer, on flat tensors ----
-// metrics[at] (f64) += sum of x^2, accumulated in f64 in a fixed order.
-void sum_squares(Context& ctx, const Tensor& x, Tensor& metrics, int64_t at);
+// Several tensors in one call, at most kMostGroupedBuckets, all of one type.
+struct SquaredTensor {
+  Tensor x;
+  int64_t metric = 0;
+};
+// metrics[metric] (f64) += sum of x^2, accumulated in f64 in a fixed order. The metrics ascend.
+void sum_squares(Context& ctx, std::span<const SquaredTensor> tensors, Tensor& metrics);
 // Adds loss[1] and the number of unmasked labels, and of those of the last of `updates` equal
 // parts, to the head of `metrics`.
 void add_metrics(Context& ctx, const Tensor& loss, const Tensor& labels, Tensor& metrics,
@@ -200,11 +205,16 @@ void add_metrics(Context& ctx, const Tensor& loss, const Tensor& labels, Tensor&
 void count_tokens(Context& ctx, const Tensor& labels, Tensor& counts);
 // master, m, v, grad: the accumulate type. weight: storage type, written from master; weight and
 // master may be the same tensor (f32 and f64 training keep one copy). A master of 16-bit elements
-// beside a bf16 weight holds the rests of base/master_weight.h: then weight is read too.
+// beside a bf16 weight holds the rests of base/master_weight.h: then weight is read too. All
+// buckets of a call are alike in this.
+struct UpdatedTensors {
+  Tensor master, m, v, grad, weight;
+  bool decay = false;
+};
 // w -= lr * weight_decay * w;  w -= lr * mhat / (sqrt(vhat) + eps), as PyTorch's AdamW, with
 // ctx.params; `known` (f64) gives the norm and the tokens (base/step_params.h).
-void adamw(Context& ctx, Tensor& master, Tensor& m, Tensor& v, const Tensor& grad, Tensor& weight,
-           const Tensor& known, const UpdatePlace& place);
+void adamw(Context& ctx, std::span<const UpdatedTensors> buckets, const Tensor& known,
+           const UpdatePlace& place);
 
 // ---- plain movement ----
 void fill_zero(Context& ctx, Tensor& x);

@@ -1,20 +1,39 @@
 #include "runtime/dispatch.h"
 
+#include <array>
+
 #include "runtime/dispatch_experts.h"
 
 namespace tessera {
 namespace {
 
+void sum_squares(kernels::Context& context, const Instruction& instruction,
+                 std::span<const Tensor> tensors) {
+  const auto at = [&](BufferId id) { return tensors[static_cast<size_t>(id)]; };
+  std::array<kernels::SquaredTensor, kMostGroupedBuckets> squared;
+  const std::vector<BucketArgs>& buckets = instruction.args.buckets;
+  for (size_t b = 0; b < buckets.size(); ++b) {
+    squared.at(b) = {at(instruction.inputs[b]), kMetricsHead + buckets[b].index};
+  }
+  Tensor metrics = at(instruction.outputs[0]);
+  kernels::sum_squares(context, std::span(squared).first(buckets.size()), metrics);
+}
+
 void update(kernels::Context& context, const Instruction& instruction,
             std::span<const Tensor> tensors) {
   const auto at = [&](BufferId id) { return tensors[static_cast<size_t>(id)]; };
-  Tensor weight = at(instruction.outputs[0]);
-  Tensor m = at(instruction.outputs[1]);
-  Tensor v = at(instruction.outputs[2]);
-  Tensor master = instruction.outputs.size() > 3 ? at(instruction.outputs[3]) : weight;
+  std::array<kernels::UpdatedTensors, kMostGroupedBuckets> updated;
   const KernelArgs& args = instruction.args;
-  kernels::adamw(context, master, m, v, at(instruction.inputs[0]), weight,
-                 at(instruction.inputs[1]), {args.decay, args.update, args.updates});
+  const size_t buckets = args.buckets.size();
+  const size_t outputs = instruction.outputs.size() / buckets;  // of each
+  for (size_t b = 0; b < buckets; ++b) {
+    const BufferId* output = &instruction.outputs[b * outputs];
+    const BufferId master = has_master(instruction) ? output[3] : output[0];
+    updated.at(b) = {at(master),    at(output[1]),        at(output[2]), at(instruction.inputs[b]),
+                     at(output[0]), args.buckets[b].decay};
+  }
+  kernels::adamw(context, std::span(updated).first(buckets), at(instruction.inputs.back()),
+                 {args.update, args.updates});
 }
 
 SequenceRows rows_of(const KernelArgs& args) { return {args.seq_len, args.parts, args.q_part}; }
@@ -168,7 +187,7 @@ void run_kernel(kernels::Context& context, const Instruction& instruction,
       return kernels::cross_entropy_grad(context, in(0), in(1), in(2), y, args.first_row,
                                          args.valid_rows);
     case OpKind::kSumSquares:
-      return kernels::sum_squares(context, in(0), y, kMetricsHead + args.bucket);
+      return sum_squares(context, instruction, tensors);
     case OpKind::kMetrics:
       if (args.owner) kernels::add_metrics(context, in(0), in(1), y, args.updates);
       return;

@@ -1,5 +1,6 @@
 // No kernel allocates, the BLAS included: malloc and its relatives are replaced in this program
 // by versions that count.
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
@@ -144,9 +145,9 @@ struct Step {
     rms_norm_dx(ctx, y, x, w_norm, rstd, x, x);
     rms_norm_dw(ctx, y, x, rstd, dw_norm, false);
     embedding_dw(ctx, ids, y, dtable, 0, false);
-    sum_squares(ctx, grad, known, kMetricsHead);
+    sum_squares(ctx, std::array<SquaredTensor, 1>{{{grad, kMetricsHead}}}, known);
     add_metrics(ctx, loss, ids, known, 1);
-    adamw(ctx, master, m, v, grad, weight, known, {});
+    adamw(ctx, std::array<UpdatedTensors, 1>{{{master, m, v, grad, weight}}}, known, {});
     add(ctx, x, y, x);
     copy(ctx, master, weight);
     accumulate_into(ctx, weight, master);

@@ -1,4 +1,6 @@
 // Element-wise kernels, the optimizer, exp, and the rule that nothing allocates.
+#include <array>
+
 #include "base/master_weight.h"
 #include "kernels/cpu/numeric.h"
 #include "kernels/cpu/test_support.h"
@@ -113,7 +115,7 @@ TEST(SumSquares, IsTheSameForEveryNumberOfThreads) {
       for (const int threads : {1, 2, 3}) {
         Rig rig(threads, workspace::sum_squares(threads));
         Array metrics = Array(DType::kF64, {3}).fill(0);
-        sum_squares(rig, x, metrics, 1);
+        sum_squares(rig, std::array<SquaredTensor, 1>{{{x, 1}}}, metrics);
         sums.push_back(metrics.get(1));
         EXPECT_EQ(metrics.get(0) + metrics.get(2), 0);
       }
@@ -124,7 +126,29 @@ TEST(SumSquares, IsTheSameForEveryNumberOfThreads) {
   }
   Rig small(1, workspace::sum_squares(1) - 1);
   Array metrics(DType::kF64, {1});
-  EXPECT_THROW(sum_squares(small, Array(DType::kF32, {3}), metrics, 0), InternalError);
+  const Array x(DType::kF32, {3});
+  EXPECT_THROW(sum_squares(small, std::array<SquaredTensor, 1>{{{x, 0}}}, metrics), InternalError);
+}
+
+TEST(SumSquares, GivesEveryTensorItsOwnNumber) {
+  Rng rng(14);
+  Rig rig(2, workspace::sum_squares(2));
+  const Array a = Array(DType::kF32, {7}).randomise(rng), none(DType::kF32, {0});
+  const Array b = Array(DType::kF32, {kMany}).randomise(rng);
+  const std::vector<SquaredTensor> all = {{a, 0}, {none, 2}, {b, 3}};
+  Array metrics = Array(DType::kF64, {4}).fill(2), alone = metrics;
+  sum_squares(rig, all, metrics);
+  for (const SquaredTensor& one : all) sum_squares(rig, std::span(&one, 1), alone);
+  EXPECT_TRUE(metrics.same_bits(alone));
+  EXPECT_EQ(metrics.get(1), 2);
+  EXPECT_EQ(metrics.get(2), 2);
+  EXPECT_GT(metrics.get(3), metrics.get(0));
+  // Numbers that do not ascend, and tensors of several types.
+  EXPECT_THROW(sum_squares(rig, std::vector<SquaredTensor>{{a, 1}, {b, 1}}, metrics),
+               InternalError);
+  const Array other(DType::kBF16, {7});
+  EXPECT_THROW(sum_squares(rig, std::vector<SquaredTensor>{{a, 0}, {other, 1}}, metrics),
+               InternalError);
 }
 
 TEST(AdamW, MatchesTheFormulaOverSeveralSteps) {
@@ -142,7 +166,8 @@ TEST(AdamW, MatchesTheFormulaOverSeveralSteps) {
     const Array tokens = Array(DType::kF64, {1}).fill(1 / kScale);
     for (options.step = 1; options.step <= 3; ++options.step) {
       grad.randomise(rng);
-      adamw(rig, master, m, v, grad, type == acc ? master : weight, tokens, {.decay = true});
+      const Tensor& out = type == acc ? master : weight;
+      adamw(rig, std::array<UpdatedTensors, 1>{{{master, m, v, grad, out, true}}}, tokens, {});
       for (size_t i = 0; i < w.size(); ++i) {
         const double g = grad.get(static_cast<int64_t>(i)) * kScale;
         m1[i] = options.beta1 * m1[i] + (1 - options.beta1) * g;
@@ -179,8 +204,10 @@ TEST(AdamW, RestsOfBf16WeightsAreTheMasterCopy) {
   const Array tokens = Array(DType::kF64, {1}).fill(1);
   for (rig.params().step = 1; rig.params().step <= 3; ++rig.params().step) {
     grad.randomise(rng);
-    adamw(rig, master, whole_m, whole_v, grad, whole_weight, tokens, {.decay = true});
-    adamw(rig, rests, m, v, grad, weight, tokens, {.decay = true});
+    const std::array whole = {UpdatedTensors{master, whole_m, whole_v, grad, whole_weight, true}};
+    const std::array parts = {UpdatedTensors{rests, m, v, grad, weight, true}};
+    adamw(rig, whole, tokens, {});
+    adamw(rig, parts, tokens, {});
   }
   expect_close(m, whole_m.values(), 1e-6);
   expect_close(v, whole_v.values(), 1e-6);
@@ -188,6 +215,23 @@ TEST(AdamW, RestsOfBf16WeightsAreTheMasterCopy) {
   for (int64_t i = 0; i < kMany; ++i) {
     ASSERT_NEAR(master_weight(bits(i), rest[i]), master.tensor().as<float>()[i], 1e-6);
   }
+}
+
+TEST(AdamW, DecaysTheBucketsThatSaySo) {
+  Rng rng(15);
+  Rig rig(2);
+  rig.params().lr = 0.1;
+  rig.params().weight_decay = 0.5;
+  const Array start = Array(DType::kF64, {9}).randomise(rng);
+  Array decays = start, stays = start, m = Array(DType::kF64, {9}).fill(0);
+  Array m_a = m, v_a = m, m_b = m, v_b = m;
+  const Array grad = m, tokens = Array(DType::kF64, {1}).fill(1);
+  adamw(rig,
+        std::vector<UpdatedTensors>{{decays, m_a, v_a, grad, decays, true},
+                                    {stays, m_b, v_b, grad, stays, false}},
+        tokens, {});
+  EXPECT_TRUE(stays.same_bits(start));
+  for (int64_t i = 0; i < 9; ++i) EXPECT_DOUBLE_EQ(decays.get(i), 0.95 * start.get(i));
 }
 
 TEST(AdamW, ClipsByTheNormAndSkipsWhatIsNotFinite) {
@@ -202,7 +246,7 @@ TEST(AdamW, ClipsByTheNormAndSkipsWhatIsNotFinite) {
     Rig rig;
     rig.params().lr = 0.1;
     rig.params().clip = clip;
-    adamw(rig, master, m, v, grad, master, known, {});
+    adamw(rig, std::array<UpdatedTensors, 1>{{{master, m, v, grad, master}}}, known, {});
     return m.get(0);
   };
   EXPECT_NEAR(updated(1, 36, 0), 0.1 * 3, 1e-12);     // 6 over 2 tokens

@@ -75,6 +75,32 @@ double squares_of(const T* data, int64_t begin, int64_t end) {
   return sum;
 }
 
+// The chunks depend on the number of elements only, so every number of threads gives the same bits.
+template <typename T>
+double sum_in_chunks(Workers& workers, const T* x, int64_t count, double* sums) {
+  constexpr int64_t kChunks = workspace::kSumChunks;
+  const int64_t chunk = std::max<int64_t>(4096, (count + kChunks - 1) / kChunks);
+  const int64_t used = (count + chunk - 1) / chunk;
+  workers.parallel_for(used, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      sums[i] = squares_of(x, i * chunk, std::min(count, (i + 1) * chunk));
+    }
+  });
+  double total = 0;
+  for (int64_t i = 0; i < used; ++i) total += sums[i];
+  return total;
+}
+
+void check_bucket(const char* op, const UpdatedTensors& bucket, DType weights, bool rests) {
+  const int64_t count = bucket.weight.numel();
+  const DType type = accumulate_type(weights);
+  cpu::check_flat(op, "master", bucket.master, rests ? DType::kBF16 : type, count);
+  cpu::check_flat(op, "m", bucket.m, type, count);
+  cpu::check_flat(op, "v", bucket.v, type, count);
+  cpu::check_flat(op, "grad", bucket.grad, type, count);
+  cpu::check_flat(op, "weight", bucket.weight, weights, count);
+}
+
 // Of part `part` of `parts` equal ones.
 double unmasked(const Tensor& labels, int64_t part, int64_t parts) {
   const int64_t count = labels.numel() / parts;
@@ -84,29 +110,26 @@ double unmasked(const Tensor& labels, int64_t part, int64_t parts) {
 
 }  // namespace
 
-// The chunks depend on the number of elements only, so every number of threads gives the same bits.
-void sum_squares(Context& ctx, const Tensor& x, Tensor& metrics, int64_t at) {
+void sum_squares(Context& ctx, std::span<const SquaredTensor> tensors, Tensor& metrics) {
   constexpr const char* kOp = "sum_squares";
-  constexpr int64_t kChunks = workspace::kSumChunks;
-  const int64_t count = x.numel();
-  cpu::check_flat(kOp, "x", x, x.dtype, count);
   cpu::check_flat(kOp, "metrics", metrics, DType::kF64, metrics.numel());
-  TESSERA_CHECK(at >= 0 && at < metrics.numel(), "{}: metric {} of {}", kOp, at, metrics.numel());
-  TESSERA_ON_CUDA(sum_squares(ctx, x, metrics, at));
+  TESSERA_CHECK(!tensors.empty() && tensors.size() <= kMostGroupedBuckets, "{}: {} tensors", kOp,
+                tensors.size());
+  int64_t next = 0;
+  for (const auto& [x, metric] : tensors) {
+    cpu::check_flat(kOp, "x", x, tensors[0].x.dtype, x.numel());
+    TESSERA_CHECK(metric >= next && metric < metrics.numel(), "{}: metric {} of {} to {}", kOp,
+                  metric, next, metrics.numel());
+    next = metric + 1;
+  }
+  TESSERA_ON_CUDA(sum_squares(ctx, tensors, metrics));
   cpu::Scratch scratch(kOp, ctx.workspace, workspace::sum_squares(ctx.workers.size()));
-  auto* sums = scratch.take<double>(kChunks);
-  cpu::dispatch(kOp, x.dtype, [&](auto tag) {
+  auto* sums = scratch.take<double>(workspace::kSumChunks);
+  cpu::dispatch(kOp, tensors[0].x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const int64_t chunk = std::max<int64_t>(4096, (count + kChunks - 1) / kChunks);
-    const int64_t used = (count + chunk - 1) / chunk;
-    ctx.workers.parallel_for(used, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        sums[i] = squares_of(x.as<T>(), i * chunk, std::min(count, (i + 1) * chunk));
-      }
-    });
-    double total = 0;
-    for (int64_t i = 0; i < used; ++i) total += sums[i];
-    metrics.as<double>()[at] += total;
+    for (const SquaredTensor& t : tensors) {
+      metrics.as<double>()[t.metric] += sum_in_chunks(ctx.workers, t.x.as<T>(), t.x.numel(), sums);
+    }
   });
 }
 
@@ -138,40 +161,39 @@ void count_tokens(Context& ctx, const Tensor& labels, Tensor& counts) {
   }
 }
 
-void adamw(Context& ctx, Tensor& master, Tensor& m, Tensor& v, const Tensor& grad, Tensor& weight,
-           const Tensor& known, const UpdatePlace& place) {
+void adamw(Context& ctx, std::span<const UpdatedTensors> buckets, const Tensor& known,
+           const UpdatePlace& place) {
   constexpr const char* kOp = "adamw";
-  const int64_t count = weight.numel();
-  const DType type = accumulate_type(weight.dtype);
-  const bool rests = weight.dtype == DType::kBF16 && master.dtype == DType::kBF16;
-  cpu::check_flat(kOp, "master", master, rests ? master.dtype : type, count);
-  cpu::check_flat(kOp, "m", m, type, count);
-  cpu::check_flat(kOp, "v", v, type, count);
-  cpu::check_flat(kOp, "grad", grad, type, count);
-  cpu::check_flat(kOp, "weight", weight, weight.dtype, count);
+  TESSERA_CHECK(!buckets.empty() && buckets.size() <= kMostGroupedBuckets, "{}: {} buckets", kOp,
+                buckets.size());
+  const DType type = buckets[0].weight.dtype;
+  const bool rests = type == DType::kBF16 && buckets[0].master.dtype == DType::kBF16;
+  for (const UpdatedTensors& bucket : buckets) check_bucket(kOp, bucket, type, rests);
   cpu::check_flat(kOp, "known", known, DType::kF64, known.numel());
   TESSERA_CHECK(known.numel() == 1 || known.numel() >= kMetricsHead, "{}: {} numbers known", kOp,
                 known.numel());
   cpu::check_params(kOp, ctx.params);
-  TESSERA_ON_CUDA(adamw(ctx, master, m, v, grad, weight, known, place));
-  const AdamFactors known_factors =
-      adam_factors(*ctx.params, known.as<double>(), known.numel(), place);
+  TESSERA_ON_CUDA(adamw(ctx, buckets, known, place));
+  AdamFactors known_factors = adam_factors(*ctx.params, known.as<double>(), known.numel(), place);
   if (known_factors.skip) return;
-  if (rests) {
-    const Factors<float> factors(known_factors);
-    return ctx.workers.parallel_for(count, 4096, [&](int64_t begin, int64_t end) {
-      adamw_rests(factors, master.as<int16_t>(), m.as<float>(), v.as<float>(), grad.as<float>(),
-                  weight.as<BFloat16>(), begin, end);
-    });
-  }
-  cpu::dispatch(kOp, weight.dtype, [&](auto tag) {
+  const double decay = known_factors.decay;
+  cpu::dispatch(kOp, type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Acc<T>;
-    const Factors<A> factors(known_factors);
-    ctx.workers.parallel_for(count, 4096, [&](int64_t begin, int64_t end) {
-      adamw_range<T>(factors, master.as<A>(), m.as<A>(), v.as<A>(), grad.as<A>(), weight.as<T>(),
-                     begin, end);
-    });
+    for (const UpdatedTensors& x : buckets) {
+      known_factors.decay = x.decay ? decay : 1;
+      const Factors<A> factors(known_factors);
+      ctx.workers.parallel_for(x.weight.numel(), 4096, [&](int64_t begin, int64_t end) {
+        if constexpr (std::is_same_v<T, BFloat16>) {
+          if (rests) {
+            return adamw_rests(factors, x.master.as<int16_t>(), x.m.as<float>(), x.v.as<float>(),
+                               x.grad.as<float>(), x.weight.as<BFloat16>(), begin, end);
+          }
+        }
+        adamw_range<T>(factors, x.master.as<A>(), x.m.as<A>(), x.v.as<A>(), x.grad.as<A>(),
+                       x.weight.as<T>(), begin, end);
+      });
+    }
   });
 }
 

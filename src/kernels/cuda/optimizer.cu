@@ -1,4 +1,7 @@
 // The optimizer and the numbers that a step reports.
+#include <limits>
+#include <span>
+
 #include "base/cuda_workspace.h"
 #include "base/master_weight.h"
 #include "kernels/cpu/check.h"
@@ -8,9 +11,53 @@
 namespace tessera::kernels::cuda {
 namespace {
 
+// ---- several tensors in one launch ----
+// Tensors are cut into chunks of equal size, those of the first before those of the second. The
+// table of tensors is a parameter of the kernel.
+template <typename Entry>
+struct Table {
+  Entry entries[kMostGroupedBuckets];
+  int used = 0;
+  int num_chunks = 0;
+
+  // Tensors without elements have no place in it.
+  void add(const Entry& entry, int64_t chunk_size) {
+    const int64_t chunks = num_chunks + ceil_div(entry.count, chunk_size);
+    TESSERA_CHECK(chunks <= std::numeric_limits<int>::max(), "optimizer: {} chunks", chunks);
+    if (entry.count == 0) return;
+    entries[used] = entry;
+    entries[used++].first_chunk = num_chunks;
+    num_chunks = static_cast<int>(chunks);
+  }
+};
+
+// The last entry that begins with `chunk` or before it.
+template <typename Entry>
+__device__ int entry_of(const Table<Entry>& table, int chunk) {
+  int low = 0, high = table.used - 1;
+  while (low < high) {
+    const int middle = (low + high + 1) / 2;
+    if (table.entries[middle].first_chunk <= chunk) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return low;
+}
+
 // ---- sum of squares ----
 constexpr int kSquareThreads = 256;
 constexpr int kInFlight = 4;  // packs that a thread asks for before it uses the first
+
+template <typename T>
+struct SquaresEntry {
+  const T* x;
+  int64_t count;
+  double* metric;
+  int first_chunk;
+  bool packed;  // x can be read in packs
+};
 
 template <typename T, int W>
 __device__ double squares_of(Pack<T, W> x) {
@@ -23,47 +70,77 @@ __device__ double squares_of(Pack<T, W> x) {
   return sum;
 }
 
-template <typename T, int W>
-__global__ void __launch_bounds__(kSquareThreads)
-    squares_kernel(int64_t count, const T* x, double* sums) {
+// This thread's part.
+template <int W, typename T>
+__device__ double squares_of_chunk(const T* x, int count) {
   const auto* packs = reinterpret_cast<const Pack<T, W>*>(x);
-  const int64_t num_packs = count / W;
-  const int64_t stride = static_cast<int64_t>(gridDim.x) * kSquareThreads;
-  const int64_t thread = blockIdx.x * static_cast<int64_t>(kSquareThreads) + threadIdx.x;
+  const int num_packs = count / W;
+  const int thread = static_cast<int>(threadIdx.x);
   double sum = 0;
-  int64_t p = thread;
-  for (; p + (kInFlight - 1) * stride < num_packs; p += kInFlight * stride) {
+  int p = thread;
+  for (; p + (kInFlight - 1) * kSquareThreads < num_packs; p += kInFlight * kSquareThreads) {
     Pack<T, W> in[kInFlight];
 #pragma unroll
-    for (int i = 0; i < kInFlight; ++i) in[i] = packs[p + i * stride];
+    for (int i = 0; i < kInFlight; ++i) in[i] = packs[p + i * kSquareThreads];
 #pragma unroll
     for (int i = 0; i < kInFlight; ++i) sum += squares_of(in[i]);
   }
-  for (; p < num_packs; p += stride) sum += squares_of(packs[p]);
-  const int64_t rest = num_packs * W + thread;
+  for (; p < num_packs; p += kSquareThreads) sum += squares_of(packs[p]);
+  const int rest = num_packs * W + thread;
   if (rest < count) sum += squares_of(Pack<T, 1>{{x[rest]}});
+  return sum;
+}
+
+// A block per chunk: the order of a tensor's sum depends on its number of elements only.
+template <typename T>
+__global__ void __launch_bounds__(kSquareThreads)
+    squares_kernel(const __grid_constant__ Table<SquaresEntry<T>> table, double* sums) {
+  constexpr int64_t kChunk = workspace::cuda::kSquaresChunk;
+  const int chunk = static_cast<int>(blockIdx.x);
+  const SquaresEntry<T>& entry = table.entries[entry_of(table, chunk)];
+  const int64_t begin = (chunk - entry.first_chunk) * kChunk;
+  const int count = static_cast<int>(min(kChunk, entry.count - begin));
+  const double mine = entry.packed ? squares_of_chunk<kPack<T>>(entry.x + begin, count)
+                                   : squares_of_chunk<1>(entry.x + begin, count);
+  const double sum = block_sum<kSquareThreads>(mine);
+  if (threadIdx.x == 0) sums[chunk] = sum;
+}
+
+// A block per tensor.
+template <typename T>
+__global__ void __launch_bounds__(kSquareThreads)
+    finish_squares(const __grid_constant__ Table<SquaresEntry<T>> table, const double* sums) {
+  const int e = static_cast<int>(blockIdx.x);
+  const int end = e + 1 < table.used ? table.entries[e + 1].first_chunk : table.num_chunks;
+  double sum = 0;
+  for (int i = table.entries[e].first_chunk + static_cast<int>(threadIdx.x); i < end;
+       i += kSquareThreads) {
+    sum += sums[i];
+  }
   sum = block_sum<kSquareThreads>(sum);
-  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+  if (threadIdx.x == 0) *table.entries[e].metric += sum;
 }
 
-constexpr int kFinishThreads = workspace::cuda::kSumBlocks;
-
-__global__ void __launch_bounds__(kFinishThreads)
-    finish_squares(int num_sums, const double* sums, double* metric) {
-  const int i = static_cast<int>(threadIdx.x);
-  const double sum = block_sum<kFinishThreads>(i < num_sums ? sums[i] : 0.0);
-  if (i == 0) *metric += sum;
-}
-
-// The number of blocks, and with it the order of the sum, depends on the number of elements only.
-template <typename T, int W>
-void launch_squares(const Gpu& gpu, int64_t count, const T* x, double* sums, double* metric) {
-  const auto blocks = static_cast<int>(std::min<int64_t>(
-      workspace::cuda::kSumBlocks, ceil_div(count, int64_t{kSquareThreads} * W * kInFlight)));
-  squares_kernel<T, W><<<blocks, kSquareThreads, 0, gpu.stream()>>>(count, x, sums);
-  check_launch("sum_squares");
-  finish_squares<<<1, kFinishThreads, 0, gpu.stream()>>>(blocks, sums, metric);
-  check_launch("sum_squares");
+template <typename T>
+void launch_squares(Context& ctx, std::span<const SquaredTensor> tensors, double* metrics) {
+  constexpr const char* kOp = "sum_squares";
+  Table<SquaresEntry<T>> table;
+  int64_t elements = 0;
+  for (const auto& [x, metric] : tensors) {
+    elements += x.numel();
+    const bool packed = packable<T>(kPack<T>, x.as<T>());
+    table.add({x.as<T>(), x.numel(), metrics + metric, 0, packed}, workspace::cuda::kSquaresChunk);
+  }
+  if (table.used == 0) return;
+  const auto count = static_cast<int64_t>(tensors.size());
+  cpu::Scratch scratch(kOp, ctx.workspace, workspace::cuda::sum_squares(elements, count));
+  auto* sums = scratch.take<double>(table.num_chunks);
+  const auto blocks = static_cast<unsigned>(table.num_chunks);
+  squares_kernel<T><<<blocks, kSquareThreads, 0, ctx.gpu->stream()>>>(table, sums);
+  check_launch(kOp);
+  const auto entries = static_cast<unsigned>(table.used);
+  finish_squares<T><<<entries, kSquareThreads, 0, ctx.gpu->stream()>>>(table, sums);
+  check_launch(kOp);
 }
 
 // ---- labels ----
@@ -97,6 +174,8 @@ __global__ void __launch_bounds__(kLabelThreads)
 // ---- AdamW ----
 constexpr int kAdamThreads = 256;
 constexpr int kAdamBlocks = 4;  // that a multiprocessor holds at once
+// Small, so that blocks that take every so many of them end together.
+constexpr int64_t kAdamChunk = 4096;
 // Metrics that fit in shared memory; more are read where they are, which takes long.
 constexpr int64_t kMostStaged = 4096;
 
@@ -118,61 +197,106 @@ struct Factors {
 
 // M: elements of the master copy, Acc<T>, or int16_t for the rests of bf16 weights.
 template <typename T, typename M>
-struct AdamTensors {
+struct AdamEntry {
   M* master;
   Acc<T>*m, *v;
   const Acc<T>* grad;
-  T* weight;
+  T* weight;  // may be master
+  int64_t count;
+  int first_chunk;
+  bool decay, packed;  // all tensors can be read in packs
 };
 
 // The new master weight; m and v become the new ones.
 template <typename A>
-__device__ A adam_step(const Factors<A>& f, A master, A& m, A& v, A grad) {
+__device__ A adam_step(const Factors<A>& f, A decay, A master, A& m, A& v, A grad) {
   const A g = grad * f.grad_scale;
   m = f.beta1 * m + f.one_minus_beta1 * g;
   v = f.beta2 * v + f.one_minus_beta2 * g * g;
-  return master * f.decay - f.step_size * m / (sqrt(v) * f.root_scale + f.eps);
+  return master * decay - f.step_size * m / (sqrt(v) * f.root_scale + f.eps);
 }
 
-// W elements from number `at` on. weight may be master.
+// W neighbours of a bucket, on their way through an update.
 template <int W, typename T, typename M>
-__device__ void update(const Factors<Acc<T>>& f, const AdamTensors<T, M>& x, int64_t at) {
+struct AdamPack {
   using A = Acc<T>;
-  constexpr bool kRests = std::is_same_v<M, int16_t>;
-  const auto pack = [at](auto* data) {
-    return reinterpret_cast<Pack<std::remove_pointer_t<decltype(data)>, W>*>(data + at);
-  };
-  const Pack<A, W> grad = *reinterpret_cast<const Pack<A, W>*>(x.grad + at);
-  Pack<A, W> m = *pack(x.m), v = *pack(x.v);
-  Pack<M, W> master = *pack(x.master);
+  static constexpr bool kRests = std::is_same_v<M, int16_t>;
+  Pack<A, W> grad, m, v;
+  Pack<M, W> master;
   Pack<T, W> weight;
-  if constexpr (kRests) weight = *pack(x.weight);
+
+  template <typename E>
+  __device__ static Pack<E, W>* pack(E* data, int64_t at) {
+    return reinterpret_cast<Pack<E, W>*>(data + at);
+  }
+
+  __device__ AdamPack(const AdamEntry<T, M>& x, int64_t at)
+      : grad(*reinterpret_cast<const Pack<A, W>*>(x.grad + at)),
+        m(*pack(x.m, at)),
+        v(*pack(x.v, at)),
+        master(*pack(x.master, at)) {
+    if constexpr (kRests) weight = *pack(x.weight, at);
+  }
+
+  __device__ void update(const Factors<A>& f, A decay) {
 #pragma unroll
-  for (int i = 0; i < W; ++i) {
-    if constexpr (kRests) {
-      const float before = master_weight(__bfloat16_as_ushort(weight.at[i]), master.at[i]);
-      const float after = adam_step(f, before, m.at[i], v.at[i], grad.at[i]);
-      weight.at[i] = narrow<T>(after);
-      master.at[i] = rest_of_master(after, __bfloat16_as_ushort(weight.at[i]));
-    } else {
-      master.at[i] = adam_step(f, master.at[i], m.at[i], v.at[i], grad.at[i]);
-      weight.at[i] = narrow<T>(master.at[i]);
+    for (int i = 0; i < W; ++i) {
+      if constexpr (kRests) {
+        const float before = master_weight(__bfloat16_as_ushort(weight.at[i]), master.at[i]);
+        const float after = adam_step(f, decay, before, m.at[i], v.at[i], grad.at[i]);
+        weight.at[i] = narrow<T>(after);
+        master.at[i] = rest_of_master(after, __bfloat16_as_ushort(weight.at[i]));
+      } else {
+        master.at[i] = adam_step(f, decay, master.at[i], m.at[i], v.at[i], grad.at[i]);
+        weight.at[i] = narrow<T>(master.at[i]);
+      }
     }
   }
-  *pack(x.m) = m;
-  *pack(x.v) = v;
-  *pack(x.master) = master;
-  if constexpr (std::is_same_v<T, M>) {
-    if (x.weight == x.master) return;
+
+  __device__ void store(const AdamEntry<T, M>& x, int64_t at) const {
+    *pack(x.m, at) = m;
+    *pack(x.v, at) = v;
+    *pack(x.master, at) = master;
+    if constexpr (std::is_same_v<T, M>) {
+      if (x.weight == x.master) return;
+    }
+    *pack(x.weight, at) = weight;
   }
-  *pack(x.weight) = weight;
+};
+
+// `count` elements from number `begin` on. A thread reads two packs before it writes the first.
+template <int W, typename T, typename M>
+__device__ void update_chunk(const Factors<Acc<T>>& f, Acc<T> decay, const AdamEntry<T, M>& x,
+                             int64_t begin, int count) {
+  constexpr int kStride = kAdamThreads * W;
+  const int thread = static_cast<int>(threadIdx.x);
+  const int whole = count / W * W;
+  int i = thread * W;
+  for (; i + kStride < whole; i += 2 * kStride) {
+    AdamPack<W, T, M> first(x, begin + i), second(x, begin + i + kStride);
+    first.update(f, decay);
+    first.store(x, begin + i);
+    second.update(f, decay);
+    second.store(x, begin + i + kStride);
+  }
+  if (i < whole) {
+    AdamPack<W, T, M> last(x, begin + i);
+    last.update(f, decay);
+    last.store(x, begin + i);
+  }
+  if (whole + thread < count) {
+    AdamPack<1, T, M> rest(x, begin + whole + thread);
+    rest.update(f, decay);
+    rest.store(x, begin + whole + thread);
+  }
 }
 
 // Every block computes the factors for itself: that is shorter than a launch before this one.
-template <int W, typename T, typename M>
+template <typename T, typename M>
 __global__ void __launch_bounds__(kAdamThreads, kAdamBlocks)
-    adamw_kernel(int64_t count, AdamTensors<T, M> x, const StepParams* params, const double* known,
-                 int64_t num_known, UpdatePlace place) {
+    adamw_kernel(const __grid_constant__ Table<AdamEntry<T, M>> table, const StepParams* params,
+                 const double* known, int64_t num_known, UpdatePlace place) {
+  using A = Acc<T>;
   extern __shared__ double staged[];
   __shared__ AdamFactors shared;
   const bool stage = num_known <= kMostStaged;
@@ -183,57 +307,56 @@ __global__ void __launch_bounds__(kAdamThreads, kAdamBlocks)
   if (threadIdx.x == 0) shared = adam_factors(*params, stage ? staged : known, num_known, place);
   __syncthreads();
   if (shared.skip) return;
-  const Factors<Acc<T>> factors(shared);
-  const int64_t num_packs = count / W;
-  const int64_t stride = static_cast<int64_t>(gridDim.x) * kAdamThreads;
-  const int64_t thread = blockIdx.x * static_cast<int64_t>(kAdamThreads) + threadIdx.x;
-  for (int64_t p = thread; p < num_packs; p += stride) update<W>(factors, x, p * W);
-  if (num_packs * W + thread < count) update<1>(factors, x, num_packs * W + thread);
-}
-
-template <int W, typename T, typename M>
-void launch_adamw(const Context& ctx, int64_t count, const AdamTensors<T, M>& x,
-                  const Tensor& known, const UpdatePlace& place) {
-  const int64_t blocks = std::min<int64_t>(ceil_div(count, int64_t{kAdamThreads} * W),
-                                           int64_t{kAdamBlocks} * ctx.gpu->multiprocessors());
-  const int64_t staged = known.numel() <= kMostStaged ? known.bytes() : 0;
-  adamw_kernel<W>
-      <<<static_cast<unsigned>(blocks), kAdamThreads, static_cast<size_t>(staged),
-         ctx.gpu->stream()>>>(count, x, ctx.params, known.as<double>(), known.numel(), place);
-  check_launch("adamw");
+  const Factors<A> factors(shared);
+  int e = 0;
+  for (int64_t chunk = blockIdx.x; chunk < table.num_chunks; chunk += gridDim.x) {
+    while (e + 1 < table.used && table.entries[e + 1].first_chunk <= chunk) ++e;
+    const AdamEntry<T, M>& entry = table.entries[e];
+    const int64_t begin = (chunk - entry.first_chunk) * kAdamChunk;
+    const int count = static_cast<int>(min(kAdamChunk, entry.count - begin));
+    const A decay = entry.decay ? factors.decay : A{1};
+    if (entry.packed) {
+      update_chunk<kPack<A>>(factors, decay, entry, begin, count);
+    } else {
+      update_chunk<1>(factors, decay, entry, begin, count);
+    }
+  }
 }
 
 template <typename T, typename M>
-void adamw_as(const Context& ctx, Tensor& master, Tensor& m, Tensor& v, const Tensor& grad,
-              Tensor& weight, const Tensor& known, const UpdatePlace& place) {
+AdamEntry<T, M> adam_entry(const UpdatedTensors& x) {
   using A = Acc<T>;
-  constexpr int kWidth = kPack<A>;
-  const AdamTensors<T, M> x{master.as<M>(), m.as<A>(), v.as<A>(), grad.as<A>(), weight.as<T>()};
+  AdamEntry<T, M> entry{
+      x.master.as<M>(), x.m.as<A>(), x.v.as<A>(), x.grad.as<A>(), x.weight.as<T>(),
+      x.weight.numel(), 0,           x.decay,     false};
   const auto aligned = [](const auto* data) {
-    return reinterpret_cast<uintptr_t>(data) % (kWidth * sizeof(*data)) == 0;
+    return reinterpret_cast<uintptr_t>(data) % (kPack<A> * sizeof(*data)) == 0;
   };
-  if (aligned(x.master) && aligned(x.m) && aligned(x.v) && aligned(x.grad) && aligned(x.weight)) {
-    launch_adamw<kWidth>(ctx, weight.numel(), x, known, place);
-  } else {
-    launch_adamw<1>(ctx, weight.numel(), x, known, place);
-  }
+  entry.packed = aligned(entry.master) && aligned(entry.m) && aligned(entry.v) &&
+                 aligned(entry.grad) && aligned(entry.weight);
+  return entry;
+}
+
+template <typename T, typename M>
+void launch_adamw(const Context& ctx, std::span<const UpdatedTensors> buckets, const Tensor& known,
+                  const UpdatePlace& place) {
+  Table<AdamEntry<T, M>> table;
+  static_assert(sizeof(table) <= 4000);  // 4096 bytes of parameters work everywhere
+  for (const UpdatedTensors& bucket : buckets) table.add(adam_entry<T, M>(bucket), kAdamChunk);
+  if (table.used == 0) return;
+  const int blocks = std::min(table.num_chunks, kAdamBlocks * ctx.gpu->multiprocessors());
+  const int64_t staged = known.numel() <= kMostStaged ? known.bytes() : 0;
+  adamw_kernel<T, M>
+      <<<static_cast<unsigned>(blocks), kAdamThreads, static_cast<size_t>(staged),
+         ctx.gpu->stream()>>>(table, ctx.params, known.as<double>(), known.numel(), place);
+  check_launch("adamw");
 }
 
 }  // namespace
 
-void sum_squares(Context& ctx, const Tensor& x, Tensor& metrics, int64_t at) {
-  constexpr const char* kOp = "sum_squares";
-  if (x.numel() == 0) return;
-  cpu::Scratch scratch(kOp, ctx.workspace, workspace::cuda::sum_squares());
-  auto* sums = scratch.take<double>(workspace::cuda::kSumBlocks);
-  double* metric = metrics.as<double>() + at;
-  dispatch(kOp, x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    if (packable<T>(kPack<T>, x.as<T>())) {
-      launch_squares<T, kPack<T>>(*ctx.gpu, x.numel(), x.as<T>(), sums, metric);
-    } else {
-      launch_squares<T, 1>(*ctx.gpu, x.numel(), x.as<T>(), sums, metric);
-    }
+void sum_squares(Context& ctx, std::span<const SquaredTensor> tensors, Tensor& metrics) {
+  dispatch("sum_squares", tensors[0].x.dtype, [&](auto tag) {
+    launch_squares<typename decltype(tag)::type>(ctx, tensors, metrics.as<double>());
   });
 }
 
@@ -251,15 +374,14 @@ void count_tokens(Context& ctx, const Tensor& labels, Tensor& counts) {
   check_launch("count_tokens");
 }
 
-void adamw(Context& ctx, Tensor& master, Tensor& m, Tensor& v, const Tensor& grad, Tensor& weight,
-           const Tensor& known, const UpdatePlace& place) {
-  if (weight.numel() == 0) return;
-  if (weight.dtype == DType::kBF16 && master.dtype == DType::kBF16) {
-    return adamw_as<__nv_bfloat16, int16_t>(ctx, master, m, v, grad, weight, known, place);
+void adamw(Context& ctx, std::span<const UpdatedTensors> buckets, const Tensor& known,
+           const UpdatePlace& place) {
+  if (buckets[0].weight.dtype == DType::kBF16 && buckets[0].master.dtype == DType::kBF16) {
+    return launch_adamw<__nv_bfloat16, int16_t>(ctx, buckets, known, place);
   }
-  dispatch("adamw", weight.dtype, [&](auto tag) {
+  dispatch("adamw", buckets[0].weight.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    adamw_as<T, Acc<T>>(ctx, master, m, v, grad, weight, known, place);
+    launch_adamw<T, Acc<T>>(ctx, buckets, known, place);
   });
 }
 

@@ -1,3 +1,7 @@
+#include <array>
+#include <deque>
+#include <span>
+
 #include "base/cuda_workspace.h"
 #include "base/master_weight.h"
 #include "kernels/cuda/test_support.h"
@@ -7,27 +11,67 @@ namespace {
 
 using namespace testing;  // NOLINT: test vocabulary
 
+constexpr int64_t kChunk = workspace::cuda::kSquaresChunk;
+
 TEST(CudaSumSquares, MatchesTheCpu) {
   SKIP_WITHOUT_GPU();
   Rng rng(1);
   Rig cpu(1, workspace::sum_squares(1));
-  GpuRig gpu(workspace::cuda::sum_squares());
-  for (const int64_t count :
-       {int64_t{0}, int64_t{1}, int64_t{7}, int64_t{4097}, int64_t{100003}, int64_t{3000001}}) {
+  for (const int64_t count : {int64_t{0}, int64_t{1}, int64_t{7}, kChunk, kChunk + 1,
+                              3 * kChunk - 1, int64_t{100003}, int64_t{3000001}}) {
+    GpuRig gpu(workspace::cuda::sum_squares(count, 1));
     for (const DType type : kFloatTypes) {
       SCOPED_TRACE(fmt::format("{} of {}", count, name_of(type)));
       const Array x = Array(type, {count}).randomise(rng);
       Array metrics = Array(DType::kF64, {3}).fill(5);
       OnGpu x_gpu(x), metrics_gpu(metrics), again(metrics);
-      kernels::sum_squares(cpu, x, metrics, 1);
-      kernels::sum_squares(gpu, x_gpu, metrics_gpu, 1);
-      kernels::sum_squares(gpu, x_gpu, again, 1);
+      const auto sum = [](Context& ctx, const Tensor& tensor, Tensor& sums, int64_t metric) {
+        kernels::sum_squares(ctx, std::array<SquaredTensor, 1>{{{tensor, metric}}}, sums);
+      };
+      sum(cpu, x, metrics, 1);
+      sum(gpu, x_gpu, metrics_gpu, 1);
+      sum(gpu, x_gpu, again, 1);
       expect_same(metrics_gpu, metrics, 1e-12);
       EXPECT_TRUE(metrics_gpu.get().same_bits(again.get()));
       if (count == 0) continue;
-      kernels::sum_squares(cpu, without_first(x), metrics, 0);
-      kernels::sum_squares(gpu, without_first(x_gpu), metrics_gpu, 0);
+      sum(cpu, without_first(x), metrics, 0);
+      sum(gpu, without_first(x_gpu), metrics_gpu, 0);
       expect_same(metrics_gpu, metrics, 1e-12);
+    }
+  }
+}
+
+// Each has the bits that it has alone.
+TEST(CudaSumSquares, GivesEveryTensorItsOwnNumber) {
+  SKIP_WITHOUT_GPU();
+  Rng rng(6);
+  const std::vector<int64_t> sizes = {1, 2 * kChunk, 0, 130, 5 * kChunk + 7, 65, kChunk - 1};
+  Rig cpu(1, workspace::sum_squares(1));
+  for (const size_t count : {size_t{1}, size_t{2}, size_t{7}, kMostGroupedBuckets}) {
+    for (const DType type : kFloatTypes) {
+      SCOPED_TRACE(fmt::format("{} of {}", count, name_of(type)));
+      std::deque<Array> arrays;
+      std::deque<OnGpu> on_gpu;
+      std::vector<SquaredTensor> here, there;
+      int64_t elements = 0;
+      for (size_t i = 0; i < count; ++i) {
+        const int64_t size = sizes[i % sizes.size()];
+        elements += size;
+        const auto metric = static_cast<int64_t>(2 * i + 1);
+        const Array& x = arrays.emplace_back(Array(type, {size}).randomise(rng));
+        const OnGpu& x_gpu = on_gpu.emplace_back(x);
+        const bool moved = size > 0 && i % 3 == 1;
+        here.push_back({moved ? without_first(x) : x.tensor(), metric});
+        there.push_back({moved ? without_first(x_gpu) : Tensor(x_gpu), metric});
+      }
+      GpuRig gpu(workspace::cuda::sum_squares(elements, static_cast<int64_t>(count)));
+      Array metrics = Array(DType::kF64, {static_cast<int64_t>(2 * count + 1)}).fill(3);
+      OnGpu together(metrics), alone(metrics);
+      kernels::sum_squares(cpu, here, metrics);
+      kernels::sum_squares(gpu, there, together);
+      for (const SquaredTensor& x : there) kernels::sum_squares(gpu, std::span(&x, 1), alone);
+      expect_same(together, metrics, 1e-12);
+      EXPECT_TRUE(together.get().same_bits(alone.get()));
     }
   }
 }
@@ -75,6 +119,17 @@ StepParams params() {
   return {.lr = 0.01, .step = 3, .weight_decay = 0.1, .clip = 0.3, .loss_scale = 4};
 }
 
+// One bucket.
+void update(Context& ctx, const UpdatedTensors& bucket, const Tensor& known,
+            const UpdatePlace& place) {
+  kernels::adamw(ctx, std::span(&bucket, 1), known, place);
+}
+
+UpdatedTensors all_without_first(const UpdatedTensors& x) {
+  return {without_first(x.master), without_first(x.m),      without_first(x.v),
+          without_first(x.grad),   without_first(x.weight), x.decay};
+}
+
 TEST(CudaAdamW, MatchesTheCpuForEveryTypeAndSize) {
   SKIP_WITHOUT_GPU();
   Rng rng(3);
@@ -82,7 +137,7 @@ TEST(CudaAdamW, MatchesTheCpuForEveryTypeAndSize) {
   GpuRig gpu;
   cpu.params() = params();
   gpu.set_params(params());
-  const UpdatePlace place{.decay = true, .update = 2, .updates = 3};
+  const UpdatePlace place{.update = 2, .updates = 3};
   for (const int64_t count : {int64_t{1}, int64_t{7}, int64_t{4096}, int64_t{700003}}) {
     for (const DType type : kFloatTypes) {
       for (const int64_t buckets : {1, 300, 6000}) {
@@ -93,8 +148,8 @@ TEST(CudaAdamW, MatchesTheCpuForEveryTypeAndSize) {
         const DType acc = accumulate_type(type);
         Array& weight_cpu = type == acc ? x.master : x.weight;
         OnGpu& weight_gpu = type == acc ? master : weight;
-        kernels::adamw(cpu, x.master, x.m, x.v, x.grad, weight_cpu, known, place);
-        kernels::adamw(gpu, master, m, v, grad, weight_gpu, known_gpu, place);
+        update(cpu, {x.master, x.m, x.v, x.grad, weight_cpu, true}, known, place);
+        update(gpu, {master, m, v, grad, weight_gpu, true}, known_gpu, place);
         expect_same(master, x.master, tolerance(acc));
         expect_same(m, x.m, tolerance(acc));
         expect_same(v, x.v, tolerance(acc));
@@ -123,10 +178,9 @@ TEST(CudaAdamW, UpdatesRestsOfBf16Weights) {
     }
     OnGpu rests_gpu(rests), m(x.m), v(x.v), grad(x.grad), weight(x.weight), tokens_gpu(tokens);
     OnGpu rests_again(rests), m_again(x.m), v_again(x.v), weight_again(x.weight);
-    kernels::adamw(cpu, rests, x.m, x.v, x.grad, x.weight, tokens, {.decay = true});
-    kernels::adamw(gpu, rests_gpu, m, v, grad, weight, tokens_gpu, {.decay = true});
-    kernels::adamw(gpu, rests_again, m_again, v_again, grad, weight_again, tokens_gpu,
-                   {.decay = true});
+    update(cpu, {rests, x.m, x.v, x.grad, x.weight, true}, tokens, {});
+    update(gpu, {rests_gpu, m, v, grad, weight, true}, tokens_gpu, {});
+    update(gpu, {rests_again, m_again, v_again, grad, weight_again, true}, tokens_gpu, {});
     EXPECT_TRUE(rests_gpu.get().same_bits(rests_again.get()));
     EXPECT_TRUE(weight.get().same_bits(weight_again.get()));
     expect_same(m, x.m, tolerance(DType::kF32));
@@ -151,20 +205,76 @@ TEST(CudaAdamW, TakesAddressesThatAreNotAligned) {
   for (const DType type : kFloatTypes) {
     Bucket x(type, 131, rng);
     OnGpu master(x.master), m(x.m), v(x.v), grad(x.grad), weight(x.weight), tokens_gpu(tokens);
-    const auto update = [](Context& ctx, const Tensor& w, const Tensor& m1, const Tensor& v1,
-                           const Tensor& g, const Tensor& out, const Tensor& known) {
-      Tensor w_rest = without_first(w), m_rest = without_first(m1), v_rest = without_first(v1);
-      Tensor out_rest = without_first(out);
-      kernels::adamw(ctx, w_rest, m_rest, v_rest, without_first(g), out_rest, known, {});
-    };
-    update(cpu, x.master, x.m, x.v, x.grad, x.weight, tokens);
-    update(gpu, master, m, v, grad, weight, tokens_gpu);
+    update(cpu, all_without_first({x.master, x.m, x.v, x.grad, x.weight}), tokens, {});
+    update(gpu, all_without_first({master, m, v, grad, weight}), tokens_gpu, {});
     x.weight.set(0, 0);
     expect_same(master, x.master, tolerance(accumulate_type(type)));
     Array got = weight.get();
     EXPECT_TRUE(std::isnan(got.get(0)));
     got.set(0, 0);
     expect_close(got, x.weight.values(), tolerance(type));
+  }
+}
+
+// A bucket on the GPU beside its reference.
+struct BucketPair {
+  Bucket cpu;
+  OnGpu master, m, v, grad, weight;
+  BucketPair(DType type, int64_t count, Rng& rng)
+      : cpu(type, count, rng),
+        master(cpu.master),
+        m(cpu.m),
+        v(cpu.v),
+        grad(cpu.grad),
+        weight(cpu.weight) {}
+  UpdatedTensors here(bool decay) {
+    return {cpu.master, cpu.m, cpu.v, cpu.grad, cpu.weight, decay};
+  }
+  UpdatedTensors there(bool decay) { return {master, m, v, grad, weight, decay}; }
+};
+
+TEST(CudaAdamW, UpdatesManyBucketsAtOnce) {
+  SKIP_WITHOUT_GPU();
+  Rng rng(7);
+  Rig cpu;
+  GpuRig gpu;
+  cpu.params() = params();
+  gpu.set_params(params());
+  const std::vector<int64_t> sizes = {4096, 7, 0, 4097, 100003, 1, 130, 3 * 4096 - 4};
+  const auto moved = [&](size_t i) { return i % 5 == 4 && sizes[i % sizes.size()] > 0; };
+  for (const size_t count : {size_t{2}, size_t{8}, kMostGroupedBuckets}) {
+    for (const DType type : kFloatTypes) {
+      SCOPED_TRACE(fmt::format("{} of {}", count, name_of(type)));
+      const Array known = known_metrics(static_cast<int64_t>(count), rng);
+      OnGpu known_gpu(known);
+      std::deque<BucketPair> buckets;
+      std::vector<UpdatedTensors> here, there;
+      for (size_t i = 0; i < count; ++i) {
+        BucketPair& bucket = buckets.emplace_back(type, sizes[i % sizes.size()], rng);
+        const bool decay = i % 2 == 0;
+        here.push_back(bucket.here(decay));
+        there.push_back(bucket.there(decay));
+        if (!moved(i)) continue;
+        here.back() = all_without_first(here.back());
+        there.back() = all_without_first(there.back());
+      }
+      kernels::adamw(cpu, here, known, {});
+      kernels::adamw(gpu, there, known_gpu, {});
+      const double close = tolerance(accumulate_type(type));
+      for (size_t i = 0; i < count; ++i) {
+        SCOPED_TRACE(fmt::format("bucket {}", i));
+        BucketPair& bucket = buckets[i];
+        expect_same(bucket.master, bucket.cpu.master, close);
+        expect_same(bucket.m, bucket.cpu.m, close);
+        expect_same(bucket.v, bucket.cpu.v, close);
+        Array written = bucket.weight.get(), rounded = convert(bucket.master.get(), type);
+        if (moved(i)) {  // its first element was left out
+          EXPECT_TRUE(std::isnan(written.get(0)));
+          written.set(0, rounded.get(0));
+        }
+        EXPECT_TRUE(written.same_bits(rounded));
+      }
+    }
   }
 }
 
@@ -178,7 +288,7 @@ TEST(CudaAdamW, SkipsAStepThatIsNotFinite) {
     Array known = known_metrics(2, rng);
     known.set(broken, std::numeric_limits<double>::infinity());
     OnGpu master(x.master), m(x.m), v(x.v), grad(x.grad), weight(x.weight), known_gpu(known);
-    kernels::adamw(gpu, master, m, v, grad, weight, known_gpu, {});
+    update(gpu, {master, m, v, grad, weight}, known_gpu, {});
     EXPECT_TRUE(master.get().same_bits(x.master));
     EXPECT_TRUE(m.get().same_bits(x.m));
     EXPECT_TRUE(v.get().same_bits(x.v));
