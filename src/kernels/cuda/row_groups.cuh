@@ -16,7 +16,7 @@ struct RowShape {
   static constexpr int kRows = kBlock / kThreads;  // of one block
   // At once on a multiprocessor: enough threads to wait for memory, each with the registers it
   // needs.
-  static constexpr int kBlocks = std::max(1, (kHeld > 4 ? 384 : 640) / kBlock);
+  static constexpr int kBlocks = std::max(1, 640 / kBlock);
   static_assert(kRows == 1 || kThreads <= 32, "sums are within a warp or over the whole block");
 
   // Of this thread. Rows may end within a block of several: then all threads of a row leave.
@@ -91,20 +91,17 @@ template <typename Shape>
 using WeightRow = Row<Shape, false>;
 
 // Calls f(shape) with the shape for rows of `width`, all of whose addresses are `aligned` or not.
-// A warp per row needs no barriers; from so many packs on it would have too few registers.
+// A warp per row needs no barriers; with more packs each thread would have too many registers.
 template <typename T, typename F>
 void with_row_shape(int64_t width, bool aligned, const F& f) {
   constexpr int kN = kPack<T>;
   if (!aligned) return f(RowShape<T, 1, 256, 0>{});
   const int64_t packs = width / kN;
-  if constexpr (std::is_same_v<T, __nv_bfloat16>) {  // the type of speed has shapes that fit closer
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {  // the type of speed has a shape of GPT-2's own
     if (packs <= 32 * 3) return f(RowShape<T, kN, 32, 3>{});
   }
   if (packs <= 32 * 4) return f(RowShape<T, kN, 32, 4>{});
-  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    if (packs <= 32 * 7) return f(RowShape<T, kN, 32, 7>{});
-  }
-  if (packs <= 32 * 8) return f(RowShape<T, kN, 32, 8>{});
+  if (packs <= 128 * 2) return f(RowShape<T, kN, 128, 2>{});
   if (packs <= 128 * 4) return f(RowShape<T, kN, 128, 4>{});
   if (packs <= 512 * 4) return f(RowShape<T, kN, 512, 4>{});
   return f(RowShape<T, kN, 512, 0>{});
