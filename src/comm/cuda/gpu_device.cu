@@ -325,7 +325,8 @@ class GpuDevice final : public Device {
  public:
   explicit GpuDevice(int gpu) : gpu_(gpu) {
     const cuda::GpuInfo info = cuda::gpu_info(gpu);
-    require(info.why_not.empty(), "no ranks on GPU {}: {}", gpu, info.why_not);
+    require(info.why_not.empty(), "no ranks on GPU {}: {}; use train.device = \"cpu\"", gpu,
+            info.why_not);
     multiprocessors_ = info.multiprocessors;
   }
 
