@@ -57,19 +57,10 @@ TEST(CliTest, ShowsTheVersion) {
 }
 
 TEST(CliTest, EveryHelpBeginsWithAnExampleAndEndsWithTheNextCommand) {
-  const std::vector<std::vector<std::string>> commands = {{},
-                                                          {"plan"},
-                                                          {"train"},
-                                                          {"verify"},
-                                                          {"generate"},
-                                                          {"data"},
-                                                          {"data", "synth"},
-                                                          {"bench"},
-                                                          {"bench", "comm"},
-                                                          {"bench", "step"},
-                                                          {"doctor"},
-                                                          {"completion"},
-                                                          {"help"}};
+  const std::vector<std::vector<std::string>> commands = {
+      {},         {"plan"},          {"train"}, {"verify"},        {"generate"},
+      {"data"},   {"data", "synth"}, {"bench"}, {"bench", "comm"}, {"bench", "step"},
+      {"doctor"}, {"completion"},    {"help"}};
   for (std::vector<std::string> words : commands) {
     std::vector<std::string> by_help = {"help"};
     by_help.insert(by_help.end(), words.begin(), words.end());
