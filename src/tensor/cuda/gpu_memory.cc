@@ -40,6 +40,7 @@ GpuInfo gpu_info(int device) {
   int count = 0;
   if (const cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess) {
     info.why_not = words_of(status);
+    if (info.driver_version == 0) info.why_not = "this machine has no NVIDIA driver";
     return info;
   }
   if (device < 0 || device >= count) {
