@@ -76,27 +76,50 @@ void run_again(Graph& graph, const std::vector<size_t>& again, const std::vector
   }
 }
 
+// Where a block stands in its stage.
+struct Block {
+  int unit;
+  size_t part;  // of parallel.recompute
+  bool first;   // of its part
+};
+
+std::vector<Block> blocks_of(const RunSpec& spec, const StagePlan& stages,
+                             const std::vector<RecomputePart>& parts) {
+  std::vector<Block> blocks;
+  int64_t in_stage = 0;
+  for (int unit = 1; unit <= static_cast<int>(spec.model.layers); ++unit, ++in_stage) {
+    const bool new_stage = unit == 1 || stages.stage_of(unit) != stages.stage_of(unit - 1);
+    if (new_stage) in_stage = 0;
+    const size_t part = part_of_block(parts, in_stage);
+    blocks.push_back({unit, part, new_stage || part != blocks.back().part});
+  }
+  return blocks;
+}
+
 }  // namespace
 
 std::vector<UnitGroup> recompute_groups(const RunSpec& spec, const StagePlan& stages) {
-  const int64_t layers = spec.model.layers;
-  const int64_t blocks = parse_recompute(spec.parallel.recompute, layers).blocks;
+  const std::vector<RecomputePart> parts =
+      parse_recompute(spec.parallel.recompute, spec.model.layers);
   std::vector<UnitGroup> groups;
-  if (blocks == 0) return groups;
-  for (int unit = 1; unit <= static_cast<int>(layers); ++unit) {
-    const bool new_stage = groups.empty() || stages.stage_of(unit) != stages.stage_of(unit - 1);
-    if (new_stage || static_cast<int64_t>(groups.back().size()) == blocks) groups.emplace_back();
-    groups.back().insert(unit);
+  for (const Block& block : blocks_of(spec, stages, parts)) {
+    const int64_t blocks = parts[block.part].choice.blocks;
+    if (blocks == 0) continue;
+    if (block.first || static_cast<int64_t>(groups.back().size()) == blocks) groups.emplace_back();
+    groups.back().insert(block.unit);
   }
   return groups;
 }
 
-CheapValues cheap_values(const RunSpec& spec) {
-  const RecomputeChoice choice = parse_recompute(spec.parallel.recompute, spec.model.layers);
-  CheapValues values{{}, choice.norms, choice.activations, choice.attention};
-  if (!choice.norms) return values;
-  for (int64_t layer = 0; layer < spec.model.layers; ++layer) {
-    values.units.insert(static_cast<int>(layer) + 1);
+std::vector<CheapValues> cheap_values(const RunSpec& spec, const StagePlan& stages) {
+  const std::vector<RecomputePart> parts =
+      parse_recompute(spec.parallel.recompute, spec.model.layers);
+  std::vector<CheapValues> values;
+  for (const auto& [choice, size] : parts) {
+    values.push_back({{}, choice.norms, choice.activations, choice.attention});
+  }
+  for (const Block& block : blocks_of(spec, stages, parts)) {
+    if (parts[block.part].choice.norms) values[block.part].units.insert(block.unit);
   }
   return values;
 }
@@ -152,22 +175,27 @@ std::vector<size_t> latest_positions(const Graph& graph, const std::vector<size_
   return positions;
 }
 
+void run_cheap_again(Graph& graph, const Mesh& mesh, const CheapValues& values, int unit,
+                     Insertions& insertions) {
+  const std::vector<Node>& nodes = graph.nodes();
+  std::vector<size_t> cheap;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const Node& node = nodes[i];
+    if (node.tag.pass == Pass::kForward && node.tag.unit == unit && !opens_weights(node) &&
+        is_cheap(graph, node, mesh, values)) {
+      cheap.push_back(i);
+    }
+  }
+  const std::vector<size_t> again = needed_again(graph, cheap, {unit});
+  run_again(graph, again, latest_positions(graph, again, unit), {unit}, insertions);
+}
+
 }  // namespace
 
-void recompute_cheap_values(Graph& graph, const Mesh& mesh, const CheapValues& values) {
+void recompute_cheap_values(Graph& graph, const Mesh& mesh, const std::vector<CheapValues>& all) {
   Insertions insertions;
-  const std::vector<Node>& nodes = graph.nodes();
-  for (const int unit : values.units) {
-    std::vector<size_t> cheap;
-    for (size_t i = 0; i < nodes.size(); ++i) {
-      const Node& node = nodes[i];
-      if (node.tag.pass == Pass::kForward && node.tag.unit == unit && !opens_weights(node) &&
-          is_cheap(graph, node, mesh, values)) {
-        cheap.push_back(i);
-      }
-    }
-    const std::vector<size_t> again = needed_again(graph, cheap, {unit});
-    run_again(graph, again, latest_positions(graph, again, unit), {unit}, insertions);
+  for (const CheapValues& values : all) {
+    for (const int unit : values.units) run_cheap_again(graph, mesh, values, unit, insertions);
   }
   insert_nodes(graph, insertions);
   check_graph(graph, "recompute_cheap_values");

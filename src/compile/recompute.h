@@ -18,21 +18,21 @@ using UnitGroup = std::set<int>;
 // by whole blocks.
 std::vector<UnitGroup> recompute_groups(const RunSpec& spec, const StagePlan& stages);
 
-// The blocks whose cheap values are recomputed, and which those are.
+// Blocks whose cheap values are recomputed, and which those are.
 struct CheapValues {
   UnitGroup units;
   bool norms = false, activations = false, attention = false;
 };
-CheapValues cheap_values(const RunSpec& spec);
+std::vector<CheapValues> cheap_values(const RunSpec& spec, const StagePlan& stages);
 
 // Only what enters a group from outside is kept. Right before the group's backward its forward runs
 // again, collectives included, as far as the backward reads it. Needs a differentiated graph;
 // delayed weight gradients and gathers come after it.
 void recompute_units(Graph& graph, const std::vector<UnitGroup>& groups);
 
-// What `values` names runs again just before its results are first read by a gradient; products and
+// What `all` names runs again just before its results are first read by a gradient; products and
 // sums over ranks are kept. Comes after regather_activations, whose gathers are such readers, and
 // before fuse_add_norm.
-void recompute_cheap_values(Graph& graph, const Mesh& mesh, const CheapValues& values);
+void recompute_cheap_values(Graph& graph, const Mesh& mesh, const std::vector<CheapValues>& all);
 
 }  // namespace tessera

@@ -54,6 +54,14 @@ std::vector<std::string> kept_by_blocks(const StepGraph& step) {
   return kept;
 }
 
+std::map<OpKind, int> recomputed_kernels(const StepGraph& step) {
+  std::map<OpKind, int> counts;
+  for (const Instruction& i : lower(step, 0).instructions) {
+    if (i.tag.pass == Pass::kRecompute && i.stream == StreamKind::kCompute) ++counts[i.op];
+  }
+  return counts;
+}
+
 TEST(Recompute, FullKeepsTheInputOfEachBlockOnly) {
   const std::vector<std::string> inputs = {"embed", "layers.0.out", "layers.1.out"};
   EXPECT_EQ(kept_by_blocks(step_of("recompute=full", 3)), inputs);
@@ -64,6 +72,20 @@ TEST(Recompute, EveryKKeepsTheInputOfEachGroupOnly) {
   EXPECT_EQ(kept_by_blocks(step_of("recompute=every-2", 5)),
             (std::vector<std::string>{"embed", "layers.1.out", "layers.3.out"}));
   EXPECT_EQ(kept_by_blocks(step_of("recompute=every-5", 5)), (std::vector<std::string>{"embed"}));
+}
+
+TEST(Recompute, BlocksOfAStageMayDiffer) {
+  EXPECT_EQ(kept_by_blocks(step_of("recompute=every-2:3+full", 5)),
+            (std::vector<std::string>{"embed", "layers.1.out", "layers.2.out", "layers.3.out"}));
+  const StepGraph step = step_of("recompute=full:1+norms:1+none", 3);
+  const std::map<OpKind, int> full_and_norms = {
+      {OpKind::kRmsNorm, 3},   {OpKind::kLinear, 4}, {OpKind::kRope, 2},
+      {OpKind::kAttention, 1}, {OpKind::kSwiGlu, 1}, {OpKind::kAddRmsNorm, 1},
+  };
+  EXPECT_EQ(recomputed_kernels(step), full_and_norms);
+  // Each stage counts its own blocks.
+  const StepGraph two = step_of("pp=2,recompute=norms:1+none", 4);
+  EXPECT_EQ(recomputed_kernels(two), (std::map<OpKind, int>{{OpKind::kRmsNorm, 2}}));
 }
 
 TEST(Recompute, SelectiveKeepsTheProductsAndTheResidualStream) {
@@ -93,14 +115,6 @@ TEST(Recompute, NoneKeepsEverythingThatGradientsRead) {
 }
 
 // ---- what runs again ----
-
-std::map<OpKind, int> recomputed_kernels(const StepGraph& step) {
-  std::map<OpKind, int> counts;
-  for (const Instruction& i : lower(step, 0).instructions) {
-    if (i.tag.pass == Pass::kRecompute && i.stream == StreamKind::kCompute) ++counts[i.op];
-  }
-  return counts;
-}
 
 TEST(Recompute, FullRunsTheForwardOfABlockAgainUpToItsLastProduct) {
   // Nobody reads the result of the last product, nor the sum after it.

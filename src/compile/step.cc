@@ -96,7 +96,7 @@ StepGraph build_step(const RunSpec& spec, StepKind kind, const PassHook& hook) {
   const bool overlaps = step.mesh.size(Axis::kTp) * step.mesh.size(Axis::kCp) > 1;
   if (step.training && overlaps) delay_weight_gradients(graph, step.mesh);
   regather_activations(graph, step.mesh, step.layout);
-  recompute_cheap_values(graph, step.mesh, cheap_values(spec));
+  recompute_cheap_values(graph, step.mesh, cheap_values(spec, step.stages));
   fuse_add_norm(graph, step.stages);
   if (step.gathers_weights_per_use()) {
     if (step.releases_weights()) regather_weights(graph, step.layout);

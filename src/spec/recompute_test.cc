@@ -16,19 +16,25 @@ std::string failure(const std::string& text, int64_t layers) {
   return "no error";
 }
 
+RecomputeChoice only(const std::string& text) {
+  const std::vector<RecomputePart> parts = parse_recompute(text, 4);
+  EXPECT_EQ(parts.size(), 1U);
+  return parts.back().choice;
+}
+
 TEST(Recompute, ReadsEveryChoice) {
-  EXPECT_EQ(parse_recompute("none", 4).blocks, 0);
-  EXPECT_FALSE(parse_recompute("none", 4).norms);
-  EXPECT_TRUE(parse_recompute("norms", 4).norms);
-  EXPECT_FALSE(parse_recompute("norms", 4).activations);
-  EXPECT_TRUE(parse_recompute("light", 4).activations);
-  EXPECT_FALSE(parse_recompute("light", 4).attention);
-  EXPECT_TRUE(parse_recompute("selective", 4).norms);
-  EXPECT_TRUE(parse_recompute("selective", 4).attention);
-  EXPECT_EQ(parse_recompute("selective", 4).blocks, 0);
-  EXPECT_EQ(parse_recompute("full", 4).blocks, 1);
-  EXPECT_EQ(parse_recompute("every-1", 4).blocks, 1);
-  EXPECT_EQ(parse_recompute("every-4", 4).blocks, 4);
+  EXPECT_EQ(only("none").blocks, 0);
+  EXPECT_FALSE(only("none").norms);
+  EXPECT_TRUE(only("norms").norms);
+  EXPECT_FALSE(only("norms").activations);
+  EXPECT_TRUE(only("light").activations);
+  EXPECT_FALSE(only("light").attention);
+  EXPECT_TRUE(only("selective").norms);
+  EXPECT_TRUE(only("selective").attention);
+  EXPECT_EQ(only("selective").blocks, 0);
+  EXPECT_EQ(only("full").blocks, 1);
+  EXPECT_EQ(only("every-1").blocks, 1);
+  EXPECT_EQ(only("every-4").blocks, 4);
 }
 
 TEST(Recompute, RefusesOthersWithTheNearestChoice) {
@@ -36,7 +42,7 @@ TEST(Recompute, RefusesOthersWithTheNearestChoice) {
     EXPECT_EQ(failure(text, 16), "parallel.recompute = \"" + std::string(text) +
                                      "\": use none, norms, light, selective, full or every-K, such "
                                      "as every-4 (about the square "
-                                     "root of 16 layers)");
+                                     "root of 16 layers), or several, such as light:8+norms");
   }
   EXPECT_EQ(failure("every-5", 4),
             "parallel.recompute = \"every-5\": K must be from 1 to layers = 4; use every-4");
@@ -47,6 +53,28 @@ TEST(Recompute, RefusesOthersWithTheNearestChoice) {
   EXPECT_EQ(failure("every-99999999999999999999", 4),
             "parallel.recompute = \"every-99999999999999999999\": K must be from 1 to layers = 4; "
             "use every-4");
+}
+
+TEST(Recompute, ReadsSeveralChoices) {
+  const std::vector<RecomputePart> parts = parse_recompute("full:2+light:3+none", 16);
+  ASSERT_EQ(parts.size(), 3U);
+  EXPECT_EQ(parts[0].choice.blocks, 1);
+  EXPECT_TRUE(parts[1].choice.activations);
+  EXPECT_FALSE(parts[2].choice.norms);
+  std::vector<size_t> of_blocks;
+  for (int64_t block = 0; block < 8; ++block) of_blocks.push_back(part_of_block(parts, block));
+  EXPECT_EQ(of_blocks, (std::vector<size_t>{0, 0, 1, 1, 1, 2, 2, 2}));
+}
+
+TEST(Recompute, RefusesPartsWithoutANumberOfBlocks) {
+  for (const char* part : {"light", "light:", "light:0", "light:17", "light:two", "light:2x"}) {
+    EXPECT_EQ(failure(std::string(part) + "+norms", 16),
+              "parallel.recompute = \"" + std::string(part) + "+norms\": \"" + part +
+                  "\" is not the last part, so it needs a number of blocks from 1 to layers = 16, "
+                  "such as light:1+norms");
+  }
+  EXPECT_NE(failure("light:2+", 16), "no error");
+  EXPECT_NE(failure("light:2", 16), "no error");
 }
 
 }  // namespace

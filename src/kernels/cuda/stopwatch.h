@@ -26,12 +26,14 @@ class Stopwatch {
   Stopwatch& operator=(const Stopwatch&) = delete;
 
   // Of what `call` puts on the stream: the shortest of several times, after one that loads the
-  // kernels. Waits for the GPU.
-  double shortest_ms(const std::function<void()>& call) {
+  // kernels, each after what `before` puts there. Waits for the GPU.
+  double shortest_ms(
+      const std::function<void()>& call, const std::function<void()>& before = [] {}) {
     constexpr int kRounds = 5;
     call();
     double shortest = std::numeric_limits<double>::infinity();
     for (int round = 0; round < kRounds; ++round) {
+      before();
       tessera::cuda::check(cudaEventRecord(begin_, stream_), "starting a stopwatch");
       call();
       tessera::cuda::check(cudaEventRecord(end_, stream_), "stopping a stopwatch");
