@@ -111,7 +111,8 @@ struct TrainSpec {
   double comm_timeout = 60;  // seconds that a rank waits for another inside one collective
 
   [[nodiscard]] DType gradient_type() const {
-    return gradients == "bf16" ? DType::kBF16 : accumulate_type(dtype);
+    const bool narrow = gradients == "bf16" && dtype == DType::kBF16;
+    return narrow ? DType::kBF16 : accumulate_type(dtype);
   }
 };
 
