@@ -15,7 +15,7 @@ namespace {
 using testing::parse_case;
 
 constexpr int kConfigurations = 30;
-constexpr std::array<const char*, 3> kDTypes = {"f32", "f64", "bf16"};
+constexpr std::array<const char*, 4> kDTypes = {"f32", "f64", "bf16", "bf16 gradients=bf16"};
 
 class Dice {
  public:
@@ -48,7 +48,7 @@ std::string random_case(uint32_t seed) {
       dp, fsdp, tp, dice.below(4), dice.coin(), dice.below(3), dice.one_of({1, 25}),
       dice.one_of({1, 2, 4}), dice.coin(), dice.one_of({256, 257, 261}), dice.one_of({21, 24}),
       dice.one_of({1, 2, 3}), micro_batch, global_batch, dice.one_of({3, 5, 512}),
-      kDTypes[static_cast<size_t>(dice.below(3))]);
+      kDTypes[static_cast<size_t>(dice.below(4))]);
 }
 
 RunSpec two_steps(const std::string& line, const TestFolder& folder) {

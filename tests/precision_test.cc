@@ -53,6 +53,53 @@ TEST(PrecisionTest, GradientsAndOptimizerStateAreWideWeightsAreNarrow) {
   }
 }
 
+TEST(PrecisionTest, Bf16GradientsAreStoredAndSummedSo) {
+  for (const std::string mesh : kMeshes) {
+    SCOPED_TRACE(mesh);
+    const CompiledRun run = compile_run(parse_case(mesh + " dtype=bf16 gradients=bf16").spec);
+    for (const Program& program : run.programs) {
+      for (const BucketBuffers& bucket : program.buckets) {
+        EXPECT_EQ(program.buffer(bucket.gradient).dtype, DType::kBF16);
+        EXPECT_EQ(program.buffer(bucket.m).dtype, DType::kF32);
+        EXPECT_EQ(program.buffer(bucket.v).dtype, DType::kF32);
+      }
+      for (const Instruction& i : program.instructions) {
+        const bool gradient = i.tag.pass == Pass::kReduce || i.tag.pass == Pass::kWeightGrad;
+        if (!gradient || i.outputs.empty()) continue;
+        EXPECT_EQ(program.buffer(i.outputs[0]).dtype, DType::kBF16) << i.name;
+      }
+    }
+  }
+}
+
+// Gradients of one step on every mesh beside f32 ones of one rank; losses after 50 steps.
+TEST(PrecisionTest, Bf16GradientsTrainLikeF32Ones) {
+  const std::string meshes[] = {"dp=1 global_batch=4",
+                                "dp=2 tp=2 zero=1 sequence_parallel=true",
+                                "dp=2 fsdp=2 zero=3",
+                                "fsdp=2 zero=2 global_batch=8 tied=true",
+                                "dp=2 zero=2 global_batch=8 grad_reduce=micro_batch",
+                                "pp=2 tied=true",
+                                "dp=1 family=gpt2",
+                                "tp=2 family=qwen3",
+                                "fsdp=2 ep=2 family=mixtral experts=4"};
+  for (const std::string& mesh : meshes) {
+    SCOPED_TRACE(mesh);
+    const TinyCase narrow = parse_case(mesh + " dtype=bf16 gradients=bf16");
+    RunSpec wide = testing::on_one_rank(narrow.spec);
+    wide.train.gradients = "f32";
+    ShortRun run = testing::short_run(narrow.spec, random_samples(wide, "none"));
+    run.steps = 50;
+    const std::vector<StepRecord> mine = record_run(run);
+    run.spec = wide;
+    const std::vector<StepRecord> exact = record_run(run);
+    EXPECT_LT(worst(mine[0].gradients, exact[0].gradients), 4e-2);
+    EXPECT_NEAR(mine[0].grad_norm, exact[0].grad_norm, 1e-2 * exact[0].grad_norm);
+    EXPECT_LT(exact.back().loss, 0.9 * exact.front().loss) << "nothing was learnt";
+    EXPECT_NEAR(mine.back().loss, exact.back().loss, 2e-2 * exact.front().loss);
+  }
+}
+
 // 512 micro-batches of one and the same sample: a narrow sum would stop growing at 256 times its
 // term (bf16) or lose a part of every term (f16).
 TEST(PrecisionTest, GradientsAccumulateInF32) {

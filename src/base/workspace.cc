@@ -48,6 +48,11 @@ int64_t attention_grad(DType type, int64_t keys, int64_t head_dim, int threads) 
   return threads * (5 * packed + 3 * queries + 2 * scores + sums);
 }
 
+int64_t table_grad(DType gradients, int64_t rows, int threads) {
+  if (gradients == accumulate_type(gradients)) return 0;
+  return threads * buffer(gradients, rows * kTableColumns);
+}
+
 int64_t sum_squares(int /*threads*/) { return kSumChunks * size_bytes(DType::kF64); }
 
 int64_t cross_entropy_loss(int /*threads*/) { return 0; }

@@ -14,15 +14,18 @@ namespace tessera::workspace {
 inline constexpr int64_t kLinearRows = 256;
 inline constexpr int64_t kLinearCols = 512;
 inline constexpr int64_t kLinearDepth = 512;
-inline constexpr int64_t kQueryRows = 64;   // rows (queries x heads) of one attention block
-inline constexpr int64_t kSumChunks = 256;  // partial sums, whatever the number of threads
-inline constexpr int64_t kAlignBytes = 64;  // every buffer inside a workspace starts on this
+inline constexpr int64_t kQueryRows = 64;     // rows (queries x heads) of one attention block
+inline constexpr int64_t kSumChunks = 256;    // partial sums, whatever the number of threads
+inline constexpr int64_t kTableColumns = 16;  // of a table of narrow gradients, summed at a time
+inline constexpr int64_t kAlignBytes = 64;    // every buffer inside a workspace starts on this
 
 int64_t linear(DType type, int64_t tokens, int64_t out, int64_t in, int threads);
 int64_t rms_norm_dw(DType type, int64_t tokens, int64_t width, int threads);
 // keys: that a sequence has on this rank.
 int64_t attention(DType type, int64_t keys, int64_t head_dim, int threads);
 int64_t attention_grad(DType type, int64_t keys, int64_t head_dim, int threads);
+// embedding_dw, positions_dw: only tables of narrow gradients are summed elsewhere.
+int64_t table_grad(DType gradients, int64_t rows, int threads);
 int64_t sum_squares(int threads);
 int64_t cross_entropy_loss(int threads);
 

@@ -28,6 +28,10 @@ int64_t Lowering::cpu_scratch(const Node& node) const {
       const Shape x = shape(node.inputs[1]);
       return workspace::rms_norm_dw(dtype, x[0], x[1], threads);
     }
+    case OpKind::kEmbeddingDw:
+    case OpKind::kPositionsDw:
+      return workspace::table_grad(step_.spec.train.gradient_type(), shape(node.outputs[0])[0],
+                                   threads);
     case OpKind::kAttention:
     case OpKind::kAttentionPart:
       return workspace::attention(dtype, keys_per_sequence(node), node.attrs.head_dim, threads);

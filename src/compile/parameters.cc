@@ -87,7 +87,7 @@ TensorType Layout::weight_type(const Shape& shape, int split_dim, Use use) const
 Bucket& Layout::bucket_for(const Placement& on_tp, bool decay, bool experts) {
   const bool split_on_tp = on_tp.kind == Placement::Kind::kSplit && !experts;
   const int64_t limit = spec_.parallel.bucket_mb * 1'000'000;
-  const int64_t element = size_bytes(accumulate_type(spec_.train.dtype));
+  const int64_t element = size_bytes(spec_.train.gradient_type());
   int same_kind = 0;
   for (Bucket& bucket : layout_.buckets) {
     if (bucket.unit != unit_ || bucket.split_on_tp != split_on_tp || bucket.decay != decay ||

@@ -85,7 +85,8 @@ StepGraph build_step(const RunSpec& spec, StepKind kind, const PassHook& hook) {
   };
   verify("build");
   if (step.training) {
-    const std::map<ValueId, ValueId> gradients = differentiate(graph);
+    const bool narrow = spec.train.gradient_type() != accumulate_type(spec.train.dtype);
+    const std::map<ValueId, ValueId> gradients = differentiate(graph, narrow);
     verify("differentiate");
     add_update(step, gradients);
     verify("update");

@@ -199,13 +199,14 @@ void Assigner::add_bucket(size_t b) {
   set(step_.forward.bucket_storage[b], slots.weights);
   if (step_.training) {
     const std::string grad = fmt::format("d({})", bucket.name);
+    const DType gradients = spec.train.gradient_type();
     if (step_.keeps_full_gradients()) {
-      slots.full_gradient = add_gradient(grad, wide, whole);
+      slots.full_gradient = add_gradient(grad, gradients, whole);
       slots.gradient = sharded ? part(slots.full_gradient, coord, shards) : slots.full_gradient;
     } else {
       slots.full_gradient =
-          map_.add_slot(grad + ".full", ArenaKind::kCommunication, wide, whole, false);
-      slots.gradient = add_gradient(grad, wide, state);
+          map_.add_slot(grad + ".full", ArenaKind::kCommunication, gradients, whole, false);
+      slots.gradient = add_gradient(grad, gradients, state);
     }
     slots.owned_gradient = sharded ? slots.gradient : part(slots.gradient, coord, shards);
   }

@@ -8,7 +8,8 @@ namespace {
 
 class Differentiator {
  public:
-  explicit Differentiator(Graph& graph) : graph_(graph), num_forward_(graph.nodes().size()) {}
+  Differentiator(Graph& graph, bool narrow)
+      : graph_(graph), narrow_(narrow), num_forward_(graph.nodes().size()) {}
 
   std::map<ValueId, ValueId> run();
 
@@ -36,8 +37,11 @@ class Differentiator {
   // The gradient of `of` gets the output of `op`, added to what is there already.
   void contribute(ValueId of, OpKind op, std::vector<ValueId> inputs, const Attrs& attrs, Tag tag);
   void contribute_value(ValueId of, ValueId dy, Tag tag);
+  // As contribute; `op` makes a weight gradient, `tag` is that of the forward node.
+  void contribute_weight(ValueId of, OpKind op, std::vector<ValueId> inputs, Attrs attrs, Tag tag);
 
   Graph& graph_;
+  bool narrow_;
   size_t num_forward_;
   std::map<ValueId, ValueId> grads_;
 };
@@ -88,11 +92,17 @@ void Differentiator::contribute_value(ValueId of, ValueId dy, Tag tag) {
       before == kNoValue ? dy : graph_.add_one(OpKind::kAdd, {before, dy}, grad_name(of), {}, tag);
 }
 
+void Differentiator::contribute_weight(ValueId of, OpKind op, std::vector<ValueId> inputs,
+                                       Attrs attrs, Tag tag) {
+  attrs.narrow = narrow_;
+  contribute(of, op, std::move(inputs), attrs, with_pass(tag, Pass::kWeightGrad));
+}
+
 void Differentiator::visit_linear(const Node& node, ValueId dy) {
   const ValueId x = node.inputs[0];
   const ValueId w = node.inputs[1];
   contribute(x, OpKind::kLinearDx, {dy, w}, {}, with_pass(node.tag, Pass::kInputGrad));
-  contribute(w, OpKind::kLinearDw, {dy, x}, {}, with_pass(node.tag, Pass::kWeightGrad));
+  contribute_weight(w, OpKind::kLinearDw, {dy, x}, {}, node.tag);
 }
 
 void Differentiator::visit_rms_norm(const Node& node, ValueId dy) {
@@ -101,7 +111,7 @@ void Differentiator::visit_rms_norm(const Node& node, ValueId dy) {
   const ValueId rstd = node.outputs[1];
   contribute(x, OpKind::kRmsNormDx, {dy, x, w, rstd}, node.attrs,
              with_pass(node.tag, Pass::kInputGrad));
-  contribute(w, OpKind::kRmsNormDw, {dy, x, rstd}, {}, with_pass(node.tag, Pass::kWeightGrad));
+  contribute_weight(w, OpKind::kRmsNormDw, {dy, x, rstd}, {}, node.tag);
 }
 
 void Differentiator::visit_layer_norm(const Node& node, ValueId dy) {
@@ -109,11 +119,10 @@ void Differentiator::visit_layer_norm(const Node& node, ValueId dy) {
   const ValueId w = node.inputs[1];
   const ValueId b = node.inputs[2];
   const ValueId stats = node.outputs[1];
-  const Tag weight_grad = with_pass(node.tag, Pass::kWeightGrad);
   contribute(x, OpKind::kLayerNormDx, {dy, x, w, stats}, node.attrs,
              with_pass(node.tag, Pass::kInputGrad));
-  contribute(w, OpKind::kLayerNormDw, {dy, x, stats}, {}, weight_grad);
-  contribute(b, OpKind::kBiasDw, {dy}, {}, weight_grad);
+  contribute_weight(w, OpKind::kLayerNormDw, {dy, x, stats}, {}, node.tag);
+  contribute_weight(b, OpKind::kBiasDw, {dy}, {}, node.tag);
 }
 
 void Differentiator::visit_head_norm(const Node& node, ValueId dy) {
@@ -122,8 +131,7 @@ void Differentiator::visit_head_norm(const Node& node, ValueId dy) {
   const ValueId rstd = node.outputs[1];
   contribute(x, OpKind::kHeadNormDx, {dy, x, w, rstd}, node.attrs,
              with_pass(node.tag, Pass::kInputGrad));
-  contribute(w, OpKind::kHeadNormDw, {dy, x, rstd}, node.attrs,
-             with_pass(node.tag, Pass::kWeightGrad));
+  contribute_weight(w, OpKind::kHeadNormDw, {dy, x, rstd}, node.attrs, node.tag);
 }
 
 void Differentiator::visit_positions(const Node& node, ValueId dy) {
@@ -131,7 +139,7 @@ void Differentiator::visit_positions(const Node& node, ValueId dy) {
   Attrs attrs = node.attrs;
   attrs.rows = graph_.type(table).shape[0];
   contribute_value(node.inputs[0], dy, with_pass(node.tag, Pass::kInputGrad));
-  contribute(table, OpKind::kPositionsDw, {dy}, attrs, with_pass(node.tag, Pass::kWeightGrad));
+  contribute_weight(table, OpKind::kPositionsDw, {dy}, attrs, node.tag);
 }
 
 // The gradient of a cast from a to b is the cast from dual(b) to dual(a): one for all axes that
@@ -166,7 +174,7 @@ void Differentiator::visit_views(const Node& node) {
     pieces.push_back(grad(w));
   }
   TensorType type = graph_.type(node.inputs[0]);
-  type.dtype = accumulate_type(type.dtype);
+  if (!narrow_) type.dtype = accumulate_type(type.dtype);
   for (const Axis axis : kAllAxes) type.placements[index_of(axis)] = dual(type.on(axis));
   Attrs attrs;
   attrs.bucket = node.attrs.bucket;
@@ -198,8 +206,8 @@ void Differentiator::visit_expert_op(const Node& node, ValueId dy) {
     case OpKind::kExpertLinear:
       contribute(first, OpKind::kExpertLinearDx, {dy, node.inputs[1], node.inputs[2]}, node.attrs,
                  input_grad);
-      return contribute(node.inputs[1], OpKind::kExpertLinearDw, {dy, first, node.inputs[2]},
-                        node.attrs, with_pass(node.tag, Pass::kWeightGrad));
+      return contribute_weight(node.inputs[1], OpKind::kExpertLinearDw, {dy, first, node.inputs[2]},
+                               node.attrs, node.tag);
     case OpKind::kExpertSwiGlu:
       return contribute(first, OpKind::kExpertSwiGluGrad, {dy, first, node.inputs[1]}, node.attrs,
                         input_grad);
@@ -244,8 +252,8 @@ void Differentiator::visit(const Node& node) {
     case OpKind::kEmbedding: {
       Attrs attrs = node.attrs;
       attrs.rows = graph_.type(node.inputs[1]).shape[0];
-      return contribute(node.inputs[1], OpKind::kEmbeddingDw, {node.inputs[0], dy}, attrs,
-                        with_pass(node.tag, Pass::kWeightGrad));
+      return contribute_weight(node.inputs[1], OpKind::kEmbeddingDw, {node.inputs[0], dy}, attrs,
+                               node.tag);
     }
     case OpKind::kRope: {
       Attrs attrs = node.attrs;
@@ -270,8 +278,7 @@ void Differentiator::visit(const Node& node) {
     }
     case OpKind::kAddBias:
       contribute_value(node.inputs[0], dy, input_grad);
-      return contribute(node.inputs[1], OpKind::kBiasDw, {dy}, {},
-                        with_pass(node.tag, Pass::kWeightGrad));
+      return contribute_weight(node.inputs[1], OpKind::kBiasDw, {dy}, {}, node.tag);
     case OpKind::kLayerNorm:
       return visit_layer_norm(node, dy);
     case OpKind::kHeadNorm:
@@ -308,6 +315,8 @@ std::map<ValueId, ValueId> Differentiator::run() {
 
 }  // namespace
 
-std::map<ValueId, ValueId> differentiate(Graph& graph) { return Differentiator(graph).run(); }
+std::map<ValueId, ValueId> differentiate(Graph& graph, bool narrow) {
+  return Differentiator(graph, narrow).run();
+}
 
 }  // namespace tessera

@@ -11,7 +11,8 @@ namespace tessera {
 // weight gradients (pass W) are separate nodes. Chunks of the loss are differentiated in their
 // forward order, so that a later pass may run each chunk's backward right after its forward.
 // Returns the gradient of every parameter (storage of a bucket); its placement is the dual of the
-// storage's.
-std::map<ValueId, ValueId> differentiate(Graph& graph);
+// storage's. Gradients of weights are stored in the accumulate type, or, where they are `narrow`,
+// in the type of the activations.
+std::map<ValueId, ValueId> differentiate(Graph& graph, bool narrow = false);
 
 }  // namespace tessera

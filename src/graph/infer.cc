@@ -92,6 +92,7 @@ std::vector<TensorType> Inference::run() {
 std::vector<TensorType> Inference::shapes() const {
   const auto rank2 = [&](size_t i) { want(in(i).shape.size() == 2, "needs matrices"); };
   const auto acc = [&](size_t i) { return accumulate_type(in(i).dtype); };
+  const auto grad = [&](size_t i) { return node_.attrs.narrow ? in(i).dtype : acc(i); };
   switch (node_.op) {
     case OpKind::kEmbedding:
       rank2(1);
@@ -119,7 +120,7 @@ std::vector<TensorType> Inference::shapes() const {
     case OpKind::kLinearDw:
       rank2(0), rank2(1);
       want(in(0).shape[0] == in(1).shape[0], "token counts differ");
-      return {{acc(0), {in(0).shape[1], in(1).shape[1]}, {}}};
+      return {{grad(0), {in(0).shape[1], in(1).shape[1]}, {}}};
     case OpKind::kAttention:
       return {{in(0).dtype, in(0).shape, {}}, {acc(0), {in(0).shape[0], node_.attrs.heads}, {}}};
     case OpKind::kAttentionGrad:
@@ -148,16 +149,16 @@ std::vector<TensorType> Inference::shapes() const {
     case OpKind::kRmsNormDx:
       return like(1);
     case OpKind::kRmsNormDw:
-      return {{acc(1), {in(1).shape[1]}, {}}};
+      return {{grad(1), {in(1).shape[1]}, {}}};
     case OpKind::kEmbeddingDw:
-      return {{acc(1), {node_.attrs.rows, in(1).shape[1]}, {}}};
+      return {{grad(1), {node_.attrs.rows, in(1).shape[1]}, {}}};
     case OpKind::kAddBias:
       rank2(0);
       want(in(1).shape == Shape{in(0).shape[1]}, "the bias must match the width");
       return like(0);
     case OpKind::kBiasDw:
       rank2(0);
-      return {{acc(0), {in(0).shape[1]}, {}}};
+      return {{grad(0), {in(0).shape[1]}, {}}};
     case OpKind::kLayerNorm:
       rank2(0);
       want(in(1).shape == Shape{in(0).shape[1]} && in(2).shape == in(1).shape,
@@ -174,7 +175,7 @@ std::vector<TensorType> Inference::shapes() const {
     case OpKind::kLayerNormDx:
       return like(1);
     case OpKind::kLayerNormDw:
-      return {{acc(1), {in(1).shape[1]}, {}}};
+      return {{grad(1), {in(1).shape[1]}, {}}};
     case OpKind::kGelu:
       return like(0);
     case OpKind::kGeluGrad:
@@ -186,7 +187,7 @@ std::vector<TensorType> Inference::shapes() const {
       return like(0);
     case OpKind::kPositionsDw:
       rank2(0);
-      return {{acc(0), {node_.attrs.rows, in(0).shape[1]}, {}}};
+      return {{grad(0), {node_.attrs.rows, in(0).shape[1]}, {}}};
     case OpKind::kHeadNorm:
       rank2(0);
       want(in(1).shape == Shape{node_.attrs.head_dim}, "the weight must match a head");
@@ -195,7 +196,7 @@ std::vector<TensorType> Inference::shapes() const {
     case OpKind::kHeadNormDx:
       return like(1);
     case OpKind::kHeadNormDw:
-      return {{acc(1), {node_.attrs.head_dim}, {}}};
+      return {{grad(1), {node_.attrs.head_dim}, {}}};
     case OpKind::kCrossEntropyStats:
       return {{acc(0), {node_.attrs.parts, in(0).shape[0], 3}, {}}};
     case OpKind::kCrossEntropyGrad:

@@ -52,7 +52,9 @@ ExpertShapes infer_expert_shapes(const Graph& graph, const Node& node) {
     case OpKind::kExpertLinearDx:
       return rows_of_width(in(0), in(1).shape[1], in(1).shape[2]);
     case OpKind::kExpertLinearDw:
-      return {{{accumulate_type(in(0).dtype), {a.experts, in(0).shape[3], in(1).shape[3]}, {}}}};
+      return {{{node.attrs.narrow ? in(0).dtype : accumulate_type(in(0).dtype),
+                {a.experts, in(0).shape[3], in(1).shape[3]},
+                {}}}};
     case OpKind::kExpertSwiGlu:
       return rows_of_width(in(0), in(0).shape[3], in(0).shape[3] / 2);
     case OpKind::kExpertSwiGluGrad:

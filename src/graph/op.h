@@ -141,6 +141,7 @@ struct Attrs {
   ExpertAttrs experts;
   int64_t hop = 0;            // attention_part: kv is that of the rank so far back on cp
   DType dtype = DType::kF32;  // convert
+  bool narrow = false;        // weight gradients: stored in the type of the activations
   int64_t column_groups = 1;  // cast S(0) <-> S(1): columns split in so many equal groups
   friend bool operator==(const Attrs&, const Attrs&) = default;
 };

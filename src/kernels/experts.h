@@ -51,7 +51,7 @@ void combine_rows_grad(Context& ctx, const Tensor& dy, const Tensor& rows, const
 void expert_linear(Context& ctx, const Tensor& x, const Tensor& w, const Tensor& counts, Tensor& y);
 void expert_linear_dx(Context& ctx, const Tensor& dy, const Tensor& w, const Tensor& counts,
                       Tensor& dx);
-// dw[L,N,K] in the accumulate type; zero (or unchanged) for an expert without rows.
+// dw[L,N,K]; zero (or unchanged) for an expert without rows.
 void expert_linear_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& counts,
                       Tensor& dw, bool accumulate);
 // gate_up[B,C,2F], h[B,C,F]

@@ -3,11 +3,12 @@
 // Letters: T tokens of this rank (whole sequences of S tokens, one after another), H model width,
 // N/K columns of a product, V vocabulary rows of this rank, D head width. Tensors of one call have
 // one storage type (f64, f32, bf16 or f16) unless a comment says otherwise; arithmetic is f64 for
-// f64 and f32 for the others; weight gradients and statistics are stored in the accumulate type
-// (f32 for bf16 and f16). `accumulate` adds to the output instead of overwriting it. Results depend
-// only on the inputs and on ctx.workers.size(): no atomics, no timing. Nothing allocates: scratch
-// comes from ctx.workspace, whose size base/workspace.h gives. Every shape is checked
-// (InternalError).
+// f64 and f32 for the others; statistics are stored in the accumulate type (f32 for bf16 and f16),
+// and so are weight gradients, unless those of bf16 are given as bf16: then they are computed in
+// f32 and rounded when they are stored. `accumulate` adds to the output instead of overwriting it.
+// Results depend only on the inputs and on ctx.workers.size(): no atomics, no timing. Nothing
+// allocates: scratch comes from ctx.workspace, whose size base/workspace.h gives. Every shape is
+// checked (InternalError).
 #pragma once
 
 #include <cstddef>
@@ -38,7 +39,7 @@ struct Context {
 void linear(Context& ctx, const Tensor& x, const Tensor& w, Tensor& y);
 // dx[T,K] = dy[T,N] w[N,K]   (+= when accumulate)
 void linear_dx(Context& ctx, const Tensor& dy, const Tensor& w, Tensor& dx, bool accumulate);
-// dw[N,K] = dy[T,N]^T x[T,K]; dw is in the accumulate type.
+// dw[N,K] = dy[T,N]^T x[T,K]
 void linear_dw(Context& ctx, const Tensor& dy, const Tensor& x, Tensor& dw, bool accumulate);
 
 // ---- linear, and what follows it ----
@@ -140,7 +141,7 @@ void layer_norm_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor
 
 // ---- bias ----  y[t] = x[t] + b; y may be x.
 void add_bias(Context& ctx, const Tensor& x, const Tensor& b, Tensor& y);
-// db[N] = sum over t of dy[t], in the accumulate type.
+// db[N] = sum over t of dy[t]
 void bias_dw(Context& ctx, const Tensor& dy, Tensor& db, bool accumulate);
 
 // ---- GELU ----  the tanh form: h = x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2; h may be x.
@@ -153,7 +154,7 @@ void gelu_grad(Context& ctx, const Tensor& dh, const Tensor& x, Tensor& dx);
 // split those rows further. table[M,H] has at least S rows.
 void add_positions(Context& ctx, const Tensor& x, const Tensor& table, Tensor& y,
                    const SequenceRows& rows, int64_t first_token);
-// dtable is in the accumulate type; without accumulate it is zeroed first.
+// Without accumulate dtable is zeroed first.
 void positions_dw(Context& ctx, const Tensor& dy, Tensor& dtable, const SequenceRows& rows,
                   int64_t first_token, bool accumulate);
 
@@ -203,10 +204,10 @@ void add_metrics(Context& ctx, const Tensor& loss, const Tensor& labels, Tensor&
                  int64_t updates);
 // counts[i] (f64) = unmasked labels of part i of counts.numel() equal ones.
 void count_tokens(Context& ctx, const Tensor& labels, Tensor& counts);
-// master, m, v, grad: the accumulate type. weight: storage type, written from master; weight and
-// master may be the same tensor (f32 and f64 training keep one copy). A master of 16-bit elements
-// beside a bf16 weight holds the rests of base/master_weight.h: then weight is read too. All
-// buckets of a call are alike in this.
+// master, m, v: the accumulate type. grad: as weight gradients above. weight: storage type, written
+// from master; weight and master may be the same tensor (f32 and f64 training keep one copy). A
+// master of 16-bit elements beside a bf16 weight holds the rests of base/master_weight.h: then
+// weight is read too. All buckets of a call are alike in this.
 struct UpdatedTensors {
   Tensor master, m, v, grad, weight;
   bool decay = false;
@@ -218,8 +219,9 @@ void adamw(Context& ctx, std::span<const UpdatedTensors> buckets, const Tensor& 
 
 // ---- plain movement ----
 void fill_zero(Context& ctx, Tensor& x);
-void copy(Context& ctx, const Tensor& x, Tensor& y);             // converts between types
-void accumulate_into(Context& ctx, const Tensor& x, Tensor& y);  // y += x, y in the accumulate type
+void copy(Context& ctx, const Tensor& x, Tensor& y);  // converts between types
+// y += x, y in the accumulate type, or bf16 like x.
+void accumulate_into(Context& ctx, const Tensor& x, Tensor& y);
 void scale(Context& ctx, Tensor& x, double factor);
 // Index of the first NaN or Inf, or -1. Integers are always finite.
 int64_t first_nonfinite(const Tensor& x);

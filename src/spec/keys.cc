@@ -24,6 +24,7 @@ constexpr Range kGibibytes{0, 1e9};  // the bytes fit in int64_t
 
 constexpr std::array<std::string_view, 3> kDevices = {"cpu", "cuda", "auto"};
 constexpr std::array<std::string_view, 4> kDTypes = {"f32", "f64", "bf16", "f16"};
+constexpr std::array<std::string_view, 2> kGradients = {"f32", "bf16"};
 constexpr std::array<std::string_view, 3> kGradReduce = {"auto", "step", "micro_batch"};
 constexpr std::array<std::string_view, 3> kCpKinds = {"ring", "allgather", "ulysses"};
 constexpr std::array<std::string_view, 2> kRopeTypes = {"default", "llama3"};
@@ -109,6 +110,7 @@ constexpr Key kKeys[] = {
     {"train", "global_batch", [](S& s) -> Field { return &s.train.global_batch; }, kAny},
     {"train", "steps", [](S& s) -> Field { return &s.train.steps; }, kPositive},
     {"train", "dtype", [](S& s) -> Field { return &s.train.dtype; }, kAny, kDTypes},
+    {"train", "gradients", [](S& s) -> Field { return &s.train.gradients; }, kAny, kGradients},
     {"train", "seed", [](S& s) -> Field { return &s.train.seed; }},
     {"train", "device", [](S& s) -> Field { return &s.train.device; }, kAny, kDevices},
     {"train", "deterministic", [](S& s) -> Field { return &s.train.deterministic; }},

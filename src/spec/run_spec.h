@@ -96,6 +96,8 @@ struct TrainSpec {
   int64_t global_batch = 0;  // sequences per optimizer step; 0: micro_batch * dp * fsdp
   int64_t steps = 100;
   DType dtype = DType::kF32;
+  // What the gradients of weights are stored in: "f32" (f64 with dtype = f64), or "bf16".
+  std::string gradients = "f32";
   uint64_t seed = 1;
   std::string device = "cpu";  // "cpu", "cuda", or "auto": a GPU where there is one
   bool deterministic = false;  // cuda: a step repeats bit for bit
@@ -107,6 +109,11 @@ struct TrainSpec {
   int64_t loss_scale_hysteresis = 2;   // dynamic: halved from the so-many-th overflow on
   int64_t aux_group = 1;     // sequences whose tokens the load-balancing loss takes means over
   double comm_timeout = 60;  // seconds that a rank waits for another inside one collective
+
+  [[nodiscard]] DType gradient_type() const {
+    const bool narrow = gradients == "bf16" && dtype == DType::kBF16;
+    return narrow ? DType::kBF16 : accumulate_type(dtype);
+  }
 };
 
 struct OptimizerSpec {

@@ -131,6 +131,13 @@ void check_loss_scale(const TrainSpec& train) {
                  train.loss_scale, name_of(train.dtype));
 }
 
+void check_gradients(const TrainSpec& train) {
+  require_config(train.gradients != "bf16" || train.dtype == DType::kBF16,
+                 "train.gradients = \"bf16\" is for dtype = \"bf16\"; leave it out with dtype = "
+                 "\"{}\"",
+                 name_of(train.dtype));
+}
+
 }  // namespace
 
 void resolve(RunSpec& spec) {
@@ -145,6 +152,7 @@ void resolve(RunSpec& spec) {
   check_context(spec);
   check_split(spec);
   check_loss_scale(spec.train);
+  check_gradients(spec.train);
   check_experts(spec);
   check_asynchronous(spec);
   parse_recompute(parallel.recompute, spec.model.layers);

@@ -5,8 +5,6 @@
 
 namespace tessera::kernels {
 
-using cpu::Acc;
-
 void add_bias(Context& ctx, const Tensor& x, const Tensor& b, Tensor& y) {
   constexpr const char* kOp = "add_bias";
   cpu::check_dims(kOp, "x", x, 2);
@@ -36,16 +34,19 @@ void bias_dw(Context& ctx, const Tensor& dy, Tensor& db, bool accumulate) {
   cpu::check_dims(kOp, "dy", dy, 2);
   const int64_t tokens = dy.dim(0), width = dy.dim(1);
   cpu::check_tensor(kOp, "dy", dy, dy.dtype, {tokens, width});
-  cpu::check_flat(kOp, "db", db, accumulate_type(dy.dtype), width);
+  cpu::check_flat(kOp, "db", db, cpu::gradient_type(dy.dtype, db), width);
   TESSERA_ON_CUDA(bias_dw(ctx, dy, db, accumulate));
   cpu::dispatch(kOp, dy.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* grads = dy.as<T>();
-    ctx.workers.parallel_for(width, 64, [&](int64_t begin, int64_t end) {
-      cpu::column_sums<Acc<T>>(
-          tokens, begin, end,
-          [&](int64_t t, int64_t c) { return cpu::widen(grads[t * width + c]); }, db.as<Acc<T>>(),
-          accumulate);
+    cpu::with_gradient<T>(db, [&](auto gradient) {
+      using G = typename decltype(gradient)::type;
+      ctx.workers.parallel_for(width, 64, [&](int64_t begin, int64_t end) {
+        cpu::column_sums<G>(
+            tokens, begin, end,
+            [&](int64_t t, int64_t c) { return cpu::widen(grads[t * width + c]); }, db.as<G>(),
+            accumulate);
+      });
     });
   });
 }

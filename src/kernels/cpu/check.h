@@ -35,6 +35,21 @@ void dispatch(const char* op, DType type, const F& f) {
   TESSERA_CHECK(false, "{}: no arithmetic on {}", op, name_of(type));
 }
 
+// Weight gradients are stored in the accumulate type, or in bf16 beside bf16 activations: the type
+// that `gradient` should have.
+inline DType gradient_type(DType activations, const Tensor& gradient) {
+  const bool narrow = activations == DType::kBF16 && gradient.dtype == DType::kBF16;
+  return narrow ? DType::kBF16 : accumulate_type(activations);
+}
+// Calls f(TypeTag<G>{}) for a gradient of this type beside activations of type T.
+template <typename T, typename F>
+void with_gradient(const Tensor& gradient, const F& f) {
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    if (gradient.dtype == DType::kBF16) return f(TypeTag<BFloat16>{});
+  }
+  f(TypeTag<Acc<T>>{});
+}
+
 // Throws InternalError unless `tensor` has this type and these dims, and memory if it has elements.
 void check_tensor(const char* op, const char* name, const Tensor& tensor, DType type,
                   std::initializer_list<int64_t> dims);

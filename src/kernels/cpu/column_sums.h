@@ -4,13 +4,16 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/cpu/numeric.h"
+
 namespace tessera::kernels::cpu {
 
 // out[c] (+)= sum over t of term(t, c), for columns [begin, end). Sums of kTokens tokens first:
 // shorter sums round less. The order of additions depends on nothing but the number of tokens.
-template <typename A, typename Term>
-void column_sums(int64_t tokens, int64_t begin, int64_t end, const Term& term, A* out,
+template <typename G, typename Term>
+void column_sums(int64_t tokens, int64_t begin, int64_t end, const Term& term, G* out,
                  bool accumulate) {
+  using A = Acc<G>;
   constexpr int64_t kColumns = 256, kTokens = 128;
   for (int64_t first = begin; first < end; first += kColumns) {
     const int64_t columns = std::min(kColumns, end - first);
@@ -23,7 +26,8 @@ void column_sums(int64_t tokens, int64_t begin, int64_t end, const Term& term, A
       for (int64_t c = 0; c < columns; ++c) total[c] += part[c];
     }
     for (int64_t c = 0; c < columns; ++c) {
-      out[first + c] = accumulate ? out[first + c] + total[c] : total[c];
+      G& to = out[first + c];
+      to = narrow<G>(accumulate ? widen(to) + total[c] : total[c]);
     }
   }
 }

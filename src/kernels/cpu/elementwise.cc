@@ -127,14 +127,19 @@ void accumulate_into(Context& ctx, const Tensor& x, Tensor& y) {
   constexpr const char* kOp = "accumulate_into";
   const int64_t count = x.numel();
   cpu::check_flat(kOp, "x", x, x.dtype, count);
-  cpu::check_flat(kOp, "y", y, accumulate_type(x.dtype), count);
+  cpu::check_flat(kOp, "y", y, cpu::gradient_type(x.dtype, y), count);
   TESSERA_ON_CUDA(accumulate_into(ctx, x, y));
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    ctx.workers.parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
-      const T* from = x.as<T>();
-      Acc<T>* to = y.as<Acc<T>>();
-      for (int64_t i = begin; i < end; ++i) to[i] += cpu::widen(from[i]);
+    cpu::with_gradient<T>(y, [&](auto gradient) {
+      using G = typename decltype(gradient)::type;
+      ctx.workers.parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
+        const T* from = x.as<T>();
+        G* to = y.as<G>();
+        for (int64_t i = begin; i < end; ++i) {
+          to[i] = cpu::narrow<G>(cpu::widen(to[i]) + cpu::widen(from[i]));
+        }
+      });
     });
   });
 }

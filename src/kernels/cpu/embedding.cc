@@ -1,12 +1,11 @@
 #include <algorithm>
 
 #include "kernels/cpu/check.h"
+#include "kernels/cpu/table_sums.h"
 #include "kernels/kernels.h"
 #include "kernels/on_cuda.h"
 
 namespace tessera::kernels {
-
-using cpu::Acc;
 
 void embedding(Context& ctx, const Tensor& ids, const Tensor& table, Tensor& y, int64_t first_row) {
   constexpr const char* kOp = "embedding";
@@ -32,8 +31,6 @@ void embedding(Context& ctx, const Tensor& ids, const Tensor& table, Tensor& y, 
   });
 }
 
-// Every member owns some columns and walks all tokens, so a row's sum is in token order whatever
-// the number of threads.
 void embedding_dw(Context& ctx, const Tensor& ids, const Tensor& dy, Tensor& dtable,
                   int64_t first_row, bool accumulate) {
   constexpr const char* kOp = "embedding_dw";
@@ -41,21 +38,16 @@ void embedding_dw(Context& ctx, const Tensor& ids, const Tensor& dy, Tensor& dta
   const int64_t tokens = ids.numel(), rows = dtable.dim(0), width = dtable.dim(1);
   cpu::check_flat(kOp, "ids", ids, DType::kI32, tokens);
   cpu::check_tensor(kOp, "dy", dy, dy.dtype, {tokens, width});
-  cpu::check_tensor(kOp, "dtable", dtable, accumulate_type(dy.dtype), {rows, width});
+  cpu::check_tensor(kOp, "dtable", dtable, cpu::gradient_type(dy.dtype, dtable), {rows, width});
   if (!accumulate) fill_zero(ctx, dtable);
   TESSERA_ON_CUDA(embedding_dw(ctx, ids, dy, dtable, first_row, accumulate));
   cpu::dispatch(kOp, dy.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    auto* sums = dtable.as<Acc<T>>();
-    ctx.workers.parallel_for(width, 16, [&](int64_t begin, int64_t end) {
-      for (int64_t t = 0; t < tokens; ++t) {
-        const int64_t row = ids.as<int32_t>()[t] - first_row;
-        if (row < 0 || row >= rows) continue;
-        const T* from = dy.as<T>() + t * width;
-        Acc<T>* to = sums + row * width;
-        for (int64_t c = begin; c < end; ++c) to[c] += cpu::widen(from[c]);
-      }
-    });
+    const auto row_of = [&](int64_t t) {
+      const int64_t row = ids.as<int32_t>()[t] - first_row;
+      return row < rows ? row : -1;
+    };
+    cpu::add_to_table<T>(kOp, ctx, dy, row_of, dtable);
   });
 }
 

@@ -109,30 +109,37 @@ void head_norm_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor&
                   bool accumulate) {
   constexpr const char* kOp = "head_norm_dw";
   constexpr int64_t kTokens = 64;
-  check_heads(kOp, x, dw, accumulate_type(x.dtype), rstd);
+  check_heads(kOp, x, dw, cpu::gradient_type(x.dtype, dw), rstd);
   const int64_t tokens = x.dim(0), width = x.dim(1), heads = rstd.dim(1), dim = dw.numel();
   cpu::check_tensor(kOp, "dy", dy, x.dtype, {tokens, width});
   TESSERA_ON_CUDA(head_norm_dw(ctx, dy, x, rstd, dw, accumulate));
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Acc<T>;
-    ctx.workers.parallel_for(dim, 16, [&](int64_t begin, int64_t end) {
-      for (int64_t c = begin; c < end; ++c) {
-        A total = 0;
-        for (int64_t t0 = 0; t0 < tokens; t0 += kTokens) {
-          A part = 0;
-          for (int64_t t = t0; t < std::min(tokens, t0 + kTokens); ++t) {
-            for (int64_t h = 0; h < heads; ++h) {
-              const int64_t at = t * width + h * dim + c;
-              part += cpu::widen(dy.as<T>()[at]) *
-                      (cpu::widen(x.as<T>()[at]) * rstd.as<A>()[t * heads + h]);
-            }
+    const auto column_sum = [&](int64_t c) {
+      A total = 0;
+      for (int64_t t0 = 0; t0 < tokens; t0 += kTokens) {
+        A part = 0;
+        for (int64_t t = t0; t < std::min(tokens, t0 + kTokens); ++t) {
+          for (int64_t h = 0; h < heads; ++h) {
+            const int64_t at = t * width + h * dim + c;
+            part += cpu::widen(dy.as<T>()[at]) *
+                    (cpu::widen(x.as<T>()[at]) * rstd.as<A>()[t * heads + h]);
           }
-          total += part;
         }
-        A& out = dw.as<A>()[c];
-        out = accumulate ? out + total : total;
+        total += part;
       }
+      return total;
+    };
+    cpu::with_gradient<T>(dw, [&](auto gradient) {
+      using G = typename decltype(gradient)::type;
+      ctx.workers.parallel_for(dim, 16, [&](int64_t begin, int64_t end) {
+        for (int64_t c = begin; c < end; ++c) {
+          G& out = dw.as<G>()[c];
+          const A total = column_sum(c);
+          out = cpu::narrow<G>(accumulate ? cpu::widen(out) + total : total);
+        }
+      });
     });
   });
 }

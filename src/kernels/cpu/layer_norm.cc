@@ -136,7 +136,7 @@ void layer_norm_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor
   cpu::check_tensor(kOp, "dy", dy, x.dtype, {tokens, width});
   cpu::check_tensor(kOp, "x", x, x.dtype, {tokens, width});
   cpu::check_tensor(kOp, "stats", stats, accumulate_type(x.dtype), {tokens, 2});
-  cpu::check_flat(kOp, "dw", dw, accumulate_type(x.dtype), width);
+  cpu::check_flat(kOp, "dw", dw, cpu::gradient_type(x.dtype, dw), width);
   TESSERA_ON_CUDA(layer_norm_dw(ctx, dy, x, stats, dw, accumulate));
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -144,15 +144,16 @@ void layer_norm_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor
     const T* grads = dy.as<T>();
     const T* inputs = x.as<T>();
     const A* row_stats = stats.as<A>();
-    ctx.workers.parallel_for(width, 64, [&](int64_t begin, int64_t end) {
-      cpu::column_sums<A>(
-          tokens, begin, end,
-          [&](int64_t t, int64_t c) {
-            const int64_t at = t * width + c;
-            const A xhat = (cpu::widen(inputs[at]) - row_stats[t * 2]) * row_stats[t * 2 + 1];
-            return cpu::widen(grads[at]) * xhat;
-          },
-          dw.as<A>(), accumulate);
+    const auto term = [&](int64_t t, int64_t c) {
+      const int64_t at = t * width + c;
+      const A xhat = (cpu::widen(inputs[at]) - row_stats[t * 2]) * row_stats[t * 2 + 1];
+      return cpu::widen(grads[at]) * xhat;
+    };
+    cpu::with_gradient<T>(dw, [&](auto gradient) {
+      using G = typename decltype(gradient)::type;
+      ctx.workers.parallel_for(width, 64, [&](int64_t begin, int64_t end) {
+        cpu::column_sums<G>(tokens, begin, end, term, dw.as<G>(), accumulate);
+      });
     });
   });
 }

@@ -190,18 +190,16 @@ void linear_dw(Context& ctx, const Tensor& dy, const Tensor& x, Tensor& dw, bool
   const int64_t tokens = dy.dim(0), out = dy.dim(1), in = x.dim(1);
   cpu::check_tensor(kOp, "dy", dy, dy.dtype, {tokens, out});
   cpu::check_tensor(kOp, "x", x, dy.dtype, {tokens, in});
-  cpu::check_tensor(kOp, "dw", dw, accumulate_type(dy.dtype), {out, in});
+  cpu::check_tensor(kOp, "dw", dw, cpu::gradient_type(dy.dtype, dw), {out, in});
   TESSERA_ON_CUDA(linear_dw(ctx, dy, x, dw, accumulate));
   cpu::dispatch(kOp, dy.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const Product<T, Acc<T>> p{{dy.as<T>(), out, true},
-                               {x.as<T>(), in, false},
-                               dw.as<Acc<T>>(),
-                               out,
-                               in,
-                               tokens,
-                               accumulate};
-    run_product(ctx, kOp, p, workspace::linear(dy.dtype, tokens, out, in, ctx.workers.size()));
+    cpu::with_gradient<T>(dw, [&](auto gradient) {
+      using G = typename decltype(gradient)::type;
+      const Product<T, G> p{
+          {dy.as<T>(), out, true}, {x.as<T>(), in, false}, dw.as<G>(), out, in, tokens, accumulate};
+      run_product(ctx, kOp, p, workspace::linear(dy.dtype, tokens, out, in, ctx.workers.size()));
+    });
   });
 }
 

@@ -117,12 +117,12 @@ TEST(Linear, RefusesWrongShapesTypesAndWorkspaces) {
   EXPECT_THROW(linear(rig, x, w, wrong), InternalError);
   EXPECT_THROW(linear(rig, x, w, f64), InternalError);
   const Array xb(DType::kBF16, {4, 3}), wb(DType::kBF16, {5, 3});
-  Array yb(DType::kBF16, {4, 5}), dwb(DType::kBF16, {5, 3});
+  Array yb(DType::kBF16, {4, 5}), dw_f16(DType::kF16, {5, 3});
   Rig small(1, workspace::linear(DType::kBF16, 4, 5, 3, 1) - 1);
   EXPECT_THROW(linear(small, xb, wb, yb), InternalError);
   Rig enough(1, workspace::linear(DType::kBF16, 4, 5, 3, 1));
   EXPECT_NO_THROW(linear(enough, xb, wb, yb));
-  EXPECT_THROW(linear_dw(enough, yb, xb, dwb, false), InternalError);
+  EXPECT_THROW(linear_dw(enough, yb, xb, dw_f16, false), InternalError);
 }
 
 TEST(Linear, BFloat16WorkspaceDoesNotGrowWithTheShape) {

@@ -108,7 +108,8 @@ void expert_linear_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Ten
   cpu::check_dims(kOp, "dw", dw, 3);
   const Blocks b = blocks_of(kOp, counts, num_rows(dy));
   cpu::check_flat(kOp, "x", x, dy.dtype, num_rows(dy) * last_dim(x));
-  cpu::check_tensor(kOp, "dw", dw, accumulate_type(dy.dtype), {b.local, last_dim(dy), last_dim(x)});
+  cpu::check_tensor(kOp, "dw", dw, cpu::gradient_type(dy.dtype, dw),
+                    {b.local, last_dim(dy), last_dim(x)});
   b.for_each_run([&](int64_t block, int64_t expert, int64_t first, int64_t count) {
     const bool add = accumulate || block > 0;  // the first block starts the sum
     if (count == 0 && add) return;

@@ -39,23 +39,24 @@ inline A adam_step(const Factors<A>& f, A master, A& m, A& v, A grad) {
 }
 
 // weight may be master: element i is read before it is written.
-template <typename T>
-void adamw_range(const Factors<Acc<T>>& f, Acc<T>* master, Acc<T>* m, Acc<T>* v, const Acc<T>* grad,
+template <typename T, typename G>
+void adamw_range(const Factors<Acc<T>>& f, Acc<T>* master, Acc<T>* m, Acc<T>* v, const G* grad,
                  T* weight, int64_t begin, int64_t end) {
 #pragma GCC ivdep
   for (int64_t i = begin; i < end; ++i) {
-    const Acc<T> updated = adam_step(f, master[i], m[i], v[i], grad[i]);
+    const Acc<T> updated = adam_step(f, master[i], m[i], v[i], cpu::widen(grad[i]));
     master[i] = updated;
     weight[i] = cpu::narrow<T>(updated);
   }
 }
 
-void adamw_rests(const Factors<float>& f, int16_t* rest, float* m, float* v, const float* grad,
+template <typename G>
+void adamw_rests(const Factors<float>& f, int16_t* rest, float* m, float* v, const G* grad,
                  BFloat16* weight, int64_t begin, int64_t end) {
 #pragma GCC ivdep
   for (int64_t i = begin; i < end; ++i) {
     const float master = master_weight(weight[i].bits, rest[i]);
-    const float updated = adam_step(f, master, m[i], v[i], grad[i]);
+    const float updated = adam_step(f, master, m[i], v[i], cpu::widen(grad[i]));
     weight[i] = BFloat16(updated);
     rest[i] = rest_of_master(updated, weight[i].bits);
   }
@@ -91,13 +92,19 @@ double sum_in_chunks(Workers& workers, const T* x, int64_t count, double* sums) 
   return total;
 }
 
-void check_bucket(const char* op, const UpdatedTensors& bucket, DType weights, bool rests) {
+// Of the weights' low bits (base/master_weight.h).
+bool has_rests(const UpdatedTensors& x) {
+  return x.weight.dtype == DType::kBF16 && x.master.dtype == DType::kBF16;
+}
+
+void check_bucket(const char* op, const UpdatedTensors& bucket, const UpdatedTensors& first) {
   const int64_t count = bucket.weight.numel();
+  const DType weights = first.weight.dtype;
   const DType type = accumulate_type(weights);
-  cpu::check_flat(op, "master", bucket.master, rests ? DType::kBF16 : type, count);
+  cpu::check_flat(op, "master", bucket.master, has_rests(first) ? DType::kBF16 : type, count);
   cpu::check_flat(op, "m", bucket.m, type, count);
   cpu::check_flat(op, "v", bucket.v, type, count);
-  cpu::check_flat(op, "grad", bucket.grad, type, count);
+  cpu::check_flat(op, "grad", bucket.grad, cpu::gradient_type(weights, first.grad), count);
   cpu::check_flat(op, "weight", bucket.weight, weights, count);
 }
 
@@ -167,8 +174,7 @@ void adamw(Context& ctx, std::span<const UpdatedTensors> buckets, const Tensor& 
   TESSERA_CHECK(!buckets.empty() && buckets.size() <= kMostGroupedBuckets, "{}: {} buckets", kOp,
                 buckets.size());
   const DType type = buckets[0].weight.dtype;
-  const bool rests = type == DType::kBF16 && buckets[0].master.dtype == DType::kBF16;
-  for (const UpdatedTensors& bucket : buckets) check_bucket(kOp, bucket, type, rests);
+  for (const UpdatedTensors& bucket : buckets) check_bucket(kOp, bucket, buckets[0]);
   cpu::check_flat(kOp, "known", known, DType::kF64, known.numel());
   TESSERA_CHECK(known.numel() == 1 || known.numel() >= kMetricsHead, "{}: {} numbers known", kOp,
                 known.numel());
@@ -183,15 +189,18 @@ void adamw(Context& ctx, std::span<const UpdatedTensors> buckets, const Tensor& 
     for (const UpdatedTensors& x : buckets) {
       known_factors.decay = x.decay ? decay : 1;
       const Factors<A> factors(known_factors);
-      ctx.workers.parallel_for(x.weight.numel(), 4096, [&](int64_t begin, int64_t end) {
-        if constexpr (std::is_same_v<T, BFloat16>) {
-          if (rests) {
-            return adamw_rests(factors, x.master.as<int16_t>(), x.m.as<float>(), x.v.as<float>(),
-                               x.grad.as<float>(), x.weight.as<BFloat16>(), begin, end);
+      cpu::with_gradient<T>(x.grad, [&](auto gradient) {
+        using G = typename decltype(gradient)::type;
+        ctx.workers.parallel_for(x.weight.numel(), 4096, [&](int64_t begin, int64_t end) {
+          if constexpr (std::is_same_v<T, BFloat16>) {
+            if (has_rests(x)) {
+              return adamw_rests(factors, x.master.as<int16_t>(), x.m.as<float>(), x.v.as<float>(),
+                                 x.grad.as<G>(), x.weight.as<BFloat16>(), begin, end);
+            }
           }
-        }
-        adamw_range<T>(factors, x.master.as<A>(), x.m.as<A>(), x.v.as<A>(), x.grad.as<A>(),
-                       x.weight.as<T>(), begin, end);
+          adamw_range<T>(factors, x.master.as<A>(), x.m.as<A>(), x.v.as<A>(), x.grad.as<G>(),
+                         x.weight.as<T>(), begin, end);
+        });
       });
     }
   });

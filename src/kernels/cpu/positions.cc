@@ -1,11 +1,10 @@
 #include "kernels/cpu/check.h"
+#include "kernels/cpu/table_sums.h"
 #include "kernels/kernels.h"
 #include "kernels/on_cuda.h"
 
 namespace tessera::kernels {
 namespace {
-
-using cpu::Acc;
 
 void check_positions(const char* op, const Tensor& table, const SequenceRows& rows,
                      int64_t first_token) {
@@ -43,8 +42,6 @@ void add_positions(Context& ctx, const Tensor& x, const Tensor& table, Tensor& y
   });
 }
 
-// Every member owns some columns and walks all tokens, so a row's sum is in token order whatever
-// the number of threads.
 void positions_dw(Context& ctx, const Tensor& dy, Tensor& dtable, const SequenceRows& rows,
                   int64_t first_token, bool accumulate) {
   constexpr const char* kOp = "positions_dw";
@@ -52,20 +49,15 @@ void positions_dw(Context& ctx, const Tensor& dy, Tensor& dtable, const Sequence
   cpu::check_dims(kOp, "dtable", dtable, 2);
   const int64_t tokens = dy.dim(0), width = dy.dim(1);
   cpu::check_tensor(kOp, "dy", dy, dy.dtype, {tokens, width});
-  cpu::check_tensor(kOp, "dtable", dtable, accumulate_type(dy.dtype), {dtable.dim(0), width});
+  cpu::check_tensor(kOp, "dtable", dtable, cpu::gradient_type(dy.dtype, dtable),
+                    {dtable.dim(0), width});
   check_positions(kOp, dtable, rows, first_token);
   if (!accumulate) fill_zero(ctx, dtable);
   TESSERA_ON_CUDA(positions_dw(ctx, dy, dtable, rows, first_token, accumulate));
   cpu::dispatch(kOp, dy.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    auto* sums = dtable.as<Acc<T>>();
-    ctx.workers.parallel_for(width, 16, [&](int64_t begin, int64_t end) {
-      for (int64_t t = 0; t < tokens; ++t) {
-        const T* from = dy.as<T>() + t * width;
-        Acc<T>* to = sums + rows.position((first_token + t) % rows.length()) * width;
-        for (int64_t c = begin; c < end; ++c) to[c] += cpu::widen(from[c]);
-      }
-    });
+    const auto row_of = [&](int64_t t) { return rows.position((first_token + t) % rows.length()); };
+    cpu::add_to_table<T>(kOp, ctx, dy, row_of, dtable);
   });
 }
 

@@ -50,9 +50,9 @@ void grad_row(const T* dy, const T* x, const T* w, Acc<T> rstd, const T* residua
 }
 
 // Columns [begin, end) of dw. Sums of kTokens tokens first: shorter sums round less.
-template <typename T>
+template <typename T, typename G>
 void weight_grad_columns(const Tensor& dy, const Tensor& x, const Acc<T>* rstd, int64_t begin,
-                         int64_t end, Acc<T>* dw, bool accumulate) {
+                         int64_t end, G* dw, bool accumulate) {
   using A = Acc<T>;
   constexpr int64_t kColumns = 256, kTokens = 128;
   const int64_t tokens = x.dim(0), width = x.dim(1);
@@ -72,7 +72,8 @@ void weight_grad_columns(const Tensor& dy, const Tensor& x, const Acc<T>* rstd, 
       for (int64_t c = 0; c < columns; ++c) total[c] += part[c];
     }
     for (int64_t c = 0; c < columns; ++c) {
-      dw[first + c] = accumulate ? dw[first + c] + total[c] : total[c];
+      G& to = dw[first + c];
+      to = cpu::narrow<G>(accumulate ? cpu::widen(to) + total[c] : total[c]);
     }
   }
 }
@@ -163,12 +164,15 @@ void rms_norm_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& 
   cpu::check_tensor(kOp, "dy", dy, x.dtype, {tokens, width});
   cpu::check_tensor(kOp, "x", x, x.dtype, {tokens, width});
   cpu::check_flat(kOp, "rstd", rstd, accumulate_type(x.dtype), tokens);
-  cpu::check_flat(kOp, "dw", dw, accumulate_type(x.dtype), width);
+  cpu::check_flat(kOp, "dw", dw, cpu::gradient_type(x.dtype, dw), width);
   TESSERA_ON_CUDA(rms_norm_dw(ctx, dy, x, rstd, dw, accumulate));
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    ctx.workers.parallel_for(width, 64, [&](int64_t begin, int64_t end) {
-      weight_grad_columns<T>(dy, x, rstd.as<Acc<T>>(), begin, end, dw.as<Acc<T>>(), accumulate);
+    cpu::with_gradient<T>(dw, [&](auto gradient) {
+      using G = typename decltype(gradient)::type;
+      ctx.workers.parallel_for(width, 64, [&](int64_t begin, int64_t end) {
+        weight_grad_columns<T>(dy, x, rstd.as<Acc<T>>(), begin, end, dw.as<G>(), accumulate);
+      });
     });
   });
 }

@@ -22,6 +22,12 @@ using Rng = std::mt19937_64;
 
 inline const std::vector<DType> kFloatTypes = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16};
 
+// What weight gradients beside activations of a type may be stored in.
+inline std::vector<DType> gradient_types(DType type) {
+  if (type == DType::kBF16) return {DType::kF32, DType::kBF16};
+  return {accumulate_type(type)};
+}
+
 // An owned tensor, full of NaN (or of -12345 for integers) until something is written.
 class Array {
  public:

@@ -52,8 +52,8 @@ struct BiasTerms {
 
 template <typename T, int N>
 void sum_bias_terms(Context& ctx, const Tensor& dy, Tensor& db, bool accumulate) {
-  column_sums<N>("bias_dw", ctx, dy.dim(0), dy.dim(1), BiasTerms<T, N>{dy.as<T>(), dy.dim(1)},
-                 db.as<Acc<T>>(), accumulate);
+  column_sums<T, N>("bias_dw", ctx, dy.dim(0), dy.dim(1), BiasTerms<T, N>{dy.as<T>(), dy.dim(1)},
+                    db, accumulate);
 }
 
 }  // namespace

@@ -59,9 +59,11 @@ __global__ void __launch_bounds__(kSumThreads)
 }
 
 // out[c] (+)= sum over parts; 32 columns of a block, whose 32 warps take parts in turn.
-template <typename A>
+template <typename G>
 __global__ void __launch_bounds__(1024)
-    sum_parts_kernel(int64_t num_parts, int64_t width, const A* parts, A* out, bool accumulate) {
+    sum_parts_kernel(int64_t num_parts, int64_t width, const Acc<G>* parts, G* out,
+                     bool accumulate) {
+  using A = Acc<G>;
   __shared__ A by_warp[32][33];
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int64_t first = blockIdx.x * int64_t{32};
@@ -77,13 +79,16 @@ __global__ void __launch_bounds__(1024)
   // Warp w has column w now, and lane l what warp l summed.
   const A total = warp_sum(by_warp[lane][warp]);
   const int64_t column = first + warp;
-  if (lane == 0 && column < width) out[column] = accumulate ? out[column] + total : total;
+  if (lane == 0 && column < width) {
+    out[column] = narrow<G>(accumulate ? widen(out[column]) + total : total);
+  }
 }
 
-// out[width] (+)= the sum over rows of `terms`, which come N at a time.
-template <int N, typename A, typename Terms>
+// out[width] (+)= the sum over rows of `terms` of T, which come N at a time.
+template <typename T, int N, typename Terms>
 void column_sums(const char* op, Context& ctx, int64_t rows, int64_t width, const Terms& terms,
-                 A* out, bool accumulate) {
+                 const Tensor& out, bool accumulate) {
+  using A = Acc<T>;
   if (width == 0) return;
   constexpr int kLanes = N == 1 ? 32 : 8;
   const int64_t num_parts = workspace::cuda::column_sum_parts(rows, width);
@@ -96,8 +101,11 @@ void column_sums(const char* op, Context& ctx, int64_t rows, int64_t width, cons
   part_sums_kernel<N, kLanes>
       <<<grid, kSumThreads, 0, stream>>>(rows, width, ceil_div(rows, num_parts), terms, parts);
   check_launch(op);
-  sum_parts_kernel<<<static_cast<unsigned>(ceil_div(width, 32)), 1024, 0, stream>>>(
-      num_parts, width, parts, out, accumulate);
+  with_gradient<T>(out, [&](auto gradient) {
+    using G = typename decltype(gradient)::type;
+    sum_parts_kernel<G><<<static_cast<unsigned>(ceil_div(width, 32)), 1024, 0, stream>>>(
+        num_parts, width, parts, out.as<G>(), accumulate);
+  });
   check_launch(op);
 }
 

@@ -75,6 +75,16 @@ void dispatch(const char* op, DType type, const F& f) {
   TESSERA_CHECK(false, "{}: no arithmetic on {}", op, name_of(type));
 }
 
+// Calls f(TypeTag<G>{}) for the type of a weight gradient beside activations of type T: the
+// accumulate type, or bf16 beside bf16.
+template <typename T, typename F>
+void with_gradient(const Tensor& gradient, const F& f) {
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    if (gradient.dtype == DType::kBF16) return f(TypeTag<T>{});
+  }
+  f(TypeTag<Acc<T>>{});
+}
+
 // ---- launching ----
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

@@ -3,7 +3,7 @@
 #include "kernels/cpu/check.h"
 #include "kernels/cuda/bodies.h"
 #include "kernels/cuda/counting_sort.cuh"
-#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/packs.cuh"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -102,18 +102,19 @@ struct RawOf<2> {
 
 // Adds the tokens from place `begin` on, which have this row, to it. By all lanes of a warp; those
 // without columns lend a hand with the places.
-template <typename T, int W>
+template <int W, typename T, typename G>
 __device__ void add_tokens(const Sorted& sorted, int64_t count, int64_t begin, int32_t row,
-                           const T* dy, Acc<T>* dtable, int64_t width, int64_t column,
-                           bool accumulate) {
+                           const T* dy, G* dtable, int64_t width, int64_t column, bool accumulate) {
   using Raw = typename RawOf<W * sizeof(T)>::type;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const bool has_columns = column < width;
-  auto* to = reinterpret_cast<Pack<Acc<T>, W>*>(dtable + row * width + column);
-  Pack<Acc<T>, W> sum;
+  G* const to = dtable + row * width + column;
+  Acc<T> sum[W] = {};
+  if (accumulate && has_columns) {
+    const Pack<G, W> before = load_pack<W>(to);
 #pragma unroll
-  for (int c = 0; c < W; ++c) sum.at[c] = 0;
-  if (accumulate && has_columns) sum = *to;
+    for (int c = 0; c < W; ++c) sum[c] = widen(before.at[c]);
+  }
   for (int64_t at = begin;; at += 32) {
     const bool mine = at + lane < count && sorted.rows[at + lane] == row;
     const int32_t token = mine ? sorted.tokens[at + lane] : 0;
@@ -133,19 +134,19 @@ __device__ void add_tokens(const Sorted& sorted, int64_t count, int64_t begin, i
         Pack<T, W> x;
         memcpy(&x, &raw[i], sizeof(x));
 #pragma unroll
-        for (int c = 0; c < W; ++c) sum.at[c] += widen(x.at[c]);
+        for (int c = 0; c < W; ++c) sum[c] += widen(x.at[c]);
       }
     }
     if (here < 32) break;
   }
-  if (has_columns) *to = sum;
+  if (has_columns) store_pack(to, narrow_pack<G>(sum));
 }
 
 // Warps along x: windows of the sorted places; y: slabs of 32 * W columns.
-template <typename T, int W>
+template <int W, typename T, typename G>
 __global__ void __launch_bounds__(kWarpsPerBlock * 32)
-    add_rows(Sorted sorted, int64_t count, int64_t num_rows, const T* dy, Acc<T>* dtable,
-             int64_t width, bool accumulate) {
+    add_rows(Sorted sorted, int64_t count, int64_t num_rows, const T* dy, G* dtable, int64_t width,
+             bool accumulate) {
   const int64_t window = blockIdx.x * static_cast<int64_t>(kWarpsPerBlock) + threadIdx.x / 32;
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int64_t column = (blockIdx.y * int64_t{32} + lane) * W;
@@ -157,19 +158,19 @@ __global__ void __launch_bounds__(kWarpsPerBlock * 32)
   const bool begins = lane > 0 && row >= 0 && row < num_rows && row != row_before;
   for (unsigned heads = __ballot_sync(0xffffffffU, begins); heads != 0; heads &= heads - 1) {
     const int head = __ffs(static_cast<int>(heads)) - 1;
-    add_tokens<T, W>(sorted, count, window * kWindow - 1 + head,
-                     __shfl_sync(0xffffffffU, row, head), dy, dtable, width, column, accumulate);
+    add_tokens<W>(sorted, count, window * kWindow - 1 + head, __shfl_sync(0xffffffffU, row, head),
+                  dy, dtable, width, column, accumulate);
   }
 }
 
-template <typename T, int W>
+template <typename T, typename G, int W>
 void launch_add_rows(const Gpu& gpu, const Sorted& sorted, int64_t count, const Tensor& dy,
                      const Tensor& dtable, bool accumulate) {
   const int64_t width = dy.dim(1);
   const dim3 blocks(static_cast<unsigned>(ceil_div(count, kWarpsPerBlock * kWindow)),
                     static_cast<unsigned>(ceil_div(width, 32 * W)));
-  add_rows<T, W><<<blocks, kWarpsPerBlock * 32, 0, gpu.stream()>>>(
-      sorted, count, dtable.dim(0), dy.as<T>(), dtable.as<Acc<T>>(), width, accumulate);
+  add_rows<W><<<blocks, kWarpsPerBlock * 32, 0, gpu.stream()>>>(
+      sorted, count, dtable.dim(0), dy.as<T>(), dtable.as<G>(), width, accumulate);
   check_launch("embedding_dw");
 }
 
@@ -204,12 +205,15 @@ void embedding_dw(Context& ctx, const Tensor& ids, const Tensor& dy, Tensor& dta
     using T = typename decltype(tag)::type;
     constexpr int kColumns = sizeof(T) == 8 ? 2 : 4;
     const bool aligned = dy.dim(1) % kColumns == 0 && packable<T>(kPack<T>, dy.as<T>()) &&
-                         packable<T>(kPack<T>, dtable.as<Acc<T>>());
-    if (aligned) {
-      launch_add_rows<T, kColumns>(*ctx.gpu, sorted, count, dy, dtable, accumulate);
-    } else {
-      launch_add_rows<T, 1>(*ctx.gpu, sorted, count, dy, dtable, accumulate);
-    }
+                         packable<T>(kPack<T>, dtable.as<std::byte>());
+    with_gradient<T>(dtable, [&](auto gradient) {
+      using G = typename decltype(gradient)::type;
+      if (aligned) {
+        launch_add_rows<T, G, kColumns>(*ctx.gpu, sorted, count, dy, dtable, accumulate);
+      } else {
+        launch_add_rows<T, G, 1>(*ctx.gpu, sorted, count, dy, dtable, accumulate);
+      }
+    });
   });
 }
 

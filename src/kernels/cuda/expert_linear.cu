@@ -5,6 +5,7 @@
 // plain arithmetic. Sums run over k, or over the rows block by block, in order.
 #include "kernels/cuda/bodies.h"
 #include "kernels/cuda/expert_rows.cuh"
+#include "kernels/cuda/packs.cuh"
 #include "kernels/cuda/plain_tile.cuh"
 #include "kernels/cuda/tensor_core.cuh"
 
@@ -28,12 +29,12 @@ struct RowProduct {
 };
 
 // dw[expert][n,k] (+)= dy[rows of it]^T x[rows of it]
-template <typename T>
+template <typename T, typename G>
 struct WeightProduct {
   ExpertRows rows;
   const T* dy;
   const T* x;
-  Acc<T>* dw;
+  G* dw;
   int n, k;
   int row_tiles, col_tiles;
   bool accumulate;
@@ -167,16 +168,16 @@ struct RunCursor {
 struct WeightTile {
   int expert, row_first, col_first;
 };
-template <typename T>
-__device__ WeightTile weight_tile(const WeightProduct<T>& p, int size) {
+template <typename T, typename G>
+__device__ WeightTile weight_tile(const WeightProduct<T, G>& p, int size) {
   const int tile = static_cast<int>(blockIdx.x) % (p.row_tiles * p.col_tiles);
   const int expert = static_cast<int>(blockIdx.x) / (p.row_tiles * p.col_tiles);
   return {expert, tile / p.col_tiles * size, tile % p.col_tiles * size};
 }
 
-template <typename T>
+template <typename T, typename G>
 __global__ void __launch_bounds__(tensor_core::kThreads, 2)
-    weight_product_fast(const WeightProduct<T> p) {
+    weight_product_fast(const WeightProduct<T, G> p) {
   namespace tc = tensor_core;
   constexpr Lie kLie = Lie::kAcrossK;
   auto* const slices = reinterpret_cast<std::byte*>(shared_memory);
@@ -203,13 +204,17 @@ __global__ void __launch_bounds__(tensor_core::kThreads, 2)
   };
   tc::Sums sums;
   tc::multiply_tile<T, kLie, kLie>(slices, num_slices, load, sums);
-  float* const dw = p.dw + static_cast<int64_t>(t.expert) * p.n * p.k;
+  G* const dw = p.dw + static_cast<int64_t>(t.expert) * p.n * p.k;
   tc::for_each_pair(sums, [&](int row, int col, float first, float second) {
     if (t.row_first + row >= p.n || t.col_first + col >= p.k) return;
-    auto* const to = reinterpret_cast<float2*>(dw + static_cast<int64_t>(t.row_first + row) * p.k +
-                                               t.col_first + col);
-    const float2 old = p.accumulate ? *to : float2{0, 0};
-    *to = {old.x + first, old.y + second};
+    G* const to = dw + static_cast<int64_t>(t.row_first + row) * p.k + t.col_first + col;
+    float sums_of[2] = {first, second};
+    if (p.accumulate) {
+      const Pack<G, 2> old = load_pack<2>(to);
+      sums_of[0] += widen(old.at[0]);
+      sums_of[1] += widen(old.at[1]);
+    }
+    store_pack(to, narrow_pack<G>(sums_of));
   });
 }
 
@@ -255,8 +260,9 @@ __global__ void __launch_bounds__(plain::kThreads) row_product_plain(const RowPr
   }
 }
 
-template <typename T>
-__global__ void __launch_bounds__(plain::kThreads) weight_product_plain(const WeightProduct<T> p) {
+template <typename T, typename G>
+__global__ void __launch_bounds__(plain::kThreads)
+    weight_product_plain(const WeightProduct<T, G> p) {
   using A = Acc<T>;
   __shared__ plain::Slice<A> left, right;
   const WeightTile t = weight_tile(p, plain::kTile);
@@ -281,11 +287,11 @@ __global__ void __launch_bounds__(plain::kThreads) weight_product_plain(const We
     __syncthreads();
     cursor.next();
   }
-  A* const dw = p.dw + static_cast<int64_t>(t.expert) * p.n * p.k;
+  G* const dw = p.dw + static_cast<int64_t>(t.expert) * p.n * p.k;
   plain::for_each(sums, [&](int row, int col, A sum) {
     if (t.row_first + row >= p.n || t.col_first + col >= p.k) return;
-    A& to = dw[static_cast<int64_t>(t.row_first + row) * p.k + t.col_first + col];
-    to = p.accumulate ? to + sum : sum;
+    G& to = dw[static_cast<int64_t>(t.row_first + row) * p.k + t.col_first + col];
+    to = narrow<G>(p.accumulate ? widen(to) + sum : sum);
   });
 }
 
@@ -329,8 +335,8 @@ void row_product(const char* op, const Gpu& gpu, RowProduct<T> p) {
                     plain::kTile * int64_t{sizeof(int)} + table);
 }
 
-template <typename T>
-void weight_product(const char* op, const Gpu& gpu, WeightProduct<T> p) {
+template <typename T, typename G>
+void weight_product(const char* op, const Gpu& gpu, WeightProduct<T, G> p) {
   const int64_t runs = static_cast<int64_t>(p.rows.blocks) * int64_t{sizeof(Run)};
   const auto launch = [&](auto* kernel, int tile, int threads, int64_t shared_bytes) {
     p.row_tiles = static_cast<int>(ceil_div(p.n, tile));
@@ -346,11 +352,11 @@ void weight_product(const char* op, const Gpu& gpu, WeightProduct<T> p) {
   };
   if constexpr (sizeof(T) == 2) {
     if (packable<T>(p.k, p.x, p.dy, p.dw) && p.n % kPack<T> == 0) {
-      return launch(weight_product_fast<T>, tensor_core::kTile, tensor_core::kThreads,
+      return launch(weight_product_fast<T, G>, tensor_core::kTile, tensor_core::kThreads,
                     tensor_core::kSharedBytes + runs);
     }
   }
-  launch(weight_product_plain<T>, plain::kTile, plain::kThreads, runs);
+  launch(weight_product_plain<T, G>, plain::kTile, plain::kThreads, runs);
 }
 
 }  // namespace
@@ -394,18 +400,21 @@ void expert_linear_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Ten
   const int64_t n = last_dim(dy), k = last_dim(x), num_rows = dy.numel() / std::max<int64_t>(n, 1);
   const ExpertRows rows = expert_rows(kOp, counts, num_rows);
   cpu::check_flat(kOp, "x", x, dy.dtype, num_rows * k);
-  cpu::check_tensor(kOp, "dw", dw, accumulate_type(dy.dtype), {rows.local, n, k});
+  cpu::check_tensor(kOp, "dw", dw, cpu::gradient_type(dy.dtype, dw), {rows.local, n, k});
   if (dw.numel() == 0) return;
   dispatch(kOp, dy.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const WeightProduct<T> p{.rows = rows,
-                             .dy = dy.as<T>(),
-                             .x = x.as<T>(),
-                             .dw = dw.as<Acc<T>>(),
-                             .n = static_cast<int>(n),
-                             .k = static_cast<int>(k),
-                             .accumulate = accumulate};
-    weight_product(kOp, *ctx.gpu, p);
+    with_gradient<T>(dw, [&](auto gradient) {
+      using G = typename decltype(gradient)::type;
+      const WeightProduct<T, G> p{.rows = rows,
+                                  .dy = dy.as<T>(),
+                                  .x = x.as<T>(),
+                                  .dw = dw.as<G>(),
+                                  .n = static_cast<int>(n),
+                                  .k = static_cast<int>(k),
+                                  .accumulate = accumulate};
+      weight_product(kOp, *ctx.gpu, p);
+    });
   });
 }
 

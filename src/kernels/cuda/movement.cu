@@ -13,8 +13,8 @@ void convert(const Gpu& gpu, int64_t count, const From* from, To* to) {
       "copy", gpu, count, [] __device__(Acc<From> x) { return x; }, to, from);
 }
 
-template <typename T>
-void accumulate(const Gpu& gpu, int64_t count, const T* from, Acc<T>* to) {
+template <typename T, typename G>
+void accumulate(const Gpu& gpu, int64_t count, const T* from, G* to) {
   flat_map(
       "accumulate_into", gpu, count, [] __device__(Acc<T> sum, Acc<T> x) { return sum + x; }, to,
       to, from);
@@ -58,7 +58,9 @@ void copy(Context& ctx, const Tensor& x, Tensor& y) {
 void accumulate_into(Context& ctx, const Tensor& x, Tensor& y) {
   dispatch("accumulate_into", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    accumulate(*ctx.gpu, x.numel(), x.as<T>(), y.as<Acc<T>>());
+    with_gradient<T>(y, [&](auto gradient) {
+      accumulate(*ctx.gpu, x.numel(), x.as<T>(), y.as<typename decltype(gradient)::type>());
+    });
   });
 }
 

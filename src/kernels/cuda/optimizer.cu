@@ -195,12 +195,13 @@ struct Factors {
   A decay, beta1, beta2, one_minus_beta1, one_minus_beta2, step_size, root_scale, eps, grad_scale;
 };
 
-// M: elements of the master copy, Acc<T>, or int16_t for the rests of bf16 weights.
-template <typename T, typename M>
+// M: elements of the master copy, Acc<T>, or int16_t for the rests of bf16 weights. G: of the
+// gradient.
+template <typename T, typename M, typename G>
 struct AdamEntry {
   M* master;
   Acc<T>*m, *v;
-  const Acc<T>* grad;
+  const G* grad;
   T* weight;  // may be master
   int64_t count;
   int first_chunk;
@@ -217,11 +218,12 @@ __device__ A adam_step(const Factors<A>& f, A decay, A master, A& m, A& v, A gra
 }
 
 // W neighbours of a bucket, on their way through an update.
-template <int W, typename T, typename M>
+template <int W, typename T, typename M, typename G>
 struct AdamPack {
   using A = Acc<T>;
   static constexpr bool kRests = std::is_same_v<M, int16_t>;
-  Pack<A, W> grad, m, v;
+  Pack<G, W> grad;
+  Pack<A, W> m, v;
   Pack<M, W> master;
   Pack<T, W> weight;
 
@@ -230,8 +232,8 @@ struct AdamPack {
     return reinterpret_cast<Pack<E, W>*>(data + at);
   }
 
-  __device__ AdamPack(const AdamEntry<T, M>& x, int64_t at)
-      : grad(*reinterpret_cast<const Pack<A, W>*>(x.grad + at)),
+  __device__ AdamPack(const AdamEntry<T, M, G>& x, int64_t at)
+      : grad(*reinterpret_cast<const Pack<G, W>*>(x.grad + at)),
         m(*pack(x.m, at)),
         v(*pack(x.v, at)),
         master(*pack(x.master, at)) {
@@ -243,17 +245,17 @@ struct AdamPack {
     for (int i = 0; i < W; ++i) {
       if constexpr (kRests) {
         const float before = master_weight(__bfloat16_as_ushort(weight.at[i]), master.at[i]);
-        const float after = adam_step(f, decay, before, m.at[i], v.at[i], grad.at[i]);
+        const float after = adam_step(f, decay, before, m.at[i], v.at[i], widen(grad.at[i]));
         weight.at[i] = narrow<T>(after);
         master.at[i] = rest_of_master(after, __bfloat16_as_ushort(weight.at[i]));
       } else {
-        master.at[i] = adam_step(f, decay, master.at[i], m.at[i], v.at[i], grad.at[i]);
+        master.at[i] = adam_step(f, decay, master.at[i], m.at[i], v.at[i], widen(grad.at[i]));
         weight.at[i] = narrow<T>(master.at[i]);
       }
     }
   }
 
-  __device__ void store(const AdamEntry<T, M>& x, int64_t at) const {
+  __device__ void store(const AdamEntry<T, M, G>& x, int64_t at) const {
     *pack(x.m, at) = m;
     *pack(x.v, at) = v;
     *pack(x.master, at) = master;
@@ -265,36 +267,36 @@ struct AdamPack {
 };
 
 // `count` elements from number `begin` on. A thread reads two packs before it writes the first.
-template <int W, typename T, typename M>
-__device__ void update_chunk(const Factors<Acc<T>>& f, Acc<T> decay, const AdamEntry<T, M>& x,
+template <int W, typename T, typename M, typename G>
+__device__ void update_chunk(const Factors<Acc<T>>& f, Acc<T> decay, const AdamEntry<T, M, G>& x,
                              int64_t begin, int count) {
   constexpr int kStride = kAdamThreads * W;
   const int thread = static_cast<int>(threadIdx.x);
   const int whole = count / W * W;
   int i = thread * W;
   for (; i + kStride < whole; i += 2 * kStride) {
-    AdamPack<W, T, M> first(x, begin + i), second(x, begin + i + kStride);
+    AdamPack<W, T, M, G> first(x, begin + i), second(x, begin + i + kStride);
     first.update(f, decay);
     first.store(x, begin + i);
     second.update(f, decay);
     second.store(x, begin + i + kStride);
   }
   if (i < whole) {
-    AdamPack<W, T, M> last(x, begin + i);
+    AdamPack<W, T, M, G> last(x, begin + i);
     last.update(f, decay);
     last.store(x, begin + i);
   }
   if (whole + thread < count) {
-    AdamPack<1, T, M> rest(x, begin + whole + thread);
+    AdamPack<1, T, M, G> rest(x, begin + whole + thread);
     rest.update(f, decay);
     rest.store(x, begin + whole + thread);
   }
 }
 
 // Every block computes the factors for itself: that is shorter than a launch before this one.
-template <typename T, typename M>
+template <typename T, typename M, typename G>
 __global__ void __launch_bounds__(kAdamThreads, kAdamBlocks)
-    adamw_kernel(const __grid_constant__ Table<AdamEntry<T, M>> table, const StepParams* params,
+    adamw_kernel(const __grid_constant__ Table<AdamEntry<T, M, G>> table, const StepParams* params,
                  const double* known, int64_t num_known, UpdatePlace place) {
   using A = Acc<T>;
   extern __shared__ double staged[];
@@ -311,7 +313,7 @@ __global__ void __launch_bounds__(kAdamThreads, kAdamBlocks)
   int e = 0;
   for (int64_t chunk = blockIdx.x; chunk < table.num_chunks; chunk += gridDim.x) {
     while (e + 1 < table.used && table.entries[e + 1].first_chunk <= chunk) ++e;
-    const AdamEntry<T, M>& entry = table.entries[e];
+    const AdamEntry<T, M, G>& entry = table.entries[e];
     const int64_t begin = (chunk - entry.first_chunk) * kAdamChunk;
     const int count = static_cast<int>(min(kAdamChunk, entry.count - begin));
     const A decay = entry.decay ? factors.decay : A{1};
@@ -323,11 +325,11 @@ __global__ void __launch_bounds__(kAdamThreads, kAdamBlocks)
   }
 }
 
-template <typename T, typename M>
-AdamEntry<T, M> adam_entry(const UpdatedTensors& x) {
+template <typename T, typename M, typename G>
+AdamEntry<T, M, G> adam_entry(const UpdatedTensors& x) {
   using A = Acc<T>;
-  AdamEntry<T, M> entry{
-      x.master.as<M>(), x.m.as<A>(), x.v.as<A>(), x.grad.as<A>(), x.weight.as<T>(),
+  AdamEntry<T, M, G> entry{
+      x.master.as<M>(), x.m.as<A>(), x.v.as<A>(), x.grad.as<G>(), x.weight.as<T>(),
       x.weight.numel(), 0,           x.decay,     false};
   const auto aligned = [](const auto* data) {
     return reinterpret_cast<uintptr_t>(data) % (kPack<A> * sizeof(*data)) == 0;
@@ -337,16 +339,16 @@ AdamEntry<T, M> adam_entry(const UpdatedTensors& x) {
   return entry;
 }
 
-template <typename T, typename M>
+template <typename T, typename M, typename G>
 void launch_adamw(const Context& ctx, std::span<const UpdatedTensors> buckets, const Tensor& known,
                   const UpdatePlace& place) {
-  Table<AdamEntry<T, M>> table;
+  Table<AdamEntry<T, M, G>> table;
   static_assert(sizeof(table) <= 4000);  // 4096 bytes of parameters work everywhere
-  for (const UpdatedTensors& bucket : buckets) table.add(adam_entry<T, M>(bucket), kAdamChunk);
+  for (const UpdatedTensors& bucket : buckets) table.add(adam_entry<T, M, G>(bucket), kAdamChunk);
   if (table.used == 0) return;
   const int blocks = std::min(table.num_chunks, kAdamBlocks * ctx.gpu->multiprocessors());
   const int64_t staged = known.numel() <= kMostStaged ? known.bytes() : 0;
-  adamw_kernel<T, M>
+  adamw_kernel<T, M, G>
       <<<static_cast<unsigned>(blocks), kAdamThreads, static_cast<size_t>(staged),
          ctx.gpu->stream()>>>(table, ctx.params, known.as<double>(), known.numel(), place);
   check_launch("adamw");
@@ -376,12 +378,18 @@ void count_tokens(Context& ctx, const Tensor& labels, Tensor& counts) {
 
 void adamw(Context& ctx, std::span<const UpdatedTensors> buckets, const Tensor& known,
            const UpdatePlace& place) {
-  if (buckets[0].weight.dtype == DType::kBF16 && buckets[0].master.dtype == DType::kBF16) {
-    return launch_adamw<__nv_bfloat16, int16_t>(ctx, buckets, known, place);
-  }
-  dispatch("adamw", buckets[0].weight.dtype, [&](auto tag) {
+  const UpdatedTensors& first = buckets[0];
+  dispatch("adamw", first.weight.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch_adamw<T, Acc<T>>(ctx, buckets, known, place);
+    with_gradient<T>(first.grad, [&](auto gradient) {
+      using G = typename decltype(gradient)::type;
+      if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+        if (first.master.dtype == DType::kBF16) {
+          return launch_adamw<T, int16_t, G>(ctx, buckets, known, place);
+        }
+      }
+      launch_adamw<T, Acc<T>, G>(ctx, buckets, known, place);
+    });
   });
 }
 

@@ -98,11 +98,11 @@ TEST(CudaMetrics, CountUnmaskedLabels) {
 // Master, moments, gradient and weight of one bucket.
 struct Bucket {
   Array master, m, v, grad, weight;
-  Bucket(DType type, int64_t count, Rng& rng)
+  Bucket(DType type, DType gradients, int64_t count, Rng& rng)
       : master(Array(accumulate_type(type), {count}).randomise(rng)),
         m(Array(accumulate_type(type), {count}).randomise(rng, 0.1)),
         v(Array(accumulate_type(type), {count}).randomise(rng, 0.1)),
-        grad(Array(accumulate_type(type), {count}).randomise(rng)),
+        grad(Array(gradients, {count}).randomise(rng)),
         weight(type, {count}) {
     for (int64_t i = 0; i < count; ++i) v.set(i, std::abs(v.get(i)) + 1e-3);
   }
@@ -130,6 +130,17 @@ UpdatedTensors all_without_first(const UpdatedTensors& x) {
           without_first(x.grad),   without_first(x.weight), x.decay};
 }
 
+// f64, f32, bf16 and f16 weights, and the gradients they may have.
+template <typename F>
+void for_each_type(const F& f) {
+  for (const DType type : kFloatTypes) {
+    for (const DType gradients : gradient_types(type)) {
+      SCOPED_TRACE(fmt::format("{} with gradients in {}", name_of(type), name_of(gradients)));
+      f(type, gradients);
+    }
+  }
+}
+
 TEST(CudaAdamW, MatchesTheCpuForEveryTypeAndSize) {
   SKIP_WITHOUT_GPU();
   Rng rng(3);
@@ -138,11 +149,11 @@ TEST(CudaAdamW, MatchesTheCpuForEveryTypeAndSize) {
   cpu.params() = params();
   gpu.set_params(params());
   const UpdatePlace place{.update = 2, .updates = 3};
-  for (const int64_t count : {int64_t{1}, int64_t{7}, int64_t{4096}, int64_t{700003}}) {
-    for (const DType type : kFloatTypes) {
+  for_each_type([&](DType type, DType gradients) {
+    for (const int64_t count : {int64_t{1}, int64_t{7}, int64_t{4096}, int64_t{700003}}) {
       for (const int64_t buckets : {1, 300, 6000}) {
-        SCOPED_TRACE(fmt::format("{} of {}, {} buckets", count, name_of(type), buckets));
-        Bucket x(type, count, rng);
+        SCOPED_TRACE(fmt::format("{} elements, {} buckets", count, buckets));
+        Bucket x(type, gradients, count, rng);
         const Array known = known_metrics(buckets, rng);
         OnGpu master(x.master), m(x.m), v(x.v), grad(x.grad), weight(x.weight), known_gpu(known);
         const DType acc = accumulate_type(type);
@@ -156,7 +167,7 @@ TEST(CudaAdamW, MatchesTheCpuForEveryTypeAndSize) {
         EXPECT_TRUE(weight_gpu.get().same_bits(convert(master.get(), type)));
       }
     }
-  }
+  });
 }
 
 TEST(CudaAdamW, UpdatesRestsOfBf16Weights) {
@@ -167,8 +178,8 @@ TEST(CudaAdamW, UpdatesRestsOfBf16Weights) {
   cpu.params() = params();
   gpu.set_params(params());
   const Array tokens = Array(DType::kF64, {1}).fill(4);
-  for (const int64_t count : {int64_t{1}, int64_t{7}, int64_t{4096}, int64_t{700003}}) {
-    Bucket x(DType::kBF16, count, rng);
+  const auto compare = [&](DType gradients, int64_t count) {
+    Bucket x(DType::kBF16, gradients, count, rng);
     Array rests(DType::kBF16, {count});
     for (int64_t i = 0; i < count; ++i) {
       const auto master = static_cast<float>(x.master.get(i));
@@ -191,6 +202,12 @@ TEST(CudaAdamW, UpdatesRestsOfBf16Weights) {
     for (int64_t i = 0; i < count; ++i) {
       ASSERT_NEAR(joined(weight_got, rests_got, i), joined(x.weight, rests, i), 1e-5) << i;
     }
+  };
+  for (const DType gradients : gradient_types(DType::kBF16)) {
+    SCOPED_TRACE(name_of(gradients));
+    for (const int64_t count : {int64_t{1}, int64_t{7}, int64_t{4096}, int64_t{700003}}) {
+      compare(gradients, count);
+    }
   }
 }
 
@@ -202,8 +219,8 @@ TEST(CudaAdamW, TakesAddressesThatAreNotAligned) {
   cpu.params() = params();
   gpu.set_params(params());
   const Array tokens = Array(DType::kF64, {1}).fill(4);
-  for (const DType type : kFloatTypes) {
-    Bucket x(type, 131, rng);
+  for_each_type([&](DType type, DType gradients) {
+    Bucket x(type, gradients, 131, rng);
     OnGpu master(x.master), m(x.m), v(x.v), grad(x.grad), weight(x.weight), tokens_gpu(tokens);
     update(cpu, all_without_first({x.master, x.m, x.v, x.grad, x.weight}), tokens, {});
     update(gpu, all_without_first({master, m, v, grad, weight}), tokens_gpu, {});
@@ -213,15 +230,15 @@ TEST(CudaAdamW, TakesAddressesThatAreNotAligned) {
     EXPECT_TRUE(std::isnan(got.get(0)));
     got.set(0, 0);
     expect_close(got, x.weight.values(), tolerance(type));
-  }
+  });
 }
 
 // A bucket on the GPU beside its reference.
 struct BucketPair {
   Bucket cpu;
   OnGpu master, m, v, grad, weight;
-  BucketPair(DType type, int64_t count, Rng& rng)
-      : cpu(type, count, rng),
+  BucketPair(DType type, DType gradients, int64_t count, Rng& rng)
+      : cpu(type, gradients, count, rng),
         master(cpu.master),
         m(cpu.m),
         v(cpu.v),
@@ -242,15 +259,15 @@ TEST(CudaAdamW, UpdatesManyBucketsAtOnce) {
   gpu.set_params(params());
   const std::vector<int64_t> sizes = {4096, 7, 0, 4097, 100003, 1, 130, 3 * 4096 - 4};
   const auto moved = [&](size_t i) { return i % 5 == 4 && sizes[i % sizes.size()] > 0; };
-  for (const size_t count : {size_t{2}, size_t{8}, kMostGroupedBuckets}) {
-    for (const DType type : kFloatTypes) {
-      SCOPED_TRACE(fmt::format("{} of {}", count, name_of(type)));
+  for_each_type([&](DType type, DType gradients) {
+    for (const size_t count : {size_t{2}, size_t{8}, kMostGroupedBuckets}) {
+      SCOPED_TRACE(fmt::format("{} buckets", count));
       const Array known = known_metrics(static_cast<int64_t>(count), rng);
       OnGpu known_gpu(known);
       std::deque<BucketPair> buckets;
       std::vector<UpdatedTensors> here, there;
       for (size_t i = 0; i < count; ++i) {
-        BucketPair& bucket = buckets.emplace_back(type, sizes[i % sizes.size()], rng);
+        BucketPair& bucket = buckets.emplace_back(type, gradients, sizes[i % sizes.size()], rng);
         const bool decay = i % 2 == 0;
         here.push_back(bucket.here(decay));
         there.push_back(bucket.there(decay));
@@ -275,7 +292,7 @@ TEST(CudaAdamW, UpdatesManyBucketsAtOnce) {
         EXPECT_TRUE(written.same_bits(rounded));
       }
     }
-  }
+  });
 }
 
 TEST(CudaAdamW, SkipsAStepThatIsNotFinite) {
@@ -284,7 +301,7 @@ TEST(CudaAdamW, SkipsAStepThatIsNotFinite) {
   GpuRig gpu;
   gpu.set_params(params());
   for (const int64_t broken : {int64_t{kMetricLoss}, int64_t{kMetricsHead + 1}}) {
-    Bucket x(DType::kBF16, 130, rng);
+    Bucket x(DType::kBF16, DType::kF32, 130, rng);
     Array known = known_metrics(2, rng);
     known.set(broken, std::numeric_limits<double>::infinity());
     OnGpu master(x.master), m(x.m), v(x.v), grad(x.grad), weight(x.weight), known_gpu(known);

@@ -40,18 +40,18 @@ void run_add(const Gpu& gpu, const Tensor& x, const Tensor& table, Tensor& y,
       AddPositions<T, N>{x.as<T>(), table.as<T>(), y.as<T>(), Divider(x.dim(1) / N), positions});
 }
 
-template <typename T>
+template <typename T, typename G>
 struct TableGrad {
   int64_t tokens, width, length, skipped;  // `skipped` of the first sequence's tokens come before
   const T* dy;
-  Acc<T>* dtable;
+  G* dtable;
   TokenPositions positions;
 };
 
 // A thread: N columns of one position, summed over the sequences in their order.
-template <typename T, int N>
+template <int N, typename T, typename G>
 __global__ void __launch_bounds__(kMapThreads)
-    table_grad_kernel(int64_t pieces, Divider row_pieces, TableGrad<T> g) {
+    table_grad_kernel(int64_t pieces, Divider row_pieces, TableGrad<T, G> g) {
   const int64_t piece = blockIdx.x * int64_t{kMapThreads} + threadIdx.x;
   if (piece >= pieces) return;
   const Place place = place_of(piece, row_pieces);
@@ -59,24 +59,28 @@ __global__ void __launch_bounds__(kMapThreads)
   int64_t t = place.row - g.skipped;
   if (t < 0) t += g.length;
   if (t >= g.tokens) return;
-  Acc<T>* const to = g.dtable + g.positions.position(place.row) * g.width + column;
-  Values<Acc<T>, N> sums = load_values<N>(to);
+  G* const to = g.dtable + g.positions.position(place.row) * g.width + column;
+  Values<G, N> values = load_values<N>(to);
+  Acc<T> sums[N];
+#pragma unroll
+  for (int j = 0; j < N; ++j) sums[j] = widen(values.at[j]);
 #pragma unroll 4
   for (; t < g.tokens; t += g.length) {
     const Pack<T, N> grads = load_pack<N>(g.dy + t * g.width + column);
 #pragma unroll
-    for (int j = 0; j < N; ++j) sums.at[j] += widen(grads.at[j]);
+    for (int j = 0; j < N; ++j) sums[j] += widen(grads.at[j]);
   }
-  store_values(to, sums);
+#pragma unroll
+  for (int j = 0; j < N; ++j) values.at[j] = narrow<G>(sums[j]);
+  store_values(to, values);
 }
 
-template <typename T, int N>
-void run_table_grad(const Gpu& gpu, const TableGrad<T>& g) {
+template <int N, typename T, typename G>
+void run_table_grad(const Gpu& gpu, const TableGrad<T, G>& g) {
   const int64_t pieces = g.length * (g.width / N);
   if (pieces == 0 || g.tokens == 0) return;
   const auto blocks = static_cast<unsigned>(ceil_div(pieces, kMapThreads));
-  table_grad_kernel<T, N>
-      <<<blocks, kMapThreads, 0, gpu.stream()>>>(pieces, Divider(g.width / N), g);
+  table_grad_kernel<N><<<blocks, kMapThreads, 0, gpu.stream()>>>(pieces, Divider(g.width / N), g);
   check_launch("positions_dw");
 }
 
@@ -100,19 +104,21 @@ void positions_dw(Context& ctx, const Tensor& dy, Tensor& dtable, const Sequence
                   int64_t first_token, bool /*accumulate*/) {
   dispatch("positions_dw", dy.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    using A = Acc<T>;
-    const TableGrad<T> g{dy.dim(0),
-                         dy.dim(1),
-                         rows.length(),
-                         first_token % rows.length(),
-                         dy.as<T>(),
-                         dtable.as<A>(),
-                         TokenPositions(rows, first_token)};
-    if (packable<T>(g.width, g.dy, g.dtable)) {
-      run_table_grad<T, kPack<T>>(*ctx.gpu, g);
-    } else {
-      run_table_grad<T, 1>(*ctx.gpu, g);
-    }
+    with_gradient<T>(dtable, [&](auto gradient) {
+      using G = typename decltype(gradient)::type;
+      const TableGrad<T, G> g{dy.dim(0),
+                              dy.dim(1),
+                              rows.length(),
+                              first_token % rows.length(),
+                              dy.as<T>(),
+                              dtable.as<G>(),
+                              TokenPositions(rows, first_token)};
+      if (packable<T>(g.width, g.dy, g.dtable)) {
+        run_table_grad<kPack<T>>(*ctx.gpu, g);
+      } else {
+        run_table_grad<1>(*ctx.gpu, g);
+      }
+    });
   });
 }
 
