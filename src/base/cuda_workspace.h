@@ -49,6 +49,9 @@ constexpr int64_t sum_squares(int64_t elements, int64_t tensors) {
   return buffer(elements / kSquaresChunk + tensors, 8);
 }
 
+// What an update of AdamW knows of its step.
+constexpr int64_t kAdamFactorsBytes = 128;
+
 // Sorting by small keys: every tile of so many elements counts its keys.
 constexpr int64_t kSortTile = 2048;
 constexpr int64_t sort_tiles(int64_t elements) { return (elements + kSortTile - 1) / kSortTile; }

@@ -188,7 +188,7 @@ Program Lowering::run() {
 
   fuse_products(program_, region_of_, places_);
   group_buckets(program_, places_);
-  reserve_sum_squares();
+  reserve_for_update();
   const Slot scratch = map_.add_slot("scratch", ArenaKind::kWorkspace, DType::kF64,
                                      {(scratch_bytes_ + 7) / 8}, true);
   program_.scratch = buffer(scratch, "scratch");

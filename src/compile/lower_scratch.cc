@@ -113,9 +113,12 @@ void Lowering::reserve_scratch(const Node& node) {
   scratch_bytes_ = std::max(scratch_bytes_, on_gpu() ? gpu_scratch(node) : cpu_scratch(node));
 }
 
-// A GPU sums all buckets of an instruction at once, so this is known when they are grouped.
-void Lowering::reserve_sum_squares() {
+// A GPU takes all buckets of an instruction at once, so this is known when they are grouped.
+void Lowering::reserve_for_update() {
   for (const Instruction& instruction : program_.instructions) {
+    if (instruction.op == OpKind::kAdamW && on_gpu()) {
+      scratch_bytes_ = std::max(scratch_bytes_, workspace::cuda::kAdamFactorsBytes);
+    }
     if (instruction.op != OpKind::kSumSquares) continue;
     int64_t elements = 0;
     for (const BufferId id : instruction.inputs) elements += numel(program_.buffer(id).shape);

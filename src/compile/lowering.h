@@ -54,7 +54,7 @@ class Lowering {
   void add_context_args(const Node& node, KernelArgs& args) const;
   [[nodiscard]] int64_t keys_per_sequence(const Node& node) const;
   void reserve_scratch(const Node& node);
-  void reserve_sum_squares();
+  void reserve_for_update();
   [[nodiscard]] int64_t cpu_scratch(const Node& node) const;
   [[nodiscard]] int64_t gpu_scratch(const Node& node) const;
   void publish_buffers();

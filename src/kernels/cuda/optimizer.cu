@@ -172,17 +172,19 @@ __global__ void __launch_bounds__(kLabelThreads)
 }
 
 // ---- AdamW ----
-constexpr int kAdamThreads = 256;
-constexpr int kAdamBlocks = 4;  // that a multiprocessor holds at once
-// Small, so that blocks that take every so many of them end together.
-constexpr int64_t kAdamChunk = 4096;
-// Metrics that fit in shared memory; more are read where they are, which takes long.
-constexpr int64_t kMostStaged = 4096;
+// Blocks of few threads, each with one pack of every tensor, and as many of them as it takes: that
+// keeps more of the memory busy than fewer blocks that go on to their next packs.
+constexpr int kAdamThreads = 128;
+constexpr int kAdamBlocks = 8;  // that a multiprocessor holds at once
+template <typename T>
+constexpr int kAdamPack = sizeof(T) == 2 ? 8 : kPack<T>;
+template <typename T>
+constexpr int64_t kAdamChunk = kAdamThreads* kAdamPack<T>;
 
 // The factors in the arithmetic type.
 template <typename A>
 struct Factors {
-  __device__ explicit Factors(const AdamFactors& f)
+  explicit __device__ Factors(const AdamFactors& f)
       : decay(static_cast<A>(f.decay)),
         beta1(static_cast<A>(f.beta1)),
         beta2(static_cast<A>(f.beta2)),
@@ -191,9 +193,26 @@ struct Factors {
         step_size(static_cast<A>(f.step_size)),
         root_scale(static_cast<A>(f.root_scale)),
         eps(static_cast<A>(f.eps)),
-        grad_scale(static_cast<A>(f.grad_scale)) {}
+        grad_scale(static_cast<A>(f.grad_scale)),
+        skip(f.skip) {}
   A decay, beta1, beta2, one_minus_beta1, one_minus_beta2, step_size, root_scale, eps, grad_scale;
+  bool skip;
 };
+
+// One block. The metrics are added up by one thread in their order, from shared memory where they
+// fit there.
+constexpr int64_t kMostStaged = 4096;
+template <typename A>
+__global__ void __launch_bounds__(kAdamThreads)
+    factors_kernel(const StepParams* params, const double* known, int64_t num_known,
+                   UpdatePlace place, Factors<A>* factors) {
+  extern __shared__ double staged[];
+  const bool stage = num_known <= kMostStaged;
+  for (int64_t i = threadIdx.x; stage && i < num_known; i += kAdamThreads) staged[i] = known[i];
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  *factors = Factors<A>(adam_factors(*params, stage ? staged : known, num_known, place));
+}
 
 // M: elements of the master copy, Acc<T>, or int16_t for the rests of bf16 weights. G: of the
 // gradient.
@@ -266,73 +285,43 @@ struct AdamPack {
   }
 };
 
-// `count` elements from number `begin` on. A thread reads two packs before it writes the first.
-template <int W, typename T, typename M, typename G>
-__device__ void update_chunk(const Factors<Acc<T>>& f, Acc<T> decay, const AdamEntry<T, M, G>& x,
-                             int64_t begin, int count) {
-  constexpr int kStride = kAdamThreads * W;
-  const int thread = static_cast<int>(threadIdx.x);
-  const int whole = count / W * W;
-  int i = thread * W;
-  for (; i + kStride < whole; i += 2 * kStride) {
-    AdamPack<W, T, M, G> first(x, begin + i), second(x, begin + i + kStride);
-    first.update(f, decay);
-    first.store(x, begin + i);
-    second.update(f, decay);
-    second.store(x, begin + i + kStride);
-  }
-  if (i < whole) {
-    AdamPack<W, T, M, G> last(x, begin + i);
-    last.update(f, decay);
-    last.store(x, begin + i);
-  }
-  if (whole + thread < count) {
-    AdamPack<1, T, M, G> rest(x, begin + whole + thread);
-    rest.update(f, decay);
-    rest.store(x, begin + whole + thread);
-  }
-}
-
-// Every block computes the factors for itself: that is shorter than a launch before this one.
 template <typename T, typename M, typename G>
 __global__ void __launch_bounds__(kAdamThreads, kAdamBlocks)
-    adamw_kernel(const __grid_constant__ Table<AdamEntry<T, M, G>> table, const StepParams* params,
-                 const double* known, int64_t num_known, UpdatePlace place) {
-  using A = Acc<T>;
-  extern __shared__ double staged[];
-  __shared__ AdamFactors shared;
-  const bool stage = num_known <= kMostStaged;
-  if (stage) {
-    for (int64_t i = threadIdx.x; i < num_known; i += kAdamThreads) staged[i] = known[i];
+    adamw_kernel(const __grid_constant__ Table<AdamEntry<T, M, G>> table,
+                 const Factors<Acc<T>>* known) {
+  constexpr int W = kAdamPack<T>;
+  const Factors<Acc<T>> factors = *known;
+  if (factors.skip) return;
+  const int chunk = static_cast<int>(blockIdx.x);
+  const AdamEntry<T, M, G>& entry = table.entries[entry_of(table, chunk)];
+  const Acc<T> decay = entry.decay ? factors.decay : Acc<T>{1};
+  const int64_t begin = (chunk - entry.first_chunk) * kAdamChunk<T>;
+  const int64_t mine = begin + threadIdx.x * W;
+  if (entry.packed && mine + W <= entry.count) {
+    AdamPack<W, T, M, G> pack(entry, mine);
+    pack.update(factors, decay);
+    pack.store(entry, mine);
+    return;
   }
-  __syncthreads();
-  if (threadIdx.x == 0) shared = adam_factors(*params, stage ? staged : known, num_known, place);
-  __syncthreads();
-  if (shared.skip) return;
-  const Factors<A> factors(shared);
-  int e = 0;
-  for (int64_t chunk = blockIdx.x; chunk < table.num_chunks; chunk += gridDim.x) {
-    while (e + 1 < table.used && table.entries[e + 1].first_chunk <= chunk) ++e;
-    const AdamEntry<T, M, G>& entry = table.entries[e];
-    const int64_t begin = (chunk - entry.first_chunk) * kAdamChunk;
-    const int count = static_cast<int>(min(kAdamChunk, entry.count - begin));
-    const A decay = entry.decay ? factors.decay : A{1};
-    if (entry.packed) {
-      update_chunk<kPack<A>>(factors, decay, entry, begin, count);
-    } else {
-      update_chunk<1>(factors, decay, entry, begin, count);
-    }
+  // In packs that are not whole every thread takes its own elements, otherwise neighbours do.
+  const int stride = entry.packed ? 1 : kAdamThreads;
+  int64_t i = entry.packed ? mine : begin + threadIdx.x;
+  for (int left = W; left > 0 && i < entry.count; --left, i += stride) {
+    AdamPack<1, T, M, G> one(entry, i);
+    one.update(factors, decay);
+    one.store(entry, i);
   }
 }
 
 template <typename T, typename M, typename G>
 AdamEntry<T, M, G> adam_entry(const UpdatedTensors& x) {
   using A = Acc<T>;
+  constexpr size_t kWidth = kAdamPack<T>;
   AdamEntry<T, M, G> entry{
       x.master.as<M>(), x.m.as<A>(), x.v.as<A>(), x.grad.as<G>(), x.weight.as<T>(),
       x.weight.numel(), 0,           x.decay,     false};
   const auto aligned = [](const auto* data) {
-    return reinterpret_cast<uintptr_t>(data) % (kPack<A> * sizeof(*data)) == 0;
+    return reinterpret_cast<uintptr_t>(data) % (kWidth * sizeof(*data)) == 0;
   };
   entry.packed = aligned(entry.master) && aligned(entry.m) && aligned(entry.v) &&
                  aligned(entry.grad) && aligned(entry.weight);
@@ -342,16 +331,24 @@ AdamEntry<T, M, G> adam_entry(const UpdatedTensors& x) {
 template <typename T, typename M, typename G>
 void launch_adamw(const Context& ctx, std::span<const UpdatedTensors> buckets, const Tensor& known,
                   const UpdatePlace& place) {
+  constexpr const char* kOp = "adamw";
   Table<AdamEntry<T, M, G>> table;
   static_assert(sizeof(table) <= 4000);  // 4096 bytes of parameters work everywhere
-  for (const UpdatedTensors& bucket : buckets) table.add(adam_entry<T, M, G>(bucket), kAdamChunk);
+  for (const UpdatedTensors& bucket : buckets) {
+    table.add(adam_entry<T, M, G>(bucket), kAdamChunk<T>);
+  }
   if (table.used == 0) return;
-  const int blocks = std::min(table.num_chunks, kAdamBlocks * ctx.gpu->multiprocessors());
+  using F = Factors<Acc<T>>;
+  static_assert(sizeof(F) <= workspace::cuda::kAdamFactorsBytes);
+  cpu::Scratch scratch(kOp, ctx.workspace, workspace::cuda::kAdamFactorsBytes);
+  F* const factors = scratch.take<F>(1);
   const int64_t staged = known.numel() <= kMostStaged ? known.bytes() : 0;
-  adamw_kernel<T, M, G>
-      <<<static_cast<unsigned>(blocks), kAdamThreads, static_cast<size_t>(staged),
-         ctx.gpu->stream()>>>(table, ctx.params, known.as<double>(), known.numel(), place);
-  check_launch("adamw");
+  factors_kernel<<<1, kAdamThreads, static_cast<size_t>(staged), ctx.gpu->stream()>>>(
+      ctx.params, known.as<double>(), known.numel(), place, factors);
+  check_launch(kOp);
+  const auto blocks = static_cast<unsigned>(table.num_chunks);
+  adamw_kernel<<<blocks, kAdamThreads, 0, ctx.gpu->stream()>>>(table, factors);
+  check_launch(kOp);
 }
 
 }  // namespace

@@ -145,7 +145,7 @@ TEST(CudaAdamW, MatchesTheCpuForEveryTypeAndSize) {
   SKIP_WITHOUT_GPU();
   Rng rng(3);
   Rig cpu;
-  GpuRig gpu;
+  GpuRig gpu(workspace::cuda::kAdamFactorsBytes);
   cpu.params() = params();
   gpu.set_params(params());
   const UpdatePlace place{.update = 2, .updates = 3};
@@ -174,7 +174,7 @@ TEST(CudaAdamW, UpdatesRestsOfBf16Weights) {
   SKIP_WITHOUT_GPU();
   Rng rng(6);
   Rig cpu;
-  GpuRig gpu;
+  GpuRig gpu(workspace::cuda::kAdamFactorsBytes);
   cpu.params() = params();
   gpu.set_params(params());
   const Array tokens = Array(DType::kF64, {1}).fill(4);
@@ -215,7 +215,7 @@ TEST(CudaAdamW, TakesAddressesThatAreNotAligned) {
   SKIP_WITHOUT_GPU();
   Rng rng(4);
   Rig cpu;
-  GpuRig gpu;
+  GpuRig gpu(workspace::cuda::kAdamFactorsBytes);
   cpu.params() = params();
   gpu.set_params(params());
   const Array tokens = Array(DType::kF64, {1}).fill(4);
@@ -254,7 +254,7 @@ TEST(CudaAdamW, UpdatesManyBucketsAtOnce) {
   SKIP_WITHOUT_GPU();
   Rng rng(7);
   Rig cpu;
-  GpuRig gpu;
+  GpuRig gpu(workspace::cuda::kAdamFactorsBytes);
   cpu.params() = params();
   gpu.set_params(params());
   const std::vector<int64_t> sizes = {4096, 7, 0, 4097, 100003, 1, 130, 3 * 4096 - 4};
@@ -298,7 +298,7 @@ TEST(CudaAdamW, UpdatesManyBucketsAtOnce) {
 TEST(CudaAdamW, SkipsAStepThatIsNotFinite) {
   SKIP_WITHOUT_GPU();
   Rng rng(5);
-  GpuRig gpu;
+  GpuRig gpu(workspace::cuda::kAdamFactorsBytes);
   gpu.set_params(params());
   for (const int64_t broken : {int64_t{kMetricLoss}, int64_t{kMetricsHead + 1}}) {
     Bucket x(DType::kBF16, DType::kF32, 130, rng);
