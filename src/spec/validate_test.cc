@@ -102,6 +102,22 @@ TEST(ResolveTest, RefusesWhatThisVersionCannotDo) {
             "\"bert\"");
 }
 
+TEST(ResolveTest, GradientsAreWideUnlessBf16OnesAreAskedFor) {
+  const auto run = [](DType dtype, const char* gradients) {
+    return [=](RunSpec& s) {
+      s.train.dtype = dtype;
+      s.train.gradients = gradients;
+    };
+  };
+  EXPECT_EQ(resolved(run(DType::kF64, "f32")).train.gradient_type(), DType::kF64);
+  EXPECT_EQ(resolved(run(DType::kF16, "f32")).train.gradient_type(), DType::kF32);
+  EXPECT_EQ(resolved(run(DType::kBF16, "f32")).train.gradient_type(), DType::kF32);
+  EXPECT_EQ(resolved(run(DType::kBF16, "bf16")).train.gradient_type(), DType::kBF16);
+  EXPECT_EQ(
+      failure(run(DType::kF16, "bf16")),
+      "train.gradients = \"bf16\" is for dtype = \"bf16\"; leave it out with dtype = \"f16\"");
+}
+
 TEST(ResolveTest, RefusesUnevenHeads) {
   EXPECT_EQ(failure([](RunSpec& s) { s.model.kv_heads = 3; }),
             "model.heads = 8 is not a multiple of kv_heads = 3; use kv_heads = 2 or 4");
