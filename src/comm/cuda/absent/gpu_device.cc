@@ -4,7 +4,10 @@
 namespace tessera {
 
 std::unique_ptr<Device> make_gpu_device(int gpu) {
-  throw Error(fmt::format("no ranks on GPU {}: this program was built without CUDA", gpu));
+  throw Error(
+      fmt::format("no ranks on GPU {}: this program was built without CUDA; "
+                  "use train.device = \"cpu\"",
+                  gpu));
 }
 
 }  // namespace tessera
