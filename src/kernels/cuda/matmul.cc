@@ -39,7 +39,7 @@ namespace {
 
 constexpr int64_t kWorkspaceAlign = 256;
 constexpr int64_t kUsableWorkspace = workspace::cuda::kMatmulBytes - kWorkspaceAlign;
-constexpr int kMaxCandidates = 8;
+constexpr int kMaxCandidates = 24;
 
 template <typename Handle>
 using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, cublasStatus_t (*)(Handle)>;
@@ -105,6 +105,8 @@ void check_product(const Product& p, const ProductData& data) {
   TESSERA_CHECK(!has_bias(p.epilogue) || data.bias != nullptr, "matmul: no bias");
   TESSERA_CHECK(!has_aux(p.epilogue) || data.aux != nullptr, "matmul: no aux");
 }
+
+constexpr double kRefused = std::numeric_limits<double>::infinity();
 
 struct Event {
   Event() { check(cudaEventCreate(&event), "making an event"); }
@@ -307,29 +309,58 @@ void Matmul::run(const Product& product, const ProductData& data, std::span<std:
       fmt::format("product {}: {}", plan.key.text(), library_->cublasLtGetStatusString(status)));
 }
 
-// Microseconds of one product, or infinity where the algorithm refuses.
+// Microseconds of one product, from `repeats` of them, or infinity where the algorithm refuses.
+double Matmul::time(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm,
+                    const ProductData& data, std::span<std::byte> workspace, int repeats) const {
+  const Event begin, end;
+  check(cudaEventRecord(begin.event, gpu_.stream()), "timing a product");
+  for (int i = 0; i < repeats; ++i) {
+    if (launch(plan, algorithm, data, workspace) != CUBLAS_STATUS_SUCCESS) return kRefused;
+  }
+  check(cudaEventRecord(end.event, gpu_.stream()), "timing a product");
+  check(cudaEventSynchronize(end.event), "timing a product");
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, begin.event, end.event), "timing a product");
+  return static_cast<double>(milliseconds) * 1000 / repeats;
+}
+
+// The best of a few short rounds.
 double Matmul::measure(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm,
                        const ProductData& data, std::span<std::byte> workspace) const {
   constexpr int kRounds = 3;
   constexpr double kRoundMicroseconds = 1000;
-  constexpr double kRefused = std::numeric_limits<double>::infinity();
-  const Event begin, end;
-  const auto time = [&](int repeats) {
-    check(cudaEventRecord(begin.event, gpu_.stream()), "timing a product");
-    for (int i = 0; i < repeats; ++i) {
-      if (launch(plan, algorithm, data, workspace) != CUBLAS_STATUS_SUCCESS) return kRefused;
-    }
-    check(cudaEventRecord(end.event, gpu_.stream()), "timing a product");
-    check(cudaEventSynchronize(end.event), "timing a product");
-    float milliseconds = 0;
-    check(cudaEventElapsedTime(&milliseconds, begin.event, end.event), "timing a product");
-    return static_cast<double>(milliseconds) * 1000 / repeats;
-  };
-  if (time(1) == kRefused) return kRefused;  // the first use of a kernel also loads it
-  const double once = std::max(time(1), 1.0);
+  // The first use of a kernel also loads it.
+  if (time(plan, algorithm, data, workspace, 1) == kRefused) return kRefused;
+  const double once = std::max(time(plan, algorithm, data, workspace, 1), 1.0);
   const int repeats = static_cast<int>(std::clamp(kRoundMicroseconds / once, 1.0, 20.0));
   double best = kRefused;
-  for (int round = 0; round < kRounds; ++round) best = std::min(best, time(repeats));
+  for (int round = 0; round < kRounds; ++round) {
+    best = std::min(best, time(plan, algorithm, data, workspace, repeats));
+  }
+  return best;
+}
+
+// Short rounds favour algorithms that draw more power than the card may have for long, as it does
+// in a training step: those that are nearly equal are measured again once the card has settled.
+size_t Matmul::best_for_long(const Plan& plan, std::span<const Candidate> candidates,
+                             std::span<const double> short_times, const ProductData& data,
+                             std::span<std::byte> workspace) const {
+  constexpr double kNearlyEqual = 1.05, kWorthwhile = 50, kSettling = 60'000, kMeasuring = 60'000;
+  const auto fastest = std::min_element(short_times.begin(), short_times.end());
+  auto best = static_cast<size_t>(fastest - short_times.begin());
+  if (*fastest < kWorthwhile || *fastest == kRefused) return best;
+  double best_time = kRefused;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    if (short_times[i] > kNearlyEqual * *fastest) continue;
+    const auto repeats = [&](double duration) {
+      return static_cast<int>(std::max(duration / short_times[i], 1.0));
+    };
+    time(plan, candidates[i].algo, data, workspace, repeats(kSettling));
+    const double taken = time(plan, candidates[i].algo, data, workspace, repeats(kMeasuring));
+    if (taken >= best_time) continue;
+    best_time = taken;
+    best = i;
+  }
   return best;
 }
 
@@ -340,21 +371,20 @@ void Matmul::tune(const Product& product, const ProductData& data, std::span<std
   check(cudaStreamIsCapturing(gpu_.stream(), &capture), "tuning a product");
   if (capture != cudaStreamCaptureStatusNone) return;
   Plan& plan = plan_of(product, data);
-  std::array<Candidate, kMaxCandidates> candidates{};
-  const int found = suggest(plan, candidates);
-  double best = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < found; ++i) {
-    const cublasLtMatmulAlgo_t& algorithm = candidates[static_cast<size_t>(i)].algo;
-    const double microseconds = measure(plan, algorithm, data, workspace);
-    if (microseconds >= best) continue;
-    best = microseconds;
-    plan.algorithm = algorithm;
-  }
   plan.tuned = true;
-  if (best == std::numeric_limits<double>::infinity()) return;
+  std::vector<Candidate> candidates(kMaxCandidates);
+  candidates.resize(static_cast<size_t>(suggest(plan, candidates)));
+  std::vector<double> times;
+  for (const Candidate& candidate : candidates) {
+    times.push_back(measure(plan, candidate.algo, data, workspace));
+  }
+  if (candidates.empty()) return;
+  const size_t best = best_for_long(plan, candidates, times, data, workspace);
+  if (times[best] == kRefused) return;
+  plan.algorithm = candidates[best].algo;
   MatmulChoices::Algorithm choice{};
   std::copy(std::begin(plan.algorithm.data), std::end(plan.algorithm.data), choice.begin());
-  choices_.add(plan.key.text(), choice, best);
+  choices_.add(plan.key.text(), choice, times[best]);
 }
 
 void Matmul::keep_choices_in(const std::string& path) {

@@ -84,6 +84,11 @@ class Matmul {
   bool restore_choice(Plan& plan) const;
   cublasStatus_t launch(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm,
                         const ProductData& data, std::span<std::byte> workspace) const;
+  double time(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const ProductData& data,
+              std::span<std::byte> workspace, int repeats) const;
+  size_t best_for_long(const Plan& plan, std::span<const Candidate> candidates,
+                       std::span<const double> short_times, const ProductData& data,
+                       std::span<std::byte> workspace) const;
   double measure(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const ProductData& data,
                  std::span<std::byte> workspace) const;
 
