@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "checkpoint/test_folder.h"
+#include "comm/nccl/nccl_world.h"
 #include "support/bf16_bound.h"
 #include "support/command.h"
 #include "tensor/gpu_memory.h"
@@ -270,6 +271,83 @@ TEST_F(CudaFaultTest, IsRefusedWhereThereIsNothingToFail) {
       train(std::string(kOneRank) + "--inject gpu-fault:tensor=nothing,step=3");
   EXPECT_EQ(result.code, 2) << result.err;
   EXPECT_NE(result.err.find("no kernel makes 'nothing'"), std::string::npos) << result.err;
+}
+
+// Ranks as processes, which NCCL connects. It wants a GPU for each: --share-gpu makes every rank a
+// host of its own, so that several can meet on the one that there is.
+class CudaNcclTest : public ::testing::Test {
+ protected:
+  // The summary of a run of the tiny model.
+  nlohmann::json train(const std::string& flags) {
+    std::ofstream(folder_.path("run.toml")) << testing::tiny_run_file();
+    const testing::CommandResult result =
+        testing::tessera(folder_,
+                         "train run.toml --set train.device=cuda --set train.deterministic=true "
+                         "--set train.steps=4 " +
+                             flags);
+    EXPECT_EQ(result.code, 0) << result.err;
+    if (result.code != 0) return nullptr;
+    return nlohmann::json::parse(read_file(folder_.path("out/summary.json")));
+  }
+  void expect_same_loss(const std::string& mesh, const std::string& flags) {
+    SCOPED_TRACE(mesh);
+    const nlohmann::json processes = train(mesh + flags);
+    const nlohmann::json threads = train(mesh + "--threads");
+    if (processes.is_null() || threads.is_null()) return;
+    EXPECT_EQ(processes.at("backend"), "nccl");
+    EXPECT_EQ(threads.at("backend"), "local");
+    const double loss = threads.at("final_loss").get<double>();
+    EXPECT_NEAR(processes.at("final_loss").get<double>(), loss, 1e-5 * loss);
+    EXPECT_EQ(processes.at("ranks"), threads.at("ranks")) << "memory, traffic, instructions";
+  }
+  TestFolder folder_;
+};
+
+#define SKIP_WITHOUT_NCCL()                                            \
+  if (const std::string obstacle = nccl_obstacle(); !obstacle.empty()) \
+  GTEST_SKIP() << "no NCCL: " << obstacle
+
+TEST_F(CudaNcclTest, OneRankTrainsAsAProcess) {
+  SKIP_WITHOUT_GPU();
+  SKIP_WITHOUT_NCCL();
+  expect_same_loss(
+      "--set parallel.dp=1 --set parallel.tp=1 --set parallel.sequence_parallel=false ",
+      "--backend nccl");
+}
+
+TEST_F(CudaNcclTest, TwoRanksThatShareAGpuTrainLikeThreads) {
+  SKIP_WITHOUT_GPU();
+  SKIP_WITHOUT_NCCL();
+  for (const std::string mesh :
+       {"--set parallel.dp=2 --set parallel.tp=1 --set parallel.sequence_parallel=false ",
+        "--set parallel.dp=1 --set parallel.tp=2 ",
+        "--set parallel.dp=1 --set parallel.tp=1 --set parallel.sequence_parallel=false "
+        "--set parallel.pp=2 --set train.global_batch=4 "}) {
+    expect_same_loss(mesh, "--share-gpu");
+  }
+}
+
+TEST_F(CudaNcclTest, AFailedRankEndsTheOther) {
+  SKIP_WITHOUT_GPU();
+  SKIP_WITHOUT_NCCL();
+  std::ofstream(folder_.path("run.toml")) << testing::tiny_run_file();
+  const testing::CommandResult result =
+      testing::tessera(folder_,
+                       "train run.toml --set train.device=cuda --set parallel.tp=1 --set "
+                       "parallel.sequence_parallel=false --set train.steps=6 --share-gpu "
+                       "--inject gpu-fault:tensor=layers.1.down,step=3,rank=1");
+  expect_words(result, {"rank 1: step 3: instruction ", "'layers.1.down'): the GPU failed: "});
+}
+
+TEST_F(CudaNcclTest, MoreProcessesThanGpusAreRefused) {
+  SKIP_WITHOUT_GPU();
+  std::ofstream(folder_.path("run.toml")) << testing::tiny_run_file();
+  if (cuda::num_gpus() >= 4) GTEST_SKIP() << "there are enough";
+  const testing::CommandResult result =
+      testing::tessera(folder_, "train run.toml --set train.device=cuda");
+  EXPECT_EQ(result.code, 2) << result.err;
+  EXPECT_NE(result.err.find("4 ranks of this host want a GPU each"), std::string::npos)
+      << result.err;
 }
 
 // Without a GPU, or without CUDA, a run that wants one says why not.
