@@ -2,8 +2,13 @@
 // its bound, repetition bit for bit, and learning. equivalence_test --device cuda has the meshes.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <fstream>
+
 #include "checkpoint/test_folder.h"
+#include "comm/nccl/nccl_world.h"
 #include "support/bf16_bound.h"
+#include "support/command.h"
 #include "tensor/gpu_memory.h"
 #include "train/plan_report.h"
 #include "train/session.h"
@@ -145,6 +150,204 @@ TEST(CudaTest, ARunThatDoesNotFitIsRefusedBeforeItStarts) {
       EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
     }
   }
+}
+
+// Losses of every step, and the weights after the last one, byte by byte.
+struct TrainedRun {
+  std::vector<double> losses;
+  std::string weights;
+  std::string graph;
+};
+
+TrainedRun train_with_graph(const std::string& graph, DType dtype) {
+  const TestFolder folder;
+  TrainOptions options;
+  options.spec = demo_spec(dtype);
+  options.spec.train.steps = 12;
+  options.spec.train.deterministic = true;
+  options.spec.train.cuda_graph = graph;
+  options.spec.logging.run_dir = folder.path("run");
+  TrainedRun run;
+  options.on_progress = [&](const TrainProgress& progress) { run.losses.push_back(progress.loss); };
+  run.graph = run_training(options).measured.at("cuda_graph").get<std::string>();
+  run.weights = read_file(folder.path("run/weights.safetensors"));
+  return run;
+}
+
+TEST(CudaTest, AGraphOfTheStepChangesNoBit) {
+  SKIP_WITHOUT_GPU();
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    SCOPED_TRACE(name_of(dtype));
+    const TrainedRun launched = train_with_graph("off", dtype);
+    const TrainedRun replayed = train_with_graph("on", dtype);
+    EXPECT_EQ(launched.graph, "none: train.cuda_graph is \"off\"");
+    EXPECT_NE(replayed.graph.find(" nodes"), std::string::npos) << replayed.graph;
+    EXPECT_EQ(launched.losses, replayed.losses);
+    EXPECT_TRUE(launched.weights == replayed.weights);
+    EXPECT_GT(launched.weights.size(), 1000U);
+    const TrainedRun chosen = train_with_graph("auto", dtype);
+    EXPECT_EQ(launched.losses, chosen.losses);
+    fmt::print("{}: auto chose {}\n", name_of(dtype), chosen.graph);
+  }
+}
+
+TEST(CudaTest, AGraphThatCannotBeIsRefusedOrLeftOut) {
+  SKIP_WITHOUT_GPU();
+  const TestFolder folder;
+  TrainOptions options;
+  options.spec = demo_spec(DType::kF32);
+  options.spec.train.steps = 4;
+  options.spec.parallel.dp = 2;
+  options.spec.train.global_batch = 16;
+  options.spec.logging.run_dir = folder.path("run");
+  resolve(options.spec);
+  EXPECT_EQ(run_training(options).measured.at("cuda_graph"),
+            "none: its collectives meet on the host");
+  options.spec.train.cuda_graph = "on";
+  EXPECT_THROW((void)run_training(options), ConfigError);
+}
+
+// A failure of the GPU ends its process's use of it: these runs are processes of their own.
+class CudaFaultTest : public ::testing::Test {
+ protected:
+  testing::CommandResult train(const std::string& more) {
+    std::ofstream(folder_.path("run.toml")) << testing::tiny_run_file();
+    return testing::tessera(folder_,
+                            "train run.toml --threads --set train.device=cuda "
+                            "--set train.steps=6 --set parallel.tp=1 --set "
+                            "parallel.sequence_parallel=false " +
+                                more);
+  }
+  TestFolder folder_;
+};
+
+void expect_words(const testing::CommandResult& result, const std::vector<std::string>& words) {
+  EXPECT_EQ(result.code, 1) << result.err;
+  for (const std::string& word : words) {
+    EXPECT_NE(result.err.find(word), std::string::npos) << "no '" << word << "' in: " << result.err;
+  }
+}
+
+constexpr const char* kOneRank = "--set parallel.dp=1 ";
+
+TEST_F(CudaFaultTest, IsNamedByRankStepAndInstruction) {
+  SKIP_WITHOUT_GPU();
+  expect_words(train(std::string(kOneRank) +
+                     "--set train.cuda_graph=off --inject gpu-fault:tensor=layers.1.down,step=3"),
+               {"rank 0: step 3: instruction ", "'layers.1.down'): the GPU failed: ",
+                "illegal memory access", "cudaErrorIllegalAddress"});
+}
+
+TEST_F(CudaFaultTest, IsNamedInsideAGraph) {
+  SKIP_WITHOUT_GPU();
+  const std::string graph = std::string(kOneRank) +
+                            "--set train.cuda_graph=on "
+                            "--inject gpu-fault:tensor=layers.1.down,step=5 ";
+  expect_words(train(graph), {"rank 0: step 5: one of the instructions ", "'layers.1.down'",
+                              "train.mark_every = 1 tells which", "cudaErrorIllegalAddress"});
+  expect_words(train(graph + "--set train.mark_every=1"),
+               {"rank 0: step 5: instruction ", "'layers.1.down'): the GPU failed: "});
+}
+
+TEST_F(CudaFaultTest, EndsTheOtherRanksToo) {
+  SKIP_WITHOUT_GPU();
+  const auto start = std::chrono::steady_clock::now();
+  expect_words(train("--set parallel.dp=2 --inject gpu-fault:tensor=layers.1.down,step=3,rank=1"),
+               {": step 3: ", "another of the 2 ranks on this GPU", "cudaErrorIllegalAddress"});
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+}
+
+TEST_F(CudaFaultTest, IsRefusedOnTheCpu) {
+  const testing::CommandResult result = train(std::string(kOneRank) +
+                                              "--set train.device=cpu "
+                                              "--inject gpu-fault:tensor=layers.1.down,step=3");
+  EXPECT_EQ(result.code, 2) << result.err;
+  EXPECT_NE(result.err.find("the run is not on a GPU"), std::string::npos) << result.err;
+}
+
+TEST_F(CudaFaultTest, IsRefusedWhereThereIsNothingToFail) {
+  SKIP_WITHOUT_GPU();
+  const testing::CommandResult result =
+      train(std::string(kOneRank) + "--inject gpu-fault:tensor=nothing,step=3");
+  EXPECT_EQ(result.code, 2) << result.err;
+  EXPECT_NE(result.err.find("no kernel makes 'nothing'"), std::string::npos) << result.err;
+}
+
+// Ranks as processes, which NCCL connects. It wants a GPU for each: --share-gpu makes every rank a
+// host of its own, so that several can meet on the one that there is.
+class CudaNcclTest : public ::testing::Test {
+ protected:
+  // The summary of a run of the tiny model.
+  nlohmann::json train(const std::string& flags) {
+    std::ofstream(folder_.path("run.toml")) << testing::tiny_run_file();
+    const testing::CommandResult result =
+        testing::tessera(folder_,
+                         "train run.toml --set train.device=cuda --set train.deterministic=true "
+                         "--set train.steps=4 " +
+                             flags);
+    EXPECT_EQ(result.code, 0) << result.err;
+    if (result.code != 0) return nullptr;
+    return nlohmann::json::parse(read_file(folder_.path("out/summary.json")));
+  }
+  void expect_same_loss(const std::string& mesh, const std::string& flags) {
+    SCOPED_TRACE(mesh);
+    const nlohmann::json processes = train(mesh + flags);
+    const nlohmann::json threads = train(mesh + "--threads");
+    if (processes.is_null() || threads.is_null()) return;
+    EXPECT_EQ(processes.at("backend"), "nccl");
+    EXPECT_EQ(threads.at("backend"), "local");
+    const double loss = threads.at("final_loss").get<double>();
+    EXPECT_NEAR(processes.at("final_loss").get<double>(), loss, 1e-5 * loss);
+    EXPECT_EQ(processes.at("ranks"), threads.at("ranks")) << "memory, traffic, instructions";
+  }
+  TestFolder folder_;
+};
+
+#define SKIP_WITHOUT_NCCL()                                            \
+  if (const std::string obstacle = nccl_obstacle(); !obstacle.empty()) \
+  GTEST_SKIP() << "no NCCL: " << obstacle
+
+TEST_F(CudaNcclTest, OneRankTrainsAsAProcess) {
+  SKIP_WITHOUT_GPU();
+  SKIP_WITHOUT_NCCL();
+  expect_same_loss(
+      "--set parallel.dp=1 --set parallel.tp=1 --set parallel.sequence_parallel=false ",
+      "--backend nccl");
+}
+
+TEST_F(CudaNcclTest, TwoRanksThatShareAGpuTrainLikeThreads) {
+  SKIP_WITHOUT_GPU();
+  SKIP_WITHOUT_NCCL();
+  for (const std::string mesh :
+       {"--set parallel.dp=2 --set parallel.tp=1 --set parallel.sequence_parallel=false ",
+        "--set parallel.dp=1 --set parallel.tp=2 ",
+        "--set parallel.dp=1 --set parallel.tp=1 --set parallel.sequence_parallel=false "
+        "--set parallel.pp=2 --set train.global_batch=4 "}) {
+    expect_same_loss(mesh, "--share-gpu");
+  }
+}
+
+TEST_F(CudaNcclTest, AFailedRankEndsTheOther) {
+  SKIP_WITHOUT_GPU();
+  SKIP_WITHOUT_NCCL();
+  std::ofstream(folder_.path("run.toml")) << testing::tiny_run_file();
+  const testing::CommandResult result =
+      testing::tessera(folder_,
+                       "train run.toml --set train.device=cuda --set parallel.tp=1 --set "
+                       "parallel.sequence_parallel=false --set train.steps=6 --share-gpu "
+                       "--inject gpu-fault:tensor=layers.1.down,step=3,rank=1");
+  expect_words(result, {"rank 1: step 3: instruction ", "'layers.1.down'): the GPU failed: "});
+}
+
+TEST_F(CudaNcclTest, MoreProcessesThanGpusAreRefused) {
+  SKIP_WITHOUT_GPU();
+  std::ofstream(folder_.path("run.toml")) << testing::tiny_run_file();
+  if (cuda::num_gpus() >= 4) GTEST_SKIP() << "there are enough";
+  const testing::CommandResult result =
+      testing::tessera(folder_, "train run.toml --set train.device=cuda");
+  EXPECT_EQ(result.code, 2) << result.err;
+  EXPECT_NE(result.err.find("4 ranks of this host want a GPU each"), std::string::npos)
+      << result.err;
 }
 
 // Without a GPU, or without CUDA, a run that wants one says why not.

@@ -64,7 +64,8 @@ struct TrainCommandOptions {
   bool dry_run = false;
   bool json = false;
   bool threads = false;          // the same as backend = "local"
-  std::string backend = "auto";  // auto | local | shm | mpi
+  std::string backend = "auto";  // auto | local | shm | mpi | nccl
+  bool share_gpu = false;        // processes may share a GPU, for tests
   std::string log_dir;           // of what ranks print; empty: forwarded
   double grace_s = 1.5;          // from ^C to the end of ranks that do not end by themselves
   double comm_timeout_s = 0;     // overrides train.comm_timeout; 0: does not

@@ -1,11 +1,16 @@
 #include "rank_mode.h"
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "base/error.h"
 #include "comm/mpi/mpi_world.h"
+#include "comm/nccl/nccl_world.h"
 #include "comm/shm/shm_world.h"
 #include "launch/rendezvous.h"
 #include "launch/shm_join.h"
 #include "spec/validate.h"
+#include "tensor/gpu_memory.h"
 
 namespace tessera {
 namespace {
@@ -22,7 +27,7 @@ RankMode choose_to_start(const std::string& backend, int64_t world) {
 // One of several ranks that somebody else started.
 RankMode choose_as_rank(const std::string& backend, const LaunchContext& context) {
   const std::string fitting = context.by_mpi() ? "mpi" : "shm";
-  require_config(backend == "auto" || backend == fitting,
+  require_config(backend == "auto" || backend == "nccl" || backend == fitting,
                  "--backend {} does not go with {}, which started this process as rank {} of {}: "
                  "leave the flag out, or start tessera once without a launcher",
                  backend, name_of(context.launcher), context.rank, context.size);
@@ -48,6 +53,31 @@ RankMode choose_rank_mode(const std::string& backend, const LaunchContext& conte
   if (alone && (backend == "auto" || backend == "local")) return RankMode::kThreads;
   return context.launcher == Launcher::kNone ? choose_to_start(backend, world)
                                              : choose_as_rank(backend, context);
+}
+
+GpuHost look_for_gpus() { return {cuda::num_gpus(), cuda::gpu_info(0).why_not, nccl_obstacle()}; }
+
+void require_gpus(const GpuHost& host, int64_t ranks, bool may_share) {
+  require_config(host.why_not.empty(), "train.device = \"cuda\": {}; use device = \"cpu\"",
+                 host.why_not);
+  require_config(may_share || ranks <= host.gpus,
+                 "train.device = \"cuda\": {} ranks of this host want a GPU each, and it has {}: "
+                 "start fewer ranks here, or add --threads, with which ranks share one GPU",
+                 ranks, host.gpus);
+  require_config(
+      host.nccl_obstacle.empty(),
+      "train.device = \"cuda\" with ranks as processes needs NCCL: {}; or add --threads, "
+      "with which ranks share one GPU",
+      host.nccl_obstacle);
+}
+
+int gpu_of_rank(const GpuHost& host, const LaunchContext& context) {
+  return context.local_rank.value_or(context.rank) % std::max(1, host.gpus);
+}
+
+void pretend_own_host(int rank) {
+  setenv("NCCL_HOSTID", fmt::format("tessera-rank-{}", rank).c_str(), 1);
+  setenv("NCCL_SOCKET_IFNAME", "lo", 0);
 }
 
 void require_started_ranks(const RunSpec& spec, const LaunchContext& context) {

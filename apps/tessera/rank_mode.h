@@ -26,12 +26,29 @@ constexpr bool is_rank(RankMode mode) {
   return mode != RankMode::kThreads && mode != RankMode::kAgent;
 }
 
-// `backend` is "auto", "local", "shm" or "mpi"; `world` the number of ranks that the mesh has.
-// Throws ConfigError where the backend and the launcher do not go together.
+// `backend` is "auto", "local", "shm", "mpi" or "nccl"; `world` the number of ranks that the mesh
+// has. Throws ConfigError where the backend and the launcher do not go together. Where NCCL
+// connects GPUs, the launcher's own backend still connects the processes.
 RankMode choose_rank_mode(const std::string& backend, const LaunchContext& context, int64_t world);
 
 // Throws ConfigError, with meshes that fit, unless as many ranks were started as the mesh has.
 void require_started_ranks(const RunSpec& spec, const LaunchContext& context);
+
+// What this host has for ranks that are processes.
+struct GpuHost {
+  int gpus = 0;
+  std::string why_not;        // the first GPU cannot be used; empty: it can
+  std::string nccl_obstacle;  // empty: there is none
+};
+GpuHost look_for_gpus();
+
+// Throws ConfigError unless `ranks` processes of this host can have a GPU each, or may share them.
+void require_gpus(const GpuHost& host, int64_t ranks, bool may_share);
+// The GPU of this process.
+int gpu_of_rank(const GpuHost& host, const LaunchContext& context);
+// NCCL refuses ranks of one host that share a GPU: makes this rank a host of its own. Before NCCL
+// is first used.
+void pretend_own_host(int rank);
 
 struct RankWorldOptions {
   std::chrono::milliseconds timeout{60'000};  // longest wait for a peer

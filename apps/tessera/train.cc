@@ -6,11 +6,13 @@
 #include "base/error.h"
 #include "base/failure.h"
 #include "comm/mpi/mpi_world.h"
+#include "comm/nccl/nccl_world.h"
 #include "commands.h"
 #include "flags.h"
 #include "help.h"
 #include "interrupt.h"
 #include "launch/agent.h"
+#include "launch/rank_failure.h"
 #include "rank_mode.h"
 #include "train/comm_report.h"
 #include "train/plan_report.h"
@@ -30,6 +32,9 @@ std::string backend_of(const TrainCommandOptions& options) {
 RunSpec load_spec(const TrainCommandOptions& options) {
   RunSpec spec = options.source.load();
   if (options.comm_timeout_s > 0) spec.train.comm_timeout = options.comm_timeout_s;
+  require_config(options.backend != "nccl" || spec.train.device == "cuda",
+                 "--backend nccl connects GPUs, but train.device is \"{}\": use \"cuda\"",
+                 spec.train.device);
   require_config(spec.data.path.empty() || std::filesystem::exists(spec.data.path),
                  "data '{}' does not exist: name a text file or a folder of text files",
                  spec.data.path);
@@ -41,11 +46,15 @@ std::chrono::milliseconds grace_of(const TrainCommandOptions& options) {
 }
 
 TrainOptions train_options(const TrainCommandOptions& options, const RunSpec& spec,
-                           ProgressLine& line) {
+                           ProgressLine& line, Console& console) {
   TrainOptions train;
   train.spec = spec;
   train.config_text = options.source.text();
   train.on_progress = [&line](const TrainProgress& progress) { line.update(progress); };
+  train.on_note = [&line, &console](const std::string& text) {
+    line.finish();  // the note gets a line of its own
+    console.err << "tessera: " << text << std::endl;
+  };
   if (!options.inject.empty()) train.inject = parse_injection(options.inject);
   return train;
 }
@@ -68,7 +77,7 @@ void say_stopped(int signal, const RunSpec& spec, Console& console) {
 int train_on_threads(const TrainCommandOptions& options, const RunSpec& spec, Console& console) {
   const InterruptGuard interrupt;
   ProgressLine line(console);
-  TrainOptions train = train_options(options, spec, line);
+  TrainOptions train = train_options(options, spec, line, console);
   train.should_stop = [&] { return interrupt.interrupted(); };
   const TrainSummary summary = run_training(train);
   line.finish();
@@ -81,6 +90,9 @@ int train_on_threads(const TrainCommandOptions& options, const RunSpec& spec, Co
 int start_ranks(const TrainCommandOptions& options, RunSpec spec, const Environment& environment,
                 Console& console) {
   if (!options.inject.empty()) (void)parse_injection(options.inject);
+  if (spec.train.device == "cuda") {
+    require_gpus(look_for_gpus(), spec.parallel.world(), options.share_gpu);
+  }
   use_machine_defaults(spec);
   AgentOptions agent;
   agent.ranks = static_cast<int>(spec.parallel.world());
@@ -109,12 +121,12 @@ class RankProcess {
     if (mode_ != RankMode::kAgentRank) interrupt.emplace(grace_of(options_));
     world_ = join_world(mode_, context_, world_options());
     ProgressLine line(console_);
-    TrainOptions train = train_options(options_, spec_, line);
+    TrainOptions train = train_options(options_, spec_, line, console_);
     train.ranks_on_host = context_.local_size.value_or(0);
     train.should_stop = [&] { return interrupt.has_value() && interrupt->interrupted(); };
     TrainSummary summary;
     try {
-      summary = train_rank(train, *world_);
+      summary = spec_.train.device == "cuda" ? train_on_gpu(train) : train_rank(train, *world_);
     } catch (const std::exception& error) {
       line.finish();
       return fail(failure_of(error));
@@ -129,6 +141,24 @@ class RankProcess {
   }
 
  private:
+  TrainSummary train_on_gpu(TrainOptions& train) {
+    const std::unique_ptr<NcclWorld> gpus = join_gpus(train);
+    return train_rank(train, *world_, *gpus);
+  }
+
+  std::unique_ptr<NcclWorld> join_gpus(TrainOptions& train) {
+    try {
+      const GpuHost host = look_for_gpus();
+      require_gpus(host, context_.local_size.value_or(context_.size), options_.share_gpu);
+      train.gpu = gpu_of_rank(host, context_);
+      if (options_.share_gpu) pretend_own_host(context_.rank);
+      return make_nccl_world({.host = *world_, .device = train.gpu});
+    } catch (const std::exception& error) {
+      abort_as_rank(*world_, failure_of(error).text);
+      throw;
+    }
+  }
+
   [[nodiscard]] RankWorldOptions world_options() const {
     RunSpec spec = spec_;
     use_machine_defaults(spec, context_.local_size.value_or(0));
@@ -174,7 +204,7 @@ Command add_train(CLI::App& root, const Environment& environment) {
   options->source.add_ranks(*app);
   add_switch(*app, "--threads", options->threads,
              "ranks are threads of this process instead of processes");
-  add_choice(*app, "--backend", options->backend, "auto|local|shm|mpi",
+  add_choice(*app, "--backend", options->backend, "auto|local|shm|mpi|nccl",
              "how ranks are connected (default: by who started them)");
   add_text(*app, "--log-dir", options->log_dir, "DIR", "what rank N prints goes to DIR/rank-N.log");
   add_real(*app, "--grace", options->grace_s, 0,
@@ -183,6 +213,7 @@ Command add_train(CLI::App& root, const Environment& environment) {
            "seconds that a rank waits for another (default: train.comm_timeout, 60)");
   add_switch(*app, "--dry-run", options->dry_run, "check and plan only; writes nothing");
   add_switch(*app, "--json", options->json, "print the summary as JSON");
+  hide(add_switch(*app, "--share-gpu", options->share_gpu, "processes may share a GPU"));
   hide(add_text(*app, "--inject", options->inject, "SPEC", "provoke a fault"));
   return {app, [options, &environment](Console& console) {
             return run_train(*options, environment, console);
@@ -206,11 +237,6 @@ int run_train(const TrainCommandOptions& options, const Environment& environment
     if (context.local_rank.value_or(context.rank) == 0) throw;
     return static_cast<int>(error.code());
   }
-  require_config(
-      mode == RankMode::kThreads || spec.train.device != "cuda",
-      "train.device = \"cuda\" with {} ranks as processes: this version runs several ranks "
-      "on one GPU as threads; add --threads, or use device = \"cpu\"",
-      spec.parallel.world());
   if (mode == RankMode::kThreads) return train_on_threads(options, spec, console);
   if (mode == RankMode::kAgent) return start_ranks(options, spec, environment, console);
   return RankProcess(options, spec, mode, context, console).run();

@@ -1,5 +1,7 @@
 #include "runtime/executor.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -9,6 +11,7 @@
 
 #include "base/hash.h"
 #include "compile/context.h"
+#include "runtime/calls.h"
 #include "runtime/rope_table.h"
 #include "runtime/shift.h"
 #include "tensor/element.h"
@@ -51,19 +54,28 @@ struct Executor::StreamThread {
 
 std::optional<GpuOptions> gpu_options(const RunSpec& spec, int device) {
   if (spec.train.device != "cuda") return std::nullopt;
-  return GpuOptions{device, spec.train.deterministic};
+  return GpuOptions{device, spec.train.deterministic, spec.train.mark_every};
+}
+
+ExecutorOptions executor_options(const RunSpec& spec, int device) {
+  ExecutorOptions options;
+  options.gpu = gpu_options(spec, device);
+  options.cuda_graph = spec.train.cuda_graph;
+  return options;
 }
 
 Executor::Executor(const StepGraph& step, Program program, CommWorld& world,
                    ExecutorOptions options)
     : program_(std::move(program)),
       world_(world),
-      options_(options),
+      options_(std::move(options)),
       workers_(program_.threads),
-      gpu_(options.gpu ? GpuRank::open(*options.gpu, program_) : nullptr),
+      gpu_(options_.gpu ? GpuRank::open(*options_.gpu, program_) : nullptr),
       events_(static_cast<size_t>(program_.num_events)),
       executed_(program_.instructions.size(), 0),
-      clock_(program_) {
+      clock_(program_),
+      graph_(on_gpu() ? options_.cuda_graph : "off", on_gpu(), program_),
+      fault_at_(find_fault()) {
   allocate_arenas();
   for (const Buffer& b : program_.buffers) {
     Tensor tensor;
@@ -74,9 +86,11 @@ Executor::Executor(const StepGraph& step, Program program, CommWorld& world,
     tensors_.push_back(tensor);
   }
   for (const Instruction& i : program_.instructions) {
-    const GroupId id = group_of(i);
-    if (i.stream == StreamKind::kCompute || groups_.contains(id)) continue;
-    groups_[id] = world_.join(name_of(id), members_of(program_, id));
+    const Channel channel = channel_of(i);
+    if (i.stream == StreamKind::kCompute || groups_.contains(channel)) continue;
+    const auto& [id, messages] = channel;
+    groups_[channel] =
+        world_.join(name_of(id) + (messages ? ".messages" : ""), members_of(program_, id));
   }
   allocate_staging();
   fill_rope_tables(step.spec.model.rope, held_rows(step.spec, program_.mesh, program_.rank));
@@ -180,42 +194,37 @@ void Executor::wait_for(const Instruction& instruction, size_t index) {
   }
 }
 
-void Executor::communicate(const Instruction& instruction, uint32_t tag) {
-  if (instruction.stream != StreamKind::kPipe) return run_collective(instruction, tag);
-  Communicator& group = *groups_.at(group_of(instruction));
-  if (instruction.op == OpKind::kSend) {
-    const Tensor in = tensor(instruction.inputs[0]);
-    return group.send(in.data, in.numel(), in.dtype, instruction.peer, tag);
-  }
-  const Tensor out = tensor(instruction.outputs[0]);
-  return group.receive(out.data, out.numel(), out.dtype, instruction.peer, tag);
+Communicator& Executor::group(const Instruction& instruction) const {
+  return *groups_.at(channel_of(instruction));
 }
 
-void Executor::run_collective(const Instruction& instruction, uint32_t tag) {
-  Communicator& group = *groups_.at(group_of(instruction));
-  const Tensor in = tensor(instruction.inputs[0]);
-  const Tensor out = tensor(instruction.outputs[0]);
-  switch (instruction.collective) {
-    case CastKind::kAllReduce:
-      return group.all_reduce(out.data, out.numel(), out.dtype, tag);
-    case CastKind::kAllGather:
-      return group.all_gather(in.data, out.data, in.numel(), in.dtype, tag);
-    case CastKind::kAllToAll:
-      return group.all_to_all(in.data, out.data, in.numel() / group.size(), in.dtype, tag);
-    case CastKind::kShift:
-      return shift(group, in, out, tag);
-    case CastKind::kReduceScatter:
-      return group.reduce_scatter(in.data, out.data, out.numel(), in.dtype, tag);
-    default:
-      TESSERA_CHECK(false, "{} is not executed", collective_name(instruction.collective));
+// NCCL runs the calls of a group one after the other, so messages get one of their own: what one
+// rank sends before a collective, another may receive behind it.
+Executor::Channel Executor::channel_of(const Instruction& instruction) const {
+  const bool messages = instruction.stream == StreamKind::kPipe && world_.backend() == "nccl";
+  return {group_of(instruction), messages};
+}
+
+void Executor::communicate(const Instruction& instruction, uint32_t tag) {
+  Communicator& peers = group(instruction);
+  const Tensor in = instruction.inputs.empty() ? Tensor() : tensor(instruction.inputs[0]);
+  const Tensor out = instruction.outputs.empty() ? Tensor() : tensor(instruction.outputs[0]);
+  void* const stream = peers.stream_ordered() ? gpu_->stream(instruction.stream) : nullptr;
+  if (instruction.collective == CastKind::kShift) {
+    if (stream == nullptr) return shift(peers, in, out, tag);
+    return peers.enqueue(shift_calls(peers, in, out, tag), stream);
   }
+  const CollectiveCall call = call_of(instruction, peers.size(), in, out, tag);
+  if (stream == nullptr) return peers.run(call);
+  peers.enqueue(call, stream);
 }
 
 // Ranks of one group have different lists, so the tag is the place in the step, not the index.
 void Executor::run_instruction(kernels::Context& context, const Instruction& instruction,
                                size_t index) {
   if (!is_communication(instruction.op)) return run_kernel(context, instruction, tensors_);
-  if (on_gpu()) wait_for_gpu(instruction.stream);  // its input is there
+  // Its input is there, unless the GPU is to wait for it.
+  if (on_gpu() && !group(instruction).stream_ordered()) wait_for_gpu(instruction.stream);
   const CommClock::Clock::time_point start = CommClock::Clock::now();
   communicate(instruction, static_cast<uint32_t>(hash_name(instruction.name)));
   clock_.add_busy(index, CommClock::Clock::now() - start);
@@ -232,47 +241,93 @@ void Executor::execute_stream(StreamKind stream) {
   for (size_t i = 0; i < program_.instructions.size(); ++i) {
     const Instruction& instruction = program_.instructions[i];
     if (instruction.stream != stream) continue;
-    wait_for(instruction, i);
     try {
-      const bool timed = times_.has_value() && !on_gpu();
-      const auto start = timed ? CommClock::Clock::now() : CommClock::Clock::time_point();
-      run_instruction(context, instruction, i);
-      if (timed) {
-        const std::chrono::duration<double> seconds = CommClock::Clock::now() - start;
-        times_->add(i, seconds.count());
-      }
-      if (on_gpu() && stream == StreamKind::kCompute) gpu_->mark();
-      if (probe_) {
-        if (on_gpu()) wait_for_gpu(stream);
-        probe_(i, instruction);
-      }
+      execute(context, instruction, i);
     } catch (const CommError&) {
+      throw_if_gpu_failed();
       throw;  // names the ranks already
     } catch (const Error& e) {
-      throw Error(fmt::format("rank {}: instruction {} ({} '{}'): {}", program_.rank, i,
-                              name_of(instruction.op), instruction.name, e.what()),
+      throw_if_gpu_failed();
+      throw Error(fmt::format("rank {}: step {}: instruction {} ({} '{}'): {}", program_.rank,
+                              params_.step, i, name_of(instruction.op), instruction.name, e.what()),
                   e.code());
     }
-    executed_[i] = hash_of(program_, instruction);
-    if (instruction.signal < 0) continue;
-    if (on_gpu()) gpu_->record(stream, instruction.signal);
-    publish(events_[static_cast<size_t>(instruction.signal)], epoch_);
   }
 }
 
-// The GPU tells of a failure late: the instruction that it came to is the one to name.
-void Executor::gpu_failed(const Error& error) {
-  int64_t left = gpu_->completed();
+void Executor::execute(kernels::Context& context, const Instruction& instruction, size_t index) {
+  wait_for(instruction, index);
+  if (fault_at_ == index) gpu_->put_fault(options_.fault->step);
+  const bool timed = times_.has_value() && !on_gpu();
+  const auto start = timed ? CommClock::Clock::now() : CommClock::Clock::time_point();
+  run_instruction(context, instruction, index);
+  if (timed) {
+    const std::chrono::duration<double> seconds = CommClock::Clock::now() - start;
+    times_->add(index, seconds.count());
+  }
+  if (on_gpu() && instruction.stream == StreamKind::kCompute) gpu_->mark();
+  if (probe_) {
+    if (on_gpu()) wait_for_gpu(instruction.stream);
+    probe_(index, instruction);
+  }
+  executed_[index] = hash_of(program_, instruction);
+  if (instruction.signal < 0) return;
+  if (on_gpu()) gpu_->record(instruction.stream, instruction.signal);
+  publish(events_[static_cast<size_t>(instruction.signal)], epoch_);
+}
+
+std::optional<size_t> Executor::find_fault() const {
+  if (!options_.fault) return std::nullopt;
+  require_config(on_gpu(),
+                 "--inject gpu-fault: the run is not on a GPU: use train.device = \"cuda\"");
   for (size_t i = 0; i < program_.instructions.size(); ++i) {
     const Instruction& instruction = program_.instructions[i];
-    if (instruction.stream != StreamKind::kCompute || left-- > 0) continue;
-    throw Error(
-        fmt::format("rank {}: step {}: instruction {} ({} '{}'): {}", program_.rank, params_.step,
-                    i, name_of(instruction.op), instruction.name, error.what()),
-        error.code());
+    if (instruction.stream == StreamKind::kCompute &&
+        instruction.name == options_.fault->instruction) {
+      return i;
+    }
   }
-  throw Error(fmt::format("rank {}: step {}: {}", program_.rank, params_.step, error.what()),
-              error.code());
+  throw ConfigError(fmt::format("--inject: no kernel makes '{}'; see tessera plan --program",
+                                options_.fault->instruction));
+}
+
+void Executor::throw_if_gpu_failed() {
+  if (!on_gpu()) return;
+  const std::string words = gpu_->failure();
+  if (!words.empty()) gpu_failed(words);
+}
+
+// The instruction that the GPU came to, or those between the last mark and the next.
+std::string Executor::suspects() const {
+  const int64_t first = gpu_->completed();
+  const int64_t last = first + gpu_->marks_apart() - 1;
+  std::vector<std::string> names;
+  size_t first_index = 0;
+  size_t last_index = 0;
+  int64_t place = 0;
+  for (size_t i = 0; i < program_.instructions.size(); ++i) {
+    const Instruction& instruction = program_.instructions[i];
+    if (instruction.stream != StreamKind::kCompute) continue;
+    if (place >= first && place <= last) {
+      if (names.empty()) first_index = i;
+      last_index = i;
+      names.push_back(fmt::format("{} '{}'", name_of(instruction.op), instruction.name));
+    }
+    ++place;
+  }
+  if (names.empty()) return "after the last instruction";
+  if (names.size() == 1) return fmt::format("instruction {} ({})", first_index, names[0]);
+  return fmt::format("one of the instructions {} to {} ({}; train.mark_every = 1 tells which)",
+                     first_index, last_index, fmt::join(names, ", "));
+}
+
+// The GPU tells of a failure late: what it came to is to be named, not what was put there last.
+void Executor::gpu_failed(const std::string& words) {
+  const bool shared = world_.size() > 1 && world_.backend() == "local";
+  throw Error(fmt::format(
+      "rank {}: step {}: {}: {}{}", program_.rank, params_.step, suspects(), words,
+      shared ? fmt::format(" (or what another of the {} ranks on this GPU did)", world_.size())
+             : ""));
 }
 
 void Executor::wait_for_gpu(StreamKind stream) {
@@ -281,12 +336,12 @@ void Executor::wait_for_gpu(StreamKind stream) {
     try {
       if (gpu_->done(stream)) return;
     } catch (const Error& error) {
-      gpu_failed(error);
+      gpu_failed(error.what());
     }
     if (world_.aborted()) throw CommError(world_.abort_reason());
     if (CommClock::Clock::now() > end) {
-      fail(fmt::format("the GPU has not finished its {} stream within {} ms ({} instructions done)",
-                       name_of(stream), options_.timeout.count(), gpu_->completed()));
+      fail(fmt::format("step {}: the GPU has not finished its {} stream within {} ms: it is at {}",
+                       params_.step, name_of(stream), options_.timeout.count(), suspects()));
     }
     if (polls > 100) std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
@@ -305,7 +360,44 @@ void Executor::start(const StepParams& params) {
     gpu_->copy_in(to.data, halves[static_cast<size_t>(fill_)].data(), to.bytes());
   }
   fill_ = 1 - fill_;
+  launch();
+}
+
+void Executor::launch() {
+  started_at_ = CommClock::Clock::now();
+  launch_time_ = {};
+  if (!watched() && (graph_.replays() || (graph_.captures() && capture()))) return replay();
   execute_compute();
+  launch_time_ = CommClock::Clock::now() - started_at_;
+}
+
+void Executor::replay() {
+  try {
+    gpu_->launch_graph();
+    executed_ = captured_;
+  } catch (const std::exception& e) {
+    started_error_ = std::current_exception();
+    world_.abort(e.what());
+  }
+}
+
+// Nothing of the step is run by this.
+bool Executor::capture() {
+  try {
+    gpu_->begin_capture();
+    execute_stream(StreamKind::kCompute);
+    graph_.captured(gpu_->end_capture());
+    captured_ = executed_;
+    return true;
+  } catch (const std::exception& e) {
+    gpu_->abandon_capture();
+    graph_.not_captured(e.what());
+    return false;
+  }
+}
+
+std::vector<std::string> Executor::notes() const {
+  return on_gpu() ? gpu_->notes() : std::vector<std::string>();
 }
 
 void Executor::execute_compute() {
@@ -338,7 +430,7 @@ void Executor::tune() {
 }
 
 // The one wait of a step: for its last instruction, and the numbers it reports.
-void Executor::settle_gpu() {
+void Executor::wait_for_step() {
   try {
     if (program_.metrics != kNoBuffer) {
       const Tensor metrics = tensor(program_.metrics);
@@ -347,12 +439,28 @@ void Executor::settle_gpu() {
     for (const StreamKind stream : {StreamKind::kComm, StreamKind::kPipe, StreamKind::kCompute}) {
       wait_for_gpu(stream);
     }
-    const std::string trouble = gpu_->trouble();
-    require(trouble.empty(), "rank {}: step {}: {}", program_.rank, params_.step, trouble);
+  } catch (const Error&) {
+    throw_if_gpu_failed();
+    throw;
+  }
+  // A collective that was aborted leaves the stream to those behind it.
+  if (world_.aborted()) throw CommError(world_.abort_reason());
+  const std::string trouble = gpu_->trouble();
+  require(trouble.empty(), "rank {}: step {}: {}", program_.rank, params_.step, trouble);
+}
+
+void Executor::settle_gpu() {
+  try {
+    wait_for_step();
   } catch (const std::exception& e) {
     started_error_ = std::current_exception();
     world_.abort(e.what());
+    return;
   }
+  if (launch_time_.count() == 0 || watched()) return;
+  const std::chrono::duration<double> launching = launch_time_;
+  const std::chrono::duration<double> step = CommClock::Clock::now() - started_at_;
+  graph_.saw_step(launching.count(), step.count());
 }
 
 StepOutcome Executor::finish() {
@@ -412,14 +520,23 @@ int64_t Executor::arena_bytes(ArenaKind arena) const {
   return arenas_[static_cast<size_t>(arena)].size_bytes();
 }
 
+void Executor::reset_traffic() {
+  for (const auto& [channel, peers] : groups_) counted_before_[channel] = peers->counters();
+}
+
 std::vector<Traffic> Executor::traffic() const {
   std::vector<Traffic> list;
-  for (const auto& [axes, group] : groups_) {
-    const TrafficCounters counters = group->counters();
+  for (const auto& [channel, peers] : groups_) {
+    const TrafficCounters counters = peers->counters();
+    const auto before = counted_before_.find(channel);
     for (int op = 0; op < kNumCollectiveOps; ++op) {
-      const TrafficCounter& counter = counters[static_cast<size_t>(op)];
+      TrafficCounter counter = counters[static_cast<size_t>(op)];
+      if (before != counted_before_.end()) {
+        counter.calls -= before->second[static_cast<size_t>(op)].calls;
+        counter.bytes_sent -= before->second[static_cast<size_t>(op)].bytes_sent;
+      }
       if (counter.calls == 0) continue;
-      list.push_back({group->name(), std::string(name_of(static_cast<CollectiveOp>(op))),
+      list.push_back({name_of(channel.first), std::string(name_of(static_cast<CollectiveOp>(op))),
                       counter.calls, counter.bytes_sent});
     }
   }

@@ -21,18 +21,29 @@
 #include "runtime/comm_clock.h"
 #include "runtime/dispatch.h"
 #include "runtime/gpu_rank.h"
+#include "runtime/graph_decision.h"
 #include "runtime/instruction_times.h"
 #include "tensor/arena.h"
 
 namespace tessera {
 
+// A fault provoked on purpose: the GPU touches memory that is not there.
+struct GpuFault {
+  std::string instruction;  // before the first of that name
+  int64_t step = 1;
+};
+
 struct ExecutorOptions {
   std::chrono::milliseconds timeout{120'000};  // longest wait for the other stream
   std::optional<GpuOptions> gpu;               // where the kernels run; none: on the CPU
+  std::string cuda_graph = "auto";             // as train.cuda_graph
+  std::optional<GpuFault> fault;               // for tests
 };
 
 // GPU `device` where the run wants one.
 std::optional<GpuOptions> gpu_options(const RunSpec& spec, int device);
+// The same, and whatever else the run says about how it is executed.
+ExecutorOptions executor_options(const RunSpec& spec, int device);
 
 // What a buffer holds, in memory of the host: the buffer itself, or a copy of one on a GPU.
 struct HostView {
@@ -50,6 +61,9 @@ class Executor {
 
   [[nodiscard]] const Program& program() const { return program_; }
   [[nodiscard]] bool on_gpu() const { return gpu_ != nullptr; }
+  // "312 nodes", or "none: why"; and what makes the run slower than it could be, to be said once.
+  [[nodiscard]] std::string graph_text() const { return graph_.text(); }
+  [[nodiscard]] std::vector<std::string> notes() const;
 
   // Between steps, and in a probe.
   [[nodiscard]] HostView view(BufferId id) const;
@@ -72,11 +86,12 @@ class Executor {
   StepOutcome finish();
 
   // Measured: the instructions that the last step executed, what the arenas were given, what the
-  // communicators have counted since the start.
+  // communicators have counted since the start, or the last reset.
   [[nodiscard]] std::string executed_digest() const { return digest_of(executed_); }
   [[nodiscard]] int64_t executed_instructions() const;
   [[nodiscard]] int64_t arena_bytes(ArenaKind arena) const;
   [[nodiscard]] std::vector<Traffic> traffic() const;
+  void reset_traffic();  // no collective may be in flight on any rank
   [[nodiscard]] std::vector<CommTime> comm_times() const { return clock_.times(); }
   void reset_comm_times() { clock_.reset(); }
 
@@ -91,22 +106,35 @@ class Executor {
 
  private:
   struct StreamThread;
+  using Channel =
+      std::pair<GroupId, bool>;  // a group, and whether for messages between stages alone
 
+  [[nodiscard]] Channel channel_of(const Instruction& instruction) const;
+  [[nodiscard]] Communicator& group(const Instruction& instruction) const;
   [[nodiscard]] Tensor tensor(BufferId id) const { return tensors_[static_cast<size_t>(id)]; }
   void allocate_arenas();
   void allocate_staging();
   void fill_rope_tables(const RopeSpec& rope, const SequenceRows& rows);
+  void launch();
+  void replay();
+  bool capture();
+  [[nodiscard]] bool watched() const { return probe_ || times_.has_value(); }
   void execute_compute();
+  void execute(kernels::Context& context, const Instruction& instruction, size_t index);
   void run_instruction(kernels::Context& context, const Instruction& instruction, size_t index);
   void add_gpu_times();
   void settle_gpu();
+  void wait_for_step();
   void wait_for_gpu(StreamKind stream);
-  [[noreturn]] void gpu_failed(const Error& error);
+  [[nodiscard]] std::optional<size_t> find_fault() const;
+  // Throws what the GPU says where it has failed; the error at hand may be an echo of that.
+  void throw_if_gpu_failed();
+  [[noreturn]] void gpu_failed(const std::string& words);
+  [[nodiscard]] std::string suspects() const;
   [[nodiscard]] StepOutcome outcome() const;
   void execute_stream(StreamKind stream);
   void wait_for(const Instruction& instruction, size_t index);
   void communicate(const Instruction& instruction, uint32_t tag);
-  void run_collective(const Instruction& instruction, uint32_t tag);
   [[noreturn]] void fail(const std::string& what);
 
   Program program_;
@@ -120,11 +148,17 @@ class Executor {
   HostArena metrics_;
   int fill_ = 0;  // which half of the staging is to be filled
   std::vector<Tensor> tensors_;
-  std::map<GroupId, std::unique_ptr<Communicator>> groups_;
+  std::map<Channel, std::unique_ptr<Communicator>> groups_;
+  std::map<Channel, TrafficCounters> counted_before_;  // the last reset
   std::vector<std::atomic<uint32_t>> events_;
   std::vector<uint64_t> executed_;
   CommClock clock_;
-  std::optional<InstructionTimes> times_;  // none: not asked for
+  GraphDecision graph_;
+  std::vector<uint64_t> captured_;  // what the graph executes
+  std::optional<size_t> fault_at_;
+  CommClock::Clock::time_point started_at_;
+  CommClock::Clock::duration launch_time_{};  // of the step at hand
+  std::optional<InstructionTimes> times_;     // none: not asked for
   StepParams params_;
   uint32_t epoch_ = 0;
   std::exception_ptr started_error_;

@@ -181,7 +181,7 @@ Executor::Probe failing_at(StreamKind stream, const std::string& name) {
 TEST(Failure, OfAKernelEndsEveryRankAndNamesRankAndInstruction) {
   World world(step_of("dp=2,tp=2"));
   const Failure failure = run_failing(world, 2, failing_at(StreamKind::kCompute, "layers.1.down"));
-  expect_in("rank 2: instruction ", failure.thrown);
+  expect_in("rank 2: step 1: instruction ", failure.thrown);
   expect_in("(linear 'layers.1.down'): the device caught fire", failure.thrown);
   for (const std::string& seen : failure.seen) expect_in("rank 2", seen);
 }

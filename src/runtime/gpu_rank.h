@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "compile/program.h"
 #include "kernels/kernels.h"
@@ -16,6 +17,7 @@ namespace tessera {
 struct GpuOptions {
   int device = 0;
   bool deterministic = true;
+  int64_t mark_every = 0;  // instructions from one mark to the next; 0: 1, in a graph 8
 };
 
 class GpuRank {
@@ -41,6 +43,8 @@ class GpuRank {
   virtual void record(StreamKind stream, int event) = 0;
   // An instruction of the compute stream has been put there.
   virtual void mark() = 0;
+  // For tests: the GPU fails here in that step.
+  virtual void put_fault(int64_t step) = 0;
   // Whether marks are timed from the next step on, and, after it, the seconds from the mark before
   // (or the begin of the step) to mark `index`.
   virtual void time_marks(bool on) = 0;
@@ -50,12 +54,26 @@ class GpuRank {
   // their choices are kept in a file of the user's cache folder. Attention finds its own too.
   virtual void tune_products(bool on) = 0;
 
+  // What is put on the compute stream in between is not run but kept as a graph, in place of the
+  // one before; the number of its nodes. Throw Error where that cannot be; abandon_capture() then
+  // makes the stream fit for use again.
+  virtual void begin_capture() = 0;
+  virtual int64_t end_capture() = 0;
+  virtual void abandon_capture() = 0;
+  virtual void launch_graph() = 0;
+
   // Whether a stream has nothing left to do. Throws Error when the GPU has failed.
   virtual bool done(StreamKind stream) = 0;
-  // How many instructions of the compute stream have been completed, counted by mark().
+  // The words of CUDA when the GPU has failed, else nothing.
+  virtual std::string failure() = 0;
+  // So many instructions of the compute stream are known to be completed, and of the next
+  // marks_apart() at least one is not.
   virtual int64_t completed() const = 0;
+  virtual int64_t marks_apart() const = 0;
   // What a kernel found wrong with its data in this step, or nothing.
   virtual std::string trouble() = 0;
+  // What makes this run slower than it could be, to be said once.
+  virtual std::vector<std::string> notes() = 0;
 
   // Wait for the GPU: whole buffers, between steps.
   virtual void read(void* to, const void* from, int64_t size_bytes) = 0;

@@ -2,7 +2,8 @@
 
 namespace tessera {
 
-void shift(Communicator& group, const Tensor& in, const Tensor& out, uint32_t tag) {
+std::array<CollectiveCall, 2> shift_calls(const Communicator& group, const Tensor& in,
+                                          const Tensor& out, uint32_t tag) {
   CollectiveCall send;
   send.op = CollectiveOp::kSend;
   send.dtype = in.dtype;
@@ -15,9 +16,13 @@ void shift(Communicator& group, const Tensor& in, const Tensor& out, uint32_t ta
   receive.root = (group.rank() + group.size() - 1) % group.size();
   receive.in = nullptr;
   receive.out = out.data;
-  // Both are under way before either is waited for: a ring of ranks that first send would stop.
-  Work sent = group.start(send);
-  Work received = group.start(receive);
+  return {send, receive};
+}
+
+void shift(Communicator& group, const Tensor& in, const Tensor& out, uint32_t tag) {
+  const std::array<CollectiveCall, 2> calls = shift_calls(group, in, out, tag);
+  Work sent = group.start(calls[0]);
+  Work received = group.start(calls[1]);
   received.wait();
   sent.wait();
 }

@@ -16,7 +16,10 @@ World::World(StepGraph step, std::vector<Program> programs, WorldOptions options
               .busy_threads = programs_.front().threads + 1,
               .gpu = gpu_options(step_.spec, 0) ? 0 : -1}),
       executors_(programs_.size()) {
-  if (!options_.executor.gpu) options_.executor.gpu = gpu_options(step_.spec, 0);
+  if (options_.executor.gpu) return;
+  const ExecutorOptions defaults = executor_options(step_.spec, 0);
+  options_.executor.gpu = defaults.gpu;
+  options_.executor.cuda_graph = defaults.cuda_graph;
 }
 
 World::~World() = default;

@@ -23,6 +23,7 @@ constexpr Range kSeconds{0.1, 1e6};
 constexpr Range kGibibytes{0, 1e9};  // the bytes fit in int64_t
 
 constexpr std::array<std::string_view, 3> kDevices = {"cpu", "cuda", "auto"};
+constexpr std::array<std::string_view, 3> kCudaGraph = {"auto", "on", "off"};
 constexpr std::array<std::string_view, 4> kDTypes = {"f32", "f64", "bf16", "f16"};
 constexpr std::array<std::string_view, 2> kGradients = {"f32", "bf16"};
 constexpr std::array<std::string_view, 3> kGradReduce = {"auto", "step", "micro_batch"};
@@ -114,6 +115,8 @@ constexpr Key kKeys[] = {
     {"train", "seed", [](S& s) -> Field { return &s.train.seed; }},
     {"train", "device", [](S& s) -> Field { return &s.train.device; }, kAny, kDevices},
     {"train", "deterministic", [](S& s) -> Field { return &s.train.deterministic; }},
+    {"train", "cuda_graph", [](S& s) -> Field { return &s.train.cuda_graph; }, kAny, kCudaGraph},
+    {"train", "mark_every", [](S& s) -> Field { return &s.train.mark_every; }, Range{0, 1'000'000}},
     {"train", "threads", [](S& s) -> Field { return &s.train.threads; }, Range{0, 4096}},
     {"train", "loss_chunk", [](S& s) -> Field { return &s.train.loss_chunk; }, kPositive},
     {"train", "loss_scale", [](S& s) -> Field { return &s.train.loss_scale; }, kLossScale},

@@ -101,8 +101,12 @@ struct TrainSpec {
   uint64_t seed = 1;
   std::string device = "cpu";  // "cpu", "cuda", or "auto": a GPU where there is one
   bool deterministic = false;  // cuda: a step repeats bit for bit
-  int64_t threads = 0;         // compute threads per rank; 0: cores / ranks
-  int64_t loss_chunk = 512;    // tokens whose logits exist at one time
+  // cuda: launch a step as one graph: "auto" (where launching takes most of a step), "on", "off".
+  std::string cuda_graph = "auto";
+  // cuda: instructions from one mark of progress to the next; 0: 1, in a graph 8.
+  int64_t mark_every = 0;
+  int64_t threads = 0;       // compute threads per rank; 0: cores / ranks
+  int64_t loss_chunk = 512;  // tokens whose logits exist at one time
   // f16 only: what the loss's gradient is multiplied by, so that small gradients do not vanish.
   double loss_scale = 0;               // 0: dynamic
   int64_t loss_scale_interval = 1000;  // dynamic: doubled after so many steps without overflow

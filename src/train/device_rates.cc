@@ -58,6 +58,7 @@ void fill_random(Executor& executor, BufferId id) {
 double measure(const StepGraph& step, const Program& program) {
   WorldOptions options;
   options.executor.gpu = gpu_options(step.spec, 0);
+  options.executor.cuda_graph = "off";
   World world(step, {program}, options);
   std::vector<double> seconds;
   world.run([&](int, Executor& executor) {

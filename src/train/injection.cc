@@ -107,11 +107,11 @@ Injection parse_injection(const std::string& text) {
   if (kind == "scale-grad") injection.kind = Injection::Kind::kScaleGrad;
   if (kind == "scale-value") injection.kind = Injection::Kind::kScaleValue;
   if (kind == "roll-value") injection.kind = Injection::Kind::kRollValue;
+  if (kind == "gpu-fault") injection.kind = Injection::Kind::kGpuFault;
   if (kind == "local-mask") injection.kind = Injection::Kind::kLocalMask;
   require_config(injection.kind != Injection::Kind::kNone && colon != std::string::npos,
                  "--inject {}: use nan:, drop-cast:, drop-message:, roll-shard:, scale-grad:, "
-                 "scale-value:, roll-value: or "
-                 "local-mask:",
+                 "scale-value:, roll-value:, gpu-fault: or local-mask:",
                  text);
   for (const std::string_view pair : split(std::string_view(text).substr(colon + 1), ',')) {
     const size_t equals = pair.find('=');
@@ -171,6 +171,11 @@ TensorSource inject_into_weights(const Injection& injection, int rank, TensorSou
     }
     source(tensor, from, out);
   };
+}
+
+std::optional<GpuFault> fault_of(const Injection& injection, int rank) {
+  if (injection.kind != Injection::Kind::kGpuFault || rank != injection.rank) return std::nullopt;
+  return GpuFault{injection.tensor, injection.step};
 }
 
 Executor::Probe injection_probe(const Injection& injection, Executor& executor, int64_t step) {

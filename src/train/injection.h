@@ -1,6 +1,7 @@
 // Faults provoked on purpose, so that tests can see them found.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct Injection {
     kScaleGrad,    // the gradient of a weight is multiplied by the size of an axis
     kScaleValue,   // a value is multiplied by the size of an axis
     kRollValue,    // the elements of a value are moved on by one place
+    kGpuFault,     // the GPU touches memory that is not there before it computes a tensor
     kLocalMask,    // a dropout mask is drawn by the place on the rank, not in the global batch
   };
   Kind kind = Kind::kNone;
@@ -32,7 +34,7 @@ struct Injection {
 // "drop-message:tensor=layers.0.down.sum",
 // "roll-shard:tensor=model.norm.weight,rank=1", "scale-grad:tensor=layers.0.q,axis=dp",
 // "scale-value:tensor=layers.0.gates,axis=dp", "roll-value:tensor=layers.0.slots",
-// "local-mask:tensor=layers.0.o.dropped".
+// "local-mask:tensor=layers.0.o.dropped", "gpu-fault:tensor=layers.1.down,step=3,rank=0".
 Injection parse_injection(const std::string& text);
 
 // drop-cast: turns the collectives of that name into local copies. drop-message: the messages of
@@ -41,6 +43,8 @@ Injection parse_injection(const std::string& text);
 void inject_into_programs(const Injection& injection, std::vector<Program>& programs);
 // roll-shard: `rank` reads its weights from the returned source.
 TensorSource inject_into_weights(const Injection& injection, int rank, TensorSource source);
+// gpu-fault: of `rank`.
+std::optional<GpuFault> fault_of(const Injection& injection, int rank);
 // nan, scale-grad, scale-value, roll-value: what to do after each instruction of a step; empty when
 // there is nothing to do.
 Executor::Probe injection_probe(const Injection& injection, Executor& executor, int64_t step);

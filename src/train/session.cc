@@ -87,10 +87,10 @@ class Session {
 };
 
 // A kernel or a collective of the other stream may take as long as a peer may be late.
-ExecutorOptions executor_options(const RunSpec& spec, int gpu) {
-  ExecutorOptions options;
-  options.gpu = gpu_options(spec, gpu);
+ExecutorOptions execution(const RunSpec& spec, const TrainOptions& train, int rank) {
+  ExecutorOptions options = executor_options(spec, train.gpu);
   options.timeout = std::max(options.timeout, 2 * comm_timeout(spec));
+  options.fault = fault_of(train.inject, rank);
   return options;
 }
 
@@ -102,7 +102,7 @@ Session::Session(const TrainOptions& options, const TrainJob& job, CommWorld& wo
       world_(world),
       control_(control),
       executor_(job.step, job.programs.at(world.rank()), world,
-                executor_options(spec_, options.gpu)),
+                execution(spec_, options, world.rank())),
       scaler_(spec_.train) {}
 
 void Session::start_run_directory() {
@@ -205,6 +205,10 @@ void Session::train() {
                inject_into_weights(options_.inject, world_.rank(), job_.weights));
   fill_inputs(executor_, spec_, 1, job_.samples);
   executor_.tune();
+  if (executor_.on_gpu()) {
+    control_.barrier();  // as in measure()
+    executor_.reset_traffic();
+  }
   start_ = Clock::now();
   for (int64_t step = 1; step <= spec_.train.steps; ++step) {
     const Clock::time_point step_start = Clock::now();
@@ -222,6 +226,9 @@ void Session::train() {
     final_loss_ = outcome.loss;
     load_ = take_router_load(executor_, control_);
     if (directory_.has_value()) report_step(step, outcome, params, step_start);
+    if (step == 1 && directory_.has_value() && options_.on_note) {
+      for (const std::string& note : executor_.notes()) options_.on_note(note);
+    }
     if (step == 1 && !last) {  // it pays for page faults
       executor_.reset_comm_times();
       reported_times_.clear();
@@ -251,6 +258,7 @@ nlohmann::ordered_json Session::measure() {
   }
   const auto tokens = static_cast<double>(spec_.train.global_batch * spec_.train.seq_len);
   json["backend"] = world_.backend();
+  if (executor_.on_gpu()) json["cuda_graph"] = executor_.graph_text();
   json["steps"] = steps_done_;
   json["final_loss"] = final_loss_;
   json["seconds"] = elapsed;
@@ -331,13 +339,17 @@ StepParams step_params(const RunSpec& spec, int64_t step) {
 }
 
 TrainSummary train_rank(const TrainOptions& options, CommWorld& world) {
-  return abort_on_failure(world, [&] {
-    const std::unique_ptr<Communicator> control = world.join_all(kControlGroup);
+  return train_rank(options, world, world);
+}
+
+TrainSummary train_rank(const TrainOptions& options, CommWorld& host, CommWorld& gpus) {
+  return abort_on_failure(host, [&] {
+    const std::unique_ptr<Communicator> control = host.join_all(kControlGroup);
     const RunSpec spec = agree_on_spec(*control, options.spec, options.ranks_on_host);
-    const int rank = world.rank();
+    const int rank = host.rank();
     const TrainJob job = prepare_job(spec, options.inject, {&rank, 1});
     require_room(job, options.gpu);
-    return Session(options, job, world, *control).run();
+    return Session(options, job, gpus, *control).run();
   });
 }
 

@@ -27,7 +27,8 @@ struct TrainOptions {
   RunSpec spec;             // resolved
   std::string config_text;  // the run file as given; kept in the run directory
   std::function<void(const TrainProgress&)> on_progress;  // after every step, on rank 0's thread
-  std::function<bool()> should_stop;  // asked after every step, on rank 0's thread
+  std::function<bool()> should_stop;                // asked after every step, on rank 0's thread
+  std::function<void(const std::string&)> on_note;  // once, about this machine, as on_progress
   Injection inject;
   int ranks_on_host = 0;  // that share this machine's cores and memory; 0: all
   int gpu = 0;            // of this process, where train.device is "cuda"
@@ -50,6 +51,8 @@ StepParams step_params(const RunSpec& spec, int64_t step);
 // tensor, when the loss or the gradient is not finite; the run directory keeps everything up to
 // there. A failure aborts the world: other ranks leave their waits with CommError.
 TrainSummary train_rank(const TrainOptions& options, CommWorld& world);
+// The same where the tensors travel through another world of the same ranks: that of their GPUs.
+TrainSummary train_rank(const TrainOptions& options, CommWorld& host, CommWorld& gpus);
 
 // The same with all ranks as threads of this process. Throws what the rank that failed first threw.
 TrainSummary run_training(const TrainOptions& options);

@@ -154,7 +154,7 @@ StepBenchResult bench_step(const CompiledRun& run, const StepBenchOptions& optio
   const bool gpu = spec.train.device == "cuda";
   const int64_t free_before = gpu ? cuda::gpu_info(0).free_bytes : 0;
   WorldOptions world_options;
-  world_options.executor.gpu = gpu_options(spec, 0);
+  world_options.executor = executor_options(spec, 0);
   World world(run.step, run.programs, world_options);
   const SampleSource samples = random_samples(spec.model.vocab);
   const RandomWeights weights(spec.model);
@@ -172,6 +172,8 @@ StepBenchResult bench_step(const CompiledRun& run, const StepBenchOptions& optio
       measure_instructions(executor, stepper, options.probed, rank == 0, result);
     }
     if (rank == 0) {
+      result.graph = executor.graph_text();
+      result.notes = executor.notes();
       result.loss = stepper.loss();
       for (const ArenaKind arena : kAllArenas) {
         result.arena_bytes[static_cast<size_t>(arena)] = executor.arena_bytes(arena);

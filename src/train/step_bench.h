@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "train/plan_report.h"
@@ -23,6 +24,8 @@ struct StepBenchResult {
   int64_t device_bytes = 0;    // that the GPU's driver says this run has taken; 0: no GPU
   int64_t resident_bytes = 0;  // largest resident memory of the process
   double loss = 0;             // of the last step
+  std::string graph;           // of rank 0, as Executor says it
+  std::vector<std::string> notes;
 
   [[nodiscard]] double median_s() const;
 };

@@ -1,24 +1,8 @@
 #include "comm/nccl/gpu_library.h"
 
-#include <dlfcn.h>
+#include "tensor/shared_library.h"
 
 namespace tessera::nccl {
-namespace {
-
-void* open_library(const std::string& name, const std::string& package) {
-  void* const handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  require(handle != nullptr, "{} cannot be opened ({}): install {}, or name its folder in {}", name,
-          handle == nullptr ? dlerror() : "", package, "LD_LIBRARY_PATH");
-  return handle;
-}
-
-template <typename Function>
-void look_up(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  require(function != nullptr, "{} is not in the library: it is too old for this program", name);
-}
-
-}  // namespace
 
 std::shared_ptr<const GpuLibrary> load_gpu_library() {
   const auto table = std::make_shared<GpuLibrary>();

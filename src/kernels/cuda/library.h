@@ -1,9 +1,6 @@
 // The functions of cuBLASLt and cuDNN that the kernels call, as tables: the libraries are opened
 // when they are first needed, so a program on a machine without them starts all the same.
-//
-// Looked for in this order: the folders of TESSERA_CUDA_LIBRARIES (separated by ':'; each may also
-// be the `nvidia` folder of Python wheels), where the loader looks by itself, $CUDA_HOME/lib64, and
-// /usr/local/cuda/lib64. A library stays open: its threads and handles outlive its users.
+// tensor/shared_library.h says where they are looked for.
 #pragma once
 
 #include <cublasLt.h>
@@ -11,6 +8,8 @@
 
 #include <memory>
 #include <string>
+
+#include "tensor/shared_library.h"
 
 #define TESSERA_CUBLASLT_FUNCTIONS(X)     \
   X(cublasLtGetVersion)                   \
@@ -63,7 +62,7 @@ struct Cudnn {
 #undef TESSERA_MEMBER
 
 // Throw Error: what is missing, or what was found and what is needed, and what to do.
-std::shared_ptr<const CublasLt> load_cublaslt();
-std::shared_ptr<const Cudnn> load_cudnn();
+std::shared_ptr<const CublasLt> load_cublaslt(const TryOpen& try_open = try_open_library);
+std::shared_ptr<const Cudnn> load_cudnn(const TryOpen& try_open = try_open_library);
 
 }  // namespace tessera::kernels::cuda

@@ -33,5 +33,29 @@ TEST(CudaLibraries, OpenOrSayWhatToInstall) {
   }
 }
 
+TEST(CudaLibraries, MissingOnesAreNamedWithWhatToInstall) {
+  const TryOpen finds_nothing = [](const std::string&, std::string& why) -> void* {
+    why = "it was not found";
+    return nullptr;
+  };
+  const auto words = [](const auto& load) -> std::string {
+    try {
+      (void)load();
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    return "it was opened";
+  };
+  EXPECT_EQ(
+      words([&] { return load_cudnn(finds_nothing); }),
+      "libcudnn.so.9 cannot be opened (it was not found): install cuDNN, or name its folder in "
+      "TESSERA_CUDA_LIBRARIES");
+  const std::string cublas = words([&] { return load_cublaslt(finds_nothing); });
+  EXPECT_NE(cublas.find("(it was not found): install cuBLAS of the CUDA toolkit, or name its "
+                        "folder in TESSERA_CUDA_LIBRARIES"),
+            std::string::npos)
+      << cublas;
+}
+
 }  // namespace
 }  // namespace tessera::kernels::cuda

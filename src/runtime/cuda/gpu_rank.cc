@@ -3,6 +3,7 @@
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
@@ -10,7 +11,9 @@
 #include "base/error.h"
 #include "kernels/cuda/cudnn_attention.h"
 #include "kernels/cuda/gpu.h"
+#include "kernels/cuda/library.h"
 #include "kernels/cuda/matmul.h"
+#include "runtime/cuda/marks.h"
 #include "tensor/cuda/check.h"
 #include "tensor/gpu_memory.h"
 
@@ -18,6 +21,10 @@ namespace tessera {
 namespace {
 
 using cuda::check;
+
+// A mark takes about as long as a short kernel: in a graph, which is for steps of those, they are
+// few.
+constexpr uint32_t kMarksApartInGraph = 8;
 
 // In memory of the host that the GPU writes and reads.
 struct Shared {
@@ -43,11 +50,19 @@ std::string choices_file() {
   return folder / "products.txt";
 }
 
+bool attends_in_16_bits(const Program& program) {
+  return std::any_of(program.instructions.begin(), program.instructions.end(), [&](const auto& i) {
+    return i.op == OpKind::kAttention && size_bytes(program.buffer(i.inputs[0]).dtype) == 2;
+  });
+}
+
 class CudaRank final : public GpuRank {
  public:
   CudaRank(const GpuOptions& options, const Program& program)
       : device_(options.device),
         kernels_({options.device, options.deterministic}),
+        mark_every_(static_cast<uint32_t>(options.mark_every)),
+        may_use_cudnn_(attends_in_16_bits(program)),
         shared_memory_(cuda::allocate_pinned("numbers of a step", sizeof(Shared))),
         shared_(reinterpret_cast<Shared*>(shared_memory_.data())),
         params_memory_(cuda::allocate_on_gpu(device_, "numbers of a step", sizeof(StepParams))),
@@ -66,6 +81,7 @@ class CudaRank final : public GpuRank {
   }
 
   ~CudaRank() override {
+    if (graph_ != nullptr) (void)cudaGraphExecDestroy(graph_);
     for (const StreamKind stream : {StreamKind::kComm, StreamKind::kPipe}) {
       (void)cudaStreamDestroy(cuda_stream(stream));
     }
@@ -87,6 +103,7 @@ class CudaRank final : public GpuRank {
     shared_->params = params;
     shared_->completed.store(0);
     marked_ = 0;
+    apart_ = marks_apart_outside();
     copy_in(params_memory_.data(), &shared_->params, sizeof(StepParams));
     record_clock();
   }
@@ -121,12 +138,49 @@ class CudaRank final : public GpuRank {
   void mark() override {
     ++marked_;
     record_clock();
-    if (write_value_ == nullptr) return;
-    const CUresult result =
-        write_value_(compute(), reinterpret_cast<CUdeviceptr>(&shared_->completed), marked_,
-                     CU_STREAM_WRITE_VALUE_DEFAULT);
+    if (marked_ % apart_ != 0) return;
+    auto* const completed = reinterpret_cast<uint32_t*>(&shared_->completed);
+    if (capturing_ || write_value_ == nullptr) return put_mark(compute(), completed, marked_);
+    const CUresult result = write_value_(compute(), reinterpret_cast<CUdeviceptr>(completed),
+                                         marked_, CU_STREAM_WRITE_VALUE_DEFAULT);
     require(result == CUDA_SUCCESS, "marking progress on the GPU failed ({})",
             static_cast<int>(result));
+  }
+  void put_fault(int64_t step) override { tessera::put_fault(compute(), params(), step); }
+
+  void begin_capture() override {
+    // Of this thread alone: other ranks allocate and wait as they like.
+    check(cudaStreamBeginCapture(compute(), cudaStreamCaptureModeThreadLocal),
+          "beginning to capture a step");
+    capturing_ = true;
+    apart_ = marks_apart_in_graph();
+  }
+  int64_t end_capture() override {
+    capturing_ = false;
+    cudaGraph_t graph = nullptr;
+    check(cudaStreamEndCapture(compute(), &graph), "capturing a step");
+    size_t nodes = 0;
+    cudaError_t status = cudaGraphGetNodes(graph, nullptr, &nodes);
+    cudaGraphExec_t executable = nullptr;
+    if (status == cudaSuccess) status = cudaGraphInstantiate(&executable, graph, 0);
+    (void)cudaGraphDestroy(graph);
+    check(status, "making a graph of a step");
+    if (graph_ != nullptr) (void)cudaGraphExecDestroy(graph_);
+    graph_ = executable;
+    return static_cast<int64_t>(nodes);
+  }
+  void abandon_capture() override {
+    cudaGraph_t graph = nullptr;
+    if (capturing_) (void)cudaStreamEndCapture(compute(), &graph);
+    if (graph != nullptr) (void)cudaGraphDestroy(graph);
+    (void)cudaGetLastError();
+    capturing_ = false;
+    marked_ = 0;
+    apart_ = marks_apart_outside();
+  }
+  void launch_graph() override {
+    apart_ = marks_apart_in_graph();
+    check(cudaGraphLaunch(graph_, compute()), "launching the graph of a step");
   }
 
   void tune_products(bool on) override {
@@ -147,7 +201,15 @@ class CudaRank final : public GpuRank {
     check(status, "the GPU failed");
     return true;
   }
+  std::string failure() override {
+    if (capturing_) return "";  // asking would end the capture
+    const cudaError_t status = cudaStreamQuery(compute());
+    if (status == cudaSuccess || status == cudaErrorNotReady) return "";
+    return fmt::format("the GPU failed: {} ({})", cudaGetErrorString(status),
+                       cudaGetErrorName(status));
+  }
   int64_t completed() const override { return shared_->completed.load(); }
+  int64_t marks_apart() const override { return apart_; }
 
   std::string trouble() override {
     const kernels::cuda::Trouble found = *kernels_.trouble();
@@ -164,6 +226,18 @@ class CudaRank final : public GpuRank {
     return fmt::format("trouble {} on the GPU", found.code);
   }
 
+  std::vector<std::string> notes() override {
+    if (!may_use_cudnn_ || kernels_.attention() != nullptr) return {};
+    std::string why = "it cannot be used";
+    try {
+      (void)kernels::cuda::load_cudnn();
+    } catch (const Error& error) {
+      why = error.what();
+    }
+    return {
+        fmt::format("attention runs without cuDNN, on kernels of our own, more slowly: {}", why)};
+  }
+
   void read(void* to, const void* from, int64_t size_bytes) override {
     make_current();
     cuda::copy_from_gpu(to, from, size_bytes);
@@ -178,6 +252,11 @@ class CudaRank final : public GpuRank {
     return streams_[static_cast<size_t>(stream)];
   }
   [[nodiscard]] cudaStream_t compute() const { return cuda_stream(StreamKind::kCompute); }
+
+  [[nodiscard]] uint32_t marks_apart_outside() const { return mark_every_ == 0 ? 1 : mark_every_; }
+  [[nodiscard]] uint32_t marks_apart_in_graph() const {
+    return mark_every_ == 0 ? kMarksApartInGraph : mark_every_;
+  }
 
   void record_clock() {
     if (!timing_) return;
@@ -202,6 +281,8 @@ class CudaRank final : public GpuRank {
 
   int device_;
   kernels::cuda::Gpu kernels_;
+  uint32_t mark_every_;
+  bool may_use_cudnn_;
   HostArena shared_memory_;
   Shared* shared_;
   HostArena params_memory_;
@@ -210,7 +291,10 @@ class CudaRank final : public GpuRank {
   std::vector<cudaEvent_t> clocks_;  // the begin of a step, then every mark
   bool timing_ = false;
   WriteValue write_value_ = nullptr;
-  uint32_t marked_ = 0;
+  uint32_t marked_ = 0;  // instructions put on the stream in this step
+  uint32_t apart_ = 1;   // marks
+  bool capturing_ = false;
+  cudaGraphExec_t graph_ = nullptr;
 };
 
 }  // namespace

@@ -1,18 +1,10 @@
 #include "tensor/gpu_memory.h"
 
 #include "tensor/cuda/check.h"
+#include "tensor/gpu_support.h"
 
 namespace tessera::cuda {
 namespace {
-
-// Bodies are compiled for these and later.
-constexpr int kOldestMajor = 8;
-
-std::string why_not(const GpuInfo& info) {
-  if (info.major >= kOldestMajor) return "";
-  return fmt::format("{} has compute capability {}.{}, this program needs at least {}.0", info.name,
-                     info.major, info.minor, kOldestMajor);
-}
 
 // Of cudaGetDeviceCount: no driver, an old one, no device.
 std::string words_of(cudaError_t status) {
@@ -34,27 +26,28 @@ int num_gpus() {
 }
 
 GpuInfo gpu_info(int device) {
+  GpuAnswers answers;
+  answers.device = device;
+  answers.built_for = TESSERA_CUDA_BUILT_FOR;
+  (void)cudaDriverGetVersion(&answers.driver_version);
+  (void)cudaRuntimeGetVersion(&answers.runtime_version);
+  if (const cudaError_t status = cudaGetDeviceCount(&answers.count); status != cudaSuccess) {
+    answers.count = 0;
+    answers.count_error = words_of(status);
+  }
   GpuInfo info;
-  (void)cudaDriverGetVersion(&info.driver_version);
-  (void)cudaRuntimeGetVersion(&info.runtime_version);
-  int count = 0;
-  if (const cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess) {
-    info.why_not = words_of(status);
-    if (info.driver_version == 0) info.why_not = "this machine has no NVIDIA driver";
-    return info;
+  info.driver_version = answers.driver_version;
+  info.runtime_version = answers.runtime_version;
+  if (device >= 0 && device < answers.count) {
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, device), "asking for the GPU's properties");
+    info.name = answers.name = properties.name;
+    info.major = answers.major = properties.major;
+    info.minor = answers.minor = properties.minor;
+    info.multiprocessors = properties.multiProcessorCount;
+    info.total_bytes = static_cast<int64_t>(properties.totalGlobalMem);
   }
-  if (device < 0 || device >= count) {
-    info.why_not = fmt::format("there is no GPU {}, this machine has {}", device, count);
-    return info;
-  }
-  cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, device), "asking for the GPU's properties");
-  info.name = properties.name;
-  info.major = properties.major;
-  info.minor = properties.minor;
-  info.multiprocessors = properties.multiProcessorCount;
-  info.total_bytes = static_cast<int64_t>(properties.totalGlobalMem);
-  info.why_not = why_not(info);
+  info.why_not = why_not(answers);
   if (!info.why_not.empty()) return info;
   check(cudaSetDevice(device), "choosing the GPU");
   size_t free_bytes = 0, total_bytes = 0;
