@@ -6,7 +6,7 @@
 #include "base/master_weight.h"
 #include "kernels/cpu/check.h"
 #include "kernels/cuda/bodies.h"
-#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/packs.cuh"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -241,22 +241,17 @@ template <int W, typename T, typename M, typename G>
 struct AdamPack {
   using A = Acc<T>;
   static constexpr bool kRests = std::is_same_v<M, int16_t>;
-  Pack<G, W> grad;
-  Pack<A, W> m, v;
-  Pack<M, W> master;
-  Pack<T, W> weight;
-
-  template <typename E>
-  __device__ static Pack<E, W>* pack(E* data, int64_t at) {
-    return reinterpret_cast<Pack<E, W>*>(data + at);
-  }
+  Values<G, W> grad;
+  Values<A, W> m, v;
+  Values<M, W> master;
+  Values<T, W> weight;
 
   __device__ AdamPack(const AdamEntry<T, M, G>& x, int64_t at)
-      : grad(*reinterpret_cast<const Pack<G, W>*>(x.grad + at)),
-        m(*pack(x.m, at)),
-        v(*pack(x.v, at)),
-        master(*pack(x.master, at)) {
-    if constexpr (kRests) weight = *pack(x.weight, at);
+      : grad(load_values<W>(x.grad + at)),
+        m(load_values<W>(x.m + at)),
+        v(load_values<W>(x.v + at)),
+        master(load_values<W>(x.master + at)) {
+    if constexpr (kRests) weight = load_values<W>(x.weight + at);
   }
 
   __device__ void update(const Factors<A>& f, A decay) {
@@ -275,13 +270,13 @@ struct AdamPack {
   }
 
   __device__ void store(const AdamEntry<T, M, G>& x, int64_t at) const {
-    *pack(x.m, at) = m;
-    *pack(x.v, at) = v;
-    *pack(x.master, at) = master;
+    store_values(x.m + at, m);
+    store_values(x.v + at, v);
+    store_values(x.master + at, master);
     if constexpr (std::is_same_v<T, M>) {
       if (x.weight == x.master) return;
     }
-    *pack(x.weight, at) = weight;
+    store_values(x.weight + at, weight);
   }
 };
 
