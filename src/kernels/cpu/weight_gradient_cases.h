@@ -13,6 +13,9 @@
 
 namespace tessera::kernels::testing {
 
+// What rounding to bf16 changes at most, relative to the number.
+inline constexpr double kBf16Rounding = 1.0 / 256;
+
 struct WeightGradientCase {
   std::string name;
   std::vector<Array> inputs;

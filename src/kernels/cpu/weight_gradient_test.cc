@@ -10,8 +10,6 @@ std::vector<Tensor> tensors_of(const std::vector<Array>& arrays) {
   return {arrays.begin(), arrays.end()};
 }
 
-constexpr double kHalfStep = 1.0 / 512;  // of bf16
-
 TEST(WeightGradients, AreRoundedOnceToBf16) {
   Rng rng(71);
   for (const int threads : {1, 3}) {
@@ -28,7 +26,7 @@ TEST(WeightGradients, AreRoundedOnceToBf16) {
         c.run(rig, in, sum, true);
         c.run(rig, in, narrow, true);
         // Where the sum in f32 lies in the middle, it may be rounded either way.
-        expect_close(narrow, sum.values(), 1.01 * kHalfStep);
+        expect_close(narrow, sum.values(), 1.01 * kBf16Rounding);
       }
     }
   }

@@ -28,7 +28,7 @@ TEST(CudaWeightGradients, AreRoundedToBf16AsOnTheCpu) {
       c.run(gpu, in_gpu, wide_gpu, false);
       c.run(gpu, in_gpu, narrow_gpu, false);
       // Products may take another algorithm for another type; all others round the same sum.
-      expect_close(narrow_gpu.get(), wide_gpu.get().values(), 1.01 / 512);
+      expect_close(narrow_gpu.get(), wide_gpu.get().values(), 1.01 * kBf16Rounding);
       expect_same(narrow_gpu, expected, tolerance(DType::kBF16));
       c.run(gpu, in_gpu, again, false);
       EXPECT_TRUE(again.get().same_bits(narrow_gpu.get()));
