@@ -109,6 +109,23 @@ void for_each_dropped(const AttentionShape& shape, const QueryBlock& block, int6
   }
 }
 
+// Calls f(buffers, item) for all items, dealt to the members in turn. Each member has a Buffers of
+// its own, made from its `per_member` bytes of the workspace.
+template <typename Buffers, typename F>
+void for_each_item(const char* op, Context& ctx, int64_t per_member, const AttentionShape& shape,
+                   int64_t num_sequences, const F& f) {
+  const int size = ctx.workers.size();
+  const Scratch whole(op, ctx.workspace, per_member * size);
+  const int64_t items = num_sequences * shape.kv_heads;
+  ctx.workers.run([&](int member) {
+    Scratch scratch(op, member_part(ctx.workspace, per_member, member), per_member);
+    const Buffers buffers(scratch, shape);
+    for (int64_t item = member; item < items; item += size) {
+      f(buffers, WorkItem{item / shape.kv_heads, num_sequences, item % shape.kv_heads});
+    }
+  });
+}
+
 // Calls f(first key in order of position, its row, count) for every run of adjacent rows of kv.
 template <typename F>
 void for_each_key_run(const AttentionShape& shape, const WorkItem& item, const F& f) {

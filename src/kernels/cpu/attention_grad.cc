@@ -193,18 +193,12 @@ template <typename T, typename O>
 void attend_grad_all(const char* op, Context& ctx, const Tensors<T, O>& x, int64_t num_sequences,
                      DType dtype, const AttentionShape& shape) {
   cpu::use_one_blas_thread();
-  const int size = ctx.workers.size();
   const int64_t per_member =
       workspace::attention_grad(dtype, shape.kv_rows().length(), shape.head_dim, 1);
-  const cpu::Scratch whole(op, ctx.workspace, per_member * size);
-  const int64_t items = num_sequences * shape.kv_heads;
-  ctx.workers.run([&](int member) {
-    cpu::Scratch scratch(op, cpu::member_part(ctx.workspace, per_member, member), per_member);
-    const Buffers<Acc<T>> buf(scratch, shape);
-    for (int64_t item = member; item < items; item += size) {
-      attend_grad(shape, buf, x, {item / shape.kv_heads, num_sequences, item % shape.kv_heads});
-    }
-  });
+  cpu::for_each_item<Buffers<Acc<T>>>(op, ctx, per_member, shape, num_sequences,
+                                      [&](const Buffers<Acc<T>>& buf, const cpu::WorkItem& item) {
+                                        attend_grad(shape, buf, x, item);
+                                      });
 }
 
 void check_gradients(const char* op, const Tensor& q, const Tensor& kv, const Tensor& o,

@@ -39,15 +39,8 @@ void bias_dw(Context& ctx, const Tensor& dy, Tensor& db, bool accumulate) {
   cpu::dispatch(kOp, dy.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* grads = dy.as<T>();
-    cpu::with_gradient<T>(db, [&](auto gradient) {
-      using G = typename decltype(gradient)::type;
-      ctx.workers.parallel_for(width, 64, [&](int64_t begin, int64_t end) {
-        cpu::column_sums<G>(
-            tokens, begin, end,
-            [&](int64_t t, int64_t c) { return cpu::widen(grads[t * width + c]); }, db.as<G>(),
-            accumulate);
-      });
-    });
+    const auto term = [=](int64_t t, int64_t c) { return cpu::widen(grads[t * width + c]); };
+    cpu::column_sums<T>(ctx, tokens, width, term, db, accumulate);
   });
 }
 

@@ -8,31 +8,20 @@
 #include "base/step_params.h"
 #include "base/workspace.h"
 #include "kernels/cpu/numeric.h"
+#include "kernels/storage_types.h"
 #include "tensor/tensor.h"
 
 namespace tessera::kernels::cpu {
 
-template <typename T>
-struct TypeTag {
-  using type = T;
-};
-
 // Calls f(TypeTag<T>{}) for the floating storage type `type`.
 template <typename F>
 void dispatch(const char* op, DType type, const F& f) {
-  switch (type) {
-    case DType::kF64:
-      return f(TypeTag<double>{});
-    case DType::kF32:
-      return f(TypeTag<float>{});
-    case DType::kBF16:
-      return f(TypeTag<BFloat16>{});
-    case DType::kF16:
-      return f(TypeTag<Float16>{});
-    default:
-      break;
-  }
-  TESSERA_CHECK(false, "{}: no arithmetic on {}", op, name_of(type));
+  with_storage_type<BFloat16, Float16>(op, type, f);
+}
+// The same for the type of a weight gradient beside activations of T.
+template <typename T, typename F>
+void with_gradient(const Tensor& gradient, const F& f) {
+  with_gradient_type<BFloat16, T, Acc<T>>(gradient, f);
 }
 
 // Weight gradients are stored in the accumulate type, or in bf16 beside bf16 activations: the type
@@ -40,14 +29,6 @@ void dispatch(const char* op, DType type, const F& f) {
 inline DType gradient_type(DType activations, const Tensor& gradient) {
   const bool narrow = activations == DType::kBF16 && gradient.dtype == DType::kBF16;
   return narrow ? DType::kBF16 : accumulate_type(activations);
-}
-// Calls f(TypeTag<G>{}) for a gradient of this type beside activations of type T.
-template <typename T, typename F>
-void with_gradient(const Tensor& gradient, const F& f) {
-  if constexpr (std::is_same_v<T, BFloat16>) {
-    if (gradient.dtype == DType::kBF16) return f(TypeTag<BFloat16>{});
-  }
-  f(TypeTag<Acc<T>>{});
 }
 
 // Throws InternalError unless `tensor` has this type and these dims, and memory if it has elements.

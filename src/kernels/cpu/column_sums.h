@@ -4,14 +4,15 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/cpu/numeric.h"
+#include "kernels/cpu/check.h"
+#include "kernels/kernels.h"
 
 namespace tessera::kernels::cpu {
 
 // out[c] (+)= sum over t of term(t, c), for columns [begin, end). Sums of kTokens tokens first:
 // shorter sums round less. The order of additions depends on nothing but the number of tokens.
 template <typename G, typename Term>
-void column_sums(int64_t tokens, int64_t begin, int64_t end, const Term& term, G* out,
+void sum_columns(int64_t tokens, int64_t begin, int64_t end, const Term& term, G* out,
                  bool accumulate) {
   using A = Acc<G>;
   constexpr int64_t kColumns = 256, kTokens = 128;
@@ -30,6 +31,18 @@ void column_sums(int64_t tokens, int64_t begin, int64_t end, const Term& term, G
       to = narrow<G>(accumulate ? widen(to) + total[c] : total[c]);
     }
   }
+}
+
+// out[width] (+)= the sums of terms of T; out has the type of a weight gradient.
+template <typename T, typename Term>
+void column_sums(Context& ctx, int64_t tokens, int64_t width, const Term& term, Tensor& out,
+                 bool accumulate) {
+  with_gradient<T>(out, [&](auto gradient) {
+    using G = typename decltype(gradient)::type;
+    ctx.workers.parallel_for(width, 64, [&](int64_t begin, int64_t end) {
+      sum_columns(tokens, begin, end, term, out.as<G>(), accumulate);
+    });
+  });
 }
 
 }  // namespace tessera::kernels::cpu

@@ -1,8 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/cpu/check.h"
-#include "kernels/kernels.h"
+#include "kernels/cpu/map.h"
 #include "kernels/on_cuda.h"
 
 namespace tessera::kernels {
@@ -76,15 +75,8 @@ void add(Context& ctx, const Tensor& a, const Tensor& b, Tensor& y) {
   TESSERA_ON_CUDA(add(ctx, a, b, y));
   cpu::dispatch(kOp, y.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    ctx.workers.parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
-      const T* left = a.as<T>();
-      const T* right = b.as<T>();
-      T* out = y.as<T>();
-#pragma GCC ivdep  // y may be a or b
-      for (int64_t i = begin; i < end; ++i) {
-        out[i] = cpu::narrow<T>(cpu::widen(left[i]) + cpu::widen(right[i]));
-      }
-    });
+    const auto sum = [](Acc<T> left, Acc<T> right) { return left + right; };
+    cpu::map(ctx, count, kGrain, y.as<T>(), sum, a.as<const T>(), b.as<const T>());
   });
 }
 
@@ -151,11 +143,9 @@ void scale(Context& ctx, Tensor& x, double factor) {
   TESSERA_ON_CUDA(scale(ctx, x, factor));
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    ctx.workers.parallel_for(count, kGrain, [&](int64_t begin, int64_t end) {
-      T* data = x.as<T>();
-      const auto by = static_cast<Acc<T>>(factor);
-      for (int64_t i = begin; i < end; ++i) data[i] = cpu::narrow<T>(cpu::widen(data[i]) * by);
-    });
+    const auto by = static_cast<Acc<T>>(factor);
+    const auto product = [by](Acc<T> value) { return value * by; };
+    cpu::map(ctx, count, kGrain, x.as<T>(), product, x.as<const T>());
   });
 }
 

@@ -1,11 +1,12 @@
-#include "kernels/cpu/check.h"
-#include "kernels/kernels.h"
+#include "kernels/cpu/map.h"
 #include "kernels/on_cuda.h"
 
 namespace tessera::kernels {
 namespace {
 
 using cpu::Acc;
+
+constexpr int64_t kGrain = 1024;
 
 template <typename A>
 constexpr A kSlope = static_cast<A>(0.7978845608028654);  // sqrt(2 / pi)
@@ -29,15 +30,8 @@ void gelu(Context& ctx, const Tensor& x, Tensor& h) {
   TESSERA_ON_CUDA(gelu(ctx, x, h));
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    ctx.workers.parallel_for(count, 1024, [&](int64_t begin, int64_t end) {
-      const T* in = x.as<T>();
-      T* out = h.as<T>();
-#pragma GCC ivdep  // h may be x
-      for (int64_t i = begin; i < end; ++i) {
-        const Acc<T> value = cpu::widen(in[i]);
-        out[i] = cpu::narrow<T>(value * gate(value));
-      }
-    });
+    const auto gelu_of = [](Acc<T> value) { return value * gate(value); };
+    cpu::map(ctx, count, kGrain, h.as<T>(), gelu_of, x.as<const T>());
   });
 }
 
@@ -51,19 +45,13 @@ void gelu_grad(Context& ctx, const Tensor& dh, const Tensor& x, Tensor& dx) {
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Acc<T>;
-    ctx.workers.parallel_for(count, 1024, [&](int64_t begin, int64_t end) {
-      const T* grads = dh.as<T>();
-      const T* in = x.as<T>();
-      T* out = dx.as<T>();
-#pragma GCC ivdep  // dx may be x or dh
-      for (int64_t i = begin; i < end; ++i) {
-        const A value = cpu::widen(in[i]);
-        const A s = gate(value);
-        const A slope = A{2} * kSlope<A> * (A{1} + A{3} * kCubic<A> * value * value);
-        const A derivative = s + value * s * (A{1} - s) * slope;
-        out[i] = cpu::narrow<T>(cpu::widen(grads[i]) * derivative);
-      }
-    });
+    const auto gradient = [](A grad, A value) {
+      const A s = gate(value);
+      const A slope = A{2} * kSlope<A> * (A{1} + A{3} * kCubic<A> * value * value);
+      const A derivative = s + value * s * (A{1} - s) * slope;
+      return grad * derivative;
+    };
+    cpu::map(ctx, count, kGrain, dx.as<T>(), gradient, dh.as<const T>(), x.as<const T>());
   });
 }
 

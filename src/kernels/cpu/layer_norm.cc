@@ -1,16 +1,13 @@
 #include <cmath>
 
-#include "kernels/cpu/check.h"
 #include "kernels/cpu/column_sums.h"
-#include "kernels/kernels.h"
+#include "kernels/cpu/norm_rows.h"
 #include "kernels/on_cuda.h"
 
 namespace tessera::kernels {
 namespace {
 
 using cpu::Acc;
-
-constexpr int64_t kRowGrain = 8;
 
 // Writes mean and 1/sqrt(variance + eps) to stats[2].
 template <typename T>
@@ -70,11 +67,9 @@ void layer_norm(Context& ctx, const Tensor& x, const Tensor& w, const Tensor& b,
   TESSERA_ON_CUDA(layer_norm(ctx, x, w, b, y, stats, eps));
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t t = begin; t < end; ++t) {
-        normalise_row(x.as<T>() + t * width, w.as<T>(), b.as<T>(), y.as<T>() + t * width,
-                      stats.as<Acc<T>>() + t * 2, width, eps);
-      }
+    cpu::for_each_row(ctx, tokens, [&](int64_t t) {
+      normalise_row(x.as<T>() + t * width, w.as<T>(), b.as<T>(), y.as<T>() + t * width,
+                    stats.as<Acc<T>>() + t * 2, width, eps);
     });
   });
 }
@@ -89,18 +84,11 @@ void add_layer_norm(Context& ctx, const Tensor& a1, const Tensor& a2, const Tens
   TESSERA_ON_CUDA(add_layer_norm(ctx, a1, a2, w, b, sum, y, stats, eps));
   cpu::dispatch(kOp, sum.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t t = begin; t < end; ++t) {
-        const T* left = a1.as<T>() + t * width;
-        const T* right = a2.as<T>() + t * width;
-        T* row = sum.as<T>() + t * width;
-#pragma GCC ivdep  // sum may be either term
-        for (int64_t i = 0; i < width; ++i) {
-          row[i] = cpu::narrow<T>(cpu::widen(left[i]) + cpu::widen(right[i]));
-        }
-        normalise_row(row, w.as<T>(), b.as<T>(), y.as<T>() + t * width, stats.as<Acc<T>>() + t * 2,
-                      width, eps);
-      }
+    cpu::for_each_row(ctx, tokens, [&](int64_t t) {
+      T* row = sum.as<T>() + t * width;
+      cpu::add_row(a1.as<T>() + t * width, a2.as<T>() + t * width, row, width);
+      normalise_row(row, w.as<T>(), b.as<T>(), y.as<T>() + t * width, stats.as<Acc<T>>() + t * 2,
+                    width, eps);
     });
   });
 }
@@ -117,13 +105,10 @@ void layer_norm_dx(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor
   TESSERA_ON_CUDA(layer_norm_dx(ctx, dy, x, w, stats, residual, dx));
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t t = begin; t < end; ++t) {
-        const int64_t row = t * width;
-        const T* kept = residual.data == nullptr ? nullptr : residual.as<T>() + row;
-        grad_row(dy.as<T>() + row, x.as<T>() + row, w.as<T>(), stats.as<Acc<T>>() + t * 2, kept,
-                 dx.as<T>() + row, width);
-      }
+    cpu::for_each_row(ctx, tokens, [&](int64_t t) {
+      const int64_t row = t * width;
+      grad_row(dy.as<T>() + row, x.as<T>() + row, w.as<T>(), stats.as<Acc<T>>() + t * 2,
+               cpu::row_of<T>(residual, t, width), dx.as<T>() + row, width);
     });
   });
 }
@@ -144,17 +129,12 @@ void layer_norm_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor
     const T* grads = dy.as<T>();
     const T* inputs = x.as<T>();
     const A* row_stats = stats.as<A>();
-    const auto term = [&](int64_t t, int64_t c) {
+    const auto term = [=](int64_t t, int64_t c) {
       const int64_t at = t * width + c;
       const A xhat = (cpu::widen(inputs[at]) - row_stats[t * 2]) * row_stats[t * 2 + 1];
       return cpu::widen(grads[at]) * xhat;
     };
-    cpu::with_gradient<T>(dw, [&](auto gradient) {
-      using G = typename decltype(gradient)::type;
-      ctx.workers.parallel_for(width, 64, [&](int64_t begin, int64_t end) {
-        cpu::column_sums<G>(tokens, begin, end, term, dw.as<G>(), accumulate);
-      });
-    });
+    cpu::column_sums<T>(ctx, tokens, width, term, dw, accumulate);
   });
 }
 

@@ -67,6 +67,19 @@ void zero_unused(Context& ctx, const Blocks& b, const Tensor& x) {
 
 int64_t num_rows(const Tensor& x) { return x.numel() / last_dim(x); }
 
+// product(rows of x, the matrix of their expert, the same rows of y) for every run of rows; the
+// other rows of y become zero.
+template <typename Product>
+void multiply_runs(Context& ctx, const Blocks& b, const Tensor& x, const Tensor& w, const Tensor& y,
+                   const Product& product) {
+  b.for_each_run([&](int64_t /*block*/, int64_t expert, int64_t first, int64_t count) {
+    if (count == 0) return;
+    Tensor out = rows_of(y, first, count);
+    product(rows_of(x, first, count), expert_of(w, expert), out);
+  });
+  zero_unused(ctx, b, y);
+}
+
 }  // namespace
 
 void expert_linear(Context& ctx, const Tensor& x, const Tensor& w, const Tensor& counts,
@@ -77,12 +90,9 @@ void expert_linear(Context& ctx, const Tensor& x, const Tensor& w, const Tensor&
   const Blocks b = blocks_of(kOp, counts, num_rows(x));
   cpu::check_tensor(kOp, "w", w, x.dtype, {b.local, last_dim(y), last_dim(x)});
   cpu::check_flat(kOp, "y", y, x.dtype, num_rows(x) * w.dim(1));
-  b.for_each_run([&](int64_t /*block*/, int64_t expert, int64_t first, int64_t count) {
-    if (count == 0) return;
-    Tensor out = rows_of(y, first, count);
-    linear(ctx, rows_of(x, first, count), expert_of(w, expert), out);
+  multiply_runs(ctx, b, x, w, y, [&](const Tensor& rows, const Tensor& matrix, Tensor& out) {
+    linear(ctx, rows, matrix, out);
   });
-  zero_unused(ctx, b, y);
 }
 
 void expert_linear_dx(Context& ctx, const Tensor& dy, const Tensor& w, const Tensor& counts,
@@ -93,12 +103,9 @@ void expert_linear_dx(Context& ctx, const Tensor& dy, const Tensor& w, const Ten
   const Blocks b = blocks_of(kOp, counts, num_rows(dy));
   cpu::check_tensor(kOp, "w", w, dy.dtype, {b.local, last_dim(dy), last_dim(dx)});
   cpu::check_flat(kOp, "dx", dx, dy.dtype, num_rows(dy) * w.dim(2));
-  b.for_each_run([&](int64_t /*block*/, int64_t expert, int64_t first, int64_t count) {
-    if (count == 0) return;
-    Tensor out = rows_of(dx, first, count);
-    linear_dx(ctx, rows_of(dy, first, count), expert_of(w, expert), out, false);
+  multiply_runs(ctx, b, dy, w, dx, [&](const Tensor& rows, const Tensor& matrix, Tensor& out) {
+    linear_dx(ctx, rows, matrix, out, false);
   });
-  zero_unused(ctx, b, dx);
 }
 
 void expert_linear_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& counts,

@@ -1,16 +1,13 @@
-#include <algorithm>
 #include <cmath>
 
-#include "kernels/cpu/check.h"
-#include "kernels/kernels.h"
+#include "kernels/cpu/column_sums.h"
+#include "kernels/cpu/norm_rows.h"
 #include "kernels/on_cuda.h"
 
 namespace tessera::kernels {
 namespace {
 
 using cpu::Acc;
-
-constexpr int64_t kRowGrain = 8;
 
 template <typename T>
 Acc<T> normalise_row(const T* x, const T* w, T* y, int64_t width, double eps) {
@@ -49,35 +46,6 @@ void grad_row(const T* dy, const T* x, const T* w, Acc<T> rstd, const T* residua
   }
 }
 
-// Columns [begin, end) of dw. Sums of kTokens tokens first: shorter sums round less.
-template <typename T, typename G>
-void weight_grad_columns(const Tensor& dy, const Tensor& x, const Acc<T>* rstd, int64_t begin,
-                         int64_t end, G* dw, bool accumulate) {
-  using A = Acc<T>;
-  constexpr int64_t kColumns = 256, kTokens = 128;
-  const int64_t tokens = x.dim(0), width = x.dim(1);
-  for (int64_t first = begin; first < end; first += kColumns) {
-    const int64_t columns = std::min(kColumns, end - first);
-    A total[kColumns] = {};
-    for (int64_t t0 = 0; t0 < tokens; t0 += kTokens) {
-      A part[kColumns] = {};
-      for (int64_t t = t0; t < std::min(tokens, t0 + kTokens); ++t) {
-        const T* dy_row = dy.as<T>() + t * width + first;
-        const T* x_row = x.as<T>() + t * width + first;
-        const A scale = rstd[t];
-        for (int64_t c = 0; c < columns; ++c) {
-          part[c] += cpu::widen(dy_row[c]) * (cpu::widen(x_row[c]) * scale);
-        }
-      }
-      for (int64_t c = 0; c < columns; ++c) total[c] += part[c];
-    }
-    for (int64_t c = 0; c < columns; ++c) {
-      G& to = dw[first + c];
-      to = cpu::narrow<G>(accumulate ? cpu::widen(to) + total[c] : total[c]);
-    }
-  }
-}
-
 }  // namespace
 
 void rms_norm(Context& ctx, const Tensor& x, const Tensor& w, Tensor& y, Tensor& rstd, double eps) {
@@ -91,11 +59,9 @@ void rms_norm(Context& ctx, const Tensor& x, const Tensor& w, Tensor& y, Tensor&
   TESSERA_ON_CUDA(rms_norm(ctx, x, w, y, rstd, eps));
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t t = begin; t < end; ++t) {
-        rstd.as<Acc<T>>()[t] =
-            normalise_row(x.as<T>() + t * width, w.as<T>(), y.as<T>() + t * width, width, eps);
-      }
+    cpu::for_each_row(ctx, tokens, [&](int64_t t) {
+      rstd.as<Acc<T>>()[t] =
+          normalise_row(x.as<T>() + t * width, w.as<T>(), y.as<T>() + t * width, width, eps);
     });
   });
 }
@@ -114,17 +80,10 @@ void add_rms_norm(Context& ctx, const Tensor& a, const Tensor& b, const Tensor& 
   TESSERA_ON_CUDA(add_rms_norm(ctx, a, b, w, sum, y, rstd, eps));
   cpu::dispatch(kOp, a.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t t = begin; t < end; ++t) {
-        const T* a_row = a.as<T>() + t * width;
-        const T* b_row = b.as<T>() + t * width;
-        T* sum_row = sum.as<T>() + t * width;
-#pragma GCC ivdep  // sum may be a or b
-        for (int64_t i = 0; i < width; ++i) {
-          sum_row[i] = cpu::narrow<T>(cpu::widen(a_row[i]) + cpu::widen(b_row[i]));
-        }
-        rstd.as<Acc<T>>()[t] = normalise_row(sum_row, w.as<T>(), y.as<T>() + t * width, width, eps);
-      }
+    cpu::for_each_row(ctx, tokens, [&](int64_t t) {
+      T* row = sum.as<T>() + t * width;
+      cpu::add_row(a.as<T>() + t * width, b.as<T>() + t * width, row, width);
+      rstd.as<Acc<T>>()[t] = normalise_row(row, w.as<T>(), y.as<T>() + t * width, width, eps);
     });
   });
 }
@@ -145,13 +104,10 @@ void rms_norm_dx(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& 
   TESSERA_ON_CUDA(rms_norm_dx(ctx, dy, x, w, rstd, residual, dx));
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t t = begin; t < end; ++t) {
-        const int64_t row = t * width;
-        const T* kept = residual.data == nullptr ? nullptr : residual.as<T>() + row;
-        grad_row(dy.as<T>() + row, x.as<T>() + row, w.as<T>(), rstd.as<Acc<T>>()[t], kept,
-                 dx.as<T>() + row, width);
-      }
+    cpu::for_each_row(ctx, tokens, [&](int64_t t) {
+      const int64_t row = t * width;
+      grad_row(dy.as<T>() + row, x.as<T>() + row, w.as<T>(), rstd.as<Acc<T>>()[t],
+               cpu::row_of<T>(residual, t, width), dx.as<T>() + row, width);
     });
   });
 }
@@ -168,12 +124,14 @@ void rms_norm_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& 
   TESSERA_ON_CUDA(rms_norm_dw(ctx, dy, x, rstd, dw, accumulate));
   cpu::dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    cpu::with_gradient<T>(dw, [&](auto gradient) {
-      using G = typename decltype(gradient)::type;
-      ctx.workers.parallel_for(width, 64, [&](int64_t begin, int64_t end) {
-        weight_grad_columns<T>(dy, x, rstd.as<Acc<T>>(), begin, end, dw.as<G>(), accumulate);
-      });
-    });
+    const T* grads = dy.as<T>();
+    const T* inputs = x.as<T>();
+    const Acc<T>* scales = rstd.as<Acc<T>>();
+    const auto term = [=](int64_t t, int64_t c) {
+      const int64_t at = t * width + c;
+      return cpu::widen(grads[at]) * (cpu::widen(inputs[at]) * scales[t]);
+    };
+    cpu::column_sums<T>(ctx, tokens, width, term, dw, accumulate);
   });
 }
 

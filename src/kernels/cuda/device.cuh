@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/gpu.h"
 #include "kernels/kernels.h"
+#include "kernels/storage_types.h"
 #include "tensor/cuda/check.h"
 
 namespace tessera::kernels::cuda {
@@ -53,36 +54,15 @@ bool packable(int64_t width, const Pointers*... pointers) {
   return width % kPack<T> == 0 && ((reinterpret_cast<uintptr_t>(pointers) % 16 == 0) && ...);
 }
 
-template <typename T>
-struct TypeTag {
-  using type = T;
-};
 // Calls f(TypeTag<T>{}) for the floating storage type `type`.
 template <typename F>
 void dispatch(const char* op, DType type, const F& f) {
-  switch (type) {
-    case DType::kF64:
-      return f(TypeTag<double>{});
-    case DType::kF32:
-      return f(TypeTag<float>{});
-    case DType::kBF16:
-      return f(TypeTag<__nv_bfloat16>{});
-    case DType::kF16:
-      return f(TypeTag<__half>{});
-    default:
-      break;
-  }
-  TESSERA_CHECK(false, "{}: no arithmetic on {}", op, name_of(type));
+  with_storage_type<__nv_bfloat16, __half>(op, type, f);
 }
-
-// Calls f(TypeTag<G>{}) for the type of a weight gradient beside activations of type T: the
-// accumulate type, or bf16 beside bf16.
+// The same for the type of a weight gradient beside activations of T.
 template <typename T, typename F>
 void with_gradient(const Tensor& gradient, const F& f) {
-  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    if (gradient.dtype == DType::kBF16) return f(TypeTag<T>{});
-  }
-  f(TypeTag<Acc<T>>{});
+  with_gradient_type<__nv_bfloat16, T, Acc<T>>(gradient, f);
 }
 
 // ---- launching ----

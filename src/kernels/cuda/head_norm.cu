@@ -1,5 +1,4 @@
 #include "kernels/cuda/bodies.h"
-#include "kernels/cuda/column_sums.cuh"
 #include "kernels/cuda/rms_rows.cuh"
 
 namespace tessera::kernels::cuda {
@@ -92,13 +91,10 @@ void with_head_shape(int64_t width, int64_t dim, bool aligned, const F& f) {
   return f(RowShape<T, kN, 32, 0>{});
 }
 
-// dy * x * rstd; rows are the heads of all tokens.
+// Rows are the heads of all tokens.
 template <typename T, int N>
-struct WeightTerms {
-  struct Loaded {
-    Packed<T, N> dy, x;
-    Acc<T> rstd;
-  };
+struct WeightTerms : RmsWeightTerms<T, N> {
+  using Loaded = typename RmsWeightTerms<T, N>::Loaded;
   const T *dy, *x;
   const Acc<T>* rstd;
   int64_t width, dim;
@@ -109,13 +105,6 @@ struct WeightTerms {
     const int64_t at = place.row * width + place.column * dim + column;
     return {load_packed<N>(dy + at), load_packed<N>(x + at), rstd[row]};
   }
-  __device__ void add(const Loaded& loaded, Acc<T> (&sums)[N]) const {
-    const Pack<T, N> grads = unpack(loaded.dy), values = unpack(loaded.x);
-#pragma unroll
-    for (int j = 0; j < N; ++j) {
-      sums[j] += widen(grads.at[j]) * (widen(values.at[j]) * loaded.rstd);
-    }
-  }
 };
 
 template <typename T, int N>
@@ -123,8 +112,8 @@ void sum_weight_terms(Context& ctx, const Tensor& dy, const Tensor& x, const Ten
                       Tensor& dw, bool accumulate) {
   using A = Acc<T>;
   const int64_t heads = rstd.dim(1), dim = dw.numel();
-  const WeightTerms<T, N> terms{dy.as<T>(), x.as<T>(), rstd.as<A>(),
-                                x.dim(1),   dim,       Divider(std::max<int64_t>(1, heads))};
+  const WeightTerms<T, N> terms{
+      {}, dy.as<T>(), x.as<T>(), rstd.as<A>(), x.dim(1), dim, Divider(std::max<int64_t>(1, heads))};
   column_sums<T, N>("head_norm_dw", ctx, x.dim(0) * heads, dim, terms, dw, accumulate);
 }
 

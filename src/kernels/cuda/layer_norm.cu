@@ -1,168 +1,93 @@
 #include "kernels/cuda/bodies.h"
-#include "kernels/cuda/column_sums.cuh"
-#include "kernels/cuda/row_groups.cuh"
+#include "kernels/cuda/norm_rows.cuh"
 
 namespace tessera::kernels::cuda {
 namespace {
 
 template <typename T>
-struct Forward {
-  int64_t tokens, width;
-  const T *a1, *a2;  // with a2: the norm of a1 + a2, which is stored as sum
+struct LayerNorm {
   const T *w, *b;
-  T *sum, *y;
   Acc<T>* stats;
   Acc<T> eps;
-};
 
-template <typename Shape, bool kAdd>
-__global__ void __launch_bounds__(Shape::kBlock, Shape::kBlocks)
-    forward_kernel(Forward<typename Shape::T> f) {
-  using T = typename Shape::T;
-  using A = Acc<T>;
-  using Values = Pack<T, Shape::kN>;
-  constexpr int kN = Shape::kN;
-  const int64_t row = Shape::row();
-  if (row >= f.tokens) return;
-  const int64_t at = row * f.width;
-  const int packs = static_cast<int>(f.width / kN);
-  const auto count = static_cast<A>(f.width);
-  Row<Shape> x((kAdd ? f.sum : f.a1) + at);
-  const WeightRow<Shape> w(f.w), b(f.b);
-  if constexpr (kAdd) {
-    Row<Shape> left(f.a1 + at), right(f.a2 + at);
+  [[nodiscard]] bool aligned(int64_t width) const { return packable<T>(width, w, b); }
+  template <typename Shape>
+  __device__ void normalise(int64_t row, int packs, const Row<Shape>& x, T* y) const {
+    using A = Acc<T>;
+    constexpr int kN = Shape::kN;
+    const auto count = static_cast<A>(static_cast<int64_t>(packs) * kN);
+    const WeightRow<Shape> weight(w), bias(b);
+    A total = 0;
     Shape::for_each_pack(packs, [&](int k, int c) {
-      left.read(k, c);
-      right.read(k, c);
+      const auto values = x.get(k, c);
+#pragma unroll
+      for (int j = 0; j < kN; ++j) total += widen(values.at[j]);
     });
+    const A mean = Shape::sum(total) / count;
+    A squares = 0;
     Shape::for_each_pack(packs, [&](int k, int c) {
-      const Values one = left.get(k, c), other = right.get(k, c);
-      A sums[kN];
+      const auto values = x.get(k, c);
 #pragma unroll
-      for (int j = 0; j < kN; ++j) sums[j] = widen(one.at[j]) + widen(other.at[j]);
-      const Values sum = narrow_pack<T>(sums);
-      store_pack(f.sum + at + static_cast<int64_t>(c) * kN, sum);
-      x.set(k, sum);
+      for (int j = 0; j < kN; ++j) {
+        const A centred = widen(values.at[j]) - mean;
+        squares += centred * centred;
+      }
     });
-  } else {
-    Shape::for_each_pack(packs, [&](int k, int c) { x.read(k, c); });
+    const A rstd = A{1} / sqrt(Shape::sum(squares) / count + eps);
+    Shape::for_each_pack(packs, [&](int k, int c) {
+      const auto values = x.get(k, c), weights = weight.get(k, c), biases = bias.get(k, c);
+      A out[kN];
+#pragma unroll
+      for (int j = 0; j < kN; ++j) {
+        out[j] = (widen(values.at[j]) - mean) * rstd * widen(weights.at[j]) + widen(biases.at[j]);
+      }
+      store_pack(y + static_cast<int64_t>(c) * kN, narrow_pack<T>(out));
+    });
+    if (Shape::lane() == 0) {
+      stats[2 * row] = mean;
+      stats[2 * row + 1] = rstd;
+    }
   }
-  A total = 0;
-  Shape::for_each_pack(packs, [&](int k, int c) {
-    const Values values = x.get(k, c);
-#pragma unroll
-    for (int j = 0; j < kN; ++j) total += widen(values.at[j]);
-  });
-  const A mean = Shape::sum(total) / count;
-  A squares = 0;
-  Shape::for_each_pack(packs, [&](int k, int c) {
-    const Values values = x.get(k, c);
-#pragma unroll
-    for (int j = 0; j < kN; ++j) {
-      const A centred = widen(values.at[j]) - mean;
-      squares += centred * centred;
-    }
-  });
-  const A rstd = A{1} / sqrt(Shape::sum(squares) / count + f.eps);
-  Shape::for_each_pack(packs, [&](int k, int c) {
-    const Values values = x.get(k, c), weights = w.get(k, c), biases = b.get(k, c);
-    A out[kN];
-#pragma unroll
-    for (int j = 0; j < kN; ++j) {
-      out[j] = (widen(values.at[j]) - mean) * rstd * widen(weights.at[j]) + widen(biases.at[j]);
-    }
-    store_pack(f.y + at + static_cast<int64_t>(c) * kN, narrow_pack<T>(out));
-  });
-  if (Shape::lane() == 0) {
-    f.stats[2 * row] = mean;
-    f.stats[2 * row + 1] = rstd;
-  }
-}
-
-template <typename T>
-void run_forward(const char* op, const Gpu& gpu, const Forward<T>& f) {
-  if (f.tokens == 0) return;
-  const bool aligned = packable<T>(f.width, f.a1, f.a2, f.w, f.b, f.sum, f.y);
-  with_row_shape<T>(f.width, aligned, [&](auto shape) {
-    using Shape = decltype(shape);
-    const unsigned blocks = blocks_for_rows<Shape>(f.tokens);
-    if (f.a2 != nullptr) {
-      forward_kernel<Shape, true><<<blocks, Shape::kBlock, 0, gpu.stream()>>>(f);
-    } else {
-      forward_kernel<Shape, false><<<blocks, Shape::kBlock, 0, gpu.stream()>>>(f);
-    }
-  });
-  check_launch(op);
-}
-
-template <typename T>
-struct Backward {
-  int64_t tokens, width;
-  const T *dy, *x, *w;
-  const Acc<T>* stats;
-  const T* residual;  // null: none
-  T* dx;
 };
 
 // dx = rstd * (g - mean(g) - xhat * mean(g * xhat)) with g = dy * w, xhat = (x - mean) * rstd.
-template <typename Shape>
-__global__ void __launch_bounds__(Shape::kBlock, Shape::kBlocks)
-    backward_kernel(Backward<typename Shape::T> b) {
-  using T = typename Shape::T;
-  using A = Acc<T>;
-  using Values = Pack<T, Shape::kN>;
-  constexpr int kN = Shape::kN;
-  const int64_t row = Shape::row();
-  if (row >= b.tokens) return;
-  const int64_t at = row * b.width;
-  const int packs = static_cast<int>(b.width / kN);
-  const auto count = static_cast<A>(b.width);
-  const A mean = b.stats[2 * row], rstd = b.stats[2 * row + 1];
-  Row<Shape> dy(b.dy + at), x(b.x + at), residual(b.residual + at);
-  const WeightRow<Shape> w(b.w);
-  Shape::for_each_pack(packs, [&](int k, int c) {
-    dy.read(k, c);
-    x.read(k, c);
-    if (b.residual != nullptr) residual.read(k, c);
-  });
-  A sum_g = 0, sum_gx = 0;
-  Shape::for_each_pack(packs, [&](int k, int c) {
-    const Values grads = dy.get(k, c), values = x.get(k, c), weights = w.get(k, c);
-#pragma unroll
-    for (int j = 0; j < kN; ++j) {
-      const A g = widen(grads.at[j]) * widen(weights.at[j]);
-      sum_g += g;
-      sum_gx += g * ((widen(values.at[j]) - mean) * rstd);
-    }
-  });
-  const A mean_g = Shape::sum(sum_g) / count, mean_gx = Shape::sum(sum_gx) / count;
-  Shape::for_each_pack(packs, [&](int k, int c) {
-    const Values grads = dy.get(k, c), values = x.get(k, c), weights = w.get(k, c);
-    A out[kN];
-#pragma unroll
-    for (int j = 0; j < kN; ++j) {
-      const A g = widen(grads.at[j]) * widen(weights.at[j]);
-      out[j] = rstd * (g - mean_g - (widen(values.at[j]) - mean) * rstd * mean_gx);
-    }
-    if (b.residual != nullptr) {
-      const Values kept = residual.get(k, c);
-#pragma unroll
-      for (int j = 0; j < kN; ++j) out[j] += widen(kept.at[j]);
-    }
-    store_pack(b.dx + at + static_cast<int64_t>(c) * kN, narrow_pack<T>(out));
-  });
-}
-
 template <typename T>
-void run_backward(const Gpu& gpu, const Backward<T>& b) {
-  if (b.tokens == 0) return;
-  const bool aligned = packable<T>(b.width, b.dy, b.x, b.w, b.residual, b.dx);
-  with_row_shape<T>(b.width, aligned, [&](auto shape) {
-    using Shape = decltype(shape);
-    backward_kernel<Shape><<<blocks_for_rows<Shape>(b.tokens), Shape::kBlock, 0, gpu.stream()>>>(b);
-  });
-  check_launch("layer_norm_dx");
-}
+struct LayerNormGrad {
+  const T* w;
+  const Acc<T>* stats;
+
+  [[nodiscard]] bool aligned(int64_t width) const { return packable<T>(width, w); }
+  template <typename Shape>
+  __device__ void gradient(int64_t row, int packs, const Row<Shape>& dy, const Row<Shape>& x,
+                           const Row<Shape>& residual, bool has_residual, T* dx) const {
+    using A = Acc<T>;
+    constexpr int kN = Shape::kN;
+    const auto count = static_cast<A>(static_cast<int64_t>(packs) * kN);
+    const A mean = stats[2 * row], rstd = stats[2 * row + 1];
+    const WeightRow<Shape> weight(w);
+    A sum_g = 0, sum_gx = 0;
+    Shape::for_each_pack(packs, [&](int k, int c) {
+      const auto grads = dy.get(k, c), values = x.get(k, c), weights = weight.get(k, c);
+#pragma unroll
+      for (int j = 0; j < kN; ++j) {
+        const A g = widen(grads.at[j]) * widen(weights.at[j]);
+        sum_g += g;
+        sum_gx += g * ((widen(values.at[j]) - mean) * rstd);
+      }
+    });
+    const A mean_g = Shape::sum(sum_g) / count, mean_gx = Shape::sum(sum_gx) / count;
+    Shape::for_each_pack(packs, [&](int k, int c) {
+      const auto grads = dy.get(k, c), values = x.get(k, c), weights = weight.get(k, c);
+      A out[kN];
+#pragma unroll
+      for (int j = 0; j < kN; ++j) {
+        const A g = widen(grads.at[j]) * widen(weights.at[j]);
+        out[j] = rstd * (g - mean_g - (widen(values.at[j]) - mean) * rstd * mean_gx);
+      }
+      store_row_grad<Shape>(out, residual, has_residual, k, c, dx);
+    });
+  }
+};
 
 // dy * (x - mean) * rstd.
 template <typename T, int N>
@@ -204,9 +129,9 @@ void layer_norm(Context& ctx, const Tensor& x, const Tensor& w, const Tensor& b,
   dispatch("layer_norm", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Acc<T>;
-    run_forward<T>("layer_norm", *ctx.gpu,
-                   {x.dim(0), x.dim(1), x.as<T>(), nullptr, w.as<T>(), b.as<T>(), nullptr,
-                    y.as<T>(), stats.as<A>(), static_cast<A>(eps)});
+    const LayerNorm<T> norm{w.as<T>(), b.as<T>(), stats.as<A>(), static_cast<A>(eps)};
+    run_norm<T, LayerNorm<T>>("layer_norm", *ctx.gpu,
+                              {x.dim(0), x.dim(1), x.as<T>(), nullptr, nullptr, y.as<T>(), norm});
   });
 }
 
@@ -215,9 +140,10 @@ void add_layer_norm(Context& ctx, const Tensor& a1, const Tensor& a2, const Tens
   dispatch("add_layer_norm", sum.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Acc<T>;
-    run_forward<T>("add_layer_norm", *ctx.gpu,
-                   {sum.dim(0), sum.dim(1), a1.as<T>(), a2.as<T>(), w.as<T>(), b.as<T>(),
-                    sum.as<T>(), y.as<T>(), stats.as<A>(), static_cast<A>(eps)});
+    const LayerNorm<T> norm{w.as<T>(), b.as<T>(), stats.as<A>(), static_cast<A>(eps)};
+    run_norm<T, LayerNorm<T>>(
+        "add_layer_norm", *ctx.gpu,
+        {sum.dim(0), sum.dim(1), a1.as<T>(), a2.as<T>(), sum.as<T>(), y.as<T>(), norm});
   });
 }
 
@@ -225,8 +151,10 @@ void layer_norm_dx(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor
                    const Tensor& stats, const Tensor& residual, Tensor& dx) {
   dispatch("layer_norm_dx", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    run_backward<T>(*ctx.gpu, {x.dim(0), x.dim(1), dy.as<T>(), x.as<T>(), w.as<T>(),
-                               stats.as<Acc<T>>(), residual.as<T>(), dx.as<T>()});
+    const LayerNormGrad<T> norm{w.as<T>(), stats.as<Acc<T>>()};
+    run_norm_grad<T, LayerNormGrad<T>>(
+        "layer_norm_dx", *ctx.gpu,
+        {x.dim(0), x.dim(1), dy.as<T>(), x.as<T>(), residual.as<T>(), dx.as<T>(), norm});
   });
 }
 

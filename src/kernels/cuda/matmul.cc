@@ -71,15 +71,11 @@ cublasLtEpilogue_t cublas_epilogue(Epilogue epilogue) {
       return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
     case Epilogue::kGeluGrad:
       return CUBLASLT_EPILOGUE_DGELU;
-    case Epilogue::kSumA:
-      return CUBLASLT_EPILOGUE_BGRADB;
-    case Epilogue::kSumB:
-      return CUBLASLT_EPILOGUE_BGRADA;
   }
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-bool has_bias(Epilogue e) { return e != Epilogue::kNone && e != Epilogue::kGeluGrad; }
+bool has_bias(Epilogue e) { return e == Epilogue::kBias || e == Epilogue::kGelu; }
 bool has_aux(Epilogue e) { return e == Epilogue::kGelu || e == Epilogue::kGeluGrad; }
 
 // The largest power of two up to 16 that the address is a multiple of.

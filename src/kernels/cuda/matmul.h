@@ -23,8 +23,6 @@ enum class Epilogue {
   kBias,      // c = product + bias[n]
   kGelu,      // aux[m,n] = product + bias[n]; c = gelu(aux), the tanh form
   kGeluGrad,  // c = product * gelu'(aux)
-  kSumA,      // and bias[m] = the sums of op(a) over k
-  kSumB,      // and bias[n] = the sums of op(b) over k
 };
 
 struct Product {

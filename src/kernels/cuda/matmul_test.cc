@@ -110,36 +110,6 @@ TEST(CudaMatmul, MultipliesByTheGradientOfGelu) {
   }
 }
 
-TEST(CudaMatmul, SumsTheGradientOfABias) {
-  SKIP_WITHOUT_GPU();
-  Rng rng(24);
-  GpuRig rig(workspace::cuda::kMatmulBytes);
-  for (const DType type : kNarrowTypes) {
-    for (const DType out : {type, DType::kF32}) {
-      SCOPED_TRACE(fmt::format("{} > {}", name_of(type), name_of(out)));
-      Case c(type, rng);
-      const OnGpu dy(c.dy), x(c.x);
-      const OnGpu dw(Array(out, {kOut, kIn})), db(Array(out, {kOut}));
-      const Product product{.type = type,
-                            .out = out,
-                            .m = kOut,
-                            .n = kIn,
-                            .k = kTokens,
-                            .transpose_a = true,
-                            .epilogue = Epilogue::kSumA};
-      const ProductData data{data_of(dy), data_of(x), data_of(dw), data_of(db)};
-      ASSERT_TRUE(rig.gpu().matmul().serves(product, data));
-      rig.gpu().matmul().run(product, data, static_cast<Context&>(rig).workspace);
-      Array dw_want(DType::kF64, {kOut, kIn}), db_want(DType::kF64, {kOut});
-      kernels::linear_dw(c.cpu, c.exact(c.dy), c.exact(c.x), dw_want, false);
-      kernels::bias_dw(c.cpu, c.exact(c.dy), db_want, false);
-      const double allowed = out == DType::kF32 ? 2e-5 : tolerance(out);
-      expect_same(dw, dw_want, allowed);
-      expect_same(db, db_want, allowed);
-    }
-  }
-}
-
 TEST(CudaMatmul, TunesAndRemembersItsChoice) {
   SKIP_WITHOUT_GPU();
   Rng rng(25);

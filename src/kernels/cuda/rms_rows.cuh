@@ -1,7 +1,7 @@
-// RMSNorm of one row and its gradient: of a token, or of one head of it.
+// RMSNorm of one row and its gradients: of a token, or of one head of it.
 #pragma once
 
-#include "kernels/cuda/row_groups.cuh"
+#include "kernels/cuda/norm_rows.cuh"
 
 namespace tessera::kernels::cuda {
 
@@ -57,13 +57,24 @@ __device__ inline void rms_row_grad(int packs, const Row<Shape>& dy, const Row<S
     for (int j = 0; j < kN; ++j) {
       out[j] = rstd * (widen(grads.at[j]) * widen(weights.at[j])) - factor * widen(values.at[j]);
     }
-    if (has_residual) {
-      const auto kept = residual.get(k, c);
-#pragma unroll
-      for (int j = 0; j < kN; ++j) out[j] += widen(kept.at[j]);
-    }
-    store_pack(dx + static_cast<int64_t>(c) * kN, narrow_pack<T>(out));
+    store_row_grad<Shape>(out, residual, has_residual, k, c, dx);
   });
 }
+
+// Terms of a weight's gradient: dy * x * rstd.
+template <typename T, int N>
+struct RmsWeightTerms {
+  struct Loaded {
+    Packed<T, N> dy, x;
+    Acc<T> rstd;
+  };
+  __device__ void add(const Loaded& loaded, Acc<T> (&sums)[N]) const {
+    const Pack<T, N> grads = unpack(loaded.dy), values = unpack(loaded.x);
+#pragma unroll
+    for (int j = 0; j < N; ++j) {
+      sums[j] += widen(grads.at[j]) * (widen(values.at[j]) * loaded.rstd);
+    }
+  }
+};
 
 }  // namespace tessera::kernels::cuda

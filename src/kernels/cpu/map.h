@@ -1,0 +1,19 @@
+// One result per element.
+#pragma once
+
+#include "kernels/cpu/check.h"
+#include "kernels/kernels.h"
+
+namespace tessera::kernels::cpu {
+
+// out[i] = f(in[i]...), computed in the arithmetic type, shared out by `grain` elements. out may be
+// any of the inputs.
+template <typename T, typename F, typename... In>
+void map(Context& ctx, int64_t count, int64_t grain, T* out, const F& f, const In*... in) {
+  ctx.workers.parallel_for(count, grain, [=](int64_t begin, int64_t end) {
+#pragma GCC ivdep
+    for (int64_t i = begin; i < end; ++i) out[i] = narrow<T>(f(widen(in[i])...));
+  });
+}
+
+}  // namespace tessera::kernels::cpu
