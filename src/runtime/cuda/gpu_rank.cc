@@ -302,6 +302,7 @@ class CudaRank final : public GpuRank {
 std::unique_ptr<GpuRank> GpuRank::open(const GpuOptions& options, const Program& program) {
   const cuda::GpuInfo info = cuda::gpu_info(options.device);
   require(info.why_not.empty(), "train.device = \"cuda\": {}; use device = \"cpu\"", info.why_not);
+  (void)kernels::cuda::load_cublaslt();  // no step can do without: said before anything is taken
   return std::make_unique<CudaRank>(options, program);
 }
 
