@@ -70,9 +70,33 @@ constexpr int64_t column_sum_parts(int64_t rows, int64_t width) {
   const int64_t wanted = std::max<int64_t>(1, 792 / strips);
   return std::min(wanted, std::max<int64_t>(1, (rows + 127) / 128));
 }
-// `type`: of storage.
-constexpr int64_t column_sums(DType type, int64_t rows, int64_t width) {
-  return buffer(column_sum_parts(rows, width) * width, size_bytes(accumulate_type(type)));
+// `type`: of storage. `sums`: of every column (layer_norm_dw_bias: two).
+constexpr int64_t column_sums(DType type, int64_t rows, int64_t width, int64_t sums = 1) {
+  return buffer(sums * column_sum_parts(rows, width) * width, size_bytes(accumulate_type(type)));
+}
+
+// Gradients of a norm in one pass (layer_norm_grad, rms_norm_grad): a thread has one pack of 16
+// bytes of a row, or two of a wide one, for every row that its block walks over; 0 threads: the row
+// is too wide, and the gradients are computed one after the other.
+constexpr int64_t kNormGradThreads = 256;
+constexpr int64_t norm_grad_threads(DType type, int64_t width) {
+  const int64_t packs = std::max<int64_t>(1, width * size_bytes(type) / 16);
+  const int64_t held = packs > kNormGradThreads ? 2 : 1;
+  const int64_t threads = ((packs + held - 1) / held + 31) / 32 * 32;
+  return threads > kNormGradThreads ? 0 : threads;
+}
+// Every block keeps the sums of its columns: so many parts are summed at last. 768 threads on each
+// multiprocessor of an H200; at least 16 rows, so that writing and reading two parts of f32 moves
+// little beside four rows of bf16.
+constexpr int64_t norm_grad_parts(int64_t threads, int64_t rows) {
+  return std::clamp<int64_t>(rows / 16, 1, 132 * (768 / threads));
+}
+constexpr int64_t norm_grad(DType type, int64_t rows, int64_t width, int64_t sums) {
+  const int64_t apart = column_sums(type, rows, width, sums);
+  const int64_t threads = norm_grad_threads(type, width);
+  if (threads == 0) return apart;
+  const int64_t parts = norm_grad_parts(threads, rows);
+  return std::max(apart, buffer(sums * parts * width, size_bytes(accumulate_type(type))));
 }
 
 // Mixture of experts. Sequences of statistics are summed in chunks of a few tokens.

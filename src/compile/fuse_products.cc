@@ -2,18 +2,14 @@
 
 #include <algorithm>
 
+#include "compile/fusion.h"
+
 namespace tessera {
 namespace {
 
-class Fusion {
+class ProductFusion : public Fusion {
  public:
-  Fusion(Program& program, const std::vector<Region>& region_of,
-         std::vector<InstructionPlace>& places)
-      : program_(program),
-        list_(program.instructions),
-        region_of_(region_of),
-        places_(places),
-        gone_(list_.size(), false) {}
+  using Fusion::Fusion;
 
   void run() {
     for (size_t i = 0; i + 1 < list_.size(); ++i) {
@@ -81,59 +77,13 @@ class Fusion {
       return;
     }
   }
-
-  // Whether something between them reads or writes `result`, or writes `source`.
-  [[nodiscard]] bool touched_between(size_t first, size_t last, BufferId result,
-                                     BufferId source) const {
-    for (size_t i = first + 1; i < last; ++i) {
-      if (gone_[i]) continue;
-      for (const BufferId in : list_[i].inputs) {
-        if (overlap(in, result)) return true;
-      }
-      for (const BufferId out : list_[i].outputs) {
-        if (overlap(out, result) || overlap(out, source)) return true;
-      }
-    }
-    return false;
-  }
-
-  [[nodiscard]] bool overlap(BufferId a, BufferId b) const {
-    const Region& left = region_of_[static_cast<size_t>(a)];
-    const Region& right = region_of_[static_cast<size_t>(b)];
-    if (left.storage != right.storage || left.instance != right.instance) return false;
-    const Buffer& x = program_.buffer(a);
-    const Buffer& y = program_.buffer(b);
-    return x.offset < y.offset + y.bytes() && y.offset < x.offset + x.bytes();
-  }
-
-  void drop_gone() {
-    size_t kept = 0;
-    for (size_t i = 0; i < list_.size(); ++i) {
-      if (gone_[i]) continue;
-      if (kept != i) {
-        list_[kept] = std::move(list_[i]);
-        places_[kept] = places_[i];
-      }
-      ++kept;
-    }
-    list_.resize(kept);
-    places_.resize(kept);
-  }
-
-  static constexpr size_t kWindow = 16;
-
-  Program& program_;
-  std::vector<Instruction>& list_;
-  const std::vector<Region>& region_of_;
-  std::vector<InstructionPlace>& places_;
-  std::vector<bool> gone_;
 };
 
 }  // namespace
 
 void fuse_products(Program& program, const std::vector<Region>& region_of,
                    std::vector<InstructionPlace>& places) {
-  Fusion(program, region_of, places).run();
+  ProductFusion(program, region_of, places).run();
 }
 
 }  // namespace tessera

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "compile/events.h"
+#include "compile/instances.h"
 #include "compile/program.h"
 
 namespace tessera {

@@ -62,12 +62,17 @@ bool same_place(const Buffer& a, const Buffer& b) {
   return a.arena == b.arena && a.offset == b.offset;
 }
 
+// The output that an accumulating instruction adds to: of several vectors the first.
+size_t added_output(OpKind op) {
+  return op == OpKind::kLayerNormGrad || op == OpKind::kRmsNormGrad ? 1 : 0;
+}
+
 void add_every_operand(const Program& program, const Instruction& instruction,
                        InstructionCost& cost) {
   for (const BufferId id : instruction.inputs) cost.bytes_read += program.buffer(id).bytes();
   for (const BufferId id : instruction.outputs) cost.bytes_written += program.buffer(id).bytes();
   if (instruction.accumulate) {
-    cost.bytes_read += program.buffer(instruction.outputs[0]).bytes();
+    cost.bytes_read += program.buffer(instruction.outputs[added_output(instruction.op)]).bytes();
   }
 }
 
@@ -171,10 +176,13 @@ OpClass class_of(OpKind op) {
     case OpKind::kAddRmsNorm:
     case OpKind::kRmsNormDx:
     case OpKind::kRmsNormDw:
+    case OpKind::kRmsNormGrad:
     case OpKind::kLayerNorm:
     case OpKind::kAddLayerNorm:
     case OpKind::kLayerNormDx:
     case OpKind::kLayerNormDw:
+    case OpKind::kLayerNormDwBias:
+    case OpKind::kLayerNormGrad:
     case OpKind::kHeadNorm:
     case OpKind::kHeadNormDx:
     case OpKind::kHeadNormDw:

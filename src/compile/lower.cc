@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "compile/arena_layout.h"
 #include "compile/events.h"
+#include "compile/fuse_norm_gradients.h"
 #include "compile/fuse_products.h"
 #include "compile/group_buckets.h"
 #include "compile/lowering.h"
@@ -187,8 +188,10 @@ Program Lowering::run() {
   if (step_.forward.logits != kNoValue) program_.logits = operand(step_.forward.logits, 0);
 
   fuse_products(program_, region_of_, places_);
+  if (on_gpu()) fuse_norm_gradients(program_, region_of_, places_);
   group_buckets(program_, places_);
   reserve_for_update();
+  reserve_for_norm_gradients();
   const Slot scratch = map_.add_slot("scratch", ArenaKind::kWorkspace, DType::kF64,
                                      {(scratch_bytes_ + 7) / 8}, true);
   program_.scratch = buffer(scratch, "scratch");

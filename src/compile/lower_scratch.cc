@@ -129,4 +129,23 @@ void Lowering::reserve_for_update() {
   }
 }
 
+// Which of them are one instruction is known when they are fused: on a GPU alone.
+void Lowering::reserve_for_norm_gradients() {
+  namespace gpu = workspace::cuda;
+  const DType dtype = step_.spec.train.dtype;
+  for (const Instruction& instruction : program_.instructions) {
+    if (instruction.inputs.empty()) continue;
+    const Shape& dy = program_.buffer(instruction.inputs[0]).shape;
+    int64_t bytes = 0;
+    if (instruction.op == OpKind::kLayerNormDwBias) {
+      bytes = gpu::column_sums(dtype, dy[0], dy[1], 2);
+    } else if (instruction.op == OpKind::kLayerNormGrad) {
+      bytes = gpu::norm_grad(dtype, dy[0], dy[1], 2);
+    } else if (instruction.op == OpKind::kRmsNormGrad) {
+      bytes = gpu::norm_grad(dtype, dy[0], dy[1], 1);
+    }
+    scratch_bytes_ = std::max(scratch_bytes_, bytes);
+  }
+}
+
 }  // namespace tessera

@@ -55,6 +55,7 @@ class Lowering {
   [[nodiscard]] int64_t keys_per_sequence(const Node& node) const;
   void reserve_scratch(const Node& node);
   void reserve_for_update();
+  void reserve_for_norm_gradients();
   [[nodiscard]] int64_t cpu_scratch(const Node& node) const;
   [[nodiscard]] int64_t gpu_scratch(const Node& node) const;
   void publish_buffers();

@@ -158,6 +158,12 @@ std::string_view name_of(OpKind op) {
       return "linear_dx_gelu";
     case OpKind::kLinearDwBias:
       return "linear_dw_bias";
+    case OpKind::kLayerNormDwBias:
+      return "layer_norm_dw_bias";
+    case OpKind::kLayerNormGrad:
+      return "layer_norm_grad";
+    case OpKind::kRmsNormGrad:
+      return "rms_norm_grad";
   }
   return "?";
 }

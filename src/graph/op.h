@@ -95,6 +95,10 @@ enum class OpKind : uint8_t {
   kLinearBias,    // and kAddBias, and kGelu where it has a second output
   kLinearDxGelu,  // and kGeluGrad
   kLinearDwBias,  // and kBiasDw
+  // gradients of one norm (compile/fuse_norm_gradients.h); never in a graph
+  kLayerNormDwBias,  // kLayerNormDw and kBiasDw
+  kLayerNormGrad,    // and kLayerNormDx
+  kRmsNormGrad,      // kRmsNormDx and kRmsNormDw
 };
 
 std::string_view name_of(OpKind op);

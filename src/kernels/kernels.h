@@ -69,6 +69,10 @@ void rms_norm_dx(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& 
                  const Tensor& rstd, const Tensor& residual, Tensor& dx);
 void rms_norm_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& rstd, Tensor& dw,
                  bool accumulate);
+// Both; dx is overwritten whatever `accumulate` says.
+void rms_norm_grad(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& w,
+                   const Tensor& rstd, const Tensor& residual, Tensor& dx, Tensor& dw,
+                   bool accumulate);
 
 // ---- rotary positions ----  rotate-half: pairs (d, d + D/2) of each head.
 // cos, sin: [S, D/2] in the accumulate type. x[T, W]: the first num_heads * D columns are rotated,
@@ -138,6 +142,13 @@ void layer_norm_dx(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor
 // The gradient of b is bias_dw of dy.
 void layer_norm_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& stats, Tensor& dw,
                    bool accumulate);
+// layer_norm_dw, and db = bias_dw of dy. dw and db are of one type.
+void layer_norm_dw_bias(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& stats,
+                        Tensor& dw, Tensor& db, bool accumulate);
+// All three; dx is overwritten whatever `accumulate` says.
+void layer_norm_grad(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& w,
+                     const Tensor& stats, const Tensor& residual, Tensor& dx, Tensor& dw,
+                     Tensor& db, bool accumulate);
 
 // ---- bias ----  y[t] = x[t] + b; y may be x.
 void add_bias(Context& ctx, const Tensor& x, const Tensor& b, Tensor& y);

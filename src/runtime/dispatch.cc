@@ -88,6 +88,11 @@ void run_kernel(kernels::Context& context, const Instruction& instruction,
     }
     case OpKind::kRmsNormDw:
       return kernels::rms_norm_dw(context, in(0), in(1), in(2), y, add);
+    case OpKind::kRmsNormGrad: {
+      const Tensor residual = instruction.inputs.size() > 4 ? in(4) : Tensor();
+      Tensor dw = out(1);
+      return kernels::rms_norm_grad(context, in(0), in(1), in(2), in(3), residual, y, dw, add);
+    }
     case OpKind::kLinear:
       return kernels::linear(context, in(0), in(1), y);
     case OpKind::kLinearDx:
@@ -157,6 +162,17 @@ void run_kernel(kernels::Context& context, const Instruction& instruction,
     }
     case OpKind::kLayerNormDw:
       return kernels::layer_norm_dw(context, in(0), in(1), in(2), y, add);
+    case OpKind::kLayerNormDwBias: {
+      Tensor db = out(1);
+      return kernels::layer_norm_dw_bias(context, in(0), in(1), in(2), y, db, add);
+    }
+    case OpKind::kLayerNormGrad: {
+      const Tensor residual = instruction.inputs.size() > 4 ? in(4) : Tensor();
+      Tensor dw = out(1);
+      Tensor db = out(2);
+      return kernels::layer_norm_grad(context, in(0), in(1), in(2), in(3), residual, y, dw, db,
+                                      add);
+    }
     case OpKind::kGelu:
       return kernels::gelu(context, in(0), y);
     case OpKind::kGeluGrad:

@@ -53,7 +53,7 @@ struct BiasTerms {
 template <typename T, int N>
 void sum_bias_terms(Context& ctx, const Tensor& dy, Tensor& db, bool accumulate) {
   column_sums<T, N>("bias_dw", ctx, dy.dim(0), dy.dim(1), BiasTerms<T, N>{dy.as<T>(), dy.dim(1)},
-                    db, accumulate);
+                    std::array{db}, accumulate);
 }
 
 }  // namespace

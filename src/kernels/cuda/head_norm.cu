@@ -114,7 +114,7 @@ void sum_weight_terms(Context& ctx, const Tensor& dy, const Tensor& x, const Ten
   const int64_t heads = rstd.dim(1), dim = dw.numel();
   const WeightTerms<T, N> terms{
       {}, dy.as<T>(), x.as<T>(), rstd.as<A>(), x.dim(1), dim, Divider(std::max<int64_t>(1, heads))};
-  column_sums<T, N>("head_norm_dw", ctx, x.dim(0) * heads, dim, terms, dw, accumulate);
+  column_sums<T, N>("head_norm_dw", ctx, x.dim(0) * heads, dim, terms, std::array{dw}, accumulate);
 }
 
 }  // namespace

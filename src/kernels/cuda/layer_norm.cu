@@ -89,8 +89,8 @@ struct LayerNormGrad {
   }
 };
 
-// dy * (x - mean) * rstd.
-template <typename T, int N>
+// dy * (x - mean) * rstd; with kSums = 2 also dy, for the bias.
+template <typename T, int N, int kSums>
 struct WeightTerms {
   struct Loaded {
     Packed<T, N> dy, x;
@@ -104,22 +104,37 @@ struct WeightTerms {
     const int64_t at = row * width + column;
     return {load_packed<N>(dy + at), load_packed<N>(x + at), {stats[2 * row], stats[2 * row + 1]}};
   }
-  __device__ void add(const Loaded& loaded, Acc<T> (&sums)[N]) const {
+  __device__ void add(const Loaded& loaded, Acc<T> (&sums)[kSums * N]) const {
     const Pack<T, N> grads = unpack(loaded.dy), values = unpack(loaded.x);
     const Acc<T> mean = loaded.stats.at[0], rstd = loaded.stats.at[1];
 #pragma unroll
     for (int j = 0; j < N; ++j) {
       sums[j] += widen(grads.at[j]) * ((widen(values.at[j]) - mean) * rstd);
+      if constexpr (kSums == 2) sums[N + j] += widen(grads.at[j]);
     }
   }
 };
 
-template <typename T, int N>
-void sum_weight_terms(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& stats,
-                      Tensor& dw, bool accumulate) {
-  using A = Acc<T>;
-  const WeightTerms<T, N> terms{dy.as<T>(), x.as<T>(), stats.as<A>(), x.dim(1)};
-  column_sums<T, N>("layer_norm_dw", ctx, x.dim(0), x.dim(1), terms, dw, accumulate);
+template <typename T, int N, size_t kSums>
+void sum_terms(const char* op, Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& stats,
+               const std::array<Tensor, kSums>& outs, bool accumulate) {
+  const WeightTerms<T, N, static_cast<int>(kSums)> terms{dy.as<T>(), x.as<T>(), stats.as<Acc<T>>(),
+                                                         x.dim(1)};
+  column_sums<T, N>(op, ctx, x.dim(0), x.dim(1), terms, outs, accumulate);
+}
+
+// outs: dw, or dw and db.
+template <size_t kSums>
+void sum_weight_terms(const char* op, Context& ctx, const Tensor& dy, const Tensor& x,
+                      const Tensor& stats, const std::array<Tensor, kSums>& outs, bool accumulate) {
+  dispatch(op, x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if (packable<T>(x.dim(1), dy.as<T>(), x.as<T>())) {
+      sum_terms<T, kPack<T>>(op, ctx, dy, x, stats, outs, accumulate);
+    } else {
+      sum_terms<T, 1>(op, ctx, dy, x, stats, outs, accumulate);
+    }
+  });
 }
 
 }  // namespace
@@ -160,14 +175,12 @@ void layer_norm_dx(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor
 
 void layer_norm_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& stats, Tensor& dw,
                    bool accumulate) {
-  dispatch("layer_norm_dw", x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    if (packable<T>(x.dim(1), dy.as<T>(), x.as<T>())) {
-      sum_weight_terms<T, kPack<T>>(ctx, dy, x, stats, dw, accumulate);
-    } else {
-      sum_weight_terms<T, 1>(ctx, dy, x, stats, dw, accumulate);
-    }
-  });
+  sum_weight_terms("layer_norm_dw", ctx, dy, x, stats, std::array{dw}, accumulate);
+}
+
+void layer_norm_dw_bias(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& stats,
+                        Tensor& dw, Tensor& db, bool accumulate) {
+  sum_weight_terms("layer_norm_dw_bias", ctx, dy, x, stats, std::array{dw, db}, accumulate);
 }
 
 }  // namespace tessera::kernels::cuda

@@ -49,7 +49,7 @@ void sum_weight_terms(Context& ctx, const Tensor& dy, const Tensor& x, const Ten
                       Tensor& dw, bool accumulate) {
   using A = Acc<T>;
   const WeightTerms<T, N> terms{{}, dy.as<T>(), x.as<T>(), rstd.as<A>(), x.dim(1)};
-  column_sums<T, N>("rms_norm_dw", ctx, x.dim(0), x.dim(1), terms, dw, accumulate);
+  column_sums<T, N>("rms_norm_dw", ctx, x.dim(0), x.dim(1), terms, std::array{dw}, accumulate);
 }
 
 }  // namespace

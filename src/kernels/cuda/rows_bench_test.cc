@@ -67,7 +67,7 @@ class CudaRowsBench : public ::testing::Test {
     (void)cudaEventDestroy(end);
     std::sort(ms.begin(), ms.end());
     const double median = ms[kRuns / 2];
-    fmt::print("{:<16} {:>6} x {:<6} {:>8.1f} us {:>6.0f} GB/s\n", what, tokens, width,
+    fmt::print("{:<18} {:>6} x {:<6} {:>8.1f} us {:>6.0f} GB/s\n", what, tokens, width,
                median * 1e3, static_cast<double>(bytes) / median / 1e6);
   }
 
@@ -75,11 +75,12 @@ class CudaRowsBench : public ::testing::Test {
 };
 
 TEST_F(CudaRowsBench, LayerNorm) {
-  for (const auto& [tokens, width] : Sizes{{65536, 768}, {16384, 1600}, {16384, 2048}}) {
+  for (const auto& [tokens, width] :
+       Sizes{{65536, 768}, {16384, 1600}, {16384, 2048}, {16384, 4096}}) {
     const DType type = DType::kBF16;
     Large a(type, {tokens, width}), b(type, {tokens, width}), x(type, {tokens, width});
     Large y(type, {tokens, width}), w(type, {width}), bias(type, {width});
-    Large stats(DType::kF32, {tokens, 2}), dw(DType::kF32, {width});
+    Large stats(DType::kF32, {tokens, 2}), dw(DType::kF32, {width}), db(DType::kF32, {width});
     const int64_t n = x.bytes(), s = stats.bytes();
     time("layer_norm", tokens, width, 2 * n + s,
          [&](Context& ctx) { kernels::layer_norm(ctx, a, w, bias, y, stats, 1e-5); });
@@ -90,11 +91,16 @@ TEST_F(CudaRowsBench, LayerNorm) {
     time("layer_norm_dw", tokens, width, 2 * n + s,
          [&](Context& ctx) { kernels::layer_norm_dw(ctx, a, x, stats, dw, false); });
     time("bias_dw", tokens, width, n, [&](Context& ctx) { kernels::bias_dw(ctx, a, dw, false); });
+    time("layer_norm_dw_bias", tokens, width, 2 * n + s,
+         [&](Context& ctx) { kernels::layer_norm_dw_bias(ctx, a, x, stats, dw, db, false); });
+    time("layer_norm_grad", tokens, width, 4 * n + s,
+         [&](Context& ctx) { kernels::layer_norm_grad(ctx, a, x, w, stats, b, y, dw, db, false); });
   }
 }
 
 TEST_F(CudaRowsBench, RmsNorm) {
-  for (const auto& [tokens, width] : Sizes{{16384, 2048}, {16384, 4096}}) {
+  for (const auto& [tokens, width] :
+       Sizes{{65536, 768}, {16384, 1600}, {16384, 2048}, {16384, 4096}}) {
     const DType type = DType::kBF16;
     Large a(type, {tokens, width}), b(type, {tokens, width}), x(type, {tokens, width});
     Large y(type, {tokens, width}), w(type, {width});
@@ -108,6 +114,8 @@ TEST_F(CudaRowsBench, RmsNorm) {
          [&](Context& ctx) { kernels::rms_norm_dx(ctx, a, x, w, rstd, b, y); });
     time("rms_norm_dw", tokens, width, 2 * n + s,
          [&](Context& ctx) { kernels::rms_norm_dw(ctx, a, x, rstd, dw, false); });
+    time("rms_norm_grad", tokens, width, 4 * n + s,
+         [&](Context& ctx) { kernels::rms_norm_grad(ctx, a, x, w, rstd, b, y, dw, false); });
   }
 }
 
