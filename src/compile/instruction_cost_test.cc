@@ -55,6 +55,24 @@ TEST(InstructionCost, OfProducts) {
               OpClass::kProducts, 2 * 8 * 48 * 16, (8 * 48 + 8 * 16) * 4, 48 * 16 * 4);
 }
 
+// Every row is read once; of later micro-batches also the gradient of the weight, not dx.
+TEST(InstructionCost, OfTheGradientsOfANorm) {
+  RunSpec spec = small_spec("dp=1");
+  spec.train.device = "cuda";
+  spec.train.global_batch = 2;
+  const Program program = program_of(resolved(spec));
+  int found = 0;
+  for (const Instruction& i : program.instructions) {
+    if (i.op != OpKind::kRmsNormGrad) continue;
+    const int64_t rows = i.inputs.size() == 5 ? 3 : 2;  // dy, x, the residual's gradient
+    const int64_t added = i.micro_batch == 0 ? 0 : 16;
+    expect_cost(cost_of(program, i), OpClass::kNorms, 0, (rows * 8 * 16 + 16 + 8 + added) * 4,
+                (8 * 16 + 16) * 4);
+    ++found;
+  }
+  EXPECT_EQ(found, 10);
+}
+
 TEST(InstructionCost, OfAttention) {
   const Program program = small_program();
   const int64_t pairs = 8 * 9 / 2;
