@@ -1,9 +1,9 @@
 #include "kernels/cuda/matmul.h"
 
 #include <algorithm>
-#include <array>
 #include <compare>
 #include <limits>
+#include <numeric>
 
 #include "base/cuda_workspace.h"
 #include "base/error.h"
@@ -320,20 +320,28 @@ double Matmul::time(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm,
   return static_cast<double>(milliseconds) * 1000 / repeats;
 }
 
-// The best of a few short rounds.
-double Matmul::measure(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm,
-                       const ProductData& data, std::span<std::byte> workspace) const {
+// Of every candidate, the best of a few short rounds. All take part in each round, because the card
+// may be slower at first, for what came before.
+std::vector<double> Matmul::short_times(const Plan& plan, std::span<const Candidate> candidates,
+                                        const ProductData& data,
+                                        std::span<std::byte> workspace) const {
   constexpr int kRounds = 3;
   constexpr double kRoundMicroseconds = 1000;
-  // The first use of a kernel also loads it.
-  if (time(plan, algorithm, data, workspace, 1) == kRefused) return kRefused;
-  const double once = std::max(time(plan, algorithm, data, workspace, 1), 1.0);
-  const int repeats = static_cast<int>(std::clamp(kRoundMicroseconds / once, 1.0, 20.0));
-  double best = kRefused;
-  for (int round = 0; round < kRounds; ++round) {
-    best = std::min(best, time(plan, algorithm, data, workspace, repeats));
+  std::vector<double> times(candidates.size(), kRefused);
+  std::vector<int> repeats(candidates.size(), 0);
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const auto once = [&] { return time(plan, candidates[i].algo, data, workspace, 1); };
+    if (once() == kRefused) continue;  // the first use of a kernel also loads it
+    repeats[i] =
+        static_cast<int>(std::clamp(kRoundMicroseconds / std::max(once(), 1.0), 1.0, 20.0));
   }
-  return best;
+  for (int round = 0; round < kRounds; ++round) {
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      if (repeats[i] == 0) continue;
+      times[i] = std::min(times[i], time(plan, candidates[i].algo, data, workspace, repeats[i]));
+    }
+  }
+  return times;
 }
 
 // Short rounds favour algorithms that draw more power than the card may have for long, as it does
@@ -341,18 +349,28 @@ double Matmul::measure(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm,
 size_t Matmul::best_for_long(const Plan& plan, std::span<const Candidate> candidates,
                              std::span<const double> short_times, const ProductData& data,
                              std::span<std::byte> workspace) const {
-  constexpr double kNearlyEqual = 1.05, kWorthwhile = 50, kSettling = 60'000, kMeasuring = 60'000;
-  const auto fastest = std::min_element(short_times.begin(), short_times.end());
-  auto best = static_cast<size_t>(fastest - short_times.begin());
-  if (*fastest < kWorthwhile || *fastest == kRefused) return best;
+  constexpr double kNearlyEqual = 1.08, kWorthwhile = 50;
+  constexpr double kHeating = 80'000, kSettling = 30'000, kMeasuring = 50'000;
+  constexpr size_t kMost = 6;
+  std::vector<size_t> order(candidates.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return short_times[a] < short_times[b]; });
+  size_t best = order.front();
+  const double fastest = short_times[best];
+  if (fastest < kWorthwhile || fastest == kRefused) return best;
+  const auto run_for = [&](size_t i, double duration) {
+    const auto repeats = static_cast<int>(std::max(duration / short_times[i], 1.0));
+    return time(plan, candidates[i].algo, data, workspace, repeats);
+  };
+  order.resize(std::min(order.size(), kMost));
+  std::erase_if(order, [&](size_t i) { return short_times[i] > kNearlyEqual * fastest; });
+  if (order.size() == 1) return best;
+  run_for(best, kHeating);
   double best_time = kRefused;
-  for (size_t i = 0; i < candidates.size(); ++i) {
-    if (short_times[i] > kNearlyEqual * *fastest) continue;
-    const auto repeats = [&](double duration) {
-      return static_cast<int>(std::max(duration / short_times[i], 1.0));
-    };
-    time(plan, candidates[i].algo, data, workspace, repeats(kSettling));
-    const double taken = time(plan, candidates[i].algo, data, workspace, repeats(kMeasuring));
+  for (const size_t i : order) {
+    run_for(i, kSettling);
+    const double taken = run_for(i, kMeasuring);
     if (taken >= best_time) continue;
     best_time = taken;
     best = i;
@@ -370,11 +388,8 @@ void Matmul::tune(const Product& product, const ProductData& data, std::span<std
   plan.tuned = true;
   std::vector<Candidate> candidates(kMaxCandidates);
   candidates.resize(static_cast<size_t>(suggest(plan, candidates)));
-  std::vector<double> times;
-  for (const Candidate& candidate : candidates) {
-    times.push_back(measure(plan, candidate.algo, data, workspace));
-  }
   if (candidates.empty()) return;
+  const std::vector<double> times = short_times(plan, candidates, data, workspace);
   const size_t best = best_for_long(plan, candidates, times, data, workspace);
   if (times[best] == kRefused) return;
   plan.algorithm = candidates[best].algo;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/dtype.h"
 #include "kernels/cuda/library.h"
@@ -84,11 +85,11 @@ class Matmul {
                         const ProductData& data, std::span<std::byte> workspace) const;
   double time(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const ProductData& data,
               std::span<std::byte> workspace, int repeats) const;
+  std::vector<double> short_times(const Plan& plan, std::span<const Candidate> candidates,
+                                  const ProductData& data, std::span<std::byte> workspace) const;
   size_t best_for_long(const Plan& plan, std::span<const Candidate> candidates,
                        std::span<const double> short_times, const ProductData& data,
                        std::span<std::byte> workspace) const;
-  double measure(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm, const ProductData& data,
-                 std::span<std::byte> workspace) const;
 
   const Gpu& gpu_;
   std::shared_ptr<const CublasLt> library_;
