@@ -113,7 +113,7 @@ TEST(PrecisionTest, Bf16GradientsLearnLikeF32Ones) {
     narrow.steps = wide.steps = 50;
     const std::vector<StepRecord> mine = record_run(narrow), exact = record_run(wide);
     const double learnt = exact.front().loss - exact.back().loss;
-    EXPECT_GT(learnt, 0.5 * exact.front().loss);
+    EXPECT_GT(learnt, 0.3 * exact.front().loss);
     EXPECT_NEAR(mine.back().loss, exact.back().loss, 1e-2 * learnt);
   }
 }
