@@ -1,13 +1,13 @@
 // How far gradients of bf16 may be from exact ones: per tensor, relative to its Frobenius norm,
 // 4 * 1.03^depth * 2^-8, depth being the number of blocks from the loss to the tensor.
 //
-// 1.03 says that a block passes a small change on almost as it is, which depends on the weights. At
-// 256 columns a standard deviation of 0.08 makes one rounding of the first norm, 2^-9, an error of
-// 0.011 in the second block's query weights; 0.02, the default of every family, makes it 0.002. So
-// the models here have the families' blocks and default initialisation, at a width where a norm is
-// one of hundreds of roundings and not of dozens, and the depth of tests/data/hf: two blocks. What
-// the forward pass rounds reaches every gradient, and the bound does not count the blocks before a
-// tensor: with eight blocks, the last ones' query and key weights come to 1.0 to 1.3 of it.
+// 1.03 says that a block passes a small change on almost as it is, which depends on the weights. In
+// the model below a standard deviation of 0.08 makes one rounding of the first norm, 2^-9, an error
+// of 0.011 in the second block's query weights; 0.02, the default of every family, at most 0.003.
+// So the models here have the families' blocks and default initialisation, at a width where a norm
+// is one of hundreds of roundings and not of dozens, and the depth of tests/data/hf: two blocks.
+// What the forward pass rounds reaches every gradient, and the bound does not count the blocks
+// before a tensor: with eight blocks, weights of the last ones come to 1.0 to 1.3 of it.
 #pragma once
 
 #include <cmath>
