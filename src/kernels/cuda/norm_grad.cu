@@ -212,11 +212,13 @@ __global__ void __launch_bounds__(kThreads, 3) norm_grad_kernel(NormGrad<T> grad
 
 template <typename Norm, typename T, int kHeld>
 void launch(const char* op, const Gpu& gpu, const NormGrad<T>& grad, int threads, int64_t parts) {
-  const int shared = slot_bytes<kHeld>(threads);
   constexpr auto* kKernel = norm_grad_kernel<Norm, T, kHeld>;
-  tessera::cuda::check(
-      cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared), op);
-  kKernel<<<static_cast<unsigned>(parts), threads, shared, gpu.stream()>>>(grad);
+  // What any launch may use: ranks that share the GPU set the same.
+  tessera::cuda::check(cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                            slot_bytes<kHeld>(kThreads)),
+                       op);
+  kKernel<<<static_cast<unsigned>(parts), threads, slot_bytes<kHeld>(threads), gpu.stream()>>>(
+      grad);
   check_launch(op);
 }
 
