@@ -52,8 +52,11 @@ int run_plan(const PlanOptions& options, Console& console);
 
 struct SimulateOptions {
   RunSource source;
-  bool schedule = false;  // the pipeline schedule: what there is to see in this version
-  std::string svg, csv;   // files to write it to; empty: none
+  std::vector<std::string> slow;  // "rank=3,factor=1.3"
+  std::string lost;               // "rank=2,at=0.5"
+  bool all_ranks = false;         // also those that do the same as others
+  bool schedule = false;          // only the pipeline schedule
+  std::string svg, trace, csv;    // files to write to; empty: none
   bool json = false;
 };
 Command add_simulate(CLI::App& root);
