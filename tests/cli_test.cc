@@ -221,11 +221,60 @@ TEST_F(CliTest, SimulateShowsTheScheduleOfEveryRank) {
   EXPECT_EQ(report.at("num_stages"), 4);
   EXPECT_EQ(report.at("ranks").size(), 2U);
   EXPECT_TRUE(read_file(folder_.path("a.svg")).starts_with("<svg"));
-  EXPECT_EQ(run("simulate run.toml").code, 2);
+  EXPECT_EQ(run("simulate run.toml --csv a.csv").code, 2);
+  EXPECT_EQ(run("simulate run.toml --schedule --trace a.json").code, 2);
   const CommandResult refused = run("simulate run.toml --schedule --mesh pp=3,schedule=dualpipe-v");
   EXPECT_EQ(refused.code, 2);
   EXPECT_NE(refused.err.find("use 6 micro-batches, or schedule = \"zb-v\""), std::string::npos)
       << refused.err;
+}
+
+TEST_F(CliTest, SimulateReplaysAWholeStep) {
+  const std::string mesh = "simulate run.toml --mesh pp=2,dp=2 ";
+  const CommandResult text = succeed(mesh + "--svg a.svg --trace a.json");
+  EXPECT_NE(text.out.find("2 of 4 simulated: the others do the same"), std::string::npos)
+      << text.out;
+  EXPECT_NE(text.out.find("ranks 2-3 (pp1)"), std::string::npos) << text.out;
+  EXPECT_TRUE(read_file(folder_.path("a.svg")).starts_with("<svg"));
+  const std::string trace = read_file(folder_.path("a.json"));
+  EXPECT_EQ(json::parse(trace).at("distributedInfo").at("world_size"), 4);
+  succeed(mesh + "--trace b.json");
+  EXPECT_EQ(trace, read_file(folder_.path("b.json"))) << "the same step, other bytes";
+  succeed(mesh + "--all-ranks --trace traces/");
+  EXPECT_EQ(
+      json::parse(read_file(folder_.path("traces/rank3.json"))).at("distributedInfo").at("rank"),
+      3);
+  EXPECT_FALSE(read_file(folder_.path("traces/all.json")).empty());
+}
+
+TEST_F(CliTest, SimulateSlowsDownAndLosesRanks) {
+  const std::string mesh = "simulate run.toml --mesh pp=2,dp=2 ";
+  const double step = succeed(mesh + "--json").json().at("step_s");
+  EXPECT_GT(step, 0);
+  EXPECT_GT(succeed(mesh + "--slow rank=3,factor=1.5 --json").json().at("step_s"), step);
+  const json lost = succeed(mesh + "--lost rank=2,at=0.5 --json").json();
+  EXPECT_EQ(lost.at("lost").at("rank"), 2);
+  EXPECT_FALSE(lost.at("stuck").empty());
+  EXPECT_NE(succeed(mesh + "--lost rank=2,at=0.5").out.find("waits for rank 2 in"),
+            std::string::npos);
+  for (const char* bad :
+       {"--slow rank=4,factor=2", "--slow rank=1", "--slow rank=1,factor=0", "--slow 3",
+        "--slow rank=1,factor=nan", "--slow rank=-1,factor=2", "--slow rank=0.5,factor=2",
+        "--slow rank=1,rank=1", "--slow rank=1,speed=2", "--lost rank=1,at=2",
+        "--lost rank=1e18,at=0.5", "--lost rank=9,at=0.5"}) {
+    const CommandResult refused = run(mesh + bad);
+    EXPECT_EQ(refused.code, 2) << bad << "\n" << refused.out << refused.err;
+    EXPECT_NE(refused.err.find("use"), std::string::npos) << bad << refused.err;
+  }
+}
+
+TEST_F(CliTest, BenchSimulatorCountsSchedules) {
+  const json report = succeed("bench simulator --threads 1 --seconds 0.001 --json").json();
+  EXPECT_GE(report.at("cases").size(), 5U);
+  for (const json& row : report.at("cases")) {
+    EXPECT_GT(row.at("one_by_one_per_s"), 0);
+    EXPECT_GT(row.at("eight_at_a_time_per_s"), 0);
+  }
 }
 
 TEST_F(CliTest, AScheduleFromAFileTrainsToTheSameBits) {

@@ -248,7 +248,8 @@ std::vector<Command> add_bench(CLI::App& root, const Environment& environment) {
   add_comm_flags(*comm, *options);
   return {{comm, [options, &environment](
                      Console& console) { return run_bench_comm(*options, environment, console); }},
-          add_bench_step(*bench)};
+          add_bench_step(*bench),
+          add_bench_simulator(*bench)};
 }
 
 int run_bench_comm(const BenchCommOptions& options, const Environment& environment,

@@ -52,8 +52,11 @@ int run_plan(const PlanOptions& options, Console& console);
 
 struct SimulateOptions {
   RunSource source;
-  bool schedule = false;  // the pipeline schedule: what there is to see in this version
-  std::string svg, csv;   // files to write it to; empty: none
+  std::vector<std::string> slow;  // "rank=3,factor=1.3"
+  std::string lost;               // "rank=2,at=0.5"
+  bool all_ranks = false;         // also those that do the same as others
+  bool schedule = false;          // only the pipeline schedule
+  std::string svg, trace, csv;    // files to write to; empty: none
   bool json = false;
 };
 Command add_simulate(CLI::App& root);
@@ -126,7 +129,7 @@ struct BenchCommOptions {
   bool corrupt = false;  // spoil one result of every case, for tests
   bool rows = false;     // for the process that started this one as a rank
 };
-// comm and step. The environment must outlive the commands.
+// comm, step and simulator. The environment must outlive the commands.
 std::vector<Command> add_bench(CLI::App& root, const Environment& environment);
 int run_bench_comm(const BenchCommOptions& options, const Environment& environment,
                    Console& console);
@@ -139,6 +142,15 @@ struct BenchStepOptions {
   bool json = false;
 };
 int run_bench_step(BenchStepOptions options, Console& console);
+
+// How many pipeline schedules the simulator plays per second.
+struct BenchSimulatorOptions {
+  int64_t threads = 2;
+  double seconds = 1;  // of every measurement
+  bool json = false;
+};
+Command add_bench_simulator(CLI::App& bench);
+int run_bench_simulator(const BenchSimulatorOptions& options, Console& console);
 
 struct DoctorOptions {
   bool json = false;

@@ -1,13 +1,22 @@
+#include <filesystem>
 #include <memory>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "commands.h"
 #include "compile/schedule/run_schedule.h"
 #include "compile/schedule/schedule_csv.h"
 #include "flags.h"
 #include "help.h"
+#include "sim/distinct_programs.h"
+#include "sim/roofline_times.h"
+#include "sim/run_title.h"
 #include "sim/schedule_svg.h"
 #include "sim/schedule_text.h"
+#include "sim/step_svg.h"
+#include "sim/step_text.h"
+#include "sim/trace.h"
+#include "simulate_flags.h"
 #include "spec/validate.h"
 #include "write_file.h"
 
@@ -23,27 +32,7 @@ std::string text_report(const SimulatedSchedule& simulated) {
       schedule_text(simulated), schedule_table(simulated));
 }
 
-}  // namespace
-
-Command add_simulate(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("simulate");
-  set_help(*app, {"Show what every rank of a pipeline does when, without running it.",
-                  "tessera simulate examples/demo.toml --schedule --mesh pp=4,schedule=zb-h1",
-                  "tessera plan examples/demo.toml --mesh pp=4,schedule=zb-h1"});
-  auto options = std::make_shared<SimulateOptions>();
-  options->source.add_file_and_set(*app);
-  options->source.add_mesh(*app);
-  add_switch(*app, "--schedule", options->schedule, "the pipeline schedule, with equal costs");
-  add_text(*app, "--svg", options->svg, "FILE", "also write it as a picture");
-  add_text(*app, "--csv", options->csv, "FILE", "also write it as CSV, to change and to run");
-  add_switch(*app, "--json", options->json, "print JSON");
-  return {app, [options](Console& console) { return run_simulate(*options, console); }};
-}
-
-int run_simulate(const SimulateOptions& options, Console& console) {
-  require_config(options.schedule,
-                 "simulate shows the pipeline schedule in this version: add --schedule");
-  const RunSpec spec = options.source.load();
+int simulate_schedule_of(const SimulateOptions& options, const RunSpec& spec, Console& console) {
   const PipelineSchedule schedule = run_schedule(spec.parallel, accumulation(spec));
   const SimulatedSchedule simulated = simulate_schedule(schedule);
   if (options.json) {
@@ -56,6 +45,142 @@ int run_simulate(const SimulateOptions& options, Console& console) {
   }
   if (!options.svg.empty()) write_file(options.svg, schedule_svg(simulated), console);
   if (!options.csv.empty()) write_file(options.csv, to_csv(schedule), console);
+  return 0;
+}
+
+// A whole step of all ranks.
+class StepSimulation {
+ public:
+  StepSimulation(const SimulateOptions& options, RunSpec spec)
+      : options_(options), step_(build_step(spec, StepKind::kTraining)) {
+    programs_ = distinct_programs(step_);
+    const RooflineTimes times(machine());
+    ReplayOptions replay{.slow = parse_slow(options.slow), .fold = !options.all_ranks};
+    timeline_ = replay_step(programs_, times, replay);
+    if (const auto lost = parse_lost(options.lost)) {
+      replay.lost = LostRank{lost->rank, lost->at * timeline_.makespan};
+      timeline_ = replay_step(programs_, times, replay);
+    }
+    activities_ = activity_of(timeline_);
+  }
+
+  [[nodiscard]] std::string text() const {
+    const std::string folded = timeline_.ranks.size() < static_cast<size_t>(timeline_.mesh.world())
+                                   ? fmt::format(", {} of {} simulated: the others do the same",
+                                                 timeline_.ranks.size(), timeline_.mesh.world())
+                                   : "";
+    std::string text = fmt::format("{}{}\n", run_title(step_), folded);
+    if (timeline_.lost.has_value()) {
+      text += lost_text(timeline_);
+    } else {
+      text += fmt::format("step {}, {} tokens/s\n", seconds_text(timeline_.makespan),
+                          with_thousands(static_cast<int64_t>(tokens_per_s())));
+    }
+    return text + "\n" + step_timeline_text(timeline_, activities_) +
+           "F forward, B backward, I input and W weight gradients, U update, - waits for "
+           "communication, . idle\n\n" +
+           step_table(timeline_, activities_);
+  }
+
+  [[nodiscard]] nlohmann::ordered_json json() const {
+    nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
+    json.update(step_json(timeline_, activities_));
+    if (!timeline_.lost.has_value()) json["tokens_per_s"] = tokens_per_s();
+    return json;
+  }
+
+  void write_files(Console& console) const {
+    if (!options_.svg.empty()) {
+      const std::string title =
+          fmt::format("{}: {}", run_title(step_), seconds_text(timeline_.makespan));
+      write_file(options_.svg, step_svg(timeline_, activities_, title), console);
+    }
+    if (!options_.trace.empty()) write_trace(console);
+  }
+
+ private:
+  [[nodiscard]] double tokens_per_s() const {
+    const TrainSpec& train = step_.spec.train;
+    const auto tokens = static_cast<double>(train.global_batch * train.seq_len);
+    return timeline_.makespan > 0 ? tokens / timeline_.makespan : 0;
+  }
+
+  // A folder gets one file per simulated rank and one of all.
+  void write_trace(Console& console) const {
+    namespace fs = std::filesystem;
+    const TraceOptions trace{digest_of(*programs_.distinct.front())};
+    const fs::path path(options_.trace);
+    if (!fs::is_directory(path) && !options_.trace.ends_with('/')) {
+      write_file(options_.trace, trace_json(timeline_, activities_, trace), console);
+      return;
+    }
+    std::error_code error;
+    fs::create_directories(path, error);
+    require(!error, "cannot create '{}': {}", options_.trace, error.message());
+    for (size_t c = 0; c < timeline_.ranks.size(); ++c) {
+      const std::string name = fmt::format("rank{}.json", timeline_.ranks[c].ranks.front());
+      write_file((path / name).string(), trace_json_of(timeline_, activities_, c, trace), console);
+    }
+    write_file((path / "all.json").string(), trace_json(timeline_, activities_, trace), console);
+  }
+
+  [[nodiscard]] static RooflineMachine machine() {
+    return {.flops = 4e14,
+            .memory_bandwidth = 3e12,
+            .launch_s = 3e-6,
+            .levels = {{.devices = 8, .bandwidth = 4e11, .latency_s = 3e-6},
+                       {.devices = 0, .bandwidth = 4e10, .latency_s = 1e-5}}};
+  }
+
+  const SimulateOptions& options_;
+  StepGraph step_;
+  RankPrograms programs_;
+  StepTimeline timeline_;
+  std::vector<RankActivity> activities_;
+};
+
+}  // namespace
+
+Command add_simulate(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("simulate");
+  set_help(*app, {"Show what every rank does when in a training step, without running it.",
+                  "tessera simulate examples/demo.toml --mesh pp=2,dp=2 --trace step.json",
+                  "tessera simulate examples/demo.toml --schedule --mesh pp=4,schedule=zb-h1"});
+  auto options = std::make_shared<SimulateOptions>();
+  options->source.add_file_and_set(*app);
+  options->source.add_mesh(*app);
+  add_list(*app, "--slow", options->slow, "rank=R,factor=X",
+           "kernels of a rank take X times as long (repeatable)");
+  add_text(*app, "--lost", options->lost, "rank=R,at=X",
+           "a rank stops at part X of the step: who waits for whom");
+  add_text(*app, "--trace", options->trace, "PATH",
+           "write a trace for ui.perfetto.dev; to a folder, also one per rank");
+  add_text(*app, "--svg", options->svg, "FILE", "also write it as a picture");
+  add_switch(*app, "--all-ranks", options->all_ranks,
+             "simulate every rank, also those that do the same as others");
+  add_switch(*app, "--schedule", options->schedule, "only the pipeline schedule, with equal costs");
+  add_text(*app, "--csv", options->csv, "FILE",
+           "with --schedule: also write it as CSV, to change and to run");
+  add_switch(*app, "--json", options->json, "print JSON");
+  return {app, [options](Console& console) { return run_simulate(*options, console); }};
+}
+
+int run_simulate(const SimulateOptions& options, Console& console) {
+  RunSpec spec = options.source.load();
+  if (options.schedule) {
+    require_config(options.trace.empty() && options.slow.empty() && options.lost.empty(),
+                   "--schedule has equal costs and no ranks to slow down: leave out --trace, "
+                   "--slow and --lost, or --schedule");
+    return simulate_schedule_of(options, spec, console);
+  }
+  require_config(options.csv.empty(), "--csv writes a pipeline schedule: add --schedule");
+  const StepSimulation simulation(options, std::move(spec));
+  if (options.json) {
+    console.out << simulation.json().dump(2) << '\n';
+  } else {
+    console.out << simulation.text();
+  }
+  simulation.write_files(console);
   return 0;
 }
 

@@ -1,5 +1,7 @@
 #include "graph/mesh.h"
 
+#include <utility>
+
 #include "base/error.h"
 
 namespace tessera {
@@ -41,13 +43,17 @@ int64_t Mesh::coord(int rank, Axis axis) const {
 }
 
 std::vector<int> Mesh::peers(int rank, AxisSet axes) const {
-  std::vector<int> ranks;
-  for (int other = 0; other < static_cast<int>(world()); ++other) {
-    bool same = true;
-    for (const Axis axis : kAllAxes) {
-      same = same && (axes.contains(axis) || coord(other, axis) == coord(rank, axis));
+  std::vector<int> ranks = {rank};
+  int64_t stride = 1;  // between neighbours on the axis; the last one is the fastest
+  for (size_t i = kNumAxes; i-- > 0; stride *= sizes_[i]) {
+    const Axis axis = kAllAxes[i];
+    if (!axes.contains(axis) || size(axis) == 1) continue;
+    const std::vector<int> inner = std::exchange(ranks, {});
+    ranks.reserve(inner.size() * static_cast<size_t>(size(axis)));
+    for (int64_t at = 0; at < size(axis); ++at) {
+      const int64_t shift = (at - coord(rank, axis)) * stride;
+      for (const int peer : inner) ranks.push_back(static_cast<int>(peer + shift));
     }
-    if (same) ranks.push_back(other);
   }
   return ranks;
 }

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "sim/pass_color.h"
 #include "sim/svg.h"
 
 namespace tessera {
@@ -17,10 +18,10 @@ struct PassStyle {
   std::string_view meaning;
 };
 constexpr std::array<PassStyle, 4> kStyles = {{
-    {StagePass::kForward, {66, 133, 200}, "forward"},
-    {StagePass::kBackward, {46, 148, 110}, "backward"},
-    {StagePass::kInputGrad, {84, 170, 96}, "input gradient"},
-    {StagePass::kWeightGrad, {226, 146, 52}, "weight gradient"},
+    {StagePass::kForward, kForwardColor, "forward"},
+    {StagePass::kBackward, kBackwardColor, "backward"},
+    {StagePass::kInputGrad, kInputGradColor, "input gradient"},
+    {StagePass::kWeightGrad, kWeightGradColor, "weight gradient"},
 }};
 
 constexpr double kMargin = 16, kLabel = 52, kRow = 26, kTitle = 40, kLegend = 44;

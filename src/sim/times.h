@@ -1,0 +1,35 @@
+// How long instructions take: what the replay of Programs asks, and nothing else of a machine.
+#pragma once
+
+#include <vector>
+
+#include "compile/program.h"
+
+namespace tessera {
+
+// A collective or a message, alone on its links.
+struct TransferTime {
+  double latency_s = 0;  // before the first byte; takes no room on a link
+  double wire_s = 0;     // shares the links it crosses with whatever else crosses them
+  int level = 0;         // of those links, 0 the innermost
+};
+
+class Times {
+ public:
+  virtual ~Times() = default;
+
+  [[nodiscard]] virtual double kernel_s(const Program& program,
+                                        const Instruction& instruction) const = 0;
+  // `ranks` are those that take part, ascending; of a message the sender's instruction.
+  [[nodiscard]] virtual TransferTime transfer(const Program& program,
+                                              const Instruction& instruction,
+                                              const std::vector<int>& ranks) const = 0;
+
+  [[nodiscard]] virtual int num_levels() const = 0;
+  // Ranks with the same number share one link at that level.
+  [[nodiscard]] virtual int link_of(int rank, int /*level*/) const { return rank; }
+  // Kernels take so many times as long while bytes of their rank are on the wire.
+  [[nodiscard]] virtual double kernel_slowdown() const { return 1; }
+};
+
+}  // namespace tessera
