@@ -140,6 +140,12 @@ struct BenchStepOptions {
 };
 int run_bench_step(BenchStepOptions options, Console& console);
 
+struct PresetsOptions {
+  bool json = false;
+};
+Command add_presets(CLI::App& root);
+int run_presets(const PresetsOptions& options, Console& console);
+
 struct DoctorOptions {
   bool json = false;
   std::string run_dir = "runs";

@@ -7,6 +7,7 @@
 #include "compile/recompute.h"
 #include "compile/ring_attention.h"
 #include "graph/differentiate.h"
+#include "spec/trainable.h"
 #include "spec/validate.h"
 
 namespace tessera {
@@ -71,6 +72,7 @@ bool StepGraph::gathers_weights_per_use() const {
 }
 
 StepGraph build_step(const RunSpec& spec, StepKind kind, const PassHook& hook) {
+  require_trainable(spec.model);
   StepGraph step;
   step.spec = spec;
   step.mesh = mesh_of(spec.parallel);
