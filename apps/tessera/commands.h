@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -139,6 +140,15 @@ struct BenchStepOptions {
   bool json = false;
 };
 int run_bench_step(BenchStepOptions options, Console& console);
+
+struct ExplainOptions {
+  std::string topic;
+  std::map<std::string, std::string> given;  // values as written, by flag without dashes
+  bool json = false;
+};
+// `bench` must be there: its `formula` is the same.
+std::vector<Command> add_explain(CLI::App& root);
+int run_explain(const ExplainOptions& options, Console& console);
 
 struct PresetsOptions {
   bool json = false;
