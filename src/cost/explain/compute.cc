@@ -38,15 +38,13 @@ double training_flops(const Values& v) {
 
 void add_run(const Values& v, Explanation& e) {
   const double flops = training_flops(v);
-  const std::string count = v.has("active") ? v.shown("active") : v.shown("params");
-  e.add("flops", "FLOPs of the run", v.has("active") ? "6 A D" : "6 P D",
-        fmt::format("6 * {} * {}", count, v.shown("tokens")), {flops, kFlops});
-  e.add("one_device", "on one device at its peak", "FLOPs / R",
-        fmt::format("{:.4g} / {}", flops, v.shown("peak")), {flops / v["peak"], kSeconds});
+  const std::string formula = v.has("active") ? "6 A D" : "6 P D";
+  e.add("flops", "FLOPs of the run", formula, "", {flops, kFlops});
+  e.add("one_device", "on one device at its peak", formula + " / R", "",
+        {flops / v["peak"], kSeconds});
   const double at_peak = flops / v["peak"] / v["devices"];
-  e.add("at_peak", "on all devices at their peak", "FLOPs / (N R)", "", {at_peak, kSeconds});
-  e.add("time", "at the given utilization", "FLOPs / (N R u)",
-        fmt::format("{} / {}", text_of(Quantity{at_peak, kSeconds}), v.shown("mfu")),
+  e.add("at_peak", "on all devices at their peak", formula + " / (N R)", "", {at_peak, kSeconds});
+  e.add("time", "at the given utilization", formula + " / (N R u)", "",
         {at_peak / v["mfu"], kSeconds});
 }
 

@@ -60,6 +60,16 @@ TEST(ExplainTest, ShowsFormulaNumbersAndResult) {
   EXPECT_NE(text.find("bandwidth  B  25 GB/s"), std::string::npos) << text;
 }
 
+TEST(ExplainTest, PutsNumbersIntoFormulas) {
+  const std::vector<GivenValue> given = {
+      {"bytes", "X", "140 GB", 140e9}, {"ranks", "N", "32", 32}, {"hidden", "h", "4,096", 4096}};
+  EXPECT_EQ(with_numbers("2 (N-1)/N X", given), "2 * (32-1)/32 * 140 GB");
+  EXPECT_EQ(with_numbers("24 h^2 + 4 N h", given), "24 * 4,096^2 + 4 * 32 * 4,096");
+  EXPECT_EQ(with_numbers("log2(N) mod h", given), "log2(32) mod 4,096");
+  EXPECT_EQ(with_numbers("N over X", given), "") << "not a formula of symbols alone";
+  EXPECT_EQ(with_numbers("log2(N), rounded up", given), "");
+}
+
 TEST(ExplainTest, TakesNumbersFromAModelUnlessTheyAreGiven) {
   const auto params = [](const GivenTexts& given) {
     return explain(find_topic("memory"), given).value("weights") / 2;

@@ -39,6 +39,18 @@ std::string results_text(const Explanation& e) {
   return text;
 }
 
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+const GivenValue* find_symbol(std::string_view word, const std::vector<GivenValue>& given) {
+  const auto found = std::find_if(given.begin(), given.end(),
+                                  [&](const GivenValue& g) { return g.symbol == word; });
+  return found == given.end() ? nullptr : &*found;
+}
+
+// Names of functions that may stand in a formula.
+bool is_function(std::string_view word) { return word == "log2" || word == "mod"; }
+
 std::string cell_text(const Cell& cell) {
   if (const auto* text = std::get_if<std::string>(&cell)) return *text;
   return text_of(std::get<Quantity>(cell));
@@ -90,6 +102,36 @@ double Explanation::value(std::string_view key) const {
     if (result.key == key) return result.value.value;
   }
   throw ConfigError(fmt::format("explain {} has no result '{}'", topic, key));
+}
+
+std::string with_numbers(std::string_view formula, const std::vector<GivenValue>& given) {
+  std::string text;
+  bool replaced = false;
+  for (size_t i = 0; i < formula.size();) {
+    size_t end = i + 1;
+    if (!is_letter(formula[i])) {
+      // A space between two factors means a product.
+      const bool before =
+          i > 0 && (is_letter(formula[i - 1]) || is_digit(formula[i - 1]) || formula[i - 1] == ')');
+      const bool after = end < formula.size() &&
+                         (is_letter(formula[end]) || is_digit(formula[end]) || formula[end] == '(');
+      const bool word_next = formula.substr(end).starts_with("mod ");
+      const bool word_before = formula.substr(0, i).ends_with(" mod");
+      const bool product = formula[i] == ' ' && before && after && !word_next && !word_before;
+      text += product ? " * " : std::string(1, formula[i]);
+      if (formula[i] == ',') return "";  // a remark follows
+      i = end;
+      continue;
+    }
+    while (end < formula.size() && (is_letter(formula[end]) || is_digit(formula[end]))) ++end;
+    const std::string_view word = formula.substr(i, end - i);
+    const GivenValue* value = find_symbol(word, given);
+    if (value == nullptr && !is_function(word)) return "";
+    text += value != nullptr ? value->text : std::string(word);
+    replaced = replaced || value != nullptr;
+    i = end;
+  }
+  return replaced ? text : "";
 }
 
 std::string text_of(const Explanation& e) {

@@ -50,6 +50,10 @@ struct Explanation {
   [[nodiscard]] double value(std::string_view key) const;
 };
 
+// "2 (N-1)/N X" with the given values in the place of their symbols: "2 * (32-1)/32 * 140 GB".
+// Empty where the formula has a word that is no symbol.
+std::string with_numbers(std::string_view formula, const std::vector<GivenValue>& given);
+
 std::string text_of(const Explanation& explanation);
 nlohmann::ordered_json json_of(const Explanation& explanation);
 

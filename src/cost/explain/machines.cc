@@ -30,8 +30,8 @@ void explain_cluster(const Values& v, Explanation& e) {
         fmt::format("{:g} * {:g} * {:g} * {:g}", v["gpus"], v["servers"], v["racks"], v["pods"]),
         {cluster, kNumber});
   e.add("pod_devices", "devices of a pod", "g s r", "", {pod, kNumber});
-  e.add("memory", "memory", "devices * C", "", {cluster * v["memory"], kBytes});
-  e.add("peak", "peak", "devices * R", "", {cluster * v["peak"], kFlopsPerSecond});
+  e.add("memory", "memory", "g s r p C", "", {cluster * v["memory"], kBytes});
+  e.add("peak", "peak", "g s r p R", "", {cluster * v["peak"], kFlopsPerSecond});
   e.add("nvlink_ratio", "inside a server over memory", "V / H", "",
         {v["nvlink"] / v["hbm"], kNumber});
   e.add("network_ratio", "between servers over memory", "I / H", "",

@@ -55,7 +55,7 @@ void explain_memory(const Values& v, Explanation& e) {
         {bytes.weights / bytes.total(), kShare});
   e.add("devices", "memories of a device", "(w+g+c+o) P / C", "",
         {bytes.total() * p / memory, kNumber});
-  e.add("first_fit", "ranks of ZeRO-3 on which the states fit", "P (w+g+c+o) / C, rounded up", "",
+  e.add("first_fit", "ranks of ZeRO-3 that hold them, rounded up", "(w+g+c+o) P / C", "",
         {fewest_shards(bytes, 3, p, memory), kCount});
   e.add("largest", "largest model on one device", "C / (w+g+c+o)", "",
         {largest_model(bytes, 0, 1, memory), kCount});
@@ -105,8 +105,8 @@ void explain_zero(const Values& v, Explanation& e) {
   for (int stage = 0; stage < kZeroStages; ++stage) {
     const double each = bytes_per_parameter(bytes, stage, n);
     e.add(fmt::format("stage{}", stage), fmt::format("ZeRO-{}: states of a rank", stage),
-          std::string(kZeroFormulas[stage]), fmt::format("{:.6g} * {}", each, v.shown("params")),
-          {each * p, kBytes});
+          fmt::format("{} P", kZeroFormulas[stage]),
+          fmt::format("{:.6g} * {}", each, v.shown("params")), {each * p, kBytes});
   }
   e.add("optimizer_shard", "of them the optimizer's, from ZeRO-1 on", "(c+o)/N P", "",
         {bytes.optimizer() / n * p, kBytes});
@@ -114,16 +114,17 @@ void explain_zero(const Values& v, Explanation& e) {
         {bytes.gradients / n * p, kBytes});
   for (int stage = 0; stage < kZeroStages; ++stage) {
     e.add(fmt::format("largest{}", stage), fmt::format("ZeRO-{}: largest model", stage),
-          "C / bytes of a parameter", "", {largest_model(bytes, stage, n, memory), kCount});
+          fmt::format("C / {}", kZeroFormulas[stage]), "",
+          {largest_model(bytes, stage, n, memory), kCount});
   }
   for (int stage = 0; stage < kZeroStages; ++stage) {
-    e.add(fmt::format("volume{}", stage), fmt::format("ZeRO-{}: sent in a step", stage),
-          stage == 3   ? "3 P: gather, gather, reduce-scatter"
-          : stage == 0 ? "2 P: all-reduce"
-                       : "2 P: reduce-scatter, gather",
+    e.add(fmt::format("volume{}", stage), fmt::format("ZeRO-{}: sent in a step, over P", stage),
+          stage == 3   ? "two gathers and a reduce-scatter"
+          : stage == 0 ? "an all-reduce"
+                       : "a reduce-scatter and a gather",
           "", {zero_volume(stage), kNumber});
   }
-  e.add("volume_ratio", "ZeRO-3 over ZeRO-0 traffic", "3 P / 2 P", "",
+  e.add("volume_ratio", "ZeRO-3 over ZeRO-0 traffic", "3 P / (2 P)", "",
         {zero_volume(3) / zero_volume(0), kNumber});
   if (v.has("shard")) add_hybrid(v, bytes, e);
   ResultTable table{"ranks", "States of a rank by number of ranks", {"ranks"}, {}};
@@ -230,7 +231,7 @@ void explain_recompute(const Values& v, Explanation& e) {
         {group, kCount});
   e.add("root", "every k-th input", "2 s b h L/k + k blocks", "",
         {root_bytes(block, layers, group), kBytes});
-  e.add("selective_flops", "more FLOPs for the core", "4 s h / 3 (24 h^2 + 4 s h)", "",
+  e.add("selective_flops", "more FLOPs for the core", "4 s h / (3 (24 h^2 + 4 s h))", "",
         {extra_flops(block, Kept::kSelective), kShare});
   e.add("full_flops", "more FLOPs for whole blocks", "1 forward of 3", "",
         {extra_flops(block, Kept::kFull), kShare});

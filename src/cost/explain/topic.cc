@@ -36,6 +36,9 @@ Explanation explain(const Topic& topic, const GivenTexts& given, const FileReade
   result.title = std::string(topic.summary);
   result.given = values.given();
   topic.explain(values, result);
+  for (ResultLine& line : result.results) {
+    if (line.numbers.empty()) line.numbers = with_numbers(line.formula, result.given);
+  }
   return result;
 }
 
