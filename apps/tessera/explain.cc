@@ -6,7 +6,7 @@
 #include "cost/explain/topic.h"
 #include "flags.h"
 #include "help.h"
-#include "read_file.h"
+#include "read_text.h"
 
 namespace tessera {
 namespace {

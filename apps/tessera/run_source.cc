@@ -1,7 +1,7 @@
 #include "base/error.h"
 #include "commands.h"
 #include "flags.h"
-#include "read_file.h"
+#include "read_text.h"
 #include "spec/pipeline.h"
 #include "spec/run_file.h"
 #include "spec/validate.h"

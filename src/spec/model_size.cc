@@ -64,7 +64,8 @@ ModelSize model_size(const ModelSpec& m) {
   const int64_t last_mlp = m.experts > 0 ? size.experts : size.dense_mlp;
   const int64_t last_passed = m.experts > 0 ? size.passed : size.dense_mlp;
   size.prediction = prediction_size(m, common + last_mlp);
-  size.tables = (m.vocab + m.max_positions) * m.hidden + (m.embedding_norm ? norm_size(m) : 0);
+  const int64_t positions = m.positions == "learned" ? m.max_positions : 0;
+  size.tables = (m.vocab + positions) * m.hidden + (m.embedding_norm ? norm_size(m) : 0);
   size.head = norm_size(m) + (m.tied ? 0 : m.vocab * m.hidden);
   const int64_t outside = size.tables + size.head + m.layers * common;
   const int64_t dense = size.dense_count * size.dense_mlp;

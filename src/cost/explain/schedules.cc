@@ -33,8 +33,8 @@ constexpr Parameter kBubbleParameters[] = {
 constexpr std::string_view kShown[] = {"naive", "gpipe", "1f1b", "interleaved",
                                        "zb-h1", "zb-h2", "zb-v", "dualpipe-v"};
 
-PipelineShape shape_of(const Values& v) {
-  PipelineShape shape;
+BubbleShape shape_of(const Values& v) {
+  BubbleShape shape;
   shape.schedule = v.text("schedule");
   const bool known =
       std::find(std::begin(kShown), std::end(kShown), shape.schedule) != std::end(kShown);
@@ -52,13 +52,13 @@ PipelineShape shape_of(const Values& v) {
   return shape;
 }
 
-bool can_play(const PipelineShape& shape) {
+bool can_play(const BubbleShape& shape) {
   return shape.ranks <= kMostCells && shape.micro_batches <= kMostCells &&
          shape.virtual_stages <= kMostCells &&
          shape.ranks * shape.virtual_stages <= kMostCells / shape.micro_batches;
 }
 
-ScheduleFacts play(const PipelineShape& shape) {
+ScheduleFacts play(const BubbleShape& shape) {
   const PipelineSchedule schedule =
       make_schedule(shape.schedule, static_cast<int>(shape.ranks),
                     static_cast<int>(shape.virtual_stages), static_cast<int>(shape.micro_batches));
@@ -70,7 +70,7 @@ ScheduleFacts play(const PipelineShape& shape) {
   return facts_of(replay(schedule, costs));
 }
 
-void add_played(const PipelineShape& shape, Explanation& e) {
+void add_played(const BubbleShape& shape, Explanation& e) {
   const ScheduleFacts facts = play(shape);
   e.add("simulated", "bubble, played through", "idle / (ranks * makespan)", "",
         {facts.bubble, kShare});
@@ -90,7 +90,7 @@ void add_played(const PipelineShape& shape, Explanation& e) {
 }
 
 void explain_bubble(const Values& v, Explanation& e) {
-  const PipelineShape shape = shape_of(v);
+  const BubbleShape shape = shape_of(v);
   const auto p = static_cast<double>(shape.ranks), m = static_cast<double>(shape.micro_batches);
   const std::optional<Bubble> bubble = closed_form_bubble(shape);
   if (bubble) {

@@ -12,11 +12,11 @@ Bubble bubble_of(double idle, double busy, std::string formula) {
 
 }  // namespace
 
-std::optional<Bubble> closed_form_bubble(const PipelineShape& shape) {
+std::optional<Bubble> closed_form_bubble(const BubbleShape& shape) {
   const auto p = static_cast<double>(shape.ranks);
   const auto m = static_cast<double>(shape.micro_batches);
   const auto v = static_cast<double>(shape.virtual_stages);
-  const PassTimes& t = shape.times;
+  const BubbleTimes& t = shape.times;
   const double busy = m * t.total();
   const std::string& name = shape.schedule;
   if (name == "naive") return bubble_of((p - 1) * busy, busy, "(P-1) / P");

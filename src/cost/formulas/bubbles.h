@@ -10,19 +10,19 @@
 namespace tessera {
 
 // One stage of one rank and one micro-batch; all stages of a rank together take as long.
-struct PassTimes {
+struct BubbleTimes {
   double forward = 1;
   double input_grad = 1;
   double weight_grad = 1;
   [[nodiscard]] double total() const { return forward + input_grad + weight_grad; }
 };
 
-struct PipelineShape {
+struct BubbleShape {
   std::string schedule = "1f1b";
   int64_t ranks = 1;           // P
   int64_t micro_batches = 1;   // M
   int64_t virtual_stages = 1;  // v: stages of a rank, for "interleaved"
-  PassTimes times;
+  BubbleTimes times;
 };
 
 struct Bubble {
@@ -34,7 +34,7 @@ struct Bubble {
 
 // Nothing where there is no closed form: other schedules, and numbers of micro-batches for which
 // the form does not hold.
-std::optional<Bubble> closed_form_bubble(const PipelineShape& shape);
+std::optional<Bubble> closed_form_bubble(const BubbleShape& shape);
 
 // The fewest micro-batches with which 1F1B or GPipe idles less than `share` of the time.
 double fewest_micro_batches(double ranks, double share);

@@ -17,7 +17,7 @@
 namespace tessera {
 namespace {
 
-ScheduleFacts play(const PipelineShape& shape) {
+ScheduleFacts play(const BubbleShape& shape) {
   const PipelineSchedule schedule =
       make_schedule(shape.schedule, static_cast<int>(shape.ranks),
                     static_cast<int>(shape.virtual_stages), static_cast<int>(shape.micro_batches));
@@ -35,10 +35,10 @@ TEST(BubbleTest, FormulasAreWhatTheSchedulesDo) {
     for (const int64_t ranks : {2, 3, 4, 8}) {
       for (const int64_t micro_batches : {1, 2, 4, 7, 8, 16, 24, 33}) {
         for (const int64_t v : {1, 2, 3}) {
-          for (const PassTimes times : {PassTimes{1, 1, 1}, PassTimes{2, 3, 1}}) {
+          for (const BubbleTimes times : {BubbleTimes{1, 1, 1}, BubbleTimes{2, 3, 1}}) {
             const bool interleaved = schedule == std::string("interleaved");
             if (interleaved != (v > 1)) continue;
-            const PipelineShape shape{schedule, ranks, micro_batches, v, times};
+            const BubbleShape shape{schedule, ranks, micro_batches, v, times};
             const std::optional<Bubble> bubble = closed_form_bubble(shape);
             if (!bubble) continue;
             EXPECT_NEAR(play(shape).bubble, bubble->share, 1e-12)

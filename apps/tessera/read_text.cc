@@ -1,4 +1,4 @@
-#include "read_file.h"
+#include "read_text.h"
 
 #include <cerrno>
 #include <cstring>
