@@ -56,6 +56,20 @@ TEST_F(RefusalTest, UnknownKeysHavePlaceAndSuggestion) {
                  {"--set train.step=3: unknown key 'step' in [train]; did you mean 'steps'?"});
 }
 
+TEST_F(RefusalTest, ModelsThatCanOnlyBePlanned) {
+  for (const std::string command : {"train", "plan", "verify --mesh dp=2"}) {
+    expect_refused(2, command + " run.toml --set model.positions=alibi",
+                   {"model.positions = \"alibi\" can be planned but not trained"});
+    expect_refused(2, command + " run.toml --set model.parallel_block=true",
+                   {"model.parallel_block = true"});
+  }
+  expect_refused(2, "plan run.toml --set model.preset=lama-3-8b",
+                 {"unknown model preset", "did you mean 'llama-3-8b'?"});
+  folder_.write("a.toml", "extends = \"b.toml\"\n");
+  folder_.write("b.toml", "extends = \"a.toml\"\n");
+  expect_refused(2, "explain memory --model a.toml", {"a circle: a.toml extends b.toml"});
+}
+
 TEST_F(RefusalTest, WrongTypesAndRanges) {
   edit("steps = 2", "steps = \"two\"");
   expect_refused(2, "train run.toml",

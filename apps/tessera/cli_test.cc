@@ -57,10 +57,23 @@ TEST(CliTest, ShowsTheVersion) {
 }
 
 TEST(CliTest, EveryHelpBeginsWithAnExampleAndEndsWithTheNextCommand) {
-  const std::vector<std::vector<std::string>> commands = {
-      {},         {"plan"},          {"train"}, {"verify"},        {"generate"},
-      {"data"},   {"data", "synth"}, {"bench"}, {"bench", "comm"}, {"bench", "step"},
-      {"doctor"}, {"completion"},    {"help"}};
+  const std::vector<std::vector<std::string>> commands = {{},
+                                                          {"plan"},
+                                                          {"train"},
+                                                          {"verify"},
+                                                          {"generate"},
+                                                          {"data"},
+                                                          {"data", "synth"},
+                                                          {"bench"},
+                                                          {"bench", "comm"},
+                                                          {"bench", "step"},
+                                                          {"doctor"},
+                                                          {"completion"},
+                                                          {"help"},
+                                                          {"presets"},
+                                                          {"explain"},
+                                                          {"explain", "ring"},
+                                                          {"bench", "formula"}};
   for (std::vector<std::string> words : commands) {
     std::vector<std::string> by_help = {"help"};
     by_help.insert(by_help.end(), words.begin(), words.end());
@@ -149,6 +162,35 @@ TEST(CliTest, MissingInputsAreUsageErrors) {
   expect_usage({"generate", "--run", "x", "--prompt", ""},
                "generate needs --prompt TEXT of at least one byte");
   expect_usage({"verify", "--hf", "x"}, "--hf and --golden go together: give both");
+}
+
+TEST(CliTest, ExplainsUnderBothNames) {
+  const std::vector<std::string> flags = {"--bytes", "140GB", "--ranks", "32", "--json"};
+  std::vector<std::string> explain = {"explain", "ring"}, bench = {"bench", "formula", "ring"};
+  explain.insert(explain.end(), flags.begin(), flags.end());
+  bench.insert(bench.end(), flags.begin(), flags.end());
+  const Result result = run(explain);
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(run(bench).out, result.out);
+  const nlohmann::json json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json["schema_version"], 1);
+  EXPECT_DOUBLE_EQ(json["results"]["time"]["value"].get<double>(), 10.85);
+  EXPECT_EQ(json["given"]["ranks"], 32);
+  expect_usage({"explain", "rign"},
+               "unknown command 'rign'; did you mean 'ring'? (see 'tessera explain --help')");
+  expect_usage({"explain", "ring", "--ranks", ""},
+               "--ranks is \"\": expected a count, such as 70B or 1.5T");
+}
+
+TEST(CliTest, ListsModelsWithTheirSizes) {
+  const nlohmann::json json = nlohmann::json::parse(run({"presets", "--json"}).out);
+  bool found = false;
+  for (const nlohmann::json& model : json["models"]) {
+    found = found || (model["name"] == "deepseek-v3" && model["trainable"] == false &&
+                      model["why_not"] == "model.kv_rank = 512 (latent attention)");
+  }
+  EXPECT_TRUE(found);
+  EXPECT_NE(run({"presets"}).out.find("llama-3.1-405b"), std::string::npos);
 }
 
 TEST(CliTest, NoCommandShowsHelpAndFails) {

@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -151,6 +152,20 @@ struct BenchSimulatorOptions {
 };
 Command add_bench_simulator(CLI::App& bench);
 int run_bench_simulator(const BenchSimulatorOptions& options, Console& console);
+struct ExplainOptions {
+  std::string topic;
+  std::map<std::string, std::string> given;  // values as written, by flag without dashes
+  bool json = false;
+};
+// `bench` must be there: its `formula` is the same.
+std::vector<Command> add_explain(CLI::App& root);
+int run_explain(const ExplainOptions& options, Console& console);
+
+struct PresetsOptions {
+  bool json = false;
+};
+Command add_presets(CLI::App& root);
+int run_presets(const PresetsOptions& options, Console& console);
 
 struct DoctorOptions {
   bool json = false;

@@ -14,6 +14,7 @@
 #include "launch/agent.h"
 #include "launch/rank_failure.h"
 #include "rank_mode.h"
+#include "spec/trainable.h"
 #include "train/comm_report.h"
 #include "train/plan_report.h"
 #include "train/session.h"
@@ -31,6 +32,7 @@ std::string backend_of(const TrainCommandOptions& options) {
 // Mistakes that can be seen without reading the text are found before ranks are started.
 RunSpec load_spec(const TrainCommandOptions& options) {
   RunSpec spec = options.source.load();
+  require_trainable(spec.model);
   if (options.comm_timeout_s > 0) spec.train.comm_timeout = options.comm_timeout_s;
   require_config(options.backend != "nccl" || spec.train.device == "cuda",
                  "--backend nccl connects GPUs, but train.device is \"{}\": use \"cuda\"",

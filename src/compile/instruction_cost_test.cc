@@ -6,6 +6,7 @@
 #include "compile/model_flops.h"
 #include "compile/step.h"
 #include "compile/test_spec.h"
+#include "spec/model_catalogue.h"
 
 namespace tessera {
 namespace {
@@ -166,7 +167,7 @@ TEST(ModelFlops, AreThoseOfTheProducts) {
 
 TEST(ModelFlops, OfGpt2) {
   RunSpec spec;
-  spec.model = model_preset("gpt2");
+  spec.model = find_model("gpt2").model;
   spec.train.seq_len = 1024;
   spec.train.micro_batch = 64;
   spec = resolved(spec);

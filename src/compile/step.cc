@@ -3,10 +3,12 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "compile/limits.h"
 #include "compile/passes.h"
 #include "compile/recompute.h"
 #include "compile/ring_attention.h"
 #include "graph/differentiate.h"
+#include "spec/trainable.h"
 #include "spec/validate.h"
 
 namespace tessera {
@@ -71,6 +73,8 @@ bool StepGraph::gathers_weights_per_use() const {
 }
 
 StepGraph build_step(const RunSpec& spec, StepKind kind, const PassHook& hook) {
+  require_trainable(spec.model);
+  require_writable_graph(spec);
   StepGraph step;
   step.spec = spec;
   step.mesh = mesh_of(spec.parallel);
@@ -109,6 +113,7 @@ StepGraph build_step(const RunSpec& spec, StepKind kind, const PassHook& hook) {
 }
 
 std::vector<Program> compile_ranks(const StepGraph& step) {
+  require_writable_programs(step.spec);
   std::vector<Program> programs;
   for (int rank = 0; rank < static_cast<int>(step.mesh.world()); ++rank) {
     programs.push_back(lower(step, rank));

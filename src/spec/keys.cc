@@ -30,8 +30,8 @@ constexpr std::array<std::string_view, 3> kGradReduce = {"auto", "step", "micro_
 constexpr std::array<std::string_view, 3> kCpKinds = {"ring", "allgather", "ulysses"};
 constexpr std::array<std::string_view, 2> kRopeTypes = {"default", "llama3"};
 constexpr std::array<std::string_view, 2> kNorms = {"rms", "layer"};
-constexpr std::array<std::string_view, 2> kMlps = {"swiglu", "gelu"};
-constexpr std::array<std::string_view, 2> kPositions = {"rope", "learned"};
+constexpr std::array<std::string_view, 3> kMlps = {"swiglu", "gelu", "relu"};
+constexpr std::array<std::string_view, 3> kPositions = {"rope", "learned", "alibi"};
 constexpr std::array<std::string_view, 3> kAttentionBiases = {"none", "qkv", "all"};
 
 constexpr Key kKeys[] = {
@@ -73,6 +73,15 @@ constexpr Key kKeys[] = {
     {"model", "moe_ffn", [](S& s) -> Field { return &s.model.moe_ffn; }, kAny},
     {"model", "router_aux_coef", [](S& s) -> Field { return &s.model.router_aux_coef; }, kAny},
 
+    {"model", "kv_rank", [](S& s) -> Field { return &s.model.kv_rank; }, kAny},
+    {"model", "query_rank", [](S& s) -> Field { return &s.model.query_rank; }, kAny},
+    {"model", "rope_head_dim", [](S& s) -> Field { return &s.model.rope_head_dim; }, kAny},
+    {"model", "value_head_dim", [](S& s) -> Field { return &s.model.value_head_dim; }, kAny},
+    {"model", "shared_ffn", [](S& s) -> Field { return &s.model.shared_ffn; }, kAny},
+    {"model", "dense_layers", [](S& s) -> Field { return &s.model.dense_layers; }, kAny},
+    {"model", "mtp_layers", [](S& s) -> Field { return &s.model.mtp_layers; }, kAny},
+    {"model", "parallel_block", [](S& s) -> Field { return &s.model.parallel_block; }},
+    {"model", "embedding_norm", [](S& s) -> Field { return &s.model.embedding_norm; }},
     {"model", "dropout", [](S& s) -> Field { return &s.model.dropout; }, kBelowOne},
     {"model", "attention_dropout", [](S& s) -> Field { return &s.model.attention_dropout; },
      kBelowOne},
@@ -131,10 +140,7 @@ constexpr Key kKeys[] = {
     {"optimizer", "warmup", [](S& s) -> Field { return &s.optimizer.warmup; }, kAny},
     {"optimizer", "min_lr", [](S& s) -> Field { return &s.optimizer.min_lr; }, kAny},
     {"optimizer", "betas",
-     [](S& s) -> Field {
-       return Betas{&s.optimizer.beta1, &s.optimizer.beta2};
-     },
-     kBelowOne},
+     [](S& s) -> Field { return Betas{&s.optimizer.beta1, &s.optimizer.beta2}; }, kBelowOne},
     {"optimizer", "eps", [](S& s) -> Field { return &s.optimizer.eps; }, kAboveZero},
     {"optimizer", "weight_decay", [](S& s) -> Field { return &s.optimizer.weight_decay; }, kAny},
     {"optimizer", "clip", [](S& s) -> Field { return &s.optimizer.clip; }, kAny},

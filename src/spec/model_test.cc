@@ -1,7 +1,5 @@
-// Models by name and by config.json.
+// Models by config.json.
 #include <gtest/gtest.h>
-
-#include <map>
 
 #include "base/error.h"
 #include "spec/run_file.h"
@@ -11,85 +9,6 @@ namespace tessera {
 namespace {
 
 using nlohmann::json;
-
-int64_t parameters(const ModelSpec& m) {
-  const int64_t q = m.heads * m.head_dim, kv = m.kv_heads * m.head_dim;
-  const int64_t norm = m.norm == "layer" ? 2 * m.hidden : m.hidden;
-  int64_t attention = 2 * m.hidden * (q + kv);
-  if (m.attention_bias != "none") attention += q + 2 * kv;
-  if (m.attention_bias == "all") attention += m.hidden;
-  if (m.qk_norm) attention += 2 * m.head_dim;
-  int64_t mlp = (m.mlp == "swiglu" ? 3 : 2) * m.hidden * m.ffn;
-  if (m.mlp_bias) mlp += m.ffn + m.hidden;
-  if (m.experts > 0) mlp = m.experts * (mlp + m.hidden);  // and the router
-  return m.layers * (attention + mlp + 2 * norm) + (m.tied ? 1 : 2) * m.vocab * m.hidden +
-         m.max_positions * m.hidden + norm;
-}
-
-// Counts as published with the weights.
-TEST(PresetTest, ParameterCountsMatchThePublishedModels) {
-  const std::map<std::string, int64_t> published = {
-      {"tiny-4m", 2'967'808},
-      {"llama-2-7b", 6'738'415'616},
-      {"llama-2-13b", 13'015'864'320},
-      {"llama-2-70b", 68'976'648'192},
-      {"llama-3-8b", 8'030'261'248},
-      {"llama-3-70b", 70'553'706'496},
-      {"llama-3.1-8b", 8'030'261'248},
-      {"llama-3.1-70b", 70'553'706'496},
-      {"llama-3.1-405b", 405'853'388'800},
-      {"llama-3-405b", 405'853'388'800},
-      {"llama-3.2-1b", 1'235'814'400},
-      {"llama-3.2-3b", 3'212'749'824},
-      {"gpt2", 124'439'808},
-      {"gpt2-medium", 354'823'168},
-      {"gpt2-large", 774'030'080},
-      {"gpt2-xl", 1'557'611'200},
-      {"mistral-7b", 7'241'732'096},
-      {"qwen2-0.5b", 494'032'768},
-      {"qwen2-7b", 7'615'616'512},
-      {"qwen3-0.6b", 596'049'920},
-      {"qwen3-8b", 8'190'735'360},
-      {"mixtral-8x7b", 46'702'792'704},
-  };
-  EXPECT_EQ(model_preset_names().size(), published.size());
-  for (const std::string& name : model_preset_names()) {
-    ASSERT_TRUE(published.contains(name)) << name;
-    EXPECT_EQ(parameters(model_preset(name)), published.at(name)) << name;
-  }
-}
-
-TEST(PresetTest, EachResolvesAndNamesItself) {
-  for (const std::string& name : model_preset_names()) {
-    RunSpec spec;
-    spec.model = model_preset(name);
-    EXPECT_EQ(spec.model.preset, name);
-    EXPECT_NO_THROW(resolve(spec)) << name;
-  }
-}
-
-TEST(PresetTest, RopeFollowsTheGeneration) {
-  EXPECT_EQ(model_preset("llama-2-7b").rope.theta, 1e4);
-  EXPECT_FALSE(model_preset("llama-3-8b").rope.llama3_scaling);
-  EXPECT_EQ(model_preset("llama-3-8b").rope.theta, 5e5);
-  EXPECT_TRUE(model_preset("llama-3.1-8b").rope.llama3_scaling);
-  EXPECT_EQ(model_preset("llama-3.1-8b").rope.factor, 8);
-  EXPECT_EQ(model_preset("llama-3.2-1b").rope.factor, 32);
-  EXPECT_EQ(model_preset("llama-3.2-3b").head_dim, 128);
-}
-
-TEST(PresetTest, UnknownNamesListTheCatalogue) {
-  try {
-    model_preset("gpt-5");
-    FAIL();
-  } catch (const ConfigError& error) {
-    const std::string message = error.what();
-    EXPECT_TRUE(message.starts_with("unknown model preset \"gpt-5\"; known presets: tiny-4m, "));
-    for (const std::string& name : model_preset_names()) {
-      EXPECT_NE(message.find(name), std::string::npos) << name;
-    }
-  }
-}
 
 json tiny_config() {
   return json::parse(R"({

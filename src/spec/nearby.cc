@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 #include <tuple>
 #include <utility>
@@ -29,10 +28,11 @@ std::vector<int64_t> divisors(int64_t number) {
   return small;
 }
 
-// How many doublings lie between the sizes; a new axis is a larger change than a resized one.
+// By which factor the sizes differ; a new axis is a larger change than a resized one.
 double change(int64_t from, int64_t to) {
-  const double doublings = std::abs(std::log2(static_cast<double>(to) / static_cast<double>(from)));
-  return doublings + (from == 1 && to != 1 ? 1.0 : 0.0);
+  const double factor =
+      static_cast<double>(std::max(from, to)) / static_cast<double>(std::min(from, to));
+  return factor * (from == 1 && to != 1 ? 2 : 1);
 }
 
 }  // namespace
@@ -83,7 +83,7 @@ std::string nearby_meshes(const ParallelSpec& parallel, int64_t ranks, int64_t h
       mesh.tp = ranks / dp / fsdp;
       if (std::max({mesh.dp, mesh.fsdp, mesh.tp}) > kMaxAxis) continue;
       const double tp_change = change(parallel.tp, mesh.tp);
-      const double total = change(parallel.dp, dp) + change(parallel.fsdp, fsdp) + tp_change;
+      const double total = change(parallel.dp, dp) * change(parallel.fsdp, fsdp) * tp_change;
       if (heads > 0 && heads % mesh.tp != 0) continue;
       meshes.emplace_back(total, tp_change, mesh_text(mesh, ","));
     }

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "spec/entry.h"
 #include "spec/families.h"
+#include "spec/model_catalogue.h"
 #include "spec/toml_entries.h"
 
 namespace tessera {
@@ -82,7 +83,7 @@ ModelSpec base_model(const ModelSpec& asked, std::span<const Entry> entries,
   const Entry* hf = find_entry(entries, "model", "hf");
   try {
     if (preset != nullptr) {
-      ModelSpec model = model_preset(asked.preset);
+      ModelSpec model = find_model(asked.preset, read_file).model;
       // Derived again, since the file may change hidden or heads.
       if (model.head_dim * model.heads == model.hidden) model.head_dim = 0;
       return model;

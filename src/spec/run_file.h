@@ -3,19 +3,16 @@
 // an unknown key, the nearest known one.
 #pragma once
 
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "spec/file_reader.h"
 #include "spec/run_spec.h"
 
 namespace tessera {
-
-// Reads a file named in a run file (Hugging Face config.json); throws ConfigError if it cannot.
-using FileReader = std::function<std::string(const std::string& path)>;
 
 // `overrides` are "section.key=value" strings as given to --set; value is TOML, or a bare word
 // taken as a string. Presets and hf folders are resolved (explicit keys win over them).
@@ -33,10 +30,6 @@ ModelSpec model_from_hf_config(std::string_view json_text, const std::string& fi
 // The config.json of a resolved run's model: model_from_hf_config gives the same model again. Empty
 // where the family's file has no word for a choice of the model.
 std::optional<nlohmann::ordered_json> hf_config(const RunSpec& spec);
-
-// Catalogue of named models.
-ModelSpec model_preset(const std::string& name);  // ConfigError lists the names
-std::vector<std::string> model_preset_names();
 
 // Every field after defaults, presets and overrides: what resolved.json holds. Reading it back
 // with run_spec_from_json gives the same RunSpec.

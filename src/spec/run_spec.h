@@ -20,7 +20,7 @@ struct RopeSpec {
 };
 
 struct ModelSpec {
-  std::string preset;  // name in the catalogue, or empty
+  std::string preset;  // name in the catalogue, a file that ends in .toml, or empty
   std::string hf;      // Hugging Face folder the weights come from, or empty
   std::string family = "llama";
   int64_t layers = 0;
@@ -40,14 +40,26 @@ struct ModelSpec {
   int64_t moe_ffn = 0;         // width of an expert; 0: ffn
   double router_aux_coef = 0;  // of the load-balancing loss
   // What the blocks are made of. A family sets all of it; a run file may change it one by one.
-  std::string norm = "rms";             // rms | layer: LayerNorm with bias
-  std::string mlp = "swiglu";           // swiglu | gelu: one projection up, GELU in its tanh form
-  std::string positions = "rope";       // rope | learned: a table added to the embedding
+  std::string norm = "rms";  // rms | layer: LayerNorm with bias
+  // swiglu | gelu: one projection up, GELU in its tanh form | relu: as gelu
+  std::string mlp = "swiglu";
+  std::string positions = "rope";       // rope | learned: a table added to the embedding | alibi
   int64_t max_positions = 0;            // rows of the learned table; 0: train.seq_len
   std::string attention_bias = "none";  // none | qkv | all: of the output projection too
   bool mlp_bias = false;
   bool qk_norm = false;        // RMSNorm of every query and key head
   int64_t sliding_window = 0;  // keys that a query sees, its own included; 0: all before it
+  // What can be planned but not trained (spec/trainable.h). Latent attention (DeepSeek): queries,
+  // and keys with values, pass through narrow products; head_dim then counts both kinds of columns.
+  int64_t kv_rank = 0;          // width between the products of keys and values; 0: none
+  int64_t query_rank = 0;       // of queries; 0: one product
+  int64_t rope_head_dim = 0;    // columns of a head that have positions, for keys one for all heads
+  int64_t value_head_dim = 0;   // 0: head_dim
+  int64_t shared_ffn = 0;       // width of all experts together that every token passes
+  int64_t dense_layers = 0;     // first layers that have an MLP of width ffn instead of experts
+  int64_t mtp_layers = 0;       // further layers that predict later tokens
+  bool parallel_block = false;  // attention and MLP beside each other, after one norm (PaLM)
+  bool embedding_norm = false;  // a norm after the embedding (BLOOM)
   // Shares of elements that training sets to zero.
   double dropout = 0;            // of the embedding and of what each half of a block adds
   double attention_dropout = 0;  // of the attention probabilities

@@ -26,14 +26,38 @@ void require_countable(std::string_view what, double count) {
 
 double as_double(int64_t value) { return static_cast<double>(value); }
 
+// Generous: every width of the model counts, used or not.
 double parameter_estimate(const ModelSpec& m) {
-  const double attention_width = as_double(m.heads) * as_double(m.head_dim);
+  const double heads = as_double(m.heads);
+  const double attention_width = heads * as_double(m.head_dim + m.value_head_dim);
   const double kv_width = as_double(m.kv_heads) * as_double(m.head_dim);
-  const double mlp =
-      m.experts > 0 ? as_double(m.experts) * (3 * as_double(m.moe_ffn) + 1) : 3 * as_double(m.ffn);
-  const double per_layer = as_double(m.hidden) * (2 * attention_width + 2 * kv_width + mlp + 2);
+  const double ranks = as_double(m.query_rank) + as_double(m.kv_rank);
+  const double mlp = 3 * (as_double(m.ffn) + as_double(m.shared_ffn)) +
+                     as_double(m.experts) * (3 * as_double(m.moe_ffn) + 1);
+  const double per_layer =
+      as_double(m.hidden) * (2 * attention_width + 2 * kv_width + mlp + ranks + 4) +
+      ranks * 2 * attention_width;
   const double embedding = as_double(m.vocab + m.max_positions) * as_double(m.hidden);
-  return as_double(m.layers) * per_layer + (m.tied ? 1 : 2) * embedding + as_double(m.hidden);
+  const double layers = as_double(m.layers) + as_double(m.mtp_layers);
+  return layers * per_layer + (m.tied ? 1 : 2) * embedding +
+         as_double(m.mtp_layers) * 2 * as_double(m.hidden) * as_double(m.hidden);
+}
+
+void check_latent_attention(const ModelSpec& m) {
+  if (m.kv_rank == 0) {
+    require_config(m.query_rank == 0 && m.rope_head_dim == 0 && m.value_head_dim == 0,
+                   "model.query_rank, rope_head_dim and value_head_dim are of latent attention, "
+                   "which needs kv_rank; give kv_rank, or leave them out");
+    return;
+  }
+  require_config(m.rope_head_dim < m.head_dim,
+                 "model.rope_head_dim = {} must be below head_dim = {}, which counts the columns "
+                 "with and without positions",
+                 m.rope_head_dim, m.head_dim);
+  require_config(m.kv_heads == m.heads,
+                 "model.kv_heads = {} but latent attention has as many as heads = {}; leave "
+                 "kv_heads out",
+                 m.kv_heads, m.heads);
 }
 
 void resolve_model(ModelSpec& model) {
@@ -56,6 +80,7 @@ void resolve_model(ModelSpec& model) {
                  "model.rope_scaling: high_freq_factor = {} must be above low_freq_factor = {}",
                  rope.high_freq_factor, rope.low_freq_factor);
   check_family(model);
+  check_latent_attention(model);
   require_countable("the number of parameters", parameter_estimate(model));
 }
 

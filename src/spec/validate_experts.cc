@@ -73,8 +73,14 @@ void resolve_expert_model(ModelSpec& model) {
   require_config(mixtral || model.experts == 0,
                  "model.experts = {} but family = {} has none; use family = \"mixtral\"",
                  model.experts, in_quotes(model.family));
+  require_config(mixtral || (model.shared_ffn == 0 && model.dense_layers == 0),
+                 "model.shared_ffn and dense_layers are of models with experts; use family = "
+                 "\"mixtral\", or leave them out");
   if (!mixtral) return;
   check_routing(model);
+  require_config(model.dense_layers < model.layers,
+                 "model.dense_layers = {} leaves none of {} layers with experts; use at most {}",
+                 model.dense_layers, model.layers, model.layers - 1);
   if (model.moe_ffn == 0) model.moe_ffn = model.ffn;
 }
 

@@ -1,0 +1,17 @@
+# tessera_embed(TARGET FOLDER FUNCTION): compiles the TOML files of FOLDER into TARGET, behind
+# std::span<const EmbeddedFile> FUNCTION() (base/embedded.h), sorted by name.
+function(tessera_embed target folder function)
+  file(GLOB files CONFIGURE_DEPENDS ${folder}/*.toml)
+  list(SORT files)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${files})
+  set(TESSERA_ENTRIES "")
+  foreach(file ${files})
+    get_filename_component(name ${file} NAME_WLE)
+    file(READ ${file} text)
+    string(APPEND TESSERA_ENTRIES "    {\"${name}\", R\"toml(${text})toml\"},\n")
+  endforeach()
+  set(TESSERA_FUNCTION ${function})
+  set(source ${CMAKE_CURRENT_BINARY_DIR}/${function}.cc)
+  configure_file(${CMAKE_SOURCE_DIR}/cmake/embedded.cc.in ${source} @ONLY)
+  target_sources(${target} PRIVATE ${source})
+endfunction()

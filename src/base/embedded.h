@@ -1,0 +1,16 @@
+// Text files that are compiled into the program (cmake/embed.cmake).
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace tessera {
+
+struct EmbeddedFile {
+  std::string_view name;  // without folder and .toml
+  std::string_view text;
+};
+
+std::span<const EmbeddedFile> embedded_models();  // catalogue/models
+
+}  // namespace tessera

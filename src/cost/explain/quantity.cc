@@ -1,0 +1,179 @@
+#include "cost/explain/quantity.h"
+
+#include <charconv>
+#include <cmath>
+#include <span>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace tessera {
+namespace {
+
+struct Suffix {
+  std::string_view text;
+  double factor;
+};
+
+constexpr Suffix kCounts[] = {{"", 1},    {"k", 1e3}, {"K", 1e3}, {"M", 1e6},
+                              {"B", 1e9}, {"G", 1e9}, {"T", 1e12}};
+constexpr Suffix kBytes[] = {{"", 1},         {"B", 1},        {"kB", 1e3},     {"KB", 1e3},
+                             {"MB", 1e6},     {"GB", 1e9},     {"TB", 1e12},    {"PB", 1e15},
+                             {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+constexpr Suffix kRates[] = {
+    {"", 1},        {"B/s", 1},        {"kB/s", 1e3},     {"MB/s", 1e6},     {"GB/s", 1e9},
+    {"TB/s", 1e12}, {"GiB/s", 0x1p30}, {"Mb/s", 1e6 / 8}, {"Gb/s", 1e9 / 8}, {"Tb/s", 1e12 / 8}};
+constexpr Suffix kSeconds[] = {{"", 1},      {"s", 1},    {"ms", 1e-3}, {"us", 1e-6},
+                               {"ns", 1e-9}, {"h", 3600}, {"d", 86400}};
+constexpr Suffix kFlopRates[] = {{"", 1},           {"T", 1e12},       {"P", 1e15},
+                                 {"E", 1e18},       {"FLOP/s", 1},     {"GFLOP/s", 1e9},
+                                 {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}, {"EFLOP/s", 1e18}};
+constexpr Suffix kFlops[] = {
+    {"", 1}, {"FLOP", 1}, {"GFLOP", 1e9}, {"TFLOP", 1e12}, {"PFLOP", 1e15}};
+constexpr Suffix kShares[] = {{"", 1}, {"%", 0.01}};
+constexpr Suffix kPlain[] = {{"", 1}};
+
+// How a unit is read, and which steps it is shown in.
+struct Reading {
+  std::span<const Suffix> suffixes;
+  std::string_view expected;
+};
+
+Reading reading_of(Unit unit) {
+  switch (unit) {
+    case Unit::kCount:
+      return {kCounts, "a count, such as 70B or 1.5T"};
+    case Unit::kBytes:
+      return {kBytes, "bytes, such as 80GB or 25MiB"};
+    case Unit::kBytesPerSecond:
+      return {kRates, "a bandwidth, such as 25GB/s, or 400Gb/s for bits"};
+    case Unit::kSeconds:
+      return {kSeconds, "a time, such as 10us or 1.5s"};
+    case Unit::kFlops:
+      return {kFlops, "FLOPs, such as 3e23"};
+    case Unit::kFlopsPerSecond:
+      return {kFlopRates, "a rate, such as 989TFLOP/s"};
+    case Unit::kShare:
+      return {kShares, "a share, such as 40% or 0.4"};
+    case Unit::kNumber:
+    case Unit::kFlopsPerByte:
+    case Unit::kDollars:
+      break;
+  }
+  return {kPlain, "a number, such as 2.5"};
+}
+
+struct Scale {
+  double factor;
+  std::string_view name;
+};
+
+constexpr Scale kByteScales[] = {{1e18, "EB"}, {1e15, "PB"}, {1e12, "TB"}, {1e9, "GB"},
+                                 {1e6, "MB"},  {1e3, "kB"},  {1, "B"}};
+constexpr Scale kCountScales[] = {{1e12, "T"}, {1e9, "B"}, {1e6, "M"}};
+constexpr Scale kTimeScales[] = {{31557600, "years"}, {86400, "days"}, {3600, "h"}, {1, "s"},
+                                 {1e-3, "ms"},        {1e-6, "us"},    {1e-9, "ns"}};
+constexpr Scale kFlopScales[] = {{1e18, "E"}, {1e15, "P"}, {1e12, "T"}, {1e9, "G"}, {1e6, "M"}};
+
+// The largest scale that leaves at least 1 (within rounding), or nothing.
+const Scale* scale_for(double value, std::span<const Scale> scales) {
+  for (const Scale& scale : scales) {
+    if (std::abs(value) >= scale.factor * 0.99995) return &scale;
+  }
+  return nullptr;
+}
+
+std::string scaled(double value, std::span<const Scale> scales, std::string_view suffix) {
+  const Scale* scale = scale_for(value, scales);
+  if (scale == nullptr) return fmt::format("{:.4g} {}", value, suffix);
+  return fmt::format("{:.4g} {}{}", value / scale->factor, scale->name, suffix);
+}
+
+std::string plain(double value) {
+  const bool whole =
+      std::abs(value) < 1e15 && value == static_cast<double>(static_cast<int64_t>(value));
+  return whole ? with_thousands(static_cast<int64_t>(value)) : fmt::format("{:.5g}", value);
+}
+
+std::string count_text(double value) {
+  if (std::abs(value) < 1e6) return plain(value);
+  const Scale* scale = scale_for(value, kCountScales);
+  return fmt::format("{:.4g}{}", value / scale->factor, scale->name);
+}
+
+std::string trimmed(std::string text) {
+  while (text.ends_with(' ')) text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+std::string_view name_of(Unit unit) {
+  switch (unit) {
+    case Unit::kCount:
+      return "count";
+    case Unit::kBytes:
+      return "bytes";
+    case Unit::kBytesPerSecond:
+      return "bytes/s";
+    case Unit::kSeconds:
+      return "s";
+    case Unit::kFlops:
+      return "FLOP";
+    case Unit::kFlopsPerSecond:
+      return "FLOP/s";
+    case Unit::kShare:
+      return "share";
+    case Unit::kNumber:
+      return "number";
+    case Unit::kFlopsPerByte:
+      return "FLOP/byte";
+    case Unit::kDollars:
+      return "dollars";
+  }
+  return "";
+}
+
+std::string text_of(const Quantity& quantity) {
+  const double value = quantity.value;
+  switch (quantity.unit) {
+    case Unit::kCount:
+      return count_text(value);
+    case Unit::kBytes:
+      return scaled(value, kByteScales, value == 0 ? "B" : "");
+    case Unit::kBytesPerSecond:
+      return scaled(value, kByteScales, "/s");
+    case Unit::kSeconds:
+      return trimmed(scaled(value, kTimeScales, value == 0 ? "s" : ""));
+    case Unit::kFlops:
+      return fmt::format("{:.4g} FLOP", value);
+    case Unit::kFlopsPerSecond:
+      return scaled(value, kFlopScales, "FLOP/s");
+    case Unit::kShare:
+      return fmt::format("{:.4g} %", 100 * value);
+    case Unit::kNumber:
+      return plain(value);
+    case Unit::kFlopsPerByte:
+      return fmt::format("{:.4g} FLOP/byte", value);
+    case Unit::kDollars:
+      return fmt::format("${:.4g}", value);
+  }
+  return "";
+}
+
+double parse_quantity(Unit unit, std::string_view text, std::string_view what) {
+  const Reading reading = reading_of(unit);
+  const std::string_view trimmed_text = trim(text);
+  double value = 0;
+  const char* end = trimmed_text.data() + trimmed_text.size();
+  const auto [stop, error] = std::from_chars(trimmed_text.data(), end, value);
+  const std::string_view suffix = trim(std::string_view(stop, static_cast<size_t>(end - stop)));
+  if (error == std::errc() && std::isfinite(value)) {
+    for (const Suffix& known : reading.suffixes) {
+      if (known.text == suffix) return value * known.factor;
+    }
+  }
+  throw ConfigError(fmt::format("{} is {}: expected {}", what, in_quotes(text), reading.expected));
+}
+
+}  // namespace tessera

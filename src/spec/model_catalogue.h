@@ -1,0 +1,44 @@
+// Models by name: TOML files with the keys of a run file's [model], compiled in from
+// catalogue/models, or a user's own. docs/models.md describes them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "spec/file_reader.h"
+#include "spec/run_spec.h"
+
+namespace tessera {
+
+// A count as its source states it. Some sources round and some cut digits off: "37B" stands for
+// anything between 36e9 and 38e9.
+struct PublishedCount {
+  double value = 0;  // 0: not stated
+  double unit = 1;   // of the last digit
+  [[nodiscard]] bool agrees_with(double count) const {
+    return count > value - unit && count < value + unit;
+  }
+};
+
+struct ModelEntry {
+  ModelSpec model;  // head_dim and kv_heads filled in
+  std::string source;
+  PublishedCount parameters;
+  PublishedCount active_parameters;  // of models with experts
+};
+
+// Sorted by name.
+std::vector<std::string_view> model_names();
+
+// `name` is one of model_names(), a path that ends in .toml, or NAME for catalogue/models/NAME.toml
+// in the current folder. Throws ConfigError: for an unknown name with the nearest known one, for a
+// mistake in a file with its place, for files that extend each other in a circle.
+ModelEntry find_model(const std::string& name, const FileReader& read = nullptr);
+
+// From the text of a file; `extends` names another entry, or a file beside `file_name`.
+ModelEntry parse_model(std::string_view text, const std::string& file_name,
+                       const FileReader& read = nullptr);
+
+}  // namespace tessera
