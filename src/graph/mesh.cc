@@ -1,5 +1,7 @@
 #include "graph/mesh.h"
 
+#include <utility>
+
 #include "base/error.h"
 
 namespace tessera {
@@ -41,13 +43,21 @@ int64_t Mesh::coord(int rank, Axis axis) const {
 }
 
 std::vector<int> Mesh::peers(int rank, AxisSet axes) const {
-  std::vector<int> ranks;
-  for (int other = 0; other < static_cast<int>(world()); ++other) {
-    bool same = true;
-    for (const Axis axis : kAllAxes) {
-      same = same && (axes.contains(axis) || coord(other, axis) == coord(rank, axis));
+  std::vector<int> ranks = {rank};
+  int64_t stride = 1;
+  for (size_t i = kNumAxes; i-- > 0;) {
+    if (axes.contains(kAllAxes[i])) {
+      const int64_t first = -coord(rank, kAllAxes[i]) * stride;
+      std::vector<int> more;
+      more.reserve(ranks.size() * static_cast<size_t>(sizes_[i]));
+      for (int64_t at = 0; at < sizes_[i]; ++at) {
+        for (const int inner : ranks) {
+          more.push_back(inner + static_cast<int>(first + at * stride));
+        }
+      }
+      ranks = std::move(more);
     }
-    if (same) ranks.push_back(other);
+    stride *= sizes_[i];
   }
   return ranks;
 }
