@@ -25,10 +25,12 @@ struct LinkLevel {
   Constant bandwidth;            // bytes/s, per device and direction, into this level
   Constant latency_s;            // of one message between two devices
   Constant efficiency;           // of a very large collective, 0 to 1
-  Constant half_size;            // bytes of one message at which half of the bandwidth is reached
   Constant oversubscription;     // 1: none; 7: when all talk across it, each has a seventh
   bool in_network_sums = false;  // the switch adds (SHARP, NVLS)
 };
+
+// The most devices a cluster may have: sizes still multiply without overflow.
+inline constexpr int64_t kMaxDevices = 1 << 24;
 
 struct Cluster {
   std::string name;

@@ -12,6 +12,18 @@
 
 namespace tessera {
 
+// Of one layer and one micro-batch, communication included.
+struct PassTimes {
+  double forward_s = 0;
+  double backward_s = 0;     // all of it, with what is computed again
+  double weight_grad_s = 0;  // part of backward_s
+};
+
+// Arithmetic of one step on all devices: 6 for every weight of a product and every token, and the
+// scores that a causal mask leaves.
+double model_flops(const Workload& workload);
+double recomputed_flops(const Workload& workload, Recompute recompute);
+
 class CostModel {
  public:
   explicit CostModel(Workload workload);  // ConfigError for a workload that cannot be
@@ -24,6 +36,8 @@ class CostModel {
   // For strategies that why_impossible() accepts. The two agree to the last bit.
   [[nodiscard]] QuickEstimate quick(const Strategy& strategy);
   [[nodiscard]] Estimate estimate(const Strategy& strategy);
+
+  [[nodiscard]] PassTimes pass_times(const Strategy& strategy, bool experts = false);
 
   // At most `quick().step_s` of every strategy with the same tp, cp, ep, pp, dp and recompute,
   // whatever its micro-batch, schedule and sharding: for pruning.

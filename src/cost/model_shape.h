@@ -43,11 +43,19 @@ struct ModelShape {
   LatentAttention mla;
 
   [[nodiscard]] int64_t moe_layers() const { return experts > 0 ? layers - dense_layers : 0; }
-  [[nodiscard]] int64_t query_width() const;        // heads times head size of queries
-  [[nodiscard]] int64_t value_width() const;        // heads times head size of values
-  [[nodiscard]] int64_t kv_width() const;           // of keys or values as they are kept
+  [[nodiscard]] int64_t query_width() const;  // heads times head size of queries
+  [[nodiscard]] int64_t value_width() const;  // heads times head size of values
+  [[nodiscard]] int64_t kv_width() const;     // of keys or values as they are kept
+
+  // Weights of the products of one layer's attention, and of an MLP of `width`.
+  [[nodiscard]] int64_t attention_parameters() const;
+  [[nodiscard]] int64_t mlp_parameters(int64_t width) const;
+  [[nodiscard]] int64_t small_parameters() const;  // norms and biases of one layer
+  [[nodiscard]] int64_t table_parameters() const;  // of the embedding, or of the head
+
   [[nodiscard]] int64_t parameters() const;         // all
   [[nodiscard]] int64_t active_parameters() const;  // that a token meets
+  [[nodiscard]] int64_t product_weights() const;    // of the products that a token passes
 };
 
 ModelShape shape_of(const ModelSpec& model, int64_t seq_len);
