@@ -18,9 +18,10 @@ int64_t size_of(const Cluster& cluster, const LinkLevel& level) {
   return level.devices == 0 ? std::max<int64_t>(cluster.devices, 1) : level.devices;
 }
 
-// Ranks of the group that lie in one group of `devices` consecutive devices.
-int64_t ranks_within(const RankGroup& group, int64_t devices) {
-  if (group.stride >= devices) return 1;
+// Ranks of the group that lie in one group of the level's devices.
+int64_t ranks_within(const Cluster& cluster, const LinkLevel& level, const RankGroup& group) {
+  const int64_t devices = size_of(cluster, level);
+  if (devices >= cluster.devices) return group.ranks;
   return std::min(group.ranks, std::max<int64_t>(1, devices / group.stride));
 }
 
@@ -40,7 +41,7 @@ GroupLinks links_of(const Cluster& cluster, const RankGroup& group) {
   int64_t exits = 1;              // ranks of an island that share the way out of it
   for (size_t i = 0; i < cluster.levels.size() && islands > 1; ++i) {
     const LinkLevel& level = cluster.levels[i];
-    const int64_t within = ranks_within(group, size_of(cluster, level));
+    const int64_t within = ranks_within(cluster, level, group);
     const int64_t left = (group.ranks + within - 1) / within;
     if (i == 0) links.inner = within;
     if (left == islands) continue;  // nobody meets at this level
@@ -89,7 +90,7 @@ double all_to_all_s(const Cluster& cluster, const RankGroup& group, double bytes
   int64_t reached = 1;
   for (size_t i = 0; i < cluster.levels.size() && reached < group.ranks; ++i) {
     const LinkLevel& level = cluster.levels[i];
-    const int64_t within = ranks_within(group, size_of(cluster, level));
+    const int64_t within = ranks_within(cluster, level, group);
     if (within <= reached) continue;
     // What leaves for anyone beyond `reached` passes this level's links.
     const double beyond = to_double(group.ranks - reached) / to_double(group.ranks) * bytes;

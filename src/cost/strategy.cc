@@ -66,9 +66,10 @@ std::string wrong_stages(const Workload& w, const Strategy& s) {
   if (s.pp == 1 && s.virtual_stages > 1) {
     return fmt::format("virtual_stages = {} needs pp > 1", s.virtual_stages);
   }
-  if (stages > w.model.layers) {
-    return fmt::format("pp * virtual_stages = {} stages are more than {} layers", stages,
-                       w.model.layers);
+  // A stage at the end may have the embedding or the head alone.
+  if (stages > w.model.layers + 2) {
+    return fmt::format("pp * virtual_stages = {} stages are more than {} layers and both ends",
+                       stages, w.model.layers);
   }
   if (s.stage_layers.empty()) return "";
   if (std::cmp_not_equal(s.stage_layers.size(), stages)) {
