@@ -126,7 +126,7 @@ struct BenchCommOptions {
   bool corrupt = false;  // spoil one result of every case, for tests
   bool rows = false;     // for the process that started this one as a rank
 };
-// comm and step. The environment must outlive the commands.
+// All of bench. The environment must outlive the commands.
 std::vector<Command> add_bench(CLI::App& root, const Environment& environment);
 int run_bench_comm(const BenchCommOptions& options, const Environment& environment,
                    Console& console);
@@ -139,6 +139,23 @@ struct BenchStepOptions {
   bool json = false;
 };
 int run_bench_step(BenchStepOptions options, Console& console);
+
+struct BenchPublishedOptions {
+  std::string file;
+  bool entries = false;
+  bool json = false;
+};
+Command add_bench_published(CLI::App& bench);
+int run_bench_published(const BenchPublishedOptions& options, Console& console);
+
+struct BenchPricingOptions {
+  std::string model = "llama-3-405b";
+  std::string cluster = "h100-16384";
+  double seconds = 1;
+  bool json = false;
+};
+Command add_bench_pricing(CLI::App& bench);
+int run_bench_pricing(const BenchPricingOptions& options, Console& console);
 
 struct DoctorOptions {
   bool json = false;

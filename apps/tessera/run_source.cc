@@ -1,29 +1,12 @@
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <sstream>
-
 #include "base/error.h"
 #include "commands.h"
 #include "flags.h"
+#include "read_text.h"
 #include "spec/pipeline.h"
 #include "spec/run_file.h"
 #include "spec/validate.h"
 
 namespace tessera {
-namespace {
-
-std::string read_text(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  require_config(file.good(), "cannot open '{}': {}", path, std::strerror(errno));
-  std::ostringstream text;
-  text << file.rdbuf();
-  // A folder opens but cannot be read.
-  require_config(!file.bad() && (text.good() || file.eof()), "cannot read '{}'", path);
-  return std::move(text).str();
-}
-
-}  // namespace
 
 void RunSource::add_file_and_set(CLI::App& app) {
   add_text(app, "run_file", file, "RUN.toml", "the run file");

@@ -155,24 +155,24 @@ class Reader {
 
 struct DeviceKey {
   std::string_view name;
-  Constant Device::*field;
+  Constant DeviceSpec::*field;
 };
 constexpr std::array kDeviceKeys = {
-    DeviceKey{"memory_bytes", &Device::memory_bytes},
-    DeviceKey{"reserved_bytes", &Device::reserved_bytes},
-    DeviceKey{"memory_bandwidth", &Device::memory_bandwidth},
-    DeviceKey{"memory_efficiency", &Device::memory_efficiency},
-    DeviceKey{"multiprocessors", &Device::multiprocessors},
-    DeviceKey{"tile_rows", &Device::tile_rows},
-    DeviceKey{"tile_columns", &Device::tile_columns},
-    DeviceKey{"product_fill", &Device::product_fill},
-    DeviceKey{"wave_share", &Device::wave_share},
-    DeviceKey{"misaligned_slowdown", &Device::misaligned_slowdown},
-    DeviceKey{"batched_efficiency", &Device::batched_efficiency},
-    DeviceKey{"attention_efficiency", &Device::attention_efficiency},
-    DeviceKey{"attention_backward_efficiency", &Device::attention_backward_efficiency},
-    DeviceKey{"launch_s", &Device::launch_s},
-    DeviceKey{"host_op_s", &Device::host_op_s},
+    DeviceKey{"memory_bytes", &DeviceSpec::memory_bytes},
+    DeviceKey{"reserved_bytes", &DeviceSpec::reserved_bytes},
+    DeviceKey{"memory_bandwidth", &DeviceSpec::memory_bandwidth},
+    DeviceKey{"memory_efficiency", &DeviceSpec::memory_efficiency},
+    DeviceKey{"multiprocessors", &DeviceSpec::multiprocessors},
+    DeviceKey{"tile_rows", &DeviceSpec::tile_rows},
+    DeviceKey{"tile_columns", &DeviceSpec::tile_columns},
+    DeviceKey{"product_fill", &DeviceSpec::product_fill},
+    DeviceKey{"wave_share", &DeviceSpec::wave_share},
+    DeviceKey{"misaligned_slowdown", &DeviceSpec::misaligned_slowdown},
+    DeviceKey{"batched_efficiency", &DeviceSpec::batched_efficiency},
+    DeviceKey{"attention_efficiency", &DeviceSpec::attention_efficiency},
+    DeviceKey{"attention_backward_efficiency", &DeviceSpec::attention_backward_efficiency},
+    DeviceKey{"launch_s", &DeviceSpec::launch_s},
+    DeviceKey{"host_op_s", &DeviceSpec::host_op_s},
 };
 
 // The files on the way from an entry to the one it extends last: a cycle is refused.
@@ -209,12 +209,12 @@ Source source_of(std::string_view kind, std::string_view what, const std::string
   return *std::move(source);
 }
 
-Device read_device(const Reader& reader, Chain& chain) {
+DeviceSpec read_device(const Reader& reader, Chain& chain) {
   const toml::table& table = reader.table();
   std::vector<std::string_view> known = {"name", "extends", "peak_flops", "product_efficiency"};
   for (const DeviceKey& key : kDeviceKeys) known.push_back(key.name);
   reader.refuse_unknown(table, known);
-  Device device;
+  DeviceSpec device;
   std::string base;
   reader.read(table, "extends", base);
   if (!base.empty()) {
@@ -301,9 +301,9 @@ std::optional<std::pair<std::string, int64_t>> split_count(const std::string& na
   return std::pair{name.substr(0, dash), count};
 }
 
-Device named_device(const Source& source, const std::string& name, const ReadFile& read) {
+DeviceSpec named_device(const Source& source, const std::string& name, const ReadFile& read) {
   Chain chain{read, {name}};
-  Device device = read_device(Reader(source.text, source.file_name), chain);
+  DeviceSpec device = read_device(Reader(source.text, source.file_name), chain);
   if (device.name.empty()) device.name = name;
   check(device);
   return device;
@@ -324,7 +324,7 @@ Cluster named_cluster(const Source& source, const std::string& name, const ReadF
 std::vector<std::string_view> device_names() { return names_of_kind(kDevices); }
 std::vector<std::string_view> cluster_names() { return names_of_kind(kClusters); }
 
-Device find_device(const std::string& name, const ReadFile& read) {
+DeviceSpec find_device(const std::string& name, const ReadFile& read) {
   return named_device(source_of(kDevices, "device", name, read), name, read);
 }
 
@@ -348,7 +348,7 @@ Cluster with_devices(Cluster cluster, int64_t devices) {
   return cluster;
 }
 
-Device parse_device(std::string_view text, const std::string& file_name, const ReadFile& read) {
+DeviceSpec parse_device(std::string_view text, const std::string& file_name, const ReadFile& read) {
   return named_device({std::string(text), file_name}, file_name, read);
 }
 

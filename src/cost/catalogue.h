@@ -19,7 +19,7 @@ std::vector<std::string_view> cluster_names();
 
 // `name` is an entry, or a path that ends in .toml. Unknown names throw ConfigError with the
 // nearest known one.
-Device find_device(const std::string& name, const ReadFile& read = nullptr);
+DeviceSpec find_device(const std::string& name, const ReadFile& read = nullptr);
 
 // "dgx-h100" has as many devices as its file says; "h100-16384" is the cluster of H100 with 16,384
 // devices. Otherwise as find_device.
@@ -28,8 +28,8 @@ Cluster find_cluster(const std::string& name, const ReadFile& read = nullptr);
 Cluster with_devices(Cluster cluster, int64_t devices);
 
 // From TOML text; `file_name` is where errors point. `extends` names other entries.
-Device parse_device(std::string_view text, const std::string& file_name,
-                    const ReadFile& read = nullptr);
+DeviceSpec parse_device(std::string_view text, const std::string& file_name,
+                        const ReadFile& read = nullptr);
 Cluster parse_cluster(std::string_view text, const std::string& file_name,
                       const ReadFile& read = nullptr);
 

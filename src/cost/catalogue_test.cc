@@ -33,7 +33,7 @@ latency_s = 1e-5
 
 TEST(CatalogueTest, EveryEntryIsValidAndEveryNumberHasASource) {
   for (const std::string_view name : device_names()) {
-    const Device device = find_device(std::string(name));
+    const DeviceSpec device = find_device(std::string(name));
     EXPECT_EQ(device.name, name);
     EXPECT_FALSE(device.memory_bytes.source.empty()) << name;
     EXPECT_FALSE(device.memory_bandwidth.source.empty()) << name;

@@ -34,7 +34,7 @@ inline constexpr int64_t kMaxDevices = 1 << 24;
 
 struct Cluster {
   std::string name;
-  Device device;
+  DeviceSpec device;
   int64_t devices = 1;
   std::vector<LinkLevel> levels;  // innermost first; empty: a single device
   Constant usd_per_device_hour;   // 0: unknown
@@ -46,7 +46,7 @@ struct Cluster {
 };
 
 // Throws ConfigError that names the field, the value and what it must be.
-void check(const Device& device);
+void check(const DeviceSpec& device);
 void check(const Cluster& cluster);
 
 }  // namespace tessera

@@ -418,7 +418,7 @@ class Pricing {
         to_double(held.dense) * (whole + (engine::kOptimizerBytes + (2 * gradient - whole)) / by) +
         to_double(held.experts) *
             (whole + (engine::kOptimizerBytes + (2 * gradient - whole)) / by_experts);
-    const Device& device = w_.cluster.device;
+    const DeviceSpec& device = w_.cluster.device;
     return bytes / (device.memory_bandwidth.value * device.memory_efficiency.value);
   }
 

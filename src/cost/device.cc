@@ -30,7 +30,7 @@ std::string_view name_of(LinkShape shape) {
   return kNames.at(static_cast<size_t>(shape));
 }
 
-void check(const Device& device) {
+void check(const DeviceSpec& device) {
   const std::string name = "device " + device.name + ": ";
   bool computes = false;
   for (int i = 0; i < kNumMathTypes; ++i) {

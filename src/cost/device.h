@@ -16,7 +16,7 @@ enum class MathType : uint8_t { kF32, kTF32, kF16, kF8, kF4 };
 inline constexpr int kNumMathTypes = 5;
 std::string_view name_of(MathType type);  // "f32", "tf32", "f16" (bf16 too), "f8", "f4"
 
-struct Device {
+struct DeviceSpec {
   std::string name;
   std::string extends = "";  // the entry whose numbers were taken over, or empty
 

@@ -45,7 +45,7 @@ inline constexpr double kTurnUnits = 2.35;      // between forward and backward 
 inline constexpr double kExpertUnits = 3.75;    // per chosen expert, in backward of a MoE layer
 inline constexpr double kBackwardUnits = 2.0;   // of a dense layer
 inline constexpr int64_t kFusedLogitBytes = 2;  // alive per logit where the loss is fused
-inline constexpr int64_t kLogitBytes = 6;       // 16 bits and a 32-bit copy
+inline constexpr int64_t kLogitBytes = 5;       // otherwise; by version from 4 to 8
 inline constexpr int64_t kWorkspaceBytes = 63LL << 20;
 
 }  // namespace tessera::engine

@@ -43,7 +43,7 @@ class LayerSum {
 
   void attention() {
     const ModelShape& m = w_.model;
-    AttentionShape shape;
+    AttentionSizes shape;
     const int64_t heads = std::max<int64_t>(1, m.heads / s_.tp);
     shape.batch_heads = s_.micro_batch * heads;
     shape.queries = ceil_div(w_.seq_len, s_.cp);
@@ -154,7 +154,7 @@ class LayerSum {
 
   const Workload& w_;
   const Strategy& s_;
-  const Device& device_;
+  const DeviceSpec& device_;
   int64_t tokens_;        // of a micro-batch, on this rank
   int64_t split_tokens_;  // where sequence parallelism splits them over tp
   int64_t element_;
@@ -305,7 +305,7 @@ LayerCost embedding_cost(const Workload& w, const Strategy& s) {
 
 LayerCost head_cost(const Workload& w, const Strategy& s) {
   const ModelShape& m = w.model;
-  const Device& device = w.cluster.device;
+  const DeviceSpec& device = w.cluster.device;
   LayerSum sum(w, s);
   const int64_t tokens = sum.tokens(), e = sum.element();
   const int64_t columns = ceil_div(m.vocab, s.tp);

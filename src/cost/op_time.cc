@@ -36,8 +36,8 @@ bool misaligned(int64_t size) { return size % kAlignment != 0; }
 
 }  // namespace
 
-double product_s(const Device& device, MathType type, int64_t rows, int64_t columns, int64_t inner,
-                 int64_t batch) {
+double product_s(const DeviceSpec& device, MathType type, int64_t rows, int64_t columns,
+                 int64_t inner, int64_t batch) {
   if (rows <= 0 || columns <= 0 || inner <= 0 || batch <= 0) return 0;
   const double units = device.multiprocessors.value;
   const double share = device.wave_share.value;
@@ -71,13 +71,13 @@ double product_s(const Device& device, MathType type, int64_t rows, int64_t colu
   return std::max(compute, memory) + device.launch_s.value;
 }
 
-double memory_s(const Device& device, double bytes) {
+double memory_s(const DeviceSpec& device, double bytes) {
   if (bytes <= 0) return 0;
   return bytes / (device.memory_bandwidth.value * device.memory_efficiency.value) +
          device.launch_s.value;
 }
 
-AttentionTime flash_attention_s(const Device& device, const AttentionShape& shape) {
+AttentionTime flash_attention_s(const DeviceSpec& device, const AttentionSizes& shape) {
   const double flops = 2.0 * to_double(shape.batch_heads) * to_double(shape.queries) *
                        to_double(shape.keys) * to_double(shape.query_dim + shape.value_dim) *
                        shape.seen;
@@ -87,7 +87,7 @@ AttentionTime flash_attention_s(const Device& device, const AttentionShape& shap
               device.launch_s.value};
 }
 
-AttentionTime unfused_attention_s(const Device& device, const AttentionShape& shape) {
+AttentionTime unfused_attention_s(const DeviceSpec& device, const AttentionSizes& shape) {
   const double scores =
       to_double(shape.batch_heads) * to_double(shape.queries) * to_double(shape.keys);
   const double rate = device.peak(MathType::kF16) * device.batched_efficiency.value;

@@ -11,13 +11,13 @@ namespace tessera {
 // `batch` products of [rows, inner] with [inner, columns]: tiles spread over the multiprocessors in
 // waves, of which the largest tile that pays is chosen; the inner loop has a fill cost; never
 // faster than memory or a launch. 0 where a size is 0.
-double product_s(const Device& device, MathType type, int64_t rows, int64_t columns, int64_t inner,
-                 int64_t batch = 1);
+double product_s(const DeviceSpec& device, MathType type, int64_t rows, int64_t columns,
+                 int64_t inner, int64_t batch = 1);
 
 // A kernel, or several fused into one, that reads and writes `bytes` in all.
-double memory_s(const Device& device, double bytes);
+double memory_s(const DeviceSpec& device, double bytes);
 
-struct AttentionShape {
+struct AttentionSizes {
   int64_t batch_heads = 0;  // sequences times query heads, on this device
   int64_t queries = 0;      // of one sequence, on this device
   int64_t keys = 0;         // that a sequence has
@@ -32,10 +32,10 @@ struct AttentionTime {
 };
 
 // One kernel per pass, which skips what the mask hides.
-AttentionTime flash_attention_s(const Device& device, const AttentionShape& shape);
+AttentionTime flash_attention_s(const DeviceSpec& device, const AttentionSizes& shape);
 
 // Scores and probabilities go through memory, the mask saves nothing. `mask_bytes` and so on are
 // counted as Megatron's kernels do: scaled masked softmax and dropout as kernels of their own.
-AttentionTime unfused_attention_s(const Device& device, const AttentionShape& shape);
+AttentionTime unfused_attention_s(const DeviceSpec& device, const AttentionSizes& shape);
 
 }  // namespace tessera

@@ -293,7 +293,7 @@ class EntryReader {
   void read_precision() {
     PrecisionPlan& p = run_.workload.precision;
     const std::string text = opts_.text("precision");
-    const Device& device = run_.workload.cluster.device;
+    const DeviceSpec& device = run_.workload.cluster.device;
     p = {};
     if (has(text, "fp8") || has(text, "float8")) p.products = MathType::kF8;
     if (has(text, "fp4")) p.products = MathType::kF4;
