@@ -52,22 +52,24 @@ struct PassSeconds {
   double weight = 0;    // part of backward: weight gradients
 };
 
-double sum_axis(const LayerCost& cost, CommAxis axis, bool forward_twice) {
+// Of forward, `again` times more, and backward.
+double sum_axis(const LayerCost& cost, CommAxis axis, double again) {
   const auto i = static_cast<size_t>(axis);
-  return cost.forward_comm.seconds[i] * (forward_twice ? 2 : 1) + cost.backward_comm.seconds[i];
+  return cost.forward_comm.seconds[i] * (1 + again) + cost.backward_comm.seconds[i];
 }
 
-double sum_axis_bytes(const LayerCost& cost, CommAxis axis, bool forward_twice) {
+double sum_axis_bytes(const LayerCost& cost, CommAxis axis, double again) {
   const auto i = static_cast<size_t>(axis);
-  return cost.forward_comm.bytes[i] * (forward_twice ? 2 : 1) + cost.backward_comm.bytes[i];
+  return cost.forward_comm.bytes[i] * (1 + again) + cost.backward_comm.bytes[i];
 }
 
-PassSeconds pass_seconds(const LayerCost& cost, Recompute recompute) {
+// `share` of the layers are computed again.
+PassSeconds pass_seconds(const LayerCost& cost, Recompute recompute, double share = 1) {
   PassSeconds pass;
   pass.forward = cost.forward_total_s();
   pass.backward = cost.backward_total_s();
   pass.weight = cost.weight_grad_s;
-  if (recompute == Recompute::kFull) pass.again = pass.forward;
+  if (recompute == Recompute::kFull) pass.again = share * pass.forward;
   if (recompute == Recompute::kSelective) pass.again = cost.attention_forward_s;
   pass.backward += pass.again;
   return pass;
@@ -114,8 +116,8 @@ class Pricing {
         s_(strategy),
         split_(split),
         micro_batches_(micro_batches),
-        dense_(pass_seconds(split.dense, effective_recompute())),
-        experts_(pass_seconds(split.experts, effective_recompute())),
+        dense_(pass_seconds(split.dense, effective_recompute(), recomputed_share())),
+        experts_(pass_seconds(split.experts, effective_recompute(), recomputed_share())),
         head_(pass_seconds(split.head, Recompute::kNone)),
         embedding_(pass_seconds(split.embedding, Recompute::kNone)),
         replicas_(strategy.dp * strategy.cp),
@@ -204,9 +206,15 @@ class Pricing {
     return idle ? Recompute::kNone : s_.recompute;
   }
 
+  [[nodiscard]] double recomputed_share() const {
+    const int64_t here = std::max<int64_t>(1, w_.model.layers / s_.pp);
+    if (s_.recompute_layers < 0 || s_.recompute_layers >= here) return 1;
+    return to_double(s_.recompute_layers) / to_double(here);
+  }
+
   void add_layers(RankTime& time, const LayerCost& cost, const PassSeconds& pass,
                   double count) const {
-    const bool twice = effective_recompute() == Recompute::kFull;
+    const double again = effective_recompute() == Recompute::kFull ? recomputed_share() : 0;
     time.seconds += count * (pass.forward + pass.backward);
     time.forward += count * pass.forward;
     time.backward += count * pass.backward;
@@ -214,8 +222,8 @@ class Pricing {
     time.weight += count * pass.weight;
     for (size_t i = 0; i < kNumCommAxes; ++i) {
       const auto axis = static_cast<CommAxis>(i);
-      time.exposed[i] += count * sum_axis(cost, axis, twice);
-      time.bytes[i] += count * sum_axis_bytes(cost, axis, twice);
+      time.exposed[i] += count * sum_axis(cost, axis, again);
+      time.bytes[i] += count * sum_axis_bytes(cost, axis, again);
     }
   }
 
@@ -442,7 +450,7 @@ class Pricing {
     if (s_.recompute == Recompute::kFull && s_.recompute_layers >= 0) {
       const int64_t whole = layers.dense * split_.dense.saved_bytes[0] +
                             layers.experts * split_.experts.saved_bytes[0];
-      const int64_t again = std::min(s_.recompute_layers * v, layers.total());
+      const int64_t again = std::min(s_.recompute_layers, layers.total());
       const int64_t total = std::max<int64_t>(1, layers.total());
       kept = (all * again + whole * (total - again)) / total / v * live;
     }

@@ -31,7 +31,7 @@ inline constexpr double kHostOpsExperts = 40;
 // Of the time that communication could hide behind, what it hides behind; and what kernels lose
 // while it runs beside them. Fitted.
 inline constexpr double kOverlapWindow = 0.8;
-inline constexpr double kOverlapSlowdown = 0.1;
+inline constexpr double kOverlapSlowdown = 0.4;
 // What stays exposed however long the window is: the last bucket.
 inline constexpr double kLastBucket = 0.03;
 

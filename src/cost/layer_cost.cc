@@ -13,6 +13,9 @@ double to_double(int64_t value) { return static_cast<double>(value); }
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+// Rows of an expert are padded to whole pieces that matrix units load.
+constexpr int64_t kExpertRowUnit = 16;
+
 // Adds up the ops of one layer, each as a method that says what runs and what is kept.
 class LayerSum {
  public:
@@ -218,7 +221,8 @@ void add_experts(LayerSum& sum, const Workload& w, const Strategy& s) {
   const int64_t rows = ceil_div(sum.tokens() * m.experts_per_token, s.tp);
   sum.product(ceil_div(sum.tokens(), s.tp), m.experts, m.hidden);
   sum.expert_exchange(static_cast<double>(rows));
-  add_mlp(sum, m, ceil_div(rows * s.expert_tp, local), m.moe_ffn / s.expert_tp, local);
+  const int64_t expert_rows = ceil_div(rows * s.expert_tp, local * kExpertRowUnit) * kExpertRowUnit;
+  add_mlp(sum, m, expert_rows, m.moe_ffn / s.expert_tp, local);
   sum.keep(e * rows * s.expert_tp * m.hidden);
   const double dispatched = static_cast<double>(e * rows * m.hidden);
   sum.moves(engine::kDispatchPasses * dispatched, engine::kDispatchPasses * dispatched);

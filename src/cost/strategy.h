@@ -69,7 +69,7 @@ struct Strategy {
   bool sequence_parallel = false;
   int64_t micro_batch = 1;
   Recompute recompute = Recompute::kNone;
-  // Full: how many layers of every stage are computed again; -1: all.
+  // Full: how many layers of every pipeline rank are computed again; -1: all.
   int64_t recompute_layers = -1;
   ContextKind context = ContextKind::kRing;
   PipelineKind schedule = PipelineKind::k1F1B;

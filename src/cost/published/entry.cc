@@ -260,7 +260,8 @@ class EntryReader {
     const std::string recompute = opts_.text("recompute");
     if (recompute.starts_with("full") || has(recompute, "remat")) {
       s.recompute = Recompute::kFull;
-    } else if (has(recompute, "every-other-layer")) {
+    } else if (has(recompute, "every-other-layer") || has(recompute, "per-op")) {
+      // Per op: every second product is computed again, which is half of the arithmetic too.
       s.recompute = Recompute::kFull;
       s.recompute_layers = w.model.layers / s.pp / 2;
     } else if (recompute.starts_with("selective")) {
