@@ -249,7 +249,9 @@ std::vector<Command> add_bench(CLI::App& root, const Environment& environment) {
   return {{comm, [options, &environment](
                      Console& console) { return run_bench_comm(*options, environment, console); }},
           add_bench_step(*bench),
-          add_bench_simulator(*bench)};
+          add_bench_simulator(*bench),
+          add_bench_published(*bench),
+          add_bench_pricing(*bench)};
 }
 
 int run_bench_comm(const BenchCommOptions& options, const Environment& environment,

@@ -130,7 +130,7 @@ struct BenchCommOptions {
   bool corrupt = false;  // spoil one result of every case, for tests
   bool rows = false;     // for the process that started this one as a rank
 };
-// comm, step and simulator. The environment must outlive the commands.
+// All of bench. The environment must outlive the commands.
 std::vector<Command> add_bench(CLI::App& root, const Environment& environment);
 int run_bench_comm(const BenchCommOptions& options, const Environment& environment,
                    Console& console);
@@ -152,6 +152,7 @@ struct BenchSimulatorOptions {
 };
 Command add_bench_simulator(CLI::App& bench);
 int run_bench_simulator(const BenchSimulatorOptions& options, Console& console);
+
 struct ExplainOptions {
   std::string topic;
   std::map<std::string, std::string> given;  // values as written, by flag without dashes
@@ -166,6 +167,23 @@ struct PresetsOptions {
 };
 Command add_presets(CLI::App& root);
 int run_presets(const PresetsOptions& options, Console& console);
+
+struct BenchPublishedOptions {
+  std::string file;
+  bool entries = false;
+  bool json = false;
+};
+Command add_bench_published(CLI::App& bench);
+int run_bench_published(const BenchPublishedOptions& options, Console& console);
+
+struct BenchPricingOptions {
+  std::string model = "llama-3-405b";
+  std::string cluster = "h100-16384";
+  double seconds = 1;
+  bool json = false;
+};
+Command add_bench_pricing(CLI::App& bench);
+int run_bench_pricing(const BenchPricingOptions& options, Console& console);
 
 struct DoctorOptions {
   bool json = false;

@@ -4,11 +4,13 @@
 #include <map>
 
 namespace tessera {
+
+int64_t arena_aligned(int64_t bytes) {
+  constexpr int64_t kAlignBytes = 64;
+  return (bytes + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
+}
+
 namespace {
-
-constexpr int64_t kAlignBytes = 64;
-
-int64_t aligned(int64_t bytes) { return (bytes + kAlignBytes - 1) / kAlignBytes * kAlignBytes; }
 
 // Lowest offset at which `storage` meets nobody alive at the same time. `placed` is sorted by
 // offset.
@@ -18,8 +20,8 @@ int64_t first_fit(const Storage& storage, const std::vector<Storage*>& placed) {
     const bool together =
         storage.first_use <= other->last_use && other->first_use <= storage.last_use;
     if (!together) continue;
-    if (other->offset >= at + aligned(storage.bytes)) break;
-    at = std::max(at, other->offset + aligned(other->bytes));
+    if (other->offset >= at + arena_aligned(storage.bytes)) break;
+    at = std::max(at, other->offset + arena_aligned(other->bytes));
   }
   return at;
 }
@@ -88,7 +90,7 @@ class Block {
   }
   void add(Storage& storage, int64_t offset) {
     storage.offset = offset;
-    bytes_ = std::max(bytes_, offset + aligned(storage.bytes));
+    bytes_ = std::max(bytes_, offset + arena_aligned(storage.bytes));
     const auto at =
         std::upper_bound(placed_.begin(), placed_.end(), &storage,
                          [](const Storage* a, const Storage* b) { return a->offset < b->offset; });
@@ -122,8 +124,8 @@ void place_storages(std::vector<Storage>& storages, const std::map<int, int>& la
     const bool used = storage.last_use >= 0;
     if (storage.kind == StorageKind::kPersistent || storage.kind == StorageKind::kPassing) {
       storage.offset = arena_bytes[arena];
-      storage.instance_stride = aligned(storage.bytes);
-      arena_bytes[arena] += aligned(storage.bytes) * storage.instances;
+      storage.instance_stride = arena_aligned(storage.bytes);
+      arena_bytes[arena] += arena_aligned(storage.bytes) * storage.instances;
     } else if (used && storage.kind == StorageKind::kStash && !one_lane) {
       stash[arena][storage.stage].push_back(&storage);
     } else if (used) {
@@ -141,7 +143,7 @@ void place_storages(std::vector<Storage>& storages, const std::map<int, int>& la
     for (Storage* storage : transient[arena]) {
       const auto own = lane.find(storage->stage);
       const int64_t gap = own == lane.end() ? 0 : own->second.place_for(*storage);
-      if (own != lane.end() && gap + aligned(storage->bytes) <= own->second.bytes()) {
+      if (own != lane.end() && gap + arena_aligned(storage->bytes) <= own->second.bytes()) {
         own->second.add(*storage, gap);
       } else {
         shared.add(*storage);

@@ -12,6 +12,9 @@
 
 namespace tessera {
 
+// Storages begin at multiples of 64 bytes.
+int64_t arena_aligned(int64_t bytes);
+
 // Fills first_use and last_use of transient and stash storages, in positions of the rank's nodes,
 // from every instruction that touches them. Memory that a collective uses is free only once the
 // compute stream has waited for it, which it does before the next part at the latest.

@@ -2,39 +2,12 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 namespace tessera {
 namespace {
 
 using Kind = PipelineItem::Kind;
-
-// From the first to the last item that uses something, inclusive.
-struct Span {
-  int micro_batch = 0;
-  int first = INT_MAX;
-  int last = -1;
-  void include(int item) {
-    first = std::min(first, item);
-    last = std::max(last, item);
-  }
-};
-
-// Gives spans that overlap different numbers, the lowest that is free. Returns how many it took.
-template <typename Assign>
-int colour(std::vector<Span> spans, const Assign& assign) {
-  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
-    return std::tie(a.first, a.micro_batch) < std::tie(b.first, b.micro_batch);
-  });
-  std::vector<int> busy_until;
-  for (const Span& span : spans) {
-    size_t colour = 0;
-    while (colour < busy_until.size() && busy_until[colour] >= span.first) ++colour;
-    if (colour == busy_until.size()) busy_until.push_back(-1);
-    busy_until[colour] = span.last;
-    assign(span.micro_batch, static_cast<int>(colour));
-  }
-  return static_cast<int>(busy_until.size());
-}
 
 // Storages that the nodes of one part touch.
 std::set<StorageId> touched_by(const StepGraph& step, const StorageMap& map, int stage, int part) {
@@ -49,15 +22,36 @@ std::set<StorageId> touched_by(const StepGraph& step, const StorageMap& map, int
   return storages;
 }
 
-// A send still reads its value while the next part runs.
+}  // namespace
+
+std::vector<std::pair<int, int>> number_spans(std::vector<ItemSpan> spans) {
+  std::sort(spans.begin(), spans.end(), [](const ItemSpan& a, const ItemSpan& b) {
+    return std::tie(a.first, a.micro_batch) < std::tie(b.first, b.micro_batch);
+  });
+  std::vector<std::pair<int, int>> numbers;
+  std::vector<int> busy_until;
+  for (const ItemSpan& span : spans) {
+    size_t number = 0;
+    while (number < busy_until.size() && busy_until[number] >= span.first) ++number;
+    if (number == busy_until.size()) busy_until.push_back(-1);
+    busy_until[number] = span.last;
+    numbers.emplace_back(span.micro_batch, static_cast<int>(number));
+  }
+  return numbers;
+}
+
+int most_at_once(const std::vector<std::pair<int, int>>& numbers) {
+  int most = 0;
+  for (const auto& [micro_batch, number] : numbers) most = std::max(most, number + 1);
+  return most;
+}
+
 int part_after(const std::vector<PipelineItem>& items, size_t i) {
   for (size_t next = i + 1; next < items.size(); ++next) {
     if (items[next].kind == Kind::kPart) return static_cast<int>(next);
   }
   return static_cast<int>(i);
 }
-
-}  // namespace
 
 int InstanceMap::of(const Storage& storage, StorageId id, int micro_batch) const {
   switch (storage.kind) {
@@ -73,11 +67,11 @@ int InstanceMap::of(const Storage& storage, StorageId id, int micro_batch) const
 InstanceMap count_instances(const StepGraph& step, StorageMap& map,
                             const std::vector<PipelineItem>& items) {
   InstanceMap result;
-  std::map<int, std::map<int, Span>> by_stage;              // stage, micro-batch
-  std::map<StorageId, std::map<int, Span>> by_storage;      // passing storages, micro-batch
+  std::map<int, std::map<int, ItemSpan>> by_stage;          // stage, micro-batch
+  std::map<StorageId, std::map<int, ItemSpan>> by_storage;  // passing storages, micro-batch
   std::map<std::pair<int, int>, std::set<StorageId>> uses;  // stage, part
-  const auto include = [](std::map<int, Span>& spans, int micro_batch, int item) {
-    Span& span = spans[micro_batch];
+  const auto include = [](std::map<int, ItemSpan>& spans, int micro_batch, int item) {
+    ItemSpan& span = spans[micro_batch];
     span.micro_batch = micro_batch;
     span.include(item);
   };
@@ -99,21 +93,22 @@ InstanceMap count_instances(const StepGraph& step, StorageMap& map,
     include(by_storage[id], item.micro_batch, index);
     if (item.kind == Kind::kSend) include(by_storage[id], item.micro_batch, part_after(items, i));
   }
-  const auto values = [](const std::map<int, Span>& spans) {
-    std::vector<Span> list;
+  const auto values = [](const std::map<int, ItemSpan>& spans) {
+    std::vector<ItemSpan> list;
     for (const auto& [micro_batch, span] : spans) list.push_back(span);
     return list;
   };
   for (const auto& [stage, spans] : by_stage) {
-    result.lanes_[stage] = colour(values(spans), [&, s = stage](int micro_batch, int lane) {
-      result.lane_of_[{s, micro_batch}] = lane;
-    });
+    const auto numbers = number_spans(values(spans));
+    for (const auto& [micro_batch, lane] : numbers) result.lane_of_[{stage, micro_batch}] = lane;
+    result.lanes_[stage] = most_at_once(numbers);
   }
   for (const auto& [id, spans] : by_storage) {
-    map.storages[static_cast<size_t>(id)].instances =
-        colour(values(spans), [&, storage = id](int micro_batch, int instance) {
-          result.passing_of_[{storage, micro_batch}] = instance;
-        });
+    const auto numbers = number_spans(values(spans));
+    for (const auto& [micro_batch, instance] : numbers) {
+      result.passing_of_[{id, micro_batch}] = instance;
+    }
+    map.storages[static_cast<size_t>(id)].instances = most_at_once(numbers);
   }
   return result;
 }

@@ -39,6 +39,25 @@ class InstanceMap {
   std::map<std::pair<StorageId, int>, int> passing_of_;  // storage, micro-batch
 };
 
+// From the first to the last item that uses something, inclusive.
+struct ItemSpan {
+  int micro_batch = 0;
+  int first = INT_MAX;
+  int last = -1;
+  void include(int item) {
+    first = item < first ? item : first;
+    last = item > last ? item : last;
+  }
+};
+
+// Gives spans that overlap different numbers, the lowest that is free. By micro-batch, in the order
+// of their beginnings; the number of different ones is how many are in use at one time.
+std::vector<std::pair<int, int>> number_spans(std::vector<ItemSpan> spans);
+int most_at_once(const std::vector<std::pair<int, int>>& numbers);
+
+// A send still reads its value while the next part runs: the item of that part.
+int part_after(const std::vector<PipelineItem>& items, size_t i);
+
 // Also fills `instances` of the passing storages.
 InstanceMap count_instances(const StepGraph& step, StorageMap& map,
                             const std::vector<PipelineItem>& items);

@@ -190,10 +190,10 @@ Program Lowering::run() {
   fuse_products(program_, region_of_, places_);
   if (on_gpu()) fuse_norm_gradients(program_, region_of_, places_);
   group_buckets(program_, places_);
-  reserve_for_update();
   reserve_for_norm_gradients();
-  const Slot scratch = map_.add_slot("scratch", ArenaKind::kWorkspace, DType::kF64,
-                                     {(scratch_bytes_ + 7) / 8}, true);
+  const int64_t scratch_bytes = std::max(scratch_bytes_, update_scratch(program_, on_gpu()));
+  const Slot scratch =
+      map_.add_slot("scratch", ArenaKind::kWorkspace, DType::kF64, {(scratch_bytes + 7) / 8}, true);
   program_.scratch = buffer(scratch, "scratch");
 
   add_events(program_, region_of_, places_, step_.spec.parallel.overlap);

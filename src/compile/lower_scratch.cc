@@ -113,20 +113,20 @@ void Lowering::reserve_scratch(const Node& node) {
   scratch_bytes_ = std::max(scratch_bytes_, on_gpu() ? gpu_scratch(node) : cpu_scratch(node));
 }
 
-// A GPU takes all buckets of an instruction at once, so this is known when they are grouped.
-void Lowering::reserve_for_update() {
-  for (const Instruction& instruction : program_.instructions) {
-    if (instruction.op == OpKind::kAdamW && on_gpu()) {
-      scratch_bytes_ = std::max(scratch_bytes_, workspace::cuda::kAdamFactorsBytes);
+int64_t update_scratch(const Program& program, bool on_gpu) {
+  int64_t most = 0;
+  for (const Instruction& instruction : program.instructions) {
+    if (instruction.op == OpKind::kAdamW && on_gpu) {
+      most = std::max(most, workspace::cuda::kAdamFactorsBytes);
     }
     if (instruction.op != OpKind::kSumSquares) continue;
     int64_t elements = 0;
-    for (const BufferId id : instruction.inputs) elements += numel(program_.buffer(id).shape);
+    for (const BufferId id : instruction.inputs) elements += numel(program.buffer(id).shape);
     const auto tensors = static_cast<int64_t>(instruction.inputs.size());
-    const int64_t bytes = on_gpu() ? workspace::cuda::sum_squares(elements, tensors)
-                                   : workspace::sum_squares(program_.threads);
-    scratch_bytes_ = std::max(scratch_bytes_, bytes);
+    most = std::max(most, on_gpu ? workspace::cuda::sum_squares(elements, tensors)
+                                 : workspace::sum_squares(program.threads));
   }
+  return most;
 }
 
 // Which of them are one instruction is known when they are fused: on a GPU alone.

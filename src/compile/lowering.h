@@ -14,6 +14,10 @@
 
 namespace tessera {
 
+// Scratch of the update. A GPU takes all buckets of an instruction at once, so this is known when
+// they are grouped.
+int64_t update_scratch(const Program& program, bool on_gpu);
+
 class Lowering {
  public:
   Lowering(const StepGraph& step, int rank)
@@ -35,6 +39,10 @@ class Lowering {
 
   Program run();
 
+  // After run(): where everything lies, and the scratch of the kernels of micro-batches.
+  [[nodiscard]] const StorageMap& storage() const { return map_; }
+  [[nodiscard]] int64_t kernel_scratch_bytes() const { return scratch_bytes_; }
+
  private:
   void lower_node(const Node& node, int64_t micro_batch);
   void lower_cast(const Node& node, int64_t micro_batch);
@@ -54,7 +62,6 @@ class Lowering {
   void add_context_args(const Node& node, KernelArgs& args) const;
   [[nodiscard]] int64_t keys_per_sequence(const Node& node) const;
   void reserve_scratch(const Node& node);
-  void reserve_for_update();
   void reserve_for_norm_gradients();
   [[nodiscard]] int64_t cpu_scratch(const Node& node) const;
   [[nodiscard]] int64_t gpu_scratch(const Node& node) const;

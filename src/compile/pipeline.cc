@@ -1,13 +1,12 @@
 #include "compile/pipeline.h"
 
 #include <algorithm>
-#include <climits>
 #include <map>
-#include <optional>
 #include <set>
 #include <tuple>
 
 #include "base/error.h"
+#include "compile/pipeline_items.h"
 
 namespace tessera {
 namespace {
@@ -30,51 +29,20 @@ Section section_of(const Node& node) {
   }
 }
 
-// How the schedule cuts the work of one stage and micro-batch.
-enum class Cut { kWhole, kTwo, kThree };
-
-Cut cut_of(const PipelineSchedule& schedule, int stage) {
-  const int rank = schedule.rank_of_stage[static_cast<size_t>(stage)];
-  const std::vector<StageAction>& actions = schedule.actions[static_cast<size_t>(rank)];
-  bool whole = stage == schedule.stages - 1;
-  for (size_t i = 0; i < actions.size(); ++i) {
-    const StageAction& action = actions[i];
-    if (action.stage != stage) continue;
-    if (action.pass == StagePass::kInputGrad) return Cut::kThree;
-    if (action.pass != StagePass::kForward) continue;
-    const bool next_is_backward =
-        i + 1 < actions.size() &&
-        actions[i + 1] == StageAction{StagePass::kBackward, stage, action.micro_batch};
-    whole = whole && next_is_backward;
-  }
-  return whole ? Cut::kWhole : Cut::kTwo;
-}
-
 class Orderer {
  public:
   Orderer(const Graph& graph, const StagePlan& plan)
       : graph_(graph), plan_(plan), schedule_(plan.schedule) {}
 
   PipelineOrder run() {
-    for (int stage = 0; stage < plan_.stages(); ++stage) {
-      cuts_.push_back(cut_of(schedule_, stage));
-    }
+    cuts_ = stage_cuts(schedule_);
     fill_parts();
     find_crossings();
-    list_parts();
-    simulate();
-    place_messages();
+    order_.items = order_items(schedule_, cuts_, order_.crossings);
     return std::move(order_);
   }
 
  private:
-  struct Timed {
-    PipelineItem item;
-    int length = 0;
-    int start = -1;
-    [[nodiscard]] int end() const { return start + length; }
-  };
-
   [[nodiscard]] int stage_of(const Node& node) const { return plan_.stage_of(node.tag.unit); }
   [[nodiscard]] int rank_of(int stage) const {
     return schedule_.rank_of_stage[static_cast<size_t>(stage)];
@@ -84,21 +52,12 @@ class Orderer {
   void fill_parts();
   [[nodiscard]] std::vector<Section> sections() const;
   void find_crossings();
-  void list_parts();
-  void simulate();
-  bool try_start(size_t rank);
-  [[nodiscard]] std::optional<int> ready_at(const PipelineItem& item) const;
-  void place_messages();
 
   const Graph& graph_;
   const StagePlan& plan_;
   const PipelineSchedule& schedule_;
-  std::vector<Cut> cuts_;     // by stage
-  std::vector<int> part_of_;  // by node
-  std::vector<std::vector<Timed>> timed_;
-  std::map<std::tuple<int, int, int>, std::pair<size_t, size_t>>
-      place_;                 // stage, part, micro-batch
-  std::vector<size_t> next_;  // by rank: the first part that has not started
+  std::vector<StageCut> cuts_;  // by stage
+  std::vector<int> part_of_;    // by node
   PipelineOrder order_;
 };
 
@@ -123,9 +82,8 @@ std::vector<Section> Orderer::sections() const {
 void Orderer::fill_parts() {
   order_.stages.resize(static_cast<size_t>(plan_.stages()));
   for (int s = 0; s < plan_.stages(); ++s) {
-    const Cut cut = cuts_[static_cast<size_t>(s)];
-    order_.stages[static_cast<size_t>(s)].parts.resize(
-        cut == Cut::kWhole ? 1 : (cut == Cut::kTwo ? 2 : 3));
+    const auto parts = static_cast<size_t>(num_parts(cuts_[static_cast<size_t>(s)]));
+    order_.stages[static_cast<size_t>(s)].parts.resize(parts);
   }
   const std::vector<Node>& nodes = graph_.nodes();
   const std::vector<Section> section = sections();
@@ -133,8 +91,8 @@ void Orderer::fill_parts() {
   for (size_t i = 0; i < nodes.size(); ++i) {
     if (!in_step(nodes[i])) continue;
     const auto s = static_cast<size_t>(stage_of(nodes[i]));
-    if (cuts_[s] == Cut::kTwo) part_of_[i] = section_of(nodes[i]) == kForward ? 0 : 1;
-    if (cuts_[s] == Cut::kThree) part_of_[i] = section[i];
+    if (cuts_[s] == StageCut::kTwo) part_of_[i] = section_of(nodes[i]) == kForward ? 0 : 1;
+    if (cuts_[s] == StageCut::kThree) part_of_[i] = section[i];
     order_.stages[s].parts[static_cast<size_t>(part_of_[i])].push_back(i);
   }
 }
@@ -174,110 +132,6 @@ void Orderer::find_crossings() {
         part = std::min(part, part_of_[i]);
       }
     }
-  }
-}
-
-// The actions of the schedule as parts, with unit costs.
-void Orderer::list_parts() {
-  timed_.resize(static_cast<size_t>(schedule_.ranks));
-  for (size_t rank = 0; rank < timed_.size(); ++rank) {
-    for (const StageAction& action : schedule_.actions[rank]) {
-      const Cut cut = cuts_[static_cast<size_t>(action.stage)];
-      const bool forward = action.pass == StagePass::kForward;
-      if (cut == Cut::kWhole && !forward) {
-        timed_[rank].back().length = 3;
-        continue;
-      }
-      // A whole backward where others of the stage are cut in three.
-      const bool both = cut == Cut::kThree && action.pass == StagePass::kBackward;
-      const int part = forward ? 0 : (action.pass == StagePass::kWeightGrad ? 2 : 1);
-      const int length = action.pass == StagePass::kBackward && !both ? 2 : 1;
-      for (int p = part; p <= part + (both ? 1 : 0); ++p) {
-        place_[{action.stage, p, action.micro_batch}] = {rank, timed_[rank].size()};
-        Timed timed;
-        timed.item = {Kind::kPart, action.stage, p, 0, action.micro_batch};
-        timed.length = length;
-        timed_[rank].push_back(timed);
-      }
-    }
-  }
-}
-
-// When all values that `item` gets from other stages exist, or nothing while one is not made.
-std::optional<int> Orderer::ready_at(const PipelineItem& item) const {
-  int ready = 0;
-  for (const StageCrossing& crossing : order_.crossings) {
-    if (crossing.to_stage != item.stage || crossing.to_part != item.part) continue;
-    const auto [rank, index] =
-        place_.at({crossing.from_stage, crossing.from_part, item.micro_batch});
-    const Timed& source = timed_[rank][index];
-    if (source.start < 0) return std::nullopt;
-    ready = std::max(ready, source.end());
-  }
-  return ready;
-}
-
-bool Orderer::try_start(size_t rank) {
-  size_t& next = next_[rank];
-  if (next == timed_[rank].size()) return false;
-  Timed& timed = timed_[rank][next];
-  const std::optional<int> ready = ready_at(timed.item);
-  if (!ready.has_value()) return false;
-  timed.start = std::max(*ready, next == 0 ? 0 : timed_[rank][next - 1].end());
-  ++next;
-  return true;
-}
-
-void Orderer::simulate() {
-  next_.assign(timed_.size(), 0);
-  bool moved = true;
-  while (moved) {
-    moved = false;
-    for (size_t rank = 0; rank < timed_.size(); ++rank) {
-      while (try_start(rank)) moved = true;
-    }
-  }
-  for (size_t rank = 0; rank < timed_.size(); ++rank) {
-    TESSERA_CHECK(next_[rank] == timed_[rank].size(),
-                  "schedule {}: rank {} of the pipeline never gets to action {}", schedule_.name,
-                  rank, next_[rank]);
-  }
-}
-
-void Orderer::place_messages() {
-  struct Message {
-    int time, sent, crossing, micro_batch;
-    auto operator<=>(const Message&) const = default;
-  };
-  std::vector<Message> messages;
-  for (size_t c = 0; c < order_.crossings.size(); ++c) {
-    const StageCrossing& crossing = order_.crossings[c];
-    if (rank_of(crossing.from_stage) == rank_of(crossing.to_stage)) continue;
-    for (int m = 0; m < schedule_.micro_batches; ++m) {
-      const auto [from_rank, from] = place_.at({crossing.from_stage, crossing.from_part, m});
-      const auto [to_rank, to] = place_.at({crossing.to_stage, crossing.to_part, m});
-      // The receiver has room from the action before the one that needs the value.
-      const int room = to == 0 ? 0 : timed_[to_rank][to - 1].start;
-      const int sent = timed_[from_rank][from].end();
-      messages.push_back({std::max(sent, room), sent, static_cast<int>(c), m});
-    }
-  }
-  std::sort(messages.begin(), messages.end());
-  for (size_t rank = 0; rank < timed_.size(); ++rank) {
-    std::vector<PipelineItem> items;
-    size_t next = 0;
-    for (const Message& message : messages) {
-      const StageCrossing& crossing = order_.crossings[static_cast<size_t>(message.crossing)];
-      const bool sends = rank_of(crossing.from_stage) == static_cast<int>(rank);
-      if (!sends && rank_of(crossing.to_stage) != static_cast<int>(rank)) continue;
-      while (next < timed_[rank].size() && timed_[rank][next].start < message.time) {
-        items.push_back(timed_[rank][next++].item);
-      }
-      items.push_back(
-          {sends ? Kind::kSend : Kind::kReceive, 0, 0, message.crossing, message.micro_batch});
-    }
-    while (next < timed_[rank].size()) items.push_back(timed_[rank][next++].item);
-    order_.items.push_back(std::move(items));
   }
 }
 

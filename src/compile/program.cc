@@ -6,8 +6,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
-#include "collective/algorithm.h"
-#include "collective/slices.h"
+#include "compile/comm_call.h"
 
 namespace tessera {
 
@@ -80,61 +79,13 @@ int64_t Program::total_bytes() const {
 }
 
 int64_t bytes_sent(const Program& program, const Instruction& instruction) {
-  if (instruction.op == OpKind::kSend) return program.buffer(instruction.inputs[0]).bytes();
-  if (instruction.op == OpKind::kReceive) return 0;
-  const std::vector<int> members = members_of(program, group_of(instruction));
-  const auto size = static_cast<int64_t>(members.size());
-  const auto position =
-      static_cast<int>(std::find(members.begin(), members.end(), program.rank) - members.begin());
-  const Buffer& in = program.buffer(instruction.inputs[0]);
-  const Buffer& out = program.buffer(instruction.outputs[0]);
-  switch (instruction.collective) {
-    case CastKind::kAllReduce: {
-      const int64_t element = size_bytes(in.dtype);
-      const Algorithm algorithm =
-          choose_algorithm(CollectiveOp::kAllReduce, in.bytes(), static_cast<int>(size));
-      if (algorithm == Algorithm::kOneShot) return in.bytes() * (size - 1);
-      const int64_t own =
-          all_reduce_slice(numel(in.shape), element, position, static_cast<int>(size)).size();
-      return (numel(in.shape) - own + own * (size - 1)) * element;
-    }
-    case CastKind::kAllGather:
-      return in.bytes() * (size - 1);
-    case CastKind::kReduceScatter:
-      return out.bytes() * (size - 1);
-    case CastKind::kAllToAll:
-      return in.bytes() / size * (size - 1);
-    case CastKind::kShift:
-      return in.bytes();
-    default:
-      TESSERA_CHECK(false, "{} is not lowered", collective_name(instruction.collective));
-  }
-  return 0;
+  const GroupPlace place =
+      place_in(program.mesh, program.pipeline_ends, program.rank, group_of(instruction));
+  return bytes_sent(call_of(program, instruction), place.size, place.position);
 }
 
 std::vector<Traffic> traffic_of(const Program& program) {
-  std::map<std::pair<std::string, std::string>, Traffic> sums;
-  for (const Instruction& instruction : program.instructions) {
-    if (instruction.stream == StreamKind::kCompute) continue;
-    const std::string group = name_of(group_of(instruction));
-    const auto add = [&](std::string_view op, int64_t bytes) {
-      Traffic& traffic = sums[{group, std::string(op)}];
-      traffic.group = group;
-      traffic.op = op;
-      ++traffic.calls;
-      traffic.bytes_sent += bytes;
-    };
-    const int64_t bytes = bytes_sent(program, instruction);
-    if (instruction.collective == CastKind::kShift) {  // what communicators count of it
-      add("send", bytes);
-      add("receive", 0);
-    } else {
-      add(communication_name(instruction), bytes);
-    }
-  }
-  std::vector<Traffic> list;
-  for (auto& [key, traffic] : sums) list.push_back(std::move(traffic));
-  return list;
+  return traffic_of(calls_of(program), program.mesh, program.pipeline_ends, program.rank);
 }
 
 namespace {

@@ -7,6 +7,7 @@
 #include "compile/passes.h"
 #include "compile/recompute.h"
 #include "compile/ring_attention.h"
+#include "compile/staged_step.h"
 #include "graph/differentiate.h"
 #include "spec/trainable.h"
 #include "spec/validate.h"
@@ -75,11 +76,16 @@ bool StepGraph::gathers_weights_per_use() const {
 StepGraph build_step(const RunSpec& spec, StepKind kind, const PassHook& hook) {
   require_trainable(spec.model);
   require_writable_graph(spec);
+  return build_staged_step(spec, plan_stages(spec, kind == StepKind::kTraining), kind, hook);
+}
+
+StepGraph build_staged_step(const RunSpec& spec, StagePlan stages, StepKind kind,
+                            const PassHook& hook) {
   StepGraph step;
   step.spec = spec;
   step.mesh = mesh_of(spec.parallel);
   step.training = kind == StepKind::kTraining;
-  step.stages = plan_stages(spec, step.training);
+  step.stages = std::move(stages);
   step.layout = layout_parameters(spec, step.mesh, spec.model.tied && step.stages.ends_differ());
   step.forward = build_transformer(spec, step.mesh, step.layout, step.training);
   Graph& graph = step.forward.graph;

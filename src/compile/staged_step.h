@@ -1,0 +1,12 @@
+// build_step for stages that are not those of parallel.schedule: templates of single stages.
+#pragma once
+
+#include "compile/step.h"
+
+namespace tessera {
+
+// `stages` goes with spec.model.layers, spec.parallel.pp and the micro-batches of `spec`.
+StepGraph build_staged_step(const RunSpec& spec, StagePlan stages, StepKind kind,
+                            const PassHook& hook = {});
+
+}  // namespace tessera

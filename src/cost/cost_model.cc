@@ -1,0 +1,629 @@
+#include "cost/cost_model.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "cost/collective_time.h"
+#include "cost/engine.h"
+#include "cost/layer_cost.h"
+#include "cost/stages.h"
+
+namespace tessera {
+namespace {
+
+double to_double(int64_t value) { return static_cast<double>(value); }
+
+// What the layers' costs depend on.
+struct SplitKey {
+  int64_t tp, cp, ep, expert_tp, micro_batch;
+  bool sequence_parallel;
+  ContextKind context;
+  bool operator==(const SplitKey&) const = default;
+};
+
+struct SplitHash {
+  size_t operator()(const SplitKey& key) const {
+    uint64_t hash = 0;
+    for (const int64_t part :
+         {key.tp, key.cp, key.ep, key.expert_tp, key.micro_batch,
+          static_cast<int64_t>(key.sequence_parallel) * 4 + static_cast<int64_t>(key.context)}) {
+      hash = (hash ^ static_cast<uint64_t>(part)) * 0x9E3779B97F4A7C15ULL;
+      hash ^= hash >> 29;
+    }
+    return hash;
+  }
+};
+
+SplitKey key_of(const Strategy& s) {
+  return {s.tp, s.cp, s.ep, s.expert_tp, s.micro_batch, s.sequence_parallel, s.context};
+}
+
+// Of a split: the kinds of layers, and the figures that every strategy of it needs.
+struct SplitCost {
+  LayerCost dense, experts, embedding, head;
+};
+
+// Time of a layer for one micro-batch, with what is computed again.
+struct PassSeconds {
+  double forward = 0;
+  double backward = 0;  // with what is computed again
+  double again = 0;     // part of backward
+  double weight = 0;    // part of backward: weight gradients
+};
+
+// Of forward, `again` times more, and backward.
+double sum_axis(const LayerCost& cost, CommAxis axis, double again) {
+  const auto i = static_cast<size_t>(axis);
+  return cost.forward_comm.seconds[i] * (1 + again) + cost.backward_comm.seconds[i];
+}
+
+double sum_axis_bytes(const LayerCost& cost, CommAxis axis, double again) {
+  const auto i = static_cast<size_t>(axis);
+  return cost.forward_comm.bytes[i] * (1 + again) + cost.backward_comm.bytes[i];
+}
+
+// `share` of the layers are computed again.
+PassSeconds pass_seconds(const LayerCost& cost, Recompute recompute, double share = 1) {
+  PassSeconds pass;
+  pass.forward = cost.forward_total_s();
+  pass.backward = cost.backward_total_s();
+  pass.weight = cost.weight_grad_s;
+  if (recompute == Recompute::kFull) pass.again = share * pass.forward;
+  if (recompute == Recompute::kSelective) pass.again = cost.attention_forward_s;
+  pass.backward += pass.again;
+  return pass;
+}
+
+// Everything that is known of a strategy's step; no heap.
+struct Breakdown {
+  StepTime time;
+  std::array<AxisTraffic, kNumCommAxes> traffic = {};
+};
+
+}  // namespace
+
+struct CostModel::Memo {
+  Workload workload;
+  std::unordered_map<SplitKey, SplitCost, SplitHash> splits;
+
+  const SplitCost& split(const Strategy& s) {
+    const SplitKey key = key_of(s);
+    const auto found = splits.find(key);
+    if (found != splits.end()) return found->second;
+    SplitCost cost;
+    const ModelShape& m = workload.model;
+    if (m.moe_layers() < m.layers) cost.dense = layer_cost(workload, s, false);
+    if (m.moe_layers() > 0) cost.experts = layer_cost(workload, s, true);
+    cost.embedding = embedding_cost(workload, s);
+    cost.head = head_cost(workload, s);
+    return splits.emplace(key, cost).first->second;
+  }
+
+  [[nodiscard]] int64_t micro_batches(const Strategy& s) const {
+    return std::max<int64_t>(1, workload.global_batch / (s.dp * s.micro_batch));
+  }
+};
+
+namespace {
+
+// Prices one strategy; lives on the stack of one call.
+class Pricing {
+ public:
+  Pricing(const Workload& workload, const Strategy& strategy, const SplitCost& split,
+          int64_t micro_batches)
+      : w_(workload),
+        s_(strategy),
+        split_(split),
+        micro_batches_(micro_batches),
+        dense_(pass_seconds(split.dense, effective_recompute(), recomputed_share())),
+        experts_(pass_seconds(split.experts, effective_recompute(), recomputed_share())),
+        head_(pass_seconds(split.head, Recompute::kNone)),
+        embedding_(pass_seconds(split.embedding, Recompute::kNone)),
+        replicas_(strategy.dp * strategy.cp),
+        shard_(strategy.shard > 0 ? strategy.shard : replicas_),
+        expert_replicas_(
+            std::max<int64_t>(1, strategy.tp * replicas_ / (strategy.ep * strategy.expert_tp))) {
+    prepare_gathering();
+  }
+
+  Breakdown step() {
+    Breakdown result;
+    find_stages();
+    const double m = to_double(micro_batches_);
+    const double steady = m * busiest_.seconds;
+    result.time.compute_s = m * (busiest_.seconds - busiest_.exposed_total());
+    result.time.recompute_s = m * busiest_.again;
+    for (size_t i = 0; i < kNumCommAxes; ++i) {
+      result.time.exposed_s[i] = m * busiest_.exposed[i];
+      result.traffic[i].bytes = m * busiest_.bytes[i];
+      result.traffic[i].busy_s = m * busiest_.exposed[i];
+    }
+    result.time.bubble_s = bubble();
+    add_data_parallel(result);
+    result.time.optimizer_s = optimizer();
+    result.time.step_s = steady + result.time.bubble_s + data_exposed_s_ + result.time.optimizer_s;
+    set_levels(result);
+    return result;
+  }
+
+  // Without the parts that another stage of the same strategy may have.
+  StageMemory memory(int64_t rank) const {
+    StageMemory stage;
+    stage.stage = static_cast<int>(rank);
+    const RankLayers layers = layers_of_rank(w_.model, s_, rank);
+    const Parameters held = parameters(layers, rank);
+    const PrecisionPlan& p = w_.precision;
+    const auto part = [&](MemoryPart which) -> int64_t& {
+      return stage.bytes[static_cast<size_t>(which)];
+    };
+    const auto shared = [&](int64_t bytes, int64_t zero_from) {
+      const int64_t by = s_.zero >= zero_from ? shard_ : 1;
+      const int64_t by_experts = s_.zero >= zero_from ? std::min(expert_replicas_, shard_) : 1;
+      return (held.dense * bytes + by - 1) / by +
+             (held.experts * bytes + by_experts - 1) / by_experts;
+    };
+    part(MemoryPart::kParameters) = shared(p.parameter_bytes, 3);
+    part(MemoryPart::kGradients) = shared(p.gradient_bytes, 2);
+    part(MemoryPart::kOptimizer) = shared(p.state_bytes, 1);
+    if (s_.zero == 3 && replicas_ > 1) part(MemoryPart::kGathered) = gathered_bytes(held, layers);
+    part(MemoryPart::kActivations) = kept_bytes(layers, rank);
+    part(MemoryPart::kWorking) = working_bytes(layers, rank);
+    part(MemoryPart::kBuffers) = buffer_bytes(layers, rank);
+    return stage;
+  }
+
+  // Ranks on which memory can be highest: where stages differ by their ends alone, only the ends.
+  [[nodiscard]] bool only_ends_differ() const {
+    return s_.stage_layers.empty() && w_.model.experts == 0 &&
+           w_.model.layers % (s_.pp * s_.virtual_stages) == 0;
+  }
+
+ private:
+  struct Parameters {
+    int64_t dense = 0, experts = 0;
+  };
+
+  // One micro-batch through a pipeline rank.
+  struct RankTime {
+    double seconds = 0;
+    double again = 0;
+    double weight = 0;
+    std::array<double, kNumCommAxes> exposed = {};
+    std::array<double, kNumCommAxes> bytes = {};
+    double forward = 0, backward = 0;
+    [[nodiscard]] double exposed_total() const {
+      double sum = 0;
+      for (const double value : exposed) sum += value;
+      return sum;
+    }
+  };
+
+  // Flash attention keeps nothing that its selective recomputation could give back.
+  [[nodiscard]] Recompute effective_recompute() const {
+    const bool idle =
+        s_.recompute == Recompute::kSelective && w_.attention == AttentionKind::kFlash;
+    return idle ? Recompute::kNone : s_.recompute;
+  }
+
+  [[nodiscard]] double recomputed_share() const {
+    const int64_t here = std::max<int64_t>(1, w_.model.layers / s_.pp);
+    if (s_.recompute_layers < 0 || s_.recompute_layers >= here) return 1;
+    return to_double(s_.recompute_layers) / to_double(here);
+  }
+
+  void add_layers(RankTime& time, const LayerCost& cost, const PassSeconds& pass,
+                  double count) const {
+    const double again = effective_recompute() == Recompute::kFull ? recomputed_share() : 0;
+    time.seconds += count * (pass.forward + pass.backward);
+    time.forward += count * pass.forward;
+    time.backward += count * pass.backward;
+    time.again += count * pass.again;
+    time.weight += count * pass.weight;
+    for (size_t i = 0; i < kNumCommAxes; ++i) {
+      const auto axis = static_cast<CommAxis>(i);
+      time.exposed[i] += count * sum_axis(cost, axis, again);
+      time.bytes[i] += count * sum_axis_bytes(cost, axis, again);
+    }
+  }
+
+  RankTime rank_time(int64_t rank) const {
+    const RankLayers layers = layers_of_rank(w_.model, s_, rank);
+    RankTime time;
+    const bool last = rank == s_.pp - 1;
+    double dense = to_double(layers.dense), experts = to_double(layers.experts);
+    double heads = last ? 1 : 0;
+    if (last) {
+      // Layers that predict later tokens have a head of their own.
+      (w_.model.experts > 0 ? experts : dense) += to_double(w_.model.mtp_layers);
+      heads += to_double(w_.model.mtp_layers);
+    }
+    if (dense > 0) add_layers(time, split_.dense, dense_, dense);
+    if (experts > 0) add_layers(time, split_.experts, experts_, experts);
+    if (rank == 0) add_layers(time, split_.embedding, embedding_, 1);
+    if (heads > 0) add_layers(time, split_.head, head_, heads);
+    add_gathering(time, layers);
+    if (s_.pp > 1) {
+      const auto i = static_cast<size_t>(CommAxis::kPipeline);
+      const double messages = 2 * to_double(s_.virtual_stages);
+      time.exposed[i] += messages * hop_s_;
+      time.seconds += messages * hop_s_;
+      time.bytes[i] += messages * hop_bytes_;
+    }
+    return time;
+  }
+
+  // ZeRO-3: weights are gathered for forward and again for backward, gradients scattered, in every
+  // micro-batch, beside the kernels of the layers before.
+  void prepare_gathering() {
+    hop_bytes_ = to_double(w_.precision.activation_bytes * w_.model.hidden) *
+                 to_double(w_.seq_len * s_.micro_batch) / to_double(s_.cp * s_.tp);
+    hop_s_ = s_.pp > 1 ? send_s(w_.cluster, s_.tp * replicas_, hop_bytes_) : 0;
+    if (w_.overlap.pipeline) hop_s_ *= 1 - engine::kOverlapWindow;
+  }
+
+  struct GatherCost {
+    double forward_s = 0, backward_s = 0, bytes = 0;
+  };
+  GatherCost gather_cost(int64_t dense, int64_t experts) const {
+    const PrecisionPlan& p = w_.precision;
+    const RankGroup group{shard_, s_.tp};
+    const RankGroup expert_group{std::min(expert_replicas_, shard_), s_.ep * s_.expert_tp};
+    const auto both = [&](double bytes) {
+      return all_gather_s(w_.cluster, group, to_double(dense) * bytes) +
+             all_gather_s(w_.cluster, expert_group, to_double(experts) * bytes);
+    };
+    const auto weights = to_double(p.parameter_bytes), gradients = to_double(p.gradient_bytes);
+    GatherCost cost;
+    cost.forward_s = both(weights);
+    cost.backward_s = both(gradients) + (s_.release_after_forward ? cost.forward_s : 0);
+    cost.bytes =
+        to_double(dense + experts) * (weights * (s_.release_after_forward ? 2 : 1) + gradients);
+    return cost;
+  }
+
+  void add_gathering(RankTime& time, const RankLayers& layers) const {
+    if (s_.zero != 3 || replicas_ == 1) return;
+    const auto axis = static_cast<size_t>(CommAxis::kData);
+    const auto add = [&](const LayerCost& cost, const PassSeconds& pass, double count) {
+      if (count == 0) return;
+      const GatherCost gather = gather_cost(cost.dense_parameters, cost.expert_parameters);
+      double exposed = 0;
+      if (w_.overlap.data) {
+        const double hidden =
+            std::min(gather.forward_s, pass.forward) + std::min(gather.backward_s, pass.backward);
+        exposed = gather.forward_s + gather.backward_s - hidden + engine::kOverlapSlowdown * hidden;
+      } else {
+        exposed = gather.forward_s + gather.backward_s;
+      }
+      time.exposed[axis] += count * exposed;
+      time.seconds += count * exposed;
+      time.bytes[axis] += count * gather.bytes;
+    };
+    add(split_.dense, dense_, to_double(layers.dense));
+    add(split_.experts, experts_, to_double(layers.experts));
+  }
+
+  // The busiest rank, and the time of one micro-batch through all.
+  void find_stages() {
+    const int64_t last = s_.pp - 1;
+    const auto meet = [&](int64_t rank, double times) {
+      const RankTime time = rank_time(rank);
+      through_s_ += times * time.seconds;
+      if (time.seconds > busiest_.seconds) {
+        busiest_ = time;
+        busiest_rank_ = rank;
+      }
+    };
+    meet(0, 1);
+    if (only_ends_differ()) {
+      if (last > 1) meet(1, to_double(last - 1));
+    } else {
+      for (int64_t rank = 1; rank < last; ++rank) meet(rank, 1);
+    }
+    if (last > 0) meet(last, 1);
+  }
+
+  [[nodiscard]] double bubble() const {
+    if (s_.pp == 1) return 0;
+    const double others = through_s_ - busiest_.seconds;
+    // Of a rank's time for a micro-batch, what its weight gradients are.
+    const double weight = busiest_.weight / busiest_.seconds;
+    switch (s_.schedule) {
+      case PipelineKind::kGPipe:
+      case PipelineKind::k1F1B:
+        return others;
+      case PipelineKind::kInterleaved:
+        return others / to_double(s_.virtual_stages);
+      case PipelineKind::kZbH1:
+        return others * std::max(0.0, 1 - 2 * weight);
+      case PipelineKind::kZbH2:
+      case PipelineKind::kZbV:
+      case PipelineKind::kDualPipeV:
+        return others * std::max(0.0, 1 - 3 * weight);
+    }
+    return others;
+  }
+
+  Parameters parameters(const RankLayers& layers, int64_t rank) const {
+    Parameters held;
+    held.dense = layers.dense * split_.dense.dense_parameters +
+                 layers.experts * split_.experts.dense_parameters;
+    held.experts = layers.experts * split_.experts.expert_parameters;
+    if (rank == 0) held.dense += split_.embedding.dense_parameters;
+    if (rank == s_.pp - 1) {
+      held.dense += split_.head.dense_parameters;
+      if (rank == 0 && w_.model.tied) held.dense -= w_.model.table_parameters() / s_.tp;
+      const LayerCost& layer = w_.model.experts > 0 ? split_.experts : split_.dense;
+      held.dense += w_.model.mtp_layers * layer.dense_parameters;
+      held.experts += w_.model.mtp_layers * layer.expert_parameters;
+    }
+    return held;
+  }
+
+  void add_data_parallel(Breakdown& result) {
+    const RankLayers layers = layers_of_rank(w_.model, s_, busiest_rank_);
+    const Parameters held = parameters(layers, busiest_rank_);
+    const auto axis = static_cast<size_t>(CommAxis::kData);
+    const PrecisionPlan& p = w_.precision;
+    double once_s = 0;  // after the last backward, or beside it
+    if (s_.zero == 3) {
+      // Gathering is in every micro-batch; replicas of a shard group still add their gradients up.
+      if (shard_ < replicas_) {
+        const RankGroup across{replicas_ / shard_, s_.tp * shard_};
+        const double bytes =
+            to_double((held.dense + held.experts) * p.gradient_bytes) / to_double(shard_);
+        once_s = all_reduce_s(w_.cluster, across, bytes);
+        result.traffic[axis].bytes += 2 * bytes;
+      }
+    } else {
+      const RankGroup group{replicas_, s_.tp};
+      const RankGroup expert_group{expert_replicas_, s_.ep * s_.expert_tp};
+      const auto add = [&](const RankGroup& ranks, int64_t count) {
+        if (ranks.ranks <= 1 || count == 0) return;
+        const double gradients = to_double(count * p.gradient_bytes);
+        const double weights = to_double(count * p.parameter_bytes);
+        const double share = to_double(ranks.ranks - 1) / to_double(ranks.ranks);
+        if (s_.zero == 0) {
+          once_s += all_reduce_s(w_.cluster, ranks, gradients);
+          result.traffic[axis].bytes += 2 * share * gradients;
+          return;
+        }
+        const double rounds = s_.zero == 2 ? to_double(micro_batches_) : 1;
+        once_s += rounds * reduce_scatter_s(w_.cluster, ranks, gradients) +
+                  all_gather_s(w_.cluster, ranks, weights);
+        result.traffic[axis].bytes += share * (rounds * gradients + weights);
+      };
+      add(group, held.dense);
+      add(expert_group, held.experts);
+    }
+    if (w_.model.tied && s_.pp > 1) {
+      const RankGroup ends{2, s_.tp * replicas_ * (s_.pp - 1)};
+      const double bytes = to_double(w_.model.table_parameters() / s_.tp * p.gradient_bytes);
+      tie_s_ = all_reduce_s(w_.cluster, ends, bytes);
+    }
+    result.traffic[axis].busy_s += once_s;
+    data_exposed_s_ = once_s;
+    if (w_.overlap.data) {
+      // Gradients leave while the last backward runs; gathered weights arrive during the first
+      // forward.
+      const double window =
+          engine::kOverlapWindow * (busiest_.backward + (s_.zero > 0 ? busiest_.forward : 0));
+      const double hidden = std::min(window, once_s * (1 - engine::kLastBucket));
+      data_exposed_s_ = once_s - hidden + engine::kOverlapSlowdown * hidden;
+    }
+    data_exposed_s_ += tie_s_;
+    result.time.exposed_s[axis] += data_exposed_s_;
+  }
+
+  [[nodiscard]] double optimizer() const {
+    const Parameters held = parameters(layers_of_rank(w_.model, s_, busiest_rank_), busiest_rank_);
+    const auto gradient = to_double(w_.precision.gradient_bytes);
+    const double by = s_.zero >= 1 ? to_double(shard_) : 1;
+    const double by_experts = s_.zero >= 1 ? to_double(std::min(expert_replicas_, shard_)) : 1;
+    const double whole = s_.zero >= 2 ? 0 : 2 * gradient;  // norm and scaling of all gradients
+    const double bytes =
+        to_double(held.dense) * (whole + (engine::kOptimizerBytes + (2 * gradient - whole)) / by) +
+        to_double(held.experts) *
+            (whole + (engine::kOptimizerBytes + (2 * gradient - whole)) / by_experts);
+    const DeviceSpec& device = w_.cluster.device;
+    return bytes / (device.memory_bandwidth.value * device.memory_efficiency.value);
+  }
+
+  [[nodiscard]] int64_t gathered_bytes(const Parameters& held, const RankLayers& layers) const {
+    const PrecisionPlan& p = w_.precision;
+    if (!s_.release_after_forward) return (held.dense + held.experts) * p.parameter_bytes;
+    const LayerCost& layer = layers.experts > 0 ? split_.experts : split_.dense;
+    const int64_t unit = std::max(layer.dense_parameters + layer.expert_parameters,
+                                  w_.model.table_parameters() / s_.tp);
+    // The unit in use and the next one, and the gradient of one.
+    return unit * (2 * p.parameter_bytes + p.gradient_bytes);
+  }
+
+  [[nodiscard]] int64_t kept_bytes(const RankLayers& layers, int64_t rank) const {
+    const auto kind = static_cast<size_t>(s_.recompute);
+    const int64_t v = s_.virtual_stages;
+    const int64_t live = live_micro_batches(s_, rank, micro_batches_);
+    const int64_t all = layers.dense * split_.dense.saved_bytes[kind] +
+                        layers.experts * split_.experts.saved_bytes[kind];
+    int64_t kept = all / v * live;
+    if (s_.recompute == Recompute::kFull && s_.recompute_layers >= 0) {
+      const int64_t whole = layers.dense * split_.dense.saved_bytes[0] +
+                            layers.experts * split_.experts.saved_bytes[0];
+      const int64_t again = std::min(s_.recompute_layers, layers.total());
+      const int64_t total = std::max<int64_t>(1, layers.total());
+      kept = (all * again + whole * (total - again)) / total / v * live;
+    }
+    const int64_t live_ends = (live + v - 1) / v;
+    if (rank == 0) kept += live_ends * split_.embedding.saved_bytes[0];
+    if (rank == s_.pp - 1) kept += split_.head.saved_bytes[0];
+    return kept;
+  }
+
+  [[nodiscard]] int64_t working_bytes(const RankLayers& layers, int64_t rank) const {
+    int64_t most = rank == s_.pp - 1 ? split_.head.working_bytes : 0;
+    const auto meet = [&](const LayerCost& layer, int64_t count) {
+      if (count == 0) return;
+      int64_t bytes = layer.working_bytes;
+      if (s_.recompute == Recompute::kFull) bytes += layer.saved_bytes[0];
+      if (s_.recompute == Recompute::kSelective)
+        bytes += layer.saved_bytes[0] - layer.saved_bytes[1];
+      most = std::max(most, bytes);
+    };
+    meet(split_.dense, layers.dense);
+    meet(split_.experts, layers.experts);
+    return most;
+  }
+
+  [[nodiscard]] int64_t buffer_bytes(const RankLayers& layers, int64_t rank) const {
+    int64_t weights = layers.experts > 0 ? split_.experts.largest_weights : 0;
+    if (layers.dense > 0) {
+      weights += layers.experts > 0 ? w_.model.mlp_parameters(w_.model.ffn) / s_.tp
+                                    : split_.dense.largest_weights;
+    }
+    if (rank == s_.pp - 1) weights += split_.head.largest_weights;
+    return engine::kWorkspaceBytes + weights * w_.precision.parameter_bytes;
+  }
+
+  void set_levels(Breakdown& result) const {
+    const auto set = [&](CommAxis axis, const RankGroup& group) {
+      result.traffic[static_cast<size_t>(axis)].level = links_of(w_.cluster, group).level;
+    };
+    set(CommAxis::kTensor, {s_.tp, 1});
+    set(CommAxis::kContext, {s_.cp, s_.tp});
+    set(CommAxis::kExpert, {s_.ep, s_.expert_tp});
+    set(CommAxis::kPipeline, {s_.pp, s_.tp * replicas_});
+    set(CommAxis::kData, {replicas_, s_.tp});
+  }
+
+  const Workload& w_;
+  const Strategy& s_;
+  const SplitCost& split_;
+  int64_t micro_batches_;
+  PassSeconds dense_, experts_, head_, embedding_;
+  int64_t replicas_;         // of dense parameters
+  int64_t shard_;            // ranks that share their states
+  int64_t expert_replicas_;  // of an expert
+  double hop_bytes_ = 0, hop_s_ = 0;
+  RankTime busiest_;
+  int64_t busiest_rank_ = 0;
+  double through_s_ = 0;
+  double data_exposed_s_ = 0;
+  double tie_s_ = 0;
+};
+
+void check(const Workload& w) {
+  check(w.cluster);
+  const auto positive = [](std::string_view what, int64_t value) {
+    require_config(value >= 1 && value <= int64_t{1} << 40, "{} must be from 1 to 2^40, got {}",
+                   what, value);
+  };
+  positive("model.layers", w.model.layers);
+  positive("model.hidden", w.model.hidden);
+  positive("model.heads", w.model.heads);
+  positive("model.vocab", w.model.vocab);
+  positive("seq_len", w.seq_len);
+  positive("global_batch", w.global_batch);
+  require_config(w.cluster.device.peak(w.precision.products) > 0,
+                 "device {} has no {} products: choose another precision", w.cluster.device.name,
+                 name_of(w.precision.products));
+  // Bytes of the whole model's states and of a step's activations must fit 64 bits with room.
+  const double widest = std::max(to_double(w.model.ffn), to_double(w.model.vocab));
+  const double size = to_double(w.model.layers) * to_double(w.model.hidden) * widest *
+                      std::max(1.0, to_double(w.model.experts));
+  require_config(size < 1e17, "the model has about {:g} parameters: more than can be counted",
+                 size);
+  const double rows = to_double(w.seq_len) * to_double(w.global_batch);
+  require_config(rows < 1e13, "a step of {:g} tokens is more than can be counted", rows);
+}
+
+}  // namespace
+
+CostModel::CostModel(Workload workload) : memo_(std::make_unique<Memo>()) {
+  check(workload);
+  memo_->workload = std::move(workload);
+}
+
+CostModel::CostModel(const CostModel& other) : memo_(std::make_unique<Memo>(*other.memo_)) {}
+
+CostModel::~CostModel() = default;
+
+const Workload& CostModel::workload() const { return memo_->workload; }
+
+QuickEstimate CostModel::quick(const Strategy& strategy) {
+  Pricing pricing(memo_->workload, strategy, memo_->split(strategy),
+                  memo_->micro_batches(strategy));
+  QuickEstimate result;
+  result.step_s = pricing.step().time.step_s;
+  const auto meet = [&](int64_t rank) {
+    result.peak_bytes = std::max(result.peak_bytes, pricing.memory(rank).total());
+  };
+  meet(0);
+  if (!pricing.only_ends_differ()) {
+    for (int64_t rank = 1; rank + 1 < strategy.pp; ++rank) meet(rank);
+  }
+  if (strategy.pp > 1) meet(strategy.pp - 1);
+  return result;
+}
+
+Estimate CostModel::estimate(const Strategy& strategy) {
+  const Workload& w = memo_->workload;
+  const SplitCost& split = memo_->split(strategy);
+  Pricing pricing(w, strategy, split, memo_->micro_batches(strategy));
+  Estimate result;
+  const Breakdown breakdown = pricing.step();
+  result.time = breakdown.time;
+  result.traffic = breakdown.traffic;
+  for (int64_t rank = 0; rank < strategy.pp; ++rank) {
+    result.stages.push_back(pricing.memory(rank));
+    const size_t fullest = static_cast<size_t>(result.fullest_stage);
+    if (result.stages.back().total() > result.stages[fullest].total()) {
+      result.fullest_stage = static_cast<int>(rank);
+    }
+  }
+  const double tokens = to_double(w.global_batch) * to_double(w.seq_len);
+  result.model_flops = model_flops(w);
+  result.hardware_flops = result.model_flops + recomputed_flops(w, strategy.recompute);
+  const double devices = to_double(strategy.world());
+  const double possible =
+      result.time.step_s * devices * w.cluster.device.peak(w.precision.products);
+  result.mfu = result.model_flops / possible;
+  result.hfu = result.hardware_flops / possible;
+  result.tokens_per_s = tokens / result.time.step_s;
+  result.flops_per_device_s = result.model_flops / (result.time.step_s * devices);
+  return result;
+}
+
+PassTimes CostModel::pass_times(const Strategy& strategy, bool experts) {
+  const SplitCost& split = memo_->split(strategy);
+  const LayerCost& layer = experts ? split.experts : split.dense;
+  const PassSeconds pass = pass_seconds(layer, strategy.recompute);
+  return {pass.forward, pass.backward, layer.weight_grad_s};
+}
+
+double CostModel::lower_bound_s(const Strategy& strategy) {
+  // All arithmetic of the step at the peak rate, spread over all devices.
+  const Workload& w = memo_->workload;
+  const double flops = model_flops(w) + recomputed_flops(w, strategy.recompute);
+  return flops / (to_double(strategy.world()) * w.cluster.device.peak(w.precision.products));
+}
+
+double model_flops(const Workload& w) {
+  const ModelShape& m = w.model;
+  const double tokens = to_double(w.global_batch) * to_double(w.seq_len);
+  const double attention =
+      to_double(m.layers) * to_double(m.query_width() + m.value_width()) * to_double(w.seq_len) / 2;
+  return 6 * tokens * (to_double(m.product_weights()) + attention);
+}
+
+double recomputed_flops(const Workload& w, Recompute recompute) {
+  if (recompute == Recompute::kNone) return 0;
+  const ModelShape& m = w.model;
+  const double tokens = to_double(w.global_batch) * to_double(w.seq_len);
+  const double attention =
+      to_double(m.layers) * to_double(m.query_width() + m.value_width()) * to_double(w.seq_len) / 2;
+  if (recompute == Recompute::kSelective) return 2 * tokens * attention;
+  return 2 * tokens * (to_double(m.product_weights() - m.table_parameters()) + attention);
+}
+
+}  // namespace tessera

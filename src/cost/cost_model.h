@@ -1,0 +1,51 @@
+// The closed-form price of a strategy: memory of every stage, and the time of a step.
+//
+// A CostModel belongs to one workload and remembers what its strategies share (the times of a
+// layer for a split and a micro-batch), so a search over millions of strategies costs a few hundred
+// operations each. Not thread-safe: give every thread its own copy.
+#pragma once
+
+#include <memory>
+
+#include "cost/estimate.h"
+#include "cost/strategy.h"
+
+namespace tessera {
+
+// Of one layer and one micro-batch, communication included.
+struct PassTimes {
+  double forward_s = 0;
+  double backward_s = 0;     // all of it, with what is computed again
+  double weight_grad_s = 0;  // part of backward_s
+};
+
+// Arithmetic of one step on all devices: 6 for every weight of a product and every token, and the
+// scores that a causal mask leaves.
+double model_flops(const Workload& workload);
+double recomputed_flops(const Workload& workload, Recompute recompute);
+
+class CostModel {
+ public:
+  explicit CostModel(Workload workload);  // ConfigError for a workload that cannot be
+  CostModel(const CostModel& other);
+  CostModel& operator=(const CostModel& other) = delete;
+  ~CostModel();
+
+  [[nodiscard]] const Workload& workload() const;
+
+  // For strategies that why_impossible() accepts. The two agree to the last bit.
+  [[nodiscard]] QuickEstimate quick(const Strategy& strategy);
+  [[nodiscard]] Estimate estimate(const Strategy& strategy);
+
+  [[nodiscard]] PassTimes pass_times(const Strategy& strategy, bool experts = false);
+
+  // At most `quick().step_s` of every strategy with the same tp, cp, ep, pp, dp and recompute,
+  // whatever its micro-batch, schedule and sharding: for pruning.
+  [[nodiscard]] double lower_bound_s(const Strategy& strategy);
+
+ private:
+  struct Memo;
+  std::unique_ptr<Memo> memo_;
+};
+
+}  // namespace tessera

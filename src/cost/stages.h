@@ -1,0 +1,26 @@
+// Which layers a pipeline rank holds, and how many micro-batches it holds at once.
+#pragma once
+
+#include <cstdint>
+
+#include "cost/strategy.h"
+
+namespace tessera {
+
+// Layers of stage `stage` of `stages`, where nobody said otherwise: equal where they divide; else,
+// where the embedding and the head counted as layers would make them divide, the ends have one
+// less; else as equal as they can be.
+int64_t even_stage_layers(int64_t layers, int64_t stages, int64_t stage);
+
+struct RankLayers {
+  int64_t dense = 0;
+  int64_t experts = 0;
+  int64_t largest_stage = 0;  // of one of its virtual stages
+  [[nodiscard]] int64_t total() const { return dense + experts; }
+};
+RankLayers layers_of_rank(const ModelShape& model, const Strategy& strategy, int64_t rank);
+
+// The most stage-micro-batches whose activations pipeline rank `rank` keeps at one time.
+int64_t live_micro_batches(const Strategy& strategy, int64_t rank, int64_t micro_batches);
+
+}  // namespace tessera

@@ -1,0 +1,85 @@
+// What is asked of the cost model: a workload, which stays, and a strategy, which a search varies.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cost/cluster.h"
+#include "cost/model_shape.h"
+
+namespace tessera {
+
+enum class Recompute : uint8_t {
+  kNone,
+  kSelective,  // the core of attention
+  kFull,       // every layer from its input
+};
+enum class AttentionKind : uint8_t { kFlash, kUnfused };
+enum class ContextKind : uint8_t { kRing, kAllGather, kUlysses };
+enum class PipelineKind : uint8_t {
+  kGPipe,
+  k1F1B,
+  kInterleaved,
+  kZbH1,
+  kZbH2,
+  kZbV,
+  kDualPipeV,
+};
+std::string_view name_of(Recompute recompute);
+std::string_view name_of(AttentionKind kind);
+std::string_view name_of(ContextKind kind);
+std::string_view name_of(PipelineKind kind);  // as in spec/pipeline.h
+
+// Bytes of what training keeps for a parameter, and the format of products.
+struct PrecisionPlan {
+  MathType products = MathType::kF16;
+  int64_t parameter_bytes = 2;  // as products read them
+  int64_t gradient_bytes = 4;   // as they are kept and summed
+  int64_t state_bytes = 12;     // master copy and two moments
+  int64_t activation_bytes = 2;
+};
+
+// What of communication runs beside kernels.
+struct OverlapPlan {
+  bool data = true;       // sums of gradients, gathering of weights
+  bool tensor = false;    // within a pair of products
+  bool pipeline = false;  // sends of activations
+  bool experts = false;   // all-to-all
+};
+
+struct Workload {
+  ModelShape model;
+  Cluster cluster;
+  int64_t seq_len = 0;
+  int64_t global_batch = 0;  // sequences of a step
+  AttentionKind attention = AttentionKind::kFlash;
+  PrecisionPlan precision;
+  OverlapPlan overlap;
+  bool fused_loss = false;  // logits are never kept in 32 bits
+};
+
+struct Strategy {
+  int64_t tp = 1, pp = 1, dp = 1, cp = 1, ep = 1;
+  int64_t expert_tp = 1;       // how many ranks share one expert
+  int64_t virtual_stages = 1;  // of a pipeline rank
+  int64_t zero = 0;            // 0 to 3
+  int64_t shard = 0;           // ranks that share the states (HSDP); 0: all of dp * cp
+  bool sequence_parallel = false;
+  int64_t micro_batch = 1;
+  Recompute recompute = Recompute::kNone;
+  // Full: how many layers of every pipeline rank are computed again; -1: all.
+  int64_t recompute_layers = -1;
+  ContextKind context = ContextKind::kRing;
+  PipelineKind schedule = PipelineKind::k1F1B;
+  bool release_after_forward = true;       // ZeRO-3
+  std::vector<int64_t> stage_layers = {};  // by stage, pp * virtual_stages of them; empty: even
+
+  [[nodiscard]] int64_t world() const { return tp * pp * dp * cp; }
+};
+
+// Empty, or why the strategy cannot be for this workload: names the value and a fix.
+std::string why_impossible(const Workload& workload, const Strategy& strategy);
+
+}  // namespace tessera
