@@ -13,7 +13,7 @@
 #include "flags.h"
 #include "help.h"
 #include "read_text.h"
-#include "spec/run_file.h"
+#include "spec/model_catalogue.h"
 
 namespace tessera {
 namespace {
@@ -109,7 +109,7 @@ Command add_bench_pricing(CLI::App& bench) {
 
 int run_bench_pricing(const BenchPricingOptions& options, Console& console) {
   Workload workload;
-  workload.model = shape_of(model_preset(options.model), kSeqLen);
+  workload.model = shape_of(find_model(options.model).model, kSeqLen);
   workload.cluster = find_cluster(options.cluster, read_text);
   workload.seq_len = kSeqLen;
   workload.global_batch = std::max(kGlobalBatch, workload.cluster.devices);

@@ -2,17 +2,17 @@
 
 #include <gtest/gtest.h>
 
-#include "spec/run_file.h"
+#include "spec/model_catalogue.h"
 
 namespace tessera {
 namespace {
 
 TEST(ModelShapeTest, ParametersOfPublishedModels) {
-  EXPECT_EQ(shape_of(model_preset("llama-2-7b"), 4096).parameters(), 6738415616);
-  EXPECT_EQ(shape_of(model_preset("llama-3-8b"), 8192).parameters(), 8030261248);
-  EXPECT_EQ(shape_of(model_preset("llama-3-405b"), 8192).parameters(), 405853388800);
-  EXPECT_EQ(shape_of(model_preset("gpt2"), 1024).parameters(), 124439808);
-  EXPECT_EQ(shape_of(model_preset("mixtral-8x7b"), 4096).parameters(), 46702792704);
+  EXPECT_EQ(shape_of(find_model("llama-2-7b").model, 4096).parameters(), 6738415616);
+  EXPECT_EQ(shape_of(find_model("llama-3-8b").model, 8192).parameters(), 8030261248);
+  EXPECT_EQ(shape_of(find_model("llama-3-405b").model, 8192).parameters(), 405853388800);
+  EXPECT_EQ(shape_of(find_model("gpt2").model, 1024).parameters(), 124439808);
+  EXPECT_EQ(shape_of(find_model("mixtral-8x7b").model, 4096).parameters(), 46702792704);
 }
 
 // DeepSeek-V3 (arXiv 2412.19437): 671 billion, 37 billion for a token.
