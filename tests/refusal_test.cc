@@ -57,10 +57,11 @@ TEST_F(RefusalTest, UnknownKeysHavePlaceAndSuggestion) {
 }
 
 TEST_F(RefusalTest, ModelsThatCanOnlyBePlanned) {
-  for (const std::string command : {"train", "plan", "verify --mesh dp=2"}) {
-    expect_refused(2, command + " run.toml --set model.positions=alibi",
+  for (const std::string command :
+       {"train run.toml", "plan run.toml", "verify run.toml --mesh dp=2"}) {
+    expect_refused(2, command + " --set model.positions=alibi",
                    {"model.positions = \"alibi\" can be planned but not trained"});
-    expect_refused(2, command + " run.toml --set model.parallel_block=true",
+    expect_refused(2, command + " --set model.parallel_block=true",
                    {"model.parallel_block = true"});
   }
   expect_refused(2, "plan run.toml --set model.preset=lama-3-8b",

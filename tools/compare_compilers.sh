@@ -1,9 +1,17 @@
 #!/usr/bin/env bash
 # Builds the planner's core with g++ and with clang++ and compares their answers to random requests,
-# byte by byte. Exits with 77, which CTest calls skipped, where there is no clang++.
-# Usage: tools/compare_compilers.sh [BUILD_FOLDER] [REQUESTS]
+# byte by byte. Exits with 77, which CTest calls skipped, where there is no clang++. It builds the
+# core twice, so CTest runs it with `./test --all` only.
+# Usage: tools/compare_compilers.sh [--if-all] [BUILD_FOLDER] [REQUESTS]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+if [[ ${1:-} == --if-all ]]; then
+  shift
+  if [[ -z ${TESSERA_TEST_ALL:-} ]]; then
+    echo "compare_compilers: skipped, it takes minutes; ./test --all runs it"
+    exit 77
+  fi
+fi
 folder=${1:-build/compilers}
 requests=${2:-5000}
 
