@@ -3,7 +3,8 @@
 add_library(tessera_options INTERFACE)
 target_compile_options(tessera_options INTERFACE
   # -Wrestrict gives false alarms on std::string in g++ 12 (GCC bug 105651).
-  "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wconversion;-Werror;-Wno-restrict>"
+  "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wconversion;-Werror>"
+  "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>"
   "$<$<COMPILE_LANGUAGE:CUDA>:-lineinfo;--expt-relaxed-constexpr;--expt-extended-lambda;-Werror=all-warnings>")
 # nvcc rewrites what {fmt} would check at compile time.
 target_compile_definitions(tessera_options INTERFACE TOML_HEADER_ONLY=1
