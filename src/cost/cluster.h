@@ -14,7 +14,7 @@ namespace tessera {
 enum class LinkShape : uint8_t {
   kSwitch,  // any pair at full rate (NVSwitch, a fat tree)
   kTorus,   // neighbours only; `bandwidth` is the sum over the device's links of one direction
-  kShared,  // one bus for all devices of the level (PCIe through the host)
+  kShared,  // one bus: `bandwidth` is that of all devices of the level together
 };
 std::string_view name_of(LinkShape shape);  // "switch", "torus", "shared"
 

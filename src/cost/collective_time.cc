@@ -25,8 +25,11 @@ int64_t ranks_within(const Cluster& cluster, const LinkLevel& level, const RankG
   return std::min(group.ranks, std::max<int64_t>(1, devices / group.stride));
 }
 
-double rate_of(const LinkLevel& level) {
-  return level.bandwidth.value * level.efficiency.value / level.oversubscription.value;
+// Bytes/s of a device while all of them talk.
+double rate_of(const Cluster& cluster, const LinkLevel& level) {
+  const double rate = level.bandwidth.value * level.efficiency.value / level.oversubscription.value;
+  if (level.shape != LinkShape::kShared) return rate;
+  return rate / to_double(std::min(size_of(cluster, level), cluster.devices));
 }
 
 // The share of the bytes that go round in a ring of n.
@@ -45,7 +48,7 @@ GroupLinks links_of(const Cluster& cluster, const RankGroup& group) {
     const int64_t left = (group.ranks + within - 1) / within;
     if (i == 0) links.inner = within;
     if (left == islands) continue;  // nobody meets at this level
-    const double share = rate_of(level) * to_double(exits);
+    const double share = rate_of(cluster, level) * to_double(exits);
     links.bandwidth = links.bandwidth == 0 ? share : std::min(links.bandwidth, share);
     links.round_s += level.latency_s.value * to_double(islands - left);
     if (links.hop_in_s == 0) links.hop_in_s = level.latency_s.value;
@@ -95,7 +98,7 @@ double all_to_all_s(const Cluster& cluster, const RankGroup& group, double bytes
     // What leaves for anyone beyond `reached` passes this level's links.
     const double beyond = to_double(group.ranks - reached) / to_double(group.ranks) * bytes;
     const double factor = level.shape == LinkShape::kTorus ? 2.0 : 1.0;  // several hops a message
-    slowest = std::max(slowest, factor * beyond / rate_of(level));
+    slowest = std::max(slowest, factor * beyond / rate_of(cluster, level));
     latency += to_double(within - reached) * level.latency_s.value;
     reached = within;
   }
@@ -111,7 +114,7 @@ double send_s(const Cluster& cluster, int64_t stride, double bytes) {
       break;
     }
   }
-  return bytes / rate_of(*level) + level->latency_s.value;
+  return bytes / rate_of(cluster, *level) + level->latency_s.value;
 }
 
 }  // namespace tessera

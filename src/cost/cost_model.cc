@@ -604,7 +604,8 @@ PassTimes CostModel::pass_times(const Strategy& strategy, bool experts) {
 double CostModel::lower_bound_s(const Strategy& strategy) {
   // All arithmetic of the step at the peak rate, spread over all devices.
   const Workload& w = memo_->workload;
-  const double flops = model_flops(w) + recomputed_flops(w, strategy.recompute);
+  const bool again = strategy.recompute == Recompute::kFull && strategy.recompute_layers < 0;
+  const double flops = model_flops(w) + (again ? recomputed_flops(w, Recompute::kFull) : 0);
   return flops / (to_double(strategy.world()) * w.cluster.device.peak(w.precision.products));
 }
 

@@ -1,0 +1,184 @@
+#include "cost/published/comparison.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "cost/published/bubble.h"
+#include "cost/published/entry.h"
+#include "cost/published/hardware.h"
+
+namespace tessera {
+namespace {
+
+using nlohmann::json;
+
+const PublishedReport& report() {
+  static const PublishedReport kReport = [] {
+    const std::string path = TESSERA_SOURCE_DIR "/tests/data/published/extract.json";
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    return compare_published(parse_json(text.str(), path));
+  }();
+  return kReport;
+}
+
+const QuantityReport& first_of(const std::string& family) {
+  for (const FamilyReport& f : report().families) {
+    if (f.family == family) return f.quantities.at(0);
+  }
+  throw InternalError("no family " + family);
+}
+
+json entry(const std::string& id) {
+  json result = json::parse(R"({
+    "model": {"layers": 24, "hidden": 2048, "ffn": 8192, "heads": 16, "kv_heads": 16,
+              "vocab": 50257, "gated_mlp": false, "tied_embeddings": true},
+    "hw": {"gpu": "A100-SXM4-80GB", "gpus": 16, "gpus_per_node": 8,
+           "interconnect": "NVLink3 300 GB/s/dir; 8x HDR200 IB compute NICs/node (25 GB/s each)"},
+    "parallel": {"tp": 2, "pp": 2, "dp": 4, "vp": 1, "zero": 0},
+    "batch": {"micro": 4, "global": 64, "seq": 1024},
+    "opts": {"recompute": "full", "precision": "fp16", "attention": "unfused"},
+    "results": {
+  "iter_time_s" : 1.0
+}
+})");
+  result["id"] = id;
+return result;
+}
+
+TEST(PublishedTest, StepTimesAreWithinTheGates) {
+  EXPECT_LT(first_of("sc21-t1").errors.mean_abs_pct, 8);
+  EXPECT_LT(first_of("seqsel-t5").errors.mean_abs_pct, 5);
+  EXPECT_LT(first_of("vtrain-multi").errors.mean_abs_pct, 10);
+  EXPECT_LT(first_of("bloom-topo").errors.mean_abs_pct, 9);
+}
+
+TEST(PublishedTest, BytesAreWithinOnePercentOnEveryRank) {
+  for (const char* family : {"simumax-b200", "mcore-golden"}) {
+    EXPECT_EQ(first_of(family).what, "memory");
+    EXPECT_LT(std::abs(first_of(family).errors.worst_pct), 1) << family;
+  }
+  EXPECT_EQ(first_of("simumax-b200").errors.n, 16);  // eight ranks of two runs
+}
+
+TEST(PublishedTest, BubblesAreWithinAPoint) {
+  EXPECT_EQ(first_of("zb-t5").what, "bubble");
+  EXPECT_LT(std::abs(first_of("zb-t5").errors.worst_pct), 1);
+  EXPECT_NEAR(*published_bubble("6.2B", 8, 24, "ZB-H1"), 0.1323, 1e-4);
+  EXPECT_FALSE(published_bubble("6.2B", 8, 24, "ZB-2p").has_value());
+  EXPECT_FALSE(published_bubble("7B", 8, 24, "1F1B").has_value());
+}
+
+TEST(PublishedTest, PartsAreComparedWhereARunIsNot) {
+  EXPECT_EQ(first_of("seqsel-t4").what, "layer time");
+  EXPECT_EQ(first_of("seqsel-fig7").what, "share of activations");
+  EXPECT_LT(first_of("seqsel-fig7").errors.mean_abs_pct, 10);
+}
+
+TEST(PublishedTest, WhatCannotBeExpressedIsSkippedWithAReason) {
+  int skipped = 0;
+  for (const FamilyReport& family : report().families) {
+    for (const SkippedEntry& e : family.skipped) {
+      ++skipped;
+      EXPECT_FALSE(e.reason.empty());
+    }
+  }
+  EXPECT_EQ(skipped, report().skipped());
+  EXPECT_EQ(skipped, 1);  // neither devices nor batch nor vocabulary are given
+}
+
+TEST(PublishedTest, AFamilyIsTheFirstTwoParts) {
+  EXPECT_EQ(family_of("sc21-t1-1.7B"), "sc21-t1");
+  EXPECT_EQ(family_of("llama2-34B"), "llama2-34B");
+  EXPECT_EQ(family_of("alone"), "alone");
+}
+
+TEST(PublishedTest, LinksAreReadFromTheText) {
+  const auto cluster = [](const char* gpu, const char* text, int64_t devices) {
+    std::vector<Guess> guesses;
+    return cluster_of_text({{"gpu", gpu}, {"gpus_per_node", 8}, {"interconnect", text}}, devices,
+                           guesses);
+  };
+  const auto network = [&](const char* text) {
+    return cluster("A100-80GB", text, 64).levels[1].bandwidth.value;
+  };
+  EXPECT_EQ(network("NVSwitch; 800 Gb/s per node (vTrain config)"), 12.5e9);
+  EXPECT_EQ(network("NVLink3 (4 links/GPU); 4x Omni-Path 100G per node"), 6.25e9);
+  EXPECT_EQ(network("NVLink3 300 GB/s/dir; 8x HDR200 IB compute NICs/node (25 GB/s each)"), 25e9);
+  EXPECT_EQ(network("1600 Gbps/node RoCE"), 25e9);
+  EXPECT_EQ(network("NVLink; RDMA 400 Gb/s per GPU"), 50e9);
+  EXPECT_EQ(cluster("A100", "NVLink3 (4 links/GPU)", 8).levels[0].bandwidth.value, 100e9);
+  EXPECT_EQ(cluster("GB200", "NVL72", 64).node_devices(), 72);
+  EXPECT_EQ(cluster("H100 SXM 96GB HBM2e 2.4TB/s, 500 W cap", "", 8).device.name, "h100-96");
+  EXPECT_THROW(cluster("Z9000", "", 8), ConfigError);
+}
+
+TEST(PublishedTest, RatesBecomeTimes) {
+  json run = entry("a-b-1");
+  EXPECT_EQ(run_of_entry(run).step_s, 1.0);
+  run["results"] = {{"tokens_per_s_per_gpu", 1024}};
+  EXPECT_DOUBLE_EQ(*run_of_entry(run).step_s, 64.0 * 1024 / (1024 * 16));
+  // Narayanan et al. 2021: 96 B s l h^2 (1 + s/6h + V/16lh), with the padded vocabulary.
+  run["results"] = {{"tflops_per_gpu", 100}};
+  const double b = 64, s = 1024, l = 24, h = 2048, v = 50432;
+  const double flops = 96 * b * s * l * h * h * (1 + s / (6 * h) + v / (16 * l * h));
+  EXPECT_NEAR(*run_of_entry(run).step_s, flops / (100e12 * 16), 1e-9);
+}
+
+TEST(PublishedTest, BadEntriesAreRefusedWithTheirField) {
+  const auto reason = [](const std::function<void(json&)>& change) {
+    json run = entry("a-b-1");
+    change(run);
+    const PublishedReport result = compare_published({{"entries", {run}}});
+    return result.skipped() == 1 ? result.families.at(0).skipped.at(0).reason : "accepted";
+  };
+  EXPECT_EQ(reason([](json&) {}), "accepted");
+  EXPECT_EQ(reason([](json& e) { e["model"]["layers"] = nullptr; }), "model.layers is not given");
+  EXPECT_NE(reason([](json& e) { e["model"]["hidden"] = 1e18; }).find("model.hidden"),
+            std::string::npos);
+  EXPECT_NE(reason([](json& e) { e["parallel"]["tp"] = 3; }).find("tp"), std::string::npos);
+  EXPECT_NE(reason([](json& e) { e["results"]["iter_time_s"] = -1; }).find("iter_time_s"),
+            std::string::npos);
+  EXPECT_NE(reason([](json& e) { e["hw"]["gpu"] = "abacus"; }).find("abacus"), std::string::npos);
+  EXPECT_NE(reason([](json& e) { e["results"] = json::object(); }).find("no time"),
+            std::string::npos);
+  EXPECT_THROW(compare_published({{"a", 1}}), ConfigError);
+}
+
+TEST(PublishedTest, TheJsonHasARowForEveryFamily) {
+  const nlohmann::ordered_json out = published_json(report());
+  ASSERT_EQ(out["families"].size(), report().families.size());
+  for (const auto& row : out["families"]) {
+    for (const char* key : {"family", "n", "skipped"}) EXPECT_TRUE(row.contains(key));
+    if (row["n"] == 0) continue;
+    for (const char* key : {"mean_abs_error_pct", "bias_pct", "worst_pct", "spearman"}) {
+      EXPECT_TRUE(row[key].is_number()) << row.dump();
+    }
+  }
+  EXPECT_EQ(out.dump(), published_json(report()).dump());
+}
+
+TEST(StatisticsTest, RankCorrelation) {
+  const std::vector<double> up = {1, 2, 3, 4}, down = {4, 3, 2, 1}, flat = {1, 1, 1, 1};
+  EXPECT_DOUBLE_EQ(spearman(up, up), 1);
+  EXPECT_DOUBLE_EQ(spearman(up, down), -1);
+  EXPECT_DOUBLE_EQ(spearman(up, flat), 0);
+  const std::vector<double> ties = {1, 2, 2, 4}, other = {1, 3, 2, 4};
+  EXPECT_NEAR(spearman(ties, other), 0.9486832980505138, 1e-12);
+}
+
+TEST(StatisticsTest, Errors) {
+  const ErrorSummary errors =
+      summarize(std::vector<double>{110, 80}, std::vector<double>{100, 100});
+  EXPECT_NEAR(errors.mean_abs_pct, 15, 1e-9);
+  EXPECT_NEAR(errors.bias_pct, -5, 1e-9);
+  EXPECT_NEAR(errors.worst_pct, -20, 1e-9);
+}
+
+}  // namespace
+}  // namespace tessera
