@@ -35,20 +35,21 @@ const QuantityReport& first_of(const std::string& family) {
 }
 
 json entry(const std::string& id) {
-  json result = json::parse(R"({
-    "model": {"layers": 24, "hidden": 2048, "ffn": 8192, "heads": 16, "kv_heads": 16,
-              "vocab": 50257, "gated_mlp": false, "tied_embeddings": true},
-    "hw": {"gpu": "A100-SXM4-80GB", "gpus": 16, "gpus_per_node": 8,
-           "interconnect": "NVLink3 300 GB/s/dir; 8x HDR200 IB compute NICs/node (25 GB/s each)"},
-    "parallel": {"tp": 2, "pp": 2, "dp": 4, "vp": 1, "zero": 0},
-    "batch": {"micro": 4, "global": 64, "seq": 1024},
-    "opts": {"recompute": "full", "precision": "fp16", "attention": "unfused"},
-    "results": {
-  "iter_time_s" : 1.0
-}
-})");
-  result["id"] = id;
-return result;
+  json run;
+  run["id"] = id;
+  run["model"] = {{"layers", 24},       {"hidden", 2048},         {"ffn", 8192},
+                  {"heads", 16},        {"kv_heads", 16},         {"vocab", 50257},
+                  {"gated_mlp", false}, {"tied_embeddings", true}};
+  run["hw"] = {
+      {"gpu", "A100-SXM4-80GB"},
+      {"gpus", 16},
+      {"gpus_per_node", 8},
+      {"interconnect", "NVLink3 300 GB/s/dir; 8x HDR200 IB compute NICs/node (25 GB/s each)"}};
+  run["parallel"] = {{"tp", 2}, {"pp", 2}, {"dp", 4}, {"vp", 1}, {"zero", 0}};
+  run["batch"] = {{"micro", 4}, {"global", 64}, {"seq", 1024}};
+  run["opts"] = {{"recompute", "full"}, {"precision", "fp16"}, {"attention", "unfused"}};
+  run["results"] = {{"iter_time_s", 1.0}};
+  return run;
 }
 
 TEST(PublishedTest, StepTimesAreWithinTheGates) {
