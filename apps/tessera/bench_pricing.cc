@@ -99,7 +99,8 @@ Command add_bench_pricing(CLI::App& bench) {
   set_help(*pricing, {"Time the closed-form pricing of strategies.", "tessera bench pricing",
                       "tessera bench pricing --model llama-3-70b --cluster a100-256"});
   auto options = std::make_shared<BenchPricingOptions>();
-  add_text(*pricing, "--model", options->model, "NAME", "model preset (default llama-3-405b)");
+  add_text(*pricing, "--model", options->model, "NAME|FILE",
+           "model of the catalogue, or a file (default llama-3-405b)");
   add_text(*pricing, "--cluster", options->cluster, "NAME|FILE",
            "cluster of the catalogue, or a file (default h100-16384)");
   add_real(*pricing, "--seconds", options->seconds, 0, "how long (default 1)");
@@ -109,7 +110,7 @@ Command add_bench_pricing(CLI::App& bench) {
 
 int run_bench_pricing(const BenchPricingOptions& options, Console& console) {
   Workload workload;
-  workload.model = shape_of(find_model(options.model).model, kSeqLen);
+  workload.model = shape_of(find_model(options.model, read_text).model, kSeqLen);
   workload.cluster = find_cluster(options.cluster, read_text);
   workload.seq_len = kSeqLen;
   workload.global_batch = std::max(kGlobalBatch, workload.cluster.devices);

@@ -11,6 +11,8 @@ struct EmbeddedFile {
   std::string_view text;
 };
 
-std::span<const EmbeddedFile> embedded_models();  // catalogue/models
+std::span<const EmbeddedFile> embedded_models();    // catalogue/models
+std::span<const EmbeddedFile> embedded_devices();   // catalogue/devices
+std::span<const EmbeddedFile> embedded_clusters();  // catalogue/clusters
 
 }  // namespace tessera

@@ -8,9 +8,9 @@
 #include <charconv>
 #include <optional>
 
+#include "base/embedded.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "cost/catalogue_files.h"
 
 namespace tessera {
 namespace {
@@ -21,11 +21,13 @@ constexpr std::string_view kSuffix = ".toml";
 constexpr size_t kMaxFileBytes = size_t{1} << 20;
 constexpr size_t kMaxExtends = 16;
 
+std::span<const EmbeddedFile> files_of(std::string_view kind) {
+  return kind == kDevices ? embedded_devices() : embedded_clusters();
+}
+
 std::vector<std::string_view> names_of_kind(std::string_view kind) {
   std::vector<std::string_view> names;
-  for (const CatalogueFile& file : catalogue_files()) {
-    if (file.kind == kind) names.push_back(file.name);
-  }
+  for (const EmbeddedFile& file : files_of(kind)) names.push_back(file.name);
   return names;
 }
 
@@ -35,14 +37,14 @@ struct Source {
 };
 
 std::optional<Source> find_source(std::string_view kind, const std::string& name,
-                                  const ReadFile& read) {
+                                  const FileReader& read) {
   if (name.ends_with(kSuffix)) {
     require_config(read != nullptr, "{} is a file, and no file can be read here: name an entry",
                    in_quotes(name));
     return Source{read(name), name};
   }
-  for (const CatalogueFile& file : catalogue_files()) {
-    if (file.kind == kind && file.name == name) {
+  for (const EmbeddedFile& file : files_of(kind)) {
+    if (file.name == name) {
       return Source{std::string(file.text), fmt::format("{}/{}{}", kind, name, kSuffix)};
     }
   }
@@ -177,7 +179,7 @@ constexpr std::array kDeviceKeys = {
 
 // The files on the way from an entry to the one it extends last: a cycle is refused.
 struct Chain {
-  const ReadFile& read;
+  const FileReader& read;
   std::vector<std::string> names;
 
   void enter(const std::string& name, const std::string& at) {
@@ -203,7 +205,7 @@ void read_types(const Reader& reader, const toml::table& table, std::string_view
 }
 
 Source source_of(std::string_view kind, std::string_view what, const std::string& name,
-                 const ReadFile& read) {
+                 const FileReader& read) {
   std::optional<Source> source = find_source(kind, name, read);
   if (!source) refuse_name(kind, what, name);
   return *std::move(source);
@@ -301,7 +303,7 @@ std::optional<std::pair<std::string, int64_t>> split_count(const std::string& na
   return std::pair{name.substr(0, dash), count};
 }
 
-DeviceSpec named_device(const Source& source, const std::string& name, const ReadFile& read) {
+DeviceSpec named_device(const Source& source, const std::string& name, const FileReader& read) {
   Chain chain{read, {name}};
   DeviceSpec device = read_device(Reader(source.text, source.file_name), chain);
   if (device.name.empty()) device.name = name;
@@ -309,7 +311,7 @@ DeviceSpec named_device(const Source& source, const std::string& name, const Rea
   return device;
 }
 
-Cluster named_cluster(const Source& source, const std::string& name, const ReadFile& read) {
+Cluster named_cluster(const Source& source, const std::string& name, const FileReader& read) {
   Chain chain{read, {name}};
   Cluster cluster = read_cluster(Reader(source.text, source.file_name), chain);
   if (cluster.name.empty()) cluster.name = name;
@@ -324,11 +326,11 @@ Cluster named_cluster(const Source& source, const std::string& name, const ReadF
 std::vector<std::string_view> device_names() { return names_of_kind(kDevices); }
 std::vector<std::string_view> cluster_names() { return names_of_kind(kClusters); }
 
-DeviceSpec find_device(const std::string& name, const ReadFile& read) {
+DeviceSpec find_device(const std::string& name, const FileReader& read) {
   return named_device(source_of(kDevices, "device", name, read), name, read);
 }
 
-Cluster find_cluster(const std::string& name, const ReadFile& read) {
+Cluster find_cluster(const std::string& name, const FileReader& read) {
   if (const std::optional<Source> source = find_source(kClusters, name, read)) {
     return named_cluster(*source, name, read);
   }
@@ -348,11 +350,12 @@ Cluster with_devices(Cluster cluster, int64_t devices) {
   return cluster;
 }
 
-DeviceSpec parse_device(std::string_view text, const std::string& file_name, const ReadFile& read) {
+DeviceSpec parse_device(std::string_view text, const std::string& file_name,
+                        const FileReader& read) {
   return named_device({std::string(text), file_name}, file_name, read);
 }
 
-Cluster parse_cluster(std::string_view text, const std::string& file_name, const ReadFile& read) {
+Cluster parse_cluster(std::string_view text, const std::string& file_name, const FileReader& read) {
   return named_cluster({std::string(text), file_name}, file_name, read);
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 
 #include "base/error.h"
@@ -105,7 +106,7 @@ TEST(CatalogueTest, RefusesWithPlaceValueAndFix) {
 TEST(CatalogueTest, RefusesACircleOfExtends) {
   const std::map<std::string, std::string> files = {{"a.toml", "extends = 'b.toml'"},
                                                     {"b.toml", "extends = 'a.toml'"}};
-  const ReadFile read = [&](const std::string& path) { return files.at(path); };
+  const FileReader read = [&](const std::string& path) { return files.at(path); };
   const std::string message = refusal([&] { find_device("a.toml", read); });
   EXPECT_NE(message.find("a.toml -> b.toml -> a.toml"), std::string::npos) << message;
 }

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "cost/catalogue.h"
 #include "cost/stages.h"
-#include "spec/run_file.h"
+#include "spec/model_catalogue.h"
 
 namespace tessera {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 Workload workload(const std::string& model, const std::string& cluster, int64_t batch,
                   int64_t seq_len = 4096) {
   Workload w;
-  w.model = shape_of(model_preset(model), seq_len);
+  w.model = shape_of(find_model(model).model, seq_len);
   w.cluster = find_cluster(cluster);
   w.seq_len = seq_len;
   w.global_batch = batch;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cost/published/hardware.h"
+#include "spec/model_catalogue.h"
 
 namespace tessera {
 namespace {
@@ -129,6 +130,7 @@ class EntryReader {
     m.heads = model_.need("heads");
     m.kv_heads = model_.whole("kv_heads").value_or(m.heads);
     m.head_dim = model_.whole("head_dim").value_or(std::max<int64_t>(1, m.hidden / m.heads));
+    read_namesake();
     m.gated_mlp = model_.yes("gated_mlp");
     m.tied = model_.yes("tied_embeddings");
     read_experts();
@@ -151,6 +153,20 @@ class EntryReader {
     m.mtp_layers = model_.whole("mtp_layers").value_or(0);
   }
 
+  // Shapes of heads that entries leave out are those of the model of the same name and width.
+  void read_namesake() {
+    ModelShape& m = run_.workload.model;
+    std::string name = model_.text("name");
+    name = name.substr(0, name.find(" ("));
+    const std::vector<std::string_view> known = model_names();
+    if (std::find(known.begin(), known.end(), name) == known.end()) return;
+    const ModelShape namesake = shape_of(find_model(name).model, batch_.need("seq"));
+    if (namesake.hidden != m.hidden || namesake.heads != m.heads) return;
+    if (!model_.whole("head_dim")) m.head_dim = namesake.head_dim;
+    m.latent = namesake.latent;
+    m.mla = namesake.mla;
+  }
+
   void read_experts() {
     ModelShape& m = run_.workload.model;
     const json* moe = model_.find("moe");
@@ -167,7 +183,7 @@ class EntryReader {
     if (m.dense_layers == 0) m.dense_layers = leading_zeros(opts_.text("moe_layer_freq"));
     m.dense_layers = std::min(m.dense_layers, m.layers);
     const bool said = model_.find("mla") != nullptr;
-    if (said || (m.shared_ffn > 0 && m.kv_heads == m.heads)) {
+    if (!m.latent && (said || (m.shared_ffn > 0 && m.kv_heads == m.heads))) {
       m.latent = true;
       m.mla = kUsualLatent;
       run_.guesses.push_back({"latent attention", "ranks and head sizes of DeepSeek-V3"});
