@@ -173,10 +173,12 @@ class Pricing {
     return stage;
   }
 
-  // Ranks on which memory can be highest: where stages differ by their ends alone, only the ends.
-  [[nodiscard]] bool only_ends_differ() const {
-    return s_.stage_layers.empty() && w_.model.experts == 0 &&
-           w_.model.layers % (s_.pp * s_.virtual_stages) == 0;
+  // Whether all pipeline ranks between the first and the last have the same layers. Then the
+  // second is the fullest of them, as it holds the most micro-batches.
+  [[nodiscard]] bool middle_is_uniform() const {
+    if (!s_.stage_layers.empty() || w_.model.experts > 0) return false;
+    const int64_t left = w_.model.layers % (s_.pp * s_.virtual_stages);
+    return left == 0 || s_.pp * s_.virtual_stages - left <= 2;
   }
 
  private:
@@ -316,7 +318,7 @@ class Pricing {
       }
     };
     meet(0, 1);
-    if (only_ends_differ()) {
+    if (middle_is_uniform()) {
       if (last > 1) meet(1, to_double(last - 1));
     } else {
       for (int64_t rank = 1; rank < last; ++rank) meet(rank, 1);
@@ -559,9 +561,8 @@ QuickEstimate CostModel::quick(const Strategy& strategy) {
     result.peak_bytes = std::max(result.peak_bytes, pricing.memory(rank).total());
   };
   meet(0);
-  if (!pricing.only_ends_differ()) {
-    for (int64_t rank = 1; rank + 1 < strategy.pp; ++rank) meet(rank);
-  }
+  const int64_t middle = pricing.middle_is_uniform() ? 2 : strategy.pp - 1;
+  for (int64_t rank = 1; rank < std::min(middle, strategy.pp - 1); ++rank) meet(rank);
   if (strategy.pp > 1) meet(strategy.pp - 1);
   return result;
 }
