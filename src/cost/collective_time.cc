@@ -86,7 +86,7 @@ double reduce_scatter_s(const Cluster& cluster, const RankGroup& group, double b
   return all_gather_s(cluster, group, bytes);
 }
 
-double all_to_all_s(const Cluster& cluster, const RankGroup& group, double bytes) {
+double all_to_all_s(const Cluster& cluster, const RankGroup& group, double bytes, double once) {
   if (group.ranks <= 1 || bytes <= 0) return 0;
   // Pairs that meet at a level carry their part there; levels work side by side.
   double slowest = 0, latency = 0;
@@ -98,7 +98,7 @@ double all_to_all_s(const Cluster& cluster, const RankGroup& group, double bytes
     // What leaves for anyone beyond `reached` passes this level's links.
     const double beyond = to_double(group.ranks - reached) / to_double(group.ranks) * bytes;
     const double factor = level.shape == LinkShape::kTorus ? 2.0 : 1.0;  // several hops a message
-    slowest = std::max(slowest, factor * beyond / rate_of(cluster, level));
+    slowest = std::max(slowest, factor * (i == 0 ? 1 : once) * beyond / rate_of(cluster, level));
     latency += to_double(within - reached) * level.latency_s.value;
     reached = within;
   }

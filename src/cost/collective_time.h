@@ -34,7 +34,9 @@ GroupLinks links_of(const Cluster& cluster, const RankGroup& group);
 double all_reduce_s(const Cluster& cluster, const RankGroup& group, double bytes);
 double all_gather_s(const Cluster& cluster, const RankGroup& group, double bytes);
 double reduce_scatter_s(const Cluster& cluster, const RankGroup& group, double bytes);
-double all_to_all_s(const Cluster& cluster, const RankGroup& group, double bytes);
+// `once` of an all-to-all's bytes need to leave the innermost level: less than 1 where what goes to
+// several ranks of another node travels there once.
+double all_to_all_s(const Cluster& cluster, const RankGroup& group, double bytes, double once = 1);
 
 // From a rank to the one `stride` devices further, while all others do the same.
 double send_s(const Cluster& cluster, int64_t stride, double bytes);

@@ -39,6 +39,13 @@ TEST(CollectiveTimeTest, ARingOverNodesHasTheAdaptersOfItsRanks) {
   EXPECT_DOUBLE_EQ(all_gather_s(cluster, {4, 2}, 800), 0.75 * 800 / 20);
 }
 
+TEST(CollectiveTimeTest, WhatTravelsOnceBetweenNodesCostsLess) {
+  const Cluster cluster = plain(8);
+  EXPECT_DOUBLE_EQ(all_to_all_s(cluster, {8, 1}, 800), 0.5 * 800 / 10);
+  EXPECT_DOUBLE_EQ(all_to_all_s(cluster, {8, 1}, 800, 0.5), 0.25 * 800 / 10);
+  EXPECT_DOUBLE_EQ(all_to_all_s(cluster, {4, 1}, 800, 0.5), 0.75 * 800 / 100);
+}
+
 TEST(CollectiveTimeTest, EndsOfAPipelineMeet) {
   EXPECT_GT(all_reduce_s(plain(8), {2, 6}, 800), 0);
   EXPECT_DOUBLE_EQ(all_reduce_s(plain(8), {2, 6}, 800), 800.0 / 10);

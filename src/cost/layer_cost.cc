@@ -126,7 +126,7 @@ class LayerSum {
     const RankGroup group{s_.ep, s_.expert_tp};
     const double bytes = rows * to_double(element_ * w_.model.hidden);
     const double share = to_double(s_.ep - 1) / to_double(s_.ep);
-    double swap = all_to_all_s(w_.cluster, group, bytes);
+    double swap = all_to_all_s(w_.cluster, group, bytes, copies_per_choice(group));
     if (w_.overlap.experts) swap *= 1 - engine::kOverlapWindow;
     cost_.forward_comm.add(CommAxis::kExpert, 2 * swap, 2 * share * bytes);
     cost_.backward_comm.add(CommAxis::kExpert, 2 * swap, 2 * share * bytes);
@@ -149,6 +149,15 @@ class LayerSum {
   LayerCost& cost() { return cost_; }
 
  private:
+  // A token goes to a node once, whatever number of its experts is there: nodes that a token's
+  // experts lie on, of its experts, where all nodes are equally likely.
+  [[nodiscard]] double copies_per_choice(const RankGroup& group) const {
+    const double nodes = to_double(links_of(w_.cluster, group).outer);
+    double missed = 1;  // a node is chosen by none
+    for (int64_t i = 0; i < w_.model.experts_per_token; ++i) missed *= 1 - 1 / nodes;
+    return nodes * (1 - missed) / to_double(w_.model.experts_per_token);
+  }
+
   void quantize(int64_t rows, int64_t columns, int64_t inner, int64_t batch) {
     const double input = to_double(rows) * to_double(inner) * to_double(batch);
     const double output = to_double(rows) * to_double(columns) * to_double(batch);
