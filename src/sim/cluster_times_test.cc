@@ -74,7 +74,7 @@ TEST(ClusterTimesTest, CollectivesTakeLatencyAndWireOfTheCostModel) {
 }
 
 TEST(ClusterTimesTest, EveryInstructionOfEveryMeshHasATime) {
-  for (const char* name : {"h100", "a100", "two-pcs", "cpu"}) {
+  for (const char* name : {"h100", "a100", "tpu-v4", "cpu"}) {
     for (const char* mesh : {"pp=2,dp=2,tp=2,sequence_parallel=true", "fsdp=2,cp=2",
                              "cp=2,cp_kind=ulysses", "fsdp=2,tp=2,ep=2"}) {
       const bool experts = std::string(mesh).find("ep=") != std::string::npos;
