@@ -261,11 +261,23 @@ TEST_F(CliTest, SimulateSlowsDownAndLosesRanks) {
        {"--slow rank=4,factor=2", "--slow rank=1", "--slow rank=1,factor=0", "--slow 3",
         "--slow rank=1,factor=nan", "--slow rank=-1,factor=2", "--slow rank=0.5,factor=2",
         "--slow rank=1,rank=1", "--slow rank=1,speed=2", "--lost rank=1,at=2",
-        "--lost rank=1e18,at=0.5", "--lost rank=9,at=0.5"}) {
+        "--lost rank=1e18,at=0.5", "--lost rank=9,at=0.5", "--set train.dtype=f64"}) {
     const CommandResult refused = run(mesh + bad);
     EXPECT_EQ(refused.code, 2) << bad << "\n" << refused.out << refused.err;
     EXPECT_NE(refused.err.find("use"), std::string::npos) << bad << refused.err;
   }
+}
+
+TEST_F(CliTest, SimulateTakesTheMachineFromTheCatalogue) {
+  const std::string mesh = "simulate run.toml --mesh dp=2 --json ";
+  const json slow = succeed(mesh + "--cluster cpu").json();
+  const json fast = succeed(mesh + "--cluster h100").json();
+  EXPECT_EQ(fast.at("device"), "h100");
+  EXPECT_LT(fast.at("step_s"), slow.at("step_s"));
+  EXPECT_EQ(slow, succeed(mesh).json()) << "a run file for the CPU";
+  const CommandResult refused = run(mesh + "--cluster h10");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("did you mean 'h100'?"), std::string::npos) << refused.err;
 }
 
 TEST_F(CliTest, BenchSimulatorCountsSchedules) {

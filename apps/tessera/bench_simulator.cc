@@ -1,3 +1,5 @@
+#include <time.h>
+
 #include <chrono>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -62,14 +64,27 @@ std::vector<PipelineTimes> random_times(int stages, size_t count) {
   return times;
 }
 
-// Simulated schedules per second of one thread.
-double rate_of(const SimulatorCase& bench, double seconds, bool eight_at_a_time) {
+// Schedules per second of the clock, and per second that a core worked on them: the same where the
+// machine has nothing else to do.
+struct SimulatorRate {
+  double per_s = 0;
+  double per_core_s = 0;
+};
+
+double core_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+SimulatorRate rate_of(const SimulatorCase& bench, double seconds, bool eight_at_a_time) {
   constexpr size_t kSets = 4 * ScheduleSimulator::kLanes;
   std::vector<std::vector<PipelineTimes>> times;
   for (const ScheduleTape& tape : bench.tapes) times.push_back(random_times(tape.stages(), kSets));
   std::vector<PipelineOutcome> outcomes(kSets);
   ScheduleSimulator simulator;
   int64_t simulated = 0;
+  const double core_start = core_seconds();
   const Clock::time_point start = Clock::now();
   std::chrono::duration<double> spent{};
   while (spent.count() < seconds) {
@@ -83,21 +98,29 @@ double rate_of(const SimulatorCase& bench, double seconds, bool eight_at_a_time)
     }
     spent = Clock::now() - start;
   }
-  return static_cast<double>(simulated) / spent.count();
+  const double core = core_seconds() - core_start;
+  const auto count = static_cast<double>(simulated);
+  return {count / spent.count(), core > 0 ? count / core : 0};
 }
 
-double rate_of_threads(const SimulatorCase& bench, double seconds, bool eight_at_a_time,
-                       int64_t threads) {
-  std::vector<double> rates(static_cast<size_t>(threads), 0);
+// Of all threads together; per second of one core.
+SimulatorRate rate_of_threads(const SimulatorCase& bench, double seconds, bool eight_at_a_time,
+                              int64_t threads) {
+  std::vector<SimulatorRate> rates(static_cast<size_t>(threads));
   std::vector<std::thread> team;
-  for (double& rate : rates) {
+  for (SimulatorRate& rate : rates) {
     team.emplace_back([&] { rate = rate_of(bench, seconds, eight_at_a_time); });
   }
-  double sum = 0;
   for (std::thread& thread : team) thread.join();
-  for (const double rate : rates) sum += rate;
+  SimulatorRate sum;
+  for (const SimulatorRate& rate : rates) {
+    sum.per_s += rate.per_s;
+    sum.per_core_s += rate.per_core_s / static_cast<double>(threads);
+  }
   return sum;
 }
+
+std::string rate_text(double rate) { return with_thousands(static_cast<int64_t>(rate)); }
 
 }  // namespace
 
@@ -124,7 +147,9 @@ int run_bench_simulator(const BenchSimulatorOptions& options, Console& console) 
   TextTable table({{"schedules", Align::kLeft},
                    {"actions", Align::kRight},
                    {"one by one /s", Align::kRight},
-                   {"eight at a time /s", Align::kRight}});
+                   {"/core s", Align::kRight},
+                   {"eight at a time /s", Align::kRight},
+                   {"/core s", Align::kRight}});
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const SimulatorCase& bench : cases) {
     int64_t actions = 0;
@@ -132,14 +157,16 @@ int run_bench_simulator(const BenchSimulatorOptions& options, Console& console) 
       actions += static_cast<int64_t>(tape.steps().size());
     }
     actions /= static_cast<int64_t>(bench.tapes.size());
-    const double one = rate_of_threads(bench, options.seconds, false, options.threads);
-    const double many = rate_of_threads(bench, options.seconds, true, options.threads);
-    table.add_row({bench.label, with_thousands(actions), with_thousands(static_cast<int64_t>(one)),
-                   with_thousands(static_cast<int64_t>(many))});
+    const SimulatorRate one = rate_of_threads(bench, options.seconds, false, options.threads);
+    const SimulatorRate many = rate_of_threads(bench, options.seconds, true, options.threads);
+    table.add_row({bench.label, with_thousands(actions), rate_text(one.per_s),
+                   rate_text(one.per_core_s), rate_text(many.per_s), rate_text(many.per_core_s)});
     rows.push_back({{"schedules", bench.label},
                     {"mean_actions", actions},
-                    {"one_by_one_per_s", one},
-                    {"eight_at_a_time_per_s", many}});
+                    {"one_by_one_per_s", one.per_s},
+                    {"one_by_one_per_core_s", one.per_core_s},
+                    {"eight_at_a_time_per_s", many.per_s},
+                    {"eight_at_a_time_per_core_s", many.per_core_s}});
   }
   if (options.json) {
     const nlohmann::ordered_json json = {

@@ -53,6 +53,7 @@ int run_plan(const PlanOptions& options, Console& console);
 
 struct SimulateOptions {
   RunSource source;
+  std::string cluster;            // name in the catalogue or file; empty: by train.device
   std::vector<std::string> slow;  // "rank=3,factor=1.3"
   std::string lost;               // "rank=2,at=0.5"
   bool all_ranks = false;         // also those that do the same as others

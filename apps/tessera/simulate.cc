@@ -6,10 +6,12 @@
 #include "commands.h"
 #include "compile/schedule/run_schedule.h"
 #include "compile/schedule/schedule_csv.h"
+#include "cost/catalogue.h"
 #include "flags.h"
 #include "help.h"
+#include "read_text.h"
+#include "sim/cluster_times.h"
 #include "sim/distinct_programs.h"
-#include "sim/roofline_times.h"
 #include "sim/run_title.h"
 #include "sim/schedule_svg.h"
 #include "sim/schedule_text.h"
@@ -51,10 +53,13 @@ int simulate_schedule_of(const SimulateOptions& options, const RunSpec& spec, Co
 // A whole step of all ranks.
 class StepSimulation {
  public:
-  StepSimulation(const SimulateOptions& options, RunSpec spec)
-      : options_(options), step_(build_step(spec, StepKind::kTraining)) {
+  StepSimulation(const SimulateOptions& options, const RunSpec& spec)
+      : options_(options),
+        cluster_(with_devices(find_cluster(cluster_name(options, spec), read_text),
+                              spec.parallel.world())),
+        step_(build_step(spec, StepKind::kTraining)) {
     programs_ = distinct_programs(step_);
-    const RooflineTimes times(machine());
+    const ClusterTimes times(cluster_, step_.spec.train.dtype);
     ReplayOptions replay{.slow = parse_slow(options.slow), .fold = !options.all_ranks};
     timeline_ = replay_step(programs_, times, replay);
     if (const auto lost = parse_lost(options.lost)) {
@@ -69,7 +74,7 @@ class StepSimulation {
                                    ? fmt::format(", {} of {} simulated: the others do the same",
                                                  timeline_.ranks.size(), timeline_.mesh.world())
                                    : "";
-    std::string text = fmt::format("{}{}\n", run_title(step_), folded);
+    std::string text = fmt::format("{}{}\n", title(), folded);
     if (timeline_.lost.has_value()) {
       text += lost_text(timeline_);
     } else {
@@ -84,6 +89,8 @@ class StepSimulation {
 
   [[nodiscard]] nlohmann::ordered_json json() const {
     nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
+    json["cluster"] = cluster_.name;
+    json["device"] = cluster_.device.name;
     json.update(step_json(timeline_, activities_));
     if (!timeline_.lost.has_value()) json["tokens_per_s"] = tokens_per_s();
     return json;
@@ -91,14 +98,18 @@ class StepSimulation {
 
   void write_files(Console& console) const {
     if (!options_.svg.empty()) {
-      const std::string title =
-          fmt::format("{}: {}", run_title(step_), seconds_text(timeline_.makespan));
-      write_file(options_.svg, step_svg(timeline_, activities_, title), console);
+      const std::string text = fmt::format("{}: {}", title(), seconds_text(timeline_.makespan));
+      write_file(options_.svg, step_svg(timeline_, activities_, text), console);
     }
     if (!options_.trace.empty()) write_trace(console);
   }
 
  private:
+  [[nodiscard]] std::string title() const {
+    return fmt::format("{}, on {} of {}", run_title(step_), with_thousands(cluster_.devices),
+                       cluster_.device.name);
+  }
+
   [[nodiscard]] double tokens_per_s() const {
     const TrainSpec& train = step_.spec.train;
     const auto tokens = static_cast<double>(train.global_batch * train.seq_len);
@@ -124,15 +135,14 @@ class StepSimulation {
     write_file((path / "all.json").string(), trace_json(timeline_, activities_, trace), console);
   }
 
-  [[nodiscard]] static RooflineMachine machine() {
-    return {.flops = 4e14,
-            .memory_bandwidth = 3e12,
-            .launch_s = 3e-6,
-            .levels = {{.devices = 8, .bandwidth = 4e11, .latency_s = 3e-6},
-                       {.devices = 0, .bandwidth = 4e10, .latency_s = 1e-5}}};
+  // What the run file says it is for, where nobody says more.
+  static std::string cluster_name(const SimulateOptions& options, const RunSpec& spec) {
+    if (!options.cluster.empty()) return options.cluster;
+    return spec.train.device == "cuda" ? "h100" : "cpu";
   }
 
   const SimulateOptions& options_;
+  Cluster cluster_;
   StepGraph step_;
   RankPrograms programs_;
   StepTimeline timeline_;
@@ -149,6 +159,8 @@ Command add_simulate(CLI::App& root) {
   auto options = std::make_shared<SimulateOptions>();
   options->source.add_file_and_set(*app);
   options->source.add_mesh(*app);
+  add_text(*app, "--cluster", options->cluster, "NAME|FILE",
+           "the machine: h100, two-pcs, a file (default cpu; h100 where train.device is cuda)");
   add_list(*app, "--slow", options->slow, "rank=R,factor=X",
            "kernels of a rank take X times as long (repeatable)");
   add_text(*app, "--lost", options->lost, "rank=R,at=X",
@@ -166,7 +178,7 @@ Command add_simulate(CLI::App& root) {
 }
 
 int run_simulate(const SimulateOptions& options, Console& console) {
-  RunSpec spec = options.source.load();
+  const RunSpec spec = options.source.load();
   if (options.schedule) {
     require_config(options.trace.empty() && options.slow.empty() && options.lost.empty(),
                    "--schedule has equal costs and no ranks to slow down: leave out --trace, "
@@ -174,7 +186,7 @@ int run_simulate(const SimulateOptions& options, Console& console) {
     return simulate_schedule_of(options, spec, console);
   }
   require_config(options.csv.empty(), "--csv writes a pipeline schedule: add --schedule");
-  const StepSimulation simulation(options, std::move(spec));
+  const StepSimulation simulation(options, spec);
   if (options.json) {
     console.out << simulation.json().dump(2) << '\n';
   } else {

@@ -83,6 +83,7 @@ nlohmann::ordered_json times_json(const std::map<std::string, double>& times) {
 }  // namespace
 
 std::string seconds_text(double seconds) {
+  if (seconds == 0) return "0";
   struct Unit {
     double seconds;
     std::string_view name;
@@ -92,9 +93,9 @@ std::string seconds_text(double seconds) {
     const double value = seconds / unit.seconds;
     if (value < 0.9995 && &unit != &kUnits.back()) continue;
     const int digits = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
-    return fmt::format("{:.{}f} {}", value, seconds == 0 ? 0 : digits, unit.name);
+    return fmt::format("{:.{}f} {}", value, digits, unit.name);
   }
-  return "0 s";
+  return "0";
 }
 
 std::string step_timeline_text(const StepTimeline& timeline,
