@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <optional>
 #include <tuple>
 
@@ -91,7 +92,7 @@ void Changes::move_to(const std::string& axis, int64_t ParallelSpec::*size) {
   for (int64_t factor = 2; factor <= 4 && p.*from % factor == 0; factor *= 2) {
     const int64_t more = p.*size * factor;
     const int64_t fewer = p.*from / factor;
-    add("split", fmt::format("parallel.{}={} parallel.{}={}", axis, more, replicas, fewer),
+    add(axis, fmt::format("parallel.{}={} parallel.{}={}", axis, more, replicas, fewer),
         [=](RunSpec& s) {
           s.parallel.*size = more;
           s.parallel.*from = fewer;
@@ -138,8 +139,39 @@ class Trial {
   ScalePlanner& planner_;
 };
 
-// Pairs are tried in this order, and no more than so many.
+// Two changes together are tried for so many pairs, those that save most first.
 constexpr size_t kMostPairs = 24;
+
+void sort_by_time(std::vector<FitChange>& changes) {
+  std::sort(changes.begin(), changes.end(), [](const FitChange& a, const FitChange& b) {
+    return std::tie(a.step_s, a.settings) < std::tie(b.step_s, b.settings);
+  });
+}
+
+bool contains(const FitChange& pair, const FitChange& one) {
+  return std::all_of(one.settings.begin(), one.settings.end(), [&](const std::string& setting) {
+    return std::find(pair.settings.begin(), pair.settings.end(), setting) != pair.settings.end();
+  });
+}
+
+using Helpful = std::vector<std::pair<int64_t, const Change*>>;  // bytes of the fullest rank
+
+std::vector<FitChange> pairs_that_fit(Helpful helpful, int64_t limit, Trial& trial) {
+  std::stable_sort(helpful.begin(), helpful.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<FitChange> fitting;
+  size_t tried = 0;
+  for (size_t i = 0; i < helpful.size(); ++i) {
+    for (size_t j = 0; j < i && tried < kMostPairs; ++j) {
+      if (helpful[i].second->subject == helpful[j].second->subject) continue;
+      ++tried;
+      std::optional<FitChange> both = trial({helpful[j].second, helpful[i].second});
+      if (both && both->peak_bytes <= limit) fitting.push_back(std::move(*both));
+    }
+  }
+  sort_by_time(fitting);
+  return fitting;
+}
 
 }  // namespace
 
@@ -148,41 +180,26 @@ std::vector<FitChange> changes_that_fit(const RunSpec& spec, const Cluster& clus
   const std::vector<Change> changes = Changes(spec, cluster).list();
   const int64_t limit = memory_limit(spec, cluster);
   Trial trial(spec, cluster, planner);
-  std::vector<FitChange> fitting;
-  std::vector<std::pair<int64_t, const Change*>> helpful;  // bytes that are left, and the change
+  std::map<std::string, FitChange> cheapest;  // by subject: of several sizes the cheapest
+  Helpful helpful;
   for (const Change& change : changes) {
     std::optional<FitChange> tried = trial({&change});
     if (!tried) continue;
     helpful.emplace_back(tried->peak_bytes, &change);
-    if (tried->peak_bytes <= limit) fitting.push_back(std::move(*tried));
+    if (tried->peak_bytes > limit) continue;
+    const auto [known, fresh] = cheapest.try_emplace(change.subject, *tried);
+    if (!fresh && tried->step_s < known->second.step_s) known->second = std::move(*tried);
   }
-  const auto cheaper = [](const FitChange& a, const FitChange& b) {
-    return std::tie(a.step_s, a.settings) < std::tie(b.step_s, b.settings);
-  };
-  std::sort(fitting.begin(), fitting.end(), cheaper);
+  std::vector<FitChange> fitting;
+  for (auto& [subject, change] : cheapest) fitting.push_back(std::move(change));
+  sort_by_time(fitting);
   if (fitting.size() < most) {
-    // Those that save most, with each other.
-    std::stable_sort(helpful.begin(), helpful.end(),
-                     [](const auto& a, const auto& b) { return a.first < b.first; });
-    std::vector<FitChange> pairs;
-    size_t tried = 0;
-    for (size_t i = 0; i < helpful.size() && tried < kMostPairs; ++i) {
-      for (size_t j = 0; j < i && tried < kMostPairs; ++j) {
-        const Change* a = helpful[i].second;
-        const Change* b = helpful[j].second;
-        if (a->subject == b->subject) continue;
-        ++tried;
-        std::optional<FitChange> both = trial({b, a});
-        if (both && both->peak_bytes <= limit) pairs.push_back(std::move(*both));
-      }
-    }
-    std::sort(pairs.begin(), pairs.end(), cheaper);
-    // A pair that holds a change that fits by itself says nothing new.
-    for (FitChange& pair : pairs) {
-      const bool known = std::any_of(fitting.begin(), fitting.end(), [&](const FitChange& one) {
-        return one.settings.size() == 1 && std::find(pair.settings.begin(), pair.settings.end(),
-                                                     one.settings.front()) != pair.settings.end();
-      });
+    const size_t singles = fitting.size();
+    // A pair with a change that fits by itself says nothing new.
+    for (FitChange& pair : pairs_that_fit(std::move(helpful), limit, trial)) {
+      const auto end = fitting.begin() + static_cast<std::ptrdiff_t>(singles);
+      const bool known = std::any_of(fitting.begin(), end,
+                                     [&](const FitChange& one) { return contains(pair, one); });
       if (!known) fitting.push_back(std::move(pair));
     }
   }

@@ -79,6 +79,15 @@ ModelShape shape_of(const ModelSpec& model, int64_t seq_len) {
   shape.experts = model.experts;
   shape.experts_per_token = model.experts > 0 ? model.experts_per_token : 0;
   shape.moe_ffn = model.moe_ffn > 0 ? model.moe_ffn : model.ffn;
+  shape.shared_ffn = model.shared_ffn;
+  shape.dense_layers = model.dense_layers;
+  shape.mtp_layers = model.mtp_layers;
+  shape.latent = model.kv_rank > 0;
+  if (shape.latent) {
+    shape.mla = {model.query_rank, model.kv_rank, shape.head_dim - model.rope_head_dim,
+                 model.rope_head_dim,
+                 model.value_head_dim > 0 ? model.value_head_dim : shape.head_dim};
+  }
   return shape;
 }
 

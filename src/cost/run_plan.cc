@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "cost/catalogue.h"
 #include "spec/recompute.h"
+#include "spec/trainable.h"
 #include "spec/validate.h"
 
 namespace tessera {
@@ -142,6 +143,49 @@ void add_default_constants(const Cluster& cluster, std::vector<Guess>& guesses) 
   }
 }
 
+ArenaKind arena_of(MemoryPart part) {
+  switch (part) {
+    case MemoryPart::kParameters:
+      return ArenaKind::kParameters;
+    case MemoryPart::kGradients:
+      return ArenaKind::kGradients;
+    case MemoryPart::kOptimizer:
+      return ArenaKind::kOptimizer;
+    case MemoryPart::kActivations:
+    case MemoryPart::kWorking:
+      return ArenaKind::kActivations;
+    case MemoryPart::kGathered:
+      return ArenaKind::kCommunication;
+    case MemoryPart::kBuffers:
+      break;
+  }
+  return ArenaKind::kWorkspace;
+}
+
+// What can be said of the ranks of a model that no Program computes.
+ScalePlan ranks_of_estimate(const RunSpec& spec, const PricedRun& priced,
+                            const Estimate& estimate) {
+  ScalePlan plan;
+  plan.spec = spec;
+  plan.mesh = mesh_of(spec.parallel);
+  plan.num_parameters = priced.workload.model.parameters();
+  plan.schedule.name = name_of(priced.strategy.schedule);
+  plan.schedule.stages = static_cast<int>(priced.strategy.pp * priced.strategy.virtual_stages);
+  const int64_t per_stage = plan.mesh.world() / spec.parallel.pp;
+  for (const StageMemory& stage : estimate.stages) {
+    ClassPlan one;
+    one.ranks.pipeline_rank = stage.stage;
+    one.ranks.first_rank = static_cast<int>(stage.stage * per_stage);
+    one.ranks.ranks = per_stage;
+    for (int part = 0; part < kNumMemoryParts; ++part) {
+      one.memory[static_cast<size_t>(arena_of(static_cast<MemoryPart>(part)))] +=
+          stage.bytes[static_cast<size_t>(part)];
+    }
+    plan.classes.push_back(std::move(one));
+  }
+  return plan;
+}
+
 }  // namespace
 
 PricedRun priced_run(const RunSpec& spec, const Cluster& cluster) {
@@ -171,11 +215,18 @@ RunPlan plan_run(const RunSpec& spec, const Cluster& cluster, ScalePlanner& plan
   PricedRun priced = priced_run(spec, plan.cluster);
   const std::string wrong = why_impossible(priced.workload, priced.strategy);
   require_config(wrong.empty(), "{}", wrong);
-  plan.ranks = planner.plan(spec);
   plan.estimate = CostModel(priced.workload).estimate(priced.strategy);
+  plan.not_compiled = untrainable_choice(spec.model);
+  if (plan.not_compiled.empty()) {
+    plan.ranks = planner.plan(spec);
+  } else {
+    plan.ranks = ranks_of_estimate(spec, priced, plan.estimate);
+    plan.guesses.push_back(
+        {"memory", fmt::format("closed forms: there is no program for {}", plan.not_compiled)});
+  }
   plan.limit_bytes = memory_limit(spec, cluster);
   plan.reserved_bytes = static_cast<int64_t>(cluster.device.reserved_bytes.value);
-  plan.guesses = std::move(priced.guesses);
+  plan.guesses.insert(plan.guesses.end(), priced.guesses.begin(), priced.guesses.end());
   plan.guesses.insert(plan.guesses.end(), plan.estimate.guesses.begin(),
                       plan.estimate.guesses.end());
   add_default_constants(plan.cluster, plan.guesses);

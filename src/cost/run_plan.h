@@ -28,6 +28,9 @@ struct RunPlan {
   int64_t limit_bytes = 0;     // of a rank
   int64_t reserved_bytes = 0;  // of the device, and not part of the limit
   std::vector<Guess> guesses;
+  // Empty, or what of the model no Program computes: then memory is the cost model's, one class for
+  // each pipeline rank, and calls are not known.
+  std::string not_compiled;
 
   [[nodiscard]] bool fits() const { return ranks.heaviest().total_bytes() <= limit_bytes; }
 };

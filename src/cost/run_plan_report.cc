@@ -147,7 +147,7 @@ std::string traffic_tables(const RunPlan& plan) {
     sent.add_row({t.group, t.op, with_thousands(t.calls), with_thousands(t.bytes_sent),
                   human_bytes(t.bytes_sent)});
   }
-  if (rows.empty()) return "one rank: nothing is sent\n";
+  if (plan.ranks.mesh.world() == 1) return "one rank: nothing is sent\n";
   TextTable links({{"axis", Align::kLeft},
                    {"outermost link", Align::kLeft},
                    {"busy", Align::kRight},
@@ -160,7 +160,7 @@ std::string traffic_tables(const RunPlan& plan) {
                    link_of(plan.cluster, traffic.level), seconds(traffic.busy_s),
                    seconds(plan.estimate.time.exposed_s[a])});
   }
-  return sent.str() + "\n" + links.str();
+  return (rows.empty() ? "" : sent.str() + "\n") + links.str();
 }
 
 struct Training {
