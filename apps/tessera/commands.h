@@ -40,8 +40,49 @@ struct RunSource {
   [[nodiscard]] RunSpec load() const;
 };
 
+// A model, a cluster and a split as flags.
+struct PlanRequest {
+  static constexpr int64_t kNotGiven = -1;
+  struct Size {
+    const char* flag;
+    const char* key;
+    const char* help;
+    int64_t value = kNotGiven;
+  };
+  struct Word {
+    const char* flag;
+    const char* key;
+    const char* kind;
+    const char* help;
+    std::string value = "";
+  };
+  std::string model, cluster;  // names; empty: not given
+  std::vector<Size> sizes = {
+      {"--tp", "parallel.tp", "ranks that split every layer"},
+      {"--pp", "parallel.pp", "pipeline ranks"},
+      {"--dp", "parallel.dp", "replicas (default: all devices that are left)"},
+      {"--fsdp", "parallel.fsdp", "ranks that share one replica's weights"},
+      {"--cp", "parallel.cp", "ranks that split a sequence"},
+      {"--ep", "parallel.ep", "ranks that share the experts"},
+      {"--zero", "parallel.zero", "ZeRO stage, 0 to 3"},
+      {"--virtual-stages", "parallel.virtual_stages", "stages of a pipeline rank"},
+      {"--micro-batch", "train.micro_batch", "sequences per rank and forward pass"},
+      {"--global-batch", "train.global_batch", "sequences per step"},
+      {"--seq-len", "train.seq_len", "tokens of a sequence"},
+  };
+  bool sequence_parallel = false;
+  std::vector<Word> words = {
+      {"--schedule", "parallel.schedule", "NAME", "of the pipeline: 1f1b, interleaved, zb-v, …"},
+      {"--recompute", "parallel.recompute", "KIND", "none, light, selective, full, every-K"},
+      {"--dtype", "train.dtype", "TYPE", "bf16, f16, f32"},
+  };
+  int64_t tokens = 0;  // of the whole training; 0: not asked
+  std::string emit;    // a system of spec/emit_settings.h; empty: the plan
+};
+
 struct PlanOptions {
   RunSource source;
+  PlanRequest request;
   bool json = false;
   bool check = false;    // exit 3 unless the run fits
   bool program = false;  // print one rank's program instead

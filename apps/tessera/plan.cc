@@ -2,24 +2,87 @@
 
 #include "base/error.h"
 #include "commands.h"
+#include "cost/catalogue.h"
+#include "cost/fit_changes.h"
+#include "cost/run_plan_report.h"
 #include "flags.h"
 #include "help.h"
+#include "plan_request.h"
+#include "read_text.h"
 #include "sim/placements_svg.h"
 #include "sim/plan_svg.h"
+#include "sim/run_plan_svg.h"
+#include "spec/emit_settings.h"
+#include "spec/validate.h"
 #include "train/plan_report.h"
 #include "write_file.h"
 
 namespace tessera {
+namespace {
+
+// Layers times micro-batches times ranks that are compiled one by one.
+constexpr int64_t kMostCompiledCells = int64_t{1} << 17;
+
+bool asks_for_cluster(const PlanRequest& request) { return !request.cluster.empty(); }
+
+// A run of this size takes longer to compile rank by rank than anybody waits.
+void require_small(const RunSpec& spec) {
+  const double cells = static_cast<double>(spec.model.layers) *
+                       static_cast<double>(accumulation(spec)) *
+                       static_cast<double>(spec.parallel.world());
+  require_config(cells <= static_cast<double>(kMostCompiledCells),
+                 "{} layers x {} micro-batches x {} ranks are too many to compile one by one; give "
+                 "--cluster NAME (h100, a100, cpu, …) for a plan of any size",
+                 spec.model.layers, accumulation(spec), spec.parallel.world());
+}
+
+int plan_on_cluster(const PlanOptions& options, Console& console) {
+  const PlanRequest& request = options.request;
+  require_config(!options.program && options.placements.empty(),
+                 "{} is drawn from the programs of all ranks; leave out --cluster",
+                 options.program ? "--program" : "--placements");
+  const Cluster cluster = find_cluster(request.cluster, read_text);
+  std::vector<Guess> guesses;
+  const RunSpec spec = load_request(options.source, request, cluster, guesses);
+  if (!request.emit.empty()) {
+    console.out << emit_settings(spec, request.emit);
+    return 0;
+  }
+  ScalePlanner planner;
+  RunPlan plan = plan_run(spec, cluster, planner);
+  plan.guesses.insert(plan.guesses.begin(), guesses.begin(), guesses.end());
+  const bool misfit = options.check && !plan.fits();
+  const std::vector<FitChange> changes =
+      misfit ? changes_that_fit(spec, cluster, planner) : std::vector<FitChange>();
+  if (options.json) {
+    nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
+    json.update(run_plan_json(plan, request.tokens));
+    for (const FitChange& change : changes) {
+      json["changes_that_fit"].push_back({{"settings", change.settings},
+                                          {"peak_bytes", change.peak_bytes},
+                                          {"step_s", change.step_s}});
+    }
+    console.out << json.dump(2) << '\n';
+  } else {
+    console.out << run_plan_text(plan, request.tokens);
+  }
+  if (!options.svg.empty()) write_file(options.svg, run_plan_svg(plan), console);
+  if (misfit) throw Error(misfit_text(plan, changes), ExitCode::kDoesNotFit);
+  return 0;
+}
+
+}  // namespace
 
 Command add_plan(CLI::App& root) {
   CLI::App* app = root.add_subcommand("plan");
-  set_help(*app,
-           {"Show a run's memory and traffic per rank without running it.",
-            "tessera plan examples/demo.toml --mesh dp=2", "tessera train examples/demo.toml"});
+  set_help(*app, {"Show a run's memory, traffic and step time without running it.",
+                  "tessera plan --model llama-3-405b --cluster h100-16384 --tp 8 --pp 16 --zero 1",
+                  "tessera plan examples/demo.toml --mesh dp=2"});
   auto options = std::make_shared<PlanOptions>();
   options->source.add_file_and_set(*app);
   options->source.add_mesh(*app);
   options->source.add_ranks(*app);
+  add_request(*app, options->request);
   add_switch(*app, "--json", options->json, "print JSON");
   add_switch(*app, "--check", options->check, "exit with 3 if the run does not fit in memory");
   add_switch(*app, "--program", options->program, "print the program of one rank instead");
@@ -31,10 +94,22 @@ Command add_plan(CLI::App& root) {
 }
 
 int run_plan(const PlanOptions& options, Console& console) {
-  const RunSpec spec = options.source.load();
+  if (asks_for_cluster(options.request)) return plan_on_cluster(options, console);
+  require_config(options.request.model.empty(),
+                 "--model {} needs a cluster to plan for: give --cluster, as in --cluster h100-8",
+                 options.request.model);
+  RunSource source = options.source;
+  const std::vector<std::string> settings = settings_of(options.request);
+  source.overrides.insert(source.overrides.begin(), settings.begin(), settings.end());
+  const RunSpec spec = source.load();
+  if (!options.request.emit.empty()) {
+    console.out << emit_settings(spec, options.request.emit);
+    return 0;
+  }
   const int64_t world = spec.parallel.world();
   require_config(options.rank < world, "--rank is {}: the mesh has {} ranks, use 0 to {}",
                  options.rank, world, world - 1);
+  require_small(spec);
   const CompiledRun run = compile_run(spec);
   if (options.program) {
     console.out << program_text(run, options.rank);

@@ -9,9 +9,11 @@
 #include "compile/arena_layout.h"
 #include "compile/group_buckets.h"
 #include "compile/instances.h"
+#include "compile/limits.h"
 #include "compile/lowering.h"
 #include "compile/step.h"
 #include "spec/run_file.h"
+#include "spec/trainable.h"
 #include "spec/validate.h"
 
 namespace tessera {
@@ -379,6 +381,15 @@ int64_t ScalePlanner::compiled_stages() const {
 }
 
 ScalePlan ScalePlanner::plan(const RunSpec& spec) {
+  require_trainable(spec.model);
+  require_writable_graph(spec);
+  const int64_t stages_of_pipeline =
+      spec.parallel.pp * std::max<int64_t>(1, spec.parallel.virtual_stages);
+  require_config(
+      accumulation(spec) <= kMaxScheduleCells / stages_of_pipeline,
+      "a step has {} micro-batches on {} stages, more than {} can be ordered; use a larger "
+      "micro_batch or a smaller global_batch",
+      accumulation(spec), stages_of_pipeline, kMaxScheduleCells);
   const StagePlan stages = plan_stages(spec, /*training=*/true);
   ScalePlan plan;
   plan.spec = spec;

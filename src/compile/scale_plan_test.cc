@@ -153,5 +153,12 @@ TEST(ScalePlan, RefusesAsynchronousRunsThatAreTooLargeToCompile) {
   }
 }
 
+TEST(ScalePlan, RefusesMoreMicroBatchesThanCanBeOrdered) {
+  RunSpec spec = llama_405b(1);
+  spec.parallel.pp = 1;
+  spec.train.global_batch = 128 * (int64_t{1} << 40);
+  EXPECT_THROW(plan_at_scale(spec), ConfigError);
+}
+
 }  // namespace
 }  // namespace tessera

@@ -1,0 +1,236 @@
+#include "cost/run_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "cost/catalogue.h"
+#include "spec/recompute.h"
+#include "spec/trainable.h"
+#include "spec/validate.h"
+
+namespace tessera {
+namespace {
+
+constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+
+class Pricing {
+ public:
+  Pricing(const RunSpec& spec, const Cluster& cluster) : spec_(spec) {
+    priced_.workload.cluster = cluster;
+  }
+
+  PricedRun run() {
+    fill_workload();
+    fill_precision();
+    fill_strategy();
+    fill_recompute();
+    fill_schedule();
+    return std::move(priced_);
+  }
+
+ private:
+  void guess(std::string what, std::string taken) {
+    priced_.guesses.push_back({std::move(what), std::move(taken)});
+  }
+  void fill_workload();
+  void fill_precision();
+  void fill_strategy();
+  void fill_recompute();
+  void fill_schedule();
+
+  const RunSpec& spec_;
+  PricedRun priced_;
+};
+
+void Pricing::fill_workload() {
+  Workload& w = priced_.workload;
+  w.model = shape_of(spec_.model, spec_.train.seq_len);
+  w.seq_len = spec_.train.seq_len;
+  w.global_batch = spec_.train.global_batch;
+  w.overlap.data = spec_.parallel.overlap;
+  w.overlap.pipeline = spec_.parallel.overlap;
+  w.fused_loss = spec_.train.loss_chunk < spec_.train.micro_batch * spec_.train.seq_len;
+}
+
+// As the compiler stores them (compile/storage.cc): of bf16 weights the optimizer keeps the 16 bits
+// that they lack.
+void Pricing::fill_precision() {
+  PrecisionPlan& p = priced_.workload.precision;
+  const DType dtype = spec_.train.dtype;
+  const int64_t moments = 2 * size_bytes(accumulate_type(dtype));
+  p.parameter_bytes = p.activation_bytes = size_bytes(dtype);
+  p.gradient_bytes = size_bytes(spec_.train.gradient_type());
+  p.state_bytes = moments;
+  if (dtype == DType::kBF16) p.state_bytes += size_bytes(dtype);
+  if (dtype == DType::kF16) p.state_bytes += size_bytes(accumulate_type(dtype));
+  const bool wide = dtype == DType::kF32 || dtype == DType::kF64;
+  p.products = wide ? MathType::kF32 : MathType::kF16;
+  if (dtype == DType::kF64) guess("rate of f64 products", "that of f32");
+}
+
+void Pricing::fill_strategy() {
+  Strategy& s = priced_.strategy;
+  const ParallelSpec& p = spec_.parallel;
+  s.tp = p.tp;
+  s.pp = p.pp;
+  s.dp = p.replicas();
+  s.cp = p.cp;
+  s.ep = p.ep;
+  s.zero = p.zero;
+  s.shard = p.fsdp > 1 && p.dp > 1 ? p.fsdp * p.cp : 0;
+  s.sequence_parallel = p.sequence_parallel;
+  s.micro_batch = spec_.train.micro_batch;
+  s.release_after_forward = p.release_after_forward;
+  s.stage_layers = p.stage_layers;
+  s.context = p.cp_kind == "ring"
+                  ? ContextKind::kRing
+                  : (p.cp_kind == "allgather" ? ContextKind::kAllGather : ContextKind::kUlysses);
+}
+
+void Pricing::fill_recompute() {
+  Strategy& s = priced_.strategy;
+  const std::vector<RecomputePart> parts =
+      parse_recompute(spec_.parallel.recompute, spec_.model.layers);
+  const RecomputeChoice& choice = parts.back().choice;
+  if (choice.blocks > 0) {
+    s.recompute = Recompute::kFull;
+  } else if (choice.attention) {
+    s.recompute = Recompute::kSelective;
+  }
+  if (parts.size() > 1) {
+    guess(fmt::format("time of recompute = \"{}\"", spec_.parallel.recompute),
+          fmt::format("that of its last part, \"{}\"", name_of(s.recompute)));
+  } else if (s.recompute == Recompute::kNone && (choice.norms || choice.activations)) {
+    guess("time of norms and activations that are computed again", "none");
+  }
+}
+
+void Pricing::fill_schedule() {
+  Strategy& s = priced_.strategy;
+  const ParallelSpec& p = spec_.parallel;
+  s.virtual_stages = p.pp > 1 ? std::max<int64_t>(1, p.virtual_stages) : 1;
+  if (p.pp == 1) return;
+  for (const PipelineKind kind :
+       {PipelineKind::kGPipe, PipelineKind::k1F1B, PipelineKind::kInterleaved, PipelineKind::kZbH1,
+        PipelineKind::kZbH2, PipelineKind::kZbV, PipelineKind::kDualPipeV}) {
+    if (name_of(kind) != p.schedule) continue;
+    s.schedule = kind;
+    return;
+  }
+  s.virtual_stages = 1;
+  s.stage_layers.clear();
+  guess(fmt::format("time of schedule {}", p.schedule), "that of 1f1b with even stages");
+}
+
+// Constants of the device that nobody has measured or published.
+void add_default_constants(const Cluster& cluster, std::vector<Guess>& guesses) {
+  const DeviceSpec& d = cluster.device;
+  const auto add = [&](std::string_view what, const Constant& constant) {
+    if (constant.provenance != Provenance::kDefault || constant.value == 0) return;
+    guesses.push_back({fmt::format("{} of {}", what, d.name),
+                       fmt::format("{:g} ({})", constant.value, constant.source)});
+  };
+  add("reserved memory", d.reserved_bytes);
+  add("memory", d.memory_bytes);
+  add("share of memory bandwidth", d.memory_efficiency);
+  add("attention's share of the peak", d.attention_efficiency);
+  add("time of a launch", d.launch_s);
+  for (const LinkLevel& level : cluster.levels) {
+    add("bandwidth of " + level.name, level.bandwidth);
+    add("latency of " + level.name, level.latency_s);
+    add("efficiency of " + level.name, level.efficiency);
+  }
+}
+
+ArenaKind arena_of(MemoryPart part) {
+  switch (part) {
+    case MemoryPart::kParameters:
+      return ArenaKind::kParameters;
+    case MemoryPart::kGradients:
+      return ArenaKind::kGradients;
+    case MemoryPart::kOptimizer:
+      return ArenaKind::kOptimizer;
+    case MemoryPart::kActivations:
+    case MemoryPart::kWorking:
+      return ArenaKind::kActivations;
+    case MemoryPart::kGathered:
+      return ArenaKind::kCommunication;
+    case MemoryPart::kBuffers:
+      break;
+  }
+  return ArenaKind::kWorkspace;
+}
+
+// What can be said of the ranks of a model that no Program computes.
+ScalePlan ranks_of_estimate(const RunSpec& spec, const PricedRun& priced,
+                            const Estimate& estimate) {
+  ScalePlan plan;
+  plan.spec = spec;
+  plan.mesh = mesh_of(spec.parallel);
+  plan.num_parameters = priced.workload.model.parameters();
+  plan.schedule.name = name_of(priced.strategy.schedule);
+  plan.schedule.stages = static_cast<int>(priced.strategy.pp * priced.strategy.virtual_stages);
+  const int64_t per_stage = plan.mesh.world() / spec.parallel.pp;
+  for (const StageMemory& stage : estimate.stages) {
+    ClassPlan one;
+    one.ranks.pipeline_rank = stage.stage;
+    one.ranks.first_rank = static_cast<int>(stage.stage * per_stage);
+    one.ranks.ranks = per_stage;
+    for (int part = 0; part < kNumMemoryParts; ++part) {
+      one.memory[static_cast<size_t>(arena_of(static_cast<MemoryPart>(part)))] +=
+          stage.bytes[static_cast<size_t>(part)];
+    }
+    plan.classes.push_back(std::move(one));
+  }
+  return plan;
+}
+
+}  // namespace
+
+PricedRun priced_run(const RunSpec& spec, const Cluster& cluster) {
+  return Pricing(spec, cluster).run();
+}
+
+int64_t memory_limit(const RunSpec& spec, const Cluster& cluster) {
+  if (spec.cluster.memory_gib > 0) return static_cast<int64_t>(spec.cluster.memory_gib * kGib);
+  const DeviceSpec& device = cluster.device;
+  return static_cast<int64_t>(device.memory_bytes.value - device.reserved_bytes.value);
+}
+
+void use_cluster_defaults(RunSpec& spec, const Cluster& cluster) {
+  spec.train.device = cluster.device.name.starts_with("cpu") ? "cpu" : "cuda";
+  if (spec.train.threads == 0) spec.train.threads = 1;
+}
+
+RunPlan plan_run(const RunSpec& spec, const Cluster& cluster, ScalePlanner& planner) {
+  const int64_t world = spec.parallel.world();
+  require_config(
+      world <= cluster.devices,
+      "the mesh has {} ranks but cluster {} has {} devices; use smaller dp, fsdp, tp, cp "
+      "or pp",
+      world, cluster.name, cluster.devices);
+  RunPlan plan;
+  plan.cluster = world == cluster.devices ? cluster : with_devices(cluster, world);
+  PricedRun priced = priced_run(spec, plan.cluster);
+  const std::string wrong = why_impossible(priced.workload, priced.strategy);
+  require_config(wrong.empty(), "{}", wrong);
+  plan.estimate = CostModel(priced.workload).estimate(priced.strategy);
+  plan.not_compiled = untrainable_choice(spec.model);
+  if (plan.not_compiled.empty()) {
+    plan.ranks = planner.plan(spec);
+  } else {
+    plan.ranks = ranks_of_estimate(spec, priced, plan.estimate);
+    plan.guesses.push_back(
+        {"memory", fmt::format("closed forms: there is no program for {}", plan.not_compiled)});
+  }
+  plan.limit_bytes = memory_limit(spec, cluster);
+  plan.reserved_bytes = static_cast<int64_t>(cluster.device.reserved_bytes.value);
+  plan.guesses.insert(plan.guesses.end(), priced.guesses.begin(), priced.guesses.end());
+  plan.guesses.insert(plan.guesses.end(), plan.estimate.guesses.begin(),
+                      plan.estimate.guesses.end());
+  add_default_constants(plan.cluster, plan.guesses);
+  return plan;
+}
+
+}  // namespace tessera

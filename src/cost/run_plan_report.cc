@@ -1,0 +1,336 @@
+#include "cost/run_plan_report.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+#include "base/text.h"
+#include "compile/schedule/schedule.h"
+#include "spec/validate.h"
+
+namespace tessera {
+namespace {
+
+constexpr double kSecondsPerDay = 86400;
+
+std::string seconds(double value) {
+  if (value >= 1) return fmt::format("{:.3f} s", value);
+  if (value >= 1e-3) return fmt::format("{:.3f} ms", value * 1e3);
+  return fmt::format("{:.1f} us", value * 1e6);
+}
+
+double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+std::string percent(double part, double whole) {
+  return fmt::format("{:.1f} %", 100 * share(part, whole));
+}
+
+std::string mesh_text(const Mesh& mesh) {
+  std::string text;
+  for (const Axis axis : kAllAxes) {
+    if (mesh.size(axis) == 1) continue;
+    text += fmt::format("{}{}={}", text.empty() ? "" : " x ", name_of(axis), mesh.size(axis));
+  }
+  return text.empty() ? "1 rank" : fmt::format("{} ({} ranks)", text, mesh.world());
+}
+
+// What the ranks of one place in the pipeline hold: of its classes the heaviest.
+struct PipelineRow {
+  const ClassPlan* heaviest = nullptr;
+  int64_t ranks = 0;
+};
+
+// Heaviest first; of equals the first in the pipeline.
+std::vector<PipelineRow> pipeline_rows(const ScalePlan& plan) {
+  std::map<int, PipelineRow> by_rank;
+  for (const ClassPlan& one : plan.classes) {
+    PipelineRow& row = by_rank[one.ranks.pipeline_rank];
+    row.ranks += one.ranks.ranks;
+    if (row.heaviest == nullptr || one.total_bytes() > row.heaviest->total_bytes()) {
+      row.heaviest = &one;
+    }
+  }
+  std::vector<PipelineRow> rows;
+  for (const auto& [rank, row] : by_rank) rows.push_back(row);
+  std::stable_sort(rows.begin(), rows.end(), [](const PipelineRow& a, const PipelineRow& b) {
+    return a.heaviest->total_bytes() > b.heaviest->total_bytes();
+  });
+  return rows;
+}
+
+// "embed + 7", "8", "6 + head": the layers of a pipeline rank, over all its stages.
+std::string held_text(const ScalePlan& plan, const ClassPlan& one) {
+  std::string text;
+  const auto add = [&](const std::string& part) {
+    text += fmt::format("{}{}", text.empty() ? "" : " + ", part);
+  };
+  const auto last = static_cast<int>(plan.stage_blocks.size()) - 1;
+  for (const auto& [stage, in_flight] : one.in_flight) {
+    if (stage == 0) add("embed");
+    if (plan.stage_blocks[static_cast<size_t>(stage)] > 0) {
+      add(std::to_string(plan.stage_blocks[static_cast<size_t>(stage)]));
+    }
+    if (stage == last) add("head");
+  }
+  return text;
+}
+
+std::string in_flight_text(const ClassPlan& one) {
+  std::string text;
+  for (const auto& [stage, count] : one.in_flight) {
+    text += fmt::format("{}{}", text.empty() ? "" : "+", count);
+  }
+  return text;
+}
+
+std::string memory_table(const RunPlan& plan) {
+  std::vector<TextTable::Column> columns = {{"stage", Align::kRight},
+                                            {"ranks", Align::kRight},
+                                            {"layers", Align::kLeft},
+                                            {"in flight", Align::kRight}};
+  for (const ArenaKind arena : kAllArenas) {
+    columns.push_back({std::string(name_of(arena)), Align::kRight});
+  }
+  columns.push_back({"total", Align::kRight});
+  columns.push_back({"of limit", Align::kRight});
+  TextTable table(std::move(columns));
+  for (const PipelineRow& row : pipeline_rows(plan.ranks)) {
+    const ClassPlan& one = *row.heaviest;
+    std::vector<std::string> cells = {std::to_string(one.ranks.pipeline_rank),
+                                      std::to_string(row.ranks), held_text(plan.ranks, one),
+                                      in_flight_text(one)};
+    for (const int64_t bytes : one.memory) cells.push_back(human_bytes(bytes));
+    cells.push_back(human_bytes(one.total_bytes()));
+    cells.push_back(
+        percent(static_cast<double>(one.total_bytes()), static_cast<double>(plan.limit_bytes)));
+    table.add_row(std::move(cells));
+  }
+  return table.str();
+}
+
+std::string time_table(const Estimate& e) {
+  TextTable table({{"step", Align::kLeft}, {"time", Align::kRight}, {"share", Align::kRight}});
+  const auto add = [&](std::string what, double time) {
+    table.add_row({std::move(what), seconds(time), percent(time, e.time.step_s)});
+  };
+  add("kernels of the busiest stage", e.time.compute_s);
+  if (e.time.recompute_s > 0) add("  of which computed again", e.time.recompute_s);
+  for (int axis = 0; axis < kNumCommAxes; ++axis) {
+    const double exposed = e.time.exposed_s[static_cast<size_t>(axis)];
+    if (exposed <= 0) continue;
+    add(fmt::format("{} communication that nothing hides", name_of(static_cast<CommAxis>(axis))),
+        exposed);
+  }
+  if (e.time.bubble_s > 0) add("pipeline bubble", e.time.bubble_s);
+  add("optimizer", e.time.optimizer_s);
+  table.add_rule();
+  add("step", e.time.step_s);
+  return table.str();
+}
+
+std::string link_of(const Cluster& cluster, int level) {
+  if (cluster.levels.empty()) return "-";
+  const size_t last = cluster.levels.size() - 1;
+  return cluster.levels[std::min(static_cast<size_t>(std::max(level, 0)), last)].name;
+}
+
+std::string traffic_tables(const RunPlan& plan) {
+  const ClassPlan& heaviest = plan.ranks.heaviest();
+  TextTable sent(
+      {{fmt::format("sent by rank {} per step", heaviest.ranks.first_rank), Align::kLeft},
+       {"collective", Align::kLeft},
+       {"calls", Align::kRight},
+       {"bytes", Align::kRight},
+       {"", Align::kRight}});
+  const std::vector<Traffic> rows = plan.ranks.traffic(heaviest);
+  for (const Traffic& t : rows) {
+    sent.add_row({t.group, t.op, with_thousands(t.calls), with_thousands(t.bytes_sent),
+                  human_bytes(t.bytes_sent)});
+  }
+  if (plan.ranks.mesh.world() == 1) return "one rank: nothing is sent\n";
+  TextTable links({{"axis", Align::kLeft},
+                   {"outermost link", Align::kLeft},
+                   {"busy", Align::kRight},
+                   {"exposed", Align::kRight}});
+  for (int axis = 0; axis < kNumCommAxes; ++axis) {
+    const auto a = static_cast<size_t>(axis);
+    const AxisTraffic& traffic = plan.estimate.traffic[a];
+    if (traffic.bytes <= 0) continue;
+    links.add_row({std::string(name_of(static_cast<CommAxis>(axis))),
+                   link_of(plan.cluster, traffic.level), seconds(traffic.busy_s),
+                   seconds(plan.estimate.time.exposed_s[a])});
+  }
+  return (rows.empty() ? "" : sent.str() + "\n") + links.str();
+}
+
+struct Training {
+  double steps = 0, days = 0, device_hours = 0, usd = 0;
+};
+
+Training training_of(const RunPlan& plan, int64_t tokens) {
+  const TrainSpec& train = plan.ranks.spec.train;
+  const double per_step =
+      static_cast<double>(train.global_batch) * static_cast<double>(train.seq_len);
+  Training result;
+  result.steps = static_cast<double>(tokens) / per_step;
+  const double time = result.steps * plan.estimate.time.step_s;
+  result.days = time / kSecondsPerDay;
+  result.device_hours = time / 3600 * static_cast<double>(plan.cluster.devices);
+  result.usd = result.device_hours * plan.cluster.usd_per_device_hour.value;
+  return result;
+}
+
+std::string rates_text(const RunPlan& plan, int64_t tokens) {
+  const Estimate& e = plan.estimate;
+  std::string text = fmt::format(
+      "{:.0f} tokens/s, {:.1f} TFLOP/s per device, MFU {:.1f} % (model arithmetic, causal "
+      "attention "
+      "halved), HFU {:.1f} %\n",
+      e.tokens_per_s, e.flops_per_device_s / 1e12, 100 * e.mfu, 100 * e.hfu);
+  if (tokens <= 0) return text;
+  const Training t = training_of(plan, tokens);
+  text += fmt::format("{} tokens: {:.0f} steps, {:.2f} days, {:.0f} device-hours",
+                      with_thousands(tokens), t.steps, t.days, t.device_hours);
+  if (t.usd > 0) text += fmt::format(", {:.0f} USD", t.usd);
+  return text + "\n";
+}
+
+size_t largest_part(const ClassPlan& one) {
+  return static_cast<size_t>(std::max_element(one.memory.begin(), one.memory.end()) -
+                             one.memory.begin());
+}
+
+}  // namespace
+
+std::string run_plan_text(const RunPlan& plan, int64_t tokens) {
+  const RunSpec& spec = plan.ranks.spec;
+  const ModelSpec& m = spec.model;
+  std::string text = fmt::format(
+      "model     {}{} layers, hidden {}, heads {}/{}, vocab {}, {}: {} parameters\n"
+      "cluster   {}: {} x {}, {} for a rank ({} reserved)\n"
+      "mesh      {}, ZeRO-{}, sequence parallel {}, recompute {}\n"
+      "batch     {} sequences of {} tokens = {} per rank x {} replicas x {} micro-batches, {}\n",
+      m.preset.empty() ? "" : m.preset + ", ", m.layers, m.hidden, m.heads, m.kv_heads, m.vocab,
+      m.tied ? "tied" : "untied", with_thousands(plan.ranks.num_parameters), plan.cluster.name,
+      plan.cluster.devices, plan.cluster.device.name, human_bytes(plan.limit_bytes),
+      human_bytes(plan.reserved_bytes), mesh_text(plan.ranks.mesh), spec.parallel.zero,
+      spec.parallel.sequence_parallel ? "on" : "off", spec.parallel.recompute,
+      spec.train.global_batch, spec.train.seq_len, spec.train.micro_batch, spec.parallel.replicas(),
+      accumulation(spec), name_of(spec.train.dtype));
+  if (spec.parallel.pp > 1) {
+    text += fmt::format("pipeline  {}, {} stages\n", plan.ranks.schedule.name,
+                        plan.ranks.schedule.stages);
+  }
+  text +=
+      fmt::format("\nmemory of a rank, heaviest stage first\n{}\n{}\n{}\n{}", memory_table(plan),
+                  time_table(plan.estimate), rates_text(plan, tokens), traffic_tables(plan));
+  if (plan.guesses.empty()) return text;
+  text += "\nguessed\n";
+  for (const Guess& guess : plan.guesses) {
+    text += fmt::format("  {}: {}\n", guess.what, guess.taken);
+  }
+  return text;
+}
+
+nlohmann::ordered_json run_plan_json(const RunPlan& plan, int64_t tokens) {
+  nlohmann::ordered_json json;
+  const Mesh& mesh = plan.ranks.mesh;
+  json["world"] = mesh.world();
+  for (const Axis axis : kAllAxes) {
+    if (axis == Axis::kFsdpIn && mesh.size(axis) == 1) continue;
+    json["mesh"][std::string(name_of(axis))] = mesh.size(axis);
+  }
+  json["parameters"] = plan.ranks.num_parameters;
+  json["cluster"] = {{"name", plan.cluster.name},
+                     {"device", plan.cluster.device.name},
+                     {"devices", plan.cluster.devices},
+                     {"limit_bytes", plan.limit_bytes},
+                     {"reserved_bytes", plan.reserved_bytes}};
+  json["fits"] = plan.fits();
+  json["classes"] = nlohmann::ordered_json::array();
+  for (const ClassPlan& one : plan.ranks.classes) {
+    nlohmann::ordered_json entry;
+    entry["pipeline_rank"] = one.ranks.pipeline_rank;
+    entry["first_rank"] = one.ranks.first_rank;
+    entry["ranks"] = one.ranks.ranks;
+    for (const auto& [stage, count] : one.in_flight) {
+      entry["stages"].push_back({{"stage", stage},
+                                 {"layers", plan.ranks.stage_blocks[static_cast<size_t>(stage)]},
+                                 {"in_flight", count}});
+    }
+    for (const ArenaKind arena : kAllArenas) {
+      entry["memory_bytes"][std::string(name_of(arena))] = one.memory[static_cast<size_t>(arena)];
+    }
+    entry["memory_bytes"]["total"] = one.total_bytes();
+    entry["traffic"] = nlohmann::ordered_json::array();
+    for (const Traffic& t : plan.ranks.traffic(one)) {
+      entry["traffic"].push_back(
+          {{"group", t.group}, {"op", t.op}, {"calls", t.calls}, {"bytes_sent", t.bytes_sent}});
+    }
+    json["classes"].push_back(std::move(entry));
+  }
+  const Estimate& e = plan.estimate;
+  json["time"] = {{"step_s", e.time.step_s},
+                  {"compute_s", e.time.compute_s},
+                  {"recompute_s", e.time.recompute_s},
+                  {"bubble_s", e.time.bubble_s},
+                  {"optimizer_s", e.time.optimizer_s}};
+  for (int axis = 0; axis < kNumCommAxes; ++axis) {
+    const auto a = static_cast<size_t>(axis);
+    json["time"]["exposed_s"][std::string(name_of(static_cast<CommAxis>(axis)))] =
+        e.time.exposed_s[a];
+  }
+  json["links"] = nlohmann::ordered_json::array();
+  for (int axis = 0; axis < kNumCommAxes; ++axis) {
+    const AxisTraffic& traffic = e.traffic[static_cast<size_t>(axis)];
+    if (traffic.bytes <= 0) continue;
+    json["links"].push_back({{"axis", std::string(name_of(static_cast<CommAxis>(axis)))},
+                             {"link", link_of(plan.cluster, traffic.level)},
+                             {"bytes", traffic.bytes},
+                             {"busy_s", traffic.busy_s}});
+  }
+  json["rates"] = {{"tokens_per_s", e.tokens_per_s},
+                   {"tflops_per_device", e.flops_per_device_s / 1e12},
+                   {"mfu", e.mfu},
+                   {"hfu", e.hfu},
+                   {"model_flops", e.model_flops},
+                   {"hardware_flops", e.hardware_flops}};
+  if (tokens > 0) {
+    const Training t = training_of(plan, tokens);
+    json["training"] = {
+        {"tokens", tokens}, {"steps", t.steps}, {"days", t.days}, {"device_hours", t.device_hours}};
+    if (t.usd > 0) json["training"]["usd"] = t.usd;
+  }
+  json["guesses"] = nlohmann::ordered_json::array();
+  for (const Guess& guess : plan.guesses) {
+    json["guesses"].push_back({{"what", guess.what}, {"taken", guess.taken}});
+  }
+  return json;
+}
+
+std::string misfit_text(const RunPlan& plan, const std::vector<FitChange>& changes) {
+  const ClassPlan& worst = plan.ranks.heaviest();
+  const size_t part = largest_part(worst);
+  std::string text = fmt::format(
+      "does not fit: rank {} ({}; {} ranks like it) needs {} but has {}, {} too much; the largest "
+      "part is {} with {}",
+      worst.ranks.first_rank, plan.ranks.mesh.describe(worst.ranks.first_rank), worst.ranks.ranks,
+      human_bytes(worst.total_bytes()), human_bytes(plan.limit_bytes),
+      human_bytes(worst.total_bytes() - plan.limit_bytes), name_of(kAllArenas[part]),
+      human_bytes(worst.memory[part]));
+  if (changes.empty()) {
+    return text +
+           "; no change of recomputation, sharding, micro-batch or split, nor two of them "
+           "together, makes it fit: use more devices";
+  }
+  text += "; the cheapest changes that make it fit:";
+  for (const FitChange& change : changes) {
+    text += fmt::format("\n  --set {}: {} of {}, step {} instead of {}",
+                        fmt::join(change.settings, " --set "), human_bytes(change.peak_bytes),
+                        human_bytes(plan.limit_bytes), seconds(change.step_s),
+                        seconds(plan.estimate.time.step_s));
+  }
+  return text;
+}
+
+}  // namespace tessera
