@@ -49,7 +49,9 @@ void drop_overridden(std::vector<Entry>& file, std::span<const Entry> overrides)
   for (const auto& [section, first, second] : kAlternatives) {
     for (const auto& [set, dropped] : {std::pair{first, second}, std::pair{second, first}}) {
       if (find_entry(overrides, section, set) == nullptr) continue;
-      std::erase_if(file, [&](const Entry& e) { return says(e, section, dropped); });
+      std::erase_if(file, [section = section, dropped = dropped](const Entry& e) {
+        return says(e, section, dropped);
+      });
     }
   }
 }

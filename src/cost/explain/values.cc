@@ -48,10 +48,10 @@ ModelSpec checked_model(const std::string& name, const FileReader& read) {
 
 Values::Values(std::span<const Parameter> parameters, const GivenTexts& given,
                const FileReader& read_file) {
-  for (const auto& [name, text] : given) {
+  for (const auto& one : given) {
     const bool known = std::any_of(parameters.begin(), parameters.end(),
-                                   [&](const Parameter& p) { return p.name == name; });
-    require_config(known, "unknown value '--{}'", name);
+                                   [&](const Parameter& p) { return p.name == one.first; });
+    require_config(known, "unknown value '--{}'", one.first);
   }
   for (const Parameter& parameter : parameters) {
     values_.push_back({&parameter, {}, ""});
