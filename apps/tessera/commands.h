@@ -82,7 +82,7 @@ struct PlanRequest {
 
 struct PlanOptions {
   RunSource source;
-  PlanRequest request;
+  PlanRequest request = {};
   bool json = false;
   bool check = false;    // exit 3 unless the run fits
   bool program = false;  // print one rank's program instead
