@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <ctime>
 #include <thread>
 
 #include "base/error.h"
@@ -65,12 +66,14 @@ std::vector<Strategy> strategies_of(const Workload& workload) {
 struct Rate {
   int64_t priced = 0;
   double seconds = 0;
+  double cpu_s = 0;  // of all threads: less than they could have on a busy machine
 };
 
 // Threads price the strategies over and over until the time is up.
 Rate measure(const Workload& workload, const std::vector<Strategy>& strategies, int threads,
              double seconds) {
   std::atomic<int64_t> priced{0};
+  const std::clock_t cpu_begin = std::clock();
   const auto begin = std::chrono::steady_clock::now();
   const auto elapsed = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -89,7 +92,8 @@ Rate measure(const Workload& workload, const std::vector<Strategy>& strategies, 
     });
   }
   for (std::thread& worker : workers) worker.join();
-  return {priced.load(), elapsed()};
+  const auto ticks = static_cast<double>(std::clock() - cpu_begin);
+  return {priced.load(), elapsed(), ticks / CLOCKS_PER_SEC};
 }
 
 }  // namespace
@@ -120,6 +124,7 @@ int run_bench_pricing(const BenchPricingOptions& options, Console& console) {
   const int threads = std::clamp<int>(static_cast<int>(std::thread::hardware_concurrency()), 1, 64);
   const Rate rate = measure(workload, strategies, threads, options.seconds);
   const double per_second = static_cast<double>(rate.priced) / rate.seconds;
+  const double per_cpu_second = static_cast<double>(rate.priced) / std::max(rate.cpu_s, 1e-9);
   if (options.json) {
     const nlohmann::ordered_json json = {
         {"schema_version", kSchemaVersion}, {"model", options.model},
@@ -130,10 +135,12 @@ int run_bench_pricing(const BenchPricingOptions& options, Console& console) {
     return 0;
   }
   console.out << fmt::format(
-      "{} on {}: {} strategies, priced {} times in {:.2f} s by {} {}: {} a second\n", options.model,
-      options.cluster, with_thousands(static_cast<int64_t>(strategies.size())),
+      "{} on {}: {} strategies, priced {} times in {:.2f} s by {} {}: {} a second, {} for a second "
+      "of one core\n",
+      options.model, options.cluster, with_thousands(static_cast<int64_t>(strategies.size())),
       with_thousands(rate.priced), rate.seconds, threads, threads == 1 ? "thread" : "threads",
-      with_thousands(static_cast<int64_t>(per_second)));
+      with_thousands(static_cast<int64_t>(per_second)),
+      with_thousands(static_cast<int64_t>(per_cpu_second)));
   return 0;
 }
 

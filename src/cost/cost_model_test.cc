@@ -147,6 +147,14 @@ TEST(CostModelTest, RefusesWhatCannotBe) {
   huge = w;
   huge.model.hidden = 0;
   EXPECT_THROW(CostModel{huge}, ConfigError);
+  for (int64_t ModelShape::*size : {&ModelShape::layers, &ModelShape::ffn, &ModelShape::heads,
+                                    &ModelShape::head_dim, &ModelShape::vocab}) {
+    for (const int64_t value : {int64_t{-1}, int64_t{1} << 40, int64_t{1} << 62}) {
+      huge = w;
+      huge.model.*size = value;
+      EXPECT_THROW(CostModel{huge}, ConfigError) << value;
+    }
+  }
   huge = w;
   huge.precision.products = MathType::kF4;
   EXPECT_THROW(CostModel{huge}, ConfigError);
