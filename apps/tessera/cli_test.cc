@@ -191,6 +191,10 @@ TEST(CliTest, ListsModelsWithTheirSizes) {
   }
   EXPECT_TRUE(found);
   EXPECT_NE(run({"presets"}).out.find("llama-3.1-405b"), std::string::npos);
+  EXPECT_NE(run({"presets", "devices"}).out.find("h100"), std::string::npos);
+  const nlohmann::json clusters = nlohmann::json::parse(run({"presets", "clusters", "--json"}).out);
+  EXPECT_GE(clusters["clusters"].size(), 3U);
+  expect_usage({"presets", "planets"}, "kind is 'planets': use one of models, devices, clusters");
 }
 
 TEST(CliTest, NoCommandShowsHelpAndFails) {

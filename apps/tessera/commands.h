@@ -205,6 +205,7 @@ std::vector<Command> add_explain(CLI::App& root);
 int run_explain(const ExplainOptions& options, Console& console);
 
 struct PresetsOptions {
+  std::string kind = "models";  // models | devices | clusters
   bool json = false;
 };
 Command add_presets(CLI::App& root);

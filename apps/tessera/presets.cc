@@ -2,6 +2,8 @@
 
 #include "base/text.h"
 #include "commands.h"
+#include "cost/catalogue.h"
+#include "cost/explain/quantity.h"
 #include "flags.h"
 #include "help.h"
 #include "spec/model_catalogue.h"
@@ -32,7 +34,7 @@ std::string billions(int64_t count) {
   return value < 1e9 ? fmt::format("{:.1f} M", value / 1e6) : fmt::format("{:.1f} B", value / 1e9);
 }
 
-std::string table() {
+std::string model_table() {
   TextTable text({{"model"},
                   {"parameters", Align::kRight},
                   {"active", Align::kRight},
@@ -51,7 +53,7 @@ std::string table() {
   return text.str();
 }
 
-nlohmann::ordered_json json() {
+nlohmann::ordered_json model_json() {
   nlohmann::ordered_json models = nlohmann::ordered_json::array();
   for (const Row& row : rows()) {
     nlohmann::ordered_json model = {{"name", row.name},
@@ -67,22 +69,94 @@ nlohmann::ordered_json json() {
     if (!choice.empty()) model["why_not"] = choice;
     models.push_back(std::move(model));
   }
-  return {{"schema_version", kSchemaVersion}, {"models", std::move(models)}};
+  return models;
+}
+
+std::string device_table() {
+  TextTable text({{"device"},
+                  {"memory", Align::kRight},
+                  {"16-bit peak", Align::kRight},
+                  {"bandwidth", Align::kRight},
+                  {"source of the peak"}});
+  for (const std::string_view name : device_names()) {
+    const DeviceSpec device = find_device(std::string(name));
+    const Constant& peak = device.peak_flops[static_cast<size_t>(MathType::kF16)];
+    text.add_row({device.name, text_of(Quantity{device.memory_bytes.value, Unit::kBytes}),
+                  text_of(Quantity{peak.value, Unit::kFlopsPerSecond}),
+                  text_of(Quantity{device.memory_bandwidth.value, Unit::kBytesPerSecond}),
+                  peak.source});
+  }
+  return text.str();
+}
+
+nlohmann::ordered_json constant_json(const Constant& constant) {
+  return {{"value", constant.value},
+          {"provenance", name_of(constant.provenance)},
+          {"source", constant.source}};
+}
+
+nlohmann::ordered_json device_json() {
+  nlohmann::ordered_json devices = nlohmann::ordered_json::array();
+  for (const std::string_view name : device_names()) {
+    const DeviceSpec device = find_device(std::string(name));
+    const Constant& peak = device.peak_flops[static_cast<size_t>(MathType::kF16)];
+    devices.push_back({{"name", device.name},
+                       {"memory_bytes", constant_json(device.memory_bytes)},
+                       {"peak_flops", constant_json(peak)},
+                       {"memory_bandwidth", constant_json(device.memory_bandwidth)}});
+  }
+  return devices;
+}
+
+std::string cluster_table() {
+  TextTable text({{"cluster"},
+                  {"device"},
+                  {"devices", Align::kRight},
+                  {"of a node", Align::kRight},
+                  {"levels", Align::kRight}});
+  for (const std::string_view name : cluster_names()) {
+    const Cluster cluster = find_cluster(std::string(name));
+    text.add_row({std::string(name), cluster.device.name, with_thousands(cluster.devices),
+                  with_thousands(cluster.node_devices()),
+                  fmt::format("{}", cluster.levels.size())});
+  }
+  return text.str();
+}
+
+nlohmann::ordered_json cluster_json() {
+  nlohmann::ordered_json clusters = nlohmann::ordered_json::array();
+  for (const std::string_view name : cluster_names()) {
+    const Cluster cluster = find_cluster(std::string(name));
+    clusters.push_back({{"name", name},
+                        {"device", cluster.device.name},
+                        {"devices", cluster.devices},
+                        {"node_devices", cluster.node_devices()}});
+  }
+  return clusters;
 }
 
 }  // namespace
 
 Command add_presets(CLI::App& root) {
   CLI::App* app = root.add_subcommand("presets");
-  set_help(*app, {"List the models that are known by name, with their size and source.",
-                  "tessera presets", "tessera explain memory --model llama-3-405b"});
+  set_help(*app, {"List the models, devices or clusters that are known by name.",
+                  "tessera presets devices", "tessera explain memory --model llama-3-405b"});
   auto options = std::make_shared<PresetsOptions>();
+  add_choice(*app, "kind", options->kind, "models|devices|clusters",
+             "what to list (default models)");
   add_switch(*app, "--json", options->json, "print JSON");
   return {app, [options](Console& console) { return run_presets(*options, console); }};
 }
 
 int run_presets(const PresetsOptions& options, Console& console) {
-  console.out << (options.json ? json().dump(2) + "\n" : table());
+  const bool devices = options.kind == "devices", clusters = options.kind == "clusters";
+  if (!options.json) {
+    console.out << (devices ? device_table() : clusters ? cluster_table() : model_table());
+    return 0;
+  }
+  nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
+  json[options.kind] = devices ? device_json() : clusters ? cluster_json() : model_json();
+  console.out << json.dump(2) << '\n';
   return 0;
 }
 

@@ -37,11 +37,12 @@ class Requests {
   std::vector<std::string> next() {
     const int64_t kind = dice_.below(40);
     if (kind == 0) return {"presets", "--json"};
+    if (kind == 1 && dice_.one_in(2)) return {"presets", dice_.one_in(2) ? "devices" : "clusters"};
     if (kind == 1) return {"explain", "rnig"};
     if (kind == 2) return {"bench", "formula", "zero", "--json"};
     if (kind > 6) return testing::random_explain(dice_);
     std::vector<std::string> words = {dice_.one_in(2) ? "plan" : "simulate", run_file_};
-    if (words.front() == "simulate") words.emplace_back("--schedule");
+    if (words.front() == "simulate" && dice_.one_in(2)) words.emplace_back("--schedule");
     for (std::string& word : testing::random_overrides(dice_)) words.push_back(std::move(word));
     if (dice_.one_in(2)) words.emplace_back("--json");
     if (words.front() == "plan" && dice_.one_in(3)) words.emplace_back("--check");

@@ -12,6 +12,8 @@ constexpr double kDay = 86400;
 
 constexpr Parameter kModel = {"model",    "", kNumber, "", "take numbers from a known model",
                               Kind::kText};
+constexpr Parameter kDevice = {"device",   "", kNumber, "", "take numbers from a known device",
+                               Kind::kText};
 constexpr Parameter kParams = {"params", "P", kCount, "405B", "parameters"};
 constexpr Parameter kActive = {"active", "A", kCount, "",
                                "parameters that a token meets (models with experts)"};
@@ -22,6 +24,7 @@ constexpr Parameter kMfu = {"mfu", "u", kShare, "40%", "model FLOPs utilization"
 
 constexpr Parameter kFlopsParameters[] = {
     kModel,
+    kDevice,
     kParams,
     kActive,
     kTokens,
@@ -75,6 +78,7 @@ void explain_flops(const Values& v, Explanation& e) {
 
 constexpr Parameter kCostParameters[] = {
     kModel,
+    kDevice,
     kParams,
     kActive,
     kTokens,
@@ -103,17 +107,18 @@ void explain_cost(const Values& v, Explanation& e) {
 // ---- roofline ----
 
 constexpr Parameter kRooflineParameters[] = {
+    kDevice,
     {"m", "m", kCount, "4096", "rows of the product", Kind::kWhole},
     {"n", "n", kCount, "4096", "columns of the product", Kind::kWhole},
     {"k", "k", kCount, "4096", "inner size of the product", Kind::kWhole},
     {"element", "e", kNumber, "2", "bytes of a value"},
     {"peak", "R", kFlopsPerSecond, "989TFLOP/s", "of the device"},
-    {"bandwidth", "B", kBytesPerSecond, "3352GB/s", "of its memory"},
+    {"hbm", "B", kBytesPerSecond, "3352GB/s", "bandwidth of its memory"},
 };
 
 void add_roof(const Values& v, const std::string& key, const std::string& what, double intensity,
               Explanation& e) {
-  const double attainable = intensity * v["bandwidth"];
+  const double attainable = intensity * v["hbm"];
   e.add(key, what, "min(R, B * intensity)", "",
         {attainable < v["peak"] ? attainable : v["peak"], kFlopsPerSecond});
 }
@@ -124,8 +129,8 @@ void explain_roofline(const Values& v, Explanation& e) {
   const double loads = (m * k + k * n) * element;
   const double all = loads + m * n * element;
   e.add("ridge", "where memory and arithmetic take equally long", "R / B",
-        fmt::format("{} / {}", v.shown("peak"), v.shown("bandwidth")),
-        {v["peak"] / v["bandwidth"], kFlopsPerByte});
+        fmt::format("{} / {}", v.shown("peak"), v.shown("hbm")),
+        {v["peak"] / v["hbm"], kFlopsPerByte});
   e.add("flops", "FLOPs of the product", "2 m n k", fmt::format("2 * {:g} * {:g} * {:g}", m, n, k),
         {flops, kFlops});
   e.add("loads", "bytes of its inputs", "(m k + k n) e", "", {loads, kBytes});
@@ -134,14 +139,14 @@ void explain_roofline(const Values& v, Explanation& e) {
   e.add("intensity", "intensity, result too", "2 m n k / ((m k + k n + m n) e)", "",
         {flops / all, kFlopsPerByte});
   e.add("compute_time", "time of its arithmetic", "2 m n k / R", "", {flops / v["peak"], kSeconds});
-  e.add("memory_time", "time of its bytes", "bytes / B", "", {all / v["bandwidth"], kSeconds});
+  e.add("memory_time", "time of its bytes", "bytes / B", "", {all / v["hbm"], kSeconds});
   add_roof(v, "attainable", "attainable", flops / all, e);
   e.add("relu_load_intensity", "ReLU: intensity, inputs only", "1 / e", "",
         {1 / element, kFlopsPerByte});
   e.add("relu_intensity", "ReLU: intensity, result too", "1 / (2 e)", "",
         {1 / (2 * element), kFlopsPerByte});
   add_roof(v, "relu_attainable", "ReLU: attainable", 1 / (2 * element), e);
-  const bool bound_by_memory = flops / all < v["peak"] / v["bandwidth"];
+  const bool bound_by_memory = flops / all < v["peak"] / v["hbm"];
   e.notes = {bound_by_memory ? "The product is bound by memory."
                              : "The product is bound by arithmetic."};
 }

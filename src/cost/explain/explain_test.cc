@@ -82,6 +82,17 @@ TEST(ExplainTest, TakesNumbersFromAModelUnlessTheyAreGiven) {
   EXPECT_LT(flops.value("flops"), 6 * 40e9 * 15e12) << "of the parameters that a token meets";
 }
 
+TEST(ExplainTest, TakesNumbersFromADevice) {
+  const Explanation roofline = explain(find_topic("roofline"), {{"device", "h100"}});
+  EXPECT_NEAR(roofline.value("ridge"), 295, 1);
+  const auto largest = [](const GivenTexts& given) {
+    return explain(find_topic("memory"), given).value("largest");
+  };
+  EXPECT_GT(largest({{"device", "h200"}}), largest({{"device", "h100"}}));
+  EXPECT_EQ(largest({{"device", "h200"}, {"memory", "80GB"}}), 5e9);
+  EXPECT_NE(failure_of("memory", {{"device", "h10"}}).find("did you mean"), std::string::npos);
+}
+
 TEST(ExplainTest, MistakesNameFlagValueAndFix) {
   EXPECT_EQ(failure_of("ring", {{"bytes", "many"}}),
             "--bytes is \"many\": expected bytes, such as 80GB or 25MiB");

@@ -11,7 +11,11 @@ using Kind = Parameter::Kind;
 
 // ---- cluster ----
 
+constexpr Parameter kDevice = {"device",   "", kNumber, "", "take numbers from a known device",
+                               Kind::kText};
+
 constexpr Parameter kClusterParameters[] = {
+    kDevice,
     {"gpus", "g", kCount, "8", "devices of a server", Kind::kWhole},
     {"servers", "s", kCount, "2", "servers of a rack", Kind::kWhole},
     {"racks", "r", kCount, "192", "racks of a pod", Kind::kWhole},

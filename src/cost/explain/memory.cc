@@ -12,6 +12,8 @@ using Kind = Parameter::Kind;
 
 constexpr Parameter kModel = {"model",    "", kNumber, "", "take numbers from a known model",
                               Kind::kText};
+constexpr Parameter kDevice = {"device",   "", kNumber, "", "take numbers from a known device",
+                               Kind::kText};
 constexpr Parameter kWeights = {"weights", "w", kNumber, "2", "bytes of a weight"};
 constexpr Parameter kGradients = {"gradients", "g", kNumber, "2", "bytes of a gradient"};
 constexpr Parameter kMaster = {"master",    "c", kNumber, "4", "bytes of the f32 copy; 0: none",
@@ -31,8 +33,8 @@ std::string times(double bytes, const std::string& count) {
 // ---- memory ----
 
 constexpr Parameter kMemoryParameters[] = {
-    kModel,  {"params", "P", kCount, "70B", "parameters"}, kWeights, kGradients, kMaster, kMoments,
-    kMemory,
+    kModel,   kDevice, {"params", "P", kCount, "70B", "parameters"}, kWeights, kGradients, kMaster,
+    kMoments, kMemory,
 };
 
 void explain_memory(const Values& v, Explanation& e) {
@@ -69,6 +71,7 @@ void explain_memory(const Values& v, Explanation& e) {
 
 constexpr Parameter kZeroParameters[] = {
     kModel,
+    kDevice,
     {"params", "P", kCount, "7B", "parameters"},
     {"ranks", "N", kCount, "8", "data-parallel ranks", Kind::kWhole},
     {"shard", "K", kCount, "", "ranks that split the states; N/K groups then hold the same (HSDP)",

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cost/catalogue.h"
 #include "spec/model_catalogue.h"
 #include "spec/model_size.h"
 #include "spec/validate.h"
@@ -61,6 +62,8 @@ Values::Values(std::span<const Parameter> parameters, const GivenTexts& given,
   }
   const auto model = given.find("model");
   if (model != given.end()) take_from_model(checked_model(model->second, read_file), given);
+  const auto device = given.find("device");
+  if (device != given.end()) take_from_device(find_device(device->second, read_file), given);
 }
 
 void Values::read(const Parameter& parameter, std::string_view text) {
@@ -78,20 +81,28 @@ void Values::read(const Parameter& parameter, std::string_view text) {
                  value.numbers.size(), kMostNumbers);
 }
 
+void Values::take(std::string_view name, double fact, const GivenTexts& given) {
+  if (fact == 0 || given.contains(std::string(name))) return;
+  for (Value& value : values_) {
+    if (value.parameter->name != name) continue;
+    value.numbers = {fact};
+    check_range(*value.parameter, fact, fmt::format("{}", fact));
+  }
+}
+
 void Values::take_from_model(const ModelSpec& m, const GivenTexts& given) {
   const ModelSize size = model_size(m);
   const std::pair<std::string_view, int64_t> facts[] = {
       {"params", size.total},   {"active", size.active}, {"layers", m.layers},
       {"hidden", m.hidden},     {"heads", m.heads},      {"kv-heads", m.kv_heads},
-      {"head-dim", m.head_dim}, {"kv-rank", m.kv_rank},  {"ffn", m.ffn},
-      {"vocab", m.vocab}};
-  for (Value& value : values_) {
-    for (const auto& [name, fact] : facts) {
-      if (value.parameter->name != name || given.contains(std::string(name)) || fact == 0) continue;
-      value.numbers = {static_cast<double>(fact)};
-      check_range(*value.parameter, value.numbers.front(), std::to_string(fact));
-    }
-  }
+      {"head-dim", m.head_dim}, {"ffn", m.ffn},          {"vocab", m.vocab}};
+  for (const auto& [name, fact] : facts) take(name, static_cast<double>(fact), given);
+}
+
+void Values::take_from_device(const DeviceSpec& device, const GivenTexts& given) {
+  take("memory", device.memory_bytes.value, given);
+  take("peak", device.peak(MathType::kF16), given);
+  take("hbm", device.memory_bandwidth.value, given);
 }
 
 const Values::Value& Values::find(std::string_view name) const {

@@ -1,5 +1,5 @@
-// The numbers that a calculator is given: what the user wrote, else what the named model has, else
-// the default.
+// The numbers that a calculator is given: what the user wrote, else what the named model or device
+// has, else the default.
 #pragma once
 
 #include <map>
@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cost/device.h"
 #include "cost/explain/explanation.h"
 #include "spec/file_reader.h"
 #include "spec/run_spec.h"
@@ -50,6 +51,9 @@ class Values {
   [[nodiscard]] const Value& find(std::string_view name) const;
   void read(const Parameter& parameter, std::string_view text);
   void take_from_model(const ModelSpec& model, const GivenTexts& given);
+  void take_from_device(const DeviceSpec& device, const GivenTexts& given);
+  // Unless the user said otherwise; nothing where `fact` is 0.
+  void take(std::string_view name, double fact, const GivenTexts& given);
 
   std::vector<Value> values_;  // in the order of the parameters
 };

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "cost/catalogue.h"
 #include "spec/model_catalogue.h"
 
 namespace tessera::testing {
@@ -22,7 +23,7 @@ constexpr std::array<std::string_view, 12> kSchedules = {
 
 std::string random_name(const Parameter& parameter, Dice& dice) {
   if (parameter.name == "schedule") return std::string(dice.pick(kSchedules));
-  std::string name(dice.pick(model_names()));
+  std::string name(dice.pick(parameter.name == "device" ? device_names() : model_names()));
   if (dice.one_in(8))
     name.erase(static_cast<size_t>(dice.below(static_cast<int64_t>(name.size()))), 1);
   return name;
