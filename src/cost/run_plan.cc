@@ -101,8 +101,9 @@ void Pricing::fill_recompute() {
   if (parts.size() > 1) {
     guess(fmt::format("time of recompute = \"{}\"", spec_.parallel.recompute),
           fmt::format("that of its last part, \"{}\"", name_of(s.recompute)));
-  } else if (s.recompute == Recompute::kNone && (choice.norms || choice.activations)) {
-    guess("time of norms and activations that are computed again", "none");
+  } else if (choice.blocks == 0 && (choice.norms || choice.activations)) {
+    guess("time of norms and activations that are computed again",
+          "their bytes at the speed of the memory");
   }
 }
 
@@ -121,6 +122,46 @@ void Pricing::fill_schedule() {
   s.virtual_stages = 1;
   s.stage_layers.clear();
   guess(fmt::format("time of schedule {}", p.schedule), "that of 1f1b with even stages");
+}
+
+// Norms and activations that are computed again run at the speed of the memory; the cost model,
+// which knows attention and whole layers, leaves them to us.
+void add_elementwise_recompute(const RunSpec& spec, const PricedRun& priced, Estimate& estimate) {
+  const std::vector<RecomputePart> parts =
+      parse_recompute(spec.parallel.recompute, spec.model.layers);
+  const RecomputeChoice& choice = parts.back().choice;
+  if (choice.blocks > 0 || !(choice.norms || choice.activations)) return;
+  const Workload& w = priced.workload;
+  const Strategy& s = priced.strategy;
+  const auto number = [](int64_t value) { return static_cast<double>(value); };
+  const double tokens = number(s.micro_batch) * number(w.seq_len) / number(s.cp);
+  const double element = number(w.precision.activation_bytes);
+  // Two norms read and write the residual; an activation reads one or two inputs and writes one.
+  const double norms =
+      4 * tokens * number(w.model.hidden) / (s.sequence_parallel ? number(s.tp) : 1.0);
+  const bool experts = w.model.experts > 0;
+  const double width = experts ? number(w.model.moe_ffn * w.model.experts_per_token)
+                               : number(w.model.ffn) / number(s.tp);
+  const double activations =
+      choice.activations ? (w.model.gated_mlp ? 3 : 2) * tokens * width : 0.0;
+  const DeviceSpec& device = w.cluster.device;
+  const double layer_s = (norms + activations) * element /
+                             (device.memory_bandwidth.value * device.memory_efficiency.value) +
+                         3 * device.launch_s.value;
+  const double layers = number((w.model.layers + s.pp - 1) / s.pp);
+  const double extra = layer_s * layers * number(accumulation(spec));
+  StepTime& t = estimate.time;
+  const double before = t.step_s;
+  const double bubble = t.compute_s > 0 ? extra * t.bubble_s / t.compute_s : 0;
+  t.compute_s += extra;
+  t.recompute_s += extra;
+  t.bubble_s += bubble;
+  t.step_s += extra + bubble;
+  const double slower = before / t.step_s;
+  for (double* rate :
+       {&estimate.mfu, &estimate.hfu, &estimate.tokens_per_s, &estimate.flops_per_device_s}) {
+    *rate *= slower;
+  }
 }
 
 // Constants of the device that nobody has measured or published.
@@ -216,6 +257,7 @@ RunPlan plan_run(const RunSpec& spec, const Cluster& cluster, ScalePlanner& plan
   const std::string wrong = why_impossible(priced.workload, priced.strategy);
   require_config(wrong.empty(), "{}", wrong);
   plan.estimate = CostModel(priced.workload).estimate(priced.strategy);
+  add_elementwise_recompute(spec, priced, plan.estimate);
   plan.not_compiled = untrainable_choice(spec.model);
   if (plan.not_compiled.empty()) {
     plan.ranks = planner.plan(spec);

@@ -45,6 +45,18 @@ TEST(RunPlan, AddsUpToTheStep) {
   EXPECT_EQ(plan.cluster.devices, 16384);
 }
 
+TEST(RunPlan, ChargesForWhatIsComputedAgain) {
+  const Cluster cluster = find_cluster("h100-16384");
+  ScalePlanner planner;
+  double before = 0;
+  for (const char* kind : {"none", "norms", "light", "full"}) {
+    const RunPlan plan = plan_run(llama_405b(cluster, {fmt::format("parallel.recompute={}", kind)}),
+                                  cluster, planner);
+    EXPECT_GT(plan.estimate.time.step_s, before) << kind;
+    before = plan.estimate.time.step_s;
+  }
+}
+
 TEST(RunPlan, PricesTheDevicesThatTheMeshHas) {
   const Cluster cluster = find_cluster("h100-64");
   ScalePlanner planner;

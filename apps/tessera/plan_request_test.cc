@@ -1,0 +1,121 @@
+#include "plan_request.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/error.h"
+#include "cost/catalogue.h"
+
+namespace tessera {
+namespace {
+
+void set(PlanRequest& request, std::string_view flag, int64_t value) {
+  for (PlanRequest::Size& size : request.sizes) {
+    if (size.flag == flag) size.value = value;
+  }
+}
+
+PlanRequest request_405b() {
+  PlanRequest request;
+  request.model = "llama-3-405b";
+  request.cluster = "h100-16384";
+  request.sequence_parallel = true;
+  set(request, "--tp", 8);
+  set(request, "--pp", 16);
+  set(request, "--zero", 1);
+  set(request, "--seq-len", 8192);
+  return request;
+}
+
+struct Printed {
+  int code = 0;
+  std::string out, error;
+};
+Printed print(const PlanOptions& options) {
+  std::ostringstream out;
+  std::ostringstream err;
+  Console console{out, err};
+  Printed result;
+  try {
+    result.code = run_plan(options, console);
+  } catch (const Error& error) {
+    result.code = static_cast<int>(error.code());
+    result.error = error.what();
+  }
+  result.out = out.str();
+  return result;
+}
+
+TEST(PlanRequest, FillsInWhatNobodySaidAndListsIt) {
+  std::vector<Guess> guesses;
+  const RunSpec spec = load_request({}, request_405b(), find_cluster("h100-16384"), guesses);
+  EXPECT_EQ(spec.parallel.dp, 128);
+  EXPECT_EQ(spec.train.dtype, DType::kBF16);
+  EXPECT_EQ(spec.train.device, "cuda");
+  EXPECT_EQ(spec.train.global_batch, 128 * 64);
+  ASSERT_EQ(guesses.size(), 3U);  // not the sequence length, which was given
+  EXPECT_EQ(guesses[0].what, "train.dtype");
+  EXPECT_EQ(guesses[1].what, "parallel.dp");
+  EXPECT_EQ(guesses[2].what, "train.global_batch");
+}
+
+TEST(PlanRequest, RefusesSizesThatLeaveDevicesOver) {
+  PlanRequest request = request_405b();
+  set(request, "--tp", 3);
+  std::vector<Guess> guesses;
+  EXPECT_THROW(load_request({}, request, find_cluster("h100-16384"), guesses), ConfigError);
+}
+
+TEST(PlanRequest, PrintsThePlanOf16384Ranks) {
+  PlanOptions options;
+  options.request = request_405b();
+  options.request.tokens = 15'000'000'000'000;
+  const Printed printed = print(options);
+  EXPECT_EQ(printed.code, 0) << printed.error;
+  for (const char* part : {"405,853,388,800 parameters", "pp=16 x dp=128 x tp=8 (16384 ranks)",
+                           "heaviest stage first", "pipeline bubble", "MFU", "HFU", "device-hours",
+                           "reduce_scatter", "infiniband", "guessed"}) {
+    EXPECT_NE(printed.out.find(part), std::string::npos) << part << "\n" << printed.out;
+  }
+}
+
+TEST(PlanRequest, CheckExitsWith3AndSaysWhatWouldFit) {
+  PlanOptions options;
+  options.request = request_405b();
+  options.check = options.json = true;
+  const Printed printed = print(options);
+  EXPECT_EQ(printed.code, 3);
+  EXPECT_NE(printed.error.find("does not fit: rank 1024"), std::string::npos) << printed.error;
+  EXPECT_NE(printed.error.find("the cheapest changes"), std::string::npos) << printed.error;
+  const auto json = nlohmann::json::parse(printed.out);
+  EXPECT_FALSE(json.at("fits").get<bool>());
+  EXPECT_EQ(json.at("changes_that_fit").size(), 3U);
+  EXPECT_EQ(json.at("world"), 16384);
+}
+
+TEST(PlanRequest, EmitsSettings) {
+  PlanOptions options;
+  options.request = request_405b();
+  options.request.emit = "megatron";
+  EXPECT_NE(print(options).out.find("--pipeline-model-parallel-size 16"), std::string::npos);
+}
+
+TEST(PlanRequest, SaysThatAModelNeedsACluster) {
+  PlanOptions options;
+  options.request.model = "llama-3-8b";
+  const Printed printed = print(options);
+  EXPECT_EQ(printed.code, 2);
+  EXPECT_NE(printed.error.find("give --cluster"), std::string::npos);
+}
+
+TEST(PlanRequest, RefusesPicturesOfProgramsForAClusterOfAnySize) {
+  PlanOptions options;
+  options.request = request_405b();
+  options.program = true;
+  EXPECT_EQ(print(options).code, 2);
+}
+
+}  // namespace
+}  // namespace tessera
