@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "launch/environment.h"
+#include "search/search.h"
 #include "spec/run_spec.h"
 #include "terminal.h"
 
@@ -105,6 +106,22 @@ struct SimulateOptions {
 Command add_simulate(CLI::App& root);
 int run_simulate(const SimulateOptions& options, Console& console);
 
+struct SearchCommandOptions {
+  std::string model, cluster;
+  int64_t global_batch = 0, seq_len = 0;
+  std::string objective = "time";   // time | memory | cost
+  std::string attention = "flash";  // flash | unfused
+  FixedAxes fixed;
+  int64_t top = 20;
+  bool pareto = false;
+  int64_t threads = 0;  // 0: all cores
+  std::string out;      // folder of run files; empty: none
+  bool json = false;
+};
+Command add_search(CLI::App& root);
+int run_search(const SearchCommandOptions& options, Console& console);
+SearchRequest search_request(const SearchCommandOptions& options, const ModelSpec& model);
+
 struct TrainCommandOptions {
   RunSource source;
   bool dry_run = false;
@@ -185,6 +202,10 @@ struct BenchStepOptions {
   bool json = false;
 };
 int run_bench_step(BenchStepOptions options, Console& console);
+
+// How long a search by closed forms takes; the options that it shares.
+Command add_bench_search(CLI::App& bench);
+int run_bench_search(const SearchCommandOptions& options, Console& console);
 
 // How many pipeline schedules the simulator plays per second.
 struct BenchSimulatorOptions {
