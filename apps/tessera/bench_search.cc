@@ -7,7 +7,7 @@
 #include "flags.h"
 #include "help.h"
 #include "read_text.h"
-#include "search/search.h"
+#include "search_request.h"
 #include "spec/model_catalogue.h"
 
 namespace tessera {

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "launch/environment.h"
-#include "search/search.h"
 #include "spec/run_spec.h"
 #include "terminal.h"
 
@@ -111,7 +110,8 @@ struct SearchCommandOptions {
   int64_t global_batch = 0, seq_len = 0;
   std::string objective = "time";   // time | memory | cost
   std::string attention = "flash";  // flash | unfused
-  FixedAxes fixed;
+  // Only plans with these; 0 (zero: -1): any.
+  int64_t tp = 0, pp = 0, dp = 0, cp = 0, ep = 0, micro_batch = 0, zero = -1;
   int64_t top = 20;
   bool pareto = false;
   int64_t threads = 0;  // 0: all cores
@@ -120,7 +120,6 @@ struct SearchCommandOptions {
 };
 Command add_search(CLI::App& root);
 int run_search(const SearchCommandOptions& options, Console& console);
-SearchRequest search_request(const SearchCommandOptions& options, const ModelSpec& model);
 
 struct TrainCommandOptions {
   RunSource source;

@@ -14,6 +14,7 @@
 #include "interrupt.h"
 #include "read_text.h"
 #include "search/report.h"
+#include "search_request.h"
 #include "spec/model_catalogue.h"
 #include "write_file.h"
 
@@ -87,7 +88,8 @@ SearchRequest search_request(const SearchCommandOptions& options, const ModelSpe
   if (options.attention == "unfused") request.workload.attention = AttentionKind::kUnfused;
   request.objective = objective_of(options.objective);
   request.pareto = options.pareto;
-  request.fixed = options.fixed;
+  request.fixed = {options.tp, options.pp,          options.dp,  options.cp,
+                   options.ep, options.micro_batch, options.zero};
   request.keep = std::max(kLeastKept, 2 * options.top);
   request.threads = static_cast<int>(
       options.threads > 0 ? options.threads
@@ -113,13 +115,13 @@ Command add_search(CLI::App& root) {
   add_whole(*app, "--top", options->top, 1, "how many plans to show (default 20)");
   add_switch(*app, "--pareto", options->pareto, "also the plans between least time and memory");
   add_choice(*app, "--attention", options->attention, "flash|unfused", "kernels (default flash)");
-  add_whole(*app, "--tp", options->fixed.tp, 1, "only this tp; so --pp, --dp, --cp, --ep");
-  add_whole(*app, "--pp", options->fixed.pp, 1, "only this pp");
-  add_whole(*app, "--dp", options->fixed.dp, 1, "only this dp");
-  add_whole(*app, "--cp", options->fixed.cp, 1, "only this cp");
-  add_whole(*app, "--ep", options->fixed.ep, 1, "only this ep");
-  add_whole(*app, "--micro-batch", options->fixed.micro_batch, 1, "only this micro-batch");
-  add_whole(*app, "--zero", options->fixed.zero, 0, "only this ZeRO stage");
+  add_whole(*app, "--tp", options->tp, 1, "only this tp; so --pp, --dp, --cp, --ep");
+  add_whole(*app, "--pp", options->pp, 1, "only this pp");
+  add_whole(*app, "--dp", options->dp, 1, "only this dp");
+  add_whole(*app, "--cp", options->cp, 1, "only this cp");
+  add_whole(*app, "--ep", options->ep, 1, "only this ep");
+  add_whole(*app, "--micro-batch", options->micro_batch, 1, "only this micro-batch");
+  add_whole(*app, "--zero", options->zero, 0, "only this ZeRO stage");
   add_whole(*app, "--threads", options->threads, 1, "threads (default: all cores)");
   add_text(*app, "--out", options->out, "DIR", "write run files of the plans to a folder");
   add_switch(*app, "--json", options->json, "print JSON");
@@ -132,7 +134,7 @@ int run_search(const SearchCommandOptions& options, Console& console) {
   require_config(options.global_batch > 0, "no batch given: add --global-batch 512");
   require_config(options.seq_len > 0, "no sequence length given: add --seq-len 8192");
   require_config(options.top <= 10'000, "--top is {}: use 1 to 10000", options.top);
-  require_config(options.fixed.zero <= 3, "--zero is {}: use 0 to 3", options.fixed.zero);
+  require_config(options.zero <= 3, "--zero is {}: use 0 to 3", options.zero);
   ModelSpec model = find_model(options.model, read_text).model;
   model.preset = options.model;
   const SearchRequest request = search_request(options, model);

@@ -107,6 +107,7 @@ class Pricing {
         replicas_(strategy.dp * strategy.cp),
         shard_(strategy.shard > 0 ? strategy.shard : replicas_),
         strides_(strides_of(strategy)),
+        head_rank_(rank_of_stage(strategy, strategy.pp * strategy.virtual_stages - 1)),
         expert_replicas_(
             std::max<int64_t>(1, strategy.tp * replicas_ / (strategy.ep * strategy.expert_tp))) {
     prepare_hops();
@@ -187,7 +188,8 @@ class Pricing {
     int64_t dense = (m.layers - m.moe_layers()) * split_.dense.dense_parameters +
                     m.moe_layers() * split_.experts.dense_parameters +
                     split_.embedding.dense_parameters + split_.head.dense_parameters;
-    if (s_.pp == 1 && m.tied) dense -= m.table_parameters() / s_.tp;
+    // Copies where the ends are on different ranks; some schedules have both on one.
+    if (m.tied) dense -= m.table_parameters() / s_.tp;
     const LayerCost& layer = m.experts > 0 ? split_.experts : split_.dense;
     dense += m.mtp_layers * layer.dense_parameters;
     const int64_t experts =
@@ -270,7 +272,7 @@ class Pricing {
   RankTime rank_time(int64_t rank) const {
     const RankLayers layers = layers_of_rank(w_.model, s_, rank);
     RankTime time;
-    const bool last = rank == s_.pp - 1;
+    const bool last = rank == head_rank_;
     double dense = to_double(layers.dense), experts = to_double(layers.experts);
     double heads = last ? 1 : 0;
     if (last) {
@@ -410,7 +412,7 @@ class Pricing {
                  layers.experts * split_.experts.dense_parameters;
     held.experts = layers.experts * split_.experts.expert_parameters;
     if (rank == 0) held.dense += split_.embedding.dense_parameters;
-    if (rank == s_.pp - 1) {
+    if (rank == head_rank_) {
       held.dense += split_.head.dense_parameters;
       if (rank == 0 && w_.model.tied) held.dense -= w_.model.table_parameters() / s_.tp;
       const LayerCost& layer = w_.model.experts > 0 ? split_.experts : split_.dense;
@@ -456,7 +458,7 @@ class Pricing {
       add(group, held.dense);
       add(expert_group, held.experts);
     }
-    if (w_.model.tied && s_.pp > 1) {
+    if (w_.model.tied && head_rank_ > 0) {
       const RankGroup ends{2, strides_.pp * (s_.pp - 1)};
       const double bytes = to_double(w_.model.table_parameters() / s_.tp * p.gradient_bytes);
       tie_s_ = all_reduce_s(w_.cluster, ends, bytes);
@@ -515,12 +517,12 @@ class Pricing {
     }
     const int64_t live_ends = (live + v - 1) / v;
     if (rank == 0) kept += live_ends * split_.embedding.saved_bytes[0];
-    if (rank == s_.pp - 1) kept += split_.head.saved_bytes[0];
+    if (rank == head_rank_) kept += split_.head.saved_bytes[0];
     return kept;
   }
 
   [[nodiscard]] int64_t working_bytes(const RankLayers& layers, int64_t rank) const {
-    int64_t most = rank == s_.pp - 1 ? split_.head.working_bytes : 0;
+    int64_t most = rank == head_rank_ ? split_.head.working_bytes : 0;
     const auto meet = [&](const LayerCost& layer, int64_t count) {
       if (count == 0) return;
       int64_t bytes = layer.working_bytes;
@@ -540,7 +542,7 @@ class Pricing {
       weights += layers.experts > 0 ? w_.model.mlp_parameters(w_.model.ffn) / s_.tp
                                     : split_.dense.largest_weights;
     }
-    if (rank == s_.pp - 1) weights += split_.head.largest_weights;
+    if (rank == head_rank_) weights += split_.head.largest_weights;
     return engine::kWorkspaceBytes + weights * w_.precision.parameter_bytes;
   }
 
@@ -563,6 +565,7 @@ class Pricing {
   int64_t replicas_;  // of dense parameters
   int64_t shard_;     // ranks that share their states
   AxisStrides strides_;
+  int64_t head_rank_;        // the pipeline rank of the last stage
   int64_t expert_replicas_;  // of an expert
   double hop_bytes_ = 0, hop_s_ = 0;
   RankTime busiest_;

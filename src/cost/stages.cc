@@ -6,9 +6,12 @@ namespace tessera {
 namespace {
 
 // Zero-bubble V and DualPipe V go down the ranks and up again; others start from the top each time.
+bool is_v_shaped(const Strategy& s) {
+  return s.schedule == PipelineKind::kZbV || s.schedule == PipelineKind::kDualPipeV;
+}
+
 int64_t stage_of(const Strategy& s, int64_t rank, int64_t chunk) {
-  const bool v_shape = s.schedule == PipelineKind::kZbV || s.schedule == PipelineKind::kDualPipeV;
-  if (v_shape && chunk % 2 == 1) return (chunk + 1) * s.pp - 1 - rank;
+  if (is_v_shaped(s) && chunk % 2 == 1) return (chunk + 1) * s.pp - 1 - rank;
   return chunk * s.pp + rank;
 }
 
@@ -22,6 +25,11 @@ int64_t even_stage_layers(int64_t layers, int64_t stages, int64_t stage) {
   if ((layers + 1) % stages == 0) return (layers + 1) / stages - (stage == stages - 1 ? 1 : 0);
   const auto cut = [&](int64_t i) { return (2 * i * layers + stages) / (2 * stages); };
   return cut(stage + 1) - cut(stage);
+}
+
+int64_t rank_of_stage(const Strategy& s, int64_t stage) {
+  const int64_t place = stage % s.pp;
+  return is_v_shaped(s) && stage / s.pp % 2 == 1 ? s.pp - 1 - place : place;
 }
 
 RankLayers layers_of_stage(const ModelShape& m, const Strategy& s, int64_t stage) {

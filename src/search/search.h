@@ -29,7 +29,7 @@ std::string_view name_of(Objective objective);  // "time", "memory", "cost"
 struct SearchRequest {
   Workload workload;
   Objective objective = Objective::kTime;
-  FixedAxes fixed;
+  FixedAxes fixed = {};
   int64_t keep = 64;        // plans of different cells (see below)
   bool pareto = false;      // also every plan that no other beats in both memory and time
   bool exhaustive = false;  // without bounds, for tests

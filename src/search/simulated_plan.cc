@@ -31,30 +31,34 @@ PipelineTimes times_of(const PipelinePrice& price) {
 
 PlanSimulator::PlanSimulator(Workload workload) : model_(std::move(workload)) {}
 
-double PlanSimulator::play(const Strategy& s, const PipelineTimes& times, int64_t micro_batches) {
+PlanSimulator::Played PlanSimulator::play(const Strategy& s, const PipelineTimes& times,
+                                          int64_t micro_batches) {
   std::unique_ptr<ScheduleTape>& tape = tapes_[{s.schedule, s.pp, s.virtual_stages, micro_batches}];
   if (tape == nullptr) {
     tape = std::make_unique<ScheduleTape>(make_schedule(name_of(s.schedule), static_cast<int>(s.pp),
                                                         static_cast<int>(s.virtual_stages),
                                                         static_cast<int>(micro_batches)));
   }
-  return simulator_.run(*tape, times).makespan;
+  const PipelineOutcome outcome = simulator_.run(*tape, times);
+  return {outcome.makespan, outcome.busiest};
 }
 
-double PlanSimulator::pipeline_s(const Strategy& s, const PipelinePrice& price) {
+PlanSimulator::Played PlanSimulator::pipeline(const Strategy& s, const PipelinePrice& price) {
   const int64_t all = micro_batches_of(model_.workload(), s);
   if (s.pp == 1) {
     const PassTimes& stage = price.stages.front();
-    return static_cast<double>(all) * (stage.forward_s + stage.backward_s);
+    const double work = static_cast<double>(all) * (stage.forward_s + stage.backward_s);
+    return {work, work};
   }
   const PipelineTimes times = times_of(price);
   const int64_t rounds = std::max<int64_t>(4, kPlayedCells / (s.pp * s.pp * s.virtual_stages));
   if (all <= rounds * s.pp) return play(s, times, all);
   // A long step repeats itself in its middle: as many micro-batches more take as much time more.
-  const int64_t rest = all % s.pp;
-  const int64_t some = rounds * s.pp + rest;
-  const double one_round = play(s, times, some) - play(s, times, some - s.pp);
-  return play(s, times, some) + one_round * static_cast<double>((all - some) / s.pp);
+  const int64_t some = rounds * s.pp + all % s.pp;
+  const Played played = play(s, times, some);
+  const double one_round = played.makespan_s - play(s, times, some - s.pp).makespan_s;
+  return {played.makespan_s + one_round * static_cast<double>((all - some) / s.pp),
+          played.busiest_s * (static_cast<double>(all) / static_cast<double>(some))};
 }
 
 Plan PlanSimulator::simulate(const Strategy& strategy) {
@@ -62,14 +66,13 @@ Plan PlanSimulator::simulate(const Strategy& strategy) {
   StepTime& time = plan.estimate.time;
   plan.closed_form_s = time.step_s;
   const PipelinePrice price = model_.pipeline(strategy);
-  time.step_s = pipeline_s(strategy, price) + price.once_s;
-  double& messages = time.exposed_s[static_cast<size_t>(CommAxis::kPipeline)];
-  const double rest = plan.closed_form_s - time.bubble_s - messages;
-  messages = 0;
-  // The busiest rank of a V is not the one that the closed form counts with: its kernels then
-  // take the difference.
-  time.bubble_s = std::max(0.0, time.step_s - rest);
-  time.compute_s += time.step_s - rest - time.bubble_s;
+  const Played played = pipeline(strategy, price);
+  time.exposed_s[static_cast<size_t>(CommAxis::kPipeline)] = 0;
+  time.bubble_s = std::max(0.0, played.makespan_s - played.busiest_s);
+  double exposed_s = 0;
+  for (const double axis : time.exposed_s) exposed_s += axis;
+  time.step_s = played.busiest_s + time.bubble_s + price.once_s;
+  time.compute_s = time.step_s - time.bubble_s - exposed_s - time.optimizer_s;
   const double slower = time.step_s / plan.closed_form_s;
   plan.estimate.mfu /= slower;
   plan.estimate.hfu /= slower;

@@ -33,8 +33,12 @@ class PlanSimulator {
 
  private:
   using ScheduleKey = std::tuple<PipelineKind, int64_t, int64_t, int64_t>;
-  double pipeline_s(const Strategy& strategy, const PipelinePrice& price);
-  double play(const Strategy& strategy, const PipelineTimes& times, int64_t micro_batches);
+  struct Played {
+    double makespan_s = 0;
+    double busiest_s = 0;  // work of the rank that has the most
+  };
+  Played pipeline(const Strategy& strategy, const PipelinePrice& price);
+  Played play(const Strategy& strategy, const PipelineTimes& times, int64_t micro_batches);
 
   CostModel model_;
   ScheduleSimulator simulator_;
