@@ -148,7 +148,7 @@ TEST(SearchTest, StopsWithWhatItHas) {
 
 TEST(SearchTest, RefusesWhatNoSplitDivides) {
   Workload w = workload("llama-3-8b", "h100-8", 4096, 8);
-  w.cluster.devices = 7;
+  w.cluster.devices = 67;
   w.global_batch = 3;
   w.seq_len = 4095;
   EXPECT_THROW(search_strategies({.workload = w}), ConfigError);
