@@ -54,6 +54,7 @@ struct Tree {
     root.require_subcommand(0, 1);
     commands.push_back(add_plan(root));
     commands.push_back(add_simulate(root));
+    commands.push_back(add_search(root));
     commands.push_back(add_train(root, environment));
     commands.push_back(add_verify(root));
     commands.push_back(add_generate(root));

@@ -105,6 +105,22 @@ struct SimulateOptions {
 Command add_simulate(CLI::App& root);
 int run_simulate(const SimulateOptions& options, Console& console);
 
+struct SearchCommandOptions {
+  std::string model, cluster;
+  int64_t global_batch = 0, seq_len = 0;
+  std::string objective = "time";   // time | memory | cost
+  std::string attention = "flash";  // flash | unfused
+  // Only plans with these; 0 (zero: -1): any.
+  int64_t tp = 0, pp = 0, dp = 0, cp = 0, ep = 0, micro_batch = 0, zero = -1;
+  int64_t top = 20;
+  bool pareto = false;
+  int64_t threads = 0;  // 0: all cores
+  std::string out;      // folder of run files; empty: none
+  bool json = false;
+};
+Command add_search(CLI::App& root);
+int run_search(const SearchCommandOptions& options, Console& console);
+
 struct TrainCommandOptions {
   RunSource source;
   bool dry_run = false;
@@ -185,6 +201,10 @@ struct BenchStepOptions {
   bool json = false;
 };
 int run_bench_step(BenchStepOptions options, Console& console);
+
+// How long a search by closed forms takes; the options that it shares.
+Command add_bench_search(CLI::App& bench);
+int run_bench_search(const SearchCommandOptions& options, Console& console);
 
 // How many pipeline schedules the simulator plays per second.
 struct BenchSimulatorOptions {

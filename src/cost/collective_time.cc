@@ -117,4 +117,19 @@ double send_s(const Cluster& cluster, int64_t stride, double bytes) {
   return bytes / rate_of(cluster, *level) + level->latency_s.value;
 }
 
+double mean_send_s(const Cluster& cluster, const RankGroup& group, double bytes) {
+  if (group.ranks <= 1) return 0;
+  const int64_t hops = group.ranks - 1;
+  double sum = 0;
+  int64_t apart = hops;  // hops that no level so far spans
+  for (const LinkLevel& level : cluster.levels) {
+    const int64_t within = ranks_within(cluster, level, group);
+    const int64_t crossing = (group.ranks + within - 1) / within - 1;
+    if (crossing >= apart) continue;
+    sum += to_double(apart - crossing) * (bytes / rate_of(cluster, level) + level.latency_s.value);
+    apart = crossing;
+  }
+  return bytes <= 0 ? 0 : sum / to_double(hops);
+}
+
 }  // namespace tessera

@@ -40,5 +40,7 @@ double all_to_all_s(const Cluster& cluster, const RankGroup& group, double bytes
 
 // From a rank to the one `stride` devices further, while all others do the same.
 double send_s(const Cluster& cluster, int64_t stride, double bytes);
+// The mean over the neighbours of a group, some of which are further apart than others.
+double mean_send_s(const Cluster& cluster, const RankGroup& group, double bytes);
 
 }  // namespace tessera

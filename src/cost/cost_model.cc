@@ -16,7 +16,7 @@ double to_double(int64_t value) { return static_cast<double>(value); }
 
 // What the layers' costs depend on.
 struct SplitKey {
-  int64_t tp, cp, ep, expert_tp, micro_batch;
+  int64_t tp, cp, ep, expert_tp, micro_batch, tp_stride, data_stride;
   bool sequence_parallel;
   ContextKind context;
   bool operator==(const SplitKey&) const = default;
@@ -26,7 +26,7 @@ struct SplitHash {
   size_t operator()(const SplitKey& key) const {
     uint64_t hash = 0;
     for (const int64_t part :
-         {key.tp, key.cp, key.ep, key.expert_tp, key.micro_batch,
+         {key.tp, key.cp, key.ep, key.expert_tp, key.micro_batch, key.tp_stride, key.data_stride,
           static_cast<int64_t>(key.sequence_parallel) * 4 + static_cast<int64_t>(key.context)}) {
       hash = (hash ^ static_cast<uint64_t>(part)) * 0x9E3779B97F4A7C15ULL;
       hash ^= hash >> 29;
@@ -36,7 +36,17 @@ struct SplitHash {
 };
 
 SplitKey key_of(const Strategy& s) {
-  return {s.tp, s.cp, s.ep, s.expert_tp, s.micro_batch, s.sequence_parallel, s.context};
+  // Without cp nobody asks how far its ranks are apart, nor without tp.
+  const AxisStrides strides = strides_of(s);
+  return {s.tp,
+          s.cp,
+          s.ep,
+          s.expert_tp,
+          s.micro_batch,
+          s.tp > 1 ? strides.tp : 1,
+          s.cp > 1 ? strides.data : 1,
+          s.sequence_parallel,
+          s.context};
 }
 
 // Of a split: the kinds of layers, and the figures that every strategy of it needs.
@@ -81,32 +91,6 @@ struct Breakdown {
   std::array<AxisTraffic, kNumCommAxes> traffic = {};
 };
 
-}  // namespace
-
-struct CostModel::Memo {
-  Workload workload;
-  std::unordered_map<SplitKey, SplitCost, SplitHash> splits;
-
-  const SplitCost& split(const Strategy& s) {
-    const SplitKey key = key_of(s);
-    const auto found = splits.find(key);
-    if (found != splits.end()) return found->second;
-    SplitCost cost;
-    const ModelShape& m = workload.model;
-    if (m.moe_layers() < m.layers) cost.dense = layer_cost(workload, s, false);
-    if (m.moe_layers() > 0) cost.experts = layer_cost(workload, s, true);
-    cost.embedding = embedding_cost(workload, s);
-    cost.head = head_cost(workload, s);
-    return splits.emplace(key, cost).first->second;
-  }
-
-  [[nodiscard]] int64_t micro_batches(const Strategy& s) const {
-    return std::max<int64_t>(1, workload.global_batch / (s.dp * s.micro_batch));
-  }
-};
-
-namespace {
-
 // Prices one strategy; lives on the stack of one call.
 class Pricing {
  public:
@@ -122,9 +106,11 @@ class Pricing {
         embedding_(pass_seconds(split.embedding, Recompute::kNone)),
         replicas_(strategy.dp * strategy.cp),
         shard_(strategy.shard > 0 ? strategy.shard : replicas_),
+        strides_(strides_of(strategy)),
+        head_rank_(rank_of_stage(strategy, strategy.pp * strategy.virtual_stages - 1)),
         expert_replicas_(
             std::max<int64_t>(1, strategy.tp * replicas_ / (strategy.ep * strategy.expert_tp))) {
-    prepare_gathering();
+    prepare_hops();
   }
 
   Breakdown step() {
@@ -171,6 +157,60 @@ class Pricing {
     part(MemoryPart::kWorking) = working_bytes(layers, rank);
     part(MemoryPart::kBuffers) = buffer_bytes(layers, rank);
     return stage;
+  }
+
+  // What one micro-batch costs stage by stage, and what is left for once per step.
+  PipelinePrice pipeline() {
+    PipelinePrice price;
+    find_stages();
+    const int64_t stages = s_.pp * s_.virtual_stages;
+    for (int64_t stage = 0; stage < stages; ++stage) price.stages.push_back(stage_time(stage));
+    price.message_s = hop_s_;
+    Breakdown ignored;
+    add_data_parallel(ignored);
+    price.once_s = data_exposed_s_ + optimizer();
+    return price;
+  }
+
+  // Work of all ranks for one micro-batch: whatever the stages are, the busiest has the mean.
+  [[nodiscard]] double mean_rank_s() const {
+    const ModelShape& m = w_.model;
+    const auto dense = to_double(m.layers - m.moe_layers() + (m.experts > 0 ? 0 : m.mtp_layers));
+    const auto experts = to_double(m.moe_layers() + (m.experts > 0 ? m.mtp_layers : 0));
+    const auto both = [](const PassSeconds& pass) { return pass.forward + pass.backward; };
+    const double sum = dense * both(dense_) + experts * both(experts_) + both(embedding_) +
+                       to_double(1 + m.mtp_layers) * both(head_);
+    return sum / to_double(s_.pp);
+  }
+
+  [[nodiscard]] int64_t mean_states_bytes() const {
+    const ModelShape& m = w_.model;
+    int64_t dense = (m.layers - m.moe_layers()) * split_.dense.dense_parameters +
+                    m.moe_layers() * split_.experts.dense_parameters +
+                    split_.embedding.dense_parameters + split_.head.dense_parameters;
+    // Copies where the ends are on different ranks; some schedules have both on one.
+    if (m.tied) dense -= m.table_parameters() / s_.tp;
+    const LayerCost& layer = m.experts > 0 ? split_.experts : split_.dense;
+    dense += m.mtp_layers * layer.dense_parameters;
+    const int64_t experts =
+        m.moe_layers() * split_.experts.expert_parameters + m.mtp_layers * layer.expert_parameters;
+    const PrecisionPlan& p = w_.precision;
+    const auto shared = [&](int64_t bytes, int64_t zero_from) {
+      const bool split = s_.zero >= zero_from;
+      return dense * bytes / (split ? shard_ : 1) +
+             experts * bytes / (split ? std::min(expert_replicas_, shard_) : 1);
+    };
+    return (shared(p.parameter_bytes, 3) + shared(p.gradient_bytes, 2) + shared(p.state_bytes, 1)) /
+           s_.pp;
+  }
+
+  // Of the fullest stage.
+  [[nodiscard]] int64_t peak_bytes() const {
+    int64_t peak = memory(0).total();
+    const int64_t last = s_.pp - 1;
+    const int64_t middle = middle_is_uniform() ? std::min<int64_t>(2, last) : last;
+    for (int64_t rank = 1; rank < middle; ++rank) peak = std::max(peak, memory(rank).total());
+    return last > 0 ? std::max(peak, memory(last).total()) : peak;
   }
 
   // Whether all pipeline ranks between the first and the last have the same layers. Then the
@@ -232,7 +272,7 @@ class Pricing {
   RankTime rank_time(int64_t rank) const {
     const RankLayers layers = layers_of_rank(w_.model, s_, rank);
     RankTime time;
-    const bool last = rank == s_.pp - 1;
+    const bool last = rank == head_rank_;
     double dense = to_double(layers.dense), experts = to_double(layers.experts);
     double heads = last ? 1 : 0;
     if (last) {
@@ -255,21 +295,40 @@ class Pricing {
     return time;
   }
 
-  // ZeRO-3: weights are gathered for forward and again for backward, gradients scattered, in every
-  // micro-batch, beside the kernels of the layers before.
-  void prepare_gathering() {
+  PassTimes stage_time(int64_t stage) const {
+    const RankLayers layers = layers_of_stage(w_.model, s_, stage);
+    const bool last = stage == s_.pp * s_.virtual_stages - 1;
+    RankTime time;
+    const auto more = to_double(last ? w_.model.mtp_layers : 0);
+    const bool moe = w_.model.experts > 0;
+    const double dense = to_double(layers.dense) + (moe ? 0 : more);
+    const double experts = to_double(layers.experts) + (moe ? more : 0);
+    if (dense > 0) add_layers(time, split_.dense, dense_, dense);
+    if (experts > 0) add_layers(time, split_.experts, experts_, experts);
+    if (stage == 0) add_layers(time, split_.embedding, embedding_, 1);
+    if (last) add_layers(time, split_.head, head_, 1 + more);
+    const double before = time.seconds;
+    add_gathering(time, layers);
+    // What gathering exposes waits in forward and in backward as their own lengths are.
+    const double stretch = before > 0 ? time.seconds / before : 1;
+    return {time.forward * stretch, time.backward * stretch, time.weight};
+  }
+
+  void prepare_hops() {
     hop_bytes_ = to_double(w_.precision.activation_bytes * w_.model.hidden) *
                  to_double(w_.seq_len * s_.micro_batch) / to_double(s_.cp * s_.tp);
-    hop_s_ = s_.pp > 1 ? send_s(w_.cluster, s_.tp * replicas_, hop_bytes_) : 0;
+    hop_s_ = s_.pp > 1 ? mean_send_s(w_.cluster, {s_.pp, strides_.pp}, hop_bytes_) : 0;
     if (w_.overlap.pipeline) hop_s_ *= 1 - engine::kOverlapWindow;
   }
 
+  // ZeRO-3: weights are gathered for forward and again for backward, gradients scattered, in every
+  // micro-batch, beside the kernels of the layers before.
   struct GatherCost {
     double forward_s = 0, backward_s = 0, bytes = 0;
   };
   GatherCost gather_cost(int64_t dense, int64_t experts) const {
     const PrecisionPlan& p = w_.precision;
-    const RankGroup group{shard_, s_.tp};
+    const RankGroup group{shard_, strides_.data};
     const RankGroup expert_group{std::min(expert_replicas_, shard_), s_.ep * s_.expert_tp};
     const auto both = [&](double bytes) {
       return all_gather_s(w_.cluster, group, to_double(dense) * bytes) +
@@ -353,7 +412,7 @@ class Pricing {
                  layers.experts * split_.experts.dense_parameters;
     held.experts = layers.experts * split_.experts.expert_parameters;
     if (rank == 0) held.dense += split_.embedding.dense_parameters;
-    if (rank == s_.pp - 1) {
+    if (rank == head_rank_) {
       held.dense += split_.head.dense_parameters;
       if (rank == 0 && w_.model.tied) held.dense -= w_.model.table_parameters() / s_.tp;
       const LayerCost& layer = w_.model.experts > 0 ? split_.experts : split_.dense;
@@ -372,14 +431,14 @@ class Pricing {
     if (s_.zero == 3) {
       // Gathering is in every micro-batch; replicas of a shard group still add their gradients up.
       if (shard_ < replicas_) {
-        const RankGroup across{replicas_ / shard_, s_.tp * shard_};
+        const RankGroup across{replicas_ / shard_, strides_.data * shard_};
         const double bytes =
             to_double((held.dense + held.experts) * p.gradient_bytes) / to_double(shard_);
         once_s = all_reduce_s(w_.cluster, across, bytes);
         result.traffic[axis].bytes += 2 * bytes;
       }
     } else {
-      const RankGroup group{replicas_, s_.tp};
+      const RankGroup group{replicas_, strides_.data};
       const RankGroup expert_group{expert_replicas_, s_.ep * s_.expert_tp};
       const auto add = [&](const RankGroup& ranks, int64_t count) {
         if (ranks.ranks <= 1 || count == 0) return;
@@ -399,8 +458,8 @@ class Pricing {
       add(group, held.dense);
       add(expert_group, held.experts);
     }
-    if (w_.model.tied && s_.pp > 1) {
-      const RankGroup ends{2, s_.tp * replicas_ * (s_.pp - 1)};
+    if (w_.model.tied && head_rank_ > 0) {
+      const RankGroup ends{2, strides_.pp * (s_.pp - 1)};
       const double bytes = to_double(w_.model.table_parameters() / s_.tp * p.gradient_bytes);
       tie_s_ = all_reduce_s(w_.cluster, ends, bytes);
     }
@@ -458,12 +517,12 @@ class Pricing {
     }
     const int64_t live_ends = (live + v - 1) / v;
     if (rank == 0) kept += live_ends * split_.embedding.saved_bytes[0];
-    if (rank == s_.pp - 1) kept += split_.head.saved_bytes[0];
+    if (rank == head_rank_) kept += split_.head.saved_bytes[0];
     return kept;
   }
 
   [[nodiscard]] int64_t working_bytes(const RankLayers& layers, int64_t rank) const {
-    int64_t most = rank == s_.pp - 1 ? split_.head.working_bytes : 0;
+    int64_t most = rank == head_rank_ ? split_.head.working_bytes : 0;
     const auto meet = [&](const LayerCost& layer, int64_t count) {
       if (count == 0) return;
       int64_t bytes = layer.working_bytes;
@@ -483,7 +542,7 @@ class Pricing {
       weights += layers.experts > 0 ? w_.model.mlp_parameters(w_.model.ffn) / s_.tp
                                     : split_.dense.largest_weights;
     }
-    if (rank == s_.pp - 1) weights += split_.head.largest_weights;
+    if (rank == head_rank_) weights += split_.head.largest_weights;
     return engine::kWorkspaceBytes + weights * w_.precision.parameter_bytes;
   }
 
@@ -491,11 +550,11 @@ class Pricing {
     const auto set = [&](CommAxis axis, const RankGroup& group) {
       result.traffic[static_cast<size_t>(axis)].level = links_of(w_.cluster, group).level;
     };
-    set(CommAxis::kTensor, {s_.tp, 1});
-    set(CommAxis::kContext, {s_.cp, s_.tp});
+    set(CommAxis::kTensor, {s_.tp, strides_.tp});
+    set(CommAxis::kContext, {s_.cp, strides_.data});
     set(CommAxis::kExpert, {s_.ep, s_.expert_tp});
-    set(CommAxis::kPipeline, {s_.pp, s_.tp * replicas_});
-    set(CommAxis::kData, {replicas_, s_.tp});
+    set(CommAxis::kPipeline, {s_.pp, strides_.pp});
+    set(CommAxis::kData, {replicas_, strides_.data});
   }
 
   const Workload& w_;
@@ -503,8 +562,10 @@ class Pricing {
   const SplitCost& split_;
   int64_t micro_batches_;
   PassSeconds dense_, experts_, head_, embedding_;
-  int64_t replicas_;         // of dense parameters
-  int64_t shard_;            // ranks that share their states
+  int64_t replicas_;  // of dense parameters
+  int64_t shard_;     // ranks that share their states
+  AxisStrides strides_;
+  int64_t head_rank_;        // the pipeline rank of the last stage
   int64_t expert_replicas_;  // of an expert
   double hop_bytes_ = 0, hop_s_ = 0;
   RankTime busiest_;
@@ -563,6 +624,30 @@ void check(const Workload& w) {
 
 }  // namespace
 
+struct CostModel::Memo {
+  Workload workload;
+  std::unordered_map<SplitKey, SplitCost, SplitHash> splits;
+
+  const SplitCost& split(const Strategy& s) {
+    const SplitKey key = key_of(s);
+    const auto found = splits.find(key);
+    if (found != splits.end()) return found->second;
+    SplitCost cost;
+    const ModelShape& m = workload.model;
+    if (m.moe_layers() < m.layers) cost.dense = layer_cost(workload, s, false);
+    if (m.moe_layers() > 0) cost.experts = layer_cost(workload, s, true);
+    cost.embedding = embedding_cost(workload, s);
+    cost.head = head_cost(workload, s);
+    return splits.emplace(key, cost).first->second;
+  }
+
+  [[nodiscard]] int64_t micro_batches(const Strategy& s) const {
+    return std::max<int64_t>(1, workload.global_batch / (s.dp * s.micro_batch));
+  }
+
+  Pricing pricing(const Strategy& s) { return {workload, s, split(s), micro_batches(s)}; }
+};
+
 CostModel::CostModel(Workload workload) : memo_(std::make_unique<Memo>()) {
   check(workload);
   memo_->workload = std::move(workload);
@@ -575,18 +660,33 @@ CostModel::~CostModel() = default;
 const Workload& CostModel::workload() const { return memo_->workload; }
 
 QuickEstimate CostModel::quick(const Strategy& strategy) {
-  Pricing pricing(memo_->workload, strategy, memo_->split(strategy),
-                  memo_->micro_batches(strategy));
-  QuickEstimate result;
-  result.step_s = pricing.step().time.step_s;
-  const auto meet = [&](int64_t rank) {
-    result.peak_bytes = std::max(result.peak_bytes, pricing.memory(rank).total());
-  };
-  meet(0);
-  const int64_t middle = pricing.middle_is_uniform() ? 2 : strategy.pp - 1;
-  for (int64_t rank = 1; rank < std::min(middle, strategy.pp - 1); ++rank) meet(rank);
-  if (strategy.pp > 1) meet(strategy.pp - 1);
-  return result;
+  Pricing pricing = memo_->pricing(strategy);
+  return {pricing.step().time.step_s, pricing.peak_bytes()};
+}
+
+int64_t CostModel::peak_bytes(const Strategy& strategy) {
+  return memo_->pricing(strategy).peak_bytes();
+}
+
+double CostModel::step_s(const Strategy& strategy) {
+  return memo_->pricing(strategy).step().time.step_s;
+}
+
+PipelinePrice CostModel::pipeline(const Strategy& strategy) {
+  return memo_->pricing(strategy).pipeline();
+}
+
+double CostModel::work_bound_s(const Strategy& strategy) {
+  Strategy least = strategy;
+  least.recompute = Recompute::kNone;
+  // Sums in another order differ in their last bits, and a bound must stay below.
+  constexpr double kRounding = 1 - 1e-9;
+  return to_double(memo_->micro_batches(strategy)) * memo_->pricing(least).mean_rank_s() *
+         kRounding;
+}
+
+int64_t CostModel::states_bound_bytes(const Strategy& strategy) {
+  return memo_->pricing(strategy).mean_states_bytes();
 }
 
 Estimate CostModel::estimate(const Strategy& strategy) {

@@ -19,6 +19,13 @@ struct PassTimes {
   double weight_grad_s = 0;  // part of backward_s
 };
 
+// The pipeline of a strategy stage by stage, for a simulation of its schedule.
+struct PipelinePrice {
+  std::vector<PassTimes> stages;  // of one micro-batch, in order, without messages between them
+  double message_s = 0;           // from a stage to the next or back
+  double once_s = 0;              // before or after the pipeline: sums over replicas, optimizer
+};
+
 // Arithmetic of one step on all devices: 6 for every weight of a product and every token, and the
 // scores that a causal mask leaves.
 double model_flops(const Workload& workload);
@@ -37,11 +44,24 @@ class CostModel {
   [[nodiscard]] QuickEstimate quick(const Strategy& strategy);
   [[nodiscard]] Estimate estimate(const Strategy& strategy);
 
+  // The parts of quick(): memory is the cheaper one.
+  [[nodiscard]] int64_t peak_bytes(const Strategy& strategy);
+  [[nodiscard]] double step_s(const Strategy& strategy);
+
+  [[nodiscard]] PipelinePrice pipeline(const Strategy& strategy);
   [[nodiscard]] PassTimes pass_times(const Strategy& strategy, bool experts = false);
 
   // At most `quick().step_s` of every strategy with the same tp, cp, ep, pp, dp and recompute,
   // whatever its micro-batch, schedule and sharding: for pruning.
   [[nodiscard]] double lower_bound_s(const Strategy& strategy);
+
+  // At most `quick().step_s`, and the time of any simulation of pipeline(), of every strategy with
+  // the same split, micro-batch, context kind and order: the work of the ranks in the mean, with
+  // nothing computed again. Tighter than lower_bound_s.
+  [[nodiscard]] double work_bound_s(const Strategy& strategy);
+  // At most `quick().peak_bytes` of every strategy with the same split, zero and shard: parameters,
+  // gradients and states of the ranks in the mean.
+  [[nodiscard]] int64_t states_bound_bytes(const Strategy& strategy);
 
  private:
   struct Memo;

@@ -78,7 +78,7 @@ class LayerSum {
   // Sums or gathers [tokens, hidden] over tp around a pair of products: forward and backward.
   void tensor_parallel_pair() {
     if (s_.tp == 1) return;
-    const RankGroup group{s_.tp, 1};
+    const RankGroup group{s_.tp, strides_of(s_).tp};
     const double bytes = to_double(element_ * tokens_ * w_.model.hidden);
     const double share = to_double(s_.tp - 1) / to_double(s_.tp);
     if (!s_.sequence_parallel) {
@@ -96,7 +96,7 @@ class LayerSum {
   void context_parallel() {
     if (s_.cp == 1) return;
     const ModelShape& m = w_.model;
-    const RankGroup group{s_.cp, s_.tp};
+    const RankGroup group{s_.cp, strides_of(s_).data};
     const int64_t kv = m.latent ? m.query_width() + m.value_width() : 2 * m.kv_width();
     const double local = to_double(element_ * tokens_ * std::max<int64_t>(1, kv / s_.tp));
     const double all = local * to_double(s_.cp);
@@ -333,7 +333,7 @@ LayerCost head_cost(const Workload& w, const Strategy& s) {
       w.fused_loss ? engine::kFusedLogitTrafficBytes : engine::kLogitTrafficBytes;
   sum.moves(logits * traffic / 2, logits * traffic / 2);
   if (s.tp > 1) {
-    const RankGroup group{s.tp, 1};
+    const RankGroup group{s.tp, strides_of(s).tp};
     const double hidden = to_double(e * tokens * m.hidden);
     const double share = to_double(s.tp - 1) / to_double(s.tp);
     // Maximum, sum and the wanted logit of every token.

@@ -6,9 +6,12 @@ namespace tessera {
 namespace {
 
 // Zero-bubble V and DualPipe V go down the ranks and up again; others start from the top each time.
+bool is_v_shaped(const Strategy& s) {
+  return s.schedule == PipelineKind::kZbV || s.schedule == PipelineKind::kDualPipeV;
+}
+
 int64_t stage_of(const Strategy& s, int64_t rank, int64_t chunk) {
-  const bool v_shape = s.schedule == PipelineKind::kZbV || s.schedule == PipelineKind::kDualPipeV;
-  if (v_shape && chunk % 2 == 1) return (chunk + 1) * s.pp - 1 - rank;
+  if (is_v_shaped(s) && chunk % 2 == 1) return (chunk + 1) * s.pp - 1 - rank;
   return chunk * s.pp + rank;
 }
 
@@ -24,26 +27,32 @@ int64_t even_stage_layers(int64_t layers, int64_t stages, int64_t stage) {
   return cut(stage + 1) - cut(stage);
 }
 
+int64_t rank_of_stage(const Strategy& s, int64_t stage) {
+  const int64_t place = stage % s.pp;
+  return is_v_shaped(s) && stage / s.pp % 2 == 1 ? s.pp - 1 - place : place;
+}
+
+RankLayers layers_of_stage(const ModelShape& m, const Strategy& s, int64_t stage) {
+  const int64_t stages = s.pp * s.virtual_stages;
+  const auto layers = [&](int64_t i) {
+    return s.stage_layers.empty() ? even_stage_layers(m.layers, stages, i)
+                                  : s.stage_layers[static_cast<size_t>(i)];
+  };
+  const int64_t here = layers(stage);
+  if (m.experts == 0) return {here, 0, here};
+  int64_t before = 0;
+  for (int64_t i = 0; i < stage && before < m.dense_layers; ++i) before += layers(i);
+  const int64_t dense = std::clamp<int64_t>(m.dense_layers - before, 0, here);
+  return {dense, here - dense, here};
+}
+
 RankLayers layers_of_rank(const ModelShape& m, const Strategy& s, int64_t rank) {
   RankLayers result;
-  const int64_t stages = s.pp * s.virtual_stages;
-  const auto layers = [&](int64_t stage) {
-    return s.stage_layers.empty() ? even_stage_layers(m.layers, stages, stage)
-                                  : s.stage_layers[static_cast<size_t>(stage)];
-  };
   for (int64_t chunk = 0; chunk < s.virtual_stages; ++chunk) {
-    const int64_t stage = stage_of(s, rank, chunk);
-    const int64_t here = layers(stage);
-    result.largest_stage = std::max(result.largest_stage, here);
-    if (m.experts == 0) {
-      result.dense += here;
-      continue;
-    }
-    int64_t before = 0;
-    for (int64_t i = 0; i < stage && before < m.dense_layers; ++i) before += layers(i);
-    const int64_t dense = std::clamp<int64_t>(m.dense_layers - before, 0, here);
-    result.dense += dense;
-    result.experts += here - dense;
+    const RankLayers stage = layers_of_stage(m, s, stage_of(s, rank, chunk));
+    result.dense += stage.dense;
+    result.experts += stage.experts;
+    result.largest_stage = std::max(result.largest_stage, stage.largest_stage);
   }
   return result;
 }

@@ -18,6 +18,9 @@ struct RankLayers {
   int64_t largest_stage = 0;  // of one of its virtual stages
   [[nodiscard]] int64_t total() const { return dense + experts; }
 };
+// The pipeline rank that holds a stage.
+int64_t rank_of_stage(const Strategy& strategy, int64_t stage);
+RankLayers layers_of_stage(const ModelShape& model, const Strategy& strategy, int64_t stage);
 RankLayers layers_of_rank(const ModelShape& model, const Strategy& strategy, int64_t rank);
 
 // The most stage-micro-batches whose activations pipeline rank `rank` keeps at one time.

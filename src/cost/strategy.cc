@@ -28,6 +28,27 @@ std::string_view name_of(PipelineKind kind) {
   return kNames.at(static_cast<size_t>(kind));
 }
 
+std::string_view name_of(RankOrder order) {
+  constexpr std::array<std::string_view, kNumRankOrders> kNames = {"tp,cp,dp,pp", "tp,pp,cp,dp",
+                                                                   "cp,dp,tp,pp", "pp,tp,cp,dp"};
+  return kNames.at(static_cast<size_t>(order));
+}
+
+AxisStrides strides_of(const Strategy& s) {
+  const int64_t data = s.cp * s.dp;
+  switch (s.order) {
+    case RankOrder::kTensorDataPipeline:
+      return {1, s.tp, s.tp * data};
+    case RankOrder::kTensorPipelineData:
+      return {1, s.tp * s.pp, s.tp};
+    case RankOrder::kDataTensorPipeline:
+      return {data, 1, s.tp * data};
+    case RankOrder::kPipelineTensorData:
+      return {s.pp, s.pp * s.tp, 1};
+  }
+  return {};
+}
+
 namespace {
 
 std::string must_divide(std::string_view what, int64_t divisor, std::string_view of,
@@ -86,6 +107,10 @@ std::string wrong_experts(const Workload& w, const Strategy& s) {
   const ModelShape& m = w.model;
   if (m.experts == 0) {
     return s.ep == 1 ? "" : fmt::format("ep = {} needs a model with experts", s.ep);
+  }
+  if (s.order != RankOrder::kTensorDataPipeline) {
+    return fmt::format("rank order {} is for models without experts: choose {}", name_of(s.order),
+                       name_of(RankOrder::kTensorDataPipeline));
   }
   if (m.experts % s.ep != 0) return must_divide("ep", s.ep, "experts", m.experts);
   const int64_t ranks = s.tp * s.cp * s.dp;

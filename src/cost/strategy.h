@@ -27,10 +27,19 @@ enum class PipelineKind : uint8_t {
   kZbV,
   kDualPipeV,
 };
+// Which axes are near each other on the devices, innermost first; cp is always within dp.
+enum class RankOrder : uint8_t {
+  kTensorDataPipeline,
+  kTensorPipelineData,
+  kDataTensorPipeline,
+  kPipelineTensorData,
+};
+inline constexpr int kNumRankOrders = 4;
 std::string_view name_of(Recompute recompute);
 std::string_view name_of(AttentionKind kind);
 std::string_view name_of(ContextKind kind);
 std::string_view name_of(PipelineKind kind);  // as in spec/pipeline.h
+std::string_view name_of(RankOrder order);    // "tp,cp,dp,pp"
 
 // Bytes of what training keeps for a parameter, and the format of products.
 struct PrecisionPlan {
@@ -75,9 +84,16 @@ struct Strategy {
   PipelineKind schedule = PipelineKind::k1F1B;
   bool release_after_forward = true;       // ZeRO-3
   std::vector<int64_t> stage_layers = {};  // by stage, pp * virtual_stages of them; empty: even
+  RankOrder order = RankOrder::kTensorDataPipeline;
 
   [[nodiscard]] int64_t world() const { return tp * pp * dp * cp; }
 };
+
+// Devices between neighbours of an axis. Neighbours in cp are neighbours in the data.
+struct AxisStrides {
+  int64_t tp = 1, data = 1, pp = 1;
+};
+AxisStrides strides_of(const Strategy& strategy);
 
 // Empty, or why the strategy cannot be for this workload: names the value and a fix.
 std::string why_impossible(const Workload& workload, const Strategy& strategy);

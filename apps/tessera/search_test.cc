@@ -1,0 +1,92 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/error.h"
+#include "cli.h"
+#include "commands.h"
+
+namespace tessera {
+namespace {
+
+struct Ended {
+  int code = 0;
+  std::string out, err;
+};
+
+Ended run(std::vector<std::string> args) {
+  std::ostringstream out, err;
+  Console console{.out = out, .err = err};
+  args.insert(args.begin(), "search");
+  const int code = run_cli(args, console);
+  return {code, out.str(), err.str()};
+}
+
+std::vector<std::string> with(const std::string& flag, const std::string& value) {
+  std::vector<std::string> args = {"--model",        "llama-3-8b", "--cluster", "h100-8",
+                                   "--global-batch", "8",          "--seq-len", "2048"};
+  args.push_back(flag);
+  args.push_back(value);
+  return args;
+}
+
+TEST(SearchCommandTest, WritesRunFilesThatPlanReads) {
+  const std::string folder = testing::TempDir() + "/tessera_search_plans";
+  std::filesystem::remove_all(folder);
+  const Ended ended = run(with("--out", folder));
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    RunSource source;
+    source.file = entry.path().string();
+    EXPECT_EQ(source.load().parallel.world(), 8);
+    ++files;
+  }
+  EXPECT_GT(files, 3);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(SearchCommandTest, SaysTheSameTwice) {
+  EXPECT_EQ(run(with("--threads", "1")).out, run(with("--threads", "2")).out);
+}
+
+TEST(SearchCommandTest, PrintsJson) {
+  std::vector<std::string> args = with("--top", "3");
+  args.emplace_back("--json");
+  const Ended ended = run(args);
+  const nlohmann::json json = nlohmann::json::parse(ended.out);
+  EXPECT_EQ(json.at("schema_version"), kSchemaVersion);
+  EXPECT_EQ(json.at("plans").size(), 3U);
+}
+
+TEST(SearchCommandTest, ExitsWithThreeWhereNothingFits) {
+  const Ended ended = run({"--model", "llama-3-405b", "--cluster", "pc-4x24", "--global-batch", "4",
+                           "--seq-len", "2048"});
+  EXPECT_EQ(ended.code, static_cast<int>(ExitCode::kDoesNotFit));
+  EXPECT_NE(ended.out.find("nothing fits"), std::string::npos);
+}
+
+TEST(SearchCommandTest, RefusesNonsenseWithAMessage) {
+  for (const auto& [flag, value] :
+       std::vector<std::pair<std::string, std::string>>{{"--global-batch", "0"},
+                                                        {"--global-batch", "-5"},
+                                                        {"--global-batch", "1000000000000000000"},
+                                                        {"--seq-len", "1000000000000000000"},
+                                                        {"--seq-len", "x"},
+                                                        {"--model", "lama-3-8b"},
+                                                        {"--cluster", "h100-0"},
+                                                        {"--cluster", "h1000"},
+                                                        {"--tp", "7"},
+                                                        {"--zero", "9"},
+                                                        {"--objective", "fame"}}) {
+    const Ended ended = run(with(flag, value));
+    EXPECT_EQ(ended.code, static_cast<int>(ExitCode::kUsage)) << flag << ' ' << value << ended.out;
+    EXPECT_NE(ended.err.find("error"), std::string::npos);
+  }
+  EXPECT_EQ(run({}).code, static_cast<int>(ExitCode::kUsage));
+}
+
+}  // namespace
+}  // namespace tessera

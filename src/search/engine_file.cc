@@ -1,0 +1,110 @@
+#include "search/engine_file.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "compile/schedule/run_schedule.h"
+#include "cost/stages.h"
+#include "spec/run_file.h"
+#include "spec/trainable.h"
+#include "spec/validate.h"
+
+namespace tessera {
+namespace {
+
+// dp and fsdp as run files split them.
+struct DataSplit {
+  int64_t dp = 1, fsdp = 1;
+};
+
+// What the names of a run file cannot say.
+std::string missing_choice(const Workload& w, const Strategy& s) {
+  if (s.order != RankOrder::kTensorDataPipeline) {
+    return fmt::format("ranks in the order {}", name_of(s.order));
+  }
+  if (s.shard > 0 && s.shard % s.cp != 0) {
+    return fmt::format("sharding over {} ranks, a part of cp = {}", s.shard, s.cp);
+  }
+  if (s.expert_tp > 1 && s.ep > 1) return "experts that are split over tp and over ep";
+  if (w.precision.products == MathType::kF8 || w.precision.products == MathType::kF4) {
+    return fmt::format("{} products", name_of(w.precision.products));
+  }
+  return "";
+}
+
+DataSplit data_split(const Strategy& s) {
+  if (s.zero < 3 && s.ep == 1) return {s.dp, 1};
+  if (s.shard == 0) return {1, s.dp};
+  const int64_t fsdp = s.shard / s.cp;
+  return {s.dp / fsdp, fsdp};
+}
+
+std::string recompute_text(const Strategy& s) {
+  if (s.recompute != Recompute::kFull || s.recompute_layers < 0) {
+    return std::string(name_of(s.recompute));
+  }
+  // The engine counts blocks of a stage, the strategy layers of a rank.
+  const int64_t of_stage = (s.recompute_layers + s.virtual_stages - 1) / s.virtual_stages;
+  return fmt::format("full:{}+none", of_stage);
+}
+
+std::vector<int64_t> stage_layers(const Workload& w, const Strategy& s) {
+  if (!s.stage_layers.empty()) return s.stage_layers;
+  std::vector<int64_t> layers;
+  const int64_t stages = s.pp * s.virtual_stages;
+  for (int64_t i = 0; i < stages; ++i) {
+    layers.push_back(even_stage_layers(w.model.layers, stages, i));
+  }
+  return layers;
+}
+
+std::string model_text(const ModelSpec& model) {
+  return fmt::format("[model]\npreset = \"{}\"\n", model.preset);
+}
+
+std::string file_text(const ModelSpec& model, const Workload& w, const Strategy& s) {
+  const DataSplit data = data_split(s);
+  std::string text = model_text(model);
+  text += fmt::format("\n[parallel]\ntp = {}\npp = {}\ncp = {}\ndp = {}\nfsdp = {}\n", s.tp, s.pp,
+                      s.cp, data.dp, data.fsdp);
+  if (s.ep > 1) text += fmt::format("ep = {}\n", s.ep);
+  text += fmt::format("zero = {}\nsequence_parallel = {}\nrecompute = \"{}\"\n", s.zero,
+                      s.sequence_parallel, recompute_text(s));
+  if (s.cp > 1) text += fmt::format("cp_kind = \"{}\"\n", name_of(s.context));
+  if (s.zero == 3) text += fmt::format("release_after_forward = {}\n", s.release_after_forward);
+  if (s.pp > 1) {
+    text += fmt::format("schedule = \"{}\"\nvirtual_stages = {}\nstage_layers = [{}]\n",
+                        name_of(s.schedule), s.virtual_stages, fmt::join(stage_layers(w, s), ", "));
+  }
+  text += fmt::format(
+      "\n[train]\nseq_len = {}\nmicro_batch = {}\nglobal_batch = {}\ndtype = \"bf16\"\n"
+      "device = \"cuda\"\n",
+      w.seq_len, s.micro_batch, w.global_batch);
+  text += fmt::format("\n[cluster]\nmemory_gib = {:.3f}\n",
+                      w.cluster.device.memory_bytes.value / 1073741824.0);
+  return text;
+}
+
+}  // namespace
+
+EngineFile engine_file(const ModelSpec& model, const Workload& workload, const Strategy& strategy,
+                       const FileReader& read) {
+  if (std::string lacks = missing_choice(workload, strategy); !lacks.empty()) return {"", lacks};
+  if (model.preset.empty()) return {"", "a model without a name: give --model a preset or a file"};
+  EngineFile file{file_text(model, workload, strategy), ""};
+  // Whatever the engine refuses, its own message says best.
+  try {
+    require_trainable(model);
+    RunSpec spec = parse_run_file(file.toml, "plan.toml", {}, read);
+    resolve(spec);
+    (void)run_schedule(spec.parallel, accumulation(spec));
+  } catch (const ConfigError& error) {
+    return {"", error.what()};
+  }
+  return file;
+}
+
+}  // namespace tessera

@@ -1,0 +1,33 @@
+// Why a plan is better than its neighbours: the plans that differ from it in one choice.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "search/simulated_plan.h"
+
+namespace tessera {
+
+struct Neighbour {
+  std::string change;  // "tp 16"
+  bool fits = true;
+  double more_s = 0;          // than the plan, where it fits
+  std::string term;           // the part of the step that grows most: "bubble"
+  double term_s = 0;          // by how much
+  int64_t missing_bytes = 0;  // where it does not fit
+};
+
+struct Change {
+  std::string text;
+  Strategy strategy;
+};
+// Strategies that differ from this one in one choice and that the workload can have, in a fixed
+// order.
+std::vector<Change> changes_of(const Workload& workload, const Strategy& strategy);
+
+std::vector<Neighbour> neighbours_of(PlanSimulator& simulator, const Plan& plan, int64_t limit);
+
+// One sentence about the nearest ones: what they would add to the step, or why they do not fit.
+std::string why_better(const std::vector<Neighbour>& neighbours);
+
+}  // namespace tessera

@@ -1,0 +1,401 @@
+#include "search/report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "search/neighbours.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kMostGrowth = 64;  // times as many devices, when nothing fits
+
+Candidate candidate_of(const Plan& plan) {
+  return {plan.strategy, plan.step_s(), plan.peak_bytes()};
+}
+
+std::vector<Plan> simulate_all(const SearchRequest& request, const std::vector<Candidate>& kept,
+                               int64_t limit) {
+  std::vector<Strategy> strategies;
+  for (const Candidate& candidate : kept) strategies.push_back(candidate.strategy);
+  std::vector<Plan> plans = simulate_plans(request.workload, strategies, limit, request.threads);
+  std::sort(plans.begin(), plans.end(), [&](const Plan& a, const Plan& b) {
+    return is_better(request.objective, candidate_of(a), candidate_of(b));
+  });
+  return plans;
+}
+
+// Plans that another one beats in simulated time and in memory are left out.
+std::vector<Plan> without_beaten(std::vector<Plan> plans) {
+  std::sort(plans.begin(), plans.end(), [](const Plan& a, const Plan& b) {
+    return is_better(Objective::kTime, candidate_of(a), candidate_of(b));
+  });
+  std::vector<Plan> front;
+  for (Plan& plan : plans) {
+    if (front.empty() || plan.peak_bytes() < front.back().peak_bytes()) {
+      front.push_back(std::move(plan));
+    }
+  }
+  return front;
+}
+
+bool fits_anywhere(SearchRequest request) {
+  request.objective = Objective::kMemory;
+  request.pareto = false;
+  request.keep = 1;
+  try {
+    return !search_strategies(request).best.empty();
+  } catch (const ConfigError&) {
+    return false;  // no split divides
+  }
+}
+
+std::vector<std::string> remedies_for(const SearchRequest& request, const Candidate& nearest) {
+  std::vector<std::string> remedies;
+  remedies.push_back(fmt::format("devices with at least {:.1f} GB",
+                                 (static_cast<double>(nearest.peak_bytes) +
+                                  request.workload.cluster.device.reserved_bytes.value) /
+                                     1e9));
+  for (int64_t times = 2; times <= kMostGrowth; times *= 2) {
+    SearchRequest more = request;
+    more.workload.cluster.devices *= times;
+    if (more.workload.cluster.devices > kMaxDevices) break;
+    if (!fits_anywhere(more)) continue;
+    remedies.push_back(fmt::format("{} devices", with_thousands(more.workload.cluster.devices)));
+    break;
+  }
+  for (int64_t part = 2; part <= kMostGrowth; part *= 2) {
+    SearchRequest shorter = request;
+    if (request.workload.seq_len % part != 0) break;
+    shorter.workload.seq_len /= part;
+    if (!fits_anywhere(shorter)) continue;
+    remedies.push_back(fmt::format("sequences of {} tokens", shorter.workload.seq_len));
+    break;
+  }
+  return remedies;
+}
+
+// Fewer devices may do a step for less: whole halves of the cluster, down to one node.
+std::vector<int64_t> device_counts(const SearchRequest& request) {
+  const Cluster& cluster = request.workload.cluster;
+  std::vector<int64_t> counts = {cluster.devices};
+  if (request.objective != Objective::kCost) return counts;
+  const int64_t least = std::min(cluster.node_devices(), cluster.devices);
+  for (int64_t n = cluster.devices; n % 2 == 0 && n / 2 >= least; n /= 2) counts.push_back(n / 2);
+  return counts;
+}
+
+double device_seconds(const SearchReport& report) {
+  return report.plans.front().plan.step_s() * static_cast<double>(report.workload.cluster.devices);
+}
+
+SearchReport report_of(const SearchRequest& request, const ModelSpec& model,
+                       const ReportOptions& options, const FileReader& read,
+                       const OnProgress& progress) {
+  SearchReport report;
+  report.workload = request.workload;
+  report.model = model;
+  report.objective = request.objective;
+  report.limit_bytes = usable_bytes(request.workload.cluster);
+  report.outcome = search_strategies(request, progress);
+  if (report.outcome.best.empty()) return report;
+  std::vector<Plan> plans = simulate_all(request, report.outcome.best, report.limit_bytes);
+  report.simulated = static_cast<int64_t>(plans.size());
+  plans.resize(std::min(plans.size(), static_cast<size_t>(options.top)));
+  PlanSimulator simulator(request.workload);
+  for (Plan& plan : plans) {
+    RankedPlan ranked;
+    ranked.why = why_better(neighbours_of(simulator, plan, report.limit_bytes));
+    ranked.file = engine_file(model, request.workload, plan.strategy, read);
+    ranked.plan = std::move(plan);
+    report.plans.push_back(std::move(ranked));
+  }
+  if (request.pareto) {
+    report.front = without_beaten(simulate_all(request, report.outcome.front, report.limit_bytes));
+  }
+  return report;
+}
+
+std::string seconds_text(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.3g} us", seconds * 1e6);
+  if (seconds < 1) return fmt::format("{:.3g} ms", seconds * 1e3);
+  return fmt::format("{:.4g} s", seconds);
+}
+
+std::string gigabytes(int64_t bytes) {
+  return fmt::format("{:.1f}", static_cast<double>(bytes) / 1e9);
+}
+
+std::string split_text(const Strategy& s) {
+  std::string text = fmt::format("tp {} pp {} dp {}", s.tp, s.pp, s.dp);
+  if (s.cp > 1) text += fmt::format(" cp {} {}", s.cp, name_of(s.context));
+  if (s.ep > 1) text += fmt::format(" ep {}", s.ep);
+  if (s.expert_tp > 1) text += fmt::format(" etp {}", s.expert_tp);
+  if (s.sequence_parallel) text += " sp";
+  if (s.order != RankOrder::kTensorDataPipeline) text += fmt::format(" ({})", name_of(s.order));
+  return text;
+}
+
+std::string schedule_text_of(const Strategy& s) {
+  if (s.pp == 1) return "-";
+  std::string text(name_of(s.schedule));
+  if (s.schedule == PipelineKind::kInterleaved) text += fmt::format(" x{}", s.virtual_stages);
+  if (!s.stage_layers.empty()) text += " uneven";
+  return text;
+}
+
+std::string sharding_text(const Strategy& s) {
+  if (s.zero == 0) return "-";
+  std::string text = fmt::format("ZeRO-{}", s.zero);
+  if (s.shard > 0) text += fmt::format("/{}", s.shard);
+  if (s.zero == 3 && !s.release_after_forward) text += " keep";
+  return text;
+}
+
+std::string recompute_text_of(const Strategy& s) {
+  if (s.recompute != Recompute::kFull) return std::string(name_of(s.recompute));
+  return s.recompute_layers < 0 ? "full" : fmt::format("full {} layers", s.recompute_layers);
+}
+
+std::string exposed_text(const StepTime& time) {
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < kNumCommAxes; ++i) {
+    if (time.exposed_s[i] < 5e-4 * time.step_s) continue;
+    parts.push_back(fmt::format("{} {:.1f}%", name_of(static_cast<CommAxis>(i)),
+                                100 * time.exposed_s[i] / time.step_s));
+  }
+  return parts.empty() ? "-" : fmt::format("{}", fmt::join(parts, " "));
+}
+
+std::string percent(double part, double whole) {
+  return fmt::format("{:.1f}%", 100 * part / whole);
+}
+
+TextTable plan_table() {
+  return TextTable({{"", Align::kRight},
+                    {"split", Align::kLeft},
+                    {"schedule", Align::kLeft},
+                    {"micro", Align::kRight},
+                    {"states", Align::kLeft},
+                    {"recompute", Align::kLeft},
+                    {"GB", Align::kRight},
+                    {"step", Align::kRight},
+                    {"kernels", Align::kRight},
+                    {"exposed", Align::kLeft},
+                    {"bubble", Align::kRight},
+                    {"MFU", Align::kRight}});
+}
+
+void add_plan(TextTable& table, size_t number, const Plan& plan) {
+  const Strategy& s = plan.strategy;
+  const StepTime& time = plan.estimate.time;
+  table.add_row({std::to_string(number), split_text(s), schedule_text_of(s),
+                 std::to_string(s.micro_batch), sharding_text(s), recompute_text_of(s),
+                 gigabytes(plan.peak_bytes()), seconds_text(time.step_s),
+                 percent(time.compute_s + time.optimizer_s, time.step_s), exposed_text(time),
+                 percent(time.bubble_s, time.step_s), percent(plan.estimate.mfu, 1)});
+}
+
+std::string head_text(const SearchReport& report) {
+  const Workload& w = report.workload;
+  const SearchOutcome& o = report.outcome;
+  std::string text = fmt::format(
+      "{} on {} x {} ({}), {} sequences of {} tokens\n"
+      "{} configurations of {} splits in {} groups, {} prices, {} simulations{}\n",
+      report.model.preset, with_thousands(w.cluster.devices), w.cluster.device.name, w.cluster.name,
+      with_thousands(w.global_batch), with_thousands(w.seq_len), with_thousands(o.configurations),
+      with_thousands(o.splits), with_thousands(o.groups), with_thousands(o.priced),
+      with_thousands(report.simulated),
+      o.stopped ? fmt::format("; stopped after {} groups", with_thousands(o.groups_done)) : "");
+  return text;
+}
+
+std::string rejected_text(const SearchReport& report) {
+  TextTable table({{"left out", Align::kRight}, {"because", Align::kLeft}});
+  for (const SplitRejection& rejection : report.outcome.splits_rejected) {
+    table.add_row({fmt::format("{} splits", with_thousands(rejection.splits)), rejection.reason});
+  }
+  for (size_t i = 0; i < kNumRejected; ++i) {
+    if (report.outcome.rejected[i] == 0) continue;
+    table.add_row({with_thousands(report.outcome.rejected[i]),
+                   std::string(reason_of(static_cast<Rejected>(i)))});
+  }
+  return table.str();
+}
+
+std::string misfit_text(const SearchReport& report) {
+  std::string text = "nothing fits";
+  if (report.outcome.nearest.has_value()) {
+    const Candidate& nearest = *report.outcome.nearest;
+    text += fmt::format(
+        ": the nearest plan ({}, micro-batch {}, {}, recompute {}) needs {} GB of {} GB",
+        split_text(nearest.strategy), nearest.strategy.micro_batch, sharding_text(nearest.strategy),
+        recompute_text_of(nearest.strategy), gigabytes(nearest.peak_bytes),
+        gigabytes(report.limit_bytes));
+  }
+  text += "\n";
+  if (!report.remedies.empty()) {
+    text += fmt::format("it would fit with {}\n", fmt::join(report.remedies, ", or with "));
+  }
+  return text;
+}
+
+nlohmann::ordered_json strategy_json(const Strategy& s) {
+  nlohmann::ordered_json json = {{"tp", s.tp},
+                                 {"pp", s.pp},
+                                 {"dp", s.dp},
+                                 {"cp", s.cp},
+                                 {"cp_kind", name_of(s.context)},
+                                 {"ep", s.ep},
+                                 {"expert_tp", s.expert_tp},
+                                 {"sequence_parallel", s.sequence_parallel},
+                                 {"rank_order", name_of(s.order)},
+                                 {"schedule", name_of(s.schedule)},
+                                 {"virtual_stages", s.virtual_stages},
+                                 {"stage_layers", s.stage_layers},
+                                 {"micro_batch", s.micro_batch},
+                                 {"zero", s.zero},
+                                 {"shard", s.shard},
+                                 {"release_after_forward", s.release_after_forward},
+                                 {"recompute", name_of(s.recompute)},
+                                 {"recompute_layers", s.recompute_layers}};
+  return json;
+}
+
+nlohmann::ordered_json plan_json(const Plan& plan) {
+  const StepTime& time = plan.estimate.time;
+  nlohmann::ordered_json exposed;
+  for (size_t i = 0; i < kNumCommAxes; ++i) {
+    exposed[std::string(name_of(static_cast<CommAxis>(i)))] = time.exposed_s[i];
+  }
+  return {{"strategy", strategy_json(plan.strategy)},
+          {"peak_bytes", plan.peak_bytes()},
+          {"step_s", time.step_s},
+          {"closed_form_s", plan.closed_form_s},
+          {"compute_s", time.compute_s},
+          {"recompute_s", time.recompute_s},
+          {"exposed_s", exposed},
+          {"bubble_s", time.bubble_s},
+          {"optimizer_s", time.optimizer_s},
+          {"mfu", plan.estimate.mfu},
+          {"tokens_per_s", plan.estimate.tokens_per_s}};
+}
+
+}  // namespace
+
+SearchReport search_report(const SearchRequest& request, const ModelSpec& model,
+                           const ReportOptions& options, const FileReader& read,
+                           const OnProgress& progress) {
+  SearchReport best;
+  for (const int64_t devices : device_counts(request)) {
+    SearchRequest part = request;
+    part.workload.cluster.devices = devices;
+    SearchReport report = report_of(part, model, options, read, progress);
+    const bool is_first =
+        best.workload.cluster.devices == 1 && best.plans.empty() && best.outcome.groups == 0;
+    const bool is_cheaper = !report.plans.empty() &&
+                            (best.plans.empty() || device_seconds(report) < device_seconds(best));
+    const bool stopped = report.outcome.stopped;
+    if (is_first || is_cheaper) best = std::move(report);
+    if (stopped) break;
+  }
+  if (best.outcome.stopped) return best;
+  if (best.plans.empty() && best.outcome.nearest.has_value()) {
+    best.remedies = remedies_for(request, *best.outcome.nearest);
+  }
+  if (options.sensitivity && !best.plans.empty()) {
+    best.sensitivities = sensitivities_of(best.workload, best.plans.front().plan);
+  }
+  return best;
+}
+
+std::string to_text(const SearchReport& report) {
+  std::string text = head_text(report);
+  if (report.plans.empty()) return text + "\n" + misfit_text(report) + "\n" + rejected_text(report);
+  TextTable table = plan_table();
+  for (size_t i = 0; i < report.plans.size(); ++i) add_plan(table, i + 1, report.plans[i].plan);
+  text += fmt::format("\n{}\nGB of {} that a device has for tensors; kernels with the optimizer\n",
+                      table.str(), gigabytes(report.limit_bytes));
+  const double usd = report.workload.cluster.usd_per_device_hour.value;
+  if (report.objective == Objective::kCost) {
+    text += fmt::format("{:.4g} device-seconds a step", device_seconds(report));
+    if (usd > 0) text += fmt::format(", {:.4g} USD", device_seconds(report) / 3600 * usd);
+    text += "\n";
+  }
+  text += "\nwhy, beside what differs in one choice\n";
+  for (size_t i = 0; i < report.plans.size(); ++i) {
+    text += fmt::format("{:>3}  {}\n", i + 1, report.plans[i].why);
+  }
+  bool has_gaps = false;
+  for (size_t i = 0; i < report.plans.size(); ++i) {
+    if (report.plans[i].file.lacks.empty()) continue;
+    if (!has_gaps) text += "\nwhat tessera train lacks for them\n";
+    has_gaps = true;
+    text += fmt::format("{:>3}  {}\n", i + 1, report.plans[i].file.lacks);
+  }
+  if (!report.front.empty()) {
+    TextTable front = plan_table();
+    for (size_t i = 0; i < report.front.size(); ++i) add_plan(front, i + 1, report.front[i]);
+    text += fmt::format("\nno plan has less memory and is faster\n{}", front.str());
+  }
+  if (!report.sensitivities.empty()) {
+    text += "\nwhat would change the best plan's step\n";
+    for (const Sensitivity& s : report.sensitivities) {
+      text += fmt::format("  {}: {:+.1f} %{}\n", s.change, s.change_pct,
+                          s.moves.empty() ? "" : fmt::format(" (with {})", s.moves));
+    }
+  }
+  return text + "\n" + rejected_text(report);
+}
+
+nlohmann::ordered_json to_json(const SearchReport& report) {
+  const SearchOutcome& o = report.outcome;
+  nlohmann::ordered_json json = {{"model", report.model.preset},
+                                 {"cluster", report.workload.cluster.name},
+                                 {"devices", report.workload.cluster.devices},
+                                 {"seq_len", report.workload.seq_len},
+                                 {"global_batch", report.workload.global_batch},
+                                 {"objective", name_of(report.objective)},
+                                 {"memory_limit_bytes", report.limit_bytes},
+                                 {"splits", o.splits},
+                                 {"groups", o.groups},
+                                 {"groups_done", o.groups_done},
+                                 {"configurations", o.configurations},
+                                 {"priced", o.priced},
+                                 {"simulated", report.simulated},
+                                 {"stopped", o.stopped}};
+  json["plans"] = nlohmann::ordered_json::array();
+  for (const RankedPlan& ranked : report.plans) {
+    nlohmann::ordered_json plan = plan_json(ranked.plan);
+    plan["why"] = ranked.why;
+    plan["engine_lacks"] = ranked.file.lacks;
+    json["plans"].push_back(std::move(plan));
+  }
+  json["pareto"] = nlohmann::ordered_json::array();
+  for (const Plan& plan : report.front) json["pareto"].push_back(plan_json(plan));
+  json["sensitivity"] = nlohmann::ordered_json::array();
+  for (const Sensitivity& s : report.sensitivities) {
+    json["sensitivity"].push_back(
+        {{"change", s.change}, {"step_change_pct", s.change_pct}, {"moves", s.moves}});
+  }
+  json["rejected"] = nlohmann::ordered_json::array();
+  for (const SplitRejection& r : o.splits_rejected) {
+    json["rejected"].push_back({{"reason", r.reason}, {"splits", r.splits}});
+  }
+  for (size_t i = 0; i < kNumRejected; ++i) {
+    json["rejected"].push_back(
+        {{"reason", reason_of(static_cast<Rejected>(i))}, {"configurations", o.rejected[i]}});
+  }
+  if (o.nearest.has_value()) {
+    json["nearest"] = {{"strategy", strategy_json(o.nearest->strategy)},
+                       {"peak_bytes", o.nearest->peak_bytes}};
+  }
+  json["remedies"] = report.remedies;
+  return json;
+}
+
+}  // namespace tessera

@@ -1,0 +1,48 @@
+// What `tessera search` shows: the best plans with reasons, what was left out and why, what would
+// help; as text and as JSON.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "search/engine_file.h"
+#include "search/search.h"
+#include "search/sensitivity.h"
+#include "search/simulated_plan.h"
+
+namespace tessera {
+
+struct ReportOptions {
+  int64_t top = 20;
+  bool sensitivity = true;
+};
+
+struct RankedPlan {
+  Plan plan;
+  std::string why;  // better than its neighbours
+  EngineFile file;
+};
+
+struct SearchReport {
+  Workload workload;  // of a search for the lowest cost: that of the best plan
+  ModelSpec model;
+  Objective objective = Objective::kTime;
+  SearchOutcome outcome;
+  int64_t limit_bytes = 0;
+  int64_t simulated = 0;
+  std::vector<RankedPlan> plans;  // best first
+  std::vector<Plan> front;        // simulated; fastest first
+  std::vector<Sensitivity> sensitivities;
+  std::vector<std::string> remedies;  // where nothing fits
+};
+
+// Searches, simulates the kept plans, ranks them again and explains them. `read` opens model files.
+SearchReport search_report(const SearchRequest& request, const ModelSpec& model,
+                           const ReportOptions& options, const FileReader& read,
+                           const OnProgress& progress);
+
+std::string to_text(const SearchReport& report);
+nlohmann::ordered_json to_json(const SearchReport& report);
+
+}  // namespace tessera

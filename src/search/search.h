@@ -1,0 +1,88 @@
+// The search for the best strategy by closed forms: every split of the devices, every micro-batch,
+// schedule, sharding and recomputation, with bounds that leave out only what cannot be among the
+// best. The answer is that of an exhaustive search, and the same for any number of threads.
+//
+//   SearchRequest request{.workload = workload};
+//   const SearchOutcome outcome = search_strategies(request);
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cost/cost_model.h"
+#include "search/space.h"
+
+namespace tessera {
+
+enum class Objective : uint8_t {
+  kTime,
+  kMemory,  // of the fullest device; equal ones by time
+  kCost,    // device-seconds of a step
+};
+std::string_view name_of(Objective objective);  // "time", "memory", "cost"
+
+struct SearchRequest {
+  Workload workload;
+  Objective objective = Objective::kTime;
+  FixedAxes fixed = {};
+  int64_t keep = 64;        // plans of different cells (see below)
+  bool pareto = false;      // also every plan that no other beats in both memory and time
+  bool exhaustive = false;  // without bounds, for tests
+  int threads = 1;
+};
+
+struct Candidate {
+  Strategy strategy;
+  double step_s = 0;
+  int64_t peak_bytes = 0;
+};
+
+// Why configurations are not among the best.
+enum class Rejected : uint8_t {
+  kStates,     // parameters, gradients and states alone are too large
+  kPeak,       // the peak is too large
+  kRecompute,  // computes more again than memory asks for
+  kBound,      // its work alone takes longer than the kept plans
+  kSlower,     // was priced, and others are better
+};
+inline constexpr int kNumRejected = 5;
+std::string_view reason_of(Rejected rejected);
+
+struct SearchOutcome {
+  // The best of each cell, best first. A cell is a split with its micro-batch, schedule and virtual
+  // stages: plans that differ in sharding or recomputation alone would fill the list otherwise.
+  std::vector<Candidate> best;
+  std::vector<Candidate> front;  // with `pareto`: fastest first, each with less memory
+  std::vector<SplitRejection> splits_rejected;
+  int64_t splits = 0;
+  int64_t groups = 0, groups_done = 0;
+  int64_t configurations = 0;  // of the groups that were done or left out
+  int64_t priced = 0;          // closed-form prices of memory, of time, or of both
+  std::array<int64_t, kNumRejected> rejected = {};
+  std::optional<Candidate> nearest;  // where nothing fits: the one that needs the least memory
+  bool stopped = false;
+};
+
+struct SearchProgress {
+  int64_t groups = 0, groups_done = 0;
+  int64_t configurations = 0;
+  double best_step_s = 0;  // 0: none fits so far
+};
+// Called between rounds on the calling thread; false stops the search with what it has.
+using OnProgress = std::function<bool(const SearchProgress&)>;
+
+// Throws ConfigError for a workload that cannot be, or that no split divides.
+SearchOutcome search_strategies(const SearchRequest& request, const OnProgress& progress = nullptr);
+
+// What tensors may have of a device's memory.
+int64_t usable_bytes(const Cluster& cluster);
+
+// A total order: by objective, then by the other figure, then by the strategy itself.
+bool is_better(Objective objective, const Candidate& a, const Candidate& b);
+
+}  // namespace tessera

@@ -1,0 +1,210 @@
+#include "search/search.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "base/error.h"
+#include "cost/catalogue.h"
+#include "search/simulated_plan.h"
+#include "spec/model_catalogue.h"
+
+namespace tessera {
+namespace {
+
+Workload workload(const std::string& model, const std::string& cluster, int64_t seq_len,
+                  int64_t global_batch) {
+  Workload w;
+  w.model = shape_of(find_model(model).model, seq_len);
+  w.cluster = find_cluster(cluster);
+  w.seq_len = seq_len;
+  w.global_batch = global_batch;
+  return w;
+}
+
+// Small spaces in which memory is sometimes short, sometimes plenty.
+std::vector<Workload> small_workloads() {
+  std::vector<Workload> all = {
+      workload("llama-3-8b", "h100-16", 4096, 16),   workload("llama-2-7b", "pc-4x24-8", 2048, 8),
+      workload("mixtral-8x7b", "h100-16", 2048, 16), workload("gpt2-xl", "v100-12", 1024, 24),
+      workload("llama-3.2-3b", "two-pcs", 2048, 12), workload("qwen2-0.5b", "a100-4", 1024, 8)};
+  Workload unfused = workload("gpt-3-6.7b", "a100-16", 2048, 16);
+  unfused.attention = AttentionKind::kUnfused;
+  all.push_back(unfused);
+  return all;
+}
+
+void expect_same(const std::vector<Candidate>& a, const std::vector<Candidate>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].step_s, b[i].step_s) << i;
+    EXPECT_EQ(a[i].peak_bytes, b[i].peak_bytes) << i;
+    EXPECT_FALSE(is_better(Objective::kTime, a[i], b[i])) << i;
+    EXPECT_FALSE(is_better(Objective::kTime, b[i], a[i])) << i;
+  }
+}
+
+TEST(SearchTest, BoundsLeaveOutNothingThatIsAmongTheBest) {
+  for (const Workload& w : small_workloads()) {
+    for (const Objective objective : {Objective::kTime, Objective::kMemory}) {
+      SearchRequest request{.workload = w, .objective = objective};
+      request.keep = 5;
+      const SearchOutcome pruned = search_strategies(request);
+      request.exhaustive = true;
+      const SearchOutcome all = search_strategies(request);
+      SCOPED_TRACE(w.cluster.name);
+      ASSERT_FALSE(all.best.empty());
+      expect_same(pruned.best, all.best);
+      EXPECT_LT(pruned.priced, all.priced);
+    }
+  }
+}
+
+TEST(SearchTest, TheFrontHasNoPlanThatAnotherBeats) {
+  SearchRequest request{.workload = small_workloads().front()};
+  request.pareto = true;
+  request.keep = 5;
+  const SearchOutcome outcome = search_strategies(request);
+  ASSERT_GT(outcome.front.size(), 1U);
+  for (size_t i = 1; i < outcome.front.size(); ++i) {
+    EXPECT_GT(outcome.front[i].step_s, outcome.front[i - 1].step_s);
+    EXPECT_LT(outcome.front[i].peak_bytes, outcome.front[i - 1].peak_bytes);
+  }
+  EXPECT_EQ(outcome.front.front().step_s, outcome.best.front().step_s);
+  SearchRequest least = request;
+  least.objective = Objective::kMemory;
+  EXPECT_EQ(outcome.front.back().peak_bytes, search_strategies(least).best.front().peak_bytes);
+}
+
+TEST(SearchTest, ThreadsDoNotChangeTheAnswerNorItsCounts) {
+  SearchRequest request{.workload = workload("llama-3-70b", "a100-64", 4096, 128)};
+  const SearchOutcome one = search_strategies(request);
+  request.threads = 3;
+  const SearchOutcome three = search_strategies(request);
+  expect_same(one.best, three.best);
+  EXPECT_EQ(one.rejected, three.rejected);
+  EXPECT_EQ(one.priced, three.priced);
+}
+
+TEST(SearchTest, EveryConfigurationIsKeptOrCounted) {
+  for (const Workload& w : small_workloads()) {
+    SearchRequest request{.workload = w};
+    for (const bool exhaustive : {false, true}) {
+      request.exhaustive = exhaustive;
+      const SearchOutcome outcome = search_strategies(request);
+      const int64_t rejected =
+          std::accumulate(outcome.rejected.begin(), outcome.rejected.end(), int64_t{0});
+      EXPECT_EQ(rejected + static_cast<int64_t>(outcome.best.size()), outcome.configurations)
+          << w.cluster.name << (exhaustive ? ", exhaustive" : "");
+    }
+  }
+}
+
+TEST(SearchTest, BoundsAreBelowPricesAndSimulations) {
+  for (const Workload& w : small_workloads()) {
+    PlanSimulator simulator(w);
+    CostModel& model = simulator.model();
+    const SearchSpace space = search_space(w, {});
+    for (size_t g = 0; g < space.groups.size(); g += 7) {
+      const Strategy& group = space.groups[g];
+      const Variants variants = variants_of(w, group, {});
+      const double least_s = model.work_bound_s(group);
+      for (const ScheduleChoice& schedule : variants.schedules) {
+        for (size_t h = 0; h < variants.shardings.size(); h += 3) {
+          Strategy s = group;
+          s.schedule = schedule.kind;
+          s.virtual_stages = schedule.virtual_stages;
+          s.zero = variants.shardings[h].zero;
+          s.shard = variants.shardings[h].shard;
+          s.recompute = h % 2 == 0 ? Recompute::kNone : Recompute::kFull;
+          ASSERT_EQ(why_impossible(w, s), "");
+          const QuickEstimate price = model.quick(s);
+          ASSERT_LE(least_s, price.step_s);
+          ASSERT_LE(model.states_bound_bytes(s), price.peak_bytes);
+          if (h > 0) continue;
+          ASSERT_LE(least_s, simulator.simulate(s).step_s());
+        }
+      }
+    }
+  }
+}
+
+TEST(SearchTest, SaysWhatIsNearestWhereNothingFits) {
+  SearchRequest request{.workload = workload("llama-3-405b", "pc-4x24", 4096, 4)};
+  const SearchOutcome outcome = search_strategies(request);
+  EXPECT_TRUE(outcome.best.empty());
+  ASSERT_TRUE(outcome.nearest.has_value());
+  EXPECT_GT(outcome.nearest->peak_bytes, usable_bytes(request.workload.cluster));
+}
+
+TEST(SearchTest, StopsWithWhatItHas) {
+  SearchRequest request{.workload = workload("llama-3-70b", "a100-64", 4096, 128)};
+  int rounds = 0;
+  const SearchOutcome outcome =
+      search_strategies(request, [&](const SearchProgress&) { return ++rounds < 3; });
+  EXPECT_TRUE(outcome.stopped);
+  EXPECT_LT(outcome.groups_done, outcome.groups);
+}
+
+TEST(SearchTest, RefusesWhatNoSplitDivides) {
+  Workload w = workload("llama-3-8b", "h100-8", 4096, 8);
+  w.cluster.devices = 67;
+  w.global_batch = 3;
+  w.seq_len = 4095;
+  EXPECT_THROW(search_strategies({.workload = w}), ConfigError);
+}
+
+TEST(SearchTest, KeepsToFixedAxes) {
+  SearchRequest request{.workload = workload("llama-3-8b", "h100-16", 4096, 16)};
+  request.fixed.tp = 4;
+  request.fixed.zero = 2;
+  for (const Candidate& candidate : search_strategies(request).best) {
+    EXPECT_EQ(candidate.strategy.tp, 4);
+    EXPECT_EQ(candidate.strategy.zero, 2);
+  }
+}
+
+TEST(SimulatedPlanTest, PartsAddUpToTheStep) {
+  const Workload w = workload("llama-3-70b", "a100-64", 4096, 128);
+  PlanSimulator simulator(w);
+  for (const Candidate& candidate : search_strategies({.workload = w, .keep = 32}).best) {
+    const Plan plan = simulator.simulate(candidate.strategy);
+    const StepTime& time = plan.estimate.time;
+    double sum = time.compute_s + time.bubble_s + time.optimizer_s;
+    for (const double exposed : time.exposed_s) sum += exposed;
+    EXPECT_NEAR(sum, time.step_s, 1e-9 * time.step_s);
+    EXPECT_GE(time.bubble_s, 0);
+    EXPECT_GT(plan.estimate.mfu, 0);
+    EXPECT_LT(plan.estimate.mfu, 1);
+  }
+}
+
+TEST(SimulatedPlanTest, LongStepsGoOnAsTheyAre) {
+  // As many micro-batches more take as much time more, whether they are played or not.
+  const auto step_s = [](int64_t global_batch) {
+    Strategy s;
+    s.pp = 4;
+    s.dp = 2;
+    PlanSimulator simulator(workload("llama-3-8b", "h100-8", 2048, global_batch));
+    return simulator.simulate(s).step_s();
+  };
+  const double once = step_s(8192) - step_s(4096);
+  EXPECT_NEAR(step_s(65536) - step_s(32768), 8 * once, 1e-6 * once);
+}
+
+TEST(SimulatedPlanTest, BalancedStagesShortenTheLongest) {
+  const Workload w = workload("llama-3.2-1b", "h100-4", 2048, 16);  // a small model, a large head
+  PlanSimulator simulator(w);
+  Strategy s;
+  s.pp = 4;
+  const std::vector<int64_t> layers = balanced_stages(simulator.model(), s);
+  ASSERT_EQ(layers.size(), 4U);
+  EXPECT_EQ(std::accumulate(layers.begin(), layers.end(), int64_t{0}), w.model.layers);
+  EXPECT_LT(layers.back(), layers[1]);
+  Strategy balanced = s;
+  balanced.stage_layers = layers;
+  EXPECT_LT(simulator.simulate(balanced).step_s(), simulator.simulate(s).step_s());
+}
+
+}  // namespace
+}  // namespace tessera

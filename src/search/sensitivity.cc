@@ -1,0 +1,81 @@
+#include "search/sensitivity.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "search/neighbours.h"
+#include "search/search.h"
+
+namespace tessera {
+namespace {
+
+constexpr int kMostMoves = 8;
+
+struct Machine {
+  std::string change;
+  Workload workload;
+};
+
+std::vector<Machine> changed_machines(const Workload& workload) {
+  std::vector<Machine> machines;
+  const auto add = [&](std::string change, auto&& apply) {
+    machines.push_back({std::move(change), workload});
+    apply(machines.back().workload.cluster);
+  };
+  for (size_t i = 0; i < workload.cluster.levels.size(); ++i) {
+    const LinkLevel& level = workload.cluster.levels[i];
+    const bool is_used = i == 0 || workload.cluster.node_devices() < workload.cluster.devices;
+    if (!is_used) continue;
+    add(fmt::format("twice the {} bandwidth", level.name),
+        [&](Cluster& cluster) { cluster.levels[i].bandwidth.value *= 2; });
+  }
+  add("twice the memory", [](Cluster& cluster) { cluster.device.memory_bytes.value *= 2; });
+  add("half more memory bandwidth",
+      [](Cluster& cluster) { cluster.device.memory_bandwidth.value *= 1.5; });
+  add("half more arithmetic", [](Cluster& cluster) {
+    for (Constant& peak : cluster.device.peak_flops) peak.value *= 1.5;
+  });
+  return machines;
+}
+
+struct Descent {
+  double step_s = 0;
+  std::vector<std::string> moves;
+};
+
+Descent descend(const Workload& workload, const Strategy& from) {
+  PlanSimulator simulator(workload);
+  const int64_t limit = usable_bytes(workload.cluster);
+  Strategy at = from;
+  Descent result{simulator.simulate(at).step_s(), {}};
+  for (int move = 0; move < kMostMoves; ++move) {
+    const Change* best = nullptr;
+    const std::vector<Change> changes = changes_of(workload, at);
+    for (const Change& change : changes) {
+      if (simulator.model().peak_bytes(change.strategy) > limit) continue;
+      const double step_s = simulator.simulate(change.strategy).step_s();
+      if (step_s >= result.step_s) continue;
+      result.step_s = step_s;
+      best = &change;
+    }
+    if (best == nullptr) break;
+    at = best->strategy;
+    result.moves.push_back(best->text);
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<Sensitivity> sensitivities_of(const Workload& workload, const Plan& best) {
+  const Descent as_it_is = descend(workload, best.strategy);
+  std::vector<Sensitivity> result;
+  for (const Machine& machine : changed_machines(workload)) {
+    const Descent there = descend(machine.workload, best.strategy);
+    result.push_back({machine.change, 100 * (there.step_s / as_it_is.step_s - 1),
+                      fmt::format("{}", fmt::join(there.moves, ", "))});
+  }
+  return result;
+}
+
+}  // namespace tessera

@@ -1,0 +1,22 @@
+// What another machine would change: the best plan's step with more memory, faster links, faster
+// devices, each alone.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "search/simulated_plan.h"
+
+namespace tessera {
+
+struct Sensitivity {
+  std::string change;     // "twice the nvlink bandwidth"
+  double change_pct = 0;  // of the step time
+  std::string moves;  // how the plan changes, step by step: "tp 4, no recomputation"; empty: not
+};
+
+// The plan moves to its best neighbour as long as that is faster, on the machine as it is and on
+// each changed one; the two ends are compared.
+std::vector<Sensitivity> sensitivities_of(const Workload& workload, const Plan& best);
+
+}  // namespace tessera

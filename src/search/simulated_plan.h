@@ -1,0 +1,56 @@
+// Plans with the time that a simulation of their pipeline schedule gives. Closed forms of bubbles
+// are too good where stages differ, so the kept plans of a search are simulated and ranked again.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "cost/cost_model.h"
+#include "sim/schedule_simulator.h"
+
+namespace tessera {
+
+struct Plan {
+  Strategy strategy;
+  Estimate estimate;  // its time is the simulated one; waiting for messages is part of the bubble
+  double closed_form_s = 0;
+  [[nodiscard]] double step_s() const { return estimate.time.step_s; }
+  [[nodiscard]] int64_t peak_bytes() const {
+    return estimate.stages[static_cast<size_t>(estimate.fullest_stage)].total();
+  }
+};
+
+// Of one workload; remembers the schedules it has seen. One per thread.
+class PlanSimulator {
+ public:
+  explicit PlanSimulator(Workload workload);
+  // Ranks meet at the end of a step to clip gradients, so the whole pipeline counts.
+  Plan simulate(const Strategy& strategy);
+  CostModel& model() { return model_; }
+
+ private:
+  using ScheduleKey = std::tuple<PipelineKind, int64_t, int64_t, int64_t>;
+  struct Played {
+    double makespan_s = 0;
+    double busiest_s = 0;  // work of the rank that has the most
+  };
+  Played pipeline(const Strategy& strategy, const PipelinePrice& price);
+  Played play(const Strategy& strategy, const PipelineTimes& times, int64_t micro_batches);
+
+  CostModel model_;
+  ScheduleSimulator simulator_;
+  std::map<ScheduleKey, std::unique_ptr<ScheduleTape>> tapes_;
+};
+
+// Layers of each stage such that the longest stage is as short as it can be, the embedding and the
+// head counted in. Empty where the even ones are as good, or where layers differ.
+std::vector<int64_t> balanced_stages(CostModel& model, const Strategy& strategy);
+
+// Simulates each, also with balanced stages where those fit in `limit` bytes; in the order given.
+std::vector<Plan> simulate_plans(const Workload& workload, std::span<const Strategy> strategies,
+                                 int64_t limit, int threads);
+
+}  // namespace tessera

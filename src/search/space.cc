@@ -1,0 +1,185 @@
+#include "search/space.h"
+
+#include <algorithm>
+#include <map>
+
+#include "cost/cluster.h"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kMostMicroBatch = 32;
+constexpr int64_t kMostVirtualStages = 16;
+
+std::vector<int64_t> divisors(int64_t number, int64_t most) {
+  std::vector<int64_t> small, large;
+  for (int64_t i = 1; i * i <= number; ++i) {
+    if (number % i != 0) continue;
+    if (i <= most) small.push_back(i);
+    if (i != number / i && number / i <= most) large.push_back(number / i);
+  }
+  small.insert(small.end(), large.rbegin(), large.rend());
+  return small;
+}
+
+bool is_free(int64_t fixed, int64_t value) { return fixed == 0 || fixed == value; }
+
+// Orders of ranks that differ from the first one on this cluster.
+std::vector<RankOrder> orders_of(const Workload& w, const Strategy& s) {
+  std::vector<RankOrder> orders = {RankOrder::kTensorDataPipeline};
+  if (w.cluster.levels.size() < 2 || w.cluster.node_devices() >= w.cluster.devices) return orders;
+  if (w.model.experts > 0) return orders;
+  const bool data = s.cp * s.dp > 1;
+  if (s.pp > 1 && data) orders.push_back(RankOrder::kTensorPipelineData);
+  if (s.tp > 1 && data) orders.push_back(RankOrder::kDataTensorPipeline);
+  if (s.pp > 1 && s.tp > 1) orders.push_back(RankOrder::kPipelineTensorData);
+  return orders;
+}
+
+class SpaceBuilder {
+ public:
+  SpaceBuilder(const Workload& workload, const FixedAxes& fixed) : w_(workload), fixed_(fixed) {}
+
+  SearchSpace build() {
+    const int64_t devices = w_.cluster.devices;
+    for (const int64_t tp : divisors(devices, devices)) {
+      for (const int64_t pp : divisors(devices / tp, devices)) {
+        for (const int64_t cp : divisors(devices / tp / pp, devices)) add_split(tp, pp, cp);
+      }
+    }
+    for (const auto& [reason, splits] : rejected_) space_.rejected.push_back({reason, splits});
+    return std::move(space_);
+  }
+
+ private:
+  void add_split(int64_t tp, int64_t pp, int64_t cp) {
+    Strategy s;
+    s.tp = tp;
+    s.pp = pp;
+    s.cp = cp;
+    s.dp = w_.cluster.devices / (tp * pp * cp);
+    ++space_.splits;
+    if (const char* reason = why_not(s)) {
+      ++rejected_[reason];
+      return;
+    }
+    const size_t before = space_.groups.size();
+    if (w_.model.experts == 0) {
+      add_groups(s);
+    } else {
+      for (const int64_t ep : divisors(w_.model.experts, w_.model.experts)) {
+        if (!is_free(fixed_.ep, ep)) continue;
+        s.ep = ep;
+        for (const int64_t expert_tp :
+             tp > 1 ? std::vector<int64_t>{1, tp} : std::vector<int64_t>{1}) {
+          s.expert_tp = expert_tp;
+          add_groups(s);
+        }
+      }
+    }
+    if (space_.groups.size() == before) ++rejected_["no micro-batch or number of experts divides"];
+  }
+
+  // What why_impossible would say of it, in words that many splits share.
+  const char* why_not(const Strategy& s) const {
+    const ModelShape& m = w_.model;
+    if (!is_free(fixed_.tp, s.tp) || !is_free(fixed_.pp, s.pp) || !is_free(fixed_.cp, s.cp) ||
+        !is_free(fixed_.dp, s.dp)) {
+      return "not as asked";
+    }
+    if (m.heads % s.tp != 0) return "tp does not divide the heads";
+    if (m.ffn % s.tp != 0 || m.shared_ffn % s.tp != 0) return "tp does not divide the MLP";
+    if (s.pp > m.layers) return "more pipeline ranks than layers";
+    if (s.cp > 1 && w_.seq_len % (2 * s.cp) != 0) return "2 * cp does not divide the sequence";
+    if (w_.global_batch % s.dp != 0) return "dp does not divide the global batch";
+    return nullptr;
+  }
+
+  void add_groups(Strategy s) {
+    for (const int64_t micro : divisors(w_.global_batch / s.dp, kMostMicroBatch)) {
+      if (!is_free(fixed_.micro_batch, micro)) continue;
+      s.micro_batch = micro;
+      for (const RankOrder order : orders_of(w_, s)) {
+        s.order = order;
+        for (const bool sequence_parallel : {false, true}) {
+          if (sequence_parallel && s.tp == 1) continue;
+          s.sequence_parallel = sequence_parallel;
+          for (const ContextKind kind :
+               {ContextKind::kRing, ContextKind::kAllGather, ContextKind::kUlysses}) {
+            if (kind != ContextKind::kRing && s.cp == 1) continue;
+            s.context = kind;
+            if (why_impossible(w_, s).empty()) space_.groups.push_back(s);
+          }
+        }
+      }
+    }
+  }
+
+  const Workload& w_;
+  const FixedAxes& fixed_;
+  SearchSpace space_;
+  std::map<std::string, int64_t> rejected_;
+};
+
+std::vector<ScheduleChoice> schedules_of(const Workload& w, const Strategy& s) {
+  if (s.pp == 1) return {{}};
+  const int64_t layers = w.model.layers;
+  const int64_t micro_batches = w.global_batch / (s.dp * s.micro_batch);
+  std::vector<ScheduleChoice> choices = {
+      {PipelineKind::k1F1B, 1}, {PipelineKind::kZbH1, 1}, {PipelineKind::kZbH2, 1}};
+  if (2 * s.pp <= layers) {
+    choices.push_back({PipelineKind::kZbV, 2});
+    if (micro_batches >= 2 * s.pp) choices.push_back({PipelineKind::kDualPipeV, 2});
+  }
+  if (micro_batches % s.pp == 0) {
+    for (int64_t v = 2; v <= kMostVirtualStages && v * s.pp <= layers + 2; ++v) {
+      const int64_t stages = v * s.pp;
+      // Equal stages, also where the embedding and the head count as layers.
+      if (layers % stages == 0 || (layers + 1) % stages == 0 || (layers + 2) % stages == 0) {
+        choices.push_back({PipelineKind::kInterleaved, v});
+      }
+    }
+  }
+  return choices;
+}
+
+std::vector<ShardingChoice> shardings_of(const Strategy& s, const FixedAxes& fixed) {
+  const int64_t replicas = s.dp * s.cp;
+  std::vector<ShardingChoice> choices;
+  const auto add = [&](const ShardingChoice& choice) {
+    if (fixed.zero < 0 || fixed.zero == choice.zero) choices.push_back(choice);
+  };
+  add({0, 0, true});
+  if (replicas == 1) return choices;
+  add({1, 0, true});
+  add({2, 0, true});
+  for (const bool release : {true, false}) {
+    add({3, 0, release});
+    for (const int64_t shard : divisors(replicas, replicas / 2)) {
+      if (shard > 1) add({3, shard, release});
+    }
+  }
+  return choices;
+}
+
+}  // namespace
+
+SearchSpace search_space(const Workload& workload, const FixedAxes& fixed) {
+  return SpaceBuilder(workload, fixed).build();
+}
+
+int64_t Variants::count() const {
+  return static_cast<int64_t>(schedules.size() * shardings.size()) * recomputations();
+}
+
+Variants variants_of(const Workload& workload, const Strategy& group, const FixedAxes& fixed) {
+  Variants variants;
+  variants.schedules = schedules_of(workload, group);
+  variants.shardings = shardings_of(group, fixed);
+  // Fused attention keeps nothing that selective recomputation could give back.
+  variants.selective = workload.attention == AttentionKind::kUnfused;
+  variants.recompute_layers = (workload.model.layers + group.pp - 1) / group.pp;
+  return variants;
+}
+
+}  // namespace tessera

@@ -1,0 +1,55 @@
+// The space that a search covers, in two halves. A group fixes what the work of a layer depends on:
+// split, micro-batch, sequence and context parallelism, order of ranks. The variants of a group are
+// all schedules times all shardings times all ways of recomputing.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cost/strategy.h"
+
+namespace tessera {
+
+// 0 (zero: -1): free.
+struct FixedAxes {
+  int64_t tp = 0, pp = 0, dp = 0, cp = 0, ep = 0;
+  int64_t micro_batch = 0;
+  int64_t zero = -1;
+};
+
+struct SplitRejection {
+  std::string reason;
+  int64_t splits = 0;
+};
+
+struct SearchSpace {
+  std::vector<Strategy> groups;  // each with the first of its variants
+  int64_t splits = 0;            // all that the number of devices has
+  std::vector<SplitRejection> rejected;
+};
+SearchSpace search_space(const Workload& workload, const FixedAxes& fixed);
+
+struct ScheduleChoice {
+  PipelineKind kind = PipelineKind::k1F1B;
+  int64_t virtual_stages = 1;
+};
+struct ShardingChoice {
+  int64_t zero = 0;
+  int64_t shard = 0;
+  bool release_after_forward = true;
+};
+struct Variants {
+  std::vector<ScheduleChoice> schedules;
+  std::vector<ShardingChoice> shardings;
+  bool selective = false;        // whether selective recomputation saves anything
+  int64_t recompute_layers = 0;  // full recomputation of 1 to so many layers of a rank
+  // Ways of recomputing.
+  [[nodiscard]] int64_t recomputations() const {
+    return 1 + (selective ? 1 : 0) + recompute_layers;
+  }
+  [[nodiscard]] int64_t count() const;
+};
+Variants variants_of(const Workload& workload, const Strategy& group, const FixedAxes& fixed);
+
+}  // namespace tessera
