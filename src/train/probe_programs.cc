@@ -181,7 +181,7 @@ class CollectiveChain {
 
   void add_collective() {
     Instruction call;
-    call.op = kind_ == CastKind::kShift ? OpKind::kShift : OpKind::kCast;
+    call.op = OpKind::kCast;
     call.collective = kind_;
     call.group = Axis::kDp;
     call.stream = StreamKind::kComm;
