@@ -73,7 +73,7 @@ class Calibration {
       for (const int threads : teams) measure_kernels(type, threads);
     }
     fit_kernels();
-    result_.machine.dispatch_s = median_of(dispatch_s_);
+    result_.machine.dispatch_s = dispatch_time(options_.device);
     result_.rates.bytes_per_s = copy_rate(options_.device);
     if (gpu) return std::move(result_);
     measure_sharing();
@@ -106,10 +106,6 @@ class Calibration {
         bench_step(run, {.steps = repeats(), .warmup = 2, .probed = repeats()});
     const Program& program = run.programs.front();
     add_samples(program, bench.instruction_s, type, threads);
-    double inside = 0;
-    for (const double seconds : bench.instruction_s) inside += seconds;
-    const auto count = static_cast<double>(program.instructions.size());
-    if (threads == 1) dispatch_s_.push_back(std::max(0.0, (bench.median_s() - inside) / count));
   }
 
   void add_samples(const Program& program, const std::vector<double>& seconds, DType type,
@@ -174,8 +170,7 @@ class Calibration {
     const int64_t largest = options_.quick ? 1 << 20 : 1 << 24;
     for (int64_t bytes = 256; bytes <= largest; bytes *= 8) {
       const double seconds = time_collective(kind, ranks, bytes, repeats());
-      samples.push_back({byte_terms(static_cast<double>(bytes)),
-                         std::max(1e-7, seconds - result_.machine.dispatch_s)});
+      samples.push_back({byte_terms(static_cast<double>(bytes)), std::max(1e-7, seconds)});
     }
     result_.machine.collectives.push_back({op, "threads", ranks, fit_times(samples)});
   }
@@ -183,7 +178,6 @@ class Calibration {
   const CalibrateOptions& options_;
   const std::function<void(const std::string&)>& progress_;
   std::map<KernelKey, std::vector<TimeSample>> samples_;
-  std::vector<double> dispatch_s_;
   CalibrateResult result_;
 };
 

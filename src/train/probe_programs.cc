@@ -307,6 +307,22 @@ double time_step(const StepGraph& step, const Program& program, int64_t repeats)
   return median_of(time_ranks(step, {program}, repeats));
 }
 
+double dispatch_time(const std::string& device) {
+  constexpr int kKernels = 500;
+  constexpr int kTries = 7;
+  Program program = empty_program(Mesh(), 1, 8);
+  repeat(program, copy_of(program, 64), kKernels);
+  for (int i = 0; i < kKernels; i += 2) {  // about as many events as in training
+    program.instructions[static_cast<size_t>(i)].signal = program.num_events++;
+  }
+  const std::vector<double> seconds = time_instructions(device, program, kTries);
+  double inside = 0;
+  for (const double value : seconds) inside += value;
+  const StepGraph step = probe_step(device, Mesh());
+  const std::vector<double> whole = time_ranks(step, {program}, kTries);
+  return std::max(0.0, *std::min_element(whole.begin(), whole.end()) - inside) / kKernels;
+}
+
 double copy_rate(const std::string& device) {
   const bool gpu = device == "cuda";
   const int64_t bytes = gpu ? int64_t{1} << 30 : int64_t{1} << 26;

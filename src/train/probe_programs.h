@@ -26,6 +26,10 @@ std::vector<double> time_instructions(const std::string& device, const Program& 
 // Seconds of a step of one rank, the median of `repeats`; its instructions are not timed.
 double time_step(const StepGraph& step, const Program& program, int64_t repeats);
 
+// Seconds from the end of an instruction to the start of the next one: a step of tiny kernels less
+// what they take themselves. The least of several tries: nothing makes it shorter by mistake.
+double dispatch_time(const std::string& device);
+
 // Bytes per second of a large copy on one thread, read plus written.
 double copy_rate(const std::string& device);
 
