@@ -146,9 +146,12 @@ class Calibration {
       CoreSharing row{ranks, time_together(product_work(), ranks, repeats()),
                       time_together(memory_work(), ranks, repeats())};
       if (ranks == 1) alone = row;
-      row.products /= alone.products;
-      row.memory /= alone.memory;
-      result_.machine.sharing.push_back(row);
+      // More threads at work speed nobody up: what says so was disturbed.
+      std::vector<CoreSharing>& rows = result_.machine.sharing;
+      const CoreSharing before = rows.empty() ? CoreSharing{} : rows.back();
+      row.products = std::max(before.products, row.products / alone.products);
+      row.memory = std::max(before.memory, row.memory / alone.memory);
+      rows.push_back(row);
     }
   }
 
