@@ -252,7 +252,8 @@ std::vector<Command> add_bench(CLI::App& root, const Environment& environment) {
           add_bench_simulator(*bench),
           add_bench_published(*bench),
           add_bench_pricing(*bench),
-          add_bench_search(*bench)};
+          add_bench_search(*bench),
+          add_bench_predict(*bench)};
 }
 
 int run_bench_comm(const BenchCommOptions& options, const Environment& environment,

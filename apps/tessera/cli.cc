@@ -60,6 +60,7 @@ struct Tree {
     commands.push_back(add_generate(root));
     for (Command& command : add_data(root)) commands.push_back(std::move(command));
     for (Command& command : add_bench(root, environment)) commands.push_back(std::move(command));
+    commands.push_back(add_calibrate(root, environment));
     for (Command& command : add_explain(root)) commands.push_back(std::move(command));
     for (auto add : {add_presets, add_doctor, add_completion, add_help})
       commands.push_back(add(root));

@@ -248,6 +248,26 @@ struct BenchPricingOptions {
 Command add_bench_pricing(CLI::App& bench);
 int run_bench_pricing(const BenchPricingOptions& options, Console& console);
 
+// Predicted step times beside measured ones.
+struct BenchPredictOptions {
+  std::string list;     // file with one run per line
+  std::string cluster;  // file that calibrate wrote
+  int64_t steps = 10, warmup = 3;
+  bool json = false;
+};
+Command add_bench_predict(CLI::App& bench);
+int run_bench_predict(const BenchPredictOptions& options, Console& console);
+
+struct CalibrateCommandOptions {
+  std::string out = "machine.toml";
+  std::string device = "cpu";
+  bool quick = false;
+};
+// The environment must outlive the command.
+Command add_calibrate(CLI::App& root, const Environment& environment);
+int run_calibrate(const CalibrateCommandOptions& options, const Environment& environment,
+                  Console& console);
+
 struct DoctorOptions {
   bool json = false;
   std::string run_dir = "runs";

@@ -17,21 +17,11 @@
 #include "help.h"
 #include "kernels/gpu_libraries.h"
 #include "kernels/kernels.h"
+#include "machine_facts.h"
 #include "tensor/gpu_memory.h"
 
 namespace tessera {
 namespace {
-
-// The value of the first "key<spaces>: value" line of a /proc file, or empty.
-std::string proc_value(const std::string& path, std::string_view key) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    const size_t colon = line.find(':');
-    if (colon == std::string::npos || trim(line.substr(0, colon)) != key) continue;
-    return std::string(trim(std::string_view(line).substr(colon + 1)));
-  }
-  return "";
-}
 
 std::string first_line(const std::string& path) {
   std::ifstream file(path);

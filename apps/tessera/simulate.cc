@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 
@@ -12,6 +13,7 @@
 #include "read_text.h"
 #include "sim/cluster_times.h"
 #include "sim/distinct_programs.h"
+#include "sim/measured_times.h"
 #include "sim/run_title.h"
 #include "sim/schedule_svg.h"
 #include "sim/schedule_text.h"
@@ -53,13 +55,15 @@ int simulate_schedule_of(const SimulateOptions& options, const RunSpec& spec, Co
 // A whole step of all ranks.
 class StepSimulation {
  public:
-  StepSimulation(const SimulateOptions& options, const RunSpec& spec)
+  StepSimulation(const SimulateOptions& options, RunSpec spec)
       : options_(options),
         cluster_(with_devices(find_cluster(cluster_name(options, spec), read_text),
                               spec.parallel.world())),
-        step_(build_step(spec, StepKind::kTraining)) {
+        step_(build_step(with_threads(std::move(spec), cluster_.measured), StepKind::kTraining)) {
     programs_ = distinct_programs(step_);
-    const ClusterTimes times(cluster_, step_.spec.train.dtype);
+    const ClusterTimes modelled(cluster_, step_.spec.train.dtype);
+    const MeasuredTimes measured(cluster_.measured, "threads");
+    const Times& times = cluster_.measured.empty() ? static_cast<const Times&>(modelled) : measured;
     ReplayOptions replay{.slow = parse_slow(options.slow), .fold = !options.all_ranks};
     timeline_ = replay_step(programs_, times, replay);
     if (const auto lost = parse_lost(options.lost)) {
@@ -133,6 +137,14 @@ class StepSimulation {
       write_file((path / name).string(), trace_json_of(timeline_, activities_, c, trace), console);
     }
     write_file((path / "all.json").string(), trace_json(timeline_, activities_, trace), console);
+  }
+
+  // On a machine that was calibrated ranks share its cores, as train does it.
+  static RunSpec with_threads(RunSpec spec, const MeasuredMachine& machine) {
+    if (!machine.empty() && spec.train.threads == 0) {
+      spec.train.threads = std::max<int64_t>(1, machine.cores / spec.parallel.world());
+    }
+    return spec;
   }
 
   // What the run file says it is for, where nobody says more.

@@ -11,6 +11,8 @@
 #include "base/embedded.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "cost/cluster_file.h"
+#include "cost/device_keys.h"
 
 namespace tessera {
 namespace {
@@ -75,6 +77,7 @@ class Reader {
   }
 
   [[nodiscard]] const toml::table& table() const { return table_; }
+  [[nodiscard]] const std::string& file_name() const { return file_name_; }
 
   [[nodiscard]] std::string at(const toml::source_region& region) const {
     return fmt::format("{}:{}:{}", file_name_, region.begin.line, region.begin.column);
@@ -155,28 +158,6 @@ class Reader {
   toml::table table_;
 };
 
-struct DeviceKey {
-  std::string_view name;
-  Constant DeviceSpec::*field;
-};
-constexpr std::array kDeviceKeys = {
-    DeviceKey{"memory_bytes", &DeviceSpec::memory_bytes},
-    DeviceKey{"reserved_bytes", &DeviceSpec::reserved_bytes},
-    DeviceKey{"memory_bandwidth", &DeviceSpec::memory_bandwidth},
-    DeviceKey{"memory_efficiency", &DeviceSpec::memory_efficiency},
-    DeviceKey{"multiprocessors", &DeviceSpec::multiprocessors},
-    DeviceKey{"tile_rows", &DeviceSpec::tile_rows},
-    DeviceKey{"tile_columns", &DeviceSpec::tile_columns},
-    DeviceKey{"product_fill", &DeviceSpec::product_fill},
-    DeviceKey{"wave_share", &DeviceSpec::wave_share},
-    DeviceKey{"misaligned_slowdown", &DeviceSpec::misaligned_slowdown},
-    DeviceKey{"batched_efficiency", &DeviceSpec::batched_efficiency},
-    DeviceKey{"attention_efficiency", &DeviceSpec::attention_efficiency},
-    DeviceKey{"attention_backward_efficiency", &DeviceSpec::attention_backward_efficiency},
-    DeviceKey{"launch_s", &DeviceSpec::launch_s},
-    DeviceKey{"host_op_s", &DeviceSpec::host_op_s},
-};
-
 // The files on the way from an entry to the one it extends last: a cycle is refused.
 struct Chain {
   const FileReader& read;
@@ -211,8 +192,8 @@ Source source_of(std::string_view kind, std::string_view what, const std::string
   return *std::move(source);
 }
 
-DeviceSpec read_device(const Reader& reader, Chain& chain) {
-  const toml::table& table = reader.table();
+// `table`: of a file of its own, or [device] of a cluster's.
+DeviceSpec read_device(const Reader& reader, const toml::table& table, Chain& chain) {
   std::vector<std::string_view> known = {"name", "extends", "peak_flops", "product_efficiency"};
   for (const DeviceKey& key : kDeviceKeys) known.push_back(key.name);
   reader.refuse_unknown(table, known);
@@ -222,7 +203,8 @@ DeviceSpec read_device(const Reader& reader, Chain& chain) {
   if (!base.empty()) {
     chain.enter(base, reader.at(table.get("extends")->source()));
     const Source source = source_of(kDevices, "device", base, chain.read);
-    device = read_device(Reader(source.text, source.file_name), chain);
+    const Reader base_reader(source.text, source.file_name);
+    device = read_device(base_reader, base_reader.table(), chain);
     device.extends = base;
   }
   reader.read(table, "name", device.name);
@@ -261,10 +243,24 @@ LinkLevel read_level(const Reader& reader, const toml::table& table) {
   return level;
 }
 
+// By name or path, or written out as [device].
+void read_device_of(const Reader& reader, const toml::table& table, const Chain& chain,
+                    Cluster& cluster) {
+  const toml::node* node = table.get("device");
+  if (node == nullptr) return;
+  if (const toml::table* own = node->as_table()) {
+    Chain devices{chain.read, {}};
+    cluster.device = read_device(reader, *own, devices);
+    if (cluster.device.name.empty()) cluster.device.name = reader.file_name();
+    return;
+  }
+  cluster.device = find_device(reader.text(*node, "device"), chain.read);
+}
+
 Cluster read_cluster(const Reader& reader, Chain& chain) {
   const toml::table& table = reader.table();
-  constexpr std::array<std::string_view, 6> kKnown = {"name",    "extends", "device",
-                                                      "devices", "levels",  "usd_per_device_hour"};
+  constexpr std::array<std::string_view, 7> kKnown = {
+      "name", "extends", "device", "devices", "levels", "usd_per_device_hour", "measured"};
   reader.refuse_unknown(table, kKnown);
   Cluster cluster;
   std::string base;
@@ -277,9 +273,11 @@ Cluster read_cluster(const Reader& reader, Chain& chain) {
   reader.read(table, "name", cluster.name);
   reader.read(table, "devices", cluster.devices);
   reader.read(table, "usd_per_device_hour", cluster.usd_per_device_hour);
-  std::string device;
-  reader.read(table, "device", device);
-  if (!device.empty()) cluster.device = find_device(device, chain.read);
+  read_device_of(reader, table, chain, cluster);
+  if (const toml::node* node = table.get("measured")) {
+    require_config(node->is_table(), "{}: measured must be a table", reader.at(node->source()));
+    cluster.measured = read_measured(*node->as_table(), reader.file_name());
+  }
   if (const toml::node* node = table.get("levels")) {
     const toml::array* levels = node->as_array();
     require_config(levels != nullptr && levels->is_array_of_tables(),
@@ -305,7 +303,8 @@ std::optional<std::pair<std::string, int64_t>> split_count(const std::string& na
 
 DeviceSpec named_device(const Source& source, const std::string& name, const FileReader& read) {
   Chain chain{read, {name}};
-  DeviceSpec device = read_device(Reader(source.text, source.file_name), chain);
+  const Reader reader(source.text, source.file_name);
+  DeviceSpec device = read_device(reader, reader.table(), chain);
   if (device.name.empty()) device.name = name;
   check(device);
   return device;

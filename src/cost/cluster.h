@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cost/device.h"
+#include "cost/measured_machine.h"
 
 namespace tessera {
 
@@ -38,6 +39,7 @@ struct Cluster {
   int64_t devices = 1;
   std::vector<LinkLevel> levels;  // innermost first; empty: a single device
   Constant usd_per_device_hour;   // 0: unknown
+  MeasuredMachine measured = {};  // of our own Programs; empty: the machine was not calibrated
 
   // Devices of a node: of the innermost level.
   [[nodiscard]] int64_t node_devices() const {

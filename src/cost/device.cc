@@ -90,6 +90,7 @@ void check(const Cluster& cluster) {
     require_within(at + "oversubscription", level.oversubscription, 1, 1000);
     if (level.devices > 0) inside = level.devices;
   }
+  check(cluster.measured);
   require_within(name + "usd_per_device_hour", cluster.usd_per_device_hour, 0, 1e6);
 }
 

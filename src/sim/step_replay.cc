@@ -256,17 +256,37 @@ class Replay {
     state.running = at;
     state.kernel.left_s = state.kernel_s[at];
     state.kernel.since = now_;
+    occupy_cores(state.program->threads);
     state.kernel.rate = kernel_rate(state);
     schedule(of_class);
   }
 
   [[nodiscard]] double kernel_rate(const ClassState& state) const {
-    return state.on_wire > 0 ? 1 / times_.kernel_slowdown() : 1;
+    return (state.on_wire > 0 ? 1 / times_.kernel_slowdown() : 1) *
+           core_rate(state.program->instructions[state.running], state.program->threads);
+  }
+
+  // Of an instruction whose time was given for its own `threads` alone.
+  [[nodiscard]] double core_rate(const Instruction& instruction, int threads) const {
+    if (!times_.shares_cores() || threads == threads_at_work_) return 1;
+    return times_.core_slowdown(instruction, threads) /
+           times_.core_slowdown(instruction, threads_at_work_);
+  }
+
+  // Threads of an instruction that begins; below 0: of one that has ended.
+  void occupy_cores(int threads) {
+    threads_at_work_ += threads;
+    if (!times_.shares_cores()) return;
+    for (int c = 0; c < num_classes(); ++c) slow_kernel(c);
+    for (size_t id = 0; id < transfers_.size(); ++id) {
+      if (transfers_[id].activity.rate > 0) set_rate(id);
+    }
   }
 
   void finish_kernel(int of_class) {
     ClassState& state = classes_[index(of_class)];
     state.kernel.rate = 0;
+    occupy_cores(-state.program->threads);
     end_instruction(of_class, state.running);
   }
 
@@ -338,9 +358,14 @@ class Replay {
     transfer.wire_s = time.wire_s;
     transfer.on_wire = false;
     transfer.activity.left_s = time.latency_s;
-    transfer.activity.rate = 1;
     transfer.activity.since = now_;
-    schedule(static_cast<int>(id) + num_classes());
+    occupy_cores(threads_of(transfer));
+    set_rate(id);
+  }
+
+  // Each side has one at work.
+  [[nodiscard]] static int threads_of(const Transfer& transfer) {
+    return static_cast<int>(transfer.parties.size());
   }
 
   // From latency to the wire, and from there to the end.
@@ -362,6 +387,7 @@ class Replay {
     change_load(transfer, -1);
     transfer.activity.rate = 0;
     ++transfer.activity.version;
+    occupy_cores(-threads_of(transfer));
     const std::vector<Party> parties = std::move(transfer.parties);
     free_transfers_.push_back(id);
     for (const Party& party : parties) end_instruction(party.of_class, party.instruction);
@@ -399,8 +425,9 @@ class Replay {
 
   void slow_kernel(int of_class) {
     ClassState& state = classes_[index(of_class)];
+    if (state.kernel.rate == 0) return;
     const double rate = kernel_rate(state);
-    if (state.kernel.rate == 0 || state.kernel.rate == rate) return;
+    if (state.kernel.rate == rate) return;
     state.kernel.settle(now_);
     state.kernel.rate = rate;
     schedule(of_class);
@@ -409,15 +436,23 @@ class Replay {
   void set_rate(size_t id) {
     Transfer& transfer = transfers_[id];
     int crowd = 1;
+    if (transfer.on_wire) crowd = crowd_of(transfer);
+    transfer.activity.settle(now_);
+    transfer.activity.rate =
+        core_rate(instruction_of(transfer.parties.front()), threads_of(transfer)) / crowd;
+    schedule(static_cast<int>(id) + num_classes());
+  }
+
+  // Transfers that share its busiest link.
+  [[nodiscard]] int crowd_of(const Transfer& transfer) const {
+    int crowd = 1;
     for (const Party& party : transfer.parties) {
       const auto& load = classes_[index(party.of_class)].load[index(transfer.level)];
       for (const Direction direction : {kOut, kIn}) {
         if (uses(party, direction)) crowd = std::max(crowd, load[direction]);
       }
     }
-    transfer.activity.settle(now_);
-    transfer.activity.rate = 1.0 / crowd;
-    schedule(static_cast<int>(id) + num_classes());
+    return crowd;
   }
 
   void finish() {
@@ -482,6 +517,7 @@ class Replay {
   std::vector<size_t> free_transfers_;
   std::priority_queue<Due, std::vector<Due>, std::greater<>> queue_;
   double now_ = 0;
+  int threads_at_work_ = 0;  // of all ranks
 };
 
 // Ranks that differ from others by what happens to them.
@@ -507,8 +543,10 @@ StepTimeline replay_step(const RankPrograms& programs, const Times& times,
                    slow.factor);
   }
   if (options.lost.has_value()) check_rank(options.lost->rank, world);
+  // On shared cores every rank counts, not every class.
+  const bool fold = options.fold && !times.shares_cores();
   RankClasses classes =
-      options.fold ? classify(programs, times, marks_of(options, world)) : one_class_each(world);
+      fold ? classify(programs, times, marks_of(options, world)) : one_class_each(world);
   return Replay(programs, times, options, std::move(classes)).run();
 }
 

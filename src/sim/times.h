@@ -30,6 +30,14 @@ class Times {
   [[nodiscard]] virtual int link_of(int rank, int /*level*/) const { return rank; }
   // Kernels take so many times as long while bytes of their rank are on the wire.
   [[nodiscard]] virtual double kernel_slowdown() const { return 1; }
+
+  // Whether all ranks compute on the same few cores. Then kernels and transfers take the longer the
+  // more threads are at work, of whatever rank: so many times as long as with one.
+  [[nodiscard]] virtual bool shares_cores() const { return false; }
+  [[nodiscard]] virtual double core_slowdown(const Instruction& /*instruction*/,
+                                             int /*threads*/) const {
+    return 1;
+  }
 };
 
 }  // namespace tessera

@@ -11,6 +11,8 @@
 #include "tensor/element.h"
 #include "tensor/gpu_memory.h"
 #include "train/batch.h"
+#include "train/measure.h"
+#include "train/probe_programs.h"
 #include "train/session.h"
 
 namespace tessera {
@@ -112,6 +114,7 @@ class Stepper {
     return seconds;
   }
   [[nodiscard]] double loss() const { return loss_; }
+  [[nodiscard]] int64_t steps() const { return step_; }
 
  private:
   Executor& executor_;
@@ -124,13 +127,19 @@ class Stepper {
 void measure_instructions(Executor& executor, Stepper& stepper, int64_t steps, bool reports,
                           StepBenchResult& result) {
   stepper.run();
-  executor.time_instructions(true);
   double seconds = 0;
-  for (int64_t i = 0; i < steps; ++i) seconds += stepper.run();
+  std::vector<std::vector<double>> samples(executor.program().instructions.size());
+  for (int64_t step = 0; step < steps; ++step) {
+    executor.time_instructions(true);
+    seconds += stepper.run();
+    for (size_t i = 0; reports && i < samples.size(); ++i) {
+      samples[i].push_back(executor.instruction_times()->seconds(i));
+    }
+  }
   if (!reports) return;
   result.probed_step_s = seconds / static_cast<double>(steps);
-  for (size_t i = 0; i < executor.program().instructions.size(); ++i) {
-    result.instruction_s.push_back(executor.instruction_times()->seconds(i));
+  for (std::vector<double>& values : samples) {
+    result.instruction_s.push_back(median_of(std::move(values)));
   }
 }
 
@@ -159,6 +168,7 @@ StepBenchResult bench_step(const CompiledRun& run, const StepBenchOptions& optio
   const SampleSource samples = random_samples(spec.model.vocab);
   const RandomWeights weights(spec.model);
   StepBenchResult result;
+  std::vector<nlohmann::ordered_json> ranks(run.programs.size());
   world.run([&](int rank, Executor& executor) {
     weights.load(executor, world.step());
     Stepper stepper(executor, spec, samples);
@@ -171,6 +181,9 @@ StepBenchResult bench_step(const CompiledRun& run, const StepBenchOptions& optio
     if (options.probed > 0) {
       measure_instructions(executor, stepper, options.probed, rank == 0, result);
     }
+    if (!gpu) {
+      ranks[static_cast<size_t>(rank)] = measured_rank_json(executor, stepper.steps());
+    }
     if (rank == 0) {
       result.graph = executor.graph_text();
       result.notes = executor.notes();
@@ -180,6 +193,10 @@ StepBenchResult bench_step(const CompiledRun& run, const StepBenchOptions& optio
       }
     }
   });
+  if (!gpu) {
+    result.measured = report_head(run.step);
+    for (nlohmann::ordered_json& rank : ranks) result.measured["ranks"].push_back(std::move(rank));
+  }
   result.resident_bytes = peak_resident_bytes();
   return result;
 }

@@ -18,13 +18,15 @@ struct StepBenchOptions {
 
 struct StepBenchResult {
   std::vector<double> step_s;         // of the timed steps, on rank 0
-  std::vector<double> instruction_s;  // of rank 0's instructions, mean of the probed steps
+  std::vector<double> instruction_s;  // of rank 0's instructions, median of the probed steps
   double probed_step_s = 0;           // a probed step as a whole
   std::array<int64_t, kNumArenas> arena_bytes{};  // that rank 0 was given
   int64_t device_bytes = 0;    // that the GPU's driver says this run has taken; 0: no GPU
   int64_t resident_bytes = 0;  // largest resident memory of the process
   double loss = 0;             // of the last step
   std::string graph;           // of rank 0, as Executor says it
+  // What all ranks were given, sent and executed, in the shape of plan_json; null on a GPU.
+  nlohmann::ordered_json measured;
   std::vector<std::string> notes;
 
   [[nodiscard]] double median_s() const;

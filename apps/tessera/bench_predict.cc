@@ -1,0 +1,200 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "commands.h"
+#include "compile/instruction_cost.h"
+#include "cost/catalogue.h"
+#include "cost/published/statistics.h"
+#include "flags.h"
+#include "help.h"
+#include "read_text.h"
+#include "sim/measured_times.h"
+#include "sim/step_replay.h"
+#include "train/step_bench.h"
+
+namespace tessera {
+namespace {
+
+struct NamedRun {
+  std::string name;
+  RunSource source;
+};
+
+// "name: key=value key=value"; empty lines and what follows a # are skipped.
+std::vector<NamedRun> read_runs(const std::string& file) {
+  std::vector<NamedRun> runs;
+  std::istringstream lines(read_text(file));
+  int number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    line = std::string(trim(line.substr(0, line.find('#'))));
+    if (line.empty()) continue;
+    const size_t colon = line.find(':');
+    require_config(colon != std::string::npos && colon > 0,
+                   "{}:{}: write NAME: section.key=value …, got '{}'", file, number, line);
+    NamedRun run{line.substr(0, colon), {}};
+    run.source.may_lack_file = true;
+    run.source.file = "";
+    std::istringstream words(line.substr(colon + 1));
+    for (std::string word; words >> word;) run.source.overrides.push_back(word);
+    runs.push_back(std::move(run));
+  }
+  require_config(!runs.empty(), "{} names no run: write NAME: section.key=value …", file);
+  return runs;
+}
+
+struct Prediction {
+  std::string name;
+  int64_t ranks = 1;
+  double predicted_s = 0;
+  double measured_s = 0;
+  bool plan_holds = false;  // memory, traffic and instructions of every rank
+  int64_t by_class = 0;     // instructions of rank 0 whose op was never measured itself
+  struct ClassTime {
+    double predicted_s = 0, measured_s = 0;
+  };
+  std::array<ClassTime, kNumOpClasses> classes;  // of rank 0, instruction by instruction
+
+  [[nodiscard]] double error_pct() const { return 100 * (predicted_s / measured_s - 1); }
+};
+
+void add_classes(const MeasuredMachine& machine, const RankTimeline& timeline,
+                 const std::vector<double>& measured_s, Prediction& prediction) {
+  const Program& program = *timeline.program;
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    auto& row = prediction.classes[static_cast<size_t>(class_of(instruction.op))];
+    row.predicted_s += timeline.times[i].end - timeline.times[i].begin;
+    row.measured_s += measured_s[i];
+    const bool kernel = instruction.stream == StreamKind::kCompute;
+    if (kernel && !is_measured(machine, program, instruction)) ++prediction.by_class;
+  }
+}
+
+Prediction predict(const NamedRun& named, const MeasuredMachine& machine,
+                   const BenchPredictOptions& options) {
+  const CompiledRun run = compile_run(named.source.load());
+  require_config(run.step.spec.train.device == "cpu",
+                 "{}: train.device is {}: ranks that share a machine are predicted on its CPU",
+                 named.name, run.step.spec.train.device);
+  Prediction prediction;
+  prediction.name = named.name;
+  prediction.ranks = run.step.mesh.world();
+  const MeasuredTimes times(machine, "threads");
+  const RankPrograms programs = all_programs(run.programs);
+  const StepTimeline timeline = replay_step(programs, times);
+  prediction.predicted_s = timeline.makespan;
+  const StepBenchResult result =
+      bench_step(run, {.steps = options.steps, .warmup = options.warmup});
+  prediction.measured_s = result.median_s();
+  prediction.plan_holds = plan_equals_measured(plan_json(run), result.measured);
+  add_classes(machine, timeline.ranks.front(), result.instruction_s, prediction);
+  return prediction;
+}
+
+ErrorSummary summary_of(const std::vector<Prediction>& predictions) {
+  std::vector<double> predicted;
+  std::vector<double> measured;
+  for (const Prediction& prediction : predictions) {
+    predicted.push_back(prediction.predicted_s);
+    measured.push_back(prediction.measured_s);
+  }
+  return summarize(predicted, measured);
+}
+
+std::string text_report(const std::vector<Prediction>& predictions) {
+  TextTable table({{"run"},
+                   {"ranks", Align::kRight},
+                   {"predicted ms", Align::kRight},
+                   {"measured ms", Align::kRight},
+                   {"error", Align::kRight},
+                   {"memory, traffic"}});
+  for (const Prediction& p : predictions) {
+    table.add_row({p.name, fmt::format("{}", p.ranks), fmt::format("{:.2f}", p.predicted_s * 1e3),
+                   fmt::format("{:.2f}", p.measured_s * 1e3),
+                   fmt::format("{:+.1f} %", p.error_pct()), p.plan_holds ? "equal" : "DIFFER"});
+  }
+  const ErrorSummary summary = summary_of(predictions);
+  return table.str() + fmt::format(
+                           "{} runs: mean error {:.1f} %, bias {:+.1f} %, worst {:+.1f} %, rank "
+                           "correlation {:.3f}\n",
+                           summary.n, summary.mean_abs_pct, summary.bias_pct, summary.worst_pct,
+                           summary.spearman);
+}
+
+nlohmann::ordered_json json_report(const std::vector<Prediction>& predictions,
+                                   const MeasuredMachine& machine) {
+  const ErrorSummary summary = summary_of(predictions);
+  nlohmann::ordered_json json = {{"schema_version", kSchemaVersion},
+                                 {"calibrated", machine.source},
+                                 {"n", summary.n},
+                                 {"mean_abs_error_pct", summary.mean_abs_pct},
+                                 {"bias_pct", summary.bias_pct},
+                                 {"worst_pct", summary.worst_pct},
+                                 {"spearman", summary.spearman},
+                                 {"runs", nlohmann::ordered_json::array()}};
+  for (const Prediction& p : predictions) {
+    nlohmann::ordered_json run = {{"name", p.name},
+                                  {"ranks", p.ranks},
+                                  {"predicted_ms", p.predicted_s * 1e3},
+                                  {"measured_ms", p.measured_s * 1e3},
+                                  {"error_pct", p.error_pct()},
+                                  {"plan_equals_run", p.plan_holds},
+                                  {"priced_by_class", p.by_class},
+                                  {"classes", nlohmann::ordered_json::array()}};
+    for (const OpClass op_class : kAllOpClasses) {
+      const Prediction::ClassTime& row = p.classes[static_cast<size_t>(op_class)];
+      if (row.measured_s == 0) continue;
+      run["classes"].push_back({{"class", name_of(op_class)},
+                                {"predicted_ms", row.predicted_s * 1e3},
+                                {"measured_ms", row.measured_s * 1e3}});
+    }
+    json["runs"].push_back(std::move(run));
+  }
+  return json;
+}
+
+}  // namespace
+
+Command add_bench_predict(CLI::App& bench) {
+  CLI::App* app = bench.add_subcommand("predict");
+  set_help(*app, {"Compare predicted step times with measured ones on this machine.",
+                  "tessera bench predict bench/predict.txt --cluster machine.toml",
+                  "tessera calibrate --out machine.toml"});
+  auto options = std::make_shared<BenchPredictOptions>();
+  add_text(*app, "list", options->list, "FILE", "runs, one per line: NAME: section.key=value …");
+  add_text(*app, "--cluster", options->cluster, "FILE", "what tessera calibrate wrote");
+  add_whole(*app, "--steps", options->steps, 1, "steps that are timed (default 10)");
+  add_whole(*app, "--warmup", options->warmup, 0, "steps before them (default 3)");
+  add_switch(*app, "--json", options->json, "print JSON");
+  return {app, [options](Console& console) { return run_bench_predict(*options, console); }};
+}
+
+int run_bench_predict(const BenchPredictOptions& options, Console& console) {
+  require_config(!options.list.empty(), "no list of runs given: try bench/predict.txt");
+  require_config(!options.cluster.empty(),
+                 "--cluster is missing: write a file with tessera calibrate --out machine.toml");
+  const Cluster cluster = find_cluster(options.cluster, read_text);
+  require_config(!cluster.measured.empty(),
+                 "{} has no [measured] kernels: write it with tessera calibrate", options.cluster);
+  std::vector<Prediction> predictions;
+  for (const NamedRun& run : read_runs(options.list)) {
+    if (!console.quiet) console.err << "running " << run.name << std::endl;
+    predictions.push_back(predict(run, cluster.measured, options));
+  }
+  if (options.json) {
+    console.out << json_report(predictions, cluster.measured).dump(2) << '\n';
+  } else {
+    console.out << text_report(predictions);
+  }
+  const bool holds = std::all_of(predictions.begin(), predictions.end(),
+                                 [](const Prediction& p) { return p.plan_holds; });
+  return holds ? 0 : static_cast<int>(ExitCode::kFailed);
+}
+
+}  // namespace tessera

@@ -1,0 +1,207 @@
+#include "train/calibrate.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/sysinfo.h>
+
+#include <ctime>
+#include <memory>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "bench_start.h"
+#include "commands.h"
+#include "cost/catalogue.h"
+#include "cost/cluster_file.h"
+#include "flags.h"
+#include "help.h"
+#include "machine_facts.h"
+#include "tensor/gpu_memory.h"
+#include "write_file.h"
+
+namespace tessera {
+namespace {
+
+std::string command_of(const CalibrateCommandOptions& options) {
+  std::string command = "tessera calibrate";
+  if (options.device != "cpu") command += " --device " + options.device;
+  if (options.quick) command += " --quick";
+  return command;
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  return fmt::format("{:%Y-%m-%d}", fmt::gmtime(now));
+}
+
+int64_t memory_of_machine() {
+  struct sysinfo info = {};
+  sysinfo(&info);
+  return static_cast<int64_t>(info.totalram) * static_cast<int64_t>(info.mem_unit);
+}
+
+const MeasuredCollective* find_collective(const MeasuredMachine& machine, std::string_view op) {
+  for (const MeasuredCollective& collective : machine.collectives) {
+    if (collective.op == op) return &collective;
+  }
+  return nullptr;
+}
+
+// What closed forms need to know of the machine. One device is one rank on one thread; what was not
+// measured is taken over from the catalogue, with its provenance.
+DeviceSpec describe_device(const CalibrateResult& result, const std::string& name,
+                           const std::string& source, double memory_bytes) {
+  DeviceSpec device = find_device("cpu");
+  device.name = name;
+  device.extends = "";
+  const auto measured = [&](double value) {
+    return Constant{value, Provenance::kMeasured, source};
+  };
+  const PeakRates& rates = result.rates;
+  const double bf16 = rates.bf16_flops_per_s > 0 ? rates.bf16_flops_per_s : rates.f32_flops_per_s;
+  for (const auto& [type, value] :
+       {std::pair{MathType::kF32, rates.f32_flops_per_s},
+        std::pair{MathType::kTF32, rates.f32_flops_per_s}, std::pair{MathType::kF16, bf16}}) {
+    device.peak_flops[static_cast<size_t>(type)] = measured(value);
+    device.product_efficiency[static_cast<size_t>(type)] = measured(1);
+  }
+  device.memory_bytes = measured(memory_bytes);
+  device.reserved_bytes.value = std::min(device.reserved_bytes.value, memory_bytes / 8);
+  device.memory_bandwidth = measured(rates.bytes_per_s);
+  device.memory_efficiency = measured(1);
+  device.multiprocessors = measured(1);
+  device.launch_s = measured(result.machine.dispatch_s);
+  return device;
+}
+
+Cluster describe(CalibrateResult result, const std::string& machine, const std::string& source) {
+  Cluster cluster;
+  cluster.name = machine;
+  cluster.devices = result.machine.cores;
+  cluster.device = describe_device(
+      result, machine, source,
+      static_cast<double>(memory_of_machine()) / static_cast<double>(result.machine.cores));
+  if (const MeasuredCollective* gather = find_collective(result.machine, "all_gather")) {
+    const auto term = [&](TimeTerm which) {
+      return gather->fit.seconds[static_cast<size_t>(which)];
+    };
+    // Of two ranks each has half of the bytes to send.
+    const double byte_s = term(TimeTerm::kByte) + term(TimeTerm::kByte256K) +
+                          term(TimeTerm::kByte2M) + term(TimeTerm::kByte16M);
+    LinkLevel level;
+    level.name = "memory";
+    level.shape = LinkShape::kShared;
+    level.bandwidth = {byte_s > 0 ? 0.5 / byte_s : result.rates.bytes_per_s, Provenance::kMeasured,
+                       source};
+    level.latency_s = {term(TimeTerm::kCall), Provenance::kMeasured, source};
+    level.efficiency = {1, Provenance::kMeasured, source};
+    level.oversubscription = {1, Provenance::kMeasured, source};
+    cluster.levels = {level};
+  }
+  if (cluster.levels.empty()) cluster.devices = 1;
+  result.machine.source = source;
+  cluster.measured = std::move(result.machine);
+  return cluster;
+}
+
+// The same collectives between processes, measured as `tessera bench comm` does.
+void add_processes(bool quick, const Environment& environment, Console& console,
+                   MeasuredMachine& machine) {
+  BenchCommOptions options;
+  options.sizes = quick ? "4K-1M" : "1K-16M";
+  options.budget_s = quick ? 0.02 : 0.1;
+  options.op = "all_reduce,all_gather,reduce_scatter,all_to_all";
+  options.ranks = "2,4";
+  const BenchPlan plan = parse_bench_plan(options);
+  for (const int ranks : plan.ranks) {
+    for (const CollectiveOp op : plan.ops) {
+      const std::vector<BenchCase> cases = plan.cases(op, ranks);
+      const SweepRun run = run_sweep(plan, op, ranks, environment, console);
+      require(run.exit_code == 0, "{} between {} processes could not be measured", name_of(op),
+              ranks);
+      std::vector<TimeSample> samples;
+      for (const BenchRow& row : run.rows) {
+        samples.push_back(
+            {byte_terms(static_cast<double>(cases[row.index].array_bytes())), row.seconds});
+      }
+      machine.collectives.push_back(
+          {std::string(name_of(op)), "processes", ranks, fit_times(samples)});
+    }
+  }
+}
+
+std::string summary(const Cluster& cluster) {
+  const MeasuredMachine& machine = cluster.measured;
+  std::string text = fmt::format(
+      "{}: {} cores, {:.1f} GFLOP/s in f32 and {:.1f} GB/s in a copy on one, {:.2f} us between "
+      "instructions\n",
+      cluster.name, machine.cores, cluster.device.peak(MathType::kF32) / 1e9,
+      cluster.device.memory_bandwidth.value / 1e9, machine.dispatch_s * 1e6);
+  for (const CoreSharing& row : machine.sharing) {
+    text +=
+        fmt::format("{} {} at work: products take {:.2f}, memory {:.2f} times as long\n",
+                    row.threads, row.threads == 1 ? "thread" : "threads", row.products, row.memory);
+  }
+  TextTable table({{"fitted"}, {"points", Align::kRight}, {"mean error", Align::kRight}});
+  const auto add = [&](const std::string& name, const TimeFit& fit) {
+    table.add_row({name, fmt::format("{}", fit.points), fmt::format("{:.1f} %", fit.error_pct)});
+  };
+  for (const MeasuredKernel& kernel : machine.kernels) {
+    if (kernel.op.starts_with(kClassMark)) {
+      add(fmt::format("{} in {}, threads: {}", kernel.op.substr(kClassMark.size()),
+                      name_of(kernel.type), kernel.threads),
+          kernel.fit);
+    }
+  }
+  for (const MeasuredCollective& collective : machine.collectives) {
+    add(fmt::format("{}, {} {}", collective.op, collective.ranks, collective.ranks_are),
+        collective.fit);
+  }
+  return text + table.str();
+}
+
+}  // namespace
+
+Command add_calibrate(CLI::App& root, const Environment& environment) {
+  CLI::App* app = root.add_subcommand("calibrate");
+  set_help(*app, {"Measure this machine and write a cluster file that predicts its runs.",
+                  "tessera calibrate --out machine.toml",
+                  "tessera bench predict bench/predict.txt --cluster machine.toml"});
+  auto options = std::make_shared<CalibrateCommandOptions>();
+  add_text(*app, "--out", options->out, "FILE", "where to write (default machine.toml)");
+  add_choice(*app, "--device", options->device, "cpu|cuda",
+             "what to measure; of a GPU its kernels only (default cpu)");
+  add_switch(*app, "--quick", options->quick, "a few seconds: fewer sizes, f32 only");
+  return {app, [options, &environment](Console& console) {
+            return run_calibrate(*options, environment, console);
+          }};
+}
+
+int run_calibrate(const CalibrateCommandOptions& options, const Environment& environment,
+                  Console& console) {
+  require_config(options.out.ends_with(".toml"),
+                 "--out must end in .toml, which is how commands tell files from names: got '{}'",
+                 options.out);
+  const bool gpu = options.device == "cuda";
+  if (gpu) {
+    const std::string why_not = cuda::gpu_info(0).why_not;
+    require_config(why_not.empty(), "--device cuda: {}: use --device cpu", why_not);
+  }
+  CalibrateResult result =
+      calibrate({.quick = options.quick, .device = options.device}, [&](const std::string& what) {
+        if (!console.quiet) console.err << "measuring " << what << std::endl;
+      });
+  if (!gpu) {
+    if (!console.quiet) console.err << "measuring collectives between processes" << std::endl;
+    add_processes(options.quick, environment, console, result.machine);
+  }
+  const std::string machine = gpu ? cuda::gpu_info(0).name : processor_name();
+  const std::string source = fmt::format("{}, {}, {}", today(), command_of(options), machine);
+  const Cluster cluster = describe(std::move(result), machine, source);
+  check(cluster);
+  write_file(options.out, to_toml(cluster), console);
+  console.out << summary(cluster);
+  return 0;
+}
+
+}  // namespace tessera

@@ -1,0 +1,25 @@
+#include "sim/measured_times.h"
+
+#include "compile/instruction_cost.h"
+
+namespace tessera {
+
+double MeasuredTimes::kernel_s(const Program& program, const Instruction& instruction) const {
+  return tessera::kernel_s(machine_, program, instruction);
+}
+
+TransferTime MeasuredTimes::transfer(const Program& program, const Instruction& instruction,
+                                     const std::vector<int>& ranks) const {
+  const TimeTerms seconds = collective_seconds(machine_, communication_name(instruction),
+                                               ranks_are_, static_cast<int>(ranks.size()));
+  const double call = seconds[static_cast<size_t>(TimeTerm::kCall)];
+  return {call, seconds_of(transfer_terms(program, instruction), seconds) - call, 0};
+}
+
+double MeasuredTimes::core_slowdown(const Instruction& instruction, int threads) const {
+  const OpClass op_class = class_of(instruction.op);
+  const bool multiplies = op_class == OpClass::kProducts || op_class == OpClass::kAttention;
+  return slowdown(machine_, threads, !multiplies);
+}
+
+}  // namespace tessera

@@ -1,0 +1,194 @@
+#include "train/calibrate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <thread>
+#include <tuple>
+
+#include "base/error.h"
+#include "compile/instruction_cost.h"
+#include "spec/run_file.h"
+#include "spec/validate.h"
+#include "train/probe_programs.h"
+#include "train/step_bench.h"
+
+namespace tessera {
+namespace {
+
+// A small model whose step has the kernels of its family at one set of sizes.
+struct ProbeModel {
+  const char* family;
+  int64_t hidden, ffn, heads, kv_heads, vocab, seq_len, micro_batch;
+  int64_t experts = 0;
+};
+constexpr std::array kProbeModels = {
+    ProbeModel{"llama", 96, 256, 4, 2, 384, 48, 1},
+    ProbeModel{"gpt2", 128, 512, 4, 4, 512, 64, 2},
+    ProbeModel{"mixtral", 128, 192, 4, 2, 512, 64, 2, 4},
+    ProbeModel{"llama", 192, 512, 6, 2, 1024, 96, 2},
+    ProbeModel{"qwen3", 192, 384, 6, 6, 1024, 160, 1},
+    ProbeModel{"gpt2", 320, 1280, 5, 5, 2048, 192, 1},
+    ProbeModel{"llama", 448, 1216, 7, 7, 4096, 320, 1},
+};
+constexpr size_t kQuickProbes = 4;  // the first so many
+
+RunSpec probe_spec(const ProbeModel& probe, const std::string& device, DType dtype, int threads) {
+  std::vector<std::string> overrides = {
+      fmt::format("model.family={}", probe.family), "model.layers=2",
+      fmt::format("model.hidden={}", probe.hidden), fmt::format("model.ffn={}", probe.ffn),
+      fmt::format("model.heads={}", probe.heads), fmt::format("model.kv_heads={}", probe.kv_heads),
+      fmt::format("model.vocab={}", probe.vocab), fmt::format("train.seq_len={}", probe.seq_len),
+      fmt::format("train.micro_batch={}", probe.micro_batch),
+      // Two micro-batches: some kernels add to what is there.
+      fmt::format("train.global_batch={}", 2 * probe.micro_batch),
+      fmt::format("train.dtype={}", name_of(dtype)), fmt::format("train.device={}", device),
+      fmt::format("train.threads={}", threads)};
+  if (probe.experts > 0) overrides.push_back(fmt::format("model.experts={}", probe.experts));
+  RunSpec spec = parse_run_file("", "probe", overrides, {});
+  resolve(spec);
+  return spec;
+}
+
+// What was measured of one op, type and number of threads.
+using KernelKey = std::tuple<std::string, DType, int>;
+
+class Calibration {
+ public:
+  Calibration(const CalibrateOptions& options,
+              const std::function<void(const std::string&)>& progress)
+      : options_(options), progress_(progress) {
+    result_.machine.cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  }
+
+  CalibrateResult run() {
+    const bool gpu = options_.device == "cuda";
+    std::vector<DType> types = {DType::kF32};
+    if (!options_.quick) types.push_back(DType::kBF16);
+    std::vector<int> teams = {1};
+    if (!gpu && cores() > 1) teams.push_back(cores());
+    for (const DType type : types) {
+      for (const int threads : teams) measure_kernels(type, threads);
+    }
+    fit_kernels();
+    result_.machine.dispatch_s = dispatch_time(options_.device);
+    result_.rates.bytes_per_s = copy_rate(options_.device);
+    if (gpu) return std::move(result_);
+    measure_sharing();
+    measure_collectives();
+    return std::move(result_);
+  }
+
+ private:
+  [[nodiscard]] int cores() const { return result_.machine.cores; }
+  [[nodiscard]] int64_t repeats() const { return options_.quick ? 3 : 7; }
+
+  void measure_kernels(DType type, int threads) {
+    progress_(fmt::format("products in {} on {} {}", name_of(type), threads,
+                          threads == 1 ? "thread" : "threads"));
+    const Program products =
+        product_sweep(type, threads, options_.quick, options_.device == "cuda");
+    add_samples(products, time_instructions(options_.device, products, repeats()), type, threads);
+    const size_t probes = options_.quick ? kQuickProbes : kProbeModels.size();
+    for (size_t i = 0; i < probes; ++i) {
+      const ProbeModel& probe = kProbeModels[i];
+      progress_(fmt::format("a step of a {} of width {} in {} on {} {}", probe.family, probe.hidden,
+                            name_of(type), threads, threads == 1 ? "thread" : "threads"));
+      measure_probe(probe_spec(probe, options_.device, type, threads), type, threads);
+    }
+  }
+
+  void measure_probe(const RunSpec& spec, DType type, int threads) {
+    const CompiledRun run = compile_run(spec);
+    const StepBenchResult bench =
+        bench_step(run, {.steps = repeats(), .warmup = 2, .probed = repeats()});
+    const Program& program = run.programs.front();
+    add_samples(program, bench.instruction_s, type, threads);
+  }
+
+  void add_samples(const Program& program, const std::vector<double>& seconds, DType type,
+                   int threads) {
+    for (size_t i = 0; i < seconds.size(); ++i) {
+      const Instruction& instruction = program.instructions[i];
+      if (instruction.stream != StreamKind::kCompute || seconds[i] <= 0) continue;
+      const TimeSample sample{kernel_terms(program, instruction), seconds[i]};
+      const DType stored = kernel_type(program, instruction);
+      samples_[{std::string(name_of(instruction.op)), stored, threads}].push_back(sample);
+      const OpClass op_class = class_of(instruction.op);
+      const std::string any = std::string(kClassMark) + std::string(name_of(op_class));
+      samples_[{any, stored, threads}].push_back(sample);
+      if (op_class != OpClass::kProducts || threads > 1) continue;
+      const double rate = static_cast<double>(cost_of(program, instruction).flops) / seconds[i];
+      double& best =
+          type == DType::kBF16 ? result_.rates.bf16_flops_per_s : result_.rates.f32_flops_per_s;
+      best = std::max(best, rate);
+    }
+  }
+
+  void fit_kernels() {
+    for (const auto& [key, samples] : samples_) {
+      const auto& [op, type, threads] = key;
+      result_.machine.kernels.push_back({op, type, threads, fit_times(samples)});
+    }
+  }
+
+  // The same work on more and more ranks at once, up to twice as many as there are cores.
+  void measure_sharing() {
+    progress_("ranks that share the cores");
+    std::vector<int> teams;
+    for (int ranks = 1; ranks < cores(); ranks *= 2) teams.push_back(ranks);
+    teams.push_back(cores());
+    teams.push_back(2 * cores());
+    CoreSharing alone;
+    for (const int ranks : teams) {
+      CoreSharing row{ranks, time_together(product_work(), ranks, repeats()),
+                      time_together(memory_work(), ranks, repeats())};
+      if (ranks == 1) alone = row;
+      // More threads at work speed nobody up: what says so was disturbed.
+      std::vector<CoreSharing>& rows = result_.machine.sharing;
+      const CoreSharing before = rows.empty() ? CoreSharing{} : rows.back();
+      row.products = std::max(before.products, row.products / alone.products);
+      row.memory = std::max(before.memory, row.memory / alone.memory);
+      rows.push_back(row);
+    }
+  }
+
+  void measure_collectives() {
+    for (const int ranks : {2, 4}) {
+      for (const CastKind kind :
+           {CastKind::kAllReduce, CastKind::kReduceScatter, CastKind::kAllGather,
+            CastKind::kAllToAll, CastKind::kShift, CastKind::kNothing}) {
+        if (kind == CastKind::kNothing && ranks > 2) continue;  // a message has two ends
+        measure_collective(kind, ranks);
+      }
+    }
+  }
+
+  void measure_collective(CastKind kind, int ranks) {
+    const std::string op(kind == CastKind::kNothing ? "send" : collective_name(kind));
+    progress_(fmt::format("{} between {} ranks", op, ranks));
+    std::vector<TimeSample> samples;
+    const int64_t largest = options_.quick ? 1 << 20 : 1 << 24;
+    for (int64_t bytes = 256; bytes <= largest; bytes *= 8) {
+      const double seconds = time_collective(kind, ranks, bytes, repeats());
+      samples.push_back({byte_terms(static_cast<double>(bytes)), std::max(1e-7, seconds)});
+    }
+    result_.machine.collectives.push_back({op, "threads", ranks, fit_times(samples)});
+  }
+
+  const CalibrateOptions& options_;
+  const std::function<void(const std::string&)>& progress_;
+  std::map<KernelKey, std::vector<TimeSample>> samples_;
+  CalibrateResult result_;
+};
+
+}  // namespace
+
+CalibrateResult calibrate(const CalibrateOptions& options,
+                          const std::function<void(const std::string& what)>& progress) {
+  return Calibration(options, progress).run();
+}
+
+}  // namespace tessera

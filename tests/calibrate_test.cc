@@ -1,0 +1,73 @@
+// Measuring this machine and predicting runs on it, as a user does. Nothing here asks how long
+// anything took: machines that run tests are busy.
+#include <gtest/gtest.h>
+
+#include "support/command.h"
+
+namespace tessera {
+namespace {
+
+using nlohmann::json;
+using testing::CommandResult;
+
+class CalibrateTest : public ::testing::Test {
+ protected:
+  CommandResult run(const std::string& line) { return testing::tessera(folder_, line); }
+  TestFolder folder_;
+};
+
+TEST_F(CalibrateTest, WhatItWritesPredictsRuns) {
+  const CommandResult written = run("calibrate --quick --out machine.toml");
+  ASSERT_EQ(written.code, 0) << written.err;
+  EXPECT_NE(written.out.find("all_reduce, 4 processes"), std::string::npos) << written.out;
+
+  folder_.write("runs.txt",
+                "# comments and empty lines are skipped\n\n"
+                "one: model.layers=2 model.hidden=64 model.heads=4 model.vocab=64 "
+                "train.seq_len=16\n"
+                "two: model.layers=2 model.hidden=64 model.heads=4 model.vocab=64 "
+                "train.seq_len=16 parallel.dp=2  # a comment\n"
+                "stages: model.layers=2 model.hidden=64 model.heads=4 model.vocab=64 "
+                "train.seq_len=16 train.global_batch=4 parallel.pp=2\n");
+  const CommandResult result =
+      run("bench predict runs.txt --cluster machine.toml --steps 2 --warmup 1 --json");
+  ASSERT_EQ(result.code, 0) << result.err;
+  const json report = json::parse(result.out);
+  EXPECT_EQ(report.at("n"), 3);
+  EXPECT_NE(report.at("calibrated").get<std::string>().find("tessera calibrate --quick"),
+            std::string::npos);
+  for (const json& entry : report.at("runs")) {
+    EXPECT_TRUE(entry.at("plan_equals_run")) << entry;
+    EXPECT_GT(entry.at("predicted_ms"), 0) << entry;
+    EXPECT_GT(entry.at("measured_ms"), 0) << entry;
+    EXPECT_EQ(entry.at("priced_by_class"), 0) << entry;
+    EXPECT_FALSE(entry.at("classes").empty()) << entry;
+  }
+
+  // The same file is a machine to simulate on, and gives the same answer every time.
+  const std::string simulate = "simulate --cluster machine.toml --json run.toml --mesh dp=2";
+  folder_.write("run.toml", testing::tiny_run_file());
+  const CommandResult first = run(simulate);
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(first.out, run(simulate).out);
+}
+
+TEST_F(CalibrateTest, SaysWhatIsMissing) {
+  folder_.write("runs.txt", "one: model.layers=2\n");
+  const auto refused = [&](const std::string& line, const std::string& words) {
+    const CommandResult result = run(line);
+    EXPECT_EQ(result.code, 2) << line << "\n" << result.err;
+    EXPECT_NE(result.err.find(words), std::string::npos) << line << "\n" << result.err;
+  };
+  refused("bench predict runs.txt", "--cluster is missing");
+  refused("bench predict --cluster cpu", "no list of runs");
+  refused("bench predict runs.txt --cluster cpu", "has no [measured] kernels");
+  refused("calibrate --out machine.json", "must end in .toml");
+  folder_.write("bad.txt", "model.layers=2\n");
+  const CommandResult written = run("calibrate --quick --out machine.toml");
+  ASSERT_EQ(written.code, 0) << written.err;
+  refused("bench predict bad.txt --cluster machine.toml", "bad.txt:1: write NAME:");
+}
+
+}  // namespace
+}  // namespace tessera
