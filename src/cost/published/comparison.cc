@@ -60,6 +60,8 @@ class EntryComparison {
   void add(const std::string& what, const std::string& part, double measured, double predicted) {
     const double error =
         what == kBubble ? 100 * (predicted - measured) : 100 * (predicted / measured - 1);
+    require_config(error > -1e9 && error < 1e9,
+                   "{} is given as {:g}: nothing can be compared with it", what, measured);
     out_.push_back({id_, what, part, measured, predicted, error});
   }
 
