@@ -85,8 +85,8 @@ struct GroupOutcome {
 // Prices the variants of one group.
 class GroupPricing {
  public:
-  GroupPricing(const SearchRequest& request, CostModel& model, int64_t limit)
-      : request_(request), model_(model), limit_(limit) {}
+  GroupPricing(const SearchRequest& request, CostModel& model, int64_t limit, bool wants_nearest)
+      : request_(request), model_(model), limit_(limit), wants_nearest_(wants_nearest) {}
 
   GroupOutcome price(const Strategy& group) {
     outcome_ = {};
@@ -103,7 +103,9 @@ class GroupPricing {
       }
       reject(Rejected::kStates,
              variants.recomputations() * static_cast<int64_t>(variants.schedules.size()));
-      miss(s, states);
+      if (!wants_nearest_) continue;
+      s.recompute = Recompute::kFull;
+      miss(s, model_.peak_bytes(s));
     }
     for (const ScheduleChoice& schedule : variants.schedules) {
       Strategy s = group;
@@ -211,6 +213,7 @@ class GroupPricing {
   const SearchRequest& request_;
   CostModel& model_;
   int64_t limit_;
+  bool wants_nearest_;  // nothing fits so far: the plan that comes nearest is asked for
   GroupOutcome outcome_;
   std::optional<Candidate> best_;  // of the schedule in work
 };
@@ -300,9 +303,10 @@ class Search {
         work.push_back(i);
       }
     }
+    const bool nothing_fits = cells_.empty();
     std::vector<GroupOutcome> results(work.size());
     in_parallel(work.size(), request_.threads, [&](size_t i, size_t thread) {
-      GroupPricing pricing(request_, models_[thread], limit_);
+      GroupPricing pricing(request_, models_[thread], limit_, nothing_fits);
       results[i] = pricing.price(groups_[work[i]].strategy);
     });
     for (GroupOutcome& result : results) merge(result);
@@ -359,11 +363,7 @@ class Search {
         static_cast<int64_t>(outcome_.best.size() - kept);
     outcome_.best.resize(kept);
     outcome_.front = front_.sorted();
-    if (!outcome_.best.empty() || !smallest_.has_value()) return;
-    // Of what its states alone ruled out, the whole.
-    Strategy& s = smallest_->strategy;
-    s.recompute = Recompute::kFull;
-    outcome_.nearest = Candidate{s, 0, models_.front().peak_bytes(s)};
+    if (outcome_.best.empty()) outcome_.nearest = smallest_;
   }
 
   const SearchRequest& request_;

@@ -135,6 +135,8 @@ TEST(SearchTest, SaysWhatIsNearestWhereNothingFits) {
   EXPECT_TRUE(outcome.best.empty());
   ASSERT_TRUE(outcome.nearest.has_value());
   EXPECT_GT(outcome.nearest->peak_bytes, usable_bytes(request.workload.cluster));
+  request.exhaustive = true;
+  EXPECT_EQ(outcome.nearest->peak_bytes, search_strategies(request).nearest->peak_bytes);
 }
 
 TEST(SearchTest, StopsWithWhatItHas) {
