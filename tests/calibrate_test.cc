@@ -23,11 +23,11 @@ TEST_F(CalibrateTest, WhatItWritesPredictsRuns) {
 
   folder_.write("runs.txt",
                 "# comments and empty lines are skipped\n\n"
-                "one: model.layers=2 model.hidden=64 model.heads=4 model.vocab=64 "
+                "one: model.layers=2 model.hidden=64 model.ffn=96 model.heads=4 model.vocab=64 "
                 "train.seq_len=16\n"
-                "two: model.layers=2 model.hidden=64 model.heads=4 model.vocab=64 "
+                "two: model.layers=2 model.hidden=64 model.ffn=96 model.heads=4 model.vocab=64 "
                 "train.seq_len=16 parallel.dp=2  # a comment\n"
-                "stages: model.layers=2 model.hidden=64 model.heads=4 model.vocab=64 "
+                "stages: model.layers=2 model.hidden=64 model.ffn=96 model.heads=4 model.vocab=64 "
                 "train.seq_len=16 train.global_batch=4 parallel.pp=2\n");
   const CommandResult result =
       run("bench predict runs.txt --cluster machine.toml --steps 2 --warmup 1 --json");

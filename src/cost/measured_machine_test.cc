@@ -191,7 +191,7 @@ std::string refusal(const std::string& from, const std::string& to) {
 TEST(ClusterFile, NamesPlaceAndFixOfMistakes) {
   EXPECT_NE(refusal("call = ", "cal = ").find("did you mean 'call'"), std::string::npos)
       << refusal("call = ", "cal = ");
-  EXPECT_NE(refusal("type = \"f32\"", "type = \"f31\"").find("unknown type 'f31'"),
+  EXPECT_NE(refusal("type = \"f32\"", "type = \"f31\"").find("unknown type \"f31\""),
             std::string::npos);
   EXPECT_NE(refusal("cores = 2", "cores = 0").find("machine.toml:"), std::string::npos);
   EXPECT_NE(refusal("[2, 1.1, 1.5]", "[2, 1.1]").find("[threads, products, memory]"),
