@@ -41,7 +41,9 @@ TEST_F(CalibrateTest, WhatItWritesPredictsRuns) {
     EXPECT_GT(entry.at("predicted_ms"), 0) << entry;
     EXPECT_GT(entry.at("measured_ms"), 0) << entry;
     // Sums of gradients over micro-batches have no curve of their own.
-    if (entry.at("name") != "stages") EXPECT_EQ(entry.at("priced_by_class"), 0) << entry;
+    if (entry.at("name") != "stages") {
+      EXPECT_EQ(entry.at("priced_by_class"), 0) << entry;
+    }
     EXPECT_FALSE(entry.at("classes").empty()) << entry;
   }
 
