@@ -61,6 +61,11 @@ std::vector<int64_t> stage_layers(const Workload& w, const Strategy& s) {
   return layers;
 }
 
+// An entry of the catalogue, or what calibration made of it.
+bool is_cpu(const DeviceSpec& device) {
+  return device.name.starts_with("cpu") || device.extends.starts_with("cpu");
+}
+
 std::string model_text(const ModelSpec& model) {
   return fmt::format("[model]\npreset = \"{}\"\n", model.preset);
 }
@@ -81,8 +86,8 @@ std::string file_text(const ModelSpec& model, const Workload& w, const Strategy&
   }
   text += fmt::format(
       "\n[train]\nseq_len = {}\nmicro_batch = {}\nglobal_batch = {}\ndtype = \"bf16\"\n"
-      "device = \"cuda\"\n",
-      w.seq_len, s.micro_batch, w.global_batch);
+      "device = \"{}\"\n",
+      w.seq_len, s.micro_batch, w.global_batch, is_cpu(w.cluster.device) ? "cpu" : "cuda");
   text += fmt::format("\n[cluster]\nmemory_gib = {:.3f}\n",
                       w.cluster.device.memory_bytes.value / 1073741824.0);
   return text;

@@ -85,7 +85,7 @@ class SpaceBuilder {
     const ModelShape& m = w_.model;
     if (!is_free(fixed_.tp, s.tp) || !is_free(fixed_.pp, s.pp) || !is_free(fixed_.cp, s.cp) ||
         !is_free(fixed_.dp, s.dp)) {
-      return "not as asked";
+      return "other than what --tp, --pp, --cp or --dp ask for";
     }
     if (m.heads % s.tp != 0) return "tp does not divide the heads";
     if (m.ffn % s.tp != 0 || m.shared_ffn % s.tp != 0) return "tp does not divide the MLP";
