@@ -91,6 +91,8 @@ class Calibration {
     const Program products =
         product_sweep(type, threads, options_.quick, options_.device == "cuda");
     add_samples(products, time_instructions(options_.device, products, repeats()), type, threads);
+    const Program movement = movement_sweep(type, threads);
+    add_samples(movement, time_instructions(options_.device, movement, repeats()), type, threads);
     const size_t probes = options_.quick ? kQuickProbes : kProbeModels.size();
     for (size_t i = 0; i < probes; ++i) {
       const ProbeModel& probe = kProbeModels[i];

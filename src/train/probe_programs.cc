@@ -281,6 +281,22 @@ Program product_sweep(DType type, int threads, bool quick, bool gpu) {
   return program;
 }
 
+Program movement_sweep(DType type, int threads) {
+  constexpr int64_t kLargest = int64_t{1} << 22;  // elements
+  Program program = empty_program(Mesh(), threads, 8);
+  for (int64_t elements = 64; elements <= kLargest; elements *= 4) {
+    for (const OpKind op : {OpKind::kCopy, OpKind::kAccumulate, OpKind::kZero}) {
+      Instruction move;
+      move.op = op;
+      move.name = "move";
+      if (op != OpKind::kZero) move.inputs = {add_buffer(program, "from", type, {elements})};
+      move.outputs = {add_buffer(program, "to", type, {elements})};
+      program.instructions.push_back(std::move(move));
+    }
+  }
+  return program;
+}
+
 std::vector<double> time_instructions(const std::string& device, const Program& program,
                                       int64_t repeats) {
   const StepGraph step = probe_step(device, program.mesh);

@@ -20,6 +20,9 @@ StepGraph probe_step(const std::string& device, const Mesh& mesh);
 // product finds it in the outer caches at best, as in training.
 Program product_sweep(DType type, int threads, bool quick, bool gpu);
 
+// Copies, additions and zeros of many sizes: what ranks do to values before and behind collectives.
+Program movement_sweep(DType type, int threads);
+
 // Seconds of every instruction, the median of `repeats` steps.
 std::vector<double> time_instructions(const std::string& device, const Program& program,
                                       int64_t repeats);

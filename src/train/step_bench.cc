@@ -168,7 +168,7 @@ StepBenchResult bench_step(const CompiledRun& run, const StepBenchOptions& optio
   const SampleSource samples = random_samples(spec.model.vocab);
   const RandomWeights weights(spec.model);
   StepBenchResult result;
-  std::vector<nlohmann::ordered_json> ranks(run.programs.size());
+  int64_t steps_run = 0;
   world.run([&](int rank, Executor& executor) {
     weights.load(executor, world.step());
     Stepper stepper(executor, spec, samples);
@@ -181,10 +181,8 @@ StepBenchResult bench_step(const CompiledRun& run, const StepBenchOptions& optio
     if (options.probed > 0) {
       measure_instructions(executor, stepper, options.probed, rank == 0, result);
     }
-    if (!gpu) {
-      ranks[static_cast<size_t>(rank)] = measured_rank_json(executor, stepper.steps());
-    }
     if (rank == 0) {
+      steps_run = stepper.steps();
       result.graph = executor.graph_text();
       result.notes = executor.notes();
       result.loss = stepper.loss();
@@ -195,7 +193,10 @@ StepBenchResult bench_step(const CompiledRun& run, const StepBenchOptions& optio
   });
   if (!gpu) {
     result.measured = report_head(run.step);
-    for (nlohmann::ordered_json& rank : ranks) result.measured["ranks"].push_back(std::move(rank));
+    // Not before all ranks are done: what a rank has sent is counted when its last peer has it.
+    for (int rank = 0; rank < world.size(); ++rank) {
+      result.measured["ranks"].push_back(measured_rank_json(world.executor(rank), steps_run));
+    }
   }
   result.resident_bytes = peak_resident_bytes();
   return result;
