@@ -128,6 +128,10 @@ TEST_F(CliTest, SynthIsDeterministicAndExact) {
   EXPECT_EQ(read_file(folder_.path("stories.txt")), text);
 }
 
+TEST_F(CliTest, RanksAgreeOnWhatAutoMeans) {
+  succeed("train run.toml --mesh dp=2 --set train.device=auto");
+}
+
 TEST_F(CliTest, TrainsOnAFileAndOnAFolder) {
   succeed("data synth --seed 7 --bytes 20000 -o stories.txt");
   succeed("train run.toml --set logging.run_dir=synth");

@@ -232,6 +232,7 @@ int run_train(const TrainCommandOptions& options, const Environment& environment
   RankMode mode{};
   try {
     spec = load_spec(options);
+    choose_device(spec);
     mode = choose_rank_mode(backend_of(options), context, spec.parallel.world());
     if (is_rank(mode)) require_started_ranks(spec, context);
   } catch (const ConfigError& error) {

@@ -183,12 +183,15 @@ void use_gpu_defaults(RunSpec& spec, int64_t sharers) {
 
 }  // namespace
 
+void choose_device(RunSpec& spec) {
+  if (spec.train.device != "auto") return;
+  const bool alone = spec.parallel.world() == 1;
+  spec.train.device = alone && cuda::gpu_info(0).why_not.empty() ? "cuda" : "cpu";
+}
+
 void use_machine_defaults(RunSpec& spec, int64_t ranks_on_host) {
   const int64_t sharers = ranks_on_host > 0 ? ranks_on_host : spec.parallel.world();
-  if (spec.train.device == "auto") {
-    const bool alone = spec.parallel.world() == 1;
-    spec.train.device = alone && cuda::gpu_info(0).why_not.empty() ? "cuda" : "cpu";
-  }
+  choose_device(spec);
   if (spec.train.device == "cuda") use_gpu_defaults(spec, sharers);
   if (spec.train.threads == 0) {
     const auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));

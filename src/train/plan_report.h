@@ -17,6 +17,10 @@ struct CompiledRun {
   std::vector<Program> programs;  // one per rank
 };
 
+// train.device = "auto" becomes what it stands for here. Ranks that are processes do so before they
+// compare their run files.
+void choose_device(RunSpec& spec);
+
 // Fills what depends on this machine: compute threads per rank, memory per rank. 0 ranks on this
 // host: all of them.
 void use_machine_defaults(RunSpec& spec, int64_t ranks_on_host = 0);
