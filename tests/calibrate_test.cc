@@ -62,6 +62,7 @@ TEST_F(CalibrateTest, SaysWhatIsMissing) {
     EXPECT_EQ(result.code, 2) << line << "\n" << result.err;
     EXPECT_NE(result.err.find(words), std::string::npos) << line << "\n" << result.err;
   };
+  refused("calibrate --out nowhere/machine.toml", "no folder that can be written to");
   refused("bench predict runs.txt", "--cluster is missing");
   refused("bench predict --cluster cpu", "no list of runs");
   refused("bench predict runs.txt --cluster cpu", "has no [measured] kernels");

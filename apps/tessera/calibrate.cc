@@ -3,8 +3,10 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <sys/sysinfo.h>
+#include <unistd.h>
 
 #include <ctime>
+#include <filesystem>
 #include <memory>
 
 #include "base/error.h"
@@ -182,6 +184,11 @@ int run_calibrate(const CalibrateCommandOptions& options, const Environment& env
   require_config(options.out.ends_with(".toml"),
                  "--out must end in .toml, which is how commands tell files from names: got '{}'",
                  options.out);
+  const std::filesystem::path folder = std::filesystem::absolute(options.out).parent_path();
+  require_config(access(folder.c_str(), W_OK) == 0,
+                 "--out is '{}', but {} is no folder that can be written to: make it, or choose "
+                 "another",
+                 options.out, folder.string());
   const bool gpu = options.device == "cuda";
   if (gpu) {
     const std::string why_not = cuda::gpu_info(0).why_not;

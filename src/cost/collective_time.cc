@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "cost/to_double.h"
+
 namespace tessera {
 namespace {
-
-double to_double(int64_t value) { return static_cast<double>(value); }
 
 int log2_ceil(int64_t value) {
   int bits = 0;

@@ -5,11 +5,10 @@
 #include "cost/collective_time.h"
 #include "cost/engine.h"
 #include "cost/op_time.h"
+#include "cost/to_double.h"
 
 namespace tessera {
 namespace {
-
-double to_double(int64_t value) { return static_cast<double>(value); }
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "cost/to_double.h"
+
 namespace tessera {
 namespace {
 
@@ -29,8 +31,6 @@ constexpr double kScoreBytesBackward = 19;
 constexpr double kHeadFill = 64;
 // Flash attention computes the scores again in backward: 5 products instead of 2.
 constexpr double kFlashBackwardProducts = 2.5;
-
-double to_double(int64_t value) { return static_cast<double>(value); }
 
 bool misaligned(int64_t size) { return size % kAlignment != 0; }
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "cost/published/bubble.h"
 #include "cost/published/entry.h"
+#include "cost/to_double.h"
 
 namespace tessera {
 namespace {
@@ -18,8 +19,6 @@ constexpr const char* kStepTime = "step time";
 constexpr const char* kMemory = "memory";
 constexpr const char* kBubble = "bubble";
 constexpr const char* kOutsideMemory = "memory seen from outside";
-
-double to_double(int64_t value) { return static_cast<double>(value); }
 
 // A run of which one is chosen: the same work on the same devices.
 struct Choice {

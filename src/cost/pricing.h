@@ -1,0 +1,542 @@
+// The price of one strategy from the costs of its layers: stages, exposed communication, bubble,
+// optimizer, memory. What is remembered between strategies comes in from cost_model.cc.
+#pragma once
+
+#include <algorithm>
+
+#include "cost/collective_time.h"
+#include "cost/cost_model.h"
+#include "cost/engine.h"
+#include "cost/layer_cost.h"
+#include "cost/stages.h"
+#include "cost/to_double.h"
+
+namespace tessera {
+
+// Of a split: the kinds of layers, and the figures that every strategy of it needs.
+struct SplitCost {
+  LayerCost dense, experts, embedding, head;
+};
+
+// Time of a layer for one micro-batch, with what is computed again.
+struct PassSeconds {
+  double forward = 0;
+  double backward = 0;  // with what is computed again
+  double again = 0;     // part of backward
+  double weight = 0;    // part of backward: weight gradients
+};
+
+// Of forward, `again` times more, and backward.
+inline double sum_axis(const LayerCost& cost, CommAxis axis, double again) {
+  const auto i = static_cast<size_t>(axis);
+  return cost.forward_comm.seconds[i] * (1 + again) + cost.backward_comm.seconds[i];
+}
+
+inline double sum_axis_bytes(const LayerCost& cost, CommAxis axis, double again) {
+  const auto i = static_cast<size_t>(axis);
+  return cost.forward_comm.bytes[i] * (1 + again) + cost.backward_comm.bytes[i];
+}
+
+// `share` of the layers are computed again.
+inline PassSeconds pass_seconds(const LayerCost& cost, Recompute recompute, double share = 1) {
+  PassSeconds pass;
+  pass.forward = cost.forward_total_s();
+  pass.backward = cost.backward_total_s();
+  pass.weight = cost.weight_grad_s;
+  if (recompute == Recompute::kFull) pass.again = share * pass.forward;
+  if (recompute == Recompute::kSelective) pass.again = cost.attention_forward_s;
+  pass.backward += pass.again;
+  return pass;
+}
+
+// Everything that is known of a strategy's step; no heap.
+struct Breakdown {
+  StepTime time;
+  std::array<AxisTraffic, kNumCommAxes> traffic = {};
+};
+
+// Prices one strategy; lives on the stack of one call.
+class Pricing {
+ public:
+  Pricing(const Workload& workload, const Strategy& strategy, const SplitCost& split,
+          int64_t micro_batches)
+      : w_(workload),
+        s_(strategy),
+        split_(split),
+        micro_batches_(micro_batches),
+        dense_(pass_seconds(split.dense, effective_recompute(), recomputed_share())),
+        experts_(pass_seconds(split.experts, effective_recompute(), recomputed_share())),
+        head_(pass_seconds(split.head, Recompute::kNone)),
+        embedding_(pass_seconds(split.embedding, Recompute::kNone)),
+        replicas_(strategy.dp * strategy.cp),
+        shard_(strategy.shard > 0 ? strategy.shard : replicas_),
+        strides_(strides_of(strategy)),
+        head_rank_(rank_of_stage(strategy, strategy.pp * strategy.virtual_stages - 1)),
+        expert_replicas_(
+            std::max<int64_t>(1, strategy.tp * replicas_ / (strategy.ep * strategy.expert_tp))) {
+    prepare_hops();
+  }
+
+  Breakdown step() {
+    Breakdown result;
+    find_stages();
+    const double m = to_double(micro_batches_);
+    const double steady = m * busiest_.seconds;
+    result.time.compute_s = m * (busiest_.seconds - busiest_.exposed_total());
+    result.time.recompute_s = m * busiest_.again;
+    for (size_t i = 0; i < kNumCommAxes; ++i) {
+      result.time.exposed_s[i] = m * busiest_.exposed[i];
+      result.traffic[i].bytes = m * busiest_.bytes[i];
+      result.traffic[i].busy_s = m * busiest_.exposed[i];
+    }
+    result.time.bubble_s = bubble();
+    add_data_parallel(result);
+    result.time.optimizer_s = optimizer();
+    result.time.step_s = steady + result.time.bubble_s + data_exposed_s_ + result.time.optimizer_s;
+    set_levels(result);
+    return result;
+  }
+
+  // Without the parts that another stage of the same strategy may have.
+  StageMemory memory(int64_t rank) const {
+    StageMemory stage;
+    stage.stage = static_cast<int>(rank);
+    const RankLayers layers = layers_of_rank(w_.model, s_, rank);
+    const Parameters held = parameters(layers, rank);
+    const PrecisionPlan& p = w_.precision;
+    const auto part = [&](MemoryPart which) -> int64_t& {
+      return stage.bytes[static_cast<size_t>(which)];
+    };
+    const auto shared = [&](int64_t bytes, int64_t zero_from) {
+      const int64_t by = s_.zero >= zero_from ? shard_ : 1;
+      const int64_t by_experts = s_.zero >= zero_from ? std::min(expert_replicas_, shard_) : 1;
+      return (held.dense * bytes + by - 1) / by +
+             (held.experts * bytes + by_experts - 1) / by_experts;
+    };
+    part(MemoryPart::kParameters) = shared(p.parameter_bytes, 3);
+    part(MemoryPart::kGradients) = shared(p.gradient_bytes, 2);
+    part(MemoryPart::kOptimizer) = shared(p.state_bytes, 1);
+    if (s_.zero == 3 && replicas_ > 1) part(MemoryPart::kGathered) = gathered_bytes(held, layers);
+    part(MemoryPart::kActivations) = kept_bytes(layers, rank);
+    part(MemoryPart::kWorking) = working_bytes(layers, rank);
+    part(MemoryPart::kBuffers) = buffer_bytes(layers, rank);
+    return stage;
+  }
+
+  // What one micro-batch costs stage by stage, and what is left for once per step.
+  PipelinePrice pipeline() {
+    PipelinePrice price;
+    find_stages();
+    const int64_t stages = s_.pp * s_.virtual_stages;
+    for (int64_t stage = 0; stage < stages; ++stage) price.stages.push_back(stage_time(stage));
+    price.message_s = hop_s_;
+    Breakdown ignored;
+    add_data_parallel(ignored);
+    price.once_s = data_exposed_s_ + optimizer();
+    return price;
+  }
+
+  // Work of all ranks for one micro-batch: whatever the stages are, the busiest has the mean.
+  [[nodiscard]] double mean_rank_s() const {
+    const ModelShape& m = w_.model;
+    const auto dense = to_double(m.layers - m.moe_layers() + (m.experts > 0 ? 0 : m.mtp_layers));
+    const auto experts = to_double(m.moe_layers() + (m.experts > 0 ? m.mtp_layers : 0));
+    const auto both = [](const PassSeconds& pass) { return pass.forward + pass.backward; };
+    const double sum = dense * both(dense_) + experts * both(experts_) + both(embedding_) +
+                       to_double(1 + m.mtp_layers) * both(head_);
+    return sum / to_double(s_.pp);
+  }
+
+  [[nodiscard]] int64_t mean_states_bytes() const {
+    const ModelShape& m = w_.model;
+    int64_t dense = (m.layers - m.moe_layers()) * split_.dense.dense_parameters +
+                    m.moe_layers() * split_.experts.dense_parameters +
+                    split_.embedding.dense_parameters + split_.head.dense_parameters;
+    // Copies where the ends are on different ranks; some schedules have both on one.
+    if (m.tied) dense -= m.table_parameters() / s_.tp;
+    const LayerCost& layer = m.experts > 0 ? split_.experts : split_.dense;
+    dense += m.mtp_layers * layer.dense_parameters;
+    const int64_t experts =
+        m.moe_layers() * split_.experts.expert_parameters + m.mtp_layers * layer.expert_parameters;
+    const PrecisionPlan& p = w_.precision;
+    const auto shared = [&](int64_t bytes, int64_t zero_from) {
+      const bool split = s_.zero >= zero_from;
+      return dense * bytes / (split ? shard_ : 1) +
+             experts * bytes / (split ? std::min(expert_replicas_, shard_) : 1);
+    };
+    return (shared(p.parameter_bytes, 3) + shared(p.gradient_bytes, 2) + shared(p.state_bytes, 1)) /
+           s_.pp;
+  }
+
+  // Of the fullest stage.
+  [[nodiscard]] int64_t peak_bytes() const {
+    int64_t peak = memory(0).total();
+    const int64_t last = s_.pp - 1;
+    const int64_t middle = middle_is_uniform() ? std::min<int64_t>(2, last) : last;
+    for (int64_t rank = 1; rank < middle; ++rank) peak = std::max(peak, memory(rank).total());
+    return last > 0 ? std::max(peak, memory(last).total()) : peak;
+  }
+
+  // Whether all pipeline ranks between the first and the last have the same layers. Then the
+  // second is the fullest of them, as it holds the most micro-batches.
+  [[nodiscard]] bool middle_is_uniform() const {
+    if (!s_.stage_layers.empty() || w_.model.experts > 0) return false;
+    const int64_t left = w_.model.layers % (s_.pp * s_.virtual_stages);
+    return left == 0 || s_.pp * s_.virtual_stages - left <= 2;
+  }
+
+ private:
+  struct Parameters {
+    int64_t dense = 0, experts = 0;
+  };
+
+  // One micro-batch through a pipeline rank.
+  struct RankTime {
+    double seconds = 0;
+    double again = 0;
+    double weight = 0;
+    std::array<double, kNumCommAxes> exposed = {};
+    std::array<double, kNumCommAxes> bytes = {};
+    double forward = 0, backward = 0;
+    [[nodiscard]] double exposed_total() const {
+      double sum = 0;
+      for (const double value : exposed) sum += value;
+      return sum;
+    }
+  };
+
+  // Flash attention keeps nothing that its selective recomputation could give back.
+  [[nodiscard]] Recompute effective_recompute() const {
+    const bool idle =
+        s_.recompute == Recompute::kSelective && w_.attention == AttentionKind::kFlash;
+    return idle ? Recompute::kNone : s_.recompute;
+  }
+
+  [[nodiscard]] double recomputed_share() const {
+    const int64_t here = std::max<int64_t>(1, w_.model.layers / s_.pp);
+    if (s_.recompute_layers < 0 || s_.recompute_layers >= here) return 1;
+    return to_double(s_.recompute_layers) / to_double(here);
+  }
+
+  void add_layers(RankTime& time, const LayerCost& cost, const PassSeconds& pass,
+                  double count) const {
+    const double again = effective_recompute() == Recompute::kFull ? recomputed_share() : 0;
+    time.seconds += count * (pass.forward + pass.backward);
+    time.forward += count * pass.forward;
+    time.backward += count * pass.backward;
+    time.again += count * pass.again;
+    time.weight += count * pass.weight;
+    for (size_t i = 0; i < kNumCommAxes; ++i) {
+      const auto axis = static_cast<CommAxis>(i);
+      time.exposed[i] += count * sum_axis(cost, axis, again);
+      time.bytes[i] += count * sum_axis_bytes(cost, axis, again);
+    }
+  }
+
+  RankTime rank_time(int64_t rank) const {
+    const RankLayers layers = layers_of_rank(w_.model, s_, rank);
+    RankTime time;
+    const bool last = rank == head_rank_;
+    double dense = to_double(layers.dense), experts = to_double(layers.experts);
+    double heads = last ? 1 : 0;
+    if (last) {
+      // Layers that predict later tokens have a head of their own.
+      (w_.model.experts > 0 ? experts : dense) += to_double(w_.model.mtp_layers);
+      heads += to_double(w_.model.mtp_layers);
+    }
+    if (dense > 0) add_layers(time, split_.dense, dense_, dense);
+    if (experts > 0) add_layers(time, split_.experts, experts_, experts);
+    if (rank == 0) add_layers(time, split_.embedding, embedding_, 1);
+    if (heads > 0) add_layers(time, split_.head, head_, heads);
+    add_gathering(time, layers);
+    if (s_.pp > 1) {
+      const auto i = static_cast<size_t>(CommAxis::kPipeline);
+      const double messages = 2 * to_double(s_.virtual_stages);
+      time.exposed[i] += messages * hop_s_;
+      time.seconds += messages * hop_s_;
+      time.bytes[i] += messages * hop_bytes_;
+    }
+    return time;
+  }
+
+  PassTimes stage_time(int64_t stage) const {
+    const RankLayers layers = layers_of_stage(w_.model, s_, stage);
+    const bool last = stage == s_.pp * s_.virtual_stages - 1;
+    RankTime time;
+    const auto more = to_double(last ? w_.model.mtp_layers : 0);
+    const bool moe = w_.model.experts > 0;
+    const double dense = to_double(layers.dense) + (moe ? 0 : more);
+    const double experts = to_double(layers.experts) + (moe ? more : 0);
+    if (dense > 0) add_layers(time, split_.dense, dense_, dense);
+    if (experts > 0) add_layers(time, split_.experts, experts_, experts);
+    if (stage == 0) add_layers(time, split_.embedding, embedding_, 1);
+    if (last) add_layers(time, split_.head, head_, 1 + more);
+    const double before = time.seconds;
+    add_gathering(time, layers);
+    // What gathering exposes waits in forward and in backward as their own lengths are.
+    const double stretch = before > 0 ? time.seconds / before : 1;
+    return {time.forward * stretch, time.backward * stretch, time.weight};
+  }
+
+  void prepare_hops() {
+    hop_bytes_ = to_double(w_.precision.activation_bytes * w_.model.hidden) *
+                 to_double(w_.seq_len * s_.micro_batch) / to_double(s_.cp * s_.tp);
+    hop_s_ = s_.pp > 1 ? mean_send_s(w_.cluster, {s_.pp, strides_.pp}, hop_bytes_) : 0;
+    if (w_.overlap.pipeline) hop_s_ *= 1 - engine::kOverlapWindow;
+  }
+
+  // ZeRO-3: weights are gathered for forward and again for backward, gradients scattered, in every
+  // micro-batch, beside the kernels of the layers before.
+  struct GatherCost {
+    double forward_s = 0, backward_s = 0, bytes = 0;
+  };
+  GatherCost gather_cost(int64_t dense, int64_t experts) const {
+    const PrecisionPlan& p = w_.precision;
+    const RankGroup group{shard_, strides_.data};
+    const RankGroup expert_group{std::min(expert_replicas_, shard_), s_.ep * s_.expert_tp};
+    const auto both = [&](double bytes) {
+      return all_gather_s(w_.cluster, group, to_double(dense) * bytes) +
+             all_gather_s(w_.cluster, expert_group, to_double(experts) * bytes);
+    };
+    const auto weights = to_double(p.parameter_bytes), gradients = to_double(p.gradient_bytes);
+    GatherCost cost;
+    cost.forward_s = both(weights);
+    cost.backward_s = both(gradients) + (s_.release_after_forward ? cost.forward_s : 0);
+    cost.bytes =
+        to_double(dense + experts) * (weights * (s_.release_after_forward ? 2 : 1) + gradients);
+    return cost;
+  }
+
+  void add_gathering(RankTime& time, const RankLayers& layers) const {
+    if (s_.zero != 3 || replicas_ == 1) return;
+    const auto axis = static_cast<size_t>(CommAxis::kData);
+    const auto add = [&](const LayerCost& cost, const PassSeconds& pass, double count) {
+      if (count == 0) return;
+      const GatherCost gather = gather_cost(cost.dense_parameters, cost.expert_parameters);
+      double exposed = 0;
+      if (w_.overlap.data) {
+        const double hidden =
+            std::min(gather.forward_s, pass.forward) + std::min(gather.backward_s, pass.backward);
+        exposed = gather.forward_s + gather.backward_s - hidden + engine::kOverlapSlowdown * hidden;
+      } else {
+        exposed = gather.forward_s + gather.backward_s;
+      }
+      time.exposed[axis] += count * exposed;
+      time.seconds += count * exposed;
+      time.bytes[axis] += count * gather.bytes;
+    };
+    add(split_.dense, dense_, to_double(layers.dense));
+    add(split_.experts, experts_, to_double(layers.experts));
+  }
+
+  // The busiest rank, and the time of one micro-batch through all.
+  void find_stages() {
+    const int64_t last = s_.pp - 1;
+    const auto meet = [&](int64_t rank, double times) {
+      const RankTime time = rank_time(rank);
+      through_s_ += times * time.seconds;
+      if (time.seconds > busiest_.seconds) {
+        busiest_ = time;
+        busiest_rank_ = rank;
+      }
+    };
+    meet(0, 1);
+    if (middle_is_uniform()) {
+      if (last > 1) meet(1, to_double(last - 1));
+    } else {
+      for (int64_t rank = 1; rank < last; ++rank) meet(rank, 1);
+    }
+    if (last > 0) meet(last, 1);
+  }
+
+  [[nodiscard]] double bubble() const {
+    if (s_.pp == 1) return 0;
+    const double others = through_s_ - busiest_.seconds;
+    // Of a rank's time for a micro-batch, what its weight gradients are.
+    const double weight = busiest_.weight / busiest_.seconds;
+    switch (s_.schedule) {
+      case PipelineKind::kGPipe:
+      case PipelineKind::k1F1B:
+        return others;
+      case PipelineKind::kInterleaved:
+        return others / to_double(s_.virtual_stages);
+      case PipelineKind::kZbH1:
+        return others * std::max(0.0, 1 - 2 * weight);
+      case PipelineKind::kZbH2:
+      case PipelineKind::kZbV:
+      case PipelineKind::kDualPipeV:
+        return others * std::max(0.0, 1 - 3 * weight);
+    }
+    return others;
+  }
+
+  Parameters parameters(const RankLayers& layers, int64_t rank) const {
+    Parameters held;
+    held.dense = layers.dense * split_.dense.dense_parameters +
+                 layers.experts * split_.experts.dense_parameters;
+    held.experts = layers.experts * split_.experts.expert_parameters;
+    if (rank == 0) held.dense += split_.embedding.dense_parameters;
+    if (rank == head_rank_) {
+      held.dense += split_.head.dense_parameters;
+      if (rank == 0 && w_.model.tied) held.dense -= w_.model.table_parameters() / s_.tp;
+      const LayerCost& layer = w_.model.experts > 0 ? split_.experts : split_.dense;
+      held.dense += w_.model.mtp_layers * layer.dense_parameters;
+      held.experts += w_.model.mtp_layers * layer.expert_parameters;
+    }
+    return held;
+  }
+
+  void add_data_parallel(Breakdown& result) {
+    const RankLayers layers = layers_of_rank(w_.model, s_, busiest_rank_);
+    const Parameters held = parameters(layers, busiest_rank_);
+    const auto axis = static_cast<size_t>(CommAxis::kData);
+    const PrecisionPlan& p = w_.precision;
+    double once_s = 0;  // after the last backward, or beside it
+    if (s_.zero == 3) {
+      // Gathering is in every micro-batch; replicas of a shard group still add their gradients up.
+      if (shard_ < replicas_) {
+        const RankGroup across{replicas_ / shard_, strides_.data * shard_};
+        const double bytes =
+            to_double((held.dense + held.experts) * p.gradient_bytes) / to_double(shard_);
+        once_s = all_reduce_s(w_.cluster, across, bytes);
+        result.traffic[axis].bytes += 2 * bytes;
+      }
+    } else {
+      const RankGroup group{replicas_, strides_.data};
+      const RankGroup expert_group{expert_replicas_, s_.ep * s_.expert_tp};
+      const auto add = [&](const RankGroup& ranks, int64_t count) {
+        if (ranks.ranks <= 1 || count == 0) return;
+        const double gradients = to_double(count * p.gradient_bytes);
+        const double weights = to_double(count * p.parameter_bytes);
+        const double share = to_double(ranks.ranks - 1) / to_double(ranks.ranks);
+        if (s_.zero == 0) {
+          once_s += all_reduce_s(w_.cluster, ranks, gradients);
+          result.traffic[axis].bytes += 2 * share * gradients;
+          return;
+        }
+        const double rounds = s_.zero == 2 ? to_double(micro_batches_) : 1;
+        once_s += rounds * reduce_scatter_s(w_.cluster, ranks, gradients) +
+                  all_gather_s(w_.cluster, ranks, weights);
+        result.traffic[axis].bytes += share * (rounds * gradients + weights);
+      };
+      add(group, held.dense);
+      add(expert_group, held.experts);
+    }
+    if (w_.model.tied && head_rank_ > 0) {
+      const RankGroup ends{2, strides_.pp * (s_.pp - 1)};
+      const double bytes = to_double(w_.model.table_parameters() / s_.tp * p.gradient_bytes);
+      tie_s_ = all_reduce_s(w_.cluster, ends, bytes);
+    }
+    result.traffic[axis].busy_s += once_s;
+    data_exposed_s_ = once_s;
+    if (w_.overlap.data) {
+      // Gradients leave while the last backward runs; gathered weights arrive during the first
+      // forward.
+      const double window =
+          engine::kOverlapWindow * (busiest_.backward + (s_.zero > 0 ? busiest_.forward : 0));
+      const double hidden = std::min(window, once_s * (1 - engine::kLastBucket));
+      data_exposed_s_ = once_s - hidden + engine::kOverlapSlowdown * hidden;
+    }
+    data_exposed_s_ += tie_s_;
+    result.time.exposed_s[axis] += data_exposed_s_;
+  }
+
+  [[nodiscard]] double optimizer() const {
+    const Parameters held = parameters(layers_of_rank(w_.model, s_, busiest_rank_), busiest_rank_);
+    const auto gradient = to_double(w_.precision.gradient_bytes);
+    const double by = s_.zero >= 1 ? to_double(shard_) : 1;
+    const double by_experts = s_.zero >= 1 ? to_double(std::min(expert_replicas_, shard_)) : 1;
+    const double whole = s_.zero >= 2 ? 0 : 2 * gradient;  // norm and scaling of all gradients
+    const double bytes =
+        to_double(held.dense) * (whole + (engine::kOptimizerBytes + (2 * gradient - whole)) / by) +
+        to_double(held.experts) *
+            (whole + (engine::kOptimizerBytes + (2 * gradient - whole)) / by_experts);
+    const DeviceSpec& device = w_.cluster.device;
+    return bytes / (device.memory_bandwidth.value * device.memory_efficiency.value);
+  }
+
+  [[nodiscard]] int64_t gathered_bytes(const Parameters& held, const RankLayers& layers) const {
+    const PrecisionPlan& p = w_.precision;
+    if (!s_.release_after_forward) return (held.dense + held.experts) * p.parameter_bytes;
+    const LayerCost& layer = layers.experts > 0 ? split_.experts : split_.dense;
+    const int64_t unit = std::max(layer.dense_parameters + layer.expert_parameters,
+                                  w_.model.table_parameters() / s_.tp);
+    // The unit in use and the next one, and the gradient of one.
+    return unit * (2 * p.parameter_bytes + p.gradient_bytes);
+  }
+
+  [[nodiscard]] int64_t kept_bytes(const RankLayers& layers, int64_t rank) const {
+    const auto kind = static_cast<size_t>(s_.recompute);
+    const int64_t v = s_.virtual_stages;
+    const int64_t live = live_micro_batches(s_, rank, micro_batches_);
+    const int64_t all = layers.dense * split_.dense.saved_bytes[kind] +
+                        layers.experts * split_.experts.saved_bytes[kind];
+    int64_t kept = all / v * live;
+    if (s_.recompute == Recompute::kFull && s_.recompute_layers >= 0) {
+      const int64_t whole = layers.dense * split_.dense.saved_bytes[0] +
+                            layers.experts * split_.experts.saved_bytes[0];
+      const int64_t again = std::min(s_.recompute_layers, layers.total());
+      const int64_t total = std::max<int64_t>(1, layers.total());
+      kept = (all * again + whole * (total - again)) / total / v * live;
+    }
+    const int64_t live_ends = (live + v - 1) / v;
+    if (rank == 0) kept += live_ends * split_.embedding.saved_bytes[0];
+    if (rank == head_rank_) kept += split_.head.saved_bytes[0];
+    return kept;
+  }
+
+  [[nodiscard]] int64_t working_bytes(const RankLayers& layers, int64_t rank) const {
+    int64_t most = rank == head_rank_ ? split_.head.working_bytes : 0;
+    const auto meet = [&](const LayerCost& layer, int64_t count) {
+      if (count == 0) return;
+      int64_t bytes = layer.working_bytes;
+      if (s_.recompute == Recompute::kFull) bytes += layer.saved_bytes[0];
+      if (s_.recompute == Recompute::kSelective)
+        bytes += layer.saved_bytes[0] - layer.saved_bytes[1];
+      most = std::max(most, bytes);
+    };
+    meet(split_.dense, layers.dense);
+    meet(split_.experts, layers.experts);
+    return most;
+  }
+
+  [[nodiscard]] int64_t buffer_bytes(const RankLayers& layers, int64_t rank) const {
+    int64_t weights = layers.experts > 0 ? split_.experts.largest_weights : 0;
+    if (layers.dense > 0) {
+      weights += layers.experts > 0 ? w_.model.mlp_parameters(w_.model.ffn) / s_.tp
+                                    : split_.dense.largest_weights;
+    }
+    if (rank == head_rank_) weights += split_.head.largest_weights;
+    return engine::kWorkspaceBytes + weights * w_.precision.parameter_bytes;
+  }
+
+  void set_levels(Breakdown& result) const {
+    const auto set = [&](CommAxis axis, const RankGroup& group) {
+      result.traffic[static_cast<size_t>(axis)].level = links_of(w_.cluster, group).level;
+    };
+    set(CommAxis::kTensor, {s_.tp, strides_.tp});
+    set(CommAxis::kContext, {s_.cp, strides_.data});
+    set(CommAxis::kExpert, {s_.ep, s_.expert_tp});
+    set(CommAxis::kPipeline, {s_.pp, strides_.pp});
+    set(CommAxis::kData, {replicas_, strides_.data});
+  }
+
+  const Workload& w_;
+  const Strategy& s_;
+  const SplitCost& split_;
+  int64_t micro_batches_;
+  PassSeconds dense_, experts_, head_, embedding_;
+  int64_t replicas_;  // of dense parameters
+  int64_t shard_;     // ranks that share their states
+  AxisStrides strides_;
+  int64_t head_rank_;        // the pipeline rank of the last stage
+  int64_t expert_replicas_;  // of an expert
+  double hop_bytes_ = 0, hop_s_ = 0;
+  RankTime busiest_;
+  int64_t busiest_rank_ = 0;
+  double through_s_ = 0;
+  double data_exposed_s_ = 0;
+  double tie_s_ = 0;
+};
+
+}  // namespace tessera
