@@ -51,19 +51,17 @@ done
 # Benches time themselves, cuDNN's kernels are its own, choices of products need no GPU.
 kernels_memcheck='Cuda*-*Bench*:CudaCudnn*:CudaLibraries*:CudaMatmul*'
 # Kernels whose threads share memory. The others cannot race there.
-kernels_racecheck='CudaNormGrad*:CudaCrossEntropy*:CudaDropout*:CudaExperts*:CudaRouter*'
-kernels_racecheck+=':CudaMoeRows*:CudaBalance*:CudaSumSquares*:CudaMetrics*:CudaAdamW*:CudaBias*'
-kernels_racecheck+=':CudaLayerNorm*:CudaRmsNorm*:CudaHeadNorm*:CudaEmbedding*'
+kernels_racecheck='CudaNormGrad*:CudaCrossEntropy*:CudaDropout*:CudaSumSquares*:CudaMetrics*'
+kernels_racecheck+=':CudaAdamW*:CudaBias*:CudaLayerNorm*:CudaRmsNorm*:CudaHeadNorm*:CudaEmbedding*'
+experts_racecheck='CudaExperts*:CudaRouter*:CudaMoeRows*:CudaBalance*'
 # The CPU side of the other tests takes most of their time, and a fault is reported as one.
 steps='CudaTest.AStepRepeatsBitForBit:CudaTest.AGraph*'
 
-failed=0
 check() {  # tool program filter [name]
   local tool=$1 program=$2 filter=$3 log=$logs/$1-${4:-$2}.log code=0
   if [[ ! -x $build/bin/$program ]]; then
     echo "$tool $program: not built"
-    failed=1
-    return
+    return 1
   fi
   local options=(--tool "$tool" --error-exitcode 99 --print-limit 50 "${only_ours[@]}")
   [[ $tool == memcheck ]] && options+=(--leak-check no)
@@ -76,18 +74,23 @@ check() {  # tool program filter [name]
     124) echo "$tool ${4:-$program}: not finished within $limit s, see $log" ;;
     *) echo "$tool ${4:-$program}: exit code $code, ${found#========= }, see $log" ;;
   esac
-  [[ $code == 0 ]] || failed=1
+  [[ $code == 0 ]]
 }
 
+# Programs of one tool run side by side: they wait for the host most of the time.
+failed=0
 for tool in $tools; do
+  checks=()
   if [[ $tool == memcheck ]]; then
-    check memcheck kernels_test "$kernels_memcheck"
-    check memcheck comm_test 'CudaCollectives*:OneGpu*'
-    check memcheck cuda_test "$steps"
+    check memcheck kernels_test "$kernels_memcheck" & checks+=($!)
+    check memcheck comm_test 'CudaCollectives*:OneGpu*' & checks+=($!)
+    check memcheck cuda_test "$steps" & checks+=($!)
   else
-    check racecheck kernels_test "$kernels_racecheck"
+    check racecheck kernels_test "$kernels_racecheck" & checks+=($!)
+    check racecheck kernels_test "$experts_racecheck" experts & checks+=($!)
     # Under racecheck a long sequence takes minutes.
-    TESSERA_SHORT_TESTS=1 check racecheck kernels_test 'CudaAttention.*' attention
+    TESSERA_SHORT_TESTS=1 check racecheck kernels_test 'CudaAttention.*' attention & checks+=($!)
   fi
+  for one in "${checks[@]}"; do wait "$one" || failed=1; done
 done
 exit $failed
