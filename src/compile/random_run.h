@@ -77,6 +77,9 @@ class RandomRun {
     p.recompute =
         pick<const char*>({"none", "norms", "light", "selective", "full", "every-2", "every-3",
                            "light:2+norms", "full:1+none", "selective:1+every-2"});
+    if (p.pp > 1 && one_in(3)) {
+      p.recompute = pick<const char*>({"full/none", "light:1+none/full:1+norms", "none/every-2"});
+    }
     if (spec.model.experts > 0 && one_in(2)) p.ep = 2;
     if (p.pp > 1) {
       const auto names = schedule_names();

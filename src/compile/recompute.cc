@@ -79,19 +79,23 @@ void run_again(Graph& graph, const std::vector<size_t>& again, const std::vector
 // Where a block stands in its stage.
 struct Block {
   int unit;
-  size_t part;  // of parallel.recompute
+  size_t part;  // of its stage's choice
   bool first;   // of its part
+  RecomputeChoice choice;
 };
 
-std::vector<Block> blocks_of(const RunSpec& spec, const StagePlan& stages,
-                             const std::vector<RecomputePart>& parts) {
+std::vector<Block> blocks_of(const RunSpec& spec, const StagePlan& stages) {
+  const std::vector<std::vector<RecomputePart>> choices =
+      parse_stages_recompute(spec.parallel.recompute, spec.model.layers, stages.stages());
   std::vector<Block> blocks;
   int64_t in_stage = 0;
   for (int unit = 1; unit <= static_cast<int>(spec.model.layers); ++unit, ++in_stage) {
     const bool new_stage = unit == 1 || stages.stage_of(unit) != stages.stage_of(unit - 1);
     if (new_stage) in_stage = 0;
+    const auto stage = static_cast<size_t>(stages.stage_of(unit));
+    const std::vector<RecomputePart>& parts = choices[std::min(stage, choices.size() - 1)];
     const size_t part = part_of_block(parts, in_stage);
-    blocks.push_back({unit, part, new_stage || part != blocks.back().part});
+    blocks.push_back({unit, part, new_stage || part != blocks.back().part, parts[part].choice});
   }
   return blocks;
 }
@@ -99,11 +103,9 @@ std::vector<Block> blocks_of(const RunSpec& spec, const StagePlan& stages,
 }  // namespace
 
 std::vector<UnitGroup> recompute_groups(const RunSpec& spec, const StagePlan& stages) {
-  const std::vector<RecomputePart> parts =
-      parse_recompute(spec.parallel.recompute, spec.model.layers);
   std::vector<UnitGroup> groups;
-  for (const Block& block : blocks_of(spec, stages, parts)) {
-    const int64_t blocks = parts[block.part].choice.blocks;
+  for (const Block& block : blocks_of(spec, stages)) {
+    const int64_t blocks = block.choice.blocks;
     if (blocks == 0) continue;
     if (block.first || static_cast<int64_t>(groups.back().size()) == blocks) groups.emplace_back();
     groups.back().insert(block.unit);
@@ -112,14 +114,18 @@ std::vector<UnitGroup> recompute_groups(const RunSpec& spec, const StagePlan& st
 }
 
 std::vector<CheapValues> cheap_values(const RunSpec& spec, const StagePlan& stages) {
-  const std::vector<RecomputePart> parts =
-      parse_recompute(spec.parallel.recompute, spec.model.layers);
   std::vector<CheapValues> values;
-  for (const auto& [choice, size] : parts) {
-    values.push_back({{}, choice.norms, choice.activations, choice.attention});
-  }
-  for (const Block& block : blocks_of(spec, stages, parts)) {
-    if (parts[block.part].choice.norms) values[block.part].units.insert(block.unit);
+  for (const Block& block : blocks_of(spec, stages)) {
+    const RecomputeChoice& choice = block.choice;
+    if (!choice.norms) continue;
+    const auto same = std::find_if(values.begin(), values.end(), [&](const CheapValues& v) {
+      return v.activations == choice.activations && v.attention == choice.attention;
+    });
+    if (same != values.end()) {
+      same->units.insert(block.unit);
+    } else {
+      values.push_back({{block.unit}, choice.norms, choice.activations, choice.attention});
+    }
   }
   return values;
 }

@@ -12,6 +12,7 @@
 #include "compile/limits.h"
 #include "compile/lowering.h"
 #include "compile/step.h"
+#include "spec/recompute.h"
 #include "spec/run_file.h"
 #include "spec/trainable.h"
 #include "spec/validate.h"
@@ -56,6 +57,7 @@ class Composer {
       kind.first = s == 0;
       kind.last = s + 1 == cuts.size();
       kind.cut = cuts[s];
+      kind.recompute = recompute_of_stage(plan.spec.parallel.recompute, static_cast<int64_t>(s));
       kind.micro_batches = std::min<int64_t>(micro_batches_, kTemplateMicroBatches);
       stages_.push_back(&templates.of(kind));
     }

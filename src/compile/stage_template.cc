@@ -60,7 +60,7 @@ PipelineSchedule schedule_of(const StageKind& kind, const Surroundings& pipeline
   return schedule;
 }
 
-// Runs of more blocks than the stage has are runs of all it has.
+// Runs and parts of more blocks than the stage has are those of all it has.
 std::string recompute_for(const std::string& text, int64_t blocks) {
   constexpr std::string_view kEvery = "every-";
   std::string result;
@@ -74,7 +74,9 @@ std::string recompute_for(const std::string& text, int64_t blocks) {
     } else {
       result += choice;
     }
-    result += part.substr(colon);
+    if (colon == part.size()) continue;
+    const int64_t size = std::stoll(std::string(part.substr(colon + 1)));
+    result += fmt::format(":{}", std::clamp<int64_t>(size, 1, std::max<int64_t>(1, blocks)));
   }
   return result;
 }
@@ -85,7 +87,7 @@ RunSpec spec_of(const RunSpec& whole, const StageKind& kind, const Surroundings&
   for (const int64_t blocks : pipeline.blocks) spec.model.layers += blocks;
   spec.parallel.pp = static_cast<int64_t>(pipeline.blocks.size());
   spec.parallel.stage_layers = pipeline.blocks;
-  spec.parallel.recompute = recompute_for(whole.parallel.recompute, kind.blocks);
+  spec.parallel.recompute = recompute_for(kind.recompute, kind.blocks);
   spec.train.global_batch = kind.micro_batches * spec.train.micro_batch * spec.parallel.replicas();
   return spec;
 }
@@ -383,8 +385,7 @@ const StageTemplate& StageTemplates::of(const StageKind& kind) {
   if (const auto found = known_.find(kind); found != known_.end()) return found->second;
   // Blocks repeat with the period of recomputation, after the parts that have a fixed size and
   // after those that the beginning and the end of a stage see.
-  const std::vector<RecomputePart> parts =
-      parse_recompute(spec_.parallel.recompute, spec_.model.layers);
+  const std::vector<RecomputePart> parts = parse_recompute(kind.recompute, spec_.model.layers);
   int64_t least = 4 + spec_.parallel.prefetch;
   for (size_t p = 0; p + 1 < parts.size(); ++p) least += parts[p].size;
   const int64_t period = std::max<int64_t>(1, parts.back().choice.blocks);

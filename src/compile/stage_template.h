@@ -8,6 +8,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <string>
 #include <vector>
 
 #include "compile/comm_call.h"
@@ -26,6 +27,7 @@ struct StageKind {
   int64_t blocks = 1;
   bool first = false, last = false;  // has the embedding; the head
   StageCut cut = StageCut::kTwo;
+  std::string recompute = "none";                 // of this stage
   int64_t micro_batches = kTemplateMicroBatches;  // that many, or more if it is this one
   friend auto operator<=>(const StageKind&, const StageKind&) = default;
 };

@@ -4,11 +4,15 @@
 #include <unordered_map>
 
 #include "cost/pricing.h"
+#include "cost/rank_prices.h"
 #include "cost/to_double.h"
 #include "cost/workload_limits.h"
 
 namespace tessera {
 namespace {
+
+// Sums in another order differ in their last bits, and a bound must stay below.
+constexpr double kRounding = 1 - 1e-9;
 
 // What the layers' costs depend on.
 struct SplitKey {
@@ -43,6 +47,14 @@ SplitKey key_of(const Strategy& s) {
           s.cp > 1 ? strides.data : 1,
           s.sequence_parallel,
           s.context};
+}
+
+// Of what a way of recomputing can compute again: full recomputation may leave layers out.
+double share_again(const Workload& w, const Strategy& s) {
+  if (s.recompute != Recompute::kFull) return 1;
+  int64_t again = 0;
+  for (int64_t rank = 0; rank < s.pp; ++rank) again += layers_of_rank(w.model, s, rank).again;
+  return to_double(again) / to_double(w.model.layers);
 }
 
 }  // namespace
@@ -102,10 +114,19 @@ PipelinePrice CostModel::pipeline(const Strategy& strategy) {
 double CostModel::work_bound_s(const Strategy& strategy) {
   Strategy least = strategy;
   least.recompute = Recompute::kNone;
-  // Sums in another order differ in their last bits, and a bound must stay below.
-  constexpr double kRounding = 1 - 1e-9;
   return to_double(memo_->micro_batches(strategy)) * memo_->pricing(least).mean_rank_s() *
          kRounding;
+}
+
+double CostModel::stages_bound_s(const Strategy& strategy) {
+  Strategy least = strategy;
+  if (least.recompute == Recompute::kFull) least.recompute = Recompute::kNone;
+  least.stage_recompute.clear();
+  return memo_->pricing(least).stages_bound_s() * kRounding;
+}
+
+RankPrices CostModel::rank_prices(const Strategy& strategy) {
+  return RankPrices(memo_->pricing(strategy), memo_->workload.model.experts > 0);
 }
 
 int64_t CostModel::states_bound_bytes(const Strategy& strategy) {
@@ -129,7 +150,8 @@ Estimate CostModel::estimate(const Strategy& strategy) {
   }
   const double tokens = to_double(w.global_batch) * to_double(w.seq_len);
   result.model_flops = model_flops(w);
-  result.hardware_flops = result.model_flops + recomputed_flops(w, strategy.recompute);
+  result.hardware_flops =
+      result.model_flops + recomputed_flops(w, strategy.recompute) * share_again(w, strategy);
   const double devices = to_double(strategy.world());
   const double possible =
       result.time.step_s * devices * w.cluster.device.peak(w.precision.products);
@@ -143,14 +165,16 @@ Estimate CostModel::estimate(const Strategy& strategy) {
 PassTimes CostModel::pass_times(const Strategy& strategy, bool experts) {
   const SplitCost& split = memo_->split(strategy);
   const LayerCost& layer = experts ? split.experts : split.dense;
-  const PassSeconds pass = pass_seconds(layer, strategy.recompute);
+  PassSeconds pass = pass_seconds(layer, strategy.recompute);
+  if (strategy.recompute == Recompute::kFull) pass = with_again(pass, 1);
   return {pass.forward, pass.backward, layer.weight_grad_s};
 }
 
 double CostModel::lower_bound_s(const Strategy& strategy) {
   // All arithmetic of the step at the peak rate, spread over all devices.
   const Workload& w = memo_->workload;
-  const bool again = strategy.recompute == Recompute::kFull && strategy.recompute_layers < 0;
+  const bool again = strategy.recompute == Recompute::kFull && strategy.recompute_layers < 0 &&
+                     strategy.stage_recompute.empty();
   const double flops = model_flops(w) + (again ? recomputed_flops(w, Recompute::kFull) : 0);
   return flops / (to_double(strategy.world()) * w.cluster.device.peak(w.precision.products));
 }

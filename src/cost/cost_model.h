@@ -31,6 +31,8 @@ struct PipelinePrice {
 double model_flops(const Workload& workload);
 double recomputed_flops(const Workload& workload, Recompute recompute);
 
+class RankPrices;
+
 class CostModel {
  public:
   explicit CostModel(Workload workload);  // ConfigError for a workload that cannot be
@@ -59,6 +61,11 @@ class CostModel {
   // the same split, micro-batch, context kind and order: the work of the ranks in the mean, with
   // nothing computed again. Tighter than lower_bound_s.
   [[nodiscard]] double work_bound_s(const Strategy& strategy);
+  // At most `quick().step_s` of every strategy that differs in stage_layers, recompute_layers and
+  // stage_recompute alone.
+  [[nodiscard]] double stages_bound_s(const Strategy& strategy);
+  // Ranks with other layers; see rank_prices.h. The strategy must outlive it.
+  [[nodiscard]] RankPrices rank_prices(const Strategy& strategy);
   // At most `quick().peak_bytes` of every strategy with the same split, zero and shard: parameters,
   // gradients and states of the ranks in the mean.
   [[nodiscard]] int64_t states_bound_bytes(const Strategy& strategy);

@@ -37,15 +37,22 @@ inline double sum_axis_bytes(const LayerCost& cost, CommAxis axis, double again)
   return cost.forward_comm.bytes[i] * (1 + again) + cost.backward_comm.bytes[i];
 }
 
-// `share` of the layers are computed again.
-inline PassSeconds pass_seconds(const LayerCost& cost, Recompute recompute, double share = 1) {
+// Without full recomputation, which differs between stages.
+inline PassSeconds pass_seconds(const LayerCost& cost, Recompute recompute) {
   PassSeconds pass;
   pass.forward = cost.forward_total_s();
   pass.backward = cost.backward_total_s();
   pass.weight = cost.weight_grad_s;
-  if (recompute == Recompute::kFull) pass.again = share * pass.forward;
   if (recompute == Recompute::kSelective) pass.again = cost.attention_forward_s;
   pass.backward += pass.again;
+  return pass;
+}
+
+// Of layers of which `share` are computed again as a whole.
+inline PassSeconds with_again(PassSeconds pass, double share) {
+  const double again = share * pass.forward;
+  pass.again += again;
+  pass.backward += again;
   return pass;
 }
 
@@ -64,8 +71,8 @@ class Pricing {
         s_(strategy),
         split_(split),
         micro_batches_(micro_batches),
-        dense_(pass_seconds(split.dense, effective_recompute(), recomputed_share())),
-        experts_(pass_seconds(split.experts, effective_recompute(), recomputed_share())),
+        dense_(pass_seconds(split.dense, effective_recompute())),
+        experts_(pass_seconds(split.experts, effective_recompute())),
         head_(pass_seconds(split.head, Recompute::kNone)),
         embedding_(pass_seconds(split.embedding, Recompute::kNone)),
         replicas_(strategy.dp * strategy.cp),
@@ -99,9 +106,13 @@ class Pricing {
 
   // Without the parts that another stage of the same strategy may have.
   StageMemory memory(int64_t rank) const {
+    return memory(rank, layers_of_rank(w_.model, s_, rank));
+  }
+
+  // As if the rank had these layers.
+  StageMemory memory(int64_t rank, const RankLayers& layers) const {
     StageMemory stage;
     stage.stage = static_cast<int>(rank);
-    const RankLayers layers = layers_of_rank(w_.model, s_, rank);
     const Parameters held = parameters(layers, rank);
     const PrecisionPlan& p = w_.precision;
     const auto part = [&](MemoryPart which) -> int64_t& {
@@ -147,6 +158,24 @@ class Pricing {
     return sum / to_double(s_.pp);
   }
 
+  // At most the closed-form step of every choice of stages and of layers to compute again: the
+  // busiest rank has the mean of the work or more, and all ranks together have all of it.
+  [[nodiscard]] double stages_bound_s() const {
+    const double mean = mean_rank_s() + messages_s();
+    double weight = 0;
+    for (const PassSeconds* pass : {&dense_, &experts_, &embedding_, &head_}) {
+      const double all = pass->forward + pass->backward;
+      if (all > 0) weight = std::max(weight, pass->weight / all);
+    }
+    const double bubbles = s_.pp > 1 ? bubble_share(weight) * to_double(s_.pp - 1) : 0;
+    return (to_double(micro_batches_) + bubbles) * mean;
+  }
+
+  // Of a rank with these layers, for one micro-batch.
+  [[nodiscard]] double rank_seconds(int64_t rank, const RankLayers& layers) const {
+    return rank_time(rank, layers).seconds;
+  }
+
   [[nodiscard]] int64_t mean_states_bytes() const {
     const ModelShape& m = w_.model;
     int64_t dense = (m.layers - m.moe_layers()) * split_.dense.dense_parameters +
@@ -180,7 +209,9 @@ class Pricing {
   // Whether all pipeline ranks between the first and the last have the same layers. Then the
   // second is the fullest of them, as it holds the most micro-batches.
   [[nodiscard]] bool middle_is_uniform() const {
-    if (!s_.stage_layers.empty() || w_.model.experts > 0) return false;
+    if (!s_.stage_layers.empty() || !s_.stage_recompute.empty() || w_.model.experts > 0) {
+      return false;
+    }
     const int64_t left = w_.model.layers % (s_.pp * s_.virtual_stages);
     return left == 0 || s_.pp * s_.virtual_stages - left <= 2;
   }
@@ -212,15 +243,9 @@ class Pricing {
     return idle ? Recompute::kNone : s_.recompute;
   }
 
-  [[nodiscard]] double recomputed_share() const {
-    const int64_t here = std::max<int64_t>(1, w_.model.layers / s_.pp);
-    if (s_.recompute_layers < 0 || s_.recompute_layers >= here) return 1;
-    return to_double(s_.recompute_layers) / to_double(here);
-  }
-
-  void add_layers(RankTime& time, const LayerCost& cost, const PassSeconds& pass,
-                  double count) const {
-    const double again = effective_recompute() == Recompute::kFull ? recomputed_share() : 0;
+  // `again` of a layer's forward is computed again, with its communication.
+  static void add_layers(RankTime& time, const LayerCost& cost, const PassSeconds& pass,
+                         double count, double again) {
     time.seconds += count * (pass.forward + pass.backward);
     time.forward += count * pass.forward;
     time.backward += count * pass.backward;
@@ -234,8 +259,16 @@ class Pricing {
   }
 
   RankTime rank_time(int64_t rank) const {
-    const RankLayers layers = layers_of_rank(w_.model, s_, rank);
+    return rank_time(rank, layers_of_rank(w_.model, s_, rank));
+  }
+
+  static double share_again(const RankLayers& layers) {
+    return layers.again == 0 ? 0 : to_double(layers.again) / to_double(layers.total());
+  }
+
+  RankTime rank_time(int64_t rank, const RankLayers& layers) const {
     RankTime time;
+    const double share = share_again(layers);
     const bool last = rank == head_rank_;
     double dense = to_double(layers.dense), experts = to_double(layers.experts);
     double heads = last ? 1 : 0;
@@ -244,19 +277,25 @@ class Pricing {
       (w_.model.experts > 0 ? experts : dense) += to_double(w_.model.mtp_layers);
       heads += to_double(w_.model.mtp_layers);
     }
-    if (dense > 0) add_layers(time, split_.dense, dense_, dense);
-    if (experts > 0) add_layers(time, split_.experts, experts_, experts);
-    if (rank == 0) add_layers(time, split_.embedding, embedding_, 1);
-    if (heads > 0) add_layers(time, split_.head, head_, heads);
-    add_gathering(time, layers);
+    add_body(time, dense, experts, share);
+    if (rank == 0) add_layers(time, split_.embedding, embedding_, 1, 0);
+    if (heads > 0) add_layers(time, split_.head, head_, heads, 0);
+    add_gathering(time, layers, share);
     if (s_.pp > 1) {
       const auto i = static_cast<size_t>(CommAxis::kPipeline);
-      const double messages = 2 * to_double(s_.virtual_stages);
-      time.exposed[i] += messages * hop_s_;
-      time.seconds += messages * hop_s_;
-      time.bytes[i] += messages * hop_bytes_;
+      time.exposed[i] += messages_s();
+      time.seconds += messages_s();
+      time.bytes[i] += 2 * to_double(s_.virtual_stages) * hop_bytes_;
     }
     return time;
+  }
+
+  // A rank's share in the messages of one micro-batch.
+  [[nodiscard]] double messages_s() const { return 2 * to_double(s_.virtual_stages) * hop_s_; }
+
+  void add_body(RankTime& time, double dense, double experts, double share) const {
+    if (dense > 0) add_layers(time, split_.dense, with_again(dense_, share), dense, share);
+    if (experts > 0) add_layers(time, split_.experts, with_again(experts_, share), experts, share);
   }
 
   PassTimes stage_time(int64_t stage) const {
@@ -267,12 +306,15 @@ class Pricing {
     const bool moe = w_.model.experts > 0;
     const double dense = to_double(layers.dense) + (moe ? 0 : more);
     const double experts = to_double(layers.experts) + (moe ? more : 0);
-    if (dense > 0) add_layers(time, split_.dense, dense_, dense);
-    if (experts > 0) add_layers(time, split_.experts, experts_, experts);
-    if (stage == 0) add_layers(time, split_.embedding, embedding_, 1);
-    if (last) add_layers(time, split_.head, head_, 1 + more);
+    // A strategy that says it by rank means the same share of each of its stages.
+    const double share = s_.stage_recompute.empty()
+                             ? share_again(layers_of_rank(w_.model, s_, rank_of_stage(s_, stage)))
+                             : share_again(layers);
+    add_body(time, dense, experts, share);
+    if (stage == 0) add_layers(time, split_.embedding, embedding_, 1, 0);
+    if (last) add_layers(time, split_.head, head_, 1 + more, 0);
     const double before = time.seconds;
-    add_gathering(time, layers);
+    add_gathering(time, layers, share);
     // What gathering exposes waits in forward and in backward as their own lengths are.
     const double stretch = before > 0 ? time.seconds / before : 1;
     return {time.forward * stretch, time.backward * stretch, time.weight};
@@ -307,7 +349,7 @@ class Pricing {
     return cost;
   }
 
-  void add_gathering(RankTime& time, const RankLayers& layers) const {
+  void add_gathering(RankTime& time, const RankLayers& layers, double share) const {
     if (s_.zero != 3 || replicas_ == 1) return;
     const auto axis = static_cast<size_t>(CommAxis::kData);
     const auto add = [&](const LayerCost& cost, const PassSeconds& pass, double count) {
@@ -325,8 +367,8 @@ class Pricing {
       time.seconds += count * exposed;
       time.bytes[axis] += count * gather.bytes;
     };
-    add(split_.dense, dense_, to_double(layers.dense));
-    add(split_.experts, experts_, to_double(layers.experts));
+    add(split_.dense, with_again(dense_, share), to_double(layers.dense));
+    add(split_.experts, with_again(experts_, share), to_double(layers.experts));
   }
 
   // The busiest rank, and the time of one micro-batch through all.
@@ -351,23 +393,26 @@ class Pricing {
 
   [[nodiscard]] double bubble() const {
     if (s_.pp == 1) return 0;
-    const double others = through_s_ - busiest_.seconds;
-    // Of a rank's time for a micro-batch, what its weight gradients are.
-    const double weight = busiest_.weight / busiest_.seconds;
+    return (through_s_ - busiest_.seconds) * bubble_share(busiest_.weight / busiest_.seconds);
+  }
+
+  // The part of the other ranks' time that the busiest one waits. `weight`: of its time for a
+  // micro-batch, what weight gradients are.
+  [[nodiscard]] double bubble_share(double weight) const {
     switch (s_.schedule) {
       case PipelineKind::kGPipe:
       case PipelineKind::k1F1B:
-        return others;
+        return 1;
       case PipelineKind::kInterleaved:
-        return others / to_double(s_.virtual_stages);
+        return 1 / to_double(s_.virtual_stages);
       case PipelineKind::kZbH1:
-        return others * std::max(0.0, 1 - 2 * weight);
+        return std::max(0.0, 1 - 2 * weight);
       case PipelineKind::kZbH2:
       case PipelineKind::kZbV:
       case PipelineKind::kDualPipeV:
-        return others * std::max(0.0, 1 - 3 * weight);
+        return std::max(0.0, 1 - 3 * weight);
     }
-    return others;
+    return 1;
   }
 
   Parameters parameters(const RankLayers& layers, int64_t rank) const {
@@ -472,11 +517,10 @@ class Pricing {
     const int64_t all = layers.dense * split_.dense.saved_bytes[kind] +
                         layers.experts * split_.experts.saved_bytes[kind];
     int64_t kept = all / v * live;
-    if (s_.recompute == Recompute::kFull && s_.recompute_layers >= 0) {
+    if (s_.recompute == Recompute::kFull && layers.again < layers.total()) {
       const int64_t whole = layers.dense * split_.dense.saved_bytes[0] +
                             layers.experts * split_.experts.saved_bytes[0];
-      const int64_t again = std::min(s_.recompute_layers, layers.total());
-      const int64_t total = std::max<int64_t>(1, layers.total());
+      const int64_t again = layers.again, total = layers.total();
       kept = (all * again + whole * (total - again)) / total / v * live;
     }
     const int64_t live_ends = (live + v - 1) / v;
@@ -490,7 +534,7 @@ class Pricing {
     const auto meet = [&](const LayerCost& layer, int64_t count) {
       if (count == 0) return;
       int64_t bytes = layer.working_bytes;
-      if (s_.recompute == Recompute::kFull) bytes += layer.saved_bytes[0];
+      if (layers.again > 0) bytes += layer.saved_bytes[0];
       if (s_.recompute == Recompute::kSelective)
         bytes += layer.saved_bytes[0] - layer.saved_bytes[1];
       most = std::max(most, bytes);

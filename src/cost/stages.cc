@@ -39,11 +39,13 @@ RankLayers layers_of_stage(const ModelShape& m, const Strategy& s, int64_t stage
                                   : s.stage_layers[static_cast<size_t>(i)];
   };
   const int64_t here = layers(stage);
-  if (m.experts == 0) return {here, 0, here};
+  const int64_t again =
+      s.stage_recompute.empty() ? 0 : std::min(here, s.stage_recompute[static_cast<size_t>(stage)]);
+  if (m.experts == 0) return {here, 0, here, again};
   int64_t before = 0;
   for (int64_t i = 0; i < stage && before < m.dense_layers; ++i) before += layers(i);
   const int64_t dense = std::clamp<int64_t>(m.dense_layers - before, 0, here);
-  return {dense, here - dense, here};
+  return {dense, here - dense, here, again};
 }
 
 RankLayers layers_of_rank(const ModelShape& m, const Strategy& s, int64_t rank) {
@@ -53,6 +55,11 @@ RankLayers layers_of_rank(const ModelShape& m, const Strategy& s, int64_t rank) 
     result.dense += stage.dense;
     result.experts += stage.experts;
     result.largest_stage = std::max(result.largest_stage, stage.largest_stage);
+    result.again += stage.again;
+  }
+  if (s.recompute == Recompute::kFull && s.stage_recompute.empty()) {
+    const int64_t all = result.total();
+    result.again = s.recompute_layers < 0 ? all : std::min(s.recompute_layers, all);
   }
   return result;
 }

@@ -16,9 +16,11 @@ struct RankLayers {
   int64_t dense = 0;
   int64_t experts = 0;
   int64_t largest_stage = 0;  // of one of its virtual stages
+  int64_t again = 0;          // of all of them, computed again as a whole
   [[nodiscard]] int64_t total() const { return dense + experts; }
 };
-// The pipeline rank that holds a stage.
+// The pipeline rank that holds a stage. Layers of a stage that are computed again are counted where
+// the strategy says it by stage, and of a rank in any case.
 int64_t rank_of_stage(const Strategy& strategy, int64_t stage);
 RankLayers layers_of_stage(const ModelShape& model, const Strategy& strategy, int64_t stage);
 RankLayers layers_of_rank(const ModelShape& model, const Strategy& strategy, int64_t rank);

@@ -92,6 +92,16 @@ std::string wrong_stages(const Workload& w, const Strategy& s) {
     return fmt::format("pp * virtual_stages = {} stages are more than {} layers and both ends",
                        stages, w.model.layers);
   }
+  if (!s.stage_recompute.empty() && s.recompute != Recompute::kFull) {
+    return "stage_recompute needs full recomputation";
+  }
+  if (!s.stage_recompute.empty() && std::cmp_not_equal(s.stage_recompute.size(), stages)) {
+    return fmt::format("stage_recompute has {} numbers for {} stages", s.stage_recompute.size(),
+                       stages);
+  }
+  for (const int64_t again : s.stage_recompute) {
+    if (again < 0) return fmt::format("stage_recompute has {}: use 0 or more", again);
+  }
   if (s.stage_layers.empty()) return "";
   if (std::cmp_not_equal(s.stage_layers.size(), stages)) {
     return fmt::format("stage_layers has {} numbers for {} stages", s.stage_layers.size(), stages);

@@ -84,6 +84,9 @@ struct Strategy {
   PipelineKind schedule = PipelineKind::k1F1B;
   bool release_after_forward = true;       // ZeRO-3
   std::vector<int64_t> stage_layers = {};  // by stage, pp * virtual_stages of them; empty: even
+  // Full: by stage, pp * virtual_stages of them, how many layers are computed again; empty:
+  // recompute_layers of every pipeline rank.
+  std::vector<int64_t> stage_recompute = {};
   RankOrder order = RankOrder::kTensorDataPipeline;
 
   [[nodiscard]] int64_t world() const { return tp * pp * dp * cp; }

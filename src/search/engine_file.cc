@@ -42,15 +42,6 @@ DataSplit data_split(const Strategy& s) {
   return {s.dp / fsdp, fsdp};
 }
 
-std::string recompute_text(const Strategy& s) {
-  if (s.recompute != Recompute::kFull || s.recompute_layers < 0) {
-    return std::string(name_of(s.recompute));
-  }
-  // The engine counts blocks of a stage, the strategy layers of a rank.
-  const int64_t of_stage = (s.recompute_layers + s.virtual_stages - 1) / s.virtual_stages;
-  return fmt::format("full:{}+none", of_stage);
-}
-
 std::vector<int64_t> stage_layers(const Workload& w, const Strategy& s) {
   if (!s.stage_layers.empty()) return s.stage_layers;
   std::vector<int64_t> layers;
@@ -59,6 +50,29 @@ std::vector<int64_t> stage_layers(const Workload& w, const Strategy& s) {
     layers.push_back(even_stage_layers(w.model.layers, stages, i));
   }
   return layers;
+}
+
+// "full:2+none/full:1+none/none": by stage, the last choice for all that follow.
+std::string stages_recompute_text(const Workload& w, const Strategy& s) {
+  std::vector<std::string> choices;
+  const std::vector<int64_t> layers = stage_layers(w, s);
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const int64_t again = std::min(s.stage_recompute[i], layers[i]);
+    choices.push_back(
+        again == 0 ? "none" : (again == layers[i] ? "full" : fmt::format("full:{}+none", again)));
+  }
+  while (choices.size() > 1 && choices.back() == choices[choices.size() - 2]) choices.pop_back();
+  return fmt::format("{}", fmt::join(choices, "/"));
+}
+
+std::string recompute_text(const Workload& w, const Strategy& s) {
+  if (!s.stage_recompute.empty()) return stages_recompute_text(w, s);
+  if (s.recompute != Recompute::kFull || s.recompute_layers < 0) {
+    return std::string(name_of(s.recompute));
+  }
+  // The engine counts blocks of a stage, the strategy layers of a rank.
+  const int64_t of_stage = (s.recompute_layers + s.virtual_stages - 1) / s.virtual_stages;
+  return fmt::format("full:{}+none", of_stage);
 }
 
 // An entry of the catalogue, or what calibration made of it.
@@ -77,7 +91,7 @@ std::string file_text(const ModelSpec& model, const Workload& w, const Strategy&
                       s.cp, data.dp, data.fsdp);
   if (s.ep > 1) text += fmt::format("ep = {}\n", s.ep);
   text += fmt::format("zero = {}\nsequence_parallel = {}\nrecompute = \"{}\"\n", s.zero,
-                      s.sequence_parallel, recompute_text(s));
+                      s.sequence_parallel, recompute_text(w, s));
   if (s.cp > 1) text += fmt::format("cp_kind = \"{}\"\n", name_of(s.context));
   if (s.zero == 3) text += fmt::format("release_after_forward = {}\n", s.release_after_forward);
   if (s.pp > 1) {

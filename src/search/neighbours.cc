@@ -18,6 +18,7 @@ bool resize(Strategy& s, int64_t Strategy::*axis, int64_t size) {
   s.*axis = size;
   s.dp = rest / size;
   s.stage_layers.clear();
+  s.stage_recompute.clear();
   s.recompute_layers = -1;
   return true;
 }
@@ -64,6 +65,7 @@ std::vector<Change> all_changes(const Workload& w, const Strategy& plan) {
     add("no recomputation", [](Strategy& s) {
       s.recompute = Recompute::kNone;
       s.recompute_layers = -1;
+      s.stage_recompute.clear();
     });
   } else {
     add("full recomputation", [](Strategy& s) { s.recompute = Recompute::kFull; });
@@ -86,6 +88,7 @@ std::vector<Change> all_changes(const Workload& w, const Strategy& plan) {
         s.schedule = choice.kind;
         s.virtual_stages = choice.virtual_stages;
         s.stage_layers.clear();
+        s.stage_recompute.clear();
       });
     }
   }

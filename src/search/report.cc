@@ -158,7 +158,15 @@ std::string sharding_text(const Strategy& s) {
 
 std::string recompute_text_of(const Strategy& s) {
   if (s.recompute != Recompute::kFull) return std::string(name_of(s.recompute));
-  return s.recompute_layers < 0 ? "full" : fmt::format("full {} layers", s.recompute_layers);
+  if (!s.stage_recompute.empty()) {
+    int64_t layers = 0, stages = 0;
+    for (const int64_t again : s.stage_recompute) {
+      layers += again;
+      stages += again > 0 ? 1 : 0;
+    }
+    return fmt::format("{} layers of {} stages", layers, stages);
+  }
+  return s.recompute_layers < 0 ? "full" : fmt::format("full {} a rank", s.recompute_layers);
 }
 
 std::string exposed_text(const StepTime& time) {
@@ -262,7 +270,8 @@ nlohmann::ordered_json strategy_json(const Strategy& s) {
                                  {"shard", s.shard},
                                  {"release_after_forward", s.release_after_forward},
                                  {"recompute", name_of(s.recompute)},
-                                 {"recompute_layers", s.recompute_layers}};
+                                 {"recompute_layers", s.recompute_layers},
+                                 {"stage_recompute", s.stage_recompute}};
   return json;
 }
 

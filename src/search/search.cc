@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "search/in_parallel.h"
+#include "search/stage_choice.h"
 
 namespace tessera {
 namespace {
@@ -17,9 +18,10 @@ constexpr size_t kRound = 256;
 
 // What tells strategies apart, in an order that has no meaning but is total.
 auto identity(const Strategy& s) {
-  return std::make_tuple(s.tp, s.pp, s.cp, s.dp, s.ep, s.expert_tp, s.micro_batch, s.schedule,
-                         s.virtual_stages, s.recompute, s.recompute_layers, s.zero, s.shard,
-                         s.release_after_forward, s.sequence_parallel, s.context, s.order);
+  return std::tie(s.tp, s.pp, s.cp, s.dp, s.ep, s.expert_tp, s.micro_batch, s.schedule,
+                  s.virtual_stages, s.recompute, s.recompute_layers, s.zero, s.shard,
+                  s.release_after_forward, s.sequence_parallel, s.context, s.order, s.stage_layers,
+                  s.stage_recompute);
 }
 
 using Cell = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, PipelineKind,
@@ -85,8 +87,13 @@ struct GroupOutcome {
 // Prices the variants of one group.
 class GroupPricing {
  public:
-  GroupPricing(const SearchRequest& request, CostModel& model, int64_t limit, bool wants_nearest)
-      : request_(request), model_(model), limit_(limit), wants_nearest_(wants_nearest) {}
+  GroupPricing(const SearchRequest& request, CostModel& model, int64_t limit, bool wants_nearest,
+               std::optional<double> threshold)
+      : request_(request),
+        model_(model),
+        limit_(limit),
+        wants_nearest_(wants_nearest),
+        threshold_(threshold) {}
 
   GroupOutcome price(const Strategy& group) {
     outcome_ = {};
@@ -101,8 +108,8 @@ class GroupPricing {
         possible.push_back(sharding);
         continue;
       }
-      reject(Rejected::kStates,
-             variants.recomputations() * static_cast<int64_t>(variants.schedules.size()));
+      reject(Rejected::kStates, (variants.recomputations() + variants.stage_choices) *
+                                    static_cast<int64_t>(variants.schedules.size()));
       if (!wants_nearest_) continue;
       s.recompute = Recompute::kFull;
       miss(s, model_.peak_bytes(s));
@@ -115,6 +122,11 @@ class GroupPricing {
       for (const ShardingChoice& sharding : possible) {
         set(s, sharding);
         price_recomputations(s, variants);
+      }
+      // After all equal stages, so that their best plan bounds the others.
+      for (const ShardingChoice& sharding : possible) {
+        set(s, sharding);
+        price_stages(s, variants);
       }
       if (best_.has_value()) {
         outcome_.best.push_back(*best_);
@@ -181,6 +193,47 @@ class GroupPricing {
     }
   }
 
+  // Stages one by one: with equal layers, each computing again what it must; and with the layers
+  // that the objective likes best.
+  void price_stages(Strategy s, const Variants& variants) {
+    if (variants.stage_choices == 0) return;
+    s.recompute = Recompute::kNone;
+    if (!can_choose_stages(request_.workload, s)) {
+      reject(Rejected::kAlike, variants.stage_choices);
+      return;
+    }
+    if (is_bounded(s)) {
+      reject(Rejected::kBound, variants.stage_choices);
+      return;
+    }
+    const bool by_memory = request_.objective == Objective::kMemory;
+    try_choice(s, fewest_again(model_, s, limit_));
+    try_choice(s, by_memory ? smallest_stages(model_, s) : shortest_stages(model_, s, limit_));
+  }
+
+  // Whether no choice of stages can be kept.
+  bool is_bounded(const Strategy& s) {
+    const bool by_memory = request_.objective == Objective::kMemory;
+    if (request_.exhaustive || request_.pareto || by_memory) return false;
+    if (!threshold_.has_value() && !best_.has_value()) return false;
+    double worst = threshold_.value_or(best_.has_value() ? best_->step_s : 0);
+    if (best_.has_value()) worst = std::min(worst, best_->step_s);
+    return model_.stages_bound_s(s) > worst;
+  }
+
+  void try_choice(const Strategy& s, const std::optional<StageChoice>& choice) {
+    if (!choice.has_value()) {
+      reject(Rejected::kPeak, 1);
+      return;
+    }
+    const Strategy chosen = with_stages(request_.workload, s, *choice);
+    if (chosen.stage_layers.empty() && chosen.stage_recompute.empty()) {
+      reject(Rejected::kAlike, 1);
+      return;
+    }
+    try_plan(chosen);
+  }
+
   bool fits(const Strategy& s) {
     ++outcome_.priced;
     return model_.peak_bytes(s) <= limit_;
@@ -214,6 +267,7 @@ class GroupPricing {
   CostModel& model_;
   int64_t limit_;
   bool wants_nearest_;  // nothing fits so far: the plan that comes nearest is asked for
+  std::optional<double> threshold_;  // the step of the last plan that is kept so far
   GroupOutcome outcome_;
   std::optional<Candidate> best_;  // of the schedule in work
 };
@@ -306,7 +360,7 @@ class Search {
     const bool nothing_fits = cells_.empty();
     std::vector<GroupOutcome> results(work.size());
     in_parallel(work.size(), request_.threads, [&](size_t i, size_t thread) {
-      GroupPricing pricing(request_, models_[thread], limit_, nothing_fits);
+      GroupPricing pricing(request_, models_[thread], limit_, nothing_fits, threshold_);
       results[i] = pricing.price(groups_[work[i]].strategy);
     });
     for (GroupOutcome& result : results) merge(result);
@@ -390,7 +444,9 @@ std::string_view reason_of(Rejected rejected) {
       "parameters, gradients and optimizer states alone do not fit",
       "activations and working memory do not fit beside them",
       "computes more layers again than memory asks for",
-      "its work alone takes longer than the kept plans", "priced, and others are better"};
+      "choosing stages one by one comes out as equal ones",
+      "its work alone takes longer than the kept plans",
+      "priced, and others are better"};
   return kReasons.at(static_cast<size_t>(rejected));
 }
 

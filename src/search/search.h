@@ -47,10 +47,11 @@ enum class Rejected : uint8_t {
   kStates,     // parameters, gradients and states alone are too large
   kPeak,       // the peak is too large
   kRecompute,  // computes more again than memory asks for
+  kAlike,      // stages that were chosen one by one come out as equal ones
   kBound,      // its work alone takes longer than the kept plans
   kSlower,     // was priced, and others are better
 };
-inline constexpr int kNumRejected = 5;
+inline constexpr int kNumRejected = 6;
 std::string_view reason_of(Rejected rejected);
 
 struct SearchOutcome {

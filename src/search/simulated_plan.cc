@@ -4,8 +4,8 @@
 #include <deque>
 
 #include "compile/schedule/schedule.h"
-#include "cost/stages.h"
 #include "search/in_parallel.h"
+#include "search/stage_choice.h"
 
 namespace tessera {
 namespace {
@@ -81,30 +81,22 @@ Plan PlanSimulator::simulate(const Strategy& strategy) {
   return plan;
 }
 
-std::vector<int64_t> balanced_stages(CostModel& model, const Strategy& s) {
-  const ModelShape& shape = model.workload().model;
-  const bool alike = shape.experts == 0 || shape.dense_layers == 0;
-  if (s.pp == 1 || s.virtual_stages > 1 || !alike || !s.stage_layers.empty()) return {};
-  const PassTimes layer = model.pass_times(s, shape.experts > 0);
-  const double layer_s = layer.forward_s + layer.backward_s;
-  const PipelinePrice price = model.pipeline(s);
-  std::vector<int64_t> even, layers(static_cast<size_t>(s.pp), 0);
-  std::vector<double> seconds;
-  for (size_t i = 0; i < price.stages.size(); ++i) {
-    even.push_back(even_stage_layers(shape.layers, s.pp, static_cast<int64_t>(i)));
-    const PassTimes& stage = price.stages[i];
-    seconds.push_back(std::max(
-        0.0, stage.forward_s + stage.backward_s - static_cast<double>(even.back()) * layer_s));
+std::vector<Strategy> other_stages(CostModel& model, const Strategy& strategy, int64_t limit) {
+  std::vector<Strategy> others;
+  if (!can_choose_stages(model.workload(), strategy)) return others;
+  Strategy plain = strategy;
+  plain.stage_layers.clear();
+  plain.stage_recompute.clear();
+  for (const auto& choice :
+       {fewest_again(model, plain, limit), shortest_stages(model, plain, limit)}) {
+    if (!choice.has_value()) continue;
+    Strategy other = with_stages(model.workload(), plain, *choice);
+    const bool same = other.stage_layers == strategy.stage_layers &&
+                      other.stage_recompute == strategy.stage_recompute &&
+                      other.recompute == strategy.recompute;
+    if (!same) others.push_back(std::move(other));
   }
-  // Every stage has one layer; each of the others goes where the stage is shortest then.
-  for (double& stage : seconds) stage += layer_s;
-  std::fill(layers.begin(), layers.end(), 1);
-  for (int64_t i = s.pp; i < shape.layers; ++i) {
-    const auto shortest = std::min_element(seconds.begin(), seconds.end()) - seconds.begin();
-    ++layers[static_cast<size_t>(shortest)];
-    seconds[static_cast<size_t>(shortest)] += layer_s;
-  }
-  return layers == even ? std::vector<int64_t>{} : layers;
+  return others;
 }
 
 std::vector<Plan> simulate_plans(const Workload& workload, std::span<const Strategy> strategies,
@@ -115,12 +107,10 @@ std::vector<Plan> simulate_plans(const Workload& workload, std::span<const Strat
   in_parallel(strategies.size(), threads, [&](size_t i, size_t thread) {
     PlanSimulator& simulator = simulators[thread];
     plans[i] = simulator.simulate(strategies[i]);
-    Strategy balanced = strategies[i];
-    balanced.stage_layers = balanced_stages(simulator.model(), balanced);
-    if (balanced.stage_layers.empty()) return;
-    Plan other = simulator.simulate(balanced);
-    if (other.step_s() < plans[i].step_s() && other.peak_bytes() <= limit) {
-      plans[i] = std::move(other);
+    for (const Strategy& other : other_stages(simulator.model(), strategies[i], limit)) {
+      if (simulator.model().peak_bytes(other) > limit) continue;
+      Plan plan = simulator.simulate(other);
+      if (plan.step_s() < plans[i].step_s()) plans[i] = std::move(plan);
     }
   });
   return plans;

@@ -45,11 +45,12 @@ class PlanSimulator {
   std::map<ScheduleKey, std::unique_ptr<ScheduleTape>> tapes_;
 };
 
-// Layers of each stage such that the longest stage is as short as it can be, the embedding and the
-// head counted in. Empty where the even ones are as good, or where layers differ.
-std::vector<int64_t> balanced_stages(CostModel& model, const Strategy& strategy);
+// The same strategy with stages chosen in the other ways: closed forms and simulations may differ
+// about which is best.
+std::vector<Strategy> other_stages(CostModel& model, const Strategy& strategy, int64_t limit);
 
-// Simulates each, also with balanced stages where those fit in `limit` bytes; in the order given.
+// Simulates each, also with other stages where those fit in `limit` bytes, and keeps the fastest;
+// in the order given.
 std::vector<Plan> simulate_plans(const Workload& workload, std::span<const Strategy> strategies,
                                  int64_t limit, int threads);
 

@@ -169,7 +169,8 @@ SearchSpace search_space(const Workload& workload, const FixedAxes& fixed) {
 }
 
 int64_t Variants::count() const {
-  return static_cast<int64_t>(schedules.size() * shardings.size()) * recomputations();
+  return static_cast<int64_t>(schedules.size() * shardings.size()) *
+         (recomputations() + stage_choices);
 }
 
 Variants variants_of(const Workload& workload, const Strategy& group, const FixedAxes& fixed) {
@@ -179,6 +180,8 @@ Variants variants_of(const Workload& workload, const Strategy& group, const Fixe
   // Fused attention keeps nothing that selective recomputation could give back.
   variants.selective = workload.attention == AttentionKind::kUnfused;
   variants.recompute_layers = (workload.model.layers + group.pp - 1) / group.pp;
+  // Equal layers and chosen ones: see stage_choice.h.
+  variants.stage_choices = group.pp > 1 ? 2 : 0;
   return variants;
 }
 

@@ -44,6 +44,7 @@ struct Variants {
   std::vector<ShardingChoice> shardings;
   bool selective = false;        // whether selective recomputation saves anything
   int64_t recompute_layers = 0;  // full recomputation of 1 to so many layers of a rank
+  int64_t stage_choices = 0;     // stages that differ in layers and in what they compute again
   // Ways of recomputing.
   [[nodiscard]] int64_t recomputations() const {
     return 1 + (selective ? 1 : 0) + recompute_layers;

@@ -25,11 +25,12 @@ struct Recomputation {
 };
 
 Recomputation recomputation_of(const RunSpec& spec) {
+  const std::string& text = spec.parallel.recompute;
   const std::vector<RecomputePart> parts =
-      parse_recompute(spec.parallel.recompute, spec.model.layers);
+      parse_recompute(recompute_of_stage(text, 0), spec.model.layers);
   const RecomputeChoice& choice = parts.back().choice;
   Recomputation result;
-  result.exact = parts.size() == 1;
+  result.exact = parts.size() == 1 && text.find('/') == text.npos;
   if (choice.blocks > 0) {
     result.granularity = Granularity::kFull;
     result.blocks = choice.blocks;

@@ -64,6 +64,30 @@ std::vector<RecomputePart> parse_recompute(const std::string& text, int64_t laye
   return parts;
 }
 
+std::vector<std::vector<RecomputePart>> parse_stages_recompute(const std::string& text,
+                                                               int64_t layers, int64_t stages) {
+  const auto choices = static_cast<int64_t>(std::count(text.begin(), text.end(), '/')) + 1;
+  require_config(choices <= stages,
+                 "parallel.recompute = {}: has {} choices, split by '/', for {} pipeline {}; give "
+                 "one for each stage at most",
+                 in_quotes(text), choices, stages, stages == 1 ? "stage" : "stages");
+  std::vector<std::vector<RecomputePart>> all;
+  for (int64_t i = 0; i < choices; ++i) {
+    all.push_back(parse_recompute(recompute_of_stage(text, i), layers));
+  }
+  return all;
+}
+
+std::string recompute_of_stage(const std::string& text, int64_t stage) {
+  size_t begin = 0;
+  for (int64_t i = 0; i < stage; ++i) {
+    const size_t slash = text.find('/', begin);
+    if (slash == text.npos) break;
+    begin = slash + 1;
+  }
+  return text.substr(begin, text.find('/', begin) - begin);
+}
+
 size_t part_of_block(const std::vector<RecomputePart>& parts, int64_t block) {
   size_t part = 0;
   for (; part + 1 < parts.size() && block >= parts[part].size; ++part) block -= parts[part].size;

@@ -26,6 +26,15 @@ struct RecomputePart {
 // Throws ConfigError.
 std::vector<RecomputePart> parse_recompute(const std::string& text, int64_t layers);
 
+// Stages may differ: "full:2+none/none" is "full:2+none" for the first stage and "none" for all
+// others, the last choice being for all stages that are left. Throws ConfigError, also where there
+// are more choices than `stages`.
+std::vector<std::vector<RecomputePart>> parse_stages_recompute(const std::string& text,
+                                                               int64_t layers, int64_t stages);
+
+// The text for one stage of the whole one.
+std::string recompute_of_stage(const std::string& text, int64_t stage);
+
 // The number of the part that is for block `block` of a stage.
 size_t part_of_block(const std::vector<RecomputePart>& parts, int64_t block);
 

@@ -66,6 +66,24 @@ TEST(Recompute, ReadsSeveralChoices) {
   EXPECT_EQ(of_blocks, (std::vector<size_t>{0, 0, 1, 1, 1, 2, 2, 2}));
 }
 
+TEST(Recompute, StagesMayDiffer) {
+  const auto stages = parse_stages_recompute("full:2+none/light/none", 16, 4);
+  ASSERT_EQ(stages.size(), 3U);
+  EXPECT_EQ(stages[0].size(), 2U);
+  EXPECT_TRUE(stages[1].back().choice.activations);
+  EXPECT_EQ(recompute_of_stage("full:2+none/light/none", 0), "full:2+none");
+  EXPECT_EQ(recompute_of_stage("full:2+none/light/none", 1), "light");
+  EXPECT_EQ(recompute_of_stage("full:2+none/light/none", 3), "none");  // the last goes on
+  EXPECT_EQ(recompute_of_stage("full", 7), "full");
+}
+
+TEST(Recompute, RefusesMoreChoicesThanStages) {
+  EXPECT_THROW(parse_stages_recompute("full/none/none", 16, 2), ConfigError);
+  EXPECT_THROW(parse_stages_recompute("full/none", 16, 1), ConfigError);
+  EXPECT_THROW(parse_stages_recompute("full//none", 16, 4), ConfigError);
+  EXPECT_THROW(parse_stages_recompute("full/some", 16, 4), ConfigError);
+}
+
 TEST(Recompute, RefusesPartsWithoutANumberOfBlocks) {
   for (const char* part : {"light", "light:", "light:0", "light:17", "light:two", "light:2x"}) {
     EXPECT_EQ(failure(std::string(part) + "+norms", 16),

@@ -180,7 +180,10 @@ void resolve(RunSpec& spec) {
   check_gradients(spec.train);
   check_experts(spec);
   check_asynchronous(spec);
-  parse_recompute(parallel.recompute, spec.model.layers);
+  // A schedule from a file says how many stages it has only when it is read.
+  const bool known = parallel.virtual_stages > 0;
+  parse_stages_recompute(parallel.recompute, spec.model.layers,
+                         known ? parallel.pp * parallel.virtual_stages : INT64_MAX);
   if (parallel.grad_reduce == "auto") {
     // Whole gradients kept over micro-batches would undo what ZeRO 2 and 3 save.
     parallel.grad_reduce = parallel.zero >= 2 && accumulation(spec) > 1 ? "micro_batch" : "step";

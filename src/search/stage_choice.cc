@@ -1,0 +1,206 @@
+#include "search/stage_choice.h"
+
+#include <algorithm>
+
+#include "cost/rank_prices.h"
+#include "cost/stages.h"
+
+namespace tessera {
+namespace {
+
+// Where strategies are compared by what stages compute again, all of them may.
+Strategy by_layers(const Strategy& strategy) {
+  Strategy s = strategy;
+  s.recompute = Recompute::kFull;
+  s.recompute_layers = -1;
+  s.stage_layers.clear();
+  s.stage_recompute.clear();
+  return s;
+}
+
+// The fewest of a rank's layers that must be computed again to fit; -1: it does not fit. One layer
+// needs room to be computed again, from then on each frees memory.
+int64_t fewest_of(const RankPrices& prices, int64_t rank, int64_t layers, int64_t limit,
+                  int64_t guess) {
+  const auto fits = [&](int64_t again) { return prices.bytes(rank, layers, again) <= limit; };
+  if (fits(0)) return 0;
+  if (layers == 0 || !fits(layers)) return -1;
+  // Ranks differ little from the one before, so the answer is near the guess.
+  int64_t few = 0, enough = layers;
+  for (int64_t width = 1; guess > 0 && guess < enough; width *= 2) {
+    if (!fits(guess)) {
+      few = guess;
+      guess += width;
+    } else {
+      enough = guess;
+      guess -= width;
+    }
+    if (guess <= few) break;
+  }
+  while (enough - few > 1) {
+    const int64_t middle = (few + enough) / 2;
+    (fits(middle) ? enough : few) = middle;
+  }
+  return enough;
+}
+
+// Gives layers one by one to the rank that is best after it has one more. Whatever grows with the
+// layers of a rank, the largest of all ranks is then as small as it can be. `grown(rank, layers)`
+// is negative where the rank cannot have so many.
+template <typename Grown>
+std::optional<std::vector<int64_t>> fill(int64_t ranks, int64_t least, int64_t layers,
+                                         const Grown& grown) {
+  struct Next {
+    double value;
+    int64_t rank;
+    // The heap has the largest on top: the best, and of equal ones the last rank, which keeps the
+    // fewest micro-batches.
+    bool operator<(const Next& other) const {
+      return value != other.value ? value > other.value : rank < other.rank;
+    }
+  };
+  std::vector<int64_t> of_rank(static_cast<size_t>(ranks), least);
+  std::vector<Next> heap;
+  const auto push = [&](int64_t rank) {
+    const double value = grown(rank, of_rank[static_cast<size_t>(rank)] + 1);
+    if (value < 0) return;
+    heap.push_back({value, rank});
+    std::push_heap(heap.begin(), heap.end());
+  };
+  for (int64_t rank = 0; rank < ranks; ++rank) push(rank);
+  for (int64_t left = layers - ranks * least; left > 0; --left) {
+    if (heap.empty()) return std::nullopt;
+    std::pop_heap(heap.begin(), heap.end());
+    const int64_t rank = heap.back().rank;
+    heap.pop_back();
+    ++of_rank[static_cast<size_t>(rank)];
+    push(rank);
+  }
+  return of_rank;
+}
+
+// Layers of the stages of a rank: as equal as they can be, and more where there is no embedding and
+// no head.
+std::vector<int64_t> spread(int64_t layers, const std::vector<int64_t>& stages, int64_t last) {
+  const auto count = static_cast<int64_t>(stages.size());
+  std::vector<int64_t> result(stages.size(), layers / count);
+  int64_t left = layers % count;
+  for (const bool ends : {false, true}) {
+    for (size_t i = 0; i < stages.size() && left > 0; ++i) {
+      if ((stages[i] == 0 || stages[i] == last) != ends) continue;
+      ++result[i];
+      --left;
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+bool can_choose_stages(const Workload& w, const Strategy& s) {
+  const bool alike = w.model.experts == 0 || w.model.dense_layers == 0;
+  return s.pp > 1 && alike && s.pp * s.virtual_stages <= w.model.layers;
+}
+
+std::optional<StageChoice> fewest_again(CostModel& model, const Strategy& strategy, int64_t limit) {
+  const Strategy s = by_layers(strategy);
+  const RankPrices prices = model.rank_prices(s);
+  StageChoice choice;
+  int64_t guess = 0;
+  for (int64_t rank = 0; rank < s.pp; ++rank) {
+    choice.layers.push_back(layers_of_rank(model.workload().model, strategy, rank).total());
+    guess = fewest_of(prices, rank, choice.layers.back(), limit, guess);
+    if (guess < 0) return std::nullopt;
+    choice.again.push_back(guess);
+  }
+  return choice;
+}
+
+std::optional<StageChoice> shortest_stages(CostModel& model, const Strategy& strategy,
+                                           int64_t limit) {
+  const Strategy s = by_layers(strategy);
+  const RankPrices prices = model.rank_prices(s);
+  StageChoice choice;
+  std::vector<int64_t> tried(static_cast<size_t>(s.pp), 0);  // of the layers asked about last
+  choice.again.assign(static_cast<size_t>(s.pp), 0);
+  // A rank that gets the layer it was asked about computes again what was found then.
+  const auto grown = [&](int64_t rank, int64_t layers) -> double {
+    const auto i = static_cast<size_t>(rank);
+    choice.again[i] = tried[i];
+    tried[i] = fewest_of(prices, rank, layers, limit, tried[i]);
+    return tried[i] < 0 ? -1 : prices.seconds(rank, layers, tried[i]);
+  };
+  for (int64_t rank = 0; rank < s.pp; ++rank) {
+    if (grown(rank, s.virtual_stages) < 0) return std::nullopt;
+  }
+  std::optional<std::vector<int64_t>> layers =
+      fill(s.pp, s.virtual_stages, model.workload().model.layers, grown);
+  if (!layers.has_value()) return std::nullopt;
+  choice.layers = std::move(*layers);
+  return choice;
+}
+
+std::optional<StageChoice> smallest_stages(CostModel& model, const Strategy& strategy) {
+  const Strategy s = by_layers(strategy);
+  const RankPrices prices = model.rank_prices(s);
+  const auto grown = [&](int64_t rank, int64_t layers) {
+    return static_cast<double>(
+        std::min(prices.bytes(rank, layers, layers), prices.bytes(rank, layers, 0)));
+  };
+  std::optional<std::vector<int64_t>> layers =
+      fill(s.pp, s.virtual_stages, model.workload().model.layers, grown);
+  if (!layers.has_value()) return std::nullopt;
+  StageChoice choice;
+  choice.layers = std::move(*layers);
+  for (int64_t rank = 0; rank < s.pp; ++rank) {
+    const int64_t here = choice.layers[static_cast<size_t>(rank)];
+    const bool all = prices.bytes(rank, here, here) < prices.bytes(rank, here, 0);
+    choice.again.push_back(all ? here : 0);
+  }
+  return choice;
+}
+
+Strategy with_stages(const Workload& w, const Strategy& strategy, const StageChoice& choice) {
+  Strategy s = strategy;
+  const int64_t stages = s.pp * s.virtual_stages;
+  std::vector<std::vector<int64_t>> of_rank(static_cast<size_t>(s.pp));
+  for (int64_t stage = 0; stage < stages; ++stage) {
+    of_rank[static_cast<size_t>(rank_of_stage(s, stage))].push_back(stage);
+  }
+  bool even = true, none = true, all = true;
+  s.stage_layers.assign(static_cast<size_t>(stages), 0);
+  s.stage_recompute.assign(static_cast<size_t>(stages), 0);
+  for (size_t rank = 0; rank < of_rank.size(); ++rank) {
+    const std::vector<int64_t>& mine = of_rank[rank];
+    std::vector<int64_t> layers;  // a rank with as many as even stages have keeps those
+    for (const int64_t stage : mine) {
+      layers.push_back(even_stage_layers(w.model.layers, stages, stage));
+    }
+    int64_t sum = 0;
+    for (const int64_t number : layers) sum += number;
+    if (sum != choice.layers[rank]) layers = spread(choice.layers[rank], mine, stages - 1);
+    even = even && sum == choice.layers[rank];
+    // Of each stage as many as of the others, as far as it has them.
+    std::vector<int64_t> again(mine.size(), 0);
+    for (int64_t left = choice.again[rank], i = 0; left > 0; ++i) {
+      const auto at = static_cast<size_t>(i) % mine.size();
+      if (again[at] >= layers[at]) continue;
+      ++again[at];
+      --left;
+    }
+    for (size_t i = 0; i < mine.size(); ++i) {
+      const auto stage = static_cast<size_t>(mine[i]);
+      s.stage_layers[stage] = layers[i];
+      s.stage_recompute[stage] = again[i];
+      none = none && again[i] == 0;
+      all = all && again[i] == layers[i];
+    }
+  }
+  if (even) s.stage_layers.clear();
+  s.recompute = none ? Recompute::kNone : Recompute::kFull;
+  s.recompute_layers = -1;
+  if (none || all) s.stage_recompute.clear();
+  return s;
+}
+
+}  // namespace tessera
