@@ -118,11 +118,11 @@ double CostModel::work_bound_s(const Strategy& strategy) {
          kRounding;
 }
 
-double CostModel::stages_bound_s(const Strategy& strategy) {
+double CostModel::stages_bound_s(const Strategy& strategy, double busiest_s) {
   Strategy least = strategy;
   if (least.recompute == Recompute::kFull) least.recompute = Recompute::kNone;
   least.stage_recompute.clear();
-  return memo_->pricing(least).stages_bound_s() * kRounding;
+  return memo_->pricing(least).stages_bound_s(busiest_s) * kRounding;
 }
 
 RankPrices CostModel::rank_prices(const Strategy& strategy) {

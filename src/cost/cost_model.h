@@ -62,8 +62,8 @@ class CostModel {
   // nothing computed again. Tighter than lower_bound_s.
   [[nodiscard]] double work_bound_s(const Strategy& strategy);
   // At most `quick().step_s` of every strategy that differs in stage_layers, recompute_layers and
-  // stage_recompute alone.
-  [[nodiscard]] double stages_bound_s(const Strategy& strategy);
+  // stage_recompute alone, and whose busiest rank takes `busiest_s` or more for a micro-batch.
+  [[nodiscard]] double stages_bound_s(const Strategy& strategy, double busiest_s = 0);
   // Ranks with other layers; see rank_prices.h. The strategy must outlive it.
   [[nodiscard]] RankPrices rank_prices(const Strategy& strategy);
   // At most `quick().peak_bytes` of every strategy with the same split, zero and shard: parameters,

@@ -158,18 +158,21 @@ class Pricing {
     return sum / to_double(s_.pp);
   }
 
-  // At most the closed-form step of every choice of stages and of layers to compute again: the
-  // busiest rank has the mean of the work or more, and all ranks together have all of it.
-  [[nodiscard]] double stages_bound_s() const {
+  // At most the closed-form step of every choice of stages and of layers to compute again whose
+  // busiest rank takes `busiest_s` or more: all ranks together have all of the work.
+  [[nodiscard]] double stages_bound_s(double busiest_s) const {
     const double mean = mean_rank_s() + messages_s();
     double weight = 0;
     for (const PassSeconds* pass : {&dense_, &experts_, &embedding_, &head_}) {
       const double all = pass->forward + pass->backward;
       if (all > 0) weight = std::max(weight, pass->weight / all);
     }
-    const double bubbles = s_.pp > 1 ? bubble_share(weight) * to_double(s_.pp - 1) : 0;
-    return (to_double(micro_batches_) + bubbles) * mean;
+    const double bubbles = s_.pp > 1 ? bubble_share(weight) : 0;
+    return (to_double(micro_batches_) - bubbles) * std::max(mean, busiest_s) +
+           bubbles * to_double(s_.pp) * mean;
   }
+
+  [[nodiscard]] bool is_end(int64_t rank) const { return rank == 0 || rank == head_rank_; }
 
   // Of a rank with these layers, for one micro-batch.
   [[nodiscard]] double rank_seconds(int64_t rank, const RankLayers& layers) const {

@@ -19,6 +19,9 @@ class RankPrices {
   [[nodiscard]] int64_t bytes(int64_t rank, int64_t layers, int64_t again) const {
     return pricing_.memory(rank, layers_of(layers, again)).total();
   }
+  // Whether it has the embedding or the head: all other ranks take the same time for the same
+  // layers, and of those the first keeps the most micro-batches.
+  [[nodiscard]] bool is_end(int64_t rank) const { return pricing_.is_end(rank); }
 
  private:
   [[nodiscard]] RankLayers layers_of(int64_t layers, int64_t again) const {

@@ -119,14 +119,15 @@ class GroupPricing {
       s.schedule = schedule.kind;
       s.virtual_stages = schedule.virtual_stages;
       best_.reset();
+      std::vector<bool> keeps_all;
       for (const ShardingChoice& sharding : possible) {
         set(s, sharding);
-        price_recomputations(s, variants);
+        keeps_all.push_back(price_recomputations(s, variants));
       }
       // After all equal stages, so that their best plan bounds the others.
-      for (const ShardingChoice& sharding : possible) {
-        set(s, sharding);
-        price_stages(s, variants);
+      for (size_t i = 0; i < possible.size(); ++i) {
+        set(s, possible[i]);
+        price_stages(s, variants, keeps_all[i]);
       }
       if (best_.has_value()) {
         outcome_.best.push_back(*best_);
@@ -143,10 +144,11 @@ class GroupPricing {
     s.release_after_forward = choice.release_after_forward;
   }
 
-  void price_recomputations(Strategy s, const Variants& variants) {
+  // Equal stages; whether they fit with nothing computed again.
+  bool price_recomputations(Strategy s, const Variants& variants) {
     if (request_.exhaustive) {
       price_all(s, variants);
-      return;
+      return false;
     }
     const int64_t layers = variants.recompute_layers;
     s.recompute = Recompute::kNone;
@@ -161,12 +163,12 @@ class GroupPricing {
     const bool wants_least = request_.objective == Objective::kMemory || request_.pareto;
     if (keeps_most && !wants_least) {
       reject(Rejected::kRecompute, layers);
-      return;
+      return keeps_all;
     }
     // More layers computed again take more time and less memory: the fewest that fit are best.
     if (!try_plan(s)) {  // all of them
       reject(Rejected::kPeak, layers - 1);
-      return;
+      return keeps_all;
     }
     int64_t few = 0, enough = layers;  // `few` do not fit
     while (enough - few > 1) {
@@ -176,9 +178,10 @@ class GroupPricing {
     }
     reject(Rejected::kPeak, few);
     reject(Rejected::kRecompute, std::max<int64_t>(0, layers - enough - 1));
-    if (enough == layers) return;
+    if (enough == layers) return keeps_all;
     s.recompute_layers = enough;
     try_plan(s);
+    return keeps_all;
   }
 
   void price_all(Strategy s, const Variants& variants) {
@@ -195,7 +198,8 @@ class GroupPricing {
 
   // Stages one by one: with equal layers, each computing again what it must; and with the layers
   // that the objective likes best.
-  void price_stages(Strategy s, const Variants& variants) {
+  // `keeps_all`: equal ones fit without computing anything again.
+  void price_stages(Strategy s, const Variants& variants, bool keeps_all) {
     if (variants.stage_choices == 0) return;
     s.recompute = Recompute::kNone;
     if (!can_choose_stages(request_.workload, s)) {
@@ -207,18 +211,24 @@ class GroupPricing {
       return;
     }
     const bool by_memory = request_.objective == Objective::kMemory;
-    try_choice(s, fewest_again(model_, s, limit_));
+    if (keeps_all && !request_.exhaustive) {
+      reject(Rejected::kAlike, 1);
+    } else {
+      try_choice(s, fewest_again(model_, s, limit_));
+    }
     try_choice(s, by_memory ? smallest_stages(model_, s) : shortest_stages(model_, s, limit_));
   }
 
   // Whether no choice of stages can be kept.
   bool is_bounded(const Strategy& s) {
     const bool by_memory = request_.objective == Objective::kMemory;
-    if (request_.exhaustive || request_.pareto || by_memory) return false;
-    if (!threshold_.has_value() && !best_.has_value()) return false;
-    double worst = threshold_.value_or(best_.has_value() ? best_->step_s : 0);
-    if (best_.has_value()) worst = std::min(worst, best_->step_s);
-    return model_.stages_bound_s(s) > worst;
+    if (request_.exhaustive || by_memory || (!threshold_.has_value() && !best_.has_value())) {
+      return false;
+    }
+    double worst = best_.has_value() ? best_->step_s : *threshold_;
+    if (threshold_.has_value()) worst = std::min(worst, *threshold_);
+    if (request_.pareto) return false;
+    return model_.stages_bound_s(s, least_busiest_s(model_, s)) > worst;
   }
 
   void try_choice(const Strategy& s, const std::optional<StageChoice>& choice) {

@@ -44,6 +44,42 @@ int64_t fewest_of(const RankPrices& prices, int64_t rank, int64_t layers, int64_
   return enough;
 }
 
+// What ranks cost, with what many of them share computed once.
+class RankTable {
+ public:
+  RankTable(const RankPrices& prices, const Strategy& s, int64_t layers, int64_t limit)
+      : prices_(prices),
+        limit_(limit),
+        keeps_alike_(s.schedule != PipelineKind::k1F1B && s.schedule != PipelineKind::kInterleaved),
+        inner_again_(static_cast<size_t>(layers) + 1, kUnknown),
+        inner_s_(static_cast<size_t>(layers) + 1, -1) {}
+
+  // As fewest_of.
+  int64_t fewest(int64_t rank, int64_t layers, int64_t guess) {
+    if (prices_.is_end(rank)) return fewest_of(prices_, rank, layers, limit_, guess);
+    // Rank 1 is the first of the inner ones, and keeps the most.
+    int64_t& first = inner_again_[static_cast<size_t>(layers)];
+    if (first == kUnknown) first = fewest_of(prices_, 1, layers, limit_, guess);
+    if (first == 0 || keeps_alike_) return first;
+    return fewest_of(prices_, rank, layers, limit_, guess);
+  }
+
+  double seconds(int64_t rank, int64_t layers, int64_t again) {
+    if (again > 0 || prices_.is_end(rank)) return prices_.seconds(rank, layers, again);
+    double& inner = inner_s_[static_cast<size_t>(layers)];
+    if (inner < 0) inner = prices_.seconds(rank, layers, 0);
+    return inner;
+  }
+
+ private:
+  static constexpr int64_t kUnknown = -2;
+  const RankPrices& prices_;
+  int64_t limit_;
+  bool keeps_alike_;  // every rank keeps as many micro-batches
+  std::vector<int64_t> inner_again_;
+  std::vector<double> inner_s_;
+};
+
 // Gives layers one by one to the rank that is best after it has one more. Whatever grows with the
 // layers of a rank, the largest of all ranks is then as small as it can be. `grown(rank, layers)`
 // is negative where the rank cannot have so many.
@@ -105,11 +141,12 @@ bool can_choose_stages(const Workload& w, const Strategy& s) {
 std::optional<StageChoice> fewest_again(CostModel& model, const Strategy& strategy, int64_t limit) {
   const Strategy s = by_layers(strategy);
   const RankPrices prices = model.rank_prices(s);
+  RankTable table(prices, s, model.workload().model.layers, limit);
   StageChoice choice;
   int64_t guess = 0;
   for (int64_t rank = 0; rank < s.pp; ++rank) {
     choice.layers.push_back(layers_of_rank(model.workload().model, strategy, rank).total());
-    guess = fewest_of(prices, rank, choice.layers.back(), limit, guess);
+    guess = table.fewest(rank, choice.layers.back(), guess);
     if (guess < 0) return std::nullopt;
     choice.again.push_back(guess);
   }
@@ -120,6 +157,7 @@ std::optional<StageChoice> shortest_stages(CostModel& model, const Strategy& str
                                            int64_t limit) {
   const Strategy s = by_layers(strategy);
   const RankPrices prices = model.rank_prices(s);
+  RankTable table(prices, s, model.workload().model.layers, limit);
   StageChoice choice;
   std::vector<int64_t> tried(static_cast<size_t>(s.pp), 0);  // of the layers asked about last
   choice.again.assign(static_cast<size_t>(s.pp), 0);
@@ -127,8 +165,8 @@ std::optional<StageChoice> shortest_stages(CostModel& model, const Strategy& str
   const auto grown = [&](int64_t rank, int64_t layers) -> double {
     const auto i = static_cast<size_t>(rank);
     choice.again[i] = tried[i];
-    tried[i] = fewest_of(prices, rank, layers, limit, tried[i]);
-    return tried[i] < 0 ? -1 : prices.seconds(rank, layers, tried[i]);
+    tried[i] = table.fewest(rank, layers, tried[i]);
+    return tried[i] < 0 ? -1 : table.seconds(rank, layers, tried[i]);
   };
   for (int64_t rank = 0; rank < s.pp; ++rank) {
     if (grown(rank, s.virtual_stages) < 0) return std::nullopt;
@@ -138,6 +176,49 @@ std::optional<StageChoice> shortest_stages(CostModel& model, const Strategy& str
   if (!layers.has_value()) return std::nullopt;
   choice.layers = std::move(*layers);
   return choice;
+}
+
+double least_busiest_s(CostModel& model, const Strategy& strategy) {
+  const Strategy s = by_layers(strategy);
+  const RankPrices prices = model.rank_prices(s);
+  const int64_t last = s.pp - 1, least = s.virtual_stages;
+  // With nothing computed again every layer adds the same. Ranks come in three kinds.
+  struct Kind {
+    double base_s;  // with the least layers
+    int64_t ranks;
+  };
+  const auto base_s = [&](int64_t rank) { return prices.seconds(rank, least, 0); };
+  std::vector<Kind> kinds = {{base_s(0), 1}};
+  if (prices.is_end(last)) kinds.push_back({base_s(last), 1});
+  const int64_t inner = s.pp - static_cast<int64_t>(kinds.size());
+  if (inner > 0) kinds.push_back({base_s(1), inner});
+  const double layer_s = prices.seconds(0, least + 1, 0) - kinds.front().base_s;
+  const int64_t more = model.workload().model.layers - least * s.pp;  // layers to give away
+  double longest = 0, mean = static_cast<double>(more) * layer_s;
+  for (const Kind& kind : kinds) {
+    longest = std::max(longest, kind.base_s);
+    mean += static_cast<double>(kind.ranks) * kind.base_s;
+  }
+  mean /= static_cast<double>(s.pp);
+  constexpr double kRounding = 1e-9;
+  const auto holds = [&](double busiest) {
+    int64_t given = 0;
+    for (const Kind& kind : kinds) {
+      given += kind.ranks * static_cast<int64_t>((busiest - kind.base_s) / layer_s + kRounding);
+    }
+    return given >= more;
+  };
+  if (layer_s <= 0 || holds(longest)) return std::max(mean, longest) * (1 - kRounding);
+  // The busiest rank is of some kind, with so many layers that ranks up to its time hold all.
+  double best = -1;
+  for (const Kind& kind : kinds) {
+    const double from = std::max(mean, longest);
+    auto layers = static_cast<int64_t>((from - kind.base_s) / layer_s);
+    while (!holds(kind.base_s + static_cast<double>(layers) * layer_s)) ++layers;
+    const double busiest = kind.base_s + static_cast<double>(layers) * layer_s;
+    if (best < 0 || busiest < best) best = busiest;
+  }
+  return std::max(mean, best) * (1 - kRounding);
 }
 
 std::optional<StageChoice> smallest_stages(CostModel& model, const Strategy& strategy) {

@@ -24,6 +24,10 @@ std::optional<StageChoice> fewest_again(CostModel& model, const Strategy& strate
 std::optional<StageChoice> shortest_stages(CostModel& model, const Strategy& strategy,
                                            int64_t limit);
 
+// At most what the busiest rank takes for a micro-batch, whatever the layers of ranks are and
+// whatever they compute again: what shortest_stages would find with memory without end.
+double least_busiest_s(CostModel& model, const Strategy& strategy);
+
 // The layers for which the fullest rank needs as little memory as it can.
 std::optional<StageChoice> smallest_stages(CostModel& model, const Strategy& strategy);
 

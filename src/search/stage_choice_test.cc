@@ -114,6 +114,7 @@ TEST(StageChoiceTest, TheBusiestRankIsAsShortAsAnyChoiceHasIt) {
           ASSERT_EQ(choice.has_value(), best < 1e300) << name << ' ' << limit;
           if (!choice.has_value()) continue;
           EXPECT_EQ(busiest_of(model, s, *choice), best) << name << ' ' << limit;
+          EXPECT_LE(least_busiest_s(model, s), best);
           const Strategy chosen = with_stages(w, s, *choice);
           EXPECT_EQ(why_impossible(w, chosen), "");
           EXPECT_LE(model.peak_bytes(chosen), limit);
@@ -211,6 +212,7 @@ TEST(StageChoiceTest, TheBoundIsBelowEveryChoiceOfStages) {
       s.release_after_forward = sharding.release_after_forward;
       if (!can_choose_stages(w, s)) continue;
       const double bound = model.stages_bound_s(s);
+      const double tighter = model.stages_bound_s(s, least_busiest_s(model, s));
       const int64_t stages = s.pp * s.virtual_stages;
       s.stage_layers.assign(static_cast<size_t>(stages), 1);
       for (int64_t left = w.model.layers - stages; left > 0; --left) {
@@ -221,11 +223,32 @@ TEST(StageChoiceTest, TheBoundIsBelowEveryChoiceOfStages) {
         for (const int64_t layers : s.stage_layers) s.stage_recompute.push_back(below(layers + 1));
       }
       ASSERT_EQ(why_impossible(w, s), "");
+      ASSERT_LE(tighter, model.step_s(s));
       ASSERT_LE(bound, model.step_s(s)) << name << " pp " << s.pp << ' ' << name_of(s.schedule);
       ++configurations;
     }
   }
   EXPECT_GT(configurations, 5000);
+}
+
+TEST(StageChoiceTest, WithoutALimitTheLeastBusiestRankIsFound) {
+  for (const char* name : {"llama-3-8b", "llama-3.2-1b", "gpt2-xl", "mixtral-8x7b"}) {
+    for (const int64_t layers : {8, 9, 11, 32}) {
+      const Workload w = workload(name, "h100-4", layers, 16);
+      CostModel model(w);
+      for (const ScheduleChoice& schedule : all_schedules()) {
+        Strategy s;
+        s.pp = 4;
+        s.schedule = schedule.kind;
+        s.virtual_stages = schedule.virtual_stages;
+        const std::optional<StageChoice> choice = shortest_stages(model, s, INT64_MAX);
+        ASSERT_TRUE(choice.has_value());
+        const double busiest = busiest_of(model, s, *choice);
+        EXPECT_NEAR(least_busiest_s(model, s), busiest, 1e-6 * busiest);
+        EXPECT_LE(least_busiest_s(model, s), busiest);
+      }
+    }
+  }
 }
 
 TEST(StageChoiceTest, StagesThatSayNothingAreLeftOut) {
