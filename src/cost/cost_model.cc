@@ -125,6 +125,10 @@ double CostModel::stages_bound_s(const Strategy& strategy, double busiest_s) {
   return memo_->pricing(least).stages_bound_s(busiest_s) * kRounding;
 }
 
+int64_t CostModel::stages_bound_bytes(const Strategy& strategy) {
+  return memo_->pricing(strategy).stages_bound_bytes();
+}
+
 RankPrices CostModel::rank_prices(const Strategy& strategy) {
   return RankPrices(memo_->pricing(strategy), memo_->workload.model.experts > 0);
 }

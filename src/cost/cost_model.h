@@ -64,6 +64,8 @@ class CostModel {
   // At most `quick().step_s` of every strategy that differs in stage_layers, recompute_layers and
   // stage_recompute alone, and whose busiest rank takes `busiest_s` or more for a micro-batch.
   [[nodiscard]] double stages_bound_s(const Strategy& strategy, double busiest_s = 0);
+  // At most `quick().peak_bytes` of the same ones.
+  [[nodiscard]] int64_t stages_bound_bytes(const Strategy& strategy);
   // Ranks with other layers; see rank_prices.h. The strategy must outlive it.
   [[nodiscard]] RankPrices rank_prices(const Strategy& strategy);
   // At most `quick().peak_bytes` of every strategy with the same split, zero and shard: parameters,

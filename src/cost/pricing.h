@@ -161,7 +161,7 @@ class Pricing {
   // At most the closed-form step of every choice of stages and of layers to compute again whose
   // busiest rank takes `busiest_s` or more: all ranks together have all of the work.
   [[nodiscard]] double stages_bound_s(double busiest_s) const {
-    const double mean = mean_rank_s() + messages_s();
+    const double mean = mean_rank_s() + messages_s() + least_gathering_s();
     double weight = 0;
     for (const PassSeconds* pass : {&dense_, &experts_, &embedding_, &head_}) {
       const double all = pass->forward + pass->backward;
@@ -170,6 +170,25 @@ class Pricing {
     const double bubbles = s_.pp > 1 ? bubble_share(weight) : 0;
     return (to_double(micro_batches_) - bubbles) * std::max(mean, busiest_s) +
            bubbles * to_double(s_.pp) * mean;
+  }
+
+  // At most the peak of every choice of stages and of layers to compute again: states in the mean,
+  // one layer in work, and the inputs of layers for as many micro-batches as every rank keeps.
+  [[nodiscard]] int64_t stages_bound_bytes() const {
+    const ModelShape& m = w_.model;
+    const auto full = static_cast<size_t>(Recompute::kFull);
+    const bool dense_only = m.experts == 0;
+    const bool experts_only = m.experts > 0 && m.dense_layers == 0;
+    if (!dense_only && !experts_only) return mean_states_bytes();
+    if (s_.pp * s_.virtual_stages > m.layers) return mean_states_bytes();  // ranks without layers
+    const LayerCost& layer = dense_only ? split_.dense : split_.experts;
+    const int64_t live = live_micro_batches(s_, s_.pp - 1, micro_batches_);
+    // kept_bytes rounds down twice before it multiplies.
+    const int64_t rounding = 2 * live_micro_batches(s_, 0, micro_batches_);
+    const int64_t inputs = std::max<int64_t>(
+        0, m.layers * layer.saved_bytes[full] / s_.virtual_stages * live / s_.pp - rounding);
+    return mean_states_bytes() + inputs + layer.working_bytes + engine::kWorkspaceBytes +
+           layer.largest_weights * w_.precision.parameter_bytes;
   }
 
   [[nodiscard]] bool is_end(int64_t rank) const { return rank == 0 || rank == head_rank_; }
@@ -352,20 +371,36 @@ class Pricing {
     return cost;
   }
 
+  // What of a layer's gathering its kernels do not hide.
+  double exposed_gathering_s(const GatherCost& gather, const PassSeconds& pass) const {
+    const double all = gather.forward_s + gather.backward_s;
+    if (!w_.overlap.data) return all;
+    const double hidden =
+        std::min(gather.forward_s, pass.forward) + std::min(gather.backward_s, pass.backward);
+    return all - hidden + engine::kOverlapSlowdown * hidden;
+  }
+
+  // Of the ranks in the mean, where all layers are computed again and hide the most.
+  double least_gathering_s() const {
+    if (s_.zero != 3 || replicas_ == 1) return 0;
+    const auto of = [&](const LayerCost& cost, const PassSeconds& pass, int64_t layers) {
+      if (layers == 0) return 0.0;
+      const GatherCost gather = gather_cost(cost.dense_parameters, cost.expert_parameters);
+      return to_double(layers) * exposed_gathering_s(gather, with_again(pass, 1));
+    };
+    const ModelShape& m = w_.model;
+    return (of(split_.dense, dense_, m.layers - m.moe_layers()) +
+            of(split_.experts, experts_, m.moe_layers())) /
+           to_double(s_.pp);
+  }
+
   void add_gathering(RankTime& time, const RankLayers& layers, double share) const {
     if (s_.zero != 3 || replicas_ == 1) return;
     const auto axis = static_cast<size_t>(CommAxis::kData);
     const auto add = [&](const LayerCost& cost, const PassSeconds& pass, double count) {
       if (count == 0) return;
       const GatherCost gather = gather_cost(cost.dense_parameters, cost.expert_parameters);
-      double exposed = 0;
-      if (w_.overlap.data) {
-        const double hidden =
-            std::min(gather.forward_s, pass.forward) + std::min(gather.backward_s, pass.backward);
-        exposed = gather.forward_s + gather.backward_s - hidden + engine::kOverlapSlowdown * hidden;
-      } else {
-        exposed = gather.forward_s + gather.backward_s;
-      }
+      const double exposed = exposed_gathering_s(gather, pass);
       time.exposed[axis] += count * exposed;
       time.seconds += count * exposed;
       time.bytes[axis] += count * gather.bytes;

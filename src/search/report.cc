@@ -12,6 +12,7 @@
 namespace tessera {
 namespace {
 
+constexpr int64_t kFrontLines = 20;
 constexpr int64_t kMostGrowth = 64;  // times as many devices, when nothing fits
 
 Candidate candidate_of(const Plan& plan) {
@@ -93,6 +94,25 @@ double device_seconds(const SearchReport& report) {
   return report.plans.front().plan.step_s() * static_cast<double>(report.workload.cluster.devices);
 }
 
+// Of the front what fits on a page: the fastest of each of so many equal steps of memory.
+std::vector<const Plan*> readable(const std::vector<Plan>& front, int64_t most) {
+  std::vector<const Plan*> shown;
+  const bool all = static_cast<int64_t>(front.size()) <= most;
+  const double least = static_cast<double>(front.back().peak_bytes());
+  const double range = static_cast<double>(front.front().peak_bytes()) - least;
+  int64_t before = -1;
+  for (const Plan& plan : front) {
+    const double height = static_cast<double>(plan.peak_bytes()) - least;
+    // The smallest plan has a step of its own.
+    const bool last = &plan == &front.back();
+    const int64_t step =
+        last ? most : static_cast<int64_t>(height / range * static_cast<double>(most - 1));
+    if (all || step != before) shown.push_back(&plan);
+    before = step;
+  }
+  return shown;
+}
+
 SearchReport report_of(const SearchRequest& request, const ModelSpec& model,
                        const ReportOptions& options, const FileReader& read,
                        const OnProgress& progress) {
@@ -100,6 +120,7 @@ SearchReport report_of(const SearchRequest& request, const ModelSpec& model,
   report.workload = request.workload;
   report.model = model;
   report.objective = request.objective;
+  report.top = options.top;
   report.limit_bytes = usable_bytes(request.workload.cluster);
   report.outcome = search_strategies(request, progress);
   if (report.outcome.best.empty()) return report;
@@ -348,8 +369,15 @@ std::string to_text(const SearchReport& report) {
   }
   if (!report.front.empty()) {
     TextTable front = plan_table();
-    for (size_t i = 0; i < report.front.size(); ++i) add_plan(front, i + 1, report.front[i]);
-    text += fmt::format("\nno plan has less memory and is faster\n{}", front.str());
+    const std::vector<const Plan*> shown =
+        readable(report.front, std::max<int64_t>(kFrontLines, report.top));
+    for (size_t i = 0; i < shown.size(); ++i) add_plan(front, i + 1, *shown[i]);
+    const std::string some =
+        shown.size() == report.front.size()
+            ? ""
+            : fmt::format(", {} of {} (--json has all)", shown.size(), report.front.size());
+    text += fmt::format("\ntime against memory: no plan is both faster and smaller{}\n{}", some,
+                        front.str());
   }
   if (!report.sensitivities.empty()) {
     text += "\nwhat would change the best plan's step\n";

@@ -29,6 +29,7 @@ struct SearchReport {
   ModelSpec model;
   Objective objective = Objective::kTime;
   SearchOutcome outcome;
+  int64_t top = 0;  // plans that were asked for
   int64_t limit_bytes = 0;
   int64_t simulated = 0;
   std::vector<RankedPlan> plans;  // best first

@@ -84,16 +84,26 @@ struct GroupOutcome {
   int64_t priced = 0;
 };
 
+// What the rounds before have found.
+struct Known {
+  std::optional<double> threshold;  // score of the last plan that is kept so far
+  const Front& front;
+  bool nothing_fits = false;  // the plan that comes nearest is asked for
+
+  // Whether no plan that takes at least this can be kept.
+  [[nodiscard]] bool beats(const SearchRequest& request, double least_s,
+                           int64_t least_bytes) const {
+    if (request.exhaustive || !threshold.has_value()) return false;
+    if (first_score(request.objective, least_s, least_bytes) <= *threshold) return false;
+    return !request.pareto || front.beats(least_s, least_bytes);
+  }
+};
+
 // Prices the variants of one group.
 class GroupPricing {
  public:
-  GroupPricing(const SearchRequest& request, CostModel& model, int64_t limit, bool wants_nearest,
-               std::optional<double> threshold)
-      : request_(request),
-        model_(model),
-        limit_(limit),
-        wants_nearest_(wants_nearest),
-        threshold_(threshold) {}
+  GroupPricing(const SearchRequest& request, CostModel& model, int64_t limit, const Known& known)
+      : request_(request), model_(model), limit_(limit), known_(known) {}
 
   GroupOutcome price(const Strategy& group) {
     outcome_ = {};
@@ -110,7 +120,7 @@ class GroupPricing {
       }
       reject(Rejected::kStates, (variants.recomputations() + variants.stage_choices) *
                                     static_cast<int64_t>(variants.schedules.size()));
-      if (!wants_nearest_) continue;
+      if (!known_.nothing_fits) continue;
       s.recompute = Recompute::kFull;
       miss(s, model_.peak_bytes(s));
     }
@@ -119,16 +129,7 @@ class GroupPricing {
       s.schedule = schedule.kind;
       s.virtual_stages = schedule.virtual_stages;
       best_.reset();
-      std::vector<bool> keeps_all;
-      for (const ShardingChoice& sharding : possible) {
-        set(s, sharding);
-        keeps_all.push_back(price_recomputations(s, variants));
-      }
-      // After all equal stages, so that their best plan bounds the others.
-      for (size_t i = 0; i < possible.size(); ++i) {
-        set(s, possible[i]);
-        price_stages(s, variants, keeps_all[i]);
-      }
+      price_schedule(s, possible, variants);
       if (best_.has_value()) {
         outcome_.best.push_back(*best_);
         --outcome_.rejected[static_cast<size_t>(Rejected::kSlower)];
@@ -142,6 +143,26 @@ class GroupPricing {
     s.zero = choice.zero;
     s.shard = choice.shard;
     s.release_after_forward = choice.release_after_forward;
+  }
+
+  void price_schedule(Strategy s, const std::vector<ShardingChoice>& shardings,
+                      const Variants& variants) {
+    std::vector<ShardingChoice> hopeful;
+    std::vector<bool> keeps_all;
+    for (const ShardingChoice& sharding : shardings) {
+      set(s, sharding);
+      if (known_.beats(request_, model_.stages_bound_s(s), model_.stages_bound_bytes(s))) {
+        reject(Rejected::kBound, variants.recomputations() + variants.stage_choices);
+        continue;
+      }
+      hopeful.push_back(sharding);
+      keeps_all.push_back(price_recomputations(s, variants));
+    }
+    // After all equal stages, so that their best plan bounds the others.
+    for (size_t i = 0; i < hopeful.size(); ++i) {
+      set(s, hopeful[i]);
+      price_stages(s, variants, keeps_all[i]);
+    }
   }
 
   // Equal stages; whether they fit with nothing computed again.
@@ -219,16 +240,18 @@ class GroupPricing {
     try_choice(s, by_memory ? smallest_stages(model_, s) : shortest_stages(model_, s, limit_));
   }
 
-  // Whether no choice of stages can be kept.
+  // Whether no choice of stages can be kept, nor be better than what this schedule has.
   bool is_bounded(const Strategy& s) {
-    const bool by_memory = request_.objective == Objective::kMemory;
-    if (request_.exhaustive || by_memory || (!threshold_.has_value() && !best_.has_value())) {
+    if (request_.exhaustive) return false;
+    const double least_s = model_.stages_bound_s(s, least_busiest_s(model_, s));
+    const int64_t least_bytes = model_.stages_bound_bytes(s);
+    if (known_.beats(request_, least_s, least_bytes)) return true;
+    if (!best_.has_value() ||
+        first_score(request_.objective, least_s, least_bytes) <=
+            first_score(request_.objective, best_->step_s, best_->peak_bytes)) {
       return false;
     }
-    double worst = best_.has_value() ? best_->step_s : *threshold_;
-    if (threshold_.has_value()) worst = std::min(worst, *threshold_);
-    if (request_.pareto) return false;
-    return model_.stages_bound_s(s, least_busiest_s(model_, s)) > worst;
+    return !request_.pareto || outcome_.front.beats(least_s, least_bytes);
   }
 
   void try_choice(const Strategy& s, const std::optional<StageChoice>& choice) {
@@ -276,8 +299,7 @@ class GroupPricing {
   const SearchRequest& request_;
   CostModel& model_;
   int64_t limit_;
-  bool wants_nearest_;  // nothing fits so far: the plan that comes nearest is asked for
-  std::optional<double> threshold_;  // the step of the last plan that is kept so far
+  const Known& known_;
   GroupOutcome outcome_;
   std::optional<Candidate> best_;  // of the schedule in work
 };
@@ -348,29 +370,21 @@ class Search {
     return group;
   }
 
-  [[nodiscard]] bool is_hopeless(const Group& group) const {
-    if (request_.exhaustive || !threshold_.has_value()) return false;
-    if (first_score(request_.objective, group.least_s, group.least_bytes) <= *threshold_) {
-      return false;
-    }
-    return !request_.pareto || front_.beats(group.least_s, group.least_bytes);
-  }
-
   void run_round(size_t begin, size_t end) {
+    const Known known{threshold_, front_, cells_.empty()};
     std::vector<size_t> work;
     for (size_t i = begin; i < end; ++i) {
       ++outcome_.groups_done;
       outcome_.configurations += groups_[i].variants;
-      if (is_hopeless(groups_[i])) {
+      if (known.beats(request_, groups_[i].least_s, groups_[i].least_bytes)) {
         outcome_.rejected[static_cast<size_t>(Rejected::kBound)] += groups_[i].variants;
       } else {
         work.push_back(i);
       }
     }
-    const bool nothing_fits = cells_.empty();
     std::vector<GroupOutcome> results(work.size());
     in_parallel(work.size(), request_.threads, [&](size_t i, size_t thread) {
-      GroupPricing pricing(request_, models_[thread], limit_, nothing_fits, threshold_);
+      GroupPricing pricing(request_, models_[thread], limit_, known);
       results[i] = pricing.price(groups_[work[i]].strategy);
     });
     for (GroupOutcome& result : results) merge(result);

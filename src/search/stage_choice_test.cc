@@ -224,6 +224,7 @@ TEST(StageChoiceTest, TheBoundIsBelowEveryChoiceOfStages) {
       }
       ASSERT_EQ(why_impossible(w, s), "");
       ASSERT_LE(tighter, model.step_s(s));
+      ASSERT_LE(model.stages_bound_bytes(s), model.peak_bytes(s)) << name;
       ASSERT_LE(bound, model.step_s(s)) << name << " pp " << s.pp << ' ' << name_of(s.schedule);
       ++configurations;
     }
