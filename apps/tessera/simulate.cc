@@ -67,6 +67,9 @@ class StepSimulation {
     const Times& times = cluster_.measured.empty() ? static_cast<const Times&>(modelled) : measured;
     ReplayOptions replay{.slow = parse_slow(options.slow), .fold = !options.all_ranks};
     timeline_ = replay_step(programs_, times, replay);
+    if (!replay.slow.empty()) {
+      without_slow_s_ = replay_step(programs_, times, {.fold = replay.fold}).makespan;
+    }
     if (const auto lost = parse_lost(options.lost)) {
       replay.lost = LostRank{lost->rank, lost->at * timeline_.makespan};
       timeline_ = replay_step(programs_, times, replay);
@@ -83,7 +86,7 @@ class StepSimulation {
     if (timeline_.lost.has_value()) {
       text += lost_text(timeline_);
     } else {
-      text += fmt::format("step {}, {} tokens/s\n", seconds_text(timeline_.makespan),
+      text += fmt::format("step {}{}, {} tokens/s\n", seconds_text(timeline_.makespan), slow_text(),
                           with_thousands(static_cast<int64_t>(tokens_per_s())));
     }
     return text + "\n" + step_timeline_text(timeline_, activities_) +
@@ -99,6 +102,7 @@ class StepSimulation {
     if (cluster_.measured.empty()) json["contention"] = contention_json();
     json.update(step_json(timeline_, activities_));
     if (!timeline_.lost.has_value()) json["tokens_per_s"] = tokens_per_s();
+    if (without_slow_s_ > 0) json["step_without_slow_ranks_s"] = without_slow_s_;
     return json;
   }
 
@@ -111,6 +115,12 @@ class StepSimulation {
   }
 
  private:
+  [[nodiscard]] std::string slow_text() const {
+    if (without_slow_s_ <= 0) return "";
+    return fmt::format(" ({:.3g} times the {} without slow ranks)",
+                       timeline_.makespan / without_slow_s_, seconds_text(without_slow_s_));
+  }
+
   // On a calibrated machine ranks share cores, which is measured.
   [[nodiscard]] std::string contention_text() const {
     if (!cluster_.measured.empty() || options_.no_contention) return "";
@@ -179,6 +189,7 @@ class StepSimulation {
   StepGraph step_;
   RankPrograms programs_;
   StepTimeline timeline_;
+  double without_slow_s_ = 0;  // 0: no rank is slow
   std::vector<RankActivity> activities_;
 };
 
