@@ -50,6 +50,7 @@ const std::vector<Case> kCases = {
      "h100-8",
      {"parallel.pp=4", "parallel.dp=2", "parallel.schedule=gpipe", "train.global_batch=16"}},
     {"llama-3-8b", "h100-8", {"parallel.tp=8", "parallel.recompute=full", "train.global_batch=4"}},
+    {"llama-3-8b", "h100-8", {"parallel.pp=8", "parallel.schedule=naive", "train.global_batch=8"}},
     {"llama-3-8b",
      "h100-16",
      {"parallel.dp=2", "parallel.fsdp=8", "parallel.recompute=full", "train.global_batch=32"}},
