@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 #include <set>
 
 #include "checkpoint/test_folder.h"
@@ -96,12 +97,15 @@ TEST(OverlapTest, WithoutItTrafficAndLossStayAndKernelsWaitForEveryCollective) {
     }
     const CompiledRun compiled = compile_run(parse_case(mesh + " overlap=false").spec);
     for (const Program& program : compiled.programs) {
-      int last = -1;  // signal of the newest collective that no kernel has waited for
+      // By stream: signal of the newest collective that no kernel has waited for.
+      std::map<StreamKind, int> newest;
       for (const Instruction& i : program.instructions) {
-        if (i.stream == StreamKind::kComm) last = i.signal;
-        if (i.stream != StreamKind::kCompute || last < 0) continue;
-        EXPECT_NE(std::find(i.waits.begin(), i.waits.end(), last), i.waits.end()) << i.name;
-        last = -1;
+        if (has_collectives(i.stream)) newest[i.stream] = i.signal;
+        if (i.stream != StreamKind::kCompute) continue;
+        for (const auto& [stream, signal] : newest) {
+          EXPECT_NE(std::find(i.waits.begin(), i.waits.end(), signal), i.waits.end()) << i.name;
+        }
+        newest.clear();
       }
     }
   }

@@ -4,7 +4,7 @@
 set -euo pipefail
 
 packages=(g++ cmake ninja-build libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev
-  libgtest-dev openmpi-bin libopenmpi-dev iproute2 python3)
+  libgtest-dev zlib1g-dev openmpi-bin libopenmpi-dev iproute2 python3)
 blas_packages=(libblis-serial-dev libblis-pthread-dev libblis-openmp-dev
   libopenblas-serial-dev libopenblas-pthread-dev)
 
@@ -74,7 +74,7 @@ install_missing() {
 
 command -v dpkg-query >/dev/null && command -v apt-get >/dev/null ||
   fail "this script knows Debian and Ubuntu only. Install by hand: g++ >= 12, cmake >= 3.25, ninja," \
-    "fmt, CLI11, nlohmann-json, toml++, GoogleTest, python3, BLIS or OpenBLAS, and Open MPI if you" \
+    "fmt, CLI11, nlohmann-json, toml++, zlib, GoogleTest, python3, BLIS or OpenBLAS, and Open MPI if you" \
     "want to train across machines."
 
 mapfile -t missing < <(missing_packages)

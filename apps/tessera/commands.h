@@ -97,6 +97,7 @@ struct SimulateOptions {
   std::string cluster;            // name in the catalogue or file; empty: by train.device
   std::vector<std::string> slow;  // "rank=3,factor=1.3"
   std::string lost;               // "rank=2,at=0.5"
+  bool no_contention = false;     // kernels keep their speed beside communication
   bool all_ranks = false;         // also those that do the same as others
   bool schedule = false;          // only the pipeline schedule
   std::string svg, trace, csv;    // files to write to; empty: none

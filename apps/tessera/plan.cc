@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "commands.h"
+#include "compile/stages.h"
 #include "cost/catalogue.h"
 #include "cost/fit_changes.h"
 #include "cost/run_plan_report.h"
@@ -36,6 +37,19 @@ void require_small(const RunSpec& spec) {
                  spec.model.layers, accumulation(spec), spec.parallel.world());
 }
 
+// With the cut into stages that our engine makes, so that the other system makes the same.
+std::string settings_for(RunSpec spec, const std::string& system) {
+  if (spec.parallel.pp > 1 && spec.parallel.stage_layers.empty()) {
+    const StagePlan plan = plan_stages(spec, true);
+    std::vector<int64_t>& layers = spec.parallel.stage_layers;
+    layers.assign(static_cast<size_t>(plan.stages()), 0);
+    for (int64_t unit = 1; unit <= spec.model.layers; ++unit) {
+      ++layers[static_cast<size_t>(plan.stage_of(static_cast<int>(unit)))];
+    }
+  }
+  return emit_settings(spec, system);
+}
+
 int plan_on_cluster(const PlanOptions& options, Console& console) {
   const PlanRequest& request = options.request;
   require_config(!options.program && options.placements.empty(),
@@ -45,7 +59,7 @@ int plan_on_cluster(const PlanOptions& options, Console& console) {
   std::vector<Guess> guesses;
   const RunSpec spec = load_request(options.source, request, cluster, guesses);
   if (!request.emit.empty()) {
-    console.out << emit_settings(spec, request.emit);
+    console.out << settings_for(spec, request.emit);
     return 0;
   }
   ScalePlanner planner;
@@ -103,7 +117,7 @@ int run_plan(const PlanOptions& options, Console& console) {
   source.overrides.insert(source.overrides.begin(), settings.begin(), settings.end());
   const RunSpec spec = source.load();
   if (!options.request.emit.empty()) {
-    console.out << emit_settings(spec, options.request.emit);
+    console.out << settings_for(spec, options.request.emit);
     return 0;
   }
   const int64_t world = spec.parallel.world();

@@ -57,15 +57,19 @@ class StepSimulation {
  public:
   StepSimulation(const SimulateOptions& options, RunSpec spec)
       : options_(options),
+        contention_(options.no_contention ? no_contention() : Contention()),
         cluster_(with_devices(find_cluster(cluster_name(options, spec), read_text),
                               spec.parallel.world())),
         step_(build_step(with_threads(std::move(spec), cluster_.measured), StepKind::kTraining)) {
     programs_ = distinct_programs(step_);
-    const ClusterTimes modelled(cluster_, step_.spec.train.dtype);
+    const ClusterTimes modelled(cluster_, step_.spec.train.dtype, contention_);
     const MeasuredTimes measured(cluster_.measured, "threads");
     const Times& times = cluster_.measured.empty() ? static_cast<const Times&>(modelled) : measured;
     ReplayOptions replay{.slow = parse_slow(options.slow), .fold = !options.all_ranks};
     timeline_ = replay_step(programs_, times, replay);
+    if (!replay.slow.empty()) {
+      without_slow_s_ = replay_step(programs_, times, {.fold = replay.fold}).makespan;
+    }
     if (const auto lost = parse_lost(options.lost)) {
       replay.lost = LostRank{lost->rank, lost->at * timeline_.makespan};
       timeline_ = replay_step(programs_, times, replay);
@@ -82,21 +86,23 @@ class StepSimulation {
     if (timeline_.lost.has_value()) {
       text += lost_text(timeline_);
     } else {
-      text += fmt::format("step {}, {} tokens/s\n", seconds_text(timeline_.makespan),
+      text += fmt::format("step {}{}, {} tokens/s\n", seconds_text(timeline_.makespan), slow_text(),
                           with_thousands(static_cast<int64_t>(tokens_per_s())));
     }
     return text + "\n" + step_timeline_text(timeline_, activities_) +
            "F forward, B backward, I input and W weight gradients, U update, - waits for "
            "communication, . idle\n\n" +
-           step_table(timeline_, activities_);
+           step_table(timeline_, activities_) + contention_text();
   }
 
   [[nodiscard]] nlohmann::ordered_json json() const {
     nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
     json["cluster"] = cluster_.name;
     json["device"] = cluster_.device.name;
+    if (cluster_.measured.empty()) json["contention"] = contention_json();
     json.update(step_json(timeline_, activities_));
     if (!timeline_.lost.has_value()) json["tokens_per_s"] = tokens_per_s();
+    if (without_slow_s_ > 0) json["step_without_slow_ranks_s"] = without_slow_s_;
     return json;
   }
 
@@ -109,6 +115,30 @@ class StepSimulation {
   }
 
  private:
+  [[nodiscard]] std::string slow_text() const {
+    if (without_slow_s_ <= 0) return "";
+    return fmt::format(" ({:.3g} times the {} without slow ranks)",
+                       timeline_.makespan / without_slow_s_, seconds_text(without_slow_s_));
+  }
+
+  // On a calibrated machine ranks share cores, which is measured.
+  [[nodiscard]] std::string contention_text() const {
+    if (!cluster_.measured.empty() || options_.no_contention) return "";
+    return fmt::format(
+        "\nbeside a collective kernels lose {:g} % of their speed, beside a message {:g} % "
+        "(--no-contention: nothing)\n",
+        100 * contention_.collective.value, 100 * contention_.message.value);
+  }
+
+  [[nodiscard]] nlohmann::ordered_json contention_json() const {
+    const auto entry = [](const Constant& constant) {
+      return nlohmann::ordered_json{{"share", constant.value},
+                                    {"provenance", name_of(constant.provenance)},
+                                    {"source", constant.source}};
+    };
+    return {{"collective", entry(contention_.collective)}, {"message", entry(contention_.message)}};
+  }
+
   [[nodiscard]] std::string title() const {
     return fmt::format("{}, on {} of {}", run_title(step_), with_thousands(cluster_.devices),
                        cluster_.device.name);
@@ -133,10 +163,10 @@ class StepSimulation {
     fs::create_directories(path, error);
     require(!error, "cannot create '{}': {}", options_.trace, error.message());
     for (size_t c = 0; c < timeline_.ranks.size(); ++c) {
-      const std::string name = fmt::format("rank{}.json", timeline_.ranks[c].ranks.front());
+      const std::string name = fmt::format("rank{}.json.gz", timeline_.ranks[c].ranks.front());
       write_file((path / name).string(), trace_json_of(timeline_, activities_, c, trace), console);
     }
-    write_file((path / "all.json").string(), trace_json(timeline_, activities_, trace), console);
+    write_file((path / "all.json.gz").string(), trace_json(timeline_, activities_, trace), console);
   }
 
   // On a machine that was calibrated ranks share its cores, as train does it.
@@ -154,10 +184,12 @@ class StepSimulation {
   }
 
   const SimulateOptions& options_;
+  Contention contention_;
   Cluster cluster_;
   StepGraph step_;
   RankPrograms programs_;
   StepTimeline timeline_;
+  double without_slow_s_ = 0;  // 0: no rank is slow
   std::vector<RankActivity> activities_;
 };
 
@@ -177,8 +209,11 @@ Command add_simulate(CLI::App& root) {
            "kernels of a rank take X times as long (repeatable)");
   add_text(*app, "--lost", options->lost, "rank=R,at=X",
            "a rank stops at part X of the step: who waits for whom");
-  add_text(*app, "--trace", options->trace, "PATH",
-           "write a trace for ui.perfetto.dev; to a folder, also one per rank");
+  add_switch(*app, "--no-contention", options->no_contention,
+             "kernels keep their speed beside communication");
+  add_text(
+      *app, "--trace", options->trace, "PATH",
+      "write a trace for ui.perfetto.dev (x.json.gz: compressed); to a folder, also one per rank");
   add_text(*app, "--svg", options->svg, "FILE", "also write it as a picture");
   add_switch(*app, "--all-ranks", options->all_ranks,
              "simulate every rank, also those that do the same as others");

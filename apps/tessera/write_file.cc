@@ -5,14 +5,16 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "gzip.h"
 
 namespace tessera {
 
 void write_file(const std::string& path, const std::string& text, Console& console) {
   std::ofstream file(path, std::ios::binary);
   require(file.good(), "cannot create '{}': {}", path, std::strerror(errno));
-  file << text << std::flush;
-  require(file.good(), "cannot write {} bytes to '{}': {}", text.size(), path,
+  const std::string bytes = path.ends_with(".gz") ? gzip(text) : text;
+  file << bytes << std::flush;
+  require(file.good(), "cannot write {} bytes to '{}': {}", bytes.size(), path,
           std::strerror(errno));
   if (!console.quiet) console.err << "wrote " << path << '\n';
 }

@@ -7,7 +7,8 @@
 
 namespace tessera {
 
-// Says so on standard error, unless the console is quiet. Throws Error.
+// Compressed where the name ends in .gz. Says so on standard error, unless the console is quiet.
+// Throws Error.
 void write_file(const std::string& path, const std::string& text, Console& console);
 
 }  // namespace tessera

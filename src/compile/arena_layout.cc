@@ -32,7 +32,8 @@ void find_lifetimes(const Program& program, const std::vector<Region>& region_of
                     const std::vector<InstructionPlace>& places, const std::vector<int>& part_ends,
                     std::vector<Storage>& storages) {
   std::map<int, size_t> signaller;
-  std::vector<size_t> unsynced;  // collectives that compute has not waited for
+  // By stream, collectives that compute has not waited for.
+  std::array<std::vector<size_t>, kNumStreams> unsynced;
   const auto touch = [&](const Instruction& instruction, int position) {
     for (const auto* ids : {&instruction.inputs, &instruction.outputs}) {
       for (const BufferId id : *ids) {
@@ -56,22 +57,27 @@ void find_lifetimes(const Program& program, const std::vector<Region>& region_of
     }
     touch(instruction, places[i].position);
     if (instruction.signal >= 0) signaller[instruction.signal] = i;
-    if (instruction.stream == StreamKind::kComm) {
-      unsynced.push_back(i);
+    if (has_collectives(instruction.stream)) {
+      unsynced[static_cast<size_t>(instruction.stream)].push_back(i);
       continue;
     }
     for (const int event : instruction.waits) {
       const size_t done = signaller.at(event);
-      if (instructions[done].stream != StreamKind::kComm) continue;
-      while (!unsynced.empty() && unsynced.front() <= done) {
-        const size_t collective = unsynced.front();
+      if (!has_collectives(instructions[done].stream)) continue;
+      std::vector<size_t>& waiting = unsynced[static_cast<size_t>(instructions[done].stream)];
+      while (!waiting.empty() && waiting.front() <= done) {
+        const size_t collective = waiting.front();
         const bool later = places[collective].item != places[i].item;
         touch(instructions[collective], later ? end_of_part(collective) : places[i].position);
-        unsynced.erase(unsynced.begin());
+        waiting.erase(waiting.begin());
       }
     }
   }
-  for (const size_t i : unsynced) touch(instructions[i], end_of_part(i));
+  for (const StreamKind stream : kCollectiveStreams) {
+    for (const size_t i : unsynced[static_cast<size_t>(stream)]) {
+      touch(instructions[i], end_of_part(i));
+    }
+  }
 }
 
 namespace {

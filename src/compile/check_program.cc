@@ -203,7 +203,7 @@ void check_collectives(const std::vector<Program>& programs) {
   for (const Program& program : programs) {
     std::map<GroupId, std::vector<std::string>> mine;
     for (const Instruction& i : program.instructions) {
-      if (i.stream != StreamKind::kComm) continue;
+      if (!has_collectives(i.stream)) continue;
       const Buffer& in = program.buffer(i.inputs[0]);
       mine[group_of(i)].push_back(fmt::format("{}({}, {}) '{}'", collective_name(i.collective),
                                               name_of(in.dtype), numel(in.shape), i.name));

@@ -16,6 +16,9 @@ class EventPass {
       : program_(program), region_of_(region_of), places_(places), overlap_(overlap) {
     for (Clock& clock : seen_) clock.fill(-1);
     last_.fill(-1);
+    last_transient_.fill(-1);
+    transient_before_.fill(-1);
+    transient_item_.fill(-1);
   }
 
   void run() {
@@ -25,8 +28,8 @@ class EventPass {
  private:
   // Who touched a region last, by stream.
   struct Uses {
-    Clock writer{-1, -1, -1};
-    Clock reader{-1, -1, -1};
+    Clock writer{-1, -1, -1, -1};
+    Clock reader{-1, -1, -1, -1};
   };
 
   static size_t index(StreamKind stream) { return static_cast<size_t>(stream); }
@@ -44,12 +47,14 @@ class EventPass {
       need(uses(id).writer);
       need(uses(id).reader);
     }
-    if (instruction.stream == StreamKind::kComm) {
+    if (has_collectives(instruction.stream)) {
       needed[index(StreamKind::kCompute)] = last_[index(StreamKind::kCompute)];
     }
-    if (instruction.stream == StreamKind::kCompute) wait_between_parts(i, needed);
-    if (instruction.stream == StreamKind::kCompute && !overlap_) {
-      needed[index(StreamKind::kComm)] = last_[index(StreamKind::kComm)];
+    if (instruction.stream == StreamKind::kCompute) {
+      wait_between_parts(i, needed);
+      for (const StreamKind stream : kCollectiveStreams) {
+        if (!overlap_) needed[index(stream)] = last_[index(stream)];
+      }
     }
     needed[mine] = -1;
     add_waits(instruction, needed);
@@ -66,21 +71,25 @@ class EventPass {
     const int item = places_[static_cast<size_t>(i)].item;
     if (item == item_ || item < 0) return;
     item_ = item;
-    int& comm = needed[index(StreamKind::kComm)];
-    comm = std::max(comm, transient_item_ == item ? transient_before_ : last_transient_);
+    for (const StreamKind stream : kCollectiveStreams) {
+      const size_t s = index(stream);
+      needed[s] = std::max(needed[s],
+                           transient_item_[s] == item ? transient_before_[s] : last_transient_[s]);
+    }
   }
 
   void note_transient(const Instruction& instruction, int i) {
-    if (instruction.stream != StreamKind::kComm) return;
+    if (!has_collectives(instruction.stream)) return;
     const auto transient = [&](BufferId id) {
       return !region_of_[static_cast<size_t>(id)].persistent;
     };
     if (std::any_of(instruction.inputs.begin(), instruction.inputs.end(), transient) ||
         std::any_of(instruction.outputs.begin(), instruction.outputs.end(), transient)) {
       const int item = places_[static_cast<size_t>(i)].item;
-      if (item != transient_item_) transient_before_ = last_transient_;
-      transient_item_ = item;
-      last_transient_ = i;
+      const size_t s = index(instruction.stream);
+      if (item != transient_item_[s]) transient_before_[s] = last_transient_[s];
+      transient_item_[s] = item;
+      last_transient_[s] = i;
     }
   }
 
@@ -119,11 +128,11 @@ class EventPass {
   std::array<Clock, kNumStreams> seen_{};  // by the stream that has waited
   std::vector<Clock> known_at_;            // by instruction: what is done when it is done
   Clock last_{};
-  // Collectives in memory that is used again: the newest one, its item, the newest of earlier
-  // items.
-  int last_transient_ = -1;
-  int transient_item_ = -1;
-  int transient_before_ = -1;
+  // By stream, collectives in memory that is used again: the newest one, its item, the newest of
+  // earlier items.
+  Clock last_transient_{};
+  Clock transient_item_{};
+  Clock transient_before_{};
   int item_ = -1;
 };
 

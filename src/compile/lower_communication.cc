@@ -7,6 +7,13 @@
 
 namespace tessera {
 
+// A stream of their own, unless nothing else would be on the other.
+StreamKind Lowering::stream_of_weights() const {
+  const ParallelSpec& parallel = step_.spec.parallel;
+  const bool activations_move = parallel.tp > 1 || parallel.cp > 1 || parallel.ep > 1;
+  return activations_move ? StreamKind::kData : StreamKind::kComm;
+}
+
 void Lowering::lower_cast(const Node& node, int64_t micro_batch) {
   const bool weights = node.attrs.bucket >= 0 && node.tag.pass != Pass::kReduce;
   if (weights && !step_.gathers_weights_per_use()) return;
@@ -36,7 +43,7 @@ void Lowering::lower_cast(const Node& node, int64_t micro_batch) {
   Instruction& instruction = emit(OpKind::kCast, node, micro_batch, {source}, {target});
   instruction.collective = kind;
   instruction.group = step_.mesh.group(node.attrs.axes);
-  instruction.stream = StreamKind::kComm;
+  instruction.stream = node.attrs.bucket >= 0 ? stream_of_weights() : StreamKind::kComm;
 }
 
 void Lowering::lower_shift(const Node& node, int64_t micro_batch) {
@@ -104,7 +111,7 @@ void Lowering::lower_tie_sum(const Node& node) {
   instruction.collective = CastKind::kAllReduce;
   instruction.group = Axis::kPp;
   instruction.ends_only = true;
-  instruction.stream = StreamKind::kComm;
+  instruction.stream = stream_of_weights();
 }
 
 }  // namespace tessera

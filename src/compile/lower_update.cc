@@ -59,7 +59,7 @@ void Lowering::lower_adamw(const Node& node, int update) {
                              {weights_buffer(slots.full, bucket.name + ".full", update)});
   gather.collective = CastKind::kAllGather;
   gather.group = step_.mesh.group(step_.layout.shard_axes_of(bucket));
-  gather.stream = StreamKind::kComm;
+  gather.stream = stream_of_weights();
 }
 
 // Gradients are sums over tokens; each update is divided by the unmasked ones of its micro-batches
@@ -80,7 +80,7 @@ void Lowering::count_update_tokens() {
   Instruction& sum = emit(OpKind::kCast, node, -1, {counts}, {counts});
   sum.collective = CastKind::kAllReduce;
   sum.group = axes;
-  sum.stream = StreamKind::kComm;
+  sum.stream = stream_of_weights();
 }
 
 // Asynchronous: after the last backward of an update's micro-batches.

@@ -46,6 +46,7 @@ class Lowering {
  private:
   void lower_node(const Node& node, int64_t micro_batch);
   void lower_cast(const Node& node, int64_t micro_batch);
+  [[nodiscard]] StreamKind stream_of_weights() const;
   void lower_shift(const Node& node, int64_t micro_batch);
   void lower_all_to_all(const Node& node, int64_t micro_batch);
   void lower_pack(const Node& node, int64_t micro_batch);

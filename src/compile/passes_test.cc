@@ -26,7 +26,7 @@ size_t first_waiter(const Program& program, size_t index) {
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
     if (instruction.signal >= 0) signaller[static_cast<size_t>(instruction.signal)] = i;
-    if (i <= index || instruction.stream == StreamKind::kComm) continue;
+    if (i <= index || has_collectives(instruction.stream)) continue;
     for (const int event : instruction.waits) {
       if (signaller[static_cast<size_t>(event)] >= index) return i;
     }

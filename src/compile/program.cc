@@ -17,7 +17,8 @@ std::string_view name_of(ArenaKind arena) {
 }
 
 std::string_view name_of(StreamKind stream) {
-  static constexpr std::array<std::string_view, kNumStreams> kNames = {"compute", "comm", "pipe"};
+  static constexpr std::array<std::string_view, kNumStreams> kNames = {"compute", "comm", "pipe",
+                                                                       "data"};
   return kNames[static_cast<size_t>(stream)];
 }
 

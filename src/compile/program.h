@@ -1,9 +1,11 @@
-// What one rank does in one optimizer step: instructions in order, on three streams, over buffers
+// What one rank does in one optimizer step: instructions in order, on four streams, over buffers
 // at fixed places in a few arenas. Planner and runtime both read this and nothing else.
 //
 // Instructions of one stream run in order. An instruction starts when every event in `waits` has
 // been signalled in this step. Kernels run on the compute stream, collectives on the comm stream,
-// sends and receives between pipeline stages on the pipe stream.
+// sends and receives between pipeline stages on the pipe stream. Where activations need collectives
+// (tp, cp, ep), those of weights and gradients have the data stream: a sum over replicas takes long
+// and hides behind kernels, and the next layer must not queue behind it.
 #pragma once
 
 #include <array>
@@ -31,9 +33,16 @@ constexpr std::array<ArenaKind, kNumArenas> kAllArenas = {
     ArenaKind::kActivations, ArenaKind::kCommunication, ArenaKind::kWorkspace};
 std::string_view name_of(ArenaKind arena);
 
-// Kernels; collectives; sends and receives between stages.
-enum class StreamKind : uint8_t { kCompute, kComm, kPipe };
-constexpr int kNumStreams = 3;
+// Kernels; collectives; sends and receives between stages; collectives of weights and gradients.
+enum class StreamKind : uint8_t { kCompute, kComm, kPipe, kData };
+constexpr int kNumStreams = 4;
+// All but the compute stream.
+constexpr std::array<StreamKind, 3> kCommunicationStreams = {StreamKind::kComm, StreamKind::kPipe,
+                                                             StreamKind::kData};
+constexpr std::array<StreamKind, 2> kCollectiveStreams = {StreamKind::kComm, StreamKind::kData};
+constexpr bool has_collectives(StreamKind stream) {
+  return stream == StreamKind::kComm || stream == StreamKind::kData;
+}
 std::string_view name_of(StreamKind stream);
 
 struct Buffer {

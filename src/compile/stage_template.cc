@@ -290,7 +290,7 @@ void Measurement::count_calls() {
   const int copy = tied_copy();
   const BufferId copied = copy < 0 ? kNoBuffer : program_.buckets[static_cast<size_t>(copy)].full;
   for (const Instruction& instruction : program_.instructions) {
-    if (instruction.stream != StreamKind::kComm) continue;
+    if (!has_collectives(instruction.stream)) continue;
     const bool of_rank = instruction.group == AxisSet::all();  // the metrics, once for all stages
     if (of_rank && instruction.micro_batch < 0) continue;
     const CommCall call = call_of(program_, instruction);

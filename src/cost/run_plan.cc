@@ -1,10 +1,12 @@
 #include "cost/run_plan.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "cost/catalogue.h"
+#include "spec/asynchronous.h"
 #include "spec/recompute.h"
 #include "spec/trainable.h"
 #include "spec/validate.h"
@@ -13,6 +15,27 @@ namespace tessera {
 namespace {
 
 constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+
+// Of schedules that the cost model has no kind for: how many times 1f1b's bubble they have. One
+// micro-batch after the other waits for all stages every time; asynchronous ones drain with the
+// step.
+std::optional<double> known_bubble(const RunSpec& spec) {
+  if (spec.parallel.pp == 1) return std::nullopt;
+  const std::string& schedule = spec.parallel.schedule;
+  if (schedule == "naive") return static_cast<double>(accumulation(spec));
+  if (is_asynchronous(spec.parallel)) return 1;
+  return std::nullopt;
+}
+
+// Of an estimate whose step takes longer or shorter than it was priced.
+void set_step(Estimate& estimate, double step_s) {
+  const double slower = estimate.time.step_s / step_s;
+  estimate.time.step_s = step_s;
+  for (double* rate :
+       {&estimate.mfu, &estimate.hfu, &estimate.tokens_per_s, &estimate.flops_per_device_s}) {
+    *rate *= slower;
+  }
+}
 
 class Pricing {
  public:
@@ -120,8 +143,20 @@ void Pricing::fill_schedule() {
     return;
   }
   s.virtual_stages = 1;
-  s.stage_layers.clear();
-  guess(fmt::format("time of schedule {}", p.schedule), "that of 1f1b with even stages");
+  if (std::ssize(s.stage_layers) != p.pp) s.stage_layers.clear();
+  if (known_bubble(spec_).has_value()) return;
+  guess(fmt::format("time of schedule {}", p.schedule),
+        "that of 1f1b with even stages; tessera simulate plays it as it is");
+}
+
+// The cost model knows 1f1b's bubble: every other stage waits once for a micro-batch.
+void price_other_bubble(const RunSpec& spec, Estimate& estimate) {
+  const std::optional<double> times = known_bubble(spec);
+  if (!times.has_value()) return;
+  StepTime& t = estimate.time;
+  const double bubble = t.bubble_s * *times;
+  set_step(estimate, t.step_s - t.bubble_s + bubble);
+  t.bubble_s = bubble;
 }
 
 // Norms and activations that are computed again run at the speed of the memory; the cost model,
@@ -151,17 +186,11 @@ void add_elementwise_recompute(const RunSpec& spec, const PricedRun& priced, Est
   const double layers = number((w.model.layers + s.pp - 1) / s.pp);
   const double extra = layer_s * layers * number(accumulation(spec));
   StepTime& t = estimate.time;
-  const double before = t.step_s;
   const double bubble = t.compute_s > 0 ? extra * t.bubble_s / t.compute_s : 0;
   t.compute_s += extra;
   t.recompute_s += extra;
   t.bubble_s += bubble;
-  t.step_s += extra + bubble;
-  const double slower = before / t.step_s;
-  for (double* rate :
-       {&estimate.mfu, &estimate.hfu, &estimate.tokens_per_s, &estimate.flops_per_device_s}) {
-    *rate *= slower;
-  }
+  set_step(estimate, t.step_s + extra + bubble);
 }
 
 // Constants of the device that nobody has measured or published.
@@ -257,6 +286,7 @@ RunPlan plan_run(const RunSpec& spec, const Cluster& cluster, ScalePlanner& plan
   const std::string wrong = why_impossible(priced.workload, priced.strategy);
   require_config(wrong.empty(), "{}", wrong);
   plan.estimate = CostModel(priced.workload).estimate(priced.strategy);
+  price_other_bubble(spec, plan.estimate);
   add_elementwise_recompute(spec, priced, plan.estimate);
   plan.not_compiled = untrainable_choice(spec.model);
   if (plan.not_compiled.empty()) {

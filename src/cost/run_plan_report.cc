@@ -4,6 +4,7 @@
 #include <map>
 #include <string_view>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "compile/schedule/schedule.h"
 #include "spec/validate.h"
@@ -134,18 +135,57 @@ std::string link_of(const Cluster& cluster, int level) {
   return cluster.levels[std::min(static_cast<size_t>(std::max(level, 0)), last)].name;
 }
 
+// The group that traffic names, without what it says of the ends of the pipeline.
+AxisSet axes_named(std::string_view name) {
+  const std::string_view plain = name.substr(0, name.find('.'));
+  for (int bits = 0; bits < 1 << kNumAxes; ++bits) {
+    AxisSet axes;
+    for (const Axis axis : kAllAxes) {
+      if ((bits >> static_cast<int>(axis) & 1) != 0) axes = axes.with(axis);
+    }
+    if (name_of(axes) == plain) return axes;
+  }
+  TESSERA_CHECK(false, "no group is called '{}'", name);
+}
+
+// The innermost level that joins all ranks of the group around `rank`.
+int level_of(const RunPlan& plan, int rank, std::string_view group) {
+  const std::vector<int> members = plan.ranks.mesh.peers(rank, axes_named(group));
+  const auto [first, last] = std::minmax_element(members.begin(), members.end());
+  for (size_t level = 0; level < plan.cluster.levels.size(); ++level) {
+    const int64_t devices = plan.cluster.levels[level].devices;
+    if (devices == 0 || *first / devices == *last / devices) return static_cast<int>(level);
+  }
+  return static_cast<int>(plan.cluster.levels.size()) - 1;
+}
+
+// "nvlink 280.0 GiB, infiniband 18.7 GiB": what a rank sends, by the outermost link on the way.
+std::string by_link(const RunPlan& plan, const std::map<int, int64_t>& bytes) {
+  std::string text;
+  for (const auto& [level, sent] : bytes) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", link_of(plan.cluster, level),
+                        human_bytes(sent));
+  }
+  return text;
+}
+
 std::string traffic_tables(const RunPlan& plan) {
   const ClassPlan& heaviest = plan.ranks.heaviest();
+  const int rank = static_cast<int>(heaviest.ranks.first_rank);
+  std::map<int, int64_t> link_bytes;
   TextTable sent(
       {{fmt::format("sent by rank {} per step", heaviest.ranks.first_rank), Align::kLeft},
        {"collective", Align::kLeft},
        {"calls", Align::kRight},
        {"bytes", Align::kRight},
-       {"", Align::kRight}});
+       {"", Align::kRight},
+       {"link", Align::kLeft}});
   const std::vector<Traffic> rows = plan.ranks.traffic(heaviest);
   for (const Traffic& t : rows) {
+    const int level = level_of(plan, rank, t.group);
+    link_bytes[level] += t.bytes_sent;
     sent.add_row({t.group, t.op, with_thousands(t.calls), with_thousands(t.bytes_sent),
-                  human_bytes(t.bytes_sent)});
+                  human_bytes(t.bytes_sent), link_of(plan.cluster, level)});
   }
   if (plan.ranks.mesh.world() == 1) return "one rank: nothing is sent\n";
   TextTable links({{"axis", Align::kLeft},
@@ -160,7 +200,8 @@ std::string traffic_tables(const RunPlan& plan) {
                    link_of(plan.cluster, traffic.level), seconds(traffic.busy_s),
                    seconds(plan.estimate.time.exposed_s[a])});
   }
-  return (rows.empty() ? "" : sent.str() + "\n") + links.str();
+  if (rows.empty()) return links.str();
+  return fmt::format("{}by link: {}\n\n{}", sent.str(), by_link(plan, link_bytes), links.str());
 }
 
 struct Training {
@@ -180,24 +221,52 @@ Training training_of(const RunPlan& plan, int64_t tokens) {
   return result;
 }
 
+// Numbers beyond what counts in whole are only seen in requests that make no sense.
+std::string rounded(double value) {
+  constexpr double kMostWhole = 9e15;
+  if (value >= kMostWhole) return fmt::format("{:.3g}", value);
+  return with_thousands(static_cast<int64_t>(value + 0.5));
+}
+
 std::string rates_text(const RunPlan& plan, int64_t tokens) {
   const Estimate& e = plan.estimate;
   std::string text = fmt::format(
-      "{:.0f} tokens/s, {:.1f} TFLOP/s per device, MFU {:.1f} % (model arithmetic, causal "
-      "attention "
-      "halved), HFU {:.1f} %\n",
-      e.tokens_per_s, e.flops_per_device_s / 1e12, 100 * e.mfu, 100 * e.hfu);
-  if (tokens <= 0) return text;
+      "{} tokens/s, {:.1f} TFLOP/s per device, MFU {:.1f} % (model arithmetic, causal attention "
+      "halved), HFU {:.1f} % (with what is computed again)\n",
+      rounded(e.tokens_per_s), e.flops_per_device_s / 1e12, 100 * e.mfu, 100 * e.hfu);
+  if (tokens <= 0) return text + "days, device-hours and price: give --tokens N\n";
   const Training t = training_of(plan, tokens);
-  text += fmt::format("{} tokens: {:.0f} steps, {:.2f} days, {:.0f} device-hours",
-                      with_thousands(tokens), t.steps, t.days, t.device_hours);
-  if (t.usd > 0) text += fmt::format(", {:.0f} USD", t.usd);
+  text += fmt::format("{} tokens: {} steps, {:.2f} days, {} device-hours", with_thousands(tokens),
+                      rounded(t.steps), t.days, rounded(t.device_hours));
+  if (t.usd > 0) {
+    text += fmt::format(", {} USD at {:g} a device-hour", rounded(t.usd),
+                        plan.cluster.usd_per_device_hour.value);
+  }
   return text + "\n";
 }
 
 size_t largest_part(const ClassPlan& one) {
   return static_cast<size_t>(std::max_element(one.memory.begin(), one.memory.end()) -
                              one.memory.begin());
+}
+
+std::string misfit_sentence(const RunPlan& plan) {
+  const ClassPlan& worst = plan.ranks.heaviest();
+  const size_t part = largest_part(worst);
+  return fmt::format(
+      "does not fit: rank {} ({}; {} ranks like it) needs {} but has {}, {} too much; the largest "
+      "part is {} with {}",
+      worst.ranks.first_rank, plan.ranks.mesh.describe(worst.ranks.first_rank), worst.ranks.ranks,
+      human_bytes(worst.total_bytes()), human_bytes(plan.limit_bytes),
+      human_bytes(worst.total_bytes() - plan.limit_bytes), name_of(kAllArenas[part]),
+      human_bytes(worst.memory[part]));
+}
+
+std::string fit_line(const RunPlan& plan) {
+  if (!plan.fits()) return misfit_sentence(plan) + " (--check: what would make it fit)\n";
+  return fmt::format("fits: {} of a rank's {} are left\n",
+                     human_bytes(plan.limit_bytes - plan.ranks.heaviest().total_bytes()),
+                     human_bytes(plan.limit_bytes));
 }
 
 }  // namespace
@@ -221,9 +290,9 @@ std::string run_plan_text(const RunPlan& plan, int64_t tokens) {
     text += fmt::format("pipeline  {}, {} stages\n", plan.ranks.schedule.name,
                         plan.ranks.schedule.stages);
   }
-  text +=
-      fmt::format("\nmemory of a rank, heaviest stage first\n{}\n{}\n{}\n{}", memory_table(plan),
-                  time_table(plan.estimate), rates_text(plan, tokens), traffic_tables(plan));
+  text += fmt::format("\nmemory of a rank, heaviest stage first\n{}{}\n{}\n{}\n{}",
+                      memory_table(plan), fit_line(plan), time_table(plan.estimate),
+                      rates_text(plan, tokens), traffic_tables(plan));
   if (plan.guesses.empty()) return text;
   text += "\nguessed\n";
   for (const Guess& guess : plan.guesses) {
@@ -309,15 +378,7 @@ nlohmann::ordered_json run_plan_json(const RunPlan& plan, int64_t tokens) {
 }
 
 std::string misfit_text(const RunPlan& plan, const std::vector<FitChange>& changes) {
-  const ClassPlan& worst = plan.ranks.heaviest();
-  const size_t part = largest_part(worst);
-  std::string text = fmt::format(
-      "does not fit: rank {} ({}; {} ranks like it) needs {} but has {}, {} too much; the largest "
-      "part is {} with {}",
-      worst.ranks.first_rank, plan.ranks.mesh.describe(worst.ranks.first_rank), worst.ranks.ranks,
-      human_bytes(worst.total_bytes()), human_bytes(plan.limit_bytes),
-      human_bytes(worst.total_bytes() - plan.limit_bytes), name_of(kAllArenas[part]),
-      human_bytes(worst.memory[part]));
+  std::string text = misfit_sentence(plan);
   if (changes.empty()) {
     return text +
            "; no change of recomputation, sharding, micro-batch or split, nor two of them "

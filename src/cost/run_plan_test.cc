@@ -70,14 +70,51 @@ TEST(RunPlan, PricesTheDevicesThatTheMeshHas) {
 
 TEST(RunPlan, SaysWhatItCannotTellApart) {
   const Cluster cluster = find_cluster("h100-8");
-  const RunSpec spec = spec_with(
-      {"model.preset=llama-3-8b", "parallel.pp=4", "parallel.dp=2", "parallel.schedule=naive",
-       "parallel.recompute=light:2+full", "train.dtype=bf16", "train.global_batch=16"},
-      cluster);
+  RunSpec spec =
+      spec_with({"model.preset=llama-3-8b", "parallel.pp=4", "parallel.dp=2",
+                 "parallel.recompute=light:2+full", "train.dtype=bf16", "train.global_batch=16"},
+                cluster);
+  spec.parallel.schedule = "mine.csv";
   const PricedRun priced = priced_run(spec, cluster);
   ASSERT_EQ(priced.guesses.size(), 2U);
   EXPECT_NE(priced.guesses[0].what.find("light:2+full"), std::string::npos);
-  EXPECT_NE(priced.guesses[1].what.find("naive"), std::string::npos);
+  EXPECT_NE(priced.guesses[1].what.find("mine.csv"), std::string::npos);
+}
+
+TEST(RunPlan, PricesSchedulesThatTheCostModelHasNoKindFor) {
+  const Cluster cluster = find_cluster("h100-8");
+  ScalePlanner planner;
+  const auto planned = [&](const std::string& schedule) {
+    const std::vector<std::string> changes = {"model.preset=llama-3-8b", "parallel.pp=8",
+                                              "train.global_batch=16",
+                                              "parallel.schedule=" + schedule, "train.dtype=bf16"};
+    return plan_run(spec_with(changes, cluster), cluster, planner);
+  };
+  const RunPlan usual = planned("1f1b");
+  const RunPlan naive = planned("naive");
+  const StepTime& t = naive.estimate.time;
+  EXPECT_NEAR(t.bubble_s, 16 * usual.estimate.time.bubble_s, 1e-12 * t.bubble_s);
+  EXPECT_NEAR(t.step_s - t.bubble_s, usual.estimate.time.step_s - usual.estimate.time.bubble_s,
+              1e-9 * t.step_s);
+  EXPECT_NEAR(naive.estimate.tokens_per_s * t.step_s,
+              usual.estimate.tokens_per_s * usual.estimate.time.step_s, 1);
+  EXPECT_EQ(planned("pipedream").estimate.time.bubble_s, usual.estimate.time.bubble_s);
+  for (const Guess& guess : naive.guesses)
+    EXPECT_EQ(guess.what.find("schedule"), std::string::npos);
+}
+
+TEST(RunPlan, SaysWhetherItFitsAndWhatEachLinkCarries) {
+  const Cluster cluster = find_cluster("h100-16384");
+  ScalePlanner planner;
+  const RunPlan plan = plan_run(llama_405b(cluster), cluster, planner);
+  const std::string text = run_plan_text(plan, 1000000000);
+  for (const char* part :
+       {"does not fit: rank 1024", "by link: nvlink", "infiniband", "device-hours", "USD at"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
+  }
+  const RunPlan small =
+      plan_run(llama_405b(cluster, {"parallel.recompute=full"}), cluster, planner);
+  EXPECT_NE(run_plan_text(small, 0).find("fits: "), std::string::npos);
 }
 
 TEST(RunPlan, PricesModelsThatNoProgramComputes) {

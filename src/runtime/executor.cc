@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstring>
 #include <exception>
+#include <map>
 #include <thread>
-#include <tuple>
 
 #include "base/hash.h"
 #include "compile/context.h"
@@ -52,6 +52,16 @@ struct Executor::StreamThread {
   std::thread thread;
 };
 
+namespace {
+
+std::string channel_name(const std::pair<GroupId, StreamKind>& channel) {
+  const auto& [group, stream] = channel;
+  if (stream == StreamKind::kComm) return name_of(group);
+  return name_of(group) + (stream == StreamKind::kPipe ? ".messages" : ".data");
+}
+
+}  // namespace
+
 std::optional<GpuOptions> gpu_options(const RunSpec& spec, int device) {
   if (spec.train.device != "cuda") return std::nullopt;
   return GpuOptions{device, spec.train.deterministic, spec.train.mark_every};
@@ -88,13 +98,11 @@ Executor::Executor(const StepGraph& step, Program program, CommWorld& world,
   for (const Instruction& i : program_.instructions) {
     const Channel channel = channel_of(i);
     if (i.stream == StreamKind::kCompute || groups_.contains(channel)) continue;
-    const auto& [id, messages] = channel;
-    groups_[channel] =
-        world_.join(name_of(id) + (messages ? ".messages" : ""), members_of(program_, id));
+    groups_[channel] = world_.join(channel_name(channel), members_of(program_, channel.first));
   }
   allocate_staging();
   fill_rope_tables(step.spec.model.rope, held_rows(step.spec, program_.mesh, program_.rank));
-  for (const StreamKind stream : {StreamKind::kComm, StreamKind::kPipe}) {
+  for (const StreamKind stream : kCommunicationStreams) {
     const bool used = std::any_of(program_.instructions.begin(), program_.instructions.end(),
                                   [&](const Instruction& i) { return i.stream == stream; });
     if (used) threads_.push_back(std::make_unique<StreamThread>(*this, stream));
@@ -198,11 +206,13 @@ Communicator& Executor::group(const Instruction& instruction) const {
   return *groups_.at(channel_of(instruction));
 }
 
-// NCCL runs the calls of a group one after the other, so messages get one of their own: what one
-// rank sends before a collective, another may receive behind it.
+// Calls of one communicator go one after the other, from one thread: what has another stream has
+// another communicator. Messages are told apart by their names, except in NCCL: what one rank sends
+// before a collective, another may receive behind it.
 Executor::Channel Executor::channel_of(const Instruction& instruction) const {
   const bool messages = instruction.stream == StreamKind::kPipe && world_.backend() == "nccl";
-  return {group_of(instruction), messages};
+  const bool data = instruction.stream == StreamKind::kData;
+  return {group_of(instruction), messages || data ? instruction.stream : StreamKind::kComm};
 }
 
 void Executor::communicate(const Instruction& instruction, uint32_t tag) {
@@ -436,9 +446,8 @@ void Executor::wait_for_step() {
       const Tensor metrics = tensor(program_.metrics);
       gpu_->copy_out(metrics_.data(), metrics.data, metrics.bytes());
     }
-    for (const StreamKind stream : {StreamKind::kComm, StreamKind::kPipe, StreamKind::kCompute}) {
-      wait_for_gpu(stream);
-    }
+    for (const StreamKind stream : kCommunicationStreams) wait_for_gpu(stream);
+    wait_for_gpu(StreamKind::kCompute);
   } catch (const Error&) {
     throw_if_gpu_failed();
     throw;
@@ -525,7 +534,7 @@ void Executor::reset_traffic() {
 }
 
 std::vector<Traffic> Executor::traffic() const {
-  std::vector<Traffic> list;
+  std::map<std::pair<std::string, std::string>, TrafficCounter> by_name;
   for (const auto& [channel, peers] : groups_) {
     const TrafficCounters counters = peers->counters();
     const auto before = counted_before_.find(channel);
@@ -536,13 +545,16 @@ std::vector<Traffic> Executor::traffic() const {
         counter.bytes_sent -= before->second[static_cast<size_t>(op)].bytes_sent;
       }
       if (counter.calls == 0) continue;
-      list.push_back({name_of(channel.first), std::string(name_of(static_cast<CollectiveOp>(op))),
-                      counter.calls, counter.bytes_sent});
+      TrafficCounter& sum =
+          by_name[{name_of(channel.first), std::string(name_of(static_cast<CollectiveOp>(op)))}];
+      sum.calls += counter.calls;
+      sum.bytes_sent += counter.bytes_sent;
     }
   }
-  std::sort(list.begin(), list.end(), [](const Traffic& a, const Traffic& b) {
-    return std::tie(a.group, a.op) < std::tie(b.group, b.op);
-  });
+  std::vector<Traffic> list;
+  for (const auto& [name, sum] : by_name) {
+    list.push_back({name.first, name.second, sum.calls, sum.bytes_sent});
+  }
   return list;
 }
 

@@ -106,8 +106,7 @@ class Executor {
 
  private:
   struct StreamThread;
-  using Channel =
-      std::pair<GroupId, bool>;  // a group, and whether for messages between stages alone
+  using Channel = std::pair<GroupId, StreamKind>;
 
   [[nodiscard]] Channel channel_of(const Instruction& instruction) const;
   [[nodiscard]] Communicator& group(const Instruction& instruction) const;

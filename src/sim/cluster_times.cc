@@ -124,7 +124,8 @@ double counted_bytes(const Program& program, const Instruction& instruction) {
 
 }  // namespace
 
-ClusterTimes::ClusterTimes(Cluster cluster, DType type) : cluster_(std::move(cluster)) {
+ClusterTimes::ClusterTimes(Cluster cluster, DType type, Contention contention)
+    : cluster_(std::move(cluster)), contention_(std::move(contention)) {
   require_config(type != DType::kF64,
                  "train.dtype = \"f64\" has no rate on {}: use f32, bf16 or f16 to simulate",
                  cluster_.device.name);
@@ -166,6 +167,8 @@ TransferTime ClusterTimes::transfer(const Program& program, const Instruction& i
     return collective_s(cluster_, group, instruction.collective, bytes);
   };
   TransferTime time;
+  const bool message = instruction.stream == StreamKind::kPipe;
+  time.kernel_share = (message ? contention_.message : contention_.collective).value;
   time.level = links_of(cluster_, group).level;
   time.latency_s = seconds(1);
   time.wire_s = std::max(0.0, seconds(counted_bytes(program, instruction)) - time.latency_s);

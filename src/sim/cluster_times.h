@@ -7,6 +7,7 @@
 #include <map>
 
 #include "cost/cluster.h"
+#include "sim/contention.h"
 #include "sim/times.h"
 
 namespace tessera {
@@ -14,7 +15,7 @@ namespace tessera {
 class ClusterTimes : public Times {
  public:
   // Throws ConfigError where the cluster's device has no rate for products of `type`.
-  ClusterTimes(Cluster cluster, DType type);
+  ClusterTimes(Cluster cluster, DType type, Contention contention = {});
 
   [[nodiscard]] double kernel_s(const Program& program,
                                 const Instruction& instruction) const override;
@@ -26,6 +27,7 @@ class ClusterTimes : public Times {
   [[nodiscard]] double fresh_kernel_s(const Program& program, const Instruction& instruction) const;
 
   Cluster cluster_;
+  Contention contention_;
   MathType math_ = MathType::kF16;
   // By what decides it: micro-batches and layers repeat the same kernels.
   mutable std::map<uint64_t, double> known_;

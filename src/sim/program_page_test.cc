@@ -21,7 +21,7 @@ std::vector<std::string> lines_of(std::istream&& text) {
 }
 
 bool is_instruction(const std::string& line) {
-  static const std::regex kPattern("^ +[0-9]+ (compute|comm|pipe) .*");
+  static const std::regex kPattern("^ +[0-9]+ (compute|comm|data|pipe) .*");
   return std::regex_match(line, kPattern);
 }
 

@@ -57,7 +57,8 @@ TransferTime RooflineTimes::transfer(const Program& program, const Instruction& 
   while (level + 1 < num_levels() && !joins(machine_.levels[static_cast<size_t>(level)])) ++level;
   const RooflineLevel& links = machine_.levels[static_cast<size_t>(level)];
   const RingSteps steps = ring_steps(program, instruction, static_cast<double>(ranks.size()));
-  return {steps.messages * links.latency_s, steps.bytes / links.bandwidth, level};
+  return {steps.messages * links.latency_s, steps.bytes / links.bandwidth, level,
+          machine_.kernel_share};
 }
 
 int RooflineTimes::link_of(int rank, int level) const {

@@ -22,7 +22,7 @@ struct RooflineMachine {
   double memory_bandwidth = 0;             // bytes/s
   double launch_s = 0;                     // the least time of a kernel
   std::vector<RooflineLevel> levels = {};  // innermost first; the last joins all
-  double kernel_slowdown = 1;              // while bytes are on the wire
+  double kernel_share = 0;                 // of kernels' speed, lost while bytes are on the wire
 };
 
 class RooflineTimes : public Times {
@@ -35,7 +35,6 @@ class RooflineTimes : public Times {
                                       const std::vector<int>& ranks) const override;
   [[nodiscard]] int num_levels() const override { return static_cast<int>(machine_.levels.size()); }
   [[nodiscard]] int link_of(int rank, int level) const override;
-  [[nodiscard]] double kernel_slowdown() const override { return machine_.kernel_slowdown; }
 
  private:
   RooflineMachine machine_;

@@ -249,9 +249,11 @@ TEST(ScheduleSimulatorTest, RefusesTimesThatDoNotFit) {
   EXPECT_THROW(simulator.run(tape, uniform_times(2, {.forward = -1})), InternalError);
 }
 
-// Qi et al., "Zero Bubble Pipeline Parallelism" (arXiv 2401.10241): the profiled times of the
-// appendix in milliseconds, and the bubble rates of table 5 that follow from them. A rank there
-// goes on to the next step without waiting for others. Interleaved with one layer per stage.
+// Qi et al., "Zero Bubble Pipeline Parallelism" (arXiv 2401.10241): profiled times in milliseconds,
+// and the bubble rates of table 5. Of the rates 17 were compared with a transcription of the table
+// (1F1B, 1F1B-I, and ZB-1p where it has ZB-H1's); the times could not be compared with the paper's
+// text, but four of them give three rates to the fourth digit in every row, which others would not.
+// A rank there goes on to the next step without waiting. Interleaved with one layer per stage.
 struct PublishedBubble {
   const char* model;
   int ranks, micro_batches, chunks;

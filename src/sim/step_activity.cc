@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace tessera {
 namespace {
@@ -108,8 +109,11 @@ class ActivityOfRank {
       const auto& list = transfers_[static_cast<size_t>(stream)];
       return list.empty() ? -1.0 : end_of(list.back());
     };
-    return ends(StreamKind::kPipe) > ends(StreamKind::kComm) ? StreamKind::kPipe
-                                                             : StreamKind::kComm;
+    StreamKind last = StreamKind::kComm;
+    for (const StreamKind stream : kCommunicationStreams) {
+      if (ends(stream) > ends(last)) last = stream;
+    }
+    return last;
   }
 
   void add_waits(double begin, double end, StreamKind stream) {
@@ -159,6 +163,57 @@ std::string_view name_of(SegmentKind kind) {
 }
 
 std::string axis_of(const Instruction& instruction) { return name_of(group_of(instruction)); }
+
+namespace {
+
+// By less than this part of the step two times look the same.
+constexpr double kVisible = 5e-4;
+
+bool look_alike(const std::map<std::string, double>& a, const std::map<std::string, double>& b,
+                double least) {
+  const auto at = [](const std::map<std::string, double>& times, const std::string& name) {
+    const auto found = times.find(name);
+    return found == times.end() ? 0.0 : found->second;
+  };
+  const auto within = [&](const auto& names) {
+    return std::all_of(names.begin(), names.end(), [&](const auto& entry) {
+      return std::abs(at(a, entry.first) - at(b, entry.first)) <= least;
+    });
+  };
+  return within(a) && within(b);
+}
+
+bool look_alike(const RankActivity& a, const RankActivity& b, double makespan) {
+  const double least = kVisible * makespan;
+  const auto same = [least](double x, double y) { return std::abs(x - y) <= least; };
+  return same(a.compute_s, b.compute_s) && same(a.idle_s, b.idle_s) &&
+         look_alike(a.exposed_s, b.exposed_s, least) &&
+         std::equal(a.segments.begin(), a.segments.end(), b.segments.begin(), b.segments.end(),
+                    [&](const Segment& x, const Segment& y) {
+                      return x.kind == y.kind && x.micro_batch == y.micro_batch &&
+                             same(x.begin, y.begin) && same(x.end, y.end);
+                    });
+}
+
+}  // namespace
+
+std::vector<ShownRow> rows_to_show(const StepTimeline& timeline,
+                                   const std::vector<RankActivity>& activities) {
+  std::vector<ShownRow> rows;
+  for (size_t c = 0; c < activities.size(); ++c) {
+    const std::vector<int>& ranks = timeline.ranks[c].ranks;
+    const auto like = std::find_if(rows.begin(), rows.end(), [&](const ShownRow& row) {
+      return look_alike(activities[row.of_class], activities[c], timeline.makespan);
+    });
+    if (like == rows.end()) {
+      rows.push_back({c, ranks});
+      continue;
+    }
+    like->ranks.insert(like->ranks.end(), ranks.begin(), ranks.end());
+    std::sort(like->ranks.begin(), like->ranks.end());
+  }
+  return rows;
+}
 
 std::vector<RankActivity> activity_of(const StepTimeline& timeline) {
   std::vector<RankActivity> activities;

@@ -49,6 +49,14 @@ struct RankActivity {
 
 std::vector<RankActivity> activity_of(const StepTimeline& timeline);  // by class
 
+// Classes that differ by less than anyone can see (one has a kernel of a microsecond more), as one.
+struct ShownRow {
+  size_t of_class = 0;     // whose activity is shown
+  std::vector<int> ranks;  // of all that look like it, ascending
+};
+std::vector<ShownRow> rows_to_show(const StepTimeline& timeline,
+                                   const std::vector<RankActivity>& activities);
+
 // "pp" for messages between stages, else the axes: "tp", "dp+fsdp".
 std::string axis_of(const Instruction& instruction);
 

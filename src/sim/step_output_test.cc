@@ -7,12 +7,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "compile/test_spec.h"
 #include "sim/distinct_programs.h"
 #include "sim/memory_curve.h"
-#include "sim/roofline_times.h"
 #include "sim/step_svg.h"
 #include "sim/step_text.h"
+#include "sim/test_runs.h"
 #include "sim/trace.h"
 
 namespace tessera {
@@ -25,14 +24,6 @@ struct Simulated {
   std::vector<RankActivity> activities;
 };
 
-RooflineMachine machine() {
-  return {.flops = 1e9,
-          .memory_bandwidth = 1e9,
-          .launch_s = 1e-6,
-          .levels = {{.devices = 2, .bandwidth = 1e9, .latency_s = 1e-6},
-                     {.devices = 0, .bandwidth = 2e8, .latency_s = 5e-6}}};
-}
-
 Simulated simulate(const std::string& mesh, ReplayOptions options = {}) {
   RunSpec spec = testing::small_spec(mesh);
   spec.model.layers = 4;
@@ -40,7 +31,7 @@ Simulated simulate(const std::string& mesh, ReplayOptions options = {}) {
   Simulated result;
   result.step = build_step(testing::resolved(std::move(spec)), StepKind::kTraining);
   result.programs = distinct_programs(result.step);
-  result.timeline = replay_step(result.programs, RooflineTimes(machine()), options);
+  result.timeline = replay_step(result.programs, RooflineTimes(testing::two_nodes()), options);
   result.activities = activity_of(result.timeline);
   return result;
 }
@@ -58,7 +49,8 @@ TEST(DistinctProgramsTest, ReplicasTakeTheSameTimes) {
   for (const char* mesh : kMeshes) {
     const Simulated shared = simulate(mesh);
     const RankPrograms all = all_programs(compile_ranks(shared.step));
-    const StepTimeline every = replay_step(all, RooflineTimes(machine()), {.fold = false});
+    const StepTimeline every =
+        replay_step(all, RooflineTimes(testing::two_nodes()), {.fold = false});
     EXPECT_EQ(every.makespan, shared.timeline.makespan) << mesh;
     EXPECT_LE(shared.programs.distinct.size(), all.distinct.size());
   }
@@ -99,6 +91,24 @@ TEST(StepActivityTest, ARankHasEveryMicroBatchForwardAndBackward) {
                        [kind](const Segment& segment) { return segment.kind == kind; });
   };
   EXPECT_TRUE(has(SegmentKind::kInputGrad) && has(SegmentKind::kWeightGrad));
+}
+
+TEST(RowsToShowTest, ClassesThatNobodyCanTellApartAreOneRow) {
+  StepTimeline timeline;
+  timeline.makespan = 10;
+  timeline.ranks = {{.ranks = {0, 2}}, {.ranks = {1}}, {.ranks = {3}}};
+  RankActivity activity;
+  activity.segments = {{SegmentKind::kForward, 0, 0, 4}};
+  activity.compute_s = 4;
+  activity.idle_s = 6;
+  std::vector<RankActivity> activities(3, activity);
+  activities[1].segments[0].end += 1e-3;  // a ten-thousandth of the step
+  activities[2].segments[0].end += 0.1;
+  const std::vector<ShownRow> rows = rows_to_show(timeline, activities);
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].ranks, (std::vector{0, 1, 2}));
+  EXPECT_EQ(rows[1].ranks, std::vector{3});
+  EXPECT_EQ(rows[1].of_class, 2U);
 }
 
 TEST(StepTextTest, ShowsPassesWaitsAndShares) {
@@ -198,6 +208,49 @@ TEST(TraceTest, IsWhatViewersRead) {
     }
     EXPECT_GT(slices, instructions) << mesh;
   }
+}
+
+// What docs/simulate.md says of the tracks, and what viewers need to draw arrows and counters.
+TEST(TraceTest, HasNamedTracksArrowsBetweenSlicesAndCounters) {
+  const Simulated run = simulate("pp=2,dp=2,tp=2,sequence_parallel=true,zero=1");
+  const auto json = nlohmann::json::parse(trace_json(run.timeline, run.activities));
+  EXPECT_EQ(json["displayTimeUnit"], "ms");
+  EXPECT_EQ(json["distributedInfo"]["backend"], "sim");
+  const std::map<int, std::string> names = {
+      {1, "compute"}, {2, "tp cp ep"}, {3, "pp send/receive"}, {4, "dp fsdp"}};
+  std::set<std::pair<int, int>> named;
+  std::map<std::pair<int, int>, std::vector<std::pair<double, double>>> slices;  // by thread
+  for (const auto& event : json["traceEvents"]) {
+    if (event["name"] == "thread_name") {
+      EXPECT_EQ(event["args"]["name"], names.at(event["tid"]));
+      named.emplace(event["pid"], event["tid"]);
+    }
+    if (event["ph"] == "X") {
+      slices[{event["pid"], event["tid"]}].emplace_back(
+          event["ts"], event["ts"].get<double>() + event["dur"].get<double>());
+    }
+  }
+  int arrows = 0, counters = 0;
+  for (const auto& event : json["traceEvents"]) {
+    const std::string phase = event["ph"];
+    if (phase == "X") {
+      EXPECT_TRUE(named.contains({event["pid"], event["tid"]})) << event;
+    }
+    if (phase == "s" || phase == "f") {
+      ++arrows;
+      const double at = event["ts"];
+      const auto& own = slices.at({event["pid"], event["tid"]});
+      EXPECT_TRUE(std::any_of(own.begin(), own.end(), [at](const auto& slice) {
+        return slice.first <= at && at <= slice.second;
+      })) << event;
+    }
+    if (phase != "C") continue;
+    ++counters;
+    EXPECT_EQ(event["name"], "memory GiB");
+    for (const auto& [key, value] : event["args"].items()) EXPECT_GE(value, 0) << key;
+  }
+  EXPECT_GT(arrows, 0);
+  EXPECT_GT(counters, 0);
 }
 
 TEST(TraceTest, OfOneRankHasItsNumber) {

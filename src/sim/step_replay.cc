@@ -44,6 +44,7 @@ struct Transfer {
   std::vector<Party> parties;
   int level = 0;
   double wire_s = 0;  // what follows the latency
+  double kernel_share = 0;
   bool on_wire = false;
 };
 
@@ -110,9 +111,8 @@ class Replay {
     std::vector<Meeting> meetings;
     std::vector<int> meeting;  // by instruction, -1: none
     Activity kernel;
-    size_t running = 0;  // the instruction of `kernel`
-    int on_wire = 0;     // transfers of this rank
-    std::vector<size_t> transfers;
+    size_t running = 0;             // the instruction of `kernel`
+    std::vector<size_t> transfers;  // on the wire
     bool lost = false;
     // By level: who is slowed down by transfers of this class, and how many cross its own links.
     std::vector<std::vector<LinkUser>> link_users;
@@ -262,7 +262,9 @@ class Replay {
   }
 
   [[nodiscard]] double kernel_rate(const ClassState& state) const {
-    return (state.on_wire > 0 ? 1 / times_.kernel_slowdown() : 1) *
+    double lost = 0;
+    for (const size_t id : state.transfers) lost = std::max(lost, transfers_[id].kernel_share);
+    return (1 - lost) *
            core_rate(state.program->instructions[state.running], state.program->threads);
   }
 
@@ -356,6 +358,7 @@ class Replay {
     transfer.parties = std::move(parties);
     transfer.level = time.level;
     transfer.wire_s = time.wire_s;
+    transfer.kernel_share = time.kernel_share;
     transfer.on_wire = false;
     transfer.activity.left_s = time.latency_s;
     transfer.activity.since = now_;
@@ -404,7 +407,6 @@ class Replay {
     std::vector<size_t> affected;
     for (const Party& party : transfer.parties) {
       ClassState& state = classes_[index(party.of_class)];
-      state.on_wire += by;
       slow_kernel(party.of_class);
       for (const LinkUser& user : state.link_users[index(transfer.level)]) {
         ClassState& other = classes_[index(user.of_class)];

@@ -4,54 +4,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "base/error.h"
-#include "compile/step.h"
-#include "compile/test_spec.h"
-#include "sim/roofline_times.h"
+#include "sim/test_runs.h"
 
 namespace tessera {
 namespace {
 
-struct Compiled {
-  StepGraph step;
-  RankPrograms programs;
-};
-
-Compiled run_of(const std::string& mesh, int64_t layers = 4, int64_t micro_batches = 4) {
-  RunSpec spec = testing::small_spec(mesh);
-  spec.model.layers = layers;
-  spec.train.global_batch = micro_batches * spec.parallel.replicas();
-  Compiled run;
-  run.step = build_step(testing::resolved(std::move(spec)), StepKind::kTraining);
-  run.programs = all_programs(compile_ranks(run.step));
-  return run;
-}
-
-// Small enough that the model above takes comparable times for kernels and messages.
-RooflineMachine two_nodes() {
-  return {.flops = 1e9,
-          .memory_bandwidth = 1e9,
-          .launch_s = 1e-6,
-          .levels = {{.devices = 2, .bandwidth = 1e9, .latency_s = 1e-6},
-                     {.devices = 0, .bandwidth = 2e8, .latency_s = 5e-6}}};
-}
-
-const char* const kMeshes[] = {
-    "dp=1",
-    "dp=2",
-    "tp=2",
-    "pp=2",
-    "pp=4,schedule=zb-h1",
-    "pp=2,dp=2,tp=2,sequence_parallel=true",
-    "pp=2,schedule=interleaved,virtual_stages=2,dp=2,zero=2",
-    "fsdp=4",
-    "dp=2,fsdp=2,cp=2",
-    "cp=2,cp_kind=ulysses,tp=2",
-    "pp=2,schedule=zb-v,tp=2",
-};
+using testing::Compiled;
+using testing::kMeshes;
+using testing::run_of;
+using testing::two_nodes;
+using testing::UnitTimes;
 
 // Ends of all instructions by going over everything until nothing changes, every transfer alone on
 // its links: the longest way through all dependencies.
@@ -201,7 +166,7 @@ TEST(StepReplayTest, OneRankOfEachClassGivesWhatAllGive) {
     for (const bool shared : {false, true}) {
       RooflineMachine machine = two_nodes();
       machine.levels[1].shared = shared;
-      machine.kernel_slowdown = 1.2;
+      machine.kernel_share = 0.2;
       const RooflineTimes times(machine);
       for (const bool slow : {false, true}) {
         ReplayOptions options;
@@ -265,44 +230,11 @@ TEST(StepReplayTest, KernelsAreSlowerWhileBytesAreOnTheWire) {
   const Compiled run = run_of("dp=2,zero=2");
   RooflineMachine machine = two_nodes();
   const StepTimeline before = replay_step(run.programs, RooflineTimes(machine));
-  machine.kernel_slowdown = 1.5;
+  machine.kernel_share = 0.4;
   const StepTimeline after = replay_step(run.programs, RooflineTimes(machine));
   EXPECT_GT(busiest_kernels(after), busiest_kernels(before) * 1.001);
-  EXPECT_LT(busiest_kernels(after), busiest_kernels(before) * 1.5);
+  EXPECT_LT(busiest_kernels(after), busiest_kernels(before) / (1 - 0.4));
 }
-
-// A forward takes 1 and a backward 2, everything else nothing. The first kernel of each has all of
-// it, since messages leave as soon as their value is there, before the rest of a backward is done.
-class UnitTimes : public Times {
- public:
-  explicit UnitTimes(const RankPrograms& programs) {
-    for (const auto& program : programs.distinct) {
-      std::set<std::pair<int, bool>> seen;  // micro-batches, and whether it was their forward
-      for (const Instruction& instruction : program->instructions) {
-        if (!counts(instruction)) continue;
-        const bool forward = instruction.tag.pass == Pass::kForward;
-        if (!seen.emplace(instruction.micro_batch, forward).second) continue;
-        seconds_[&instruction] = forward ? 1 : 2;
-      }
-    }
-  }
-  [[nodiscard]] double kernel_s(const Program&, const Instruction& instruction) const override {
-    const auto found = seconds_.find(&instruction);
-    return found == seconds_.end() ? 0 : found->second;
-  }
-  [[nodiscard]] TransferTime transfer(const Program&, const Instruction&,
-                                      const std::vector<int>&) const override {
-    return {};
-  }
-  [[nodiscard]] int num_levels() const override { return 1; }
-
- private:
-  static bool counts(const Instruction& instruction) {
-    return instruction.stream == StreamKind::kCompute && instruction.micro_batch >= 0 &&
-           instruction.tag.pass != Pass::kReduce && instruction.tag.pass != Pass::kUpdate;
-  }
-  std::map<const Instruction*, double> seconds_;
-};
 
 TEST(StepReplayTest, GivesTheScheduleFormulaWhenStagesAreEqualAndMessagesFree) {
   for (const int ranks : {1, 2, 4}) {
@@ -311,6 +243,62 @@ TEST(StepReplayTest, GivesTheScheduleFormulaWhenStagesAreEqualAndMessagesFree) {
       const UnitTimes times(run.programs);
       EXPECT_EQ(replay_step(run.programs, times).makespan, 3.0 * (m + ranks - 1))
           << ranks << " ranks, " << m << " micro-batches";
+    }
+  }
+}
+
+// 1F1B with one slow stage: its own time for every micro-batch, the way from the first stage and
+// back, and of the stages behind it what its further forwards leave: of the last stage nothing.
+TEST(StepReplayTest, ASlowStageCostsItsTimeForEveryMicroBatch) {
+  for (const int ranks : {2, 4}) {
+    for (const int m : {4, 8}) {
+      const Compiled run = run_of(fmt::format("pp={}", ranks), 4, m);
+      const UnitTimes times(run.programs);
+      for (int slow = 0; slow < ranks; ++slow) {
+        const double makespan = replay_step(run.programs, times, {.slow = {{slow, 1.5}}}).makespan;
+        const double own = 3.0 * 1.5 * m;
+        EXPECT_GE(makespan, own + 3.0 * slow) << ranks << " ranks, rank " << slow;
+        EXPECT_LE(makespan, own + 3.0 * (ranks - 1)) << ranks << " ranks, rank " << slow;
+      }
+    }
+  }
+}
+
+TEST(StepReplayTest, ASlowReplicaCostsWhatItsKernelsDo) {
+  const Compiled run = run_of("dp=4");
+  const UnitTimes times(run.programs);
+  EXPECT_EQ(replay_step(run.programs, times).makespan, 12);
+  EXPECT_EQ(replay_step(run.programs, times, {.slow = {{2, 1.25}}}).makespan, 15);
+  // Twice is the product.
+  EXPECT_EQ(replay_step(run.programs, times, {.slow = {{2, 1.25}, {2, 2}}}).makespan, 30);
+}
+
+// What has ended before the loss is as it would have been; whoever is stuck waits for someone that
+// was lost or is stuck too.
+TEST(StepReplayTest, ALostRankChangesOnlyWhatComesAfterAndIsBehindEveryWait) {
+  const RooflineTimes times(two_nodes());
+  for (const char* mesh : kMeshes) {
+    const Compiled run = run_of(mesh);
+    const StepTimeline whole = replay_step(run.programs, times, {.fold = false});
+    for (const double part : {0.0, 0.3, 0.9}) {
+      const int rank = run.programs.world() - 1;
+      const double at = part * whole.makespan;
+      const StepTimeline lost =
+          replay_step(run.programs, times, {.lost = LostRank{rank, at}, .fold = false});
+      std::set<int> waiting = {rank};
+      for (const StuckRank& stuck : lost.stuck) waiting.insert(stuck.rank);
+      for (const StuckRank& stuck : lost.stuck) {
+        EXPECT_FALSE(stuck.absent.empty()) << mesh << " " << stuck.waits_for;
+        for (const int absent : stuck.absent) EXPECT_TRUE(waiting.contains(absent)) << mesh;
+      }
+      for (size_t r = 0; r < whole.ranks.size(); ++r) {
+        for (size_t i = 0; i < whole.ranks[r].times.size(); ++i) {
+          const double before = whole.ranks[r].times[i].end;
+          const double after = lost.ranks[r].times[i].end;
+          if (before > at) continue;
+          EXPECT_EQ(after, before) << mesh << " rank " << r << " instruction " << i;
+        }
+      }
     }
   }
 }

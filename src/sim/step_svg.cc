@@ -30,17 +30,18 @@ class StepPicture {
       : timeline_(timeline),
         activities_(activities),
         title_(title),
-        rows_(std::min(activities.size(), kMostRows)),
+        rows_(rows_to_show(timeline, activities)),
         scale_(timeline.makespan > 0 ? kWidth / timeline.makespan : 0) {
-    for (size_t c = 0; c < rows_; ++c) {
-      const double pixels = text_pixels(ranks_text(timeline.ranks[c].ranks), 12);
-      left_ = std::max(left_, kMargin + pixels + 10);
+    left_out_ = rows_.size() - std::min(rows_.size(), kMostRows);
+    rows_.resize(rows_.size() - left_out_);
+    for (const ShownRow& row : rows_) {
+      left_ = std::max(left_, kMargin + text_pixels(ranks_text(row.ranks), 12) + 10);
     }
   }
 
   std::string str() {
     page_.text(kMargin, 26, 15, kTitleInk, Anchor::kStart, title_);
-    for (size_t c = 0; c < rows_; ++c) draw_row(c);
+    for (size_t r = 0; r < rows_.size(); ++r) draw_row(r);
     draw_axis();
     draw_legend();
     const double height = bottom() + kAxis + kLegend + kMargin;
@@ -48,24 +49,25 @@ class StepPicture {
   }
 
  private:
-  [[nodiscard]] double bottom() const { return kTitle + kRow * static_cast<double>(rows_); }
+  [[nodiscard]] double bottom() const { return kTitle + kRow * static_cast<double>(rows_.size()); }
   [[nodiscard]] double x_of(double seconds) const {
     // Hundredths of a pixel: more would only make the file longer.
     return left_ + std::floor(seconds * scale_ * 100 + 0.5) / 100;
   }
 
-  void draw_row(size_t c) {
-    const double y = kTitle + kRow * static_cast<double>(c);
-    page_.text(kMargin, y + 17, 12, kInk, Anchor::kStart, ranks_text(timeline_.ranks[c].ranks));
+  void draw_row(size_t r) {
+    const RankActivity& activity = activities_[rows_[r].of_class];
+    const double y = kTitle + kRow * static_cast<double>(r);
+    page_.text(kMargin, y + 17, 12, kInk, Anchor::kStart, ranks_text(rows_[r].ranks));
     page_.box(left_, y, kWidth, kRow, kBlank);
     double drawn = 0;  // up to where
-    for (const Segment& segment : activities_[c].segments) {
+    for (const Segment& segment : activity.segments) {
       const double x = std::max(drawn, x_of(segment.begin)), end = x_of(segment.end);
       if (end - x < kLeastPixels) continue;
       draw_segment(segment, x, end - x, y);
       drawn = end;
     }
-    for (const Wait& wait : activities_[c].waits) {
+    for (const Wait& wait : activity.waits) {
       const double x = x_of(wait.begin), width = x_of(wait.end) - x;
       if (width < kLeastPixels) continue;
       page_.area(x, y + 1, width, kRow - 2, wait.group.empty() ? std::string(kBlank) : exposed());
@@ -110,12 +112,16 @@ class StepPicture {
     }
     entry(exposed(), "waits for communication");
     entry(std::string(kBlank), "idle");
+    if (left_out_ == 0) return;
+    page_.text(x, y + 12, 12, kFaintInk, Anchor::kStart,
+               fmt::format("and {} more kinds of rank", left_out_));
   }
 
   const StepTimeline& timeline_;
   const std::vector<RankActivity>& activities_;
   const std::string& title_;
-  size_t rows_;
+  std::vector<ShownRow> rows_;
+  size_t left_out_ = 0;
   double scale_;
   double left_ = kMargin;
   SvgPage page_;

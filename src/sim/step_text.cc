@@ -69,9 +69,9 @@ std::string share_text(double seconds, double makespan) {
                      makespan > 0 ? 100 * seconds / makespan : 0);
 }
 
-std::string label_of(const StepTimeline& timeline, const RankTimeline& rank) {
-  const std::string coords = shared_coords(timeline.mesh, rank.ranks);
-  return ranks_text(rank.ranks) + (coords.empty() ? "" : " (" + coords + ")");
+std::string label_of(const StepTimeline& timeline, const std::vector<int>& ranks) {
+  const std::string coords = shared_coords(timeline.mesh, ranks);
+  return ranks_text(ranks) + (coords.empty() ? "" : " (" + coords + ")");
 }
 
 nlohmann::ordered_json times_json(const std::map<std::string, double>& times) {
@@ -100,21 +100,22 @@ std::string seconds_text(double seconds) {
 
 std::string step_timeline_text(const StepTimeline& timeline,
                                const std::vector<RankActivity>& activities, size_t width) {
-  const size_t rows = std::min(activities.size(), kMostRows);
+  const std::vector<ShownRow> all = rows_to_show(timeline, activities);
+  const size_t rows = std::min(all.size(), kMostRows);
   std::vector<std::string> labels;
   size_t label_width = 0;
-  for (size_t c = 0; c < rows; ++c) {
-    labels.push_back(ranks_text(timeline.ranks[c].ranks));
+  for (size_t r = 0; r < rows; ++r) {
+    labels.push_back(ranks_text(all[r].ranks));
     label_width = std::max(label_width, labels.back().size());
   }
   std::string text;
-  for (size_t c = 0; c < rows; ++c) {
-    text += fmt::format("{:<{}} {}\n", labels[c], label_width,
-                        row_of(activities[c], timeline.makespan, width));
+  for (size_t r = 0; r < rows; ++r) {
+    text += fmt::format("{:<{}} {}\n", labels[r], label_width,
+                        row_of(activities[all[r].of_class], timeline.makespan, width));
   }
-  if (rows < activities.size()) {
-    text += fmt::format("… and {} more kinds of rank\n", activities.size() - rows);
-  }
+  const std::string end = seconds_text(timeline.makespan);
+  text += fmt::format("{:<{}} 0{:>{}}\n", "", label_width, end, width - 1);
+  if (rows < all.size()) text += fmt::format("… and {} more kinds of rank\n", all.size() - rows);
   return text;
 }
 
@@ -127,9 +128,9 @@ std::string step_table(const StepTimeline& timeline, const std::vector<RankActiv
   for (const std::string& group : groups) columns.push_back({"exposed " + group, Align::kRight});
   columns.push_back({"idle", Align::kRight});
   TextTable table(std::move(columns));
-  for (size_t c = 0; c < activities.size(); ++c) {
-    const RankActivity& activity = activities[c];
-    std::vector<std::string> row = {label_of(timeline, timeline.ranks[c]),
+  for (const ShownRow& shown : rows_to_show(timeline, activities)) {
+    const RankActivity& activity = activities[shown.of_class];
+    std::vector<std::string> row = {label_of(timeline, shown.ranks),
                                     share_text(activity.compute_s, timeline.makespan)};
     for (const std::string& group : groups) {
       const auto found = activity.exposed_s.find(group);

@@ -12,6 +12,8 @@ struct TransferTime {
   double latency_s = 0;  // before the first byte; takes no room on a link
   double wire_s = 0;     // shares the links it crosses with whatever else crosses them
   int level = 0;         // of those links, 0 the innermost
+  // Of the speed of its ranks' kernels, lost while it is on the wire; the largest counts.
+  double kernel_share = 0;
 };
 
 class Times {
@@ -28,8 +30,6 @@ class Times {
   [[nodiscard]] virtual int num_levels() const = 0;
   // Ranks with the same number share one link at that level.
   [[nodiscard]] virtual int link_of(int rank, int /*level*/) const { return rank; }
-  // Kernels take so many times as long while bytes of their rank are on the wire.
-  [[nodiscard]] virtual double kernel_slowdown() const { return 1; }
 
   // Whether all ranks compute on the same few cores. Then kernels and transfers take the longer the
   // more threads are at work, of whatever rank: so many times as long as with one.

@@ -20,13 +20,21 @@ constexpr double kGiB = 1024.0 * 1024 * 1024;
 // Threads of a rank; what runs at the same time is on different ones.
 enum Lane : int { kCompute = 1, kModelAxes = 2, kPipeline = 3, kDataAxes = 4 };
 
-Lane lane_of(const Instruction& instruction) {
+// `apart`: weights and gradients have a stream of their own.
+Lane lane_of(const Instruction& instruction, bool apart) {
   if (instruction.stream == StreamKind::kCompute) return kCompute;
   if (instruction.stream == StreamKind::kPipe) return kPipeline;
+  if (apart) return instruction.stream == StreamKind::kData ? kDataAxes : kModelAxes;
   const bool data =
       instruction.tag.pass == Pass::kReduce || instruction.tag.pass == Pass::kUpdate ||
       instruction.group.contains(Axis::kDp) || instruction.group.contains(Axis::kFsdp);
   return data ? kDataAxes : kModelAxes;
+}
+
+bool has_data_stream(const Program& program) {
+  return std::any_of(
+      program.instructions.begin(), program.instructions.end(),
+      [](const Instruction& instruction) { return instruction.stream == StreamKind::kData; });
 }
 
 std::string_view category_of(const Instruction& instruction) {
@@ -61,6 +69,7 @@ class TraceWriter {
   void add_rank(size_t of_class) {
     const RankTimeline& rank = timeline_.ranks[of_class];
     const int pid = rank.ranks.front();
+    apart_ = has_data_stream(*rank.program);
     add_names(rank, pid);
     for (const Segment& segment : activities_[of_class].segments) add_segment(segment, pid);
     for (size_t i = 0; i < rank.times.size(); ++i) {
@@ -131,7 +140,7 @@ class TraceWriter {
             pid));
     std::map<int, std::string_view> lanes;
     for (const Instruction& instruction : rank.program->instructions) {
-      const Lane lane = lane_of(instruction);
+      const Lane lane = lane_of(instruction, apart_);
       lanes[lane] = lane == kCompute     ? "compute"
                     : lane == kModelAxes ? "tp cp ep"
                     : lane == kPipeline  ? "pp send/receive"
@@ -176,7 +185,8 @@ class TraceWriter {
     }
     const std::string name =
         kernel ? std::string(op) : fmt::format("{} {}", op, axis_of(instruction));
-    add_slice(name, category_of(instruction), pid, lane_of(instruction), time.active, end, args);
+    add_slice(name, category_of(instruction), pid, lane_of(instruction, apart_), time.active, end,
+              args);
   }
 
   void add_memory(const RankTimeline& rank, int pid) {
@@ -218,6 +228,7 @@ class TraceWriter {
   const StepTimeline& timeline_;
   const std::vector<RankActivity>& activities_;
   std::vector<Event> events_;
+  bool apart_ = false;  // of the rank that is being added
   int flows_ = 0;
 };
 

@@ -1,5 +1,4 @@
 // A run as the settings of other training systems: the same model, split, batch and recomputation.
-// What a system has no setting for is said in a comment, or under "not_expressed" in JSON.
 #pragma once
 
 #include <span>
@@ -12,8 +11,10 @@ namespace tessera {
 
 std::span<const std::string_view> settings_systems();  // "megatron", "torchtitan", "deepspeed"
 
-// `spec` must have gone through resolve(). Megatron-LM: flags, one to a line. torchtitan: TOML.
-// DeepSpeed: JSON. Throws ConfigError for a system that is not known.
+// `spec` must have gone through resolve(), and have its stage_layers where they are not equal.
+// Megatron-LM: flags, one to a line. torchtitan: TOML. DeepSpeed: JSON. Throws ConfigError for a
+// system that is not known, and for a run that the system's settings cannot say: it names what, and
+// what to use instead.
 std::string emit_settings(const RunSpec& spec, std::string_view system);
 
 }  // namespace tessera

@@ -146,7 +146,7 @@ void inject_into_programs(const Injection& injection, std::vector<Program>& prog
         drop_message(instruction);
         ++found;
       }
-      if (message || instruction.stream != StreamKind::kComm) continue;
+      if (message || !has_collectives(instruction.stream)) continue;
       // The name of the value, or of the buffer as plan --program shows it.
       if (instruction.name != injection.tensor &&
           program.buffer(instruction.outputs[0]).name != injection.tensor) {

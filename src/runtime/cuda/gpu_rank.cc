@@ -68,7 +68,7 @@ class CudaRank final : public GpuRank {
         params_memory_(cuda::allocate_on_gpu(device_, "numbers of a step", sizeof(StepParams))),
         events_(static_cast<size_t>(program.num_events)) {
     streams_.fill(nullptr);
-    for (const StreamKind stream : {StreamKind::kComm, StreamKind::kPipe}) {
+    for (const StreamKind stream : kCommunicationStreams) {
       check(
           cudaStreamCreateWithFlags(&streams_[static_cast<size_t>(stream)], cudaStreamNonBlocking),
           "making a stream");
@@ -82,7 +82,7 @@ class CudaRank final : public GpuRank {
 
   ~CudaRank() override {
     if (graph_ != nullptr) (void)cudaGraphExecDestroy(graph_);
-    for (const StreamKind stream : {StreamKind::kComm, StreamKind::kPipe}) {
+    for (const StreamKind stream : kCommunicationStreams) {
       (void)cudaStreamDestroy(cuda_stream(stream));
     }
     for (const cudaEvent_t event : events_) (void)cudaEventDestroy(event);
