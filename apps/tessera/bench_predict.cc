@@ -12,6 +12,7 @@
 #include "cost/published/statistics.h"
 #include "flags.h"
 #include "help.h"
+#include "other_load.h"
 #include "read_text.h"
 #include "sim/measured_times.h"
 #include "sim/step_replay.h"
@@ -55,24 +56,30 @@ struct Prediction {
   double measured_s = 0;
   bool plan_holds = false;  // memory, traffic and instructions of every rank
   int64_t by_class = 0;     // instructions of rank 0 whose op was never measured itself
-  struct ClassTime {
+  struct PartTime {
     double predicted_s = 0, measured_s = 0;
   };
-  std::array<ClassTime, kNumOpClasses> classes;  // of rank 0, instruction by instruction
+  std::array<PartTime, kNumOpClasses> classes;  // of rank 0, instruction by instruction
+  PartTime waits;  // of rank 0's kernels, for transfers, other ranks and cores: what is left
 
   [[nodiscard]] double error_pct() const { return 100 * (predicted_s / measured_s - 1); }
 };
 
 void add_classes(const MeasuredMachine& machine, const RankTimeline& timeline,
-                 const std::vector<double>& measured_s, Prediction& prediction) {
+                 const StepBenchResult& result, Prediction& prediction) {
   const Program& program = *timeline.program;
+  prediction.waits = {prediction.predicted_s, result.probed_step_s};
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction& instruction = program.instructions[i];
     auto& row = prediction.classes[static_cast<size_t>(class_of(instruction.op))];
-    row.predicted_s += timeline.times[i].end - timeline.times[i].begin;
-    row.measured_s += measured_s[i];
-    const bool kernel = instruction.stream == StreamKind::kCompute;
-    if (kernel && !is_measured(machine, program, instruction)) ++prediction.by_class;
+    const double predicted_s = timeline.times[i].end - timeline.times[i].begin;
+    const double measured_s = result.mean_instruction_s[i];
+    row.predicted_s += predicted_s;
+    row.measured_s += measured_s;
+    if (instruction.stream != StreamKind::kCompute) continue;
+    prediction.waits.predicted_s -= predicted_s;
+    prediction.waits.measured_s -= measured_s;
+    if (!is_measured(machine, program, instruction)) ++prediction.by_class;
   }
 }
 
@@ -93,9 +100,14 @@ Prediction predict(const NamedRun& named, const MeasuredMachine& machine,
       bench_step(run, {.steps = options.steps, .warmup = options.warmup});
   prediction.measured_s = result.median_s();
   prediction.plan_holds = plan_equals_measured(plan_json(run), result.measured);
-  add_classes(machine, timeline.ranks.front(), result.instruction_s, prediction);
+  add_classes(machine, timeline.ranks.front(), result, prediction);
   return prediction;
 }
+
+struct Report {
+  std::vector<Prediction> predictions;
+  double others_cores = 0;  // that were used meanwhile
+};
 
 ErrorSummary summary_of(const std::vector<Prediction>& predictions) {
   std::vector<double> predicted;
@@ -107,7 +119,14 @@ ErrorSummary summary_of(const std::vector<Prediction>& predictions) {
   return summarize(predicted, measured);
 }
 
-std::string text_report(const std::vector<Prediction>& predictions) {
+int64_t most_ranks(const std::vector<Prediction>& predictions) {
+  int64_t most = 1;
+  for (const Prediction& prediction : predictions) most = std::max(most, prediction.ranks);
+  return most;
+}
+
+std::string text_report(const Report& report, int cores) {
+  const std::vector<Prediction>& predictions = report.predictions;
   TextTable table({{"run"},
                    {"ranks", Align::kRight},
                    {"predicted ms", Align::kRight},
@@ -120,18 +139,27 @@ std::string text_report(const std::vector<Prediction>& predictions) {
                    fmt::format("{:+.1f} %", p.error_pct()), p.plan_holds ? "equal" : "DIFFER"});
   }
   const ErrorSummary summary = summary_of(predictions);
-  return table.str() + fmt::format(
-                           "{} runs: mean error {:.1f} %, bias {:+.1f} %, worst {:+.1f} %, rank "
-                           "correlation {:.3f}\n",
-                           summary.n, summary.mean_abs_pct, summary.bias_pct, summary.worst_pct,
-                           summary.spearman);
+  return table.str() +
+         fmt::format(
+             "{} runs of 1 to {} ranks as threads on {} cores, others used {:.2f}: mean error "
+             "{:.1f} %, bias {:+.1f} %, worst {:+.1f} %, rank correlation {:.3f}\n",
+             summary.n, most_ranks(predictions), cores, report.others_cores, summary.mean_abs_pct,
+             summary.bias_pct, summary.worst_pct, summary.spearman);
 }
 
-nlohmann::ordered_json json_report(const std::vector<Prediction>& predictions,
-                                   const MeasuredMachine& machine) {
+nlohmann::ordered_json part_json(std::string_view name, const Prediction::PartTime& part) {
+  return {{"class", name},
+          {"predicted_ms", part.predicted_s * 1e3},
+          {"measured_ms", part.measured_s * 1e3}};
+}
+
+nlohmann::ordered_json json_report(const Report& report, const MeasuredMachine& machine) {
+  const std::vector<Prediction>& predictions = report.predictions;
   const ErrorSummary summary = summary_of(predictions);
   nlohmann::ordered_json json = {{"schema_version", kSchemaVersion},
                                  {"calibrated", machine.source},
+                                 {"cores", machine.cores},
+                                 {"others_cores", report.others_cores},
                                  {"n", summary.n},
                                  {"mean_abs_error_pct", summary.mean_abs_pct},
                                  {"bias_pct", summary.bias_pct},
@@ -148,12 +176,11 @@ nlohmann::ordered_json json_report(const std::vector<Prediction>& predictions,
                                   {"priced_by_class", p.by_class},
                                   {"classes", nlohmann::ordered_json::array()}};
     for (const OpClass op_class : kAllOpClasses) {
-      const Prediction::ClassTime& row = p.classes[static_cast<size_t>(op_class)];
+      const Prediction::PartTime& row = p.classes[static_cast<size_t>(op_class)];
       if (row.measured_s == 0) continue;
-      run["classes"].push_back({{"class", name_of(op_class)},
-                                {"predicted_ms", row.predicted_s * 1e3},
-                                {"measured_ms", row.measured_s * 1e3}});
+      run["classes"].push_back(part_json(name_of(op_class), row));
     }
+    run["classes"].push_back(part_json("waits", p.waits));
     json["runs"].push_back(std::move(run));
   }
   return json;
@@ -182,17 +209,22 @@ int run_bench_predict(const BenchPredictOptions& options, Console& console) {
   const Cluster cluster = find_cluster(options.cluster, read_text);
   require_config(!cluster.measured.empty(),
                  "{} has no [measured] kernels: write it with tessera calibrate", options.cluster);
-  std::vector<Prediction> predictions;
+  Report report;
+  const OtherLoad others;
   for (const NamedRun& run : read_runs(options.list)) {
     if (!console.quiet) console.err << "running " << run.name << std::endl;
-    predictions.push_back(predict(run, cluster.measured, options));
+    report.predictions.push_back(predict(run, cluster.measured, options));
   }
+  report.others_cores = others.cores();
   if (options.json) {
-    console.out << json_report(predictions, cluster.measured).dump(2) << '\n';
+    console.out << json_report(report, cluster.measured).dump(2) << '\n';
   } else {
-    console.out << text_report(predictions);
+    console.out << text_report(report, cluster.measured.cores);
   }
-  const bool holds = std::all_of(predictions.begin(), predictions.end(),
+  if (const std::string warning = load_warning(report.others_cores); !warning.empty()) {
+    console.err << "warning: " << warning << '\n';
+  }
+  const bool holds = std::all_of(report.predictions.begin(), report.predictions.end(),
                                  [](const Prediction& p) { return p.plan_holds; });
   return holds ? 0 : static_cast<int>(ExitCode::kFailed);
 }

@@ -18,6 +18,7 @@
 #include "flags.h"
 #include "help.h"
 #include "machine_facts.h"
+#include "other_load.h"
 #include "tensor/gpu_memory.h"
 #include "write_file.h"
 
@@ -139,10 +140,17 @@ std::string summary(const Cluster& cluster) {
       "instructions\n",
       cluster.name, machine.cores, cluster.device.peak(MathType::kF32) / 1e9,
       cluster.device.memory_bandwidth.value / 1e9, machine.dispatch_s * 1e6);
+  const auto slowdown = [](const CoreSharing& row, OpClass op_class) {
+    return row.slowdown[static_cast<size_t>(op_class)];
+  };
   for (const CoreSharing& row : machine.sharing) {
-    text +=
-        fmt::format("{} {} at work: products take {:.2f}, memory {:.2f} times as long\n",
-                    row.threads, row.threads == 1 ? "thread" : "threads", row.products, row.memory);
+    if (row.threads == 1) continue;
+    text += fmt::format(
+        "{} threads at work: products take {:.2f}, attention {:.2f}, norms {:.2f}, the optimizer "
+        "{:.2f} and copies {:.2f} times as long as alone\n",
+        row.threads, slowdown(row, OpClass::kProducts), slowdown(row, OpClass::kAttention),
+        slowdown(row, OpClass::kNorms), slowdown(row, OpClass::kOptimizer),
+        slowdown(row, OpClass::kMovement));
   }
   TextTable table({{"fitted"}, {"points", Align::kRight}, {"mean error", Align::kRight}});
   const auto add = [&](const std::string& name, const TimeFit& fit) {
@@ -194,6 +202,7 @@ int run_calibrate(const CalibrateCommandOptions& options, const Environment& env
     const std::string why_not = cuda::gpu_info(0).why_not;
     require_config(why_not.empty(), "--device cuda: {}: use --device cpu", why_not);
   }
+  const OtherLoad others;
   CalibrateResult result =
       calibrate({.quick = options.quick, .device = options.device}, [&](const std::string& what) {
         if (!console.quiet) console.err << "measuring " << what << std::endl;
@@ -203,11 +212,15 @@ int run_calibrate(const CalibrateCommandOptions& options, const Environment& env
     add_processes(options.quick, environment, console, result.machine);
   }
   const std::string machine = gpu ? cuda::gpu_info(0).name : processor_name();
-  const std::string source = fmt::format("{}, {}, {}", today(), command_of(options), machine);
+  const std::string source = fmt::format("{}, {}, {}, others used {:.2f} cores", today(),
+                                         command_of(options), machine, others.cores());
   const Cluster cluster = describe(std::move(result), machine, source);
   check(cluster);
   write_file(options.out, to_toml(cluster), console);
   console.out << summary(cluster);
+  if (const std::string warning = load_warning(others.cores()); !warning.empty()) {
+    console.err << "warning: " << warning << '\n';
+  }
   return 0;
 }
 

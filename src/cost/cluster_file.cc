@@ -67,15 +67,29 @@ std::string fit_text(const TimeFit& fit) {
                      fit.error_pct, terms);
 }
 
-std::string measured_text(const MeasuredMachine& machine) {
-  std::string text = fmt::format(
-      "\n[measured]\nsource = {}\ncores = {}\ndispatch_s = {}\n"
-      "sharing = [  # threads at work, and how much longer products and memory take\n",
-      quoted(machine.source), machine.cores, machine.dispatch_s);
-  for (const CoreSharing& row : machine.sharing) {
-    text += fmt::format("  [{}, {:.4g}, {:.4g}],\n", row.threads, row.products, row.memory);
+std::string sharing_text(const std::vector<CoreSharing>& rows) {
+  const auto list = [&](const auto& value_of) {
+    std::string values;
+    for (const CoreSharing& row : rows) {
+      values += fmt::format("{}{:.4g}", values.empty() ? "" : ", ", value_of(row));
+    }
+    return "[" + values + "]\n";
+  };
+  std::string text = "\n[measured.sharing]  # times as long as alone, by threads at work\n";
+  text +=
+      "threads = " + list([](const CoreSharing& row) { return static_cast<double>(row.threads); });
+  for (const OpClass op_class : kAllOpClasses) {
+    text += fmt::format("{} = {}", name_of(op_class), list([&](const CoreSharing& row) {
+                          return row.slowdown[static_cast<size_t>(op_class)];
+                        }));
   }
-  text += "]\n";
+  return text;
+}
+
+std::string measured_text(const MeasuredMachine& machine) {
+  std::string text = fmt::format("\n[measured]\nsource = {}\ncores = {}\ndispatch_s = {}\n",
+                                 quoted(machine.source), machine.cores, machine.dispatch_s);
+  if (!machine.sharing.empty()) text += sharing_text(machine.sharing);
   for (const MeasuredKernel& kernel : machine.kernels) {
     text += fmt::format("\n[[measured.kernels]]\nop = {}\ntype = \"{}\"\nthreads = {}\n",
                         quoted(kernel.op), name_of(kernel.type), kernel.threads) +
@@ -102,14 +116,7 @@ class MeasuredReader {
     machine.source = text(table, "source");
     machine.cores = whole(table, "cores");
     machine.dispatch_s = number(node(table, "dispatch_s"), "dispatch_s");
-    for (const toml::node& row : array(node(table, "sharing"), "sharing")) {
-      const toml::array& values = array(row, "sharing");
-      require_config(values.size() == 3,
-                     "{}: a row of sharing must be [threads, products, memory], got {} values",
-                     at(row), values.size());
-      machine.sharing.push_back({static_cast<int>(number(values[0], "threads")),
-                                 number(values[1], "products"), number(values[2], "memory")});
-    }
+    if (table.contains("sharing")) machine.sharing = sharing(node(table, "sharing"));
     for_each_table(table, "kernels",
                    [&](const toml::table& entry) { machine.kernels.push_back(kernel(entry)); });
     for_each_table(table, "collectives", [&](const toml::table& entry) {
@@ -173,6 +180,33 @@ class MeasuredReader {
       require_config(entry.is_table(), "{}: write [[measured.{}]]", at(entry), key);
       f(*entry.as_table());
     }
+  }
+
+  [[nodiscard]] std::vector<CoreSharing> sharing(const toml::node& section) const {
+    require_config(section.is_table(),
+                   "{}: write [measured.sharing] with a list of threads and one of every class",
+                   at(section));
+    const toml::table& table = *section.as_table();
+    std::vector<std::string_view> names = {"threads"};
+    for (const OpClass op_class : kAllOpClasses) names.push_back(name_of(op_class));
+    refuse_unknown(table, names);
+    std::vector<CoreSharing> rows;
+    for (const toml::node& threads : array(node(table, "threads"), "threads")) {
+      const double value = number(threads, "threads");
+      require_config(value >= 1 && value <= 1 << 24,
+                     "{}: a number of threads must be from 1 to {}, got {:g}", at(threads), 1 << 24,
+                     value);
+      rows.push_back({static_cast<int>(value), {}});
+    }
+    for (const OpClass op_class : kAllOpClasses) {
+      const toml::array& values = array(node(table, name_of(op_class)), name_of(op_class));
+      require_config(values.size() == rows.size(), "{}: {} has {} numbers, but threads has {}",
+                     at(values), name_of(op_class), values.size(), rows.size());
+      for (size_t i = 0; i < rows.size(); ++i) {
+        rows[i].slowdown[static_cast<size_t>(op_class)] = number(values[i], name_of(op_class));
+      }
+    }
+    return rows;
   }
 
   [[nodiscard]] TimeFit fit(const toml::table& entry) const {

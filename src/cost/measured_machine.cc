@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "compile/instruction_cost.h"
 #include "cost/linear_fit.h"
 
 namespace tessera {
@@ -180,9 +179,9 @@ TimeTerms collective_seconds(const MeasuredMachine& machine, std::string_view op
   return seconds;
 }
 
-double slowdown(const MeasuredMachine& machine, int threads, bool memory_bound) {
+double slowdown(const MeasuredMachine& machine, int threads, OpClass op_class) {
   const auto value = [&](const CoreSharing& row) {
-    return memory_bound ? row.memory : row.products;
+    return row.slowdown[static_cast<size_t>(op_class)];
   };
   if (machine.sharing.empty()) return std::max(1.0, static_cast<double>(threads) / machine.cores);
   const CoreSharing* below = &machine.sharing.front();
@@ -213,12 +212,16 @@ void check(const MeasuredMachine& machine) {
                  "measured.dispatch_s must be from 0 to 1, got {:g}", machine.dispatch_s);
   int threads = 0;
   for (const CoreSharing& row : machine.sharing) {
-    require_config(row.threads > threads && row.products >= 0.1 && row.memory >= 0.1 &&
-                       row.products <= 1e6 && row.memory <= 1e6,
-                   "measured.sharing must have rows [threads, products, memory] with more threads "
-                   "from row to row and slowdowns from 0.1 to 1e6, got [{}, {:g}, {:g}]",
-                   row.threads, row.products, row.memory);
+    require_config(row.threads > threads,
+                   "measured.sharing.threads must grow from number to number, got {} behind {}",
+                   row.threads, threads);
     threads = row.threads;
+    for (const OpClass op_class : kAllOpClasses) {
+      const double value = row.slowdown[static_cast<size_t>(op_class)];
+      require_config(value >= 0.1 && value <= 1e6,
+                     "measured.sharing.{} must be from 0.1 to 1e6, got {:g}", name_of(op_class),
+                     value);
+    }
   }
   for (const MeasuredKernel& kernel : machine.kernels) {
     require_time("measured.kernels " + kernel.op, kernel.fit);

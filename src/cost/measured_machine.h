@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compile/instruction_cost.h"
 #include "compile/program.h"
 
 namespace tessera {
@@ -71,11 +72,10 @@ struct MeasuredCollective {
 };
 
 // All ranks of a host together have `threads` threads at work: how many times as long each takes as
-// one alone.
+// one alone, by the class of what it does.
 struct CoreSharing {
   int threads = 1;
-  double products = 1;  // bound by arithmetic
-  double memory = 1;    // bound by bytes
+  std::array<double, kNumOpClasses> slowdown{};
 };
 
 struct MeasuredMachine {
@@ -103,7 +103,7 @@ TimeTerms collective_seconds(const MeasuredMachine& machine, std::string_view op
 
 // Between measured numbers of threads in proportion; beyond the last one each thread more costs
 // its share.
-double slowdown(const MeasuredMachine& machine, int threads, bool memory_bound);
+double slowdown(const MeasuredMachine& machine, int threads, OpClass op_class);
 
 // Throws ConfigError with what is wrong.
 void check(const MeasuredMachine& machine);

@@ -41,12 +41,19 @@ MeasuredCollective collective_of(int ranks, double call_s) {
   return collective;
 }
 
+CoreSharing shared(int threads, double products, double others) {
+  CoreSharing row{threads, {}};
+  row.slowdown.fill(others);
+  row.slowdown[static_cast<size_t>(OpClass::kProducts)] = products;
+  return row;
+}
+
 MeasuredMachine machine() {
   MeasuredMachine result;
   result.source = "2026-11-15, tessera calibrate, \"a test\"";
   result.cores = 2;
   result.dispatch_s = 5e-7;
-  result.sharing = {{1, 1, 1}, {2, 1.1, 1.5}, {4, 2.2, 3.25}};
+  result.sharing = {shared(1, 1, 1), shared(2, 1.1, 1.5), shared(4, 2.2, 3.25)};
   result.kernels = {kernel_of("linear", 1, 2e-11), kernel_of("linear", 2, 1.2e-11),
                     kernel_of("any products", 1, 3e-11)};
   result.collectives = {collective_of(2, 1e-5), collective_of(4, 3e-5)};
@@ -100,12 +107,13 @@ TEST(MeasuredMachine, PricesCollectivesBetweenAndBeyondTheRanksMeasured) {
 }
 
 TEST(MeasuredMachine, SlowsDownWithEveryThreadAtWork) {
-  EXPECT_DOUBLE_EQ(slowdown(machine(), 1, false), 1);
-  EXPECT_DOUBLE_EQ(slowdown(machine(), 2, true), 1.5);
-  EXPECT_DOUBLE_EQ(slowdown(machine(), 3, false), 1.65);
-  EXPECT_DOUBLE_EQ(slowdown(machine(), 8, false), 4.4);
+  EXPECT_DOUBLE_EQ(slowdown(machine(), 1, OpClass::kProducts), 1);
+  EXPECT_DOUBLE_EQ(slowdown(machine(), 2, OpClass::kNorms), 1.5);
+  EXPECT_DOUBLE_EQ(slowdown(machine(), 3, OpClass::kProducts), 1.65);
+  EXPECT_DOUBLE_EQ(slowdown(machine(), 8, OpClass::kProducts), 4.4);
   for (int threads = 1; threads < 20; ++threads) {
-    EXPECT_LE(slowdown(machine(), threads, true), slowdown(machine(), threads + 1, true));
+    EXPECT_LE(slowdown(machine(), threads, OpClass::kNorms),
+              slowdown(machine(), threads + 1, OpClass::kNorms));
   }
 }
 
@@ -194,9 +202,11 @@ TEST(ClusterFile, NamesPlaceAndFixOfMistakes) {
   EXPECT_NE(refusal("type = \"f32\"", "type = \"f31\"").find("unknown type \"f31\""),
             std::string::npos);
   EXPECT_NE(refusal("cores = 2", "cores = 0").find("machine.toml:"), std::string::npos);
-  EXPECT_NE(refusal("[2, 1.1, 1.5]", "[2, 1.1]").find("[threads, products, memory]"),
+  EXPECT_NE(refusal("[1, 1.1, 2.2]", "[1, 1.1]").find("products has 2 numbers, but threads has 3"),
             std::string::npos);
-  EXPECT_NE(refusal("[4, 2.2, 3.25]", "[2, 2.2, 3.25]").find("more threads"), std::string::npos);
+  EXPECT_NE(refusal("[1, 1.1, 2.2]", "[1, 0, 2.2]").find("from 0.1 to 1e6"), std::string::npos);
+  EXPECT_NE(refusal("[1, 2, 4]", "[1, 4, 2]").find("must grow"), std::string::npos);
+  EXPECT_NE(refusal("loss = [", "lost = [").find("did you mean 'loss'"), std::string::npos);
   EXPECT_NE(refusal("call = 1e-06", "call = -1.0").find("from 0 to 1000"), std::string::npos);
   EXPECT_NE(refusal("dispatch_s = 5e-07", "dispatch_s = inf").find("dispatch_s must be a number"),
             std::string::npos);

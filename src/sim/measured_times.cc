@@ -17,9 +17,7 @@ TransferTime MeasuredTimes::transfer(const Program& program, const Instruction& 
 }
 
 double MeasuredTimes::core_slowdown(const Instruction& instruction, int threads) const {
-  const OpClass op_class = class_of(instruction.op);
-  const bool multiplies = op_class == OpClass::kProducts || op_class == OpClass::kAttention;
-  return slowdown(machine_, threads, !multiplies);
+  return slowdown(machine_, threads, class_of(instruction.op));
 }
 
 }  // namespace tessera

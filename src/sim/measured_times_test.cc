@@ -18,7 +18,14 @@ RankPrograms programs_of(const std::string& mesh) {
       compile_ranks(build_step(testing::resolved(std::move(spec)), StepKind::kTraining)));
 }
 
-// Every kernel takes 10 us alone, every collective 1 us; kernels slow down as `sharing` says.
+// With so many threads at work everything takes so many times as long.
+CoreSharing shared(int threads, double slowdown) {
+  CoreSharing row{threads, {}};
+  row.slowdown.fill(slowdown);
+  return row;
+}
+
+// Every kernel takes 10 us alone, every collective 1 us; all slow down as `sharing` says.
 MeasuredMachine machine(std::vector<CoreSharing> sharing) {
   MeasuredMachine result;
   result.source = "a test";
@@ -54,23 +61,49 @@ double step_s(const RankPrograms& programs, const MeasuredMachine& measured) {
 
 TEST(MeasuredTimesTest, OneRankIsTheSumOfItsKernels) {
   const RankPrograms programs = programs_of("dp=1");
-  EXPECT_NEAR(step_s(programs, machine({{1, 1, 1}, {2, 3, 3}})),
+  EXPECT_NEAR(step_s(programs, machine({shared(1, 1), shared(2, 3)})),
               kernels_of(programs.program(0)) * 1e-5, 1e-9);
 }
 
 TEST(MeasuredTimesTest, RanksThatComputeAtOnceSlowEachOtherDown) {
   const RankPrograms programs = programs_of("dp=2");
-  const double free = step_s(programs, machine({{1, 1, 1}, {2, 1, 1}, {4, 1, 1}}));
-  const double shared = step_s(programs, machine({{1, 1, 1}, {2, 2, 2}, {4, 4, 4}}));
+  const double free = step_s(programs, machine({shared(1, 1), shared(2, 1), shared(4, 1)}));
+  const double one_core = step_s(programs, machine({shared(1, 1), shared(2, 2), shared(4, 4)}));
   // Both ranks do the same: nearly all of the step is shared.
-  EXPECT_GT(shared, 1.9 * free);
-  EXPECT_LT(shared, 2.3 * free);
+  EXPECT_GT(one_core, 1.9 * free);
+  EXPECT_LT(one_core, 2.3 * free);
+}
+
+TEST(MeasuredTimesTest, FourRanksOnTwoCoresTakeExactlyTwice) {
+  RankPrograms programs = programs_of("dp=4");
+  const double alone = step_s(programs_of("dp=1"), machine({}));
+  // Without collectives all four do the same from beginning to end.
+  MeasuredMachine two_cores = machine({});
+  for (MeasuredCollective& collective : two_cores.collectives) collective.fit.seconds = {};
+  const double kernels = kernels_of(programs.program(0)) * 1e-5;
+  EXPECT_NEAR(step_s(programs, two_cores), 2 * kernels, 1e-12);
+  EXPECT_GT(kernels, 0.9 * alone);
+  two_cores.sharing = {shared(1, 1), shared(2, 1), shared(4, 2)};
+  EXPECT_NEAR(step_s(programs, two_cores), 2 * kernels, 1e-12);
+}
+
+TEST(MeasuredTimesTest, EveryClassSlowsDownByItsOwnFactor) {
+  const RankPrograms programs = programs_of("dp=2");
+  MeasuredMachine measured = machine({shared(1, 1), shared(2, 1), shared(4, 1)});
+  for (MeasuredCollective& collective : measured.collectives) collective.fit.seconds = {};
+  const double free = step_s(programs, measured);
+  measured.sharing[1].slowdown[static_cast<size_t>(OpClass::kProducts)] = 1.5;
+  double products = 0;
+  for (const Instruction& instruction : programs.program(0).instructions) {
+    if (class_of(instruction.op) == OpClass::kProducts) ++products;
+  }
+  EXPECT_NEAR(step_s(programs, measured), free + 0.5 * products * 1e-5, 1e-12);
 }
 
 TEST(MeasuredTimesTest, ARankThatWaitsTakesNoCore) {
   const RankPrograms programs = programs_of("pp=2");
-  const double free = step_s(programs, machine({{1, 1, 1}, {2, 1, 1}, {4, 1, 1}}));
-  const double one_core = step_s(programs, machine({{1, 1, 1}, {2, 2, 2}, {4, 4, 4}}));
+  const double free = step_s(programs, machine({shared(1, 1), shared(2, 1), shared(4, 1)}));
+  const double one_core = step_s(programs, machine({shared(1, 1), shared(2, 2), shared(4, 4)}));
   // With one core for both, a pipeline takes as long as all its kernels in a row: no bubble.
   const double all = (kernels_of(programs.program(0)) + kernels_of(programs.program(1))) * 1e-5;
   EXPECT_GT(one_core, all);
@@ -84,7 +117,7 @@ TEST(MeasuredTimesTest, SharingNeverMakesAStepFaster) {
     double before = 0;
     for (const double factor : {1.0, 1.2, 2.0, 5.0}) {
       const double now =
-          step_s(programs, machine({{1, 1, 1}, {2, factor, factor}, {4, 2 * factor, 2 * factor}}));
+          step_s(programs, machine({shared(1, 1), shared(2, factor), shared(4, 2 * factor)}));
       EXPECT_GE(now, before * (1 - 1e-9)) << mesh;
       before = now;
     }
@@ -93,7 +126,7 @@ TEST(MeasuredTimesTest, SharingNeverMakesAStepFaster) {
 
 TEST(MeasuredTimesTest, GivesTheSameTimesAgain) {
   const RankPrograms programs = programs_of("dp=2");
-  const MeasuredMachine measured = machine({{1, 1, 1}, {2, 1.3, 1.7}, {4, 2.6, 3.1}});
+  const MeasuredMachine measured = machine({shared(1, 1), shared(2, 1.3), shared(4, 3.1)});
   EXPECT_EQ(step_s(programs, measured), step_s(programs, measured));
 }
 

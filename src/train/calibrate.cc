@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 #include <thread>
 #include <tuple>
 
@@ -34,6 +35,12 @@ constexpr std::array kProbeModels = {
     ProbeModel{"llama", 448, 1216, 7, 7, 4096, 320, 1},
 };
 constexpr size_t kQuickProbes = 4;  // the first so many
+// Of middle size, and all classes of kernels: what several ranks run at once.
+constexpr std::array kSharingProbes = {
+    ProbeModel{"mixtral", 160, 256, 4, 2, 512, 96, 1, 4},
+    ProbeModel{"gpt2", 192, 768, 6, 6, 1024, 128, 2},
+    ProbeModel{"llama", 320, 864, 5, 5, 2048, 192, 1},
+};
 
 RunSpec probe_spec(const ProbeModel& probe, const std::string& device, DType dtype, int threads) {
   std::vector<std::string> overrides = {
@@ -82,6 +89,8 @@ class Calibration {
   }
 
  private:
+  using ClassSeconds = std::array<double, kNumOpClasses>;
+
   [[nodiscard]] int cores() const { return result_.machine.cores; }
   [[nodiscard]] int64_t repeats() const { return options_.quick ? 3 : 7; }
 
@@ -136,45 +145,79 @@ class Calibration {
     }
   }
 
-  // The same work on more and more ranks at once, up to twice as many as there are cores.
+  // Steps of the same models on more and more ranks at once, up to twice as many as there are
+  // cores: how much longer the kernels of one of them take.
   void measure_sharing() {
-    progress_("ranks that share the cores");
     std::vector<int> teams;
     for (int ranks = 1; ranks < cores(); ranks *= 2) teams.push_back(ranks);
     teams.push_back(cores());
     teams.push_back(2 * cores());
-    CoreSharing alone;
+    ClassSeconds alone{};
     for (const int ranks : teams) {
-      CoreSharing row{ranks, time_together(product_work(), ranks, repeats()),
-                      time_together(memory_work(), ranks, repeats())};
-      if (ranks == 1) alone = row;
-      // More threads at work speed nobody up: what says so was disturbed.
-      std::vector<CoreSharing>& rows = result_.machine.sharing;
-      const CoreSharing before = rows.empty() ? CoreSharing{} : rows.back();
-      row.products = std::max(before.products, row.products / alone.products);
-      row.memory = std::max(before.memory, row.memory / alone.memory);
-      rows.push_back(row);
+      progress_(fmt::format("{} {} at work at once", ranks, ranks == 1 ? "rank" : "ranks"));
+      const ClassSeconds together = class_seconds(ranks);
+      if (ranks == 1) alone = together;
+      add_sharing(ranks, alone, together);
     }
+  }
+
+  // A class whose kernels are few and short says little: what all together say counts as a small
+  // part of its own.
+  void add_sharing(int ranks, const ClassSeconds& alone, const ClassSeconds& together) {
+    constexpr double kPart = 0.005;
+    const double all_alone = std::accumulate(alone.begin(), alone.end(), 0.0);
+    const double all_together = std::accumulate(together.begin(), together.end(), 0.0);
+    std::vector<CoreSharing>& rows = result_.machine.sharing;
+    CoreSharing row{ranks, {}};
+    for (size_t c = 0; c < alone.size(); ++c) {
+      const double slowdown = (together[c] + kPart * all_together) / (alone[c] + kPart * all_alone);
+      // More threads at work speed nobody up: what says so was disturbed.
+      row.slowdown[c] = std::max(rows.empty() ? 1 : rows.back().slowdown[c], slowdown);
+    }
+    rows.push_back(row);
+  }
+
+  // By class, of one rank's kernels on one thread while `ranks` of them are at work, each probe
+  // counting the same.
+  [[nodiscard]] ClassSeconds class_seconds(int ranks) const {
+    ClassSeconds sums{};
+    for (const ProbeModel& probe : kSharingProbes) {
+      const CompiledRun run = compile_run(probe_spec(probe, "cpu", DType::kF32, 1));
+      const StepBenchResult bench =
+          bench_step(run, {.steps = 1, .warmup = 2, .probed = 2 * repeats(), .company = ranks - 1});
+      const Program& program = run.programs.front();
+      for (size_t i = 0; i < program.instructions.size(); ++i) {
+        const OpClass op_class = class_of(program.instructions[i].op);
+        sums[static_cast<size_t>(op_class)] += bench.mean_instruction_s[i];
+      }
+    }
+    // Collectives copy and add in memory, too.
+    for (const OpClass moves : {OpClass::kMovement, OpClass::kCommunication}) {
+      sums[static_cast<size_t>(moves)] = time_together(memory_work(), ranks, 10 * repeats());
+    }
+    return sums;
   }
 
   void measure_collectives() {
+    const double one_works_s = time_work(1, 10 * repeats());
     for (const int ranks : {2, 4}) {
-      for (const CastKind kind :
-           {CastKind::kAllReduce, CastKind::kReduceScatter, CastKind::kAllGather,
-            CastKind::kAllToAll, CastKind::kShift, CastKind::kNothing}) {
-        if (kind == CastKind::kNothing && ranks > 2) continue;  // a message has two ends
-        measure_collective(kind, ranks);
+      const double all_work_s = time_work(ranks, 10 * repeats());
+      for (const CastKind kind : {CastKind::kAllReduce, CastKind::kReduceScatter,
+                                  CastKind::kAllGather, CastKind::kAllToAll, CastKind::kShift}) {
+        measure_collective(kind, ranks, all_work_s);
       }
+      // A message has two ends, and one of them waits for it.
+      if (ranks == 2) measure_collective(CastKind::kNothing, ranks, one_works_s);
     }
   }
 
-  void measure_collective(CastKind kind, int ranks) {
+  void measure_collective(CastKind kind, int ranks, double work_s) {
     const std::string op(kind == CastKind::kNothing ? "send" : collective_name(kind));
     progress_(fmt::format("{} between {} ranks", op, ranks));
     std::vector<TimeSample> samples;
     const int64_t largest = options_.quick ? 1 << 20 : 1 << 24;
     for (int64_t bytes = 256; bytes <= largest; bytes *= 8) {
-      const double seconds = time_collective(kind, ranks, bytes, repeats());
+      const double seconds = time_collective(kind, ranks, bytes, repeats(), work_s);
       samples.push_back({byte_terms(static_cast<double>(bytes)), std::max(1e-7, seconds)});
     }
     result_.machine.collectives.push_back({op, "threads", ranks, fit_times(samples)});

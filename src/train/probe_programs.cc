@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
+#include <numeric>
 #include <set>
 
 #include "base/cuda_workspace.h"
@@ -18,6 +19,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kWarmups = 2;
+constexpr int64_t kWorkSide = 256;  // of the product that is work between calls
+
+int64_t work_scratch() {
+  return workspace::linear(DType::kF32, kWorkSide, kWorkSide, kWorkSide, 1);
+}
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -135,33 +141,43 @@ struct EventCount {
   int take() { return next++; }
 };
 
-// One rank's calls: kernel, collective, kernel, … each waiting for the one before.
+// A product that takes some hundred microseconds on one thread.
+Instruction add_product(Program& program) {
+  Instruction product;
+  product.op = OpKind::kLinear;
+  product.name = "product";
+  const Shape shape = {kWorkSide, kWorkSide};
+  product.inputs = {add_buffer(program, "x", DType::kF32, shape),
+                    add_buffer(program, "w", DType::kF32, shape)};
+  product.outputs = {add_buffer(program, "y", DType::kF32, shape)};
+  return product;
+}
+
+// One rank's calls: work, collective, work, … each waiting for the one before. The work is long
+// enough for threads that wait to fall asleep, as in training: waking them is part of a call.
 class CollectiveChain {
  public:
   CollectiveChain(CastKind kind, int ranks, int rank, int64_t bytes)
-      : kind_(kind), rank_(rank), program_(empty_program(mesh_of(kind, ranks), 1, 8)) {
+      : kind_(kind), rank_(rank), program_(empty_program(mesh_of(kind, ranks), 1, work_scratch())) {
     program_.rank = rank;
     const int64_t elements = std::max<int64_t>(bytes / 4 / ranks, 1) * ranks;
     const bool shrinks = kind == CastKind::kReduceScatter;
     const bool grows = kind == CastKind::kAllGather;
     in_ = add_buffer(program_, "in", DType::kF32, {grows ? elements / ranks : elements});
     out_ = add_buffer(program_, "out", DType::kF32, {shrinks ? elements / ranks : elements});
-    small_ = copy_of(program_, 64);
+    work_ = add_product(program_);
   }
 
   Program make(int calls) {
     for (int i = 0; i < calls; ++i) {
-      add_kernel();
       if (kind_ == CastKind::kNothing) {
-        // There and back: two messages, and a kernel that has the first.
-        add_message(rank_ == 0);
-        add_kernel();
-        add_message(rank_ != 0);
+        add_turn(i % 2);
       } else {
+        add_work();
         add_collective();
       }
     }
-    add_kernel();
+    add_work();
     program_.num_events = events_.next;
     return std::move(program_);
   }
@@ -177,7 +193,13 @@ class CollectiveChain {
     last_ = instruction.signal = events_.take();
     program_.instructions.push_back(std::move(instruction));
   }
-  void add_kernel() { push(small_); }
+  void add_work() { push(work_); }
+
+  // One rank works and sends, the other waits for it.
+  void add_turn(int sender) {
+    if (rank_ == sender) add_work();
+    add_message(rank_ == sender);
+  }
 
   void add_collective() {
     Instruction call;
@@ -206,7 +228,7 @@ class CollectiveChain {
   int rank_;
   Program program_;
   BufferId in_ = kNoBuffer, out_ = kNoBuffer;
-  Instruction small_;
+  Instruction work_;
   EventCount events_;
   int last_ = -1;
 };
@@ -349,31 +371,19 @@ double copy_rate(const std::string& device) {
          time_step(probe_step(device, Mesh()), program, kRuns);
 }
 
-Program product_work() {
-  constexpr int64_t kSide = 256;
-  constexpr int kTimes = 20;
-  Program program =
-      empty_program(Mesh(), 1, workspace::linear(DType::kF32, kSide, kSide, kSide, 1));
-  Instruction product;
-  product.op = OpKind::kLinear;
-  product.name = "product";
-  product.inputs = {add_buffer(program, "x", DType::kF32, {kSide, kSide}),
-                    add_buffer(program, "w", DType::kF32, {kSide, kSide})};
-  product.outputs = {add_buffer(program, "y", DType::kF32, {kSide, kSide})};
-  repeat(program, product, kTimes);
-  return program;
-}
-
 // Of the sizes that a rank's activations have: in its own cache at times, in the shared one mostly.
 Program memory_work() {
   constexpr int64_t kBytes = int64_t{1} << 20;
-  constexpr int kTimes = 20;
+  constexpr int kTimes = 8;
   Program program = empty_program(Mesh(), 1, 8);
   for (int i = 0; i < kTimes; ++i) program.instructions.push_back(copy_of(program, kBytes));
   return program;
 }
 
-double time_together(const Program& work, int ranks, int64_t repeats) {
+namespace {
+
+// The same Program on every rank of a world.
+std::vector<double> time_copies(const Program& work, int ranks, int64_t repeats) {
   const Mesh mesh({1, ranks, 1, 1, 1});
   std::vector<Program> programs;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -381,27 +391,34 @@ double time_together(const Program& work, int ranks, int64_t repeats) {
     programs.back().mesh = mesh;
     programs.back().rank = rank;
   }
-  return median_of(time_ranks(probe_step("cpu", mesh), std::move(programs), repeats));
+  return time_ranks(probe_step("cpu", mesh), std::move(programs), repeats);
 }
 
-double time_collective(CastKind kind, int ranks, int64_t bytes, int64_t repeats) {
-  const int calls = bytes >= 1 << 20 ? 4 : 32;
+}  // namespace
+
+double time_together(const Program& work, int ranks, int64_t repeats) {
+  // The mean: where ranks outnumber cores some steps are interrupted for long.
+  const std::vector<double> seconds = time_copies(work, ranks, repeats);
+  return std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
+}
+
+double time_work(int ranks, int64_t repeats) {
+  constexpr int kTimes = 16;
+  Program program = empty_program(Mesh(), 1, work_scratch());
+  repeat(program, add_product(program), kTimes);
+  // What it is taken from is a median too.
+  return median_of(time_copies(program, ranks, repeats)) / kTimes;
+}
+
+double time_collective(CastKind kind, int ranks, int64_t bytes, int64_t repeats, double work_s) {
+  const int calls = bytes >= 1 << 20 ? 4 : 16;
   std::vector<Program> programs;
   for (int rank = 0; rank < ranks; ++rank) {
     programs.push_back(CollectiveChain(kind, ranks, rank, bytes).make(calls));
   }
-  const Program& first = programs.front();
-  // What the kernels between the calls cost, by themselves.
-  Program kernels = first;
-  kernels.mesh = Mesh();
-  std::erase_if(kernels.instructions,
-                [](const Instruction& i) { return i.stream != StreamKind::kCompute; });
-  for (Instruction& instruction : kernels.instructions) instruction.waits.clear();
-  const double alone = time_step(probe_step("cpu", Mesh()), kernels, repeats);
-  const double whole =
-      median_of(time_ranks(probe_step("cpu", first.mesh), std::move(programs), repeats));
-  const int hops = kind == CastKind::kNothing ? 2 * calls : calls;
-  return std::max(0.0, whole - alone) / hops;
+  const Mesh mesh = programs.front().mesh;
+  const double whole = median_of(time_ranks(probe_step("cpu", mesh), std::move(programs), repeats));
+  return std::max(0.0, whole - (calls + 1) * work_s) / calls;
 }
 
 }  // namespace tessera

@@ -36,16 +36,17 @@ double dispatch_time(const std::string& device);
 // Bytes per second of a large copy on one thread, read plus written.
 double copy_rate(const std::string& device);
 
-// Work bound by arithmetic, and by memory: one rank's on one thread.
-Program product_work();
+// Copies on one thread.
 Program memory_work();
-// Seconds of a step when `ranks` ranks do the same at once: median over steps and ranks.
+// Seconds of a step when `ranks` ranks do the same at once: mean over steps and ranks.
 double time_together(const Program& work, int ranks, int64_t repeats);
 
+// Seconds of the work that time_collective() puts between calls, when so many ranks do it at once.
+double time_work(int ranks, int64_t repeats);
 // Seconds of one collective between ranks as threads, from when a kernel has signalled its input
 // to when the next kernel goes on; kNothing: a message from one rank to the next. `bytes`: of the
-// longer of its buffers.
-double time_collective(CastKind kind, int ranks, int64_t bytes, int64_t repeats);
+// longer of its buffers; `work_s`: what time_work() says for as many ranks as work at once.
+double time_collective(CastKind kind, int ranks, int64_t bytes, int64_t repeats, double work_s);
 
 double median_of(std::vector<double> values);  // 0 of none
 

@@ -3,9 +3,13 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
+#include <numeric>
+#include <thread>
 
+#include "base/error.h"
 #include "base/philox.h"
 #include "runtime/world.h"
 #include "tensor/element.h"
@@ -139,9 +143,39 @@ void measure_instructions(Executor& executor, Stepper& stepper, int64_t steps, b
   if (!reports) return;
   result.probed_step_s = seconds / static_cast<double>(steps);
   for (std::vector<double>& values : samples) {
+    const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+    result.mean_instruction_s.push_back(sum / static_cast<double>(values.size()));
     result.instruction_s.push_back(median_of(std::move(values)));
   }
 }
+
+// Runs of the same kind that go on, step by step, until this is destroyed.
+class Company {
+ public:
+  Company(const CompiledRun& run, int count, const SampleSource& samples,
+          const RandomWeights& weights) {
+    for (int i = 0; i < count; ++i) {
+      threads_.emplace_back([this, &run, &samples, &weights] {
+        World world(run.step, run.programs, {});
+        world.run([&](int, Executor& executor) {
+          weights.load(executor, world.step());
+          Stepper stepper(executor, run.step.spec, samples);
+          while (!stop_.load()) stepper.run();
+        });
+      });
+    }
+  }
+  ~Company() {
+    stop_.store(true);
+    for (std::thread& thread : threads_) thread.join();
+  }
+  Company(const Company&) = delete;
+  Company& operator=(const Company&) = delete;
+
+ private:
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> threads_;
+};
 
 int64_t peak_resident_bytes() {
   rusage usage = {};
@@ -167,6 +201,9 @@ StepBenchResult bench_step(const CompiledRun& run, const StepBenchOptions& optio
   World world(run.step, run.programs, world_options);
   const SampleSource samples = random_samples(spec.model.vocab);
   const RandomWeights weights(spec.model);
+  TESSERA_CHECK(options.company == 0 || (world.size() == 1 && !gpu),
+                "company for {} ranks: they would stop at different steps", world.size());
+  const Company company(run, options.company, samples, weights);
   StepBenchResult result;
   int64_t steps_run = 0;
   world.run([&](int rank, Executor& executor) {
