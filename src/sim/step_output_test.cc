@@ -96,7 +96,7 @@ TEST(StepActivityTest, ARankHasEveryMicroBatchForwardAndBackward) {
 TEST(RowsToShowTest, ClassesThatNobodyCanTellApartAreOneRow) {
   StepTimeline timeline;
   timeline.makespan = 10;
-  timeline.ranks = {{.ranks = {0, 2}}, {.ranks = {1}}, {.ranks = {3}}};
+  timeline.ranks = {{{0, 2}, nullptr, {}}, {{1}, nullptr, {}}, {{3}, nullptr, {}}};
   RankActivity activity;
   activity.segments = {{SegmentKind::kForward, 0, 0, 4}};
   activity.compute_s = 4;
