@@ -26,7 +26,9 @@ std::vector<Machine> changed_machines(const Workload& workload) {
     const LinkLevel& level = workload.cluster.levels[i];
     const bool is_used = i == 0 || workload.cluster.node_devices() < workload.cluster.devices;
     if (!is_used) continue;
-    add(fmt::format("twice the {} bandwidth", level.name),
+    // Nodes reach each other through adapters: one more beside each is twice the bandwidth.
+    add(fmt::format("{}twice the {} bandwidth", i == 0 ? "" : "one more adapter beside each, ",
+                    level.name),
         [&](Cluster& cluster) { cluster.levels[i].bandwidth.value *= 2; });
   }
   add("twice the memory", [](Cluster& cluster) { cluster.device.memory_bytes.value *= 2; });
