@@ -186,7 +186,8 @@ std::string recompute_text_of(const Strategy& s) {
       layers += again;
       stages += again > 0 ? 1 : 0;
     }
-    return fmt::format("{} layers of {} stages", layers, stages);
+    return fmt::format("{} layer{} of {} stage{}", layers, layers == 1 ? "" : "s", stages,
+                       stages == 1 ? "" : "s");
   }
   return s.recompute_layers < 0 ? "full" : fmt::format("full {} a rank", s.recompute_layers);
 }

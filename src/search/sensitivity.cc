@@ -51,18 +51,18 @@ Descent descend(const Workload& workload, const Strategy& from) {
   Strategy at = from;
   Descent result{simulator.simulate(at).step_s(), {}};
   for (int move = 0; move < kMostMoves; ++move) {
-    const Change* best = nullptr;
-    const std::vector<Change> changes = changes_of(workload, at);
-    for (const Change& change : changes) {
-      if (simulator.model().peak_bytes(change.strategy) > limit) continue;
-      const double step_s = simulator.simulate(change.strategy).step_s();
-      if (step_s >= result.step_s) continue;
-      result.step_s = step_s;
-      best = &change;
+    std::optional<Plan> best;
+    std::string text;
+    for (const Change& change : changes_of(workload, at)) {
+      std::optional<Plan> plan = simulate_change(simulator, change, limit);
+      if (!plan.has_value() || plan->step_s() >= result.step_s) continue;
+      result.step_s = plan->step_s();
+      text = change.text;
+      best = std::move(plan);
     }
-    if (best == nullptr) break;
+    if (!best.has_value()) break;
     at = best->strategy;
-    result.moves.push_back(best->text);
+    result.moves.push_back(text);
   }
   return result;
 }
