@@ -115,8 +115,9 @@ struct SearchCommandOptions {
   int64_t tp = 0, pp = 0, dp = 0, cp = 0, ep = 0, micro_batch = 0, zero = -1;
   int64_t top = 20;
   bool pareto = false;
-  int64_t threads = 0;  // 0: all cores
-  std::string out;      // folder of run files; empty: none
+  double usd_per_hour = -1;  // of a device; negative: the cluster's
+  int64_t threads = 0;       // 0: all cores
+  std::string out;           // folder of run files; empty: none
   bool json = false;
 };
 Command add_search(CLI::App& root);

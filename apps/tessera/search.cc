@@ -83,6 +83,10 @@ SearchRequest search_request(const SearchCommandOptions& options, const ModelSpe
   SearchRequest request;
   request.workload.model = shape_of(model, options.seq_len);
   request.workload.cluster = find_cluster(options.cluster, read_text);
+  if (options.usd_per_hour >= 0) {
+    request.workload.cluster.usd_per_device_hour = {options.usd_per_hour, Provenance::kDefault,
+                                                    "--usd-per-hour"};
+  }
   request.workload.seq_len = options.seq_len;
   request.workload.global_batch = options.global_batch;
   if (options.attention == "unfused") request.workload.attention = AttentionKind::kUnfused;
@@ -114,6 +118,8 @@ Command add_search(CLI::App& root) {
              "what to make least (default time); cost: device-seconds, also with fewer devices");
   add_whole(*app, "--top", options->top, 1, "how many plans to show (default 20)");
   add_switch(*app, "--pareto", options->pareto, "also the plans between least time and memory");
+  add_real(*app, "--usd-per-hour", options->usd_per_hour, 0,
+           "price of a device (default: the cluster's)");
   add_choice(*app, "--attention", options->attention, "flash|unfused", "kernels (default flash)");
   add_whole(*app, "--tp", options->tp, 1, "only this tp; so --pp, --dp, --cp, --ep");
   add_whole(*app, "--pp", options->pp, 1, "only this pp");
@@ -134,6 +140,8 @@ int run_search(const SearchCommandOptions& options, Console& console) {
   require_config(options.global_batch > 0, "no batch given: add --global-batch 512");
   require_config(options.seq_len > 0, "no sequence length given: add --seq-len 8192");
   require_config(options.top <= 10'000, "--top is {}: use 1 to 10000", options.top);
+  require_config(options.usd_per_hour <= 1e6, "--usd-per-hour is {}: use 0 to 1e6",
+                 options.usd_per_hour);
   require_config(options.zero <= 3, "--zero is {}: use 0 to 3", options.zero);
   ModelSpec model = find_model(options.model, read_text).model;
   model.preset = options.model;

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -66,6 +67,49 @@ TEST(SearchCommandTest, ExitsWithThreeWhereNothingFits) {
                            "--seq-len", "2048"});
   EXPECT_EQ(ended.code, static_cast<int>(ExitCode::kDoesNotFit));
   EXPECT_NE(ended.out.find("nothing fits"), std::string::npos);
+}
+
+// A terminal at which somebody presses ^C as soon as the progress shows.
+class ImpatientTerminal : public std::streambuf {
+ public:
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  int_type overflow(int_type c) override {
+    if (text_.empty()) std::raise(SIGINT);
+    text_ += traits_type::to_char_type(c);
+    return c;
+  }
+  std::string text_;
+};
+
+TEST(SearchCommandTest, StopsAtAnInterruptWithTheBestSoFar) {
+  ImpatientTerminal terminal;
+  std::ostringstream out;
+  std::ostream err(&terminal);
+  Console console{.out = out, .err = err};
+  console.err_is_terminal = true;
+  const int code = run_cli({"search", "--model", "llama-3-70b", "--cluster", "a100-64",
+                            "--global-batch", "128", "--seq-len", "4096", "--top", "3"},
+                           console);
+  EXPECT_EQ(code, 130);
+  EXPECT_NE(out.str().find("stopped after"), std::string::npos) << out.str();
+  EXPECT_NE(out.str().find("tp "), std::string::npos);
+  EXPECT_NE(terminal.text().find("configurations"), std::string::npos);
+}
+
+TEST(SearchCommandTest, ShowsProgressOnATerminalOnly) {
+  EXPECT_EQ(run(with("--top", "1")).err, "");
+}
+
+TEST(SearchCommandTest, CostsAreOfThePriceThatIsGiven) {
+  std::vector<std::string> args = with("--usd-per-hour", "7.5");
+  args.insert(args.end(), {"--objective", "cost", "--json"});
+  const nlohmann::json json = nlohmann::json::parse(run(args).out);
+  EXPECT_EQ(json.at("usd_per_device_hour").at("value"), 7.5);
+  const nlohmann::json& first = json.at("costs").front();
+  EXPECT_NEAR(first.at("usd").get<double>(), first.at("device_seconds").get<double>() / 3600 * 7.5,
+              1e-12);
 }
 
 TEST(SearchCommandTest, RefusesNonsenseWithAMessage) {

@@ -16,7 +16,7 @@ constexpr double kRounding = 1 - 1e-9;
 
 // What the layers' costs depend on.
 struct SplitKey {
-  int64_t tp, cp, ep, expert_tp, micro_batch, tp_stride, data_stride;
+  int64_t tp, cp, ep, expert_tp, micro_batch, tp_stride, data_stride, ep_stride;
   bool sequence_parallel;
   ContextKind context;
   bool operator==(const SplitKey&) const = default;
@@ -27,6 +27,7 @@ struct SplitHash {
     uint64_t hash = 0;
     for (const int64_t part :
          {key.tp, key.cp, key.ep, key.expert_tp, key.micro_batch, key.tp_stride, key.data_stride,
+          key.ep_stride,
           static_cast<int64_t>(key.sequence_parallel) * 4 + static_cast<int64_t>(key.context)}) {
       hash = (hash ^ static_cast<uint64_t>(part)) * 0x9E3779B97F4A7C15ULL;
       hash ^= hash >> 29;
@@ -36,7 +37,7 @@ struct SplitHash {
 };
 
 SplitKey key_of(const Strategy& s) {
-  // Without cp nobody asks how far its ranks are apart, nor without tp.
+  // Without cp nobody asks how far its ranks are apart, nor without tp or ep.
   const AxisStrides strides = strides_of(s);
   return {s.tp,
           s.cp,
@@ -45,6 +46,7 @@ SplitKey key_of(const Strategy& s) {
           s.micro_batch,
           s.tp > 1 ? strides.tp : 1,
           s.cp > 1 ? strides.data : 1,
+          s.ep > 1 ? expert_strides_of(s).ep : 1,
           s.sequence_parallel,
           s.context};
 }

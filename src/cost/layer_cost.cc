@@ -122,7 +122,7 @@ class LayerSum {
 
   // Rows of this rank go to the ranks of their experts and come back.
   void expert_exchange(double rows) {
-    const RankGroup group{s_.ep, s_.expert_tp};
+    const RankGroup group{s_.ep, expert_strides_of(s_).ep};
     const double bytes = rows * to_double(element_ * w_.model.hidden);
     const double share = to_double(s_.ep - 1) / to_double(s_.ep);
     double swap = all_to_all_s(w_.cluster, group, bytes, copies_per_choice(group));

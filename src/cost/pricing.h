@@ -357,7 +357,8 @@ class Pricing {
   GatherCost gather_cost(int64_t dense, int64_t experts) const {
     const PrecisionPlan& p = w_.precision;
     const RankGroup group{shard_, strides_.data};
-    const RankGroup expert_group{std::min(expert_replicas_, shard_), s_.ep * s_.expert_tp};
+    const RankGroup expert_group{std::min(expert_replicas_, shard_),
+                                 expert_strides_of(s_).replicas};
     const auto both = [&](double bytes) {
       return all_gather_s(w_.cluster, group, to_double(dense) * bytes) +
              all_gather_s(w_.cluster, expert_group, to_double(experts) * bytes);
@@ -486,7 +487,7 @@ class Pricing {
       }
     } else {
       const RankGroup group{replicas_, strides_.data};
-      const RankGroup expert_group{expert_replicas_, s_.ep * s_.expert_tp};
+      const RankGroup expert_group{expert_replicas_, expert_strides_of(s_).replicas};
       const auto add = [&](const RankGroup& ranks, int64_t count) {
         if (ranks.ranks <= 1 || count == 0) return;
         const double gradients = to_double(count * p.gradient_bytes);
@@ -598,7 +599,7 @@ class Pricing {
     };
     set(CommAxis::kTensor, {s_.tp, strides_.tp});
     set(CommAxis::kContext, {s_.cp, strides_.data});
-    set(CommAxis::kExpert, {s_.ep, s_.expert_tp});
+    set(CommAxis::kExpert, {s_.ep, expert_strides_of(s_).ep});
     set(CommAxis::kPipeline, {s_.pp, strides_.pp});
     set(CommAxis::kData, {replicas_, strides_.data});
   }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "cost/catalogue.h"
+#include "cost/stages.h"
 #include "spec/asynchronous.h"
 #include "spec/recompute.h"
 #include "spec/trainable.h"
@@ -47,8 +48,8 @@ class Pricing {
     fill_workload();
     fill_precision();
     fill_strategy();
-    fill_recompute();
     fill_schedule();
+    fill_recompute();
     return std::move(priced_);
   }
 
@@ -111,19 +112,48 @@ void Pricing::fill_strategy() {
                   : (p.cp_kind == "allgather" ? ContextKind::kAllGather : ContextKind::kUlysses);
 }
 
+// Of each stage, how many blocks are computed again as a whole; empty where blocks also differ in
+// smaller things.
+std::vector<int64_t> whole_blocks_again(const RunSpec& spec, const Strategy& s) {
+  std::vector<int64_t> again;
+  const int64_t stages = s.pp * s.virtual_stages;
+  for (int64_t stage = 0; stage < stages; ++stage) {
+    const int64_t layers = s.stage_layers.empty()
+                               ? even_stage_layers(spec.model.layers, stages, stage)
+                               : s.stage_layers[static_cast<size_t>(stage)];
+    const std::vector<RecomputePart> parts =
+        parse_recompute(recompute_of_stage(spec.parallel.recompute, stage), spec.model.layers);
+    again.push_back(0);
+    for (int64_t block = 0; block < layers; ++block) {
+      const RecomputeChoice& choice = parts[part_of_block(parts, block)].choice;
+      if (choice.norms) return {};
+      again.back() += choice.blocks > 0 ? 1 : 0;
+    }
+  }
+  return again;
+}
+
 void Pricing::fill_recompute() {
   Strategy& s = priced_.strategy;
+  const std::string& text = spec_.parallel.recompute;
+  if (text.find_first_of("+/") != text.npos) {
+    s.stage_recompute = whole_blocks_again(spec_, s);
+    if (!s.stage_recompute.empty()) {
+      s.recompute = Recompute::kFull;
+      return;
+    }
+  }
   const std::vector<RecomputePart> parts =
-      parse_recompute(spec_.parallel.recompute, spec_.model.layers);
+      parse_recompute(recompute_of_stage(text, 0), spec_.model.layers);
   const RecomputeChoice& choice = parts.back().choice;
   if (choice.blocks > 0) {
     s.recompute = Recompute::kFull;
   } else if (choice.attention) {
     s.recompute = Recompute::kSelective;
   }
-  if (parts.size() > 1) {
+  if (text.find_first_of("+/") != text.npos) {
     guess(fmt::format("time of recompute = \"{}\"", spec_.parallel.recompute),
-          fmt::format("that of its last part, \"{}\"", name_of(s.recompute)));
+          fmt::format("that of \"{}\" for all blocks", name_of(s.recompute)));
   } else if (choice.blocks == 0 && (choice.norms || choice.activations)) {
     guess("time of norms and activations that are computed again",
           "their bytes at the speed of the memory");
@@ -163,9 +193,10 @@ void price_other_bubble(const RunSpec& spec, Estimate& estimate) {
 // which knows attention and whole layers, leaves them to us.
 void add_elementwise_recompute(const RunSpec& spec, const PricedRun& priced, Estimate& estimate) {
   const std::vector<RecomputePart> parts =
-      parse_recompute(spec.parallel.recompute, spec.model.layers);
+      parse_recompute(recompute_of_stage(spec.parallel.recompute, 0), spec.model.layers);
   const RecomputeChoice& choice = parts.back().choice;
-  if (choice.blocks > 0 || !(choice.norms || choice.activations)) return;
+  if (priced.strategy.recompute == Recompute::kFull || !(choice.norms || choice.activations))
+    return;
   const Workload& w = priced.workload;
   const Strategy& s = priced.strategy;
   const auto number = [](int64_t value) { return static_cast<double>(value); };

@@ -77,8 +77,8 @@ TEST(RunPlan, SaysWhatItCannotTellApart) {
   spec.parallel.schedule = "mine.csv";
   const PricedRun priced = priced_run(spec, cluster);
   ASSERT_EQ(priced.guesses.size(), 2U);
-  EXPECT_NE(priced.guesses[0].what.find("light:2+full"), std::string::npos);
-  EXPECT_NE(priced.guesses[1].what.find("mine.csv"), std::string::npos);
+  EXPECT_NE(priced.guesses[1].what.find("light:2+full"), std::string::npos);
+  EXPECT_NE(priced.guesses[0].what.find("mine.csv"), std::string::npos);
 }
 
 TEST(RunPlan, PricesSchedulesThatTheCostModelHasNoKindFor) {

@@ -49,6 +49,21 @@ AxisStrides strides_of(const Strategy& s) {
   return {};
 }
 
+ExpertStrides expert_strides_of(const Strategy& s) {
+  const AxisStrides strides = strides_of(s);
+  if (s.order == RankOrder::kTensorDataPipeline) return {s.expert_tp, s.ep * s.expert_tp};
+  if (s.order == RankOrder::kDataTensorPipeline) {
+    if ((s.cp * s.dp) % s.ep != 0) return {};
+    return {1, s.ep};
+  }
+  // Elsewhere the pipeline lies between tp and the data: experts are shared within one of them.
+  if (s.ep * s.expert_tp == s.tp) return {strides.tp * s.expert_tp, strides.data};
+  if (s.expert_tp == s.tp && (s.cp * s.dp) % s.ep == 0) {
+    return {strides.data, strides.data * s.ep};
+  }
+  return {};
+}
+
 namespace {
 
 std::string must_divide(std::string_view what, int64_t divisor, std::string_view of,
@@ -118,10 +133,6 @@ std::string wrong_experts(const Workload& w, const Strategy& s) {
   if (m.experts == 0) {
     return s.ep == 1 ? "" : fmt::format("ep = {} needs a model with experts", s.ep);
   }
-  if (s.order != RankOrder::kTensorDataPipeline) {
-    return fmt::format("rank order {} is for models without experts: choose {}", name_of(s.order),
-                       name_of(RankOrder::kTensorDataPipeline));
-  }
   if (m.experts % s.ep != 0) return must_divide("ep", s.ep, "experts", m.experts);
   const int64_t ranks = s.tp * s.cp * s.dp;
   if (ranks % (s.ep * s.expert_tp) != 0) {
@@ -129,6 +140,11 @@ std::string wrong_experts(const Workload& w, const Strategy& s) {
   }
   if (m.moe_ffn % s.expert_tp != 0) {
     return must_divide("expert_tp", s.expert_tp, "moe_ffn", m.moe_ffn);
+  }
+  if (expert_strides_of(s).ep == 0) {
+    return fmt::format(
+        "ep = {} is neither all of tp nor a part of the data, as rank order {} asks: choose {}",
+        s.ep, name_of(s.order), name_of(RankOrder::kTensorDataPipeline));
   }
   return "";
 }

@@ -98,6 +98,13 @@ struct AxisStrides {
 };
 AxisStrides strides_of(const Strategy& strategy);
 
+// Devices between ranks that share the experts of a layer, and between ranks that have the same
+// expert; 0 where they would not be at equal distances in this order of ranks.
+struct ExpertStrides {
+  int64_t ep = 0, replicas = 0;
+};
+ExpertStrides expert_strides_of(const Strategy& strategy);
+
 // Empty, or why the strategy cannot be for this workload: names the value and a fix.
 std::string why_impossible(const Workload& workload, const Strategy& strategy);
 

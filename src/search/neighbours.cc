@@ -70,6 +70,7 @@ std::vector<Change> all_changes(const Workload& w, const Strategy& plan) {
   } else {
     add("full recomputation", [](Strategy& s) { s.recompute = Recompute::kFull; });
   }
+  changes.back().of_recompute = true;
   for (const int64_t zero : {0, 1, 2, 3}) {
     if (zero == plan.zero || plan.dp * plan.cp == 1) continue;
     add(fmt::format("ZeRO-{}", zero), [&](Strategy& s) {
@@ -132,21 +133,41 @@ std::vector<Change> changes_of(const Workload& workload, const Strategy& strateg
   return changes;
 }
 
+std::optional<Plan> simulate_change(PlanSimulator& simulator, const Change& change, int64_t limit) {
+  std::vector<Strategy> ways = {change.strategy};
+  if (!change.of_recompute) {
+    Strategy none = change.strategy;
+    none.recompute = Recompute::kNone;
+    none.stage_recompute.clear();
+    none.recompute_layers = -1;
+    ways.push_back(none);
+    for (Strategy& other : other_stages(simulator.model(), change.strategy, limit)) {
+      ways.push_back(std::move(other));
+    }
+  }
+  std::optional<Plan> best;
+  for (const Strategy& way : ways) {
+    if (simulator.model().peak_bytes(way) > limit) continue;
+    Plan plan = simulator.simulate(way);
+    if (!best.has_value() || plan.step_s() < best->step_s()) best = std::move(plan);
+  }
+  return best;
+}
+
 std::vector<Neighbour> neighbours_of(PlanSimulator& simulator, const Plan& plan, int64_t limit) {
   const Workload& w = simulator.model().workload();
   std::vector<Neighbour> neighbours;
   for (const Change& change : changes_of(w, plan.strategy)) {
     Neighbour neighbour;
     neighbour.change = change.text;
-    const int64_t peak = simulator.model().peak_bytes(change.strategy);
-    if (peak > limit) {
+    const std::optional<Plan> other = simulate_change(simulator, change, limit);
+    if (!other.has_value()) {
       neighbour.fits = false;
-      neighbour.missing_bytes = peak - limit;
+      neighbour.missing_bytes = simulator.model().peak_bytes(change.strategy) - limit;
     } else {
-      const Plan other = simulator.simulate(change.strategy);
-      neighbour.more_s = other.step_s() - plan.step_s();
+      neighbour.more_s = other->step_s() - plan.step_s();
       std::tie(neighbour.term, neighbour.term_s) =
-          largest_growth(plan.estimate.time, other.estimate.time);
+          largest_growth(plan.estimate.time, other->estimate.time);
     }
     neighbours.push_back(std::move(neighbour));
   }

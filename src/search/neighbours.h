@@ -1,6 +1,7 @@
 // Why a plan is better than its neighbours: the plans that differ from it in one choice.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,10 +21,15 @@ struct Neighbour {
 struct Change {
   std::string text;
   Strategy strategy;
+  bool of_recompute = false;
 };
 // Strategies that differ from this one in one choice and that the workload can have, in a fixed
 // order.
 std::vector<Change> changes_of(const Workload& workload, const Strategy& strategy);
+
+// The change with the stages that suit it best: layers, and what of them is computed again, unless
+// that is what it changes. Nothing where it does not fit in `limit` bytes.
+std::optional<Plan> simulate_change(PlanSimulator& simulator, const Change& change, int64_t limit);
 
 std::vector<Neighbour> neighbours_of(PlanSimulator& simulator, const Plan& plan, int64_t limit);
 

@@ -44,18 +44,19 @@ std::vector<Plan> without_beaten(std::vector<Plan> plans) {
   return front;
 }
 
-bool fits_anywhere(SearchRequest request) {
+bool fits_anywhere(SearchRequest request, const OnProgress& progress) {
   request.objective = Objective::kMemory;
   request.pareto = false;
   request.keep = 1;
   try {
-    return !search_strategies(request).best.empty();
+    return !search_strategies(request, progress).best.empty();
   } catch (const ConfigError&) {
     return false;  // no split divides
   }
 }
 
-std::vector<std::string> remedies_for(const SearchRequest& request, const Candidate& nearest) {
+std::vector<std::string> remedies_for(const SearchRequest& request, const Candidate& nearest,
+                                      const OnProgress& progress) {
   std::vector<std::string> remedies;
   remedies.push_back(fmt::format("devices with at least {:.1f} GB",
                                  (static_cast<double>(nearest.peak_bytes) +
@@ -65,7 +66,7 @@ std::vector<std::string> remedies_for(const SearchRequest& request, const Candid
     SearchRequest more = request;
     more.workload.cluster.devices *= times;
     if (more.workload.cluster.devices > kMaxDevices) break;
-    if (!fits_anywhere(more)) continue;
+    if (!fits_anywhere(more, progress)) continue;
     remedies.push_back(fmt::format("{} devices", with_thousands(more.workload.cluster.devices)));
     break;
   }
@@ -73,7 +74,7 @@ std::vector<std::string> remedies_for(const SearchRequest& request, const Candid
     SearchRequest shorter = request;
     if (request.workload.seq_len % part != 0) break;
     shorter.workload.seq_len /= part;
-    if (!fits_anywhere(shorter)) continue;
+    if (!fits_anywhere(shorter, progress)) continue;
     remedies.push_back(fmt::format("sequences of {} tokens", shorter.workload.seq_len));
     break;
   }
@@ -185,7 +186,8 @@ std::string recompute_text_of(const Strategy& s) {
       layers += again;
       stages += again > 0 ? 1 : 0;
     }
-    return fmt::format("{} layers of {} stages", layers, stages);
+    return fmt::format("{} layer{} of {} stage{}", layers, layers == 1 ? "" : "s", stages,
+                       stages == 1 ? "" : "s");
   }
   return s.recompute_layers < 0 ? "full" : fmt::format("full {} a rank", s.recompute_layers);
 }
@@ -256,7 +258,30 @@ std::string rejected_text(const SearchReport& report) {
   return table.str();
 }
 
+// What a step costs on the cluster and on its parts, and at what price.
+std::string cost_text(const SearchReport& report) {
+  const Constant& price = report.workload.cluster.usd_per_device_hour;
+  TextTable table({{"devices", Align::kRight},
+                   {"step", Align::kRight},
+                   {"device-seconds", Align::kRight},
+                   {"USD", Align::kRight}});
+  for (const DeviceCount& count : report.counts) {
+    table.add_row({with_thousands(count.devices), seconds_text(count.step_s),
+                   fmt::format("{:.4g}", count.device_seconds()),
+                   price.value > 0
+                       ? fmt::format("{:.4g}", count.device_seconds() / 3600 * price.value)
+                       : "-"});
+  }
+  const std::string assumed =
+      price.value > 0
+          ? fmt::format("at {:g} USD for a device and hour ({}); --usd-per-hour gives another",
+                        price.value, price.source)
+          : "no price is known: --usd-per-hour gives one";
+  return fmt::format("\nwhat a step costs, {}\n{}", assumed, table.str());
+}
+
 std::string misfit_text(const SearchReport& report) {
+  if (report.outcome.stopped) return "stopped before a plan was found that fits\n";
   std::string text = "nothing fits";
   if (report.outcome.nearest.has_value()) {
     const Candidate& nearest = *report.outcome.nearest;
@@ -321,6 +346,7 @@ SearchReport search_report(const SearchRequest& request, const ModelSpec& model,
                            const ReportOptions& options, const FileReader& read,
                            const OnProgress& progress) {
   SearchReport best;
+  std::vector<DeviceCount> counts;
   for (const int64_t devices : device_counts(request)) {
     SearchRequest part = request;
     part.workload.cluster.devices = devices;
@@ -330,12 +356,14 @@ SearchReport search_report(const SearchRequest& request, const ModelSpec& model,
     const bool is_cheaper = !report.plans.empty() &&
                             (best.plans.empty() || device_seconds(report) < device_seconds(best));
     const bool stopped = report.outcome.stopped;
+    if (!report.plans.empty()) counts.push_back({devices, report.plans.front().plan.step_s()});
     if (is_first || is_cheaper) best = std::move(report);
     if (stopped) break;
   }
+  if (request.objective == Objective::kCost) best.counts = std::move(counts);
   if (best.outcome.stopped) return best;
   if (best.plans.empty() && best.outcome.nearest.has_value()) {
-    best.remedies = remedies_for(request, *best.outcome.nearest);
+    best.remedies = remedies_for(request, *best.outcome.nearest, progress);
   }
   if (options.sensitivity && !best.plans.empty()) {
     best.sensitivities = sensitivities_of(best.workload, best.plans.front().plan);
@@ -350,12 +378,7 @@ std::string to_text(const SearchReport& report) {
   for (size_t i = 0; i < report.plans.size(); ++i) add_plan(table, i + 1, report.plans[i].plan);
   text += fmt::format("\n{}\nGB of {} that a device has for tensors; kernels with the optimizer\n",
                       table.str(), gigabytes(report.limit_bytes));
-  const double usd = report.workload.cluster.usd_per_device_hour.value;
-  if (report.objective == Objective::kCost) {
-    text += fmt::format("{:.4g} device-seconds a step", device_seconds(report));
-    if (usd > 0) text += fmt::format(", {:.4g} USD", device_seconds(report) / 3600 * usd);
-    text += "\n";
-  }
+  if (!report.counts.empty()) text += cost_text(report);
   text += "\nwhy, beside what differs in one choice\n";
   for (size_t i = 0; i < report.plans.size(); ++i) {
     text += fmt::format("{:>3}  {}\n", i + 1, report.plans[i].why);
@@ -414,6 +437,17 @@ nlohmann::ordered_json to_json(const SearchReport& report) {
   }
   json["pareto"] = nlohmann::ordered_json::array();
   for (const Plan& plan : report.front) json["pareto"].push_back(plan_json(plan));
+  if (!report.counts.empty()) {
+    const Constant& price = report.workload.cluster.usd_per_device_hour;
+    json["usd_per_device_hour"] = {{"value", price.value}, {"source", price.source}};
+    json["costs"] = nlohmann::ordered_json::array();
+    for (const DeviceCount& count : report.counts) {
+      json["costs"].push_back({{"devices", count.devices},
+                               {"step_s", count.step_s},
+                               {"device_seconds", count.device_seconds()},
+                               {"usd", count.device_seconds() / 3600 * price.value}});
+    }
+  }
   json["sensitivity"] = nlohmann::ordered_json::array();
   for (const Sensitivity& s : report.sensitivities) {
     json["sensitivity"].push_back(

@@ -24,6 +24,13 @@ struct RankedPlan {
   EngineFile file;
 };
 
+// The fastest plan of so many devices.
+struct DeviceCount {
+  int64_t devices = 0;
+  double step_s = 0;
+  [[nodiscard]] double device_seconds() const { return step_s * static_cast<double>(devices); }
+};
+
 struct SearchReport {
   Workload workload;  // of a search for the lowest cost: that of the best plan
   ModelSpec model;
@@ -32,8 +39,9 @@ struct SearchReport {
   int64_t top = 0;  // plans that were asked for
   int64_t limit_bytes = 0;
   int64_t simulated = 0;
-  std::vector<RankedPlan> plans;  // best first
-  std::vector<Plan> front;        // simulated; fastest first
+  std::vector<RankedPlan> plans;    // best first
+  std::vector<Plan> front;          // simulated; fastest first
+  std::vector<DeviceCount> counts;  // of a search for the lowest cost: the cluster and its parts
   std::vector<Sensitivity> sensitivities;
   std::vector<std::string> remedies;  // where nothing fits
 };

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "cost/catalogue.h"
 #include "spec/model_catalogue.h"
@@ -91,6 +93,71 @@ TEST(ReportTest, SaysWhatWouldMakeItFit) {
   EXPECT_NE(text.find("devices with at least"), std::string::npos) << text;
 }
 
+TEST(ReportTest, LeastMemoryIsLessThanThatOfTheFastest) {
+  Asked asked = ask("llama-3-8b", "h100-16", 4096, 16);
+  const SearchReport fastest = report_for(asked, 3);
+  asked.request.objective = Objective::kMemory;
+  const SearchReport smallest = report_for(asked, 3);
+  EXPECT_LT(smallest.plans.front().plan.peak_bytes(), fastest.plans.front().plan.peak_bytes());
+  EXPECT_GE(smallest.plans.front().plan.step_s(), fastest.plans.front().plan.step_s());
+  for (size_t i = 1; i < smallest.plans.size(); ++i) {
+    EXPECT_LE(smallest.plans[i - 1].plan.peak_bytes(), smallest.plans[i].plan.peak_bytes());
+  }
+}
+
+TEST(ReportTest, ShowsAFrontThatFitsOnAPage) {
+  Asked asked = ask("llama-3-70b", "a100-64", 4096, 128);
+  asked.request.pareto = true;
+  const SearchReport report = report_for(asked, 2);
+  ASSERT_GT(report.front.size(), 5U);
+  for (size_t i = 1; i < report.front.size(); ++i) {
+    EXPECT_GT(report.front[i].step_s(), report.front[i - 1].step_s());
+    EXPECT_LT(report.front[i].peak_bytes(), report.front[i - 1].peak_bytes());
+  }
+  const std::string text = to_text(report);
+  const size_t begin = text.find("time against memory"), end = text.find("what would change");
+  ASSERT_LT(begin, end);
+  const std::string part = text.substr(begin, end - begin);
+  EXPECT_LE(std::count(part.begin(), part.end(), '\n'), 20 + 4);
+  EXPECT_EQ(to_json(report).at("pareto").size(), report.front.size());
+}
+
+// A better machine is never slower, and what is promised of it a whole search on it keeps.
+TEST(ReportTest, SensitivitiesAreWhatASearchOnThatMachineFinds) {
+  Asked asked = ask("llama-3-8b", "h100-16", 4096, 64);
+  const SearchReport report = report_for(asked, 1);
+  const double now = report.plans.front().plan.step_s();
+  ASSERT_GE(report.sensitivities.size(), 5U);
+  for (const Sensitivity& sensitivity : report.sensitivities) {
+    EXPECT_LE(sensitivity.change_pct, 0) << sensitivity.change;
+    Asked there = asked;
+    Cluster& cluster = there.request.workload.cluster;
+    if (sensitivity.change.find("nvlink") != std::string::npos) {
+      cluster.levels[0].bandwidth.value *= 2;
+    } else if (sensitivity.change.find("infiniband") != std::string::npos) {
+      cluster.levels[1].bandwidth.value *= 2;
+    } else {
+      continue;
+    }
+    const double best = report_for(there, 1).plans.front().plan.step_s();
+    EXPECT_NEAR(100 * (best / now - 1), sensitivity.change_pct, 1) << sensitivity.change;
+  }
+}
+
+TEST(ReportTest, SaysThatItWasStopped) {
+  Asked asked = ask("llama-3-70b", "a100-64", 4096, 128);
+  int calls = 0;
+  const SearchReport some = search_report(asked.request, asked.model, {5, true}, nullptr,
+                                          [&](const SearchProgress&) { return ++calls < 3; });
+  ASSERT_FALSE(some.plans.empty());
+  EXPECT_NE(to_text(some).find("stopped after"), std::string::npos);
+  asked = ask("llama-3-405b", "pc-4x24", 4096, 4);
+  const SearchReport none = search_report(asked.request, asked.model, {5, true}, nullptr,
+                                          [](const SearchProgress&) { return false; });
+  EXPECT_NE(to_text(none).find("stopped before a plan was found"), std::string::npos);
+  EXPECT_EQ(to_text(none).find("nothing fits"), std::string::npos);
+}
+
 TEST(ReportTest, LowestCostMayTakeFewerDevices) {
   Asked asked = ask("llama-3-8b", "h100-64", 4096, 64);
   const SearchReport fastest = report_for(asked, 1);
@@ -99,6 +166,14 @@ TEST(ReportTest, LowestCostMayTakeFewerDevices) {
   const auto device_s = [](const SearchReport& r) {
     return r.plans.front().plan.step_s() * static_cast<double>(r.workload.cluster.devices);
   };
+  ASSERT_EQ(cheapest.counts.size(), 4U);  // 64, 32, 16 and 8
+  for (const DeviceCount& count : cheapest.counts) {
+    EXPECT_LE(device_s(cheapest), count.device_seconds());
+  }
+  EXPECT_NE(to_text(cheapest).find("at 3 USD for a device and hour (a cloud price of 2024)"),
+            std::string::npos);
+  EXPECT_EQ(to_json(cheapest).at("costs").size(), 4U);
+  EXPECT_TRUE(fastest.counts.empty());
   EXPECT_LT(cheapest.workload.cluster.devices, fastest.workload.cluster.devices);
   EXPECT_LT(device_s(cheapest), device_s(fastest));
 }

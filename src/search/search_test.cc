@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "cost/catalogue.h"
 #include "search/simulated_plan.h"
+#include "search/stage_choice.h"
 #include "spec/model_catalogue.h"
 
 namespace tessera {
@@ -57,6 +58,133 @@ TEST(SearchTest, BoundsLeaveOutNothingThatIsAmongTheBest) {
       expect_same(pruned.best, all.best);
       EXPECT_LT(pruned.priced, all.priced);
     }
+  }
+}
+
+TEST(SearchTest, TriesOrdersThatKeepExpertsInsideANode) {
+  const Workload w = workload("mixtral-8x7b", "h100-64", 2048, 64);
+  CostModel model(w);
+  int others = 0;
+  for (const Strategy& s : search_space(w, {}).groups) {
+    if (s.order == RankOrder::kTensorDataPipeline) continue;
+    if (s.ep > 1) {
+      Strategy first = s;
+      first.order = RankOrder::kTensorDataPipeline;
+      const int64_t span = s.ep * expert_strides_of(s).ep;
+      EXPECT_LE(span, std::max<int64_t>(8, s.ep * expert_strides_of(first).ep));
+    }
+    ++others;
+  }
+  EXPECT_GT(others, 100);
+  // Two pipeline ranks and four ranks of experts fill a node: messages stay inside.
+  Strategy near;
+  near.pp = 2;
+  near.dp = 32;
+  near.ep = 4;
+  Strategy far = near;
+  near.order = RankOrder::kTensorPipelineData;
+  EXPECT_EQ(expert_strides_of(near).ep, 2);
+  EXPECT_LT(model.pipeline(near).message_s, model.pipeline(far).message_s);
+}
+
+// Loops over everything that has a name, without what the search knows about its space.
+std::optional<Candidate> best_by_trying(const Workload& w) {
+  CostModel model(w);
+  std::optional<Candidate> best;
+  const int64_t n = w.cluster.devices, limit = usable_bytes(w.cluster);
+  const auto meet = [&](const Strategy& s) {
+    if (!why_impossible(w, s).empty()) return;
+    const QuickEstimate price = model.quick(s);
+    if (price.peak_bytes > limit) return;
+    const Candidate candidate{s, price.step_s, price.peak_bytes};
+    if (!best.has_value() || is_better(Objective::kTime, candidate, *best)) best = candidate;
+  };
+  const auto with_recomputation = [&](Strategy s) {
+    meet(s);
+    s.recompute = Recompute::kFull;
+    meet(s);
+    for (int64_t k = 1; k < w.model.layers; ++k) {
+      s.recompute_layers = k;
+      meet(s);
+    }
+    if (!can_choose_stages(w, s)) return;
+    // That these are the best choices of stages is stage_choice_test's business.
+    for (const auto& choice : {fewest_again(model, s, limit), shortest_stages(model, s, limit)}) {
+      if (choice.has_value()) meet(with_stages(w, s, *choice));
+    }
+  };
+  const auto with_sharding = [&](Strategy s) {
+    for (s.zero = 0; s.zero <= (s.dp * s.cp > 1 ? 3 : 0); ++s.zero) {
+      for (s.shard = 0; s.shard < (s.zero == 3 ? s.dp * s.cp : 1); ++s.shard) {
+        if (s.shard == 1) continue;
+        for (const bool release : {true, false}) {
+          if (s.zero < 3 && !release) continue;
+          s.release_after_forward = release;
+          with_recomputation(s);
+        }
+      }
+    }
+  };
+  const auto with_schedule = [&](Strategy s) {
+    if (s.pp == 1) return with_sharding(s);
+    const int64_t micro_batches = w.global_batch / (s.dp * s.micro_batch);
+    for (const auto kind : {PipelineKind::k1F1B, PipelineKind::kZbH1, PipelineKind::kZbH2}) {
+      s.schedule = kind;
+      with_sharding(s);
+    }
+    for (s.virtual_stages = 2; s.virtual_stages * s.pp <= w.model.layers + 2; ++s.virtual_stages) {
+      const int64_t stages = s.virtual_stages * s.pp;
+      const bool equal = w.model.layers % stages == 0 || (w.model.layers + 1) % stages == 0 ||
+                         (w.model.layers + 2) % stages == 0;
+      s.schedule = PipelineKind::kInterleaved;
+      if (micro_batches % s.pp == 0 && equal) with_sharding(s);
+      if (s.virtual_stages > 2 || stages > w.model.layers) continue;
+      s.schedule = PipelineKind::kZbV;
+      with_sharding(s);
+      s.schedule = PipelineKind::kDualPipeV;
+      if (micro_batches >= 2 * s.pp) with_sharding(s);
+    }
+  };
+  for (int64_t tp = 1; tp <= n; ++tp) {
+    for (int64_t pp = 1; pp <= std::min(n, w.model.layers); ++pp) {
+      for (int64_t cp = 1; cp <= n; ++cp) {
+        if (n % (tp * pp * cp) != 0 || (cp > 1 && w.seq_len % (2 * cp) != 0)) continue;
+        Strategy s;
+        s.tp = tp, s.pp = pp, s.cp = cp, s.dp = n / (tp * pp * cp);
+        for (s.micro_batch = 1; s.micro_batch <= 32; ++s.micro_batch) {
+          for (int order = 0; order < kNumRankOrders; ++order) {
+            s.order = static_cast<RankOrder>(order);
+            for (const bool sequence_parallel : {false, true}) {
+              if (sequence_parallel && tp == 1) continue;
+              s.sequence_parallel = sequence_parallel;
+              for (const auto kind :
+                   {ContextKind::kRing, ContextKind::kAllGather, ContextKind::kUlysses}) {
+                if (kind != ContextKind::kRing && cp == 1) continue;
+                s.context = kind;
+                with_schedule(s);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  return best;
+}
+
+TEST(SearchTest, TheBestIsThatOfAnExhaustiveLoop) {
+  std::vector<Workload> all = {
+      workload("llama-3.2-1b", "h100-8", 2048, 8), workload("qwen2-0.5b", "two-pcs", 2048, 6),
+      workload("llama-2-7b", "pc-4x24-8", 1024, 8), workload("gpt2-xl", "v100-12", 1024, 12)};
+  for (Workload& w : all) {
+    if (w.model.layers > 12) w.model.layers = 12;
+    const std::optional<Candidate> best = best_by_trying(w);
+    ASSERT_TRUE(best.has_value());
+    // To the last bit, ties included.
+    const SearchOutcome found = search_strategies({.workload = w, .keep = 3});
+    EXPECT_EQ(found.best.front().step_s, best->step_s) << w.cluster.name;
+    EXPECT_FALSE(is_better(Objective::kTime, found.best.front(), *best)) << w.cluster.name;
+    EXPECT_FALSE(is_better(Objective::kTime, *best, found.best.front())) << w.cluster.name;
   }
 }
 

@@ -26,7 +26,9 @@ std::vector<Machine> changed_machines(const Workload& workload) {
     const LinkLevel& level = workload.cluster.levels[i];
     const bool is_used = i == 0 || workload.cluster.node_devices() < workload.cluster.devices;
     if (!is_used) continue;
-    add(fmt::format("twice the {} bandwidth", level.name),
+    // Nodes reach each other through adapters: one more beside each is twice the bandwidth.
+    add(fmt::format("{}twice the {} bandwidth", i == 0 ? "" : "one more adapter beside each, ",
+                    level.name),
         [&](Cluster& cluster) { cluster.levels[i].bandwidth.value *= 2; });
   }
   add("twice the memory", [](Cluster& cluster) { cluster.device.memory_bytes.value *= 2; });
@@ -49,18 +51,18 @@ Descent descend(const Workload& workload, const Strategy& from) {
   Strategy at = from;
   Descent result{simulator.simulate(at).step_s(), {}};
   for (int move = 0; move < kMostMoves; ++move) {
-    const Change* best = nullptr;
-    const std::vector<Change> changes = changes_of(workload, at);
-    for (const Change& change : changes) {
-      if (simulator.model().peak_bytes(change.strategy) > limit) continue;
-      const double step_s = simulator.simulate(change.strategy).step_s();
-      if (step_s >= result.step_s) continue;
-      result.step_s = step_s;
-      best = &change;
+    std::optional<Plan> best;
+    std::string text;
+    for (const Change& change : changes_of(workload, at)) {
+      std::optional<Plan> plan = simulate_change(simulator, change, limit);
+      if (!plan.has_value() || plan->step_s() >= result.step_s) continue;
+      result.step_s = plan->step_s();
+      text = change.text;
+      best = std::move(plan);
     }
-    if (best == nullptr) break;
+    if (!best.has_value()) break;
     at = best->strategy;
-    result.moves.push_back(best->text);
+    result.moves.push_back(text);
   }
   return result;
 }

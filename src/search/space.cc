@@ -28,11 +28,20 @@ bool is_free(int64_t fixed, int64_t value) { return fixed == 0 || fixed == value
 std::vector<RankOrder> orders_of(const Workload& w, const Strategy& s) {
   std::vector<RankOrder> orders = {RankOrder::kTensorDataPipeline};
   if (w.cluster.levels.size() < 2 || w.cluster.node_devices() >= w.cluster.devices) return orders;
-  if (w.model.experts > 0) return orders;
   const bool data = s.cp * s.dp > 1;
   if (s.pp > 1 && data) orders.push_back(RankOrder::kTensorPipelineData);
   if (s.tp > 1 && data) orders.push_back(RankOrder::kDataTensorPipeline);
   if (s.pp > 1 && s.tp > 1) orders.push_back(RankOrder::kPipelineTensorData);
+  if (s.ep == 1) return orders;
+  // What experts exchange is far more than what the other axes do: an order that takes it out of
+  // the node where the first one keeps it inside is not tried.
+  const auto span = [&](RankOrder order) {
+    Strategy other = s;
+    other.order = order;
+    return expert_strides_of(other).ep * s.ep;
+  };
+  const int64_t most = std::max(w.cluster.node_devices(), span(RankOrder::kTensorDataPipeline));
+  std::erase_if(orders, [&](RankOrder order) { return span(order) == 0 || span(order) > most; });
   return orders;
 }
 
