@@ -134,6 +134,18 @@ ClusterTimes::ClusterTimes(Cluster cluster, DType type, Contention contention)
                  "{} has no peak_flops for {}: add it to the device's file, or use another "
                  "train.dtype",
                  cluster_.device.name, name_of(math_));
+  // The cost model divides a bus by all its devices, as if they always talked at once.
+  for (LinkLevel& level : cluster_.levels) {
+    is_bus_.push_back(level.shape == LinkShape::kShared);
+    if (is_bus_.back()) level.shape = LinkShape::kSwitch;
+  }
+}
+
+int ClusterTimes::link_of(int rank, int level) const {
+  const auto at = static_cast<size_t>(level);
+  if (at >= is_bus_.size() || !is_bus_[at]) return rank;
+  const int64_t devices = cluster_.levels[at].devices;
+  return devices == 0 ? 0 : static_cast<int>(rank / devices);
 }
 
 int ClusterTimes::num_levels() const {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <vector>
 
 #include "cost/cluster.h"
 #include "sim/contention.h"
@@ -22,11 +23,13 @@ class ClusterTimes : public Times {
   [[nodiscard]] TransferTime transfer(const Program& program, const Instruction& instruction,
                                       const std::vector<int>& ranks) const override;
   [[nodiscard]] int num_levels() const override;
+  [[nodiscard]] int link_of(int rank, int level) const override;
 
  private:
   [[nodiscard]] double fresh_kernel_s(const Program& program, const Instruction& instruction) const;
 
-  Cluster cluster_;
+  Cluster cluster_;           // whose buses are switches: the replay shares them
+  std::vector<bool> is_bus_;  // by level
   Contention contention_;
   MathType math_ = MathType::kF16;
   // By what decides it: micro-batches and layers repeat the same kernels.

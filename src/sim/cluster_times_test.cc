@@ -73,6 +73,25 @@ TEST(ClusterTimesTest, CollectivesTakeLatencyAndWireOfTheCostModel) {
   EXPECT_GT(far.latency_s, near.latency_s);
 }
 
+TEST(ClusterTimesTest, ABusIsSharedByThoseWhoTalk) {
+  const Cluster cluster = with_devices(find_cluster("cpu"), 4);
+  ASSERT_EQ(cluster.levels.front().shape, LinkShape::kShared);
+  const Compiled run = compiled("dp=4");
+  const ClusterTimes times(cluster, DType::kF32);
+  EXPECT_EQ(times.link_of(0, 0), times.link_of(3, 0));
+  const Program& program = run.programs.program(0);
+  const auto& list = program.instructions;
+  const auto sum = std::find_if(list.begin(), list.end(), [](const Instruction& i) {
+    return i.stream == StreamKind::kComm && i.collective == CastKind::kAllReduce;
+  });
+  ASSERT_NE(sum, list.end());
+  // Alone it takes what the cost model says, of which each of the four has a quarter of the bus.
+  const auto bytes = static_cast<double>(program.buffer(sum->inputs[0]).bytes());
+  const TransferTime time = times.transfer(program, *sum, {0, 1, 2, 3});
+  EXPECT_NEAR(time.latency_s + 4 * time.wire_s, all_reduce_s(cluster, {4, 1}, bytes),
+              1e-2 * time.wire_s);
+}
+
 TEST(ClusterTimesTest, EveryInstructionOfEveryMeshHasATime) {
   for (const char* name : {"h100", "a100", "tpu-v4", "cpu"}) {
     for (const char* mesh : {"pp=2,dp=2,tp=2,sequence_parallel=true", "fsdp=2,cp=2",
