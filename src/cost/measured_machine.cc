@@ -37,6 +37,26 @@ std::string class_name(const Instruction& instruction) {
   return std::string(kClassMark) + std::string(name_of(class_of(instruction.op)));
 }
 
+bool is_of_experts(OpKind op) {
+  return op == OpKind::kExpertLinear || op == OpKind::kExpertLinearDx ||
+         op == OpKind::kExpertLinearDw || op == OpKind::kExpertSwiGlu ||
+         op == OpKind::kExpertSwiGluGrad;
+}
+
+// Experts compute the rows that there are, not those there is room for. When tokens are spread
+// evenly a rank has as many as its own tokens make choices.
+double filled_part(const Program& program, const Instruction& instruction) {
+  if (!is_of_experts(instruction.op)) return 1;
+  const Shape& rows = program.buffer(instruction.inputs.at(0)).shape;
+  const auto room = static_cast<double>(numel(rows) / rows.back());
+  for (const Instruction& other : program.instructions) {
+    if (other.op != OpKind::kRouter) continue;
+    const auto choices = static_cast<double>(numel(program.buffer(other.outputs.at(1)).shape));
+    return room > 0 ? std::min(1.0, choices / room) : 1;
+  }
+  return 1;
+}
+
 }  // namespace
 
 std::string_view name_of(TimeTerm term) {
@@ -63,11 +83,12 @@ TimeTerms byte_terms(double bytes) {
 
 TimeTerms kernel_terms(const Program& program, const Instruction& instruction) {
   const InstructionCost cost = cost_of(program, instruction);
-  const auto bytes = static_cast<double>(cost.bytes_read + cost.bytes_written);
+  const double filled = filled_part(program, instruction);
+  const double bytes = filled * static_cast<double>(cost.bytes_read + cost.bytes_written);
   if (!multiplies(cost.op_class)) return byte_terms(bytes);
   TimeTerms terms{};
   at(terms, TimeTerm::kCall) = 1;
-  at(terms, TimeTerm::kFlop) = static_cast<double>(cost.flops);
+  at(terms, TimeTerm::kFlop) = filled * static_cast<double>(cost.flops);
   if (cost.op_class == OpClass::kAttention) {
     // Two products forward, five backward; either way the same pairs per product.
     const bool forward =
@@ -80,9 +101,13 @@ TimeTerms kernel_terms(const Program& program, const Instruction& instruction) {
   const auto elements = [&](BufferId id) {
     return static_cast<double>(numel(program.buffer(id).shape));
   };
-  at(terms, TimeTerm::kLeft) = elements(instruction.inputs.at(0));
-  if (instruction.inputs.size() > 1) at(terms, TimeTerm::kRight) = elements(instruction.inputs[1]);
-  at(terms, TimeTerm::kOut) = elements(instruction.outputs.at(0));
+  // Weights are on the right, and what a weight gradient gives: they have no rows to be filled.
+  const bool of_weights = instruction.op == OpKind::kExpertLinearDw;
+  at(terms, TimeTerm::kLeft) = filled * elements(instruction.inputs.at(0));
+  if (instruction.inputs.size() > 1) {
+    at(terms, TimeTerm::kRight) = (of_weights ? filled : 1) * elements(instruction.inputs[1]);
+  }
+  at(terms, TimeTerm::kOut) = (of_weights ? 1 : filled) * elements(instruction.outputs.at(0));
   return terms;
 }
 

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "compile/step.h"
+#include "compile/test_spec.h"
 #include "cost/catalogue.h"
 #include "cost/cluster_file.h"
 
@@ -65,6 +67,30 @@ TEST(MeasuredMachine, PricesAKernelByItsTerms) {
   EXPECT_DOUBLE_EQ(kernel_s(machine(), program, program.instructions[0]),
                    1e-6 + 2 * 16 * 32 * 64 * 2e-11 + 5e-7);
   EXPECT_TRUE(is_measured(machine(), program, program.instructions[0]));
+}
+
+TEST(MeasuredMachine, ExpertsComputeTheRowsThatTokensMake) {
+  double flops_of_one = 0;
+  for (const char* mesh : {"fsdp=2", "fsdp=2,ep=2"}) {
+    RunSpec spec = testing::small_spec(mesh);
+    spec.model.family = "mixtral";
+    spec.model.experts = 4;
+    spec.model.experts_per_token = 2;
+    const RunSpec run = testing::resolved(std::move(spec));
+    const std::vector<Program> programs = compile_ranks(build_step(run, StepKind::kTraining));
+    double flops = 0;
+    for (const Instruction& instruction : programs.front().instructions) {
+      if (instruction.op != OpKind::kExpertLinear && instruction.op != OpKind::kExpertLinearDw) {
+        continue;
+      }
+      TimeTerms terms = kernel_terms(programs.front(), instruction);
+      flops += term(terms, TimeTerm::kFlop);
+    }
+    EXPECT_GT(flops, 0) << mesh;
+    // Whoever computes them, tokens make as many rows; there is room for more of them with ep.
+    if (flops_of_one == 0) flops_of_one = flops;
+    EXPECT_DOUBLE_EQ(flops, flops_of_one) << mesh;
+  }
 }
 
 TEST(MeasuredMachine, TakesTheTeamThatRuns) {

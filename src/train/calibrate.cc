@@ -31,6 +31,7 @@ constexpr std::array kProbeModels = {
     ProbeModel{"mixtral", 128, 192, 4, 2, 512, 64, 2, 4},
     ProbeModel{"llama", 192, 512, 6, 2, 1024, 96, 2},
     ProbeModel{"qwen3", 192, 384, 6, 6, 1024, 160, 1},
+    ProbeModel{"mixtral", 224, 448, 7, 7, 768, 160, 1, 4},
     ProbeModel{"gpt2", 320, 1280, 5, 5, 2048, 192, 1},
     ProbeModel{"llama", 448, 1216, 7, 7, 4096, 320, 1},
 };
