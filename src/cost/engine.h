@@ -28,6 +28,12 @@ inline constexpr double kHostOpsForward = 40;
 inline constexpr double kHostOpsBackward = 60;
 inline constexpr double kHostOpsExperts = 40;
 
+// Bytes per weight that adding a micro-batch's gradient to the sum moves: 16-bit gradients are
+// read, read and written; 32-bit ones are read and written by the product itself.
+constexpr double accumulated_bytes(int64_t gradient_bytes) {
+  return static_cast<double>(gradient_bytes) * (gradient_bytes < 4 ? 3 : 2);
+}
+
 // Of the time that communication could hide behind, what it hides behind; and what kernels lose
 // while it runs beside them. Fitted.
 inline constexpr double kOverlapWindow = 0.8;

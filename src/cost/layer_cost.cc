@@ -36,6 +36,14 @@ class LayerSum {
         2.0 * to_double(rows) * to_double(columns) * to_double(inner) * to_double(batch);
     if (type == MathType::kF8 || type == MathType::kF4) quantize(rows, columns, inner, batch);
     cost_.largest_weights += columns * inner;
+    add_to_gradients(columns * inner * batch);
+  }
+
+  void add_to_gradients(int64_t weights) {
+    const double bytes =
+        to_double(weights) * engine::accumulated_bytes(w_.precision.gradient_bytes);
+    cost_.accumulate_s +=
+        bytes / (device_.memory_bandwidth.value * device_.memory_efficiency.value);
   }
 
   void moves(double forward_bytes, double backward_bytes) {
@@ -139,6 +147,7 @@ class LayerSum {
     const double op_s = device_.host_op_s.value;
     cost_.host_forward_s = (engine::kHostOpsForward + host_ops_more) * op_s;
     cost_.host_backward_s = (engine::kHostOpsBackward + host_ops_more) * op_s;
+    cost_.waits_for_host = w_.kernels_wait_for_host;
     return cost_;
   }
 
@@ -255,11 +264,13 @@ void AxisCosts::add(CommAxis axis, double more_seconds, double more_bytes) {
 }
 
 double LayerCost::forward_total_s() const {
-  return std::max(forward_s + forward_comm.total_s(), host_forward_s);
+  const double device_s = forward_s + forward_comm.total_s();
+  return waits_for_host ? device_s + host_forward_s : std::max(device_s, host_forward_s);
 }
 
 double LayerCost::backward_total_s() const {
-  return std::max(input_grad_s + weight_grad_s + backward_comm.total_s(), host_backward_s);
+  const double device_s = input_grad_s + weight_grad_s + backward_comm.total_s();
+  return waits_for_host ? device_s + host_backward_s : std::max(device_s, host_backward_s);
 }
 
 LayerCost layer_cost(const Workload& w, const Strategy& s, bool experts) {
@@ -326,6 +337,7 @@ LayerCost head_cost(const Workload& w, const Strategy& s) {
   cost.forward_s += product_s(device, MathType::kF16, tokens, columns, m.hidden);
   cost.input_grad_s += product_s(device, MathType::kF16, tokens, m.hidden, columns);
   cost.weight_grad_s += product_s(device, MathType::kF16, columns, m.hidden, tokens);
+  sum.add_to_gradients(columns * m.hidden);
   cost.forward_flops = 2.0 * to_double(tokens) * to_double(columns) * to_double(m.hidden);
   const double logits = to_double(tokens) * to_double(columns);
   const double traffic =

@@ -67,6 +67,8 @@ struct Workload {
   PrecisionPlan precision;
   OverlapPlan overlap;
   bool fused_loss = false;  // logits are never kept in 32 bits
+  // The host issues a layer's ops while the device stands still, instead of running ahead of it.
+  bool kernels_wait_for_host = false;
 };
 
 struct Strategy {

@@ -288,7 +288,9 @@ class EntryReader {
     const std::string attention = opts_.text("attention");
     w.attention =
         attention.starts_with("unfused") ? AttentionKind::kUnfused : AttentionKind::kFlash;
-    if (attention.empty()) guess("attention", "flash", false);
+    if (attention.empty() || has(attention, "not stated")) guess_attention();
+    // DeepSpeed's pipeline: see docs/accuracy.md.
+    w.kernels_wait_for_host = has(parallel_.text("schedule"), "deepspeed");
     const std::string overlap = opts_.text("overlap");
     if (overlap.empty()) {
       w.overlap.data = s.pp == 1;
@@ -305,6 +307,14 @@ class EntryReader {
     }
     w.overlap.tensor = w.overlap.tensor || opts_.yes("async_tp");
     w.fused_loss = opts_.yes("ce_fusion");
+  }
+
+  // Flash attention came late to models of the GPT kind: their scripts had to ask for it, and then
+  // their reports say so.
+  void guess_attention() {
+    const bool unfused = !run_.workload.model.gated_mlp;
+    run_.workload.attention = unfused ? AttentionKind::kUnfused : AttentionKind::kFlash;
+    guess("attention", unfused ? "unfused, a plain MLP being of its time" : "flash", unfused);
   }
 
   void read_precision() {
