@@ -40,6 +40,7 @@ class LayerSum {
   }
 
   void add_to_gradients(int64_t weights) {
+    if (!w_.precision.adds_gradients_apart) return;
     const double bytes =
         to_double(weights) * engine::accumulated_bytes(w_.precision.gradient_bytes);
     cost_.accumulate_s +=
@@ -60,9 +61,14 @@ class LayerSum {
     shape.keys = w_.seq_len;
     shape.query_dim = m.query_width() / m.heads;
     shape.value_dim = m.value_width() / m.heads;
-    const bool flash = w_.attention == AttentionKind::kFlash;
-    const AttentionTime time =
+    const bool flash = w_.attention != AttentionKind::kUnfused;
+    AttentionTime time =
         flash ? flash_attention_s(device_, shape) : unfused_attention_s(device_, shape);
+    if (w_.attention == AttentionKind::kPortableFlash) {
+      time.forward_s *= device_.portable_attention_slowdown.value;
+      time.backward_s *= device_.portable_attention_slowdown.value;
+    }
+    if (s_.cp > 1 && s_.context == ContextKind::kRing) add_ring_steps(time, shape);
     cost_.forward_s += time.forward_s;
     cost_.input_grad_s += time.backward_s;
     cost_.attention_forward_s += time.forward_s;
@@ -78,6 +84,21 @@ class LayerSum {
       // Probabilities before and after dropout, and its mask.
       score_bytes_ += (2 * element_ + 1) * shape.batch_heads * shape.queries * shape.keys;
     }
+  }
+
+  // A ring works through the keys in cp parts: every part starts kernels of its own and adds its
+  // result to what the parts before gave, in 32 bits.
+  void add_ring_steps(AttentionTime& time, const AttentionSizes& shape) {
+    const double steps = to_double(s_.cp);
+    const double rows = to_double(shape.batch_heads) * to_double(shape.queries);
+    const double output = rows * to_double(shape.value_dim);
+    const double gradients = rows * to_double(shape.query_dim);
+    time.forward_s += steps * memory_s(device_, engine::kRingMergeBytes * output);
+    time.backward_s += steps * memory_s(device_, engine::kRingMergeBytes * gradients);
+    const double part = to_double(shape.keys) / steps;
+    const double fill = 1 + engine::kAttentionFill / part;
+    time.forward_s *= fill;
+    time.backward_s *= fill;
   }
 
   void keep(int64_t bytes) { kept_bytes_ += bytes; }

@@ -267,7 +267,7 @@ class Pricing {
   // Flash attention keeps nothing that its selective recomputation could give back.
   [[nodiscard]] Recompute effective_recompute() const {
     const bool idle =
-        s_.recompute == Recompute::kSelective && w_.attention == AttentionKind::kFlash;
+        s_.recompute == Recompute::kSelective && w_.attention != AttentionKind::kUnfused;
     return idle ? Recompute::kNone : s_.recompute;
   }
 
