@@ -329,11 +329,12 @@ class Pricing {
   // That a rank waits for in one micro-batch. An end of the pipeline has one neighbour: what it
   // sends leaves while the next one arrives.
   [[nodiscard]] double messages_of(int64_t rank) const {
-    return 2 * to_double(s_.virtual_stages) - (rank == 0 || rank == s_.pp - 1 ? 1 : 0);
+    return 2 * to_double(s_.virtual_stages) - (is_end(rank) ? 1 : 0);
   }
   // In the mean over the ranks.
   [[nodiscard]] double messages_s() const {
-    return s_.pp == 1 ? 0 : (2 * to_double(s_.virtual_stages) - 2 / to_double(s_.pp)) * hop_s_;
+    const double ends = head_rank_ == 0 ? 1 : 2;
+    return s_.pp == 1 ? 0 : (2 * to_double(s_.virtual_stages) - ends / to_double(s_.pp)) * hop_s_;
   }
 
   void add_body(RankTime& time, double dense, double experts, double share) const {
