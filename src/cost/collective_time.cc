@@ -25,6 +25,16 @@ int64_t ranks_within(const Cluster& cluster, const LinkLevel& level, const RankG
   return std::min(group.ranks, std::max<int64_t>(1, devices / group.stride));
 }
 
+// Ranks of a group whose adapters it has to itself. A group of whole nodes has all of them, and a
+// rank alone in its node has its own. Several groups that share a node choose their ways out
+// without knowing of each other and meet on some adapters while others idle: half is left. Fitted:
+// tp 2 and 4 of the vTrain runs (docs/accuracy.md).
+constexpr double kShareOfAdapters = 0.5;
+double adapters_of(const Cluster& cluster, const LinkLevel& level, int64_t within) {
+  if (within == 1 || within >= size_of(cluster, level)) return to_double(within);
+  return std::max(1.0, kShareOfAdapters * to_double(within));
+}
+
 // Bytes/s of a device while all of them talk.
 double rate_of(const Cluster& cluster, const LinkLevel& level) {
   const double rate = level.bandwidth.value * level.efficiency.value / level.oversubscription.value;
@@ -35,20 +45,28 @@ double rate_of(const Cluster& cluster, const LinkLevel& level) {
 // The share of the bytes that go round in a ring of n.
 double ring_share(int64_t ranks) { return to_double(ranks - 1) / to_double(ranks); }
 
+// Two trees carry half of the bytes each, up and down. Between two nodes one of them goes up and
+// the other down in each direction, so that a link carries the bytes once and not twice.
+double tree_wire_s(const GroupLinks& links, double bytes) {
+  if (links.inside == 0 || links.outer != 2) return 2 * bytes / links.bandwidth;
+  return std::max(bytes / links.bandwidth, 2 * bytes / links.inside);
+}
+
 }  // namespace
 
 GroupLinks links_of(const Cluster& cluster, const RankGroup& group) {
   GroupLinks links;
   if (cluster.levels.empty() || group.ranks <= 1) return links;
   int64_t islands = group.ranks;  // parts of the group that the levels so far leave apart
-  int64_t exits = 1;              // ranks of an island that share the way out of it
+  double exits = 1;               // ranks of an island that share the way out of it
   for (size_t i = 0; i < cluster.levels.size() && islands > 1; ++i) {
     const LinkLevel& level = cluster.levels[i];
     const int64_t within = ranks_within(cluster, level, group);
     const int64_t left = (group.ranks + within - 1) / within;
     if (i == 0) links.inner = within;
     if (left == islands) continue;  // nobody meets at this level
-    const double share = rate_of(cluster, level) * to_double(exits);
+    const double share = rate_of(cluster, level) * exits;
+    links.inside = links.bandwidth;
     links.bandwidth = links.bandwidth == 0 ? share : std::min(links.bandwidth, share);
     links.round_s += level.latency_s.value * to_double(islands - left);
     if (links.hop_in_s == 0) links.hop_in_s = level.latency_s.value;
@@ -56,7 +74,7 @@ GroupLinks links_of(const Cluster& cluster, const RankGroup& group) {
     links.level = static_cast<int>(i);
     links.in_network = level.in_network_sums && left == 1 && i == 0;
     islands = left;
-    exits = within;
+    exits = adapters_of(cluster, level, within);
   }
   links.outer = (group.ranks + links.inner - 1) / links.inner;
   return links;
@@ -71,7 +89,7 @@ double all_reduce_s(const Cluster& cluster, const RankGroup& group, double bytes
   const double climb = links.outer > 1 ? to_double(links.inner - 1) * links.hop_in_s +
                                              log2_ceil(links.outer) * links.hop_out_s
                                        : log2_ceil(links.inner) * links.hop_in_s;
-  const double tree = 2 * bytes / links.bandwidth + 2 * climb;
+  const double tree = tree_wire_s(links, bytes) + 2 * climb;
   return std::min(ring, tree) + launch;
 }
 

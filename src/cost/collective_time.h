@@ -18,6 +18,7 @@ struct RankGroup {
 // of going round once.
 struct GroupLinks {
   double bandwidth = 0;  // bytes/s
+  double inside = 0;     // bytes/s on the levels below the outermost one used; 0: there is none
   double round_s = 0;    // of ranks - 1 messages, one after the other
   double hop_in_s = 0;   // of a message inside the innermost level
   double hop_out_s = 0;  // of a message on the outermost level used

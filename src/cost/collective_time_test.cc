@@ -33,10 +33,16 @@ TEST(CollectiveTimeTest, RingsOfOneNode) {
 
 TEST(CollectiveTimeTest, ARingOverNodesHasTheAdaptersOfItsRanks) {
   const Cluster cluster = plain(8);
-  // All eight: four adapters leave a node together. One of each node: its own adapter.
+  // All eight: four adapters leave a node together. One of each node: its own adapter. Two groups
+  // in a node get in each other's way.
   EXPECT_DOUBLE_EQ(all_gather_s(cluster, {8, 1}, 800), 7.0 / 8 * 800 / 40);
   EXPECT_DOUBLE_EQ(all_gather_s(cluster, {2, 4}, 800), 0.5 * 800 / 10);
-  EXPECT_DOUBLE_EQ(all_gather_s(cluster, {4, 2}, 800), 0.75 * 800 / 20);
+  EXPECT_DOUBLE_EQ(all_gather_s(cluster, {4, 2}, 800), 0.75 * 800 / 10);
+}
+
+TEST(CollectiveTimeTest, BetweenTwoNodesATreeCarriesTheBytesOnce) {
+  EXPECT_DOUBLE_EQ(all_reduce_s(plain(8), {8, 1}, 800), 800.0 / 40);
+  EXPECT_DOUBLE_EQ(all_reduce_s(plain(16), {16, 1}, 800), 2.0 * 15 / 16 * 800 / 40);
 }
 
 TEST(CollectiveTimeTest, WhatTravelsOnceBetweenNodesCostsLess) {
@@ -72,7 +78,7 @@ TEST(CollectiveTimeTest, SwitchesThatAddSendOnce) {
   Cluster cluster = plain(8);
   cluster.levels[0].in_network_sums = true;
   EXPECT_DOUBLE_EQ(all_reduce_s(cluster, {4, 1}, 400), 400.0 / 100);
-  EXPECT_DOUBLE_EQ(all_reduce_s(cluster, {8, 1}, 400), 2.0 * 7 / 8 * 400 / 40);  // beyond it
+  EXPECT_DOUBLE_EQ(all_reduce_s(cluster, {8, 1}, 400), 400.0 / 40);  // beyond it, by a tree
 }
 
 TEST(CollectiveTimeTest, ABusIsDividedAmongAllWhoUseIt) {

@@ -58,6 +58,7 @@ void check(const DeviceSpec& device) {
   require_within(name + "attention_efficiency", device.attention_efficiency, 0.01, 1);
   require_within(name + "attention_backward_efficiency", device.attention_backward_efficiency, 0.01,
                  1);
+  require_within(name + "portable_attention_slowdown", device.portable_attention_slowdown, 1, 100);
   require_within(name + "launch_s", device.launch_s, 0, 1);
   require_within(name + "host_op_s", device.host_op_s, 0, 1);
 }

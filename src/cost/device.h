@@ -36,8 +36,10 @@ struct DeviceSpec {
   Constant batched_efficiency;             // of the small products of unfused attention
   Constant attention_efficiency;           // of fused attention, forward, of the f16 peak
   Constant attention_backward_efficiency;  //
-  Constant launch_s;                       // that one kernel costs on the device at least
-  Constant host_op_s;                      // of the host, to issue one op
+  // Of fused attention that was not written for this device, 1 or more.
+  Constant portable_attention_slowdown = {1, Provenance::kDefault, "as the device's own"};
+  Constant launch_s;   // that one kernel costs on the device at least
+  Constant host_op_s;  // of the host, to issue one op
 
   [[nodiscard]] double peak(MathType type) const {
     return peak_flops[static_cast<size_t>(type)].value;

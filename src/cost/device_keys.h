@@ -26,6 +26,7 @@ inline constexpr std::array kDeviceKeys = {
     DeviceKey{"batched_efficiency", &DeviceSpec::batched_efficiency},
     DeviceKey{"attention_efficiency", &DeviceSpec::attention_efficiency},
     DeviceKey{"attention_backward_efficiency", &DeviceSpec::attention_backward_efficiency},
+    DeviceKey{"portable_attention_slowdown", &DeviceSpec::portable_attention_slowdown},
     DeviceKey{"launch_s", &DeviceSpec::launch_s},
     DeviceKey{"host_op_s", &DeviceSpec::host_op_s},
 };

@@ -16,6 +16,12 @@ inline constexpr double kHiddenPassesBackward = 18;
 inline constexpr double kAttentionPasses = 4;
 // Passes over the rows that go to experts and come back: permutation, its inverse, weighting.
 inline constexpr double kDispatchPasses = 8;
+// Ring attention. Bytes per element that adding one part's result to the sum moves: the part in 16
+// bits, the sum read and written in 32. Counted.
+inline constexpr double kRingMergeBytes = 10;
+// Keys that a kernel's start and the mask's edge cost, for every part of the keys. Default: two
+// blocks of 128.
+inline constexpr double kAttentionFill = 256;
 // Bytes per logit that the loss moves, forward and backward, in 32 bits; a fused loss about a
 // third.
 inline constexpr double kLogitTrafficBytes = 24;
@@ -27,6 +33,12 @@ inline constexpr double kQuantizeBytes = 4;
 inline constexpr double kHostOpsForward = 40;
 inline constexpr double kHostOpsBackward = 60;
 inline constexpr double kHostOpsExperts = 40;
+
+// Bytes per weight that adding a micro-batch's gradient, in 16 bits, to the sum moves. Counted:
+// both are read, the sum is written.
+constexpr double accumulated_bytes(int64_t sum_bytes) {
+  return 2 + 2 * static_cast<double>(sum_bytes);
+}
 
 // Of the time that communication could hide behind, what it hides behind; and what kernels lose
 // while it runs beside them. Fitted.

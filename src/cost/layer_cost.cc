@@ -36,6 +36,15 @@ class LayerSum {
         2.0 * to_double(rows) * to_double(columns) * to_double(inner) * to_double(batch);
     if (type == MathType::kF8 || type == MathType::kF4) quantize(rows, columns, inner, batch);
     cost_.largest_weights += columns * inner;
+    add_to_gradients(columns * inner * batch);
+  }
+
+  void add_to_gradients(int64_t weights) {
+    if (!w_.precision.adds_gradients_apart) return;
+    const double bytes =
+        to_double(weights) * engine::accumulated_bytes(w_.precision.gradient_bytes);
+    cost_.accumulate_s +=
+        bytes / (device_.memory_bandwidth.value * device_.memory_efficiency.value);
   }
 
   void moves(double forward_bytes, double backward_bytes) {
@@ -52,9 +61,14 @@ class LayerSum {
     shape.keys = w_.seq_len;
     shape.query_dim = m.query_width() / m.heads;
     shape.value_dim = m.value_width() / m.heads;
-    const bool flash = w_.attention == AttentionKind::kFlash;
-    const AttentionTime time =
+    const bool flash = w_.attention != AttentionKind::kUnfused;
+    AttentionTime time =
         flash ? flash_attention_s(device_, shape) : unfused_attention_s(device_, shape);
+    if (w_.attention == AttentionKind::kPortableFlash) {
+      time.forward_s *= device_.portable_attention_slowdown.value;
+      time.backward_s *= device_.portable_attention_slowdown.value;
+    }
+    if (s_.cp > 1 && s_.context == ContextKind::kRing) add_ring_steps(time, shape);
     cost_.forward_s += time.forward_s;
     cost_.input_grad_s += time.backward_s;
     cost_.attention_forward_s += time.forward_s;
@@ -70,6 +84,21 @@ class LayerSum {
       // Probabilities before and after dropout, and its mask.
       score_bytes_ += (2 * element_ + 1) * shape.batch_heads * shape.queries * shape.keys;
     }
+  }
+
+  // A ring works through the keys in cp parts: every part starts kernels of its own and adds its
+  // result to what the parts before gave, in 32 bits.
+  void add_ring_steps(AttentionTime& time, const AttentionSizes& shape) {
+    const double steps = to_double(s_.cp);
+    const double rows = to_double(shape.batch_heads) * to_double(shape.queries);
+    const double output = rows * to_double(shape.value_dim);
+    const double gradients = rows * to_double(shape.query_dim);
+    time.forward_s += steps * memory_s(device_, engine::kRingMergeBytes * output);
+    time.backward_s += steps * memory_s(device_, engine::kRingMergeBytes * gradients);
+    const double part = to_double(shape.keys) / steps;
+    const double fill = 1 + engine::kAttentionFill / part;
+    time.forward_s *= fill;
+    time.backward_s *= fill;
   }
 
   void keep(int64_t bytes) { kept_bytes_ += bytes; }
@@ -139,6 +168,7 @@ class LayerSum {
     const double op_s = device_.host_op_s.value;
     cost_.host_forward_s = (engine::kHostOpsForward + host_ops_more) * op_s;
     cost_.host_backward_s = (engine::kHostOpsBackward + host_ops_more) * op_s;
+    cost_.waits_for_host = w_.kernels_wait_for_host;
     return cost_;
   }
 
@@ -255,11 +285,13 @@ void AxisCosts::add(CommAxis axis, double more_seconds, double more_bytes) {
 }
 
 double LayerCost::forward_total_s() const {
-  return std::max(forward_s + forward_comm.total_s(), host_forward_s);
+  const double device_s = forward_s + forward_comm.total_s();
+  return waits_for_host ? device_s + host_forward_s : std::max(device_s, host_forward_s);
 }
 
 double LayerCost::backward_total_s() const {
-  return std::max(input_grad_s + weight_grad_s + backward_comm.total_s(), host_backward_s);
+  const double device_s = input_grad_s + weight_grad_s + backward_comm.total_s();
+  return waits_for_host ? device_s + host_backward_s : std::max(device_s, host_backward_s);
 }
 
 LayerCost layer_cost(const Workload& w, const Strategy& s, bool experts) {
@@ -326,6 +358,7 @@ LayerCost head_cost(const Workload& w, const Strategy& s) {
   cost.forward_s += product_s(device, MathType::kF16, tokens, columns, m.hidden);
   cost.input_grad_s += product_s(device, MathType::kF16, tokens, m.hidden, columns);
   cost.weight_grad_s += product_s(device, MathType::kF16, columns, m.hidden, tokens);
+  sum.add_to_gradients(columns * m.hidden);
   cost.forward_flops = 2.0 * to_double(tokens) * to_double(columns) * to_double(m.hidden);
   const double logits = to_double(tokens) * to_double(columns);
   const double traffic =

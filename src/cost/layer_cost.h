@@ -24,8 +24,10 @@ struct LayerCost {
   double input_grad_s = 0;
   double weight_grad_s = 0;
   double attention_forward_s = 0;  // part of forward_s
-  double host_forward_s = 0;       // to issue the ops: a floor
+  double accumulate_s = 0;         // to add weight gradients to those of earlier micro-batches
+  double host_forward_s = 0;       // to issue the ops: a floor, or on top where kernels wait for it
   double host_backward_s = 0;
+  bool waits_for_host = false;
   AxisCosts forward_comm, backward_comm;
 
   // Of a rank. Parameters that experts have are shared by other ranks than the rest.

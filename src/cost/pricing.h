@@ -24,6 +24,7 @@ struct PassSeconds {
   double backward = 0;  // with what is computed again
   double again = 0;     // part of backward
   double weight = 0;    // part of backward: weight gradients
+  double adding = 0;    // part of weight: to those of earlier micro-batches
 };
 
 // Of forward, `again` times more, and backward.
@@ -37,12 +38,14 @@ inline double sum_axis_bytes(const LayerCost& cost, CommAxis axis, double again)
   return cost.forward_comm.bytes[i] * (1 + again) + cost.backward_comm.bytes[i];
 }
 
-// Without full recomputation, which differs between stages.
-inline PassSeconds pass_seconds(const LayerCost& cost, Recompute recompute) {
+// Without full recomputation, which differs between stages; `added` of the weight gradients are
+// added to earlier ones on this rank.
+inline PassSeconds pass_seconds(const LayerCost& cost, Recompute recompute, double added = 0) {
   PassSeconds pass;
   pass.forward = cost.forward_total_s();
-  pass.backward = cost.backward_total_s();
-  pass.weight = cost.weight_grad_s;
+  pass.adding = added * cost.accumulate_s;
+  pass.backward = cost.backward_total_s() + pass.adding;
+  pass.weight = cost.weight_grad_s + pass.adding;
   if (recompute == Recompute::kSelective) pass.again = cost.attention_forward_s;
   pass.backward += pass.again;
   return pass;
@@ -71,9 +74,9 @@ class Pricing {
         s_(strategy),
         split_(split),
         micro_batches_(micro_batches),
-        dense_(pass_seconds(split.dense, effective_recompute())),
-        experts_(pass_seconds(split.experts, effective_recompute())),
-        head_(pass_seconds(split.head, Recompute::kNone)),
+        dense_(pass_seconds(split.dense, effective_recompute(), added_share())),
+        experts_(pass_seconds(split.experts, effective_recompute(), added_share())),
+        head_(pass_seconds(split.head, Recompute::kNone, added_share())),
         embedding_(pass_seconds(split.embedding, Recompute::kNone)),
         replicas_(strategy.dp * strategy.cp),
         shard_(strategy.shard > 0 ? strategy.shard : replicas_),
@@ -152,7 +155,10 @@ class Pricing {
     const ModelShape& m = w_.model;
     const auto dense = to_double(m.layers - m.moe_layers() + (m.experts > 0 ? 0 : m.mtp_layers));
     const auto experts = to_double(m.moe_layers() + (m.experts > 0 ? m.mtp_layers : 0));
-    const auto both = [](const PassSeconds& pass) { return pass.forward + pass.backward; };
+    // Sharded gradients are added elsewhere, and this is for any sharding.
+    const auto both = [](const PassSeconds& pass) {
+      return pass.forward + pass.backward - pass.adding;
+    };
     const double sum = dense * both(dense_) + experts * both(experts_) + both(embedding_) +
                        to_double(1 + m.mtp_layers) * both(head_);
     return sum / to_double(s_.pp);
@@ -261,8 +267,15 @@ class Pricing {
   // Flash attention keeps nothing that its selective recomputation could give back.
   [[nodiscard]] Recompute effective_recompute() const {
     const bool idle =
-        s_.recompute == Recompute::kSelective && w_.attention == AttentionKind::kFlash;
+        s_.recompute == Recompute::kSelective && w_.attention != AttentionKind::kUnfused;
     return idle ? Recompute::kNone : s_.recompute;
+  }
+
+  // The first micro-batch has nothing to add to; from ZeRO-2 on a rank adds its shard alone, which
+  // is as good as nothing.
+  [[nodiscard]] double added_share() const {
+    if (s_.zero >= 2 && s_.dp * s_.cp > 1) return 0;
+    return 1 - 1 / to_double(micro_batches_);
   }
 
   // `again` of a layer's forward is computed again, with its communication.
@@ -305,15 +318,24 @@ class Pricing {
     add_gathering(time, layers, share);
     if (s_.pp > 1) {
       const auto i = static_cast<size_t>(CommAxis::kPipeline);
-      time.exposed[i] += messages_s();
-      time.seconds += messages_s();
-      time.bytes[i] += 2 * to_double(s_.virtual_stages) * hop_bytes_;
+      const double messages = messages_of(rank);
+      time.exposed[i] += messages * hop_s_;
+      time.seconds += messages * hop_s_;
+      time.bytes[i] += messages * hop_bytes_;
     }
     return time;
   }
 
-  // A rank's share in the messages of one micro-batch.
-  [[nodiscard]] double messages_s() const { return 2 * to_double(s_.virtual_stages) * hop_s_; }
+  // That a rank waits for in one micro-batch. An end of the pipeline has one neighbour: what it
+  // sends leaves while the next one arrives.
+  [[nodiscard]] double messages_of(int64_t rank) const {
+    return 2 * to_double(s_.virtual_stages) - (is_end(rank) ? 1 : 0);
+  }
+  // In the mean over the ranks.
+  [[nodiscard]] double messages_s() const {
+    const double ends = head_rank_ == 0 ? 1 : 2;
+    return s_.pp == 1 ? 0 : (2 * to_double(s_.virtual_stages) - ends / to_double(s_.pp)) * hop_s_;
+  }
 
   void add_body(RankTime& time, double dense, double experts, double share) const {
     if (dense > 0) add_layers(time, split_.dense, with_again(dense_, share), dense, share);

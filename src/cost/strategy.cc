@@ -14,7 +14,8 @@ std::string_view name_of(Recompute recompute) {
 }
 
 std::string_view name_of(AttentionKind kind) {
-  return kind == AttentionKind::kFlash ? "flash" : "unfused";
+  constexpr std::array<std::string_view, 3> kNames = {"flash", "portable-flash", "unfused"};
+  return kNames.at(static_cast<size_t>(kind));
 }
 
 std::string_view name_of(ContextKind kind) {

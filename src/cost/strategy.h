@@ -16,7 +16,11 @@ enum class Recompute : uint8_t {
   kSelective,  // the core of attention
   kFull,       // every layer from its input
 };
-enum class AttentionKind : uint8_t { kFlash, kUnfused };
+enum class AttentionKind : uint8_t {
+  kFlash,          // one kernel per pass, written for the device: cuDNN, FlashAttention 3
+  kPortableFlash,  // one kernel per pass, as it was written for an older device: Triton, version 2
+  kUnfused,
+};
 enum class ContextKind : uint8_t { kRing, kAllGather, kUlysses };
 enum class PipelineKind : uint8_t {
   kGPipe,
@@ -48,6 +52,9 @@ struct PrecisionPlan {
   int64_t gradient_bytes = 4;   // as they are kept and summed
   int64_t state_bytes = 12;     // master copy and two moments
   int64_t activation_bytes = 2;
+  // A kernel adds a micro-batch's gradients to the sum; otherwise the product that makes them does,
+  // which hides it.
+  bool adds_gradients_apart = false;
 };
 
 // What of communication runs beside kernels.
@@ -67,6 +74,8 @@ struct Workload {
   PrecisionPlan precision;
   OverlapPlan overlap;
   bool fused_loss = false;  // logits are never kept in 32 bits
+  // The host issues a layer's ops while the device stands still, instead of running ahead of it.
+  bool kernels_wait_for_host = false;
 };
 
 struct Strategy {

@@ -50,8 +50,9 @@ class EntryComparison {
     }
     add(kStepTime, "", *run.step_s, estimate.time.step_s);
     const Workload& w = run.workload;
+    // Not the vocabulary, which is padded as tp needs it.
     return Choice{fmt::format("{} {} {} {} {} {} {}", w.model.layers, w.model.hidden, w.model.heads,
-                              w.model.vocab, w.cluster.devices, w.global_batch, w.seq_len),
+                              w.cluster.device.name, w.cluster.devices, w.global_batch, w.seq_len),
                   *run.step_s, estimate.time.step_s};
   }
 

@@ -286,9 +286,10 @@ class EntryReader {
       guess("recomputation", "none", true);
     }
     const std::string attention = opts_.text("attention");
-    w.attention =
-        attention.starts_with("unfused") ? AttentionKind::kUnfused : AttentionKind::kFlash;
-    if (attention.empty()) guess("attention", "flash", false);
+    w.attention = attention_of(attention);
+    if (attention.empty() || has(attention, "not stated")) guess_attention();
+    // DeepSpeed's pipeline: see docs/accuracy.md.
+    w.kernels_wait_for_host = has(parallel_.text("schedule"), "deepspeed");
     const std::string overlap = opts_.text("overlap");
     if (overlap.empty()) {
       w.overlap.data = s.pp == 1;
@@ -307,6 +308,21 @@ class EntryReader {
     w.fused_loss = opts_.yes("ce_fusion");
   }
 
+  // NVIDIA's Transformer Engine has kernels for each device; others say "flash", "Triton", "SDPA".
+  static AttentionKind attention_of(const std::string& text) {
+    if (text.starts_with("unfused")) return AttentionKind::kUnfused;
+    const bool own = text.starts_with("te ") || has(text, "(te)") || has(text, "cudnn");
+    return own ? AttentionKind::kFlash : AttentionKind::kPortableFlash;
+  }
+
+  // Flash attention came late to models of the GPT kind: their scripts had to ask for it, and then
+  // their reports say so.
+  void guess_attention() {
+    const bool unfused = !run_.workload.model.gated_mlp;
+    run_.workload.attention = unfused ? AttentionKind::kUnfused : AttentionKind::kPortableFlash;
+    guess("attention", unfused ? "unfused, a plain MLP being of its time" : "flash", unfused);
+  }
+
   void read_precision() {
     PrecisionPlan& p = run_.workload.precision;
     const std::string text = opts_.text("precision");
@@ -314,13 +330,17 @@ class EntryReader {
     p = {};
     if (has(text, "fp8") || has(text, "float8")) p.products = MathType::kF8;
     if (has(text, "fp4")) p.products = MathType::kF4;
-    if (device.peak(p.products) == 0) p.products = MathType::kF16;
+    // A scale for every row: the kernels that do that are no faster than those of 16 bits.
+    if (has(text, "rowwise") || device.peak(p.products) == 0) p.products = MathType::kF16;
     // 16-bit gradients where the source does not speak of 32 bits: fp16 engines, pure bf16 ones.
     const bool half = has(text, "fp16") || has(text, "pure");
     if (half && !has(text, "fp32 grad")) {
       p.gradient_bytes = 2;
       p.state_bytes = 14;  // 18 in all (Korthikanti et al. 2022, figure 1)
     }
+    // Products add to sums of 32 bits (Megatron since 2022); what adds to 16-bit ones, or is worth
+    // a word in the report, is a kernel of its own.
+    p.adds_gradients_apart = p.gradient_bytes == 2 || has(text, "fp32 grad");
   }
 
   void pad_vocab() {
