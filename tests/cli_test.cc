@@ -233,6 +233,22 @@ TEST_F(CliTest, SimulateShowsTheScheduleOfEveryRank) {
       << refused.err;
 }
 
+TEST_F(CliTest, SimulateTakesAModelAndASplitWithoutARunFile) {
+  const std::string split = "simulate --model llama-3-8b --cluster h100-64 --tp 4 --pp 4 ";
+  const CommandResult text = succeed(split + "--slow rank=3,factor=1.3");
+  EXPECT_NE(text.out.find("on 64 of h100"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("parallel.dp: 4, so that all devices are used"), std::string::npos)
+      << text.out;
+  const json report = succeed(split + "--dp 4 --json").json();
+  EXPECT_EQ(report.at("cluster"), "h100-64");
+  EXPECT_GT(report.at("tokens_per_s").get<double>(), 0);
+  // Flags count over what a run file says, too.
+  EXPECT_NE(succeed("simulate run.toml --pp 2 --schedule").out.find("2 stages"), std::string::npos);
+  const CommandResult nowhere = run("simulate --model llama-3-8b");
+  EXPECT_EQ(nowhere.code, 2);
+  EXPECT_NE(nowhere.err.find("give --cluster"), std::string::npos) << nowhere.err;
+}
+
 TEST_F(CliTest, SimulateReplaysAWholeStep) {
   const std::string mesh = "simulate run.toml --mesh pp=2,dp=2 ";
   const CommandResult text = succeed(mesh + "--svg a.svg --trace a.json");

@@ -94,7 +94,8 @@ int run_plan(const PlanOptions& options, Console& console);
 
 struct SimulateOptions {
   RunSource source;
-  std::string cluster;            // name in the catalogue or file; empty: by train.device
+  PlanRequest request = {};       // a model and its split instead of a run file, or over one
+  std::string cluster = "";       // name in the catalogue or file; empty: by train.device
   std::vector<std::string> slow;  // "rank=3,factor=1.3"
   std::string lost;               // "rank=2,at=0.5"
   bool no_contention = false;     // kernels keep their speed beside communication

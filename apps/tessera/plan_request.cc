@@ -58,10 +58,8 @@ void fill_in(RunSpec& spec, const std::vector<std::string>& settings, const Clus
 
 }  // namespace
 
-void add_request(CLI::App& app, PlanRequest& request) {
-  add_text(app, "--model", request.model, "PRESET", "plan this model, without a run file");
-  add_text(app, "--cluster", request.cluster, "NAME",
-           "price it on this cluster: h100-16384, dgx-a100, or a .toml file");
+void add_split(CLI::App& app, PlanRequest& request) {
+  add_text(app, "--model", request.model, "PRESET", "this model, without a run file");
   for (PlanRequest::Size& size : request.sizes) {
     add_whole(app, size.flag, size.value, 0, size.help);
   }
@@ -70,6 +68,12 @@ void add_request(CLI::App& app, PlanRequest& request) {
   for (PlanRequest::Word& word : request.words) {
     add_text(app, word.flag, word.value, word.kind, word.help);
   }
+}
+
+void add_request(CLI::App& app, PlanRequest& request) {
+  add_text(app, "--cluster", request.cluster, "NAME",
+           "price it on this cluster: h100-16384, dgx-a100, or a .toml file");
+  add_split(app, request);
   add_whole(app, "--tokens", request.tokens, 0, "days and device-hours for so many tokens");
   add_choice(app, "--emit", request.emit, "megatron|torchtitan|deepspeed",
              "print the settings of that system for the same run instead");

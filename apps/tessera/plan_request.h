@@ -1,5 +1,5 @@
-// What `tessera plan` is asked for without a run file, or on top of one: a model, a cluster and a
-// split as flags. What nobody says is filled in, and listed.
+// What `tessera plan` and `tessera simulate` are asked for without a run file, or on top of one: a
+// model, a cluster and a split as flags. What nobody says is filled in, and listed.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,6 +12,8 @@
 
 namespace tessera {
 
+// The model and its split.
+void add_split(CLI::App& app, PlanRequest& request);
 void add_request(CLI::App& app, PlanRequest& request);
 
 // Flags as "section.key=value"; "" for those that were not given.

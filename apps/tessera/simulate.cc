@@ -10,6 +10,7 @@
 #include "cost/catalogue.h"
 #include "flags.h"
 #include "help.h"
+#include "plan_request.h"
 #include "read_text.h"
 #include "sim/cluster_times.h"
 #include "sim/distinct_programs.h"
@@ -92,7 +93,7 @@ class StepSimulation {
     return text + "\n" + step_timeline_text(timeline_, activities_) +
            "F forward, B backward, I input and W weight gradients, U update, - waits for "
            "communication, . idle\n\n" +
-           step_table(timeline_, activities_) + contention_text();
+           step_table(timeline_, activities_) + contention_text() + guesses_text();
   }
 
   [[nodiscard]] nlohmann::ordered_json json() const {
@@ -103,6 +104,9 @@ class StepSimulation {
     json.update(step_json(timeline_, activities_));
     if (!timeline_.lost.has_value()) json["tokens_per_s"] = tokens_per_s();
     if (without_slow_s_ > 0) json["step_without_slow_ranks_s"] = without_slow_s_;
+    for (const Guess& guess : guesses_) {
+      json["guesses"].push_back({{"what", guess.what}, {"taken", guess.taken}});
+    }
     return json;
   }
 
@@ -115,6 +119,12 @@ class StepSimulation {
   }
 
  private:
+  [[nodiscard]] std::string guesses_text() const {
+    std::string text = guesses_.empty() ? "" : "\nguessed\n";
+    for (const Guess& guess : guesses_) text += fmt::format("  {}: {}\n", guess.what, guess.taken);
+    return text;
+  }
+
   [[nodiscard]] std::string slow_text() const {
     if (without_slow_s_ <= 0) return "";
     return fmt::format(" ({:.3g} times the {} without slow ranks)",
@@ -193,6 +203,21 @@ class StepSimulation {
   std::vector<RankActivity> activities_;
 };
 
+RunSpec load_simulated(const SimulateOptions& options, std::vector<Guess>& guesses) {
+  require_config(options.request.model.empty() || !options.cluster.empty(),
+                 "--model {} needs a cluster to be simulated on: give --cluster, as in "
+                 "--cluster h100-8",
+                 options.request.model);
+  if (!options.request.model.empty()) {
+    return load_request(options.source, options.request, find_cluster(options.cluster, read_text),
+                        guesses);
+  }
+  RunSource source = options.source;
+  const std::vector<std::string> settings = settings_of(options.request);
+  source.overrides.insert(source.overrides.begin(), settings.begin(), settings.end());
+  return source.load();
+}
+
 }  // namespace
 
 Command add_simulate(CLI::App& root) {
@@ -203,6 +228,11 @@ Command add_simulate(CLI::App& root) {
   auto options = std::make_shared<SimulateOptions>();
   options->source.add_file_and_set(*app);
   options->source.add_mesh(*app);
+  // Here --schedule asks for the picture of one; which one is part of the mesh.
+  std::erase_if(options->request.words, [](const PlanRequest::Word& word) {
+    return word.flag == std::string("--schedule");
+  });
+  add_split(*app, options->request);
   add_text(*app, "--cluster", options->cluster, "NAME|FILE",
            "the machine: h100, two-pcs, a file (default cpu; h100 where train.device is cuda)");
   add_list(*app, "--slow", options->slow, "rank=R,factor=X",
@@ -225,7 +255,8 @@ Command add_simulate(CLI::App& root) {
 }
 
 int run_simulate(const SimulateOptions& options, Console& console) {
-  const RunSpec spec = options.source.load();
+  std::vector<Guess> guesses;
+  const RunSpec spec = load_simulated(options, guesses);
   if (options.schedule) {
     require_config(options.trace.empty() && options.slow.empty() && options.lost.empty(),
                    "--schedule has equal costs and no ranks to slow down: leave out --trace, "
@@ -233,7 +264,7 @@ int run_simulate(const SimulateOptions& options, Console& console) {
     return simulate_schedule_of(options, spec, console);
   }
   require_config(options.csv.empty(), "--csv writes a pipeline schedule: add --schedule");
-  const StepSimulation simulation(options, spec);
+  const StepSimulation simulation(options, spec, std::move(guesses));
   if (options.json) {
     console.out << simulation.json().dump(2) << '\n';
   } else {
