@@ -160,9 +160,9 @@ void Megatron::add_recompute() {
     flag("recompute-num-layers", choice->blocks);
   } else if (choice->attention || choice->norms) {
     flag("recompute-granularity", "selective");
-    flag("recompute-modules",
-         fmt::format("{}{}{}", choice->attention ? "core_attn" : "",
-                     choice->attention && choice->norms ? " " : "", choice->norms ? "layernorm" : ""));
+    flag("recompute-modules", fmt::format("{}{}{}", choice->attention ? "core_attn" : "",
+                                          choice->attention && choice->norms ? " " : "",
+                                          choice->norms ? "layernorm" : ""));
   }
 }
 
