@@ -126,6 +126,71 @@ TEST(CostModelTest, MoreAdaptersNeverMakeAStepSlower) {
   EXPECT_LT(CostModel(w).quick(s).step_s, one);
 }
 
+TEST(CostModelTest, GradientsAreAddedInAllMicroBatchesButTheFirst) {
+  Workload w = workload("llama-3-8b", "h100-8", 64);
+  const auto added_s = [&](int64_t micro_batch, int64_t zero) {
+    Strategy s;
+    s.dp = 8;
+    s.micro_batch = micro_batch;
+    s.zero = zero;
+    w.precision.adds_gradients_apart = false;
+    const double without = CostModel(w).step_s(s);
+    w.precision.adds_gradients_apart = true;
+    return CostModel(w).step_s(s) - without;
+  };
+  const DeviceSpec& device = w.cluster.device;
+  // Sums of 32 bits are read and written, gradients of 16 read; the embedding adds few rows.
+  const ModelShape& m = w.model;
+  const auto weights = static_cast<double>(m.parameters() - m.table_parameters());
+  const double once_s =
+      10 * weights / (device.memory_bandwidth.value * device.memory_efficiency.value);
+  EXPECT_NEAR(added_s(1, 1) / (7 * once_s), 1, 1e-3);
+  EXPECT_NEAR(added_s(4, 1) / once_s, 1, 1e-3);
+  EXPECT_EQ(added_s(8, 1), 0);
+  EXPECT_EQ(added_s(1, 3), 0);
+}
+
+TEST(CostModelTest, AHostThatKernelsWaitForCostsTheSameWhateverTheBatch) {
+  Workload w = workload("llama-3-8b", "h100-8", 64);
+  const auto host_s = [&](int64_t micro_batch) {
+    Strategy s;
+    s.dp = 8;
+    s.micro_batch = micro_batch;
+    w.kernels_wait_for_host = false;
+    const double ahead = CostModel(w).step_s(s);
+    w.kernels_wait_for_host = true;
+    return (CostModel(w).step_s(s) - ahead) * static_cast<double>(micro_batch);
+  };
+  EXPECT_GT(host_s(2), 0);
+  EXPECT_NEAR(host_s(2), host_s(4), 1e-9);
+}
+
+TEST(CostModelTest, PortableAttentionIsSlowerWhereTheDeviceHasItsOwn) {
+  const auto slower = [](const char* cluster) {
+    Workload w = workload("llama-3-8b", cluster, 64, 32768);
+    Strategy s;
+    s.dp = 8;
+    const double own = CostModel(w).step_s(s);
+    w.attention = AttentionKind::kPortableFlash;
+    return CostModel(w).step_s(s) / own;
+  };
+  EXPECT_GT(slower("h100-8"), 1.2);
+  EXPECT_EQ(slower("a100-8"), 1);
+}
+
+// The parts of a ring get shorter with more ranks, their number and what each costs do not.
+TEST(CostModelTest, ARingOfManyRanksGainsLittle) {
+  const auto layer_s = [](int64_t cp) {
+    Workload w = workload("llama-3-8b", "h100-256", 256, 32768);
+    Strategy s;
+    s.cp = cp;
+    s.dp = 256 / cp;
+    return CostModel(w).pass_times(s).forward_s * static_cast<double>(cp);
+  };
+  EXPECT_LT(layer_s(2), 1.1 * layer_s(1));
+  EXPECT_GT(layer_s(64), 1.5 * layer_s(1));
+}
+
 TEST(CostModelTest, RefusesWhatCannotBe) {
   const Workload w = workload("llama-3-8b", "h100-8", 64);
   const auto why = [&](auto&& change) {

@@ -136,6 +136,53 @@ TEST(PublishedTest, RatesBecomeTimes) {
   EXPECT_NEAR(*run_of_entry(run).step_s, flops / (100e12 * 16), 1e-9);
 }
 
+TEST(PublishedTest, WordsOnKernelsAreRead) {
+  json run = entry("a-b-1");
+  const auto attention = [&](const char* text) {
+    run["opts"]["attention"] = text;
+    return run_of_entry(run).workload.attention;
+  };
+  EXPECT_EQ(attention("unfused (fused softmax)"), AttentionKind::kUnfused);
+  EXPECT_EQ(attention("TE flash"), AttentionKind::kFlash);
+  EXPECT_EQ(attention("flash (TE)"), AttentionKind::kFlash);
+  EXPECT_EQ(attention("flash (Triton)"), AttentionKind::kPortableFlash);
+  // Who does not say it had what models of the kind had.
+  EXPECT_EQ(attention("not stated"), AttentionKind::kUnfused);
+  run["model"]["gated_mlp"] = true;
+  EXPECT_EQ(attention("not stated"), AttentionKind::kPortableFlash);
+  EXPECT_FALSE(run_of_entry(run).guesses.empty());
+
+  const auto plan = [&](const char* text) {
+    run["opts"]["precision"] = text;
+    return run_of_entry(run).workload.precision;
+  };
+  EXPECT_TRUE(plan("fp16").adds_gradients_apart);
+  EXPECT_TRUE(plan("bf16 (fp32 grad accum)").adds_gradients_apart);
+  EXPECT_FALSE(plan("bf16").adds_gradients_apart);
+  run["hw"]["gpu"] = "H100";
+  EXPECT_EQ(plan("float8-tensorwise").products, MathType::kF8);
+  EXPECT_EQ(plan("float8-rowwise").products, MathType::kF16);
+
+  EXPECT_FALSE(run_of_entry(run).workload.kernels_wait_for_host);
+  run["parallel"]["schedule"] = "1f1b (DeepSpeed)";
+  EXPECT_TRUE(run_of_entry(run).workload.kernels_wait_for_host);
+}
+
+TEST(PublishedTest, RegretIsOverAllLayoutsOfTheSameWork) {
+  json runs = json::array();
+  // Vocabularies are padded differently with tp: still the same work.
+  for (const int tp : {1, 2, 4}) {
+    json run = entry("a-b-" + std::to_string(tp));
+    run["parallel"] = {{"tp", tp}, {"pp", 2}, {"dp", 8 / tp}, {"vp", 1}, {"zero", 0}};
+    run["results"]["iter_time_s"] = tp == 4 ? 1.0 : 2.0;
+    runs.push_back(run);
+  }
+  const PublishedReport result = compare_published({{"entries", runs}});
+  const QuantityReport& times = result.families.at(0).quantities.at(0);
+  EXPECT_EQ(times.regret_sets, 1);
+  EXPECT_DOUBLE_EQ(times.regret_pct, 100);
+}
+
 TEST(PublishedTest, BadEntriesAreRefusedWithTheirField) {
   const auto reason = [](const std::function<void(json&)>& change) {
     json run = entry("a-b-1");
