@@ -15,16 +15,10 @@
 #include <vector>
 
 #include "cost/cost_model.h"
+#include "search/candidate.h"
 #include "search/space.h"
 
 namespace tessera {
-
-enum class Objective : uint8_t {
-  kTime,
-  kMemory,  // of the fullest device; equal ones by time
-  kCost,    // device-seconds of a step
-};
-std::string_view name_of(Objective objective);  // "time", "memory", "cost"
 
 struct SearchRequest {
   Workload workload;
@@ -34,12 +28,6 @@ struct SearchRequest {
   bool pareto = false;      // also every plan that no other beats in both memory and time
   bool exhaustive = false;  // without bounds, for tests
   int threads = 1;
-};
-
-struct Candidate {
-  Strategy strategy;
-  double step_s = 0;
-  int64_t peak_bytes = 0;
 };
 
 // Why configurations are not among the best.
@@ -82,8 +70,5 @@ SearchOutcome search_strategies(const SearchRequest& request, const OnProgress& 
 
 // What tensors may have of a device's memory.
 int64_t usable_bytes(const Cluster& cluster);
-
-// A total order: by objective, then by the other figure, then by the strategy itself.
-bool is_better(Objective objective, const Candidate& a, const Candidate& b);
 
 }  // namespace tessera
