@@ -56,8 +56,9 @@ int simulate_schedule_of(const SimulateOptions& options, const RunSpec& spec, Co
 // A whole step of all ranks.
 class StepSimulation {
  public:
-  StepSimulation(const SimulateOptions& options, RunSpec spec)
+  StepSimulation(const SimulateOptions& options, RunSpec spec, std::vector<Guess> guesses)
       : options_(options),
+        guesses_(std::move(guesses)),
         contention_(options.no_contention ? no_contention() : Contention()),
         cluster_(with_devices(find_cluster(cluster_name(options, spec), read_text),
                               spec.parallel.world())),
@@ -194,6 +195,7 @@ class StepSimulation {
   }
 
   const SimulateOptions& options_;
+  std::vector<Guess> guesses_;
   Contention contention_;
   Cluster cluster_;
   StepGraph step_;

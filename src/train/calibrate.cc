@@ -182,7 +182,9 @@ class Calibration {
   // counting the same.
   [[nodiscard]] ClassSeconds class_seconds(int ranks) const {
     ClassSeconds sums{};
-    for (const ProbeModel& probe : kSharingProbes) {
+    const size_t probes = options_.quick ? 1 : kSharingProbes.size();
+    for (size_t p = 0; p < probes; ++p) {
+      const ProbeModel& probe = kSharingProbes[p];
       const CompiledRun run = compile_run(probe_spec(probe, "cpu", DType::kF32, 1));
       const StepBenchResult bench =
           bench_step(run, {.steps = 1, .warmup = 2, .probed = 2 * repeats(), .company = ranks - 1});
@@ -193,8 +195,9 @@ class Calibration {
       }
     }
     // Collectives copy and add in memory, too.
+    const double copies_s = time_together(memory_work(), ranks, 20 * repeats());
     for (const OpClass moves : {OpClass::kMovement, OpClass::kCommunication}) {
-      sums[static_cast<size_t>(moves)] = time_together(memory_work(), ranks, 10 * repeats());
+      sums[static_cast<size_t>(moves)] = copies_s;
     }
     return sums;
   }
@@ -217,7 +220,8 @@ class Calibration {
     progress_(fmt::format("{} between {} ranks", op, ranks));
     std::vector<TimeSample> samples;
     const int64_t largest = options_.quick ? 1 << 20 : 1 << 24;
-    for (int64_t bytes = 256; bytes <= largest; bytes *= 8) {
+    const int64_t growth = options_.quick ? 64 : 8;
+    for (int64_t bytes = 256; bytes <= largest; bytes *= growth) {
       const double seconds = time_collective(kind, ranks, bytes, repeats(), work_s);
       samples.push_back({byte_terms(static_cast<double>(bytes)), std::max(1e-7, seconds)});
     }
