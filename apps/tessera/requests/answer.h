@@ -5,13 +5,12 @@
 #include <map>
 #include <string>
 
+#include "in_process.h"
 #include "requests/random_request.h"
 
 namespace tessera::testing {
 
-struct Answer {
-  int code = 0;
-  std::string out, err;
+struct Answer : Ended {
   std::map<std::string, std::string> written;  // files, by path
   double cpu_s = 0;                            // that it took
 };

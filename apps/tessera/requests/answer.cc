@@ -10,7 +10,6 @@
 #include <stdexcept>
 
 #include "base/error.h"
-#include "cli.h"
 #include "requests/well_formed.h"
 
 namespace tessera::testing {
@@ -81,14 +80,10 @@ Workplace::~Workplace() {
 
 Answer Workplace::ask(const Request& request) const {
   for (const auto& [name, text] : request.files) std::ofstream(name, std::ios::binary) << text;
-  std::ostringstream out, err;
-  Console console{.out = out, .err = err};
   const double begin = cpu_seconds();
   Answer answer;
-  answer.code = run_cli(request.words, console);
+  static_cast<Ended&>(answer) = run_in_process(request.words);
   answer.cpu_s = cpu_seconds() - begin;
-  answer.out = std::move(out).str();
-  answer.err = std::move(err).str();
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder_)) {
     const std::string name = fs::relative(entry.path(), folder_).string();
     if (entry.is_regular_file() && !request.files.contains(name)) {
