@@ -77,8 +77,10 @@ std::string bad_number_in(std::string_view text) {
     const std::string number(text.substr(at, 400));
     char* stop = nullptr;
     const double value = std::strtod(number.c_str(), &stop);
-    // A digest is no number, and a value that was refused is told before a colon.
-    if (value > kLargest && !is_word(*stop) && *stop != ':') {
+    // We write exponents with a sign, which digests do not have; a value that was refused is told
+    // before a colon.
+    const bool signed_exponent = number.find("e+") < static_cast<size_t>(stop - number.c_str());
+    if (value > kLargest && signed_exponent && *stop != ':') {
       return fmt::format("a huge number: {}", around(text, at));
     }
     const bool begins =
