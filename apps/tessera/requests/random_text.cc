@@ -225,8 +225,8 @@ std::string measured_table(Dice& dice) {
   std::string text = "\n[measured]\nsource = \"here\"\n";
   text += fmt::format("cores = {}\n", mostly("2"));
   text += fmt::format("dispatch_s = {}\n", mostly("1e-6"));
-  text += fmt::format("sharing = [[{}, ", mostly("1"));
-  text += fmt::format("{}, 1.2]]\n", mostly("1.0"));
+  text += fmt::format("[measured.sharing]\nthreads = [{}]\n", mostly("1"));
+  text += fmt::format("products = [{}]\n", mostly("1.0"));
   text += "[[measured.kernels]]\nop = \"matmul\"\ntype = \"f32\"\npoints = 3\nerror_pct = 2.0\n";
   text += fmt::format("threads = {}\n", mostly("1"));
   text += fmt::format("seconds = {{ call = {} }}\n", mostly("1e-6"));
