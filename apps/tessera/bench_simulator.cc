@@ -6,6 +6,7 @@
 #include <random>
 #include <thread>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "commands.h"
 #include "flags.h"
@@ -137,6 +138,7 @@ Command add_bench_simulator(CLI::App& bench) {
 }
 
 int run_bench_simulator(const BenchSimulatorOptions& options, Console& console) {
+  require_config(options.threads <= 256, "--threads is {}: use 1 to 256", options.threads);
   std::vector<SimulatorCase> cases;
   cases.push_back(mixed());
   cases.push_back(largest("1f1b", 0));

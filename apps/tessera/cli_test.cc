@@ -13,24 +13,13 @@
 
 #include "commands.h"
 #include "help.h"
+#include "in_process.h"
 
 namespace tessera {
 namespace {
 
-struct Result {
-  int code;
-  std::string out, err;
-};
-
-Result run(const std::vector<std::string>& args) {
-  std::ostringstream out, err;
-  Console console{.out = out, .err = err};
-  const int code = run_cli(args, console);
-  return {code, out.str(), err.str()};
-}
-
 void expect_usage(const std::vector<std::string>& args, const std::string& message) {
-  const Result result = run(args);
+  const Ended result = run_in_process(args);
   EXPECT_EQ(result.code, 2) << message;
   EXPECT_EQ(result.out, "");
   EXPECT_EQ(result.err, "tessera: error: " + message + "\n");
@@ -51,7 +40,7 @@ class TemporaryFolder {
 };
 
 TEST(CliTest, ShowsTheVersion) {
-  const Result result = run({"--version"});
+  const Ended result = run_in_process({"--version"});
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.out, "tessera 0.1.0 (schema 1)\n");
 }
@@ -78,7 +67,7 @@ TEST(CliTest, EveryHelpBeginsWithAnExampleAndEndsWithTheNextCommand) {
     std::vector<std::string> by_help = {"help"};
     by_help.insert(by_help.end(), words.begin(), words.end());
     words.emplace_back("--help");
-    const Result result = run(words);
+    const Ended result = run_in_process(words);
     EXPECT_EQ(result.code, 0);
     EXPECT_EQ(result.err, "");
     EXPECT_TRUE(result.out.starts_with("Example: ")) << result.out;
@@ -87,7 +76,7 @@ TEST(CliTest, EveryHelpBeginsWithAnExampleAndEndsWithTheNextCommand) {
     for (const std::string hidden : {"--inject", "--corrupt", "--rows"}) {
       EXPECT_EQ(result.out.find(hidden), std::string::npos) << "a hidden flag is shown";
     }
-    EXPECT_EQ(run(by_help).out, result.out);
+    EXPECT_EQ(run_in_process(by_help).out, result.out);
   }
 }
 
@@ -136,8 +125,9 @@ TEST(CliTest, BenchRefusesWhatItCannotMeasure) {
 }
 
 TEST(CliTest, BenchMeasuresThreads) {
-  const Result result = run({"bench", "comm", "--op", "all_reduce,scatter", "--backend", "local",
-                             "--ranks", "2,3", "--sizes", "1K-4K", "--budget", "0", "--json"});
+  const Ended result =
+      run_in_process({"bench", "comm", "--op", "all_reduce,scatter", "--backend", "local",
+                      "--ranks", "2,3", "--sizes", "1K-4K", "--budget", "0", "--json"});
   EXPECT_EQ(result.code, 0) << result.err;
   const nlohmann::json report = nlohmann::json::parse(result.out);
   EXPECT_EQ(report["schema_version"], 1);
@@ -148,9 +138,10 @@ TEST(CliTest, BenchMeasuresThreads) {
 }
 
 TEST(CliTest, BenchListsAlgorithms) {
-  const std::string shm = run({"bench", "comm", "--algo", "list"}).out;
+  const std::string shm = run_in_process({"bench", "comm", "--algo", "list"}).out;
   EXPECT_NE(shm.find("gather          auto, direct, naive, tree\n"), std::string::npos) << shm;
-  const std::string mpi = run({"bench", "comm", "--algo", "list", "--backend", "mpi"}).out;
+  const std::string mpi =
+      run_in_process({"bench", "comm", "--algo", "list", "--backend", "mpi"}).out;
   EXPECT_NE(mpi.find("all_to_all      auto, direct, ring\n"), std::string::npos) << mpi;
 }
 
@@ -169,9 +160,9 @@ TEST(CliTest, ExplainsUnderBothNames) {
   std::vector<std::string> explain = {"explain", "ring"}, bench = {"bench", "formula", "ring"};
   explain.insert(explain.end(), flags.begin(), flags.end());
   bench.insert(bench.end(), flags.begin(), flags.end());
-  const Result result = run(explain);
+  const Ended result = run_in_process(explain);
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(run(bench).out, result.out);
+  EXPECT_EQ(run_in_process(bench).out, result.out);
   const nlohmann::json json = nlohmann::json::parse(result.out);
   EXPECT_EQ(json["schema_version"], 1);
   EXPECT_DOUBLE_EQ(json["results"]["time"]["value"].get<double>(), 10.85);
@@ -183,42 +174,44 @@ TEST(CliTest, ExplainsUnderBothNames) {
 }
 
 TEST(CliTest, ListsModelsWithTheirSizes) {
-  const nlohmann::json json = nlohmann::json::parse(run({"presets", "--json"}).out);
+  const nlohmann::json json = nlohmann::json::parse(run_in_process({"presets", "--json"}).out);
   bool found = false;
   for (const nlohmann::json& model : json["models"]) {
     found = found || (model["name"] == "deepseek-v3" && model["trainable"] == false &&
                       model["why_not"] == "model.kv_rank = 512 (latent attention)");
   }
   EXPECT_TRUE(found);
-  EXPECT_NE(run({"presets"}).out.find("llama-3.1-405b"), std::string::npos);
-  EXPECT_NE(run({"presets", "devices"}).out.find("h100"), std::string::npos);
-  const nlohmann::json clusters = nlohmann::json::parse(run({"presets", "clusters", "--json"}).out);
+  EXPECT_NE(run_in_process({"presets"}).out.find("llama-3.1-405b"), std::string::npos);
+  EXPECT_NE(run_in_process({"presets", "devices"}).out.find("h100"), std::string::npos);
+  const nlohmann::json clusters =
+      nlohmann::json::parse(run_in_process({"presets", "clusters", "--json"}).out);
   EXPECT_GE(clusters["clusters"].size(), 3U);
   expect_usage({"presets", "planets"}, "kind is 'planets': use one of models, devices, clusters");
 }
 
 TEST(CliTest, NoCommandShowsHelpAndFails) {
-  const Result result = run({});
+  const Ended result = run_in_process({});
   EXPECT_EQ(result.code, 2);
   EXPECT_EQ(result.out, "");
-  EXPECT_EQ(result.err, run({"--help"}).out);
+  EXPECT_EQ(result.err, run_in_process({"--help"}).out);
 }
 
 TEST(CliTest, GlobalFlagsMayFollowTheCommand) {
-  const Result result = run({"generate", "--color", "always"});
+  const Ended result = run_in_process({"generate", "--color", "always"});
   EXPECT_EQ(result.code, 2);
   EXPECT_TRUE(result.err.starts_with("\033[1;31mtessera: error:\033[0m ")) << result.err;
 }
 
 TEST(CliTest, SynthWritesTheAskedBytes) {
-  const Result printed = run({"data", "synth", "--seed", "3", "--bytes", "1000"});
+  const Ended printed = run_in_process({"data", "synth", "--seed", "3", "--bytes", "1000"});
   EXPECT_EQ(printed.code, 0);
   EXPECT_EQ(printed.out.size(), 1000U);
-  EXPECT_NE(printed.out, run({"data", "synth", "--seed", "4", "--bytes", "1000"}).out);
+  EXPECT_NE(printed.out, run_in_process({"data", "synth", "--seed", "4", "--bytes", "1000"}).out);
 
   const TemporaryFolder folder;
   const std::string path = folder.path() / "stories.txt";
-  const Result saved = run({"data", "synth", "--seed", "3", "--bytes", "1000", "-o", path});
+  const Ended saved =
+      run_in_process({"data", "synth", "--seed", "3", "--bytes", "1000", "-o", path});
   EXPECT_EQ(saved.code, 0);
   EXPECT_EQ(saved.out, "");
   std::ostringstream text;
@@ -227,7 +220,7 @@ TEST(CliTest, SynthWritesTheAskedBytes) {
 }
 
 TEST(CliTest, AFullDiskIsAnError) {
-  const Result result = run({"data", "synth", "--bytes", "1000", "-o", "/dev/full"});
+  const Ended result = run_in_process({"data", "synth", "--bytes", "1000", "-o", "/dev/full"});
   EXPECT_EQ(result.code, 1);
   EXPECT_NE(result.err.find("No space left"), std::string::npos) << result.err;
 
@@ -240,7 +233,7 @@ TEST(CliTest, AFullDiskIsAnError) {
 
 TEST(CliTest, DoctorReportsTheMachine) {
   const TemporaryFolder folder;
-  const Result result = run({"doctor", "--json", "--run-dir", folder.path() / "a" / "b"});
+  const Ended result = run_in_process({"doctor", "--json", "--run-dir", folder.path() / "a" / "b"});
   EXPECT_EQ(result.code, 0) << result.err;
   const nlohmann::json report = nlohmann::json::parse(result.out);
   EXPECT_EQ(report["schema_version"], 1);
@@ -251,7 +244,7 @@ TEST(CliTest, DoctorReportsTheMachine) {
 }
 
 TEST(CliTest, DoctorRefusesARunDirectoryBelowAFile) {
-  const Result result = run({"doctor", "--run-dir", "/dev/null/runs"});
+  const Ended result = run_in_process({"doctor", "--run-dir", "/dev/null/runs"});
   EXPECT_EQ(result.code, 1);
   EXPECT_NE(result.err.find("'/dev/null/runs' cannot be written"), std::string::npos) << result.err;
 }
@@ -271,7 +264,7 @@ std::string bash_offers(const std::string& script, const std::string& words) {
 }
 
 TEST(CliTest, BashCompletesCommandsFlagsAndChoices) {
-  const std::string script = run({"completion", "bash"}).out;
+  const std::string script = run_in_process({"completion", "bash"}).out;
   EXPECT_EQ(bash_offers(script, "tessera tr"), "train");
   EXPECT_EQ(bash_offers(script, "tessera data ''"), "synth -h --help -q --quiet --color");
   EXPECT_EQ(bash_offers(script, "tessera data synth --b"), "--bytes");
@@ -283,8 +276,8 @@ TEST(CliTest, BashCompletesCommandsFlagsAndChoices) {
 }
 
 TEST(CliTest, EveryShellKnowsEveryFlag) {
-  const std::string zsh = run({"completion", "zsh"}).out;
-  const std::string fish = run({"completion", "fish"}).out;
+  const std::string zsh = run_in_process({"completion", "zsh"}).out;
+  const std::string fish = run_in_process({"completion", "fish"}).out;
   for (const std::string flag : {"tolerance", "top-k", "dry-run", "bytes", "color"}) {
     EXPECT_NE(zsh.find("--" + flag), std::string::npos) << flag;
     EXPECT_NE(fish.find("-l " + flag), std::string::npos) << flag;

@@ -6,6 +6,7 @@
 #include "cost/run_plan.h"
 #include "flags.h"
 #include "read_text.h"
+#include "spec/keys.h"
 #include "spec/pipeline.h"
 #include "spec/run_file.h"
 #include "spec/validate.h"
@@ -16,6 +17,7 @@ namespace {
 constexpr int64_t kDefaultSeqLen = 4096;
 // Micro-batches of a pipeline, so that its bubble is a fifth or less.
 constexpr int64_t kMicroBatchesPerStage = 4;
+constexpr double kMostSequences = 1e12;  // as train.global_batch
 
 bool given(const std::vector<std::string>& settings, std::string_view key) {
   return std::any_of(settings.begin(), settings.end(), [&](const std::string& setting) {
@@ -33,7 +35,8 @@ void fill_in(RunSpec& spec, const std::vector<std::string>& settings, const Clus
     guesses.push_back({"train.dtype", "bf16"});
   }
   if (!given(settings, "train.seq_len")) {
-    t.seq_len = kDefaultSeqLen;
+    const int64_t most = spec.model.max_positions;  // 0: any number
+    t.seq_len = most > 0 ? std::min(kDefaultSeqLen, most) : kDefaultSeqLen;
     guesses.push_back({"train.seq_len", std::to_string(t.seq_len)});
   }
   for (const int64_t size : {p.pp, p.cp, p.tp, p.fsdp, p.dp, t.micro_batch}) {
@@ -46,10 +49,20 @@ void fill_in(RunSpec& spec, const std::vector<std::string>& settings, const Clus
                    "give --dp, or other sizes",
                    others, cluster.devices, cluster.name);
     p.dp = cluster.devices / others;
+    require_config(p.dp <= kMaxAxis,
+                   "{} devices are left for dp, more than the {} of an axis; give some of them to "
+                   "--fsdp, --tp, --pp or --cp",
+                   p.dp, kMaxAxis);
     guesses.push_back({"parallel.dp", fmt::format("{}, so that all devices are used", p.dp)});
   }
   if (!given(settings, "train.global_batch")) {
     const int64_t micro_batches = p.pp > 1 ? kMicroBatchesPerStage * p.pp : 1;
+    const double sequences = static_cast<double>(t.micro_batch) *
+                             static_cast<double>(p.replicas()) * static_cast<double>(micro_batches);
+    require_config(sequences <= kMostSequences,
+                   "{} micro-batches of {} sequences on {} replicas are more than a step may have "
+                   "(1e12); use a smaller --micro-batch",
+                   micro_batches, t.micro_batch, p.replicas());
     t.global_batch = t.micro_batch * p.replicas() * micro_batches;
     guesses.push_back({"train.global_batch", fmt::format("{} sequences, {} micro-batches",
                                                          t.global_batch, micro_batches)});

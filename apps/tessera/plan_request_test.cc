@@ -61,6 +61,13 @@ TEST(PlanRequest, FillsInWhatNobodySaidAndListsIt) {
   EXPECT_EQ(guesses[2].what, "train.global_batch");
 }
 
+TEST(PlanRequest, GuessesNoMoreTokensThanTheModelHasPositionsFor) {
+  std::vector<Guess> guesses;
+  PlanRequest request;
+  request.model = "gpt2";
+  EXPECT_EQ(load_request({}, request, find_cluster("h100-8"), guesses).train.seq_len, 1024);
+}
+
 TEST(PlanRequest, RefusesSizesThatLeaveDevicesOver) {
   PlanRequest request = request_405b();
   set(request, "--tp", 3);

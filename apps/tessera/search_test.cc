@@ -3,26 +3,17 @@
 #include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "base/error.h"
-#include "cli.h"
 #include "commands.h"
+#include "in_process.h"
 
 namespace tessera {
 namespace {
 
-struct Ended {
-  int code = 0;
-  std::string out, err;
-};
-
 Ended run(std::vector<std::string> args) {
-  std::ostringstream out, err;
-  Console console{.out = out, .err = err};
   args.insert(args.begin(), "search");
-  const int code = run_cli(args, console);
-  return {code, out.str(), err.str()};
+  return run_in_process(args);
 }
 
 std::vector<std::string> with(const std::string& flag, const std::string& value) {

@@ -206,6 +206,11 @@ std::string percent(double part, double whole) {
   return fmt::format("{:.1f}%", 100 * part / whole);
 }
 
+// "-3.1 %"; what rounds to nothing has no sign.
+std::string change_text(double percent) {
+  return percent > -0.05 && percent < 0.05 ? "0.0 %" : fmt::format("{:+.1f} %", percent);
+}
+
 TextTable plan_table() {
   return TextTable({{"", Align::kRight},
                     {"split", Align::kLeft},
@@ -405,7 +410,7 @@ std::string to_text(const SearchReport& report) {
   if (!report.sensitivities.empty()) {
     text += "\nwhat would change the best plan's step\n";
     for (const Sensitivity& s : report.sensitivities) {
-      text += fmt::format("  {}: {:+.1f} %{}\n", s.change, s.change_pct,
+      text += fmt::format("  {}: {}{}\n", s.change, change_text(s.change_pct),
                           s.moves.empty() ? "" : fmt::format(" (with {})", s.moves));
     }
   }

@@ -76,6 +76,10 @@ void resolve_expert_model(ModelSpec& model) {
   require_config(mixtral || (model.shared_ffn == 0 && model.dense_layers == 0),
                  "model.shared_ffn and dense_layers are of models with experts; use family = "
                  "\"mixtral\", or leave them out");
+  require_config(mixtral || model.router_aux_coef == 0,
+                 "model.router_aux_coef = {} weighs how evenly experts are used, and family = {} "
+                 "has none; use family = \"mixtral\", or leave it out",
+                 model.router_aux_coef, in_quotes(model.family));
   if (!mixtral) return;
   check_routing(model);
   require_config(model.dense_layers < model.layers,

@@ -63,6 +63,12 @@ TEST(ResolveTest, FillsWhatFollowsFromTheRest) {
   EXPECT_EQ(resolved([](RunSpec&) {}).parallel.zero, 0);
 }
 
+TEST(ResolveTest, RefusesABalanceOfExpertsThatAreNotThere) {
+  EXPECT_EQ(failure([](RunSpec& s) { s.model.router_aux_coef = 0.75; }),
+            "model.router_aux_coef = 0.75 weighs how evenly experts are used, and family = "
+            "\"llama\" has none; use family = \"mixtral\", or leave it out");
+}
+
 TEST(ResolveTest, IsIdempotent) {
   RunSpec spec = resolved([](RunSpec& s) { s.parallel.fsdp = 2; });
   const std::string once = to_json(spec).dump();

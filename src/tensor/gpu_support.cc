@@ -18,10 +18,10 @@ std::string cuda_version_text(int version) {
 bool one_runs_on(std::string_view architecture, int major, int minor) {
   if (architecture.starts_with("all")) return true;
   int number = 0;  // 90: 9.0
-  const auto [end, error] =
-      std::from_chars(architecture.data(), architecture.data() + architecture.size(), number);
+  const char* begin = architecture.data();
+  const auto [end, error] = std::from_chars(begin, begin + architecture.size(), number);
   if (error != std::errc()) return false;
-  const std::string_view rest(end, architecture.data() + architecture.size() - end);
+  const std::string_view rest = architecture.substr(static_cast<size_t>(end - begin));
   const int asked = 10 * major + minor;
   if (rest.starts_with("a")) return asked == number;
   const bool machine_code = !rest.ends_with("-virtual");

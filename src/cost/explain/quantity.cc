@@ -170,7 +170,7 @@ double parse_quantity(Unit unit, std::string_view text, std::string_view what) {
   const std::string_view suffix = trim(std::string_view(stop, static_cast<size_t>(end - stop)));
   if (error == std::errc() && std::isfinite(value)) {
     for (const Suffix& known : reading.suffixes) {
-      if (known.text == suffix) return value * known.factor;
+      if (known.text == suffix) return value * known.factor + 0.0;  // -0 becomes 0
     }
   }
   throw ConfigError(fmt::format("{} is {}: expected {}", what, in_quotes(text), reading.expected));

@@ -59,7 +59,7 @@ class Fields {
     const json* value = find(key);
     if (value == nullptr || !value->is_number()) return std::nullopt;
     const auto number = value->get<double>();
-    require_config(number > 0 && number < 1e30, "{}.{} is {:g}: a positive number is expected",
+    require_config(number > 1e-30 && number < 1e30, "{}.{} is {:g}: from 1e-30 to 1e30 is expected",
                    name_, key, number);
     return number;
   }

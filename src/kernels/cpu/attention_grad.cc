@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/attention_common.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/independent.h"
 #include "kernels/on_cuda.h"
 
 namespace tessera::kernels {
@@ -55,7 +56,7 @@ struct Tensors {
 // scores of visible keys -> probabilities p, d_scores (dp) -> p * (dp - dot).
 template <typename A>
 void softmax_grad_row(A* scores, A* d_scores, const cpu::KeyRange& visible, A lse, A dot) {
-#pragma GCC ivdep
+  TESSERA_INDEPENDENT
   for (int64_t i = visible.begin; i < visible.end; ++i) {
     const A p = cpu::fast_exp(scores[i] - lse);
     scores[i] = p;

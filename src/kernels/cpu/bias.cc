@@ -1,5 +1,6 @@
 #include "kernels/cpu/check.h"
 #include "kernels/cpu/column_sums.h"
+#include "kernels/cpu/independent.h"
 #include "kernels/kernels.h"
 #include "kernels/on_cuda.h"
 
@@ -20,7 +21,8 @@ void add_bias(Context& ctx, const Tensor& x, const Tensor& b, Tensor& y) {
       for (int64_t t = begin; t < end; ++t) {
         const T* in = x.as<T>() + t * width;
         T* out = y.as<T>() + t * width;
-#pragma GCC ivdep  // y may be x
+        // y may be x
+        TESSERA_INDEPENDENT
         for (int64_t i = 0; i < width; ++i) {
           out[i] = cpu::narrow<T>(cpu::widen(in[i]) + cpu::widen(bias[i]));
         }

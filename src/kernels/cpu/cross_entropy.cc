@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "kernels/cpu/check.h"
+#include "kernels/cpu/independent.h"
 #include "kernels/kernels.h"
 #include "kernels/on_cuda.h"
 
@@ -57,7 +58,7 @@ void grad_row(const T* logits, const Joined& row, int64_t valid, int64_t label_c
   const bool here = label_column >= 0 && label_column < valid;
   // Read before the loop: grad may be logits.
   const A label_logit = here ? cpu::widen(logits[label_column]) : A{0};
-#pragma GCC ivdep
+  TESSERA_INDEPENDENT
   for (int64_t i = 0; i < valid; ++i) {
     grad[i] = cpu::narrow<T>(cpu::fast_exp(cpu::widen(logits[i]) - max) * inverse);
   }

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "kernels/cpu/check.h"
+#include "kernels/cpu/independent.h"
 #include "kernels/kernels.h"
 #include "kernels/on_cuda.h"
 
@@ -46,7 +47,8 @@ void head_grad(const T* dy, const T* x, const T* w, Acc<T> rstd, T* dx, int64_t 
   const A dot = cpu::lane_sum<A>(
       dim, [&](int64_t i) { return cpu::widen(dy[i]) * cpu::widen(w[i]) * cpu::widen(x[i]); });
   const A factor = rstd * rstd * rstd * dot / static_cast<A>(dim);
-#pragma GCC ivdep  // dx may be dy
+  // dx may be dy
+  TESSERA_INDEPENDENT
   for (int64_t i = 0; i < dim; ++i) {
     const A g = cpu::widen(dy[i]) * cpu::widen(w[i]);
     dx[i] = cpu::narrow<T>(rstd * g - factor * cpu::widen(x[i]));

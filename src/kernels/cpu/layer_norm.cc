@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "kernels/cpu/column_sums.h"
+#include "kernels/cpu/independent.h"
 #include "kernels/cpu/norm_rows.h"
 #include "kernels/on_cuda.h"
 
@@ -39,7 +40,8 @@ void grad_row(const T* dy, const T* x, const T* w, const Acc<T>* stats, const T*
   const auto xhat = [&](int64_t i) { return (cpu::widen(x[i]) - mean) * rstd; };
   const A mean_g = cpu::lane_sum<A>(width, g) / count;
   const A mean_gx = cpu::lane_sum<A>(width, [&](int64_t i) { return g(i) * xhat(i); }) / count;
-#pragma GCC ivdep  // dx may be residual
+  // dx may be residual
+  TESSERA_INDEPENDENT
   for (int64_t i = 0; i < width; ++i) {
     const A kept = residual == nullptr ? A{0} : cpu::widen(residual[i]);
     dx[i] = cpu::narrow<T>(rstd * (g(i) - mean_g - xhat(i) * mean_gx) + kept);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cpu/check.h"
+#include "kernels/cpu/independent.h"
 #include "kernels/kernels.h"
 
 namespace tessera::kernels::cpu {
@@ -11,7 +12,7 @@ namespace tessera::kernels::cpu {
 template <typename T, typename F, typename... In>
 void map(Context& ctx, int64_t count, int64_t grain, T* out, const F& f, const In*... in) {
   ctx.workers.parallel_for(count, grain, [=](int64_t begin, int64_t end) {
-#pragma GCC ivdep
+    TESSERA_INDEPENDENT
     for (int64_t i = begin; i < end; ++i) out[i] = narrow<T>(f(widen(in[i])...));
   });
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cpu/check.h"
+#include "kernels/cpu/independent.h"
 #include "kernels/kernels.h"
 
 namespace tessera::kernels::cpu {
@@ -18,7 +19,7 @@ void for_each_row(Context& ctx, int64_t rows, const F& f) {
 // sum = a + b; sum may be either.
 template <typename T>
 void add_row(const T* a, const T* b, T* sum, int64_t width) {
-#pragma GCC ivdep
+  TESSERA_INDEPENDENT
   for (int64_t i = 0; i < width; ++i) sum[i] = narrow<T>(widen(a[i]) + widen(b[i]));
 }
 

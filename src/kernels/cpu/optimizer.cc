@@ -3,6 +3,7 @@
 
 #include "base/master_weight.h"
 #include "kernels/cpu/check.h"
+#include "kernels/cpu/independent.h"
 #include "kernels/kernels.h"
 #include "kernels/on_cuda.h"
 
@@ -42,7 +43,7 @@ inline A adam_step(const Factors<A>& f, A master, A& m, A& v, A grad) {
 template <typename T, typename G>
 void adamw_range(const Factors<Acc<T>>& f, Acc<T>* master, Acc<T>* m, Acc<T>* v, const G* grad,
                  T* weight, int64_t begin, int64_t end) {
-#pragma GCC ivdep
+  TESSERA_INDEPENDENT
   for (int64_t i = begin; i < end; ++i) {
     const Acc<T> updated = adam_step(f, master[i], m[i], v[i], cpu::widen(grad[i]));
     master[i] = updated;
@@ -53,7 +54,7 @@ void adamw_range(const Factors<Acc<T>>& f, Acc<T>* master, Acc<T>* m, Acc<T>* v,
 template <typename G>
 void adamw_rests(const Factors<float>& f, int16_t* rest, float* m, float* v, const G* grad,
                  BFloat16* weight, int64_t begin, int64_t end) {
-#pragma GCC ivdep
+  TESSERA_INDEPENDENT
   for (int64_t i = begin; i < end; ++i) {
     const float master = master_weight(weight[i].bits, rest[i]);
     const float updated = adam_step(f, master, m[i], v[i], cpu::widen(grad[i]));

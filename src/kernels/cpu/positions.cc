@@ -1,4 +1,5 @@
 #include "kernels/cpu/check.h"
+#include "kernels/cpu/independent.h"
 #include "kernels/cpu/table_sums.h"
 #include "kernels/kernels.h"
 #include "kernels/on_cuda.h"
@@ -33,7 +34,8 @@ void add_positions(Context& ctx, const Tensor& x, const Tensor& table, Tensor& y
         const T* in = x.as<T>() + t * width;
         const T* row = table.as<T>() + rows.position((first_token + t) % rows.length()) * width;
         T* out = y.as<T>() + t * width;
-#pragma GCC ivdep  // y may be x
+        // y may be x
+        TESSERA_INDEPENDENT
         for (int64_t i = 0; i < width; ++i) {
           out[i] = cpu::narrow<T>(cpu::widen(in[i]) + cpu::widen(row[i]));
         }

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "kernels/cpu/column_sums.h"
+#include "kernels/cpu/independent.h"
 #include "kernels/cpu/norm_rows.h"
 #include "kernels/on_cuda.h"
 
@@ -37,7 +38,8 @@ void grad_row(const T* dy, const T* x, const T* w, Acc<T> rstd, const T* residua
       dx[i] = cpu::narrow<T>(rstd * g - factor * cpu::widen(x[i]));
     }
   } else {
-#pragma GCC ivdep  // dx may be residual
+    // dx may be residual
+    TESSERA_INDEPENDENT
     for (int64_t i = 0; i < width; ++i) {
       const A g = cpu::widen(dy[i]) * cpu::widen(w[i]);
       const A grad = rstd * g - factor * cpu::widen(x[i]);

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/check.h"
+#include "kernels/cpu/independent.h"
 #include "kernels/kernels.h"
 #include "kernels/on_cuda.h"
 
@@ -18,7 +19,7 @@ void rotate_row(const T* x, const Acc<T>* cos, const Acc<T>* sin, Acc<T> directi
     const T* in = x + head * 2 * half;
     T* out = y + head * 2 * half;
     // Each iteration reads and writes the same two columns, so x == y needs no care.
-#pragma GCC ivdep
+    TESSERA_INDEPENDENT
     for (int64_t d = 0; d < half; ++d) {
       const A first = cpu::widen(in[d]);
       const A second = cpu::widen(in[d + half]);

@@ -1,4 +1,5 @@
 #include "kernels/cpu/check.h"
+#include "kernels/cpu/independent.h"
 #include "kernels/kernels.h"
 #include "kernels/on_cuda.h"
 
@@ -25,7 +26,7 @@ void swiglu_row(const T* gate, const T* up, T* h, int64_t width) {
 template <typename T>
 void swiglu_grad_row(const T* dh, const T* gate, const T* up, T* d_gate, T* d_up, int64_t width) {
   using A = Acc<T>;
-#pragma GCC ivdep
+  TESSERA_INDEPENDENT
   for (int64_t i = 0; i < width; ++i) {
     const A g = cpu::widen(gate[i]);
     const A u = cpu::widen(up[i]);

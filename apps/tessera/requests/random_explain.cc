@@ -1,10 +1,10 @@
-#include "cost/testing/random_requests.h"
-
 #include <fmt/format.h>
 
 #include <array>
 
 #include "cost/catalogue.h"
+#include "cost/explain/topic.h"
+#include "requests/random_request.h"
 #include "spec/model_catalogue.h"
 
 namespace tessera::testing {
@@ -67,16 +67,7 @@ std::string_view random_suffix(Unit unit, Dice& dice) {
   }
 }
 
-}  // namespace
-
-uint64_t Dice::next() {
-  state_ += 0x9e3779b97f4a7c15;
-  uint64_t z = state_;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
-
+// A value for a flag of this kind: mostly one that it takes.
 std::string random_value(const Parameter& parameter, Dice& dice) {
   using Kind = Parameter::Kind;
   if (dice.one_in(12)) return std::string(dice.pick(kNonsense));
@@ -91,7 +82,9 @@ std::string random_value(const Parameter& parameter, Dice& dice) {
   return text;
 }
 
-std::vector<std::string> random_explain(Dice& dice) {
+}  // namespace
+
+Request random_explain(Dice& dice) {
   const Topic& topic = dice.pick(topics());
   std::vector<std::string> words = {"explain", std::string(topic.name)};
   for (const Parameter& parameter : topic.parameters) {
@@ -101,35 +94,7 @@ std::vector<std::string> random_explain(Dice& dice) {
   }
   if (dice.one_in(2)) words.emplace_back("--json");
   if (dice.one_in(40)) words.emplace_back("--no-such-flag");
-  return words;
-}
-
-std::vector<std::string> random_overrides(Dice& dice) {
-  constexpr std::array<std::string_view, 8> kBad = {
-      "0", "-1", "1000000000000000000", "1e400", "\"x\"", "nan", "1.5", "[1]"};
-  constexpr std::array<std::string_view, 10> kSizes = {
-      "model.layers",       "model.heads",     "model.kv_heads",    "model.head_dim",
-      "model.ffn",          "model.vocab",     "train.micro_batch", "train.global_batch",
-      "parallel.bucket_mb", "train.loss_chunk"};
-  constexpr std::array<std::string_view, 10> kWords = {
-      "parallel.schedule=gpipe", "parallel.schedule=zb-h1",
-      "parallel.recompute=full", "model.norm=layer",
-      "model.family=gpt2",       "parallel.cp_kind=ulysses",
-      "model.qk_norm=true",      "train.dtype=bf16",
-      "model.kv_rank=8",         "parallel.sequence_parallel=true"};
-  constexpr std::array<std::string_view, 14> kMeshes = {
-      "dp=2",        "tp=2",          "dp=2,tp=2", "pp=2", "fsdp=4", "cp=2",           "pp=2,dp=2",
-      "dp=2,zero=1", "fsdp=2,zero=2", "tp=3",      "dp=0", "tp=-1",  "dp=99999999999", "ep=2"};
-  std::vector<std::string> words;
-  for (int64_t more = dice.below(4); more > 0; --more) {
-    const std::string value =
-        dice.one_in(4) ? std::string(dice.pick(kBad)) : fmt::format("{}", 1 + dice.below(8));
-    words.emplace_back("--set");
-    words.push_back(dice.one_in(3) ? std::string(dice.pick(kWords))
-                                   : fmt::format("{}={}", dice.pick(kSizes), value));
-  }
-  if (dice.one_in(2)) words.push_back(fmt::format("--mesh={}", dice.pick(kMeshes)));
-  return words;
+  return {words, {}};
 }
 
 }  // namespace tessera::testing

@@ -1,0 +1,43 @@
+// Answers of the command line to requests, in a folder of their own.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "in_process.h"
+#include "requests/random_request.h"
+
+namespace tessera::testing {
+
+struct Answer : Ended {
+  std::map<std::string, std::string> written;  // files, by path
+  double cpu_s = 0;                            // that it took
+};
+
+// A temporary folder that is the current one as long as this lives.
+class Workplace {
+ public:
+  Workplace();
+  ~Workplace();
+  Workplace(const Workplace&) = delete;
+  Workplace& operator=(const Workplace&) = delete;
+
+  // Leaves the folder empty.
+  Answer ask(const Request& request) const;
+
+ private:
+  std::filesystem::path before_, folder_;
+};
+
+// Everything that was answered, without the time.
+std::string bytes_of(const Answer& answer);
+
+// Empty, or what no answer may be: an undocumented exit code, a failure without a message, a bug
+// that it reports itself, NaN, JSON that does not parse, a picture that is none, minutes.
+std::string complaint(const Request& request, const Answer& answer);
+
+// As typed after "tessera", with its files: to try it again.
+std::string text_of(const Request& request);
+
+}  // namespace tessera::testing
