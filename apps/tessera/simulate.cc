@@ -60,8 +60,8 @@ class StepSimulation {
       : options_(options),
         guesses_(std::move(guesses)),
         contention_(options.no_contention ? no_contention() : Contention()),
-        cluster_(with_devices(find_cluster(cluster_name(options, spec), read_text),
-                              spec.parallel.world())),
+        cluster_(
+            of_size(find_cluster(cluster_name(options, spec), read_text), spec.parallel.world())),
         step_(build_step(with_threads(std::move(spec), cluster_.measured), StepKind::kTraining)) {
     programs_ = distinct_programs(step_);
     const ClusterTimes modelled(cluster_, step_.spec.train.dtype, contention_);
@@ -186,6 +186,10 @@ class StepSimulation {
       spec.train.threads = std::max<int64_t>(1, machine.cores / spec.parallel.world());
     }
     return spec;
+  }
+
+  static Cluster of_size(Cluster cluster, int64_t world) {
+    return world == cluster.devices ? cluster : with_devices(std::move(cluster), world);
   }
 
   // What the run file says it is for, where nobody says more.
