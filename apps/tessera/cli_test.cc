@@ -149,7 +149,9 @@ TEST(CliTest, MissingInputsAreUsageErrors) {
   expect_usage({"plan"}, "no run file given: try 'examples/demo.toml'");
   expect_usage({"plan", "no/such.toml"}, "cannot open 'no/such.toml': No such file or directory");
   expect_usage({"plan", "/"}, "cannot read '/'");
-  expect_usage({"plan", "/dev/null"}, "/dev/null: [model] is missing layers, hidden, ffn");
+  expect_usage({"plan", "/dev/null"},
+               "/dev/null: [model] is missing layers, hidden, ffn, heads, vocab; give them, or "
+               "name a preset or an hf folder");
   expect_usage({"generate", "--prompt", "x"}, "generate needs --run DIR, such as runs/demo");
   expect_usage({"generate", "--run", "x", "--prompt", ""},
                "generate needs --prompt TEXT of at least one byte");
