@@ -107,9 +107,15 @@ Measurement measure(const CompiledRun& run, const BenchPredictOptions& options) 
 Prediction predict(const NamedRun& named, const MeasuredMachine& machine,
                    const BenchPredictOptions& options) {
   const CompiledRun run = compile_run(named.source.load());
-  require_config(run.step.spec.train.device == "cpu",
-                 "{}: train.device is {}: ranks that share a machine are predicted on its CPU",
-                 named.name, run.step.spec.train.device);
+  const std::string& device = run.step.spec.train.device;
+  require_config(device == machine.device,
+                 "{}: train.device is {}, but the cluster file was measured on {}: choose runs for "
+                 "it, or write another with tessera calibrate --device {}",
+                 named.name, device, machine.device, device);
+  require_config(device == "cpu" || run.step.mesh.world() == 1,
+                 "{}: {} ranks would share one GPU, which is no machine that anybody has: predict "
+                 "one rank, or several on the CPU",
+                 named.name, run.step.mesh.world());
   Prediction prediction;
   prediction.name = named.name;
   prediction.ranks = run.step.mesh.world();
@@ -146,7 +152,7 @@ int64_t most_ranks(const std::vector<Prediction>& predictions) {
   return most;
 }
 
-std::string text_report(const Report& report, int cores) {
+std::string text_report(const Report& report, const MeasuredMachine& machine) {
   const std::vector<Prediction>& predictions = report.predictions;
   TextTable table({{"run"},
                    {"ranks", Align::kRight},
@@ -160,12 +166,15 @@ std::string text_report(const Report& report, int cores) {
                    fmt::format("{:+.1f} %", p.error_pct()), p.plan_holds ? "equal" : "DIFFER"});
   }
   const ErrorSummary summary = summary_of(predictions);
+  const std::string where =
+      machine.device == "cuda"
+          ? fmt::format("{} runs on one GPU", summary.n)
+          : fmt::format("{} runs of 1 to {} ranks as threads on {} cores, others used {:.2f}",
+                        summary.n, most_ranks(predictions), machine.cores, report.others_cores);
   return table.str() +
          fmt::format(
-             "{} runs of 1 to {} ranks as threads on {} cores, others used {:.2f}: mean error "
-             "{:.1f} %, bias {:+.1f} %, worst {:+.1f} %, rank correlation {:.3f}\n",
-             summary.n, most_ranks(predictions), cores, report.others_cores, summary.mean_abs_pct,
-             summary.bias_pct, summary.worst_pct, summary.spearman);
+             "{}: mean error {:.1f} %, bias {:+.1f} %, worst {:+.1f} %, rank correlation {:.3f}\n",
+             where, summary.mean_abs_pct, summary.bias_pct, summary.worst_pct, summary.spearman);
 }
 
 nlohmann::ordered_json part_json(std::string_view name, const Prediction::PartTime& part) {
@@ -179,6 +188,7 @@ nlohmann::ordered_json json_report(const Report& report, const MeasuredMachine& 
   const ErrorSummary summary = summary_of(predictions);
   nlohmann::ordered_json json = {{"schema_version", kSchemaVersion},
                                  {"calibrated", machine.source},
+                                 {"device", machine.device},
                                  {"cores", machine.cores},
                                  {"others_cores", report.others_cores},
                                  {"n", summary.n},
@@ -242,7 +252,7 @@ int run_bench_predict(const BenchPredictOptions& options, Console& console) {
   if (options.json) {
     console.out << json_report(report, cluster.measured).dump(2) << '\n';
   } else {
-    console.out << text_report(report, cluster.measured.cores);
+    console.out << text_report(report, cluster.measured);
   }
   if (const std::string warning = load_warning(report.others_cores); !warning.empty()) {
     console.err << "warning: " << warning << '\n';

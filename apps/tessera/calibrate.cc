@@ -5,6 +5,8 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <ctime>
 #include <filesystem>
 #include <memory>
@@ -50,6 +52,43 @@ const MeasuredCollective* find_collective(const MeasuredMachine& machine, std::s
   return nullptr;
 }
 
+// "NVIDIA H200" -> "h200": the device of the catalogue all of whose words a GPU's name has, the
+// longest one; else an H100's constants stand in, with their provenance.
+std::string catalogue_name(const std::string& gpu) {
+  std::string name = gpu;
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  std::string best;
+  for (const std::string_view known : device_names()) {
+    bool all = true;
+    for (const std::string_view word : split(known, '-')) {
+      all = all && name.find(word) != std::string::npos;
+    }
+    if (all && known.size() > best.size()) best = known;
+  }
+  return best.empty() ? "h100" : best;
+}
+
+// The catalogue's device with what was measured: how much of its peaks this one reaches.
+DeviceSpec describe_gpu(const CalibrateResult& result, const cuda::GpuInfo& gpu,
+                        const std::string& source) {
+  DeviceSpec device = find_device(catalogue_name(gpu.name));
+  device.name = gpu.name;
+  device.extends = "";
+  const auto set = [&](Constant& constant, double value) {
+    if (value > 0) constant = {value, Provenance::kMeasured, source};
+  };
+  set(device.memory_bytes, static_cast<double>(gpu.total_bytes));
+  set(device.memory_efficiency, result.rates.bytes_per_s / device.memory_bandwidth.value);
+  set(device.multiprocessors, gpu.multiprocessors);
+  for (const auto& [type, rate] : {std::pair{MathType::kF32, result.rates.f32_flops_per_s},
+                                   std::pair{MathType::kF16, result.rates.bf16_flops_per_s}}) {
+    const double peak = device.peak(type);
+    if (peak > 0) set(device.product_efficiency[static_cast<size_t>(type)], rate / peak);
+  }
+  return device;
+}
+
 // What closed forms need to know of the machine. One device is one rank on one thread; what was not
 // measured is taken over from the catalogue, with its provenance.
 DeviceSpec describe_device(const CalibrateResult& result, const std::string& name,
@@ -77,6 +116,18 @@ DeviceSpec describe_device(const CalibrateResult& result, const std::string& nam
   return device;
 }
 
+// One GPU: what joins several was not measured.
+Cluster describe_one_gpu(CalibrateResult result, const cuda::GpuInfo& gpu,
+                         const std::string& source) {
+  Cluster cluster;
+  cluster.name = gpu.name;
+  cluster.devices = 1;
+  cluster.device = describe_gpu(result, gpu, source);
+  result.machine.source = source;
+  cluster.measured = std::move(result.machine);
+  return cluster;
+}
+
 Cluster describe(CalibrateResult result, const std::string& machine, const std::string& source) {
   Cluster cluster;
   cluster.name = machine;
@@ -101,7 +152,6 @@ Cluster describe(CalibrateResult result, const std::string& machine, const std::
     level.oversubscription = {1, Provenance::kMeasured, source};
     cluster.levels = {level};
   }
-  if (cluster.levels.empty()) cluster.devices = 1;
   result.machine.source = source;
   cluster.measured = std::move(result.machine);
   return cluster;
@@ -133,13 +183,28 @@ void add_processes(bool quick, const Environment& environment, Console& console,
   }
 }
 
-std::string summary(const Cluster& cluster) {
-  const MeasuredMachine& machine = cluster.measured;
-  std::string text = fmt::format(
-      "{}: {} cores, {:.1f} GFLOP/s in f32 and {:.1f} GB/s in a copy on one, {:.2f} us between "
-      "instructions\n",
-      cluster.name, machine.cores, cluster.device.peak(MathType::kF32) / 1e9,
-      cluster.device.memory_bandwidth.value / 1e9, machine.dispatch_s * 1e6);
+// How well each fit meets its points.
+std::string fits_text(const MeasuredMachine& machine) {
+  TextTable table({{"fitted"}, {"points", Align::kRight}, {"mean error", Align::kRight}});
+  const auto add = [&](const std::string& name, const TimeFit& fit) {
+    table.add_row({name, fmt::format("{}", fit.points), fmt::format("{:.1f} %", fit.error_pct)});
+  };
+  const bool teams = machine.device == "cpu";
+  for (const MeasuredKernel& kernel : machine.kernels) {
+    if (!kernel.op.starts_with(kClassMark)) continue;
+    add(fmt::format("{} in {}{}", kernel.op.substr(kClassMark.size()), name_of(kernel.type),
+                    teams ? fmt::format(", threads: {}", kernel.threads) : ""),
+        kernel.fit);
+  }
+  for (const MeasuredCollective& collective : machine.collectives) {
+    add(fmt::format("{}, {} {}", collective.op, collective.ranks, collective.ranks_are),
+        collective.fit);
+  }
+  return table.str();
+}
+
+std::string sharing_text(const MeasuredMachine& machine) {
+  std::string text;
   const auto slowdown = [](const CoreSharing& row, OpClass op_class) {
     return row.slowdown[static_cast<size_t>(op_class)];
   };
@@ -152,22 +217,25 @@ std::string summary(const Cluster& cluster) {
         slowdown(row, OpClass::kNorms), slowdown(row, OpClass::kOptimizer),
         slowdown(row, OpClass::kMovement));
   }
-  TextTable table({{"fitted"}, {"points", Align::kRight}, {"mean error", Align::kRight}});
-  const auto add = [&](const std::string& name, const TimeFit& fit) {
-    table.add_row({name, fmt::format("{}", fit.points), fmt::format("{:.1f} %", fit.error_pct)});
-  };
-  for (const MeasuredKernel& kernel : machine.kernels) {
-    if (kernel.op.starts_with(kClassMark)) {
-      add(fmt::format("{} in {}, threads: {}", kernel.op.substr(kClassMark.size()),
-                      name_of(kernel.type), kernel.threads),
-          kernel.fit);
-    }
+  return text;
+}
+
+std::string summary(const Cluster& cluster, const PeakRates& rates) {
+  const MeasuredMachine& machine = cluster.measured;
+  if (machine.device == "cuda") {
+    const std::string bf16 = rates.bf16_flops_per_s > 0
+                                 ? fmt::format(" and {:.1f} in bf16", rates.bf16_flops_per_s / 1e12)
+                                 : "";
+    return fmt::format("{}: {:.1f} TFLOP/s in f32{}, {:.0f} GB/s in a copy\n", cluster.name,
+                       rates.f32_flops_per_s / 1e12, bf16, rates.bytes_per_s / 1e9) +
+           fits_text(machine);
   }
-  for (const MeasuredCollective& collective : machine.collectives) {
-    add(fmt::format("{}, {} {}", collective.op, collective.ranks, collective.ranks_are),
-        collective.fit);
-  }
-  return text + table.str();
+  return fmt::format(
+             "{}: {} cores, {:.1f} GFLOP/s in f32 and {:.1f} GB/s in a copy on one, {:.2f} us "
+             "between instructions\n",
+             cluster.name, machine.cores, rates.f32_flops_per_s / 1e9, rates.bytes_per_s / 1e9,
+             machine.dispatch_s * 1e6) +
+         sharing_text(machine) + fits_text(machine);
 }
 
 }  // namespace
@@ -180,7 +248,7 @@ Command add_calibrate(CLI::App& root, const Environment& environment) {
   auto options = std::make_shared<CalibrateCommandOptions>();
   add_text(*app, "--out", options->out, "FILE", "where to write (default machine.toml)");
   add_choice(*app, "--device", options->device, "cpu|cuda",
-             "what to measure; of a GPU its kernels only (default cpu)");
+             "what to measure: the CPU and its ranks, or the kernels of GPU 0 (default cpu)");
   add_switch(*app, "--quick", options->quick, "a few seconds: fewer sizes, f32 only");
   return {app, [options, &environment](Console& console) {
             return run_calibrate(*options, environment, console);
@@ -211,13 +279,16 @@ int run_calibrate(const CalibrateCommandOptions& options, const Environment& env
     if (!console.quiet) console.err << "measuring collectives between processes" << std::endl;
     add_processes(options.quick, environment, console, result.machine);
   }
-  const std::string machine = gpu ? cuda::gpu_info(0).name : processor_name();
+  const cuda::GpuInfo info = gpu ? cuda::gpu_info(0) : cuda::GpuInfo{};
+  const std::string machine = gpu ? info.name : processor_name();
   const std::string source = fmt::format("{}, {}, {}, others used {:.2f} cores", today(),
                                          command_of(options), machine, others.cores());
-  const Cluster cluster = describe(std::move(result), machine, source);
+  const PeakRates rates = result.rates;
+  const Cluster cluster = gpu ? describe_one_gpu(std::move(result), info, source)
+                              : describe(std::move(result), machine, source);
   check(cluster);
   write_file(options.out, to_toml(cluster), console);
-  console.out << summary(cluster);
+  console.out << summary(cluster, rates);
   if (const std::string warning = load_warning(others.cores()); !warning.empty()) {
     console.err << "warning: " << warning << '\n';
   }

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "cost/cluster_file.h"
 #include "cost/device_keys.h"
+#include "spec/toml_depth.h"
 
 namespace tessera {
 namespace {
@@ -69,6 +70,7 @@ class Reader {
   Reader(std::string_view text, std::string file_name) : file_name_(std::move(file_name)) {
     require_config(text.size() <= kMaxFileBytes, "{}: {} bytes are more than {}", file_name_,
                    text.size(), kMaxFileBytes);
+    refuse_deep_keys(text, file_name_);
     try {
       table_ = toml::parse(text, file_name_);
     } catch (const toml::parse_error& error) {

@@ -87,8 +87,9 @@ std::string sharing_text(const std::vector<CoreSharing>& rows) {
 }
 
 std::string measured_text(const MeasuredMachine& machine) {
-  std::string text = fmt::format("\n[measured]\nsource = {}\ncores = {}\ndispatch_s = {}\n",
-                                 quoted(machine.source), machine.cores, machine.dispatch_s);
+  std::string text = fmt::format(
+      "\n[measured]\nsource = {}\ndevice = {}\ncores = {}\ndispatch_s = {}\n",
+      quoted(machine.source), quoted(machine.device), machine.cores, machine.dispatch_s);
   if (!machine.sharing.empty()) text += sharing_text(machine.sharing);
   for (const MeasuredKernel& kernel : machine.kernels) {
     text += fmt::format("\n[[measured.kernels]]\nop = {}\ntype = \"{}\"\nthreads = {}\n",
@@ -110,10 +111,11 @@ class MeasuredReader {
   explicit MeasuredReader(const std::string& file_name) : file_name_(file_name) {}
 
   [[nodiscard]] MeasuredMachine read(const toml::table& table) const {
-    refuse_unknown(table, std::array<std::string_view, 6>{"source", "cores", "dispatch_s",
+    refuse_unknown(table, std::array<std::string_view, 7>{"source", "device", "cores", "dispatch_s",
                                                           "sharing", "kernels", "collectives"});
     MeasuredMachine machine;
     machine.source = text(table, "source");
+    if (table.contains("device")) machine.device = text(table, "device");
     machine.cores = whole(table, "cores");
     machine.dispatch_s = number(node(table, "dispatch_s"), "dispatch_s");
     if (table.contains("sharing")) machine.sharing = sharing(node(table, "sharing"));

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "spec/toml_depth.h"
 
 namespace tessera {
 namespace {
@@ -84,6 +85,7 @@ std::optional<toml::table> parse_value(std::string_view text) {
 std::vector<Entry> entries_of_toml(std::string_view text, const std::string& file_name) {
   require_config(text.size() <= kMaxBytes, "{}: {} bytes, more than the limit of {}", file_name,
                  text.size(), kMaxBytes);
+  refuse_deep_keys(text, file_name);
   std::vector<Placed> placed;
   const Places places{file_name, ""};
   try {

@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 #include <numeric>
+#include <span>
 #include <thread>
 #include <tuple>
 
@@ -13,6 +14,7 @@
 #include "compile/instruction_cost.h"
 #include "spec/run_file.h"
 #include "spec/validate.h"
+#include "tensor/gpu_memory.h"
 #include "train/probe_programs.h"
 #include "train/step_bench.h"
 
@@ -36,6 +38,18 @@ constexpr std::array kProbeModels = {
     ProbeModel{"llama", 448, 1216, 7, 7, 4096, 320, 1},
 };
 constexpr size_t kQuickProbes = 4;  // the first so many
+// A GPU's kernels at the sizes of its runs: from those that a launch outlasts to those that fill
+// it.
+constexpr std::array kGpuProbeModels = {
+    ProbeModel{"llama", 256, 704, 4, 2, 2048, 256, 2},
+    ProbeModel{"gpt2", 640, 2560, 10, 10, 16384, 512, 8},
+    ProbeModel{"mixtral", 768, 1536, 6, 2, 8192, 1024, 4, 8},
+    ProbeModel{"llama", 1024, 2816, 8, 4, 32000, 2048, 4},
+    ProbeModel{"qwen3", 1280, 3456, 10, 2, 32000, 1024, 4},
+    ProbeModel{"mixtral", 1536, 3072, 12, 4, 8192, 2048, 2, 4},
+    ProbeModel{"gpt2", 1152, 4608, 18, 18, 50304, 1024, 16},
+    ProbeModel{"llama", 2816, 7552, 22, 2, 8192, 4096, 2},
+};
 // Of middle size, and all classes of kernels: what several ranks run at once.
 constexpr std::array kSharingProbes = {
     ProbeModel{"mixtral", 160, 256, 4, 2, 512, 96, 1, 4},
@@ -68,22 +82,25 @@ class Calibration {
   Calibration(const CalibrateOptions& options,
               const std::function<void(const std::string&)>& progress)
       : options_(options), progress_(progress) {
+    result_.machine.device = options.device;
+    if (gpu()) return;
     result_.machine.cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   }
 
   CalibrateResult run() {
-    const bool gpu = options_.device == "cuda";
     std::vector<DType> types = {DType::kF32};
     if (!options_.quick) types.push_back(DType::kBF16);
     std::vector<int> teams = {1};
-    if (!gpu && cores() > 1) teams.push_back(cores());
+    if (cores() > 1) teams.push_back(cores());
+    const double gap = gap_between_kernels(options_.device);
+    result_.machine.dispatch_s = std::max(0.0, gap);
+    timing_s_ = std::max(0.0, -gap);
     for (const DType type : types) {
       for (const int threads : teams) measure_kernels(type, threads);
     }
     fit_kernels();
-    result_.machine.dispatch_s = dispatch_time(options_.device);
     result_.rates.bytes_per_s = copy_rate(options_.device);
-    if (gpu) return std::move(result_);
+    if (gpu()) return std::move(result_);
     measure_sharing();
     measure_collectives();
     return std::move(result_);
@@ -92,32 +109,43 @@ class Calibration {
  private:
   using ClassSeconds = std::array<double, kNumOpClasses>;
 
+  [[nodiscard]] bool gpu() const { return options_.device == "cuda"; }
   [[nodiscard]] int cores() const { return result_.machine.cores; }
   [[nodiscard]] int64_t repeats() const { return options_.quick ? 3 : 7; }
 
   void measure_kernels(DType type, int threads) {
-    progress_(fmt::format("products in {} on {} {}", name_of(type), threads,
-                          threads == 1 ? "thread" : "threads"));
-    const Program products =
-        product_sweep(type, threads, options_.quick, options_.device == "cuda");
+    const std::string in = gpu() ? std::string(name_of(type))
+                                 : fmt::format("{} on {} {}", name_of(type), threads,
+                                               threads == 1 ? "thread" : "threads");
+    progress_(fmt::format("products in {}", in));
+    const Program products = product_sweep(type, threads, options_.quick, gpu());
     add_samples(products, time_instructions(options_.device, products, repeats()), type, threads);
-    const Program movement = movement_sweep(type, threads);
+    const Program movement = movement_sweep(type, threads, gpu());
     add_samples(movement, time_instructions(options_.device, movement, repeats()), type, threads);
-    const size_t probes = options_.quick ? kQuickProbes : kProbeModels.size();
-    for (size_t i = 0; i < probes; ++i) {
-      const ProbeModel& probe = kProbeModels[i];
-      progress_(fmt::format("a step of a {} of width {} in {} on {} {}", probe.family, probe.hidden,
-                            name_of(type), threads, threads == 1 ? "thread" : "threads"));
+    const std::span<const ProbeModel> all = gpu() ? kGpuProbeModels : kProbeModels;
+    const bool few = options_.quick || (gpu() && type == DType::kF32);
+    for (const ProbeModel& probe : few ? all.first(kQuickProbes) : all) {
+      progress_(fmt::format("a step of a {} of width {} in {}", probe.family, probe.hidden, in));
       measure_probe(probe_spec(probe, options_.device, type, threads), type, threads);
     }
   }
 
   void measure_probe(const RunSpec& spec, DType type, int threads) {
     const CompiledRun run = compile_run(spec);
+    if (!has_room_for(run.programs.front())) {
+      progress_("nothing of that: it needs more memory than the GPU has free");
+      return;
+    }
     const StepBenchResult bench =
         bench_step(run, {.steps = repeats(), .warmup = 2, .probed = repeats()});
     const Program& program = run.programs.front();
     add_samples(program, bench.instruction_s, type, threads);
+  }
+
+  [[nodiscard]] bool has_room_for(const Program& program) const {
+    constexpr double kForTensors = 0.9;  // libraries need some of it
+    return !gpu() || static_cast<double>(program.total_bytes()) <
+                         kForTensors * static_cast<double>(cuda::gpu_info(0).free_bytes);
   }
 
   void add_samples(const Program& program, const std::vector<double>& seconds, DType type,
@@ -125,14 +153,15 @@ class Calibration {
     for (size_t i = 0; i < seconds.size(); ++i) {
       const Instruction& instruction = program.instructions[i];
       if (instruction.stream != StreamKind::kCompute || seconds[i] <= 0) continue;
-      const TimeSample sample{kernel_terms(program, instruction), seconds[i]};
+      const double alone = std::max(seconds[i] - timing_s_, kLeastPart * seconds[i]);
+      const TimeSample sample{kernel_terms(program, instruction), alone};
       const DType stored = kernel_type(program, instruction);
       samples_[{std::string(name_of(instruction.op)), stored, threads}].push_back(sample);
       const OpClass op_class = class_of(instruction.op);
       const std::string any = std::string(kClassMark) + std::string(name_of(op_class));
       samples_[{any, stored, threads}].push_back(sample);
       if (op_class != OpClass::kProducts || threads > 1) continue;
-      const double rate = static_cast<double>(cost_of(program, instruction).flops) / seconds[i];
+      const double rate = static_cast<double>(cost_of(program, instruction).flops) / alone;
       double& best =
           type == DType::kBF16 ? result_.rates.bf16_flops_per_s : result_.rates.f32_flops_per_s;
       best = std::max(best, rate);
@@ -228,6 +257,10 @@ class Calibration {
     result_.machine.collectives.push_back({op, "threads", ranks, fit_times(samples)});
   }
 
+  // Of what is measured for a kernel, its own part at least.
+  static constexpr double kLeastPart = 0.1;
+
+  double timing_s_ = 0;  // that timing a kernel adds to it
   const CalibrateOptions& options_;
   const std::function<void(const std::string&)>& progress_;
   std::map<KernelKey, std::vector<TimeSample>> samples_;

@@ -21,7 +21,7 @@ StepGraph probe_step(const std::string& device, const Mesh& mesh);
 Program product_sweep(DType type, int threads, bool quick, bool gpu);
 
 // Copies, additions and zeros of many sizes: what ranks do to values before and behind collectives.
-Program movement_sweep(DType type, int threads);
+Program movement_sweep(DType type, int threads, bool gpu);
 
 // Seconds of every instruction, the median of `repeats` steps.
 std::vector<double> time_instructions(const std::string& device, const Program& program,
@@ -30,8 +30,9 @@ std::vector<double> time_instructions(const std::string& device, const Program& 
 double time_step(const StepGraph& step, const Program& program, int64_t repeats);
 
 // Seconds from the end of an instruction to the start of the next one: a step of tiny kernels less
-// what they take themselves. The least of several tries: nothing makes it shorter by mistake.
-double dispatch_time(const std::string& device);
+// what they take themselves. The least of several tries: nothing makes it shorter by mistake. Less
+// than nothing where timing a kernel takes longer than starting the next one, as on a GPU.
+double gap_between_kernels(const std::string& device);
 
 // Bytes per second of a large copy on one thread, read plus written.
 double copy_rate(const std::string& device);

@@ -228,12 +228,10 @@ StepBenchResult bench_step(const CompiledRun& run, const StepBenchOptions& optio
       }
     }
   });
-  if (!gpu) {
-    result.measured = report_head(run.step);
-    // Not before all ranks are done: what a rank has sent is counted when its last peer has it.
-    for (int rank = 0; rank < world.size(); ++rank) {
-      result.measured["ranks"].push_back(measured_rank_json(world.executor(rank), steps_run));
-    }
+  result.measured = report_head(run.step);
+  // Not before all ranks are done: what a rank has sent is counted when its last peer has it.
+  for (int rank = 0; rank < world.size(); ++rank) {
+    result.measured["ranks"].push_back(measured_rank_json(world.executor(rank), steps_run));
   }
   result.resident_bytes = peak_resident_bytes();
   return result;

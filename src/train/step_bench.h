@@ -30,7 +30,7 @@ struct StepBenchResult {
   int64_t resident_bytes = 0;  // largest resident memory of the process
   double loss = 0;             // of the last step
   std::string graph;           // of rank 0, as Executor says it
-  // What all ranks were given, sent and executed, in the shape of plan_json; null on a GPU.
+  // What all ranks were given, sent and executed, in the shape of plan_json.
   nlohmann::ordered_json measured;
   std::vector<std::string> notes;
 

@@ -36,8 +36,9 @@ void add_size(Request& request, const char* flag, int64_t largest_power, Dice& d
                                                           "3",
                                                           "0x10",
                                                           "nan"};
-  const std::string value = dice.one_in(30) ? std::string(dice.pick(kNonsense))
-                                            : std::to_string(1 << dice.below(largest_power + 1));
+  const std::string value = dice.one_in(30)
+                                ? std::string(dice.pick(kNonsense))
+                                : std::to_string(int64_t{1} << dice.below(largest_power + 1));
   add(request, fmt::format("{}={}", flag, value));
 }
 
@@ -82,7 +83,7 @@ std::string cluster_word(Request& request, int64_t largest_power, Dice& dice) {
   if (dice.one_in(15)) return std::string(dice.pick(kNonsense));
   const std::string name(dice.pick(cluster_names()));
   if (dice.one_in(15)) return misspelt(name, dice);
-  return fmt::format("{}-{}", name, 1 << dice.below(largest_power + 1));
+  return fmt::format("{}-{}", name, int64_t{1} << dice.below(largest_power + 1));
 }
 
 void add_cluster(Request& request, int64_t largest_power, Dice& dice) {
