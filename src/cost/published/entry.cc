@@ -6,7 +6,9 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cost/collective_time.h"
 #include "cost/published/hardware.h"
+#include "cost/published/inference.h"
 #include "spec/model_catalogue.h"
 
 namespace tessera {
@@ -104,14 +106,18 @@ class EntryReader {
     read_model();
     read_layout();
     read_options();
+    if (replicas_open_) choose_replicas();
     const int64_t world = run_.strategy.world();
     run_.workload.cluster = cluster_of_text(hw_json_, world, run_.guesses);
     read_precision();
     pad_vocab();
     read_batch();
+    infer_later_tokens();
+    guess_expert_overlap();
     const std::string wrong = why_impossible(run_.workload, run_.strategy);
     require_config(wrong.empty(), "{}", wrong);
     fill_open_choices();
+    run_.strategy.stage_layers = likely_stage_layers(run_.workload, run_.strategy);
     read_time();
     read_memory();
     return std::move(run_);
@@ -235,10 +241,40 @@ class EntryReader {
       s.dp = *devices / others;
       return;
     }
-    // Enough for one node, and for the experts' groups.
-    s.dp = std::max<int64_t>(1, kNodeDevices / others);
+    replicas_open_ = true;
+  }
+
+  // As many as the bytes of the states say; else enough for one node, and for the experts' groups.
+  void choose_replicas() {
+    Strategy& s = run_.strategy;
+    Workload& w = run_.workload;
+    const int64_t others = s.tp * s.pp * s.cp;
+    s.dp = 1;
     while (s.tp * s.cp * s.dp % s.ep != 0) ++s.dp;
-    guess("number of devices", fmt::format("{}", others * s.dp), true);
+    std::string why = "a node, or what the experts need";
+    if (const std::optional<double> bytes = results_.real("steady_allocated_bytes")) {
+      std::vector<Guess> ignored;
+      w.cluster = cluster_of_text(hw_json_, others * s.dp, ignored);
+      read_precision();
+      w.seq_len = batch_.need("seq");
+      s.dp = replicas_of_states(w, s, *bytes);
+      why = "the bytes of the states";
+    } else {
+      while (others * s.dp < kNodeDevices) s.dp *= 2;
+    }
+    guess("number of devices", fmt::format("{}, by {}", others * s.dp, why), true);
+  }
+
+  // Layers that predict later tokens are part of the arithmetic that a source reports. They came
+  // with latent attention.
+  void infer_later_tokens() {
+    const std::optional<double> tokens = results_.real("tokens_per_s_per_gpu");
+    const std::optional<double> tflops = results_.real("tflops_per_gpu");
+    if (!run_.workload.model.latent || model_.find("mtp_layers") != nullptr) return;
+    if (!tokens || !tflops) return;
+    if (!has_later_tokens(run_.workload, *tflops * 1e12 / *tokens)) return;
+    run_.workload.model.mtp_layers = 1;
+    guess("layers that predict later tokens", "1, by the arithmetic of a token", true);
   }
 
   void read_zero() {
@@ -292,11 +328,7 @@ class EntryReader {
     w.kernels_wait_for_host = has(parallel_.text("schedule"), "deepspeed");
     const std::string overlap = opts_.text("overlap");
     if (overlap.empty()) {
-      w.overlap.data = s.pp == 1;
-      if (s.dp > 1) {
-        guess("overlap of data parallelism", w.overlap.data ? "yes, without a pipeline" : "no",
-              false);
-      }
+      guess_overlap();
     } else if (overlap.starts_with("none")) {
       w.overlap.data = false;
     } else {
@@ -306,6 +338,35 @@ class EntryReader {
     }
     w.overlap.tensor = w.overlap.tensor || opts_.yes("async_tp");
     w.fused_loss = opts_.yes("ce_fusion");
+  }
+
+  // A distributed optimizer sums and gathers bucket by bucket, for which it was made, and engines
+  // that have one send between virtual stages while others compute.
+  void guess_overlap() {
+    const Strategy& s = run_.strategy;
+    OverlapPlan& overlap = run_.workload.overlap;
+    const bool buckets = has(parallel_.text("zero"), "distributed optimizer");
+    overlap.data = s.pp == 1 || buckets;
+    overlap.pipeline = buckets && s.virtual_stages > 1;
+    if (s.dp > 1) {
+      guess("overlap of data parallelism",
+            !overlap.data ? "no"
+            : s.pp == 1   ? "yes, without a pipeline"
+                          : "yes, by buckets",
+            false);
+    }
+    if (overlap.pipeline) guess("overlap of the pipeline's messages", "yes, interleaved", false);
+  }
+
+  // With virtual stages there is always another micro-batch whose kernels an exchange over the
+  // network can run beside; inside a node it is too short for that to be worth it.
+  void guess_expert_overlap() {
+    const Strategy& s = run_.strategy;
+    Workload& w = run_.workload;
+    const GroupLinks links = links_of(w.cluster, {s.ep, expert_strides_of(s).ep});
+    if (!opts_.text("overlap").empty() || s.virtual_stages == 1 || links.outer == 1) return;
+    w.overlap.experts = true;
+    guess("overlap of the experts' exchange", "yes, with another micro-batch's kernels", false);
   }
 
   // NVIDIA's Transformer Engine has kernels for each device; others say "flash", "Triton", "SDPA".
@@ -515,6 +576,7 @@ class EntryReader {
   json hw_json_;
   PublishedRun run_;
   bool layout_open_ = false, virtual_open_ = false, micro_open_ = false, pods_ = false;
+  bool replicas_open_ = false;
   bool global_known_ = true;
   double batch_scale_ = 1;
 };
