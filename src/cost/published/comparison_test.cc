@@ -201,6 +201,17 @@ json experts_entry() {
   return run;
 }
 
+TEST(PublishedTest, HeadsHaveAnEvenSize) {
+  json run = experts_entry();
+  run["hw"]["gpus"] = 32;
+  run["model"]["hidden"] = 2880;
+  run["model"]["heads"] = 64;
+  EXPECT_EQ(run_of_entry(run).workload.model.head_dim, 64);
+  run["model"]["heads"] = 60;
+  run["parallel"]["tp"] = 1;
+  EXPECT_EQ(run_of_entry(run).workload.model.head_dim, 48);
+}
+
 TEST(PublishedTest, DevicesFollowFromBytes) {
   json run = experts_entry();
   // Enough for the experts' groups where nothing else is known.

@@ -136,6 +136,7 @@ class EntryReader {
     m.heads = model_.need("heads");
     m.kv_heads = model_.whole("kv_heads").value_or(m.heads);
     m.head_dim = model_.whole("head_dim").value_or(std::max<int64_t>(1, m.hidden / m.heads));
+    if (!model_.whole("head_dim")) round_odd_head();
     read_namesake();
     m.gated_mlp = model_.yes("gated_mlp");
     m.tied = model_.yes("tied_embeddings");
@@ -157,6 +158,17 @@ class EntryReader {
       m.learned_positions = batch_.need("seq");
     }
     m.mtp_layers = model_.whole("mtp_layers").value_or(0);
+  }
+
+  // Positions turn pairs of numbers, so an odd size says that heads are wider than the model: the
+  // next power of two.
+  void round_odd_head() {
+    ModelShape& m = run_.workload.model;
+    if (m.head_dim % 2 == 0 || m.head_dim == 1) return;
+    int64_t size = 1;
+    while (size < m.head_dim) size *= 2;
+    m.head_dim = size;
+    guess("size of a head", fmt::format("{}", size), true);
   }
 
   // Shapes of heads that entries leave out are those of the model of the same name and width.
