@@ -288,6 +288,17 @@ TEST(PublishedTest, BadEntriesAreRefusedWithTheirField) {
   EXPECT_NE(reason([](json& e) { e["results"]["iter_time_s"] = -1; }).find("iter_time_s"),
             std::string::npos);
   EXPECT_NE(reason([](json& e) { e["hw"]["gpu"] = "abacus"; }).find("abacus"), std::string::npos);
+  for (const char* key : {"tp", "pp", "cp", "dp", "ep", "vp"}) {
+    EXPECT_NE(reason([&](json& e) { e["parallel"][key] = 1e12; }).find("at most"),
+              std::string::npos)
+        << key;
+  }
+  EXPECT_NE(reason([](json& e) {
+              e = experts_entry();
+              e["results"]["steady_allocated_bytes"] = 1e9;
+              e["parallel"]["ep"] = 3;
+            }).find("ep"),
+            std::string::npos);
   EXPECT_NE(reason([](json& e) { e["results"] = json::object(); }).find("no time"),
             std::string::npos);
   EXPECT_THROW(compare_published({{"a", 1}}), ConfigError);

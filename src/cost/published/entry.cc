@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "cost/collective_time.h"
 #include "cost/published/hardware.h"
 #include "cost/published/inference.h"
+#include "cost/workload_limits.h"
 #include "spec/model_catalogue.h"
 
 namespace tessera {
@@ -112,10 +114,9 @@ class EntryReader {
     read_precision();
     pad_vocab();
     read_batch();
+    refuse_impossible();
     infer_later_tokens();
     guess_expert_overlap();
-    const std::string wrong = why_impossible(run_.workload, run_.strategy);
-    require_config(wrong.empty(), "{}", wrong);
     fill_open_choices();
     run_.strategy.stage_layers = likely_stage_layers(run_.workload, run_.strategy);
     read_time();
@@ -127,6 +128,12 @@ class EntryReader {
   void guess(std::string what, std::string taken, bool memory_depends) {
     run_.guesses.push_back({std::move(what), std::move(taken)});
     if (memory_depends) run_.memory_is_certain = false;
+  }
+
+  void refuse_impossible() const {
+    check(run_.workload);
+    const std::string wrong = why_impossible(run_.workload, run_.strategy);
+    require_config(wrong.empty(), "{}", wrong);
   }
 
   void read_model() {
@@ -236,10 +243,22 @@ class EntryReader {
     s.pp = std::max<int64_t>(1, pp.value_or(1));
     s.virtual_stages = std::max<int64_t>(1, parallel_.whole("vp").value_or(1));
     virtual_open_ = parallel_.find("vp") == nullptr && s.pp > 1;
+    refuse_large(s);
     read_replicas(devices);
     read_zero();
     s.sequence_parallel = parallel_.yes("sp") && s.tp > 1;
     read_schedule();
+  }
+
+  // So that sizes can be multiplied from here on.
+  void refuse_large(const Strategy& s) const {
+    const auto replicas = static_cast<double>(parallel_.whole("dp").value_or(1));
+    const double devices = static_cast<double>(s.tp) * static_cast<double>(s.pp) *
+                           static_cast<double>(s.cp) * std::max(1.0, replicas);
+    require_config(devices <= static_cast<double>(kMaxDevices) && s.ep <= kMaxDevices &&
+                       s.virtual_stages <= kMaxDevices,
+                   "parallel asks for {:g} devices, ep {} and vp {}: at most {} are expected",
+                   devices, s.ep, s.virtual_stages, kMaxDevices);
   }
 
   void read_replicas(std::optional<int64_t> devices) {
@@ -261,14 +280,16 @@ class EntryReader {
     Strategy& s = run_.strategy;
     Workload& w = run_.workload;
     const int64_t others = s.tp * s.pp * s.cp;
-    s.dp = 1;
-    while (s.tp * s.cp * s.dp % s.ep != 0) ++s.dp;
+    s.dp = s.ep / std::gcd(s.tp * s.cp, s.ep);
     std::string why = "a node, or what the experts need";
     if (const std::optional<double> bytes = results_.real("steady_allocated_bytes")) {
       std::vector<Guess> ignored;
       w.cluster = cluster_of_text(hw_json_, others * s.dp, ignored);
       read_precision();
+      pad_vocab();
       w.seq_len = batch_.need("seq");
+      w.global_batch = s.dp;
+      refuse_impossible();
       s.dp = replicas_of_states(w, s, *bytes);
       why = "the bytes of the states";
     } else {

@@ -6,7 +6,6 @@
 namespace tessera {
 namespace {
 
-constexpr int64_t kMostReplicas = 1 << 12;
 // Formulas of sources differ by this much: which small products and masks they count.
 constexpr double kSameArithmetic = 0.02;
 
@@ -35,7 +34,7 @@ int64_t replicas_of_states(const Workload& workload, const Strategy& strategy, d
   Strategy s = strategy;
   int64_t best = s.dp;
   double best_ratio = 0;
-  for (; s.dp <= kMostReplicas; s.dp *= 2) {
+  for (; s.world() <= kMaxDevices; s.dp *= 2) {
     w.cluster.devices = s.world();
     w.global_batch = s.dp * s.micro_batch;
     const double off = ratio(states_of_last_rank(w, s), bytes);
