@@ -51,6 +51,13 @@ SplitKey key_of(const Strategy& s) {
           s.context};
 }
 
+// Products of scores and of values of one token, in all layers, under a causal mask.
+double scores_of_token(const Workload& w) {
+  const ModelShape& m = w.model;
+  return to_double(m.layers + m.mtp_layers) * to_double(m.query_width() + m.value_width()) *
+         to_double(w.seq_len) / 2;
+}
+
 // Of what a way of recomputing can compute again: full recomputation may leave layers out.
 double share_again(const Workload& w, const Strategy& s) {
   if (s.recompute != Recompute::kFull) return 1;
@@ -188,8 +195,7 @@ double CostModel::lower_bound_s(const Strategy& strategy) {
 double model_flops(const Workload& w) {
   const ModelShape& m = w.model;
   const double tokens = to_double(w.global_batch) * to_double(w.seq_len);
-  const double attention =
-      to_double(m.layers) * to_double(m.query_width() + m.value_width()) * to_double(w.seq_len) / 2;
+  const double attention = scores_of_token(w);
   return 6 * tokens * (to_double(m.product_weights()) + attention);
 }
 
@@ -197,8 +203,7 @@ double recomputed_flops(const Workload& w, Recompute recompute) {
   if (recompute == Recompute::kNone) return 0;
   const ModelShape& m = w.model;
   const double tokens = to_double(w.global_batch) * to_double(w.seq_len);
-  const double attention =
-      to_double(m.layers) * to_double(m.query_width() + m.value_width()) * to_double(w.seq_len) / 2;
+  const double attention = scores_of_token(w);
   if (recompute == Recompute::kSelective) return 2 * tokens * attention;
   return 2 * tokens * (to_double(m.product_weights() - m.table_parameters()) + attention);
 }

@@ -14,8 +14,11 @@ inline constexpr double kHiddenPassesForward = 13;
 inline constexpr double kHiddenPassesBackward = 18;
 // Passes over queries, keys, values and the output of attention: rotations, transpositions.
 inline constexpr double kAttentionPasses = 4;
-// Passes over the rows that go to experts and come back: permutation, its inverse, weighting.
-inline constexpr double kDispatchPasses = 8;
+// Passes over the rows of experts, one for each choice of a token: written in the experts' order,
+// read from it. And over the tokens that are exchanged, one for each rank: written where they
+// arrive, read to be ordered, and both on the way back. Counted.
+inline constexpr double kExpertRowPasses = 2;
+inline constexpr double kExchangedPasses = 4;
 // Ring attention. Bytes per element that adding one part's result to the sum moves: the part in 16
 // bits, the sum read and written in 32. Counted.
 inline constexpr double kRingMergeBytes = 10;
@@ -33,6 +36,13 @@ inline constexpr double kQuantizeBytes = 4;
 inline constexpr double kHostOpsForward = 40;
 inline constexpr double kHostOpsBackward = 60;
 inline constexpr double kHostOpsExperts = 40;
+// Of those that a layer with experts issues while the device waits: for the exchange. Fitted to the
+// runs with experts on H100 and B200.
+inline constexpr double kHostOpsWaiting = 100;
+// And for each expert of a rank. Counted: two products, each with a view of the expert's rows; in 8
+// bits each has its rows quantized before, in both directions, into a tensor with scales.
+inline constexpr double kHostOpsPerExpert = 4;
+inline constexpr double kHostOpsPerQuantizedExpert = 12;
 
 // Bytes per weight that adding a micro-batch's gradient, in 16 bits, to the sum moves. Counted:
 // both are read, the sum is written.

@@ -15,6 +15,8 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // Rows of an expert are padded to whole pieces that matrix units load.
 constexpr int64_t kExpertRowUnit = 16;
 
+bool is_quantized(MathType type) { return type == MathType::kF8 || type == MathType::kF4; }
+
 // Adds up the ops of one layer, each as a method that says what runs and what is kept.
 class LayerSum {
  public:
@@ -28,13 +30,16 @@ class LayerSum {
 
   // y = x * W for rows x of `inner` columns: forward, and both products of backward.
   void product(int64_t rows, int64_t columns, int64_t inner, int64_t batch = 1) {
-    const MathType type = w_.precision.products;
+    product_of(w_.precision.products, rows, columns, inner, batch);
+  }
+
+  void product_of(MathType type, int64_t rows, int64_t columns, int64_t inner, int64_t batch) {
     cost_.forward_s += product_s(device_, type, rows, columns, inner, batch);
     cost_.input_grad_s += product_s(device_, type, rows, inner, columns, batch);
     cost_.weight_grad_s += product_s(device_, type, columns, inner, rows, batch);
     cost_.forward_flops +=
         2.0 * to_double(rows) * to_double(columns) * to_double(inner) * to_double(batch);
-    if (type == MathType::kF8 || type == MathType::kF4) quantize(rows, columns, inner, batch);
+    if (is_quantized(type)) quantize(rows, columns, inner, batch);
     cost_.largest_weights += columns * inner;
     add_to_gradients(columns * inner * batch);
   }
@@ -149,27 +154,49 @@ class LayerSum {
     cost_.backward_comm.add(CommAxis::kContext, exposed_backward, 2 * share * all);
   }
 
-  // Rows of this rank go to the ranks of their experts and come back.
+  // A token goes once to each rank that has experts of its choice, and once to each node, from
+  // where it is spread; sums come back the same way. `rows` has one row for each choice.
   void expert_exchange(double rows) {
     const RankGroup group{s_.ep, expert_strides_of(s_).ep};
-    const double bytes = rows * to_double(element_ * w_.model.hidden);
+    const double copies = copies_per_choice(s_.ep);
+    const double node_copies = copies_per_choice(links_of(w_.cluster, group).outer);
+    const double bytes = copies * rows * to_double(element_ * w_.model.hidden);
     const double share = to_double(s_.ep - 1) / to_double(s_.ep);
-    double swap = all_to_all_s(w_.cluster, group, bytes, copies_per_choice(group));
-    if (w_.overlap.experts) swap *= 1 - engine::kOverlapWindow;
+    double swap = all_to_all_s(w_.cluster, group, bytes, node_copies / copies);
+    if (w_.overlap.experts) swap *= 1 - engine::kOverlapWindow * (1 - engine::kOverlapSlowdown);
     cost_.forward_comm.add(CommAxis::kExpert, 2 * swap, 2 * share * bytes);
     cost_.backward_comm.add(CommAxis::kExpert, 2 * swap, 2 * share * bytes);
   }
 
   // What is kept with each way of recomputing; `input` is a layer's input.
-  LayerCost finish(int64_t input_bytes, double host_ops_more = 0) {
+  LayerCost finish(int64_t input_bytes) {
     cost_.saved_bytes[static_cast<size_t>(Recompute::kNone)] = kept_bytes_ + score_bytes_;
     cost_.saved_bytes[static_cast<size_t>(Recompute::kSelective)] = kept_bytes_;
     cost_.saved_bytes[static_cast<size_t>(Recompute::kFull)] = input_bytes;
     const double op_s = device_.host_op_s.value;
-    cost_.host_forward_s = (engine::kHostOpsForward + host_ops_more) * op_s;
-    cost_.host_backward_s = (engine::kHostOpsBackward + host_ops_more) * op_s;
+    cost_.host_forward_s += engine::kHostOpsForward * op_s;
+    cost_.host_backward_s += engine::kHostOpsBackward * op_s;
     cost_.waits_for_host = w_.kernels_wait_for_host;
     return cost_;
+  }
+
+  // The host learns from the device how many tokens an expert has before it can issue the products
+  // of that expert: one by one, while the device has nothing else to do. Backward knows.
+  void wait_for_counts() {
+    const double op_s = device_.host_op_s.value;
+    const double each = is_quantized(w_.precision.products) ? engine::kHostOpsPerQuantizedExpert
+                                                            : engine::kHostOpsPerExpert;
+    const double local = to_double(w_.model.experts / s_.ep);
+    cost_.host_forward_s += engine::kHostOpsExperts * op_s;
+    cost_.host_backward_s += engine::kHostOpsExperts * op_s;
+    cost_.host_wait_s = (engine::kHostOpsWaiting + each * local) * op_s;
+  }
+
+  // Places that a token's experts lie on, of its experts, where all `places` are equally likely.
+  [[nodiscard]] double copies_per_choice(int64_t places) const {
+    double missed = 1;  // a place is chosen by none
+    for (int64_t i = 0; i < w_.model.experts_per_token; ++i) missed *= 1 - 1 / to_double(places);
+    return to_double(places) * (1 - missed) / to_double(w_.model.experts_per_token);
   }
 
   [[nodiscard]] int64_t tokens() const { return tokens_; }
@@ -178,15 +205,6 @@ class LayerSum {
   LayerCost& cost() { return cost_; }
 
  private:
-  // A token goes to a node once, whatever number of its experts is there: nodes that a token's
-  // experts lie on, of its experts, where all nodes are equally likely.
-  [[nodiscard]] double copies_per_choice(const RankGroup& group) const {
-    const double nodes = to_double(links_of(w_.cluster, group).outer);
-    double missed = 1;  // a node is chosen by none
-    for (int64_t i = 0; i < w_.model.experts_per_token; ++i) missed *= 1 - 1 / nodes;
-    return nodes * (1 - missed) / to_double(w_.model.experts_per_token);
-  }
-
   void quantize(int64_t rows, int64_t columns, int64_t inner, int64_t batch) {
     const double input = to_double(rows) * to_double(inner) * to_double(batch);
     const double output = to_double(rows) * to_double(columns) * to_double(batch);
@@ -257,13 +275,17 @@ void add_experts(LayerSum& sum, const Workload& w, const Strategy& s) {
   const int64_t local = m.experts / s.ep;
   // Tokens are split over tp before they travel, whatever the rest of the layer does.
   const int64_t rows = ceil_div(sum.tokens() * m.experts_per_token, s.tp);
-  sum.product(ceil_div(sum.tokens(), s.tp), m.experts, m.hidden);
+  // Routers are never in 8 bits.
+  sum.product_of(MathType::kF16, ceil_div(sum.tokens(), s.tp), m.experts, m.hidden, 1);
   sum.expert_exchange(static_cast<double>(rows));
   const int64_t expert_rows = ceil_div(rows * s.expert_tp, local * kExpertRowUnit) * kExpertRowUnit;
   add_mlp(sum, m, expert_rows, m.moe_ffn / s.expert_tp, local);
   sum.keep(e * rows * s.expert_tp * m.hidden);
   const double dispatched = static_cast<double>(e * rows * m.hidden);
-  sum.moves(engine::kDispatchPasses * dispatched, engine::kDispatchPasses * dispatched);
+  const double passes =
+      engine::kExpertRowPasses + engine::kExchangedPasses * sum.copies_per_choice(s.ep);
+  sum.moves(passes * dispatched, passes * dispatched);
+  sum.wait_for_counts();
   if (m.shared_ffn > 0) add_mlp(sum, m, sum.tokens(), m.shared_ffn / s.tp, 1);
   sum.cost().expert_parameters = local * m.mlp_parameters(m.moe_ffn) / s.expert_tp;
   sum.cost().dense_parameters += m.hidden * m.experts + m.mlp_parameters(m.shared_ffn) / s.tp;
@@ -286,7 +308,9 @@ void AxisCosts::add(CommAxis axis, double more_seconds, double more_bytes) {
 
 double LayerCost::forward_total_s() const {
   const double device_s = forward_s + forward_comm.total_s();
-  return waits_for_host ? device_s + host_forward_s : std::max(device_s, host_forward_s);
+  const double both_s =
+      waits_for_host ? device_s + host_forward_s : std::max(device_s, host_forward_s);
+  return both_s + host_wait_s;
 }
 
 double LayerCost::backward_total_s() const {
@@ -324,7 +348,7 @@ LayerCost layer_cost(const Workload& w, const Strategy& s, bool experts) {
   const double hidden_bytes = static_cast<double>(input);
   sum.moves(engine::kHiddenPassesForward * hidden_bytes,
             engine::kHiddenPassesBackward * hidden_bytes);
-  LayerCost result = sum.finish(input, experts ? engine::kHostOpsExperts : 0);
+  LayerCost result = sum.finish(input);
   if (w.overlap.tensor) {
     // Half of the communication runs inside the products next to it.
     for (AxisCosts* comm : {&result.forward_comm, &result.backward_comm}) {

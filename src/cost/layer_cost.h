@@ -27,6 +27,7 @@ struct LayerCost {
   double accumulate_s = 0;         // to add weight gradients to those of earlier micro-batches
   double host_forward_s = 0;       // to issue the ops: a floor, or on top where kernels wait for it
   double host_backward_s = 0;
+  double host_wait_s = 0;  // in forward, while the device stands still in any case
   bool waits_for_host = false;
   AxisCosts forward_comm, backward_comm;
 

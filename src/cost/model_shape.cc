@@ -54,8 +54,12 @@ int64_t ModelShape::product_weights() const {
   const int64_t dense = layers - moe_layers();
   const int64_t expert_layer =
       experts_per_token * mlp_parameters(moe_ffn) + mlp_parameters(shared_ffn) + hidden * experts;
+  const int64_t last_layer = experts > 0 ? expert_layer : mlp_parameters(ffn);
+  // Both hidden states of a later token are joined by a product of their own.
+  const int64_t later =
+      attention_parameters() + last_layer + 2 * hidden * hidden + table_parameters();
   return layers * attention_parameters() + dense * mlp_parameters(ffn) +
-         moe_layers() * expert_layer + table_parameters();
+         moe_layers() * expert_layer + table_parameters() + mtp_layers * later;
 }
 
 ModelShape shape_of(const ModelSpec& model, int64_t seq_len) {

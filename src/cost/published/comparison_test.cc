@@ -168,6 +168,96 @@ TEST(PublishedTest, WordsOnKernelsAreRead) {
   EXPECT_TRUE(run_of_entry(run).workload.kernels_wait_for_host);
 }
 
+TEST(PublishedTest, WhatRunsBesideKernelsIsGuessedFromTheEngine) {
+  json run = entry("a-b-1");
+  EXPECT_FALSE(run_of_entry(run).workload.overlap.data);  // a pipeline, and nothing is said
+  run["parallel"]["zero"] = "distributed optimizer (ZeRO-1)";
+  EXPECT_TRUE(run_of_entry(run).workload.overlap.data);
+  EXPECT_FALSE(run_of_entry(run).workload.overlap.pipeline);
+  run["parallel"]["vp"] = 2;
+  EXPECT_TRUE(run_of_entry(run).workload.overlap.pipeline);
+  run["opts"]["overlap"] = "none";
+  EXPECT_FALSE(run_of_entry(run).workload.overlap.data);
+  EXPECT_FALSE(run_of_entry(run).workload.overlap.pipeline);
+}
+
+// Mixtral 8x7B with tp 2, pp 4, ep 8.
+json experts_entry() {
+  json run = entry("a-b-1");
+  run["model"] = {{"layers", 32},
+                  {"hidden", 4096},
+                  {"ffn", 14336},
+                  {"heads", 32},
+                  {"kv_heads", 8},
+                  {"vocab", 32000},
+                  {"gated_mlp", true},
+                  {"tied_embeddings", false},
+                  {"moe", {{"experts", 8}, {"topk", 2}}}};
+  run["hw"] = {{"gpu", "H100"}, {"gpus_per_node", 8}, {"interconnect", "NVLink4; NDR400 IB"}};
+  run["parallel"] = {{"tp", 2}, {"pp", 4},    {"ep", 8},
+                     {"vp", 8}, {"sp", true}, {"zero", "distributed optimizer (ZeRO-1)"}};
+  run["batch"] = {{"micro", 1}, {"global", 256}, {"seq", 4096}};
+  run["opts"] = {{"recompute", "none"}, {"precision", "bf16"}, {"attention", "TE fused"}};
+  return run;
+}
+
+TEST(PublishedTest, HeadsHaveAnEvenSize) {
+  json run = experts_entry();
+  run["hw"]["gpus"] = 32;
+  run["model"]["hidden"] = 2880;
+  run["model"]["heads"] = 64;
+  EXPECT_EQ(run_of_entry(run).workload.model.head_dim, 64);
+  run["model"]["heads"] = 60;
+  run["parallel"]["tp"] = 1;
+  EXPECT_EQ(run_of_entry(run).workload.model.head_dim, 48);
+}
+
+TEST(PublishedTest, DevicesFollowFromBytes) {
+  json run = experts_entry();
+  // Enough for the experts' groups where nothing else is known.
+  EXPECT_EQ(run_of_entry(run).strategy.dp, 4);
+  // 1.4 B of expert weights and 0.24 B of others: 12 and 7.5 bytes each.
+  run["results"]["steady_allocated_bytes"] = 19.7e9;
+  EXPECT_EQ(run_of_entry(run).strategy.dp, 8);
+  run["hw"]["gpus"] = 32;
+  EXPECT_EQ(run_of_entry(run).strategy.dp, 4);
+}
+
+TEST(PublishedTest, AnExchangeOverTheNetworkRunsBesideAnotherMicroBatch) {
+  json run = experts_entry();
+  run["hw"]["gpus"] = 64;
+  EXPECT_FALSE(run_of_entry(run).workload.overlap.experts);  // within a node
+  run["model"]["moe"]["experts"] = 64;
+  run["parallel"]["ep"] = 16;
+  EXPECT_TRUE(run_of_entry(run).workload.overlap.experts);
+  run["parallel"]["vp"] = 1;
+  EXPECT_FALSE(run_of_entry(run).workload.overlap.experts);
+}
+
+TEST(PublishedTest, LaterTokensFollowFromBothRates) {
+  json run = experts_entry();
+  run["model"] = {
+      {"name", "DeepSeek-V3"},
+      {"layers", 61},
+      {"hidden", 7168},
+      {"ffn", 18432},
+      {"heads", 128},
+      {"kv_heads", 128},
+      {"vocab", 129280},
+      {"gated_mlp", true},
+      {"tied_embeddings", false},
+      {"moe", {{"experts", 256}, {"topk", 8}, {"shared", 1}, {"ffn", 2048}, {"dense_layers", 3}}}};
+  run["hw"]["gpus"] = 256;
+  run["parallel"] = {{"tp", 1}, {"pp", 8}, {"ep", 8}, {"vp", 1}, {"zero", 1}};
+  run["results"] = {{"tokens_per_s_per_gpu", 1000}, {"tflops_per_gpu", 249}};
+  EXPECT_EQ(run_of_entry(run).workload.model.mtp_layers, 0);
+  run["results"]["tflops_per_gpu"] = 260;
+  EXPECT_EQ(run_of_entry(run).workload.model.mtp_layers, 1);
+  EXPECT_EQ(run_of_entry(run).strategy.stage_layers.back(), 5);
+  run["model"]["mtp_layers"] = 0;
+  EXPECT_EQ(run_of_entry(run).workload.model.mtp_layers, 0);
+}
+
 TEST(PublishedTest, RegretIsOverAllLayoutsOfTheSameWork) {
   json runs = json::array();
   // Vocabularies are padded differently with tp: still the same work.
@@ -198,6 +288,17 @@ TEST(PublishedTest, BadEntriesAreRefusedWithTheirField) {
   EXPECT_NE(reason([](json& e) { e["results"]["iter_time_s"] = -1; }).find("iter_time_s"),
             std::string::npos);
   EXPECT_NE(reason([](json& e) { e["hw"]["gpu"] = "abacus"; }).find("abacus"), std::string::npos);
+  for (const char* key : {"tp", "pp", "cp", "dp", "ep", "vp"}) {
+    EXPECT_NE(reason([&](json& e) { e["parallel"][key] = 1e12; }).find("at most"),
+              std::string::npos)
+        << key;
+  }
+  EXPECT_NE(reason([](json& e) {
+              e = experts_entry();
+              e["results"]["steady_allocated_bytes"] = 1e9;
+              e["parallel"]["ep"] = 3;
+            }).find("ep"),
+            std::string::npos);
   EXPECT_NE(reason([](json& e) { e["results"] = json::object(); }).find("no time"),
             std::string::npos);
   EXPECT_THROW(compare_published({{"a", 1}}), ConfigError);

@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cost/collective_time.h"
 #include "cost/published/hardware.h"
+#include "cost/published/inference.h"
+#include "cost/workload_limits.h"
 #include "spec/model_catalogue.h"
 
 namespace tessera {
@@ -104,14 +108,17 @@ class EntryReader {
     read_model();
     read_layout();
     read_options();
+    if (replicas_open_) choose_replicas();
     const int64_t world = run_.strategy.world();
     run_.workload.cluster = cluster_of_text(hw_json_, world, run_.guesses);
     read_precision();
     pad_vocab();
     read_batch();
-    const std::string wrong = why_impossible(run_.workload, run_.strategy);
-    require_config(wrong.empty(), "{}", wrong);
+    refuse_impossible();
+    infer_later_tokens();
+    guess_expert_overlap();
     fill_open_choices();
+    run_.strategy.stage_layers = likely_stage_layers(run_.workload, run_.strategy);
     read_time();
     read_memory();
     return std::move(run_);
@@ -123,6 +130,12 @@ class EntryReader {
     if (memory_depends) run_.memory_is_certain = false;
   }
 
+  void refuse_impossible() const {
+    check(run_.workload);
+    const std::string wrong = why_impossible(run_.workload, run_.strategy);
+    require_config(wrong.empty(), "{}", wrong);
+  }
+
   void read_model() {
     ModelShape& m = run_.workload.model;
     m.layers = model_.need("layers");
@@ -130,6 +143,7 @@ class EntryReader {
     m.heads = model_.need("heads");
     m.kv_heads = model_.whole("kv_heads").value_or(m.heads);
     m.head_dim = model_.whole("head_dim").value_or(std::max<int64_t>(1, m.hidden / m.heads));
+    if (!model_.whole("head_dim")) round_odd_head();
     read_namesake();
     m.gated_mlp = model_.yes("gated_mlp");
     m.tied = model_.yes("tied_embeddings");
@@ -151,6 +165,17 @@ class EntryReader {
       m.learned_positions = batch_.need("seq");
     }
     m.mtp_layers = model_.whole("mtp_layers").value_or(0);
+  }
+
+  // Positions turn pairs of numbers, so an odd size says that heads are wider than the model: the
+  // next power of two.
+  void round_odd_head() {
+    ModelShape& m = run_.workload.model;
+    if (m.head_dim % 2 == 0 || m.head_dim == 1) return;
+    int64_t size = 1;
+    while (size < m.head_dim) size *= 2;
+    m.head_dim = size;
+    guess("size of a head", fmt::format("{}", size), true);
   }
 
   // Shapes of heads that entries leave out are those of the model of the same name and width.
@@ -218,10 +243,22 @@ class EntryReader {
     s.pp = std::max<int64_t>(1, pp.value_or(1));
     s.virtual_stages = std::max<int64_t>(1, parallel_.whole("vp").value_or(1));
     virtual_open_ = parallel_.find("vp") == nullptr && s.pp > 1;
+    refuse_large(s);
     read_replicas(devices);
     read_zero();
     s.sequence_parallel = parallel_.yes("sp") && s.tp > 1;
     read_schedule();
+  }
+
+  // So that sizes can be multiplied from here on.
+  void refuse_large(const Strategy& s) const {
+    const auto replicas = static_cast<double>(parallel_.whole("dp").value_or(1));
+    const double devices = static_cast<double>(s.tp) * static_cast<double>(s.pp) *
+                           static_cast<double>(s.cp) * std::max(1.0, replicas);
+    require_config(devices <= static_cast<double>(kMaxDevices) && s.ep <= kMaxDevices &&
+                       s.virtual_stages <= kMaxDevices,
+                   "parallel asks for {:g} devices, ep {} and vp {}: at most {} are expected",
+                   devices, s.ep, s.virtual_stages, kMaxDevices);
   }
 
   void read_replicas(std::optional<int64_t> devices) {
@@ -235,10 +272,42 @@ class EntryReader {
       s.dp = *devices / others;
       return;
     }
-    // Enough for one node, and for the experts' groups.
-    s.dp = std::max<int64_t>(1, kNodeDevices / others);
-    while (s.tp * s.cp * s.dp % s.ep != 0) ++s.dp;
-    guess("number of devices", fmt::format("{}", others * s.dp), true);
+    replicas_open_ = true;
+  }
+
+  // As many as the bytes of the states say; else enough for one node, and for the experts' groups.
+  void choose_replicas() {
+    Strategy& s = run_.strategy;
+    Workload& w = run_.workload;
+    const int64_t others = s.tp * s.pp * s.cp;
+    s.dp = s.ep / std::gcd(s.tp * s.cp, s.ep);
+    std::string why = "a node, or what the experts need";
+    if (const std::optional<double> bytes = results_.real("steady_allocated_bytes")) {
+      std::vector<Guess> ignored;
+      w.cluster = cluster_of_text(hw_json_, others * s.dp, ignored);
+      read_precision();
+      pad_vocab();
+      w.seq_len = batch_.need("seq");
+      w.global_batch = s.dp;
+      refuse_impossible();
+      s.dp = replicas_of_states(w, s, *bytes);
+      why = "the bytes of the states";
+    } else {
+      while (others * s.dp < kNodeDevices) s.dp *= 2;
+    }
+    guess("number of devices", fmt::format("{}, by {}", others * s.dp, why), true);
+  }
+
+  // Layers that predict later tokens are part of the arithmetic that a source reports. They came
+  // with latent attention.
+  void infer_later_tokens() {
+    const std::optional<double> tokens = results_.real("tokens_per_s_per_gpu");
+    const std::optional<double> tflops = results_.real("tflops_per_gpu");
+    if (!run_.workload.model.latent || model_.find("mtp_layers") != nullptr) return;
+    if (!tokens || !tflops) return;
+    if (!has_later_tokens(run_.workload, *tflops * 1e12 / *tokens)) return;
+    run_.workload.model.mtp_layers = 1;
+    guess("layers that predict later tokens", "1, by the arithmetic of a token", true);
   }
 
   void read_zero() {
@@ -292,11 +361,7 @@ class EntryReader {
     w.kernels_wait_for_host = has(parallel_.text("schedule"), "deepspeed");
     const std::string overlap = opts_.text("overlap");
     if (overlap.empty()) {
-      w.overlap.data = s.pp == 1;
-      if (s.dp > 1) {
-        guess("overlap of data parallelism", w.overlap.data ? "yes, without a pipeline" : "no",
-              false);
-      }
+      guess_overlap();
     } else if (overlap.starts_with("none")) {
       w.overlap.data = false;
     } else {
@@ -306,6 +371,35 @@ class EntryReader {
     }
     w.overlap.tensor = w.overlap.tensor || opts_.yes("async_tp");
     w.fused_loss = opts_.yes("ce_fusion");
+  }
+
+  // A distributed optimizer sums and gathers bucket by bucket, for which it was made, and engines
+  // that have one send between virtual stages while others compute.
+  void guess_overlap() {
+    const Strategy& s = run_.strategy;
+    OverlapPlan& overlap = run_.workload.overlap;
+    const bool buckets = has(parallel_.text("zero"), "distributed optimizer");
+    overlap.data = s.pp == 1 || buckets;
+    overlap.pipeline = buckets && s.virtual_stages > 1;
+    if (s.dp > 1) {
+      guess("overlap of data parallelism",
+            !overlap.data ? "no"
+            : s.pp == 1   ? "yes, without a pipeline"
+                          : "yes, by buckets",
+            false);
+    }
+    if (overlap.pipeline) guess("overlap of the pipeline's messages", "yes, interleaved", false);
+  }
+
+  // With virtual stages there is always another micro-batch whose kernels an exchange over the
+  // network can run beside; inside a node it is too short for that to be worth it.
+  void guess_expert_overlap() {
+    const Strategy& s = run_.strategy;
+    Workload& w = run_.workload;
+    const GroupLinks links = links_of(w.cluster, {s.ep, expert_strides_of(s).ep});
+    if (!opts_.text("overlap").empty() || s.virtual_stages == 1 || links.outer == 1) return;
+    w.overlap.experts = true;
+    guess("overlap of the experts' exchange", "yes, with another micro-batch's kernels", false);
   }
 
   // NVIDIA's Transformer Engine has kernels for each device; others say "flash", "Triton", "SDPA".
@@ -515,6 +609,7 @@ class EntryReader {
   json hw_json_;
   PublishedRun run_;
   bool layout_open_ = false, virtual_open_ = false, micro_open_ = false, pods_ = false;
+  bool replicas_open_ = false;
   bool global_known_ = true;
   double batch_scale_ = 1;
 };
