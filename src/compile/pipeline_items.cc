@@ -1,7 +1,8 @@
 #include "compile/pipeline_items.h"
 
 #include <algorithm>
-#include <compare>
+#include <numeric>
+#include <utility>
 
 #include "base/error.h"
 
@@ -36,8 +37,7 @@ class ItemOrder {
     int index = -1;
   };
   struct Message {
-    int time, sent, crossing, micro_batch;
-    auto operator<=>(const Message&) const = default;
+    int time = 0, sent = 0, crossing = 0, micro_batch = 0;
   };
 
   [[nodiscard]] size_t rank_of(int stage) const {
@@ -58,6 +58,7 @@ class ItemOrder {
   void simulate();
   bool try_start(size_t rank);
   [[nodiscard]] std::vector<Message> list_messages();
+  static void sort_by(std::vector<Message>& messages, int Message::*key);
   std::vector<std::vector<PipelineItem>> place_messages();
 
   const PipelineSchedule& schedule_;
@@ -149,8 +150,24 @@ std::vector<ItemOrder::Message> ItemOrder::list_messages() {
       messages.push_back({std::max(sent, room), sent, static_cast<int>(c), m});
     }
   }
-  std::sort(messages.begin(), messages.end());
+  // By time, then by when they were sent; equal ones stay in order of crossing and micro-batch.
+  sort_by(messages, &Message::sent);
+  sort_by(messages, &Message::time);
   return messages;
+}
+
+// Stable, in time that grows with messages and steps of the simulated clock alone.
+void ItemOrder::sort_by(std::vector<Message>& messages, int Message::*key) {
+  int most = 0;
+  for (const Message& message : messages) most = std::max(most, message.*key);
+  std::vector<size_t> next(static_cast<size_t>(most) + 2, 0);
+  for (const Message& message : messages) ++next[static_cast<size_t>(message.*key) + 1];
+  std::partial_sum(next.begin(), next.end(), next.begin());
+  std::vector<Message> sorted(messages.size());
+  for (const Message& message : messages) {
+    sorted[next[static_cast<size_t>(message.*key)]++] = message;
+  }
+  messages = std::move(sorted);
 }
 
 std::vector<std::vector<PipelineItem>> ItemOrder::place_messages() {
