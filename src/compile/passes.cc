@@ -190,24 +190,47 @@ void regather_activation(Graph& graph, const Node& gather, Insertions& insertion
   }
 }
 
-// The weights of a bucket that lives as S: every stretch but the first gets a gather of its own.
-void regather_bucket(Graph& graph, size_t views_at, const Stretches& stretches,
-                     Insertions& insertions) {
-  const Node views = graph.nodes()[views_at];
-  std::vector<Node> casts;
-  for (const Node& node : graph.nodes()) {
-    if (node.op == OpKind::kCast && node.tag.pass == Pass::kForward &&
-        node.attrs.bucket == views.attrs.bucket) {
-      casts.push_back(node);
+// Positions of the nodes that open a bucket's weights, and of those that read them, in order.
+struct BucketUse {
+  std::vector<size_t> casts;
+  std::vector<size_t> readers;
+};
+
+// By the position of their forward views.
+std::map<size_t, BucketUse> find_bucket_uses(const Graph& graph) {
+  const std::vector<Node>& nodes = graph.nodes();
+  std::map<size_t, BucketUse> uses;
+  std::map<int, std::vector<size_t>> casts;  // by bucket
+  std::vector<BucketUse*> opened(graph.num_values(), nullptr);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].tag.pass != Pass::kForward) continue;
+    if (nodes[i].op == OpKind::kCast) casts[nodes[i].attrs.bucket].push_back(i);
+    if (nodes[i].op != OpKind::kViews) continue;
+    for (const ValueId v : nodes[i].outputs) opened[static_cast<size_t>(v)] = &uses[i];
+  }
+  for (auto& [views_at, use] : uses) use.casts = casts[nodes[views_at].attrs.bucket];
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    for (const ValueId v : nodes[i].inputs) {
+      BucketUse* use = opened[static_cast<size_t>(v)];
+      if (use == nullptr || (!use->readers.empty() && use->readers.back() == i)) continue;
+      use->readers.push_back(i);
     }
   }
-  const std::set<ValueId> weights(views.outputs.begin(), views.outputs.end());
+  return uses;
+}
+
+// The weights of a bucket that lives as S: every stretch but the first gets a gather of its own.
+void regather_bucket(Graph& graph, size_t views_at, const BucketUse& use,
+                     const Stretches& stretches, Insertions& insertions) {
+  const Node views = graph.nodes()[views_at];
+  std::vector<Node> casts;
+  for (const size_t i : use.casts) casts.push_back(graph.nodes()[i]);
   const Stretch first = stretches.of(views);
   std::map<Stretch, Renaming> renamed_in;
   std::vector<Node>& nodes = graph.mutable_nodes();
-  for (size_t i = 0; i < nodes.size(); ++i) {
+  for (const size_t i : use.readers) {
     const Stretch stretch = stretches.of(nodes[i]);
-    if (!reads_any(nodes[i], weights) || stretch == first) continue;
+    if (stretch == first) continue;
     if (!renamed_in.contains(stretch)) {
       Renaming& renamed = renamed_in[stretch];
       const Pass pass = is_backward(nodes[i]) ? Pass::kInputGrad : nodes[i].tag.pass;
@@ -245,11 +268,8 @@ void regather_activations(Graph& graph, const Mesh& mesh, const ParameterLayout&
 void regather_weights(Graph& graph, const ParameterLayout& layout) {
   const Stretches stretches(graph, layout.num_units - 1);
   Insertions insertions;
-  for (size_t i = 0; i < graph.nodes().size(); ++i) {
-    const Node& node = graph.nodes()[i];
-    if (node.op == OpKind::kViews && node.tag.pass == Pass::kForward) {
-      regather_bucket(graph, i, stretches, insertions);
-    }
+  for (const auto& [views_at, use] : find_bucket_uses(graph)) {
+    regather_bucket(graph, views_at, use, stretches, insertions);
   }
   insert_nodes(graph, std::move(insertions));
   check_graph(graph, "regather_weights");

@@ -80,6 +80,7 @@ void ItemOrder::list_parts() {
   }
   timed_.resize(static_cast<size_t>(schedule_.ranks));
   for (size_t rank = 0; rank < timed_.size(); ++rank) {
+    timed_[rank].reserve(schedule_.actions[rank].size());
     for (const StageAction& action : schedule_.actions[rank]) {
       const StageCut cut = cuts_[static_cast<size_t>(action.stage)];
       const bool forward = action.pass == StagePass::kForward;
@@ -180,7 +181,17 @@ std::vector<std::vector<PipelineItem>> ItemOrder::place_messages() {
     }
     items[rank].push_back({kind, 0, 0, message.crossing, message.micro_batch});
   };
-  for (const Message& message : list_messages()) {
+  const std::vector<Message> messages = list_messages();
+  std::vector<size_t> more(timed_.size(), 0);
+  for (const Message& message : messages) {
+    const StageCrossing& crossing = crossings_[static_cast<size_t>(message.crossing)];
+    ++more[rank_of(crossing.from_stage)];
+    ++more[rank_of(crossing.to_stage)];
+  }
+  for (size_t rank = 0; rank < timed_.size(); ++rank) {
+    items[rank].reserve(timed_[rank].size() + more[rank]);
+  }
+  for (const Message& message : messages) {
     const StageCrossing& crossing = crossings_[static_cast<size_t>(message.crossing)];
     add(rank_of(crossing.from_stage), Kind::kSend, message);
     add(rank_of(crossing.to_stage), Kind::kReceive, message);

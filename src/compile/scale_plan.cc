@@ -218,30 +218,39 @@ void Composer::add_passing(int pipeline_rank, ClassPlan& plan) const {
       home[s].push_back(found == moved.end() ? key : found->second);
     }
   }
-  const auto include_at = [&](int stage, int storage, int micro_batch, int item) {
+  const auto at_home = [&](int stage, int storage) -> MicroBatchSpans& {
     const Key& at = home[static_cast<size_t>(stage)][static_cast<size_t>(storage)];
-    include(spans[static_cast<size_t>(at.first)][static_cast<size_t>(at.second)], micro_batch,
-            item);
+    return spans[static_cast<size_t>(at.first)][static_cast<size_t>(at.second)];
   };
+  // By stage and part: what it touches.
+  std::vector<std::vector<std::vector<MicroBatchSpans*>>> touched(stages_.size());
+  for (size_t s = 0; s < stages_.size(); ++s) {
+    for (size_t p = 0; p < spans[s].size(); ++p) {
+      for (const int part : stages_[s]->passing[p].parts) {
+        const auto at = static_cast<size_t>(part);
+        if (touched[s].size() <= at) touched[s].resize(at + 1);
+        touched[s][at].push_back(&at_home(static_cast<int>(s), static_cast<int>(p)));
+      }
+    }
+  }
   const std::vector<PipelineItem>& items = items_[static_cast<size_t>(pipeline_rank)];
   for (size_t i = 0; i < items.size(); ++i) {
     const PipelineItem& item = items[i];
     const auto index = static_cast<int>(i);
     if (item.kind == Kind::kPart) {
-      const auto& passing = stages_[static_cast<size_t>(item.stage)]->passing;
-      for (size_t p = 0; p < passing.size(); ++p) {
-        const std::vector<int>& parts = passing[p].parts;
-        if (std::find(parts.begin(), parts.end(), item.part) == parts.end()) continue;
-        include_at(item.stage, static_cast<int>(p), item.micro_batch, index);
-      }
+      const auto& by_part = touched[static_cast<size_t>(item.stage)];
+      const auto part = static_cast<size_t>(item.part);
+      if (part >= by_part.size()) continue;
+      for (MicroBatchSpans* list : by_part[part]) include(*list, item.micro_batch, index);
       continue;
     }
     const auto c = static_cast<size_t>(item.crossing);
     const bool sends = item.kind == Kind::kSend;
     const int stage = sends ? crossings_[c].from_stage : crossings_[c].to_stage;
     const int storage = sends ? ends_[c].sent.storage : ends_[c].received.storage;
-    include_at(stage, storage, item.micro_batch, index);
-    if (sends) include_at(stage, storage, item.micro_batch, part_after(items, i));
+    MicroBatchSpans& list = at_home(stage, storage);
+    include(list, item.micro_batch, index);
+    if (sends) include(list, item.micro_batch, part_after(items, i));
   }
   for (size_t s = 0; s < spans.size(); ++s) {
     for (size_t p = 0; p < spans[s].size(); ++p) {
