@@ -1,6 +1,12 @@
+#include <fmt/ranges.h>
+
+#include <map>
 #include <memory>
+#include <string_view>
+#include <utility>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "commands.h"
 #include "compile/stages.h"
 #include "cost/catalogue.h"
@@ -50,6 +56,38 @@ std::string settings_for(RunSpec spec, const std::string& system) {
   return emit_settings(spec, system);
 }
 
+// --mesh wins over --set, so what changes of the split is another mesh, to give instead.
+std::string mesh_flags(const FitChange& change, std::string_view mesh) {
+  constexpr std::string_view kParallel = "parallel.";
+  const ParallelSpec& p = change.spec.parallel;
+  std::map<std::string, std::string, std::less<>> keys;
+  const auto read = [&](std::string_view setting) {
+    const size_t equals = setting.find('=');
+    keys[std::string(trim(setting.substr(0, equals)))] = trim(setting.substr(equals + 1));
+  };
+  for (const std::string_view piece : split(mesh, ',')) read(piece);
+  std::string others;
+  for (const std::string& setting : change.settings) {
+    if (setting.starts_with(kParallel)) {
+      read(std::string_view(setting).substr(kParallel.size()));
+    } else {
+      others += " --set " + setting;
+    }
+  }
+  for (const auto& [axis, size] : {std::pair{"pp", p.pp},
+                                   {"dp", p.dp},
+                                   {"fsdp", p.fsdp},
+                                   {"cp", p.cp},
+                                   {"tp", p.tp},
+                                   {"ep", p.ep}}) {
+    keys[axis] = std::to_string(size);
+    if (size == 1) keys.erase(axis);
+  }
+  std::vector<std::string> pieces;
+  for (const auto& [key, value] : keys) pieces.push_back(key + "=" + value);
+  return fmt::format("--mesh {}{}", fmt::join(pieces, ","), others);
+}
+
 int plan_on_cluster(const PlanOptions& options, Console& console) {
   const PlanRequest& request = options.request;
   require_config(!options.program && options.placements.empty(),
@@ -57,7 +95,8 @@ int plan_on_cluster(const PlanOptions& options, Console& console) {
                  options.program ? "--program" : "--placements");
   const Cluster cluster = find_cluster(request.cluster, read_text);
   std::vector<Guess> guesses;
-  const RunSpec spec = load_request(options.source, request, cluster, guesses);
+  OpenSettings open;
+  const RunSpec spec = load_request(options.source, request, cluster, guesses, &open);
   if (!request.emit.empty()) {
     console.out << settings_for(spec, request.emit);
     return 0;
@@ -66,22 +105,22 @@ int plan_on_cluster(const PlanOptions& options, Console& console) {
   RunPlan plan = plan_run(spec, cluster, planner);
   plan.guesses.insert(plan.guesses.begin(), guesses.begin(), guesses.end());
   const bool misfit = options.check && !plan.fits();
-  const std::vector<FitChange> changes =
-      misfit ? changes_that_fit(spec, cluster, planner) : std::vector<FitChange>();
+  const FitAdvice advice = misfit ? advise_fit(spec, open, cluster, planner) : FitAdvice();
   if (options.json) {
     nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
     json.update(run_plan_json(plan, request.tokens));
-    for (const FitChange& change : changes) {
-      json["changes_that_fit"].push_back({{"settings", change.settings},
-                                          {"peak_bytes", change.peak_bytes},
-                                          {"step_s", change.step_s}});
-    }
+    if (misfit) json.update(advice_json(plan, advice));
     console.out << json.dump(2) << '\n';
   } else {
     console.out << run_plan_text(plan, request.tokens);
   }
   if (!options.svg.empty()) write_file(options.svg, run_plan_svg(plan), console);
-  if (misfit) throw Error(misfit_text(plan, changes), ExitCode::kDoesNotFit);
+  if (!misfit) return 0;
+  const std::string& mesh = options.source.mesh;
+  const FlagsOf flags = [&](const FitChange& change) {
+    return mesh.empty() ? set_flags(change) : mesh_flags(change, mesh);
+  };
+  throw Error(misfit_text(plan, advice, flags), ExitCode::kDoesNotFit);
   return 0;
 }
 

@@ -108,7 +108,7 @@ std::vector<std::string> settings_of(const PlanRequest& request) {
 }
 
 RunSpec load_request(RunSource source, const PlanRequest& request, const Cluster& cluster,
-                     std::vector<Guess>& guesses) {
+                     std::vector<Guess>& guesses, OpenSettings* open) {
   std::vector<std::string> settings = settings_of(request);
   settings.insert(settings.end(), source.overrides.begin(), source.overrides.end());
   const bool has_file = !source.file.empty();
@@ -117,6 +117,10 @@ RunSpec load_request(RunSource source, const PlanRequest& request, const Cluster
   RunSpec spec = parse_run_file(has_file ? source.text() : "", source.file, settings, read_text);
   if (!source.mesh.empty()) spec.parallel = parse_mesh(source.mesh, spec.parallel);
   read_schedule_file(spec.parallel, read_text);
+  if (open != nullptr) {
+    *open = {.global_batch = spec.train.global_batch == 0,
+             .grad_reduce = spec.parallel.grad_reduce == "auto"};
+  }
   if (!has_file && source.mesh.empty()) fill_in(spec, settings, cluster, guesses);
   if (source.ranks > 0) require_world(spec.parallel, source.ranks, spec.model.heads);
   use_cluster_defaults(spec, cluster);

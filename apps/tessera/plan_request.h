@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "cost/cluster.h"
 #include "cost/estimate.h"
+#include "cost/fit_changes.h"
 
 namespace tessera {
 
@@ -20,8 +21,8 @@ void add_request(CLI::App& app, PlanRequest& request);
 std::vector<std::string> settings_of(const PlanRequest& request);
 
 // The run of `source` with the flags of `request` over it, for `cluster`, resolved. What was filled
-// in is added to `guesses`.
+// in is added to `guesses`; `open` gets what follows from the rest because nobody said it.
 RunSpec load_request(RunSource source, const PlanRequest& request, const Cluster& cluster,
-                     std::vector<Guess>& guesses);
+                     std::vector<Guess>& guesses, OpenSettings* open = nullptr);
 
 }  // namespace tessera

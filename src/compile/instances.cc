@@ -25,10 +25,15 @@ std::set<StorageId> touched_by(const StepGraph& step, const StorageMap& map, int
 }  // namespace
 
 std::vector<std::pair<int, int>> number_spans(std::vector<ItemSpan> spans) {
-  std::sort(spans.begin(), spans.end(), [](const ItemSpan& a, const ItemSpan& b) {
+  const auto earlier = [](const ItemSpan& a, const ItemSpan& b) {
     return std::tie(a.first, a.micro_batch) < std::tie(b.first, b.micro_batch);
-  });
+  };
+  // Most schedules begin micro-batches in order.
+  if (!std::is_sorted(spans.begin(), spans.end(), earlier)) {
+    std::sort(spans.begin(), spans.end(), earlier);
+  }
   std::vector<std::pair<int, int>> numbers;
+  numbers.reserve(spans.size());
   std::vector<int> busy_until;
   for (const ItemSpan& span : spans) {
     size_t number = 0;

@@ -1,6 +1,7 @@
 #include "compile/passes.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -72,40 +73,43 @@ bool communicates(const Graph& graph, const Node& node, const Mesh& mesh) {
 void interleave_loss_chunks(Graph& graph) {
   std::map<int, std::vector<Node>> backward;
   std::map<int, size_t> last_forward;
-  const std::vector<Node>& nodes = graph.nodes();
+  std::vector<Node>& nodes = graph.mutable_nodes();
+  const auto moves = [](const Node& node) { return node.tag.chunk >= 0 && is_backward(node); };
   for (size_t i = 0; i < nodes.size(); ++i) {
-    if (nodes[i].tag.chunk < 0) continue;
-    if (is_backward(nodes[i])) {
-      backward[nodes[i].tag.chunk].push_back(nodes[i]);
-    } else {
-      last_forward[nodes[i].tag.chunk] = i;
-    }
+    if (nodes[i].tag.chunk >= 0 && !moves(nodes[i])) last_forward[nodes[i].tag.chunk] = i;
+  }
+  for (Node& node : nodes) {
+    if (moves(node)) backward[node.tag.chunk].push_back(std::move(node));
   }
   std::vector<Node> order;
+  order.reserve(nodes.size());
   for (size_t i = 0; i < nodes.size(); ++i) {
     const int chunk = nodes[i].tag.chunk;
-    if (chunk >= 0 && is_backward(nodes[i])) continue;
-    order.push_back(nodes[i]);
+    if (moves(nodes[i])) continue;
+    order.push_back(std::move(nodes[i]));
     if (chunk >= 0 && last_forward[chunk] == i) {
-      order.insert(order.end(), backward[chunk].begin(), backward[chunk].end());
+      std::vector<Node>& after = backward[chunk];
+      std::move(after.begin(), after.end(), std::back_inserter(order));
     }
   }
-  graph.mutable_nodes() = std::move(order);
+  nodes = std::move(order);
   check_graph(graph, "interleave_loss_chunks");
 }
 
 void fuse_add_norm(Graph& graph, const StagePlan& stages) {
   std::vector<Node> order;
+  order.reserve(graph.nodes().size());
   std::map<ValueId, Node> sums;  // additions that nobody has read yet, by their result
-  for (const Node& node : graph.nodes()) {
+  for (Node& node : graph.mutable_nodes()) {
     const bool norm = node.op == OpKind::kRmsNorm || node.op == OpKind::kLayerNorm;
     const auto sum = norm ? sums.find(node.inputs[0]) : sums.end();
     if (sum != sums.end() &&
         stages.stage_of(sum->second.tag.unit) == stages.stage_of(node.tag.unit)) {
-      Node fused = node;
-      fused.op = node.op == OpKind::kRmsNorm ? OpKind::kAddRmsNorm : OpKind::kAddLayerNorm;
-      fused.inputs = sum->second.inputs;
-      fused.inputs.insert(fused.inputs.end(), node.inputs.begin() + 1, node.inputs.end());
+      Node fused = std::move(node);
+      fused.op = fused.op == OpKind::kRmsNorm ? OpKind::kAddRmsNorm : OpKind::kAddLayerNorm;
+      const std::vector<ValueId>& added = sum->second.inputs;
+      fused.inputs.erase(fused.inputs.begin());
+      fused.inputs.insert(fused.inputs.begin(), added.begin(), added.end());
       fused.outputs.insert(fused.outputs.begin(), sum->first);
       sums.erase(sum);
       order.push_back(std::move(fused));
@@ -113,7 +117,8 @@ void fuse_add_norm(Graph& graph, const StagePlan& stages) {
     }
     const bool forward = node.tag.pass == Pass::kForward || node.tag.pass == Pass::kRecompute;
     if (node.op == OpKind::kAdd && forward) {
-      sums[node.outputs[0]] = node;
+      const ValueId result = node.outputs[0];
+      sums[result] = std::move(node);
       continue;
     }
     for (const ValueId in : node.inputs) {
@@ -122,7 +127,7 @@ void fuse_add_norm(Graph& graph, const StagePlan& stages) {
         sums.erase(read);
       }
     }
-    order.push_back(node);
+    order.push_back(std::move(node));
   }
   for (auto& [value, node] : sums) order.push_back(std::move(node));
   graph.mutable_nodes() = std::move(order);
@@ -134,20 +139,22 @@ void delay_weight_gradients(Graph& graph, const Mesh& mesh) {
   std::vector<Node> pending;
   std::set<ValueId> pending_values;
   const auto flush = [&] {
-    order.insert(order.end(), pending.begin(), pending.end());
+    std::move(pending.begin(), pending.end(), std::back_inserter(order));
     pending.clear();
     pending_values.clear();
   };
-  for (const Node& node : graph.nodes()) {
+  order.reserve(graph.nodes().size());
+  for (Node& node : graph.mutable_nodes()) {
     if (!pending.empty() && node.tag.unit != pending.front().tag.unit) flush();
     if (node.tag.pass == Pass::kWeightGrad && node.tag.chunk < 0) {
-      pending.push_back(node);
       pending_values.insert(node.outputs.begin(), node.outputs.end());
+      pending.push_back(std::move(node));
       continue;
     }
     if (reads_any(node, pending_values)) flush();
-    order.push_back(node);
-    if (node.attrs.bucket < 0 && communicates(graph, node, mesh)) flush();
+    const bool sends = node.attrs.bucket < 0 && communicates(graph, node, mesh);
+    order.push_back(std::move(node));
+    if (sends) flush();
   }
   flush();
   graph.mutable_nodes() = std::move(order);
@@ -166,7 +173,7 @@ void regather_activation(Graph& graph, const Node& gather, Insertions& insertion
   }
   std::vector<Node>& nodes = graph.mutable_nodes();
   const bool needed = std::any_of(nodes.begin(), nodes.end(), [&](const Node& node) {
-    return is_backward(node) && reads_any(node, {gathered});
+    return is_backward(node) && reads(node, gathered);
   });
   if (!needed) return;  // the block is recomputed, gather included
   Renaming renamed;
@@ -174,7 +181,7 @@ void regather_activation(Graph& graph, const Node& gather, Insertions& insertion
   for (size_t i = 0; i < nodes.size(); ++i) {
     if (!is_backward(nodes[i])) continue;
     const bool through = nodes[i].op == OpKind::kLinearDx && weights.contains(nodes[i].inputs[1]);
-    if (!inserted && (through || reads_any(nodes[i], {gathered}))) {
+    if (!inserted && (through || reads(nodes[i], gathered))) {
       const Tag tag{Pass::kInputGrad, gather.tag.unit, -1};
       insertions[i].push_back(clone_node(graph, gather, gather.inputs, tag, renamed));
       inserted = true;
@@ -183,24 +190,47 @@ void regather_activation(Graph& graph, const Node& gather, Insertions& insertion
   }
 }
 
-// The weights of a bucket that lives as S: every stretch but the first gets a gather of its own.
-void regather_bucket(Graph& graph, size_t views_at, const Stretches& stretches,
-                     Insertions& insertions) {
-  const Node views = graph.nodes()[views_at];
-  std::vector<Node> casts;
-  for (const Node& node : graph.nodes()) {
-    if (node.op == OpKind::kCast && node.tag.pass == Pass::kForward &&
-        node.attrs.bucket == views.attrs.bucket) {
-      casts.push_back(node);
+// Positions of the nodes that open a bucket's weights, and of those that read them, in order.
+struct BucketUse {
+  std::vector<size_t> casts;
+  std::vector<size_t> readers;
+};
+
+// By the position of their forward views.
+std::map<size_t, BucketUse> find_bucket_uses(const Graph& graph) {
+  const std::vector<Node>& nodes = graph.nodes();
+  std::map<size_t, BucketUse> uses;
+  std::map<int, std::vector<size_t>> casts;  // by bucket
+  std::vector<BucketUse*> opened(graph.num_values(), nullptr);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i].tag.pass != Pass::kForward) continue;
+    if (nodes[i].op == OpKind::kCast) casts[nodes[i].attrs.bucket].push_back(i);
+    if (nodes[i].op != OpKind::kViews) continue;
+    for (const ValueId v : nodes[i].outputs) opened[static_cast<size_t>(v)] = &uses[i];
+  }
+  for (auto& [views_at, use] : uses) use.casts = casts[nodes[views_at].attrs.bucket];
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    for (const ValueId v : nodes[i].inputs) {
+      BucketUse* use = opened[static_cast<size_t>(v)];
+      if (use == nullptr || (!use->readers.empty() && use->readers.back() == i)) continue;
+      use->readers.push_back(i);
     }
   }
-  const std::set<ValueId> weights(views.outputs.begin(), views.outputs.end());
+  return uses;
+}
+
+// The weights of a bucket that lives as S: every stretch but the first gets a gather of its own.
+void regather_bucket(Graph& graph, size_t views_at, const BucketUse& use,
+                     const Stretches& stretches, Insertions& insertions) {
+  const Node views = graph.nodes()[views_at];
+  std::vector<Node> casts;
+  for (const size_t i : use.casts) casts.push_back(graph.nodes()[i]);
   const Stretch first = stretches.of(views);
   std::map<Stretch, Renaming> renamed_in;
   std::vector<Node>& nodes = graph.mutable_nodes();
-  for (size_t i = 0; i < nodes.size(); ++i) {
+  for (const size_t i : use.readers) {
     const Stretch stretch = stretches.of(nodes[i]);
-    if (!reads_any(nodes[i], weights) || stretch == first) continue;
+    if (stretch == first) continue;
     if (!renamed_in.contains(stretch)) {
       Renaming& renamed = renamed_in[stretch];
       const Pass pass = is_backward(nodes[i]) ? Pass::kInputGrad : nodes[i].tag.pass;
@@ -221,28 +251,27 @@ void regather_bucket(Graph& graph, size_t views_at, const Stretches& stretches,
 void regather_activations(Graph& graph, const Mesh& mesh, const ParameterLayout& layout) {
   const int head_unit = layout.num_units - 1;
   Insertions insertions;
-  const std::vector<Node> before = graph.nodes();
-  for (const Node& node : before) {
+  // Of the nodes only inputs of gradients change meanwhile.
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    const Node& node = graph.nodes()[i];
     const bool gathers = node.op == OpKind::kCast && node.tag.pass == Pass::kForward &&
                          node.attrs.bucket < 0 && communicates(graph, node, mesh) &&
                          graph.type(node.inputs[0]).on(Axis::kTp) == split(0) &&
                          moving_kind(graph, node, mesh) == CastKind::kAllGather;
     if (gathers && node.tag.unit != head_unit) regather_activation(graph, node, insertions);
   }
-  insert_nodes(graph, insertions);
+  if (insertions.empty()) return;
+  insert_nodes(graph, std::move(insertions));
   check_graph(graph, "regather_activations");
 }
 
 void regather_weights(Graph& graph, const ParameterLayout& layout) {
   const Stretches stretches(graph, layout.num_units - 1);
   Insertions insertions;
-  const std::vector<Node> before = graph.nodes();
-  for (size_t i = 0; i < before.size(); ++i) {
-    if (before[i].op == OpKind::kViews && before[i].tag.pass == Pass::kForward) {
-      regather_bucket(graph, i, stretches, insertions);
-    }
+  for (const auto& [views_at, use] : find_bucket_uses(graph)) {
+    regather_bucket(graph, views_at, use, stretches, insertions);
   }
-  insert_nodes(graph, insertions);
+  insert_nodes(graph, std::move(insertions));
   check_graph(graph, "regather_weights");
 }
 
@@ -262,9 +291,9 @@ void prefetch_gathers(Graph& graph, const ParameterLayout& layout, int64_t depth
   std::vector<std::vector<Node>> opening;  // what each stretch needs opened
   std::vector<Node> waiting;
   Stretch current{-1, Phase::kForward};
-  for (const Node& node : graph.nodes()) {
+  for (Node& node : graph.mutable_nodes()) {
     if (opens_weights(node)) {
-      waiting.push_back(node);
+      waiting.push_back(std::move(node));
       continue;
     }
     if (computes(node)) {
@@ -273,18 +302,18 @@ void prefetch_gathers(Graph& graph, const ParameterLayout& layout, int64_t depth
         starts.push_back(rest.size());
         opening.emplace_back();
       }
-      opening.back().insert(opening.back().end(), waiting.begin(), waiting.end());
+      std::move(waiting.begin(), waiting.end(), std::back_inserter(opening.back()));
       waiting.clear();
     }
-    rest.push_back(node);
+    rest.push_back(std::move(node));
   }
   Insertions insertions;
   for (size_t s = 0; s < starts.size(); ++s) {
     std::vector<Node>& place = insertions[starts[s - std::min(s, static_cast<size_t>(depth))]];
-    place.insert(place.end(), opening[s].begin(), opening[s].end());
+    std::move(opening[s].begin(), opening[s].end(), std::back_inserter(place));
   }
   graph.mutable_nodes() = std::move(rest);
-  insert_nodes(graph, insertions);
+  insert_nodes(graph, std::move(insertions));
   check_graph(graph, "prefetch_gathers");
 }
 

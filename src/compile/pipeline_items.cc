@@ -1,7 +1,8 @@
 #include "compile/pipeline_items.h"
 
 #include <algorithm>
-#include <compare>
+#include <numeric>
+#include <utility>
 
 #include "base/error.h"
 
@@ -36,8 +37,7 @@ class ItemOrder {
     int index = -1;
   };
   struct Message {
-    int time, sent, crossing, micro_batch;
-    auto operator<=>(const Message&) const = default;
+    int time = 0, sent = 0, crossing = 0, micro_batch = 0;
   };
 
   [[nodiscard]] size_t rank_of(int stage) const {
@@ -58,6 +58,7 @@ class ItemOrder {
   void simulate();
   bool try_start(size_t rank);
   [[nodiscard]] std::vector<Message> list_messages();
+  static void sort_by(std::vector<Message>& messages, int Message::*key);
   std::vector<std::vector<PipelineItem>> place_messages();
 
   const PipelineSchedule& schedule_;
@@ -79,6 +80,7 @@ void ItemOrder::list_parts() {
   }
   timed_.resize(static_cast<size_t>(schedule_.ranks));
   for (size_t rank = 0; rank < timed_.size(); ++rank) {
+    timed_[rank].reserve(schedule_.actions[rank].size());
     for (const StageAction& action : schedule_.actions[rank]) {
       const StageCut cut = cuts_[static_cast<size_t>(action.stage)];
       const bool forward = action.pass == StagePass::kForward;
@@ -149,8 +151,24 @@ std::vector<ItemOrder::Message> ItemOrder::list_messages() {
       messages.push_back({std::max(sent, room), sent, static_cast<int>(c), m});
     }
   }
-  std::sort(messages.begin(), messages.end());
+  // By time, then by when they were sent; equal ones stay in order of crossing and micro-batch.
+  sort_by(messages, &Message::sent);
+  sort_by(messages, &Message::time);
   return messages;
+}
+
+// Stable, in time that grows with messages and steps of the simulated clock alone.
+void ItemOrder::sort_by(std::vector<Message>& messages, int Message::*key) {
+  int most = 0;
+  for (const Message& message : messages) most = std::max(most, message.*key);
+  std::vector<size_t> next(static_cast<size_t>(most) + 2, 0);
+  for (const Message& message : messages) ++next[static_cast<size_t>(message.*key) + 1];
+  std::partial_sum(next.begin(), next.end(), next.begin());
+  std::vector<Message> sorted(messages.size());
+  for (const Message& message : messages) {
+    sorted[next[static_cast<size_t>(message.*key)]++] = message;
+  }
+  messages = std::move(sorted);
 }
 
 std::vector<std::vector<PipelineItem>> ItemOrder::place_messages() {
@@ -163,7 +181,17 @@ std::vector<std::vector<PipelineItem>> ItemOrder::place_messages() {
     }
     items[rank].push_back({kind, 0, 0, message.crossing, message.micro_batch});
   };
-  for (const Message& message : list_messages()) {
+  const std::vector<Message> messages = list_messages();
+  std::vector<size_t> more(timed_.size(), 0);
+  for (const Message& message : messages) {
+    const StageCrossing& crossing = crossings_[static_cast<size_t>(message.crossing)];
+    ++more[rank_of(crossing.from_stage)];
+    ++more[rank_of(crossing.to_stage)];
+  }
+  for (size_t rank = 0; rank < timed_.size(); ++rank) {
+    items[rank].reserve(timed_[rank].size() + more[rank]);
+  }
+  for (const Message& message : messages) {
     const StageCrossing& crossing = crossings_[static_cast<size_t>(message.crossing)];
     add(rank_of(crossing.from_stage), Kind::kSend, message);
     add(rank_of(crossing.to_stage), Kind::kReceive, message);

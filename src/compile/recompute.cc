@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "base/error.h"
 #include "compile/passes.h"
@@ -131,6 +132,7 @@ std::vector<CheapValues> cheap_values(const RunSpec& spec, const StagePlan& stag
 }
 
 void recompute_units(Graph& graph, const std::vector<UnitGroup>& groups) {
+  if (groups.empty()) return;
   Insertions insertions;
   const std::vector<Node>& nodes = graph.nodes();
   for (const UnitGroup& units : groups) {
@@ -144,7 +146,7 @@ void recompute_units(Graph& graph, const std::vector<UnitGroup>& groups) {
     const std::vector<size_t> again = needed_again(graph, forward, units);
     run_again(graph, again, std::vector<size_t>(again.size(), backward), units, insertions);
   }
-  insert_nodes(graph, insertions);
+  insert_nodes(graph, std::move(insertions));
   check_graph(graph, "recompute_units");
 }
 
@@ -199,11 +201,12 @@ void run_cheap_again(Graph& graph, const Mesh& mesh, const CheapValues& values, 
 }  // namespace
 
 void recompute_cheap_values(Graph& graph, const Mesh& mesh, const std::vector<CheapValues>& all) {
+  if (all.empty()) return;
   Insertions insertions;
   for (const CheapValues& values : all) {
     for (const int unit : values.units) run_cheap_again(graph, mesh, values, unit, insertions);
   }
-  insert_nodes(graph, insertions);
+  insert_nodes(graph, std::move(insertions));
   check_graph(graph, "recompute_cheap_values");
 }
 

@@ -1,6 +1,7 @@
 #include "compile/rewrite.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace tessera {
@@ -9,21 +10,29 @@ bool is_backward(const Node& node) {
   return node.tag.pass == Pass::kInputGrad || node.tag.pass == Pass::kWeightGrad;
 }
 
+bool reads(const Node& node, ValueId value) {
+  return std::find(node.inputs.begin(), node.inputs.end(), value) != node.inputs.end();
+}
+
 bool reads_any(const Node& node, const std::set<ValueId>& values) {
   return std::any_of(node.inputs.begin(), node.inputs.end(),
                      [&](ValueId v) { return values.contains(v); });
 }
 
-void insert_nodes(Graph& graph, const Insertions& insertions) {
+void insert_nodes(Graph& graph, Insertions insertions) {
+  if (insertions.empty()) return;
   std::vector<Node> order;
-  const std::vector<Node>& nodes = graph.nodes();
+  std::vector<Node>& nodes = graph.mutable_nodes();
+  size_t more = 0;
+  for (const auto& [position, list] : insertions) more += list.size();
+  order.reserve(nodes.size() + more);
   for (size_t i = 0; i < nodes.size(); ++i) {
     if (const auto found = insertions.find(i); found != insertions.end()) {
-      order.insert(order.end(), found->second.begin(), found->second.end());
+      std::move(found->second.begin(), found->second.end(), std::back_inserter(order));
     }
-    order.push_back(nodes[i]);
+    order.push_back(std::move(nodes[i]));
   }
-  graph.mutable_nodes() = std::move(order);
+  nodes = std::move(order);
 }
 
 void rename_inputs(Node& node, const Renaming& renamed) {

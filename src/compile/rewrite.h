@@ -11,11 +11,12 @@ namespace tessera {
 
 // Input and weight gradients; what is computed again for them is neither.
 bool is_backward(const Node& node);
+bool reads(const Node& node, ValueId value);
 bool reads_any(const Node& node, const std::set<ValueId>& values);
 
 // Nodes to put before a position of the node list.
 using Insertions = std::map<size_t, std::vector<Node>>;
-void insert_nodes(Graph& graph, const Insertions& insertions);
+void insert_nodes(Graph& graph, Insertions insertions);
 
 using Renaming = std::map<ValueId, ValueId>;  // old value -> new value
 void rename_inputs(Node& node, const Renaming& renamed);

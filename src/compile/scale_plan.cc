@@ -87,6 +87,15 @@ class Composer {
     StageLink sent, received;
   };
 
+  // By micro-batch; empty until the first is included.
+  using MicroBatchSpans = std::vector<ItemSpan>;
+  void include(MicroBatchSpans& spans, int micro_batch, int item) const {
+    if (spans.empty()) spans.resize(static_cast<size_t>(micro_batches_));
+    ItemSpan& span = spans[static_cast<size_t>(micro_batch)];
+    span.micro_batch = micro_batch;
+    span.include(item);
+  }
+
   void cross();
   void cross_into(int stage, bool forward);
   [[nodiscard]] bool local(size_t crossing) const {
@@ -138,18 +147,17 @@ void Composer::cross_into(int stage, bool forward) {
 }
 
 void Composer::count_in_flight(int pipeline_rank, ClassPlan& plan) const {
-  std::map<int, std::vector<ItemSpan>> by_stage;
+  std::vector<MicroBatchSpans> by_stage(stages_.size());
   const std::vector<PipelineItem>& items = items_[static_cast<size_t>(pipeline_rank)];
   for (size_t i = 0; i < items.size(); ++i) {
     if (items[i].kind != Kind::kPart) continue;
-    std::vector<ItemSpan>& spans = by_stage[items[i].stage];
-    spans.resize(static_cast<size_t>(micro_batches_));
-    ItemSpan& span = spans[static_cast<size_t>(items[i].micro_batch)];
-    span.micro_batch = items[i].micro_batch;
-    span.include(static_cast<int>(i));
+    include(by_stage[static_cast<size_t>(items[i].stage)], items[i].micro_batch,
+            static_cast<int>(i));
   }
-  for (auto& [stage, spans] : by_stage) {
-    plan.in_flight[stage] = most_at_once(number_spans(std::move(spans)));
+  for (size_t stage = 0; stage < by_stage.size(); ++stage) {
+    if (by_stage[stage].empty()) continue;
+    plan.in_flight[static_cast<int>(stage)] =
+        most_at_once(number_spans(std::move(by_stage[stage])));
   }
 }
 
@@ -198,43 +206,59 @@ void Composer::add_passing(int pipeline_rank, ClassPlan& plan) const {
       moved[mine] = from_last.try_emplace(received.number, mine).first->second;
     }
   }
-  const auto home = [&](const Key& key) {
-    const auto found = moved.find(key);
-    return found == moved.end() ? key : found->second;
+  // By stage and storage, where a moved one is at home.
+  std::vector<std::vector<MicroBatchSpans>> spans(stages_.size());
+  std::vector<std::vector<Key>> home(stages_.size());
+  for (size_t s = 0; s < stages_.size(); ++s) {
+    if (rank_of(static_cast<int>(s)) != pipeline_rank) continue;
+    spans[s].resize(stages_[s]->passing.size());
+    for (size_t p = 0; p < spans[s].size(); ++p) {
+      const Key key = {static_cast<int>(s), static_cast<int>(p)};
+      const auto found = moved.find(key);
+      home[s].push_back(found == moved.end() ? key : found->second);
+    }
+  }
+  const auto at_home = [&](int stage, int storage) -> MicroBatchSpans& {
+    const Key& at = home[static_cast<size_t>(stage)][static_cast<size_t>(storage)];
+    return spans[static_cast<size_t>(at.first)][static_cast<size_t>(at.second)];
   };
-  std::map<Key, std::vector<ItemSpan>> spans;
-  const auto include = [&](const Key& key, int micro_batch, int item) {
-    std::vector<ItemSpan>& list = spans[home(key)];
-    list.resize(static_cast<size_t>(micro_batches_));
-    ItemSpan& span = list[static_cast<size_t>(micro_batch)];
-    span.micro_batch = micro_batch;
-    span.include(item);
-  };
+  // By stage and part: what it touches.
+  std::vector<std::vector<std::vector<MicroBatchSpans*>>> touched(stages_.size());
+  for (size_t s = 0; s < stages_.size(); ++s) {
+    for (size_t p = 0; p < spans[s].size(); ++p) {
+      for (const int part : stages_[s]->passing[p].parts) {
+        const auto at = static_cast<size_t>(part);
+        if (touched[s].size() <= at) touched[s].resize(at + 1);
+        touched[s][at].push_back(&at_home(static_cast<int>(s), static_cast<int>(p)));
+      }
+    }
+  }
   const std::vector<PipelineItem>& items = items_[static_cast<size_t>(pipeline_rank)];
   for (size_t i = 0; i < items.size(); ++i) {
     const PipelineItem& item = items[i];
     const auto index = static_cast<int>(i);
     if (item.kind == Kind::kPart) {
-      const auto& passing = stages_[static_cast<size_t>(item.stage)]->passing;
-      for (size_t p = 0; p < passing.size(); ++p) {
-        const std::vector<int>& parts = passing[p].parts;
-        if (std::find(parts.begin(), parts.end(), item.part) == parts.end()) continue;
-        include({item.stage, static_cast<int>(p)}, item.micro_batch, index);
-      }
+      const auto& by_part = touched[static_cast<size_t>(item.stage)];
+      const auto part = static_cast<size_t>(item.part);
+      if (part >= by_part.size()) continue;
+      for (MicroBatchSpans* list : by_part[part]) include(*list, item.micro_batch, index);
       continue;
     }
     const auto c = static_cast<size_t>(item.crossing);
     const bool sends = item.kind == Kind::kSend;
-    const Key key = sends ? Key{crossings_[c].from_stage, ends_[c].sent.storage}
-                          : Key{crossings_[c].to_stage, ends_[c].received.storage};
-    include(key, item.micro_batch, index);
-    if (sends) include(key, item.micro_batch, part_after(items, i));
+    const int stage = sends ? crossings_[c].from_stage : crossings_[c].to_stage;
+    const int storage = sends ? ends_[c].sent.storage : ends_[c].received.storage;
+    MicroBatchSpans& list = at_home(stage, storage);
+    include(list, item.micro_batch, index);
+    if (sends) include(list, item.micro_batch, part_after(items, i));
   }
-  for (auto& [key, list] : spans) {
-    const PassingStorage& storage =
-        stages_[static_cast<size_t>(key.first)]->passing[static_cast<size_t>(key.second)];
-    const int64_t instances = most_at_once(number_spans(std::move(list)));
-    plan.memory[static_cast<size_t>(storage.arena)] += storage.bytes * instances;
+  for (size_t s = 0; s < spans.size(); ++s) {
+    for (size_t p = 0; p < spans[s].size(); ++p) {
+      if (spans[s][p].empty()) continue;
+      const PassingStorage& storage = stages_[s]->passing[p];
+      const int64_t instances = most_at_once(number_spans(std::move(spans[s][p])));
+      plan.memory[static_cast<size_t>(storage.arena)] += storage.bytes * instances;
+    }
   }
 }
 

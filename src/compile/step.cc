@@ -89,17 +89,20 @@ StepGraph build_staged_step(const RunSpec& spec, StagePlan stages, StepKind kind
   step.layout = layout_parameters(spec, step.mesh, spec.model.tied && step.stages.ends_differ());
   step.forward = build_transformer(spec, step.mesh, step.layout, step.training);
   Graph& graph = step.forward.graph;
-  const auto verify = [&](const char* pass) {
-    if (hook) hook(pass, graph);
+  // Nodes are checked when they are added, and passes that move or rewrite them check the graph
+  // themselves; a hook may have changed anything.
+  const auto show = [&](const char* pass) {
+    if (!hook) return;
+    hook(pass, graph);
     check_graph(graph, pass);
   };
-  verify("build");
+  show("build");
   if (step.training) {
     const bool narrow = spec.train.gradient_type() != accumulate_type(spec.train.dtype);
     const std::map<ValueId, ValueId> gradients = differentiate(graph, narrow);
-    verify("differentiate");
+    show("differentiate");
     add_update(step, gradients);
-    verify("update");
+    show("update");
     interleave_loss_chunks(graph);
     recompute_units(graph, recompute_groups(spec, step.stages));
   }
@@ -113,7 +116,7 @@ StepGraph build_staged_step(const RunSpec& spec, StagePlan stages, StepKind kind
     if (step.releases_weights()) regather_weights(graph, step.layout);
     prefetch_gathers(graph, step.layout, spec.parallel.prefetch);
   }
-  verify("schedule");
+  show("schedule");
   step.pipeline = order_pipeline(graph, step.stages);
   return step;
 }

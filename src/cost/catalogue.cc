@@ -88,9 +88,9 @@ class Reader {
   void refuse_unknown(const toml::table& table, std::span<const std::string_view> known) const {
     for (const auto& [key, node] : table) {
       const std::string name(key.str());
-      require_config(std::find(known.begin(), known.end(), name) != known.end(),
-                     "{}: unknown key {}; {}", at(key.source()), in_quotes(name),
-                     suggestion(name, known, "keys"));
+      if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+      throw ConfigError(fmt::format("{}: unknown key {}; {}", at(key.source()), in_quotes(name),
+                                    suggestion(name, known, "keys")));
     }
   }
 

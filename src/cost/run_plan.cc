@@ -304,32 +304,40 @@ void use_cluster_defaults(RunSpec& spec, const Cluster& cluster) {
   if (spec.train.threads == 0) spec.train.threads = 1;
 }
 
-RunPlan plan_run(const RunSpec& spec, const Cluster& cluster, ScalePlanner& planner) {
+RunPrice price_run(const RunSpec& spec, const Cluster& cluster) {
   const int64_t world = spec.parallel.world();
   require_config(
       world <= cluster.devices,
       "the mesh has {} ranks but cluster {} has {} devices; use smaller dp, fsdp, tp, cp "
       "or pp",
       world, cluster.name, cluster.devices);
-  RunPlan plan;
-  plan.cluster = world == cluster.devices ? cluster : with_devices(cluster, world);
-  PricedRun priced = priced_run(spec, plan.cluster);
-  const std::string wrong = why_impossible(priced.workload, priced.strategy);
+  RunPrice price;
+  price.run = priced_run(spec, world == cluster.devices ? cluster : with_devices(cluster, world));
+  const std::string wrong = why_impossible(price.run.workload, price.run.strategy);
   require_config(wrong.empty(), "{}", wrong);
-  plan.estimate = CostModel(priced.workload).estimate(priced.strategy);
-  price_other_bubble(spec, plan.estimate);
-  add_elementwise_recompute(spec, priced, plan.estimate);
+  price.estimate = CostModel(price.run.workload).estimate(price.run.strategy);
+  price_other_bubble(spec, price.estimate);
+  add_elementwise_recompute(spec, price.run, price.estimate);
+  return price;
+}
+
+RunPlan plan_run(const RunSpec& spec, const Cluster& cluster, ScalePlanner& planner) {
+  RunPrice price = price_run(spec, cluster);
+  RunPlan plan;
+  plan.cluster = price.run.workload.cluster;
+  plan.estimate = std::move(price.estimate);
   plan.not_compiled = untrainable_choice(spec.model);
   if (plan.not_compiled.empty()) {
     plan.ranks = planner.plan(spec);
   } else {
-    plan.ranks = ranks_of_estimate(spec, priced, plan.estimate);
+    plan.ranks = ranks_of_estimate(spec, price.run, plan.estimate);
     plan.guesses.push_back(
         {"memory", fmt::format("closed forms: there is no program for {}", plan.not_compiled)});
   }
   plan.limit_bytes = memory_limit(spec, cluster);
   plan.reserved_bytes = static_cast<int64_t>(cluster.device.reserved_bytes.value);
-  plan.guesses.insert(plan.guesses.end(), priced.guesses.begin(), priced.guesses.end());
+  const std::vector<Guess>& guesses = price.run.guesses;
+  plan.guesses.insert(plan.guesses.end(), guesses.begin(), guesses.end());
   plan.guesses.insert(plan.guesses.end(), plan.estimate.guesses.begin(),
                       plan.estimate.guesses.end());
   add_default_constants(plan.cluster, plan.guesses);

@@ -21,6 +21,14 @@ struct PricedRun {
 };
 PricedRun priced_run(const RunSpec& spec, const Cluster& cluster);
 
+// The cost model's word on a run, without its Programs.
+struct RunPrice {
+  PricedRun run;
+  Estimate estimate;
+};
+// As plan_run, which it is a part of.
+RunPrice price_run(const RunSpec& spec, const Cluster& cluster);
+
 struct RunPlan {
   ScalePlan ranks;
   Cluster cluster;  // of as many devices as there are ranks

@@ -377,21 +377,57 @@ nlohmann::ordered_json run_plan_json(const RunPlan& plan, int64_t tokens) {
   return json;
 }
 
-std::string misfit_text(const RunPlan& plan, const std::vector<FitChange>& changes) {
-  std::string text = misfit_sentence(plan);
-  if (changes.empty()) {
-    return text +
-           "; no change of recomputation, sharding, micro-batch or split, nor two of them "
-           "together, makes it fit: use more devices";
+std::string set_flags(const FitChange& change) {
+  return fmt::format("--set {}", fmt::join(change.settings, " --set "));
+}
+
+namespace {
+
+std::string nothing_fits_text(const RunPlan& plan, const FitAdvice& advice, const FlagsOf& flags) {
+  std::string text = "; no change of up to three settings makes it fit on these devices";
+  if (advice.nearest) {
+    const FitChange& nearest = *advice.nearest;
+    text += fmt::format("; the nearest that was planned:\n  {}: {}, {} too much", flags(nearest),
+                        human_bytes(nearest.peak_bytes),
+                        human_bytes(nearest.peak_bytes - plan.limit_bytes));
   }
+  if (!advice.on_devices) return text + "\nuse more devices, or a smaller model or sequence";
+  return text + fmt::format("\n{} devices would do, with\n  {}: {} of {}", advice.devices,
+                            flags(*advice.on_devices), human_bytes(advice.on_devices->peak_bytes),
+                            human_bytes(plan.limit_bytes));
+}
+
+}  // namespace
+
+std::string misfit_text(const RunPlan& plan, const FitAdvice& advice, const FlagsOf& flags) {
+  std::string text = misfit_sentence(plan);
+  if (advice.changes.empty()) return text + nothing_fits_text(plan, advice, flags);
   text += "; the cheapest changes that make it fit:";
-  for (const FitChange& change : changes) {
-    text += fmt::format("\n  --set {}: {} of {}, step {} instead of {}",
-                        fmt::join(change.settings, " --set "), human_bytes(change.peak_bytes),
-                        human_bytes(plan.limit_bytes), seconds(change.step_s),
-                        seconds(plan.estimate.time.step_s));
+  for (const FitChange& change : advice.changes) {
+    text += fmt::format("\n  {}: {} of {}, step {} instead of {}", flags(change),
+                        human_bytes(change.peak_bytes), human_bytes(plan.limit_bytes),
+                        seconds(change.step_s), seconds(plan.estimate.time.step_s));
   }
   return text;
+}
+
+nlohmann::ordered_json advice_json(const RunPlan& plan, const FitAdvice& advice) {
+  const auto entry = [](const FitChange& change) {
+    return nlohmann::ordered_json{{"settings", change.settings},
+                                  {"peak_bytes", change.peak_bytes},
+                                  {"step_s", change.step_s}};
+  };
+  nlohmann::ordered_json json = {{"changes_that_fit", nlohmann::ordered_json::array()}};
+  for (const FitChange& change : advice.changes) json["changes_that_fit"].push_back(entry(change));
+  if (advice.nearest) {
+    json["nearest_change"] = entry(*advice.nearest);
+    json["nearest_change"]["bytes_over"] = advice.nearest->peak_bytes - plan.limit_bytes;
+  }
+  if (advice.on_devices) {
+    json["more_devices"] = entry(*advice.on_devices);
+    json["more_devices"]["devices"] = advice.devices;
+  }
+  return json;
 }
 
 }  // namespace tessera

@@ -1,6 +1,7 @@
 // A RunPlan for people and for programs.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -13,7 +14,13 @@ namespace tessera {
 std::string run_plan_text(const RunPlan& plan, int64_t tokens);
 nlohmann::ordered_json run_plan_json(const RunPlan& plan, int64_t tokens);
 
+// Settings of a change as flags to add to the command.
+using FlagsOf = std::function<std::string(const FitChange&)>;
+std::string set_flags(const FitChange& change);  // "--set A --set B"
+
 // Why a plan does not fit: which rank, by how much, the largest part, and what would help.
-std::string misfit_text(const RunPlan& plan, const std::vector<FitChange>& changes);
+std::string misfit_text(const RunPlan& plan, const FitAdvice& advice,
+                        const FlagsOf& flags = set_flags);
+nlohmann::ordered_json advice_json(const RunPlan& plan, const FitAdvice& advice);
 
 }  // namespace tessera

@@ -150,7 +150,8 @@ TEST(FitChanges, FitAndAreSortedByTime) {
   const RunSpec spec = llama_405b(cluster);
   const RunPlan plan = plan_run(spec, cluster, planner);
   ASSERT_FALSE(plan.fits());
-  const std::vector<FitChange> changes = changes_that_fit(spec, cluster, planner);
+  const FitAdvice advice = advise_fit(spec, {}, cluster, planner);
+  const std::vector<FitChange>& changes = advice.changes;
   ASSERT_EQ(changes.size(), 3U);
   for (size_t i = 0; i < changes.size(); ++i) {
     const RunPlan changed = plan_run(changes[i].spec, cluster, planner);
@@ -161,7 +162,7 @@ TEST(FitChanges, FitAndAreSortedByTime) {
       EXPECT_GE(changes[i].step_s, changes[i - 1].step_s);
     }
   }
-  const std::string text = misfit_text(plan, changes);
+  const std::string text = misfit_text(plan, advice);
   EXPECT_NE(text.find("rank 1024 (pp1 dp0 tp0; 128 ranks like it)"), std::string::npos) << text;
   EXPECT_NE(text.find("the largest part is activations"), std::string::npos) << text;
 }
@@ -169,7 +170,7 @@ TEST(FitChanges, FitAndAreSortedByTime) {
 TEST(FitChanges, SettingsGiveTheSameRun) {
   const Cluster cluster = find_cluster("h100-16384");
   ScalePlanner planner;
-  for (const FitChange& change : changes_that_fit(llama_405b(cluster), cluster, planner)) {
+  for (const FitChange& change : advise_fit(llama_405b(cluster), {}, cluster, planner).changes) {
     const RunSpec again = llama_405b(cluster, change.settings);
     EXPECT_EQ(to_json(again).dump(), to_json(change.spec).dump());
   }
@@ -183,7 +184,8 @@ TEST(FitChanges, TryPairsWhereOneChangeIsNotEnough) {
        "train.seq_len=8192", "train.micro_batch=8", "train.global_batch=32"},
       cluster);
   ASSERT_FALSE(plan_run(spec, cluster, planner).fits());
-  const std::vector<FitChange> changes = changes_that_fit(spec, cluster, planner);
+  const FitAdvice advice = advise_fit(spec, {}, cluster, planner);
+  const std::vector<FitChange>& changes = advice.changes;
   ASSERT_FALSE(changes.empty());
   EXPECT_GT(changes.front().settings.size(), 1U);
 }
@@ -193,9 +195,17 @@ TEST(FitChanges, SayThatNothingHelps) {
   ScalePlanner planner;
   const RunSpec spec = spec_with({"model.preset=llama-3-70b", "train.dtype=bf16"}, cluster);
   const RunPlan plan = plan_run(spec, cluster, planner);
-  const std::vector<FitChange> changes = changes_that_fit(spec, cluster, planner);
+  const FitAdvice advice = advise_fit(spec, {}, cluster, planner);
+  const std::vector<FitChange>& changes = advice.changes;
   EXPECT_TRUE(changes.empty());
-  EXPECT_NE(misfit_text(plan, changes).find("use more devices"), std::string::npos);
+  ASSERT_TRUE(advice.nearest.has_value());
+  EXPECT_GT(advice.nearest->peak_bytes, plan.limit_bytes);
+  ASSERT_TRUE(advice.on_devices.has_value());
+  EXPECT_EQ(advice.on_devices->spec.parallel.world(), advice.devices);
+  EXPECT_LE(advice.on_devices->peak_bytes, plan.limit_bytes);
+  const std::string text = misfit_text(plan, advice);
+  EXPECT_NE(text.find("no change of up to three settings"), std::string::npos) << text;
+  EXPECT_NE(text.find("16 devices would do"), std::string::npos) << text;
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "graph/graph.h"
 
-#include <set>
-
 namespace tessera {
 
 ValueId Graph::new_value(const std::string& name, const TensorType& type) {
@@ -42,10 +40,10 @@ ValueId Graph::cast(ValueId x, AxisSet axes, Placement to, const std::string& na
 }
 
 void check_graph(const Graph& graph, std::string_view after_pass) {
-  std::set<ValueId> written;
+  std::vector<bool> written(graph.num_values(), false);
   for (const Node& node : graph.nodes()) {
     for (const ValueId in : node.inputs) {
-      if (!written.contains(in)) {
+      if (!written[static_cast<size_t>(in)]) {
         throw TypeError(fmt::format("after pass {}: {} '{}' reads '{}' before it is written",
                                     after_pass, name_of(node.op), node.name, graph.value(in).name));
       }
@@ -66,10 +64,11 @@ void check_graph(const Graph& graph, std::string_view after_pass) {
       }
     }
     for (const ValueId out : node.outputs) {
-      if (!written.insert(out).second) {
+      if (written[static_cast<size_t>(out)]) {
         throw TypeError(
             fmt::format("after pass {}: '{}' is written twice", after_pass, graph.value(out).name));
       }
+      written[static_cast<size_t>(out)] = true;
     }
   }
 }

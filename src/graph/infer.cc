@@ -36,6 +36,7 @@ class Inference {
 
   std::vector<TensorType> shapes() const;
   std::vector<TensorType> like(size_t i) const { return {{in(i).dtype, in(i).shape, {}}}; }
+  [[nodiscard]] bool matches(const PlacementRule& rule, Axis axis) const;
   void place(std::vector<TensorType>& outputs) const;
   [[noreturn]] void explain(Axis axis) const;
 
@@ -214,15 +215,21 @@ std::vector<TensorType> Inference::shapes() const {
 
 bool applies(const PlacementRule& rule, Axis axis) { return rule.axes.contains(axis); }
 
+bool Inference::matches(const PlacementRule& rule, Axis axis) const {
+  if (!applies(rule, axis) || rule.inputs.size() != num_operands()) return false;
+  for (size_t i = 0; i < num_operands(); ++i) {
+    if (!(rule.inputs[i] == in(i).on(axis))) return false;
+  }
+  return true;
+}
+
+// Of several rules that match the last one holds.
 void Inference::place(std::vector<TensorType>& outputs) const {
+  const std::span<const PlacementRule> rules = placement_rules(node_.op);
   for (const Axis axis : kAllAxes) {
-    const PlacementRule* match = nullptr;
-    for (const PlacementRule& rule : placement_rules(node_.op)) {
-      bool same = applies(rule, axis) && rule.inputs.size() == num_operands();
-      for (size_t i = 0; same && i < num_operands(); ++i) same = rule.inputs[i] == in(i).on(axis);
-      if (same) match = &rule;
-    }
-    if (match == nullptr) explain(axis);
+    const auto match = std::find_if(rules.rbegin(), rules.rend(),
+                                    [&](const PlacementRule& rule) { return matches(rule, axis); });
+    if (match == rules.rend()) explain(axis);
     for (size_t i = 0; i < outputs.size(); ++i) {
       outputs[i].placements[index_of(axis)] = match->outputs[i];
     }

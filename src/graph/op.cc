@@ -354,16 +354,19 @@ PlacementRule parse_rule(const std::string& text) {
 }  // namespace
 
 std::span<const PlacementRule> placement_rules(OpKind op) {
-  static const std::map<OpKind, std::vector<PlacementRule>> kParsed = [] {
-    std::map<OpKind, std::vector<PlacementRule>> parsed;
+  // By op: they are looked up for every axis of every node, after every pass.
+  static const std::vector<std::vector<PlacementRule>> kParsed = [] {
+    std::vector<std::vector<PlacementRule>> parsed;
     for (const auto& [kind, texts] : rule_texts()) {
-      for (const std::string& text : texts) parsed[kind].push_back(parse_rule(text));
+      const auto at = static_cast<size_t>(kind);
+      if (parsed.size() <= at) parsed.resize(at + 1);
+      for (const std::string& text : texts) parsed[at].push_back(parse_rule(text));
     }
     return parsed;
   }();
-  const auto found = kParsed.find(op);
-  if (found == kParsed.end()) return {};
-  return found->second;
+  const auto at = static_cast<size_t>(op);
+  if (at >= kParsed.size()) return {};
+  return kParsed[at];
 }
 
 }  // namespace tessera

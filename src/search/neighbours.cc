@@ -112,22 +112,33 @@ std::pair<std::string, double> largest_growth(const StepTime& from, const StepTi
   return most;
 }
 
+struct Unit {
+  const char* name;
+  double times;  // so many in a second
+};
+
+Unit unit_of(double seconds) {
+  if (seconds < 1e-3) return {"us", 1e6};
+  return seconds < 1 ? Unit{"ms", 1e3} : Unit{"s", 1};
+}
+
 std::string sentence_of(const Neighbour& n) {
   if (!n.fits) {
     return fmt::format("{} lacks {:.1f} GB", n.change, static_cast<double>(n.missing_bytes) / 1e9);
   }
-  return fmt::format("{} takes {} more ({} {:+.3g} s)", n.change,
-                     n.more_s < 1e-3 ? fmt::format("{:.3g} ms", n.more_s * 1e3)
-                                     : fmt::format("{:.3g} s", n.more_s),
-                     n.term, n.term_s);
+  const Unit unit = unit_of(std::max(n.more_s, n.term_s));
+  return fmt::format("{} takes {:.3g} {} more ({} {:+.3g} {})", n.change, n.more_s * unit.times,
+                     unit.name, n.term, n.term_s * unit.times, unit.name);
 }
 
 }  // namespace
 
-std::vector<Change> changes_of(const Workload& workload, const Strategy& strategy) {
+std::vector<Change> changes_of(const Workload& workload, const FixedAxes& fixed,
+                               const Strategy& strategy) {
   std::vector<Change> changes = all_changes(workload, strategy);
   std::erase_if(changes, [&](const Change& change) {
-    return !why_impossible(workload, change.strategy).empty() ||
+    return !keeps_fixed(fixed, change.strategy) ||
+           !why_impossible(workload, change.strategy).empty() ||
            !is_schedule_possible(workload, change.strategy);
   });
   return changes;
@@ -154,10 +165,11 @@ std::optional<Plan> simulate_change(PlanSimulator& simulator, const Change& chan
   return best;
 }
 
-std::vector<Neighbour> neighbours_of(PlanSimulator& simulator, const Plan& plan, int64_t limit) {
+std::vector<Neighbour> neighbours_of(PlanSimulator& simulator, const FixedAxes& fixed,
+                                     const Plan& plan, int64_t limit) {
   const Workload& w = simulator.model().workload();
   std::vector<Neighbour> neighbours;
-  for (const Change& change : changes_of(w, plan.strategy)) {
+  for (const Change& change : changes_of(w, fixed, plan.strategy)) {
     Neighbour neighbour;
     neighbour.change = change.text;
     const std::optional<Plan> other = simulate_change(simulator, change, limit);
@@ -190,7 +202,7 @@ std::string why_better(const std::vector<Neighbour>& neighbours) {
     parts.push_back(sentence_of(*slower[i]));
   }
   if (!too_large.empty()) parts.push_back(sentence_of(*too_large.front()));
-  if (parts.empty()) return "it has no neighbours";
+  if (parts.empty()) return "nothing that is free to change makes it slower";
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "search/simulated_plan.h"
+#include "search/space.h"
 
 namespace tessera {
 
@@ -23,17 +24,20 @@ struct Change {
   Strategy strategy;
   bool of_recompute = false;
 };
-// Strategies that differ from this one in one choice and that the workload can have, in a fixed
-// order.
-std::vector<Change> changes_of(const Workload& workload, const Strategy& strategy);
+// Strategies that differ from this one in one choice that is not fixed, and that the workload can
+// have, always in the same order.
+std::vector<Change> changes_of(const Workload& workload, const FixedAxes& fixed,
+                               const Strategy& strategy);
 
 // The change with the stages that suit it best: layers, and what of them is computed again, unless
 // that is what it changes. Nothing where it does not fit in `limit` bytes.
 std::optional<Plan> simulate_change(PlanSimulator& simulator, const Change& change, int64_t limit);
 
-std::vector<Neighbour> neighbours_of(PlanSimulator& simulator, const Plan& plan, int64_t limit);
+std::vector<Neighbour> neighbours_of(PlanSimulator& simulator, const FixedAxes& fixed,
+                                     const Plan& plan, int64_t limit);
 
 // One sentence about the nearest ones: what they would add to the step, or why they do not fit.
+// Times of one comparison have one unit.
 std::string why_better(const std::vector<Neighbour>& neighbours);
 
 }  // namespace tessera

@@ -131,7 +131,7 @@ SearchReport report_of(const SearchRequest& request, const ModelSpec& model,
   PlanSimulator simulator(request.workload);
   for (Plan& plan : plans) {
     RankedPlan ranked;
-    ranked.why = why_better(neighbours_of(simulator, plan, report.limit_bytes));
+    ranked.why = why_better(neighbours_of(simulator, request.fixed, plan, report.limit_bytes));
     ranked.file = engine_file(model, request.workload, plan.strategy, read);
     ranked.plan = std::move(plan);
     report.plans.push_back(std::move(ranked));
@@ -371,7 +371,7 @@ SearchReport search_report(const SearchRequest& request, const ModelSpec& model,
     best.remedies = remedies_for(request, *best.outcome.nearest, progress);
   }
   if (options.sensitivity && !best.plans.empty()) {
-    best.sensitivities = sensitivities_of(best.workload, best.plans.front().plan);
+    best.sensitivities = sensitivities_of(best.workload, request.fixed, best.plans.front().plan);
   }
   return best;
 }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "cost/catalogue.h"
+#include "search/neighbours.h"
 #include "spec/model_catalogue.h"
 #include "spec/run_file.h"
 #include "spec/validate.h"
@@ -53,6 +54,32 @@ TEST(ReportTest, ShowsPlansReasonsAndWhatWasLeftOut) {
   const nlohmann::ordered_json json = to_json(report);
   EXPECT_EQ(json.at("plans").size(), 5U);
   EXPECT_FALSE(json.at("pareto").empty());
+}
+
+TEST(ReportTest, NeverMovesWhatIsFixed) {
+  Asked asked = ask("llama-3-70b", "a100-64", 4096, 256);
+  asked.request.fixed.tp = 4;
+  asked.request.fixed.pp = 4;
+  asked.request.fixed.micro_batch = 1;
+  const SearchReport report = report_for(asked, 5);
+  ASSERT_FALSE(report.plans.empty());
+  ASSERT_FALSE(report.sensitivities.empty());
+  for (const char* other : {"tp 2", "tp 8", "pp 2", "pp 8", "micro-batch"}) {
+    for (const Sensitivity& s : report.sensitivities) {
+      EXPECT_EQ(s.moves.find(other), std::string::npos) << s.change << ": " << s.moves;
+    }
+    for (const RankedPlan& ranked : report.plans) {
+      EXPECT_EQ(ranked.why.find(other), std::string::npos) << ranked.why;
+    }
+  }
+}
+
+TEST(ReportTest, ComparesInOneUnit) {
+  const std::vector<Neighbour> neighbours = {
+      {.change = "tp 2", .more_s = 0.0004, .term = "bubble", .term_s = 0.02},
+      {.change = "pp 2", .more_s = 0.5, .term = "kernels", .term_s = 1.5}};
+  EXPECT_EQ(why_better(neighbours),
+            "tp 2 takes 0.4 ms more (bubble +20 ms); pp 2 takes 0.5 s more (kernels +1.5 s)");
 }
 
 TEST(ReportTest, RunFilesAreWhatTrainReads) {

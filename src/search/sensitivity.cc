@@ -45,7 +45,7 @@ struct Descent {
   std::vector<std::string> moves;
 };
 
-Descent descend(const Workload& workload, const Strategy& from) {
+Descent descend(const Workload& workload, const FixedAxes& fixed, const Strategy& from) {
   PlanSimulator simulator(workload);
   const int64_t limit = usable_bytes(workload.cluster);
   Strategy at = from;
@@ -53,7 +53,7 @@ Descent descend(const Workload& workload, const Strategy& from) {
   for (int move = 0; move < kMostMoves; ++move) {
     std::optional<Plan> best;
     std::string text;
-    for (const Change& change : changes_of(workload, at)) {
+    for (const Change& change : changes_of(workload, fixed, at)) {
       std::optional<Plan> plan = simulate_change(simulator, change, limit);
       if (!plan.has_value() || plan->step_s() >= result.step_s) continue;
       result.step_s = plan->step_s();
@@ -69,11 +69,12 @@ Descent descend(const Workload& workload, const Strategy& from) {
 
 }  // namespace
 
-std::vector<Sensitivity> sensitivities_of(const Workload& workload, const Plan& best) {
-  const Descent as_it_is = descend(workload, best.strategy);
+std::vector<Sensitivity> sensitivities_of(const Workload& workload, const FixedAxes& fixed,
+                                          const Plan& best) {
+  const Descent as_it_is = descend(workload, fixed, best.strategy);
   std::vector<Sensitivity> result;
   for (const Machine& machine : changed_machines(workload)) {
-    const Descent there = descend(machine.workload, best.strategy);
+    const Descent there = descend(machine.workload, fixed, best.strategy);
     result.push_back({machine.change, 100 * (there.step_s / as_it_is.step_s - 1),
                       fmt::format("{}", fmt::join(there.moves, ", "))});
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "search/simulated_plan.h"
+#include "search/space.h"
 
 namespace tessera {
 
@@ -16,7 +17,8 @@ struct Sensitivity {
 };
 
 // The plan moves to its best neighbour as long as that is faster, on the machine as it is and on
-// each changed one; the two ends are compared.
-std::vector<Sensitivity> sensitivities_of(const Workload& workload, const Plan& best);
+// each changed one; the two ends are compared. What is fixed stays.
+std::vector<Sensitivity> sensitivities_of(const Workload& workload, const FixedAxes& fixed,
+                                          const Plan& best);
 
 }  // namespace tessera

@@ -173,6 +173,12 @@ std::vector<ShardingChoice> shardings_of(const Strategy& s, const FixedAxes& fix
 
 }  // namespace
 
+bool keeps_fixed(const FixedAxes& fixed, const Strategy& s) {
+  return is_free(fixed.tp, s.tp) && is_free(fixed.pp, s.pp) && is_free(fixed.dp, s.dp) &&
+         is_free(fixed.cp, s.cp) && is_free(fixed.ep, s.ep) &&
+         is_free(fixed.micro_batch, s.micro_batch) && (fixed.zero < 0 || fixed.zero == s.zero);
+}
+
 SearchSpace search_space(const Workload& workload, const FixedAxes& fixed) {
   return SpaceBuilder(workload, fixed).build();
 }

@@ -18,6 +18,9 @@ struct FixedAxes {
   int64_t zero = -1;
 };
 
+// Whether the strategy has what is fixed.
+bool keeps_fixed(const FixedAxes& fixed, const Strategy& strategy);
+
 struct SplitRejection {
   std::string reason;
   int64_t splits = 0;

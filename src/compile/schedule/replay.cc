@@ -26,6 +26,9 @@ class Replay {
         costs_(costs),
         made_at_(2 * count(schedule.stages) * count(schedule.micro_batches), kNever) {
     timeline_.ranks.resize(schedule.actions.size());
+    for (size_t rank = 0; rank < schedule.actions.size(); ++rank) {
+      timeline_.ranks[rank].reserve(schedule.actions[rank].size());
+    }
   }
 
   ScheduleTimeline run() {
@@ -119,20 +122,20 @@ RankFacts facts_of_rank(const std::vector<TimedAction>& actions) {
 
 }  // namespace
 
-std::vector<StageProduct> needs(const StageAction& action, int stages) {
+StageNeeds needs(const StageAction& action, int stages) {
   const auto& [pass, stage, micro_batch] = action;
-  std::vector<StageProduct> products;
+  StageNeeds products;
   switch (pass) {
     case StagePass::kForward:
-      if (stage > 0) products.push_back(output(stage - 1, micro_batch));
+      if (stage > 0) products.add(output(stage - 1, micro_batch));
       break;
     case StagePass::kBackward:
     case StagePass::kInputGrad:
-      products.push_back(output(stage, micro_batch));
-      if (stage + 1 < stages) products.push_back(input_gradient(stage + 1, micro_batch));
+      products.add(output(stage, micro_batch));
+      if (stage + 1 < stages) products.add(input_gradient(stage + 1, micro_batch));
       break;
     case StagePass::kWeightGrad:
-      products.push_back(input_gradient(stage, micro_batch));
+      products.add(input_gradient(stage, micro_batch));
       break;
   }
   return products;

@@ -3,6 +3,8 @@
 // which ranks would wait for each other for ever. Pure.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -19,10 +21,22 @@ struct StageProduct {
   bool operator==(const StageProduct&) const = default;
 };
 
+// At most two products.
+class StageNeeds {
+ public:
+  void add(const StageProduct& product) { products_[count_++] = product; }
+  [[nodiscard]] const StageProduct* begin() const { return products_.data(); }
+  [[nodiscard]] const StageProduct* end() const { return products_.data() + count_; }
+
+ private:
+  std::array<StageProduct, 2> products_;
+  size_t count_ = 0;
+};
+
 // What must exist before `action` can begin, from its own rank or from another. Forward: the output
 // of the stage before. Backward and input gradient: this stage's output, and the input gradient of
 // the stage after. Weight gradient: this stage's input gradient.
-std::vector<StageProduct> needs(const StageAction& action, int stages);
+StageNeeds needs(const StageAction& action, int stages);
 
 struct PassCosts {
   double forward = 1;
