@@ -13,6 +13,9 @@ constexpr int64_t kAlign = 16;  // elements: 64 bytes of f32
 
 int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
+// Products on a GPU want rows of logits that begin on whole lines of its memory.
+int64_t vocabulary_multiple(const RunSpec& spec) { return spec.train.device == "cuda" ? 128 : 1; }
+
 bool of_vocabulary(const std::string& weight) { return weight == "embed" || weight == "head"; }
 
 class Layout {
@@ -29,11 +32,6 @@ class Layout {
   ParameterLayout run(bool copy_tied);
 
  private:
-  // Products on a GPU want rows of logits that begin on whole lines of its memory.
-  [[nodiscard]] int64_t vocabulary_multiple() const {
-    return spec_.train.device == "cuda" ? 128 : 1;
-  }
-
   // Who reads a weight that tp does not split: the residual stream, which all ranks share unless
   // sequence parallelism splits its tokens, or heads, which differ from rank to rank.
   enum class Use : uint8_t { kResidual, kHeads };
@@ -131,7 +129,7 @@ void Layout::add_matrix(const std::string& name, std::vector<LogicalTensor> part
   const int64_t local_cols = split_dim == 1 ? round_up(cols, tp_) / tp_ : cols;
   int64_t local_rows = 0;
   for (LogicalTensor& part : weight.parts) {
-    const int64_t multiple = of_vocabulary(weight.name) ? vocabulary_multiple() : 1;
+    const int64_t multiple = of_vocabulary(weight.name) ? vocabulary_multiple(spec_) : 1;
     const int64_t part_rows =
         split_dim == 0 ? round_up(part.rows(), tp_ * multiple) / tp_ : part.rows();
     part.split_dim = split_dim;
@@ -319,6 +317,10 @@ Mesh mesh_of(const ParallelSpec& p) {
 
 bool splits_kv_heads(const ModelSpec& model, const Mesh& mesh) {
   return model.kv_heads % mesh.size(Axis::kTp) == 0;
+}
+
+int64_t padded_vocabulary(const RunSpec& spec) {
+  return round_up(spec.model.vocab, spec.parallel.tp * vocabulary_multiple(spec));
 }
 
 ParameterLayout layout_parameters(const RunSpec& spec, const Mesh& mesh, bool copy_tied) {

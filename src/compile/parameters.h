@@ -76,6 +76,9 @@ Mesh mesh_of(const ParallelSpec& parallel);
 // `copy_tied`: the head keeps a copy of the tied embedding.
 ParameterLayout layout_parameters(const RunSpec& spec, const Mesh& mesh, bool copy_tied = false);
 
+// Rows of the embedding and of the head on all tp ranks together, with those that only fill up.
+int64_t padded_vocabulary(const RunSpec& spec);
+
 // Whether k and v are split over tp by heads, or replicated because there are too few of them.
 bool splits_kv_heads(const ModelSpec& model, const Mesh& mesh);
 

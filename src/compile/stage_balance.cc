@@ -11,7 +11,8 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // best[s][u]: the best value of cutting units u … end into s stages; choice: where the second one
-// begins. `value` combines the cost of the first stage with the best value of the rest.
+// begins. `value` combines the cost of the first stage with the best value of the rest; `least` is
+// at most that value, and grows with the first stage.
 class Cutter {
  public:
   Cutter(std::span<const double> unit_cost, int stages)
@@ -19,14 +20,16 @@ class Cutter {
     for (size_t u = 0; u < units_; ++u) sums_[u + 1] = sums_[u] + unit_cost[u];
   }
 
-  double cut(auto&& value) {
+  double cut(auto&& value, auto&& least) {
     best_.assign((stages_ + 1) * (units_ + 1), kInfinity);
     choice_.assign(best_.size(), 0);
     best_[at(0, units_)] = 0;
     for (size_t s = 1; s <= stages_; ++s) {
       for (size_t u = 0; u + s <= units_; ++u) {
         for (size_t next = u + 1; next + s <= units_ + 1; ++next) {
-          const double candidate = value(sums_[next] - sums_[u], best_[at(s - 1, next)]);
+          const double first = sums_[next] - sums_[u];
+          if (least(first) >= best_[at(s, u)]) break;
+          const double candidate = value(first, best_[at(s - 1, next)]);
           if (candidate >= best_[at(s, u)]) continue;
           best_[at(s, u)] = candidate;
           choice_[at(s, u)] = next;
@@ -70,10 +73,10 @@ std::vector<int> balance_units(std::span<const double> unit_cost, int stages) {
                    "the cost of layer {} is {}; use a number from 0", u, unit_cost[u]);
   }
   Cutter cutter(unit_cost, stages);
-  const double most = cutter.cut([](double first, double rest) { return std::max(first, rest); });
-  cutter.cut([most](double first, double rest) {
-    return first > most ? kInfinity : first * first + rest;
-  });
+  const double most = cutter.cut([](double first, double rest) { return std::max(first, rest); },
+                                 [](double first) { return first; });
+  const auto square = [most](double first) { return first > most ? kInfinity : first * first; };
+  cutter.cut([&](double first, double rest) { return square(first) + rest; }, square);
   return cutter.first_units();
 }
 

@@ -24,8 +24,8 @@ PipelineSchedule one_stage(bool training, int micro_batches) {
   return schedule;
 }
 
-// Blocks of each stage: as the user says, or so that the most expensive stage is as cheap as it can
-// be.
+}  // namespace
+
 std::vector<int64_t> layers_per_stage(const RunSpec& spec, int stages) {
   const int64_t layers = spec.model.layers;
   const std::vector<int64_t>& given = spec.parallel.stage_layers;
@@ -52,8 +52,6 @@ std::vector<int64_t> layers_per_stage(const RunSpec& spec, int stages) {
   }
   return counts;
 }
-
-}  // namespace
 
 StagePlan plan_stages(const RunSpec& spec, bool training) {
   const ParallelSpec& parallel = spec.parallel;

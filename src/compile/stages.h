@@ -30,6 +30,10 @@ struct StagePlan {
   [[nodiscard]] bool ends_differ() const { return schedule.stages > 1; }
 };
 
+// Blocks of each stage: as the user says, or so that the most expensive stage is as cheap as it can
+// be. Throws ConfigError.
+std::vector<int64_t> layers_per_stage(const RunSpec& spec, int stages);
+
 // Throws ConfigError for a cut or a schedule that cannot be.
 StagePlan plan_stages(const RunSpec& spec, bool training);
 

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "compile/parameters.h"
+#include "compile/stages.h"
 #include "cost/catalogue.h"
 #include "cost/stages.h"
 #include "spec/asynchronous.h"
@@ -62,6 +64,7 @@ class Pricing {
   void fill_strategy();
   void fill_recompute();
   void fill_schedule();
+  void cut_as_compiled();
 
   const RunSpec& spec_;
   PricedRun priced_;
@@ -70,6 +73,7 @@ class Pricing {
 void Pricing::fill_workload() {
   Workload& w = priced_.workload;
   w.model = shape_of(spec_.model, spec_.train.seq_len);
+  if (untrainable_choice(spec_.model).empty()) w.model.vocab = padded_vocabulary(spec_);
   w.seq_len = spec_.train.seq_len;
   w.global_batch = spec_.train.global_batch;
   w.overlap.data = spec_.parallel.overlap;
@@ -170,13 +174,24 @@ void Pricing::fill_schedule() {
         PipelineKind::kZbH2, PipelineKind::kZbV, PipelineKind::kDualPipeV}) {
     if (name_of(kind) != p.schedule) continue;
     s.schedule = kind;
+    cut_as_compiled();
     return;
   }
   s.virtual_stages = 1;
   if (std::ssize(s.stage_layers) != p.pp) s.stage_layers.clear();
-  if (known_bubble(spec_).has_value()) return;
+  if (known_bubble(spec_).has_value()) return cut_as_compiled();
   guess(fmt::format("time of schedule {}", p.schedule),
         "that of 1f1b with even stages; tessera simulate plays it as it is");
+}
+
+// Where nobody says how many layers a stage has, the compiler balances them by cost.
+void Pricing::cut_as_compiled() {
+  Strategy& s = priced_.strategy;
+  const int64_t stages = s.pp * s.virtual_stages;
+  const bool open = s.stage_layers.empty() && stages <= spec_.model.layers;
+  if (open && untrainable_choice(spec_.model).empty()) {
+    s.stage_layers = layers_per_stage(spec_, static_cast<int>(stages));
+  }
 }
 
 // The cost model knows 1f1b's bubble: every other stage waits once for a micro-batch.

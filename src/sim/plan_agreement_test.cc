@@ -58,7 +58,7 @@ const std::vector<Case> kCases = {
     {"gpt-3-13b",
      "a100-64",
      {"parallel.pp=8", "parallel.tp=8", "parallel.sequence_parallel=true", "train.seq_len=2048",
-      "train.global_batch=16"}},
+      "train.micro_batch=4", "train.global_batch=64"}},
 };
 
 RunSpec spec_of(const Case& one) {
@@ -66,6 +66,7 @@ RunSpec spec_of(const Case& one) {
   settings.insert(settings.begin(), {std::string("model.preset=") + one.model, "train.dtype=bf16",
                                      "train.seq_len=4096"});
   RunSpec spec = parse_run_file("", "", settings, nullptr);
+  use_cluster_defaults(spec, find_cluster(one.cluster));
   resolve(spec);
   return spec;
 }
@@ -92,12 +93,21 @@ TEST(PlanAgreementTest, ClosedFormsAndSimulationGiveNearlyTheSameStep) {
   for (const Case& one : kCases) {
     const double planned = planned_s(one), simulated = simulated_s(one);
     const double error = simulated / planned - 1;
-    EXPECT_LT(std::abs(error), 0.3)
+    EXPECT_LT(std::abs(error), 0.25)
         << fmt::format("{} on {}, {}: plan {:.4f} s, simulated {:.4f} s", one.model, one.cluster,
                        fmt::join(one.settings, " "), planned, simulated);
     sum += std::abs(error);
   }
-  EXPECT_LT(sum / static_cast<double>(kCases.size()), 0.15);
+  EXPECT_LT(sum / static_cast<double>(kCases.size()), 0.1);
+}
+
+// The closed forms were fitted to engines whose host issues every kernel; where kernels are short
+// they wait for it, and our Programs do not.
+TEST(PlanAgreementTest, ThePlanIsLongerWhereKernelsAreShort) {
+  Case one = kCases.back();
+  ASSERT_LT(std::abs(simulated_s(one) / planned_s(one) - 1), 0.1);
+  one.settings.insert(one.settings.end(), {"train.micro_batch=1", "train.global_batch=16"});
+  EXPECT_GT(planned_s(one), 1.3 * simulated_s(one));
 }
 
 // A layer that waits for its tensor-parallel collective behind a sum over replicas would hold up
