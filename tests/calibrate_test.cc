@@ -60,7 +60,9 @@ TEST_F(CalibrateTest, WhatItWritesPredictsRuns) {
 }
 
 TEST_F(CalibrateTest, SaysWhatIsMissing) {
-  folder_.write("runs.txt", "one: model.layers=2\n");
+  folder_.write("runs.txt",
+                "one: model.layers=2 model.hidden=64 model.ffn=96 model.heads=4 model.vocab=64 "
+                "train.seq_len=16\n");
   const auto refused = [&](const std::string& line, const std::string& words) {
     const CommandResult result = run(line);
     EXPECT_EQ(result.code, 2) << line << "\n" << result.err;
@@ -75,6 +77,12 @@ TEST_F(CalibrateTest, SaysWhatIsMissing) {
   const CommandResult written = run("calibrate --quick --out machine.toml");
   ASSERT_EQ(written.code, 0) << written.err;
   refused("bench predict bad.txt --cluster machine.toml", "bad.txt:1: write NAME:");
+  // A file of a GPU does not predict runs of the CPU.
+  std::string text = read_file(folder_.path("machine.toml"));
+  text.replace(text.find("device = \"cpu\""), std::size("device = \"cpu\"") - 1,
+               "device = \"cuda\"");
+  folder_.write("gpu.toml", text);
+  refused("bench predict runs.txt --cluster gpu.toml", "was measured on cuda");
 }
 
 }  // namespace

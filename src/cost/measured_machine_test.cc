@@ -187,11 +187,13 @@ Cluster cluster_of(MeasuredMachine measured) {
 }
 
 TEST(ClusterFile, ReadsBackWhatItWrote) {
-  const Cluster written = cluster_of(machine());
+  Cluster written = cluster_of(machine());
+  written.measured.device = "cuda";
   const std::string text = to_toml(written);
   const Cluster read = parse_cluster(text, "machine.toml");
   EXPECT_EQ(to_toml(read), text);
   EXPECT_EQ(read.measured.source, written.measured.source);
+  EXPECT_EQ(read.measured.device, written.measured.device);
   EXPECT_EQ(read.measured.kernels.size(), 3U);
   EXPECT_EQ(read.measured.kernels[1].fit.seconds, written.measured.kernels[1].fit.seconds);
   EXPECT_EQ(read.device.peak(MathType::kF32), written.device.peak(MathType::kF32));
@@ -226,6 +228,8 @@ TEST(ClusterFile, NamesPlaceAndFixOfMistakes) {
   EXPECT_NE(refusal("call = ", "cal = ").find("did you mean 'call'"), std::string::npos)
       << refusal("call = ", "cal = ");
   EXPECT_NE(refusal("type = \"f32\"", "type = \"f31\"").find("unknown type \"f31\""),
+            std::string::npos);
+  EXPECT_NE(refusal("device = \"cpu\"", "device = \"gpu\"").find("must be cpu or cuda, got 'gpu'"),
             std::string::npos);
   EXPECT_NE(refusal("cores = 2", "cores = 0").find("machine.toml:"), std::string::npos);
   EXPECT_NE(refusal("[1, 1.1, 2.2]", "[1, 1.1]").find("products has 2 numbers, but threads has 3"),
