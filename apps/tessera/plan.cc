@@ -15,6 +15,7 @@
 #include "flags.h"
 #include "help.h"
 #include "plan_request.h"
+#include "plan_vary.h"
 #include "read_text.h"
 #include "sim/placements_svg.h"
 #include "sim/plan_svg.h"
@@ -32,15 +33,12 @@ constexpr int64_t kMostCompiledCells = int64_t{1} << 17;
 
 bool asks_for_cluster(const PlanRequest& request) { return !request.cluster.empty(); }
 
-// A run of this size takes longer to compile rank by rank than anybody waits.
-void require_small(const RunSpec& spec) {
+// A larger run takes longer to compile rank by rank than anybody waits.
+bool is_small(const RunSpec& spec) {
   const double cells = static_cast<double>(spec.model.layers) *
                        static_cast<double>(accumulation(spec)) *
                        static_cast<double>(spec.parallel.world());
-  require_config(cells <= static_cast<double>(kMostCompiledCells),
-                 "{} layers x {} micro-batches x {} ranks are too many to compile one by one; give "
-                 "--cluster NAME (h100, a100, cpu, …) for a plan of any size",
-                 spec.model.layers, accumulation(spec), spec.parallel.world());
+  return cells <= static_cast<double>(kMostCompiledCells);
 }
 
 // With the cut into stages that our engine makes, so that the other system makes the same.
@@ -88,13 +86,13 @@ std::string mesh_flags(const FitChange& change, std::string_view mesh) {
   return fmt::format("--mesh {}{}", fmt::join(pieces, ","), others);
 }
 
-int plan_on_cluster(const PlanOptions& options, Console& console) {
+// `guesses`: what was taken before it came to this.
+int plan_on_cluster(const PlanOptions& options, std::vector<Guess> guesses, Console& console) {
   const PlanRequest& request = options.request;
   require_config(!options.program && options.placements.empty(),
                  "{} is drawn from the programs of all ranks; leave out --cluster",
                  options.program ? "--program" : "--placements");
   const Cluster cluster = find_cluster(request.cluster, read_text);
-  std::vector<Guess> guesses;
   OpenSettings open;
   const RunSpec spec = load_request(options.source, request, cluster, guesses, &open);
   if (!request.emit.empty()) {
@@ -112,7 +110,7 @@ int plan_on_cluster(const PlanOptions& options, Console& console) {
     if (misfit) json.update(advice_json(plan, advice));
     console.out << json.dump(2) << '\n';
   } else {
-    console.out << run_plan_text(plan, request.tokens);
+    console.out << run_plan_text(plan, request.tokens, options.check);
   }
   if (!options.svg.empty()) write_file(options.svg, run_plan_svg(plan), console);
   if (!misfit) return 0;
@@ -124,6 +122,37 @@ int plan_on_cluster(const PlanOptions& options, Console& console) {
   return 0;
 }
 
+int print_variation(const PlanOptions& options, Console& console) {
+  require_config(!options.check && !options.program && options.svg.empty() &&
+                     options.placements.empty() && options.request.emit.empty(),
+                 "--vary prints a table of many runs: leave out --check, --emit, --program, --svg "
+                 "and --placements");
+  const Variation variation = vary_plan(options, options.vary);
+  if (!options.json) {
+    console.out << variation_text(variation);
+    return 0;
+  }
+  nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
+  json.update(variation_json(variation));
+  console.out << json.dump(2) << '\n';
+  return 0;
+}
+
+// Nobody named a cluster, and the run is too large to compile every rank of it.
+int plan_large(PlanOptions options, const RunSpec& spec, Console& console) {
+  const int64_t world = spec.parallel.world();
+  require_config(!options.program && options.placements.empty(),
+                 "{} layers x {} micro-batches x {} ranks are too many to compile one by one for "
+                 "{}; use fewer of them",
+                 spec.model.layers, accumulation(spec), world,
+                 options.program ? "--program" : "--placements");
+  const std::string kind = spec.train.device == "cuda" ? "h100" : "cpu";
+  options.request.cluster = fmt::format("{}-{}", kind, world);
+  return plan_on_cluster(
+      options, {{"cluster", options.request.cluster + ", since none is named (--cluster)"}},
+      console);
+}
+
 }  // namespace
 
 Command add_plan(CLI::App& root) {
@@ -132,10 +161,13 @@ Command add_plan(CLI::App& root) {
                   "tessera plan --model llama-3-405b --cluster h100-16384 --tp 8 --pp 16 --zero 1",
                   "tessera plan examples/demo.toml --mesh dp=2"});
   auto options = std::make_shared<PlanOptions>();
+  options->source.may_be_model = true;
   options->source.add_file_and_set(*app);
   options->source.add_mesh(*app);
   options->source.add_ranks(*app);
   add_request(*app, options->request);
+  add_text(*app, "--vary", options->vary, "A.B=X,Y,…",
+           "with --cluster: a table of the run with each of these values");
   add_switch(*app, "--json", options->json, "print JSON");
   add_switch(*app, "--check", options->check, "exit with 3 if the run does not fit in memory");
   add_switch(*app, "--program", options->program, "print the program of one rank instead");
@@ -147,7 +179,11 @@ Command add_plan(CLI::App& root) {
 }
 
 int run_plan(const PlanOptions& options, Console& console) {
-  if (asks_for_cluster(options.request)) return plan_on_cluster(options, console);
+  require_config(options.vary.empty() || asks_for_cluster(options.request),
+                 "--vary needs a cluster to price the runs on: give --cluster, as in --cluster "
+                 "h100-8");
+  if (!options.vary.empty()) return print_variation(options, console);
+  if (asks_for_cluster(options.request)) return plan_on_cluster(options, {}, console);
   require_config(options.request.model.empty(),
                  "--model {} needs a cluster to plan for: give --cluster, as in --cluster h100-8",
                  options.request.model);
@@ -162,7 +198,7 @@ int run_plan(const PlanOptions& options, Console& console) {
   const int64_t world = spec.parallel.world();
   require_config(options.rank < world, "--rank is {}: the mesh has {} ranks, use 0 to {}",
                  options.rank, world, world - 1);
-  require_small(spec);
+  if (!is_small(spec)) return plan_large(options, spec, console);
   const CompiledRun run = compile_run(spec);
   if (options.program) {
     console.out << program_text(run, options.rank);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cost/run_plan.h"
 #include "flags.h"
 #include "read_text.h"
@@ -39,6 +40,12 @@ void fill_in(RunSpec& spec, const std::vector<std::string>& settings, const Clus
     t.seq_len = most > 0 ? std::min(kDefaultSeqLen, most) : kDefaultSeqLen;
     guesses.push_back({"train.seq_len", std::to_string(t.seq_len)});
   }
+  if (p.tp > 1 && !given(settings, "parallel.sequence_parallel")) {
+    guesses.push_back(
+        {"parallel.sequence_parallel",
+         "off, as in run files; --sequence-parallel splits what lies between products "
+         "over tp as well, which takes less memory"});
+  }
   for (const int64_t size : {p.pp, p.cp, p.tp, p.fsdp, p.dp, t.micro_batch}) {
     if (size < 1) return;  // resolve() says which
   }
@@ -64,8 +71,9 @@ void fill_in(RunSpec& spec, const std::vector<std::string>& settings, const Clus
                    "(1e12); use a smaller --micro-batch",
                    micro_batches, t.micro_batch, p.replicas());
     t.global_batch = t.micro_batch * p.replicas() * micro_batches;
-    guesses.push_back({"train.global_batch", fmt::format("{} sequences, {} micro-batches",
-                                                         t.global_batch, micro_batches)});
+    guesses.push_back(
+        {"train.global_batch", fmt::format("{}, {}", count_of(t.global_batch, "sequence"),
+                                           count_of(micro_batches, "micro-batch"))});
   }
 }
 

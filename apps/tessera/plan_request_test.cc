@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -61,6 +62,17 @@ TEST(PlanRequest, FillsInWhatNobodySaidAndListsIt) {
   EXPECT_EQ(guesses[2].what, "train.global_batch");
 }
 
+TEST(PlanRequest, SaysThatSequenceParallelismIsOff) {
+  PlanRequest request = request_405b();
+  request.sequence_parallel = false;
+  std::vector<Guess> guesses;
+  EXPECT_FALSE(
+      load_request({}, request, find_cluster("h100-16384"), guesses).parallel.sequence_parallel);
+  EXPECT_TRUE(std::any_of(guesses.begin(), guesses.end(), [](const Guess& guess) {
+    return guess.what == "parallel.sequence_parallel";
+  }));
+}
+
 TEST(PlanRequest, GuessesNoMoreTokensThanTheModelHasPositionsFor) {
   std::vector<Guess> guesses;
   PlanRequest request;
@@ -81,7 +93,7 @@ TEST(PlanRequest, PrintsThePlanOf16384Ranks) {
   options.request.tokens = 15'000'000'000'000;
   const Printed printed = print(options);
   EXPECT_EQ(printed.code, 0) << printed.error;
-  for (const char* part : {"405,853,388,800 parameters", "pp=16 x dp=128 x tp=8 (16384 ranks)",
+  for (const char* part : {"405,853,388,800 parameters", "pp=16 x dp=128 x tp=8 (16,384 ranks)",
                            "heaviest stage first", "pipeline bubble", "MFU", "HFU", "device-hours",
                            "reduce_scatter", "infiniband", "guessed"}) {
     EXPECT_NE(printed.out.find(part), std::string::npos) << part << "\n" << printed.out;
@@ -100,6 +112,69 @@ TEST(PlanRequest, CheckExitsWith3AndSaysWhatWouldFit) {
   EXPECT_FALSE(json.at("fits").get<bool>());
   EXPECT_EQ(json.at("changes_that_fit").size(), 3U);
   EXPECT_EQ(json.at("world"), 16384);
+}
+
+TEST(PlanRequest, CheckSaysOnceWhatWouldFit) {
+  PlanOptions options;
+  options.request = request_405b();
+  const std::string hint = "(--check: what would make it fit)";
+  EXPECT_NE(print(options).out.find(hint), std::string::npos);
+  options.check = true;
+  const Printed printed = print(options);
+  EXPECT_EQ(printed.out.find(hint), std::string::npos) << printed.out;
+  EXPECT_NE(printed.out.find("1,024 ranks need as much"), std::string::npos) << printed.out;
+}
+
+TEST(PlanRequest, SaysHowManyDevicesOfTheClusterAreUsed) {
+  PlanOptions options;
+  options.request = request_405b();
+  options.request.cluster = "llama3-24k";
+  set(options.request, "--dp", 128);
+  const std::string text = print(options).out;
+  EXPECT_NE(text.find("llama3-24k: 16,384 of its 24,576 x h100"), std::string::npos) << text;
+}
+
+TEST(PlanRequest, VariesOneKey) {
+  PlanOptions options;
+  options.request = request_405b();
+  options.vary = "parallel.recompute=none,full,nonsense";
+  const Printed text = print(options);
+  EXPECT_EQ(text.code, 0) << text.error;
+  EXPECT_NE(text.out.find("does not fit\n"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("fits\n"), std::string::npos) << text.out;
+  options.json = true;
+  const auto json = nlohmann::json::parse(print(options).out);
+  ASSERT_EQ(json.at("plans").size(), 3U);
+  EXPECT_EQ(json.at("key"), "parallel.recompute");
+  EXPECT_FALSE(json.at("plans")[0].at("fits").get<bool>());
+  EXPECT_TRUE(json.at("plans")[1].at("fits").get<bool>());
+  EXPECT_LT(json.at("plans")[1].at("peak_bytes"), json.at("plans")[0].at("peak_bytes"));
+  EXPECT_GT(json.at("plans")[1].at("step_s"), json.at("plans")[0].at("step_s"));
+  EXPECT_NE(json.at("plans")[2].at("refused").get<std::string>().find("nonsense"),
+            std::string::npos);
+  // Each row is the plan with that value.
+  options.vary.clear();
+  options.source.overrides = {"parallel.recompute=full"};
+  const auto alone = nlohmann::json::parse(print(options).out);
+  EXPECT_EQ(alone.at("time").at("step_s"), json.at("plans")[1].at("step_s"));
+}
+
+TEST(PlanRequest, RefusesToVaryWhatItCannot) {
+  PlanOptions options;
+  options.request = request_405b();
+  for (const std::string vary :
+       {"train.micro_batch", "=1,2", "train.micro_batch=", "a.b=1,2", "train.micro_batch=0,-1"}) {
+    options.vary = vary;
+    const Printed printed = print(options);
+    EXPECT_EQ(printed.code, 2) << vary;
+    EXPECT_NE(printed.error, "") << vary;
+  }
+  options.vary = "train.micro_batch=1,2";
+  options.check = true;
+  EXPECT_EQ(print(options).code, 2);
+  options.check = false;
+  options.request.cluster.clear();
+  EXPECT_NE(print(options).error.find("give --cluster"), std::string::npos);
 }
 
 TEST(PlanRequest, EmitsSettings) {

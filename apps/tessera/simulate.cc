@@ -22,6 +22,7 @@
 #include "sim/step_text.h"
 #include "sim/trace.h"
 #include "simulate_flags.h"
+#include "spec/pipeline.h"
 #include "spec/validate.h"
 #include "write_file.h"
 
@@ -80,10 +81,11 @@ class StepSimulation {
   }
 
   [[nodiscard]] std::string text() const {
-    const std::string folded = timeline_.ranks.size() < static_cast<size_t>(timeline_.mesh.world())
-                                   ? fmt::format(", {} of {} simulated: the others do the same",
-                                                 timeline_.ranks.size(), timeline_.mesh.world())
-                                   : "";
+    const std::string folded =
+        timeline_.ranks.size() < static_cast<size_t>(timeline_.mesh.world())
+            ? fmt::format("; {} of {} ranks simulated, the others do the same",
+                          timeline_.ranks.size(), with_thousands(timeline_.mesh.world()))
+            : "";
     std::string text = fmt::format("{}{}\n", title(), folded);
     if (timeline_.lost.has_value()) {
       text += lost_text(timeline_);
@@ -92,8 +94,10 @@ class StepSimulation {
                           with_thousands(static_cast<int64_t>(tokens_per_s())));
     }
     return text + "\n" + step_timeline_text(timeline_, activities_) +
-           "F forward, B backward, I input and W weight gradients, U update, - waits for "
-           "communication, . idle\n\n" +
+           fmt::format(
+               "F forward, B backward, I input and W weight gradients, U update, - waits "
+               "for communication, . idle{}\n\n",
+               timeline_.lost.has_value() ? ", x lost" : "") +
            step_table(timeline_, activities_) + contention_text() + guesses_text();
   }
 
@@ -151,7 +155,7 @@ class StepSimulation {
   }
 
   [[nodiscard]] std::string title() const {
-    return fmt::format("{}, on {} of {}", run_title(step_), with_thousands(cluster_.devices),
+    return fmt::format("{}, on {} x {}", run_title(step_), with_thousands(cluster_.devices),
                        cluster_.device.name);
   }
 
@@ -232,6 +236,7 @@ Command add_simulate(CLI::App& root) {
                   "tessera simulate examples/demo.toml --mesh pp=2,dp=2 --trace step.json",
                   "tessera simulate examples/demo.toml --schedule --mesh pp=4,schedule=zb-h1"});
   auto options = std::make_shared<SimulateOptions>();
+  options->source.may_be_model = true;
   options->source.add_file_and_set(*app);
   options->source.add_mesh(*app);
   // Here --schedule asks for the picture of one; which one is part of the mesh.
@@ -261,6 +266,14 @@ Command add_simulate(CLI::App& root) {
 }
 
 int run_simulate(const SimulateOptions& options, Console& console) {
+  // A word behind --schedule is taken for the run file.
+  const std::vector<std::string_view> names = schedule_names();
+  const bool is_schedule =
+      std::find(names.begin(), names.end(), options.source.file) != names.end();
+  require_config(!options.schedule || !is_schedule,
+                 "--schedule takes no value here, it shows the run's schedule: use --set "
+                 "parallel.schedule={0}, and --schedule beside it to see that alone",
+                 options.source.file);
   std::vector<Guess> guesses;
   const RunSpec spec = load_simulated(options, guesses);
   if (options.schedule) {
