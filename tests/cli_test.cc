@@ -233,10 +233,26 @@ TEST_F(CliTest, SimulateShowsTheScheduleOfEveryRank) {
       << refused.err;
 }
 
+// As a search writes them for a cluster: every rank cannot be compiled here, and need not be.
+TEST_F(CliTest, LargeRunFilesArePlannedWithoutACluster) {
+  folder_.write(
+      "big.toml",
+      "[model]\npreset = \"llama-3-405b\"\n"
+      "[parallel]\ntp = 8\npp = 16\ndp = 128\nzero = 1\n"
+      "[train]\nseq_len = 8192\nglobal_batch = 2048\ndtype = \"bf16\"\ndevice = \"cuda\"\n");
+  const CommandResult text = succeed("train big.toml --dry-run");
+  EXPECT_NE(text.out.find("cluster: h100-16384, since none is named"), std::string::npos)
+      << text.out;
+  const CommandResult program = run("plan big.toml --program");
+  EXPECT_EQ(program.code, 2);
+  EXPECT_NE(program.err.find("too many to compile one by one for --program"), std::string::npos)
+      << program.err;
+}
+
 TEST_F(CliTest, SimulateTakesAModelAndASplitWithoutARunFile) {
   const std::string split = "simulate --model llama-3-8b --cluster h100-64 --tp 4 --pp 4 ";
   const CommandResult text = succeed(split + "--slow rank=3,factor=1.3");
-  EXPECT_NE(text.out.find("on 64 of h100"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("on 64 x h100"), std::string::npos) << text.out;
   EXPECT_NE(text.out.find("parallel.dp: 4, so that all devices are used"), std::string::npos)
       << text.out;
   const json report = succeed(split + "--dp 4 --json").json();
@@ -252,7 +268,7 @@ TEST_F(CliTest, SimulateTakesAModelAndASplitWithoutARunFile) {
 TEST_F(CliTest, SimulateReplaysAWholeStep) {
   const std::string mesh = "simulate run.toml --mesh pp=2,dp=2 ";
   const CommandResult text = succeed(mesh + "--svg a.svg --trace a.json");
-  EXPECT_NE(text.out.find("2 of 4 simulated: the others do the same"), std::string::npos)
+  EXPECT_NE(text.out.find("2 of 4 ranks simulated, the others do the same"), std::string::npos)
       << text.out;
   EXPECT_NE(text.out.find("ranks 2-3 (pp1)"), std::string::npos) << text.out;
   EXPECT_TRUE(read_file(folder_.path("a.svg")).starts_with("<svg"));

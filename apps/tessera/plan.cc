@@ -32,15 +32,12 @@ constexpr int64_t kMostCompiledCells = int64_t{1} << 17;
 
 bool asks_for_cluster(const PlanRequest& request) { return !request.cluster.empty(); }
 
-// A run of this size takes longer to compile rank by rank than anybody waits.
-void require_small(const RunSpec& spec) {
+// A larger run takes longer to compile rank by rank than anybody waits.
+bool is_small(const RunSpec& spec) {
   const double cells = static_cast<double>(spec.model.layers) *
                        static_cast<double>(accumulation(spec)) *
                        static_cast<double>(spec.parallel.world());
-  require_config(cells <= static_cast<double>(kMostCompiledCells),
-                 "{} layers x {} micro-batches x {} ranks are too many to compile one by one; give "
-                 "--cluster NAME (h100, a100, cpu, …) for a plan of any size",
-                 spec.model.layers, accumulation(spec), spec.parallel.world());
+  return cells <= static_cast<double>(kMostCompiledCells);
 }
 
 // With the cut into stages that our engine makes, so that the other system makes the same.
@@ -88,13 +85,13 @@ std::string mesh_flags(const FitChange& change, std::string_view mesh) {
   return fmt::format("--mesh {}{}", fmt::join(pieces, ","), others);
 }
 
-int plan_on_cluster(const PlanOptions& options, Console& console) {
+// `guesses`: what was taken before it came to this.
+int plan_on_cluster(const PlanOptions& options, std::vector<Guess> guesses, Console& console) {
   const PlanRequest& request = options.request;
   require_config(!options.program && options.placements.empty(),
                  "{} is drawn from the programs of all ranks; leave out --cluster",
                  options.program ? "--program" : "--placements");
   const Cluster cluster = find_cluster(request.cluster, read_text);
-  std::vector<Guess> guesses;
   OpenSettings open;
   const RunSpec spec = load_request(options.source, request, cluster, guesses, &open);
   if (!request.emit.empty()) {
@@ -112,7 +109,7 @@ int plan_on_cluster(const PlanOptions& options, Console& console) {
     if (misfit) json.update(advice_json(plan, advice));
     console.out << json.dump(2) << '\n';
   } else {
-    console.out << run_plan_text(plan, request.tokens);
+    console.out << run_plan_text(plan, request.tokens, options.check);
   }
   if (!options.svg.empty()) write_file(options.svg, run_plan_svg(plan), console);
   if (!misfit) return 0;
@@ -122,6 +119,21 @@ int plan_on_cluster(const PlanOptions& options, Console& console) {
   };
   throw Error(misfit_text(plan, advice, flags), ExitCode::kDoesNotFit);
   return 0;
+}
+
+// Nobody named a cluster, and the run is too large to compile every rank of it.
+int plan_large(PlanOptions options, const RunSpec& spec, Console& console) {
+  const int64_t world = spec.parallel.world();
+  require_config(!options.program && options.placements.empty(),
+                 "{} layers x {} micro-batches x {} ranks are too many to compile one by one for "
+                 "{}; use fewer of them",
+                 spec.model.layers, accumulation(spec), world,
+                 options.program ? "--program" : "--placements");
+  const std::string kind = spec.train.device == "cuda" ? "h100" : "cpu";
+  options.request.cluster = fmt::format("{}-{}", kind, world);
+  return plan_on_cluster(
+      options, {{"cluster", options.request.cluster + ", since none is named (--cluster)"}},
+      console);
 }
 
 }  // namespace
@@ -147,7 +159,7 @@ Command add_plan(CLI::App& root) {
 }
 
 int run_plan(const PlanOptions& options, Console& console) {
-  if (asks_for_cluster(options.request)) return plan_on_cluster(options, console);
+  if (asks_for_cluster(options.request)) return plan_on_cluster(options, {}, console);
   require_config(options.request.model.empty(),
                  "--model {} needs a cluster to plan for: give --cluster, as in --cluster h100-8",
                  options.request.model);
@@ -162,7 +174,7 @@ int run_plan(const PlanOptions& options, Console& console) {
   const int64_t world = spec.parallel.world();
   require_config(options.rank < world, "--rank is {}: the mesh has {} ranks, use 0 to {}",
                  options.rank, world, world - 1);
-  require_small(spec);
+  if (!is_small(spec)) return plan_large(options, spec, console);
   const CompiledRun run = compile_run(spec);
   if (options.program) {
     console.out << program_text(run, options.rank);

@@ -39,6 +39,12 @@ void fill_in(RunSpec& spec, const std::vector<std::string>& settings, const Clus
     t.seq_len = most > 0 ? std::min(kDefaultSeqLen, most) : kDefaultSeqLen;
     guesses.push_back({"train.seq_len", std::to_string(t.seq_len)});
   }
+  if (p.tp > 1 && !given(settings, "parallel.sequence_parallel")) {
+    guesses.push_back(
+        {"parallel.sequence_parallel",
+         "off, as in run files; --sequence-parallel splits what lies between products "
+         "over tp as well, which takes less memory"});
+  }
   for (const int64_t size : {p.pp, p.cp, p.tp, p.fsdp, p.dp, t.micro_batch}) {
     if (size < 1) return;  // resolve() says which
   }

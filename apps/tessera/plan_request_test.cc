@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -61,6 +62,17 @@ TEST(PlanRequest, FillsInWhatNobodySaidAndListsIt) {
   EXPECT_EQ(guesses[2].what, "train.global_batch");
 }
 
+TEST(PlanRequest, SaysThatSequenceParallelismIsOff) {
+  PlanRequest request = request_405b();
+  request.sequence_parallel = false;
+  std::vector<Guess> guesses;
+  EXPECT_FALSE(
+      load_request({}, request, find_cluster("h100-16384"), guesses).parallel.sequence_parallel);
+  EXPECT_TRUE(std::any_of(guesses.begin(), guesses.end(), [](const Guess& guess) {
+    return guess.what == "parallel.sequence_parallel";
+  }));
+}
+
 TEST(PlanRequest, GuessesNoMoreTokensThanTheModelHasPositionsFor) {
   std::vector<Guess> guesses;
   PlanRequest request;
@@ -81,7 +93,7 @@ TEST(PlanRequest, PrintsThePlanOf16384Ranks) {
   options.request.tokens = 15'000'000'000'000;
   const Printed printed = print(options);
   EXPECT_EQ(printed.code, 0) << printed.error;
-  for (const char* part : {"405,853,388,800 parameters", "pp=16 x dp=128 x tp=8 (16384 ranks)",
+  for (const char* part : {"405,853,388,800 parameters", "pp=16 x dp=128 x tp=8 (16,384 ranks)",
                            "heaviest stage first", "pipeline bubble", "MFU", "HFU", "device-hours",
                            "reduce_scatter", "infiniband", "guessed"}) {
     EXPECT_NE(printed.out.find(part), std::string::npos) << part << "\n" << printed.out;
@@ -100,6 +112,26 @@ TEST(PlanRequest, CheckExitsWith3AndSaysWhatWouldFit) {
   EXPECT_FALSE(json.at("fits").get<bool>());
   EXPECT_EQ(json.at("changes_that_fit").size(), 3U);
   EXPECT_EQ(json.at("world"), 16384);
+}
+
+TEST(PlanRequest, CheckSaysOnceWhatWouldFit) {
+  PlanOptions options;
+  options.request = request_405b();
+  const std::string hint = "(--check: what would make it fit)";
+  EXPECT_NE(print(options).out.find(hint), std::string::npos);
+  options.check = true;
+  const Printed printed = print(options);
+  EXPECT_EQ(printed.out.find(hint), std::string::npos) << printed.out;
+  EXPECT_NE(printed.out.find("1,024 ranks need as much"), std::string::npos) << printed.out;
+}
+
+TEST(PlanRequest, SaysHowManyDevicesOfTheClusterAreUsed) {
+  PlanOptions options;
+  options.request = request_405b();
+  options.request.cluster = "llama3-24k";
+  set(options.request, "--dp", 128);
+  const std::string text = print(options).out;
+  EXPECT_NE(text.find("llama3-24k: 16,384 of its 24,576 x h100"), std::string::npos) << text;
 }
 
 TEST(PlanRequest, EmitsSettings) {

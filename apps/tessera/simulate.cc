@@ -80,10 +80,11 @@ class StepSimulation {
   }
 
   [[nodiscard]] std::string text() const {
-    const std::string folded = timeline_.ranks.size() < static_cast<size_t>(timeline_.mesh.world())
-                                   ? fmt::format(", {} of {} simulated: the others do the same",
-                                                 timeline_.ranks.size(), timeline_.mesh.world())
-                                   : "";
+    const std::string folded =
+        timeline_.ranks.size() < static_cast<size_t>(timeline_.mesh.world())
+            ? fmt::format("; {} of {} ranks simulated, the others do the same",
+                          timeline_.ranks.size(), with_thousands(timeline_.mesh.world()))
+            : "";
     std::string text = fmt::format("{}{}\n", title(), folded);
     if (timeline_.lost.has_value()) {
       text += lost_text(timeline_);
@@ -92,8 +93,10 @@ class StepSimulation {
                           with_thousands(static_cast<int64_t>(tokens_per_s())));
     }
     return text + "\n" + step_timeline_text(timeline_, activities_) +
-           "F forward, B backward, I input and W weight gradients, U update, - waits for "
-           "communication, . idle\n\n" +
+           fmt::format(
+               "F forward, B backward, I input and W weight gradients, U update, - waits "
+               "for communication, . idle{}\n\n",
+               timeline_.lost.has_value() ? ", x lost" : "") +
            step_table(timeline_, activities_) + contention_text() + guesses_text();
   }
 
@@ -151,7 +154,7 @@ class StepSimulation {
   }
 
   [[nodiscard]] std::string title() const {
-    return fmt::format("{}, on {} of {}", run_title(step_), with_thousands(cluster_.devices),
+    return fmt::format("{}, on {} x {}", run_title(step_), with_thousands(cluster_.devices),
                        cluster_.device.name);
   }
 

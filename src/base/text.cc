@@ -121,6 +121,11 @@ std::string with_thousands(int64_t value) {
   return text;
 }
 
+std::string count_of(int64_t count, std::string_view what) {
+  const std::string_view ending = count == 1 ? "" : what.ends_with("ch") ? "es" : "s";
+  return fmt::format("{} {}{}", with_thousands(count), what, ending);
+}
+
 std::string in_quotes(std::string_view text, size_t limit) {
   std::string result = "\"";
   for (const char c : text.substr(0, limit)) {

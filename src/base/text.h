@@ -23,8 +23,9 @@ std::string nearest_name(std::string_view name, std::span<const std::string_view
 std::string suggestion(std::string_view name, std::span<const std::string_view> known,
                        std::string_view what);
 
-std::string human_bytes(int64_t bytes);     // "12.3 MiB"; below 1 KiB "512 B"
-std::string with_thousands(int64_t value);  // "1,234,567"
+std::string human_bytes(int64_t bytes);                      // "12.3 MiB"; below 1 KiB "512 B"
+std::string with_thousands(int64_t value);                   // "1,234,567"
+std::string count_of(int64_t count, std::string_view what);  // "1 rank", "2,048 micro-batches"
 
 // At most `limit` bytes of `text` in double quotes, with control characters escaped: what error
 // messages show of a value that may be long or hostile.

@@ -56,6 +56,9 @@ TEST(TextTest, CountsHaveThousandsSeparators) {
   EXPECT_EQ(with_thousands(-999), "-999");
   EXPECT_EQ(with_thousands(1234567), "1,234,567");
   EXPECT_EQ(with_thousands(std::numeric_limits<int64_t>::min()), "-9,223,372,036,854,775,808");
+  EXPECT_EQ(count_of(1, "micro-batch"), "1 micro-batch");
+  EXPECT_EQ(count_of(2048, "micro-batch"), "2,048 micro-batches");
+  EXPECT_EQ(count_of(0, "rank"), "0 ranks");
 }
 
 TEST(TextTest, QuotedTextIsShortAndPrintable) {

@@ -239,23 +239,27 @@ void add_elementwise_recompute(const RunSpec& spec, const PricedRun& priced, Est
   set_step(estimate, t.step_s + extra + bubble);
 }
 
-// Constants of the device that nobody has measured or published.
+// Constants of the device and its links that nobody has measured or published.
 void add_default_constants(const Cluster& cluster, std::vector<Guess>& guesses) {
   const DeviceSpec& d = cluster.device;
-  const auto add = [&](std::string_view what, const Constant& constant) {
+  const auto add = [&](std::string what, const Constant& constant, double unit,
+                       std::string_view unit_name) {
     if (constant.provenance != Provenance::kDefault || constant.value == 0) return;
-    guesses.push_back({fmt::format("{} of {}", what, d.name),
-                       fmt::format("{:g} ({})", constant.value, constant.source)});
+    guesses.push_back({std::move(what), fmt::format("{:g}{} ({})", constant.value / unit, unit_name,
+                                                    constant.source)});
   };
-  add("reserved memory", d.reserved_bytes);
-  add("memory", d.memory_bytes);
-  add("share of memory bandwidth", d.memory_efficiency);
-  add("attention's share of the peak", d.attention_efficiency);
-  add("time of a launch", d.launch_s);
+  const auto of_device = [&](std::string_view what) {
+    return fmt::format("{} of {}", what, d.name);
+  };
+  add(of_device("reserved memory"), d.reserved_bytes, 1e9, " GB");
+  add(of_device("memory"), d.memory_bytes, 1e9, " GB");
+  add(of_device("share of memory bandwidth"), d.memory_efficiency, 0.01, " %");
+  add(of_device("attention's share of the peak"), d.attention_efficiency, 0.01, " %");
+  add(of_device("time of a launch"), d.launch_s, 1e-6, " us");
   for (const LinkLevel& level : cluster.levels) {
-    add("bandwidth of " + level.name, level.bandwidth);
-    add("latency of " + level.name, level.latency_s);
-    add("efficiency of " + level.name, level.efficiency);
+    add("bandwidth of " + level.name, level.bandwidth, 1e9, " GB/s");
+    add("latency of " + level.name, level.latency_s, 1e-6, " us");
+    add("efficiency of " + level.name, level.efficiency, 0.01, " %");
   }
 }
 
@@ -324,7 +328,7 @@ RunPrice price_run(const RunSpec& spec, const Cluster& cluster) {
   require_config(
       world <= cluster.devices,
       "the mesh has {} ranks but cluster {} has {} devices; use smaller dp, fsdp, tp, cp "
-      "or pp",
+      "or pp, or a cluster of more devices (h100-64 is 64 of h100)",
       world, cluster.name, cluster.devices);
   RunPrice price;
   price.run = priced_run(spec, world == cluster.devices ? cluster : with_devices(cluster, world));
@@ -340,6 +344,8 @@ RunPlan plan_run(const RunSpec& spec, const Cluster& cluster, ScalePlanner& plan
   RunPrice price = price_run(spec, cluster);
   RunPlan plan;
   plan.cluster = price.run.workload.cluster;
+  plan.cluster.name = cluster.name;
+  plan.cluster_devices = cluster.devices;
   plan.estimate = std::move(price.estimate);
   plan.not_compiled = untrainable_choice(spec.model);
   if (plan.not_compiled.empty()) {

@@ -31,7 +31,8 @@ RunPrice price_run(const RunSpec& spec, const Cluster& cluster);
 
 struct RunPlan {
   ScalePlan ranks;
-  Cluster cluster;  // of as many devices as there are ranks
+  Cluster cluster;              // of as many devices as there are ranks
+  int64_t cluster_devices = 0;  // of the cluster that was named
   Estimate estimate;
   int64_t limit_bytes = 0;     // of a rank
   int64_t reserved_bytes = 0;  // of the device, and not part of the limit

@@ -32,7 +32,7 @@ std::string mesh_text(const Mesh& mesh) {
     if (mesh.size(axis) == 1) continue;
     text += fmt::format("{}{}={}", text.empty() ? "" : " x ", name_of(axis), mesh.size(axis));
   }
-  return text.empty() ? "1 rank" : fmt::format("{} ({} ranks)", text, mesh.world());
+  return text.empty() ? "1 rank" : fmt::format("{} ({} ranks)", text, with_thousands(mesh.world()));
 }
 
 // What the ranks of one place in the pipeline hold: of its classes the heaviest.
@@ -98,7 +98,7 @@ std::string memory_table(const RunPlan& plan) {
   for (const PipelineRow& row : pipeline_rows(plan.ranks)) {
     const ClassPlan& one = *row.heaviest;
     std::vector<std::string> cells = {std::to_string(one.ranks.pipeline_rank),
-                                      std::to_string(row.ranks), held_text(plan.ranks, one),
+                                      with_thousands(row.ranks), held_text(plan.ranks, one),
                                       in_flight_text(one)};
     for (const int64_t bytes : one.memory) cells.push_back(human_bytes(bytes));
     cells.push_back(human_bytes(one.total_bytes()));
@@ -228,12 +228,18 @@ std::string rounded(double value) {
   return with_thousands(static_cast<int64_t>(value + 0.5));
 }
 
+// With one digit behind the point; small runs have rates that would show as 0.0 then.
+std::string rate(double value) {
+  return value >= 1 || value == 0 ? fmt::format("{:.1f}", value) : fmt::format("{:.2g}", value);
+}
+
 std::string rates_text(const RunPlan& plan, int64_t tokens) {
   const Estimate& e = plan.estimate;
   std::string text = fmt::format(
-      "{} tokens/s, {:.1f} TFLOP/s per device, MFU {:.1f} % (model arithmetic, causal attention "
-      "halved), HFU {:.1f} % (with what is computed again)\n",
-      rounded(e.tokens_per_s), e.flops_per_device_s / 1e12, 100 * e.mfu, 100 * e.hfu);
+      "{} tokens/s, {} TFLOP/s per device, MFU {} % (model arithmetic, causal attention halved), "
+      "HFU {} % (with what is computed again)\n",
+      rounded(e.tokens_per_s), rate(e.flops_per_device_s / 1e12), rate(100 * e.mfu),
+      rate(100 * e.hfu));
   if (tokens <= 0) return text + "days, device-hours and price: give --tokens N\n";
   const Training t = training_of(plan, tokens);
   text += fmt::format("{} tokens: {} steps, {:.2f} days, {} device-hours", with_thousands(tokens),
@@ -250,20 +256,36 @@ size_t largest_part(const ClassPlan& one) {
                              one.memory.begin());
 }
 
+// Of the heaviest rank's place in the pipeline, as the table counts it: classes may differ in what
+// they count for the gradient's norm, and need the same.
+int64_t ranks_like(const ScalePlan& plan, const ClassPlan& one) {
+  int64_t ranks = 0;
+  for (const ClassPlan& other : plan.classes) {
+    const bool alike = other.ranks.pipeline_rank == one.ranks.pipeline_rank &&
+                       other.total_bytes() == one.total_bytes();
+    if (alike) ranks += other.ranks.ranks;
+  }
+  return ranks;
+}
+
 std::string misfit_sentence(const RunPlan& plan) {
   const ClassPlan& worst = plan.ranks.heaviest();
   const size_t part = largest_part(worst);
+  const int64_t ranks = ranks_like(plan.ranks, worst);
   return fmt::format(
-      "does not fit: rank {} ({}; {} ranks like it) needs {} but has {}, {} too much; the largest "
-      "part is {} with {}",
-      worst.ranks.first_rank, plan.ranks.mesh.describe(worst.ranks.first_rank), worst.ranks.ranks,
+      "does not fit: rank {} ({}{}) needs {} but has {}, {} too much; the largest part is {} "
+      "with {}",
+      worst.ranks.first_rank, plan.ranks.mesh.describe(worst.ranks.first_rank),
+      ranks > 1 ? fmt::format("; {} ranks need as much", with_thousands(ranks)) : "",
       human_bytes(worst.total_bytes()), human_bytes(plan.limit_bytes),
       human_bytes(worst.total_bytes() - plan.limit_bytes), name_of(kAllArenas[part]),
       human_bytes(worst.memory[part]));
 }
 
-std::string fit_line(const RunPlan& plan) {
-  if (!plan.fits()) return misfit_sentence(plan) + " (--check: what would make it fit)\n";
+std::string fit_line(const RunPlan& plan, bool checked) {
+  if (!plan.fits()) {
+    return misfit_sentence(plan) + (checked ? "\n" : " (--check: what would make it fit)\n");
+  }
   return fmt::format("fits: {} of a rank's {} are left\n",
                      human_bytes(plan.limit_bytes - plan.ranks.heaviest().total_bytes()),
                      human_bytes(plan.limit_bytes));
@@ -271,27 +293,32 @@ std::string fit_line(const RunPlan& plan) {
 
 }  // namespace
 
-std::string run_plan_text(const RunPlan& plan, int64_t tokens) {
+std::string run_plan_text(const RunPlan& plan, int64_t tokens, bool checked) {
   const RunSpec& spec = plan.ranks.spec;
   const ModelSpec& m = spec.model;
   std::string text = fmt::format(
       "model     {}{} layers, hidden {}, heads {}/{}, vocab {}, {}: {} parameters\n"
-      "cluster   {}: {} x {}, {} for a rank ({} reserved)\n"
+      "cluster   {}: {}{} x {}, {} for a rank ({} reserved)\n"
       "mesh      {}, ZeRO-{}, sequence parallel {}, recompute {}\n"
-      "batch     {} sequences of {} tokens = {} per rank x {} replicas x {} micro-batches, {}\n",
+      "batch     {} of {} tokens = {} per rank x {} x {}, {}\n",
       m.preset.empty() ? "" : m.preset + ", ", m.layers, m.hidden, m.heads, m.kv_heads, m.vocab,
       m.tied ? "tied" : "untied", with_thousands(plan.ranks.num_parameters), plan.cluster.name,
-      plan.cluster.devices, plan.cluster.device.name, human_bytes(plan.limit_bytes),
-      human_bytes(plan.reserved_bytes), mesh_text(plan.ranks.mesh), spec.parallel.zero,
+      with_thousands(plan.cluster.devices),
+      plan.cluster_devices > plan.cluster.devices
+          ? fmt::format(" of its {}", with_thousands(plan.cluster_devices))
+          : "",
+      plan.cluster.device.name, human_bytes(plan.limit_bytes), human_bytes(plan.reserved_bytes),
+      mesh_text(plan.ranks.mesh), spec.parallel.zero,
       spec.parallel.sequence_parallel ? "on" : "off", spec.parallel.recompute,
-      spec.train.global_batch, spec.train.seq_len, spec.train.micro_batch, spec.parallel.replicas(),
-      accumulation(spec), name_of(spec.train.dtype));
+      count_of(spec.train.global_batch, "sequence"), with_thousands(spec.train.seq_len),
+      with_thousands(spec.train.micro_batch), count_of(spec.parallel.replicas(), "replica"),
+      count_of(accumulation(spec), "micro-batch"), name_of(spec.train.dtype));
   if (spec.parallel.pp > 1) {
     text += fmt::format("pipeline  {}, {} stages\n", plan.ranks.schedule.name,
                         plan.ranks.schedule.stages);
   }
   text += fmt::format("\nmemory of a rank, heaviest stage first\n{}{}\n{}\n{}\n{}",
-                      memory_table(plan), fit_line(plan), time_table(plan.estimate),
+                      memory_table(plan), fit_line(plan, checked), time_table(plan.estimate),
                       rates_text(plan, tokens), traffic_tables(plan));
   if (plan.guesses.empty()) return text;
   text += "\nguessed\n";
@@ -310,11 +337,9 @@ nlohmann::ordered_json run_plan_json(const RunPlan& plan, int64_t tokens) {
     json["mesh"][std::string(name_of(axis))] = mesh.size(axis);
   }
   json["parameters"] = plan.ranks.num_parameters;
-  json["cluster"] = {{"name", plan.cluster.name},
-                     {"device", plan.cluster.device.name},
-                     {"devices", plan.cluster.devices},
-                     {"limit_bytes", plan.limit_bytes},
-                     {"reserved_bytes", plan.reserved_bytes}};
+  json["cluster"] = {{"name", plan.cluster.name},       {"device", plan.cluster.device.name},
+                     {"devices", plan.cluster.devices}, {"devices_in_all", plan.cluster_devices},
+                     {"limit_bytes", plan.limit_bytes}, {"reserved_bytes", plan.reserved_bytes}};
   json["fits"] = plan.fits();
   json["classes"] = nlohmann::ordered_json::array();
   for (const ClassPlan& one : plan.ranks.classes) {

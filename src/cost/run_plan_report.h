@@ -10,8 +10,9 @@
 
 namespace tessera {
 
-// `tokens`: how many the whole training is to have; 0: nobody asked.
-std::string run_plan_text(const RunPlan& plan, int64_t tokens);
+// `tokens`: how many the whole training is to have; 0: nobody asked. `checked`: misfit_text()
+// follows, so that nothing need point to it.
+std::string run_plan_text(const RunPlan& plan, int64_t tokens, bool checked = false);
 nlohmann::ordered_json run_plan_json(const RunPlan& plan, int64_t tokens);
 
 // Settings of a change as flags to add to the command.

@@ -163,7 +163,8 @@ TEST(FitChanges, FitAndAreSortedByTime) {
     }
   }
   const std::string text = misfit_text(plan, advice);
-  EXPECT_NE(text.find("rank 1024 (pp1 dp0 tp0; 128 ranks like it)"), std::string::npos) << text;
+  EXPECT_NE(text.find("rank 1024 (pp1 dp0 tp0; 1,024 ranks need as much)"), std::string::npos)
+      << text;
   EXPECT_NE(text.find("the largest part is activations"), std::string::npos) << text;
 }
 

@@ -135,6 +135,9 @@ TEST(StepTextTest, SaysWhoWaitsForALostRank) {
   const std::string text = lost_text(run.timeline);
   EXPECT_NE(text.find("rank 1 is lost after 10.0 us"), std::string::npos) << text;
   EXPECT_NE(text.find("rank 3 waits for rank 1 in receive over pp"), std::string::npos) << text;
+  EXPECT_NE(step_timeline_text(run.timeline, run.activities, 60).find("xx\n"), std::string::npos);
+  EXPECT_NE(step_table(run.timeline, run.activities).find("rank 1 (pp0 dp1), lost"),
+            std::string::npos);
   const auto json = step_json(run.timeline, run.activities);
   EXPECT_EQ(json["lost"]["rank"], 1);
   EXPECT_FALSE(json["stuck"].empty());

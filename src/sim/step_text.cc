@@ -69,9 +69,23 @@ std::string share_text(double seconds, double makespan) {
                      makespan > 0 ? 100 * seconds / makespan : 0);
 }
 
+bool is_lost(const StepTimeline& timeline, const std::vector<int>& ranks) {
+  return timeline.lost.has_value() &&
+         std::find(ranks.begin(), ranks.end(), timeline.lost->rank) != ranks.end();
+}
+
+// A rank that is lost waits for nothing.
+void cross_out(std::string& row, double from, double makespan) {
+  const double slice = makespan / static_cast<double>(row.size());
+  for (size_t column = 0; column < row.size(); ++column) {
+    if (static_cast<double>(column) * slice >= from) row[column] = 'x';
+  }
+}
+
 std::string label_of(const StepTimeline& timeline, const std::vector<int>& ranks) {
   const std::string coords = shared_coords(timeline.mesh, ranks);
-  return ranks_text(ranks) + (coords.empty() ? "" : " (" + coords + ")");
+  return ranks_text(ranks) + (coords.empty() ? "" : " (" + coords + ")") +
+         (is_lost(timeline, ranks) ? ", lost" : "");
 }
 
 nlohmann::ordered_json times_json(const std::map<std::string, double>& times) {
@@ -110,8 +124,9 @@ std::string step_timeline_text(const StepTimeline& timeline,
   }
   std::string text;
   for (size_t r = 0; r < rows; ++r) {
-    text += fmt::format("{:<{}} {}\n", labels[r], label_width,
-                        row_of(activities[all[r].of_class], timeline.makespan, width));
+    std::string row = row_of(activities[all[r].of_class], timeline.makespan, width);
+    if (is_lost(timeline, all[r].ranks)) cross_out(row, timeline.lost->at_s, timeline.makespan);
+    text += fmt::format("{:<{}} {}\n", labels[r], label_width, row);
   }
   const std::string end = seconds_text(timeline.makespan);
   text += fmt::format("{:<{}} 0{:>{}}\n", "", label_width, end, width - 1);

@@ -21,13 +21,6 @@ constexpr int64_t kGpuLibraryBytes = int64_t{512} << 20;
 // more.
 constexpr double kAbsentGpuBytes = 80 * kGib;
 
-std::string count_of(int64_t count, const char* what) {
-  return fmt::format("{} {}{}", count, what,
-                     count == 1                               ? ""
-                     : std::string_view(what).ends_with("ch") ? "es"
-                                                              : "s");
-}
-
 std::string mesh_text(const Mesh& mesh) {
   std::string text;
   for (const Axis axis : kAllAxes) {

@@ -56,7 +56,7 @@ void explain_flops(const Values& v, Explanation& e) {
   const double at_peak = e.value("at_peak");
   e.add("days", "in days", "", "", {at_peak / v["mfu"] / kDay, kNumber});
   e.add("device_days", "device-days at the peak", "FLOPs / R", "",
-        {training_flops(v) / v["peak"] / kDay, kNumber});
+        {training_flops(v) / v["peak"] / kDay, kCount});
   e.add("cluster_peak", "peak of all devices", "N R", "",
         {v["devices"] * v["peak"], kFlopsPerSecond});
   if (v.has("achieved")) {

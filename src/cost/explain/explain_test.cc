@@ -136,5 +136,18 @@ TEST(ExplainTest, ModelsOfOnesOwnAreChecked) {
             std::string::npos);
 }
 
+// Numbers in the place of symbols must give the result that is printed.
+TEST(ExplainTest, FormulasHaveTheNumbersOfTheirSymbols) {
+  const std::string zero = text_of(explain(find_topic("zero"), {}));
+  EXPECT_NE(zero.find("(w + g + (c+o)/N) P = 5.5 * 7B = 38.5 GB"), std::string::npos) << zero;
+  EXPECT_NE(zero.find("C N / (w+g+c+o) = 80 GB * 8 / (2+2+4+8) = 40B"), std::string::npos) << zero;
+  const std::string bubble = text_of(explain(find_topic("bubble"), {}));
+  EXPECT_NE(bubble.find("(P-1) / (M + P-1) = (4-1) / (8 + 4-1) = 27.27 %"), std::string::npos)
+      << bubble;
+  EXPECT_NE(bubble.find("least M > 3 * 0.9 / 0.1 = 28"), std::string::npos) << bubble;
+  const std::string accumulate = text_of(explain(find_topic("accumulate"), {}));
+  EXPECT_NE(accumulate.find("at one time  b = 4\n"), std::string::npos) << accumulate;
+}
+
 }  // namespace
 }  // namespace tessera

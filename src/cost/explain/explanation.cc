@@ -33,8 +33,9 @@ std::string results_text(const Explanation& e) {
   for (const ResultLine& r : e.results) {
     text += fmt::format("{:<{}}  ", r.what, width);
     if (!r.formula.empty()) text += r.formula + " = ";
-    if (!r.numbers.empty()) text += r.numbers + " = ";
-    text += text_of(r.value) + "\n";
+    const std::string value = text_of(r.value);
+    if (!r.numbers.empty() && r.numbers != value) text += r.numbers + " = ";
+    text += value + "\n";
   }
   return text;
 }

@@ -55,7 +55,7 @@ void explain_memory(const Values& v, Explanation& e) {
         {bytes.optimizer() / bytes.total(), kShare});
   e.add("weights_share", "of them weights", "w/(w+g+c+o)", "",
         {bytes.weights / bytes.total(), kShare});
-  e.add("devices", "memories of a device", "(w+g+c+o) P / C", "",
+  e.add("devices", "devices whose memory they fill", "(w+g+c+o) P / C", "",
         {bytes.total() * p / memory, kNumber});
   e.add("first_fit", "ranks of ZeRO-3 that hold them, rounded up", "(w+g+c+o) P / C", "",
         {fewest_shards(bytes, 3, p, memory), kCount});
@@ -86,6 +86,8 @@ constexpr Parameter kZeroParameters[] = {
 
 constexpr std::string_view kZeroFormulas[kZeroStages] = {"(w+g+c+o) P", "(w + g + (c+o)/N) P",
                                                          "(w + (g+c+o)/N) P", "(w+g+c+o)/N P"};
+constexpr std::string_view kLargestFormulas[kZeroStages] = {
+    "C / (w+g+c+o)", "C / (w + g + (c+o)/N)", "C / (w + (g+c+o)/N)", "C N / (w+g+c+o)"};
 
 void add_hybrid(const Values& v, const StateBytes& bytes, Explanation& e) {
   const double n = v["ranks"], k = v["shard"], p = v["params"];
@@ -108,8 +110,8 @@ void explain_zero(const Values& v, Explanation& e) {
   for (int stage = 0; stage < kZeroStages; ++stage) {
     const double each = bytes_per_parameter(bytes, stage, n);
     e.add(fmt::format("stage{}", stage), fmt::format("ZeRO-{}: states of a rank", stage),
-          fmt::format("{} P", kZeroFormulas[stage]),
-          fmt::format("{:.6g} * {}", each, v.shown("params")), {each * p, kBytes});
+          std::string(kZeroFormulas[stage]), fmt::format("{:.6g} * {}", each, v.shown("params")),
+          {each * p, kBytes});
   }
   e.add("optimizer_shard", "of them the optimizer's, from ZeRO-1 on", "(c+o)/N P", "",
         {bytes.optimizer() / n * p, kBytes});
@@ -117,7 +119,7 @@ void explain_zero(const Values& v, Explanation& e) {
         {bytes.gradients / n * p, kBytes});
   for (int stage = 0; stage < kZeroStages; ++stage) {
     e.add(fmt::format("largest{}", stage), fmt::format("ZeRO-{}: largest model", stage),
-          fmt::format("C / {}", kZeroFormulas[stage]), "",
+          std::string(kLargestFormulas[stage]), "",
           {largest_model(bytes, stage, n, memory), kCount});
   }
   for (int stage = 0; stage < kZeroStages; ++stage) {

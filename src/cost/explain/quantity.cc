@@ -156,7 +156,7 @@ std::string text_of(const Quantity& quantity) {
     case Unit::kFlopsPerByte:
       return fmt::format("{:.4g} FLOP/byte", value);
     case Unit::kDollars:
-      return fmt::format("${:.4g}", value);
+      return value >= 1e6 ? "$" + count_text(value) : fmt::format("${:.4g}", value);
   }
   return "";
 }

@@ -94,9 +94,12 @@ void explain_bubble(const Values& v, Explanation& e) {
   const auto p = static_cast<double>(shape.ranks), m = static_cast<double>(shape.micro_batches);
   const std::optional<Bubble> bubble = closed_form_bubble(shape);
   if (bubble) {
-    e.add("bubble", "bubble, by its formula", bubble->formula,
-          fmt::format("{:.6g} / ({:.6g} + {:.6g})", bubble->idle, bubble->busy, bubble->idle),
-          {bubble->share, kShare});
+    // The default number of virtual stages is no value that was put in.
+    const std::string numbers =
+        shape.schedule == "interleaved"
+            ? fmt::format("({0:g}-1) / ({1} * {2:g} + {0:g}-1)", p, shape.virtual_stages, m)
+            : "";
+    e.add("bubble", "bubble, by its formula", bubble->formula, numbers, {bubble->share, kShare});
     e.add("utilization", "busy", "1 - bubble", "", {1 - bubble->share, kShare});
   }
   if (can_play(shape)) {
@@ -111,15 +114,15 @@ void explain_bubble(const Values& v, Explanation& e) {
   e.add("over_ideal", "1F1B: waiting over working time", "(P-1) / M", "", {(p - 1) / m, kShare});
   e.add("one_at_a_time", "with one micro-batch after the other", "(P-1) / P", "",
         {(p - 1) / p, kShare});
-  e.add("fewest", "1F1B: fewest micro-batches for less than x", "M > (P-1)(1-x)/x", "",
+  e.add("fewest", "1F1B: fewest micro-batches for less than x", "least M > (P-1)(1-x)/x",
+        fmt::format("least M > {:g} * {:g} / {:g}", p - 1, 1 - v["below"], v["below"]),
         {fewest_micro_batches(p, v["below"]), kCount});
   e.add("gpipe_over_1f1b", "GPipe keeps so many times the activations of 1F1B", "M / min(M, P)", "",
         {m / static_cast<double>(one_f_one_b_in_flight(shape.ranks, shape.micro_batches, 0)),
          kNumber});
   e.notes.push_back(
       "Stages that take equally long, messages that take no time. F, B and W are of all stages of "
-      "a "
-      "rank together.");
+      "a rank together.");
 }
 
 // ---- accumulate ----
