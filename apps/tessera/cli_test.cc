@@ -146,7 +146,9 @@ TEST(CliTest, BenchListsAlgorithms) {
 }
 
 TEST(CliTest, MissingInputsAreUsageErrors) {
-  expect_usage({"plan"}, "no run file given: try 'examples/demo.toml'");
+  expect_usage(
+      {"plan"},
+      "no run file given: try 'examples/demo.toml', or --model llama-3-8b --cluster h100-8");
   expect_usage({"plan", "no/such.toml"}, "cannot open 'no/such.toml': No such file or directory");
   expect_usage({"plan", "/"}, "cannot read '/'");
   expect_usage({"plan", "/dev/null"},
@@ -186,6 +188,8 @@ TEST(CliTest, ListsModelsWithTheirSizes) {
   EXPECT_TRUE(found);
   EXPECT_NE(run_in_process({"presets"}).out.find("llama-3.1-405b"), std::string::npos);
   EXPECT_NE(run_in_process({"presets", "devices"}).out.find("h100"), std::string::npos);
+  EXPECT_NE(run_in_process({"presets", "clusters"}).out.find("nvlink 450 GB/s, infiniband 50 GB/s"),
+            std::string::npos);
   const nlohmann::json clusters =
       nlohmann::json::parse(run_in_process({"presets", "clusters", "--json"}).out);
   EXPECT_GE(clusters["clusters"].size(), 3U);

@@ -31,6 +31,7 @@ struct RunSource {
   std::string mesh;                    // "dp=2,tp=2"; empty: as in the file
   int64_t ranks = 0;                   // the mesh must have this many; 0: any
   bool may_lack_file = false;          // the overrides then say everything
+  bool may_be_model = false;           // --model and --cluster do instead of a file
 
   void add_file_and_set(CLI::App& app);
   void add_mesh(CLI::App& app);
@@ -88,6 +89,7 @@ struct PlanOptions {
   bool program = false;  // print one rank's program instead
   int64_t rank = 0;
   std::string svg = "", placements = "";  // files to draw to; empty: none
+  std::string vary = "";                  // "KEY=A,B,…": a table of these instead
 };
 Command add_plan(CLI::App& root);
 int run_plan(const PlanOptions& options, Console& console);

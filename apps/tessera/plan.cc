@@ -15,6 +15,7 @@
 #include "flags.h"
 #include "help.h"
 #include "plan_request.h"
+#include "plan_vary.h"
 #include "read_text.h"
 #include "sim/placements_svg.h"
 #include "sim/plan_svg.h"
@@ -121,6 +122,22 @@ int plan_on_cluster(const PlanOptions& options, std::vector<Guess> guesses, Cons
   return 0;
 }
 
+int print_variation(const PlanOptions& options, Console& console) {
+  require_config(!options.check && !options.program && options.svg.empty() &&
+                     options.placements.empty() && options.request.emit.empty(),
+                 "--vary prints a table of many runs: leave out --check, --emit, --program, --svg "
+                 "and --placements");
+  const Variation variation = vary_plan(options, options.vary);
+  if (!options.json) {
+    console.out << variation_text(variation);
+    return 0;
+  }
+  nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
+  json.update(variation_json(variation));
+  console.out << json.dump(2) << '\n';
+  return 0;
+}
+
 // Nobody named a cluster, and the run is too large to compile every rank of it.
 int plan_large(PlanOptions options, const RunSpec& spec, Console& console) {
   const int64_t world = spec.parallel.world();
@@ -144,10 +161,13 @@ Command add_plan(CLI::App& root) {
                   "tessera plan --model llama-3-405b --cluster h100-16384 --tp 8 --pp 16 --zero 1",
                   "tessera plan examples/demo.toml --mesh dp=2"});
   auto options = std::make_shared<PlanOptions>();
+  options->source.may_be_model = true;
   options->source.add_file_and_set(*app);
   options->source.add_mesh(*app);
   options->source.add_ranks(*app);
   add_request(*app, options->request);
+  add_text(*app, "--vary", options->vary, "A.B=X,Y,…",
+           "with --cluster: a table of the run with each of these values");
   add_switch(*app, "--json", options->json, "print JSON");
   add_switch(*app, "--check", options->check, "exit with 3 if the run does not fit in memory");
   add_switch(*app, "--program", options->program, "print the program of one rank instead");
@@ -159,6 +179,10 @@ Command add_plan(CLI::App& root) {
 }
 
 int run_plan(const PlanOptions& options, Console& console) {
+  require_config(options.vary.empty() || asks_for_cluster(options.request),
+                 "--vary needs a cluster to price the runs on: give --cluster, as in --cluster "
+                 "h100-8");
+  if (!options.vary.empty()) return print_variation(options, console);
   if (asks_for_cluster(options.request)) return plan_on_cluster(options, {}, console);
   require_config(options.request.model.empty(),
                  "--model {} needs a cluster to plan for: give --cluster, as in --cluster h100-8",

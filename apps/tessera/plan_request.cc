@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "cost/run_plan.h"
 #include "flags.h"
 #include "read_text.h"
@@ -70,8 +71,9 @@ void fill_in(RunSpec& spec, const std::vector<std::string>& settings, const Clus
                    "(1e12); use a smaller --micro-batch",
                    micro_batches, t.micro_batch, p.replicas());
     t.global_batch = t.micro_batch * p.replicas() * micro_batches;
-    guesses.push_back({"train.global_batch", fmt::format("{} sequences, {} micro-batches",
-                                                         t.global_batch, micro_batches)});
+    guesses.push_back(
+        {"train.global_batch", fmt::format("{}, {}", count_of(t.global_batch, "sequence"),
+                                           count_of(micro_batches, "micro-batch"))});
   }
 }
 

@@ -134,6 +134,49 @@ TEST(PlanRequest, SaysHowManyDevicesOfTheClusterAreUsed) {
   EXPECT_NE(text.find("llama3-24k: 16,384 of its 24,576 x h100"), std::string::npos) << text;
 }
 
+TEST(PlanRequest, VariesOneKey) {
+  PlanOptions options;
+  options.request = request_405b();
+  options.vary = "parallel.recompute=none,full,nonsense";
+  const Printed text = print(options);
+  EXPECT_EQ(text.code, 0) << text.error;
+  EXPECT_NE(text.out.find("does not fit\n"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("fits\n"), std::string::npos) << text.out;
+  options.json = true;
+  const auto json = nlohmann::json::parse(print(options).out);
+  ASSERT_EQ(json.at("plans").size(), 3U);
+  EXPECT_EQ(json.at("key"), "parallel.recompute");
+  EXPECT_FALSE(json.at("plans")[0].at("fits").get<bool>());
+  EXPECT_TRUE(json.at("plans")[1].at("fits").get<bool>());
+  EXPECT_LT(json.at("plans")[1].at("peak_bytes"), json.at("plans")[0].at("peak_bytes"));
+  EXPECT_GT(json.at("plans")[1].at("step_s"), json.at("plans")[0].at("step_s"));
+  EXPECT_NE(json.at("plans")[2].at("refused").get<std::string>().find("nonsense"),
+            std::string::npos);
+  // Each row is the plan with that value.
+  options.vary.clear();
+  options.source.overrides = {"parallel.recompute=full"};
+  const auto alone = nlohmann::json::parse(print(options).out);
+  EXPECT_EQ(alone.at("time").at("step_s"), json.at("plans")[1].at("step_s"));
+}
+
+TEST(PlanRequest, RefusesToVaryWhatItCannot) {
+  PlanOptions options;
+  options.request = request_405b();
+  for (const std::string vary :
+       {"train.micro_batch", "=1,2", "train.micro_batch=", "a.b=1,2", "train.micro_batch=0,-1"}) {
+    options.vary = vary;
+    const Printed printed = print(options);
+    EXPECT_EQ(printed.code, 2) << vary;
+    EXPECT_NE(printed.error, "") << vary;
+  }
+  options.vary = "train.micro_batch=1,2";
+  options.check = true;
+  EXPECT_EQ(print(options).code, 2);
+  options.check = false;
+  options.request.cluster.clear();
+  EXPECT_NE(print(options).error.find("give --cluster"), std::string::npos);
+}
+
 TEST(PlanRequest, EmitsSettings) {
   PlanOptions options;
   options.request = request_405b();

@@ -108,17 +108,45 @@ nlohmann::ordered_json device_json() {
   return devices;
 }
 
+// "nvlink 450 GB/s, infiniband 50 GB/s": innermost first, of a device in one direction.
+std::string links_text(const Cluster& cluster) {
+  std::string text;
+  for (const LinkLevel& level : cluster.levels) {
+    text += fmt::format("{}{} {:g} GB/s", text.empty() ? "" : ", ", level.name,
+                        level.bandwidth.value / 1e9);
+    if (level.oversubscription.value > 1) {
+      text += fmt::format(" 1:{:g}", level.oversubscription.value);
+    }
+  }
+  return text;
+}
+
+nlohmann::ordered_json links_json(const Cluster& cluster) {
+  nlohmann::ordered_json links = nlohmann::ordered_json::array();
+  for (const LinkLevel& level : cluster.levels) {
+    links.push_back({{"name", level.name},
+                     {"devices", level.devices},
+                     {"bandwidth", constant_json(level.bandwidth)},
+                     {"latency_s", constant_json(level.latency_s)}});
+  }
+  return links;
+}
+
 std::string cluster_table() {
   TextTable text({{"cluster"},
                   {"device"},
                   {"devices", Align::kRight},
                   {"of a node", Align::kRight},
-                  {"levels", Align::kRight}});
+                  {"USD/hour", Align::kRight},
+                  {"links of a device, one direction, innermost first"}});
   for (const std::string_view name : cluster_names()) {
     const Cluster cluster = find_cluster(std::string(name));
     text.add_row({std::string(name), cluster.device.name, with_thousands(cluster.devices),
                   with_thousands(cluster.node_devices()),
-                  fmt::format("{}", cluster.levels.size())});
+                  cluster.usd_per_device_hour.value > 0
+                      ? fmt::format("{:g}", cluster.usd_per_device_hour.value)
+                      : "-",
+                  links_text(cluster)});
   }
   return text.str();
 }
@@ -130,7 +158,8 @@ nlohmann::ordered_json cluster_json() {
     clusters.push_back({{"name", name},
                         {"device", cluster.device.name},
                         {"devices", cluster.devices},
-                        {"node_devices", cluster.node_devices()}});
+                        {"node_devices", cluster.node_devices()},
+                        {"links", links_json(cluster)}});
   }
   return clusters;
 }

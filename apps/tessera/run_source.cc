@@ -22,7 +22,8 @@ void RunSource::add_ranks(CLI::App& app) {
 }
 
 std::string RunSource::text() const {
-  require_config(!file.empty(), "no run file given: try 'examples/demo.toml'");
+  const char* hint = may_be_model ? ", or --model llama-3-8b --cluster h100-8" : "";
+  require_config(!file.empty(), "no run file given: try 'examples/demo.toml'{}", hint);
   return read_text(file);
 }
 

@@ -69,11 +69,17 @@ void write_run_files(const SearchReport& report, const std::string& folder, Cons
   std::error_code error;
   fs::create_directories(folder, error);
   require(!error, "cannot create '{}': {}", folder, error.message());
-  for (size_t i = 0; i < report.plans.size(); ++i) {
-    const EngineFile& file = report.plans[i].file;
-    if (!file.lacks.empty()) continue;
-    write_file((fs::path(folder) / fmt::format("plan-{:02}.toml", i + 1)).string(), file.toml,
-               console);
+  bool wrote = false;
+  const auto write = [&](const RankedPlan& ranked) {
+    if (!ranked.file.lacks.empty()) return;
+    const fs::path path = fs::path(folder) / fmt::format("plan-{:02}.toml", ranked.number);
+    write_file(path.string(), ranked.file.toml, console);
+    wrote = true;
+  };
+  for (const RankedPlan& ranked : report.plans) write(ranked);
+  if (report.runnable.has_value()) write(*report.runnable);
+  if (!wrote && !console.quiet) {
+    console.err << "no run file: tessera train can run none of these plans\n";
   }
 }
 
@@ -103,11 +109,13 @@ SearchRequest search_request(const SearchCommandOptions& options, const ModelSpe
 
 Command add_search(CLI::App& root) {
   CLI::App* app = root.add_subcommand("search");
-  set_help(*app,
-           {"Find the best way to split a training step over a cluster.",
-            "tessera search --model llama-3-70b --cluster a100-256 --global-batch 512 --seq-len "
-            "4096",
-            "tessera train plans/plan-01.toml"});
+  set_help(
+      *app,
+      {"Find the best way to split a training step over a cluster.",
+       "tessera search --model llama-3-70b --cluster a100-256 --global-batch 512 --seq-len "
+       "4096",
+       "tessera search --model llama-2-7b --cluster pc-4x24-8 --global-batch 64 --seq-len 4096 "
+       "--out plans"});
   auto options = std::make_shared<SearchCommandOptions>();
   add_text(*app, "--model", options->model, "NAME|FILE", "a model: see tessera presets");
   add_text(*app, "--cluster", options->cluster, "NAME|FILE",

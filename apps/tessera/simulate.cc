@@ -22,6 +22,7 @@
 #include "sim/step_text.h"
 #include "sim/trace.h"
 #include "simulate_flags.h"
+#include "spec/pipeline.h"
 #include "spec/validate.h"
 #include "write_file.h"
 
@@ -235,6 +236,7 @@ Command add_simulate(CLI::App& root) {
                   "tessera simulate examples/demo.toml --mesh pp=2,dp=2 --trace step.json",
                   "tessera simulate examples/demo.toml --schedule --mesh pp=4,schedule=zb-h1"});
   auto options = std::make_shared<SimulateOptions>();
+  options->source.may_be_model = true;
   options->source.add_file_and_set(*app);
   options->source.add_mesh(*app);
   // Here --schedule asks for the picture of one; which one is part of the mesh.
@@ -264,6 +266,14 @@ Command add_simulate(CLI::App& root) {
 }
 
 int run_simulate(const SimulateOptions& options, Console& console) {
+  // A word behind --schedule is taken for the run file.
+  const std::vector<std::string_view> names = schedule_names();
+  const bool is_schedule =
+      std::find(names.begin(), names.end(), options.source.file) != names.end();
+  require_config(!options.schedule || !is_schedule,
+                 "--schedule takes no value here, it shows the run's schedule: use --set "
+                 "parallel.schedule={0}, and --schedule beside it to see that alone",
+                 options.source.file);
   std::vector<Guess> guesses;
   const RunSpec spec = load_simulated(options, guesses);
   if (options.schedule) {

@@ -51,11 +51,14 @@ class Composer {
   Composer(const ScalePlan& plan, const StagePlan& stages, StageTemplates& templates)
       : plan_(plan), schedule_(stages.schedule), micro_batches_(schedule_.micro_batches) {
     const std::vector<StageCut> cuts = stage_cuts(schedule_);
+    bool experts_before = plan.spec.model.experts == 0;  // no loss of routers to tell stages apart
     for (size_t s = 0; s < cuts.size(); ++s) {
       StageKind kind;
       kind.blocks = plan.stage_blocks[s];
       kind.first = s == 0;
       kind.last = s + 1 == cuts.size();
+      kind.experts_before = experts_before || s == 0;
+      experts_before = experts_before || kind.blocks > 0;
       kind.cut = cuts[s];
       kind.recompute = recompute_of_stage(plan.spec.parallel.recompute, static_cast<int64_t>(s));
       kind.micro_batches = std::min<int64_t>(micro_batches_, kTemplateMicroBatches);
@@ -345,9 +348,12 @@ int64_t scratch_of_update(const ScalePlan& plan, const RankClass& ranks,
 }
 
 // Templates have neither versions of weights nor, for one micro-batch, several stages of a rank
-// whose gradients go on from one to the other.
-bool templates_do(const StagePlan& stages) {
+// whose gradients go on from one to the other; nor stages that only hand on what they receive.
+bool templates_do(const StagePlan& stages, const std::vector<int64_t>& blocks) {
   const bool several = stages.schedule.stages > stages.schedule.ranks;
+  for (size_t s = 1; s + 1 < blocks.size(); ++s) {
+    if (blocks[s] == 0) return false;
+  }
   return !stages.schedule.asynchronous && !(several && stages.schedule.micro_batches == 1);
 }
 
@@ -356,7 +362,8 @@ std::vector<ClassPlan> compile_classes(const RunSpec& spec, const std::vector<Ra
   require_config(cells <= kMostCompiledCells,
                  "parallel.schedule = \"{}\" with {} layers and {} micro-batches must be compiled "
                  "as a whole to be planned, which is done for at most {} layers times "
-                 "micro-batches; lower train.global_batch, or use schedule = \"1f1b\"",
+                 "micro-batches; lower train.global_batch, or use schedule = \"1f1b\" with layers "
+                 "in every stage",
                  spec.parallel.schedule, spec.model.layers, accumulation(spec), kMostCompiledCells);
   const StepGraph step = build_step(spec, StepKind::kTraining);
   std::vector<ClassPlan> plans;
@@ -434,7 +441,7 @@ ScalePlan ScalePlanner::plan(const RunSpec& spec) {
       plan.axes.num_parameters +
       (spec.model.layers - 1) * (layout_of(2).num_parameters - plan.axes.num_parameters);
   const std::vector<RankClass> classes = rank_classes(plan.mesh, plan.axes);
-  if (!templates_do(stages)) {
+  if (!templates_do(stages, plan.stage_blocks)) {
     plan.classes = compile_classes(spec, classes);
     return plan;
   }

@@ -27,8 +27,9 @@ struct Surroundings {
 Surroundings around(const StageKind& kind) {
   if (kind.first && kind.last) return {{kind.blocks}, 0};
   if (kind.first) return {{kind.blocks, 1, 1}, 0};
-  if (kind.last) return {{1, 1, kind.blocks}, 2};
-  return {{1, kind.blocks, 1, 1}, 1};
+  const int64_t before = kind.experts_before ? 1 : 0;
+  if (kind.last) return {{before, before, kind.blocks}, 2};
+  return {{before, kind.blocks, 1, 1}, 1};
 }
 
 // All forwards, then all backwards; the stage that is meant is cut as `kind` says.

@@ -26,6 +26,7 @@ inline constexpr int64_t kTemplateMicroBatches = 3;
 struct StageKind {
   int64_t blocks = 1;
   bool first = false, last = false;  // has the embedding; the head
+  bool experts_before = true;  // blocks that hand on the routers' loss; of models with experts
   StageCut cut = StageCut::kTwo;
   std::string recompute = "none";                 // of this stage
   int64_t micro_batches = kTemplateMicroBatches;  // that many, or more if it is this one

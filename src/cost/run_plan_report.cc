@@ -84,8 +84,11 @@ std::string in_flight_text(const ClassPlan& one) {
   return text;
 }
 
+// Closed forms do not say what a stage holds.
+std::string or_dash(std::string text) { return text.empty() ? "-" : text; }
+
 std::string memory_table(const RunPlan& plan) {
-  std::vector<TextTable::Column> columns = {{"stage", Align::kRight},
+  std::vector<TextTable::Column> columns = {{"pp rank", Align::kRight},
                                             {"ranks", Align::kRight},
                                             {"layers", Align::kLeft},
                                             {"in flight", Align::kRight}};
@@ -97,9 +100,9 @@ std::string memory_table(const RunPlan& plan) {
   TextTable table(std::move(columns));
   for (const PipelineRow& row : pipeline_rows(plan.ranks)) {
     const ClassPlan& one = *row.heaviest;
-    std::vector<std::string> cells = {std::to_string(one.ranks.pipeline_rank),
-                                      with_thousands(row.ranks), held_text(plan.ranks, one),
-                                      in_flight_text(one)};
+    std::vector<std::string> cells = {
+        std::to_string(one.ranks.pipeline_rank), with_thousands(row.ranks),
+        or_dash(held_text(plan.ranks, one)), or_dash(in_flight_text(one))};
     for (const int64_t bytes : one.memory) cells.push_back(human_bytes(bytes));
     cells.push_back(human_bytes(one.total_bytes()));
     cells.push_back(
@@ -299,7 +302,7 @@ std::string run_plan_text(const RunPlan& plan, int64_t tokens, bool checked) {
   std::string text = fmt::format(
       "model     {}{} layers, hidden {}, heads {}/{}, vocab {}, {}: {} parameters\n"
       "cluster   {}: {}{} x {}, {} for a rank ({} reserved)\n"
-      "mesh      {}, ZeRO-{}, sequence parallel {}, recompute {}\n"
+      "mesh      {}{}, ZeRO-{}, sequence parallel {}, recompute {}\n"
       "batch     {} of {} tokens = {} per rank x {} x {}, {}\n",
       m.preset.empty() ? "" : m.preset + ", ", m.layers, m.hidden, m.heads, m.kv_heads, m.vocab,
       m.tied ? "tied" : "untied", with_thousands(plan.ranks.num_parameters), plan.cluster.name,
@@ -308,8 +311,9 @@ std::string run_plan_text(const RunPlan& plan, int64_t tokens, bool checked) {
           ? fmt::format(" of its {}", with_thousands(plan.cluster_devices))
           : "",
       plan.cluster.device.name, human_bytes(plan.limit_bytes), human_bytes(plan.reserved_bytes),
-      mesh_text(plan.ranks.mesh), spec.parallel.zero,
-      spec.parallel.sequence_parallel ? "on" : "off", spec.parallel.recompute,
+      mesh_text(plan.ranks.mesh),
+      spec.parallel.ep > 1 ? fmt::format(", experts over {}", spec.parallel.ep) : "",
+      spec.parallel.zero, spec.parallel.sequence_parallel ? "on" : "off", spec.parallel.recompute,
       count_of(spec.train.global_batch, "sequence"), with_thousands(spec.train.seq_len),
       with_thousands(spec.train.micro_batch), count_of(spec.parallel.replicas(), "replica"),
       count_of(accumulation(spec), "micro-batch"), name_of(spec.train.dtype));

@@ -6,8 +6,11 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "compile/schedule/run_schedule.h"
+#include "compile/scale_plan.h"
+#include "cost/run_plan.h"
 #include "cost/stages.h"
+#include "search/in_parallel.h"
+#include "search/search.h"
 #include "spec/run_file.h"
 #include "spec/trainable.h"
 #include "spec/validate.h"
@@ -102,28 +105,50 @@ std::string file_text(const ModelSpec& model, const Workload& w, const Strategy&
       "\n[train]\nseq_len = {}\nmicro_batch = {}\nglobal_batch = {}\ndtype = \"bf16\"\n"
       "device = \"{}\"\n",
       w.seq_len, s.micro_batch, w.global_batch, is_cpu(w.cluster.device) ? "cpu" : "cuda");
-  text += fmt::format("\n[cluster]\nmemory_gib = {:.3f}\n",
-                      w.cluster.device.memory_bytes.value / 1073741824.0);
+  // What is reserved is not a rank's to use. Rounded down: the file must not promise more.
+  const int64_t thousandths = usable_bytes(w.cluster) * 125 / (int64_t{1} << 27);
+  text +=
+      fmt::format("\n[cluster]\nmemory_gib = {}.{:03}\n", thousandths / 1000, thousandths % 1000);
   return text;
 }
 
-}  // namespace
-
 EngineFile engine_file(const ModelSpec& model, const Workload& workload, const Strategy& strategy,
-                       const FileReader& read) {
-  if (std::string lacks = missing_choice(workload, strategy); !lacks.empty()) return {"", lacks};
-  if (model.preset.empty()) return {"", "a model without a name: give --model a preset or a file"};
-  EngineFile file{file_text(model, workload, strategy), ""};
+                       const FileReader& read, ScalePlanner& planner) {
+  if (std::string lacks = missing_choice(workload, strategy); !lacks.empty()) return {"", lacks, 0};
+  if (model.preset.empty())
+    return {"", "a model without a name: give --model a preset or a file", 0};
+  EngineFile file{file_text(model, workload, strategy), "", 0};
   // Whatever the engine refuses, its own message says best.
   try {
     require_trainable(model);
     RunSpec spec = parse_run_file(file.toml, "plan.toml", {}, read);
+    use_cluster_defaults(spec, workload.cluster);
     resolve(spec);
-    (void)run_schedule(spec.parallel, accumulation(spec));
+    file.peak_bytes = planner.plan(spec).heaviest().total_bytes();
+    const int64_t limit = memory_limit(spec, workload.cluster);
+    if (file.peak_bytes > limit) {
+      return {"",
+              fmt::format("memory: its Programs need {:.1f} GB",
+                          static_cast<double>(file.peak_bytes) / 1e9),
+              file.peak_bytes};
+    }
   } catch (const ConfigError& error) {
-    return {"", error.what()};
+    return {"", error.what(), 0};
   }
   return file;
+}
+
+}  // namespace
+
+std::vector<EngineFile> engine_files(const ModelSpec& model, const Workload& workload,
+                                     std::span<const Strategy> strategies, const FileReader& read,
+                                     int threads) {
+  std::vector<EngineFile> files(strategies.size());
+  std::vector<ScalePlanner> planners(static_cast<size_t>(threads));
+  in_parallel(strategies.size(), threads, [&](size_t i, size_t thread) {
+    files[i] = engine_file(model, workload, strategies[i], read, planners[thread]);
+  });
+  return files;
 }
 
 }  // namespace tessera

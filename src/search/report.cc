@@ -8,12 +8,16 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "search/neighbours.h"
+#include "spec/trainable.h"
 
 namespace tessera {
 namespace {
 
 constexpr int64_t kFrontLines = 20;
 constexpr int64_t kMostGrowth = 64;  // times as many devices, when nothing fits
+// Plans beyond the shown ones that are looked through for one that the engine can run, in rounds.
+constexpr size_t kMostLookedThrough = 128;
+constexpr size_t kRound = 16;
 
 Candidate candidate_of(const Plan& plan) {
   return {plan.strategy, plan.step_s(), plan.peak_bytes()};
@@ -115,8 +119,7 @@ std::vector<const Plan*> readable(const std::vector<Plan>& front, int64_t most) 
 }
 
 SearchReport report_of(const SearchRequest& request, const ModelSpec& model,
-                       const ReportOptions& options, const FileReader& read,
-                       const OnProgress& progress) {
+                       const ReportOptions& options, const OnProgress& progress) {
   SearchReport report;
   report.workload = request.workload;
   report.model = model;
@@ -127,19 +130,71 @@ SearchReport report_of(const SearchRequest& request, const ModelSpec& model,
   if (report.outcome.best.empty()) return report;
   std::vector<Plan> plans = simulate_all(request, report.outcome.best, report.limit_bytes);
   report.simulated = static_cast<int64_t>(plans.size());
-  plans.resize(std::min(plans.size(), static_cast<size_t>(options.top)));
+  if (request.pareto) {
+    // With stages that were chosen one by one a plan of the table may beat the front's own.
+    std::vector<Plan> all = simulate_all(request, report.outcome.front, report.limit_bytes);
+    all.insert(all.end(), plans.begin(), plans.end());
+    report.front = without_beaten(std::move(all));
+  }
+  const auto shown =
+      plans.begin() + std::min<int64_t>(std::ssize(plans), std::max<int64_t>(0, options.top));
+  report.others.assign(shown, plans.end());
+  plans.erase(shown, plans.end());
   PlanSimulator simulator(request.workload);
   for (Plan& plan : plans) {
     RankedPlan ranked;
+    ranked.number = report.plans.size() + 1;
     ranked.why = why_better(neighbours_of(simulator, request.fixed, plan, report.limit_bytes));
-    ranked.file = engine_file(model, request.workload, plan.strategy, read);
     ranked.plan = std::move(plan);
     report.plans.push_back(std::move(ranked));
   }
-  if (request.pareto) {
-    report.front = without_beaten(simulate_all(request, report.outcome.front, report.limit_bytes));
-  }
   return report;
+}
+
+bool can_run(const RankedPlan& ranked) { return ranked.file.lacks.empty(); }
+
+// None of the shown plans can be run, though there are Programs for the model: others may fit.
+bool lacks_room(const SearchReport& report) {
+  return untrainable_choice(report.model).empty() &&
+         std::none_of(report.plans.begin(), report.plans.end(), can_run);
+}
+
+// Of the plans behind the shown ones, the first that the engine can run.
+std::optional<RankedPlan> first_runnable(const SearchReport& report, const SearchRequest& request,
+                                         const FileReader& read, const OnProgress& progress) {
+  const size_t count = std::min(report.others.size(), kMostLookedThrough);
+  const SearchOutcome& o = report.outcome;
+  const SearchProgress at{o.groups, o.groups_done, o.configurations,
+                          report.plans.front().plan.step_s()};
+  for (size_t begin = 0; begin < count; begin += kRound) {
+    if (progress && !progress(at)) break;
+    std::vector<Strategy> strategies;
+    for (size_t i = begin; i < std::min(begin + kRound, count); ++i) {
+      strategies.push_back(report.others[i].strategy);
+    }
+    const std::vector<EngineFile> files =
+        engine_files(report.model, report.workload, strategies, read, request.threads);
+    for (size_t i = 0; i < files.size(); ++i) {
+      if (!files[i].lacks.empty()) continue;
+      const Plan& plan = report.others[begin + i];
+      PlanSimulator simulator(report.workload);
+      return RankedPlan{
+          report.plans.size() + begin + i + 1, plan,
+          why_better(neighbours_of(simulator, request.fixed, plan, report.limit_bytes)), files[i]};
+    }
+  }
+  return std::nullopt;
+}
+
+void add_engine_files(SearchReport& report, const SearchRequest& request, const FileReader& read,
+                      const OnProgress& progress) {
+  std::vector<Strategy> strategies;
+  for (const RankedPlan& ranked : report.plans) strategies.push_back(ranked.plan.strategy);
+  std::vector<EngineFile> files =
+      engine_files(report.model, report.workload, strategies, read, request.threads);
+  for (size_t i = 0; i < files.size(); ++i) report.plans[i].file = std::move(files[i]);
+  if (report.plans.empty() || report.outcome.stopped || !lacks_room(report)) return;
+  report.runnable = first_runnable(report, request, read, progress);
 }
 
 std::string seconds_text(double seconds) {
@@ -149,7 +204,8 @@ std::string seconds_text(double seconds) {
 }
 
 std::string gigabytes(int64_t bytes) {
-  return fmt::format("{:.1f}", static_cast<double>(bytes) / 1e9);
+  const double value = static_cast<double>(bytes) / 1e9;
+  return value < 0.95 ? fmt::format("{:.2g}", value) : fmt::format("{:.1f}", value);
 }
 
 std::string split_text(const Strategy& s) {
@@ -211,41 +267,52 @@ std::string change_text(double percent) {
   return percent > -0.05 && percent < 0.05 ? "0.0 %" : fmt::format("{:+.1f} %", percent);
 }
 
-TextTable plan_table() {
-  return TextTable({{"", Align::kRight},
-                    {"split", Align::kLeft},
-                    {"schedule", Align::kLeft},
-                    {"micro", Align::kRight},
-                    {"states", Align::kLeft},
-                    {"recompute", Align::kLeft},
-                    {"GB", Align::kRight},
-                    {"step", Align::kRight},
-                    {"kernels", Align::kRight},
-                    {"exposed", Align::kLeft},
-                    {"bubble", Align::kRight},
-                    {"MFU", Align::kRight}});
+// The column of our Programs is there where somebody has asked for them.
+TextTable plan_table(bool with_engine) {
+  std::vector<TextTable::Column> columns = {{"", Align::kRight},        {"split", Align::kLeft},
+                                            {"schedule", Align::kLeft}, {"micro", Align::kRight},
+                                            {"states", Align::kLeft},   {"recompute", Align::kLeft},
+                                            {"GB", Align::kRight}};
+  if (with_engine) columns.push_back({"train", Align::kRight});
+  for (const TextTable::Column& column :
+       {TextTable::Column{"step", Align::kRight}, TextTable::Column{"kernels", Align::kRight},
+        TextTable::Column{"exposed", Align::kLeft}, TextTable::Column{"bubble", Align::kRight},
+        TextTable::Column{"MFU", Align::kRight}}) {
+    columns.push_back(column);
+  }
+  return TextTable(std::move(columns));
 }
 
-void add_plan(TextTable& table, size_t number, const Plan& plan) {
+// `file`: nullptr in a table without the engine.
+void add_plan(TextTable& table, size_t number, const Plan& plan, const EngineFile* file) {
   const Strategy& s = plan.strategy;
   const StepTime& time = plan.estimate.time;
-  table.add_row({std::to_string(number), split_text(s), schedule_text_of(s),
-                 std::to_string(s.micro_batch), sharding_text(s), recompute_text_of(s),
-                 gigabytes(plan.peak_bytes()), seconds_text(time.step_s),
-                 percent(time.compute_s + time.optimizer_s, time.step_s), exposed_text(time),
-                 percent(time.bubble_s, time.step_s), percent(plan.estimate.mfu, 1)});
+  std::vector<std::string> cells = {
+      std::to_string(number),        split_text(s),    schedule_text_of(s),
+      std::to_string(s.micro_batch), sharding_text(s), recompute_text_of(s),
+      gigabytes(plan.peak_bytes())};
+  if (file != nullptr) {
+    cells.push_back(file->peak_bytes > 0 ? gigabytes(file->peak_bytes) : "-");
+  }
+  for (std::string cell :
+       {seconds_text(time.step_s), percent(time.compute_s + time.optimizer_s, time.step_s),
+        exposed_text(time), percent(time.bubble_s, time.step_s), percent(plan.estimate.mfu, 1)}) {
+    cells.push_back(std::move(cell));
+  }
+  table.add_row(std::move(cells));
 }
 
 std::string head_text(const SearchReport& report) {
   const Workload& w = report.workload;
   const SearchOutcome& o = report.outcome;
   std::string text = fmt::format(
-      "{} on {} x {} ({}), {} sequences of {} tokens\n"
+      "{} on {} x {} ({}{}), {} sequences of {} tokens\n"
       "{} configurations of {} splits in {} groups, {} prices, {} simulations{}\n",
-      report.model.preset, with_thousands(w.cluster.devices), w.cluster.device.name, w.cluster.name,
-      with_thousands(w.global_batch), with_thousands(w.seq_len), with_thousands(o.configurations),
-      with_thousands(o.splits), with_thousands(o.groups), with_thousands(o.priced),
-      with_thousands(report.simulated),
+      report.model.preset, with_thousands(w.cluster.devices), w.cluster.device.name,
+      !report.counts.empty() && report.counts.front().devices > w.cluster.devices ? "of " : "",
+      w.cluster.name, with_thousands(w.global_batch), with_thousands(w.seq_len),
+      with_thousands(o.configurations), with_thousands(o.splits), with_thousands(o.groups),
+      with_thousands(o.priced), with_thousands(report.simulated),
       o.stopped ? fmt::format("; stopped after {} groups", with_thousands(o.groups_done)) : "");
   return text;
 }
@@ -303,6 +370,28 @@ std::string misfit_text(const SearchReport& report) {
   return text;
 }
 
+// What `tessera train` can run as it is, and what it lacks for the rest.
+std::string engine_text(const SearchReport& report) {
+  std::string lacks, text;
+  for (const RankedPlan& ranked : report.plans) {
+    if (can_run(ranked)) continue;
+    lacks += fmt::format("{:>3}  {}\n", ranked.number, ranked.file.lacks);
+  }
+  if (!lacks.empty()) text += "\nwhat tessera train lacks for them\n" + lacks;
+  if (report.runnable.has_value()) {
+    const RankedPlan& ranked = *report.runnable;
+    TextTable table = plan_table(true);
+    add_plan(table, ranked.number, ranked.plan, &ranked.file);
+    text +=
+        fmt::format("\nthe best that tessera train can run\n{}why: {}\n", table.str(), ranked.why);
+  } else if (lacks_room(report)) {
+    text +=
+        "\ntessera train can run none of them: more devices, fewer sequences in a micro-batch or "
+        "--objective memory give others\n";
+  }
+  return text;
+}
+
 nlohmann::ordered_json strategy_json(const Strategy& s) {
   nlohmann::ordered_json json = {{"tp", s.tp},
                                  {"pp", s.pp},
@@ -345,6 +434,15 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
           {"tokens_per_s", plan.estimate.tokens_per_s}};
 }
 
+nlohmann::ordered_json ranked_json(const RankedPlan& ranked) {
+  nlohmann::ordered_json json = plan_json(ranked.plan);
+  json["number"] = ranked.number;
+  json["why"] = ranked.why;
+  json["engine_lacks"] = ranked.file.lacks;
+  if (ranked.file.peak_bytes > 0) json["engine_peak_bytes"] = ranked.file.peak_bytes;
+  return json;
+}
+
 }  // namespace
 
 SearchReport search_report(const SearchRequest& request, const ModelSpec& model,
@@ -355,7 +453,7 @@ SearchReport search_report(const SearchRequest& request, const ModelSpec& model,
   for (const int64_t devices : device_counts(request)) {
     SearchRequest part = request;
     part.workload.cluster.devices = devices;
-    SearchReport report = report_of(part, model, options, read, progress);
+    SearchReport report = report_of(part, model, options, progress);
     const bool is_first =
         best.workload.cluster.devices == 1 && best.plans.empty() && best.outcome.groups == 0;
     const bool is_cheaper = !report.plans.empty() &&
@@ -366,11 +464,14 @@ SearchReport search_report(const SearchRequest& request, const ModelSpec& model,
     if (stopped) break;
   }
   if (request.objective == Objective::kCost) best.counts = std::move(counts);
+  add_engine_files(best, request, read, progress);
   if (best.outcome.stopped) return best;
   if (best.plans.empty() && best.outcome.nearest.has_value()) {
     best.remedies = remedies_for(request, *best.outcome.nearest, progress);
   }
-  if (options.sensitivity && !best.plans.empty()) {
+  // Of the smallest plan the step is not what was asked for.
+  const bool asks_for_step = request.objective != Objective::kMemory;
+  if (options.sensitivity && asks_for_step && !best.plans.empty()) {
     best.sensitivities = sensitivities_of(best.workload, request.fixed, best.plans.front().plan);
   }
   return best;
@@ -379,27 +480,25 @@ SearchReport search_report(const SearchRequest& request, const ModelSpec& model,
 std::string to_text(const SearchReport& report) {
   std::string text = head_text(report);
   if (report.plans.empty()) return text + "\n" + misfit_text(report) + "\n" + rejected_text(report);
-  TextTable table = plan_table();
-  for (size_t i = 0; i < report.plans.size(); ++i) add_plan(table, i + 1, report.plans[i].plan);
-  text += fmt::format("\n{}\nGB of {} that a device has for tensors; kernels with the optimizer\n",
-                      table.str(), gigabytes(report.limit_bytes));
+  TextTable table = plan_table(true);
+  for (const RankedPlan& ranked : report.plans) {
+    add_plan(table, ranked.number, ranked.plan, &ranked.file);
+  }
+  text += fmt::format(
+      "\n{}\nGB of {} that a device has for tensors; train: GB of tessera train's own Programs; "
+      "kernels with the optimizer\n",
+      table.str(), gigabytes(report.limit_bytes));
   if (!report.counts.empty()) text += cost_text(report);
   text += "\nwhy, beside what differs in one choice\n";
   for (size_t i = 0; i < report.plans.size(); ++i) {
     text += fmt::format("{:>3}  {}\n", i + 1, report.plans[i].why);
   }
-  bool has_gaps = false;
-  for (size_t i = 0; i < report.plans.size(); ++i) {
-    if (report.plans[i].file.lacks.empty()) continue;
-    if (!has_gaps) text += "\nwhat tessera train lacks for them\n";
-    has_gaps = true;
-    text += fmt::format("{:>3}  {}\n", i + 1, report.plans[i].file.lacks);
-  }
+  text += engine_text(report);
   if (!report.front.empty()) {
-    TextTable front = plan_table();
+    TextTable front = plan_table(false);
     const std::vector<const Plan*> shown =
         readable(report.front, std::max<int64_t>(kFrontLines, report.top));
-    for (size_t i = 0; i < shown.size(); ++i) add_plan(front, i + 1, *shown[i]);
+    for (size_t i = 0; i < shown.size(); ++i) add_plan(front, i + 1, *shown[i], nullptr);
     const std::string some =
         shown.size() == report.front.size()
             ? ""
@@ -434,12 +533,8 @@ nlohmann::ordered_json to_json(const SearchReport& report) {
                                  {"simulated", report.simulated},
                                  {"stopped", o.stopped}};
   json["plans"] = nlohmann::ordered_json::array();
-  for (const RankedPlan& ranked : report.plans) {
-    nlohmann::ordered_json plan = plan_json(ranked.plan);
-    plan["why"] = ranked.why;
-    plan["engine_lacks"] = ranked.file.lacks;
-    json["plans"].push_back(std::move(plan));
-  }
+  for (const RankedPlan& ranked : report.plans) json["plans"].push_back(ranked_json(ranked));
+  if (report.runnable.has_value()) json["best_runnable"] = ranked_json(*report.runnable);
   json["pareto"] = nlohmann::ordered_json::array();
   for (const Plan& plan : report.front) json["pareto"].push_back(plan_json(plan));
   if (!report.counts.empty()) {

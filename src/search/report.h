@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct ReportOptions {
 };
 
 struct RankedPlan {
+  size_t number = 0;  // of all that were simulated, from 1
   Plan plan;
   std::string why;  // better than its neighbours
   EngineFile file;
@@ -39,7 +41,10 @@ struct SearchReport {
   int64_t top = 0;  // plans that were asked for
   int64_t limit_bytes = 0;
   int64_t simulated = 0;
-  std::vector<RankedPlan> plans;    // best first
+  std::vector<RankedPlan> plans;  // best first
+  std::vector<Plan> others;       // that follow them
+  // The best plan that `tessera train` can run, where none of `plans` is one.
+  std::optional<RankedPlan> runnable;
   std::vector<Plan> front;          // simulated; fastest first
   std::vector<DeviceCount> counts;  // of a search for the lowest cost: the cluster and its parts
   std::vector<Sensitivity> sensitivities;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "compile/scale_plan.h"
 #include "cost/catalogue.h"
 #include "search/neighbours.h"
 #include "spec/model_catalogue.h"
@@ -98,10 +99,30 @@ TEST(ReportTest, RunFilesAreWhatTrainReads) {
       EXPECT_EQ(spec.parallel.tp, ranked.plan.strategy.tp);
       EXPECT_EQ(spec.parallel.zero, ranked.plan.strategy.zero);
       EXPECT_EQ(spec.train.global_batch, asked.request.workload.global_batch);
+      spec.train.threads = 1;
+      EXPECT_EQ(plan_at_scale(spec).heaviest().total_bytes(), ranked.file.peak_bytes);
+      EXPECT_LE(ranked.file.peak_bytes, usable_bytes(asked.request.workload.cluster));
       ++written;
     }
   }
   EXPECT_GT(written, 10);
+}
+
+// Our Programs keep more for zero-bubble schedules than the cost model's engine: the first plans do
+// not fit, and the first that does is shown behind them.
+TEST(ReportTest, ShowsTheBestPlanThatTrainCanRun) {
+  const SearchReport report = report_for(ask("llama-3.2-3b", "two-pcs", 4096, 32), 2);
+  ASSERT_EQ(report.plans.size(), 2U);
+  for (const RankedPlan& ranked : report.plans) {
+    EXPECT_NE(ranked.file.lacks.find("memory: its Programs need"), std::string::npos);
+    EXPECT_GT(ranked.file.peak_bytes, report.limit_bytes);
+  }
+  ASSERT_TRUE(report.runnable.has_value());
+  EXPECT_GT(report.runnable->number, 2U);
+  EXPECT_NE(report.runnable->file.toml, "");
+  EXPECT_LE(report.runnable->file.peak_bytes, report.limit_bytes);
+  EXPECT_NE(to_text(report).find("the best that tessera train can run"), std::string::npos);
+  EXPECT_EQ(to_json(report).at("best_runnable").at("number"), report.runnable->number);
 }
 
 TEST(ReportTest, TellsWhatTheEngineLacks) {
@@ -137,6 +158,7 @@ TEST(ReportTest, ShowsAFrontThatFitsOnAPage) {
   asked.request.pareto = true;
   const SearchReport report = report_for(asked, 2);
   ASSERT_GT(report.front.size(), 5U);
+  EXPECT_LE(report.front.front().step_s(), report.plans.front().plan.step_s());
   for (size_t i = 1; i < report.front.size(); ++i) {
     EXPECT_GT(report.front[i].step_s(), report.front[i - 1].step_s());
     EXPECT_LT(report.front[i].peak_bytes(), report.front[i - 1].peak_bytes());

@@ -54,8 +54,10 @@ class Search {
     outcome_.splits = space.splits;
     outcome_.splits_rejected = std::move(space.rejected);
     require_config(!space.groups.empty(),
-                   "none of {} splits of {} devices is possible: {}; choose another number of "
-                   "devices, global batch or sequence length",
+                   "none of {} splits of {} devices is possible, most often because: {}; choose "
+                   "another number "
+                   "of devices, global batch or sequence length, or other values of --tp, --pp, "
+                   "--cp, --dp and --ep",
                    outcome_.splits, request_.workload.cluster.devices, most_frequent_reason());
     groups_.resize(space.groups.size());
     in_parallel(groups_.size(), request_.threads, [&](size_t i, size_t thread) {

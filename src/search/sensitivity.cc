@@ -27,7 +27,7 @@ std::vector<Machine> changed_machines(const Workload& workload) {
     const bool is_used = i == 0 || workload.cluster.node_devices() < workload.cluster.devices;
     if (!is_used) continue;
     // Nodes reach each other through adapters: one more beside each is twice the bandwidth.
-    add(fmt::format("{}twice the {} bandwidth", i == 0 ? "" : "one more adapter beside each, ",
+    add(fmt::format("{}twice the bandwidth of {}", i == 0 ? "" : "one more adapter beside each, ",
                     level.name),
         [&](Cluster& cluster) { cluster.levels[i].bandwidth.value *= 2; });
   }

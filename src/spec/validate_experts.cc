@@ -59,10 +59,12 @@ ExpertSplit expert_split(const ParallelSpec& parallel) {
   }
   std::sort(valid.begin(), valid.end());
   valid.erase(std::unique(valid.begin(), valid.end()), valid.end());
-  throw ConfigError(
-      fmt::format("parallel.ep = {} must take tp = {} whole, cp = {} whole or not at all, and a "
-                  "divisor of fsdp = {}; use ep = {}",
-                  ep, parallel.tp, parallel.cp, parallel.fsdp, either(valid)));
+  throw ConfigError(fmt::format(
+      "parallel.ep = {} must take tp = {} whole, cp = {} whole or not at all, and a "
+      "divisor of fsdp = {}; use ep = {}{}",
+      ep, parallel.tp, parallel.cp, parallel.fsdp, either(valid),
+      ep % parallel.tp == 0 ? fmt::format(", or fsdp = {} or a multiple of it", ep / parallel.tp)
+                            : ""));
 }
 
 void resolve_expert_model(ModelSpec& model) {
