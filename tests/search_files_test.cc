@@ -106,7 +106,7 @@ struct Request {
 TEST_F(SearchFilesTest, LargePlansFitAsTheyAre) {
   for (const auto& [cluster, rest] : std::vector<Request>{
            {"a100-256", "--model llama-2-70b --global-batch 512 --seq-len 4096"},
-           {"h100-64", "--model mixtral-8x7b --global-batch 512 --seq-len 4096"},
+           {"h100-64", "--model mixtral-8x7b --global-batch 512 --seq-len 4096 --cp 2"},
            {"h100-1024", "--model llama-3-405b --global-batch 64 --seq-len 131072 --cp 16"},
            {"pc-4x24-8", "--model llama-2-7b --global-batch 64 --seq-len 4096"},
            {"two-pcs", "--model llama-3.2-3b --global-batch 32 --seq-len 4096"}}) {

@@ -15,9 +15,7 @@ namespace {
 
 constexpr int64_t kFrontLines = 20;
 constexpr int64_t kMostGrowth = 64;  // times as many devices, when nothing fits
-// Plans beyond the shown ones that are looked through for one that the engine can run, in rounds.
-constexpr size_t kMostLookedThrough = 128;
-constexpr size_t kRound = 16;
+constexpr size_t kRound = 16;  // of plans that are looked through for one that the engine can run
 
 Candidate candidate_of(const Plan& plan) {
   return {plan.strategy, plan.step_s(), plan.peak_bytes()};
@@ -162,7 +160,7 @@ bool lacks_room(const SearchReport& report) {
 // Of the plans behind the shown ones, the first that the engine can run.
 std::optional<RankedPlan> first_runnable(const SearchReport& report, const SearchRequest& request,
                                          const FileReader& read, const OnProgress& progress) {
-  const size_t count = std::min(report.others.size(), kMostLookedThrough);
+  const size_t count = report.others.size();
   const SearchOutcome& o = report.outcome;
   const SearchProgress at{o.groups, o.groups_done, o.configurations,
                           report.plans.front().plan.step_s()};
@@ -386,8 +384,9 @@ std::string engine_text(const SearchReport& report) {
         fmt::format("\nthe best that tessera train can run\n{}why: {}\n", table.str(), ranked.why);
   } else if (lacks_room(report)) {
     text +=
-        "\ntessera train can run none of them: more devices, fewer sequences in a micro-batch or "
-        "--objective memory give others\n";
+        "\ntessera train can run none of the simulated plans: more devices, --objective memory, or "
+        "a "
+        "larger --cp or --pp give others\n";
   }
   return text;
 }
