@@ -1,7 +1,9 @@
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <memory>
+#include <thread>
 
 #include "base/error.h"
 #include "base/failure.h"
@@ -238,6 +240,8 @@ int run_train(const TrainCommandOptions& options, const Environment& environment
   } catch (const ConfigError& error) {
     // Every rank finds the same mistake; one per host says so.
     if (context.local_rank.value_or(context.rank) == 0) throw;
+    // Launchers end a job at the first rank that fails: the one that speaks must be that one.
+    std::this_thread::sleep_for(std::chrono::seconds(2));
     return static_cast<int>(error.code());
   }
   if (mode == RankMode::kThreads) return train_on_threads(options, spec, console);
