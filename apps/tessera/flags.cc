@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "cost/explain/quantity.h"
 
 namespace tessera {
 namespace {
@@ -72,6 +73,17 @@ CLI::Option* add_whole(CLI::App& app, const std::string& name, int64_t& target, 
                        const std::string& description) {
   return add_value(app, name, "N", description, [=, &target](const std::string& text) {
     target = parse_number(name, text, least, "a whole number");
+  });
+}
+
+CLI::Option* add_count(CLI::App& app, const std::string& name, int64_t& target,
+                       const std::string& description) {
+  constexpr double kMost = 9e18;  // an int64_t holds it
+  return add_value(app, name, "N", description, [=, &target](const std::string& text) {
+    const double value = parse_quantity(Unit::kCount, text, name);
+    require_config(value >= 0 && value <= kMost && value == std::floor(value),
+                   "{} is '{}': expected a whole number from 0 to 9e18, such as 15T", name, text);
+    target = static_cast<int64_t>(value);
   });
 }
 

@@ -24,6 +24,9 @@ CLI::Option* add_choice(CLI::App& app, const std::string& name, std::string& tar
 // At least `least`. The default is what `target` holds.
 CLI::Option* add_whole(CLI::App& app, const std::string& name, int64_t& target, int64_t least,
                        const std::string& description);
+// A large whole number as people write it: 15T, 15.6e12.
+CLI::Option* add_count(CLI::App& app, const std::string& name, int64_t& target,
+                       const std::string& description);
 CLI::Option* add_real(CLI::App& app, const std::string& name, double& target, double least,
                       const std::string& description);
 CLI::Option* add_switch(CLI::App& app, const std::string& name, bool& target,

@@ -93,8 +93,7 @@ void DeepSpeed::add_pipeline() {
   if (p.zero > 1) missing_.add(fmt::format("parallel.zero = {} with pp", p.zero), "use 0 or 1");
   if (!even_stages(p)) {
     missing_.add("stages of different sizes",
-                 "they are an argument of its PipelineModule: use a "
-                 "pp that divides the layers");
+                 "they are an argument of its PipelineModule: " + equal_stages_advice(spec_));
   }
 }
 

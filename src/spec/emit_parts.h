@@ -37,6 +37,14 @@ inline bool even_stages(const ParallelSpec& parallel) {
   return true;
 }
 
+// How to make them even: the compiler weighs the embedding and the head when nobody says.
+inline std::string equal_stages_advice(const RunSpec& spec) {
+  const int64_t stages = spec.parallel.pp * spec.parallel.virtual_stages;
+  if (spec.model.layers % stages != 0) return "use a pp that divides the layers";
+  const std::vector<int64_t> equal(static_cast<size_t>(stages), spec.model.layers / stages);
+  return fmt::format("use --set parallel.stage_layers={}", fmt::join(equal, "+"));
+}
+
 // Sharded over fsdp, and again over replicas of that.
 inline bool is_hybrid_sharded(const ParallelSpec& parallel) {
   return parallel.zero > 0 && parallel.fsdp > 1 && parallel.dp > 1;

@@ -172,7 +172,7 @@ void Torchtitan::add_stages() {
     if (stages[stage] == most) continue;
     missing_.add(fmt::format("parallel.stage_layers with {} layers between stages of {}",
                              stages[stage], most),
-                 "only the first and the last stage can have fewer");
+                 "only the first and the last stage can have fewer: " + equal_stages_advice(spec_));
     return;
   }
   number("pipeline_parallel_layers_per_stage", most);
