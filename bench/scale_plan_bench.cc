@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "cost/catalogue.h"
-#include "cost/run_plan.h"
-#include "spec/run_file.h"
-#include "spec/validate.h"
+#include "cost/hardware/catalogue.h"
+#include "plan/run_plan.h"
+#include "spec/run_file/run_file.h"
+#include "spec/run_file/validate.h"
 
 namespace tessera {
 namespace {

@@ -57,6 +57,6 @@ else()
     message(FATAL_ERROR "TESSERA_CUDA is on, but nvcc, or a header of cuBLASLt or cuDNN, was not "
       "found: set CMAKE_CUDA_COMPILER to nvcc of CUDA 12.4 or later, with cuDNN 9 beside it")
   endif()
-  list(APPEND TESSERA_LEFT_OUT "/cuda/[^/]*$")
+  list(APPEND TESSERA_LEFT_OUT "/cuda/[^/]*$" "/cuda/[b-z][^/]*/" "/cuda/a[^b][^/]*/")  # all but absent/
   message(STATUS "No CUDA: the cuda backend is left out")
 endif()

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "support/tiny.h"
-#include "train/difference.h"
-#include "train/verify.h"
+#include "train/verify/difference.h"
+#include "train/verify/verify.h"
 
 namespace tessera {
 namespace {

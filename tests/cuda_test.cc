@@ -5,14 +5,14 @@
 #include <chrono>
 #include <fstream>
 
-#include "checkpoint/test_folder.h"
+#include "checkpoint/testing/test_folder.h"
 #include "comm/nccl/nccl_world.h"
 #include "support/bf16_bound.h"
 #include "support/command.h"
 #include "tensor/gpu_memory.h"
 #include "train/plan_report.h"
-#include "train/session.h"
-#include "train/verify.h"
+#include "train/session/session.h"
+#include "train/verify/verify.h"
 
 namespace tessera {
 namespace {

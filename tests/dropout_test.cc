@@ -4,8 +4,8 @@
 
 #include "support/record.h"
 #include "support/tiny.h"
-#include "train/injection.h"
-#include "train/weights.h"
+#include "train/session/injection.h"
+#include "train/session/weights.h"
 
 namespace tessera {
 namespace {

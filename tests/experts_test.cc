@@ -5,11 +5,11 @@
 #include <numeric>
 #include <optional>
 
-#include "spec/run_file.h"
+#include "spec/run_file/run_file.h"
 #include "support/command.h"
 #include "support/record.h"
 #include "support/tiny.h"
-#include "train/verify.h"
+#include "train/verify/verify.h"
 
 namespace tessera {
 namespace {

@@ -4,11 +4,11 @@
 #include <cmath>
 #include <map>
 
-#include "checkpoint/test_folder.h"
+#include "checkpoint/testing/test_folder.h"
 #include "data/synth.h"
-#include "spec/run_file.h"
-#include "spec/validate.h"
-#include "train/session.h"
+#include "spec/run_file/run_file.h"
+#include "spec/run_file/validate.h"
+#include "train/session/session.h"
 
 namespace tessera {
 namespace {

@@ -5,12 +5,12 @@
 #include <cstring>
 
 #include "checkpoint/safetensors.h"
-#include "checkpoint/test_folder.h"
-#include "spec/run_file.h"
+#include "checkpoint/testing/test_folder.h"
+#include "spec/run_file/run_file.h"
 #include "support/command.h"
 #include "support/tiny.h"
-#include "train/verify.h"
-#include "train/weights.h"
+#include "train/session/weights.h"
+#include "train/verify/verify.h"
 
 namespace tessera {
 namespace {

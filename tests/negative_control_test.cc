@@ -2,10 +2,10 @@
 // fails, with the right first difference, with one.
 #include <gtest/gtest.h>
 
-#include "spec/run_file.h"
-#include "spec/validate.h"
+#include "spec/run_file/run_file.h"
+#include "spec/run_file/validate.h"
 #include "support/command.h"
-#include "train/verify.h"
+#include "train/verify/verify.h"
 
 namespace tessera {
 namespace {

@@ -5,10 +5,10 @@
 #include <map>
 #include <set>
 
-#include "checkpoint/test_folder.h"
+#include "checkpoint/testing/test_folder.h"
 #include "support/tiny.h"
 #include "train/plan_report.h"
-#include "train/session.h"
+#include "train/session/session.h"
 
 namespace tessera {
 namespace {

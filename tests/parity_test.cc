@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <span>
 
-#include "spec/run_file.h"
+#include "spec/run_file/run_file.h"
 #include "support/command.h"
-#include "train/verify.h"
+#include "train/verify/verify.h"
 
 namespace tessera {
 namespace {

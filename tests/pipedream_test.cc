@@ -7,11 +7,11 @@
 #include <cmath>
 #include <map>
 
-#include "spec/asynchronous.h"
+#include "spec/run_file/asynchronous.h"
 #include "support/record.h"
 #include "support/tiny.h"
 #include "train/plan_report.h"
-#include "train/session.h"
+#include "train/session/session.h"
 
 namespace tessera {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <random>
 
-#include "checkpoint/test_folder.h"
+#include "checkpoint/testing/test_folder.h"
 #include "support/tiny.h"
 #include "train/plan_report.h"
-#include "train/session.h"
+#include "train/session/session.h"
 
 namespace tessera {
 namespace {

@@ -3,12 +3,12 @@
 
 #include <fstream>
 
-#include "checkpoint/test_folder.h"
+#include "checkpoint/testing/test_folder.h"
 #include "support/record.h"
 #include "support/tiny.h"
-#include "train/loss_scale.h"
 #include "train/plan_report.h"
-#include "train/session.h"
+#include "train/session/loss_scale.h"
+#include "train/session/session.h"
 
 namespace tessera {
 namespace {

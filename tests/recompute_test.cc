@@ -3,7 +3,7 @@
 
 #include "support/record.h"
 #include "support/tiny.h"
-#include "train/injection.h"
+#include "train/session/injection.h"
 
 namespace tessera {
 namespace {

@@ -1,11 +1,11 @@
 // Weights in and out of the ranks' buckets: whatever the mesh, the file holds every logical tensor,
 // whole, and the source's values.
-#include "train/weights.h"
+#include "train/session/weights.h"
 
 #include <gtest/gtest.h>
 
 #include "checkpoint/safetensors.h"
-#include "checkpoint/test_folder.h"
+#include "checkpoint/testing/test_folder.h"
 #include "support/tiny.h"
 
 namespace tessera {

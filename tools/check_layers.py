@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Checks every #include and every link line against the folder table, tools/layers.txt.
 
-A folder under src/ may include itself and the folders of its row; a row names only folders above
-it, so the table has no cycle. src/CMakeLists.txt must link what the row allows and nothing else.
-apps/, tests/ and bench/ may include any folder of src/, and files beside themselves.
+A file is ruled by the longest row that its folder begins with; a row names only rows above it, so
+the table has no cycle. The name of another folder of src/ means all that is in it; inside one folder
+of src/ every row stands for itself. Tests, and what lies in testing/, see the whole of their folder
+of src/. src/CMakeLists.txt must link what the rows allow and nothing else. apps/, tests/ and bench/
+may include any folder of src/, and files beside themselves.
 
 Prints "file:line: message" per violation and exits 1 if there is any.
 """
@@ -26,7 +28,7 @@ def read_table(path, errors):
             continue
         folder, _, allowed = line.partition(":")
         for name in allowed.split():
-            if name not in rows:
+            if name not in rows and not any(row.startswith(name + "/") for row in rows):
                 errors.append(f"{path}:{number}: '{folder}' names '{name}', which is not a row above it")
         rows[folder] = set(allowed.split())
     return rows
@@ -43,20 +45,59 @@ def sources(folder):
     return sorted(p for p in folder.rglob("*") if p.suffix in (".h", ".cc", ".cu", ".cuh"))
 
 
+def top(name):
+    return name.split("/")[0]
+
+
+def row_of(folder, rows):
+    """The longest row that `folder` lies in, or None."""
+    parts = folder.split("/")
+    for length in range(len(parts), 0, -1):
+        name = "/".join(parts[:length])
+        if name in rows:
+            return name
+    # Files right in a folder whose sub-folders have rows: support of its tests, if any.
+    return parts[0] if any(top(row) == parts[0] for row in rows) else None
+
+
+def tops_of(rows):
+    """Per folder of src/, which others its rows name together."""
+    tops = {}
+    for row, allowed in rows.items():
+        tops.setdefault(top(row), set()).update(top(name) for name in allowed)
+    return {name: allowed - {name} for name, allowed in tops.items()}
+
+
+def may_include(path, row, target, rows, tops):
+    """Whether a file ruled by `row` may include one of the row `target`."""
+    if top(row) != top(target):
+        named = tops[top(row)] if is_test(path) else {top(name) for name in rows.get(row, ())}
+        return top(target) in named
+    return row == target or target in rows.get(row, ()) or is_test(path)
+
+
+def is_test(path):
+    return path.name.endswith("_test.cc") or "testing" in path.parts
+
+
 def check_src(root, rows, errors):
     src = root / "src"
+    tops = tops_of(rows)
     for path in sources(src):
-        folder = path.relative_to(src).parts[0]
-        if folder not in rows:
+        folder = path.relative_to(src).parent.as_posix()
+        row = row_of(folder, rows)
+        if row is None:
             errors.append(f"{path}:1: folder '{folder}' has no row in tools/layers.txt")
             continue
         for number, name in includes(path):
-            first = name.split("/")[0]
-            allowed = ", ".join(sorted(rows[folder] | {folder}))
-            if "/" not in name or first not in rows:
+            target = row_of(pathlib.PurePosixPath(name).parent.as_posix(), rows)
+            if "/" not in name or target is None:
                 errors.append(f'{path}:{number}: "{name}" does not start with a folder of src/')
-            elif first != folder and first not in rows[folder]:
-                errors.append(f'{path}:{number}: "{name}": {folder} may include {allowed}')
+            elif not may_include(path, row, target, rows, tops):
+                allowed = ", ".join(sorted(rows.get(row, set()) | {row}))
+                errors.append(f'{path}:{number}: "{name}": {row} may include {allowed}')
+            elif "testing" in name.split("/") and not is_test(path):
+                errors.append(f'{path}:{number}: "{name}" is for tests')
             elif not (src / name).is_file():
                 errors.append(f'{path}:{number}: "{name}" does not exist under src/')
 
@@ -86,6 +127,7 @@ def reachable(folder, links):
 
 def check_links(root, rows, errors):
     path = root / "src" / "CMakeLists.txt"
+    rows = tops_of(rows)
     links, lines = {}, {}
     for number, line in enumerate(path.read_text().splitlines(), 1):
         match = LIBRARY.match(line)
@@ -123,11 +165,14 @@ def check(root):
 def self_test():
     """A small tree passes; each planted violation is found in its file, alone."""
     clean = {
-        "tools/layers.txt": "base:\nspec: base\ntrain: spec base\n",
+        "tools/layers.txt": "base:\nspec/low: base\nspec: spec/low base\ntrain: spec base\n",
         "src/CMakeLists.txt": "tessera_library(base base)\ntessera_library(spec spec tessera_base)\n"
                               "tessera_library(train train tessera_spec tessera_blas)\n",
         "src/base/a.h": "#include <vector>\n",
-        "src/spec/b.h": '#include "base/a.h"\n',
+        "src/spec/b.h": '#include "base/a.h"\n#include "spec/low/l.h"\n',
+        "src/spec/low/l.h": '#include "base/a.h"\n',
+        "src/spec/low/l_test.cc": '#include "spec/b.h"\n#include "spec/testing/t.h"\n',
+        "src/spec/testing/t.h": '#include "spec/b.h"\n',
         "src/train/c.cc": '#include "spec/b.h"\n#include "train/c.h"\n',
         "src/train/c.h": "#pragma once\n",
         "apps/tool/main.cc": '#include "tool.h"\n#include "train/c.h"\n',
@@ -138,6 +183,9 @@ def self_test():
     planted = {
         "src/base/a.h": '#include "spec/b.h"\n',
         "src/spec/b.h": '#include "train/c.h"\n',
+        "src/spec/low/l.h": '#include "spec/b.h"\n',
+        "src/spec/low/l_test.cc": '#include "train/c.h"\n',
+        "src/spec/low/m.h": '#include "spec/testing/t.h"\n',
         "src/train/c.h": '#include "c.cc"\n',
         "src/train/c.cc": '#include "spec/gone.h"\n',
         "src/other/d.h": "\n",

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "cli/terminal.h"
 #include "launch/environment.h"
 #include "spec/run_spec.h"
-#include "terminal.h"
 
 namespace tessera {
 
@@ -78,7 +78,7 @@ struct PlanRequest {
       {"--dtype", "train.dtype", "TYPE", "bf16, f16, f32"},
   };
   int64_t tokens = 0;  // of the whole training; 0: not asked
-  std::string emit;    // a system of spec/emit_settings.h; empty: the plan
+  std::string emit;    // a system of spec/emit/emit_settings.h; empty: the plan
 };
 
 struct PlanOptions {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "checkpoint/test_folder.h"
+#include "checkpoint/testing/test_folder.h"
 
 namespace tessera {
 namespace {

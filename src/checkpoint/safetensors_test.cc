@@ -12,7 +12,7 @@
 
 #include "base/error.h"
 #include "base/philox.h"
-#include "checkpoint/test_folder.h"
+#include "checkpoint/testing/test_folder.h"
 
 namespace tessera {
 namespace {

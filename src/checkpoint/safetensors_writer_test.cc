@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "checkpoint/safetensors.h"
-#include "checkpoint/test_folder.h"
+#include "checkpoint/testing/test_folder.h"
 
 namespace tessera {
 namespace {

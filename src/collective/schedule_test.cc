@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "collective/interpret.h"
+#include "collective/testing/interpret.h"
 
 namespace tessera {
 namespace {

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "comm/copy.h"
-#include "comm/local/test_ranks.h"
+#include "comm/testing/local_ranks.h"
 
 namespace tessera {
 namespace {

@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "compile/model_flops.h"
-#include "compile/parameters.h"
+#include "compile/model/model_flops.h"
+#include "compile/model/parameters.h"
 #include "compile/step.h"
-#include "spec/model_catalogue.h"
-#include "spec/model_size.h"
-#include "spec/trainable.h"
-#include "spec/validate.h"
+#include "spec/catalogue/model_catalogue.h"
+#include "spec/catalogue/model_size.h"
+#include "spec/run_file/trainable.h"
+#include "spec/run_file/validate.h"
 
 namespace tessera {
 namespace {

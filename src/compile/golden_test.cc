@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "compile/step.h"
-#include "compile/test_spec.h"
+#include "compile/testing/test_spec.h"
 
 namespace tessera {
 namespace {

@@ -7,10 +7,10 @@
 #include <map>
 #include <set>
 
-#include "compile/passes.h"
+#include "compile/lower/storage.h"
+#include "compile/passes/passes.h"
 #include "compile/step.h"
-#include "compile/storage.h"
-#include "compile/test_spec.h"
+#include "compile/testing/test_spec.h"
 
 namespace tessera {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "compile/step.h"
-#include "compile/test_spec.h"
+#include "compile/testing/test_spec.h"
 
 namespace tessera {
 namespace {

@@ -1,16 +1,14 @@
 #include "compile/step.h"
 
-#include <algorithm>
-
 #include "base/error.h"
-#include "compile/limits.h"
-#include "compile/passes.h"
-#include "compile/recompute.h"
-#include "compile/ring_attention.h"
+#include "compile/model/limits.h"
+#include "compile/passes/passes.h"
+#include "compile/passes/recompute.h"
+#include "compile/passes/ring_attention.h"
 #include "compile/staged_step.h"
 #include "graph/differentiate.h"
-#include "spec/trainable.h"
-#include "spec/validate.h"
+#include "spec/run_file/trainable.h"
+#include "spec/run_file/validate.h"
 
 namespace tessera {
 namespace {
@@ -52,26 +50,6 @@ void add_update(StepGraph& step, const std::map<ValueId, ValueId>& gradients) {
 }
 
 }  // namespace
-
-bool StepGraph::keeps_full_gradients() const {
-  const bool accumulates = accumulation(spec) > 1;
-  const bool sums_over_ranks = mesh.size(layout.shard_axes.with(layout.replica_axes)) > 1;
-  const bool each_micro_batch =
-      accumulates && spec.parallel.grad_reduce == "micro_batch" && sums_over_ranks;
-  if (each_micro_batch) return false;
-  return spec.parallel.zero <= 1 || layout.shards == 1 || accumulates;
-}
-
-bool StepGraph::gradients_are_activations(int rank) const {
-  const std::vector<int>& rank_of_stage = stages.schedule.rank_of_stage;
-  const auto mine = static_cast<int>(mesh.coord(rank, Axis::kPp));
-  return training && accumulation(spec) == 1 && !stages.schedule.asynchronous &&
-         std::count(rank_of_stage.begin(), rank_of_stage.end(), mine) == 1;
-}
-
-bool StepGraph::gathers_weights_per_use() const {
-  return spec.parallel.zero == 3 && layout.shards > 1;
-}
 
 StepGraph build_step(const RunSpec& spec, StepKind kind, const PassHook& hook) {
   require_trainable(spec.model);

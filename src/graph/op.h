@@ -91,11 +91,11 @@ enum class OpKind : uint8_t {
   kSplitColumns,  // before an all-to-all: the columns of each rank together
   kJoinColumns,   // behind one: the columns of all ranks side by side
   kCountTokens,   // unmasked labels of every update of a step
-  // products with what follows them (compile/fuse_products.h); never in a graph
+  // products with what follows them (compile/lower/fuse_products.h); never in a graph
   kLinearBias,    // and kAddBias, and kGelu where it has a second output
   kLinearDxGelu,  // and kGeluGrad
   kLinearDwBias,  // and kBiasDw
-  // gradients of one norm (compile/fuse_norm_gradients.h); never in a graph
+  // gradients of one norm (compile/lower/fuse_norm_gradients.h); never in a graph
   kLayerNormDwBias,  // kLayerNormDw and kBiasDw
   kLayerNormGrad,    // and kLayerNormDx
   kRmsNormGrad,      // kRmsNormDx and kRmsNormDw

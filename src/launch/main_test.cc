@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "launch/test_roles.h"
+#include "launch/testing/test_roles.h"
 
 int main(int argc, char** argv) {
   const std::string role = argc > 1 ? argv[1] : "";

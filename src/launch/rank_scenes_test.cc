@@ -1,4 +1,4 @@
-// The roles of launch/test_roles.h.
+// The roles of launch/testing/test_roles.h.
 #include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -13,12 +13,12 @@
 
 #include "base/error.h"
 #include "comm/shm/shm_world.h"
-#include "launch/agent.h"
+#include "launch/agent/agent.h"
 #include "launch/environment.h"
+#include "launch/join/shm_join.h"
 #include "launch/rank_failure.h"
-#include "launch/rendezvous.h"
-#include "launch/shm_join.h"
-#include "launch/test_roles.h"
+#include "launch/rendezvous/rendezvous.h"
+#include "launch/testing/test_roles.h"
 
 extern char** environ;
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "comm/communicator.h"
-#include "compile/program.h"
+#include "compile/program/program.h"
 #include "tensor/tensor.h"
 
 namespace tessera {

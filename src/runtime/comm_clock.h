@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "compile/program.h"
+#include "compile/program/program.h"
 
 namespace tessera {
 

@@ -1,7 +1,7 @@
 // One instruction of the compute stream -> one kernel call.
 #pragma once
 
-#include "compile/program.h"
+#include "compile/program/program.h"
 #include "kernels/kernels.h"
 
 namespace tessera {

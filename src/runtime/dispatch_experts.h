@@ -1,7 +1,7 @@
 // Instructions of a mixture of experts -> kernel calls.
 #pragma once
 
-#include "compile/program.h"
+#include "compile/program/program.h"
 #include "runtime/dispatch.h"
 
 namespace tessera {

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "base/hash.h"
-#include "compile/context.h"
+#include "compile/model/context.h"
 #include "runtime/calls.h"
 #include "runtime/rope_table.h"
 #include "runtime/shift.h"

@@ -10,7 +10,7 @@
 #include <cmath>
 #include <thread>
 
-#include "compile/test_spec.h"
+#include "compile/testing/test_spec.h"
 #include "runtime/world.h"
 
 namespace tessera {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "compile/program.h"
+#include "compile/program/program.h"
 #include "kernels/kernels.h"
 #include "tensor/arena.h"
 

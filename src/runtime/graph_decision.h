@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "compile/program.h"
+#include "compile/program/program.h"
 
 namespace tessera {
 

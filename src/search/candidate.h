@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cost/strategy.h"
+#include "cost/step/strategy.h"
 
 namespace tessera {
 

@@ -6,14 +6,14 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "compile/scale_plan.h"
-#include "cost/run_plan.h"
-#include "cost/stages.h"
+#include "compile/scale/scale_plan.h"
+#include "cost/step/stages.h"
+#include "plan/run_plan.h"
 #include "search/in_parallel.h"
 #include "search/search.h"
-#include "spec/run_file.h"
-#include "spec/trainable.h"
-#include "spec/validate.h"
+#include "spec/run_file/run_file.h"
+#include "spec/run_file/trainable.h"
+#include "spec/run_file/validate.h"
 
 namespace tessera {
 namespace {

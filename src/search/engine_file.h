@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cost/strategy.h"
+#include "cost/step/strategy.h"
 #include "spec/file_reader.h"
 #include "spec/run_spec.h"
 

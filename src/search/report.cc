@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "search/neighbours.h"
-#include "spec/trainable.h"
+#include "spec/run_file/trainable.h"
 
 namespace tessera {
 namespace {

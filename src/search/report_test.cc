@@ -5,12 +5,12 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "compile/scale_plan.h"
-#include "cost/catalogue.h"
+#include "compile/scale/scale_plan.h"
+#include "cost/hardware/catalogue.h"
 #include "search/neighbours.h"
-#include "spec/model_catalogue.h"
-#include "spec/run_file.h"
-#include "spec/validate.h"
+#include "spec/catalogue/model_catalogue.h"
+#include "spec/run_file/run_file.h"
+#include "spec/run_file/validate.h"
 
 namespace tessera {
 namespace {

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cost/cost_model.h"
+#include "cost/step/cost_model.h"
 #include "search/candidate.h"
 #include "search/space.h"
 

@@ -5,10 +5,10 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "cost/catalogue.h"
+#include "cost/hardware/catalogue.h"
 #include "search/simulated_plan.h"
 #include "search/stage_choice.h"
-#include "spec/model_catalogue.h"
+#include "spec/catalogue/model_catalogue.h"
 
 namespace tessera {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <deque>
 
-#include "compile/schedule/schedule.h"
+#include "compile/pipeline/schedule/schedule.h"
 #include "search/in_parallel.h"
 #include "search/stage_choice.h"
 

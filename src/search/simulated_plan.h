@@ -8,8 +8,8 @@
 #include <tuple>
 #include <vector>
 
-#include "cost/cost_model.h"
-#include "sim/schedule_simulator.h"
+#include "cost/step/cost_model.h"
+#include "sim/schedule/schedule_simulator.h"
 
 namespace tessera {
 

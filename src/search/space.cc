@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "cost/cluster.h"
+#include "cost/hardware/cluster.h"
 
 namespace tessera {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cost/strategy.h"
+#include "cost/step/strategy.h"
 
 namespace tessera {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "cost/rank_prices.h"
-#include "cost/stages.h"
+#include "cost/step/rank_prices.h"
+#include "cost/step/stages.h"
 
 namespace tessera {
 namespace {

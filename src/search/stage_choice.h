@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "cost/cost_model.h"
+#include "cost/step/cost_model.h"
 
 namespace tessera {
 

@@ -6,12 +6,12 @@
 #include <numeric>
 #include <random>
 
-#include "cost/catalogue.h"
-#include "cost/rank_prices.h"
-#include "cost/stages.h"
+#include "cost/hardware/catalogue.h"
+#include "cost/step/rank_prices.h"
+#include "cost/step/stages.h"
 #include "search/search.h"
 #include "search/space.h"
-#include "spec/model_catalogue.h"
+#include "spec/catalogue/model_catalogue.h"
 
 namespace tessera {
 namespace {

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "spec/run_file.h"
-#include "spec/validate.h"
+#include "spec/run_file/run_file.h"
+#include "spec/run_file/validate.h"
 
 namespace tessera {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "spec/run_file.h"
+#include "spec/run_file/run_file.h"
 
 namespace tessera {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "compile/schedule/replay.h"
-#include "spec/validate.h"
+#include "compile/pipeline/schedule/replay.h"
+#include "spec/run_file/validate.h"
 #include "tensor/gpu_memory.h"
 
 namespace tessera {

@@ -5,8 +5,8 @@
 #include <iterator>
 #include <string>
 
-#include "spec/run_file.h"
-#include "spec/validate.h"
+#include "spec/run_file/run_file.h"
+#include "spec/run_file/validate.h"
 
 namespace tessera::testing {
 

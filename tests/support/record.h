@@ -5,8 +5,8 @@
 
 #include <vector>
 
-#include "train/difference.h"
-#include "train/verify.h"
+#include "train/verify/difference.h"
+#include "train/verify/verify.h"
 
 namespace tessera::testing {
 

@@ -11,9 +11,9 @@
 #include "spec/entry.h"
 #include "spec/families.h"
 #include "spec/keys.h"
+#include "spec/run_file/validate.h"
 #include "spec/toml_entries.h"
-#include "spec/validate.h"
-#include "train/batch.h"
+#include "train/session/batch.h"
 
 namespace tessera::testing {
 

@@ -2,10 +2,10 @@
 
 #include <array>
 
-#include "cost/catalogue.h"
 #include "cost/explain/topic.h"
+#include "cost/hardware/catalogue.h"
 #include "requests/random_request.h"
-#include "spec/model_catalogue.h"
+#include "spec/catalogue/model_catalogue.h"
 
 namespace tessera::testing {
 namespace {

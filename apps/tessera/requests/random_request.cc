@@ -4,9 +4,9 @@
 
 #include <array>
 
-#include "cost/catalogue.h"
+#include "cost/hardware/catalogue.h"
 #include "requests/random_text.h"
-#include "spec/model_catalogue.h"
+#include "spec/catalogue/model_catalogue.h"
 
 namespace tessera::testing {
 namespace {

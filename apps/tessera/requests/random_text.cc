@@ -6,10 +6,10 @@
 #include <array>
 
 #include "base/text.h"
-#include "cost/catalogue.h"
-#include "cost/device_keys.h"
+#include "cost/hardware/catalogue.h"
+#include "cost/hardware/device_keys.h"
+#include "spec/catalogue/model_catalogue.h"
 #include "spec/keys.h"
-#include "spec/model_catalogue.h"
 
 namespace tessera::testing {
 namespace {

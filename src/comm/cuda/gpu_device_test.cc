@@ -6,8 +6,8 @@
 #include <tuple>
 
 #include "comm/local/local_world.h"
-#include "comm/local/test_ranks.h"
 #include "comm/testing/device_suite.h"
+#include "comm/testing/local_ranks.h"
 #include "tensor/gpu_memory.h"
 
 namespace tessera {

@@ -1,6 +1,6 @@
 // A collective allocates nothing: scratch that is mapped and touched per call would dominate it.
-#include "comm/count_allocations.h"
-#include "comm/local/test_ranks.h"
+#include "comm/testing/count_allocations.h"
+#include "comm/testing/local_ranks.h"
 
 namespace tessera {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <random>
 
-#include "comm/local/test_ranks.h"
+#include "comm/testing/local_ranks.h"
 
 namespace tessera {
 namespace {

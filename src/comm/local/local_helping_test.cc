@@ -2,7 +2,7 @@
 #include <chrono>
 #include <latch>
 
-#include "comm/local/test_ranks.h"
+#include "comm/testing/local_ranks.h"
 
 namespace tessera {
 namespace {

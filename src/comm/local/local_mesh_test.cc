@@ -1,7 +1,7 @@
 // Several groups at work at once, as a mesh uses them.
 #include <random>
 
-#include "comm/local/test_ranks.h"
+#include "comm/testing/local_ranks.h"
 
 namespace tessera {
 namespace {

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <random>
 
-#include "comm/message/test_world.h"
+#include "comm/testing/message_world.h"
 
 namespace tessera {
 namespace {

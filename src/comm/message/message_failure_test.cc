@@ -6,7 +6,7 @@
 #include <random>
 
 #include "comm/message/call_plan.h"
-#include "comm/message/test_world.h"
+#include "comm/testing/message_world.h"
 
 namespace tessera {
 namespace {

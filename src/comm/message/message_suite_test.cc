@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "collective/schedule.h"
-#include "comm/message/test_world.h"
+#include "comm/testing/message_world.h"
 #include "comm/testing/mismatches.h"
 #include "comm/testing/scenarios.h"
 

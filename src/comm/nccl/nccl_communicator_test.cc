@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "comm/local/local_world.h"
-#include "comm/local/test_ranks.h"
-#include "comm/nccl/fake_gpu.h"
 #include "comm/nccl/rank_world.h"
+#include "comm/testing/fake_gpu.h"
+#include "comm/testing/local_ranks.h"
 
 namespace tessera::nccl {
 namespace {

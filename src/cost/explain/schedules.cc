@@ -3,11 +3,11 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "compile/schedule/replay.h"
-#include "compile/schedule/schedule.h"
+#include "compile/pipeline/schedule/replay.h"
+#include "compile/pipeline/schedule/schedule.h"
 #include "cost/explain/calculators.h"
 #include "cost/formulas/bubbles.h"
-#include "spec/pipeline.h"
+#include "spec/run_file/pipeline.h"
 
 namespace tessera {
 namespace {

@@ -4,10 +4,10 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "cost/catalogue.h"
-#include "spec/model_catalogue.h"
-#include "spec/model_size.h"
-#include "spec/validate.h"
+#include "cost/hardware/catalogue.h"
+#include "spec/catalogue/model_catalogue.h"
+#include "spec/catalogue/model_size.h"
+#include "spec/run_file/validate.h"
 
 namespace tessera {
 namespace {

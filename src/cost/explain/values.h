@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "cost/device.h"
 #include "cost/explain/explanation.h"
+#include "cost/hardware/device.h"
 #include "spec/file_reader.h"
 #include "spec/run_spec.h"
 

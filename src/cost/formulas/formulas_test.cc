@@ -4,10 +4,10 @@
 #include <cmath>
 
 #include "collective/cost.h"
-#include "compile/schedule/replay.h"
-#include "compile/schedule/schedule.h"
+#include "compile/pipeline/schedule/replay.h"
+#include "compile/pipeline/schedule/schedule.h"
 #include "compile/step.h"
-#include "compile/test_spec.h"
+#include "compile/testing/test_spec.h"
 #include "cost/formulas/activations.h"
 #include "cost/formulas/bubbles.h"
 #include "cost/formulas/power.h"

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdlib>
 
-#include "kernels/cpu/test_support.h"
 #include "kernels/experts.h"
+#include "kernels/testing/test_support.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
 #define TESSERA_COUNTS_MALLOC 0

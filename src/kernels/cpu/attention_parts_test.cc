@@ -1,5 +1,5 @@
 // Attention over split sequences and windows, against the same attention over whole ones.
-#include "kernels/cpu/test_support.h"
+#include "kernels/testing/test_support.h"
 
 namespace tessera::kernels {
 namespace {

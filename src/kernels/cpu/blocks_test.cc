@@ -1,5 +1,5 @@
 // LayerNorm, biases, GELU, learned positions and norms of heads.
-#include "kernels/cpu/test_support.h"
+#include "kernels/testing/test_support.h"
 
 namespace tessera::kernels {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/cpu/test_support.h"
+#include "kernels/testing/test_support.h"
 
 namespace tessera::kernels {
 namespace {

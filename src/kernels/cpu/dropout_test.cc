@@ -1,5 +1,5 @@
 // Dropout against plain references that ask for the mask element by element.
-#include "kernels/cpu/test_support.h"
+#include "kernels/testing/test_support.h"
 
 namespace tessera::kernels {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "base/master_weight.h"
 #include "kernels/cpu/numeric.h"
-#include "kernels/cpu/test_support.h"
+#include "kernels/testing/test_support.h"
 
 namespace tessera::kernels {
 namespace {

@@ -1,5 +1,5 @@
 // Cross entropy over a split vocabulary, and embeddings.
-#include "kernels/cpu/test_support.h"
+#include "kernels/testing/test_support.h"
 
 namespace tessera::kernels {
 namespace {

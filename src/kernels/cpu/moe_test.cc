@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/cpu/test_support.h"
 #include "kernels/experts.h"
+#include "kernels/testing/test_support.h"
 
 namespace tessera::kernels {
 namespace {

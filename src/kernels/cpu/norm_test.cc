@@ -1,5 +1,5 @@
 // RMSNorm, rotary positions and SwiGLU.
-#include "kernels/cpu/test_support.h"
+#include "kernels/testing/test_support.h"
 
 namespace tessera::kernels {
 namespace {

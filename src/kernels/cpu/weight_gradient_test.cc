@@ -1,5 +1,5 @@
 // Weight gradients stored as bf16 are those stored as f32, rounded once.
-#include "kernels/cpu/weight_gradient_cases.h"
+#include "kernels/testing/weight_gradient_cases.h"
 
 namespace tessera::kernels {
 namespace {

@@ -1,4 +1,4 @@
-#include "kernels/cuda/test_support.h"
+#include "kernels/testing/cuda_support.h"
 
 namespace tessera::kernels::cuda {
 namespace {

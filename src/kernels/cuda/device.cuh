@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/cuda/gpu.h"
+#include "kernels/cuda/libraries/gpu.h"
 #include "kernels/kernels.h"
 #include "kernels/storage_types.h"
 #include "tensor/cuda/check.h"

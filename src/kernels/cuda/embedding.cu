@@ -2,7 +2,7 @@
 // summed by one warp, in token order.
 #include "kernels/cpu/check.h"
 #include "kernels/cuda/bodies.h"
-#include "kernels/cuda/counting_sort.cuh"
+#include "kernels/cuda/experts/counting_sort.cuh"
 #include "kernels/cuda/packs.cuh"
 
 namespace tessera::kernels::cuda {

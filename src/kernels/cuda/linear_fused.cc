@@ -1,8 +1,8 @@
 // Products whose next kernel is done before they are stored, where cuBLASLt serves that; else one
 // after the other.
 #include "kernels/cuda/bodies.h"
-#include "kernels/cuda/gpu.h"
-#include "kernels/cuda/matmul.h"
+#include "kernels/cuda/libraries/gpu.h"
+#include "kernels/cuda/libraries/matmul.h"
 
 namespace tessera::kernels::cuda {
 namespace {

@@ -1,5 +1,5 @@
 #include "base/cuda_workspace.h"
-#include "kernels/cuda/test_support.h"
+#include "kernels/testing/cuda_support.h"
 
 namespace tessera::kernels::cuda {
 namespace {

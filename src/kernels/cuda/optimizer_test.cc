@@ -4,7 +4,7 @@
 
 #include "base/cuda_workspace.h"
 #include "base/master_weight.h"
-#include "kernels/cuda/test_support.h"
+#include "kernels/testing/cuda_support.h"
 
 namespace tessera::kernels::cuda {
 namespace {

@@ -1,5 +1,5 @@
 #include "kernels/cuda/bodies.h"
-#include "kernels/cuda/map.cuh"
+#include "kernels/cuda/rows/map.cuh"
 #include "kernels/cuda/token_positions.cuh"
 
 namespace tessera::kernels::cuda {

@@ -1,4 +1,4 @@
-#include "kernels/cuda/row_test_support.h"
+#include "kernels/testing/cuda_rows.h"
 
 namespace tessera::kernels::cuda {
 namespace {

@@ -1,6 +1,6 @@
 // Weight gradients stored as bf16: what the CPU gets, and the rounded f32 ones.
-#include "kernels/cpu/weight_gradient_cases.h"
-#include "kernels/cuda/test_support.h"
+#include "kernels/testing/cuda_support.h"
+#include "kernels/testing/weight_gradient_cases.h"
 
 namespace tessera::kernels::cuda {
 namespace {

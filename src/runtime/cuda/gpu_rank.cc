@@ -9,10 +9,10 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "kernels/cuda/cudnn_attention.h"
-#include "kernels/cuda/gpu.h"
-#include "kernels/cuda/library.h"
-#include "kernels/cuda/matmul.h"
+#include "kernels/cuda/libraries/cudnn_attention.h"
+#include "kernels/cuda/libraries/gpu.h"
+#include "kernels/cuda/libraries/library.h"
+#include "kernels/cuda/libraries/matmul.h"
 #include "runtime/cuda/marks.h"
 #include "tensor/cuda/check.h"
 #include "tensor/gpu_memory.h"

@@ -1,0 +1,178 @@
+#include "bench/bench_report.h"
+
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "collective/schedule.h"
+
+namespace tessera {
+namespace {
+
+constexpr double kGiga = 1e9;
+
+double algorithm_bandwidth(const BenchCase& bench, const BenchRow& row) {
+  return static_cast<double>(bench.array_bytes()) / row.seconds;
+}
+
+// The least time that the machine's memory needs, where memory is what counts.
+std::optional<double> limit_seconds(const SweepReport& report, const BenchCase& bench) {
+  const MemoryWork work = memory_work(bench);
+  if (!report.limit || !is_memory_bound(work)) return std::nullopt;
+  return static_cast<double>(work.moved_bytes()) / report.limit->rate();
+}
+
+std::string_view ranks_are(BenchBackend backend) {
+  switch (backend) {
+    case BenchBackend::kLocal:
+      return "threads (local)";
+    case BenchBackend::kShm:
+      return "processes over shared memory (shm)";
+    case BenchBackend::kMpi:
+      return "processes over MPI (mpi)";
+    case BenchBackend::kNccl:
+      return "processes with a GPU each (nccl)";
+  }
+  return "";
+}
+
+std::string microseconds(double seconds) { return fmt::format("{:.2f}", seconds * 1e6); }
+
+std::string limit_line(const SweepReport& report) {
+  const MemoryWork work = memory_work(report.cases.back());
+  if (!is_memory_bound(work)) {
+    return fmt::format("# memory limit: none, the arrays fit in a cache of {}\n",
+                       human_bytes(largest_cache_bytes()));
+  }
+  if (!report.limit) return "# memory limit: not measured\n";
+  return fmt::format(
+      "# memory limit: {:.1f} GB/s before, {:.1f} GB/s after (arrays: {} read, {} written{})\n",
+      report.limit->before / kGiga, report.limit->after / kGiga, work.sources, work.targets,
+      work.in_place ? ", in place" : "");
+}
+
+}  // namespace
+
+int64_t SweepReport::wrong() const {
+  int64_t sum = 0;
+  for (const BenchRow& row : rows) sum += row.wrong;
+  return sum;
+}
+
+std::string sweep_table(const BenchPlan& plan, const SweepReport& report) {
+  const BenchCase& any = report.cases.front();
+  std::string text =
+      fmt::format("# {}, {} ranks: {}, {}, algorithm {}{}\n", name_of(report.op), report.ranks,
+                  ranks_are(plan.backend), any.in_place ? "in place" : "out of place",
+                  name_of(plan.algorithm), plan.sweep.touch ? ", input rewritten" : "");
+  text += limit_line(report);
+  constexpr std::string_view kLayout =
+      "{:>12} {:>12} {:>6} {:>6} {:>5} {:>12} {:>8} {:>8} {:>7} {:>12} {:>9}\n";
+  text += fmt::format(kLayout, "#       size", "count", "type", "redop", "root", "time us", "algbw",
+                      "busbw", "#wrong", "limit us", "of limit");
+  for (const BenchRow& row : report.rows) {
+    const BenchCase& bench = report.cases[row.index];
+    const double bandwidth = algorithm_bandwidth(bench, row) / kGiga;
+    const std::optional<double> limit = limit_seconds(report, bench);
+    text += fmt::format(kLayout, bench.array_bytes(), bench.count, name_of(bench.dtype),
+                        reduces(bench.op) ? name_of(bench.reduce) : "none",
+                        has_root(bench.op) ? kBenchRoot : -1, microseconds(row.seconds),
+                        fmt::format("{:.2f}", bandwidth),
+                        fmt::format("{:.2f}", bandwidth * bus_factor(bench.op, bench.ranks)),
+                        row.wrong, limit ? microseconds(*limit) : "-",
+                        limit ? fmt::format("{:.2f}", *limit / row.seconds) : "-");
+  }
+  return text;
+}
+
+std::string sweep_tsv(const BenchPlan& plan, const SweepReport& report) {
+  std::string text;
+  for (const BenchRow& row : report.rows) {
+    const BenchCase& bench = report.cases[row.index];
+    const double bandwidth = algorithm_bandwidth(bench, row) / kGiga;
+    text +=
+        fmt::format("own{}\t{}\t{}\t{}\t{:.2f}\t{:.3f}\t{:.3f}\n", plan.sweep.touch ? "+touch" : "",
+                    name_of(report.op), report.ranks, bench.array_bytes(), row.seconds * 1e6,
+                    bandwidth, bandwidth * bus_factor(bench.op, bench.ranks));
+  }
+  return text;
+}
+
+nlohmann::ordered_json plan_json(const BenchPlan& plan) {
+  return {{"backend", name_of(plan.backend)},    {"algorithm", name_of(plan.algorithm)},
+          {"dtype", name_of(plan.dtype)},        {"reduce", name_of(plan.reduce)},
+          {"budget_s", plan.sweep.budget_s},     {"touch", plan.sweep.touch},
+          {"cache_bytes", largest_cache_bytes()}};
+}
+
+nlohmann::ordered_json sweep_json(const SweepReport& report) {
+  nlohmann::ordered_json json;
+  json["op"] = name_of(report.op);
+  json["ranks"] = report.ranks;
+  json["in_place"] = report.cases.front().in_place;
+  if (report.limit) {
+    const MemoryWork work = memory_work(report.cases.front());
+    json["limit"] = {{"read", work.sources},
+                     {"written", work.targets},
+                     {"before_bytes_per_s", report.limit->before},
+                     {"after_bytes_per_s", report.limit->after}};
+  } else {
+    json["limit"] = nullptr;
+  }
+  json["rows"] = nlohmann::ordered_json::array();
+  for (const BenchRow& row : report.rows) {
+    const BenchCase& bench = report.cases[row.index];
+    const double bandwidth = algorithm_bandwidth(bench, row);
+    const std::optional<double> limit = limit_seconds(report, bench);
+    nlohmann::ordered_json cells = {
+        {"bytes", bench.array_bytes()},
+        {"count", bench.count},
+        {"root", has_root(bench.op) ? kBenchRoot : -1},
+        {"seconds", row.seconds},
+        {"fastest_s", row.fastest_s},
+        {"slowest_s", row.slowest_s},
+        {"calls_per_sample", row.calls_per_sample},
+        {"samples", row.samples},
+        {"algbw_bytes_per_s", bandwidth},
+        {"busbw_bytes_per_s", bandwidth * bus_factor(bench.op, bench.ranks)},
+        {"wrong", row.wrong}};
+    cells["limit_s"] = limit ? nlohmann::ordered_json(*limit) : nullptr;
+    cells["of_limit"] = limit ? nlohmann::ordered_json(*limit / row.seconds) : nullptr;
+    json["rows"].push_back(std::move(cells));
+  }
+  return json;
+}
+
+std::string algorithm_table(const BenchPlan& plan) {
+  TextTable table({{"op"}, {"algorithms"}});
+  for (const CollectiveOp op : plan.ops) {
+    std::string names = "auto";
+    for (const Algorithm algorithm : algorithms_of(plan.backend, op)) {
+      names += fmt::format(", {}", name_of(algorithm));
+    }
+    table.add_row({std::string(name_of(op)), names});
+  }
+  return fmt::format("# backend {}\n{}", name_of(plan.backend), table.str());
+}
+
+std::string choice_table(const BenchPlan& plan) {
+  TextTable table({{"op"},
+                   {"ranks", Align::kRight},
+                   {"bytes", Align::kRight},
+                   {"algorithm"},
+                   {"sums in order of rank"}});
+  for (const int ranks : plan.ranks) {
+    for (const CollectiveOp op : plan.ops) {
+      for (const BenchCase& bench : plan.cases(op, ranks)) {
+        const Algorithm chosen = choose_algorithm(op, bench.count * size_bytes(bench.dtype), ranks);
+        table.add_row({std::string(name_of(op)), std::to_string(ranks),
+                       std::to_string(bench.array_bytes()), std::string(name_of(chosen)),
+                       !reduces(op)                  ? "-"
+                       : promises_rank_order(chosen) ? "yes"
+                                                     : "no"});
+      }
+    }
+  }
+  return table.str();
+}
+
+}  // namespace tessera

@@ -1,0 +1,37 @@
+// What was measured, for people (columns as nccl-tests prints them), scripts and machines. Pure.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bench/bench_limit.h"
+#include "bench/bench_plan.h"
+#include "bench/bench_sweep.h"
+
+namespace tessera {
+
+struct SweepReport {
+  CollectiveOp op = CollectiveOp::kAllReduce;
+  int ranks = 1;
+  std::vector<BenchCase> cases;
+  std::vector<BenchRow> rows;
+  std::optional<MemoryLimit> limit;  // none: not probed
+
+  [[nodiscard]] int64_t wrong() const;
+};
+
+std::string sweep_table(const BenchPlan& plan, const SweepReport& report);
+// "NAME<TAB>op<TAB>ranks<TAB>bytes<TAB>us<TAB>algbw<TAB>busbw" per row; NAME is "own" or
+// "own+touch", beside what other libraries' benchmarks print.
+std::string sweep_tsv(const BenchPlan& plan, const SweepReport& report);
+nlohmann::ordered_json sweep_json(const SweepReport& report);
+nlohmann::ordered_json plan_json(const BenchPlan& plan);
+
+// Which algorithms a backend has for each op.
+std::string algorithm_table(const BenchPlan& plan);
+// What kAuto chooses for each size.
+std::string choice_table(const BenchPlan& plan);
+
+}  // namespace tessera

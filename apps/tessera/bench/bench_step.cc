@@ -1,0 +1,34 @@
+#include "base/error.h"
+#include "bench/bench_step_report.h"
+#include "commands.h"
+#include "tensor/gpu_memory.h"
+
+namespace tessera {
+
+int run_bench_step(BenchStepOptions options, Console& console) {
+  if (!options.device.empty()) {
+    options.source.overrides.push_back("train.device=" + options.device);
+  }
+  const CompiledRun run = compile_run(options.source.load());
+  const RunSpec& spec = run.step.spec;
+  const bool gpu = spec.train.device == "cuda";
+  if (gpu) {
+    std::vector<const Program*> programs;
+    for (const Program& program : run.programs) programs.push_back(&program);
+    require_room_on_gpu(programs, 0);
+  }
+  const std::string device = gpu ? cuda::gpu_info(0).name : "cpu";
+  const DeviceRates rates = measure_device_rates(run.step);
+  StepBenchResult result = bench_step(run, {.steps = options.steps, .warmup = options.warmup});
+  const StepReport report{run, std::move(result), rates,
+                          choose_peak(options.peak_tflops, device, spec.train.dtype, rates),
+                          device};
+  if (options.json) {
+    console.out << step_json(report).dump(2) << '\n';
+  } else {
+    console.out << step_text(report);
+  }
+  return 0;
+}
+
+}  // namespace tessera

@@ -1,0 +1,115 @@
+#include "cli/cli.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "base/error.h"
+#include "base/failure.h"
+#include "cli/flags.h"
+#include "cli/help.h"
+#include "commands.h"
+
+namespace tessera {
+namespace {
+
+const CLI::App& find_command(const CLI::App& parent, const std::string& name) {
+  for (const CLI::App* sub : subcommands_of(parent)) {
+    if (sub->get_name() == name) return *sub;
+  }
+  throw ConfigError(unknown_word(parent, name));
+}
+
+// `tessera help data synth` is `tessera data synth --help`.
+Command add_help(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("help");
+  set_help(*app, {"Show the help of a command.", "tessera help train", "tessera help plan"});
+  auto words = std::make_shared<std::vector<std::string>>();
+  add_list(*app, "command", *words, "[COMMAND]", "the command, such as 'data synth'");
+  return {app, [words, &root](Console& console) {
+            const CLI::App* at = &root;
+            for (const std::string& word : *words) at = &find_command(*at, word);
+            console.out << help_of(*at);
+            return 0;
+          }};
+}
+
+struct Tree {
+  CLI::App root{"", "tessera"};
+  std::vector<Command> commands;
+  bool version = false;
+
+  Tree(Console& console, const Environment& environment) {
+    set_help(root, {"Train transformer language models over many ranks, planned to the byte.",
+                    "tessera train examples/demo.toml", "tessera plan examples/demo.toml"});
+    root.set_help_flag("-h,--help", "show this help");
+    add_switch(root, "--version", version, "show the version");
+    add_switch(root, "-q,--quiet", console.quiet, "no progress, only results and errors");
+    add_choice(root, "--color", console.color, "auto|always|never", "color messages");
+    // Global flags may also follow the command.
+    root.fallthrough();
+    root.require_subcommand(0, 1);
+    commands.push_back(add_plan(root));
+    commands.push_back(add_simulate(root));
+    commands.push_back(add_search(root));
+    commands.push_back(add_train(root, environment));
+    commands.push_back(add_verify(root));
+    commands.push_back(add_generate(root));
+    for (Command& command : add_data(root)) commands.push_back(std::move(command));
+    for (Command& command : add_bench(root, environment)) commands.push_back(std::move(command));
+    commands.push_back(add_calibrate(root, environment));
+    for (Command& command : add_explain(root)) commands.push_back(std::move(command));
+    for (auto add : {add_presets, add_doctor, add_completion, add_help})
+      commands.push_back(add(root));
+  }
+};
+
+int run_parsed(Tree& tree, Console& console) {
+  if (tree.version) {
+    console.out << fmt::format("tessera {} (schema {})\n", TESSERA_VERSION, kSchemaVersion);
+    return 0;
+  }
+  const CLI::App& reached = reached_command(tree.root);
+  const auto command = std::find_if(tree.commands.begin(), tree.commands.end(),
+                                    [&](const Command& c) { return c.app == &reached; });
+  if (command == tree.commands.end()) {
+    console.err << help_of(reached);
+    return static_cast<int>(ExitCode::kUsage);
+  }
+  const int code = command->run(console);
+  console.out.flush();
+  require(console.out.good(), "cannot write to standard output: is the disk full?");
+  return code;
+}
+
+int parse_and_run(std::vector<std::string> args, Console& console, const Environment& environment) {
+  Tree tree(console, environment);
+  std::reverse(args.begin(), args.end());  // the order CLI11 wants
+  try {
+    tree.root.parse(std::move(args));
+  } catch (const CLI::CallForHelp&) {
+    console.out << help_of(reached_command(tree.root));
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    throw ConfigError(usage_message(tree.root, error));
+  }
+  return run_parsed(tree, console);
+}
+
+}  // namespace
+
+int run_cli(const std::vector<std::string>& args, Console& console,
+            const Environment& environment) {
+  try {
+    return parse_and_run(args, console, environment);
+  } catch (const std::exception& error) {
+    const Failure failure = failure_of(error);
+    report_failure(console, failure.text);
+    return static_cast<int>(failure.code);
+  }
+}
+
+}  // namespace tessera

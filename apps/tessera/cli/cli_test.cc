@@ -1,0 +1,297 @@
+// The command line without a process: what is printed where, and the exit code.
+#include "cli/cli.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/help.h"
+#include "commands.h"
+#include "in_process.h"
+
+namespace tessera {
+namespace {
+
+void expect_usage(const std::vector<std::string>& args, const std::string& message) {
+  const Ended result = run_in_process(args);
+  EXPECT_EQ(result.code, 2) << message;
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err, "tessera: error: " + message + "\n");
+}
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "tessera-cli-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
+    path_ = name;
+  }
+  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+TEST(CliTest, ShowsTheVersion) {
+  const Ended result = run_in_process({"--version"});
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out, "tessera 0.1.0 (schema 1)\n");
+}
+
+TEST(CliTest, EveryHelpBeginsWithAnExampleAndEndsWithTheNextCommand) {
+  const std::vector<std::vector<std::string>> commands = {{},
+                                                          {"plan"},
+                                                          {"train"},
+                                                          {"verify"},
+                                                          {"generate"},
+                                                          {"data"},
+                                                          {"data", "synth"},
+                                                          {"bench"},
+                                                          {"bench", "comm"},
+                                                          {"bench", "step"},
+                                                          {"doctor"},
+                                                          {"completion"},
+                                                          {"help"},
+                                                          {"presets"},
+                                                          {"explain"},
+                                                          {"explain", "ring"},
+                                                          {"bench", "formula"}};
+  for (std::vector<std::string> words : commands) {
+    std::vector<std::string> by_help = {"help"};
+    by_help.insert(by_help.end(), words.begin(), words.end());
+    words.emplace_back("--help");
+    const Ended result = run_in_process(words);
+    EXPECT_EQ(result.code, 0);
+    EXPECT_EQ(result.err, "");
+    EXPECT_TRUE(result.out.starts_with("Example: ")) << result.out;
+    const size_t last = result.out.rfind('\n', result.out.size() - 2) + 1;
+    EXPECT_TRUE(result.out.substr(last).starts_with("Next: tessera ")) << result.out;
+    for (const std::string hidden : {"--inject", "--corrupt", "--rows"}) {
+      EXPECT_EQ(result.out.find(hidden), std::string::npos) << "a hidden flag is shown";
+    }
+    EXPECT_EQ(run_in_process(by_help).out, result.out);
+  }
+}
+
+TEST(CliTest, MistakesAreOneLineWithTheNearestName) {
+  expect_usage({"trian", "run.toml"},
+               "unknown command 'trian'; did you mean 'train'? (see 'tessera --help')");
+  expect_usage({"data", "snyth"},
+               "unknown command 'snyth'; did you mean 'synth'? (see 'tessera data --help')");
+  expect_usage({"plan", "run.toml", "--josn"},
+               "unknown option '--josn'; did you mean '--json'? (see 'tessera plan --help')");
+  expect_usage({"plan", "--quite"},
+               "unknown option '--quite'; did you mean '--quiet'? (see 'tessera plan --help')");
+  expect_usage({"plan", "a.toml", "b.toml"},
+               "unexpected argument 'b.toml' (see 'tessera plan --help')");
+  expect_usage({"--json", "plan"}, "option '--json' goes after the command: tessera plan --json");
+  expect_usage({"help", "trian"},
+               "unknown command 'trian'; did you mean 'train'? (see 'tessera --help')");
+}
+
+TEST(CliTest, BadValuesNameFlagValueAndFix) {
+  expect_usage({"plan", "--ranks", "two"},
+               "--ranks is 'two': expected a whole number of at least 1");
+  expect_usage({"plan", "--ranks", "0"}, "--ranks is '0': expected a whole number of at least 1");
+  expect_usage({"plan", "--ranks", "99999999999999999999"},
+               "--ranks is '99999999999999999999': expected a whole number of at least 1");
+  expect_usage({"plan", "--ranks"}, "--ranks needs a value (see 'tessera plan --help')");
+  expect_usage({"verify", "--tolerance", "nan"},
+               "--tolerance is 'nan': expected a number of at least 0");
+  expect_usage({"verify", "--tolerance", "inf"}, "--tolerance is 'inf': expected a finite number");
+  expect_usage({"verify", "--dtype", "f16"}, "--dtype is 'f16': use one of f64, f32, bf16");
+  expect_usage({"--color", "pink", "doctor"}, "--color is 'pink': use one of auto, always, never");
+  expect_usage({"completion"}, "no shell given: tessera completion bash|zsh|fish");
+}
+
+TEST(CliTest, BenchRefusesWhatItCannotMeasure) {
+  expect_usage({"bench", "comm", "--sizes", "4q"},
+               "--sizes has '4q': expected bytes such as 1000, 64K, 4M or 1G");
+  expect_usage({"bench", "comm", "--backend", "carrier"},
+               "--backend is 'carrier': use one of shm, local, mpi, nccl");
+  expect_usage({"bench", "comm", "--json", "--tsv"},
+               "--json and --tsv exclude each other: give one");
+  expect_usage({"bench", "comm", "--explain", "--algo", "direct"},
+               "--explain shows what auto chooses, but --algo is direct: leave one of them out");
+  expect_usage({"bench", "comm", "--explain", "--backend", "nccl"},
+               "--explain has nothing to show for --backend nccl: NCCL chooses by itself");
+}
+
+TEST(CliTest, BenchMeasuresThreads) {
+  const Ended result =
+      run_in_process({"bench", "comm", "--op", "all_reduce,scatter", "--backend", "local",
+                      "--ranks", "2,3", "--sizes", "1K-4K", "--budget", "0", "--json"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  const nlohmann::json report = nlohmann::json::parse(result.out);
+  EXPECT_EQ(report["schema_version"], 1);
+  EXPECT_EQ(report["sweeps"].size(), 4U);
+  EXPECT_EQ(report["sweeps"][3]["op"], "scatter");
+  EXPECT_EQ(report["sweeps"][3]["ranks"], 3);
+  EXPECT_EQ(report["wrong"], 0);
+}
+
+TEST(CliTest, BenchListsAlgorithms) {
+  const std::string shm = run_in_process({"bench", "comm", "--algo", "list"}).out;
+  EXPECT_NE(shm.find("gather          auto, direct, naive, tree\n"), std::string::npos) << shm;
+  const std::string mpi =
+      run_in_process({"bench", "comm", "--algo", "list", "--backend", "mpi"}).out;
+  EXPECT_NE(mpi.find("all_to_all      auto, direct, ring\n"), std::string::npos) << mpi;
+}
+
+TEST(CliTest, MissingInputsAreUsageErrors) {
+  expect_usage(
+      {"plan"},
+      "no run file given: try 'examples/demo.toml', or --model llama-3-8b --cluster h100-8");
+  expect_usage({"plan", "no/such.toml"}, "cannot open 'no/such.toml': No such file or directory");
+  expect_usage({"plan", "/"}, "cannot read '/'");
+  expect_usage({"plan", "/dev/null"},
+               "/dev/null: [model] is missing layers, hidden, ffn, heads, vocab; give them, or "
+               "name a preset or an hf folder");
+  expect_usage({"generate", "--prompt", "x"}, "generate needs --run DIR, such as runs/demo");
+  expect_usage({"generate", "--run", "x", "--prompt", ""},
+               "generate needs --prompt TEXT of at least one byte");
+  expect_usage({"verify", "--hf", "x"}, "--hf and --golden go together: give both");
+}
+
+TEST(CliTest, ExplainsUnderBothNames) {
+  const std::vector<std::string> flags = {"--bytes", "140GB", "--ranks", "32", "--json"};
+  std::vector<std::string> explain = {"explain", "ring"}, bench = {"bench", "formula", "ring"};
+  explain.insert(explain.end(), flags.begin(), flags.end());
+  bench.insert(bench.end(), flags.begin(), flags.end());
+  const Ended result = run_in_process(explain);
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(run_in_process(bench).out, result.out);
+  const nlohmann::json json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json["schema_version"], 1);
+  EXPECT_DOUBLE_EQ(json["results"]["time"]["value"].get<double>(), 10.85);
+  EXPECT_EQ(json["given"]["ranks"], 32);
+  expect_usage({"explain", "rign"},
+               "unknown command 'rign'; did you mean 'ring'? (see 'tessera explain --help')");
+  expect_usage({"explain", "ring", "--ranks", ""},
+               "--ranks is \"\": expected a count, such as 70B or 1.5T");
+}
+
+TEST(CliTest, ListsModelsWithTheirSizes) {
+  const nlohmann::json json = nlohmann::json::parse(run_in_process({"presets", "--json"}).out);
+  bool found = false;
+  for (const nlohmann::json& model : json["models"]) {
+    found = found || (model["name"] == "deepseek-v3" && model["trainable"] == false &&
+                      model["why_not"] == "model.kv_rank = 512 (latent attention)");
+  }
+  EXPECT_TRUE(found);
+  EXPECT_NE(run_in_process({"presets"}).out.find("llama-3.1-405b"), std::string::npos);
+  EXPECT_NE(run_in_process({"presets", "devices"}).out.find("h100"), std::string::npos);
+  EXPECT_NE(run_in_process({"presets", "clusters"}).out.find("nvlink 450 GB/s, infiniband 50 GB/s"),
+            std::string::npos);
+  const nlohmann::json clusters =
+      nlohmann::json::parse(run_in_process({"presets", "clusters", "--json"}).out);
+  EXPECT_GE(clusters["clusters"].size(), 3U);
+  expect_usage({"presets", "planets"}, "kind is 'planets': use one of models, devices, clusters");
+}
+
+TEST(CliTest, NoCommandShowsHelpAndFails) {
+  const Ended result = run_in_process({});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err, run_in_process({"--help"}).out);
+}
+
+TEST(CliTest, GlobalFlagsMayFollowTheCommand) {
+  const Ended result = run_in_process({"generate", "--color", "always"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_TRUE(result.err.starts_with("\033[1;31mtessera: error:\033[0m ")) << result.err;
+}
+
+TEST(CliTest, SynthWritesTheAskedBytes) {
+  const Ended printed = run_in_process({"data", "synth", "--seed", "3", "--bytes", "1000"});
+  EXPECT_EQ(printed.code, 0);
+  EXPECT_EQ(printed.out.size(), 1000U);
+  EXPECT_NE(printed.out, run_in_process({"data", "synth", "--seed", "4", "--bytes", "1000"}).out);
+
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "stories.txt";
+  const Ended saved =
+      run_in_process({"data", "synth", "--seed", "3", "--bytes", "1000", "-o", path});
+  EXPECT_EQ(saved.code, 0);
+  EXPECT_EQ(saved.out, "");
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  EXPECT_EQ(text.str(), printed.out);
+}
+
+TEST(CliTest, AFullDiskIsAnError) {
+  const Ended result = run_in_process({"data", "synth", "--bytes", "1000", "-o", "/dev/full"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_NE(result.err.find("No space left"), std::string::npos) << result.err;
+
+  std::ostringstream out, err;
+  out.setstate(std::ios::badbit);
+  Console console{.out = out, .err = err};
+  EXPECT_EQ(run_cli({"data", "synth", "--bytes", "10"}, console), 1);
+  EXPECT_NE(err.str().find("standard output"), std::string::npos) << err.str();
+}
+
+TEST(CliTest, DoctorReportsTheMachine) {
+  const TemporaryFolder folder;
+  const Ended result = run_in_process({"doctor", "--json", "--run-dir", folder.path() / "a" / "b"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  const nlohmann::json report = nlohmann::json::parse(result.out);
+  EXPECT_EQ(report["schema_version"], 1);
+  EXPECT_GE(report["cores"], 1);
+  EXPECT_GT(report["memory_bytes"], 0);
+  EXPECT_EQ(report["run_dir_writable"], true);
+  EXPECT_FALSE(report.at("gpu").get<std::string>().empty());
+}
+
+TEST(CliTest, DoctorRefusesARunDirectoryBelowAFile) {
+  const Ended result = run_in_process({"doctor", "--run-dir", "/dev/null/runs"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_NE(result.err.find("'/dev/null/runs' cannot be written"), std::string::npos) << result.err;
+}
+
+// What bash offers after `words`, the last of which is being typed.
+std::string bash_offers(const std::string& script, const std::string& words) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "try.sh";
+  std::ofstream(path) << script << "COMP_WORDS=(" << words << ")\n"
+                      << "COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n_tessera\n"
+                      << "echo \"${COMPREPLY[*]}\" > " << path << ".out\n";
+  if (std::system(("bash " + path).c_str()) != 0) return "bash failed";
+  std::string line;
+  std::ifstream file(path + ".out");
+  std::getline(file, line);
+  return line;
+}
+
+TEST(CliTest, BashCompletesCommandsFlagsAndChoices) {
+  const std::string script = run_in_process({"completion", "bash"}).out;
+  EXPECT_EQ(bash_offers(script, "tessera tr"), "train");
+  EXPECT_EQ(bash_offers(script, "tessera data ''"), "synth -h --help -q --quiet --color");
+  EXPECT_EQ(bash_offers(script, "tessera data synth --b"), "--bytes");
+  EXPECT_EQ(bash_offers(script, "tessera plan run.toml --pro"), "--program");
+  EXPECT_EQ(bash_offers(script, "tessera plan --color a"), "auto always");
+  EXPECT_EQ(bash_offers(script, "tessera plan --set ''"), "") << "a value: file names take over";
+  EXPECT_EQ(bash_offers(script, "tessera completion z"), "zsh");
+  EXPECT_EQ(bash_offers(script, "tessera train --in"), "") << "a hidden flag is offered";
+}
+
+TEST(CliTest, EveryShellKnowsEveryFlag) {
+  const std::string zsh = run_in_process({"completion", "zsh"}).out;
+  const std::string fish = run_in_process({"completion", "fish"}).out;
+  for (const std::string flag : {"tolerance", "top-k", "dry-run", "bytes", "color"}) {
+    EXPECT_NE(zsh.find("--" + flag), std::string::npos) << flag;
+    EXPECT_NE(fish.find("-l " + flag), std::string::npos) << flag;
+  }
+  EXPECT_NE(fish.find("'__fish_seen_subcommand_from data; and __fish_seen_subcommand_from synth'"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace tessera

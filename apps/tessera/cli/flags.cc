@@ -1,0 +1,124 @@
+#include "cli/flags.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <functional>
+#include <utility>
+
+#include "base/error.h"
+#include "cost/explain/quantity.h"
+
+namespace tessera {
+namespace {
+
+CLI::Option* add_value(CLI::App& app, const std::string& name, const std::string& kind,
+                       const std::string& description,
+                       std::function<void(const std::string&)> read) {
+  CLI::callback_t callback = [read = std::move(read)](const CLI::results_t& results) {
+    read(results.back());
+    return true;
+  };
+  // Without extra arguments CLI11 takes "[a, b]" as it is instead of splitting it.
+  return app.add_option(name, std::move(callback), description)
+      ->type_name(kind)
+      ->take_last()
+      ->allow_extra_args(false);
+}
+
+template <typename Number>
+Number parse_number(const std::string& name, const std::string& text, Number least,
+                    std::string_view expected) {
+  Number value{};
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  const bool ok = error == std::errc() && stop == end && value >= least;
+  require_config(ok, "{} is '{}': expected {} of at least {}", name, text, expected, least);
+  return value;
+}
+
+}  // namespace
+
+CLI::Option* add_text(CLI::App& app, const std::string& name, std::string& target,
+                      const std::string& kind, const std::string& description) {
+  return add_value(app, name, kind, description,
+                   [&target](const std::string& text) { target = text; });
+}
+
+CLI::Option* add_list(CLI::App& app, const std::string& name, std::vector<std::string>& target,
+                      const std::string& kind, const std::string& description) {
+  CLI::callback_t callback = [&target](const CLI::results_t& results) {
+    target = results;
+    return true;
+  };
+  constexpr int kAnyNumber = 1 << 20;
+  return app.add_option(name, std::move(callback), description)
+      ->type_name(kind)
+      ->expected(1, kAnyNumber)
+      ->take_all()
+      ->allow_extra_args(name.front() != '-');
+}
+
+CLI::Option* add_choice(CLI::App& app, const std::string& name, std::string& target,
+                        const std::string& choices, const std::string& description) {
+  return add_value(app, name, choices, description, [=, &target](const std::string& text) {
+    const std::vector<std::string> words = split_choices(choices);
+    require_config(std::find(words.begin(), words.end(), text) != words.end(),
+                   "{} is '{}': use one of {}", name, text, fmt::join(words, ", "));
+    target = text;
+  });
+}
+
+CLI::Option* add_whole(CLI::App& app, const std::string& name, int64_t& target, int64_t least,
+                       const std::string& description) {
+  return add_value(app, name, "N", description, [=, &target](const std::string& text) {
+    target = parse_number(name, text, least, "a whole number");
+  });
+}
+
+CLI::Option* add_count(CLI::App& app, const std::string& name, int64_t& target,
+                       const std::string& description) {
+  constexpr double kMost = 9e18;  // an int64_t holds it
+  return add_value(app, name, "N", description, [=, &target](const std::string& text) {
+    const double value = parse_quantity(Unit::kCount, text, name);
+    require_config(value >= 0 && value <= kMost && value == std::floor(value),
+                   "{} is '{}': expected a whole number from 0 to 9e18, such as 15T", name, text);
+    target = static_cast<int64_t>(value);
+  });
+}
+
+CLI::Option* add_real(CLI::App& app, const std::string& name, double& target, double least,
+                      const std::string& description) {
+  return add_value(app, name, "X", description, [=, &target](const std::string& text) {
+    target = parse_number(name, text, least, "a number");
+    require_config(std::isfinite(target), "{} is '{}': expected a finite number", name, text);
+  });
+}
+
+CLI::Option* add_switch(CLI::App& app, const std::string& name, bool& target,
+                        const std::string& description) {
+  return app.add_flag(name, target, description);
+}
+
+void hide(CLI::Option* option) { option->group(""); }
+
+std::vector<std::string> split_choices(std::string_view choices) {
+  std::vector<std::string> words;
+  while (!choices.empty()) {
+    const size_t bar = choices.find('|');
+    words.emplace_back(choices.substr(0, bar));
+    choices = bar == std::string_view::npos ? std::string_view() : choices.substr(bar + 1);
+  }
+  return words;
+}
+
+std::vector<std::string> choices_of(const CLI::Option& option) {
+  const std::string kind = option.get_type_name();
+  return kind.find('|') == std::string::npos ? std::vector<std::string>() : split_choices(kind);
+}
+
+bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
+
+bool is_hidden(const CLI::Option& option) { return option.get_group().empty(); }
+
+}  // namespace tessera

@@ -1,0 +1,93 @@
+#include "cli/terminal.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+namespace tessera {
+namespace {
+
+TEST(TerminalTest, CountsAndDurationsAreShort) {
+  EXPECT_EQ(short_count(0), "0");
+  EXPECT_EQ(short_count(999.4), "999");
+  EXPECT_EQ(short_count(999.6), "1.00k");
+  EXPECT_EQ(short_count(41234), "41.2k");
+  EXPECT_EQ(short_count(3.146e6), "3.15M");
+  EXPECT_EQ(short_count(std::nan("")), "?");
+  EXPECT_EQ(short_duration(8.2), "8s");
+  EXPECT_EQ(short_duration(59.6), "1m");
+  EXPECT_EQ(short_duration(720), "12m");
+  EXPECT_EQ(short_duration(11100), "3h 5m");
+  EXPECT_EQ(short_duration(-1), "?");
+}
+
+TEST(TerminalTest, ControlCharactersAreNotObeyed) {
+  EXPECT_EQ(without_controls("a\n\tb\033[2Jc\x7f\xc3\xa9"), "a\n\tb?[2Jc?\xc3\xa9");
+}
+
+TrainProgress at_step(int64_t step) {
+  TrainProgress progress;
+  progress.step = step;
+  progress.steps = 1000;
+  progress.loss = 3.21;
+  progress.tokens_per_s = 41234;
+  progress.eta_s = 720;
+  return progress;
+}
+
+TEST(TerminalTest, ProgressIsOneLine) {
+  EXPECT_EQ(progress_text(at_step(120)), "step 120/1000 12% | loss 3.2100 | 41.2k tok/s | ETA 12m");
+}
+
+// Runs 1000 steps of 20 ms each on a false clock and returns what was written.
+std::string written(bool terminal, bool quiet) {
+  std::ostringstream out, err;
+  Console console{.out = out, .err = err};
+  console.err_is_terminal = terminal;
+  console.quiet = quiet;
+  std::chrono::steady_clock::time_point now;
+  ProgressLine line(console, [&] { return now; });
+  for (int64_t step = 1; step <= 1000; ++step) {
+    now += std::chrono::milliseconds(20);
+    line.update(at_step(step));
+  }
+  line.finish();
+  EXPECT_EQ(out.str(), "");
+  return err.str();
+}
+
+TEST(TerminalTest, RedrawsAtMostTenTimesASecondOnATerminal) {
+  const std::string text = written(/*terminal=*/true, /*quiet=*/false);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\r'), 201);  // 20 s, and the last step
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1);
+  EXPECT_NE(text.find("step 1000/1000 100%"), std::string::npos);
+}
+
+TEST(TerminalTest, WritesPlainLinesElsewhere) {
+  const std::string text = written(/*terminal=*/false, /*quiet=*/false);
+  EXPECT_EQ(text.find('\r'), std::string::npos);
+  EXPECT_EQ(text.find('\033'), std::string::npos);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3);  // at once, after 10 s, the last step
+}
+
+TEST(TerminalTest, QuietWritesNothing) { EXPECT_EQ(written(true, true), ""); }
+
+TEST(TerminalTest, ColorFollowsTheTerminalUnlessTold) {
+  std::ostringstream out, err;
+  Console console{.out = out, .err = err};
+  EXPECT_FALSE(console.colored());
+  console.err_is_terminal = true;
+  EXPECT_TRUE(console.colored());
+  console.color_wanted = false;
+  EXPECT_FALSE(console.colored());
+  console.color = "always";
+  EXPECT_TRUE(console.colored());
+  console.color_wanted = true;
+  console.color = "never";
+  EXPECT_FALSE(console.colored());
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,46 @@
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <memory>
+
+#include "base/error.h"
+#include "cli/flags.h"
+#include "cli/help.h"
+#include "commands.h"
+#include "data/synth.h"
+
+namespace tessera {
+
+std::vector<Command> add_data(CLI::App& root) {
+  CLI::App* data = root.add_subcommand("data");
+  set_help(*data, {"Make training data.", "tessera data synth -o stories.txt",
+                   "tessera data synth --help"});
+  CLI::App* synth = data->add_subcommand("synth");
+  set_help(*synth, {"Write simple synthetic stories, the same for the same seed.",
+                    "tessera data synth --seed 7 --bytes 1000000 -o stories.txt",
+                    "tessera train examples/demo.toml --set data.path=stories.txt"});
+  auto options = std::make_shared<SynthOptions>();
+  add_whole(*synth, "--seed", options->seed, 0, "which stories (default 1)");
+  add_whole(*synth, "--bytes", options->bytes, 1, "how much text (default 4000000)");
+  add_text(*synth, "-o,--output", options->output, "FILE",
+           "where to; - is standard output (default)");
+  return {{synth, [options](Console& console) { return run_synth(*options, console); }}};
+}
+
+int run_synth(const SynthOptions& options, Console& console) {
+  const std::string text = synth_stories(static_cast<uint64_t>(options.seed), options.bytes);
+  if (options.output == "-") {
+    console.out << text;
+    return 0;
+  }
+  std::ofstream file(options.output, std::ios::binary);
+  require(file.good(), "cannot create '{}': {}", options.output, std::strerror(errno));
+  file << text << std::flush;
+  require(file.good(), "cannot write {} bytes to '{}': {}", text.size(), options.output,
+          std::strerror(errno));
+  if (!console.quiet)
+    console.err << "wrote " << text.size() << " bytes to " << options.output << '\n';
+  return 0;
+}
+
+}  // namespace tessera

@@ -1,0 +1,104 @@
+#include "train/verify/verify.h"
+
+#include <memory>
+#include <numeric>
+
+#include "base/error.h"
+#include "cli/flags.h"
+#include "cli/help.h"
+#include "commands.h"
+#include "spec/run_file/run_file.h"
+#include "spec/run_file/validate.h"
+
+namespace tessera {
+namespace {
+
+DType parse_dtype(const std::string& name) {
+  for (const DType type : {DType::kF64, DType::kF32, DType::kBF16}) {
+    if (name_of(type) == name) return type;
+  }
+  throw ConfigError(fmt::format("--dtype is '{}': use f64, f32 or bf16", name));
+}
+
+RunSpec with_mesh(const VerifyCommandOptions& options, const std::string& mesh,
+                  int64_t global_batch = 0) {
+  RunSource source = options.source;
+  if (global_batch > 0)
+    source.overrides.push_back(fmt::format("train.global_batch={}", global_batch));
+  source.mesh = mesh;
+  RunSpec spec = source.load();
+  spec.train.dtype = parse_dtype(options.dtype);
+  return spec;
+}
+
+VerifyReport between_meshes(const VerifyCommandOptions& options) {
+  const std::vector<std::string>& meshes = options.meshes;
+  require_config(!meshes.empty() && meshes.size() <= 2,
+                 "verify needs --mesh once (compared with one rank) or twice, got {}",
+                 meshes.size());
+  VerifyOptions verify;
+  const std::string left = meshes.size() == 2 ? meshes[0] : "dp=1";
+  verify.left = with_mesh(options, left);
+  verify.right = with_mesh(options, meshes.back());
+  // Without train.global_batch each mesh has a batch of its own: compare them on one that suits
+  // both.
+  const int64_t batch = std::lcm(verify.left.train.global_batch, verify.right.train.global_batch);
+  if (verify.left.train.global_batch != verify.right.train.global_batch) {
+    verify.left = with_mesh(options, left, batch);
+    verify.right = with_mesh(options, meshes.back(), batch);
+  }
+  verify.steps = options.steps;
+  if (options.tolerance >= 0) verify.tolerance = options.tolerance;
+  if (!options.inject.empty()) verify.inject = parse_injection(options.inject);
+  return verify_meshes(verify);
+}
+
+VerifyReport against_golden(const VerifyCommandOptions& options) {
+  require_config(!options.hf.empty() && !options.golden.empty(),
+                 "--hf and --golden go together: give both");
+  require_config(options.source.file.empty(), "give a run file or --hf, not both");
+  require_config(options.meshes.size() <= 1, "--hf takes one --mesh, got {}",
+                 options.meshes.size());
+  GoldenOptions golden;
+  golden.hf = options.hf;
+  golden.golden = options.golden;
+  if (!options.meshes.empty()) golden.parallel = parse_mesh(options.meshes.front(), {});
+  golden.dtype = parse_dtype(options.dtype);
+  if (options.tolerance >= 0) golden.tolerance = options.tolerance;
+  return verify_golden(golden);
+}
+
+}  // namespace
+
+Command add_verify(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("verify");
+  set_help(*app, {"Check that meshes compute the same numbers, step by step.",
+                  "tessera verify examples/demo.toml --mesh dp=2,tp=2",
+                  "tessera plan examples/demo.toml"});
+  auto options = std::make_shared<VerifyCommandOptions>();
+  options->source.add_file_and_set(*app);
+  add_list(*app, "--mesh", options->meshes, "MESH",
+           "a mesh, compared with one rank or with a second --mesh");
+  add_whole(*app, "--steps", options->steps, 1, "training steps to compare (default 3)");
+  add_choice(*app, "--dtype", options->dtype, "f64|f32|bf16", "arithmetic (default f64)");
+  add_real(*app, "--tolerance", options->tolerance, 0,
+           "largest relative difference; 0: same bits (default 1e-12; with --hf 1e-9)");
+  add_text(*app, "--hf", options->hf, "DIR", "a Hugging Face folder with weights");
+  add_text(*app, "--golden", options->golden, "FILE", "recorded values for --hf");
+  add_switch(*app, "--json", options->json, "print JSON");
+  hide(add_text(*app, "--inject", options->inject, "SPEC", "provoke a fault"));
+  return {app, [options](Console& console) { return run_verify(*options, console); }};
+}
+
+int run_verify(const VerifyCommandOptions& options, Console& console) {
+  const bool golden = !options.hf.empty() || !options.golden.empty();
+  const VerifyReport report = golden ? against_golden(options) : between_meshes(options);
+  if (options.json) {
+    console.out << report.json.dump(2) << '\n';
+  } else {
+    console.out << report.text;
+  }
+  return static_cast<int>(report.equal ? ExitCode::kOk : ExitCode::kFailed);
+}
+
+}  // namespace tessera

@@ -1,0 +1,218 @@
+#include "compile/lower/lower.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "compile/lower/arena_layout.h"
+#include "compile/lower/events.h"
+#include "compile/lower/fuse_norm_gradients.h"
+#include "compile/lower/fuse_products.h"
+#include "compile/lower/group_buckets.h"
+#include "compile/lower/lowering.h"
+#include "compile/program/check_program.h"
+
+namespace tessera {
+
+BufferId Lowering::buffer(const Slot& slot, const std::string& name, int64_t micro_batch) {
+  const Storage& storage = map_.storages[static_cast<size_t>(slot.storage)];
+  const int64_t offset = slot.offset + storage.micro_batch_stride * micro_batch;
+  if (storage.kind == StorageKind::kPersistent && storage.instances > 1) {
+    return weights_buffer(slot, name, versions_.version_of[static_cast<size_t>(micro_batch)]);
+  }
+  const int instance = instances_.of(storage, slot.storage, static_cast<int>(micro_batch));
+  return instance_buffer(slot, name, instance, offset);
+}
+
+BufferId Lowering::weights_buffer(const Slot& slot, const std::string& name, int version) {
+  return instance_buffer(slot, name, versions_.slot_of[static_cast<size_t>(version)], slot.offset);
+}
+
+BufferId Lowering::instance_buffer(const Slot& slot, const std::string& name, int instance,
+                                   int64_t offset) {
+  const Storage& storage = map_.storages[static_cast<size_t>(slot.storage)];
+  const auto key = std::make_tuple(slot.storage, instance, offset, slot.dtype, slot.shape);
+  const auto [found, fresh] =
+      known_.try_emplace(key, static_cast<BufferId>(program_.buffers.size()));
+  if (fresh) {
+    program_.buffers.push_back({name, slot.dtype, slot.shape, storage.arena, offset});
+    region_of_.push_back({slot.storage, instance, storage.kind == StorageKind::kPersistent});
+  }
+  return found->second;
+}
+
+Instruction& Lowering::emit(OpKind op, const Node& node, int64_t micro_batch,
+                            std::vector<BufferId> inputs, std::vector<BufferId> outputs) {
+  Instruction instruction;
+  instruction.op = op;
+  instruction.inputs = std::move(inputs);
+  instruction.outputs = std::move(outputs);
+  instruction.name = node.name;
+  instruction.tag = node.tag;
+  instruction.micro_batch = static_cast<int>(micro_batch);
+  places_.push_back({position_, item_});
+  program_.instructions.push_back(std::move(instruction));
+  return program_.instructions.back();
+}
+
+// Gaps between the weights of a bucket must be zero before they are summed over ranks, and for the
+// norm; memory that persists is zero from the start.
+void Lowering::lower_pack(const Node& node, int64_t micro_batch) {
+  const Bucket& bucket = step_.layout.buckets[static_cast<size_t>(node.attrs.bucket)];
+  const Slot whole = map_.slots.at(node.outputs[0]);
+  if (map_.storages[static_cast<size_t>(whole.storage)].kind == StorageKind::kPersistent) return;
+  int64_t at = 0;
+  const auto zero_until = [&](int64_t end) {
+    if (end == at) return;
+    Slot gap = whole;
+    gap.shape = {end - at};
+    gap.offset += at * size_bytes(whole.dtype);
+    emit(OpKind::kZero, node, micro_batch, {}, {buffer(gap, bucket.name + ".gap", micro_batch)});
+  };
+  for (const Weight& weight : bucket.weights) {
+    zero_until(weight.offset);
+    at = weight.offset + numel(weight.local_shape);
+  }
+  zero_until(bucket.numel);
+}
+
+// After the last cast of a bucket's gradient: into the accumulator, unless it is there already.
+void Lowering::finish_bucket_gradient(const Node& node, int64_t micro_batch) {
+  if (step_.keeps_full_gradients() || node.attrs.bucket < 0 || node.tag.pass != Pass::kReduce)
+    return;
+  const auto b = static_cast<size_t>(node.attrs.bucket);
+  if (node.outputs[0] != step_.bucket_gradient[b]) return;
+  const BufferId reduced = operand(node.outputs[0], micro_batch);
+  const BufferId kept = buffer(map_.buckets[b].gradient, "d(" + step_.layout.buckets[b].name + ")");
+  emit(is_first() ? OpKind::kCopy : OpKind::kAccumulate, node, micro_batch, {reduced}, {kept});
+}
+
+void Lowering::lower_node(const Node& node, int64_t micro_batch) {
+  if (node.tag.pass == Pass::kUpdate) return;
+  if (node.tag.pass == Pass::kReduce && step_.keeps_full_gradients() && !is_last()) return;
+  switch (node.op) {
+    case OpKind::kInput:
+    case OpKind::kParameter:
+    case OpKind::kViews:
+    case OpKind::kSlice:
+    case OpKind::kConcat:
+      return;
+    case OpKind::kPack:
+      lower_pack(node, micro_batch);
+      break;
+    case OpKind::kCast:
+    case OpKind::kShift:
+      lower_cast(node, micro_batch);
+      break;
+    default:
+      lower_kernel(node, micro_batch);
+  }
+  finish_bucket_gradient(node, micro_batch);
+}
+
+void Lowering::publish_buffers() {
+  const auto whole = [&](ValueId value) {
+    Slot slot = map_.slots.at(value);
+    slot.shape = {program_.micro_batches, slot.shape[0]};
+    return buffer(slot, graph_.value(value).name + ".all");
+  };
+  const int head = step_.layout.num_units - 1;
+  if (step_.holds(program_.rank, 0)) program_.tokens = whole(step_.forward.tokens);
+  if (map_.rope_cos.valid()) {
+    program_.rope_cos = buffer(map_.rope_cos, "rope.cos");
+    program_.rope_sin = buffer(map_.rope_sin, "rope.sin");
+  }
+  if (map_.router_load.valid()) program_.router_load = buffer(map_.router_load, "router.load.all");
+  if (step_.training) {
+    const bool has_loss = step_.holds(program_.rank, head);
+    if (has_loss || asynchronous()) program_.labels = whole(step_.forward.labels);
+    if (has_loss) program_.loss = buffer(map_.loss, "loss");
+    program_.metrics = buffer(map_.metrics, "metrics");
+  }
+  for (size_t b = 0; b < map_.buckets.size(); ++b) {
+    const BucketSlots& slots = map_.buckets[b];
+    const std::string& name = step_.layout.buckets[b].name;
+    BucketBuffers buffers;
+    if (!slots.weights.valid()) {
+      program_.buckets.push_back(buffers);
+      continue;
+    }
+    buffers.weights = buffer(slots.weights, name);
+    if (slots.full.valid()) buffers.full = buffer(slots.full, name + ".full");
+    if (step_.training) {
+      buffers.gradient = buffer(slots.gradient, "d(" + name + ")");
+      buffers.m = buffer(slots.m, name + ".m");
+      buffers.v = buffer(slots.v, name + ".v");
+      if (slots.master.valid()) buffers.master = buffer(slots.master, name + ".master");
+    }
+    program_.buckets.push_back(buffers);
+  }
+}
+
+void Lowering::find_part_ends() {
+  for (size_t i = 0; i < items_.size(); ++i) {
+    const PipelineItem& item = items_[i];
+    if (item.kind != PipelineItem::Kind::kPart) continue;
+    const auto index = static_cast<int>(i);
+    const auto key = std::make_tuple(item.stage, item.part, update_of(item));
+    part_ends_.try_emplace(key, index, index).first->second.second = index;
+  }
+}
+
+// Where the nodes of each item end, in positions.
+std::vector<int> Lowering::part_end_positions() const {
+  std::vector<int> ends;
+  for (const PipelineItem& item : items_) {
+    const bool part = item.kind == PipelineItem::Kind::kPart;
+    ends.push_back(part ? order_.end.at({item.stage, item.part}) : -1);
+  }
+  return ends;
+}
+
+Program Lowering::run() {
+  publish_buffers();
+  find_part_ends();
+  if (asynchronous()) count_update_tokens();
+  for (size_t i = 0; i < items_.size(); ++i) {
+    item_ = static_cast<int>(i);
+    const PipelineItem& item = items_[i];
+    if (item.kind != PipelineItem::Kind::kPart) {
+      lower_message(item);
+      continue;
+    }
+    const StageParts& stage = step_.pipeline.stages[static_cast<size_t>(item.stage)];
+    for (const size_t node : stage.parts[static_cast<size_t>(item.part)]) {
+      position_ = order_.position_of[node];
+      lower_node(graph_.nodes()[node], item.micro_batch);
+    }
+    if (asynchronous()) lower_stage_update();
+  }
+  item_ = -1;
+  if (step_.training) lower_update();
+  if (step_.forward.logits != kNoValue) program_.logits = operand(step_.forward.logits, 0);
+
+  fuse_products(program_, region_of_, places_);
+  if (on_gpu()) fuse_norm_gradients(program_, region_of_, places_);
+  group_buckets(program_, places_);
+  reserve_for_norm_gradients();
+  const int64_t scratch_bytes = std::max(scratch_bytes_, update_scratch(program_, on_gpu()));
+  const Slot scratch =
+      map_.add_slot("scratch", ArenaKind::kWorkspace, DType::kF64, {(scratch_bytes + 7) / 8}, true);
+  program_.scratch = buffer(scratch, "scratch");
+
+  add_events(program_, region_of_, places_, step_.spec.parallel.overlap);
+  find_lifetimes(program_, region_of_, places_, part_end_positions(), map_.storages);
+  place_storages(map_.storages, instances_.lanes(), program_.arena_bytes);
+  for (size_t i = 0; i < program_.buffers.size(); ++i) {
+    const Region& region = region_of_[i];
+    const Storage& storage = map_.storages[static_cast<size_t>(region.storage)];
+    program_.buffers[i].offset += storage.offset + region.instance * storage.instance_stride;
+  }
+  program_.live_micro_batches = instances_.lanes();
+  check_program(program_);
+  if (step_.training) check_versions(program_, versions_);
+  return std::move(program_);
+}
+
+Program lower(const StepGraph& step, int rank) { return Lowering(step, rank).run(); }
+
+}  // namespace tessera

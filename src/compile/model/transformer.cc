@@ -1,0 +1,324 @@
+#include "compile/model/transformer.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "compile/model/moe.h"
+
+namespace tessera {
+namespace {
+
+// Letters: T tokens of all replicas, H width, Q = heads * head_dim, E = kv_heads * head_dim,
+// F = ffn, V = padded vocabulary. The residual stream is x_TH: S(0) on dp, fsdp and cp, and on tp
+// S(0) with sequence parallelism, else I.
+class TransformerBuilder {
+ public:
+  TransformerBuilder(const RunSpec& spec, const Mesh& mesh, const ParameterLayout& layout)
+      : model_(spec.model), spec_(spec), mesh_(mesh), layout_(layout), g_(out_.graph) {}
+
+  ForwardGraph run(bool training);
+
+ private:
+  void add_inputs(bool training);
+  void open_unit(int unit);
+  [[nodiscard]] ValueId weight(const std::string& name) const { return weights_.at(name); }
+
+  ValueId embedding();
+  ValueId heads(ValueId full_TH, const std::string& at, int64_t heads,
+                const std::string& norm_name);
+  ValueId attention(ValueId x_TH, const std::string& at);
+  std::pair<ValueId, ValueId> enter_cp(ValueId q_TQ, ValueId kv_TE, const std::string& at);
+  ValueId leave_cp(ValueId o_TQ, const std::string& at);
+  ValueId mlp(ValueId x_TH, const std::string& at);
+  ValueId moe(ValueId x_TH, int64_t layer);
+  void loss(ValueId x_TH, ValueId table_VH);
+
+  // ---- ops with the current tag ----
+  ValueId linear(ValueId x, ValueId w, const std::string& name) {
+    return g_.add_one(OpKind::kLinear, {x, w}, name, {}, tag_);
+  }
+  ValueId norm(ValueId x, const std::string& name) {
+    Attrs attrs;
+    attrs.eps = model_.norm_eps;
+    if (model_.norm == "layer") {
+      return g_
+          .add(OpKind::kLayerNorm, {x, weight(name), weight(name + ".bias")},
+               {name, name + ".stats"}, attrs, tag_)
+          .front();
+    }
+    return g_.add(OpKind::kRmsNorm, {x, weight(name)}, {name, name + ".rstd"}, attrs, tag_).front();
+  }
+  ValueId add_bias(ValueId x, const std::string& name) {
+    return g_.add_one(OpKind::kAddBias, {x, weight(name + ".bias")}, name + ".biased", {}, tag_);
+  }
+  ValueId drop(ValueId x, DropoutSite site, const std::string& name) {
+    if (!training_ || model_.dropout == 0) return x;
+    Attrs attrs;
+    attrs.dropout = model_.dropout;
+    attrs.site = site;
+    attrs.seq_len = spec_.train.seq_len;
+    return g_.add_one(OpKind::kDropout, {x}, name, attrs, tag_);
+  }
+  // Into the part of a block where tp ranks hold different columns: all-gather, or nothing.
+  ValueId enter_tp(ValueId x_TH, const std::string& name) {
+    return g_.cast(x_TH, Axis::kTp, replicate(), name, tag_);
+  }
+  // Out of it again: reduce-scatter along the tokens, or all-reduce.
+  ValueId leave_tp(ValueId partial_TH, const std::string& name) {
+    return g_.cast(partial_TH, Axis::kTp, sequence_parallel_ ? split(0) : invariant(), name, tag_);
+  }
+
+  const ModelSpec& model_;
+  const RunSpec& spec_;
+  const Mesh& mesh_;
+  const ParameterLayout& layout_;
+  bool sequence_parallel_ = false;
+  bool training_ = false;
+  ForwardGraph out_;
+  Graph& g_;
+  Tag tag_;
+  std::map<std::string, ValueId> weights_;
+  ValueId router_stats_ = kNoValue;  // of the layers so far
+};
+
+void TransformerBuilder::add_inputs(bool training) {
+  const int64_t tokens = spec_.train.micro_batch * spec_.train.seq_len * spec_.parallel.replicas();
+  TensorType type{DType::kI32, {tokens}, {}};
+  for (const Axis axis : kAllAxes) {
+    if (is_data_axis(axis)) type.placements[index_of(axis)] = split(0);
+  }
+  type.placements[index_of(Axis::kTp)] = replicate();
+  out_.tokens = g_.add_source(OpKind::kInput, "tokens", type, tag_);
+  if (training) {
+    out_.labels =
+        g_.add_source(OpKind::kInput, "labels", type, {Pass::kForward, layout_.num_units - 1, -1});
+  }
+
+  const bool sharded = spec_.parallel.zero >= 1;
+  for (size_t b = 0; b < layout_.buckets.size(); ++b) {
+    const Bucket& bucket = layout_.buckets[b];
+    TensorType storage{spec_.train.dtype, {bucket.numel}, {}};
+    AxisSet axes = layout_.split_axes_of(bucket);
+    storage.shape[0] *= mesh_.size(axes);
+    if (sharded) axes = axes.with(layout_.shard_axes_of(bucket));
+    for (const Axis axis : kAllAxes) {
+      if (axes.contains(axis)) storage.placements[index_of(axis)] = split(0);
+    }
+    out_.bucket_storage.push_back(g_.add_source(OpKind::kParameter, bucket.name, storage,
+                                                {Pass::kForward, bucket.unit, -1},
+                                                static_cast<int>(b)));
+  }
+}
+
+// Makes the weights of a unit usable: storage (S or I) -> R on the data axes. With ZeRO-3 this is
+// the just-in-time all-gather; its gradient is the reduce-scatter or all-reduce. Outer axes first,
+// so that their sum, which comes last in the gradient, runs over shards.
+void TransformerBuilder::open_unit(int unit) {
+  tag_ = {Pass::kForward, unit, -1};
+  for (size_t b = 0; b < layout_.buckets.size(); ++b) {
+    const Bucket& bucket = layout_.buckets[b];
+    if (bucket.unit != unit) continue;
+    Attrs attrs;
+    attrs.bucket = static_cast<int>(b);
+    attrs.to = replicate();
+    ValueId full = out_.bucket_storage[b];
+    std::vector<AxisSet> casts = {layout_.replica_axes_of(bucket), layout_.shard_axes_of(bucket)};
+    if (casts[1].contains(Axis::kDp)) std::swap(casts[0], casts[1]);
+    if (bucket.weights.front().type.on(Axis::kTp) == replicate()) casts.emplace_back(Axis::kTp);
+    for (const AxisSet axes : casts) {
+      if (axes.empty()) continue;
+      attrs.axes = axes;
+      full = g_.add_one(OpKind::kCast, {full}, bucket.name + ".full", attrs, tag_);
+    }
+    Attrs views;
+    views.bucket = static_cast<int>(b);
+    std::vector<std::string> names;
+    for (const Weight& w : bucket.weights) {
+      views.view_types.push_back(w.type);
+      names.push_back(w.name + ".weight");
+    }
+    const std::vector<ValueId> ids = g_.add(OpKind::kViews, {full}, names, views, tag_);
+    for (size_t i = 0; i < ids.size(); ++i) weights_[bucket.weights[i].name] = ids[i];
+  }
+}
+
+// The first `heads` heads of a projection: bias, norm of each head, rotation.
+ValueId TransformerBuilder::heads(ValueId full_TH, const std::string& at, int64_t heads,
+                                  const std::string& norm_name) {
+  ValueId x = linear(full_TH, weight(at), at);
+  if (model_.attention_bias != "none") x = add_bias(x, at);
+  Attrs attrs;
+  attrs.heads = heads;
+  attrs.head_dim = model_.head_dim;
+  attrs.seq_len = spec_.train.seq_len;
+  attrs.eps = model_.norm_eps;
+  if (model_.qk_norm) {
+    x = g_.add(OpKind::kHeadNorm, {x, weight(norm_name)}, {norm_name, norm_name + ".rstd"}, attrs,
+               tag_)
+            .front();
+  }
+  if (model_.positions != "rope") return x;
+  attrs.eps = 0;
+  return g_.add_one(OpKind::kRope, {x}, at + ".rope", attrs, tag_);
+}
+
+ValueId TransformerBuilder::attention(ValueId x_TH, const std::string& at) {
+  const ValueId full_TH = enter_tp(norm(x_TH, at + ".attn_norm"), at + ".attn_norm.full");
+  const ValueId q_TQ = heads(full_TH, at + ".q", model_.heads, at + ".q_norm");
+  const ValueId kv_TE = heads(full_TH, at + ".kv", model_.kv_heads, at + ".k_norm");  // keys only
+  const auto [queries, keys] = enter_cp(q_TQ, kv_TE, at);
+  Attrs attrs;
+  attrs.heads = model_.heads;
+  attrs.kv_heads = model_.kv_heads;
+  attrs.head_dim = model_.head_dim;
+  attrs.seq_len = spec_.train.seq_len;
+  attrs.window = model_.sliding_window;
+  if (training_) {
+    attrs.dropout = model_.attention_dropout;
+    attrs.site = DropoutSite::kAttention;
+  }
+  const ValueId o_TQ =
+      g_.add(OpKind::kAttention, {queries, keys}, {at + ".attn", at + ".attn.lse"}, attrs, tag_)
+          .front();
+  const ValueId partial_TH = linear(leave_cp(o_TQ, at), weight(at + ".o"), at + ".o");
+  ValueId y_TH = leave_tp(partial_TH, at + ".o.sum");
+  if (model_.attention_bias == "all") y_TH = add_bias(y_TH, at + ".o");
+  y_TH = drop(y_TH, DropoutSite::kAttentionOutput, at + ".o.dropped");
+  return g_.add_one(OpKind::kAdd, {x_TH, y_TH}, at + ".mid", {}, tag_);
+}
+
+// What attention needs where tokens are split over cp: with "ring" they stay, and a pass brings the
+// keys round; with "allgather" every rank gets all keys and values; with "ulysses" every rank gets
+// all tokens of some heads. Key heads that cp does not divide are gathered.
+std::pair<ValueId, ValueId> TransformerBuilder::enter_cp(ValueId q_TQ, ValueId kv_TE,
+                                                         const std::string& at) {
+  const std::string& kind = spec_.parallel.cp_kind;
+  const int64_t cp = mesh_.size(Axis::kCp);
+  if (cp == 1 || kind == "ring") return {q_TQ, kv_TE};
+  if (kind == "allgather") {
+    return {q_TQ, g_.cast(kv_TE, Axis::kCp, replicate(), at + ".kv.all", tag_)};
+  }
+  const ValueId q = g_.cast(q_TQ, Axis::kCp, split(1), at + ".q.heads", tag_);
+  const bool divides = model_.kv_heads % (mesh_.size(Axis::kTp) * cp) == 0;
+  if (!divides) return {q, g_.cast(kv_TE, Axis::kCp, replicate(), at + ".kv.all", tag_)};
+  Attrs attrs;
+  attrs.axes = Axis::kCp;
+  attrs.to = split(1);
+  attrs.column_groups = 2;  // keys and values
+  return {q, g_.add_one(OpKind::kCast, {kv_TE}, at + ".kv.heads", attrs, tag_)};
+}
+
+ValueId TransformerBuilder::leave_cp(ValueId o_TQ, const std::string& at) {
+  if (!(g_.type(o_TQ).on(Axis::kCp) == split(1))) return o_TQ;
+  return g_.cast(o_TQ, Axis::kCp, split(0), at + ".attn.tokens", tag_);
+}
+
+ValueId TransformerBuilder::mlp(ValueId x_TH, const std::string& at) {
+  const bool gated = model_.mlp == "swiglu";
+  const std::string up = at + (gated ? ".gate_up" : ".up");
+  const ValueId full_TH = enter_tp(norm(x_TH, at + ".mlp_norm"), at + ".mlp_norm.full");
+  ValueId u = linear(full_TH, weight(up), up);
+  if (model_.mlp_bias) u = add_bias(u, up);
+  const ValueId h_TF = gated ? g_.add_one(OpKind::kSwiGlu, {u}, at + ".swiglu", {}, tag_)
+                             : g_.add_one(OpKind::kGelu, {u}, at + ".gelu", {}, tag_);
+  const ValueId partial_TH = linear(h_TF, weight(at + ".down"), at + ".down");
+  ValueId y_TH = leave_tp(partial_TH, at + ".down.sum");
+  if (model_.mlp_bias) y_TH = add_bias(y_TH, at + ".down");
+  y_TH = drop(y_TH, DropoutSite::kMlpOutput, at + ".down.dropped");
+  return g_.add_one(OpKind::kAdd, {x_TH, y_TH}, at + ".out", {}, tag_);
+}
+
+ValueId TransformerBuilder::moe(ValueId x_TH, int64_t layer) {
+  const std::string at = fmt::format("layers.{}", layer);
+  const MoeWeights weights{weight(at + ".router"), weight(at + ".expert_gate_up"),
+                           weight(at + ".expert_down")};
+  const ValueId n_TH = norm(x_TH, at + ".mlp_norm");
+  const MoeOutput out = build_moe(g_, spec_, mesh_, n_TH, weights, layer, router_stats_);
+  router_stats_ = out.stats;
+  const ValueId y_TH = drop(out.y_TH, DropoutSite::kMlpOutput, at + ".experts.dropped");
+  return g_.add_one(OpKind::kAdd, {x_TH, y_TH}, at + ".out", {}, tag_);
+}
+
+// Logits exist only for one chunk of tokens at a time. Each rank reduces its part of the vocabulary
+// to three numbers per token; gathering those is the only communication.
+void TransformerBuilder::loss(ValueId x_TH, ValueId table_VH) {
+  const int64_t ranks = spec_.parallel.replicas() * spec_.parallel.cp;  // that split the tokens
+  const int64_t local_tokens = g_.type(x_TH).shape[0] / ranks;
+  Attrs slices;
+  for (int64_t at = 0; at < local_tokens; at += spec_.train.loss_chunk) {
+    slices.lengths.push_back(std::min(spec_.train.loss_chunk, local_tokens - at) * ranks);
+  }
+  std::vector<std::string> x_names;
+  std::vector<std::string> label_names;
+  for (size_t c = 0; c < slices.lengths.size(); ++c) {
+    x_names.push_back(fmt::format("head.x.{}", c));
+    label_names.push_back(fmt::format("labels.{}", c));
+  }
+  const std::vector<ValueId> x_chunks = g_.add(OpKind::kSlice, {x_TH}, x_names, slices, tag_);
+  const std::vector<ValueId> labels =
+      g_.add(OpKind::kSlice, {out_.labels}, label_names, slices, tag_);
+  Attrs attrs;
+  attrs.vocab = model_.vocab;
+  attrs.parts = mesh_.size(Axis::kTp);
+  for (size_t c = 0; c < x_chunks.size(); ++c) {
+    tag_.chunk = static_cast<int>(c);
+    const ValueId logits_TV = linear(x_chunks[c], table_VH, fmt::format("logits.{}", c));
+    const ValueId part = g_.add_one(OpKind::kCrossEntropyStats, {logits_TV, labels[c]},
+                                    fmt::format("loss.stats.{}", c), attrs, tag_);
+    const ValueId stats =
+        g_.cast(part, Axis::kTp, invariant(), fmt::format("loss.stats.{}.full", c), tag_);
+    std::vector<ValueId> inputs = {stats, labels[c], logits_TV};
+    const bool more = out_.loss != kNoValue;
+    if (more) inputs.push_back(out_.loss);
+    out_.loss = g_.add_one(OpKind::kCrossEntropyLoss, inputs, "loss", attrs, tag_, more);
+  }
+  tag_.chunk = -1;
+}
+
+ValueId TransformerBuilder::embedding() {
+  Attrs attrs;
+  attrs.vocab = model_.vocab;
+  const ValueId partial_TH =
+      g_.add_one(OpKind::kEmbedding, {out_.tokens, weight("embed")}, "embed", attrs, tag_);
+  const ValueId x_TH = leave_tp(partial_TH, "embed.sum");
+  if (model_.positions != "learned") return x_TH;
+  attrs = {};
+  attrs.seq_len = spec_.train.seq_len;
+  return g_.add_one(OpKind::kAddPositions, {x_TH, weight("positions")}, "embed.placed", attrs,
+                    tag_);
+}
+
+ForwardGraph TransformerBuilder::run(bool training) {
+  sequence_parallel_ = spec_.parallel.sequence_parallel;
+  training_ = training;
+  add_inputs(training);
+  open_unit(0);
+  ValueId x_TH = drop(embedding(), DropoutSite::kEmbedding, "embed.dropped");
+  for (int64_t layer = 0; layer < model_.layers; ++layer) {
+    const std::string at = fmt::format("layers.{}", layer);
+    open_unit(static_cast<int>(layer) + 1);
+    x_TH = attention(x_TH, at);
+    x_TH = model_.experts > 0 ? moe(x_TH, layer) : mlp(x_TH, at);
+  }
+  open_unit(layout_.num_units - 1);
+  const ValueId full_TH = enter_tp(norm(x_TH, "final_norm"), "final_norm.full");
+  const ValueId table_VH = weight(model_.tied && !layout_.tied_across_stages() ? "embed" : "head");
+  if (training) {
+    loss(full_TH, table_VH);
+    if (model_.router_aux_coef > 0) {
+      out_.loss = build_balance_loss(g_, spec_, router_stats_, out_.labels, out_.loss, tag_);
+    }
+  } else {
+    out_.logits = linear(full_TH, table_VH, "logits");
+  }
+  return std::move(out_);
+}
+
+}  // namespace
+
+ForwardGraph build_transformer(const RunSpec& spec, const Mesh& mesh, const ParameterLayout& layout,
+                               bool training) {
+  return TransformerBuilder(spec, mesh, layout).run(training);
+}
+
+}  // namespace tessera

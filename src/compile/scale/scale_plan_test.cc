@@ -1,0 +1,198 @@
+#include "compile/scale/scale_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "compile/step.h"
+#include "compile/testing/random_run.h"
+#include "spec/run_file/run_file.h"
+#include "spec/run_file/validate.h"
+
+namespace tessera {
+namespace {
+
+// Nothing is left out of what a rank needs and sends.
+bool equals_compiled(const RunSpec& spec, const ScalePlan& plan) {
+  const StepGraph step = build_step(spec, StepKind::kTraining);
+  EXPECT_EQ(plan.num_parameters, step.layout.num_parameters);
+  int64_t ranks = 0;
+  for (const ClassPlan& one : plan.classes) ranks += one.ranks.ranks;
+  EXPECT_EQ(ranks, step.mesh.world());
+  bool equal = ranks == step.mesh.world();
+  for (int rank = 0; rank < static_cast<int>(step.mesh.world()); ++rank) {
+    const Program program = lower(step, rank);
+    const ClassPlan& one = plan.class_of_rank(rank);
+    for (const ArenaKind arena : kAllArenas) {
+      const auto a = static_cast<size_t>(arena);
+      EXPECT_EQ(one.memory[a], program.arena_bytes[a]) << name_of(arena) << " of rank " << rank;
+      equal = equal && one.memory[a] == program.arena_bytes[a];
+    }
+    EXPECT_EQ(one.in_flight, program.live_micro_batches);
+    equal = equal && one.in_flight == program.live_micro_batches;
+    const std::vector<Traffic> sent = traffic_of(program);
+    const std::vector<Traffic> planned = plan.traffic(rank);
+    EXPECT_EQ(planned.size(), sent.size()) << "rank " << rank;
+    equal = equal && planned == sent;
+    for (size_t i = 0; i < std::min(sent.size(), planned.size()); ++i) {
+      EXPECT_EQ(planned[i].group + " " + planned[i].op, sent[i].group + " " + sent[i].op);
+      EXPECT_EQ(planned[i].calls, sent[i].calls) << sent[i].group << " " << sent[i].op;
+      EXPECT_EQ(planned[i].bytes_sent, sent[i].bytes_sent) << sent[i].group << " " << sent[i].op;
+    }
+    if (!equal) break;
+  }
+  return equal;
+}
+
+// TESSERA_RANDOM_RUNS asks for more of them.
+int64_t random_runs() {
+  const char* asked = std::getenv("TESSERA_RANDOM_RUNS");
+  return asked == nullptr ? 200 : std::atoll(asked);
+}
+
+TEST(ScalePlan, EqualsTheCompiledProgramsOfRandomRuns) {
+  testing::RandomRun random(2026);
+  int64_t done = 0;
+  int64_t pipelined = 0;
+  for (int64_t drawn = 0; done < random_runs(); ++drawn) {
+    ASSERT_LT(drawn, 200 * random_runs()) << "hardly any run is possible";
+    RunSpec spec = random.next();
+    try {
+      resolve(spec);
+      plan_stages(spec, /*training=*/true);
+    } catch (const ConfigError&) {
+      continue;
+    }
+    ++done;
+    pipelined += spec.parallel.pp > 1 ? 1 : 0;
+    ASSERT_TRUE(equals_compiled(spec, plan_at_scale(spec)))
+        << "run " << done << ": " << to_json(spec).dump();
+  }
+  EXPECT_GT(pipelined, random_runs() / 4);
+}
+
+// Stages of many blocks come from smaller ones.
+TEST(ScalePlan, EqualsTheCompiledProgramsOfDeepRuns) {
+  testing::RandomRun random(11);
+  int64_t done = 0;
+  while (done < 25) {
+    RunSpec spec = random.next();
+    spec.model.layers += 18;
+    spec.parallel.stage_layers.clear();
+    spec.parallel.pp = std::min<int64_t>(spec.parallel.pp, 2);
+    spec.train.global_batch = spec.train.micro_batch * spec.parallel.replicas() * (1 + done % 3);
+    try {
+      resolve(spec);
+      plan_stages(spec, /*training=*/true);
+    } catch (const ConfigError&) {
+      continue;
+    }
+    ++done;
+    ASSERT_TRUE(equals_compiled(spec, plan_at_scale(spec)))
+        << "run " << done << ": " << to_json(spec).dump();
+  }
+}
+
+// Routers' losses go from block to block: behind stages without blocks there is none to receive.
+TEST(ScalePlan, EqualsTheCompiledProgramsOfEndsWithoutExperts) {
+  for (const std::string layers : {"[0, 1, 1, 2]", "[0, 0, 2, 2]", "[0, 0, 0, 4]", "[0, 4, 0, 0]",
+                                   "[1, 0, 3, 0]", "[2, 2, 0, 0]"}) {
+    for (const std::string schedule : {"1f1b", "interleaved", "zb-v"}) {
+      const int64_t pp = schedule == "1f1b" ? 4 : 2;
+      const std::vector<std::string> changes = {
+          "model.family=mixtral",
+          "model.layers=4",
+          "model.hidden=32",
+          "model.ffn=48",
+          "model.heads=4",
+          "model.kv_heads=2",
+          "model.vocab=64",
+          "model.experts=4",
+          fmt::format("parallel.pp={}", pp),
+          fmt::format("parallel.virtual_stages={}", 4 / pp),
+          "parallel.schedule=" + schedule,
+          "parallel.stage_layers=" + layers,
+          "parallel.fsdp=2",
+          "parallel.ep=2",
+          "parallel.zero=2",
+          "train.seq_len=16",
+          "train.micro_batch=1",
+          "train.global_batch=8",
+          "train.threads=1",
+      };
+      RunSpec spec = parse_run_file("", "", changes, nullptr);
+      resolve(spec);
+      ASSERT_TRUE(equals_compiled(spec, plan_at_scale(spec))) << layers << " " << schedule;
+    }
+  }
+}
+
+RunSpec llama_405b(int64_t micro_batches) {
+  const std::vector<std::string> changes = {
+      "model.preset=llama-3-405b", "parallel.tp=8",    "parallel.pp=16",
+      "parallel.dp=128",           "parallel.zero=1",  "parallel.sequence_parallel=true",
+      "train.seq_len=8192",        "train.dtype=bf16",
+  };
+  RunSpec spec = parse_run_file("", "", changes, nullptr);
+  spec.train.threads = 1;
+  spec.train.global_batch = 128 * micro_batches;
+  resolve(spec);
+  return spec;
+}
+
+TEST(ScalePlan, HasAClassForEachStageOf16384Ranks) {
+  const ScalePlan plan = plan_at_scale(llama_405b(64));
+  EXPECT_EQ(plan.mesh.world(), 16384);
+  EXPECT_EQ(plan.classes.size(), 32U);
+  // 1F1B: what the first stage has started before its first backward.
+  EXPECT_EQ(plan.classes.front().in_flight, (std::map<int, int>{{0, 16}}));
+  EXPECT_EQ(plan.classes.back().in_flight, (std::map<int, int>{{15, 1}}));
+}
+
+TEST(ScalePlan, UsesTemplatesAgainForOtherBatchesAndPipelines) {
+  ScalePlanner planner;
+  RunSpec spec = llama_405b(16);
+  planner.plan(spec);
+  const int64_t compiled = planner.compiled_stages();
+  spec.train.global_batch *= 4;
+  planner.plan(spec);
+  EXPECT_EQ(planner.compiled_stages(), compiled);
+}
+
+TEST(ScalePlan, TrafficGrowsByTheSameWithEveryMicroBatch) {
+  ScalePlanner planner;
+  const auto sent = [&](int64_t micro_batches) {
+    const ScalePlan plan = planner.plan(llama_405b(micro_batches));
+    int64_t bytes = 0;
+    for (const Traffic& t : plan.traffic(1500)) bytes += t.bytes_sent;
+    return bytes;
+  };
+  EXPECT_EQ(sent(65) - sent(64), sent(512) - sent(511));
+  EXPECT_GT(sent(65), sent(64));
+}
+
+TEST(ScalePlan, RefusesAsynchronousRunsThatAreTooLargeToCompile) {
+  RunSpec spec = llama_405b(512);
+  spec.parallel.schedule = "pipedream";
+  spec.parallel.zero = 0;
+  try {
+    plan_at_scale(spec);
+    FAIL() << "must be refused";
+  } catch (const ConfigError& error) {
+    EXPECT_NE(std::string(error.what()).find("pipedream"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("use schedule = \"1f1b\""), std::string::npos);
+  }
+}
+
+TEST(ScalePlan, RefusesMoreMicroBatchesThanCanBeOrdered) {
+  RunSpec spec = llama_405b(1);
+  spec.parallel.pp = 1;
+  spec.train.global_batch = 128 * (int64_t{1} << 40);
+  EXPECT_THROW(plan_at_scale(spec), ConfigError);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,115 @@
+#include "cost/hardware/catalogue.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+
+#include "base/error.h"
+
+namespace tessera {
+namespace {
+
+std::string refusal(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+constexpr std::string_view kPair = R"(
+device = "a100-80"
+devices = 4
+[[levels]]
+name = "inside"
+devices = 2
+bandwidth = 1e9
+[[levels]]
+name = "outside"
+bandwidth = [5e8, "measured", "a cable"]
+latency_s = 1e-5
+)";
+
+TEST(CatalogueTest, EveryEntryIsValidAndEveryNumberHasASource) {
+  for (const std::string_view name : device_names()) {
+    const DeviceSpec device = find_device(std::string(name));
+    EXPECT_EQ(device.name, name);
+    EXPECT_FALSE(device.memory_bytes.source.empty()) << name;
+    EXPECT_FALSE(device.memory_bandwidth.source.empty()) << name;
+    EXPECT_GT(device.peak(MathType::kF16), 0) << name;
+  }
+  for (const std::string_view name : cluster_names()) {
+    const Cluster cluster = find_cluster(std::string(name));
+    for (const LinkLevel& level : cluster.levels) EXPECT_FALSE(level.bandwidth.source.empty());
+  }
+}
+
+TEST(CatalogueTest, NumbersOfDataSheets) {
+  EXPECT_EQ(find_device("a100-80").peak(MathType::kF16), 312e12);
+  EXPECT_EQ(find_device("a100-40").memory_bytes.value, 40e9);
+  EXPECT_EQ(find_device("a100-40").peak(MathType::kF16), 312e12);  // extends a100-80
+  EXPECT_EQ(find_device("h100").memory_bandwidth.value, 3.35e12);
+  EXPECT_EQ(find_device("h100").memory_bandwidth.provenance, Provenance::kVendor);
+}
+
+TEST(CatalogueTest, ANumberAfterTheNameScalesACluster) {
+  const Cluster cluster = find_cluster("h100-16384");
+  EXPECT_EQ(cluster.devices, 16384);
+  EXPECT_EQ(cluster.node_devices(), 8);
+  EXPECT_EQ(find_cluster("a100-40").device.memory_bytes.value, 40e9);  // an entry, not 40 devices
+  EXPECT_EQ(find_cluster("a100-40-16").devices, 16);
+}
+
+TEST(CatalogueTest, LlamaPodsHaveRailsAndOversubscription) {
+  const Cluster cluster = find_cluster("llama3-24k");
+  EXPECT_EQ(cluster.devices, 24576);
+  ASSERT_EQ(cluster.levels.size(), 3);
+  EXPECT_EQ(cluster.levels[1].devices, 3072);
+  EXPECT_EQ(cluster.levels[2].oversubscription.value, 7);
+}
+
+TEST(CatalogueTest, ReadsAFileOfOnesOwn) {
+  const Cluster cluster = parse_cluster(kPair, "mine.toml");
+  EXPECT_EQ(cluster.devices, 4);
+  EXPECT_EQ(cluster.levels[0].bandwidth.provenance, Provenance::kDefault);
+  EXPECT_EQ(cluster.levels[1].bandwidth.provenance, Provenance::kMeasured);
+  EXPECT_EQ(cluster.levels[1].bandwidth.source, "a cable");
+}
+
+TEST(CatalogueTest, RefusesWithPlaceValueAndFix) {
+  EXPECT_NE(refusal([] { find_device("h10"); }).find("did you mean 'h100'?"), std::string::npos);
+  EXPECT_NE(refusal([] { find_cluster("h100-0"); }).find("from 1 to"), std::string::npos);
+  EXPECT_NE(refusal([] { find_cluster("h100-99999999999999999999"); }).find("unknown cluster"),
+            std::string::npos);
+  EXPECT_NE(refusal([] { find_cluster("nothing-8"); }).find("unknown cluster \"nothing\""),
+            std::string::npos);
+  EXPECT_NE(refusal([] {
+              parse_device("memory_bandwith = 1", "d.toml");
+            }).find("d.toml:1:1: unknown key"),
+            std::string::npos);
+  EXPECT_NE(refusal([] {
+              parse_device("extends = 'h100'\nmemory_bytes = -5", "d.toml");
+            }).find("memory_bytes must be from"),
+            std::string::npos);
+  EXPECT_NE(refusal([] {
+              parse_device("extends = 'h100'\nlaunch_s = [1, 'guess', 'x']", "d.toml");
+            }).find("is not a provenance"),
+            std::string::npos);
+  EXPECT_NE(refusal([] { parse_device("launch_s = nan", "d.toml"); }).find("must be a number"),
+            std::string::npos);
+  EXPECT_NE(refusal([] { parse_cluster("devices = 2", "c.toml"); }).find("device is missing"),
+            std::string::npos);
+}
+
+TEST(CatalogueTest, RefusesACircleOfExtends) {
+  const std::map<std::string, std::string> files = {{"a.toml", "extends = 'b.toml'"},
+                                                    {"b.toml", "extends = 'a.toml'"}};
+  const FileReader read = [&](const std::string& path) { return files.at(path); };
+  const std::string message = refusal([&] { find_device("a.toml", read); });
+  EXPECT_NE(message.find("a.toml -> b.toml -> a.toml"), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace tessera

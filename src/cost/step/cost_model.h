@@ -1,0 +1,80 @@
+// The closed-form price of a strategy: memory of every stage, and the time of a step.
+//
+// A CostModel belongs to one workload and remembers what its strategies share (the times of a
+// layer for a split and a micro-batch), so a search over millions of strategies costs a few hundred
+// operations each. Not thread-safe: give every thread its own copy.
+#pragma once
+
+#include <memory>
+
+#include "cost/step/estimate.h"
+#include "cost/step/strategy.h"
+
+namespace tessera {
+
+// Of one layer and one micro-batch, communication included.
+struct PassTimes {
+  double forward_s = 0;
+  double backward_s = 0;     // all of it, with what is computed again
+  double weight_grad_s = 0;  // part of backward_s
+};
+
+// The pipeline of a strategy stage by stage, for a simulation of its schedule.
+struct PipelinePrice {
+  std::vector<PassTimes> stages;  // of one micro-batch, in order, without messages between them
+  double message_s = 0;           // from a stage to the next or back
+  double once_s = 0;              // before or after the pipeline: sums over replicas, optimizer
+};
+
+// Arithmetic of one step on all devices: 6 for every weight of a product and every token, and the
+// scores that a causal mask leaves.
+double model_flops(const Workload& workload);
+double recomputed_flops(const Workload& workload, Recompute recompute);
+
+class RankPrices;
+
+class CostModel {
+ public:
+  explicit CostModel(Workload workload);  // ConfigError for a workload that cannot be
+  CostModel(const CostModel& other);
+  CostModel& operator=(const CostModel& other) = delete;
+  ~CostModel();
+
+  [[nodiscard]] const Workload& workload() const;
+
+  // For strategies that why_impossible() accepts. The two agree to the last bit.
+  [[nodiscard]] QuickEstimate quick(const Strategy& strategy);
+  [[nodiscard]] Estimate estimate(const Strategy& strategy);
+
+  // The parts of quick(): memory is the cheaper one.
+  [[nodiscard]] int64_t peak_bytes(const Strategy& strategy);
+  [[nodiscard]] double step_s(const Strategy& strategy);
+
+  [[nodiscard]] PipelinePrice pipeline(const Strategy& strategy);
+  [[nodiscard]] PassTimes pass_times(const Strategy& strategy, bool experts = false);
+
+  // At most `quick().step_s` of every strategy with the same tp, cp, ep, pp, dp and recompute,
+  // whatever its micro-batch, schedule and sharding: for pruning.
+  [[nodiscard]] double lower_bound_s(const Strategy& strategy);
+
+  // At most `quick().step_s`, and the time of any simulation of pipeline(), of every strategy with
+  // the same split, micro-batch, context kind and order: the work of the ranks in the mean, with
+  // nothing computed again. Tighter than lower_bound_s.
+  [[nodiscard]] double work_bound_s(const Strategy& strategy);
+  // At most `quick().step_s` of every strategy that differs in stage_layers, recompute_layers and
+  // stage_recompute alone, and whose busiest rank takes `busiest_s` or more for a micro-batch.
+  [[nodiscard]] double stages_bound_s(const Strategy& strategy, double busiest_s = 0);
+  // At most `quick().peak_bytes` of the same ones.
+  [[nodiscard]] int64_t stages_bound_bytes(const Strategy& strategy);
+  // Ranks with other layers; see rank_prices.h. The strategy must outlive it.
+  [[nodiscard]] RankPrices rank_prices(const Strategy& strategy);
+  // At most `quick().peak_bytes` of every strategy with the same split, zero and shard: parameters,
+  // gradients and states of the ranks in the mean.
+  [[nodiscard]] int64_t states_bound_bytes(const Strategy& strategy);
+
+ private:
+  struct Memo;
+  std::unique_ptr<Memo> memo_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,118 @@
+#include "draw/memory_curve.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <tuple>
+
+namespace tessera {
+namespace {
+
+// The bytes of one arena that are covered by at least one range: buffers may lie inside others.
+class Cover {
+ public:
+  explicit Cover(std::vector<int64_t> edges) : edges_(std::move(edges)) {
+    std::sort(edges_.begin(), edges_.end());
+    edges_.erase(std::unique(edges_.begin(), edges_.end()), edges_.end());
+    counts_.assign(edges_.size(), 0);
+  }
+
+  void add(int64_t begin, int64_t end, int by) {
+    auto at =
+        static_cast<size_t>(std::lower_bound(edges_.begin(), edges_.end(), begin) - edges_.begin());
+    for (; edges_[at] < end; ++at) {
+      const bool before = counts_[at] > 0;
+      counts_[at] += by;
+      const bool after = counts_[at] > 0;
+      if (before != after) covered_ += (after ? 1 : -1) * (edges_[at + 1] - edges_[at]);
+    }
+  }
+
+  [[nodiscard]] int64_t covered() const { return covered_; }
+
+ private:
+  std::vector<int64_t> edges_;
+  std::vector<int> counts_;  // from an edge to the next
+  int64_t covered_ = 0;
+};
+
+// From the first write of a value to its last use.
+struct Life {
+  BufferId buffer = kNoBuffer;
+  double begin = 0, end = 0;
+};
+
+bool is_counted(const Buffer& buffer) {
+  return buffer.arena == ArenaKind::kActivations || buffer.arena == ArenaKind::kCommunication;
+}
+
+// A buffer that is written without being read has a new value; the one before it has ended.
+std::vector<Life> lives_of(const RankTimeline& rank) {
+  const Program& program = *rank.program;
+  std::vector<Life> lives;
+  std::map<BufferId, size_t> current;
+  const auto touch = [&](BufferId id, size_t i, bool is_new) {
+    if (id == kNoBuffer || !is_counted(program.buffer(id))) return;
+    const InstructionTime& time = rank.times[i];
+    const auto [found, first] = current.try_emplace(id, lives.size());
+    if (first || is_new) {
+      found->second = lives.size();
+      lives.push_back({id, time.begin, time.end});
+    } else {
+      Life& life = lives[found->second];
+      life.end = std::max(life.end, time.end);
+    }
+  };
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    const Instruction& instruction = program.instructions[i];
+    if (rank.times[i].end < 0) continue;
+    for (const BufferId id : instruction.inputs) touch(id, i, false);
+    for (const BufferId id : instruction.outputs) {
+      const auto& inputs = instruction.inputs;
+      const bool read = std::find(inputs.begin(), inputs.end(), id) != inputs.end();
+      touch(id, i, !read && !instruction.accumulate);
+    }
+  }
+  return lives;
+}
+
+}  // namespace
+
+std::vector<MemoryPoint> memory_curve(const RankTimeline& rank) {
+  const Program& program = *rank.program;
+  struct Change {
+    double time;
+    int by;
+    BufferId buffer;
+  };
+  std::vector<Change> changes;
+  std::array<std::vector<int64_t>, 2> edges;
+  const auto arena_of = [](const Buffer& buffer) {
+    return buffer.arena == ArenaKind::kActivations ? 0U : 1U;
+  };
+  for (const Life& life : lives_of(rank)) {
+    const Buffer& buffer = program.buffer(life.buffer);
+    changes.push_back({life.begin, +1, life.buffer});
+    changes.push_back({life.end, -1, life.buffer});
+    edges[arena_of(buffer)].push_back(buffer.offset);
+    edges[arena_of(buffer)].push_back(buffer.offset + buffer.bytes());
+  }
+  // What ends makes room for what begins at the same time.
+  std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
+    return std::tie(a.time, a.by, a.buffer) < std::tie(b.time, b.by, b.buffer);
+  });
+  std::array<Cover, 2> covers = {Cover(std::move(edges[0])), Cover(std::move(edges[1]))};
+  std::vector<MemoryPoint> points;
+  for (size_t i = 0; i < changes.size(); ++i) {
+    const Buffer& buffer = program.buffer(changes[i].buffer);
+    covers[arena_of(buffer)].add(buffer.offset, buffer.offset + buffer.bytes(), changes[i].by);
+    if (i + 1 < changes.size() && changes[i + 1].time == changes[i].time) continue;
+    const MemoryPoint point{changes[i].time, covers[0].covered(), covers[1].covered()};
+    const bool same = !points.empty() && points.back().activations == point.activations &&
+                      points.back().communication == point.communication;
+    if (!same) points.push_back(point);
+  }
+  return points;
+}
+
+}  // namespace tessera

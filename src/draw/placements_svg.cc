@@ -1,0 +1,143 @@
+#include "draw/placements_svg.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "draw/category_color.h"
+#include "draw/held_parts.h"
+#include "draw/run_title.h"
+
+namespace tessera {
+namespace {
+
+constexpr double kMargin = 16, kLeastLabel = 220, kColumn = 72, kTitle = 58, kHead = 22;
+constexpr double kLongSide = 52, kShortSide = 15;  // of a drawn tensor: at most, at least
+constexpr int kMostRanks = 16;
+constexpr Color kAxis = {66, 133, 200};
+
+struct Size {
+  double width = 0, height = 0;
+};
+
+Size size_of(const HeldTensor& tensor) {
+  const double ratio = static_cast<double>(tensor.rows) / static_cast<double>(tensor.cols);
+  if (ratio >= 1) return {std::max(kLongSide / ratio, kShortSide), kLongSide};
+  return {kLongSide, std::max(kLongSide * ratio, kShortSide)};
+}
+
+// "all", "1/4", "37 %", "none"
+std::string share_text(int64_t held, int64_t whole) {
+  if (held == 0) return "none";
+  if (held == whole) return "all";
+  if (whole % held == 0) return fmt::format("1/{}", whole / held);
+  return fmt::format("{:.0f} %", 100.0 * static_cast<double>(held) / static_cast<double>(whole));
+}
+
+class PlacementsPicture {
+ public:
+  PlacementsPicture(const StepGraph& step, const std::vector<Program>& programs)
+      : step_(step),
+        tensors_(held_tensors(step, programs)),
+        ranks_(std::min(static_cast<int>(step.mesh.world()), kMostRanks)) {
+    for (const HeldTensor& tensor : tensors_) {
+      label_ = std::max(label_, text_pixels(tensor.detail, 11) + 10);
+    }
+  }
+
+  std::string str() {
+    page_.text(kMargin, 24, 15, kTitleInk, Anchor::kStart, run_title(step_));
+    page_.text(kMargin, 42, 12, kInk, Anchor::kStart,
+               "which part of the tensors of a block each rank holds; striped: partial sums");
+    y_ = kTitle;
+    draw_ranks();
+    for (const HeldTensor& tensor : tensors_) draw_tensor(tensor);
+    if (ranks_ < step_.mesh.world()) {
+      page_.text(kMargin, y_ + 14, 12, kFaintInk, Anchor::kStart,
+                 fmt::format("the first {} of {} ranks", ranks_, step_.mesh.world()));
+      y_ += kHead;
+    }
+    const double width = std::max(left_of(ranks_), text_pixels(run_title(step_), 15));
+    return page_.str(width + 2 * kMargin, y_ + kMargin);
+  }
+
+ private:
+  [[nodiscard]] double left_of(int rank) const { return kMargin + label_ + rank * kColumn; }
+
+  // The mesh: a row per axis, outermost first, in which neighbours with equal coordinates join.
+  void draw_ranks() {
+    AxisSet outer;
+    for (const Axis axis : kAllAxes) {
+      if (step_.mesh.size(axis) == 1) continue;
+      outer = outer.with(axis);
+      const auto same_group = [&](int a, int b) {
+        return std::all_of(kAllAxes.begin(), kAllAxes.end(), [&](Axis other) {
+          return !outer.contains(other) || step_.mesh.coord(a, other) == step_.mesh.coord(b, other);
+        });
+      };
+      for (int first = 0; first < ranks_;) {
+        int end = first + 1;
+        while (end < ranks_ && same_group(first, end)) ++end;
+        draw_group(axis, first, end);
+        first = end;
+      }
+      y_ += kHead;
+    }
+    for (int rank = 0; rank < ranks_; ++rank) {
+      page_.text(left_of(rank) + kColumn / 2, y_ + 14, 12, kTitleInk, Anchor::kMiddle,
+                 fmt::format("rank {}", rank));
+    }
+    y_ += kHead + 6;
+  }
+
+  void draw_group(Axis axis, int first, int end) {
+    const int64_t coord = step_.mesh.coord(first, axis);
+    const double x = left_of(first);
+    const double width = (end - first) * kColumn;
+    page_.box(x + 1, y_, width - 2, kHead - 2, hex(kAxis, coord % 2 == 0 ? 0.75 : 0.55));
+    page_.text(x + width / 2, y_ + 14, 12, kTitleInk, Anchor::kMiddle,
+               fmt::format("{}{}", name_of(axis), coord));
+  }
+
+  void draw_tensor(const HeldTensor& tensor) {
+    const Size size = size_of(tensor);
+    page_.text(kMargin, y_ + 13, 13, kTitleInk, Anchor::kStart, tensor.label);
+    page_.text(kMargin, y_ + 29, 11, kFaintInk, Anchor::kStart, tensor.detail);
+    for (int rank = 0; rank < ranks_; ++rank) {
+      draw_part(tensor, rank, size, left_of(rank) + (kColumn - size.width) / 2);
+      page_.text(left_of(rank) + kColumn / 2, y_ + size.height + 13, 11, kInk, Anchor::kMiddle,
+                 share_text(tensor.elements_of(rank), tensor.rows * tensor.cols));
+    }
+    y_ += std::max(size.height + 26, 42.0);
+  }
+
+  void draw_part(const HeldTensor& tensor, int rank, Size size, double left) {
+    page_.area(left, y_, size.width, size.height, kBlank);
+    const double row = size.height / static_cast<double>(tensor.rows);
+    const double col = size.width / static_cast<double>(tensor.cols);
+    for (const Rect& rect : tensor.by_rank[static_cast<size_t>(rank)]) {
+      const double x = left + static_cast<double>(rect.first_col) * col;
+      const double y = y_ + static_cast<double>(rect.first_row) * row;
+      const double width = static_cast<double>(rect.num_cols) * col;
+      const double height = static_cast<double>(rect.num_rows) * row;
+      page_.area(x, y, width, height, hex(color_of(tensor.category)));
+      if (tensor.partial) page_.stripes(x, y, width, height);
+    }
+    page_.frame(left, y_, size.width, size.height, kFaintInk);
+  }
+
+  const StepGraph& step_;
+  std::vector<HeldTensor> tensors_;
+  int ranks_;
+  double label_ = kLeastLabel;
+  double y_ = 0;
+  SvgPage page_;
+};
+
+}  // namespace
+
+std::string placements_svg(const StepGraph& step, const std::vector<Program>& programs) {
+  return PlacementsPicture(step, programs).str();
+}
+
+}  // namespace tessera

@@ -1,0 +1,106 @@
+#include "draw/plan_svg.h"
+
+#include <gtest/gtest.h>
+
+#include "base/ranks_text.h"
+#include "base/text.h"
+#include "compile/testing/test_spec.h"
+#include "draw/placements_svg.h"
+#include "draw/run_title.h"
+
+namespace tessera {
+namespace {
+
+size_t count(const std::string& text, std::string_view part) {
+  size_t found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+struct Compiled {
+  StepGraph step;
+  std::vector<Program> programs;
+};
+
+Compiled compile(const std::string& mesh) {
+  RunSpec spec = testing::small_spec(mesh);
+  spec.model.layers = 16;
+  spec.train.global_batch = 32;  // stages hold different numbers of micro-batches
+  Compiled run;
+  run.step = build_step(testing::resolved(std::move(spec)), StepKind::kTraining);
+  run.programs = compile_ranks(run.step);
+  return run;
+}
+
+std::string picture(const std::string& mesh) {
+  const Compiled run = compile(mesh);
+  return plan_svg(run.step, run.programs);
+}
+
+TEST(PlanSvgTest, ShowsEveryCategoryAndCollectiveInBytes) {
+  const Compiled run = compile("dp=2,tp=2,zero=1");
+  const std::string svg = plan_svg(run.step, run.programs);
+  const Program& program = run.programs.front();
+  for (const ArenaKind arena : kAllArenas) {
+    EXPECT_NE(svg.find(fmt::format(">{}<", name_of(arena))), std::string::npos);
+    const int64_t bytes = program.arena_bytes[static_cast<size_t>(arena)];
+    EXPECT_NE(svg.find(fmt::format(">{}<", with_thousands(bytes))), std::string::npos) << svg;
+  }
+  EXPECT_NE(svg.find(fmt::format(">{}<", with_thousands(program.total_bytes()))),
+            std::string::npos);
+  for (const Traffic& t : traffic_of(program)) {
+    EXPECT_NE(svg.find(fmt::format(">{} {}<", t.group, t.op)), std::string::npos);
+    EXPECT_NE(svg.find(fmt::format(">{}<", with_thousands(t.bytes_sent))), std::string::npos);
+    EXPECT_NE(svg.find(fmt::format(">{} x<", with_thousands(t.calls))), std::string::npos);
+  }
+}
+
+TEST(PlanSvgTest, EqualRanksShareAColumn) {
+  const std::string svg = picture("dp=4");
+  EXPECT_NE(svg.find(">ranks 0-3<"), std::string::npos) << svg;
+  const std::string stages = picture("pp=2,dp=2");
+  EXPECT_NE(stages.find(">ranks 0-1<"), std::string::npos) << stages;
+  EXPECT_NE(stages.find(">pp1<"), std::string::npos);
+}
+
+TEST(PlanSvgTest, OfManyKindsShowsTheLargestAndSaysSo) {
+  const std::string svg = picture("pp=16");
+  EXPECT_EQ(count(svg, ">rank "), 8U);
+  EXPECT_NE(svg.find("8 more kinds of ranks"), std::string::npos) << svg;
+}
+
+TEST(PlanSvgTest, OneRankSendsNothing) {
+  EXPECT_NE(picture("dp=1").find("one rank: nothing is sent"), std::string::npos);
+}
+
+TEST(PlacementsSvgTest, HasAColumnPerRankUnderItsCoordinates) {
+  const Compiled run = compile("dp=2,tp=2");
+  const std::string svg = placements_svg(run.step, run.programs);
+  EXPECT_EQ(count(svg, ">rank "), 4U);
+  EXPECT_EQ(count(svg, ">dp0<"), 1U);
+  EXPECT_EQ(count(svg, ">tp0<"), 2U);
+  EXPECT_EQ(count(svg, "<pattern"), 1U) << "a partial sum is striped";
+}
+
+TEST(PlacementsSvgTest, DrawsSixteenRanksOfMoreAndSaysSo) {
+  const Compiled run = compile("dp=32");
+  const std::string svg = placements_svg(run.step, run.programs);
+  EXPECT_EQ(count(svg, ">rank "), 16U);
+  EXPECT_NE(svg.find("the first 16 of 32 ranks"), std::string::npos);
+}
+
+TEST(RunTitleTest, RanksAreFoldedToRanges) {
+  EXPECT_EQ(ranks_text({3}), "rank 3");
+  EXPECT_EQ(ranks_text({0, 1, 2, 8, 9, 12}), "ranks 0-2, 8-9, 12");
+  EXPECT_EQ(ranks_text({0, 2, 4, 6}), "4 ranks from 0");
+}
+
+TEST(RunTitleTest, NamesWhatDiffersFromOneRank) {
+  EXPECT_TRUE(run_title(compile("dp=1").step).ends_with(", f32, one rank"));
+  EXPECT_TRUE(run_title(compile("tp=2,sequence_parallel=true").step)
+                  .ends_with(" parameters, f32, tp=2 sequence_parallel"));
+  EXPECT_TRUE(run_title(compile("pp=2,dp=2,zero=1").step).ends_with(" pp=2 dp=2 zero=1 1f1b"));
+}
+
+}  // namespace
+}  // namespace tessera

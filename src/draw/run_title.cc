@@ -1,0 +1,46 @@
+#include "draw/run_title.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/text.h"
+
+namespace tessera {
+
+std::string run_title(const StepGraph& step) {
+  const ParallelSpec& p = step.spec.parallel;
+  std::string text = fmt::format("{} parameters, {}", with_thousands(step.layout.num_parameters),
+                                 name_of(step.spec.train.dtype));
+  if (p.world() == 1) return text + ", one rank";
+  text += ",";
+  const auto axis = [&text](const char* name, int64_t size) {
+    if (size > 1) text += fmt::format(" {}={}", name, size);
+  };
+  axis("pp", p.pp);
+  axis("dp", p.dp);
+  axis("fsdp", p.fsdp);
+  axis("cp", p.cp);
+  axis("tp", p.tp);
+  axis("ep", p.ep);
+  if (p.dp * p.fsdp * p.cp > 1) text += fmt::format(" zero={}", p.zero);
+  if (p.pp > 1) text += " " + step.stages.schedule.name;
+  if (p.cp > 1) text += " " + p.cp_kind;
+  if (p.tp > 1 && p.sequence_parallel) text += " sequence_parallel";
+  if (p.recompute != "none") text += " recompute=" + p.recompute;
+  return text;
+}
+
+std::string shared_coords(const Mesh& mesh, const std::vector<int>& ranks) {
+  std::vector<std::string> coords;
+  for (const Axis axis : kAllAxes) {
+    const int64_t coord = mesh.coord(ranks.front(), axis);
+    const bool shared = std::all_of(ranks.begin(), ranks.end(),
+                                    [&](int rank) { return mesh.coord(rank, axis) == coord; });
+    if (mesh.size(axis) > 1 && shared) coords.push_back(fmt::format("{}{}", name_of(axis), coord));
+  }
+  return fmt::format("{}", fmt::join(coords, " "));
+}
+
+}  // namespace tessera

@@ -1,0 +1,17 @@
+// The words that pictures use for a run and for its ranks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compile/step.h"
+
+namespace tessera {
+
+// "2,967,808 parameters, f32, dp=2 tp=2 zero=1 sequence_parallel"
+std::string run_title(const StepGraph& step);
+
+// The coordinates that all of them share: "pp0 tp1". Axes of one rank are left out.
+std::string shared_coords(const Mesh& mesh, const std::vector<int>& ranks);
+
+}  // namespace tessera

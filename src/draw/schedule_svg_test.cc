@@ -1,0 +1,50 @@
+#include "draw/schedule_svg.h"
+
+#include <gtest/gtest.h>
+
+namespace tessera {
+namespace {
+
+size_t count(const std::string& text, std::string_view part) {
+  size_t found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+std::string picture(const PipelineSchedule& schedule) {
+  return schedule_svg(simulate_schedule(schedule));
+}
+
+TEST(ScheduleSvgTest, HasABoxPerActionANumberInEachAndALegend) {
+  const std::string svg = picture(make_schedule("zb-h1", 3, 1, 4));
+  EXPECT_TRUE(svg.starts_with("<svg ")) << svg.substr(0, 80);
+  EXPECT_TRUE(svg.ends_with("</svg>\n"));
+  // Background, a row per rank, 3 passes for 3 * 4 cells, the legend's three passes and idle.
+  EXPECT_EQ(count(svg, "<rect"), 1U + 3 + 3 * 3 * 4 + 4);
+  // The title, a label per rank, a number in every box, the legend.
+  EXPECT_EQ(count(svg, "<text"), 1U + 3 + 3 * 3 * 4 + 4);
+  EXPECT_NE(svg.find("bubble 14.3 %"), std::string::npos) << svg;
+  EXPECT_NE(svg.find(">weight gradient<"), std::string::npos);
+  EXPECT_EQ(svg.find(">backward<"), std::string::npos);
+}
+
+TEST(ScheduleSvgTest, BoxesThatAreTooNarrowHaveNoNumber) {
+  const std::string svg = picture(make_schedule("gpipe", 2, 1, 600));
+  EXPECT_LT(count(svg, "<text"), 100U);
+}
+
+TEST(ScheduleSvgTest, NamesAreEscaped) {
+  PipelineSchedule schedule = make_schedule("gpipe", 1, 1, 1);
+  schedule.name = "a<b>&\n.csv";
+  EXPECT_NE(picture(schedule).find(">a&lt;b&gt;&amp;?.csv: "), std::string::npos);
+}
+
+TEST(ScheduleSvgTest, ChunksDifferInShade) {
+  const std::string svg = picture(make_schedule("zb-v", 2, 2, 4));
+  EXPECT_NE(svg.find("#4285c8"), std::string::npos);
+  EXPECT_NE(svg.find("dark to pale"), std::string::npos);
+  EXPECT_EQ(picture(make_schedule("gpipe", 2, 1, 4)).find("dark to pale"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,26 @@
+// A simulated step as a trace for ui.perfetto.dev and chrome://tracing: a process per rank, a
+// thread per stream, a slice per instruction inside the slice of its pass, arrows for messages
+// between stages, counters of memory. docs/simulate.md describes it. The same timeline gives the
+// same bytes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "sim/replay/step_activity.h"
+
+namespace tessera {
+
+struct TraceOptions {
+  std::string config_digest = "";  // of the run, for whoever compares traces
+};
+
+// Of all classes, as rank the first of each. Throws Error where it would be too large to open.
+std::string trace_json(const StepTimeline& timeline, const std::vector<RankActivity>& activities,
+                       const TraceOptions& options = {});
+
+// Of one class, for tools that want a file per rank.
+std::string trace_json_of(const StepTimeline& timeline, const std::vector<RankActivity>& activities,
+                          size_t of_class, const TraceOptions& options = {});
+
+}  // namespace tessera

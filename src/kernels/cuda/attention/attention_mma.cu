@@ -1,0 +1,247 @@
+// Attention forward on tensor cores: one block per 128 queries and head. It walks over the keys, 64
+// at a time, with a running maximum and sum; the next ones are copied meanwhile.
+#include "kernels/cuda/attention/attention_mma.cuh"
+#include "kernels/cuda/attention/attention_own.h"
+
+namespace tessera::kernels::cuda {
+namespace {
+
+using namespace mma;  // NOLINT: the vocabulary of these tiles
+
+constexpr int kQueries = kWarps * kWarpRows;
+constexpr int kKeys = 64;
+constexpr int kTiles = kKeys / 8;
+
+template <typename T>
+struct Tensors {
+  const T* q;
+  const T* kv;
+  const float* o_before;  // null: there are no other keys
+  const float* lse_before;
+  Output<T> o;
+  float* lse;
+};
+
+template <int kDim>
+constexpr int kSharedBytes = 2 * (kQueries + 4 * kKeys) * kStride<kDim>;
+
+// Scores become weights 2^(scale (score - max)), in place. What came before is to be multiplied by
+// shrink.
+struct Running {
+  float max[2] = {-INFINITY, -INFINITY};
+  float sum[2] = {0, 0};  // this lane's share
+
+  __device__ void weigh(float (&scores)[kTiles][4], float scale, float (&shrink)[2]) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float top = max[half];
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+        top = fmaxf(top, fmaxf(scores[n][2 * half], scores[n][2 * half + 1]));
+      }
+      top = row_max(top);
+      // Where nothing was seen yet, everything is 2^-inf.
+      const float base = top == -INFINITY ? 0.0F : top * scale;
+      shrink[half] = exp2_of(max[half] * scale - base);
+      max[half] = top;
+      float sum_here = 0;
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+        for (int i = 2 * half; i < 2 * half + 2; ++i) {
+          scores[n][i] = exp2_of(scores[n][i] * scale - base);
+          sum_here += scores[n][i];
+        }
+      }
+      sum[half] = sum[half] * shrink[half] + sum_here;
+    }
+  }
+};
+
+// Scores of keys that a query does not see become -inf.
+__device__ inline void hide_unseen(float (&scores)[kTiles][4], const Sight& sees,
+                                   const int32_t (&query)[2], const TileTokens<kKeys>& keys) {
+  const int column = lane_index() % 4 * 2;
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (!sees(query[i / 2], keys.position[n * 8 + column + i % 2])) scores[n][i] = -INFINITY;
+    }
+  }
+}
+
+__device__ inline void drop(float (&weights)[kTiles][4], const DropoutDraw<float>& dropout,
+                            const int32_t (&query)[2], const TileTokens<kKeys>& keys) {
+  const int column = lane_index() % 4 * 2;
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      weights[n][i] *= dropout.factor(query[i / 2], keys.position[n * 8 + column + i % 2]);
+    }
+  }
+}
+
+template <int kDim, typename T>
+__device__ inline void store_row(const Tensors<T>& x, int64_t at, const RowsOf& rows, int half,
+                                 float lse_here, float sum, const float (&out)[kDim / 8][4]) {
+  const float inverse = sum > 0 ? 1 / sum : 0;
+  Merged<float> m{0, 1, lse_here};
+  if (x.o_before != nullptr) m = merge(x.lse_before[at], lse_here);
+  const float here = m.here * inverse;
+  const int64_t row = at * rows.dim;
+#pragma unroll
+  for (int n = 0; n < kDim / 8; ++n) {
+    const int d = n * 8 + lane_index() % 4 * 2;
+    float value[2] = {here * out[n][2 * half], here * out[n][2 * half + 1]};
+    if (x.o_before != nullptr) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        if (d + i < rows.dim) value[i] += m.before * x.o_before[row + d + i];
+      }
+    }
+    x.o.set_two(row, d, rows, value[0], value[1]);
+  }
+}
+
+template <typename T, int kDim, bool kDropout>
+__global__ void __launch_bounds__(kThreads, kDim == 64 ? 2 : 1)
+    forward_kernel(Tensors<T> x, AttentionShape shape, int64_t num_sequences, int64_t tiles,
+                   bool packed, const StepParams* params) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  __shared__ TileTokens<kQueries> queries;
+  // Of the tile in use, of the next, whose rows are being copied, and of the one before.
+  __shared__ TileTokens<kKeys> keys[3];
+  T* q_tile = reinterpret_cast<T*>(memory);
+  T* k_tiles = q_tile + kQueries * kStride<kDim>;
+  T* v_tiles = k_tiles + 2 * kKeys * kStride<kDim>;
+
+  const BlockPlace place(tiles, shape.heads);
+  // The last tiles see the most keys: they begin first.
+  const int64_t first = (tiles - 1 - place.tile) * kQueries;
+  const int64_t last = std::min(first + kQueries, shape.q_rows().length()) - 1;
+  const int dim = static_cast<int>(shape.head_dim);
+  const RowsOf q_rows{shape.heads * dim, dim, packed};
+  const RowsOf kv_rows{2 * shape.kv_heads * dim, dim, packed};
+  const T* from_keys = x.kv + kv_head_of(shape, place.head) * dim;
+  const T* from_values = from_keys + shape.kv_heads * dim;
+  const Sight sees(shape);
+  const TokenRange range = keys_seen(shape, first, last);
+  const int64_t first_key = range.begin / kKeys * kKeys;
+  const int steps =
+      range.end > first_key ? static_cast<int>((range.end - first_key + kKeys - 1) / kKeys) : 0;
+  const auto locate_keys = [&](int step) {
+    locate(shape.kv_rows(), place.sequence, num_sequences, first_key + step * kKeys, kNoKey,
+           keys[step % 3]);
+  };
+  const auto load_keys = [&](int step) {
+    const int to = step % 2 * kKeys * kStride<kDim>;
+    load_tile<kDim>(from_keys, kv_rows, keys[step % 3], k_tiles + to);
+    load_tile<kDim>(from_values, kv_rows, keys[step % 3], v_tiles + to);
+  };
+
+  locate(shape.q_rows(), place.sequence, num_sequences, first, kNoQuery, queries);
+  locate_keys(0);
+  __syncthreads();
+  if (steps > 0) {
+    load_tile<kDim>(x.q + place.head * dim, q_rows, queries, q_tile);
+    load_keys(0);
+  }
+
+  const int warp_row = warp_index() * kWarpRows, lane = lane_index();
+  const int row[2] = {warp_row + lane / 4, warp_row + lane / 4 + 8};
+  const int32_t query[2] = {queries.position[row[0]], queries.position[row[1]]};
+  const int32_t first_query = queries.position[warp_row];
+  const int32_t last_query = warp_max(queries.position[warp_row + lane % kWarpRows]);
+  const float scale = kLog2E / sqrtf(static_cast<float>(dim));
+  const DropoutDraw<float> dropout(shape, params, place.sequence, place.head);
+
+  Running running;
+  float out[kDim / 8][4] = {};
+  for (int step = 0; step < steps; ++step) {
+    if (step + 1 < steps) locate_keys(step + 1);
+    wait_for_copies();
+    __syncthreads();  // this tile is here, and the one before is read no more
+    if (step + 1 < steps) load_keys(step + 1);
+    const TileTokens<kKeys>& here = keys[step % 3];
+    if (here.position[0] > last_query) continue;  // no row of this warp sees any
+    const int tile = step % 2 * kKeys * kStride<kDim>;
+    float scores[kTiles][4], shrink[2];
+    dot_rows<kDim>(q_tile + warp_row * kStride<kDim>, k_tiles + tile, scores);
+    const bool all_seen =
+        sees(first_query, here.position[kKeys - 1]) && sees(last_query, here.position[0]);
+    if (!all_seen) hide_unseen(scores, sees, query, here);
+    running.weigh(scores, scale, shrink);
+    if constexpr (kDropout) drop(scores, dropout, query, here);
+#pragma unroll
+    for (int n = 0; n < kDim / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) out[n][i] *= shrink[i / 2];
+    }
+    weigh_rows<kDim, kDim>(scores, v_tiles + tile, out);
+  }
+
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const float sum = row_sum(running.sum[half]);
+    float lse = running.max[half] * scale * kLn2 + logf(sum);  // -inf when nothing was seen
+    const int64_t token = queries.row[row[half]], at = token * shape.heads + place.head;
+    if (token >= 0) {
+      store_row<kDim>(x, at, q_rows, half, lse, sum, out);
+      if (x.o_before != nullptr) lse = merge(x.lse_before[at], lse).lse;
+    }
+    __syncwarp();  // lse may be lse_before
+    if (token >= 0 && lane % 4 == 0) x.lse[at] = lse;
+  }
+}
+
+template <typename T, int kDim, bool kDropout>
+void launch(Context& ctx, const Tensors<T>& x, int64_t num_sequences, const AttentionShape& shape) {
+  constexpr const char* kOp = "attention";
+  const int64_t tiles = ceil_div(shape.q_rows().length(), kQueries);
+  const bool packed = packable<T>(shape.head_dim, x.q, x.kv, static_cast<T*>(x.o.data));
+  const auto kernel = forward_kernel<T, kDim, kDropout>;
+  allow_shared(kOp, kernel, kSharedBytes<kDim>);
+  kernel<<<grid_of(kOp, tiles, shape.heads, num_sequences), kThreads, kSharedBytes<kDim>,
+           ctx.gpu->stream()>>>(x, shape, num_sequences, tiles, packed, ctx.params);
+  check_launch(kOp);
+}
+
+template <typename T>
+void forward(Context& ctx, const Tensors<T>& x, int64_t num_sequences,
+             const AttentionShape& shape) {
+  for_head_dim("attention", shape.head_dim, [&](auto width) {
+    constexpr int kDim = decltype(width)::value;
+    if (shape.dropout.on()) {
+      launch<T, kDim, true>(ctx, x, num_sequences, shape);
+    } else {
+      launch<T, kDim, false>(ctx, x, num_sequences, shape);
+    }
+  });
+}
+
+template <typename T>
+void forward(Context& ctx, const Tensor& q, const Tensor& kv, const Tensor& o_before,
+             const Tensor& lse_before, Tensor& o, Tensor& lse, const AttentionShape& shape) {
+  const Tensors<T> x{q.as<T>(),
+                     kv.as<T>(),
+                     o_before.as<float>(),
+                     lse_before.as<float>(),
+                     {o.data, o.dtype == DType::kF32},
+                     lse.as<float>()};
+  forward(ctx, x, q.dim(0) / shape.q_rows().length(), shape);
+}
+
+}  // namespace
+
+void mma_attention(Context& ctx, const Tensor& q, const Tensor& kv, const Tensor& o_before,
+                   const Tensor& lse_before, Tensor& o, Tensor& lse, const AttentionShape& shape) {
+  if (q.dtype == DType::kBF16) {
+    forward<__nv_bfloat16>(ctx, q, kv, o_before, lse_before, o, lse, shape);
+  } else {
+    forward<__half>(ctx, q, kv, o_before, lse_before, o, lse, shape);
+  }
+}
+
+}  // namespace tessera::kernels::cuda

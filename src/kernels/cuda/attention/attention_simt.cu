@@ -1,0 +1,191 @@
+// Attention forward by ordinary arithmetic: one block per tile of queries and head; it walks over
+// the keys with a running maximum and sum, so that no row of scores is ever whole.
+#include "kernels/cuda/attention/attention_own.h"
+#include "kernels/cuda/attention/attention_simt.cuh"
+
+namespace tessera::kernels::cuda {
+namespace {
+
+using namespace simt;  // NOLINT: the vocabulary of these tiles
+
+// The tensors of one call.
+template <typename A>
+struct Tensors {
+  const A* q;
+  const A* kv;
+  const A* o_before;  // null: there are no other keys
+  const A* lse_before;
+  A* o;
+  A* lse;
+};
+
+template <typename A, int kDim>
+struct Layout {
+  static constexpr int kTile = kTileRows<A, kDim>;
+  static constexpr int kElements = kTile * kStride<kDim>;
+  static constexpr int kBytes =
+      static_cast<int>(sizeof(A)) * (3 * kElements + kTile * kStride<kTile>);
+};
+
+// What is known of a row after some of the keys. The sum is this thread's share.
+template <typename A, int kRows>
+struct Running {
+  A max[kRows], sum[kRows];
+  __device__ Running() {
+    for (int i = 0; i < kRows; ++i) {
+      max[i] = -static_cast<A>(INFINITY);
+      sum[i] = A{0};
+    }
+  }
+};
+
+// Scores become weights exp(score - max), dropped where dropout says; returns in `shrink` what
+// everything before is to be multiplied by.
+template <typename A, int kRows, int kTile>
+__device__ void softmax_tile(const A (&scores)[kRows][kRows], const Sight& sees,
+                             const TileTokens<kTile>& queries, const TileTokens<kTile>& keys,
+                             const DropoutDraw<A>& dropout, Running<A, kRows>& running,
+                             A (&shrink)[kRows], A* weights) {
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) {
+    const int row = thread_row() + i * kSide;
+    const int32_t query = queries.position[row];
+    A max = running.max[i];
+#pragma unroll
+    for (int j = 0; j < kRows; ++j) {
+      if (sees(query, keys.position[thread_column() + j * kSide]) && scores[i][j] > max) {
+        max = scores[i][j];
+      }
+    }
+    max = row_max(max);
+    // Where nothing was seen yet there is nothing to shrink, and inf - inf is no number.
+    shrink[i] = running.max[i] < max ? exp(running.max[i] - max) : A{1};
+    running.max[i] = max;
+    running.sum[i] *= shrink[i];
+#pragma unroll
+    for (int j = 0; j < kRows; ++j) {
+      const int column = thread_column() + j * kSide;
+      const int32_t key = keys.position[column];
+      A weight = sees(query, key) ? exp(scores[i][j] - max) : A{0};
+      running.sum[i] += weight;
+      if (dropout.on() && weight > A{0}) weight *= dropout.factor(query, key);
+      weights[row * kStride<kTile> + column] = weight;
+    }
+  }
+}
+
+template <typename A>
+__device__ void store_row(const Tensors<A>& x, int64_t at, int dim, A max, A sum, const A* out,
+                          int count) {
+  const A lse_here = max + log(sum);  // -inf when nothing was seen
+  const A inverse = sum > A{0} ? A{1} / sum : A{0};
+  Merged<A> m{A{0}, A{1}, lse_here};
+  if (x.o_before != nullptr) m = merge(x.lse_before[at], lse_here);
+  for (int k = 0; k < count; ++k) {
+    const int d = thread_column() + k * kSide;
+    if (d >= dim) break;
+    const int64_t to = at * dim + d;
+    const A here = m.here * inverse * out[k];
+    x.o[to] = x.o_before == nullptr ? here : m.before * x.o_before[to] + here;
+  }
+}
+
+template <typename A, int kDim>
+__global__ void __launch_bounds__(kThreads)
+    forward_kernel(Tensors<A> x, AttentionShape shape, int64_t num_sequences, int64_t tiles,
+                   const StepParams* params) {
+  constexpr int kTile = Layout<A, kDim>::kTile, kRows = kTile / kSide;
+  constexpr int kElements = Layout<A, kDim>::kElements;
+  extern __shared__ __align__(16) unsigned char memory[];
+  __shared__ TileTokens<kTile> queries, keys;
+  A* q_tile = reinterpret_cast<A*>(memory);
+  A* k_tile = q_tile + kElements;
+  A* v_tile = k_tile + kElements;
+  A* weights = v_tile + kElements;
+
+  const BlockPlace place(tiles, shape.heads);
+  // The last tiles see the most keys: they begin first.
+  const int64_t first = (tiles - 1 - place.tile) * kTile;
+  const int64_t last = min(first + kTile, shape.q_rows().length()) - 1;
+  const int dim = static_cast<int>(shape.head_dim);
+  const int64_t width = shape.heads * dim, kv_width = 2 * shape.kv_heads * dim;
+  const A* from_keys = x.kv + kv_head_of(shape, place.head) * dim;
+  const A* from_values = from_keys + shape.kv_heads * dim;
+  const Sight sees(shape);
+  const DropoutDraw<A> dropout(shape, params, place.sequence, place.head);
+  locate(shape.q_rows(), place.sequence, num_sequences, first, kNoQuery, queries);
+  __syncthreads();
+  load_tile<kDim>(x.q + place.head * dim, width, dim, queries, A{1} / sqrt(static_cast<A>(dim)),
+                  q_tile);
+
+  Running<A, kRows> running;
+  A out[kRows][kDim / kSide] = {};
+  const TokenRange range = keys_seen(shape, first, last);
+  for (int64_t key = range.begin / kTile * kTile; key < range.end; key += kTile) {
+    __syncthreads();  // the tile before is read no more
+    locate(shape.kv_rows(), place.sequence, num_sequences, key, kNoKey, keys);
+    __syncthreads();
+    load_tile<kDim>(from_keys, kv_width, dim, keys, A{1}, k_tile);
+    load_tile<kDim>(from_values, kv_width, dim, keys, A{1}, v_tile);
+    __syncthreads();
+    A scores[kRows][kRows] = {}, shrink[kRows];
+    dot_rows<kDim>(q_tile, k_tile, scores);
+    softmax_tile(scores, sees, queries, keys, dropout, running, shrink, weights);
+    __syncwarp();  // a row of weights is of one half of a warp
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+      for (int k = 0; k < kDim / kSide; ++k) out[i][k] *= shrink[i];
+    }
+    weigh_rows<kDim, kRows, false>(weights, v_tile, out);
+  }
+
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) {
+    const A sum = row_sum(running.sum[i]);
+    const int64_t row = queries.row[thread_row() + i * kSide];
+    const int64_t at = row * shape.heads + place.head;
+    A lse = running.max[i] + log(sum);
+    if (row >= 0) {
+      store_row(x, at, dim, running.max[i], sum, out[i], kDim / kSide);
+      if (x.o_before != nullptr) lse = merge(x.lse_before[at], lse).lse;
+    }
+    __syncwarp();  // lse may be lse_before
+    if (row >= 0 && thread_column() == 0) x.lse[at] = lse;
+  }
+}
+
+template <typename A>
+void forward(Context& ctx, const Tensors<A>& x, int64_t num_sequences,
+             const AttentionShape& shape) {
+  constexpr const char* kOp = "attention";
+  for_head_dim(kOp, shape.head_dim, [&](auto width) {
+    constexpr int kDim = decltype(width)::value;
+    using Tiles = Layout<A, kDim>;
+    const int64_t tiles = ceil_div(shape.q_rows().length(), Tiles::kTile);
+    allow_shared(kOp, forward_kernel<A, kDim>, Tiles::kBytes);
+    forward_kernel<A, kDim>
+        <<<grid_of(kOp, tiles, shape.heads, num_sequences), kThreads, Tiles::kBytes,
+           ctx.gpu->stream()>>>(x, shape, num_sequences, tiles, ctx.params);
+    check_launch(kOp);
+  });
+}
+
+}  // namespace
+
+void simt_attention(Context& ctx, const Tensor& q, const Tensor& kv, const Tensor& o_before,
+                    const Tensor& lse_before, Tensor& o, Tensor& lse, const AttentionShape& shape) {
+  const auto run = [&](auto tag) {
+    using A = typename decltype(tag)::type;
+    const Tensors<A> x{q.as<A>(),          kv.as<A>(), o_before.as<A>(),
+                       lse_before.as<A>(), o.as<A>(),  lse.as<A>()};
+    forward(ctx, x, q.dim(0) / shape.q_rows().length(), shape);
+  };
+  if (q.dtype == DType::kF64) {
+    run(TypeTag<double>{});
+  } else {
+    run(TypeTag<float>{});
+  }
+}
+
+}  // namespace tessera::kernels::cuda

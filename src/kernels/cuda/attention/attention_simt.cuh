@@ -1,0 +1,101 @@
+// Tiles of attention by ordinary arithmetic, for f64 and f32: a block of 16 x 16 threads, of
+// which thread (y, x) has rows y, y + 16, … and columns x, x + 16, … of every product.
+#pragma once
+
+#include "kernels/cuda/attention/attention_tiles.cuh"
+
+namespace tessera::kernels::cuda::simt {
+
+constexpr int kSide = 16;
+constexpr int kThreads = kSide * kSide;
+
+// Rows of a tile: four such, with two of [tile, tile], must fit in the memory of a block.
+template <typename A, int kDim>
+constexpr int kTileRows = (kDim > 128 ? 32 : 64) / (sizeof(A) == 8 ? 2 : 1);
+
+// Rows of an odd length keep the columns that a warp reads in different banks.
+template <int kColumns>
+constexpr int kStride = kColumns + 1;
+
+__device__ inline int thread_row() { return static_cast<int>(threadIdx.x) / kSide; }
+__device__ inline int thread_column() { return static_cast<int>(threadIdx.x) % kSide; }
+
+// to[kTile, kDim] = factor * the first `dim` columns of the rows of a tile, zeros around them.
+template <int kDim, int kTile, typename A>
+__device__ inline void load_tile(const A* from, int64_t width, int dim,
+                                 const TileTokens<kTile>& tokens, A factor, A* to) {
+  for (int at = static_cast<int>(threadIdx.x); at < kTile * kDim; at += kThreads) {
+    const int r = at / kDim, d = at % kDim;
+    const int64_t row = tokens.row[r];
+    to[r * kStride<kDim> + d] = row >= 0 && d < dim ? factor * from[row * width + d] : A{0};
+  }
+}
+
+// out[i][j] += a[row i, :] . b[column j, :]
+template <int kDim, int kRows, typename A>
+__device__ inline void dot_rows(const A* a, const A* b, A (&out)[kRows][kRows]) {
+#pragma unroll 4
+  for (int d = 0; d < kDim; ++d) {
+    A left[kRows], right[kRows];
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      left[i] = a[(thread_row() + i * kSide) * kStride<kDim> + d];
+      right[i] = b[(thread_column() + i * kSide) * kStride<kDim> + d];
+    }
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+#pragma unroll
+      for (int j = 0; j < kRows; ++j) out[i][j] += left[i] * right[j];
+    }
+  }
+}
+
+// out[i][k] += sum over c of weights[row i, c] * b[c, column k]; transposed: weights[c, row i].
+template <int kDim, int kRows, bool kTransposed, typename A>
+__device__ inline void weigh_rows(const A* weights, const A* b, A (&out)[kRows][kDim / kSide]) {
+  constexpr int kTile = kRows * kSide;
+#pragma unroll 2
+  for (int c = 0; c < kTile; ++c) {
+    A left[kRows];
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      const int row = thread_row() + i * kSide;
+      left[i] = kTransposed ? weights[c * kStride<kTile> + row] : weights[row * kStride<kTile> + c];
+    }
+#pragma unroll
+    for (int k = 0; k < kDim / kSide; ++k) {
+      const A right = b[c * kStride<kDim> + thread_column() + k * kSide];
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) out[i][k] += left[i] * right;
+    }
+  }
+}
+
+// Over the threads of a row, to all of them.
+template <typename A>
+__device__ inline A row_max(A x) {
+  for (int offset = kSide / 2; offset > 0; offset /= 2) {
+    const A other = __shfl_xor_sync(0xffffffffU, x, offset);
+    x = other > x ? other : x;
+  }
+  return x;
+}
+template <typename A>
+__device__ inline A row_sum(A x) {
+  for (int offset = kSide / 2; offset > 0; offset /= 2) {
+    x += __shfl_xor_sync(0xffffffffU, x, offset);
+  }
+  return x;
+}
+
+// Calls f(std::integral_constant<int, kDim>) with the smallest width of a tile that holds a head.
+template <typename F>
+void for_head_dim(const char* op, int64_t head_dim, const F& f) {
+  if (head_dim <= 32) return f(std::integral_constant<int, 32>{});
+  if (head_dim <= 64) return f(std::integral_constant<int, 64>{});
+  if (head_dim <= 128) return f(std::integral_constant<int, 128>{});
+  TESSERA_CHECK(head_dim <= 256, "{}: heads of {} columns, at most 256 are served", op, head_dim);
+  f(std::integral_constant<int, 256>{});
+}
+
+}  // namespace tessera::kernels::cuda::simt

@@ -1,0 +1,299 @@
+#include "launch/agent/agent.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <sstream>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "comm/shm/shm_world.h"
+#include "launch/agent/child_watch.h"
+#include "launch/agent/job_end.h"
+#include "launch/agent/output_forwarder.h"
+#include "launch/agent/signal_inbox.h"
+#include "launch/agent/spawn.h"
+#include "launch/cores.h"
+#include "launch/poll_set.h"
+#include "launch/rendezvous/token.h"
+#include "launch/unique_fd.h"
+
+namespace tessera {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// Ranks that waited for a peer leave this soon after an abort.
+constexpr milliseconds kAbortTime{300};
+// After SIGKILL only a process that hangs inside the kernel is still there.
+constexpr milliseconds kDieTime{2'000};
+// Two signals closer than this are one: `timeout` and schedulers signal both process and group.
+constexpr milliseconds kSameSignal{150};
+// When a signal for the whole group ends a rank, the agent's own copy comes this soon.
+constexpr milliseconds kOwnSignal{50};
+// For the reader of the output to take the rest of it. Only a job that ended well has time.
+constexpr milliseconds kFlushTime{10'000};
+constexpr milliseconds kFlushTimeAfterFailure{400};
+constexpr milliseconds kFlushTimeAfterStop{50};
+constexpr milliseconds kLongSleep{60'000};
+
+std::vector<std::string> own_arguments() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  std::string bytes = text.str();
+  require(!bytes.empty(), "cannot read /proc/self/cmdline: is /proc mounted?");
+  if (bytes.back() == '\0') bytes.pop_back();
+  std::vector<std::string> arguments;
+  for (const std::string_view argument : split(bytes, '\0')) arguments.emplace_back(argument);
+  return arguments;
+}
+
+UniqueFd open_for_rank(const std::string& path, int flags) {
+  UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC, 0666));
+  require(fd.valid(), "cannot open '{}' for the ranks: {}", path, std::strerror(errno));
+  return fd;
+}
+
+class Agent {
+ public:
+  explicit Agent(const AgentOptions& options);
+  int run();
+
+ private:
+  void start_rank(int rank);
+  void wait_for_events();
+  void on_signal(int signal);
+  void on_end(int rank);
+  void on_time();
+  void kill_ranks();
+  [[nodiscard]] bool orderly(const ChildExit& exit) const;
+  [[nodiscard]] milliseconds time_to_next_deadline() const;
+  [[nodiscard]] JobEnd judge_job() const;
+
+  const AgentOptions& options_;
+  std::string executable_;
+  std::vector<std::string> arguments_;
+  std::string token_;
+  std::vector<Core> cores_;
+  ShmMemory memory_;
+  SignalInbox signals_;
+  OutputForwarder output_;
+  UniqueFd no_input_;
+  ChildWatch ranks_;
+  PollSet poll_;
+
+  int stop_signal_ = 0;
+  Clock::time_point stopped_at_;
+  std::optional<int> first_failed_;
+  std::vector<bool> killed_;
+  std::vector<std::string> last_calls_;
+  std::optional<Clock::time_point> abort_at_;
+  std::optional<Clock::time_point> kill_at_;
+  std::optional<Clock::time_point> give_up_at_;
+};
+
+Agent::Agent(const AgentOptions& options)
+    : options_(options),
+      executable_(options.executable.empty() ? "/proc/self/exe" : options.executable),
+      arguments_(options.arguments.empty() ? own_arguments() : options.arguments),
+      token_(random_token()),
+      memory_(
+          ShmMemory::create({.ranks = options.ranks, .bytes_per_rank = options.bytes_per_rank})),
+      output_(options.out_fd, options.err_fd),
+      no_input_(open_for_rank("/dev/null", O_RDONLY)),
+      killed_(static_cast<size_t>(options.ranks)),
+      last_calls_(static_cast<size_t>(options.ranks)) {
+  if (options.pin_to_cores) cores_ = allowed_cores();
+  if (options.log_dir.empty()) return;
+  std::error_code failure;
+  std::filesystem::create_directories(options.log_dir, failure);
+  require_config(!failure, "cannot create the log folder '{}': {}", options.log_dir,
+                 failure.message());
+}
+
+int Agent::run() {
+  for (int rank = 0; rank < options_.ranks; ++rank) start_rank(rank);
+  ranks_.open_pidfds();
+  while (ranks_.num_running() > 0 && !(give_up_at_ && Clock::now() >= *give_up_at_)) {
+    wait_for_events();
+    // Signals first: what they explain is no failure of a rank.
+    while (const std::optional<int> signal = signals_.take()) on_signal(*signal);
+    for (const int rank : ranks_.reap(poll_)) on_end(rank);
+    output_.forward(poll_);
+    on_time();
+  }
+  const milliseconds flush_time = stop_signal_ != 0 ? kFlushTimeAfterStop
+                                  : first_failed_   ? kFlushTimeAfterFailure
+                                                    : kFlushTime;
+  bool interrupted = false;
+  output_.finish(flush_time, [&] {
+    interrupted = interrupted || signals_.take().has_value();
+    return interrupted;
+  });
+  const JobEnd end = judge_job();
+  if (!end.message.empty()) {
+    if (options_.on_failure) {
+      options_.on_failure(end.message);
+    } else {
+      output_.say("tessera: " + end.message, flush_time);
+    }
+  }
+  return end.exit_code;
+}
+
+void Agent::start_rank(int rank) {
+  SpawnRequest request;
+  request.name = fmt::format("rank {}", rank);
+  request.executable = executable_;
+  request.arguments = arguments_;
+  request.environment = options_.environment;
+  const auto tell = [&](std::string_view name, const std::string& value) {
+    request.environment.insert_or_assign(std::string(name), value);
+  };
+  tell(agent_variable::kRank, std::to_string(rank));
+  tell(agent_variable::kSize, std::to_string(options_.ranks));
+  tell(agent_variable::kLocalRank, std::to_string(rank));
+  tell(agent_variable::kMemory, std::to_string(memory_.fd()));
+  tell(agent_variable::kToken, token_);
+
+  UniqueFd out;
+  UniqueFd err;
+  if (!options_.log_dir.empty()) {
+    out = open_for_rank(fmt::format("{}/rank-{}.log", options_.log_dir, rank),
+                        O_WRONLY | O_CREAT | O_TRUNC | O_APPEND);
+  } else if (rank > 0) {
+    const std::string prefix = fmt::format("[rank {}] ", rank);
+    out = output_.open_pipe(prefix, OutputForwarder::Target::kOut);
+    err = output_.open_pipe(prefix, OutputForwarder::Target::kErr);
+  }
+  request.stdin_fd = rank == 0 ? STDIN_FILENO : no_input_.get();
+  request.stdout_fd = out.valid() ? out.get() : options_.out_fd;
+  request.stderr_fd = err.valid() ? err.get() : out.valid() ? out.get() : options_.err_fd;
+  request.inherited_fd = memory_.fd();
+  request.cpus = share_of_cores(cores_, rank, options_.ranks, options_.threads_per_rank);
+  request.signal_mask = signals_.previous_mask();
+  ranks_.add(spawn_child(request));
+}
+
+void Agent::wait_for_events() {
+  poll_.clear();
+  signals_.add_to(poll_);
+  ranks_.add_to(poll_);
+  output_.add_to(poll_);
+  poll_.wait(std::min({signals_.longest_sleep(), ranks_.longest_sleep(), time_to_next_deadline()}));
+}
+
+milliseconds Agent::time_to_next_deadline() const {
+  milliseconds time = kLongSleep;
+  for (const auto& deadline : {abort_at_, kill_at_, give_up_at_}) {
+    if (!deadline) continue;
+    time = std::min(time, std::chrono::ceil<milliseconds>(*deadline - Clock::now()));
+  }
+  return time;
+}
+
+void Agent::on_signal(int signal) {
+  const Clock::time_point now = Clock::now();
+  if (first_failed_ || stop_signal_ != 0) {
+    if (stop_signal_ == 0 || now - stopped_at_ >= kSameSignal) kill_ranks();
+    return;
+  }
+  stop_signal_ = signal;
+  stopped_at_ = now;
+  abort_at_ = now + options_.grace;
+  kill_at_ = *abort_at_ + kAbortTime;
+  memory_.request_stop();
+}
+
+// After a stop, ranks say 128 + signal as a shell would, and a signal for the whole group hits them
+// too.
+bool Agent::orderly(const ChildExit& exit) const {
+  if (!exit.failed()) return true;
+  return stop_signal_ != 0 && (exit.signal == stop_signal_ || exit.code == 128 + stop_signal_);
+}
+
+void Agent::on_end(int rank) {
+  const ChildExit exit = *ranks_.exit_of(rank);
+  // Now, because the group that it speaks of may be gone when the job has ended.
+  last_calls_[static_cast<size_t>(rank)] = memory_.status(rank).last_call;
+  if (killed_[static_cast<size_t>(rank)]) return;
+  if (stop_signal_ == 0 && (exit.signal == SIGINT || exit.signal == SIGTERM)) {
+    if (const std::optional<int> signal = signals_.take(kOwnSignal)) on_signal(*signal);
+  }
+  if (orderly(exit)) {
+    memory_.report_exit(rank, describe(exit));
+    return;
+  }
+  // The memory knows the pid only of a rank that came as far as attaching to it.
+  if (memory_.status(rank).state == ShmRankState::kAbsent) {
+    memory_.abort(fmt::format("rank {} (pid {}) {} before it joined the others", rank,
+                              ranks_.pid(rank), describe(exit)));
+  }
+  memory_.report_death(rank, describe(exit));
+  if (!first_failed_) first_failed_ = rank;
+  const Clock::time_point kill_at = Clock::now() + options_.leave_time;
+  kill_at_ = std::min(kill_at_.value_or(kill_at), kill_at);
+}
+
+void Agent::on_time() {
+  const Clock::time_point now = Clock::now();
+  if (abort_at_ && now >= *abort_at_) {
+    memory_.abort(fmt::format("stopped by {}", signal_name(stop_signal_)));
+    abort_at_.reset();
+  }
+  if (kill_at_ && now >= *kill_at_) kill_ranks();
+}
+
+void Agent::kill_ranks() {
+  for (int rank = 0; rank < options_.ranks; ++rank) {
+    if (ranks_.running(rank)) killed_[static_cast<size_t>(rank)] = true;
+  }
+  ranks_.kill_running();
+  abort_at_.reset();
+  kill_at_.reset();
+  if (!give_up_at_) give_up_at_ = Clock::now() + kDieTime;
+}
+
+JobEnd Agent::judge_job() const {
+  std::vector<RankEnd> ends;
+  for (int rank = 0; rank < options_.ranks; ++rank) {
+    ends.push_back({.pid = ranks_.pid(rank),
+                    .exit = ranks_.exit_of(rank),
+                    .killed_by_agent = killed_[static_cast<size_t>(rank)],
+                    .last_call = last_calls_[static_cast<size_t>(rank)]});
+  }
+  return judge({.ranks = ends,
+                .stop_signal = stop_signal_,
+                .first_failed = first_failed_,
+                .reason = memory_.abort_reason()});
+}
+
+}  // namespace
+
+void AgentOptions::validate() const {
+  require_config(ranks >= 1, "ranks is {}: a job has at least one", ranks);
+  require_config(threads_per_rank >= 1, "threads_per_rank is {}: it must be at least 1",
+                 threads_per_rank);
+  require_config(grace >= milliseconds(0), "grace is {} ms: it must not be negative",
+                 grace.count());
+  require_config(leave_time >= milliseconds(0), "leave_time is {} ms: it must not be negative",
+                 leave_time.count());
+}
+
+int run_agent(const AgentOptions& options) {
+  options.validate();
+  open_standard_descriptors();
+  return Agent(options).run();
+}
+
+}  // namespace tessera

@@ -1,0 +1,24 @@
+#include "sim/replay/distinct_programs.h"
+
+#include <array>
+#include <map>
+
+namespace tessera {
+
+RankPrograms distinct_programs(const StepGraph& step) {
+  RankPrograms programs;
+  programs.mesh = step.mesh;
+  std::map<std::array<int64_t, 3>, int> known;
+  for (int rank = 0; rank < static_cast<int>(step.mesh.world()); ++rank) {
+    const std::array<int64_t, 3> place = {step.mesh.coord(rank, Axis::kPp),
+                                          step.mesh.coord(rank, Axis::kCp),
+                                          step.mesh.coord(rank, Axis::kTp)};
+    const auto [found, is_new] =
+        known.try_emplace(place, static_cast<int>(programs.distinct.size()));
+    if (is_new) programs.distinct.push_back(std::make_shared<const Program>(lower(step, rank)));
+    programs.of_rank.push_back(found->second);
+  }
+  return programs;
+}
+
+}  // namespace tessera

@@ -1,0 +1,117 @@
+// DeepSpeed's configuration: docs/_pages/config-json.md and deepspeed/runtime at commit edaa722
+// (August 2026). Sizes of the model are not part of it.
+#include <nlohmann/json.hpp>
+
+#include "spec/emit/emit_parts.h"
+#include "spec/run_file/validate.h"
+
+namespace tessera {
+namespace {
+
+class DeepSpeed {
+ public:
+  explicit DeepSpeed(const RunSpec& spec) : spec_(spec) {}
+
+  std::string str() {
+    add_training();
+    add_sharding();
+    add_split();
+    if (spec_.parallel.pp > 1) add_pipeline();
+    add_recompute();
+    missing_.refuse("DeepSpeed");
+    return json_.dump(2) + "\n";
+  }
+
+ private:
+  void add_training();
+  void add_sharding();
+  void add_split();
+  void add_pipeline();
+  void add_recompute();
+
+  const RunSpec& spec_;
+  nlohmann::ordered_json json_;
+  Inexpressible missing_;
+};
+
+void DeepSpeed::add_training() {
+  const TrainSpec& t = spec_.train;
+  const OptimizerSpec& o = spec_.optimizer;
+  json_["train_batch_size"] = t.global_batch;
+  json_["train_micro_batch_size_per_gpu"] = t.micro_batch;
+  json_["gradient_accumulation_steps"] = accumulation(spec_);
+  json_["gradient_clipping"] = o.clip;
+  json_["optimizer"] = {{"type", "AdamW"},
+                        {"params",
+                         {{"lr", o.lr},
+                          {"betas", {o.beta1, o.beta2}},
+                          {"eps", o.eps},
+                          {"weight_decay", o.weight_decay}}}};
+  json_["scheduler"] = {{"type", "WarmupCosineLR"},
+                        {"params",
+                         {{"total_num_steps", t.steps},
+                          {"warmup_num_steps", o.warmup},
+                          {"cos_min_ratio", o.lr > 0 ? o.min_lr / o.lr : 0.0}}}};
+  if (t.dtype == DType::kF64) missing_.add("train.dtype = \"f64\"", "use f32, bf16 or f16");
+  if (t.dtype == DType::kBF16) json_["bf16"] = {{"enabled", true}};
+  if (t.dtype == DType::kF16) json_["fp16"] = {{"enabled", true}, {"loss_scale", t.loss_scale}};
+  json_["data_types"] = {{"grad_accum_dtype", t.gradients == "bf16" ? "bf16" : "fp32"}};
+}
+
+void DeepSpeed::add_sharding() {
+  const ParallelSpec& p = spec_.parallel;
+  nlohmann::ordered_json& zero = json_["zero_optimization"];
+  zero["stage"] = p.zero;
+  zero["overlap_comm"] = p.overlap;
+  zero["reduce_bucket_size"] = p.bucket_mb * 1024 * 1024 / 4;  // elements
+  if (!is_hybrid_sharded(p)) return;
+  if (p.zero == 3) {
+    zero["mics_shard_size"] = p.fsdp;
+  } else {
+    missing_.add(fmt::format("ZeRO-{} within {} ranks of {}", p.zero, p.fsdp, p.replicas()),
+                 "use zero = 3, or shard over all with dp = 1 or fsdp = 1");
+  }
+}
+
+void DeepSpeed::add_split() {
+  const ParallelSpec& p = spec_.parallel;
+  if (p.tp > 1) json_["tensor_parallel"] = {{"autotp_size", p.tp}};
+  if (p.cp > 1) json_["sequence_parallel_size"] = p.cp;
+  if (p.cp > 1 && p.cp_kind != "ulysses") {
+    missing_.add(fmt::format("parallel.cp_kind = \"{}\"", p.cp_kind), "use ulysses");
+  }
+  if (p.sequence_parallel) missing_.add("parallel.sequence_parallel = true", "use false");
+  if (p.ep > 1) missing_.add("parallel.ep", "it is an argument of its MoE layer: use ep = 1");
+}
+
+void DeepSpeed::add_pipeline() {
+  const ParallelSpec& p = spec_.parallel;
+  json_["pipeline"] = {{"stages", p.pp}};
+  if (p.schedule != "1f1b") {
+    missing_.add(fmt::format("parallel.schedule = \"{}\"", p.schedule), "use 1f1b");
+  }
+  if (p.zero > 1) missing_.add(fmt::format("parallel.zero = {} with pp", p.zero), "use 0 or 1");
+  if (!even_stages(p)) {
+    missing_.add("stages of different sizes",
+                 "they are an argument of its PipelineModule: " + equal_stages_advice(spec_));
+  }
+}
+
+void DeepSpeed::add_recompute() {
+  const std::string& text = spec_.parallel.recompute;
+  if (text == "none") return;
+  const std::optional<RecomputeChoice> choice = recomputation_of_all(spec_);
+  if (!choice || choice->blocks == 0) {
+    missing_.add(fmt::format("parallel.recompute = \"{}\"", text), "use none, full or every-K");
+    return;
+  }
+  const int64_t checkpoints = (spec_.model.layers + choice->blocks - 1) / choice->blocks;
+  json_["activation_checkpointing"] = {{"partition_activations", false},
+                                       {"number_checkpoints", checkpoints}};
+}
+
+}  // namespace
+
+std::string deepspeed_settings(const RunSpec& spec) { return DeepSpeed(spec).str(); }
+
+}  // namespace tessera

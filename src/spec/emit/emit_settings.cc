@@ -1,0 +1,26 @@
+#include "spec/emit/emit_settings.h"
+
+#include <array>
+
+#include "base/text.h"
+#include "spec/emit/emit_parts.h"
+#include "spec/run_file/trainable.h"
+
+namespace tessera {
+namespace {
+
+constexpr std::array<std::string_view, 3> kSystems = {"megatron", "torchtitan", "deepspeed"};
+
+}  // namespace
+
+std::span<const std::string_view> settings_systems() { return kSystems; }
+
+std::string emit_settings(const RunSpec& spec, std::string_view system) {
+  if (system == "megatron") return megatron_settings(spec);
+  if (system == "torchtitan") return torchtitan_settings(spec);
+  if (system == "deepspeed") return deepspeed_settings(spec);
+  throw ConfigError(fmt::format("unknown system {}; {}", in_quotes(system),
+                                suggestion(system, kSystems, "systems")));
+}
+
+}  // namespace tessera

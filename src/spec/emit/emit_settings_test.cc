@@ -1,0 +1,362 @@
+#include "spec/emit/emit_settings.h"
+
+#include <gtest/gtest.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "spec/run_file/run_file.h"
+#include "spec/run_file/validate.h"
+
+namespace tessera {
+namespace {
+
+using Words = std::vector<std::string>;
+
+// Flags of Megatron-LM at commit d98e8a64ddf34856e74b24714e3bedb2f5a39553 (22 August 2026):
+// add_argument in megatron/training/arguments.py, or a field (with its argparse_meta name) of
+// megatron/core/transformer/transformer_config.py, megatron/core/model_parallel_config.py and
+// megatron/training/config/*.py, which arguments.py turns into flags.
+const std::set<std::string> kMegatronFlags = {"accumulate-allreduce-grads-in-fp32",
+                                              "adam-beta1",
+                                              "adam-beta2",
+                                              "adam-eps",
+                                              "add-qkv-bias",
+                                              "attention-dropout",
+                                              "bf16",
+                                              "ckpt-format",
+                                              "clip-grad",
+                                              "context-parallel-size",
+                                              "cp-comm-type",
+                                              "data-parallel-sharding-strategy",
+                                              "disable-bias-linear",
+                                              "expert-model-parallel-size",
+                                              "ffn-hidden-size",
+                                              "fp16",
+                                              "global-batch-size",
+                                              "grad-reduce-in-bf16",
+                                              "group-query-attention",
+                                              "hidden-dropout",
+                                              "hidden-size",
+                                              "kv-channels",
+                                              "loss-scale",
+                                              "lr",
+                                              "lr-decay-style",
+                                              "lr-warmup-iters",
+                                              "max-position-embeddings",
+                                              "micro-batch-size",
+                                              "microbatch-group-size-per-virtual-pipeline-stage",
+                                              "min-lr",
+                                              "moe-aux-loss-coeff",
+                                              "moe-ffn-hidden-size",
+                                              "moe-router-topk",
+                                              "moe-token-dispatcher-type",
+                                              "norm-epsilon",
+                                              "normalization",
+                                              "num-attention-heads",
+                                              "num-distributed-optimizer-instances",
+                                              "num-experts",
+                                              "num-layers",
+                                              "num-query-groups",
+                                              "num-virtual-stages-per-pipeline-rank",
+                                              "overlap-grad-reduce",
+                                              "overlap-param-gather",
+                                              "pipeline-model-parallel-layout",
+                                              "pipeline-model-parallel-size",
+                                              "position-embedding-type",
+                                              "qk-layernorm",
+                                              "recompute-granularity",
+                                              "recompute-method",
+                                              "recompute-modules",
+                                              "recompute-num-layers",
+                                              "rope-scaling-factor",
+                                              "rotary-base",
+                                              "seed",
+                                              "seq-length",
+                                              "sequence-parallel",
+                                              "swiglu",
+                                              "tensor-model-parallel-size",
+                                              "train-iters",
+                                              "untie-embeddings-and-output-weights",
+                                              "use-distributed-optimizer",
+                                              "use-megatron-fsdp",
+                                              "use-rope-scaling",
+                                              "vocab-size",
+                                              "weight-decay",
+                                              "window-size"};
+
+// Sections and fields of JobConfig in torchtitan/config/job_config.py of pytorch/torchtitan at the
+// parent of commit 9810191bb (version 0.2.2, February 2026).
+const std::set<std::string> kTorchtitanKeys = {
+    "activation_checkpoint.mode",
+    "debug.seed",
+    "lr_scheduler.decay_type",
+    "lr_scheduler.min_lr_factor",
+    "lr_scheduler.warmup_steps",
+    "model.flavor",
+    "model.name",
+    "optimizer.beta1",
+    "optimizer.beta2",
+    "optimizer.eps",
+    "optimizer.lr",
+    "optimizer.name",
+    "optimizer.weight_decay",
+    "parallelism.context_parallel_degree",
+    "parallelism.context_parallel_rotate_method",
+    "parallelism.data_parallel_replicate_degree",
+    "parallelism.data_parallel_shard_degree",
+    "parallelism.expert_parallel_degree",
+    "parallelism.fsdp_reshard_after_forward",
+    "parallelism.pipeline_parallel_degree",
+    "parallelism.pipeline_parallel_first_stage_less_layers",
+    "parallelism.pipeline_parallel_last_stage_less_layers",
+    "parallelism.pipeline_parallel_layers_per_stage",
+    "parallelism.pipeline_parallel_microbatch_size",
+    "parallelism.pipeline_parallel_schedule",
+    "parallelism.tensor_parallel_degree",
+    "training.global_batch_size",
+    "training.local_batch_size",
+    "training.max_norm",
+    "training.mixed_precision_param",
+    "training.seq_len",
+    "training.steps"};
+
+// Keys of DeepSpeed at commit edaa7221267243c7be7fb49c5d5f5c4fb97b4641 (22 August 2026):
+// docs/_pages/config-json.md; sequence_parallel_size and pipeline.stages in
+// deepspeed/runtime/config.py; mics_shard_size in deepspeed/runtime/zero/config.py; parameters of
+// WarmupCosineLR in deepspeed/runtime/lr_schedules.py.
+const std::set<std::string> kDeepSpeedKeys = {"train_batch_size",
+                                              "train_micro_batch_size_per_gpu",
+                                              "gradient_accumulation_steps",
+                                              "gradient_clipping",
+                                              "optimizer",
+                                              "optimizer.type",
+                                              "optimizer.params",
+                                              "optimizer.params.lr",
+                                              "optimizer.params.betas",
+                                              "optimizer.params.eps",
+                                              "optimizer.params.weight_decay",
+                                              "scheduler",
+                                              "scheduler.type",
+                                              "scheduler.params",
+                                              "scheduler.params.total_num_steps",
+                                              "scheduler.params.warmup_num_steps",
+                                              "scheduler.params.cos_min_ratio",
+                                              "bf16",
+                                              "bf16.enabled",
+                                              "fp16",
+                                              "fp16.enabled",
+                                              "fp16.loss_scale",
+                                              "data_types",
+                                              "data_types.grad_accum_dtype",
+                                              "zero_optimization",
+                                              "zero_optimization.stage",
+                                              "zero_optimization.overlap_comm",
+                                              "zero_optimization.reduce_bucket_size",
+                                              "zero_optimization.mics_shard_size",
+                                              "tensor_parallel",
+                                              "tensor_parallel.autotp_size",
+                                              "pipeline",
+                                              "pipeline.stages",
+                                              "sequence_parallel_size",
+                                              "activation_checkpointing",
+                                              "activation_checkpointing.partition_activations",
+                                              "activation_checkpointing.number_checkpoints"};
+
+RunSpec spec_with(Words changes) {
+  const bool has_model = std::any_of(changes.begin(), changes.end(), [](const std::string& change) {
+    return change.starts_with("model.preset");
+  });
+  if (!has_model) changes.insert(changes.begin(), "model.preset=llama-3-8b");
+  changes.insert(changes.begin(), "train.dtype=bf16");
+  RunSpec spec = parse_run_file("", "", changes, nullptr);
+  resolve(spec);
+  return spec;
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string refusal(const Words& changes, const std::string& system) {
+  try {
+    emit_settings(spec_with(changes), system);
+  } catch (const ConfigError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+// Runs that between them use every setting.
+const std::vector<Words> kRuns = {
+    {},
+    {"parallel.tp=4", "parallel.pp=2", "parallel.dp=8", "parallel.zero=1",
+     "parallel.sequence_parallel=true", "parallel.recompute=full", "train.global_batch=64"},
+    {"parallel.dp=4", "parallel.zero=2", "train.micro_batch=2", "train.global_batch=32"},
+    {"parallel.fsdp=8", "parallel.dp=2", "parallel.tp=2", "parallel.sequence_parallel=true"},
+    {"parallel.fsdp=8", "parallel.dp=2", "parallel.zero=3"},
+    {"parallel.cp=2", "parallel.cp_kind=ring", "parallel.recompute=selective"},
+    {"parallel.cp=2", "parallel.cp_kind=allgather", "parallel.recompute=norms"},
+    {"parallel.cp=2", "parallel.cp_kind=ulysses", "parallel.recompute=every-4"},
+    {"parallel.pp=4", "parallel.schedule=interleaved", "parallel.virtual_stages=2",
+     "train.global_batch=8"},
+    {"parallel.pp=2", "parallel.schedule=gpipe", "train.global_batch=8"},
+    {"parallel.pp=2", "parallel.stage_layers=[15, 17]", "train.global_batch=8"},
+    {"parallel.pp=4", "parallel.stage_layers=[7, 9, 9, 7]", "train.global_batch=8"},
+    {"parallel.pp=2", "parallel.schedule=zb-v", "train.global_batch=8"},
+    {"train.gradients=bf16"},
+    {"train.dtype=f16", "train.loss_scale=1024"},
+    {"model.preset=llama-3.1-8b"},
+    {"model.preset=gpt2", "train.seq_len=128"},
+    {"model.preset=qwen2.5-7b"},
+    {"model.preset=qwen3-8b"},
+    {"model.preset=mistral-7b"},
+    {"model.preset=mixtral-8x7b", "parallel.fsdp=8", "parallel.ep=8"},
+    {"model.preset=qwen3-30b-a3b", "parallel.fsdp=8", "parallel.ep=8"},
+};
+
+Words keys_of_megatron(const std::string& text) {
+  Words keys;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("--")) keys.push_back(line.substr(2, line.find(' ') - 2));
+  }
+  return keys;
+}
+
+Words keys_of_torchtitan(const std::string& text) {
+  Words keys;
+  const toml::table table = toml::parse(text);
+  for (const auto& [section, content] : table) {
+    for (const auto& [key, value] : *content.as_table()) {
+      keys.push_back(std::string(section.str()) + "." + std::string(key.str()));
+    }
+  }
+  return keys;
+}
+
+void add_keys(const nlohmann::json& json, const std::string& before, Words& keys) {
+  for (const auto& [key, value] : json.items()) {
+    keys.push_back(before + key);
+    if (value.is_object()) add_keys(value, before + key + ".", keys);
+  }
+}
+
+Words keys_of_deepspeed(const std::string& text) {
+  Words keys;
+  add_keys(nlohmann::json::parse(text), "", keys);
+  return keys;
+}
+
+// How many of the runs can be written, and which keys that took.
+struct Written {
+  int runs = 0;
+  std::set<std::string> keys;
+};
+
+template <typename KeysOf>
+Written write_all(const std::string& system, const KeysOf& keys_of) {
+  Written written;
+  for (const Words& run : kRuns) {
+    std::string text;
+    try {
+      text = emit_settings(spec_with(run), system);
+    } catch (const ConfigError& e) {
+      EXPECT_TRUE(has(e.what(), "has no setting for")) << e.what();
+      continue;
+    }
+    ++written.runs;
+    const Words keys = keys_of(text);
+    const std::set<std::string> unique(keys.begin(), keys.end());
+    EXPECT_EQ(unique.size(), keys.size()) << "a key twice in\n" << text;
+    written.keys.insert(unique.begin(), unique.end());
+  }
+  return written;
+}
+
+TEST(EmitSettings, WritesOnlyKeysThatTheSystemsHave) {
+  const Written megatron = write_all("megatron", keys_of_megatron);
+  EXPECT_GE(megatron.runs, 18);
+  EXPECT_EQ(megatron.keys.count("group-query-attention"), 1U);
+  for (const std::string& key : megatron.keys) EXPECT_TRUE(kMegatronFlags.contains(key)) << key;
+  const Written torchtitan = write_all("torchtitan", keys_of_torchtitan);
+  EXPECT_GE(torchtitan.runs, 7);
+  for (const std::string& key : torchtitan.keys) {
+    EXPECT_TRUE(kTorchtitanKeys.contains(key)) << key;
+  }
+  const Written deepspeed = write_all("deepspeed", keys_of_deepspeed);
+  EXPECT_GE(deepspeed.runs, 9);
+  for (const std::string& key : deepspeed.keys) EXPECT_TRUE(kDeepSpeedKeys.contains(key)) << key;
+}
+
+TEST(EmitSettings, GivesMegatronItsFlags) {
+  const std::string text =
+      emit_settings(spec_with({"parallel.tp=4", "parallel.pp=2", "parallel.dp=8", "parallel.zero=1",
+                               "parallel.sequence_parallel=true", "parallel.recompute=full",
+                               "train.global_batch=64"}),
+                    "megatron");
+  for (const std::string flag :
+       {"--tensor-model-parallel-size 4", "--pipeline-model-parallel-size 2",
+        "--num-query-groups 8", "--use-distributed-optimizer", "--sequence-parallel",
+        "--recompute-granularity full", "--global-batch-size 64",
+        "--untie-embeddings-and-output-weights", "--accumulate-allreduce-grads-in-fp32"}) {
+    EXPECT_TRUE(has(text, "\n" + flag + "\n")) << flag;
+  }
+}
+
+TEST(EmitSettings, TellsMegatronTheLayersOfEveryStage) {
+  const Words run = {"parallel.pp=4", "parallel.stage_layers=[7, 9, 9, 7]", "train.global_batch=8"};
+  const std::string text = emit_settings(spec_with(run), "megatron");
+  EXPECT_TRUE(has(text, "--pipeline-model-parallel-layout Et*7|t*9|t*9|t*7L\n")) << text;
+}
+
+TEST(EmitSettings, GivesTorchtitanItsModelAndDegrees) {
+  const std::string text =
+      emit_settings(spec_with({"parallel.fsdp=8", "parallel.dp=2", "parallel.tp=2",
+                               "parallel.sequence_parallel=true"}),
+                    "torchtitan");
+  for (const std::string line : {"flavor = \"8B\"", "data_parallel_replicate_degree = 2",
+                                 "data_parallel_shard_degree = 8", "tensor_parallel_degree = 2"}) {
+    EXPECT_TRUE(has(text, line + "\n")) << line;
+  }
+}
+
+TEST(EmitSettings, GivesDeepSpeedJson) {
+  const auto json = nlohmann::json::parse(
+      emit_settings(spec_with({"parallel.dp=4", "parallel.zero=2", "train.micro_batch=2",
+                               "train.global_batch=32"}),
+                    "deepspeed"));
+  EXPECT_EQ(json.at("zero_optimization").at("stage"), 2);
+  EXPECT_EQ(json.at("gradient_accumulation_steps"), 4);
+  EXPECT_EQ(json.at("train_batch_size"), 32);
+  EXPECT_TRUE(json.at("bf16").at("enabled").get<bool>());
+}
+
+TEST(EmitSettings, RefusesWhatASystemCannotBeToldAndSaysWhatCan) {
+  const Words run = {"parallel.pp=2", "parallel.schedule=zb-h1", "parallel.recompute=light",
+                     "train.global_batch=4"};
+  const std::string megatron = refusal(run, "megatron");
+  EXPECT_TRUE(has(megatron, "schedule = \"zb-h1\" (use 1f1b or interleaved)")) << megatron;
+  EXPECT_TRUE(has(megatron, "recompute = \"light\"")) << megatron;
+  EXPECT_TRUE(has(refusal(run, "torchtitan"), "use none or full"));
+  EXPECT_TRUE(has(refusal(run, "deepspeed"), "use 1f1b"));
+  const Words sharded = {"parallel.dp=2", "parallel.zero=1"};
+  EXPECT_TRUE(has(refusal(sharded, "torchtitan"), "use 0 or 3"));
+  const Words stages = {"parallel.pp=2", "parallel.dp=2", "parallel.zero=2",
+                        "train.global_batch=4"};
+  EXPECT_TRUE(has(refusal(stages, "deepspeed"), "parallel.zero = 2 with pp (use 0 or 1)"));
+  EXPECT_TRUE(has(refusal({"model.layers=3"}, "torchtitan"), "a model of 3 layers"));
+}
+
+TEST(EmitSettings, RefusesASystemItDoesNotKnow) {
+  EXPECT_THROW(emit_settings(spec_with({}), "megatrom"), ConfigError);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,54 @@
+#include "train/session/batch.h"
+
+#include "base/error.h"
+#include "compile/model/context.h"
+
+namespace tessera {
+
+SampleSource text_samples(const RunSpec& spec) {
+  const DataSpec& data = spec.data;
+  auto corpus = std::make_shared<Corpus>(data.path.empty()
+                                             ? Corpus::synthetic(data.synth_seed, data.synth_bytes)
+                                             : Corpus::from_path(data.path));
+  require_config(corpus->vocab() <= spec.model.vocab,
+                 "model.vocab is {} but the data has {} byte-level tokens: use vocab >= {}",
+                 spec.model.vocab, corpus->vocab(), corpus->vocab());
+  require_samples(*corpus, spec.train.seq_len);
+  const auto sampler =
+      std::make_shared<Sampler>(corpus->size(), spec.train.seq_len, spec.train.seed);
+  return [corpus, sampler](int64_t sample, std::span<int32_t> tokens, std::span<int32_t> labels) {
+    fill_sample(*corpus, *sampler, sample, tokens, labels);
+  };
+}
+
+void fill_inputs(Executor& executor, const RunSpec& spec, int64_t step,
+                 const SampleSource& source) {
+  const Program& program = executor.program();
+  const Mesh& mesh = program.mesh;
+  const int64_t replica = mesh.position(program.rank, sample_axes());
+  const int64_t micro_batch = spec.train.micro_batch;
+  const int64_t replicas = spec.parallel.replicas();
+  const SequenceRows rows = held_rows(spec, mesh, program.rank);
+  std::vector<int32_t> whole_tokens(static_cast<size_t>(spec.train.seq_len));
+  std::vector<int32_t> whole_labels(whole_tokens.size());
+  const int64_t first = (step - 1) * program.micro_batches * replicas * micro_batch;
+  // Only the first stage of a pipeline reads tokens, only the last one labels.
+  if (program.tokens == kNoBuffer && program.labels == kNoBuffer) return;
+  const auto buffer = [&](BufferId id) { return id == kNoBuffer ? nullptr : executor.input(id); };
+  int32_t* tokens = buffer(program.tokens);
+  int32_t* labels = buffer(program.labels);
+  for (int64_t m = 0; m < program.micro_batches; ++m) {
+    for (int64_t j = 0; j < micro_batch; ++j) {
+      const int64_t sample = first + (m * replicas + replica) * micro_batch + j;
+      source(sample, whole_tokens, whole_labels);
+      const int64_t first_row = (m * micro_batch + j) * rows.length();
+      for (int64_t i = 0; i < rows.length(); ++i) {
+        const auto position = static_cast<size_t>(rows.position(i));
+        if (tokens != nullptr) tokens[first_row + i] = whole_tokens[position];
+        if (labels != nullptr) labels[first_row + i] = whole_labels[position];
+      }
+    }
+  }
+}
+
+}  // namespace tessera

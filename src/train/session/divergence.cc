@@ -1,0 +1,55 @@
+#include "train/session/divergence.h"
+
+#include <mutex>
+#include <nlohmann/json.hpp>
+
+#include "kernels/kernels.h"
+
+namespace tessera {
+
+std::optional<BadTensor> find_first_nonfinite(Executor& executor, const StepParams& params,
+                                              const Executor::Probe& also) {
+  std::optional<BadTensor> first;
+  std::mutex mutex;  // both streams look
+  executor.set_probe([&](size_t index, const Instruction& instruction) {
+    if (also) also(index, instruction);
+    for (const BufferId id : instruction.outputs) {
+      const int64_t at = kernels::first_nonfinite(executor.view(id).tensor);
+      if (at < 0) continue;
+      const std::scoped_lock lock(mutex);
+      if (first.has_value() && first->instruction <= index) return;
+      const std::string where = instruction.micro_batch < 0
+                                    ? ""
+                                    : fmt::format(", micro-batch {}", instruction.micro_batch);
+      first = BadTensor{index, fmt::format("'{}' ({}, pass {}{}), element {}", instruction.name,
+                                           instruction.op == OpKind::kCast
+                                               ? collective_name(instruction.collective)
+                                               : name_of(instruction.op),
+                                           name_of(instruction.tag.pass), where, at)};
+      return;
+    }
+  });
+  executor.run(params);
+  executor.set_probe({});
+  return first;
+}
+
+std::optional<FoundTensor> first_over_ranks(Communicator& control,
+                                            const std::optional<BadTensor>& mine) {
+  nlohmann::json report;
+  if (mine.has_value()) {
+    report = {{"instruction", mine->instruction}, {"description", mine->description}};
+  }
+  const std::vector<std::string> reports = exchange_texts(control, report.dump());
+  std::optional<FoundTensor> first;
+  for (int rank = 0; rank < control.size(); ++rank) {
+    const auto found = nlohmann::json::parse(reports[static_cast<size_t>(rank)]);
+    if (found.is_null()) continue;
+    const auto instruction = found.at("instruction").get<size_t>();
+    if (first.has_value() && first->tensor.instruction <= instruction) continue;
+    first = {rank, {instruction, found.at("description").get<std::string>()}};
+  }
+  return first;
+}
+
+}  // namespace tessera

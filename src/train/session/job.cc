@@ -1,0 +1,34 @@
+#include "train/session/job.h"
+
+#include <algorithm>
+
+#include "train/plan_report.h"
+
+namespace tessera {
+
+TrainJob prepare_job(const RunSpec& spec, const Injection& inject, std::span<const int> ranks) {
+  TrainJob job;
+  std::vector<Program> programs;
+  if (std::find(ranks.begin(), ranks.end(), 0) != ranks.end()) {
+    CompiledRun run = compile_run(spec);
+    job.plan = plan_json(run);
+    job.step = std::move(run.step);
+    for (const int rank : ranks) {
+      programs.push_back(std::move(run.programs[static_cast<size_t>(rank)]));
+    }
+  } else {
+    job.step = build_step(spec, StepKind::kTraining);
+    for (const int rank : ranks) programs.push_back(lower(job.step, rank));
+  }
+  inject_into_programs(inject, programs);
+  for (Program& program : programs) {
+    const int rank = program.rank;
+    job.programs.emplace(rank, std::move(program));
+  }
+  job.samples = text_samples(spec);
+  job.weights = spec.model.hf.empty() ? initial_weights(spec.model, spec.train.seed)
+                                      : hf_weights(spec.model.hf, job.step.layout);
+  return job;
+}
+
+}  // namespace tessera

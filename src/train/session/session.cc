@@ -1,0 +1,381 @@
+#include "train/session/session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+#include <numbers>
+#include <numeric>
+#include <optional>
+
+#include "base/error.h"
+#include "base/failure.h"
+#include "comm/local/local_world.h"
+#include "launch/rank_failure.h"
+#include "runtime/rank_threads.h"
+#include "spec/run_file/asynchronous.h"
+#include "spec/run_file/run_file.h"
+#include "train/plan_report.h"
+#include "train/session/comm_report.h"
+#include "train/session/control.h"
+#include "train/session/divergence.h"
+#include "train/session/job.h"
+#include "train/session/loss_scale.h"
+#include "train/session/measure.h"
+#include "train/session/router_load.h"
+#include "train/session/run_directory.h"
+
+namespace tessera {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kControlGroup = "control";
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+double unix_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// Largest resident memory of this process so far, or 0 where the system does not tell.
+int64_t peak_resident_bytes() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  int64_t kib = 0;
+  while (status >> word) {
+    if (word == "VmHWM:") status >> kib;
+  }
+  return kib * 1024;
+}
+
+// One rank of a run.
+class Session {
+ public:
+  Session(const TrainOptions& options, const TrainJob& job, CommWorld& world,
+          Communicator& control);
+  TrainSummary run();
+
+ private:
+  void start_run_directory();
+  void train();
+  void report_step(int64_t step, const StepOutcome& outcome, const StepParams& params,
+                   Clock::time_point step_start);
+  [[nodiscard]] bool wants_to_stop() const;
+  void settle(const StepParams& params, const StepOutcome& outcome);
+  [[noreturn]] void diverge(const StepParams& params, const StepOutcome& outcome);
+  [[nodiscard]] nlohmann::ordered_json measure();
+
+  const TrainOptions& options_;
+  const TrainJob& job_;
+  const RunSpec& spec_;
+  CommWorld& world_;
+  Communicator& control_;
+  std::optional<RunDirectory> directory_;  // rank 0 only
+  Executor executor_;
+  LossScaler scaler_;
+  Clock::time_point start_;
+  double warm_seconds_ = 0;  // when the first step was done: it pays for page faults
+  int64_t steps_done_ = 0;
+  double final_loss_ = 0;
+  // The clock at the last line of metrics.jsonl, and the step of that line.
+  std::vector<CommTime> reported_times_;
+  int64_t reported_step_ = 0;
+  RouterLoad load_;  // of the last step
+};
+
+// A kernel or a collective of the other stream may take as long as a peer may be late.
+ExecutorOptions execution(const RunSpec& spec, const TrainOptions& train, int rank) {
+  ExecutorOptions options = executor_options(spec, train.gpu);
+  options.timeout = std::max(options.timeout, 2 * comm_timeout(spec));
+  options.fault = fault_of(train.inject, rank);
+  return options;
+}
+
+Session::Session(const TrainOptions& options, const TrainJob& job, CommWorld& world,
+                 Communicator& control)
+    : options_(options),
+      job_(job),
+      spec_(job.step.spec),
+      world_(world),
+      control_(control),
+      executor_(job.step, job.programs.at(world.rank()), world,
+                execution(spec_, options, world.rank())),
+      scaler_(spec_.train) {}
+
+void Session::start_run_directory() {
+  directory_.emplace(spec_.logging.run_dir);
+  if (!options_.config_text.empty()) directory_->write_text("config.toml", options_.config_text);
+  directory_->write_json("resolved.json", to_json(spec_));
+  directory_->write_json("plan.json", job_.plan);
+}
+
+void Session::report_step(int64_t step, const StepOutcome& outcome, const StepParams& params,
+                          Clock::time_point step_start) {
+  const double elapsed = seconds_since(start_);
+  const auto tokens_per_step = static_cast<double>(spec_.train.global_batch * spec_.train.seq_len);
+  if (step == 1) warm_seconds_ = elapsed;
+  // The first step is left out of the rate once there are others.
+  const double rate = step == 1 ? tokens_per_step / elapsed
+                                : tokens_per_step * static_cast<double>(step - 1) /
+                                      std::max(1e-9, elapsed - warm_seconds_);
+  if (step % std::max<int64_t>(1, spec_.logging.every) == 0 || step == spec_.train.steps) {
+    nlohmann::ordered_json line = {{"step", step},
+                                   {"time", unix_time()},
+                                   {"loss", outcome.loss},
+                                   {"lr", params.lr},
+                                   {"grad_norm", outcome.grad_norm},
+                                   {"tokens", static_cast<double>(step) * tokens_per_step},
+                                   {"tokens_per_s", rate},
+                                   {"step_ms", seconds_since(step_start) * 1e3}};
+    if (spec_.train.dtype == DType::kF16) {
+      line["loss_scale"] = params.loss_scale;
+      line["skipped_steps"] = scaler_.skipped();
+    }
+    const std::vector<CommTime> times = executor_.comm_times();
+    if (!times.empty()) {
+      line["exposed_ms"] = exposed_ms(reported_times_, times, step - reported_step_);
+    }
+    reported_times_ = times;
+    reported_step_ = step;
+    if (!load_.empty()) line["experts"] = to_json(load_);
+    directory_->append_metrics(line);
+  }
+  if (options_.on_progress) {
+    const double left = static_cast<double>(spec_.train.steps - step) * tokens_per_step / rate;
+    options_.on_progress(
+        {step, spec_.train.steps, outcome.loss, outcome.grad_norm, params.lr, rate, left});
+  }
+}
+
+bool Session::wants_to_stop() const {
+  return world_.stop_requested() || (options_.should_stop && options_.should_stop());
+}
+
+// An overflow that a lower loss scale can cure costs a step, not the run.
+void Session::settle(const StepParams& params, const StepOutcome& outcome) {
+  if (outcome.finite()) return scaler_.after_update();
+  if (!outcome.overflowed() || !scaler_.can_fall()) diverge(params, outcome);
+  scaler_.after_overflow();
+}
+
+// Every rank comes here in the same step, because all see the same sums. Rank 0 speaks for all: the
+// others wait until its words have ended the world, so that nobody leaves before they are said.
+void Session::diverge(const StepParams& params, const StepOutcome& outcome) {
+  const int64_t step = steps_done_ + 1;
+  if (directory_.has_value()) {
+    directory_->append_metrics({{"event", "nan"},
+                                {"step", step},
+                                {"time", unix_time()},
+                                {"loss", outcome.loss},
+                                {"grad_norm", outcome.grad_norm}});
+  }
+  fill_inputs(executor_, spec_, step, job_.samples);  // those of the next may be there already
+  const Executor::Probe injected = injection_probe(options_.inject, executor_, step);
+  const std::optional<BadTensor> mine = find_first_nonfinite(executor_, params, injected);
+  std::optional<FoundTensor> first;
+  try {
+    first = first_over_ranks(control_, mine);
+    if (world_.rank() != 0) control_.barrier();
+  } catch (const CommError&) {
+    if (world_.rank() == 0) throw;
+    throw Error(world_.abort_reason(), ExitCode::kDiverged);
+  }
+  const std::string where =
+      first.has_value() ? fmt::format("the first tensor that is not finite is {} on rank {} ({})",
+                                      first->tensor.description, first->rank,
+                                      job_.step.mesh.describe(first->rank))
+                        : fmt::format("the loss is {} and the norm of the gradient {}",
+                                      outcome.loss, outcome.grad_norm);
+  const std::string weights =
+      is_asynchronous(spec_.parallel)
+          ? "stages have updated their weights within the step"
+          : fmt::format("the weights of step {} are unchanged", steps_done_);
+  throw Error(fmt::format("numeric divergence at step {}: {}; {}, try {}", step, where, weights,
+                          outcome.overflowed() && spec_.train.loss_scale > 0
+                              ? "train.loss_scale = 0, which adapts"
+                              : "a lower optimizer.lr"),
+              ExitCode::kDiverged);
+}
+
+void Session::train() {
+  load_weights(executor_, job_.step,
+               inject_into_weights(options_.inject, world_.rank(), job_.weights));
+  fill_inputs(executor_, spec_, 1, job_.samples);
+  executor_.tune();
+  if (executor_.on_gpu()) {
+    control_.barrier();  // as in measure()
+    executor_.reset_traffic();
+  }
+  start_ = Clock::now();
+  for (int64_t step = 1; step <= spec_.train.steps; ++step) {
+    const Clock::time_point step_start = Clock::now();
+    const bool last = step == spec_.train.steps;
+    StepParams params = step_params(spec_, step);
+    scaler_.apply_to(params);
+    executor_.set_probe(injection_probe(options_.inject, executor_, step));
+    executor_.start(params);
+    // A GPU is fed while it computes; on the CPU the inputs are in use until the step is over.
+    if (executor_.on_gpu() && !last) fill_inputs(executor_, spec_, step + 1, job_.samples);
+    const StepOutcome outcome = executor_.finish();
+    settle(params, outcome);
+    if (!executor_.on_gpu() && !last) fill_inputs(executor_, spec_, step + 1, job_.samples);
+    steps_done_ = step;
+    final_loss_ = outcome.loss;
+    load_ = take_router_load(executor_, control_);
+    if (directory_.has_value()) report_step(step, outcome, params, step_start);
+    if (step == 1 && directory_.has_value() && options_.on_note) {
+      for (const std::string& note : executor_.notes()) options_.on_note(note);
+    }
+    if (step == 1 && !last) {  // it pays for page faults
+      executor_.reset_comm_times();
+      reported_times_.clear();
+      reported_step_ = 1;
+    }
+    if (!last && decision_of_rank_zero(control_, wants_to_stop())) return;
+  }
+}
+
+// All ranks report; rank 0 has use for it.
+nlohmann::ordered_json Session::measure() {
+  const double elapsed = seconds_since(start_);
+  control_.barrier();  // what a rank has sent is counted when its last peer has it
+  const int64_t timed_steps = std::max<int64_t>(1, steps_done_ - 1);
+  const nlohmann::ordered_json mine = {
+      {"rank", measured_rank_json(executor_, steps_done_)},
+      {"peak_resident_bytes", peak_resident_bytes()},
+      {"comm_times", comm_times_json(executor_.comm_times(), timed_steps)}};
+  nlohmann::ordered_json json = report_head(job_.step);
+  int64_t peak = 0;
+  std::vector<nlohmann::ordered_json> comm_times;
+  for (const std::string& text : exchange_texts(control_, mine.dump())) {
+    const auto report = nlohmann::ordered_json::parse(text);
+    json["ranks"].push_back(report.at("rank"));
+    peak = std::max(peak, report.at("peak_resident_bytes").get<int64_t>());
+    comm_times.push_back(report.at("comm_times"));
+  }
+  const auto tokens = static_cast<double>(spec_.train.global_batch * spec_.train.seq_len);
+  json["backend"] = world_.backend();
+  if (executor_.on_gpu()) json["cuda_graph"] = executor_.graph_text();
+  json["steps"] = steps_done_;
+  json["final_loss"] = final_loss_;
+  json["seconds"] = elapsed;
+  json["tokens_per_s"] = steps_done_ > 1 ? tokens * static_cast<double>(steps_done_ - 1) /
+                                               std::max(1e-9, elapsed - warm_seconds_)
+                                         : tokens / elapsed;
+  json["peak_resident_bytes"] = peak;
+  json["communication_time"] = merge_comm_times(comm_times);
+  return json;
+}
+
+TrainSummary Session::run() {
+  if (world_.rank() == 0) start_run_directory();
+  train();
+  TrainSummary summary;
+  summary.measured = measure();
+  summary.stopped = steps_done_ < spec_.train.steps;
+  summary.final_loss = final_loss_;
+  save_weights(spec_.logging.run_dir + "/weights.safetensors", job_.step, executor_, control_);
+  if (directory_.has_value()) {
+    if (const auto config = hf_config(spec_)) directory_->write_json("config.json", *config);
+    directory_->write_json("summary.json", summary.measured);
+  }
+  summary.plan = job_.plan;
+  return summary;
+}
+
+void require_room(const TrainJob& job, int gpu) {
+  if (job.step.spec.train.device != "cuda") return;
+  std::vector<const Program*> programs;
+  for (const auto& [rank, program] : job.programs) programs.push_back(&program);
+  require_room_on_gpu(programs, gpu);
+}
+
+TrainSummary abort_on_failure(CommWorld& world, const std::function<TrainSummary()>& body) {
+  try {
+    return body();
+  } catch (const std::exception& error) {
+    const Failure failure = failure_of(error);
+    if (failure.code == ExitCode::kDiverged) {
+      world.abort(failure.text);  // of the run, not of a rank
+    } else {
+      abort_as_rank(world, failure.text);
+    }
+    throw;
+  }
+}
+
+}  // namespace
+
+std::chrono::milliseconds comm_timeout(const RunSpec& spec) {
+  return std::chrono::milliseconds(std::llround(spec.train.comm_timeout * 1e3));
+}
+
+int threads_of_rank(const RunSpec& spec) { return static_cast<int>(spec.train.threads) + 1; }
+
+double learning_rate(const OptimizerSpec& optimizer, int64_t step, int64_t steps) {
+  if (step <= optimizer.warmup) {
+    return optimizer.lr * static_cast<double>(step) / static_cast<double>(optimizer.warmup);
+  }
+  const auto span = static_cast<double>(std::max<int64_t>(1, steps - optimizer.warmup));
+  const double progress = std::min(1.0, static_cast<double>(step - 1 - optimizer.warmup) / span);
+  return optimizer.min_lr +
+         (optimizer.lr - optimizer.min_lr) * 0.5 * (1 + std::cos(std::numbers::pi * progress));
+}
+
+StepParams step_params(const RunSpec& spec, int64_t step) {
+  StepParams params;
+  params.lr = learning_rate(spec.optimizer, step, spec.train.steps);
+  params.step = step;
+  params.seed = spec.train.seed;
+  params.beta1 = spec.optimizer.beta1;
+  params.beta2 = spec.optimizer.beta2;
+  params.eps = spec.optimizer.eps;
+  params.weight_decay = spec.optimizer.weight_decay;
+  params.clip = spec.optimizer.clip;
+  return params;
+}
+
+TrainSummary train_rank(const TrainOptions& options, CommWorld& world) {
+  return train_rank(options, world, world);
+}
+
+TrainSummary train_rank(const TrainOptions& options, CommWorld& host, CommWorld& gpus) {
+  return abort_on_failure(host, [&] {
+    const std::unique_ptr<Communicator> control = host.join_all(kControlGroup);
+    const RunSpec spec = agree_on_spec(*control, options.spec, options.ranks_on_host);
+    const int rank = host.rank();
+    const TrainJob job = prepare_job(spec, options.inject, {&rank, 1});
+    require_room(job, options.gpu);
+    return Session(options, job, gpus, *control).run();
+  });
+}
+
+TrainSummary run_training(const TrainOptions& options) {
+  RunSpec spec = options.spec;
+  use_machine_defaults(spec);
+  std::vector<int> ranks(static_cast<size_t>(spec.parallel.world()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const TrainJob job = prepare_job(spec, options.inject, ranks);
+  require_room(job, options.gpu);
+  LocalWorldOptions world_options;
+  world_options.size = static_cast<int>(ranks.size());
+  world_options.timeout = comm_timeout(spec);
+  world_options.busy_threads = threads_of_rank(spec);
+  if (spec.train.device == "cuda") world_options.gpu = options.gpu;
+  LocalWorld local(world_options);
+  TrainSummary summary;
+  run_rank_threads(local, [&](int rank) {
+    CommWorld& world = local.endpoint(rank);
+    TrainSummary mine = abort_on_failure(world, [&] {
+      const std::unique_ptr<Communicator> control = world.join_all(kControlGroup);
+      return Session(options, job, world, *control).run();
+    });
+    if (rank == 0) summary = std::move(mine);
+  });
+  return summary;
+}
+
+}  // namespace tessera

@@ -1,0 +1,65 @@
+// Training from a run description to a run directory: one rank of it, or all ranks as threads.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "comm/world.h"
+#include "runtime/dispatch.h"
+#include "spec/run_spec.h"
+#include "train/session/injection.h"
+
+namespace tessera {
+
+struct TrainProgress {
+  int64_t step = 0;
+  int64_t steps = 0;
+  double loss = 0;
+  double grad_norm = 0;
+  double lr = 0;
+  double tokens_per_s = 0;
+  double eta_s = 0;
+};
+
+struct TrainOptions {
+  RunSpec spec;             // resolved
+  std::string config_text;  // the run file as given; kept in the run directory
+  std::function<void(const TrainProgress&)> on_progress;  // after every step, on rank 0's thread
+  std::function<bool()> should_stop;                // asked after every step, on rank 0's thread
+  std::function<void(const std::string&)> on_note;  // once, about this machine, as on_progress
+  Injection inject;
+  int ranks_on_host = 0;  // that share this machine's cores and memory; 0: all
+  int gpu = 0;            // of this process, where train.device is "cuda"
+};
+
+struct TrainSummary {
+  nlohmann::ordered_json plan;      // rank 0 only
+  nlohmann::ordered_json measured;  // summary.json; rank 0 only
+  bool stopped = false;             // ended early, because somebody asked
+  double final_loss = 0;
+};
+
+// Linear warm-up, then cosine from lr to min_lr. `step` counts from 1.
+double learning_rate(const OptimizerSpec& optimizer, int64_t step, int64_t steps);
+StepParams step_params(const RunSpec& spec, int64_t step);
+
+// Trains `rank` of `world`; every rank calls it with the same options. Rank 0 writes the run
+// directory. Stops after the step at hand, on all ranks, when rank 0's should_stop() or
+// world.stop_requested() says so. Throws Error with ExitCode::kDiverged, naming step, rank and
+// tensor, when the loss or the gradient is not finite; the run directory keeps everything up to
+// there. A failure aborts the world: other ranks leave their waits with CommError.
+TrainSummary train_rank(const TrainOptions& options, CommWorld& world);
+// The same where the tensors travel through another world of the same ranks: that of their GPUs.
+TrainSummary train_rank(const TrainOptions& options, CommWorld& host, CommWorld& gpus);
+
+// The same with all ranks as threads of this process. Throws what the rank that failed first threw.
+TrainSummary run_training(const TrainOptions& options);
+
+// For the world that the ranks meet in: longest wait for a peer inside one collective
+// (train.comm_timeout), and the threads of a rank, the one that runs its collectives included.
+std::chrono::milliseconds comm_timeout(const RunSpec& spec);
+int threads_of_rank(const RunSpec& spec);
+
+}  // namespace tessera

@@ -1,0 +1,113 @@
+#include "train/verify/generate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/philox.h"
+#include "checkpoint/safetensors.h"
+#include "spec/run_file/run_file.h"
+#include "spec/run_file/validate.h"
+#include "tensor/element.h"
+#include "train/plan_report.h"
+#include "train/session/stored_tensors.h"
+#include "train/session/weights.h"
+
+namespace tessera {
+namespace {
+
+RunSpec load_spec(const std::string& run_dir) {
+  const std::string path = run_dir + "/resolved.json";
+  std::ifstream in(path, std::ios::binary);
+  require_config(in.good(), "'{}' holds no run (no resolved.json): give the logging.run_dir of one",
+                 run_dir);
+  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  RunSpec spec = run_spec_from_json(parse_json(text, path));
+  spec.parallel = ParallelSpec();
+  spec.train.micro_batch = 1;
+  spec.train.global_batch = 1;
+  spec.train.threads = 0;
+  resolve(spec);
+  use_machine_defaults(spec);
+  return spec;
+}
+
+TensorSource run_weights(const std::string& run_dir) {
+  const auto file =
+      std::make_shared<SafetensorsFile>(SafetensorsFile::open(run_dir + "/weights.safetensors"));
+  const auto reader = std::make_shared<StoredReader>(
+      [file](const std::string& name, const Shape& shape, int64_t first, std::span<double> out) {
+        require(file->at(name).shape == shape, "'{}': '{}' has another shape than the model",
+                file->path(), name);
+        file->read_range(name, first, out);
+      });
+  return [reader](const LogicalTensor& tensor, int64_t first, std::span<double> out) {
+    reader->read(tensor, first, out);
+  };
+}
+
+// temperature, then top-k, then one draw.
+int64_t choose(const std::vector<double>& row, const GenerateOptions& options, uint64_t position) {
+  std::vector<int64_t> order(row.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return row[static_cast<size_t>(a)] > row[static_cast<size_t>(b)];
+  });
+  if (options.temperature <= 0) return order.front();
+  if (options.top_k > 0) {
+    order.resize(std::min(order.size(), static_cast<size_t>(options.top_k)));
+  }
+  const double top = row[static_cast<size_t>(order.front())];
+  std::vector<double> weight;
+  double total = 0;
+  for (const int64_t token : order) {
+    total += std::exp((row[static_cast<size_t>(token)] - top) / options.temperature);
+    weight.push_back(total);
+  }
+  const double draw = uniform_at(options.seed, /*stream=*/0, position) * total;
+  const auto at = std::upper_bound(weight.begin(), weight.end(), draw) - weight.begin();
+  return order[std::min(static_cast<size_t>(at), order.size() - 1)];
+}
+
+}  // namespace
+
+std::string generate(const GenerateOptions& options) {
+  require_config(!options.prompt.empty(), "the prompt is empty: give at least one byte");
+  const RunSpec spec = load_spec(options.run_dir);
+  World world(build_step(spec, StepKind::kForward));
+  const TensorSource weights = run_weights(options.run_dir);
+  std::string text = options.prompt;
+  world.run([&](int, Executor& executor) {
+    load_weights(executor, world.step(), weights);
+    const Program& program = executor.program();
+    const int64_t window = spec.train.seq_len;
+    // Byte-level text: tokens above 255 are never chosen.
+    std::vector<double> row(static_cast<size_t>(std::min<int64_t>(spec.model.vocab, 256)));
+    for (int64_t n = 0; n < options.tokens; ++n) {
+      const auto length = static_cast<int64_t>(text.size());
+      const int64_t from = std::max<int64_t>(0, length - window);
+      int32_t* tokens = executor.input(program.tokens);
+      for (int64_t t = 0; t < window; ++t) {
+        tokens[t] =
+            from + t < length ? static_cast<uint8_t>(text[static_cast<size_t>(from + t)]) : 0;
+      }
+      executor.run({});
+      const HostView view = executor.view(program.logits);
+      const Tensor& logits = view.tensor;
+      const int64_t last = length - from - 1;
+      for (size_t v = 0; v < row.size(); ++v) {
+        row[v] = read_element(logits, last * logits.dim(1) + static_cast<int64_t>(v));
+      }
+      text.push_back(static_cast<char>(choose(row, options, static_cast<uint64_t>(n))));
+    }
+  });
+  return text;
+}
+
+}  // namespace tessera
