@@ -2,6 +2,8 @@
 // anything took: machines that run tests are busy.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "support/command.h"
 
 namespace tessera {

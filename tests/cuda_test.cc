@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "checkpoint/testing/test_folder.h"
 #include "comm/nccl/nccl_world.h"

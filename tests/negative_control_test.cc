@@ -2,6 +2,8 @@
 // fails, with the right first difference, with one.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "spec/run_file/run_file.h"
 #include "spec/run_file/validate.h"
 #include "support/command.h"

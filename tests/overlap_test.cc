@@ -3,6 +3,7 @@
 
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "checkpoint/testing/test_folder.h"

@@ -2,6 +2,7 @@
 // instructions of every rank, to the byte.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "checkpoint/testing/test_folder.h"

@@ -1,6 +1,7 @@
 #include "base/json.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 

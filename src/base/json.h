@@ -1,7 +1,7 @@
 // Reading JSON that came from outside, within bounds.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 

@@ -2,7 +2,7 @@
 // and a table of where the time of each goes.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "sim/replay/step_activity.h"

@@ -81,8 +81,8 @@ void Pricing::fill_workload() {
   w.fused_loss = spec_.train.loss_chunk < spec_.train.micro_batch * spec_.train.seq_len;
 }
 
-// As the compiler stores them (compile/lower/storage.cc): of bf16 weights the optimizer keeps the 16 bits
-// that they lack.
+// As the compiler stores them (compile/lower/storage.cc): of bf16 weights the optimizer keeps the
+// 16 bits that they lack.
 void Pricing::fill_precision() {
   PrecisionPlan& p = priced_.workload.precision;
   const DType dtype = spec_.train.dtype;

@@ -1,7 +1,7 @@
 // Published results against the cost model, family by family.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

@@ -1,7 +1,7 @@
 // One published run: what it says, as a question to the cost model.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>

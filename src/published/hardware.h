@@ -1,7 +1,7 @@
 // From how papers write hardware down to a cluster of the catalogue.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 #include "cost/hardware/cluster.h"

@@ -1,6 +1,8 @@
 // Models by config.json.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "base/error.h"
 #include "spec/run_file/run_file.h"
 #include "spec/run_file/validate.h"

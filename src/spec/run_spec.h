@@ -49,8 +49,9 @@ struct ModelSpec {
   bool mlp_bias = false;
   bool qk_norm = false;        // RMSNorm of every query and key head
   int64_t sliding_window = 0;  // keys that a query sees, its own included; 0: all before it
-  // What can be planned but not trained (spec/run_file/trainable.h). Latent attention (DeepSeek): queries,
-  // and keys with values, pass through narrow products; head_dim then counts both kinds of columns.
+  // What can be planned but not trained (spec/run_file/trainable.h). Latent attention (DeepSeek):
+  // queries, and keys with values, pass through narrow products; head_dim then counts both kinds of
+  // columns.
   int64_t kv_rank = 0;          // width between the products of keys and values; 0: none
   int64_t query_rank = 0;       // of queries; 0: one product
   int64_t rope_head_dim = 0;    // columns of a head that have positions, for keys one for all heads

@@ -1,7 +1,7 @@
 // A compiled run, and what can be said about it before it runs: memory and traffic to the byte.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <vector>

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <ctime>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/error.h"

@@ -1,3 +1,5 @@
+#include <nlohmann/json.hpp>
+
 #include "base/json.h"
 #include "cli/flags.h"
 #include "cli/help.h"

@@ -1,7 +1,7 @@
 // What was measured, for people (columns as nccl-tests prints them), scripts and machines. Pure.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>

@@ -1,3 +1,5 @@
+#include <nlohmann/json.hpp>
+
 #include "base/error.h"
 #include "bench/bench_step_report.h"
 #include "commands.h"

@@ -1,7 +1,7 @@
 // What `tessera bench step` measured, for people and machines. Pure.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

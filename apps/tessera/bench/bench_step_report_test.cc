@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "compile/model/model_flops.h"
 #include "compile/testing/test_spec.h"
 

@@ -1,6 +1,7 @@
 #include "plan/plan_vary.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/text.h"

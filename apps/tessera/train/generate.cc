@@ -1,6 +1,7 @@
 #include "train/verify/generate.h"
 
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "cli/flags.h"

@@ -1,6 +1,7 @@
 #include "train/verify/verify.h"
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "base/error.h"

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "compile/lower/kernel_args.h"
+#include "compile/step.h"
 #include "compile/testing/test_spec.h"
 
 namespace tessera {

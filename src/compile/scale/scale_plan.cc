@@ -1,6 +1,7 @@
 #include "compile/scale/scale_plan.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <tuple>
 #include <utility>

@@ -10,9 +10,10 @@ namespace tessera {
 // Shares of the speed of kernels, 0 to 1.
 struct Contention {
   // The plan's own: it charges so much of the time of communication that kernels hide.
-  Constant collective = {engine::kOverlapSlowdown, Provenance::kFitted,
-                         "published runs with overlapped sums (cost/engine/engine.h); what Galvatron "
-                         "measures, 1.1 to 1.3 times as long on both sides, costs 0.2 to 0.6"};
+  Constant collective = {
+      engine::kOverlapSlowdown, Provenance::kFitted,
+      "published runs with overlapped sums (cost/engine/engine.h); what Galvatron "
+      "measures, 1.1 to 1.3 times as long on both sides, costs 0.2 to 0.6"};
   // A message is copied by the network card.
   Constant message = {0.02, Provenance::kDefault,
                       "Calculon's share of a processor that serves InfiniBand"};

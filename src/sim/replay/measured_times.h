@@ -1,5 +1,5 @@
-// Times of instructions on a machine that was calibrated (cost/hardware/measured_machine.h), for ranks that
-// share it. Pure.
+// Times of instructions on a machine that was calibrated (cost/hardware/measured_machine.h), for
+// ranks that share it. Pure.
 #pragma once
 
 #include <string>

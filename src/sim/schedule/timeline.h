@@ -1,7 +1,7 @@
 // A pipeline schedule with its times and figures: what the text, the picture and the JSON show.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 

@@ -1,5 +1,7 @@
 // config.json for a model of ours, so that a folder with it and the weights is a Hugging Face
 // model.
+#include <nlohmann/json.hpp>
+
 #include "spec/families.h"
 #include "spec/run_file/run_file.h"
 

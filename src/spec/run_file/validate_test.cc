@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "spec/nearby.h"

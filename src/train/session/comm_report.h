@@ -1,7 +1,7 @@
 // Communication time of a run, per group and operation: for metrics.jsonl, summary.json and people.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
 #include <vector>

@@ -1,6 +1,7 @@
 #include "train/session/control.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "spec/run_file/run_file.h"

@@ -1,6 +1,7 @@
 #include "train/session/job.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "train/plan_report.h"
 

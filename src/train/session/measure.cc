@@ -1,5 +1,7 @@
 #include "train/session/measure.h"
 
+#include <nlohmann/json.hpp>
+
 #include "base/error.h"
 #include "train/plan_report.h"
 

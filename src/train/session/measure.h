@@ -1,7 +1,7 @@
 // What a rank has done, in the shape of its plan.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "runtime/executor.h"
 

@@ -1,7 +1,7 @@
 // How often each expert of each layer was chosen in a step.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 #include "runtime/executor.h"

@@ -1,6 +1,7 @@
 #include "train/verify/verify.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/error.h"
