@@ -32,7 +32,7 @@ using testing::random_samples;
   GTEST_SKIP() << "no GPU: " << gpu.why_not
 
 RunSpec on_gpu(RunSpec spec) {
-  spec.train.device = "cuda";
+  spec.train.device = TrainDevice::kCuda;
   return spec;
 }
 
@@ -103,7 +103,7 @@ RunSpec demo_spec(DType dtype) {
   spec.train.micro_batch = 8;
   spec.train.steps = 300;
   spec.train.dtype = dtype;
-  spec.train.device = "cuda";
+  spec.train.device = TrainDevice::kCuda;
   spec.optimizer.lr = 1e-3;
   spec.optimizer.warmup = 20;
   resolve(spec);
@@ -160,7 +160,7 @@ struct TrainedRun {
   std::string graph;
 };
 
-TrainedRun train_with_graph(const std::string& graph, DType dtype) {
+TrainedRun train_with_graph(CudaGraph graph, DType dtype) {
   const TestFolder folder;
   TrainOptions options;
   options.spec = demo_spec(dtype);
@@ -179,14 +179,14 @@ TEST(CudaTest, AGraphOfTheStepChangesNoBit) {
   SKIP_WITHOUT_GPU();
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     SCOPED_TRACE(name_of(dtype));
-    const TrainedRun launched = train_with_graph("off", dtype);
-    const TrainedRun replayed = train_with_graph("on", dtype);
+    const TrainedRun launched = train_with_graph(CudaGraph::kOff, dtype);
+    const TrainedRun replayed = train_with_graph(CudaGraph::kOn, dtype);
     EXPECT_EQ(launched.graph, "none: train.cuda_graph is \"off\"");
     EXPECT_NE(replayed.graph.find(" nodes"), std::string::npos) << replayed.graph;
     EXPECT_EQ(launched.losses, replayed.losses);
     EXPECT_TRUE(launched.weights == replayed.weights);
     EXPECT_GT(launched.weights.size(), 1000U);
-    const TrainedRun chosen = train_with_graph("auto", dtype);
+    const TrainedRun chosen = train_with_graph(CudaGraph::kAuto, dtype);
     EXPECT_EQ(launched.losses, chosen.losses);
     fmt::print("{}: auto chose {}\n", name_of(dtype), chosen.graph);
   }
@@ -204,7 +204,7 @@ TEST(CudaTest, AGraphThatCannotBeIsRefusedOrLeftOut) {
   resolve(options.spec);
   EXPECT_EQ(run_training(options).measured.at("cuda_graph"),
             "none: its collectives meet on the host");
-  options.spec.train.cuda_graph = "on";
+  options.spec.train.cuda_graph = CudaGraph::kOn;
   EXPECT_THROW((void)run_training(options), ConfigError);
 }
 

@@ -177,7 +177,7 @@ TEST_P(EquivalenceTest, MatchesOneRankAndItsPlan) {
   const SampleSource samples = random_samples(c.spec, c.mask);
   const std::vector<StepRecord> oracle = testing::record(on_one_rank(c.spec), samples);
   ASSERT_GT(oracle[0].grad_norm, 1e-3) << "the oracle has no gradient to compare with";
-  if (GetParam().on_gpu) c.spec.train.device = "cuda";
+  if (GetParam().on_gpu) c.spec.train.device = TrainDevice::kCuda;
   const MeasuredRun run = record_and_measure(testing::short_run(c.spec, samples));
   testing::expect_equal(run.steps, oracle, GetParam().on_gpu ? 1e-11 : 1e-12);
   ASSERT_EQ(run.measured["ranks"].size(), static_cast<size_t>(c.spec.parallel.world()));

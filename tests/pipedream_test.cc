@@ -39,7 +39,7 @@ struct Rule {
 
 Rule rule_of(const RunSpec& spec) {
   return {spec.parallel.pp, micro_batches_per_update(spec),
-          spec.parallel.schedule == "pipedream-2bw"};
+          spec.parallel.schedule == PipelineKind::kPipedream2bw};
 }
 
 // ---- the reference ----

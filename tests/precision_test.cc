@@ -73,7 +73,7 @@ TEST(PrecisionTest, Bf16GradientsAreStoredAndSummedSo) {
   }
 }
 
-ShortRun with_gradients(RunSpec spec, const std::string& gradients, const SampleSource& samples) {
+ShortRun with_gradients(RunSpec spec, DType gradients, const SampleSource& samples) {
   spec.train.gradients = gradients;
   return testing::short_run(spec, samples);
 }
@@ -88,8 +88,8 @@ TEST(PrecisionTest, Bf16GradientsAreRoundedF32Ones) {
     SCOPED_TRACE(mesh);
     const RunSpec spec = parse_case(std::string(mesh) + " dtype=bf16").spec;
     const SampleSource samples = random_samples(spec, "some");
-    ShortRun narrow = with_gradients(spec, "bf16", samples);
-    ShortRun wide = with_gradients(spec, "f32", samples);
+    ShortRun narrow = with_gradients(spec, DType::kBF16, samples);
+    ShortRun wide = with_gradients(spec, DType::kF32, samples);
     narrow.steps = wide.steps = 1;
     const StepRecord mine = record_run(narrow)[0], exact = record_run(wide)[0];
     EXPECT_EQ(mine.loss, exact.loss);
@@ -109,8 +109,8 @@ TEST(PrecisionTest, Bf16GradientsLearnLikeF32Ones) {
                                   std::span<int32_t> labels) {
       random(sample % 4, tokens, labels);
     };
-    ShortRun narrow = with_gradients(spec, "bf16", four);
-    ShortRun wide = with_gradients(spec, "f32", four);
+    ShortRun narrow = with_gradients(spec, DType::kBF16, four);
+    ShortRun wide = with_gradients(spec, DType::kF32, four);
     narrow.steps = wide.steps = 50;
     const std::vector<StepRecord> mine = record_run(narrow), exact = record_run(wide);
     const double learnt = exact.front().loss - exact.back().loss;

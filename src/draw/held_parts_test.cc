@@ -63,7 +63,7 @@ class HeldPartsTest : public ::testing::TestWithParam<const char*> {};
 TEST_P(HeldPartsTest, EveryElementIsHeldEquallyOftenAndActivationsAsTheirTypeSays) {
   RunSpec spec = spec_of(GetParam());
   if (std::string_view(GetParam()).find("ep=") != std::string_view::npos) {
-    spec.model.family = "mixtral";
+    spec.model.family = ModelFamily::kMixtral;
     spec.model.experts = 4;
     spec.model.moe_ffn = 24;
   }

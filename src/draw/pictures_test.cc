@@ -38,8 +38,8 @@ void expect_picture(const std::string& name, const std::string& svg) {
 TEST(PicturesTest, OfSchedulesAreWhatTheToolDraws) {
   for (const ScheduleKind& kind : schedule_kinds()) {
     if (kind.asynchronous) continue;  // drawn like 1f1b
-    expect_picture("schedule-" + std::string(kind.name),
-                   schedule_svg(simulate_schedule(make_schedule(kind.name, 4, 0, 8))));
+    expect_picture("schedule-" + std::string(name_of(kind.kind)),
+                   schedule_svg(simulate_schedule(make_schedule(kind.kind, 4, 0, 8))));
   }
 }
 

@@ -26,9 +26,9 @@ std::string run_title(const StepGraph& step) {
   axis("ep", p.ep);
   if (p.dp * p.fsdp * p.cp > 1) text += fmt::format(" zero={}", p.zero);
   if (p.pp > 1) text += " " + step.stages.schedule.name;
-  if (p.cp > 1) text += " " + p.cp_kind;
+  if (p.cp > 1) text += fmt::format(" {}", name_of(p.cp_kind));
   if (p.tp > 1 && p.sequence_parallel) text += " sequence_parallel";
-  if (p.recompute != "none") text += " recompute=" + p.recompute;
+  if (p.recompute != name_of(Recompute::kNone)) text += " recompute=" + p.recompute;
   return text;
 }
 

@@ -63,9 +63,10 @@ double kept_share(const RunSpec& spec) {
   const double e = number(m.kv_heads * m.head_dim) / tp;
   const double f = number(m.experts > 0 ? m.moe_ffn * m.experts_per_token : m.ffn) / tp;
   const double all = 4 * h + 2 * q + 2 * e + 3 * f;
-  if (p.recompute == "norms") return (all - 2 * h) / all;
-  if (p.recompute == "light") return (all - 2 * h - f) / all;
-  if (p.recompute == "selective") return (all - 2 * h - q - f) / all;
+  const std::optional<Recompute> kind = choice_named<Recompute>(p.recompute);
+  if (kind == Recompute::kNorms) return (all - 2 * h) / all;
+  if (kind == Recompute::kLight) return (all - 2 * h - f) / all;
+  if (kind == Recompute::kSelective) return (all - 2 * h - q - f) / all;
   return 1;
 }
 
@@ -105,7 +106,7 @@ class Advisor {
         most_(most),
         limit_(memory_limit(spec, cluster)),
         space_(fit_space(spec, cluster)) {
-    if (open.grad_reduce) base_.parallel.grad_reduce = "auto";
+    if (open.grad_reduce) base_.parallel.grad_reduce = GradReduce::kAuto;
   }
 
   FitAdvice run();

@@ -111,9 +111,10 @@ void Space::experts() {
 
 // Fewer micro-batches in flight, or fewer stages on a rank; of 1f1b there is nothing to win.
 void Space::schedule() {
-  if (p_.pp == 1 || p_.schedule == "1f1b" || names_schedule_file(p_.schedule)) return;
+  if (p_.pp == 1 || p_.schedule == PipelineKind::k1F1B || p_.schedule.is_file()) return;
   for (const ScheduleKind& kind : schedule_kinds()) {
-    if (kind.asynchronous || kind.name == "naive" || kind.name == "gpipe") continue;
+    if (kind.asynchronous || kind.kind == PipelineKind::kNaive || kind.kind == PipelineKind::kGPipe)
+      continue;
     std::vector<int64_t> stages = {kind.virtual_stages};
     if (kind.any_virtual_stages) {
       for (int64_t more = 2 * kind.virtual_stages; more < p_.virtual_stages; more *= 2) {
@@ -121,9 +122,9 @@ void Space::schedule() {
       }
     }
     for (const int64_t virtual_stages : stages) {
-      if (kind.name == p_.schedule && virtual_stages >= p_.virtual_stages) continue;
-      add(FitSubject::kSchedule, [name = kind.name, virtual_stages](RunSpec& s) {
-        s.parallel.schedule = name;
+      if (p_.schedule == kind.kind && virtual_stages >= p_.virtual_stages) continue;
+      add(FitSubject::kSchedule, [named = kind.kind, virtual_stages](RunSpec& s) {
+        s.parallel.schedule = named;
         s.parallel.virtual_stages = virtual_stages;
         s.parallel.schedule_group = 0;
         s.parallel.stage_layers.clear();
@@ -177,9 +178,9 @@ void Space::precision() {
       return s.parallel.tp > 1;
     });
   }
-  if (spec_.train.dtype == DType::kBF16 && spec_.train.gradients != "bf16") {
+  if (spec_.train.dtype == DType::kBF16 && spec_.train.gradients != DType::kBF16) {
     add(FitSubject::kGradients, [](RunSpec& s) {
-      s.train.gradients = "bf16";
+      s.train.gradients = DType::kBF16;
       return true;
     });
   }
@@ -187,8 +188,7 @@ void Space::precision() {
 
 // More of what a choice keeps, for all blocks, or whole blocks for a part of every stage.
 void Space::recompute() {
-  constexpr std::array<std::string_view, 5> kKinds = {"none", "norms", "light", "selective",
-                                                      "full"};
+  constexpr auto& kKinds = kNamesOf<Recompute>;  // each keeps less than the one before
   const auto* now = std::find(kKinds.begin(), kKinds.end(), p_.recompute);
   const bool own = now == kKinds.end();  // parts, stages or groups that the user chose
   for (const auto* kind = own ? kKinds.end() - 1 : now + 1; kind != kKinds.end(); ++kind) {
@@ -197,7 +197,7 @@ void Space::recompute() {
       return true;
     });
   }
-  if (own || *now == "full") return;
+  if (own || *now == name_of(Recompute::kFull)) return;
   for (const int64_t quarters : {1, 2, 3}) {
     add(FitSubject::kRecompute, [quarters, rest = *now](RunSpec& s) {
       const int64_t stages = s.parallel.pp * std::max<int64_t>(1, s.parallel.virtual_stages);
@@ -241,7 +241,7 @@ std::vector<std::string> settings_between(const RunSpec& before, const RunSpec& 
     set(named, fmt::format("parallel.{}", key.name), b.*key.size);
   }
   set(a.stage_layers != b.stage_layers, "parallel.stage_layers", "[]");
-  set(a.schedule != b.schedule, "parallel.schedule", b.schedule);
+  set(a.schedule != b.schedule, "parallel.schedule", b.schedule.text());
   set(a.virtual_stages != b.virtual_stages, "parallel.virtual_stages", b.virtual_stages);
   set(a.schedule_group != b.schedule_group, "parallel.schedule_group", b.schedule_group);
   set(before.train.micro_batch != after.train.micro_batch, "train.micro_batch",
@@ -252,7 +252,8 @@ std::vector<std::string> settings_between(const RunSpec& before, const RunSpec& 
       b.release_after_forward);
   set(a.sequence_parallel != b.sequence_parallel, "parallel.sequence_parallel",
       b.sequence_parallel);
-  set(before.train.gradients != after.train.gradients, "train.gradients", after.train.gradients);
+  set(before.train.gradients != after.train.gradients, "train.gradients",
+      name_of(after.train.gradients));
   set(a.recompute != b.recompute, "parallel.recompute", b.recompute);
   return settings;
 }

@@ -24,8 +24,8 @@ constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 // step.
 std::optional<double> known_bubble(const RunSpec& spec) {
   if (spec.parallel.pp == 1) return std::nullopt;
-  const std::string& schedule = spec.parallel.schedule;
-  if (schedule == "naive") return static_cast<double>(accumulation(spec));
+  if (spec.parallel.schedule == PipelineKind::kNaive)
+    return static_cast<double>(accumulation(spec));
   if (is_asynchronous(spec.parallel)) return 1;
   return std::nullopt;
 }
@@ -111,9 +111,7 @@ void Pricing::fill_strategy() {
   s.micro_batch = spec_.train.micro_batch;
   s.release_after_forward = p.release_after_forward;
   s.stage_layers = p.stage_layers;
-  s.context = p.cp_kind == "ring"
-                  ? ContextKind::kRing
-                  : (p.cp_kind == "allgather" ? ContextKind::kAllGather : ContextKind::kUlysses);
+  s.context = p.cp_kind;
 }
 
 // Of each stage, how many blocks are computed again as a whole; empty where blocks also differ in
@@ -172,7 +170,7 @@ void Pricing::fill_schedule() {
   for (const PipelineKind kind :
        {PipelineKind::kGPipe, PipelineKind::k1F1B, PipelineKind::kInterleaved, PipelineKind::kZbH1,
         PipelineKind::kZbH2, PipelineKind::kZbV, PipelineKind::kDualPipeV}) {
-    if (name_of(kind) != p.schedule) continue;
+    if (p.schedule != kind) continue;
     s.schedule = kind;
     cut_as_compiled();
     return;
@@ -180,7 +178,7 @@ void Pricing::fill_schedule() {
   s.virtual_stages = 1;
   if (std::ssize(s.stage_layers) != p.pp) s.stage_layers.clear();
   if (known_bubble(spec_).has_value()) return cut_as_compiled();
-  guess(fmt::format("time of schedule {}", p.schedule),
+  guess(fmt::format("time of schedule {}", p.schedule.text()),
         "that of 1f1b with even stages; tessera simulate plays it as it is");
 }
 
@@ -318,8 +316,12 @@ int64_t memory_limit(const RunSpec& spec, const Cluster& cluster) {
   return static_cast<int64_t>(device.memory_bytes.value - device.reserved_bytes.value);
 }
 
+TrainDevice train_device(DeviceKind kind) {
+  return kind == DeviceKind::kCpu ? TrainDevice::kCpu : TrainDevice::kCuda;
+}
+
 void use_cluster_defaults(RunSpec& spec, const Cluster& cluster) {
-  spec.train.device = cluster.device.name.starts_with("cpu") ? "cpu" : "cuda";
+  spec.train.device = train_device(cluster.device.kind);
   if (spec.train.threads == 0) spec.train.threads = 1;
 }
 

@@ -52,6 +52,9 @@ RunPlan plan_run(const RunSpec& spec, const Cluster& cluster, ScalePlanner& plan
 // reserved.
 int64_t memory_limit(const RunSpec& spec, const Cluster& cluster);
 
+// Where a run on such devices computes.
+TrainDevice train_device(DeviceKind kind);
+
 // The run's threads and device as the cluster has them.
 void use_cluster_defaults(RunSpec& spec, const Cluster& cluster);
 

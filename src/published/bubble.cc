@@ -74,24 +74,26 @@ std::optional<ProfiledTimes> derived_times(const std::string& model, int ranks, 
 std::optional<double> published_bubble(const ProfiledTimes& times, int ranks, int micro_batches,
                                        const std::string& column) {
   struct Column {
-    std::string_view name, schedule;
+    std::string_view name;
+    PipelineKind schedule;
   };
   // ZB-1p is what their search finds within the memory of 1F1B: the table has ZB-H1's rates for it.
-  constexpr std::array kColumns = {Column{"1F1B", "1f1b"},   Column{"1F1B-I", "interleaved"},
-                                   Column{"ZB-H1", "zb-h1"}, Column{"ZB-H2", "zb-h2"},
-                                   Column{"ZB-1p", "zb-h1"}, Column{"ZB-V", "zb-v"}};
+  constexpr std::array kColumns = {
+      Column{"1F1B", PipelineKind::k1F1B},  Column{"1F1B-I", PipelineKind::kInterleaved},
+      Column{"ZB-H1", PipelineKind::kZbH1}, Column{"ZB-H2", PipelineKind::kZbH2},
+      Column{"ZB-1p", PipelineKind::kZbH1}, Column{"ZB-V", PipelineKind::kZbV}};
   const auto* found = std::find_if(kColumns.begin(), kColumns.end(),
                                    [&](const Column& c) { return c.name == column; });
   if (found == kColumns.end()) return std::nullopt;
   int stages_per_rank = 1;
-  if (found->schedule == "zb-v") stages_per_rank = 2;
-  if (found->schedule == "interleaved") {
+  if (found->schedule == PipelineKind::kZbV) stages_per_rank = 2;
+  if (found->schedule == PipelineKind::kInterleaved) {
     stages_per_rank = times.layers / ranks;  // one layer each
     if (stages_per_rank * ranks != times.layers || stages_per_rank < 2) return std::nullopt;
   }
-  const PipelineSchedule schedule =
-      make_schedule(found->schedule, ranks, found->schedule == "interleaved" ? stages_per_rank : 0,
-                    micro_batches);
+  const PipelineSchedule schedule = make_schedule(
+      found->schedule, ranks, found->schedule == PipelineKind::kInterleaved ? stages_per_rank : 0,
+      micro_batches);
   PassCosts costs;
   costs.forward = times.forward / stages_per_rank;
   costs.input_grad = times.input_grad / stages_per_rank;

@@ -63,7 +63,7 @@ std::string channel_name(const std::pair<GroupId, StreamKind>& channel) {
 }  // namespace
 
 std::optional<GpuOptions> gpu_options(const RunSpec& spec, int device) {
-  if (spec.train.device != "cuda") return std::nullopt;
+  if (spec.train.device != TrainDevice::kCuda) return std::nullopt;
   return GpuOptions{device, spec.train.deterministic, spec.train.mark_every};
 }
 
@@ -84,7 +84,7 @@ Executor::Executor(const StepGraph& step, Program program, CommWorld& world,
       events_(static_cast<size_t>(program_.num_events)),
       executed_(program_.instructions.size(), 0),
       clock_(program_),
-      graph_(on_gpu() ? options_.cuda_graph : "off", on_gpu(), program_),
+      graph_(on_gpu() ? options_.cuda_graph : CudaGraph::kOff, on_gpu(), program_),
       fault_at_(find_fault()) {
   allocate_arenas();
   for (const Buffer& b : program_.buffers) {

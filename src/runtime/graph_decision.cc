@@ -25,15 +25,15 @@ std::string obstacle(bool on_gpu, const Program& program) {
 
 }  // namespace
 
-GraphDecision::GraphDecision(std::string wanted, bool on_gpu, const Program& program)
-    : wanted_(std::move(wanted)) {
+GraphDecision::GraphDecision(CudaGraph wanted, bool on_gpu, const Program& program)
+    : wanted_(wanted) {
   const std::string why = obstacle(on_gpu, program);
-  require_config(wanted_ != "on" || why.empty(),
+  require_config(wanted_ != CudaGraph::kOn || why.empty(),
                  "train.cuda_graph = \"on\", but a step cannot be a graph: {}; use \"auto\" or "
                  "\"off\"",
                  why);
-  if (wanted_ == "off" || !why.empty()) {
-    refuse(wanted_ == "off" ? "train.cuda_graph is \"off\"" : why);
+  if (wanted_ == CudaGraph::kOff || !why.empty()) {
+    refuse(wanted_ == CudaGraph::kOff ? "train.cuda_graph is \"off\"" : why);
     return;
   }
   state_ = State::kWatches;
@@ -48,7 +48,7 @@ void GraphDecision::refuse(std::string why) {
 void GraphDecision::saw_step(double launch_s, double step_s) {
   if (state_ != State::kWatches || ++seen_ < kWarmSteps) return;
   const double share = step_s > 0 ? launch_s / step_s : 0;
-  if (wanted_ == "on" || share >= kWorthShare) {
+  if (wanted_ == CudaGraph::kOn || share >= kWorthShare) {
     state_ = State::kCaptures;
   } else {
     refuse(
@@ -63,7 +63,8 @@ void GraphDecision::captured(int64_t nodes) {
 
 void GraphDecision::not_captured(const std::string& why) {
   refuse("capturing a step failed: " + why);
-  require(wanted_ != "on", "train.cuda_graph = \"on\": {}; use \"auto\" or \"off\"", why_not_);
+  require(wanted_ != CudaGraph::kOn, "train.cuda_graph = \"on\": {}; use \"auto\" or \"off\"",
+          why_not_);
 }
 
 std::string GraphDecision::text() const {

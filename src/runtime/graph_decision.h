@@ -6,13 +6,14 @@
 #include <string>
 
 #include "compile/program/program.h"
+#include "spec/choices.h"
 
 namespace tessera {
 
 class GraphDecision {
  public:
-  // `wanted` is "auto", "on" or "off". Throws ConfigError for "on" where it is not possible.
-  GraphDecision(std::string wanted, bool on_gpu, const Program& program);
+  // Throws ConfigError for kOn where it is not possible.
+  GraphDecision(CudaGraph wanted, bool on_gpu, const Program& program);
 
   // A step was launched instruction by instruction, in `launch_s` of the `step_s` that it took.
   void saw_step(double launch_s, double step_s);
@@ -30,7 +31,7 @@ class GraphDecision {
   enum class State : uint8_t { kNever, kWatches, kCaptures, kReplays };
   void refuse(std::string why);
 
-  std::string wanted_;
+  CudaGraph wanted_;
   State state_ = State::kNever;
   std::string why_not_;
   int64_t nodes_ = 0;

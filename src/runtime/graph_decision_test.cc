@@ -20,7 +20,7 @@ Program with_a_collective() {
 }
 
 TEST(GraphDecisionTest, CapturesTheThirdStepWhereLaunchingTakesMostOfIt) {
-  GraphDecision decision("auto", true, kernels_alone());
+  GraphDecision decision(CudaGraph::kAuto, true, kernels_alone());
   decision.saw_step(5.0, 5.0);
   EXPECT_FALSE(decision.captures());
   EXPECT_EQ(decision.text(), "none: too few steps");
@@ -34,7 +34,7 @@ TEST(GraphDecisionTest, CapturesTheThirdStepWhereLaunchingTakesMostOfIt) {
 }
 
 TEST(GraphDecisionTest, LeavesLargeStepsAlone) {
-  GraphDecision decision("auto", true, kernels_alone());
+  GraphDecision decision(CudaGraph::kAuto, true, kernels_alone());
   decision.saw_step(5.0, 5.0);
   decision.saw_step(0.1, 1.0);
   EXPECT_FALSE(decision.captures());
@@ -44,17 +44,18 @@ TEST(GraphDecisionTest, LeavesLargeStepsAlone) {
 }
 
 TEST(GraphDecisionTest, OnCapturesWhateverItTakes) {
-  GraphDecision decision("on", true, kernels_alone());
+  GraphDecision decision(CudaGraph::kOn, true, kernels_alone());
   decision.saw_step(0.1, 1.0);
   decision.saw_step(0.1, 1.0);
   EXPECT_TRUE(decision.captures());
 }
 
 TEST(GraphDecisionTest, SaysWhyNot) {
-  EXPECT_EQ(GraphDecision("off", true, kernels_alone()).text(),
+  EXPECT_EQ(GraphDecision(CudaGraph::kOff, true, kernels_alone()).text(),
             "none: train.cuda_graph is \"off\"");
-  EXPECT_EQ(GraphDecision("auto", false, kernels_alone()).text(), "none: the run is not on a GPU");
-  GraphDecision decision("auto", true, with_a_collective());
+  EXPECT_EQ(GraphDecision(CudaGraph::kAuto, false, kernels_alone()).text(),
+            "none: the run is not on a GPU");
+  GraphDecision decision(CudaGraph::kAuto, true, with_a_collective());
   EXPECT_EQ(decision.text(), "none: its collectives meet on the host");
   decision.saw_step(1.0, 1.0);
   decision.saw_step(1.0, 1.0);
@@ -63,7 +64,7 @@ TEST(GraphDecisionTest, SaysWhyNot) {
 
 TEST(GraphDecisionTest, OnIsRefusedWhereItCannotBe) {
   try {
-    const GraphDecision decision("on", true, with_a_collective());
+    const GraphDecision decision(CudaGraph::kOn, true, with_a_collective());
     FAIL() << decision.text();
   } catch (const ConfigError& error) {
     EXPECT_STREQ(error.what(),
@@ -73,10 +74,10 @@ TEST(GraphDecisionTest, OnIsRefusedWhereItCannotBe) {
 }
 
 TEST(GraphDecisionTest, AFailedCaptureIsAReasonOrAnError) {
-  GraphDecision tries("auto", true, kernels_alone());
+  GraphDecision tries(CudaGraph::kAuto, true, kernels_alone());
   tries.not_captured("no");
   EXPECT_EQ(tries.text(), "none: capturing a step failed: no");
-  GraphDecision insists("on", true, kernels_alone());
+  GraphDecision insists(CudaGraph::kOn, true, kernels_alone());
   EXPECT_THROW(insists.not_captured("no"), Error);
 }
 

@@ -9,7 +9,7 @@ std::vector<double> rope_frequencies(const RopeSpec& rope, int64_t head_dim) {
   std::vector<double> frequencies;
   for (int64_t i = 0; i < head_dim; i += 2) {
     const double f = std::pow(rope.theta, -static_cast<double>(i) / static_cast<double>(head_dim));
-    if (!rope.llama3_scaling) {
+    if (rope.scaling != RopeScaling::kLlama3) {
       frequencies.push_back(f);
       continue;
     }

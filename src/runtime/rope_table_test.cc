@@ -23,7 +23,7 @@ TEST(RopeFrequencies, Llama3KeepsShortWavesSlowsLongOnesAndBlendsBetween) {
   RopeSpec plain;
   plain.theta = 500000;
   RopeSpec scaled = plain;
-  scaled.llama3_scaling = true;
+  scaled.scaling = RopeScaling::kLlama3;
   const std::vector<double> before = rope_frequencies(plain, 128);
   const std::vector<double> after = rope_frequencies(scaled, 128);
   int kept = 0, slowed = 0, blended = 0;
@@ -52,7 +52,7 @@ TEST(RopeFrequencies, Llama3KeepsShortWavesSlowsLongOnesAndBlendsBetween) {
 TEST(RopeFrequencies, Llama3KnownValues) {
   RopeSpec rope;
   rope.theta = 500000;
-  rope.llama3_scaling = true;
+  rope.scaling = RopeScaling::kLlama3;
   const std::vector<double> f = rope_frequencies(rope, 128);
   EXPECT_NEAR(f[0], 1.0, 1e-12);
   EXPECT_NEAR(f[1], 0.8146179, 1e-6);
@@ -61,7 +61,7 @@ TEST(RopeFrequencies, Llama3KnownValues) {
 
 TEST(RopeFrequencies, AreContinuousWhereTheRegimesMeet) {
   RopeSpec rope;
-  rope.llama3_scaling = true;
+  rope.scaling = RopeScaling::kLlama3;
   rope.original_max_position = 100;
   // One frequency, moved over the borders by theta: head_dim 4, f[1] = theta^(-1/2).
   const auto at_turns = [&](double turns) {

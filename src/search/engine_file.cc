@@ -78,11 +78,6 @@ std::string recompute_text(const Workload& w, const Strategy& s) {
   return fmt::format("full:{}+none", of_stage);
 }
 
-// An entry of the catalogue, or what calibration made of it.
-bool is_cpu(const DeviceSpec& device) {
-  return device.name.starts_with("cpu") || device.extends.starts_with("cpu");
-}
-
 std::string model_text(const ModelSpec& model) {
   return fmt::format("[model]\npreset = \"{}\"\n", model.preset);
 }
@@ -104,7 +99,7 @@ std::string file_text(const ModelSpec& model, const Workload& w, const Strategy&
   text += fmt::format(
       "\n[train]\nseq_len = {}\nmicro_batch = {}\nglobal_batch = {}\ndtype = \"bf16\"\n"
       "device = \"{}\"\n",
-      w.seq_len, s.micro_batch, w.global_batch, is_cpu(w.cluster.device) ? "cpu" : "cuda");
+      w.seq_len, s.micro_batch, w.global_batch, name_of(train_device(w.cluster.device.kind)));
   // What is reserved is not a rank's to use. Rounded down: the file must not promise more.
   const int64_t thousandths = usable_bytes(w.cluster) * 125 / (int64_t{1} << 27);
   text +=

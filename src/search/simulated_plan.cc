@@ -35,7 +35,7 @@ PlanSimulator::Played PlanSimulator::play(const Strategy& s, const PipelineTimes
                                           int64_t micro_batches) {
   std::unique_ptr<ScheduleTape>& tape = tapes_[{s.schedule, s.pp, s.virtual_stages, micro_batches}];
   if (tape == nullptr) {
-    tape = std::make_unique<ScheduleTape>(make_schedule(name_of(s.schedule), static_cast<int>(s.pp),
+    tape = std::make_unique<ScheduleTape>(make_schedule(s.schedule, static_cast<int>(s.pp),
                                                         static_cast<int>(s.virtual_stages),
                                                         static_cast<int>(micro_batches)));
   }

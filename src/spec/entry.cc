@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -89,6 +90,13 @@ struct Assignment {
     *field = value.get<bool>();
   }
   void operator()(std::string* field) const { *field = choice(); }
+  template <ChoiceEnum E>
+  void operator()(E* field) const {
+    const std::optional<E> named = choice_named<E>(choice());
+    TESSERA_CHECK(named.has_value(), "{}: its choices are not the names of its type", path);
+    *field = *named;
+  }
+  void operator()(PipelineChoice* field) const { *field = PipelineChoice::parse(choice()); }
   void operator()(DType* field) const {
     const std::string name = choice();
     for (const DType type : {DType::kF32, DType::kF64, DType::kBF16, DType::kF16}) {
@@ -120,7 +128,6 @@ struct Assignment {
     }
     *field = std::move(numbers);
   }
-  void operator()(RopeType field) const { *field.llama3 = choice() == "llama3"; }
   void operator()(Betas field) const {
     constexpr std::string_view kWanted = "an array of two numbers [beta1, beta2]";
     expect(value.is_array() && value.size() == 2, kWanted);
@@ -135,9 +142,11 @@ struct Assignment {
 
 struct Reader {
   nlohmann::ordered_json operator()(const DType* type) const { return name_of(*type); }
-  nlohmann::ordered_json operator()(RopeType type) const {
-    return *type.llama3 ? "llama3" : "default";
+  template <ChoiceEnum E>
+  nlohmann::ordered_json operator()(const E* choice) const {
+    return name_of(*choice);
   }
+  nlohmann::ordered_json operator()(const PipelineChoice* choice) const { return choice->text(); }
   nlohmann::ordered_json operator()(Betas betas) const {
     return nlohmann::ordered_json::array({*betas.first, *betas.second});
   }

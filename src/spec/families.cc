@@ -1,25 +1,15 @@
 #include "spec/families.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
-#include <algorithm>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/text.h"
 
 namespace tessera {
-namespace {
 
-void require_known(const std::string& family) {
-  require_config(std::find(kFamilies.begin(), kFamilies.end(), family) != kFamilies.end(),
-                 "model.family = {} is not known; use one of {}", in_quotes(family),
-                 fmt::join(kFamilies, ", "));
-}
-
-}  // namespace
-
-void use_family(ModelSpec& model, const std::string& family) {
-  require_known(family);
+void use_family(ModelSpec& model, ModelFamily family) {
   const ModelSpec plain;
   model.family = family;
   model.norm = plain.norm;
@@ -32,41 +22,40 @@ void use_family(ModelSpec& model, const std::string& family) {
   model.sliding_window = plain.sliding_window;
   model.tied = plain.tied;
   model.norm_eps = plain.norm_eps;
-  if (family == "mistral") {
+  if (family == ModelFamily::kMistral) {
     model.sliding_window = 4096;
-  } else if (family == "qwen2") {
-    model.attention_bias = "qkv";
+  } else if (family == ModelFamily::kQwen2) {
+    model.attention_bias = AttentionBias::kQkv;
     model.norm_eps = 1e-6;
-  } else if (family == "qwen3") {
+  } else if (family == ModelFamily::kQwen3) {
     model.qk_norm = true;
     model.norm_eps = 1e-6;
-  } else if (family == "gpt2") {
-    model.norm = "layer";
-    model.mlp = "gelu";
-    model.positions = "learned";
-    model.attention_bias = "all";
+  } else if (family == ModelFamily::kGpt2) {
+    model.norm = NormKind::kLayer;
+    model.mlp = MlpKind::kGelu;
+    model.positions = PositionKind::kLearned;
+    model.attention_bias = AttentionBias::kAll;
     model.mlp_bias = true;
     model.tied = true;
   }
 }
 
 void check_family(const ModelSpec& model) {
-  require_known(model.family);
   const auto need = [&](bool ok, std::string_view what) {
     require_config(ok,
                    "model.family = {} needs {}; for other combinations use family = \"llama\" and "
                    "set the options one by one",
-                   in_quotes(model.family), what);
+                   in_quotes(name_of(model.family)), what);
   };
-  if (model.family == "mixtral") {
-    need(model.mlp == "swiglu", "mlp = \"swiglu\"");
+  if (model.family == ModelFamily::kMixtral) {
+    need(model.mlp == MlpKind::kSwiglu, "mlp = \"swiglu\"");
     need(!model.mlp_bias, "mlp_bias = false");
   }
-  if (model.family != "gpt2") return;
-  need(model.norm == "layer", "norm = \"layer\"");
-  need(model.mlp == "gelu", "mlp = \"gelu\"");
-  need(model.positions == "learned", "positions = \"learned\"");
-  need(model.attention_bias == "all", "attention_bias = \"all\"");
+  if (model.family != ModelFamily::kGpt2) return;
+  need(model.norm == NormKind::kLayer, "norm = \"layer\"");
+  need(model.mlp == MlpKind::kGelu, "mlp = \"gelu\"");
+  need(model.positions == PositionKind::kLearned, "positions = \"learned\"");
+  need(model.attention_bias == AttentionBias::kAll, "attention_bias = \"all\"");
   need(model.mlp_bias, "mlp_bias = true");
   need(!model.qk_norm, "qk_norm = false");
   need(model.sliding_window == 0, "sliding_window = 0");

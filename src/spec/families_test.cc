@@ -32,14 +32,14 @@ constexpr const char* kShape = "layers = 2\nhidden = 16\nffn = 24\nheads = 4\nvo
 
 TEST(FamilyTest, ANamedFamilyBringsItsBlocks) {
   const ModelSpec gpt2 = parse(std::string("[model]\nfamily = \"gpt2\"\n") + kShape).model;
-  EXPECT_EQ(gpt2.norm, "layer");
-  EXPECT_EQ(gpt2.mlp, "gelu");
-  EXPECT_EQ(gpt2.positions, "learned");
-  EXPECT_EQ(gpt2.attention_bias, "all");
+  EXPECT_EQ(gpt2.norm, NormKind::kLayer);
+  EXPECT_EQ(gpt2.mlp, MlpKind::kGelu);
+  EXPECT_EQ(gpt2.positions, PositionKind::kLearned);
+  EXPECT_EQ(gpt2.attention_bias, AttentionBias::kAll);
   EXPECT_TRUE(gpt2.mlp_bias);
   EXPECT_TRUE(gpt2.tied);
   EXPECT_EQ(parse("[model]\nfamily = \"qwen2\"\n" + std::string(kShape)).model.attention_bias,
-            "qkv");
+            AttentionBias::kQkv);
   EXPECT_TRUE(parse("[model]\nfamily = \"qwen3\"\n" + std::string(kShape)).model.qk_norm);
   EXPECT_EQ(parse("[model]\nfamily = \"mistral\"\n" + std::string(kShape)).model.sliding_window,
             4096);
@@ -54,13 +54,13 @@ TEST(FamilyTest, KeysOfTheFileWinOverTheFamily) {
   const ModelSpec mixed =
       parse("[model]\nnorm = \"layer\"\nmlp = \"gelu\"\nmlp_bias = true\n" + std::string(kShape))
           .model;
-  EXPECT_EQ(mixed.family, "llama");
-  EXPECT_EQ(mixed.norm, "layer");
+  EXPECT_EQ(mixed.family, ModelFamily::kLlama);
+  EXPECT_EQ(mixed.norm, NormKind::kLayer);
 }
 
 TEST(FamilyTest, APresetKeepsItsOwn) {
   RunSpec spec = parse("[model]\npreset = \"gpt2\"\n");
-  EXPECT_EQ(spec.model.family, "gpt2");
+  EXPECT_EQ(spec.model.family, ModelFamily::kGpt2);
   EXPECT_EQ(spec.model.max_positions, 1024);
   EXPECT_NO_THROW(resolve(spec));
   EXPECT_EQ(spec.model.head_dim, 64);
@@ -74,7 +74,7 @@ TEST(FamilyTest, ResolvedRunsKeepEveryChoice) {
   resolve(spec);
   const RunSpec again = run_spec_from_json(to_json(spec));
   EXPECT_EQ(to_json(again), to_json(spec));
-  EXPECT_EQ(again.model.norm, "layer");
+  EXPECT_EQ(again.model.norm, NormKind::kLayer);
 }
 
 TEST(FamilyTest, RefusesWhatAFamilyHasNoRoomFor) {
@@ -131,7 +131,7 @@ json llama_like(const std::string& type) {
 
 TEST(FamilyConfigTest, ReadsGpt2) {
   ModelSpec model = from_config(gpt2_config());
-  EXPECT_EQ(model.family, "gpt2");
+  EXPECT_EQ(model.family, ModelFamily::kGpt2);
   EXPECT_EQ(model.layers, 2);
   EXPECT_EQ(model.hidden, 24);
   EXPECT_EQ(model.ffn, 96) << "four times the width";
@@ -160,18 +160,18 @@ TEST(FamilyConfigTest, RefusesOtherKindsOfGpt2) {
 }
 
 TEST(FamilyConfigTest, ReadsBiasesNormsAndWindows) {
-  EXPECT_EQ(from_config(llama_like("qwen2")).attention_bias, "qkv");
-  EXPECT_EQ(from_config(llama_like("llama")).attention_bias, "none");
+  EXPECT_EQ(from_config(llama_like("qwen2")).attention_bias, AttentionBias::kQkv);
+  EXPECT_EQ(from_config(llama_like("llama")).attention_bias, AttentionBias::kNone);
   json config = llama_like("llama");
   config["attention_bias"] = true;
   config["mlp_bias"] = true;
-  EXPECT_EQ(from_config(config).attention_bias, "all");
+  EXPECT_EQ(from_config(config).attention_bias, AttentionBias::kAll);
   EXPECT_TRUE(from_config(config).mlp_bias);
   config = llama_like("qwen3");
   EXPECT_TRUE(from_config(config).qk_norm);
-  EXPECT_EQ(from_config(config).attention_bias, "none");
+  EXPECT_EQ(from_config(config).attention_bias, AttentionBias::kNone);
   config["attention_bias"] = true;
-  EXPECT_EQ(from_config(config).attention_bias, "all");
+  EXPECT_EQ(from_config(config).attention_bias, AttentionBias::kAll);
   config = llama_like("mistral");
   EXPECT_EQ(from_config(config).sliding_window, 4096) << "as Transformers takes it";
   config["sliding_window"] = 16;

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "spec/families.h"
-
 namespace tessera {
 namespace {
 
@@ -22,22 +20,13 @@ constexpr Range kLossScale{0, 32768};  // a logit's gradient, at most this, must
 constexpr Range kSeconds{0.1, 1e6};
 constexpr Range kGibibytes{0, 1e9};  // the bytes fit in int64_t
 
-constexpr std::array<std::string_view, 3> kDevices = {"cpu", "cuda", "auto"};
-constexpr std::array<std::string_view, 3> kCudaGraph = {"auto", "on", "off"};
 constexpr std::array<std::string_view, 4> kDTypes = {"f32", "f64", "bf16", "f16"};
 constexpr std::array<std::string_view, 2> kGradients = {"f32", "bf16"};
-constexpr std::array<std::string_view, 3> kGradReduce = {"auto", "step", "micro_batch"};
-constexpr std::array<std::string_view, 3> kCpKinds = {"ring", "allgather", "ulysses"};
-constexpr std::array<std::string_view, 2> kRopeTypes = {"default", "llama3"};
-constexpr std::array<std::string_view, 2> kNorms = {"rms", "layer"};
-constexpr std::array<std::string_view, 3> kMlps = {"swiglu", "gelu", "relu"};
-constexpr std::array<std::string_view, 3> kPositions = {"rope", "learned", "alibi"};
-constexpr std::array<std::string_view, 3> kAttentionBiases = {"none", "qkv", "all"};
 
 constexpr Key kKeys[] = {
     {"model", "preset", [](S& s) -> Field { return &s.model.preset; }},
     {"model", "hf", [](S& s) -> Field { return &s.model.hf; }},
-    {"model", "family", [](S& s) -> Field { return &s.model.family; }, kAny, kFamilies},
+    {"model", "family", [](S& s) -> Field { return &s.model.family; }, kAny, kNamesOf<ModelFamily>},
     {"model", "layers", [](S& s) -> Field { return &s.model.layers; }, kPositive, {}, true},
     {"model", "hidden", [](S& s) -> Field { return &s.model.hidden; }, kPositive, {}, true},
     {"model", "ffn", [](S& s) -> Field { return &s.model.ffn; }, kPositive, {}, true},
@@ -49,17 +38,18 @@ constexpr Key kKeys[] = {
     {"model", "norm_eps", [](S& s) -> Field { return &s.model.norm_eps; }, kAboveZero},
     {"model", "init_std", [](S& s) -> Field { return &s.model.init_std; }, kAny},
     {"model", "rope_theta", [](S& s) -> Field { return &s.model.rope.theta; }, kAboveZero},
-    {"model", "norm", [](S& s) -> Field { return &s.model.norm; }, kAny, kNorms},
-    {"model", "mlp", [](S& s) -> Field { return &s.model.mlp; }, kAny, kMlps},
-    {"model", "positions", [](S& s) -> Field { return &s.model.positions; }, kAny, kPositions},
+    {"model", "norm", [](S& s) -> Field { return &s.model.norm; }, kAny, kNamesOf<NormKind>},
+    {"model", "mlp", [](S& s) -> Field { return &s.model.mlp; }, kAny, kNamesOf<MlpKind>},
+    {"model", "positions", [](S& s) -> Field { return &s.model.positions; }, kAny,
+     kNamesOf<PositionKind>},
     {"model", "max_positions", [](S& s) -> Field { return &s.model.max_positions; }, kAny},
     {"model", "attention_bias", [](S& s) -> Field { return &s.model.attention_bias; }, kAny,
-     kAttentionBiases},
+     kNamesOf<AttentionBias>},
     {"model", "mlp_bias", [](S& s) -> Field { return &s.model.mlp_bias; }},
     {"model", "qk_norm", [](S& s) -> Field { return &s.model.qk_norm; }},
     {"model", "sliding_window", [](S& s) -> Field { return &s.model.sliding_window; }, kAny},
-    {"model.rope_scaling", "type",
-     [](S& s) -> Field { return RopeType{&s.model.rope.llama3_scaling}; }, kAny, kRopeTypes},
+    {"model.rope_scaling", "type", [](S& s) -> Field { return &s.model.rope.scaling; }, kAny,
+     kNamesOf<RopeScaling>},
     {"model.rope_scaling", "factor", [](S& s) -> Field { return &s.model.rope.factor; }, kPositive},
     {"model.rope_scaling", "low_freq_factor",
      [](S& s) -> Field { return &s.model.rope.low_freq_factor; }, kAboveZero},
@@ -97,8 +87,9 @@ constexpr Key kKeys[] = {
     {"parallel", "sequence_parallel", [](S& s) -> Field { return &s.parallel.sequence_parallel; }},
     {"parallel", "bucket_mb", [](S& s) -> Field { return &s.parallel.bucket_mb; }, kPositive},
     {"parallel", "grad_reduce", [](S& s) -> Field { return &s.parallel.grad_reduce; }, kAny,
-     kGradReduce},
-    {"parallel", "cp_kind", [](S& s) -> Field { return &s.parallel.cp_kind; }, kAny, kCpKinds},
+     kNamesOf<GradReduce>},
+    {"parallel", "cp_kind", [](S& s) -> Field { return &s.parallel.cp_kind; }, kAny,
+     kNamesOf<ContextKind>},
     {"parallel", "overlap", [](S& s) -> Field { return &s.parallel.overlap; }},
     {"parallel", "prefetch", [](S& s) -> Field { return &s.parallel.prefetch; }, kAny},
     {"parallel", "release_after_forward",
@@ -122,9 +113,10 @@ constexpr Key kKeys[] = {
     {"train", "dtype", [](S& s) -> Field { return &s.train.dtype; }, kAny, kDTypes},
     {"train", "gradients", [](S& s) -> Field { return &s.train.gradients; }, kAny, kGradients},
     {"train", "seed", [](S& s) -> Field { return &s.train.seed; }},
-    {"train", "device", [](S& s) -> Field { return &s.train.device; }, kAny, kDevices},
+    {"train", "device", [](S& s) -> Field { return &s.train.device; }, kAny, kNamesOf<TrainDevice>},
     {"train", "deterministic", [](S& s) -> Field { return &s.train.deterministic; }},
-    {"train", "cuda_graph", [](S& s) -> Field { return &s.train.cuda_graph; }, kAny, kCudaGraph},
+    {"train", "cuda_graph", [](S& s) -> Field { return &s.train.cuda_graph; }, kAny,
+     kNamesOf<CudaGraph>},
     {"train", "mark_every", [](S& s) -> Field { return &s.train.mark_every; }, Range{0, 1'000'000}},
     {"train", "threads", [](S& s) -> Field { return &s.train.threads; }, Range{0, 4096}},
     {"train", "loss_chunk", [](S& s) -> Field { return &s.train.loss_chunk; }, kPositive},

@@ -20,13 +20,12 @@ struct Betas {
   double* first;
   double* second;
 };
-struct RopeType {
-  bool* llama3;  // "llama3" or "default"
-};
 
 // Where a key's value lives in a RunSpec. The pointer's type is the type of the key.
 using Field = std::variant<int64_t*, uint64_t*, double*, bool*, std::string*, DType*, Betas,
-                           RopeType, std::vector<int64_t>*>;
+                           std::vector<int64_t>*, ModelFamily*, NormKind*, MlpKind*, PositionKind*,
+                           AttentionBias*, RopeScaling*, GradReduce*, ContextKind*, PipelineChoice*,
+                           TrainDevice*, CudaGraph*>;
 
 // Bounds of a number. An open bound is itself refused. NaN is in no range.
 struct Range {
@@ -43,7 +42,7 @@ struct Key {
   std::string_view name;
   Field (*field)(RunSpec&);
   Range range = {};
-  std::span<const std::string_view> choices = {};  // of a string; empty: any
+  std::span<const std::string_view> choices = {};  // of an enum; empty: any text
   bool required = false;                           // in a model without preset and hf
 };
 

@@ -48,7 +48,7 @@ std::string failure_with(const std::string& key, const json& value) {
 
 TEST(HfConfigTest, ReadsEveryField) {
   const ModelSpec model = model_from_hf_config(tiny_config().dump(), "config.json");
-  EXPECT_EQ(model.family, "llama");
+  EXPECT_EQ(model.family, ModelFamily::kLlama);
   EXPECT_EQ(model.layers, 3);
   EXPECT_EQ(model.hidden, 24);
   EXPECT_EQ(model.ffn, 88);
@@ -60,7 +60,7 @@ TEST(HfConfigTest, ReadsEveryField) {
   EXPECT_EQ(model.norm_eps, 1e-5);
   EXPECT_EQ(model.init_std, 0.03);
   EXPECT_EQ(model.rope.theta, 20000.0);
-  EXPECT_FALSE(model.rope.llama3_scaling);
+  EXPECT_EQ(model.rope.scaling, RopeScaling::kDefault);
 }
 
 TEST(HfConfigTest, OptionalFieldsTakeTheDefaultsOfTransformers) {
@@ -89,7 +89,7 @@ TEST(HfConfigTest, ReadsLlama3RopeOfBothFileGenerations) {
   older["rope_theta"] = 500000.0;
   for (const json& config : {newer, older}) {
     const ModelSpec model = model_from_hf_config(config.dump(), "config.json");
-    EXPECT_TRUE(model.rope.llama3_scaling);
+    EXPECT_EQ(model.rope.scaling, RopeScaling::kLlama3);
     EXPECT_EQ(model.rope.theta, 500000.0);
     EXPECT_EQ(model.rope.factor, 8.0);
     EXPECT_EQ(model.rope.low_freq_factor, 1.0);
@@ -123,7 +123,7 @@ TEST(HfConfigTest, ReadsTheRouterOfMixtral) {
   config["num_experts_per_tok"] = 3;
   config["router_aux_loss_coef"] = 0.25;
   ModelSpec model = model_from_hf_config(config.dump(), "config.json");
-  EXPECT_EQ(model.family, "mixtral");
+  EXPECT_EQ(model.family, ModelFamily::kMixtral);
   EXPECT_EQ(model.experts, 6);
   EXPECT_EQ(model.experts_per_token, 3);
   EXPECT_EQ(model.router_aux_coef, 0.0) << "Transformers adds the loss only when told to";

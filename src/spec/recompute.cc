@@ -12,12 +12,24 @@ namespace tessera {
 
 namespace {
 
+RecomputeChoice choice_of(Recompute kind) {
+  switch (kind) {
+    case Recompute::kNone:
+      return {};
+    case Recompute::kNorms:
+      return {.norms = true};
+    case Recompute::kLight:
+      return {.norms = true, .activations = true};
+    case Recompute::kSelective:
+      return {.norms = true, .activations = true, .attention = true};
+    case Recompute::kFull:
+      return {.blocks = 1};
+  }
+  return {};
+}
+
 RecomputeChoice parse_choice(std::string_view text, const std::string& whole_text, int64_t layers) {
-  if (text == "none") return {};
-  if (text == "norms") return {.norms = true};
-  if (text == "light") return {.norms = true, .activations = true};
-  if (text == "selective") return {.norms = true, .activations = true, .attention = true};
-  if (text == "full") return {.blocks = 1};
+  if (const auto kind = choice_named<Recompute>(text)) return choice_of(*kind);
   constexpr std::string_view kEvery = "every-";
   int64_t blocks = 0;
   const std::string_view number = text.starts_with(kEvery) ? text.substr(kEvery.size()) : "";

@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "spec/choices.h"
 
 namespace tessera {
 
 struct RopeSpec {
   double theta = 10000.0;
-  bool llama3_scaling = false;  // Llama 3.1: frequencies stretched by wavelength
+  RopeScaling scaling = RopeScaling::kDefault;
   double factor = 8.0;
   double low_freq_factor = 1.0;
   double high_freq_factor = 4.0;
@@ -22,7 +23,7 @@ struct RopeSpec {
 struct ModelSpec {
   std::string preset;  // name in the catalogue, a file that ends in .toml, or empty
   std::string hf;      // Hugging Face folder the weights come from, or empty
-  std::string family = "llama";
+  ModelFamily family = ModelFamily::kLlama;
   int64_t layers = 0;
   int64_t hidden = 0;
   int64_t ffn = 0;
@@ -40,12 +41,11 @@ struct ModelSpec {
   int64_t moe_ffn = 0;         // width of an expert; 0: ffn
   double router_aux_coef = 0;  // of the load-balancing loss
   // What the blocks are made of. A family sets all of it; a run file may change it one by one.
-  std::string norm = "rms";  // rms | layer: LayerNorm with bias
-  // swiglu | gelu: one projection up, GELU in its tanh form | relu: as gelu
-  std::string mlp = "swiglu";
-  std::string positions = "rope";       // rope | learned: a table added to the embedding | alibi
-  int64_t max_positions = 0;            // rows of the learned table; 0: train.seq_len
-  std::string attention_bias = "none";  // none | qkv | all: of the output projection too
+  NormKind norm = NormKind::kRms;
+  MlpKind mlp = MlpKind::kSwiglu;
+  PositionKind positions = PositionKind::kRope;
+  int64_t max_positions = 0;  // rows of the learned table; 0: train.seq_len
+  AttentionBias attention_bias = AttentionBias::kNone;
   bool mlp_bias = false;
   bool qk_norm = false;        // RMSNorm of every query and key head
   int64_t sliding_window = 0;  // keys that a query sees, its own included; 0: all before it
@@ -71,22 +71,17 @@ struct ParallelSpec {
   int64_t zero = -1;  // -1: 3 when fsdp > 1, else 0; resolved by validate()
   bool sequence_parallel = false;
   int64_t bucket_mb = 25;  // a gradient bucket closes once it is this large
-  // When gradients are summed over ranks: "step" (once, after accumulation), "micro_batch" (every
-  // micro-batch, so that sharded gradients stay sharded), "auto" (micro_batch for ZeRO 2 and 3).
-  std::string grad_reduce = "auto";
-  // How attention meets keys of other cp ranks: "ring", "allgather" (of keys and values) or
-  // "ulysses" (all-to-all from tokens to heads and back).
-  std::string cp_kind = "ring";
+  GradReduce grad_reduce = GradReduce::kAuto;
+  ContextKind cp_kind = ContextKind::kRing;
   int64_t prefetch = 1;  // ZeRO-3: how many units ahead are gathered
   // ZeRO-3: gathered weights are given back after each use and gathered again for the backward;
   // otherwise they are gathered once and kept to the end of the step.
   bool release_after_forward = true;
   bool overlap = true;  // false: kernels wait for every collective before them; the same bits
-  // What backward computes again instead of keeping it: "none", "norms", "light",
-  // "selective", "full", "every-K".
+  // What backward computes again instead of keeping it, as recompute.h reads it.
   std::string recompute = "none";
 
-  std::string schedule = "1f1b";  // of the pipeline: a name, or a file that ends in .csv
+  PipelineChoice schedule = PipelineKind::k1F1B;
   std::string schedule_csv = "";  // the text of that file
   int64_t virtual_stages = 0;     // stages of a pipeline rank; 0: as many as the schedule needs
   // Blocks of each stage, in order; empty: as equal as they can be.
@@ -109,13 +104,12 @@ struct TrainSpec {
   int64_t global_batch = 0;  // sequences per optimizer step; 0: micro_batch * dp * fsdp
   int64_t steps = 100;
   DType dtype = DType::kF32;
-  // What the gradients of weights are stored in: "f32" (f64 with dtype = f64), or "bf16".
-  std::string gradients = "f32";
+  // What the gradients of weights are stored in: f32 (f64 with dtype = f64), or bf16.
+  DType gradients = DType::kF32;
   uint64_t seed = 1;
-  std::string device = "cpu";  // "cpu", "cuda", or "auto": a GPU where there is one
+  TrainDevice device = TrainDevice::kCpu;
   bool deterministic = false;  // cuda: a step repeats bit for bit
-  // cuda: launch a step as one graph: "auto" (where launching takes most of a step), "on", "off".
-  std::string cuda_graph = "auto";
+  CudaGraph cuda_graph = CudaGraph::kAuto;
   // cuda: instructions from one mark of progress to the next; 0: 1, in a graph 8.
   int64_t mark_every = 0;
   int64_t threads = 0;       // compute threads per rank; 0: cores / ranks
@@ -128,7 +122,7 @@ struct TrainSpec {
   double comm_timeout = 60;  // seconds that a rank waits for another inside one collective
 
   [[nodiscard]] DType gradient_type() const {
-    const bool narrow = gradients == "bf16" && dtype == DType::kBF16;
+    const bool narrow = gradients == DType::kBF16 && dtype == DType::kBF16;
     return narrow ? DType::kBF16 : accumulate_type(dtype);
   }
 };

@@ -71,7 +71,9 @@ inline TinyCase parse_case(const std::string& line) {
       continue;
     }
     if (key == "family") {
-      use_family(result.spec.model, value);
+      const std::optional<ModelFamily> family = choice_named<ModelFamily>(value);
+      require_config(family.has_value(), "unknown family '{}' in '{}'", value, line);
+      use_family(result.spec.model, *family);
       continue;
     }
     const std::string_view section = section_of(key);

@@ -108,12 +108,12 @@ Measurement measure(const CompiledRun& run, const BenchPredictOptions& options) 
 Prediction predict(const NamedRun& named, const MeasuredMachine& machine,
                    const BenchPredictOptions& options) {
   const CompiledRun run = compile_run(named.source.load());
-  const std::string& device = run.step.spec.train.device;
+  const TrainDevice device = run.step.spec.train.device;
   require_config(device == machine.device,
                  "{}: train.device is {}, but the cluster file was measured on {}: choose runs for "
                  "it, or write another with tessera calibrate --device {}",
-                 named.name, device, machine.device, device);
-  require_config(device == "cpu" || run.step.mesh.world() == 1,
+                 named.name, name_of(device), name_of(machine.device), name_of(device));
+  require_config(device == TrainDevice::kCpu || run.step.mesh.world() == 1,
                  "{}: {} ranks would share one GPU, which is no machine that anybody has: predict "
                  "one rank, or several on the CPU",
                  named.name, run.step.mesh.world());
@@ -168,7 +168,7 @@ std::string text_report(const Report& report, const MeasuredMachine& machine) {
   }
   const ErrorSummary summary = summary_of(predictions);
   const std::string where =
-      machine.device == "cuda"
+      machine.device == TrainDevice::kCuda
           ? fmt::format("{} runs on one GPU", summary.n)
           : fmt::format("{} runs of 1 to {} ranks as threads on {} cores, others used {:.2f}",
                         summary.n, most_ranks(predictions), machine.cores, report.others_cores);
@@ -189,7 +189,7 @@ nlohmann::ordered_json json_report(const Report& report, const MeasuredMachine& 
   const ErrorSummary summary = summary_of(predictions);
   nlohmann::ordered_json json = {{"schema_version", kSchemaVersion},
                                  {"calibrated", machine.source},
-                                 {"device", machine.device},
+                                 {"device", name_of(machine.device)},
                                  {"cores", machine.cores},
                                  {"others_cores", report.others_cores},
                                  {"n", summary.n},

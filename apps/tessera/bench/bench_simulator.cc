@@ -25,12 +25,12 @@ struct SimulatorCase {
   std::vector<ScheduleTape> tapes;
 };
 
-SimulatorCase largest(const std::string& name, int virtual_stages) {
-  SimulatorCase result{fmt::format("{}{}, p={}, m={}", name,
+SimulatorCase largest(PipelineKind kind, int virtual_stages) {
+  SimulatorCase result{fmt::format("{}{}, p={}, m={}", name_of(kind),
                                    virtual_stages > 1 ? fmt::format(" v={}", virtual_stages) : "",
                                    kMostRanks, kMostMicroBatches),
                        {}};
-  result.tapes.emplace_back(make_schedule(name, kMostRanks, virtual_stages, kMostMicroBatches));
+  result.tapes.emplace_back(make_schedule(kind, kMostRanks, virtual_stages, kMostMicroBatches));
   return result;
 }
 
@@ -40,10 +40,12 @@ SimulatorCase mixed() {
                        {}};
   for (int ranks = 2; ranks <= kMostRanks; ranks *= 2) {
     for (int m = 2 * ranks; m <= kMostMicroBatches; m *= 2) {
-      for (const char* name : {"gpipe", "1f1b", "zb-h1", "zb-h2", "zb-v", "dualpipe-v"}) {
-        result.tapes.emplace_back(make_schedule(name, ranks, 0, m));
+      for (const PipelineKind kind :
+           {PipelineKind::kGPipe, PipelineKind::k1F1B, PipelineKind::kZbH1, PipelineKind::kZbH2,
+            PipelineKind::kZbV, PipelineKind::kDualPipeV}) {
+        result.tapes.emplace_back(make_schedule(kind, ranks, 0, m));
       }
-      result.tapes.emplace_back(make_schedule("interleaved", ranks, 2, m));
+      result.tapes.emplace_back(make_schedule(PipelineKind::kInterleaved, ranks, 2, m));
     }
   }
   return result;

@@ -13,7 +13,7 @@ int run_bench_step(BenchStepOptions options, Console& console) {
   }
   const CompiledRun run = compile_run(options.source.load());
   const RunSpec& spec = run.step.spec;
-  const bool gpu = spec.train.device == "cuda";
+  const bool gpu = spec.train.device == TrainDevice::kCuda;
   if (gpu) {
     std::vector<const Program*> programs;
     for (const Program& program : run.programs) programs.push_back(&program);

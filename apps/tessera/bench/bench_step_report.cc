@@ -25,7 +25,7 @@ constexpr std::array kKnownGpus = {KnownGpu{"NVIDIA H200", 989},
 
 // Ranks are threads: on a GPU they share it, on the CPU each has its own.
 double devices_of(const StepReport& report) {
-  return report.run.step.spec.train.device == "cuda"
+  return report.run.step.spec.train.device == TrainDevice::kCuda
              ? 1
              : static_cast<double>(report.run.step.mesh.world());
 }
@@ -207,7 +207,7 @@ std::string step_text(const StepReport& report) {
     text += fmt::format("HFU       {:.1f} %: with the {:.4g} TFLOP that are computed again\n",
                         100 * utilization(report, flops + again), again / 1e12);
   }
-  if (spec.train.device == "cuda") text += fmt::format("graph     {}\n", result.graph);
+  if (spec.train.device == TrainDevice::kCuda) text += fmt::format("graph     {}\n", result.graph);
   for (const std::string& note : result.notes) text += fmt::format("note      {}\n", note);
   text +=
       fmt::format("rates     {:.4g} TFLOP/s in a large product, {:.4g} GB/s in a large copy\n\n",
@@ -247,7 +247,7 @@ nlohmann::ordered_json step_json(const StepReport& report) {
   json["product_flops_per_s"] = report.rates.flops_per_s;
   json["copy_bytes_per_s"] = report.rates.bytes_per_s;
   json["loss"] = result.loss;
-  if (spec.train.device == "cuda") json["graph"] = result.graph;
+  if (spec.train.device == TrainDevice::kCuda) json["graph"] = result.graph;
   nlohmann::ordered_json& memory = json["memory"];
   for (const ArenaKind arena : kAllArenas) {
     const auto i = static_cast<size_t>(arena);

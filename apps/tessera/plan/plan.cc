@@ -147,7 +147,7 @@ int plan_large(PlanOptions options, const RunSpec& spec, Console& console) {
                  "{}; use fewer of them",
                  spec.model.layers, accumulation(spec), world,
                  options.program ? "--program" : "--placements");
-  const std::string kind = spec.train.device == "cuda" ? "h100" : "cpu";
+  const std::string kind = spec.train.device == TrainDevice::kCuda ? "h100" : "cpu";
   options.request.cluster = fmt::format("{}-{}", kind, world);
   return plan_on_cluster(
       options, {{"cluster", options.request.cluster + ", since none is named (--cluster)"}},

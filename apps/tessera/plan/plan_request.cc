@@ -127,7 +127,7 @@ RunSpec load_request(RunSource source, const PlanRequest& request, const Cluster
   read_schedule_file(spec.parallel, read_text);
   if (open != nullptr) {
     *open = {.global_batch = spec.train.global_batch == 0,
-             .grad_reduce = spec.parallel.grad_reduce == "auto"};
+             .grad_reduce = spec.parallel.grad_reduce == GradReduce::kAuto};
   }
   if (!has_file && source.mesh.empty()) fill_in(spec, settings, cluster, guesses);
   if (source.ranks > 0) require_world(spec.parallel, source.ranks, spec.model.heads);

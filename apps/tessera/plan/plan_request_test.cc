@@ -54,7 +54,7 @@ TEST(PlanRequest, FillsInWhatNobodySaidAndListsIt) {
   const RunSpec spec = load_request({}, request_405b(), find_cluster("h100-16384"), guesses);
   EXPECT_EQ(spec.parallel.dp, 128);
   EXPECT_EQ(spec.train.dtype, DType::kBF16);
-  EXPECT_EQ(spec.train.device, "cuda");
+  EXPECT_EQ(spec.train.device, TrainDevice::kCuda);
   EXPECT_EQ(spec.train.global_batch, 128 * 64);
   ASSERT_EQ(guesses.size(), 3U);  // not the sequence length, which was given
   EXPECT_EQ(guesses[0].what, "train.dtype");

@@ -200,7 +200,7 @@ class StepSimulation {
   // What the run file says it is for, where nobody says more.
   static std::string cluster_name(const SimulateOptions& options, const RunSpec& spec) {
     if (!options.cluster.empty()) return options.cluster;
-    return spec.train.device == "cuda" ? "h100" : "cpu";
+    return spec.train.device == TrainDevice::kCuda ? "h100" : "cpu";
   }
 
   const SimulateOptions& options_;
@@ -268,9 +268,7 @@ Command add_simulate(CLI::App& root) {
 
 int run_simulate(const SimulateOptions& options, Console& console) {
   // A word behind --schedule is taken for the run file.
-  const std::vector<std::string_view> names = schedule_names();
-  const bool is_schedule =
-      std::find(names.begin(), names.end(), options.source.file) != names.end();
+  const bool is_schedule = choice_named<PipelineKind>(options.source.file).has_value();
   require_config(!options.schedule || !is_schedule,
                  "--schedule takes no value here, it shows the run's schedule: use --set "
                  "parallel.schedule={0}, and --schedule beside it to see that alone",

@@ -27,9 +27,14 @@
 namespace tessera {
 namespace {
 
+// The flag takes these two names alone.
+TrainDevice device_of(const CalibrateCommandOptions& options) {
+  return choice_named<TrainDevice>(options.device).value_or(TrainDevice::kCpu);
+}
+
 std::string command_of(const CalibrateCommandOptions& options) {
   std::string command = "tessera calibrate";
-  if (options.device != "cpu") command += " --device " + options.device;
+  if (device_of(options) != TrainDevice::kCpu) command += " --device " + options.device;
   if (options.quick) command += " --quick";
   return command;
 }
@@ -189,7 +194,7 @@ std::string fits_text(const MeasuredMachine& machine) {
   const auto add = [&](const std::string& name, const TimeFit& fit) {
     table.add_row({name, fmt::format("{}", fit.points), fmt::format("{:.1f} %", fit.error_pct)});
   };
-  const bool teams = machine.device == "cpu";
+  const bool teams = machine.device == TrainDevice::kCpu;
   for (const MeasuredKernel& kernel : machine.kernels) {
     if (!kernel.op.starts_with(kClassMark)) continue;
     add(fmt::format("{} in {}{}", kernel.op.substr(kClassMark.size()), name_of(kernel.type),
@@ -222,7 +227,7 @@ std::string sharing_text(const MeasuredMachine& machine) {
 
 std::string summary(const Cluster& cluster, const PeakRates& rates) {
   const MeasuredMachine& machine = cluster.measured;
-  if (machine.device == "cuda") {
+  if (machine.device == TrainDevice::kCuda) {
     const std::string bf16 = rates.bf16_flops_per_s > 0
                                  ? fmt::format(" and {:.1f} in bf16", rates.bf16_flops_per_s / 1e12)
                                  : "";
@@ -265,14 +270,15 @@ int run_calibrate(const CalibrateCommandOptions& options, const Environment& env
                  "--out is '{}', but {} is no folder that can be written to: make it, or choose "
                  "another",
                  options.out, folder.string());
-  const bool gpu = options.device == "cuda";
+  const TrainDevice device = device_of(options);
+  const bool gpu = device == TrainDevice::kCuda;
   if (gpu) {
     const std::string why_not = cuda::gpu_info(0).why_not;
     require_config(why_not.empty(), "--device cuda: {}: use --device cpu", why_not);
   }
   const OtherLoad others;
   CalibrateResult result =
-      calibrate({.quick = options.quick, .device = options.device}, [&](const std::string& what) {
+      calibrate({.quick = options.quick, .device = device}, [&](const std::string& what) {
         if (!console.quiet) console.err << "measuring " << what << std::endl;
       });
   if (!gpu) {

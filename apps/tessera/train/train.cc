@@ -37,9 +37,9 @@ RunSpec load_spec(const TrainCommandOptions& options) {
   RunSpec spec = options.source.load();
   require_trainable(spec.model);
   if (options.comm_timeout_s > 0) spec.train.comm_timeout = options.comm_timeout_s;
-  require_config(options.backend != "nccl" || spec.train.device == "cuda",
+  require_config(options.backend != "nccl" || spec.train.device == TrainDevice::kCuda,
                  "--backend nccl connects GPUs, but train.device is \"{}\": use \"cuda\"",
-                 spec.train.device);
+                 name_of(spec.train.device));
   require_config(spec.data.path.empty() || std::filesystem::exists(spec.data.path),
                  "data '{}' does not exist: name a text file or a folder of text files",
                  spec.data.path);
@@ -95,7 +95,7 @@ int train_on_threads(const TrainCommandOptions& options, const RunSpec& spec, Co
 int start_ranks(const TrainCommandOptions& options, RunSpec spec, const Environment& environment,
                 Console& console) {
   if (!options.inject.empty()) (void)parse_injection(options.inject);
-  if (spec.train.device == "cuda") {
+  if (spec.train.device == TrainDevice::kCuda) {
     require_gpus(look_for_gpus(), spec.parallel.world(), options.share_gpu);
   }
   use_machine_defaults(spec);
@@ -131,7 +131,8 @@ class RankProcess {
     train.should_stop = [&] { return interrupt.has_value() && interrupt->interrupted(); };
     TrainSummary summary;
     try {
-      summary = spec_.train.device == "cuda" ? train_on_gpu(train) : train_rank(train, *world_);
+      summary = spec_.train.device == TrainDevice::kCuda ? train_on_gpu(train)
+                                                         : train_rank(train, *world_);
     } catch (const std::exception& error) {
       line.finish();
       return fail(failure_of(error));

@@ -11,9 +11,9 @@
 namespace tessera {
 namespace {
 
-RunSpec layer_norm_spec(const std::string& mesh, const std::string& device) {
+RunSpec layer_norm_spec(const std::string& mesh, TrainDevice device) {
   RunSpec spec = testing::small_spec(mesh);
-  spec.model.norm = "layer";
+  spec.model.norm = NormKind::kLayer;
   spec.train.device = device;
   return spec;
 }
@@ -34,8 +34,8 @@ std::vector<Instruction> all_of(const Program& program, OpKind op) {
 constexpr size_t kNorms = 5;
 
 TEST(FuseNormGradients, MakesOneInstructionOfALayerNorm) {
-  const Program apart = program_of(layer_norm_spec("dp=1", "cpu"));
-  const Program fused = program_of(layer_norm_spec("dp=1", "cuda"));
+  const Program apart = program_of(layer_norm_spec("dp=1", TrainDevice::kCpu));
+  const Program fused = program_of(layer_norm_spec("dp=1", TrainDevice::kCuda));
   const std::vector<Instruction> gradients = all_of(fused, OpKind::kLayerNormGrad);
   const std::vector<Instruction> dx = all_of(apart, OpKind::kLayerNormDx);
   const std::vector<Instruction> dw = all_of(apart, OpKind::kLayerNormDw);
@@ -58,7 +58,7 @@ TEST(FuseNormGradients, MakesOneInstructionOfALayerNorm) {
 
 TEST(FuseNormGradients, MakesOneInstructionOfAnRmsNorm) {
   RunSpec spec = testing::small_spec("dp=1");
-  spec.train.device = "cuda";
+  spec.train.device = TrainDevice::kCuda;
   const Program program = program_of(spec);
   ASSERT_EQ(all_of(program, OpKind::kRmsNormGrad).size(), kNorms);
   EXPECT_TRUE(all_of(program, OpKind::kRmsNormDx).empty());
@@ -66,14 +66,14 @@ TEST(FuseNormGradients, MakesOneInstructionOfAnRmsNorm) {
 }
 
 TEST(FuseNormGradients, LeavesTheProgramsOfTheCpu) {
-  const Program program = program_of(layer_norm_spec("dp=1", "cpu"));
+  const Program program = program_of(layer_norm_spec("dp=1", TrainDevice::kCpu));
   EXPECT_TRUE(all_of(program, OpKind::kLayerNormGrad).empty());
   EXPECT_TRUE(all_of(program, OpKind::kLayerNormDwBias).empty());
 }
 
 // Only the gradients of the weights go on from the micro-batch before.
 TEST(FuseNormGradients, AddsTheLaterMicroBatches) {
-  RunSpec spec = layer_norm_spec("dp=1", "cuda");
+  RunSpec spec = layer_norm_spec("dp=1", TrainDevice::kCuda);
   spec.train.global_batch = 2 * spec.train.micro_batch;
   const std::vector<Instruction> gradients = all_of(program_of(spec), OpKind::kLayerNormGrad);
   ASSERT_EQ(gradients.size(), 2 * kNorms);
@@ -84,8 +84,8 @@ TEST(FuseNormGradients, AddsTheLaterMicroBatches) {
 
 // Where the schedule computes weight gradients later, the input gradient does not wait for them.
 TEST(FuseNormGradients, KeepsPartsOfTheScheduleApart) {
-  RunSpec spec = layer_norm_spec("pp=2", "cuda");
-  spec.parallel.schedule = "zb-h1";
+  RunSpec spec = layer_norm_spec("pp=2", TrainDevice::kCuda);
+  spec.parallel.schedule = PipelineKind::kZbH1;
   spec.train.global_batch = 4 * spec.train.micro_batch;
   const Program program = program_of(spec);
   EXPECT_TRUE(all_of(program, OpKind::kLayerNormGrad).empty());
@@ -96,7 +96,7 @@ TEST(FuseNormGradients, KeepsPartsOfTheScheduleApart) {
 }
 
 TEST(FuseNormGradients, ReservesScratchForTheSums) {
-  const Program program = program_of(layer_norm_spec("dp=1", "cuda"));
+  const Program program = program_of(layer_norm_spec("dp=1", TrainDevice::kCuda));
   const Instruction gradient = all_of(program, OpKind::kLayerNormGrad).at(0);
   const Buffer& dy = program.buffer(gradient.inputs[0]);
   EXPECT_GE(program.buffer(program.scratch).bytes(),

@@ -77,7 +77,7 @@ class Lowering {
     return buffer(map_.slots.at(value), graph_.value(value).name, micro_batch);
   }
   [[nodiscard]] int64_t coord(Axis axis) const { return step_.mesh.coord(program_.rank, axis); }
-  [[nodiscard]] bool on_gpu() const { return step_.spec.train.device == "cuda"; }
+  [[nodiscard]] bool on_gpu() const { return step_.spec.train.device == TrainDevice::kCuda; }
   [[nodiscard]] bool asynchronous() const { return step_.stages.schedule.asynchronous; }
   // Among the micro-batches of an update, which may run in any order that the schedule says.
   [[nodiscard]] bool is_first() const { return item_ < 0 || ends_of_part().first == item_; }

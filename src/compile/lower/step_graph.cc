@@ -10,7 +10,7 @@ bool StepGraph::keeps_full_gradients() const {
   const bool accumulates = accumulation(spec) > 1;
   const bool sums_over_ranks = mesh.size(layout.shard_axes.with(layout.replica_axes)) > 1;
   const bool each_micro_batch =
-      accumulates && spec.parallel.grad_reduce == "micro_batch" && sums_over_ranks;
+      accumulates && spec.parallel.grad_reduce == GradReduce::kMicroBatch && sums_over_ranks;
   if (each_micro_batch) return false;
   return spec.parallel.zero <= 1 || layout.shards == 1 || accumulates;
 }

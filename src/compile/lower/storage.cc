@@ -238,7 +238,7 @@ void Assigner::add_constants() {
   const DType wide = accumulate_type(step_.spec.train.dtype);
   const Shape table = {held_rows(step_.spec, step_.mesh, rank_).length(),
                        step_.spec.model.head_dim / 2};
-  if (step_.spec.model.positions == "rope") {
+  if (step_.spec.model.positions == PositionKind::kRope) {
     map_.rope_cos = map_.add_slot("rope.cos", ArenaKind::kWorkspace, wide, table, true);
     map_.rope_sin = map_.add_slot("rope.sin", ArenaKind::kWorkspace, wide, table, true);
   }

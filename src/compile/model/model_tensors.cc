@@ -155,7 +155,7 @@ Gpt2Columns gpt2_columns(const ModelSpec& m, ModelPart part) {
 
 LogicalTensor tensor_of(const ModelSpec& model, ModelPart part, int64_t layer, const Shape& shape,
                         const char* suffix) {
-  const bool gpt2 = model.family == "gpt2";
+  const bool gpt2 = model.family == ModelFamily::kGpt2;
   LogicalTensor tensor =
       named_tensor((gpt2 ? gpt2_name(part, layer) : llama_name(part, layer)) + suffix, shape);
   const Gpt2Columns columns = gpt2 ? gpt2_columns(model, part) : Gpt2Columns{};
@@ -193,7 +193,8 @@ LogicalTensor weight_of(const ModelSpec& model, ModelPart part, int64_t layer) {
 LogicalTensor bias_of(const ModelSpec& model, ModelPart part, int64_t layer) {
   LogicalTensor tensor = tensor_of(model, part, layer, {shape_of(model, part).front()}, ".bias");
   tensor.init = Init::kZeros;
-  tensor.unseen = part == ModelPart::kKey && model.positions != "rope" && !model.qk_norm;
+  tensor.unseen =
+      part == ModelPart::kKey && model.positions != PositionKind::kRope && !model.qk_norm;
   return tensor;
 }
 

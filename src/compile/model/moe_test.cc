@@ -15,7 +15,7 @@ using testing::small_spec;
 
 RunSpec moe_spec(const std::string& mesh) {
   RunSpec spec = small_spec(mesh);
-  spec.model.family = "mixtral";
+  spec.model.family = ModelFamily::kMixtral;
   spec.model.experts = 8;
   spec.model.experts_per_token = 3;
   spec.model.router_aux_coef = 0.1;

@@ -14,7 +14,9 @@ constexpr int64_t kAlign = 16;  // elements: 64 bytes of f32
 int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
 // Products on a GPU want rows of logits that begin on whole lines of its memory.
-int64_t vocabulary_multiple(const RunSpec& spec) { return spec.train.device == "cuda" ? 128 : 1; }
+int64_t vocabulary_multiple(const RunSpec& spec) {
+  return spec.train.device == TrainDevice::kCuda ? 128 : 1;
+}
 
 bool of_vocabulary(const std::string& weight) { return weight == "embed" || weight == "head"; }
 
@@ -165,7 +167,7 @@ void Layout::add_vector(const std::string& name, std::vector<LogicalTensor> part
 
 void Layout::add_norm(const std::string& name, ModelPart part, int64_t layer) {
   add_vector(name, {weight_of(spec_.model, part, layer)}, /*split=*/false, Use::kResidual);
-  if (spec_.model.norm != "layer") return;
+  if (spec_.model.norm != NormKind::kLayer) return;
   add_vector(name + ".bias", {bias_of(spec_.model, part, layer)}, /*split=*/false, Use::kResidual);
 }
 
@@ -176,7 +178,7 @@ void Layout::add_attention(const std::string& at, int64_t layer) {
   const bool split_kv = splits_kv_heads(m, mesh_);
   add_matrix(at + ".q", {weight(ModelPart::kQuery)}, 0);
   add_matrix(at + ".kv", {weight(ModelPart::kKey), weight(ModelPart::kValue)}, split_kv ? 0 : -1);
-  if (m.attention_bias != "none") {
+  if (m.attention_bias != AttentionBias::kNone) {
     add_vector(at + ".q.bias", {bias(ModelPart::kQuery)}, /*split=*/true, Use::kHeads);
     add_vector(at + ".kv.bias", {bias(ModelPart::kKey), bias(ModelPart::kValue)}, split_kv,
                Use::kHeads);
@@ -186,7 +188,7 @@ void Layout::add_attention(const std::string& at, int64_t layer) {
     add_vector(at + ".k_norm", {weight(ModelPart::kKeyNorm)}, /*split=*/false, Use::kHeads);
   }
   add_matrix(at + ".o", {weight(ModelPart::kAttnOut)}, 1);
-  if (m.attention_bias == "all") {
+  if (m.attention_bias == AttentionBias::kAll) {
     add_vector(at + ".o.bias", {bias(ModelPart::kAttnOut)}, /*split=*/false, Use::kResidual);
   }
 }
@@ -194,8 +196,8 @@ void Layout::add_attention(const std::string& at, int64_t layer) {
 void Layout::add_mlp(const std::string& at, int64_t layer) {
   const ModelSpec& m = spec_.model;
   std::vector<ModelPart> into = {ModelPart::kUp};
-  if (m.mlp == "swiglu") into.insert(into.begin(), ModelPart::kGate);
-  const std::string name = at + (m.mlp == "swiglu" ? ".gate_up" : ".up");
+  if (m.mlp == MlpKind::kSwiglu) into.insert(into.begin(), ModelPart::kGate);
+  const std::string name = at + (m.mlp == MlpKind::kSwiglu ? ".gate_up" : ".up");
   std::vector<LogicalTensor> weights;
   std::vector<LogicalTensor> biases;
   for (const ModelPart part : into) {
@@ -294,7 +296,7 @@ ParameterLayout Layout::run(bool copy_tied) {
   const ModelSpec& m = spec_.model;
   begin_unit("embed");
   add_matrix("embed", {weight_of(m, ModelPart::kEmbed, 0)}, 0);
-  if (m.positions == "learned") {
+  if (m.positions == PositionKind::kLearned) {
     add_matrix("positions", {weight_of(m, ModelPart::kPositions, 0)}, -1, Use::kResidual);
   }
   for (int64_t layer = 0; layer < m.layers; ++layer) add_block(layer);

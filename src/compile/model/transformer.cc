@@ -40,7 +40,7 @@ class TransformerBuilder {
   ValueId norm(ValueId x, const std::string& name) {
     Attrs attrs;
     attrs.eps = model_.norm_eps;
-    if (model_.norm == "layer") {
+    if (model_.norm == NormKind::kLayer) {
       return g_
           .add(OpKind::kLayerNorm, {x, weight(name), weight(name + ".bias")},
                {name, name + ".stats"}, attrs, tag_)
@@ -146,7 +146,7 @@ void TransformerBuilder::open_unit(int unit) {
 ValueId TransformerBuilder::heads(ValueId full_TH, const std::string& at, int64_t heads,
                                   const std::string& norm_name) {
   ValueId x = linear(full_TH, weight(at), at);
-  if (model_.attention_bias != "none") x = add_bias(x, at);
+  if (model_.attention_bias != AttentionBias::kNone) x = add_bias(x, at);
   Attrs attrs;
   attrs.heads = heads;
   attrs.head_dim = model_.head_dim;
@@ -157,7 +157,7 @@ ValueId TransformerBuilder::heads(ValueId full_TH, const std::string& at, int64_
                tag_)
             .front();
   }
-  if (model_.positions != "rope") return x;
+  if (model_.positions != PositionKind::kRope) return x;
   attrs.eps = 0;
   return g_.add_one(OpKind::kRope, {x}, at + ".rope", attrs, tag_);
 }
@@ -182,7 +182,7 @@ ValueId TransformerBuilder::attention(ValueId x_TH, const std::string& at) {
           .front();
   const ValueId partial_TH = linear(leave_cp(o_TQ, at), weight(at + ".o"), at + ".o");
   ValueId y_TH = leave_tp(partial_TH, at + ".o.sum");
-  if (model_.attention_bias == "all") y_TH = add_bias(y_TH, at + ".o");
+  if (model_.attention_bias == AttentionBias::kAll) y_TH = add_bias(y_TH, at + ".o");
   y_TH = drop(y_TH, DropoutSite::kAttentionOutput, at + ".o.dropped");
   return g_.add_one(OpKind::kAdd, {x_TH, y_TH}, at + ".mid", {}, tag_);
 }
@@ -192,10 +192,10 @@ ValueId TransformerBuilder::attention(ValueId x_TH, const std::string& at) {
 // all tokens of some heads. Key heads that cp does not divide are gathered.
 std::pair<ValueId, ValueId> TransformerBuilder::enter_cp(ValueId q_TQ, ValueId kv_TE,
                                                          const std::string& at) {
-  const std::string& kind = spec_.parallel.cp_kind;
+  const ContextKind kind = spec_.parallel.cp_kind;
   const int64_t cp = mesh_.size(Axis::kCp);
-  if (cp == 1 || kind == "ring") return {q_TQ, kv_TE};
-  if (kind == "allgather") {
+  if (cp == 1 || kind == ContextKind::kRing) return {q_TQ, kv_TE};
+  if (kind == ContextKind::kAllGather) {
     return {q_TQ, g_.cast(kv_TE, Axis::kCp, replicate(), at + ".kv.all", tag_)};
   }
   const ValueId q = g_.cast(q_TQ, Axis::kCp, split(1), at + ".q.heads", tag_);
@@ -214,7 +214,7 @@ ValueId TransformerBuilder::leave_cp(ValueId o_TQ, const std::string& at) {
 }
 
 ValueId TransformerBuilder::mlp(ValueId x_TH, const std::string& at) {
-  const bool gated = model_.mlp == "swiglu";
+  const bool gated = model_.mlp == MlpKind::kSwiglu;
   const std::string up = at + (gated ? ".gate_up" : ".up");
   const ValueId full_TH = enter_tp(norm(x_TH, at + ".mlp_norm"), at + ".mlp_norm.full");
   ValueId u = linear(full_TH, weight(up), up);
@@ -281,7 +281,7 @@ ValueId TransformerBuilder::embedding() {
   const ValueId partial_TH =
       g_.add_one(OpKind::kEmbedding, {out_.tokens, weight("embed")}, "embed", attrs, tag_);
   const ValueId x_TH = leave_tp(partial_TH, "embed.sum");
-  if (model_.positions != "learned") return x_TH;
+  if (model_.positions != PositionKind::kLearned) return x_TH;
   attrs = {};
   attrs.seq_len = spec_.train.seq_len;
   return g_.add_one(OpKind::kAddPositions, {x_TH, weight("positions")}, "embed.placed", attrs,

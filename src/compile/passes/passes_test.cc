@@ -199,15 +199,15 @@ TEST(ZeroStages, KeepExactlyTheirShare) {
 }
 
 TEST(ZeroStages, GradientsStayWholeOnlyWhenTheyAreSummedOncePerStep) {
-  for (const std::string policy : {"step", "micro_batch", "auto"}) {
+  for (const GradReduce policy : {GradReduce::kStep, GradReduce::kMicroBatch, GradReduce::kAuto}) {
     RunSpec spec = small_spec("dp=4,zero=2");
     spec.train.global_batch = 12;
     spec.parallel.grad_reduce = policy;
     spec = resolved(spec);
     const StepGraph step = build_step(spec, StepKind::kTraining);
     EXPECT_EQ(arena(lower(step, 0), ArenaKind::kGradients),
-              expected_bytes(step.layout, 2, DType::kF32, policy == "step").gradients)
-        << policy;
+              expected_bytes(step.layout, 2, DType::kF32, policy == GradReduce::kStep).gradients)
+        << name_of(policy);
   }
 }
 

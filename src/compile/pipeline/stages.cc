@@ -64,9 +64,10 @@ StagePlan plan_stages(const RunSpec& spec, bool training) {
     plan.schedule = run_schedule(parallel, micro_batches);
   }
   plan.schedule.asynchronous = training && is_asynchronous(parallel);
-  plan.versions = plan_versions(
-      plan.schedule, training ? static_cast<int>(micro_batches_per_update(spec)) : 1,
-      parallel.schedule == "pipedream-2bw" ? VersionRule::kOneBehind : VersionRule::kNewest);
+  plan.versions =
+      plan_versions(plan.schedule, training ? static_cast<int>(micro_batches_per_update(spec)) : 1,
+                    parallel.schedule == PipelineKind::kPipedream2bw ? VersionRule::kOneBehind
+                                                                     : VersionRule::kNewest);
   const std::vector<int64_t> counts = layers_per_stage(spec, plan.stages());
   plan.stage_of_unit.push_back(0);
   for (int stage = 0; stage < plan.stages(); ++stage) {

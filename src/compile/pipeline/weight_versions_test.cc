@@ -107,7 +107,7 @@ StepGraph asynchronous_step(const std::string& schedule, int64_t stages, int64_t
   spec.model.tied = false;
   spec.optimizer.clip = 0;
   spec.parallel.pp = stages;
-  spec.parallel.schedule = schedule;
+  spec.parallel.schedule = PipelineChoice::parse(schedule);
   spec.train.dtype = dtype;
   spec.train.micro_batch = 1;
   spec.train.global_batch = micro_batches;

@@ -59,7 +59,7 @@ TEST(InstructionCost, OfProducts) {
 // Every row is read once; of later micro-batches also the gradient of the weight, not dx.
 TEST(InstructionCost, OfTheGradientsOfANorm) {
   RunSpec spec = small_spec("dp=1");
-  spec.train.device = "cuda";
+  spec.train.device = TrainDevice::kCuda;
   spec.train.global_batch = 2;
   const Program program = program_of(resolved(spec));
   int found = 0;
@@ -151,8 +151,8 @@ TEST(InstructionCost, CollectivesCommunicate) {
 // What programs do is what the model needs, however it is split.
 TEST(ModelFlops, AreThoseOfTheProducts) {
   for (const char* mesh : {"dp=1", "dp=2", "tp=2", "fsdp=2,tp=2,sequence_parallel=true"}) {
-    for (const char* mlp : {"swiglu", "gelu"}) {
-      SCOPED_TRACE(fmt::format("{} {}", mesh, mlp));
+    for (const MlpKind mlp : {MlpKind::kSwiglu, MlpKind::kGelu}) {
+      SCOPED_TRACE(fmt::format("{} {}", mesh, name_of(mlp)));
       RunSpec spec = small_spec(mesh);
       spec.model.mlp = mlp;
       spec = resolved(spec);

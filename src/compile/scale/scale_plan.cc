@@ -345,7 +345,7 @@ int64_t scratch_of_update(const ScalePlan& plan, const RankClass& ranks,
   Instruction update;
   update.op = OpKind::kAdamW;
   program.instructions.push_back(std::move(update));
-  return update_scratch(program, plan.spec.train.device == "cuda");
+  return update_scratch(program, plan.spec.train.device == TrainDevice::kCuda);
 }
 
 // Templates have neither versions of weights nor, for one micro-batch, several stages of a rank
@@ -365,7 +365,8 @@ std::vector<ClassPlan> compile_classes(const RunSpec& spec, const std::vector<Ra
                  "as a whole to be planned, which is done for at most {} layers times "
                  "micro-batches; lower train.global_batch, or use schedule = \"1f1b\" with layers "
                  "in every stage",
-                 spec.parallel.schedule, spec.model.layers, accumulation(spec), kMostCompiledCells);
+                 spec.parallel.schedule.text(), spec.model.layers, accumulation(spec),
+                 kMostCompiledCells);
   const StepGraph step = build_step(spec, StepKind::kTraining);
   std::vector<ClassPlan> plans;
   for (const RankClass& ranks : classes) {
@@ -450,7 +451,7 @@ ScalePlan ScalePlanner::plan(const RunSpec& spec) {
   small.model.layers = 1;
   small.parallel.pp = 1;
   small.parallel.stage_layers.clear();
-  small.parallel.schedule = "1f1b";
+  small.parallel.schedule = PipelineKind::k1F1B;
   small.parallel.schedule_csv.clear();
   small.parallel.virtual_stages = small.parallel.schedule_group = 0;
   small.train.global_batch = 0;

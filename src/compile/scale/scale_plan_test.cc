@@ -177,7 +177,7 @@ TEST(ScalePlan, TrafficGrowsByTheSameWithEveryMicroBatch) {
 
 TEST(ScalePlan, RefusesAsynchronousRunsThatAreTooLargeToCompile) {
   RunSpec spec = llama_405b(512);
-  spec.parallel.schedule = "pipedream";
+  spec.parallel.schedule = PipelineKind::kPipedream;
   spec.parallel.zero = 0;
   try {
     plan_at_scale(spec);

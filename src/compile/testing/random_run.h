@@ -45,15 +45,15 @@ class RandomRun {
     m.vocab = pick<int64_t>({40, 51, 64});
     m.tied = one_in(2);
     if (one_in(3)) {
-      m.norm = "layer";
-      m.mlp = "gelu";
-      m.positions = "learned";
-      m.attention_bias = "all";
+      m.norm = NormKind::kLayer;
+      m.mlp = MlpKind::kGelu;
+      m.positions = PositionKind::kLearned;
+      m.attention_bias = AttentionBias::kAll;
       m.mlp_bias = true;
       m.dropout = one_in(2) ? 0.1 : 0.0;
     } else if (one_in(2)) {
       m.experts = 4;
-      m.family = "mixtral";
+      m.family = ModelFamily::kMixtral;
       m.router_aux_coef = one_in(2) ? 0.01 : 0.0;
       m.experts_per_token = from(1, 2);
     }
@@ -68,8 +68,8 @@ class RandomRun {
     while (p.world() > 16) *pick<int64_t*>({&p.dp, &p.fsdp, &p.cp, &p.tp}) = 1;
     p.zero = from(0, 3);
     p.sequence_parallel = p.tp > 1 && one_in(2);
-    p.cp_kind = pick<const char*>({"ring", "allgather", "ulysses"});
-    p.grad_reduce = pick<const char*>({"auto", "step", "micro_batch"});
+    p.cp_kind = pick({ContextKind::kRing, ContextKind::kAllGather, ContextKind::kUlysses});
+    p.grad_reduce = pick({GradReduce::kAuto, GradReduce::kStep, GradReduce::kMicroBatch});
     p.prefetch = from(0, 3);
     p.release_after_forward = !one_in(3);
     p.overlap = !one_in(4);
@@ -82,9 +82,9 @@ class RandomRun {
     }
     if (spec.model.experts > 0 && one_in(2)) p.ep = 2;
     if (p.pp > 1) {
-      const auto names = schedule_names();
-      p.schedule = names[static_cast<size_t>(from(0, static_cast<int64_t>(names.size()) - 1))];
-      if (p.schedule == "interleaved") p.virtual_stages = from(2, 3);
+      const auto kinds = schedule_kinds();
+      p.schedule = kinds[static_cast<size_t>(from(0, std::ssize(kinds) - 1))].kind;
+      if (p.schedule == PipelineKind::kInterleaved) p.virtual_stages = from(2, 3);
     }
     const int64_t stages = p.pp * (p.virtual_stages > 0 ? p.virtual_stages : 1);
     if (one_in(3) && stages <= spec.model.layers) {
@@ -101,8 +101,8 @@ class RandomRun {
     t.micro_batch = from(1, 3);
     t.global_batch = t.micro_batch * spec.parallel.replicas() * from(1, 9);
     t.dtype = pick<DType>({DType::kF32, DType::kBF16, DType::kF16, DType::kF64});
-    t.gradients = t.dtype == DType::kBF16 && one_in(2) ? "bf16" : "f32";
-    t.device = one_in(3) ? "cuda" : "cpu";
+    t.gradients = t.dtype == DType::kBF16 && one_in(2) ? DType::kBF16 : DType::kF32;
+    t.device = one_in(3) ? TrainDevice::kCuda : TrainDevice::kCpu;
     t.threads = from(1, 3);
     t.loss_chunk = pick<int64_t>({4, 16, 512});
   }

@@ -35,19 +35,20 @@ constexpr std::string_view kShown[] = {"naive", "gpipe", "1f1b", "interleaved",
 
 BubbleShape shape_of(const Values& v) {
   BubbleShape shape;
-  shape.schedule = v.text("schedule");
-  const bool known =
-      std::find(std::begin(kShown), std::end(kShown), shape.schedule) != std::end(kShown);
-  require_config(known, "--schedule is {}: {}", in_quotes(shape.schedule),
-                 suggestion(shape.schedule, kShown, "schedules"));
+  const std::string name = v.text("schedule");
+  const bool known = std::find(std::begin(kShown), std::end(kShown), name) != std::end(kShown);
+  require_config(known, "--schedule is {}: {}", in_quotes(name),
+                 suggestion(name, kShown, "schedules"));
+  shape.schedule = pipeline_kind(name);
   shape.ranks = v.whole("ranks");
   shape.micro_batches = v.whole("micro-batches");
-  const bool interleaved = shape.schedule == "interleaved";
-  const bool two = interleaved || shape.schedule == "zb-v" || shape.schedule == "dualpipe-v";
+  const bool interleaved = shape.schedule == PipelineKind::kInterleaved;
+  const bool two = interleaved || shape.schedule == PipelineKind::kZbV ||
+                   shape.schedule == PipelineKind::kDualPipeV;
   shape.virtual_stages = v.has("virtual-stages") ? v.whole("virtual-stages") : two ? 2 : 1;
   require_config(interleaved || shape.virtual_stages == (two ? 2 : 1),
                  "--virtual-stages is {}: {} has {}; only interleaved takes others",
-                 shape.virtual_stages, shape.schedule, two ? 2 : 1);
+                 shape.virtual_stages, name, two ? 2 : 1);
   shape.times = {v["forward"], v["input-grad"], v["weight-grad"]};
   return shape;
 }
@@ -96,7 +97,7 @@ void explain_bubble(const Values& v, Explanation& e) {
   if (bubble) {
     // The default number of virtual stages is no value that was put in.
     const std::string numbers =
-        shape.schedule == "interleaved"
+        shape.schedule == PipelineKind::kInterleaved
             ? fmt::format("({0:g}-1) / ({1} * {2:g} + {0:g}-1)", p, shape.virtual_stages, m)
             : "";
     e.add("bubble", "bubble, by its formula", bubble->formula, numbers, {bubble->share, kShare});
@@ -108,7 +109,7 @@ void explain_bubble(const Values& v, Explanation& e) {
     require_config(bubble.has_value(),
                    "{} with {} ranks and {} micro-batches has no formula, and is too large to play "
                    "through; use at most {} stages times micro-batches",
-                   shape.schedule, shape.ranks, shape.micro_batches, kMostCells);
+                   name_of(shape.schedule), shape.ranks, shape.micro_batches, kMostCells);
     e.notes.push_back("Too large to play through; the formula alone.");
   }
   e.add("over_ideal", "1F1B: waiting over working time", "(P-1) / M", "", {(p - 1) / m, kShare});

@@ -18,21 +18,21 @@ std::optional<Bubble> closed_form_bubble(const BubbleShape& shape) {
   const auto v = static_cast<double>(shape.virtual_stages);
   const BubbleTimes& t = shape.times;
   const double busy = m * t.total();
-  const std::string& name = shape.schedule;
-  if (name == "naive") return bubble_of((p - 1) * busy, busy, "(P-1) / P");
-  if (name == "gpipe" || name == "1f1b") {
+  const PipelineKind kind = shape.schedule;
+  if (kind == PipelineKind::kNaive) return bubble_of((p - 1) * busy, busy, "(P-1) / P");
+  if (kind == PipelineKind::kGPipe || kind == PipelineKind::k1F1B) {
     return bubble_of((p - 1) * t.total(), busy, "(P-1) / (M + P-1)");
   }
-  if (name == "interleaved" && shape.micro_batches % shape.ranks == 0) {
+  if (kind == PipelineKind::kInterleaved && shape.micro_batches % shape.ranks == 0) {
     return bubble_of((p - 1) * t.total() / v, busy, "(P-1) / (v M + P-1)");
   }
   // With other times the lists of passes would be others too.
   const bool equal = t.forward == t.input_grad && t.forward == t.weight_grad;
-  if (name == "zb-h1" && equal && shape.micro_batches >= shape.ranks) {
+  if (kind == PipelineKind::kZbH1 && equal && shape.micro_batches >= shape.ranks) {
     const double idle = (p - 1) * (t.forward + t.input_grad - t.weight_grad);
     return bubble_of(idle, busy, "(P-1)(F+B-W) / (M (F+B+W) + (P-1)(F+B-W))");
   }
-  if (name == "zb-h2" && equal && shape.micro_batches >= 2 * shape.ranks - 1) {
+  if (kind == PipelineKind::kZbH2 && equal && shape.micro_batches >= 2 * shape.ranks - 1) {
     // Nobody waits between the first and the last pass; what is left is that ranks begin in turn.
     return bubble_of((p - 1) * t.forward, busy, "(P-1) F / (M (F+B+W) + (P-1) F)");
   }

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "spec/choices.h"
+
 namespace tessera {
 
 // One stage of one rank and one micro-batch; all stages of a rank together take as long.
@@ -18,7 +20,7 @@ struct BubbleTimes {
 };
 
 struct BubbleShape {
-  std::string schedule = "1f1b";
+  PipelineKind schedule = PipelineKind::k1F1B;
   int64_t ranks = 1;           // P
   int64_t micro_batches = 1;   // M
   int64_t virtual_stages = 1;  // v: stages of a rank, for "interleaved"

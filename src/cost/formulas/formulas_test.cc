@@ -31,18 +31,20 @@ ScheduleFacts play(const BubbleShape& shape) {
 
 TEST(BubbleTest, FormulasAreWhatTheSchedulesDo) {
   int compared = 0;
-  for (const char* schedule : {"naive", "gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2"}) {
+  for (const PipelineKind schedule :
+       {PipelineKind::kNaive, PipelineKind::kGPipe, PipelineKind::k1F1B, PipelineKind::kInterleaved,
+        PipelineKind::kZbH1, PipelineKind::kZbH2}) {
     for (const int64_t ranks : {2, 3, 4, 8}) {
       for (const int64_t micro_batches : {1, 2, 4, 7, 8, 16, 24, 33}) {
         for (const int64_t v : {1, 2, 3}) {
           for (const BubbleTimes times : {BubbleTimes{1, 1, 1}, BubbleTimes{2, 3, 1}}) {
-            const bool interleaved = schedule == std::string("interleaved");
+            const bool interleaved = schedule == PipelineKind::kInterleaved;
             if (interleaved != (v > 1)) continue;
             const BubbleShape shape{schedule, ranks, micro_batches, v, times};
             const std::optional<Bubble> bubble = closed_form_bubble(shape);
             if (!bubble) continue;
             EXPECT_NEAR(play(shape).bubble, bubble->share, 1e-12)
-                << schedule << " P=" << ranks << " M=" << micro_batches << " v=" << v
+                << name_of(schedule) << " P=" << ranks << " M=" << micro_batches << " v=" << v
                 << " W=" << times.weight_grad;
             ++compared;
           }

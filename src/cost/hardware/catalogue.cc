@@ -194,9 +194,24 @@ Source source_of(std::string_view kind, std::string_view what, const std::string
   return *std::move(source);
 }
 
+void read_kind(const Reader& reader, const toml::table& table, DeviceKind& target) {
+  const toml::node* node = table.get("kind");
+  if (node == nullptr) return;
+  const std::string name = reader.text(*node, "kind");
+  bool found = false;
+  for (int i = 0; i < kNumDeviceKinds; ++i) {
+    if (name_of(static_cast<DeviceKind>(i)) != name) continue;
+    target = static_cast<DeviceKind>(i);
+    found = true;
+  }
+  require_config(found, "{}: kind must be cpu, gpu or tpu, got {}", reader.at(node->source()),
+                 in_quotes(name));
+}
+
 // `table`: of a file of its own, or [device] of a cluster's.
 DeviceSpec read_device(const Reader& reader, const toml::table& table, Chain& chain) {
-  std::vector<std::string_view> known = {"name", "extends", "peak_flops", "product_efficiency"};
+  std::vector<std::string_view> known = {"name", "kind", "extends", "peak_flops",
+                                         "product_efficiency"};
   for (const DeviceKey& key : kDeviceKeys) known.push_back(key.name);
   reader.refuse_unknown(table, known);
   DeviceSpec device;
@@ -210,6 +225,7 @@ DeviceSpec read_device(const Reader& reader, const toml::table& table, Chain& ch
     device.extends = base;
   }
   reader.read(table, "name", device.name);
+  read_kind(reader, table, device.kind);
   for (const DeviceKey& key : kDeviceKeys) reader.read(table, key.name, device.*key.field);
   read_types(reader, table, "peak_flops", device.peak_flops);
   read_types(reader, table, "product_efficiency", device.product_efficiency);
@@ -259,6 +275,15 @@ void read_device_of(const Reader& reader, const toml::table& table, const Chain&
   cluster.device = find_device(reader.text(*node, "device"), chain.read);
 }
 
+// Files of calibrate from before devices had a kind say in [measured] alone what it was.
+void use_measured_kind(const toml::table& table, Cluster& cluster) {
+  const toml::node* node = table.get("device");
+  const toml::table* own = node == nullptr ? nullptr : node->as_table();
+  if (own == nullptr || own->contains("kind") || own->contains("extends")) return;
+  const bool cpu = cluster.measured.device == TrainDevice::kCpu;
+  cluster.device.kind = cpu ? DeviceKind::kCpu : DeviceKind::kGpu;
+}
+
 Cluster read_cluster(const Reader& reader, Chain& chain) {
   const toml::table& table = reader.table();
   constexpr std::array<std::string_view, 7> kKnown = {
@@ -279,6 +304,7 @@ Cluster read_cluster(const Reader& reader, Chain& chain) {
   if (const toml::node* node = table.get("measured")) {
     require_config(node->is_table(), "{}: measured must be a table", reader.at(node->source()));
     cluster.measured = read_measured(*node->as_table(), reader.file_name());
+    use_measured_kind(table, cluster);
   }
   if (const toml::node* node = table.get("levels")) {
     const toml::array* levels = node->as_array();

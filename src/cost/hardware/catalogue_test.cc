@@ -54,6 +54,16 @@ TEST(CatalogueTest, NumbersOfDataSheets) {
   EXPECT_EQ(find_device("h100").memory_bandwidth.provenance, Provenance::kVendor);
 }
 
+TEST(CatalogueTest, EveryDeviceHasAKind) {
+  for (const std::string_view name : device_names()) {
+    const DeviceKind kind = find_device(std::string(name)).kind;
+    const DeviceKind expected = name == "cpu"               ? DeviceKind::kCpu
+                                : name.starts_with("tpu-v") ? DeviceKind::kTpu
+                                                            : DeviceKind::kGpu;
+    EXPECT_EQ(kind, expected) << name;
+  }
+}
+
 TEST(CatalogueTest, ANumberAfterTheNameScalesACluster) {
   const Cluster cluster = find_cluster("h100-16384");
   EXPECT_EQ(cluster.devices, 16384);
@@ -96,6 +106,10 @@ TEST(CatalogueTest, RefusesWithPlaceValueAndFix) {
   EXPECT_NE(refusal([] {
               parse_device("extends = 'h100'\nlaunch_s = [1, 'guess', 'x']", "d.toml");
             }).find("is not a provenance"),
+            std::string::npos);
+  EXPECT_NE(refusal([] {
+              parse_device("extends = 'h100'\nkind = 'npu'", "d.toml");
+            }).find("d.toml:2:8: kind must be cpu, gpu or tpu, got \"npu\""),
             std::string::npos);
   EXPECT_NE(refusal([] { parse_device("launch_s = nan", "d.toml"); }).find("must be a number"),
             std::string::npos);

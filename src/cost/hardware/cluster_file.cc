@@ -41,7 +41,8 @@ std::string types_table(std::string_view name,
 }
 
 std::string device_text(const DeviceSpec& device) {
-  std::string text = "\n[device]\n" + fmt::format("name = {}\n", quoted(device.name));
+  std::string text = "\n[device]\n" + fmt::format("name = {}\nkind = \"{}\"\n", quoted(device.name),
+                                                  name_of(device.kind));
   for (const DeviceKey& key : kDeviceKeys) text += line(key.name, device.*key.field);
   return text + types_table("peak_flops", device.peak_flops) +
          types_table("product_efficiency", device.product_efficiency);
@@ -88,8 +89,8 @@ std::string sharing_text(const std::vector<CoreSharing>& rows) {
 
 std::string measured_text(const MeasuredMachine& machine) {
   std::string text = fmt::format(
-      "\n[measured]\nsource = {}\ndevice = {}\ncores = {}\ndispatch_s = {}\n",
-      quoted(machine.source), quoted(machine.device), machine.cores, machine.dispatch_s);
+      "\n[measured]\nsource = {}\ndevice = \"{}\"\ncores = {}\ndispatch_s = {}\n",
+      quoted(machine.source), name_of(machine.device), machine.cores, machine.dispatch_s);
   if (!machine.sharing.empty()) text += sharing_text(machine.sharing);
   for (const MeasuredKernel& kernel : machine.kernels) {
     text += fmt::format("\n[[measured.kernels]]\nop = {}\ntype = \"{}\"\nthreads = {}\n",
@@ -115,7 +116,7 @@ class MeasuredReader {
                                                           "sharing", "kernels", "collectives"});
     MeasuredMachine machine;
     machine.source = text(table, "source");
-    if (table.contains("device")) machine.device = text(table, "device");
+    if (table.contains("device")) machine.device = device(text(table, "device"));
     machine.cores = whole(table, "cores");
     machine.dispatch_s = number(node(table, "dispatch_s"), "dispatch_s");
     if (table.contains("sharing")) machine.sharing = sharing(node(table, "sharing"));
@@ -128,6 +129,12 @@ class MeasuredReader {
   }
 
  private:
+  [[nodiscard]] static TrainDevice device(const std::string& name) {
+    const std::optional<TrainDevice> found = choice_named<TrainDevice>(name);
+    require_config(found.has_value(), "measured.device must be cpu or cuda, got '{}'", name);
+    return *found;
+  }
+
   [[nodiscard]] std::string at(const toml::node& place) const {
     const toml::source_position& begin = place.source().begin;
     return fmt::format("{}:{}:{}", file_name_, begin.line, begin.column);

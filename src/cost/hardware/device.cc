@@ -25,6 +25,11 @@ std::string_view name_of(MathType type) {
   return kNames.at(static_cast<size_t>(type));
 }
 
+std::string_view name_of(DeviceKind kind) {
+  constexpr std::array<std::string_view, kNumDeviceKinds> kNames = {"cpu", "gpu", "tpu"};
+  return kNames.at(static_cast<size_t>(kind));
+}
+
 std::string_view name_of(LinkShape shape) {
   constexpr std::array<std::string_view, 3> kNames = {"switch", "torus", "shared"};
   return kNames.at(static_cast<size_t>(shape));

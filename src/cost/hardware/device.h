@@ -16,8 +16,15 @@ enum class MathType : uint8_t { kF32, kTF32, kF16, kF8, kF4 };
 inline constexpr int kNumMathTypes = 5;
 std::string_view name_of(MathType type);  // "f32", "tf32", "f16" (bf16 too), "f8", "f4"
 
+// What runs the Programs of a device: CPU code, or CUDA kernels (an accelerator of another make is
+// planned as if it had them).
+enum class DeviceKind : uint8_t { kCpu, kGpu, kTpu };
+inline constexpr int kNumDeviceKinds = 3;
+std::string_view name_of(DeviceKind kind);  // "cpu", "gpu", "tpu"
+
 struct DeviceSpec {
   std::string name;
+  DeviceKind kind = DeviceKind::kGpu;
   std::string extends = "";  // the entry whose numbers were taken over, or empty
 
   std::array<Constant, kNumMathTypes> peak_flops = {};  // per second, dense; 0: cannot

@@ -231,8 +231,8 @@ void check(const MeasuredMachine& machine) {
     }
   };
   if (machine.empty()) return;
-  require_config(machine.device == "cpu" || machine.device == "cuda",
-                 "measured.device must be cpu or cuda, got '{}'", machine.device);
+  require_config(machine.device != TrainDevice::kAuto,
+                 "measured.device must be cpu or cuda, got '{}'", name_of(machine.device));
   require_config(machine.cores >= 1 && machine.cores <= 1 << 16,
                  "measured.cores must be from 1 to 65536, got {}", machine.cores);
   require_config(machine.dispatch_s >= 0 && machine.dispatch_s <= 1,

@@ -79,8 +79,8 @@ struct CoreSharing {
 };
 
 struct MeasuredMachine {
-  std::string source;          // when, where, by which command; empty: nothing was measured
-  std::string device = "cpu";  // or "cuda": one GPU, whose ranks share no cores
+  std::string source;  // when, where, by which command; empty: nothing was measured
+  TrainDevice device = TrainDevice::kCpu;  // kCuda: one GPU, whose ranks share no cores
   int cores = 1;
   double dispatch_s = 0;             // between two instructions of a stream
   std::vector<CoreSharing> sharing;  // by threads, ascending

@@ -73,7 +73,7 @@ TEST(MeasuredMachine, ExpertsComputeTheRowsThatTokensMake) {
   double flops_of_one = 0;
   for (const char* mesh : {"fsdp=2", "fsdp=2,ep=2"}) {
     RunSpec spec = testing::small_spec(mesh);
-    spec.model.family = "mixtral";
+    spec.model.family = ModelFamily::kMixtral;
     spec.model.experts = 4;
     spec.model.experts_per_token = 2;
     const RunSpec run = testing::resolved(std::move(spec));
@@ -188,7 +188,7 @@ Cluster cluster_of(MeasuredMachine measured) {
 
 TEST(ClusterFile, ReadsBackWhatItWrote) {
   Cluster written = cluster_of(machine());
-  written.measured.device = "cuda";
+  written.measured.device = TrainDevice::kCuda;
   const std::string text = to_toml(written);
   const Cluster read = parse_cluster(text, "machine.toml");
   EXPECT_EQ(to_toml(read), text);

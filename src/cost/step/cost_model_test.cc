@@ -247,10 +247,12 @@ TEST(CostModelTest, PricesAreConsistentOnRandomStrategies) {
       s.zero = pick({0, 1, 2, 3});
       s.micro_batch = pick({1, 2, 4});
       s.sequence_parallel = random() % 2 == 0;
-      s.recompute = static_cast<Recompute>(random() % 3);
+      s.recompute =
+          std::array{Recompute::kNone, Recompute::kSelective, Recompute::kFull}[random() % 3];
       s.context = static_cast<ContextKind>(random() % 3);
-      s.schedule = s.virtual_stages > 1 ? PipelineKind::kInterleaved
-                                        : static_cast<PipelineKind>(random() % 2);
+      s.schedule = s.virtual_stages > 1
+                       ? PipelineKind::kInterleaved
+                       : (random() % 2 == 0 ? PipelineKind::kGPipe : PipelineKind::k1F1B);
       if (!why_impossible(w, s).empty()) continue;
       ++priced;
       const QuickEstimate quick = model.quick(s);

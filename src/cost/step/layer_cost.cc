@@ -170,7 +170,9 @@ class LayerSum {
 
   // What is kept with each way of recomputing; `input` is a layer's input.
   LayerCost finish(int64_t input_bytes) {
-    cost_.saved_bytes[static_cast<size_t>(Recompute::kNone)] = kept_bytes_ + score_bytes_;
+    for (const Recompute kind : {Recompute::kNone, Recompute::kNorms, Recompute::kLight}) {
+      cost_.saved_bytes[static_cast<size_t>(kind)] = kept_bytes_ + score_bytes_;
+    }
     cost_.saved_bytes[static_cast<size_t>(Recompute::kSelective)] = kept_bytes_;
     cost_.saved_bytes[static_cast<size_t>(Recompute::kFull)] = input_bytes;
     const double op_s = device_.host_op_s.value;

@@ -37,7 +37,7 @@ struct LayerCost {
   int64_t largest_weights = 0;  // sum of one of each shape: buffers of fused weight gradients
 
   // Kept from forward to backward, by Recompute.
-  std::array<int64_t, 3> saved_bytes = {};
+  std::array<int64_t, kNamesOf<Recompute>.size()> saved_bytes = {};
   int64_t working_bytes = 0;  // while its backward runs
 
   double forward_flops = 0;            // of the rank, as executed

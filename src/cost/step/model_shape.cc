@@ -72,11 +72,11 @@ ModelShape shape_of(const ModelSpec& model, int64_t seq_len) {
   shape.head_dim =
       model.head_dim > 0 || model.heads == 0 ? model.head_dim : model.hidden / model.heads;
   shape.vocab = model.vocab;
-  shape.gated_mlp = model.mlp == "swiglu";
+  shape.gated_mlp = model.mlp == MlpKind::kSwiglu;
   shape.tied = model.tied;
-  shape.layer_norm = model.norm == "layer";
+  shape.layer_norm = model.norm == NormKind::kLayer;
   shape.biases = model.mlp_bias;
-  if (model.positions == "learned") {
+  if (model.positions == PositionKind::kLearned) {
     shape.learned_positions = model.max_positions > 0 ? model.max_positions : seq_len;
   }
   shape.dropout = model.dropout > 0;

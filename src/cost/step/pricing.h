@@ -317,8 +317,11 @@ class Pricing : public RankMemory {
   // micro-batch, what weight gradients are.
   [[nodiscard]] double bubble_share(double weight) const {
     switch (s_.schedule) {
+      case PipelineKind::kNaive:  // of one micro-batch; plan/run_plan.cc counts them
       case PipelineKind::kGPipe:
       case PipelineKind::k1F1B:
+      case PipelineKind::kPipedream:
+      case PipelineKind::kPipedream2bw:
         return 1;
       case PipelineKind::kInterleaved:
         return 1 / to_double(s_.virtual_stages);

@@ -186,7 +186,8 @@ class RankMemory {
       int64_t bytes = layer.working_bytes;
       if (layers.again > 0) bytes += layer.saved_bytes[0];
       if (s_.recompute == Recompute::kSelective)
-        bytes += layer.saved_bytes[0] - layer.saved_bytes[1];
+        bytes +=
+            layer.saved_bytes[0] - layer.saved_bytes[static_cast<size_t>(Recompute::kSelective)];
       most = std::max(most, bytes);
     };
     meet(split_.dense, layers.dense);

@@ -68,9 +68,13 @@ int64_t live_micro_batches(const Strategy& s, int64_t rank, int64_t micro_batche
   const int64_t p = s.pp, v = s.virtual_stages, m = micro_batches;
   if (p == 1) return 1;
   switch (s.schedule) {
+    case PipelineKind::kNaive:
+      return 1;
     case PipelineKind::kGPipe:
       return m * v;
     case PipelineKind::k1F1B:
+    case PipelineKind::kPipedream:
+    case PipelineKind::kPipedream2bw:
     case PipelineKind::kInterleaved:
       if (v > 1) return std::min(m * v, 2 * (p - rank - 1) + (v - 1) * p + 1);
       return std::min(m, p - rank);

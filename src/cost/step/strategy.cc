@@ -8,24 +8,8 @@
 
 namespace tessera {
 
-std::string_view name_of(Recompute recompute) {
-  constexpr std::array<std::string_view, 3> kNames = {"none", "selective", "full"};
-  return kNames.at(static_cast<size_t>(recompute));
-}
-
 std::string_view name_of(AttentionKind kind) {
   constexpr std::array<std::string_view, 3> kNames = {"flash", "portable-flash", "unfused"};
-  return kNames.at(static_cast<size_t>(kind));
-}
-
-std::string_view name_of(ContextKind kind) {
-  constexpr std::array<std::string_view, 3> kNames = {"ring", "allgather", "ulysses"};
-  return kNames.at(static_cast<size_t>(kind));
-}
-
-std::string_view name_of(PipelineKind kind) {
-  constexpr std::array<std::string_view, 7> kNames = {"gpipe", "1f1b", "interleaved", "zb-h1",
-                                                      "zb-h2", "zb-v", "dualpipe-v"};
   return kNames.at(static_cast<size_t>(kind));
 }
 

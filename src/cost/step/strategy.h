@@ -8,28 +8,14 @@
 
 #include "cost/hardware/cluster.h"
 #include "cost/step/model_shape.h"
+#include "spec/choices.h"
 
 namespace tessera {
 
-enum class Recompute : uint8_t {
-  kNone,
-  kSelective,  // the core of attention
-  kFull,       // every layer from its input
-};
 enum class AttentionKind : uint8_t {
   kFlash,          // one kernel per pass, written for the device: cuDNN, FlashAttention 3
   kPortableFlash,  // one kernel per pass, as it was written for an older device: Triton, version 2
   kUnfused,
-};
-enum class ContextKind : uint8_t { kRing, kAllGather, kUlysses };
-enum class PipelineKind : uint8_t {
-  kGPipe,
-  k1F1B,
-  kInterleaved,
-  kZbH1,
-  kZbH2,
-  kZbV,
-  kDualPipeV,
 };
 // Which axes are near each other on the devices, innermost first; cp is always within dp.
 enum class RankOrder : uint8_t {
@@ -39,11 +25,8 @@ enum class RankOrder : uint8_t {
   kPipelineTensorData,
 };
 inline constexpr int kNumRankOrders = 4;
-std::string_view name_of(Recompute recompute);
 std::string_view name_of(AttentionKind kind);
-std::string_view name_of(ContextKind kind);
-std::string_view name_of(PipelineKind kind);  // as in spec/run_file/pipeline.h
-std::string_view name_of(RankOrder order);    // "tp,cp,dp,pp"
+std::string_view name_of(RankOrder order);  // "tp,cp,dp,pp"
 
 // Bytes of what training keeps for a parameter, and the format of products.
 struct PrecisionPlan {
@@ -86,7 +69,7 @@ struct Strategy {
   int64_t shard = 0;           // ranks that share the states (HSDP); 0: all of dp * cp
   bool sequence_parallel = false;
   int64_t micro_batch = 1;
-  Recompute recompute = Recompute::kNone;
+  Recompute recompute = Recompute::kNone;  // norms and light are priced as none
   // Full: how many layers of every pipeline rank are computed again; -1: all.
   int64_t recompute_layers = -1;
   ContextKind context = ContextKind::kRing;

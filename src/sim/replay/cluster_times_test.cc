@@ -20,10 +20,10 @@ struct Compiled {
   RankPrograms programs;
 };
 
-Compiled compiled(const std::string& mesh, const std::string& family = "llama") {
+Compiled compiled(const std::string& mesh, ModelFamily family = ModelFamily::kLlama) {
   RunSpec spec = testing::small_spec(mesh);
   spec.model.family = family;
-  if (family == "mixtral") spec.model.experts = 4;
+  if (family == ModelFamily::kMixtral) spec.model.experts = 4;
   spec.train.dtype = DType::kBF16;
   spec.train.global_batch = 2 * spec.parallel.replicas();
   Compiled result;
@@ -97,7 +97,7 @@ TEST(ClusterTimesTest, EveryInstructionOfEveryMeshHasATime) {
     for (const char* mesh : {"pp=2,dp=2,tp=2,sequence_parallel=true", "fsdp=2,cp=2",
                              "cp=2,cp_kind=ulysses", "fsdp=2,tp=2,ep=2"}) {
       const bool experts = std::string(mesh).find("ep=") != std::string::npos;
-      const Compiled run = compiled(mesh, experts ? "mixtral" : "llama");
+      const Compiled run = compiled(mesh, experts ? ModelFamily::kMixtral : ModelFamily::kLlama);
       const ClusterTimes times(with_devices(find_cluster(name), run.programs.world()),
                                DType::kBF16);
       const StepTimeline folded = replay_step(run.programs, times);

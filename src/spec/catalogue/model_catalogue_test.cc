@@ -74,9 +74,9 @@ TEST(ModelCatalogueTest, EachResolvesAndNamesItself) {
 TEST(ModelCatalogueTest, RopeFollowsTheGeneration) {
   const auto model = [](const char* name) { return find_model(name).model; };
   EXPECT_EQ(model("llama-2-7b").rope.theta, 1e4);
-  EXPECT_FALSE(model("llama-3-8b").rope.llama3_scaling);
+  EXPECT_EQ(model("llama-3-8b").rope.scaling, RopeScaling::kDefault);
   EXPECT_EQ(model("llama-3-8b").rope.theta, 5e5);
-  EXPECT_TRUE(model("llama-3.1-8b").rope.llama3_scaling);
+  EXPECT_EQ(model("llama-3.1-8b").rope.scaling, RopeScaling::kLlama3);
   EXPECT_EQ(model("llama-3.1-8b").rope.factor, 8);
   EXPECT_EQ(model("llama-3.2-1b").rope.factor, 32);
   EXPECT_EQ(model("llama-3.2-3b").head_dim, 128);
@@ -149,7 +149,7 @@ TEST_F(OwnFilesTest, AreNamedByRunFiles) {
                                       [this](const std::string& path) { return files_.at(path); });
   EXPECT_EQ(spec.model.layers, 3);
   EXPECT_EQ(spec.model.vocab, 99);
-  EXPECT_EQ(spec.model.family, "gpt2");
+  EXPECT_EQ(spec.model.family, ModelFamily::kGpt2);
 }
 
 TEST_F(OwnFilesTest, MistakesHaveTheirPlace) {

@@ -3,7 +3,9 @@
 namespace tessera {
 namespace {
 
-int64_t norm_size(const ModelSpec& m) { return m.norm == "layer" ? 2 * m.hidden : m.hidden; }
+int64_t norm_size(const ModelSpec& m) {
+  return m.norm == NormKind::kLayer ? 2 * m.hidden : m.hidden;
+}
 
 int64_t latent_attention(const ModelSpec& m) {
   const int64_t queries = m.heads * m.head_dim;
@@ -19,8 +21,8 @@ int64_t attention_size(const ModelSpec& m) {
   if (m.kv_rank > 0) return latent_attention(m);
   const int64_t q = m.heads * m.head_dim, kv = m.kv_heads * m.head_dim;
   int64_t size = 2 * m.hidden * (q + kv);
-  if (m.attention_bias != "none") size += q + 2 * kv;
-  if (m.attention_bias == "all") size += m.hidden;
+  if (m.attention_bias != AttentionBias::kNone) size += q + 2 * kv;
+  if (m.attention_bias == AttentionBias::kAll) size += m.hidden;
   if (m.qk_norm) size += 2 * m.head_dim;
   return size;
 }
@@ -44,7 +46,7 @@ int64_t value_columns(const ModelSpec& model) {
   return model.value_head_dim > 0 ? model.value_head_dim : model.head_dim;
 }
 
-bool gated(const ModelSpec& model) { return model.mlp == "swiglu"; }
+bool gated(const ModelSpec& model) { return model.mlp == MlpKind::kSwiglu; }
 
 ModelSize model_size(const ModelSpec& m) {
   ModelSize size;
@@ -64,7 +66,7 @@ ModelSize model_size(const ModelSpec& m) {
   const int64_t last_mlp = m.experts > 0 ? size.experts : size.dense_mlp;
   const int64_t last_passed = m.experts > 0 ? size.passed : size.dense_mlp;
   size.prediction = prediction_size(m, common + last_mlp);
-  const int64_t positions = m.positions == "learned" ? m.max_positions : 0;
+  const int64_t positions = m.positions == PositionKind::kLearned ? m.max_positions : 0;
   size.tables = (m.vocab + positions) * m.hidden + (m.embedding_norm ? norm_size(m) : 0);
   size.head = norm_size(m) + (m.tied ? 0 : m.vocab * m.hidden);
   const int64_t outside = size.tables + size.head + m.layers * common;

@@ -55,7 +55,7 @@ void DeepSpeed::add_training() {
   if (t.dtype == DType::kF64) missing_.add("train.dtype = \"f64\"", "use f32, bf16 or f16");
   if (t.dtype == DType::kBF16) json_["bf16"] = {{"enabled", true}};
   if (t.dtype == DType::kF16) json_["fp16"] = {{"enabled", true}, {"loss_scale", t.loss_scale}};
-  json_["data_types"] = {{"grad_accum_dtype", t.gradients == "bf16" ? "bf16" : "fp32"}};
+  json_["data_types"] = {{"grad_accum_dtype", t.gradients == DType::kBF16 ? "bf16" : "fp32"}};
 }
 
 void DeepSpeed::add_sharding() {
@@ -77,8 +77,8 @@ void DeepSpeed::add_split() {
   const ParallelSpec& p = spec_.parallel;
   if (p.tp > 1) json_["tensor_parallel"] = {{"autotp_size", p.tp}};
   if (p.cp > 1) json_["sequence_parallel_size"] = p.cp;
-  if (p.cp > 1 && p.cp_kind != "ulysses") {
-    missing_.add(fmt::format("parallel.cp_kind = \"{}\"", p.cp_kind), "use ulysses");
+  if (p.cp > 1 && p.cp_kind != ContextKind::kUlysses) {
+    missing_.add(fmt::format("parallel.cp_kind = \"{}\"", name_of(p.cp_kind)), "use ulysses");
   }
   if (p.sequence_parallel) missing_.add("parallel.sequence_parallel = true", "use false");
   if (p.ep > 1) missing_.add("parallel.ep", "it is an argument of its MoE layer: use ep = 1");
@@ -87,8 +87,8 @@ void DeepSpeed::add_split() {
 void DeepSpeed::add_pipeline() {
   const ParallelSpec& p = spec_.parallel;
   json_["pipeline"] = {{"stages", p.pp}};
-  if (p.schedule != "1f1b") {
-    missing_.add(fmt::format("parallel.schedule = \"{}\"", p.schedule), "use 1f1b");
+  if (p.schedule != PipelineKind::k1F1B) {
+    missing_.add(fmt::format("parallel.schedule = \"{}\"", p.schedule.text()), "use 1f1b");
   }
   if (p.zero > 1) missing_.add(fmt::format("parallel.zero = {} with pp", p.zero), "use 0 or 1");
   if (!even_stages(p)) {
@@ -99,7 +99,7 @@ void DeepSpeed::add_pipeline() {
 
 void DeepSpeed::add_recompute() {
   const std::string& text = spec_.parallel.recompute;
-  if (text == "none") return;
+  if (text == name_of(Recompute::kNone)) return;
   const std::optional<RecomputeChoice> choice = recomputation_of_all(spec_);
   if (!choice || choice->blocks == 0) {
     missing_.add(fmt::format("parallel.recompute = \"{}\"", text), "use none, full or every-K");

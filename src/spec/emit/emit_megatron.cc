@@ -60,22 +60,22 @@ void Megatron::add_model() {
   flag("kv-channels", m.head_dim);
   flag("vocab-size", m.vocab);
   flag("max-position-embeddings", std::max(m.max_positions, spec_.train.seq_len));
-  flag("normalization", m.norm == "rms" ? "RMSNorm" : "LayerNorm");
+  flag("normalization", m.norm == NormKind::kRms ? "RMSNorm" : "LayerNorm");
   flag("norm-epsilon", m.norm_eps);
-  if (m.mlp == "swiglu") flag("swiglu");
-  if (m.mlp == "relu") missing_.add("model.mlp = \"relu\"", "use gelu or swiglu");
-  flag("position-embedding-type", m.positions == "rope" ? "rope" : "learned_absolute");
-  if (m.positions == "rope") flag("rotary-base", static_cast<int64_t>(m.rope.theta));
-  if (m.rope.llama3_scaling) {
+  if (m.mlp == MlpKind::kSwiglu) flag("swiglu");
+  if (m.mlp == MlpKind::kRelu) missing_.add("model.mlp = \"relu\"", "use gelu or swiglu");
+  flag("position-embedding-type", m.positions == PositionKind::kRope ? "rope" : "learned_absolute");
+  if (m.positions == PositionKind::kRope) flag("rotary-base", static_cast<int64_t>(m.rope.theta));
+  if (m.rope.scaling == RopeScaling::kLlama3) {
     flag("use-rope-scaling");
     flag("rope-scaling-factor", m.rope.factor);
   }
   if (!m.tied) flag("untie-embeddings-and-output-weights");
   if (!m.mlp_bias) flag("disable-bias-linear");
-  if (m.attention_bias == "qkv") flag("add-qkv-bias");
-  if ((m.attention_bias == "all") != m.mlp_bias) {
+  if (m.attention_bias == AttentionBias::kQkv) flag("add-qkv-bias");
+  if ((m.attention_bias == AttentionBias::kAll) != m.mlp_bias) {
     missing_.add(fmt::format("model.attention_bias = \"{}\" with model.mlp_bias = {}",
-                             m.attention_bias, m.mlp_bias),
+                             name_of(m.attention_bias), m.mlp_bias),
                  "biases are on all products, on queries, keys and values, or on none");
   }
   if (m.qk_norm) flag("qk-layernorm");
@@ -101,8 +101,9 @@ void Megatron::add_split() {
   flag("pipeline-model-parallel-size", p.pp);
   flag("context-parallel-size", p.cp);
   if (p.cp > 1) {
-    flag("cp-comm-type",
-         p.cp_kind == "ring" ? "p2p" : (p.cp_kind == "allgather" ? "all_gather" : "a2a"));
+    flag("cp-comm-type", p.cp_kind == ContextKind::kRing
+                             ? "p2p"
+                             : (p.cp_kind == ContextKind::kAllGather ? "all_gather" : "a2a"));
   }
   if (p.sequence_parallel) flag("sequence-parallel");
 }
@@ -110,15 +111,17 @@ void Megatron::add_split() {
 void Megatron::add_pipeline() {
   const ParallelSpec& p = spec_.parallel;
   if (p.pp == 1) return;
-  if (p.schedule != "1f1b" && p.schedule != "interleaved") {
-    missing_.add(fmt::format("parallel.schedule = \"{}\"", p.schedule), "use 1f1b or interleaved");
+  if (p.schedule != PipelineKind::k1F1B && p.schedule != PipelineKind::kInterleaved) {
+    missing_.add(fmt::format("parallel.schedule = \"{}\"", p.schedule.text()),
+                 "use 1f1b or interleaved");
   }
   if (!even_stages(p)) {
     flag("pipeline-model-parallel-layout", layout());
   } else if (p.virtual_stages > 1) {
     flag("num-virtual-stages-per-pipeline-rank", p.virtual_stages);
   }
-  if (p.schedule == "interleaved" && p.schedule_group > 0 && p.schedule_group != p.pp) {
+  if (p.schedule == PipelineKind::kInterleaved && p.schedule_group > 0 &&
+      p.schedule_group != p.pp) {
     flag("microbatch-group-size-per-virtual-pipeline-stage", p.schedule_group);
   }
 }
@@ -177,7 +180,8 @@ void Megatron::add_training() {
   if (t.dtype == DType::kF16 && t.loss_scale > 0) flag("loss-scale", t.loss_scale);
   if (t.dtype == DType::kF64) missing_.add("train.dtype = \"f64\"", "use f32, bf16 or f16");
   if (t.dtype == DType::kBF16) {
-    flag(t.gradients == "bf16" ? "grad-reduce-in-bf16" : "accumulate-allreduce-grads-in-fp32");
+    flag(t.gradients == DType::kBF16 ? "grad-reduce-in-bf16"
+                                     : "accumulate-allreduce-grads-in-fp32");
   }
   const OptimizerSpec& o = spec_.optimizer;
   flag("lr", o.lr);

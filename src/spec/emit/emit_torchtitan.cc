@@ -30,13 +30,14 @@ constexpr std::array<Flavor, 11> kFlavors = {{
 }};
 
 struct Schedule {
-  std::string_view ours, theirs;
+  PipelineKind ours;
+  std::string_view theirs;
 };
-constexpr std::array<Schedule, 5> kSchedules = {{{"gpipe", "GPipe"},
-                                                 {"1f1b", "1F1B"},
-                                                 {"interleaved", "Interleaved1F1B"},
-                                                 {"zb-v", "ZBVZeroBubble"},
-                                                 {"dualpipe-v", "DualPipeV"}}};
+constexpr std::array<Schedule, 5> kSchedules = {{{PipelineKind::kGPipe, "GPipe"},
+                                                 {PipelineKind::k1F1B, "1F1B"},
+                                                 {PipelineKind::kInterleaved, "Interleaved1F1B"},
+                                                 {PipelineKind::kZbV, "ZBVZeroBubble"},
+                                                 {PipelineKind::kDualPipeV, "DualPipeV"}}};
 
 class Torchtitan {
  public:
@@ -99,7 +100,7 @@ void Torchtitan::add_training() {
   if (t.dtype != DType::kBF16 && t.dtype != DType::kF32) {
     missing_.add(fmt::format("train.dtype = \"{}\"", name_of(t.dtype)), "use bf16 or f32");
   }
-  if (t.gradients == "bf16") missing_.add("train.gradients = \"bf16\"", "it sums in f32");
+  if (t.gradients == DType::kBF16) missing_.add("train.gradients = \"bf16\"", "it sums in f32");
   section("training");
   const bool pipeline = spec_.parallel.pp > 1;
   number("local_batch_size", pipeline ? t.micro_batch * accumulation(spec_) : t.micro_batch);
@@ -138,10 +139,11 @@ void Torchtitan::add_split() {
   word("fsdp_reshard_after_forward", p.release_after_forward ? "always" : "never");
   number("tensor_parallel_degree", p.tp);
   number("context_parallel_degree", p.cp);
-  if (p.cp > 1 && p.cp_kind == "ulysses") {
+  if (p.cp > 1 && p.cp_kind == ContextKind::kUlysses) {
     missing_.add("parallel.cp_kind = \"ulysses\"", "use ring or allgather");
   } else if (p.cp > 1) {
-    word("context_parallel_rotate_method", p.cp_kind == "ring" ? "alltoall" : "allgather");
+    word("context_parallel_rotate_method",
+         p.cp_kind == ContextKind::kRing ? "alltoall" : "allgather");
   }
   if (spec_.model.experts > 0) number("expert_parallel_degree", p.ep);
   number("pipeline_parallel_degree", p.pp);
@@ -151,10 +153,10 @@ void Torchtitan::add_pipeline() {
   const ParallelSpec& p = spec_.parallel;
   std::string_view theirs;
   for (const Schedule& schedule : kSchedules) {
-    if (schedule.ours == p.schedule) theirs = schedule.theirs;
+    if (p.schedule == schedule.ours) theirs = schedule.theirs;
   }
   if (theirs.empty()) {
-    missing_.add(fmt::format("parallel.schedule = \"{}\"", p.schedule),
+    missing_.add(fmt::format("parallel.schedule = \"{}\"", p.schedule.text()),
                  "use gpipe, 1f1b, interleaved, zb-v or dualpipe-v");
   }
   word("pipeline_parallel_schedule", theirs);
@@ -182,12 +184,13 @@ void Torchtitan::add_stages() {
 
 void Torchtitan::add_recompute() {
   const std::string& text = spec_.parallel.recompute;
-  if (text != "none" && text != "full") {
+  const std::optional<Recompute> kind = choice_named<Recompute>(text);
+  if (kind != Recompute::kNone && kind != Recompute::kFull) {
     // Its "selective" keeps every second product, which no choice of ours does.
     missing_.add(fmt::format("parallel.recompute = \"{}\"", text), "use none or full");
   }
   section("activation_checkpoint");
-  word("mode", text == "full" ? "full" : "none");
+  word("mode", kind == Recompute::kFull ? "full" : "none");
 }
 
 }  // namespace

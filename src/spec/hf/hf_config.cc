@@ -144,13 +144,14 @@ void read_rope(const json& config, const std::string& file_name, RunSpec& spec) 
     require_config(rope.is_object(), "{}: {} must be an object, got {}", file_name, path,
                    rope.type_name());
     const std::string type = rope_type(rope, path, file_name);
-    require_config(type == "default" || type == "llama3",
+    const std::optional<RopeScaling> scaling = choice_named<RopeScaling>(type);
+    require_config(scaling.has_value(),
                    "{}: {} has rope type {}; supported are \"default\" and \"llama3\"", file_name,
                    path, in_quotes(type));
     check_fixed(kLlamaFixed, rope, path, file_name);
     read_keys(kRopeThetaKey, rope, path, file_name, spec);
-    spec.model.rope.llama3_scaling = type == "llama3";
-    if (type == "llama3") read_keys(kLlama3RopeKeys, rope, path, file_name, spec);
+    spec.model.rope.scaling = *scaling;
+    if (scaling == RopeScaling::kLlama3) read_keys(kLlama3RopeKeys, rope, path, file_name, spec);
   }
 }
 
@@ -207,7 +208,7 @@ int64_t windowed_layers(const json& config, const std::string& file_name, int64_
 
 void read_window(const json& config, const std::string& file_name, ModelSpec& model) {
   const bool may_slide =
-      model.family == "mistral" || read_flag(config, "use_sliding_window", file_name);
+      model.family == ModelFamily::kMistral || read_flag(config, "use_sliding_window", file_name);
   model.sliding_window = may_slide ? read_count(config, "sliding_window", 4096, file_name) : 0;
   if (model.sliding_window == 0) return;
   const int64_t windowed = windowed_layers(config, file_name, model.layers);
@@ -219,12 +220,13 @@ void read_window(const json& config, const std::string& file_name, ModelSpec& mo
 
 // What Transformers takes for a key that is not there.
 void use_defaults_of_transformers(const json& config, ModelSpec& model) {
-  const bool qwen = model.family == "qwen2" || model.family == "qwen3";
-  model.norm_eps = model.family == "mixtral" ? 1e-5 : 1e-6;
-  if (model.family == "mixtral") model.rope.theta = 1e6;
-  if (model.family == "mistral" && !config.contains("num_key_value_heads")) model.kv_heads = 8;
+  const bool qwen = model.family == ModelFamily::kQwen2 || model.family == ModelFamily::kQwen3;
+  model.norm_eps = model.family == ModelFamily::kMixtral ? 1e-5 : 1e-6;
+  if (model.family == ModelFamily::kMixtral) model.rope.theta = 1e6;
+  if (model.family == ModelFamily::kMistral && !config.contains("num_key_value_heads"))
+    model.kv_heads = 8;
   if (qwen && !config.contains("num_key_value_heads")) model.kv_heads = 32;
-  if (model.family == "qwen3" && !config.contains("head_dim")) model.head_dim = 128;
+  if (model.family == ModelFamily::kQwen3 && !config.contains("head_dim")) model.head_dim = 128;
 }
 
 void read_llama(const json& config, const std::string& file_name, RunSpec& spec) {
@@ -234,14 +236,15 @@ void read_llama(const json& config, const std::string& file_name, RunSpec& spec)
   read_keys(kLlamaKeys, config, "", file_name, spec);
   read_rope(config, file_name, spec);
   if (model.kv_heads == 0) model.kv_heads = model.heads;
-  if (model.family == "llama" || model.family == "qwen3") {
-    if (read_flag(config, "attention_bias", file_name)) model.attention_bias = "all";
+  if (model.family == ModelFamily::kLlama || model.family == ModelFamily::kQwen3) {
+    if (read_flag(config, "attention_bias", file_name)) model.attention_bias = AttentionBias::kAll;
   } else {
     check_fixed(kNoBias, config, "", file_name);
   }
-  if (model.family == "llama") model.mlp_bias = read_flag(config, "mlp_bias", file_name);
-  if (model.family == "mixtral") return read_mixtral(config, file_name, spec);
-  if (model.family != "llama") read_window(config, file_name, model);
+  if (model.family == ModelFamily::kLlama)
+    model.mlp_bias = read_flag(config, "mlp_bias", file_name);
+  if (model.family == ModelFamily::kMixtral) return read_mixtral(config, file_name, spec);
+  if (model.family != ModelFamily::kLlama) read_window(config, file_name, model);
 }
 
 void read_gpt2(const json& config, const std::string& file_name, RunSpec& spec) {
@@ -260,14 +263,14 @@ ModelSpec model_from_hf_config(std::string_view json_text, const std::string& fi
                  config.type_name());
   require_config(!absent(config, "model_type") && config["model_type"].is_string(),
                  "{}: model_type is missing; supported are {}", file_name,
-                 fmt::join(kFamilies, ", "));
+                 fmt::join(kNamesOf<ModelFamily>, ", "));
   const auto type = config["model_type"].get<std::string>();
-  require_config(std::find(kFamilies.begin(), kFamilies.end(), type) != kFamilies.end(),
-                 "{}: model_type {} is not supported; supported are {}", file_name, in_quotes(type),
-                 fmt::join(kFamilies, ", "));
+  const std::optional<ModelFamily> family = choice_named<ModelFamily>(type);
+  require_config(family.has_value(), "{}: model_type {} is not supported; supported are {}",
+                 file_name, in_quotes(type), fmt::join(kNamesOf<ModelFamily>, ", "));
   RunSpec spec;
-  use_family(spec.model, type);
-  if (type == "gpt2") {
+  use_family(spec.model, *family);
+  if (family == ModelFamily::kGpt2) {
     read_gpt2(config, file_name, spec);
   } else {
     read_llama(config, file_name, spec);

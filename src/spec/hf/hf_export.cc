@@ -12,20 +12,23 @@ using nlohmann::ordered_json;
 
 // Whether the family's config.json has a word for every choice of the model.
 bool is_expressible(const ModelSpec& m) {
-  const std::string& family = m.family;
-  if (family == "gpt2") return true;  // resolve() takes no other blocks
-  const bool plain = m.norm == "rms" && m.mlp == "swiglu" && m.positions == "rope";
-  if (!plain || m.qk_norm != (family == "qwen3")) return false;
-  if (m.mlp_bias && family != "llama") return false;
-  if (m.sliding_window > 0 && (family == "llama" || family == "mixtral")) return false;
-  if (family == "qwen2") return m.attention_bias == "qkv";
-  const bool may_have_biases = family == "llama" || family == "qwen3";
-  return m.attention_bias == "none" || (may_have_biases && m.attention_bias == "all");
+  const ModelFamily family = m.family;
+  if (family == ModelFamily::kGpt2) return true;  // resolve() takes no other blocks
+  const bool plain =
+      m.norm == NormKind::kRms && m.mlp == MlpKind::kSwiglu && m.positions == PositionKind::kRope;
+  if (!plain || m.qk_norm != (family == ModelFamily::kQwen3)) return false;
+  if (m.mlp_bias && family != ModelFamily::kLlama) return false;
+  if (m.sliding_window > 0 && (family == ModelFamily::kLlama || family == ModelFamily::kMixtral))
+    return false;
+  if (family == ModelFamily::kQwen2) return m.attention_bias == AttentionBias::kQkv;
+  const bool may_have_biases = family == ModelFamily::kLlama || family == ModelFamily::kQwen3;
+  return m.attention_bias == AttentionBias::kNone ||
+         (may_have_biases && m.attention_bias == AttentionBias::kAll);
 }
 
-std::string architecture(const std::string& family) {
-  if (family == "gpt2") return "GPT2LMHeadModel";
-  std::string name = family;
+std::string architecture(ModelFamily family) {
+  if (family == ModelFamily::kGpt2) return "GPT2LMHeadModel";
+  std::string name(name_of(family));
   name[0] = static_cast<char>(name[0] - 'a' + 'A');
   return name + "ForCausalLM";
 }
@@ -41,7 +44,8 @@ ordered_json gpt2_config(const ModelSpec& m) {
 }
 
 ordered_json rope_config(const RopeSpec& rope) {
-  if (!rope.llama3_scaling) return {{"rope_type", "default"}, {"rope_theta", rope.theta}};
+  if (rope.scaling != RopeScaling::kLlama3)
+    return {{"rope_type", "default"}, {"rope_theta", rope.theta}};
   return {{"rope_type", "llama3"},
           {"rope_theta", rope.theta},
           {"factor", rope.factor},
@@ -53,7 +57,7 @@ ordered_json rope_config(const RopeSpec& rope) {
 void add_window(const ModelSpec& m, ordered_json& json) {
   const bool windowed = m.sliding_window > 0;
   json["sliding_window"] = windowed ? ordered_json(m.sliding_window) : ordered_json(nullptr);
-  if (m.family == "mistral") return;
+  if (m.family == ModelFamily::kMistral) return;
   json["use_sliding_window"] = windowed;
   json["max_window_layers"] = windowed ? 0 : m.layers;
 }
@@ -64,16 +68,16 @@ ordered_json llama_config(const ModelSpec& m, int64_t seq_len) {
                        {"num_attention_heads", m.heads}, {"num_key_value_heads", m.kv_heads},
                        {"head_dim", m.head_dim},         {"max_position_embeddings", seq_len},
                        {"rms_norm_eps", m.norm_eps},     {"rope_parameters", rope_config(m.rope)}};
-  const bool says_bias = m.family == "llama" || m.family == "qwen3";
-  if (says_bias) json["attention_bias"] = m.attention_bias == "all";
-  if (m.family == "llama") json["mlp_bias"] = m.mlp_bias;
-  if (m.family == "mixtral") {
+  const bool says_bias = m.family == ModelFamily::kLlama || m.family == ModelFamily::kQwen3;
+  if (says_bias) json["attention_bias"] = m.attention_bias == AttentionBias::kAll;
+  if (m.family == ModelFamily::kLlama) json["mlp_bias"] = m.mlp_bias;
+  if (m.family == ModelFamily::kMixtral) {
     json["num_local_experts"] = m.experts;
     json["num_experts_per_tok"] = m.experts_per_token;
     json["router_aux_loss_coef"] = m.router_aux_coef;
     json["output_router_logits"] = m.router_aux_coef > 0;
     json["sliding_window"] = nullptr;
-  } else if (m.family != "llama") {
+  } else if (m.family != ModelFamily::kLlama) {
     add_window(m, json);
   }
   return json;
@@ -84,8 +88,10 @@ ordered_json llama_config(const ModelSpec& m, int64_t seq_len) {
 std::optional<ordered_json> hf_config(const RunSpec& spec) {
   const ModelSpec& m = spec.model;
   if (!is_expressible(m)) return std::nullopt;
-  ordered_json json = {{"architectures", {architecture(m.family)}}, {"model_type", m.family}};
-  json.update(m.family == "gpt2" ? gpt2_config(m) : llama_config(m, spec.train.seq_len));
+  ordered_json json = {{"architectures", {architecture(m.family)}},
+                       {"model_type", name_of(m.family)}};
+  json.update(m.family == ModelFamily::kGpt2 ? gpt2_config(m)
+                                             : llama_config(m, spec.train.seq_len));
   json["vocab_size"] = m.vocab;
   json["tie_word_embeddings"] = m.tied;
   json["initializer_range"] = m.init_std;

@@ -10,7 +10,9 @@
 namespace tessera {
 namespace {
 
-bool has_groups(const ParallelSpec& parallel) { return parallel.schedule == "pipedream-2bw"; }
+bool has_groups(const ParallelSpec& parallel) {
+  return parallel.schedule == PipelineKind::kPipedream2bw;
+}
 
 // Two versions are enough when a group is at least as long as the pipeline is deep: the update of a
 // group is then made before the forward that reads it begins. A step of one group has one version.
@@ -41,7 +43,7 @@ void check_group(const RunSpec& spec) {
 }  // namespace
 
 bool is_asynchronous(const ParallelSpec& parallel) {
-  return parallel.schedule == "pipedream" || has_groups(parallel);
+  return parallel.schedule == PipelineKind::kPipedream || has_groups(parallel);
 }
 
 int64_t micro_batches_per_update(const RunSpec& spec) {
@@ -60,22 +62,22 @@ void check_asynchronous(const RunSpec& spec) {
                  "optimizer.clip = {}: with schedule = \"{}\" a stage updates before the other "
                  "stages have their gradients, so that no norm over all of them exists; use clip = "
                  "0, or schedule = \"1f1b\"",
-                 spec.optimizer.clip, parallel.schedule);
+                 spec.optimizer.clip, parallel.schedule.text());
   require_config(!spec.model.tied || parallel.pp == 1,
                  "model.tied = true: with schedule = \"{}\" the first and the last stage are at "
                  "different versions of the shared embedding when they would add up its gradient; "
                  "use tied = false, or schedule = \"1f1b\"",
-                 parallel.schedule);
+                 parallel.schedule.text());
   require_config(spec.train.dtype != DType::kF16,
                  "train.dtype = \"f16\": an overflow is known when the step ends, but schedule = "
                  "\"{}\" has updated by then; use dtype = \"bf16\", or schedule = \"1f1b\"",
-                 parallel.schedule);
+                 parallel.schedule.text());
   require_config(
       parallel.release_after_forward || parallel.zero < 3,
       "parallel.release_after_forward = false: with schedule = \"{}\" micro-batches of a "
       "step read different versions of the weights, so that gathered ones cannot be kept "
       "for the step; use release_after_forward = true, or zero = 2",
-      parallel.schedule);
+      parallel.schedule.text());
   if (has_groups(parallel)) check_group(spec);
 }
 

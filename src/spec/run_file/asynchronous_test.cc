@@ -16,7 +16,7 @@ RunSpec asynchronous(const std::string& schedule, int64_t stages, int64_t micro_
   spec.model.heads = 4;
   spec.model.vocab = 40;
   spec.optimizer.clip = 0;
-  spec.parallel.schedule = schedule;
+  spec.parallel.schedule = PipelineChoice::parse(schedule);
   spec.parallel.pp = stages;
   spec.train.global_batch = micro_batches;
   return spec;

@@ -3,8 +3,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string_view>
-#include <vector>
 
 #include "spec/run_file/run_file.h"
 #include "spec/run_spec.h"
@@ -12,7 +10,7 @@
 namespace tessera {
 
 struct ScheduleKind {
-  std::string_view name;
+  PipelineKind kind = PipelineKind::k1F1B;
   int64_t virtual_stages = 1;       // stages of each rank
   bool any_virtual_stages = false;  // that number is only the default
   // Weights are updated between the micro-batches of a step.
@@ -20,17 +18,12 @@ struct ScheduleKind {
 };
 
 std::span<const ScheduleKind> schedule_kinds();
-// Throws ConfigError with the nearest known name.
-const ScheduleKind& schedule_kind(std::string_view name);
-std::vector<std::string_view> schedule_names();
-
-// `schedule` is the name of a CSV file instead.
-bool names_schedule_file(std::string_view schedule);
+const ScheduleKind& schedule_kind(PipelineKind kind);
 
 // Reads the file that parallel.schedule names, if it names one, into schedule_csv.
 void read_schedule_file(ParallelSpec& parallel, const FileReader& read_file);
 
-// Fills virtual_stages and refuses unknown schedules and stages that the schedule does not have.
+// Fills virtual_stages and refuses stages that the schedule does not have.
 // What else a schedule asks of the numbers of ranks and micro-batches, make_schedule checks.
 void resolve_schedule(ParallelSpec& parallel);
 

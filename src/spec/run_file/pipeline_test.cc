@@ -9,9 +9,9 @@ namespace {
 
 std::string failure(const std::string& schedule, int64_t virtual_stages) {
   ParallelSpec parallel;
-  parallel.schedule = schedule;
   parallel.virtual_stages = virtual_stages;
   try {
+    parallel.schedule = PipelineChoice::parse(schedule);
     resolve_schedule(parallel);
   } catch (const ConfigError& error) {
     return error.what();
@@ -22,10 +22,11 @@ std::string failure(const std::string& schedule, int64_t virtual_stages) {
 TEST(PipelineSpecTest, StagesOfARankFollowFromTheSchedule) {
   for (const ScheduleKind& kind : schedule_kinds()) {
     ParallelSpec parallel;
-    parallel.schedule = kind.name;
+    parallel.schedule = kind.kind;
     resolve_schedule(parallel);
-    const bool two = kind.name == "interleaved" || kind.name == "zb-v" || kind.name == "dualpipe-v";
-    EXPECT_EQ(parallel.virtual_stages, two ? 2 : 1) << kind.name;
+    const bool two = kind.kind == PipelineKind::kInterleaved || kind.kind == PipelineKind::kZbV ||
+                     kind.kind == PipelineKind::kDualPipeV;
+    EXPECT_EQ(parallel.virtual_stages, two ? 2 : 1) << name_of(kind.kind);
   }
 }
 
@@ -43,11 +44,11 @@ TEST(PipelineSpecTest, RefusesWhatTheScheduleDoesNotHave) {
 TEST(PipelineSpecTest, ReadsTheFileThatTheScheduleNames) {
   const FileReader reader = [](const std::string& path) { return "text of " + path; };
   ParallelSpec parallel;
-  parallel.schedule = "mine.csv";
+  parallel.schedule = PipelineChoice::parse("mine.csv");
   read_schedule_file(parallel, reader);
   EXPECT_EQ(parallel.schedule_csv, "text of mine.csv");
   EXPECT_EQ(failure("mine.csv", 0), "no error");
-  parallel.schedule = "gpipe";
+  parallel.schedule = PipelineKind::kGPipe;
   read_schedule_file(parallel, reader);
   EXPECT_EQ(parallel.schedule_csv, "");
 }

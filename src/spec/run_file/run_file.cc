@@ -123,7 +123,7 @@ void require_model(RunSpec& spec, std::span<const Entry> entries, const std::str
 // Factors without a type would silently do nothing.
 void require_rope_type(const RunSpec& spec, std::span<const Entry> entries) {
   const Entry* scaling = find_entry(entries, "model", "rope_scaling");
-  if (scaling == nullptr || spec.model.rope.llama3_scaling) return;
+  if (scaling == nullptr || spec.model.rope.scaling == RopeScaling::kLlama3) return;
   require_config(find_entry(entries, "model.rope_scaling", "type") != nullptr,
                  "{}: model.rope_scaling needs type = \"llama3\"", scaling->key_at);
 }

@@ -76,7 +76,7 @@ std::string mesh_failure(std::string_view mesh) {
 
 TEST(RunFileTest, ReadsTheDemo) {
   const RunSpec spec = parse(kDemo);
-  EXPECT_EQ(spec.model.family, "llama");
+  EXPECT_EQ(spec.model.family, ModelFamily::kLlama);
   EXPECT_EQ(spec.model.layers, 4);
   EXPECT_EQ(spec.model.hidden, 256);
   EXPECT_EQ(spec.model.ffn, 688);
@@ -95,7 +95,7 @@ TEST(RunFileTest, ReadsTheDemo) {
   EXPECT_EQ(spec.train.steps, 60);
   EXPECT_EQ(spec.train.dtype, DType::kF32);
   EXPECT_EQ(spec.train.seed, 1U);
-  EXPECT_EQ(spec.train.device, "cpu");
+  EXPECT_EQ(spec.train.device, TrainDevice::kCpu);
   EXPECT_EQ(spec.optimizer.lr, 1e-3);
   EXPECT_EQ(spec.optimizer.warmup, 10);
   EXPECT_EQ(spec.optimizer.beta1, 0.9);
@@ -112,9 +112,9 @@ TEST(RunFileTest, ReadsTheDemo) {
 TEST(RunFileTest, KeysThatAreNotGivenKeepTheirDefaults) {
   const RunSpec spec = parse(kModel);
   EXPECT_EQ(spec.parallel.zero, -1);
-  EXPECT_EQ(spec.parallel.grad_reduce, "auto");
+  EXPECT_EQ(spec.parallel.grad_reduce, GradReduce::kAuto);
   EXPECT_EQ(spec.optimizer.lr, OptimizerSpec{}.lr);
-  EXPECT_FALSE(spec.model.rope.llama3_scaling);
+  EXPECT_EQ(spec.model.rope.scaling, RopeScaling::kDefault);
 }
 
 TEST(RunFileTest, UnknownNamesArePlacedAndCorrected) {
@@ -283,7 +283,7 @@ TEST(RunFileTest, RopeScalingNeedsItsType) {
       "rope_theta = 5e5\nrope_scaling = { type = \"llama3\", factor = 8, low_freq_factor = 2, "
       "high_freq_factor = 5.5, original_max_position = 4096 }\n"));
   EXPECT_EQ(spec.model.rope.theta, 5e5);
-  EXPECT_TRUE(spec.model.rope.llama3_scaling);
+  EXPECT_EQ(spec.model.rope.scaling, RopeScaling::kLlama3);
   EXPECT_EQ(spec.model.rope.factor, 8);
   EXPECT_EQ(spec.model.rope.low_freq_factor, 2);
   EXPECT_EQ(spec.model.rope.high_freq_factor, 5.5);
@@ -305,7 +305,7 @@ TEST(RunFileTest, OverridesWinAndMayBeBareWords) {
   EXPECT_EQ(spec.data.synth_seed, 9U);
   EXPECT_EQ(spec.data.synth_bytes, 10);
   EXPECT_FALSE(spec.model.tied);
-  EXPECT_TRUE(spec.model.rope.llama3_scaling);
+  EXPECT_EQ(spec.model.rope.scaling, RopeScaling::kLlama3);
 }
 
 TEST(RunFileTest, OverrideMistakesNameTheOverride) {
@@ -352,7 +352,7 @@ TEST(MeshTest, MayNameEveryKeyOfParallel) {
   EXPECT_EQ(mesh.fsdp, 2);
   EXPECT_EQ(mesh.zero, 3);
   EXPECT_TRUE(mesh.sequence_parallel);
-  EXPECT_EQ(mesh.grad_reduce, "step");
+  EXPECT_EQ(mesh.grad_reduce, GradReduce::kStep);
 }
 
 TEST(MeshTest, MistakesNameThePiece) {

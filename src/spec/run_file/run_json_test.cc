@@ -21,20 +21,18 @@ RunSpec unusual() {
     }
     void operator()(double* field) const { *field = 1.0 / number; }
     void operator()(bool* field) const { *field = !*field; }
-    void operator()(std::string* field) const {
-      if (key.choices.empty()) {
-        *field = "text \"" + std::to_string(number);
-      } else {
-        *field = *field == key.choices.back() ? key.choices.front() : key.choices.back();
-      }
-    }
+    void operator()(std::string* field) const { *field = "text \"" + std::to_string(number); }
     void operator()(DType* field) const { *field = DType::kBF16; }
     void operator()(std::vector<int64_t>* field) const { *field = {1, 2}; }
     void operator()(Betas field) const {
       *field.first = 0.1 / number;
       *field.second = 0.2 / number;
     }
-    void operator()(RopeType field) const { *field.llama3 = true; }
+    template <ChoiceEnum E>
+    void operator()(E* field) const {
+      *field = *field == E{} ? *choice_named<E>(key.choices.back()) : E{};
+    }
+    void operator()(PipelineChoice* field) const { *field = PipelineKind::kZbV; }
   };
   RunSpec spec;
   double number = 1000;
@@ -69,7 +67,7 @@ TEST(RunJsonTest, EveryFieldSurvivesTheRoundTripThroughText) {
     EXPECT_EQ(back.train.seed, spec.train.seed);
     EXPECT_EQ(back.optimizer.beta2, spec.optimizer.beta2);
     EXPECT_EQ(back.parallel.zero, spec.parallel.zero);
-    EXPECT_EQ(back.model.rope.llama3_scaling, spec.model.rope.llama3_scaling);
+    EXPECT_EQ(back.model.rope.scaling, spec.model.rope.scaling);
     EXPECT_EQ(back.logging.run_dir, spec.logging.run_dir);
   }
   // Every key of the unusual run differs from the default, so none can be lost unnoticed.

@@ -14,8 +14,8 @@ std::string untrainable_choice(const ModelSpec& m) {
   if (m.mtp_layers > 0) return number("mtp_layers", m.mtp_layers, "prediction of later tokens");
   if (m.parallel_block) return "model.parallel_block = true (attention beside the MLP)";
   if (m.embedding_norm) return "model.embedding_norm = true";
-  if (m.mlp == "relu") return "model.mlp = \"relu\"";
-  if (m.positions == "alibi") return "model.positions = \"alibi\"";
+  if (m.mlp == MlpKind::kRelu) return "model.mlp = \"relu\"";
+  if (m.positions == PositionKind::kAlibi) return "model.positions = \"alibi\"";
   return "";
 }
 

@@ -72,13 +72,14 @@ void resolve_model(ModelSpec& model) {
                    model.hidden, model.heads, either(nearby_multiples(model.hidden, model.heads)));
     model.head_dim = model.hidden / model.heads;
   }
-  require_config(model.positions != "rope" || model.head_dim % 2 == 0,
+  require_config(model.positions != PositionKind::kRope || model.head_dim % 2 == 0,
                  "model.head_dim = {} is odd, but rotary embeddings turn pairs; use head_dim = {}",
                  model.head_dim, either(nearby_multiples(model.head_dim, 2)));
   const RopeSpec& rope = model.rope;
-  require_config(!rope.llama3_scaling || rope.high_freq_factor > rope.low_freq_factor,
-                 "model.rope_scaling: high_freq_factor = {} must be above low_freq_factor = {}",
-                 rope.high_freq_factor, rope.low_freq_factor);
+  require_config(
+      rope.scaling != RopeScaling::kLlama3 || rope.high_freq_factor > rope.low_freq_factor,
+      "model.rope_scaling: high_freq_factor = {} must be above low_freq_factor = {}",
+      rope.high_freq_factor, rope.low_freq_factor);
   check_family(model);
   check_latent_attention(model);
   require_countable("the number of parameters", parameter_estimate(model));
@@ -86,7 +87,7 @@ void resolve_model(ModelSpec& model) {
 
 void resolve_positions(RunSpec& spec) {
   ModelSpec& model = spec.model;
-  if (model.positions != "learned") return;
+  if (model.positions != PositionKind::kLearned) return;
   if (model.max_positions == 0) model.max_positions = spec.train.seq_len;
   require_config(spec.train.seq_len <= model.max_positions,
                  "train.seq_len = {} is more than the model's max_positions = {}; use seq_len = "
@@ -124,7 +125,7 @@ void check_context(const RunSpec& spec) {
       "parallel.cp = {} cuts sequences into {} chunks, which do not divide seq_len = {}; "
       "use seq_len = {}",
       parallel.cp, 2 * parallel.cp, seq_len, either(nearby_multiples(seq_len, 2 * parallel.cp)));
-  if (parallel.cp_kind != "ulysses") return;
+  if (parallel.cp_kind != ContextKind::kUlysses) return;
   const int64_t heads = spec.model.heads / parallel.tp;
   require_config(heads % parallel.cp == 0,
                  "cp_kind = \"ulysses\" splits the {} heads of a tp rank over cp = {}, which does "
@@ -157,7 +158,7 @@ void check_loss_scale(const TrainSpec& train) {
 }
 
 void check_gradients(const TrainSpec& train) {
-  require_config(train.gradients != "bf16" || train.dtype == DType::kBF16,
+  require_config(train.gradients != DType::kBF16 || train.dtype == DType::kBF16,
                  "train.gradients = \"bf16\" is for dtype = \"bf16\"; leave it out with dtype = "
                  "\"{}\"",
                  name_of(train.dtype));
@@ -184,9 +185,10 @@ void resolve(RunSpec& spec) {
   const bool known = parallel.virtual_stages > 0;
   parse_stages_recompute(parallel.recompute, spec.model.layers,
                          known ? parallel.pp * parallel.virtual_stages : INT64_MAX);
-  if (parallel.grad_reduce == "auto") {
+  if (parallel.grad_reduce == GradReduce::kAuto) {
     // Whole gradients kept over micro-batches would undo what ZeRO 2 and 3 save.
-    parallel.grad_reduce = parallel.zero >= 2 && accumulation(spec) > 1 ? "micro_batch" : "step";
+    parallel.grad_reduce =
+        parallel.zero >= 2 && accumulation(spec) > 1 ? GradReduce::kMicroBatch : GradReduce::kStep;
   }
 }
 

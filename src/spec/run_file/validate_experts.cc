@@ -68,20 +68,20 @@ ExpertSplit expert_split(const ParallelSpec& parallel) {
 }
 
 void resolve_expert_model(ModelSpec& model) {
-  const bool mixtral = model.family == "mixtral";
+  const bool mixtral = model.family == ModelFamily::kMixtral;
   require_config(
       !mixtral || model.experts > 0,
       "model.family = \"mixtral\" needs experts; use experts = 8, or family = \"llama\"");
   require_config(mixtral || model.experts == 0,
                  "model.experts = {} but family = {} has none; use family = \"mixtral\"",
-                 model.experts, in_quotes(model.family));
+                 model.experts, in_quotes(name_of(model.family)));
   require_config(mixtral || (model.shared_ffn == 0 && model.dense_layers == 0),
                  "model.shared_ffn and dense_layers are of models with experts; use family = "
                  "\"mixtral\", or leave them out");
   require_config(mixtral || model.router_aux_coef == 0,
                  "model.router_aux_coef = {} weighs how evenly experts are used, and family = {} "
                  "has none; use family = \"mixtral\", or leave it out",
-                 model.router_aux_coef, in_quotes(model.family));
+                 model.router_aux_coef, in_quotes(name_of(model.family)));
   if (!mixtral) return;
   check_routing(model);
   require_config(model.dense_layers < model.layers,

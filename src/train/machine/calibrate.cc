@@ -57,7 +57,7 @@ constexpr std::array kSharingProbes = {
     ProbeModel{"llama", 320, 864, 5, 5, 2048, 192, 1},
 };
 
-RunSpec probe_spec(const ProbeModel& probe, const std::string& device, DType dtype, int threads) {
+RunSpec probe_spec(const ProbeModel& probe, TrainDevice device, DType dtype, int threads) {
   std::vector<std::string> overrides = {
       fmt::format("model.family={}", probe.family), "model.layers=2",
       fmt::format("model.hidden={}", probe.hidden), fmt::format("model.ffn={}", probe.ffn),
@@ -66,8 +66,8 @@ RunSpec probe_spec(const ProbeModel& probe, const std::string& device, DType dty
       fmt::format("train.micro_batch={}", probe.micro_batch),
       // Two micro-batches: some kernels add to what is there.
       fmt::format("train.global_batch={}", 2 * probe.micro_batch),
-      fmt::format("train.dtype={}", name_of(dtype)), fmt::format("train.device={}", device),
-      fmt::format("train.threads={}", threads)};
+      fmt::format("train.dtype={}", name_of(dtype)),
+      fmt::format("train.device={}", name_of(device)), fmt::format("train.threads={}", threads)};
   if (probe.experts > 0) overrides.push_back(fmt::format("model.experts={}", probe.experts));
   RunSpec spec = parse_run_file("", "probe", overrides, {});
   resolve(spec);
@@ -109,7 +109,7 @@ class Calibration {
  private:
   using ClassSeconds = std::array<double, kNumOpClasses>;
 
-  [[nodiscard]] bool gpu() const { return options_.device == "cuda"; }
+  [[nodiscard]] bool gpu() const { return options_.device == TrainDevice::kCuda; }
   [[nodiscard]] int cores() const { return result_.machine.cores; }
   [[nodiscard]] int64_t repeats() const { return options_.quick ? 3 : 7; }
 

@@ -12,8 +12,8 @@
 namespace tessera {
 
 struct CalibrateOptions {
-  bool quick = false;          // fewer sizes and repetitions, f32 only: to see that it works
-  std::string device = "cpu";  // or "cuda": kernels only
+  bool quick = false;  // fewer sizes and repetitions, f32 only: to see that it works
+  TrainDevice device = TrainDevice::kCpu;  // kCuda: kernels only
 };
 
 // Of one thread and of all cores, for a description of the machine.

@@ -54,7 +54,7 @@ double copy_rate(const StepGraph& step, bool gpu) {
 }  // namespace
 
 DeviceRates measure_device_rates(const StepGraph& step) {
-  const bool gpu = step.spec.train.device == "cuda";
+  const bool gpu = step.spec.train.device == TrainDevice::kCuda;
   return {product_rate(step, gpu), copy_rate(step, gpu)};
 }
 

@@ -79,7 +79,7 @@ void fill_inputs_of(Executor& executor) {
 WorldOptions options_of(const StepGraph& step) {
   WorldOptions options;
   options.executor.gpu = gpu_options(step.spec, 0);
-  options.executor.cuda_graph = "off";
+  options.executor.cuda_graph = CudaGraph::kOff;
   return options;
 }
 
@@ -289,7 +289,7 @@ BufferId add_buffer(Program& program, const std::string& name, DType dtype, cons
   return static_cast<BufferId>(program.buffers.size()) - 1;
 }
 
-StepGraph probe_step(const std::string& device, const Mesh& mesh) {
+StepGraph probe_step(TrainDevice device, const Mesh& mesh) {
   StepGraph step;
   step.spec.train.device = device;
   step.mesh = mesh;
@@ -331,8 +331,7 @@ Program movement_sweep(DType type, int threads, bool gpu) {
   return program;
 }
 
-std::vector<double> time_instructions(const std::string& device, const Program& program,
-                                      int64_t repeats) {
+std::vector<double> time_instructions(TrainDevice device, const Program& program, int64_t repeats) {
   const StepGraph step = probe_step(device, program.mesh);
   World world(step, {program}, options_of(step));
   std::vector<std::vector<double>> seconds(program.instructions.size());
@@ -357,7 +356,7 @@ double time_step(const StepGraph& step, const Program& program, int64_t repeats)
   return median_of(time_ranks(step, {program}, repeats));
 }
 
-double gap_between_kernels(const std::string& device) {
+double gap_between_kernels(TrainDevice device) {
   constexpr int kKernels = 500;
   constexpr int kTries = 7;
   Program program = empty_program(Mesh(), 1, 8);
@@ -373,8 +372,8 @@ double gap_between_kernels(const std::string& device) {
   return (*std::min_element(whole.begin(), whole.end()) - inside) / kKernels;
 }
 
-double copy_rate(const std::string& device) {
-  const bool gpu = device == "cuda";
+double copy_rate(TrainDevice device) {
+  const bool gpu = device == TrainDevice::kCuda;
   const int64_t bytes = gpu ? int64_t{1} << 30 : int64_t{1} << 26;
   Program program = empty_program(Mesh(), 1, 8);
   repeat(program, copy_of(program, bytes), gpu ? 16 : 2);

@@ -14,7 +14,7 @@ Program empty_program(const Mesh& mesh, int threads, int64_t scratch_bytes);
 BufferId add_buffer(Program& program, const std::string& name, DType dtype, const Shape& shape);
 
 // Where such a Program runs: a run of which nothing else is known.
-StepGraph probe_step(const std::string& device, const Mesh& mesh);
+StepGraph probe_step(TrainDevice device, const Mesh& mesh);
 
 // Products forward and backward at many shapes. They share their operands' memory, so that a
 // product finds it in the outer caches at best, as in training.
@@ -24,18 +24,17 @@ Program product_sweep(DType type, int threads, bool quick, bool gpu);
 Program movement_sweep(DType type, int threads, bool gpu);
 
 // Seconds of every instruction, the median of `repeats` steps.
-std::vector<double> time_instructions(const std::string& device, const Program& program,
-                                      int64_t repeats);
+std::vector<double> time_instructions(TrainDevice device, const Program& program, int64_t repeats);
 // Seconds of a step of one rank, the median of `repeats`; its instructions are not timed.
 double time_step(const StepGraph& step, const Program& program, int64_t repeats);
 
 // Seconds from the end of an instruction to the start of the next one: a step of tiny kernels less
 // what they take themselves. The least of several tries: nothing makes it shorter by mistake. Less
 // than nothing where timing a kernel takes longer than starting the next one, as on a GPU.
-double gap_between_kernels(const std::string& device);
+double gap_between_kernels(TrainDevice device);
 
 // Bytes per second of a large copy on one thread, read plus written.
-double copy_rate(const std::string& device);
+double copy_rate(TrainDevice device);
 
 // Copies on one thread.
 Program memory_work();

@@ -195,7 +195,7 @@ double StepBenchResult::median_s() const {
 StepBenchResult bench_step(const CompiledRun& run, const StepBenchOptions& options) {
   RunSpec spec = run.step.spec;
   spec.train.steps = options.warmup + options.steps + options.probed + 1;
-  const bool gpu = spec.train.device == "cuda";
+  const bool gpu = spec.train.device == TrainDevice::kCuda;
   const int64_t free_before = gpu ? cuda::gpu_info(0).free_bytes : 0;
   WorldOptions world_options;
   world_options.executor = executor_options(spec, 0);

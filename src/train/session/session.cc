@@ -288,7 +288,7 @@ TrainSummary Session::run() {
 }
 
 void require_room(const TrainJob& job, int gpu) {
-  if (job.step.spec.train.device != "cuda") return;
+  if (job.step.spec.train.device != TrainDevice::kCuda) return;
   std::vector<const Program*> programs;
   for (const auto& [rank, program] : job.programs) programs.push_back(&program);
   require_room_on_gpu(programs, gpu);
@@ -365,7 +365,7 @@ TrainSummary run_training(const TrainOptions& options) {
   world_options.size = static_cast<int>(ranks.size());
   world_options.timeout = comm_timeout(spec);
   world_options.busy_threads = threads_of_rank(spec);
-  if (spec.train.device == "cuda") world_options.gpu = options.gpu;
+  if (spec.train.device == TrainDevice::kCuda) world_options.gpu = options.gpu;
   LocalWorld local(world_options);
   TrainSummary summary;
   run_rank_threads(local, [&](int rank) {

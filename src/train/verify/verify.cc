@@ -30,7 +30,7 @@ std::string mesh_text(const ParallelSpec& parallel) {
     if (value == value_of(key.field(plain)) && key.name != "zero") continue;
     // Resolved from the others.
     if (key.name == "grad_reduce" || key.name == "schedule_csv") continue;
-    if (key.name == "virtual_stages" && parallel.schedule != "interleaved") continue;
+    if (key.name == "virtual_stages" && parallel.schedule != PipelineKind::kInterleaved) continue;
     const std::string shown = value.is_string() ? value.get<std::string>() : value.dump();
     text += fmt::format("{}{}={}", text.empty() ? "" : ",", key.name, shown);
   }
@@ -131,7 +131,7 @@ VerifyReport verify_meshes(const VerifyOptions& options) {
   ShortRun left{options.left, options.steps, text_samples(options.left), {}, {}, false, {}};
   ShortRun right{options.right, options.steps, left.samples, {}, options.inject, false, {}};
   if (left.spec.parallel.grad_reduce != right.spec.parallel.grad_reduce) {
-    left.spec.parallel.grad_reduce = right.spec.parallel.grad_reduce = "micro_batch";
+    left.spec.parallel.grad_reduce = right.spec.parallel.grad_reduce = GradReduce::kMicroBatch;
   }
   const std::vector<StepRecord> a = record_run(left);
   const std::vector<StepRecord> b = record_run(right);

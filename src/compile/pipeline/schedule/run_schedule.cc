@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "base/error.h"
 #include "compile/pipeline/schedule/schedule_csv.h"
@@ -11,7 +12,7 @@ namespace tessera {
 namespace {
 
 PipelineSchedule schedule_of_file(const ParallelSpec& parallel, int64_t micro_batches) {
-  PipelineSchedule schedule = schedule_from_csv(parallel.schedule_csv, parallel.schedule);
+  PipelineSchedule schedule = schedule_from_csv(parallel.schedule_csv, parallel.schedule.file());
   require_config(schedule.ranks == parallel.pp,
                  "schedule {} is for pp = {}, but pp = {}; use pp = {}", schedule.name,
                  schedule.ranks, parallel.pp, schedule.ranks);
@@ -35,10 +36,11 @@ int limited(int64_t value) {
 }  // namespace
 
 PipelineSchedule run_schedule(const ParallelSpec& parallel, int64_t micro_batches) {
-  if (parallel.pp == 1) return make_schedule("1f1b", 1, 1, limited(micro_batches));
-  if (names_schedule_file(parallel.schedule)) return schedule_of_file(parallel, micro_batches);
+  if (parallel.pp == 1) return make_schedule(PipelineKind::k1F1B, 1, 1, limited(micro_batches));
+  const std::optional<PipelineKind> kind = parallel.schedule.kind();
+  if (!kind) return schedule_of_file(parallel, micro_batches);
   PipelineSchedule schedule =
-      make_schedule(parallel.schedule, limited(parallel.pp), limited(parallel.virtual_stages),
+      make_schedule(*kind, limited(parallel.pp), limited(parallel.virtual_stages),
                     limited(micro_batches), limited(parallel.schedule_group));
   check_schedule(schedule);
   return schedule;

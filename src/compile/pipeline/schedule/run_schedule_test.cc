@@ -11,7 +11,7 @@ namespace {
 ParallelSpec pipeline(int64_t pp, const std::string& schedule) {
   ParallelSpec parallel;
   parallel.pp = pp;
-  parallel.schedule = schedule;
+  parallel.schedule = PipelineChoice::parse(schedule);
   return parallel;
 }
 

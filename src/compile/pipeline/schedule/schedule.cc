@@ -17,30 +17,30 @@ enum class StagePlacement : uint8_t { kLoop, kV };
 
 // How the schedules of spec/run_file/pipeline.h are laid out.
 struct Generator {
-  std::string_view name;
+  PipelineKind kind;
   std::vector<StageAction> (*actions)(const PipelineShape& shape, int rank);
   StagePlacement placement = StagePlacement::kLoop;
   void (*check)(const PipelineShape& shape) = nullptr;
 };
 
 constexpr Generator kGenerators[] = {
-    {"naive", naive_actions},
-    {"gpipe", gpipe_actions},
-    {"1f1b", one_f_one_b_actions},
-    {"interleaved", interleaved_actions, StagePlacement::kLoop, check_interleaved},
-    {"zb-h1", zb_h1_actions},
-    {"zb-h2", zb_h2_actions},
-    {"zb-v", zb_v_actions, StagePlacement::kV},
-    {"dualpipe-v", dualpipe_v_actions, StagePlacement::kV, check_dualpipe_v},
+    {PipelineKind::kNaive, naive_actions},
+    {PipelineKind::kGPipe, gpipe_actions},
+    {PipelineKind::k1F1B, one_f_one_b_actions},
+    {PipelineKind::kInterleaved, interleaved_actions, StagePlacement::kLoop, check_interleaved},
+    {PipelineKind::kZbH1, zb_h1_actions},
+    {PipelineKind::kZbH2, zb_h2_actions},
+    {PipelineKind::kZbV, zb_v_actions, StagePlacement::kV},
+    {PipelineKind::kDualPipeV, dualpipe_v_actions, StagePlacement::kV, check_dualpipe_v},
     // PipeDream runs in the order of 1F1B; what differs is when weights change.
-    {"pipedream", one_f_one_b_actions},
-    {"pipedream-2bw", one_f_one_b_actions},
+    {PipelineKind::kPipedream, one_f_one_b_actions},
+    {PipelineKind::kPipedream2bw, one_f_one_b_actions},
 };
 
-const Generator& generator_of(const ScheduleKind& kind) {
+const Generator& generator_of(PipelineKind kind) {
   const auto* found = std::find_if(std::begin(kGenerators), std::end(kGenerators),
-                                   [&](const Generator& g) { return g.name == kind.name; });
-  TESSERA_CHECK(found != std::end(kGenerators), "schedule {} has no generator", kind.name);
+                                   [&](const Generator& g) { return g.kind == kind; });
+  TESSERA_CHECK(found != std::end(kGenerators), "schedule {} has no generator", name_of(kind));
   return *found;
 }
 
@@ -69,10 +69,15 @@ void check_shape(std::string_view name, const PipelineShape& shape) {
 
 PipelineSchedule make_schedule(std::string_view name, int ranks, int virtual_stages,
                                int micro_batches, int group) {
+  return make_schedule(pipeline_kind(name), ranks, virtual_stages, micro_batches, group);
+}
+
+PipelineSchedule make_schedule(PipelineKind kind, int ranks, int virtual_stages, int micro_batches,
+                               int group) {
+  const std::string_view name = name_of(kind);
   ParallelSpec asked;
-  asked.schedule = name;
+  asked.schedule = kind;
   asked.virtual_stages = virtual_stages;
-  const ScheduleKind& kind = schedule_kind(name);
   resolve_schedule(asked);
   const PipelineShape shape{.ranks = ranks,
                             .virtual_stages = static_cast<int>(asked.virtual_stages),
@@ -87,7 +92,7 @@ PipelineSchedule make_schedule(std::string_view name, int ranks, int virtual_sta
                             .micro_batches = micro_batches,
                             .rank_of_stage = {},
                             .actions = {},
-                            .asynchronous = kind.asynchronous};
+                            .asynchronous = schedule_kind(kind).asynchronous};
   for (int stage = 0; stage < shape.stages(); ++stage) {
     schedule.rank_of_stage.push_back(rank_of_stage(stage, shape, generator.placement));
   }

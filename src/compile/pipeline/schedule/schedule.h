@@ -16,6 +16,8 @@
 #include <string_view>
 #include <vector>
 
+#include "spec/choices.h"
+
 namespace tessera {
 
 // What a rank does for one micro-batch of one stage. kBackward is kInputGrad and kWeightGrad
@@ -41,11 +43,14 @@ struct PipelineSchedule {
 // Stages times micro-batches that a schedule is written out for.
 inline constexpr int64_t kMaxScheduleCells = int64_t{1} << 22;
 
-// `name` is one of spec/run_file/pipeline.h; `virtual_stages` is how many stages a rank holds; 0:
+// `virtual_stages` is how many stages a rank holds; 0:
 // as many as the schedule has by itself. `group` is the number of micro-batches that the
 // interleaved schedule takes through one stage before the next one of the same rank; 0: `ranks`.
 // Throws ConfigError with the nearest valid choice for arguments that the schedule cannot have.
 // run_schedule.h is the way in from a run file.
+PipelineSchedule make_schedule(PipelineKind kind, int ranks, int virtual_stages, int micro_batches,
+                               int group = 0);
+// By its name.
 PipelineSchedule make_schedule(std::string_view name, int ranks, int virtual_stages,
                                int micro_batches, int group = 0);
 

@@ -18,7 +18,7 @@ std::string failure(std::string_view text) {
 }
 
 TEST(ScheduleCsvTest, WhatIsWrittenIsReadBack) {
-  for (const std::string_view name : schedule_names()) {
+  for (const std::string_view name : kNamesOf<PipelineKind>) {
     const PipelineSchedule schedule = make_schedule(name, 3, 0, 6);
     const PipelineSchedule again = schedule_from_csv(to_csv(schedule), "mine.csv");
     EXPECT_EQ(again.actions, schedule.actions) << name;

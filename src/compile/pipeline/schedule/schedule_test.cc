@@ -168,7 +168,7 @@ TEST(ScheduleFactsTest, ASlowStageSetsThePace) {
 // the micro-batches of a stage in ascending order in every pass.
 TEST(SchedulePropertyTest, EveryScheduleOfEveryShapeIsValid) {
   int made = 0;
-  for (const std::string_view name : schedule_names()) {
+  for (const std::string_view name : kNamesOf<PipelineKind>) {
     for (int p = 1; p <= 9; ++p) {
       for (int m = 1; m <= 20; ++m) {
         if (is_refused_shape(name, p, m)) continue;

@@ -1,0 +1,174 @@
+// The choices of a run file: one enum each, with the names that a file, a flag, JSON and messages
+// use for its values. A new value is a name here and the code that honours it.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tessera {
+
+// Names of the values of E, in their order.
+template <typename E>
+inline constexpr std::array<std::string_view, 0> kNamesOf = {};
+
+enum class ModelFamily : uint8_t { kLlama, kMistral, kQwen2, kQwen3, kGpt2, kMixtral };
+template <>
+inline constexpr std::array<std::string_view, 6> kNamesOf<ModelFamily> = {
+    "llama", "mistral", "qwen2", "qwen3", "gpt2", "mixtral"};
+
+enum class NormKind : uint8_t {
+  kRms,
+  kLayer,  // LayerNorm with bias
+};
+template <>
+inline constexpr std::array<std::string_view, 2> kNamesOf<NormKind> = {"rms", "layer"};
+
+enum class MlpKind : uint8_t {
+  kSwiglu,
+  kGelu,  // one projection up, GELU in its tanh form
+  kRelu,  // as gelu
+};
+template <>
+inline constexpr std::array<std::string_view, 3> kNamesOf<MlpKind> = {"swiglu", "gelu", "relu"};
+
+enum class PositionKind : uint8_t {
+  kRope,
+  kLearned,  // a table added to the embedding
+  kAlibi,
+};
+template <>
+inline constexpr std::array<std::string_view, 3> kNamesOf<PositionKind> = {"rope", "learned",
+                                                                           "alibi"};
+
+enum class AttentionBias : uint8_t {
+  kNone,
+  kQkv,
+  kAll,  // of the output projection too
+};
+template <>
+inline constexpr std::array<std::string_view, 3> kNamesOf<AttentionBias> = {"none", "qkv", "all"};
+
+enum class RopeScaling : uint8_t {
+  kDefault,
+  kLlama3,  // Llama 3.1: frequencies stretched by wavelength
+};
+template <>
+inline constexpr std::array<std::string_view, 2> kNamesOf<RopeScaling> = {"default", "llama3"};
+
+// When gradients are summed over ranks.
+enum class GradReduce : uint8_t {
+  kAuto,        // micro_batch for ZeRO 2 and 3
+  kStep,        // once, after accumulation
+  kMicroBatch,  // every micro-batch, so that sharded gradients stay sharded
+};
+template <>
+inline constexpr std::array<std::string_view, 3> kNamesOf<GradReduce> = {"auto", "step",
+                                                                         "micro_batch"};
+
+// How attention meets keys of other cp ranks.
+enum class ContextKind : uint8_t {
+  kRing,
+  kAllGather,  // of keys and values
+  kUlysses,    // all-to-all from tokens to heads and back
+};
+template <>
+inline constexpr std::array<std::string_view, 3> kNamesOf<ContextKind> = {"ring", "allgather",
+                                                                          "ulysses"};
+
+// What backward computes again instead of keeping it. How a run file combines these is in
+// recompute.h.
+enum class Recompute : uint8_t {
+  kNone,
+  kNorms,
+  kLight,      // norms and activations
+  kSelective,  // these, and the core of attention
+  kFull,       // every layer from its input
+};
+template <>
+inline constexpr std::array<std::string_view, 5> kNamesOf<Recompute> = {"none", "norms", "light",
+                                                                        "selective", "full"};
+
+enum class PipelineKind : uint8_t {
+  kNaive,
+  kGPipe,
+  k1F1B,
+  kInterleaved,
+  kZbH1,
+  kZbH2,
+  kZbV,
+  kDualPipeV,
+  kPipedream,
+  kPipedream2bw,
+};
+template <>
+inline constexpr std::array<std::string_view, 10> kNamesOf<PipelineKind> = {
+    "naive", "gpipe", "1f1b",       "interleaved", "zb-h1",
+    "zb-h2", "zb-v",  "dualpipe-v", "pipedream",   "pipedream-2bw"};
+
+enum class TrainDevice : uint8_t {
+  kCpu,
+  kCuda,
+  kAuto,  // a GPU where there is one
+};
+template <>
+inline constexpr std::array<std::string_view, 3> kNamesOf<TrainDevice> = {"cpu", "cuda", "auto"};
+
+// Whether a step is launched as one CUDA graph.
+enum class CudaGraph : uint8_t {
+  kAuto,  // where launching takes most of a step
+  kOn,
+  kOff,
+};
+template <>
+inline constexpr std::array<std::string_view, 3> kNamesOf<CudaGraph> = {"auto", "on", "off"};
+
+template <typename E>
+concept ChoiceEnum = kNamesOf<E>
+.size() > 0;
+
+template <ChoiceEnum E>
+constexpr std::string_view name_of(E value) {
+  return kNamesOf<E>.at(static_cast<size_t>(value));
+}
+
+// Nothing where `name` is none of them.
+template <ChoiceEnum E>
+constexpr std::optional<E> choice_named(std::string_view name) {
+  for (size_t i = 0; i < kNamesOf<E>.size(); ++i) {
+    if (kNamesOf<E>[i] == name) return static_cast<E>(i);
+  }
+  return std::nullopt;
+}
+
+// Throws ConfigError with the nearest known name.
+PipelineKind pipeline_kind(std::string_view name);
+
+// parallel.schedule: a schedule that we know, or a CSV file with one of the user's own.
+class PipelineChoice {
+ public:
+  PipelineChoice(PipelineKind kind) : kind_(kind) {}  // NOLINT(google-explicit-constructor)
+  // As text() writes it. Throws ConfigError with the nearest known name.
+  static PipelineChoice parse(std::string_view text);
+
+  [[nodiscard]] bool is_file() const { return !file_.empty(); }
+  [[nodiscard]] const std::string& file() const { return file_; }  // empty: a kind
+  // Nothing where it is a file.
+  [[nodiscard]] std::optional<PipelineKind> kind() const {
+    return is_file() ? std::nullopt : std::optional(kind_);
+  }
+  // As a run file has it: a name, or a path that ends in .csv.
+  [[nodiscard]] std::string text() const { return is_file() ? file_ : std::string(name_of(kind_)); }
+
+  bool operator==(const PipelineChoice&) const = default;
+  bool operator==(PipelineKind other) const { return kind() == other; }
+
+ private:
+  PipelineKind kind_;
+  std::string file_;
+};
+
+}  // namespace tessera
