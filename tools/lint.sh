@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Style checks over every source file: formatting, layers, white space, sizes, scripts, strings that
-# must not be committed. Prints every finding; exits 1 if there is any.
+# Style checks over every source file: formatting, layers, documents, white space, sizes, scripts,
+# leftovers, strings that must not be committed. Prints every finding; exits 1 if there is any.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -53,6 +53,13 @@ for script in "${scripts[@]}"; do
 done
 
 python3 tools/check_layers.py || finding "tools/check_layers.py found violations"
+python3 tools/check_docs.py || finding "tools/check_docs.py found what the documents have wrong"
+for file in "${files[@]}"; do
+  case $file in
+    *.pyc | *.o | *.so | *.a | *.orig | *.rej | *.log | *__pycache__* | *node_modules/*)
+      finding "$file: a leftover of a build or an editor" ;;
+  esac
+done
 
 formatter=$(command -v clang-format-14 || command -v clang-format || true)
 if [[ -n $formatter ]] && "$formatter" --version | grep -q 'version 14\.'; then
