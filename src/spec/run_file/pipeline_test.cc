@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/testing/message_of.h"
 
 namespace tessera {
 namespace {
@@ -10,13 +11,10 @@ namespace {
 std::string failure(const std::string& schedule, int64_t virtual_stages) {
   ParallelSpec parallel;
   parallel.virtual_stages = virtual_stages;
-  try {
+  return testing::message_of([&] {
     parallel.schedule = PipelineChoice::parse(schedule);
     resolve_schedule(parallel);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
+  });
 }
 
 TEST(PipelineSpecTest, StagesOfARankFollowFromTheSchedule) {
