@@ -143,11 +143,11 @@ int run_bench_simulator(const BenchSimulatorOptions& options, Console& console) 
   require_config(options.threads <= 256, "--threads is {}: use 1 to 256", options.threads);
   std::vector<SimulatorCase> cases;
   cases.push_back(mixed());
-  cases.push_back(largest("1f1b", 0));
-  cases.push_back(largest("interleaved", 2));
-  cases.push_back(largest("zb-h1", 0));
-  cases.push_back(largest("zb-v", 0));
-  cases.push_back(largest("dualpipe-v", 0));
+  cases.push_back(largest(PipelineKind::k1F1B, 0));
+  cases.push_back(largest(PipelineKind::kInterleaved, 2));
+  cases.push_back(largest(PipelineKind::kZbH1, 0));
+  cases.push_back(largest(PipelineKind::kZbV, 0));
+  cases.push_back(largest(PipelineKind::kDualPipeV, 0));
   TextTable table({{"schedules", Align::kLeft},
                    {"actions", Align::kRight},
                    {"one by one /s", Align::kRight},

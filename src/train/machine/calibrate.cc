@@ -214,7 +214,7 @@ class Calibration {
     const size_t probes = options_.quick ? 1 : kSharingProbes.size();
     for (size_t p = 0; p < probes; ++p) {
       const ProbeModel& probe = kSharingProbes[p];
-      const CompiledRun run = compile_run(probe_spec(probe, "cpu", DType::kF32, 1));
+      const CompiledRun run = compile_run(probe_spec(probe, TrainDevice::kCpu, DType::kF32, 1));
       const StepBenchResult bench =
           bench_step(run, {.steps = 1, .warmup = 2, .probed = 2 * repeats(), .company = ranks - 1});
       const Program& program = run.programs.front();

@@ -402,7 +402,7 @@ std::vector<double> time_copies(const Program& work, int ranks, int64_t repeats)
     programs.back().mesh = mesh;
     programs.back().rank = rank;
   }
-  return time_ranks(probe_step("cpu", mesh), std::move(programs), repeats);
+  return time_ranks(probe_step(TrainDevice::kCpu, mesh), std::move(programs), repeats);
 }
 
 }  // namespace
@@ -428,7 +428,8 @@ double time_collective(CastKind kind, int ranks, int64_t bytes, int64_t repeats,
     programs.push_back(CollectiveChain(kind, ranks, rank, bytes).make(calls));
   }
   const Mesh mesh = programs.front().mesh;
-  const double whole = median_of(time_ranks(probe_step("cpu", mesh), std::move(programs), repeats));
+  const double whole =
+      median_of(time_ranks(probe_step(TrainDevice::kCpu, mesh), std::move(programs), repeats));
   return std::max(0.0, whole - (calls + 1) * work_s) / calls;
 }
 
