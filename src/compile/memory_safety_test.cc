@@ -384,7 +384,7 @@ TEST(MemorySafetyControl, InferenceIsSafeToo) {
 TEST(MemorySafetyControl, ATermThatIsReadAgainIsNotOverwritten) {
   const StepGraph step = build_step(resolved(small_spec("tp=2")), StepKind::kTraining,
                                     [](const std::string& pass, Graph& graph) {
-                                      if (pass != "build") return;
+                                      if (pass != "build_transformer") return;
                                       for (Node& node : graph.mutable_nodes()) {
                                         if (node.op != OpKind::kAdd) continue;
                                         std::swap(node.inputs[0], node.inputs[1]);
