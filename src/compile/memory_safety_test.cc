@@ -117,21 +117,16 @@ class ValueReplay {
 
  private:
   [[nodiscard]] bool renames(const Node& node) const {
-    switch (node.op) {
-      case OpKind::kViews:
-      case OpKind::kPack:
-      case OpKind::kSlice:
-      case OpKind::kConcat:
-        return true;
-      case OpKind::kParameter:  // a tied copy on the rank of its original is the original
-        return contents(map_.slots.at(node.outputs[0])).front() >= 0;
-      case OpKind::kCast:
-        return !communicates(step_.graph(), node, step_.mesh) ||
-               (node.attrs.bucket >= 0 && node.tag.pass != Pass::kReduce &&
-                !step_.gathers_weights_per_use());
-      default:
-        return false;
+    constexpr std::array kWindows = {OpKind::kViews, OpKind::kPack, OpKind::kSlice,
+                                     OpKind::kConcat};
+    if (std::find(kWindows.begin(), kWindows.end(), node.op) != kWindows.end()) return true;
+    if (node.op == OpKind::kParameter) {  // a tied copy on the rank of its original is the original
+      return contents(map_.slots.at(node.outputs[0])).front() >= 0;
     }
+    if (node.op != OpKind::kCast) return false;
+    return !communicates(step_.graph(), node, step_.mesh) ||
+           (node.attrs.bucket >= 0 && node.tag.pass != Pass::kReduce &&
+            !step_.gathers_weights_per_use());
   }
   [[nodiscard]] std::vector<int> contents(const Slot& slot) const {
     const std::vector<int>& bytes = memory_[static_cast<size_t>(slot.storage)];
@@ -384,7 +379,7 @@ TEST(MemorySafetyControl, InferenceIsSafeToo) {
 TEST(MemorySafetyControl, ATermThatIsReadAgainIsNotOverwritten) {
   const StepGraph step = build_step(resolved(small_spec("tp=2")), StepKind::kTraining,
                                     [](const std::string& pass, Graph& graph) {
-                                      if (pass != "build") return;
+                                      if (pass != "build_transformer") return;
                                       for (Node& node : graph.mutable_nodes()) {
                                         if (node.op != OpKind::kAdd) continue;
                                         std::swap(node.inputs[0], node.inputs[1]);

@@ -93,14 +93,14 @@ RunSpec tensor_parallel() { return resolved(small_spec("dp=2,tp=2")); }
 
 TEST(MissingCollective, ReduceScatterAfterTheOutputProjection) {
   expect_error(
-      sequence_parallel(), "build",
+      sequence_parallel(), "build_transformer",
       [](Graph& g) { remove_cast(g, find_cast(g, "layers.0.o.sum", Axis::kTp)); }, "layers.0.o",
       "tp");
 }
 
 TEST(MissingCollective, AllGatherBeforeTheQueryProjection) {
   expect_error(
-      sequence_parallel(), "build",
+      sequence_parallel(), "build_transformer",
       [](Graph& g) { remove_cast(g, find_cast(g, "layers.1.attn_norm.full", Axis::kTp)); },
       "layers.1.attn_norm", "axis tp");
 }
@@ -108,14 +108,14 @@ TEST(MissingCollective, AllGatherBeforeTheQueryProjection) {
 TEST(MissingCollective, SumOfTheEmbedding) {
   for (const RunSpec& spec : {sequence_parallel(), tensor_parallel()}) {
     expect_error(
-        spec, "build", [](Graph& g) { remove_cast(g, find_cast(g, "embed.sum", Axis::kTp)); },
-        "embed", "axis tp");
+        spec, "build_transformer",
+        [](Graph& g) { remove_cast(g, find_cast(g, "embed.sum", Axis::kTp)); }, "embed", "axis tp");
   }
 }
 
 TEST(MissingCollective, StatisticsOfTheSplitVocabulary) {
   expect_error(
-      tensor_parallel(), "build",
+      tensor_parallel(), "build_transformer",
       [](Graph& g) { remove_cast(g, find_cast(g, "loss.stats.0.full", Axis::kTp)); },
       "loss.stats.0", "axis tp");
 }
@@ -129,25 +129,25 @@ TEST(MissingCollective, InputGradientOfTheColumnSplitProducts) {
 
 TEST(MissingCollective, GradientSumOfABucketOverReplicas) {
   expect_error(
-      tensor_parallel(), "update",
+      tensor_parallel(), "add_update",
       [](Graph& g) { remove_cast(g, find_cast(g, "d(layers.0.matrices)", Axis::kDp)); },
       "d(layers.0.matrices.full)", "axis dp");
   expect_error(
-      resolved(small_spec("fsdp=2")), "update",
+      resolved(small_spec("fsdp=2")), "add_update",
       [](Graph& g) { remove_cast(g, find_cast(g, "d(layers.1.norms.full)", Axis::kFsdp)); },
       "d(layers.1.norms.full)", "fsdp:P");
 }
 
 TEST(MissingCollective, SumOfTheMetrics) {
   expect_error(
-      tensor_parallel(), "update",
+      tensor_parallel(), "add_update",
       [](Graph& g) { remove_cast(g, find_cast(g, "metrics", Axis::kDp)); }, "metrics.own", "axis ");
 }
 
 // The norm sees the right gradient, the optimizer the one before the sum.
 TEST(MissingCollective, PartialGradientReachesTheOptimizer) {
   expect_error(
-      tensor_parallel(), "update",
+      tensor_parallel(), "add_update",
       [](Graph& g) {
         const Node sum = g.nodes()[find_cast(g, "d(layers.1.matrices)", Axis::kDp)];
         for (Node& node : g.mutable_nodes()) {
@@ -160,22 +160,22 @@ TEST(MissingCollective, PartialGradientReachesTheOptimizer) {
 
 TEST(DoubledCollective, ReduceScatterAllGatherAndGradientSum) {
   expect_error(
-      sequence_parallel(), "build",
+      sequence_parallel(), "build_transformer",
       [](Graph& g) { double_cast(g, find_cast(g, "layers.0.down.sum", Axis::kTp)); },
       "layers.0.down.sum", "axis tp");
   expect_error(
-      sequence_parallel(), "build",
+      sequence_parallel(), "build_transformer",
       [](Graph& g) { double_cast(g, find_cast(g, "layers.0.mlp_norm.full", Axis::kTp)); },
       "layers.0.mlp_norm.full", "axis tp");
   expect_error(
-      tensor_parallel(), "update",
+      tensor_parallel(), "add_update",
       [](Graph& g) { double_cast(g, find_cast(g, "d(embed.matrices)", Axis::kDp)); },
       "d(embed.matrices)", "axis dp");
 }
 
 TEST(MisplacedCollective, ReplicatedInsteadOfInvariant) {
   expect_error(
-      tensor_parallel(), "build",
+      tensor_parallel(), "build_transformer",
       [](Graph& g) {
         retarget_cast(g, find_cast(g, "layers.0.o.sum", Axis::kTp), Axis::kTp, replicate());
       },
@@ -184,7 +184,7 @@ TEST(MisplacedCollective, ReplicatedInsteadOfInvariant) {
 
 TEST(MisplacedCollective, ScatteredAlongTheWrongDimension) {
   expect_error(
-      sequence_parallel(), "build",
+      sequence_parallel(), "build_transformer",
       [](Graph& g) {
         retarget_cast(g, find_cast(g, "layers.0.o.sum", Axis::kTp), Axis::kTp, split(1));
       },
@@ -193,7 +193,7 @@ TEST(MisplacedCollective, ScatteredAlongTheWrongDimension) {
 
 TEST(MisplacedCollective, GatheredOverTheWrongAxis) {
   expect_error(
-      sequence_parallel(), "build",
+      sequence_parallel(), "build_transformer",
       [](Graph& g) {
         retarget_cast(g, find_cast(g, "layers.0.attn_norm.full", Axis::kTp), Axis::kDp,
                       replicate());
@@ -204,7 +204,7 @@ TEST(MisplacedCollective, GatheredOverTheWrongAxis) {
 // The gather stands before the norm instead of behind it.
 TEST(MisplacedCollective, GatheredOneTensorTooEarly) {
   expect_error(
-      sequence_parallel(), "build",
+      sequence_parallel(), "build_transformer",
       [](Graph& g) {
         remove_cast(g, find_cast(g, "layers.0.attn_norm.full", Axis::kTp));
         const ValueId x = g.nodes()[find_cast(g, "embed.sum", Axis::kTp)].outputs[0];
@@ -236,7 +236,7 @@ class EveryCast : public ::testing::TestWithParam<const char*> {
   static Graph graph_with_update() {
     Graph graph;
     build_step(spec(), StepKind::kTraining, [&](const std::string& pass, const Graph& now) {
-      if (pass == "update") graph = now;
+      if (pass == "add_update") graph = now;
     });
     return graph;
   }
@@ -252,7 +252,7 @@ class EveryCast : public ::testing::TestWithParam<const char*> {
       std::string message;
       try {
         if (cast.op != OpKind::kCast || !plant(graph, at)) continue;
-        check_graph(graph, "update");
+        check_graph(graph, "add_update");
       } catch (const TypeError& e) {
         message = e.what();
       }

@@ -13,20 +13,33 @@
 namespace tessera {
 namespace {
 
+// Nodes are checked when they are added: passes that only add some leave it at that.
+void build(StepGraph& step) {
+  step.forward = build_transformer(step.spec, step.mesh, step.layout, step.training);
+}
+
+void add_backward(StepGraph& step) {
+  const TrainSpec& train = step.spec.train;
+  const bool narrow = train.gradient_type() != accumulate_type(train.dtype);
+  const std::map<ValueId, ValueId> gradients = differentiate(step.forward.graph, narrow);
+  for (const ValueId bucket : step.forward.bucket_storage) {
+    step.bucket_gradient.push_back(gradients.at(bucket));
+  }
+}
+
 // The optimizer step: global norm, then AdamW on what each rank owns.
-void add_update(StepGraph& step, const std::map<ValueId, ValueId>& gradients) {
+void add_update(StepGraph& step) {
   Graph& g = step.forward.graph;
   std::vector<ValueId> parts = {step.forward.loss};
   std::vector<ValueId> summed;  // gradients as the optimizer reads them
   for (size_t b = 0; b < step.layout.buckets.size(); ++b) {
     const Bucket& bucket = step.layout.buckets[b];
     const Tag tag{Pass::kUpdate, bucket.unit, -1};
-    ValueId gradient = gradients.at(step.forward.bucket_storage[b]);
+    ValueId gradient = step.bucket_gradient[b];
     Attrs attrs;
     attrs.bucket = static_cast<int>(b);
     const bool tied = step.layout.tied_across_stages() &&
                       (bucket.copy_of >= 0 || static_cast<int>(b) == step.layout.tied_bucket());
-    step.bucket_gradient.push_back(gradient);
     if (tied) {
       gradient = g.add_one(OpKind::kTieSum, {gradient}, "tied embedding sum", attrs, tag);
     }
@@ -49,53 +62,80 @@ void add_update(StepGraph& step, const std::map<ValueId, ValueId>& gradients) {
   }
 }
 
+bool always(const StepGraph&) { return true; }
+bool trains(const StepGraph& step) { return step.training; }
+bool overlaps_gradients(const StepGraph& step) {
+  return step.training && step.mesh.size(Axis::kTp) * step.mesh.size(Axis::kCp) > 1;
+}
+bool gathers_weights(const StepGraph& step) { return step.gathers_weights_per_use(); }
+bool releases_weights(const StepGraph& step) { return step.releases_weights(); }
+
+constexpr StepPass kPasses[] = {
+    {"build_transformer", always, build},
+    {"differentiate", trains, add_backward},
+    {"add_update", trains, add_update},
+    {"interleave_loss_chunks", trains,
+     [](StepGraph& step) { interleave_loss_chunks(step.forward.graph); }},
+    {"recompute_units", trains,
+     [](StepGraph& step) {
+       recompute_units(step.forward.graph, recompute_groups(step.spec, step.stages));
+     }},
+    {"expand_ring_attention", always,
+     [](StepGraph& step) { expand_ring_attention(step.forward.graph, step.mesh); }},
+    {"delay_weight_gradients", overlaps_gradients,
+     [](StepGraph& step) { delay_weight_gradients(step.forward.graph, step.mesh); }},
+    {"regather_activations", always,
+     [](StepGraph& step) { regather_activations(step.forward.graph, step.mesh, step.layout); }},
+    {"recompute_cheap_values", always,
+     [](StepGraph& step) {
+       recompute_cheap_values(step.forward.graph, step.mesh, cheap_values(step.spec, step.stages));
+     }},
+    {"fuse_add_norm", always,
+     [](StepGraph& step) { fuse_add_norm(step.forward.graph, step.stages); }},
+    {"regather_weights", releases_weights,
+     [](StepGraph& step) { regather_weights(step.forward.graph, step.layout); }},
+    {"prefetch_gathers", gathers_weights,
+     [](StepGraph& step) {
+       prefetch_gathers(step.forward.graph, step.layout, step.spec.parallel.prefetch);
+     }},
+    {"order_pipeline", always,
+     [](StepGraph& step) { step.pipeline = order_pipeline(step.forward.graph, step.stages); }},
+};
+
+void run_passes(StepGraph& step, const PassHook& hook, const PassTimer& timer) {
+  for (const StepPass& pass : kPasses) {
+    if (!pass.applies(step)) continue;
+    if (timer) {
+      timer(pass.name, [&] { pass.run(step); });
+    } else {
+      pass.run(step);
+    }
+    if (!hook) continue;
+    hook(pass.name, step.forward.graph);
+    check_graph(step.forward.graph, pass.name);  // a hook may have changed anything
+  }
+}
+
 }  // namespace
 
-StepGraph build_step(const RunSpec& spec, StepKind kind, const PassHook& hook) {
+std::span<const StepPass> step_passes() { return kPasses; }
+
+StepGraph build_step(const RunSpec& spec, StepKind kind, const PassHook& hook,
+                     const PassTimer& timer) {
   require_trainable(spec.model);
   require_writable_graph(spec);
-  return build_staged_step(spec, plan_stages(spec, kind == StepKind::kTraining), kind, hook);
+  return build_staged_step(spec, plan_stages(spec, kind == StepKind::kTraining), kind, hook, timer);
 }
 
 StepGraph build_staged_step(const RunSpec& spec, StagePlan stages, StepKind kind,
-                            const PassHook& hook) {
+                            const PassHook& hook, const PassTimer& timer) {
   StepGraph step;
   step.spec = spec;
   step.mesh = mesh_of(spec.parallel);
   step.training = kind == StepKind::kTraining;
   step.stages = std::move(stages);
   step.layout = layout_parameters(spec, step.mesh, spec.model.tied && step.stages.ends_differ());
-  step.forward = build_transformer(spec, step.mesh, step.layout, step.training);
-  Graph& graph = step.forward.graph;
-  // Nodes are checked when they are added, and passes that move or rewrite them check the graph
-  // themselves; a hook may have changed anything.
-  const auto show = [&](const char* pass) {
-    if (!hook) return;
-    hook(pass, graph);
-    check_graph(graph, pass);
-  };
-  show("build");
-  if (step.training) {
-    const bool narrow = spec.train.gradient_type() != accumulate_type(spec.train.dtype);
-    const std::map<ValueId, ValueId> gradients = differentiate(graph, narrow);
-    show("differentiate");
-    add_update(step, gradients);
-    show("update");
-    interleave_loss_chunks(graph);
-    recompute_units(graph, recompute_groups(spec, step.stages));
-  }
-  expand_ring_attention(graph, step.mesh);
-  const bool overlaps = step.mesh.size(Axis::kTp) * step.mesh.size(Axis::kCp) > 1;
-  if (step.training && overlaps) delay_weight_gradients(graph, step.mesh);
-  regather_activations(graph, step.mesh, step.layout);
-  recompute_cheap_values(graph, step.mesh, cheap_values(spec, step.stages));
-  fuse_add_norm(graph, step.stages);
-  if (step.gathers_weights_per_use()) {
-    if (step.releases_weights()) regather_weights(graph, step.layout);
-    prefetch_gathers(graph, step.layout, spec.parallel.prefetch);
-  }
-  show("schedule");
-  step.pipeline = order_pipeline(graph, step.stages);
+  run_passes(step, hook, timer);
   return step;
 }
 

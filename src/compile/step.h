@@ -3,7 +3,9 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compile/lower/lower.h"
@@ -13,11 +15,24 @@ namespace tessera {
 
 enum class StepKind { kTraining, kForward };
 
-// Called with the graph after each pass, before it is checked: tests plant mistakes here.
+// The passes that make a step's graph, in the order in which they run: each is a row of the list
+// in step.cc, which one loop runs.
+struct StepPass {
+  const char* name;                   // as hooks, timers and docs/architecture.md have it
+  bool (*applies)(const StepGraph&);  // a pass that does not apply is left out
+  void (*run)(StepGraph&);            // ends with check_graph where it moves or rewrites nodes
+};
+std::span<const StepPass> step_passes();
+
+// Called with the graph after each pass that applies, before it is checked: tests plant mistakes
+// here.
 using PassHook = std::function<void(const std::string& pass, Graph& graph)>;
+// Must call run(), once; may look at a clock before and behind it, which nothing here does.
+using PassTimer = std::function<void(std::string_view pass, const std::function<void()>& run)>;
 
 // `spec` must have gone through resolve().
-StepGraph build_step(const RunSpec& spec, StepKind kind, const PassHook& hook = {});
+StepGraph build_step(const RunSpec& spec, StepKind kind, const PassHook& hook = {},
+                     const PassTimer& timer = {});
 
 // Every rank's Program; also checks that collectives match across ranks.
 std::vector<Program> compile_ranks(const StepGraph& step);

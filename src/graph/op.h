@@ -1,6 +1,8 @@
-// The operations of a training step, and what each does to placements.
+// The operations of a training step. What there is to know about each is its row in the table
+// (op_table.h); the names and attributes are here.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -99,7 +101,10 @@ enum class OpKind : uint8_t {
   kLayerNormDwBias,  // kLayerNormDw and kBiasDw
   kLayerNormGrad,    // and kLayerNormDx
   kRmsNormGrad,      // kRmsNormDx and kRmsNormDw
+  kEnd,              // how many there are; no op
 };
+constexpr size_t kNumOps = static_cast<size_t>(OpKind::kEnd);
+constexpr size_t index_of(OpKind op) { return static_cast<size_t>(op); }
 
 std::string_view name_of(OpKind op);
 
@@ -150,7 +155,7 @@ struct Attrs {
   friend bool operator==(const Attrs&, const Attrs&) = default;
 };
 
-// What may stand on one axis: input placements -> output placements. Written as text in op.cc.
+// What may stand on one axis: input placements -> output placements. Written as text in the rows.
 struct PlacementRule {
   std::vector<Placement> inputs;
   std::vector<Placement> outputs;

@@ -1,9 +1,10 @@
-// The gradient rules of op.cc are the duals of its forward rules: derived here and compared, by the
-// table and by type-checking real nodes.
+// The gradient rules of the table of ops are the duals of its forward rules: derived here and
+// compared, by the table and by type-checking real nodes.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -228,74 +229,48 @@ struct Operand {
   Shape shape;
 };
 
-// Input shapes of every op under test; the gradient ops in the order of op.cc.
-std::vector<Operand> operands_of(OpKind op) {
+// Input shapes of every op under test.
+const std::map<OpKind, std::vector<Operand>>& operands_under_test() {
   const DType f = DType::kF32;
   const Operand x{f, {kTokens, kWidth}}, y{f, {kTokens, kOut}}, w{f, {kOut, kWidth}};
   const Operand ids{DType::kI32, {kTokens}}, norm{f, {kWidth}}, rstd{f, {kTokens}};
-  const Operand pairs{f, {kTokens, 2}};
+  const Operand pairs{f, {kTokens, 2}}, table{f, {kVocab, kWidth}}, head{f, {kWidth / kHeads}};
   const Operand lse{f, {kTokens, kHeads}}, half{f, {kTokens, kWidth / 2}};
-  switch (op) {
-    case OpKind::kLinear:
-      return {x, w};
-    case OpKind::kLinearDx:
-      return {y, w};
-    case OpKind::kLinearDw:
-      return {y, x};
-    case OpKind::kEmbedding:
-      return {ids, {f, {kVocab, kWidth}}};
-    case OpKind::kEmbeddingDw:
-      return {ids, x};
-    case OpKind::kRmsNorm:
-      return {x, norm};
-    case OpKind::kRmsNormDx:
-      return {x, x, norm, rstd};
-    case OpKind::kRmsNormDw:
-      return {x, x, rstd};
-    case OpKind::kRope:
-      return {x};
-    case OpKind::kAttention:
-      return {x, x};
-    case OpKind::kAttentionGrad:
-      return {x, x, x, lse, x};
-    case OpKind::kSwiGlu:
-      return {x};
-    case OpKind::kSwiGluGrad:
-      return {half, x};
-    case OpKind::kAddBias:
-      return {x, norm};
-    case OpKind::kBiasDw:
-      return {x};
-    case OpKind::kLayerNorm:
-      return {x, norm, norm};
-    case OpKind::kLayerNormDx:
-      return {x, x, norm, pairs};
-    case OpKind::kLayerNormDw:
-      return {x, x, pairs};
-    case OpKind::kGelu:
-      return {x};
-    case OpKind::kGeluGrad:
-      return {x, x};
-    case OpKind::kAddPositions:
-      return {x, {f, {kVocab, kWidth}}};
-    case OpKind::kPositionsDw:
-      return {x};
-    case OpKind::kHeadNorm:
-      return {x, {f, {kWidth / kHeads}}};
-    case OpKind::kHeadNormDx:
-      return {x, x, {f, {kWidth / kHeads}}, lse};
-    case OpKind::kHeadNormDw:
-      return {x, x, lse};
-    default:
-      return {};
-  }
+  static const std::map<OpKind, std::vector<Operand>> kAll = {
+      {OpKind::kLinear, {x, w}},
+      {OpKind::kLinearDx, {y, w}},
+      {OpKind::kLinearDw, {y, x}},
+      {OpKind::kEmbedding, {ids, table}},
+      {OpKind::kEmbeddingDw, {ids, x}},
+      {OpKind::kRmsNorm, {x, norm}},
+      {OpKind::kRmsNormDx, {x, x, norm, rstd}},
+      {OpKind::kRmsNormDw, {x, x, rstd}},
+      {OpKind::kRope, {x}},
+      {OpKind::kAttention, {x, x}},
+      {OpKind::kAttentionGrad, {x, x, x, lse, x}},
+      {OpKind::kSwiGlu, {x}},
+      {OpKind::kSwiGluGrad, {half, x}},
+      {OpKind::kAddBias, {x, norm}},
+      {OpKind::kBiasDw, {x}},
+      {OpKind::kLayerNorm, {x, norm, norm}},
+      {OpKind::kLayerNormDx, {x, x, norm, pairs}},
+      {OpKind::kLayerNormDw, {x, x, pairs}},
+      {OpKind::kGelu, {x}},
+      {OpKind::kGeluGrad, {x, x}},
+      {OpKind::kAddPositions, {x, table}},
+      {OpKind::kPositionsDw, {x}},
+      {OpKind::kHeadNorm, {x, head}},
+      {OpKind::kHeadNormDx, {x, x, head, lse}},
+      {OpKind::kHeadNormDw, {x, x, lse}},
+  };
+  return kAll;
 }
 
 // Adds one node whose inputs are placed so on `axis`, and gives the placements of its outputs.
 Row placed(OpKind op, const Row& inputs, Axis axis) {
   Graph graph;
   std::vector<ValueId> ids;
-  const std::vector<Operand> operands = operands_of(op);
+  const std::vector<Operand>& operands = operands_under_test().at(op);
   for (size_t i = 0; i < operands.size(); ++i) {
     const TensorType type =
         TensorType{operands[i].dtype, operands[i].shape, {}}.with(axis, inputs[i]);
@@ -322,7 +297,7 @@ Row placed(OpKind op, const Row& inputs, Axis axis) {
 TEST(PlacementRules, GradientOpsTypeCheckForEveryForwardRule) {
   int checked = 0;
   for (const Derivation& d : derivations()) {
-    if (operands_of(d.forward).empty()) continue;
+    if (!operands_under_test().contains(d.forward)) continue;
     for (const PlacementRule& rule : placement_rules(d.forward)) {
       for (const Axis axis : {Axis::kDp, Axis::kFsdp, Axis::kCp, Axis::kTp}) {
         if (!rule.axes.contains(axis)) continue;

@@ -10,6 +10,7 @@
 #include "compile/lower/group_buckets.h"
 #include "compile/lower/lowering.h"
 #include "compile/program/check_program.h"
+#include "graph/op_table.h"
 
 namespace tessera {
 
@@ -89,22 +90,21 @@ void Lowering::finish_bucket_gradient(const Node& node, int64_t micro_batch) {
 void Lowering::lower_node(const Node& node, int64_t micro_batch) {
   if (node.tag.pass == Pass::kUpdate) return;
   if (node.tag.pass == Pass::kReduce && step_.keeps_full_gradients() && !is_last()) return;
-  switch (node.op) {
-    case OpKind::kInput:
-    case OpKind::kParameter:
-    case OpKind::kViews:
-    case OpKind::kSlice:
-    case OpKind::kConcat:
+  switch (row_of(node.op).kernel.lowered) {
+    case Lowered::kNothing:
       return;
-    case OpKind::kPack:
+    case Lowered::kPack:
       lower_pack(node, micro_batch);
       break;
-    case OpKind::kCast:
-    case OpKind::kShift:
+    case Lowered::kCast:
       lower_cast(node, micro_batch);
       break;
-    default:
+    case Lowered::kKernel:
       lower_kernel(node, micro_batch);
+      break;
+    case Lowered::kUpdate:
+    case Lowered::kNotInGraph:
+      TESSERA_CHECK(false, "{} '{}' does not belong to a micro-batch", name_of(node.op), node.name);
   }
   finish_bucket_gradient(node, micro_batch);
 }
@@ -193,8 +193,7 @@ Program Lowering::run() {
   fuse_products(program_, region_of_, places_);
   if (on_gpu()) fuse_norm_gradients(program_, region_of_, places_);
   group_buckets(program_, places_);
-  reserve_for_norm_gradients();
-  const int64_t scratch_bytes = std::max(scratch_bytes_, update_scratch(program_, on_gpu()));
+  const int64_t scratch_bytes = std::max(scratch_bytes_, instruction_scratch(program_, on_gpu()));
   const Slot scratch =
       map_.add_slot("scratch", ArenaKind::kWorkspace, DType::kF64, {(scratch_bytes + 7) / 8}, true);
   program_.scratch = buffer(scratch, "scratch");

@@ -5,15 +5,9 @@
 #include "base/sequence_rows.h"
 #include "compile/lower/kernel_args.h"
 #include "compile/lower/lowering.h"
+#include "graph/op_table.h"
 
 namespace tessera {
-namespace {
-
-// Kernels that take the value they add to as an input.
-bool adds_in_kernel(OpKind op) { return op == OpKind::kRmsNormDx || op == OpKind::kLayerNormDx; }
-
-}  // namespace
-
 KernelArgs Lowering::args_of(const Node& node) const {
   KernelArgs args;
   args.head_dim = node.attrs.head_dim;
@@ -21,53 +15,58 @@ KernelArgs Lowering::args_of(const Node& node) const {
   args.eps = node.attrs.eps;
   args.inverse = node.attrs.inverse;
   args.experts = expert_args(step_, node, program_.rank);
-  const int64_t tp = step_.mesh.size(Axis::kTp);
-  const auto split_on_tp = [&](size_t input) {
-    return graph_.type(node.inputs[input]).on(Axis::kTp).kind == Placement::Kind::kSplit;
-  };
   args.window = node.attrs.window;
-  switch (node.op) {
-    case OpKind::kDropout:
-    case OpKind::kAddPositions:
-    case OpKind::kPositionsDw:
-      args.parts = step_.mesh.size(Axis::kCp);
-      args.q_part = coord(Axis::kCp);
-      // With sequence parallelism a rank's tokens begin inside a sequence, or at a later one.
-      if (split_on_tp(0)) {
-        args.first_token = coord(Axis::kTp) * map_.slots.at(node.inputs[0]).shape[0];
-      }
+  switch (row_of(node.op).kernel.numbers) {
+    case KernelNumbers::kNone:
       break;
-    case OpKind::kRope:
-      args.heads = node.attrs.heads / (split_on_tp(0) ? tp : 1);
+    case KernelNumbers::kTokens:
+      add_token_args(node, args);
       break;
-    case OpKind::kAttention:
-    case OpKind::kAttentionGrad:
-    case OpKind::kAttentionPart:
-    case OpKind::kAttentionGradPart: {
-      args.heads = node.attrs.heads / (split_on_tp(0) ? tp : 1);
-      args.kv_heads = node.attrs.kv_heads / (split_on_tp(1) ? tp : 1);
+    case KernelNumbers::kHeads:
+      args.heads = heads_on_tp(node.attrs.heads, node.inputs[0]);
+      break;
+    case KernelNumbers::kAttention:
+      args.heads = heads_on_tp(node.attrs.heads, node.inputs[0]);
+      args.kv_heads = heads_on_tp(node.attrs.kv_heads, node.inputs[1]);
       args.heads_per_kv = node.attrs.heads / node.attrs.kv_heads;
-      if (split_on_tp(0)) args.first_head = coord(Axis::kTp) * args.heads;
-      if (split_on_tp(1)) args.first_kv_head = coord(Axis::kTp) * args.kv_heads;
+      if (split_on_tp(node.inputs[0])) args.first_head = coord(Axis::kTp) * args.heads;
+      if (split_on_tp(node.inputs[1])) args.first_kv_head = coord(Axis::kTp) * args.kv_heads;
       add_context_args(node, args);
       break;
-    }
-    case OpKind::kEmbedding:
-    case OpKind::kEmbeddingDw:
-    case OpKind::kCrossEntropyStats:
-    case OpKind::kCrossEntropyGrad: {
-      int64_t rows = 0;  // of the vocabulary on this rank
-      if (node.op == OpKind::kEmbedding) rows = map_.slots.at(node.inputs[1]).shape[0];
-      if (node.op == OpKind::kEmbeddingDw) rows = map_.slots.at(node.outputs[0]).shape[0];
-      if (rows == 0) rows = map_.slots.at(node.inputs[0]).shape[1];
-      args.first_row = coord(Axis::kTp) * rows;
-      args.valid_rows = std::clamp<int64_t>(node.attrs.vocab - args.first_row, 0, rows);
+    case KernelNumbers::kVocabularyOfTable:
+      add_vocabulary_args(node, map_.slots.at(node.inputs[1]).shape[0], args);
       break;
-    }
-    default:
+    case KernelNumbers::kVocabularyOfGradient:
+      add_vocabulary_args(node, map_.slots.at(node.outputs[0]).shape[0], args);
+      break;
+    case KernelNumbers::kVocabularyOfLogits:
+      add_vocabulary_args(node, map_.slots.at(node.inputs[0]).shape[1], args);
       break;
   }
   return args;
+}
+
+bool Lowering::split_on_tp(ValueId value) const {
+  return graph_.type(value).on(Axis::kTp).kind == Placement::Kind::kSplit;
+}
+
+int64_t Lowering::heads_on_tp(int64_t heads, ValueId value) const {
+  return heads / (split_on_tp(value) ? step_.mesh.size(Axis::kTp) : 1);
+}
+
+void Lowering::add_token_args(const Node& node, KernelArgs& args) const {
+  args.parts = step_.mesh.size(Axis::kCp);
+  args.q_part = coord(Axis::kCp);
+  // With sequence parallelism a rank's tokens begin inside a sequence, or at a later one.
+  if (split_on_tp(node.inputs[0])) {
+    args.first_token = coord(Axis::kTp) * map_.slots.at(node.inputs[0]).shape[0];
+  }
+}
+
+// `rows`: of the vocabulary on this rank.
+void Lowering::add_vocabulary_args(const Node& node, int64_t rows, KernelArgs& args) const {
+  args.first_row = coord(Axis::kTp) * rows;
+  args.valid_rows = std::clamp<int64_t>(node.attrs.vocab - args.first_row, 0, rows);
 }
 
 int64_t Lowering::keys_per_sequence(const Node& node) const {
@@ -97,6 +96,28 @@ void Lowering::add_context_args(const Node& node, KernelArgs& args) const {
   }
 }
 
+void Lowering::add_extra_operands(const Node& node, std::vector<BufferId>& inputs,
+                                  std::vector<BufferId>& outputs) {
+  switch (row_of(node.op).kernel.extra) {
+    case ExtraOperands::kNone:
+      return;
+    case ExtraOperands::kRopeTables:
+      inputs.push_back(buffer(map_.rope_cos, "rope.cos"));
+      inputs.push_back(buffer(map_.rope_sin, "rope.sin"));
+      return;
+    case ExtraOperands::kRouterLoad: {
+      Slot row = map_.router_load;
+      row.shape = {node.attrs.experts.experts};
+      row.offset += node.attrs.experts.layer * row.bytes();
+      outputs.push_back(buffer(row, "router.load"));
+      return;
+    }
+    case ExtraOperands::kWithoutLastInput:
+      inputs.pop_back();
+      return;
+  }
+}
+
 void Lowering::lower_kernel(const Node& node, int64_t micro_batch) {
   reserve_scratch(node);
   std::vector<BufferId> inputs;
@@ -107,31 +128,18 @@ void Lowering::lower_kernel(const Node& node, int64_t micro_batch) {
   const bool weight_grad = node.tag.pass == Pass::kWeightGrad && step_.keeps_full_gradients();
   const bool continues =
       node.op == OpKind::kCrossEntropyLoss ? !is_first_of_step() : weight_grad && !is_first();
-  if (node.accumulate) {
+  const bool adds_in_kernel = row_of(node.op).adds == Adds::kInKernel;
+  if (node.accumulate && !adds_in_kernel) {
     const BufferId before = inputs.back();
     inputs.pop_back();
-    if (adds_in_kernel(node.op)) {
-      inputs.push_back(before);  // the kernel adds it in the same pass
-    } else if (before != outputs[0]) {
-      emit(OpKind::kCopy, node, micro_batch, {before}, {outputs[0]});
-    }
+    if (before != outputs[0]) emit(OpKind::kCopy, node, micro_batch, {before}, {outputs[0]});
   }
-  if (node.op == OpKind::kRope) {
-    inputs.push_back(buffer(map_.rope_cos, "rope.cos"));
-    inputs.push_back(buffer(map_.rope_sin, "rope.sin"));
-  }
-  if (node.op == OpKind::kCrossEntropyLoss) inputs.pop_back();  // logits: for its gradient only
-  if (node.op == OpKind::kRouterStats) {
-    Slot row = map_.router_load;
-    row.shape = {node.attrs.experts.experts};
-    row.offset += node.attrs.experts.layer * row.bytes();
-    outputs.push_back(buffer(row, "router.load"));
-  }
+  add_extra_operands(node, inputs, outputs);
   Instruction& instruction =
       emit(node.op, node, micro_batch, std::move(inputs), std::move(outputs));
   instruction.args = args_of(node);
   set_dropout(step_, node, program_.rank, micro_batch, instruction.args);
-  instruction.accumulate = (node.accumulate && !adds_in_kernel(node.op)) || continues;
+  instruction.accumulate = (node.accumulate && !adds_in_kernel) || continues;
 }
 
 }  // namespace tessera

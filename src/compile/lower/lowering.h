@@ -14,9 +14,10 @@
 
 namespace tessera {
 
-// Scratch of the update. A GPU takes all buckets of an instruction at once, so this is known when
-// they are grouped.
-int64_t update_scratch(const Program& program, bool on_gpu);
+// Scratch of what no node of a graph becomes as it is: fused kernels, and the update, where an
+// instruction takes several buckets at once. So it is known when instructions are fused and
+// grouped.
+int64_t instruction_scratch(const Program& program, bool on_gpu);
 
 class Lowering {
  public:
@@ -60,12 +61,15 @@ class Lowering {
   void lower_stage_update();
   void lower_adamw(const Node& node, int update);
   KernelArgs args_of(const Node& node) const;
+  [[nodiscard]] bool split_on_tp(ValueId value) const;
+  [[nodiscard]] int64_t heads_on_tp(int64_t heads, ValueId value) const;
+  void add_token_args(const Node& node, KernelArgs& args) const;
+  void add_vocabulary_args(const Node& node, int64_t rows, KernelArgs& args) const;
   void add_context_args(const Node& node, KernelArgs& args) const;
+  void add_extra_operands(const Node& node, std::vector<BufferId>& inputs,
+                          std::vector<BufferId>& outputs);
   [[nodiscard]] int64_t keys_per_sequence(const Node& node) const;
   void reserve_scratch(const Node& node);
-  void reserve_for_norm_gradients();
-  [[nodiscard]] int64_t cpu_scratch(const Node& node) const;
-  [[nodiscard]] int64_t gpu_scratch(const Node& node) const;
   void publish_buffers();
 
   Instruction& emit(OpKind op, const Node& node, int64_t micro_batch, std::vector<BufferId> inputs,

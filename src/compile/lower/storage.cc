@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "compile/model/context.h"
 #include "compile/passes/passes.h"
+#include "graph/op_table.h"
 #include "spec/run_file/validate.h"
 
 namespace tessera {
@@ -51,6 +52,9 @@ class Assigner {
   void preassign(ValueId value, const Slot& slot);
   void assign(const Node& node, int position);
   void assign_cast(const Node& node, int position);
+  void assign_weights(const Node& node);
+  void assign_chunks(const Node& node);
+  void assign_outputs(const Node& node, int position);
   void stage_all_to_all(const Node& node);
   void assign_new(ValueId value, int position, const std::vector<ValueId>& may_overwrite);
   [[nodiscard]] bool can_overwrite(ValueId value, int position) const;
@@ -383,83 +387,64 @@ void Assigner::stage_all_to_all(const Node& node) {
                     graph_.type(by_columns).dtype, {ranks, shape[0] / ranks, shape[1]}, false);
 }
 
+// The weights of a bucket, where it lays them out.
+void Assigner::assign_weights(const Node& node) {
+  const Bucket& bucket = step_.layout.buckets[static_cast<size_t>(node.attrs.bucket)];
+  const Slot whole = slot(node.inputs[0]);
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    Slot view = whole;
+    view.shape = bucket.weights[i].local_shape;
+    view.offset += bucket.weights[i].offset * size_bytes(whole.dtype);
+    set(node.outputs[i], view);
+  }
+}
+
+void Assigner::assign_chunks(const Node& node) {
+  Slot chunk = slot(node.inputs[0]);
+  for (const ValueId out : node.outputs) {
+    chunk.shape = local(out);
+    set(out, chunk);
+    chunk.offset += chunk.bytes();
+  }
+}
+
+// Memory of their own, or that of inputs which the row lets them overwrite.
+void Assigner::assign_outputs(const Node& node, int position) {
+  const std::span<const Overwrite> overwrites = row_of(node.op).storage.overwrites();
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    std::vector<ValueId> over;
+    if (node.accumulate && i == 0) over.push_back(node.inputs.back());
+    for (const Overwrite& overwrite : overwrites) {
+      const auto input = static_cast<size_t>(overwrite.input);
+      const bool mine = static_cast<size_t>(overwrite.output) == i;
+      if (mine && input < node.inputs.size()) over.push_back(node.inputs[input]);
+    }
+    assign_new(node.outputs[i], position, over);
+  }
+}
+
 void Assigner::assign(const Node& node, int position) {
-  switch (node.op) {
-    case OpKind::kInput:
-    case OpKind::kParameter:
-    case OpKind::kPack:
-    case OpKind::kConcat:
+  switch (row_of(node.op).storage.place()) {
+    case Place::kElsewhere:
       return;
-    case OpKind::kCast:
+    case Place::kCast:
       if (node.tag.pass == Pass::kUpdate) return set(node.outputs[0], map_.metrics);
       return assign_cast(node, position);
-    case OpKind::kViews: {
-      const Bucket& bucket = step_.layout.buckets[static_cast<size_t>(node.attrs.bucket)];
-      const Slot whole = slot(node.inputs[0]);
-      for (size_t i = 0; i < node.outputs.size(); ++i) {
-        Slot view = whole;
-        view.shape = bucket.weights[i].local_shape;
-        view.offset += bucket.weights[i].offset * size_bytes(whole.dtype);
-        set(node.outputs[i], view);
-      }
-      return;
-    }
-    case OpKind::kSlice: {
-      Slot chunk = slot(node.inputs[0]);
-      for (const ValueId out : node.outputs) {
-        chunk.shape = local(out);
-        set(out, chunk);
-        chunk.offset += chunk.bytes();
-      }
-      return;
-    }
-    case OpKind::kBalanceTotals:
-      return assign_new(node.outputs[0], position, {node.inputs[0]});
-    case OpKind::kExpertSwiGluGrad:
-      return assign_new(node.outputs[0], position, {node.inputs[1]});
-    case OpKind::kBalanceLoss:
-    case OpKind::kCrossEntropyLoss:
+    case Place::kWeights:
+      return assign_weights(node);
+    case Place::kChunks:
+      return assign_chunks(node);
+    case Place::kLoss:
       return set(node.outputs[0], map_.loss);
-    case OpKind::kSumSquares:
-    case OpKind::kMetrics:
+    case Place::kMetrics:
       return set(node.outputs[0], map_.metrics);
-    case OpKind::kTieSum:
+    case Place::kGradient:
       return set(node.outputs[0], map_.buckets[static_cast<size_t>(node.attrs.bucket)].gradient);
-    case OpKind::kAdamW:
+    case Place::kFirstInput:
       return set(node.outputs[0], slot(node.inputs[0]));
-    case OpKind::kDropout:
-    case OpKind::kRope:
-    case OpKind::kCrossEntropyGrad:
-      return assign_new(node.outputs[0], position, {node.inputs[0]});
-    case OpKind::kSwiGluGrad:
-      return assign_new(node.outputs[0], position, {node.inputs[1]});
-    case OpKind::kAttentionPart:
-      for (size_t i = 0; i < 2; ++i) {
-        const bool merges = node.inputs.size() > 2;
-        assign_new(node.outputs[i], position,
-                   merges ? std::vector<ValueId>{node.inputs[2 + i]} : std::vector<ValueId>{});
-      }
-      return;
-    case OpKind::kAttentionGradPart:
-      if (node.inputs.size() > 5) assign_new(node.outputs[0], position, {node.inputs[5]});
-      break;
-    case OpKind::kAdd:
-      return assign_new(node.outputs[0], position, {node.inputs[1], node.inputs[0]});
-    case OpKind::kAddBias:
-    case OpKind::kAddPositions:
-    case OpKind::kGelu:
-    case OpKind::kHeadNormDx:
-      return assign_new(node.outputs[0], position, {node.inputs[0]});
-    case OpKind::kGeluGrad:  // where the product before it can do it too
-      return assign_new(node.outputs[0], position, {node.inputs[0], node.inputs[1]});
-    default:
-      break;
+    case Place::kNew:
+      return assign_outputs(node, position);
   }
-  if (node.op == OpKind::kAddRmsNorm || node.op == OpKind::kAddLayerNorm) {
-    assign_new(node.outputs[0], position, {node.inputs[1], node.inputs[0]});
-  }
-  if (node.accumulate) return assign_new(node.outputs[0], position, {node.inputs.back()});
-  for (const ValueId out : node.outputs) assign_new(out, position, {});
 }
 
 StorageMap Assigner::run() {

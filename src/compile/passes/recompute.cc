@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "compile/passes/passes.h"
 #include "compile/passes/rewrite.h"
+#include "graph/op_table.h"
 #include "spec/recompute.h"
 
 namespace tessera {
@@ -20,21 +21,19 @@ bool opens_weights(const Node& node) {
 
 // What costs less than the memory of its result.
 bool is_cheap(const Graph& graph, const Node& node, const Mesh& mesh, const CheapValues& values) {
-  switch (node.op) {
-    case OpKind::kRmsNorm:
-    case OpKind::kLayerNorm:
-      return values.norms;
-    case OpKind::kSwiGlu:
-    case OpKind::kGelu:
-    case OpKind::kExpertSwiGlu:
-      return values.activations;
-    case OpKind::kAttention:
-      return values.attention;
-    case OpKind::kCast:
-      return !communicates(graph, node, mesh);
-    default:
+  switch (row_of(node.op).cheap) {
+    case CheapAs::kNothing:
       return false;
+    case CheapAs::kNorm:
+      return values.norms;
+    case CheapAs::kActivation:
+      return values.activations;
+    case CheapAs::kAttention:
+      return values.attention;
+    case CheapAs::kLocalCast:
+      return !communicates(graph, node, mesh);
   }
+  return false;
 }
 
 // Which of the forward nodes at `candidates` (in order) must run again so that the gradients of

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/sequence_rows.h"
+#include "graph/op_table.h"
 
 namespace tessera {
 namespace {
@@ -21,50 +22,38 @@ int64_t attended_pairs(const KernelArgs& args, int64_t q_rows) {
   return pairs * (q_rows / q.length());
 }
 
-// Multiplications and additions of the products of q, k and v: two forward; five backward, where
-// the scores are computed again.
-int64_t attention_flops(const KernelArgs& args, int64_t q_rows, int64_t products) {
-  return 2 * products * attended_pairs(args, q_rows) * args.heads * args.head_dim;
+// Multiplications and additions, two for each pair of a product.
+int64_t product_flops(Product product, const Shape& in, const Shape& out) {
+  switch (product) {
+    case Product::kNone:
+      return 0;
+    case Product::kRows:
+    case Product::kExpertRows:
+      return 2 * numel(out) * in.back();
+    case Product::kWeights:
+      return 2 * numel(out) * in.front();
+    case Product::kExpertWeights: {  // rows of one expert after the other
+      const int64_t rows = numel(in) / in.back();
+      return 2 * numel(out) / out.front() * rows;
+    }
+  }
+  return 0;
 }
 
 int64_t flops_of(const Program& program, const Instruction& instruction) {
-  const auto in = [&](size_t i) -> const Shape& {
-    return program.buffer(instruction.inputs[i]).shape;
-  };
-  const auto out = [&]() -> const Shape& { return program.buffer(instruction.outputs[0]).shape; };
-  switch (instruction.op) {
-    case OpKind::kLinear:    // [T, H] x [F, H] -> [T, F]
-    case OpKind::kLinearDx:  // [T, F] x [F, H] -> [T, H]
-    case OpKind::kLinearBias:
-    case OpKind::kLinearDxGelu:
-    case OpKind::kExpertLinear:
-    case OpKind::kExpertLinearDx:
-      return 2 * numel(out()) * in(0).back();
-    case OpKind::kLinearDw:  // [T, F] x [T, H] -> [F, H]
-    case OpKind::kLinearDwBias:
-      return 2 * numel(out()) * in(0).front();
-    case OpKind::kExpertLinearDw: {  // rows of one expert after the other
-      const int64_t rows = numel(in(0)) / in(0).back();
-      return 2 * numel(out()) / out().front() * rows;
-    }
-    case OpKind::kAttention:
-    case OpKind::kAttentionPart:
-      return attention_flops(instruction.args, in(0).front(), 2);
-    case OpKind::kAttentionGrad:
-    case OpKind::kAttentionGradPart:
-      return attention_flops(instruction.args, in(0).front(), 5);
-    default:
-      return 0;
+  const OpCost& cost = row_of(instruction.op).cost;
+  const auto in = [&]() -> const Shape& { return program.buffer(instruction.inputs[0]).shape; };
+  const KernelArgs& args = instruction.args;
+  if (cost.attention_products > 0) {
+    const int64_t pairs = attended_pairs(args, in().front());
+    return 2 * cost.attention_products * pairs * args.heads * args.head_dim;
   }
+  if (cost.product == Product::kNone) return 0;
+  return product_flops(cost.product, in(), program.buffer(instruction.outputs[0]).shape);
 }
 
 bool same_place(const Buffer& a, const Buffer& b) {
   return a.arena == b.arena && a.offset == b.offset;
-}
-
-// The output that an accumulating instruction adds to: of several vectors the first.
-size_t added_output(OpKind op) {
-  return op == OpKind::kLayerNormGrad || op == OpKind::kRmsNormGrad ? 1 : 0;
 }
 
 void add_every_operand(const Program& program, const Instruction& instruction,
@@ -72,7 +61,8 @@ void add_every_operand(const Program& program, const Instruction& instruction,
   for (const BufferId id : instruction.inputs) cost.bytes_read += program.buffer(id).bytes();
   for (const BufferId id : instruction.outputs) cost.bytes_written += program.buffer(id).bytes();
   if (instruction.accumulate) {
-    cost.bytes_read += program.buffer(instruction.outputs[added_output(instruction.op)]).bytes();
+    const size_t added = row_of(instruction.op).cost.added_output;
+    cost.bytes_read += program.buffer(instruction.outputs[added]).bytes();
   }
 }
 
@@ -95,18 +85,20 @@ void add_bytes(const Program& program, const Instruction& instruction, Instructi
   const auto in = [&](size_t i) -> const Buffer& { return program.buffer(instruction.inputs[i]); };
   const Buffer* out =
       instruction.outputs.empty() ? nullptr : &program.buffer(instruction.outputs[0]);
-  switch (instruction.op) {
-    case OpKind::kEmbedding:  // one row of the table for each token
+  switch (row_of(instruction.op).cost.bytes) {
+    case BytesMoved::kOperands:
+      return add_every_operand(program, instruction, cost);
+    case BytesMoved::kLookedUp:
       cost.bytes_read = in(0).bytes() + out->bytes();
       cost.bytes_written = out->bytes();
       return;
-    case OpKind::kSumSquares:  // one number for each
+    case BytesMoved::kOneSumEach:
       for (size_t i = 0; i < instruction.inputs.size(); ++i) {
         cost.bytes_read += in(i).bytes();
         cost.bytes_written += size_bytes(out->dtype);
       }
       return;
-    case OpKind::kRope:
+    case BytesMoved::kTurnedColumns:
       add_every_operand(program, instruction, cost);
       if (same_place(in(0), *out)) {  // the columns that are not turned stay where they are
         const int64_t turned = out->shape[0] * instruction.args.heads * instruction.args.head_dim *
@@ -115,120 +107,16 @@ void add_bytes(const Program& program, const Instruction& instruction, Instructi
         cost.bytes_written = turned;
       }
       return;
-    case OpKind::kAccumulate:
+    case BytesMoved::kIntoOutput:
       add_every_operand(program, instruction, cost);
       cost.bytes_read += out->bytes();
       return;
-    case OpKind::kAdamW:
+    case BytesMoved::kOptimizer:
       return add_adamw(program, instruction, cost);
-    default:
-      add_every_operand(program, instruction, cost);
   }
 }
 
 }  // namespace
-
-std::string_view name_of(OpClass op_class) {
-  switch (op_class) {
-    case OpClass::kProducts:
-      return "products";
-    case OpClass::kAttention:
-      return "attention";
-    case OpClass::kNorms:
-      return "norms";
-    case OpClass::kActivations:
-      return "activations";
-    case OpClass::kLoss:
-      return "loss";
-    case OpClass::kOptimizer:
-      return "optimizer";
-    case OpClass::kEmbedding:
-      return "embedding";
-    case OpClass::kRouting:
-      return "routing";
-    case OpClass::kMovement:
-      return "movement";
-    case OpClass::kCommunication:
-      return "communication";
-  }
-  return "";
-}
-
-OpClass class_of(OpKind op) {
-  if (is_communication(op)) return OpClass::kCommunication;
-  switch (op) {
-    case OpKind::kLinear:
-    case OpKind::kLinearDx:
-    case OpKind::kLinearDw:
-    case OpKind::kLinearBias:
-    case OpKind::kLinearDxGelu:
-    case OpKind::kLinearDwBias:
-    case OpKind::kExpertLinear:
-    case OpKind::kExpertLinearDx:
-    case OpKind::kExpertLinearDw:
-      return OpClass::kProducts;
-    case OpKind::kAttention:
-    case OpKind::kAttentionGrad:
-    case OpKind::kAttentionPart:
-    case OpKind::kAttentionGradPart:
-      return OpClass::kAttention;
-    case OpKind::kRmsNorm:
-    case OpKind::kAddRmsNorm:
-    case OpKind::kRmsNormDx:
-    case OpKind::kRmsNormDw:
-    case OpKind::kRmsNormGrad:
-    case OpKind::kLayerNorm:
-    case OpKind::kAddLayerNorm:
-    case OpKind::kLayerNormDx:
-    case OpKind::kLayerNormDw:
-    case OpKind::kLayerNormDwBias:
-    case OpKind::kLayerNormGrad:
-    case OpKind::kHeadNorm:
-    case OpKind::kHeadNormDx:
-    case OpKind::kHeadNormDw:
-      return OpClass::kNorms;
-    case OpKind::kRope:
-    case OpKind::kSwiGlu:
-    case OpKind::kSwiGluGrad:
-    case OpKind::kExpertSwiGlu:
-    case OpKind::kExpertSwiGluGrad:
-    case OpKind::kGelu:
-    case OpKind::kGeluGrad:
-    case OpKind::kAdd:
-    case OpKind::kAddBias:
-    case OpKind::kBiasDw:
-    case OpKind::kDropout:
-      return OpClass::kActivations;
-    case OpKind::kCrossEntropyStats:
-    case OpKind::kCrossEntropyLoss:
-    case OpKind::kCrossEntropyGrad:
-      return OpClass::kLoss;
-    case OpKind::kSumSquares:
-    case OpKind::kMetrics:
-    case OpKind::kCountTokens:
-    case OpKind::kAdamW:
-      return OpClass::kOptimizer;
-    case OpKind::kEmbedding:
-    case OpKind::kEmbeddingDw:
-    case OpKind::kAddPositions:
-    case OpKind::kPositionsDw:
-      return OpClass::kEmbedding;
-    case OpKind::kRouter:
-    case OpKind::kRouterGrad:
-    case OpKind::kRouterStats:
-    case OpKind::kRouterStatsGrad:
-    case OpKind::kDispatch:
-    case OpKind::kDispatchGrad:
-    case OpKind::kCombine:
-    case OpKind::kCombineGrad:
-    case OpKind::kBalanceTotals:
-    case OpKind::kBalanceLoss:
-    case OpKind::kBalanceGrad:
-      return OpClass::kRouting;
-    default:
-      return OpClass::kMovement;
-  }
-}
 
 InstructionCost cost_of(const Program& program, const Instruction& instruction) {
   InstructionCost cost;

@@ -345,7 +345,7 @@ int64_t scratch_of_update(const ScalePlan& plan, const RankClass& ranks,
   Instruction update;
   update.op = OpKind::kAdamW;
   program.instructions.push_back(std::move(update));
-  return update_scratch(program, plan.spec.train.device == TrainDevice::kCuda);
+  return instruction_scratch(program, plan.spec.train.device == TrainDevice::kCuda);
 }
 
 // Templates have neither versions of weights nor, for one micro-batch, several stages of a rank

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cost/hardware/linear_fit.h"
+#include "graph/op_table.h"
 
 namespace tessera {
 namespace {
@@ -37,16 +38,10 @@ std::string class_name(const Instruction& instruction) {
   return std::string(kClassMark) + std::string(name_of(class_of(instruction.op)));
 }
 
-bool is_of_experts(OpKind op) {
-  return op == OpKind::kExpertLinear || op == OpKind::kExpertLinearDx ||
-         op == OpKind::kExpertLinearDw || op == OpKind::kExpertSwiGlu ||
-         op == OpKind::kExpertSwiGluGrad;
-}
-
 // Experts compute the rows that there are, not those there is room for. When tokens are spread
 // evenly a rank has as many as its own tokens make choices.
 double filled_part(const Program& program, const Instruction& instruction) {
-  if (!is_of_experts(instruction.op)) return 1;
+  if (!row_of(instruction.op).cost.only_filled) return 1;
   const Shape& rows = program.buffer(instruction.inputs.at(0)).shape;
   const auto room = static_cast<double>(numel(rows) / rows.back());
   for (const Instruction& other : program.instructions) {
@@ -90,10 +85,9 @@ TimeTerms kernel_terms(const Program& program, const Instruction& instruction) {
   at(terms, TimeTerm::kCall) = 1;
   at(terms, TimeTerm::kFlop) = filled * static_cast<double>(cost.flops);
   if (cost.op_class == OpClass::kAttention) {
-    // Two products forward, five backward; either way the same pairs per product.
-    const bool forward =
-        instruction.op == OpKind::kAttention || instruction.op == OpKind::kAttentionPart;
-    const auto per_pair = static_cast<double>((forward ? 4 : 10) * instruction.args.head_dim);
+    // Forward and backward have the same pairs per product.
+    const int products = row_of(instruction.op).cost.attention_products;
+    const auto per_pair = static_cast<double>(2 * products * instruction.args.head_dim);
     at(terms, TimeTerm::kScore) = per_pair > 0 ? static_cast<double>(cost.flops) / per_pair : 0;
     at(terms, TimeTerm::kByte) = bytes;
     return terms;
@@ -102,7 +96,7 @@ TimeTerms kernel_terms(const Program& program, const Instruction& instruction) {
     return static_cast<double>(numel(program.buffer(id).shape));
   };
   // Weights are on the right, and what a weight gradient gives: they have no rows to be filled.
-  const bool of_weights = instruction.op == OpKind::kExpertLinearDw;
+  const bool of_weights = row_of(instruction.op).cost.product == Product::kExpertWeights;
   at(terms, TimeTerm::kLeft) = filled * elements(instruction.inputs.at(0));
   if (instruction.inputs.size() > 1) {
     at(terms, TimeTerm::kRight) = (of_weights ? filled : 1) * elements(instruction.inputs[1]);

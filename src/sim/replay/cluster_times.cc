@@ -8,6 +8,7 @@
 #include "compile/program/instruction_cost.h"
 #include "cost/step/collective_time.h"
 #include "cost/step/op_time.h"
+#include "graph/op_table.h"
 
 namespace tessera {
 namespace {
@@ -45,37 +46,37 @@ double product_time(const DeviceSpec& device, MathType math, const Program& prog
     return program.buffer(instruction.inputs[i]).shape;
   };
   const Shape& out = program.buffer(instruction.outputs[0]).shape;
-  switch (instruction.op) {
-    case OpKind::kLinearDw:  // [T, F] x [T, H] -> [F, H]
-    case OpKind::kLinearDwBias:
+  switch (row_of(instruction.op).cost.product) {
+    case Product::kNone:
+      break;
+    case Product::kRows:
+      return product_s(device, math, numel(out) / out.back(), out.back(), in(0).back());
+    case Product::kWeights:
       return product_s(device, math, out.front(), out.back(), in(0).front());
-    case OpKind::kExpertLinearDw: {  // rows of one expert after the other
+    case Product::kExpertWeights: {
       const int64_t experts = out.front();
       const int64_t rows = numel(in(0)) / in(0).back() / experts;
       return product_s(device, math, out[1], out.back(), rows, experts);
     }
-    case OpKind::kExpertLinear:
-    case OpKind::kExpertLinearDx: {
+    case Product::kExpertRows: {
       const int64_t experts = in(1).front();
       const int64_t rows = numel(out) / out.back() / experts;
       return product_s(device, math, rows, out.back(), in(0).back(), experts);
     }
-    default:  // [T, K] x weights -> [T, N]
-      return product_s(device, math, numel(out) / out.back(), out.back(), in(0).back());
   }
+  TESSERA_CHECK(false, "{} is no product", name_of(instruction.op));
 }
 
 double attention_time(const DeviceSpec& device, const Program& program,
                       const Instruction& instruction, const InstructionCost& cost) {
   const KernelArgs& args = instruction.args;
-  const bool backward =
-      instruction.op == OpKind::kAttentionGrad || instruction.op == OpKind::kAttentionGradPart;
+  const int products = row_of(instruction.op).cost.attention_products;
+  const bool backward = products == kBackwardProducts;
   const int64_t queries = SequenceRows{args.seq_len, args.parts, args.q_part}.length();
   const int64_t keys = SequenceRows{args.seq_len, args.parts, args.kv_part}.length();
   const int64_t rows = program.buffer(instruction.inputs[0]).shape.front();
   const double all_pairs =
       static_cast<double>(rows) * static_cast<double>(keys) * static_cast<double>(args.heads);
-  const double products = backward ? 5 : 2;
   const double pairs =
       static_cast<double>(cost.flops) / (2 * products * static_cast<double>(args.head_dim));
   const AttentionTime time =
