@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "support/tiny.h"
-#include "train/session/session.h"
+#include "train/session/step_params.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
 #define TESSERA_COUNTS_MALLOC 0

@@ -76,13 +76,6 @@ void fill_inputs_of(Executor& executor) {
   }
 }
 
-WorldOptions options_of(const StepGraph& step) {
-  WorldOptions options;
-  options.executor.gpu = gpu_options(step.spec, 0);
-  options.executor.cuda_graph = "off";
-  return options;
-}
-
 Instruction copy_of(Program& program, int64_t bytes) {
   Instruction copy;
   copy.op = OpKind::kCopy;
@@ -248,7 +241,7 @@ class CollectiveChain {
 // Seconds of a step, of every rank and timed step.
 std::vector<double> time_ranks(const StepGraph& step, std::vector<Program> programs,
                                int64_t repeats) {
-  World world(step, std::move(programs), options_of(step));
+  World world(step, std::move(programs));
   std::mutex mutex;
   std::vector<double> seconds;
   world.run([&](int, Executor& executor) {
@@ -292,6 +285,7 @@ BufferId add_buffer(Program& program, const std::string& name, DType dtype, cons
 StepGraph probe_step(const std::string& device, const Mesh& mesh) {
   StepGraph step;
   step.spec.train.device = device;
+  step.spec.train.cuda_graph = "off";
   step.mesh = mesh;
   return step;
 }
@@ -334,7 +328,7 @@ Program movement_sweep(DType type, int threads, bool gpu) {
 std::vector<double> time_instructions(const std::string& device, const Program& program,
                                       int64_t repeats) {
   const StepGraph step = probe_step(device, program.mesh);
-  World world(step, {program}, options_of(step));
+  World world(step, {program});
   std::vector<std::vector<double>> seconds(program.instructions.size());
   world.run([&](int, Executor& executor) {
     fill_inputs_of(executor);
