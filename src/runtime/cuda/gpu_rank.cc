@@ -1,6 +1,5 @@
 #include "runtime/gpu/gpu_rank.h"
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "base/error.h"
@@ -10,6 +9,7 @@
 #include "runtime/cuda/cuda_rank.h"
 #include "tensor/cuda/check.h"
 #include "tensor/gpu_memory.h"
+#include "tensor/machine_folders.h"
 
 namespace tessera {
 
@@ -17,19 +17,8 @@ using cuda::check;
 
 namespace {
 
-// TESSERA_CACHE, else the user's cache folder; the working folder where there is none.
 std::string choices_file() {
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value == nullptr ? "" : value);
-  };
-  std::filesystem::path folder = variable("TESSERA_CACHE");
-  if (folder.empty() && !variable("XDG_CACHE_HOME").empty()) {
-    folder = std::filesystem::path(variable("XDG_CACHE_HOME")) / "tessera";
-  }
-  if (folder.empty() && !variable("HOME").empty()) {
-    folder = std::filesystem::path(variable("HOME")) / ".cache" / "tessera";
-  }
+  const std::filesystem::path folder = machine_folders().cache;
   std::error_code ignored;  // a cache that cannot be kept is measured again
   if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
   return folder / "products.txt";
