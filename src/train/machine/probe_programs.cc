@@ -238,10 +238,16 @@ class CollectiveChain {
   int last_ = -1;
 };
 
+// Launches are timed as they are.
+StepGraph without_cuda_graph(StepGraph step) {
+  step.spec.train.cuda_graph = "off";
+  return step;
+}
+
 // Seconds of a step, of every rank and timed step.
 std::vector<double> time_ranks(const StepGraph& step, std::vector<Program> programs,
                                int64_t repeats) {
-  World world(step, std::move(programs));
+  World world(without_cuda_graph(step), std::move(programs));
   std::mutex mutex;
   std::vector<double> seconds;
   world.run([&](int, Executor& executor) {
@@ -285,7 +291,6 @@ BufferId add_buffer(Program& program, const std::string& name, DType dtype, cons
 StepGraph probe_step(const std::string& device, const Mesh& mesh) {
   StepGraph step;
   step.spec.train.device = device;
-  step.spec.train.cuda_graph = "off";
   step.mesh = mesh;
   return step;
 }
@@ -328,7 +333,7 @@ Program movement_sweep(DType type, int threads, bool gpu) {
 std::vector<double> time_instructions(const std::string& device, const Program& program,
                                       int64_t repeats) {
   const StepGraph step = probe_step(device, program.mesh);
-  World world(step, {program});
+  World world(without_cuda_graph(step), {program});
   std::vector<std::vector<double>> seconds(program.instructions.size());
   world.run([&](int, Executor& executor) {
     fill_inputs_of(executor);
