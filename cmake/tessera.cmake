@@ -43,6 +43,9 @@ endfunction()
 # One test program per folder, from the *_test.cc beside its sources. What lies in its testing/ is
 # a library of its own, tessera_NAME_testing, for other tests too.
 function(tessera_folder_tests)
+  # For tests that may use a GPU.
+  add_library(tessera_test_environment OBJECT ${CMAKE_SOURCE_DIR}/tests/support/use_environment.cc)
+  target_link_libraries(tessera_test_environment PUBLIC tessera_tensor)
   get_property(folders GLOBAL PROPERTY TESSERA_FOLDERS)
   foreach(entry ${folders})
     string(REPLACE "|" ";" entry ${entry})
@@ -64,6 +67,9 @@ function(tessera_folder_tests)
       target_link_libraries(${name}_test PRIVATE tessera_${name} GTest::gtest_main)
       if(support)
         target_link_libraries(${name}_test PRIVATE tessera_${name}_testing)
+      endif()
+      if(name MATCHES "^(kernels|comm|runtime|train)$")
+        target_link_libraries(${name}_test PRIVATE tessera_test_environment)
       endif()
       target_compile_options(${name}_test PRIVATE -O1)  # tests are compiled more than they run
       target_compile_definitions(${name}_test PRIVATE TESSERA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")

@@ -13,7 +13,7 @@
 
 #include "base/testing/replace_malloc.h"
 #include "support/tiny.h"
-#include "train/session/session.h"
+#include "train/session/step_params.h"
 
 namespace {
 

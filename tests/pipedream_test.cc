@@ -11,7 +11,7 @@
 #include "support/record.h"
 #include "support/tiny.h"
 #include "train/plan_report.h"
-#include "train/session/session.h"
+#include "train/session/step_params.h"
 
 namespace tessera {
 namespace {

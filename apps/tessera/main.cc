@@ -7,14 +7,16 @@
 
 #include "cli/cli.h"
 #include "launch/environment.h"
+#include "tensor/machine_folders.h"
 
 int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
   const tessera::Environment environment = tessera::environment_from(environ);
-  const auto value_of = [&](const char* name) {
+  const auto value_of = [&](const std::string& name) {
     const auto found = environment.find(name);
     return found == environment.end() ? std::string() : found->second;
   };
+  tessera::use_folders(tessera::folders_from(value_of));
   tessera::Console console{.out = std::cout, .err = std::cerr};
   console.err_is_terminal = isatty(STDERR_FILENO) == 1 && value_of("TERM") != "dumb";
   console.out_is_terminal = isatty(STDOUT_FILENO) == 1;

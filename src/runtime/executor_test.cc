@@ -225,9 +225,9 @@ class UntilFailure {
 
 // The comm thread of rank 0 stands still in front of its first signal.
 TEST(Failure, WaitForTheOtherStreamIsBounded) {
-  WorldOptions options;
-  options.executor.timeout = milliseconds(60);
-  LocalWorld local({1, options.comm_timeout});
+  ExecutorOptions options;
+  options.timeout = milliseconds(60);
+  LocalWorld local({1, WorldOptions().comm_timeout});
   const StepGraph step = step_of("dp=1");
   Program program = lower(step, 0);
   // On one rank nothing communicates: a sum over itself stands in for a collective.
@@ -242,7 +242,8 @@ TEST(Failure, WaitForTheOtherStreamIsBounded) {
   program.instructions.front().waits = {sum.signal};
   const std::string first = program.instructions.front().name;
   program.instructions.insert(program.instructions.begin(), sum);
-  Executor executor(step, program, local.endpoint(0), options.executor);
+  Rank self(local.endpoint(0), {.threads = program.threads});
+  Executor executor(self, step, program, options);
   fill_inputs(executor);
   executor.set_probe([&](size_t, const Instruction& instruction) {
     const auto end = Clock::now() + std::chrono::seconds(8);

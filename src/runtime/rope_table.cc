@@ -3,6 +3,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "tensor/element.h"
+
 namespace tessera {
 
 std::vector<double> rope_frequencies(const RopeSpec& rope, int64_t head_dim) {
@@ -28,6 +30,26 @@ std::vector<double> rope_frequencies(const RopeSpec& rope, int64_t head_dim) {
     }
   }
   return frequencies;
+}
+
+void fill_rope_tables(ProgramMemory& memory, const Program& program, const RopeSpec& rope,
+                      const SequenceRows& rows) {
+  if (program.rope_cos == kNoBuffer) return;  // the model learns its positions
+  const std::vector<double> frequencies =
+      rope_frequencies(rope, 2 * program.buffer(program.rope_cos).shape[1]);
+  const auto fill = [&](BufferId id, double (*function)(double)) {
+    memory.edit(id, [&](const Tensor& table) {
+      for (int64_t token = 0; token < table.dim(0); ++token) {
+        const auto position = static_cast<double>(rows.position(token));
+        for (int64_t i = 0; i < table.dim(1); ++i) {
+          write_element(table, token * table.dim(1) + i,
+                        function(position * frequencies[static_cast<size_t>(i)]));
+        }
+      }
+    });
+  };
+  fill(program.rope_cos, [](double angle) { return std::cos(angle); });
+  fill(program.rope_sin, [](double angle) { return std::sin(angle); });
 }
 
 }  // namespace tessera

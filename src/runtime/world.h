@@ -1,18 +1,20 @@
 // All ranks of a mesh as threads of this process, each with its executor.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <vector>
 
 #include "comm/local/local_world.h"
 #include "runtime/executor.h"
+#include "runtime/rank.h"
 
 namespace tessera {
 
 struct WorldOptions {
-  std::chrono::milliseconds comm_timeout{60'000};
-  ExecutorOptions executor;
+  std::chrono::milliseconds comm_timeout{60'000};     // longest wait for a peer
+  std::chrono::milliseconds stream_timeout{120'000};  // longest wait for a stream of the same rank
 };
 
 class World {
@@ -35,10 +37,14 @@ class World {
   void run(const std::function<void(int rank, Executor& executor)>& f);
 
  private:
+  void create_executor(int rank);
+
   StepGraph step_;
   std::vector<Program> programs_;
   WorldOptions options_;
+  RankOptions rank_options_;
   LocalWorld local_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
   std::vector<std::unique_ptr<Executor>> executors_;
 };
 

@@ -2,12 +2,11 @@
 
 #include <dlfcn.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <sstream>
 #include <vector>
 
 #include "base/error.h"
+#include "tensor/machine_folders.h"
 
 namespace tessera {
 namespace {
@@ -15,10 +14,7 @@ namespace {
 // Folders of the user's choice, and the `lib` folders of Python wheels below them.
 std::vector<std::string> chosen_folders() {
   std::vector<std::string> folders;
-  const char* const chosen = std::getenv("TESSERA_CUDA_LIBRARIES");
-  std::istringstream list(chosen == nullptr ? "" : chosen);
-  for (std::string folder; std::getline(list, folder, ':');) {
-    if (folder.empty()) continue;
+  for (const std::string& folder : machine_folders().libraries) {
     folders.push_back(folder);
     std::error_code ignored;
     for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
@@ -35,7 +31,7 @@ std::vector<std::string> candidates(const std::string& soname) {
   std::vector<std::string> paths;
   for (const std::string& folder : chosen_folders()) paths.push_back(folder + "/" + soname);
   paths.push_back(soname);
-  if (const char* const home = std::getenv("CUDA_HOME"); home != nullptr) {
+  if (const std::string& home = machine_folders().cuda_home; !home.empty()) {
     paths.push_back(fmt::format("{}/lib64/{}", home, soname));
   }
   paths.push_back("/usr/local/cuda/lib64/" + soname);

@@ -7,10 +7,9 @@
 
 namespace tessera {
 
-// Looked for in this order: the folders of TESSERA_CUDA_LIBRARIES (separated by ':'; each may also
-// be the `nvidia` folder of Python wheels), where the loader looks by itself, $CUDA_HOME/lib64, and
-// /usr/local/cuda/lib64. Null where there is none, with `why`: what the loader said of the first
-// that exists.
+// Looked for in this order: the folders that the user names (tensor/machine_folders.h), where the
+// loader looks by itself, lib64 of the user's toolkit, and /usr/local/cuda/lib64. Null where there
+// is none, with `why`: what the loader said of the first that exists.
 void* try_open_library(const std::string& soname, std::string& why);
 using TryOpen = std::function<void*(const std::string& soname, std::string& why)>;
 

@@ -3,11 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "base/error.h"
+#include "tensor/machine_folders.h"
 
 namespace tessera {
 namespace {
@@ -31,9 +31,9 @@ TEST(SharedLibraryTest, ABrokenOneIsNamedInTheWordsOfTheLoader) {
   const std::string folder = ::testing::TempDir() + "tessera-broken";
   std::filesystem::create_directories(folder);
   std::ofstream(folder + "/libtessera-broken.so") << "no library";
-  setenv("TESSERA_CUDA_LIBRARIES", folder.c_str(), 1);
+  use_folders({.libraries = {folder}});
   const std::string text = failure([] { (void)open_library("libtessera-broken.so", "Broken"); });
-  unsetenv("TESSERA_CUDA_LIBRARIES");
+  use_folders({});
   EXPECT_NE(text.find(folder + "/libtessera-broken.so: "), std::string::npos) << text;
   std::filesystem::remove_all(folder);
 }

@@ -7,10 +7,10 @@
 namespace tessera::shared {
 
 // A call whose rank does not wait for all others is compared with theirs in a later one.
-void SharedCommunicator::check_agreement(const Op& op, int peer) {
-  if (group_.view.call(peer, op.sequence).history == op.history) return;
-  const uint64_t oldest = op.sequence < kCallSlots ? 1 : op.sequence - kCallSlots + 1;
-  for (uint64_t sequence = oldest; sequence <= op.sequence; ++sequence) {
+void SharedCommunicator::check_agreement(const PendingCall& pending, int peer) {
+  if (group_.view.call(peer, pending.sequence).history == pending.history) return;
+  const uint64_t oldest = pending.sequence < kCallSlots ? 1 : pending.sequence - kCallSlots + 1;
+  for (uint64_t sequence = oldest; sequence <= pending.sequence; ++sequence) {
     const std::optional<CollectiveCall> mine = call_of(rank(), sequence);
     const std::optional<CollectiveCall> theirs = call_of(peer, sequence);
     if (mine && theirs && extend_history(0, *mine) != extend_history(0, *theirs)) {
@@ -49,14 +49,14 @@ std::optional<CollectiveCall> SharedCommunicator::call_of(int member, uint64_t s
                         .algorithm = line.algorithm};
 }
 
-void SharedCommunicator::check_counts(const Op& op) {
+void SharedCommunicator::check_counts(const PendingCall& pending) {
   for (int peer = 0; peer < size(); ++peer) {
-    const int64_t sent = group_.view.counts(peer, op.sequence)[rank()];
-    const int64_t expected = op.call.receive_counts[static_cast<size_t>(peer)];
+    const int64_t sent = group_.view.counts(peer, pending.sequence)[rank()];
+    const int64_t expected = pending.call.receive_counts[static_cast<size_t>(peer)];
     if (sent == expected) continue;
     fail(fmt::format("rank {} sends {} elements to rank {}, which expects {}, in {}",
                      world_rank(peer), sent, world_rank(rank()), expected,
-                     describe(op.call, op.sequence)));
+                     describe(pending.call, pending.sequence)));
   }
 }
 

@@ -1,14 +1,6 @@
-// Where ranks outnumber cores, a rank that waits keeps a core from one that could move data, and
-// every switch between them costs microseconds. So whoever runs once all have arrived moves any
-// part that nobody has claimed, its own first, and a rank that gets a core late finds its part
-// done.
-//
-// A rank claims parts after it has announced that it moves and before it announces that it has
-// moved, and holds none in between two calls of advance(). So once every part is claimed, those who
-// hold some are exactly members that have begun and not finished: they are waited for, as after an
-// abort, and a member that has not begun will find nothing left and touch no buffer.
+#include "comm/shared/helping.h"
+
 #include "comm/shared/call_shape.h"
-#include "comm/shared/shared_communicator.h"
 
 namespace tessera::shared {
 namespace {
@@ -22,11 +14,12 @@ constexpr int64_t kHelpedOutput = int64_t{1} << 20;
 
 // Of the ops in which every rank waits for all others, those whose parts need nothing but the call
 // lines.
-bool SharedCommunicator::may_be_helped(const CollectiveCall& call) const {
-  if (!domain_.crowded() || size() == 1 || size() > kMaxHelpedRanks) return false;
+bool Helping::may_be_helped(const CollectiveCall& call) const {
+  const int size = site_.size();
+  if (!site_.domain.crowded() || size == 1 || size > kMaxHelpedRanks) return false;
   if (has_schedule(call)) return false;
-  const int64_t bytes = output_bytes(call, rank(), size());
-  const bool reachable = domain_.reachable(call.out, bytes);
+  const int64_t bytes = output_bytes(call, site_.rank(), size);
+  const bool reachable = site_.domain.reachable(call.out, bytes);
   switch (call.op) {
     case CollectiveOp::kAllReduce:
     case CollectiveOp::kReduce:
@@ -40,10 +33,10 @@ bool SharedCommunicator::may_be_helped(const CollectiveCall& call) const {
   }
 }
 
-bool SharedCommunicator::claim_part(const Op& op, int part) {
-  const uint64_t none = op.sequence << 32;
+bool Helping::claim_part(const PendingCall& pending, int part) const {
+  const uint64_t none = pending.sequence << 32;
   const uint64_t bit = uint64_t{1} << part;
-  std::atomic<uint64_t>& word = group_.view.claims(op.sequence).claimed;
+  std::atomic<uint64_t>& word = site_.view().claims(pending.sequence).claimed;
   uint64_t claimed = word.load();
   while (true) {
     const bool of_this_call = claimed >> 32 == none >> 32;
@@ -52,17 +45,18 @@ bool SharedCommunicator::claim_part(const Op& op, int part) {
   }
 }
 
-void SharedCommunicator::move_parts(const Op& op, Movement movement) {
-  for (int step = 0; step < size(); ++step) {
-    movement.rank = (rank() + step) % size();
-    if (claim_part(op, movement.rank)) move(movement, group_.view);
+bool Helping::move(const PendingCall& pending, Blocker* /*blocker*/) {
+  Movement movement = assembly_.whole(pending);
+  for (int step = 0; step < site_.size(); ++step) {
+    movement.rank = (site_.rank() + step) % site_.size();
+    if (claim_part(pending, movement.rank)) shared::move(movement, site_.view());
   }
+  return true;
 }
 
-// Asked once this rank has moved, so that every part is claimed.
-bool SharedCommunicator::holds_parts(const Op& op, int peer) const {
-  const Blocker begun{&group_.view.member(peer).moving, static_cast<uint32_t>(op.sequence), nullptr,
-                      peer, true};
+bool Helping::holds_parts(const PendingCall& pending, int peer) const {
+  const Blocker begun{&site_.view().member(peer).moving, static_cast<uint32_t>(pending.sequence),
+                      nullptr, peer, true};
   return reached(begun);
 }
 

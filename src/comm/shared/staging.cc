@@ -1,36 +1,24 @@
-// Calls in which a buffer of some rank lies outside the shared memory. They move part by part:
-// every rank copies the next part of a foreign input into its stage, all wait for all, move between
-// stages and reachable buffers, wait again, and copy results out.
+#include "comm/shared/staging.h"
+
 #include <algorithm>
 #include <cstring>
 
 #include "comm/shared/call_shape.h"
 #include "comm/shared/endpoint.h"
-#include "comm/shared/shared_communicator.h"
 
 namespace tessera::shared {
 
-void SharedCommunicator::make_stage() {
+void Staging::make_stage() {
   if (stage_.data() != nullptr) return;
-  stage_ = endpoint_.allocate(fmt::format("rank {} stage of group {}", endpoint_.rank(), name_),
-                              2 * kStageBytes);
-  group_.view.member(rank()).stage = domain_.reference(stage_.data());
+  stage_ = site_.endpoint.allocate(
+      fmt::format("rank {} stage of group {}", site_.endpoint.rank(), site_.name), 2 * kStageBytes);
+  site_.view().member(site_.rank()).stage = site_.domain.reference(stage_.data());
 }
 
-int64_t SharedCommunicator::longest_block(const Op& op) const {
-  if (op.call.op != CollectiveOp::kAllToAllV) return op.call.count;
-  int64_t longest = 0;
-  for (int peer = 0; peer < size(); ++peer) {
-    const int64_t* sent = group_.view.counts(peer, op.sequence);
-    longest = std::max(longest, *std::max_element(sent, sent + size()));
-  }
-  return longest;
-}
-
-bool SharedCommunicator::await_stage(Counter Member::*counter, uint32_t target, Blocker* blocker) {
-  for (int peer = 0; peer < size(); ++peer) {
-    if (peer == rank()) continue;
-    Counter& theirs = group_.view.member(peer).*counter;
+bool Staging::await_peers(Counter Member::*counter, uint32_t target, Blocker* blocker) const {
+  for (int peer = 0; peer < site_.size(); ++peer) {
+    if (peer == site_.rank()) continue;
+    Counter& theirs = site_.view().member(peer).*counter;
     const Blocker wanted{&theirs.value, target, &theirs.sleepers, peer, true};
     if (reached(wanted)) continue;
     if (blocker != nullptr && blocker->word == nullptr) *blocker = wanted;
@@ -39,45 +27,49 @@ bool SharedCommunicator::await_stage(Counter Member::*counter, uint32_t target, 
   return true;
 }
 
-bool SharedCommunicator::move_staged(Op& op, Blocker* blocker) {
-  const int64_t total = longest_block(op);
-  const int64_t stride = kStageBytes / (size_bytes(op.call.dtype) * num_blocks(op.call, size()));
+bool Staging::move(const PendingCall& pending, Blocker* blocker) {
+  const int64_t total = assembly_.longest_block(pending);
+  const int64_t stride =
+      kStageBytes / (size_bytes(pending.call.dtype) * num_blocks(pending.call, site_.size()));
   const int64_t parts = (total + stride - 1) / stride;
-  Member& mine = group_.view.member(rank());
-  for (; op.part < parts; ++op.part) {
-    const int64_t begin = op.part * stride;
+  Member& mine = site_.view().member(site_.rank());
+  for (; part_ < parts; ++part_) {
+    const int64_t begin = part_ * stride;
     const int64_t end = std::min(total, begin + stride);
-    const uint32_t target = stage_parts_ + 1;
-    if (!op.part_filled) {
-      copy_stage(op, begin, end, stride, /*in=*/true);
-      op.part_filled = true;
+    const uint32_t target = parts_ + 1;
+    if (!filled_) {
+      copy_stage(pending, begin, end, stride, /*in=*/true);
+      filled_ = true;
       announce(mine.stage_filled.value, target, mine.stage_filled.sleepers);
     }
-    if (!await_stage(&Member::stage_filled, target, blocker)) return false;
-    if (!op.part_moved) {
-      move_range(op, begin, end, stride);
-      op.part_moved = true;
+    if (!await_peers(&Member::stage_filled, target, blocker)) return false;
+    if (!moved_) {
+      shared::move(assembly_.range(pending, begin, end, stride), site_.view());
+      moved_ = true;
       announce(mine.stage_moved.value, target, mine.stage_moved.sleepers);
     }
-    if (!await_stage(&Member::stage_moved, target, blocker)) return false;
-    copy_stage(op, begin, end, stride, /*in=*/false);
-    stage_parts_ = target;
-    op.part_filled = op.part_moved = false;
+    if (!await_peers(&Member::stage_moved, target, blocker)) return false;
+    copy_stage(pending, begin, end, stride, /*in=*/false);
+    parts_ = target;
+    filled_ = moved_ = false;
   }
+  part_ = 0;
   return true;
 }
 
 // Elements [begin, end) of every block of a foreign buffer of this rank, into or out of its stage.
-void SharedCommunicator::copy_stage(const Op& op, int64_t begin, int64_t end, int64_t stride,
-                                    bool in) {
-  const CollectiveCall& call = op.call;
-  const uint8_t flags = group_.view.call(rank(), op.sequence).flags;
+void Staging::copy_stage(const PendingCall& pending, int64_t begin, int64_t end, int64_t stride,
+                         bool in) {
+  const CollectiveCall& call = pending.call;
+  const int rank = site_.rank();
+  const int size = site_.size();
+  const uint8_t flags = site_.view().call(rank, pending.sequence).flags;
   if ((flags & (in ? kForeignIn : kForeignOut)) == 0) return;
   const int64_t element = size_bytes(call.dtype);
   const std::span<const int64_t> counts = in ? call.send_counts : call.receive_counts;
-  const int64_t bytes = in ? input_bytes(call, rank(), size()) : output_bytes(call, rank(), size());
+  const int64_t bytes = in ? input_bytes(call, rank, size) : output_bytes(call, rank, size);
   const bool uneven = call.op == CollectiveOp::kAllToAllV;
-  const auto blocks = uneven ? size() : static_cast<int>(bytes / (call.count * element));
+  const auto blocks = uneven ? size : static_cast<int>(bytes / (call.count * element));
   std::byte* stage = stage_.data() + (in ? 0 : kStageBytes);
   int64_t first = 0;  // element of the buffer at which the block begins
   for (int block = 0; block < blocks; ++block) {

@@ -49,7 +49,7 @@ void SharedCommunicator::look_for_trouble(const Blocker& blocker,
 
 std::string SharedCommunicator::waiting_text() const {
   uint64_t sequence = 0;
-  if (completed_ < issued_) return describe(op(completed_ + 1).call, completed_ + 1);
+  if (completed_ < issued_) return describe(at(completed_ + 1).call, completed_ + 1);
   const CollectiveCall* message = messages_.oldest(sequence);
   return message == nullptr ? "nothing" : describe(*message, sequence);
 }
@@ -66,10 +66,10 @@ std::string SharedCommunicator::absent_ranks(const Blocker& blocker) const {
     return fmt::format("made {} calls", member.issued.load(std::memory_order_relaxed));
   };
   if (!blocker.leaving && completed_ < issued_) {
-    const Op& waiting = op(completed_ + 1);
+    const PendingCall& waiting = at(completed_ + 1);
     const bool moved = moved_ >= waiting.sequence;  // then all others are waited for
     for (int peer = 0; peer < size(); ++peer) {
-      if (peer == rank() || !(moved || awaits(waiting, peer))) continue;
+      if (peer == rank() || !(moved || awaits(waiting, rank(), peer))) continue;
       if (!has_arrived(peer, waiting.sequence)) add(peer, state_of(peer));
     }
   }
@@ -84,12 +84,12 @@ std::string SharedCommunicator::absent_ranks(const Blocker& blocker) const {
 void SharedCommunicator::abandon() {
   const Patience& patience = domain_.patience();
   messages_.take_back(patience.leaving);
-  schedule_messages_.take_back(patience.leaving);
+  ways_.take_back(patience.leaving);
   group_.view.member(rank()).moving.store(static_cast<uint32_t>(moved_));
   const auto deadline = std::chrono::steady_clock::now() + patience.leaving;
   Liveness* const liveness = domain_.liveness();
   for (uint64_t sequence = completed_ + 1; sequence <= published_; ++sequence) {
-    if (op(sequence).mailed || op(sequence).staged || op(sequence).scheduled) continue;
+    if (at(sequence).leaves_at_once()) continue;
     for (int peer = 0; peer < size(); ++peer) {
       if (peer == rank()) continue;
       Member& member = group_.view.member(peer);

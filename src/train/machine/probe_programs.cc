@@ -76,13 +76,6 @@ void fill_inputs_of(Executor& executor) {
   }
 }
 
-WorldOptions options_of(const StepGraph& step) {
-  WorldOptions options;
-  options.executor.gpu = gpu_options(step.spec, 0);
-  options.executor.cuda_graph = CudaGraph::kOff;
-  return options;
-}
-
 Instruction copy_of(Program& program, int64_t bytes) {
   Instruction copy;
   copy.op = OpKind::kCopy;
@@ -245,10 +238,16 @@ class CollectiveChain {
   int last_ = -1;
 };
 
+// Launches are timed as they are.
+StepGraph without_cuda_graph(StepGraph step) {
+  step.spec.train.cuda_graph = "off";
+  return step;
+}
+
 // Seconds of a step, of every rank and timed step.
 std::vector<double> time_ranks(const StepGraph& step, std::vector<Program> programs,
                                int64_t repeats) {
-  World world(step, std::move(programs), options_of(step));
+  World world(without_cuda_graph(step), std::move(programs));
   std::mutex mutex;
   std::vector<double> seconds;
   world.run([&](int, Executor& executor) {
@@ -333,7 +332,7 @@ Program movement_sweep(DType type, int threads, bool gpu) {
 
 std::vector<double> time_instructions(TrainDevice device, const Program& program, int64_t repeats) {
   const StepGraph step = probe_step(device, program.mesh);
-  World world(step, {program}, options_of(step));
+  World world(without_cuda_graph(step), {program});
   std::vector<std::vector<double>> seconds(program.instructions.size());
   world.run([&](int, Executor& executor) {
     fill_inputs_of(executor);

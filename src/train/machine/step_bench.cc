@@ -18,7 +18,7 @@
 #include "train/machine/probe_programs.h"
 #include "train/session/batch.h"
 #include "train/session/measure.h"
-#include "train/session/session.h"
+#include "train/session/step_params.h"
 
 namespace tessera {
 namespace {
@@ -98,7 +98,7 @@ class RandomWeights {
   std::vector<double> values_;
 };
 
-// Steps of one rank, as training does them: a GPU gets the next inputs while it computes.
+// Steps of one rank, as training does them: the next inputs are put in place as soon as may be.
 class Stepper {
  public:
   Stepper(Executor& executor, const RunSpec& spec, const SampleSource& samples)
@@ -112,10 +112,11 @@ class Stepper {
     const Clock::time_point start = Clock::now();
     StepParams params = step_params(spec_, ++step_);
     executor_.start(params);
-    if (executor_.on_gpu()) fill_inputs(executor_, spec_, step_ + 1, samples_);
+    const bool early = executor_.inputs_free();
+    if (early) fill_inputs(executor_, spec_, step_ + 1, samples_);
     loss_ = executor_.finish().loss;
     const double seconds = seconds_since(start);
-    if (!executor_.on_gpu()) fill_inputs(executor_, spec_, step_ + 1, samples_);
+    if (!early) fill_inputs(executor_, spec_, step_ + 1, samples_);
     return seconds;
   }
   [[nodiscard]] double loss() const { return loss_; }
@@ -197,9 +198,7 @@ StepBenchResult bench_step(const CompiledRun& run, const StepBenchOptions& optio
   spec.train.steps = options.warmup + options.steps + options.probed + 1;
   const bool gpu = spec.train.device == TrainDevice::kCuda;
   const int64_t free_before = gpu ? cuda::gpu_info(0).free_bytes : 0;
-  WorldOptions world_options;
-  world_options.executor = executor_options(spec, 0);
-  World world(run.step, run.programs, world_options);
+  World world(run.step, run.programs);
   const SampleSource samples = random_samples(spec.model.vocab);
   const RandomWeights weights(spec.model);
   TESSERA_CHECK(options.company == 0 || (world.size() == 1 && !gpu),
@@ -221,7 +220,7 @@ StepBenchResult bench_step(const CompiledRun& run, const StepBenchOptions& optio
     }
     if (rank == 0) {
       steps_run = stepper.steps();
-      result.graph = executor.graph_text();
+      result.graph = executor.graph_text().value_or("");
       result.notes = executor.notes();
       result.loss = stepper.loss();
       for (const ArenaKind arena : kAllArenas) {

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <numbers>
 #include <numeric>
 #include <optional>
 
@@ -25,6 +24,7 @@
 #include "train/session/measure.h"
 #include "train/session/router_load.h"
 #include "train/session/run_directory.h"
+#include "train/session/step_params.h"
 
 namespace tessera {
 namespace {
@@ -75,6 +75,7 @@ class Session {
   CommWorld& world_;
   Communicator& control_;
   std::optional<RunDirectory> directory_;  // rank 0 only
+  Rank rank_;
   Executor executor_;
   LossScaler scaler_;
   Clock::time_point start_;
@@ -89,7 +90,7 @@ class Session {
 
 // A kernel or a collective of the other stream may take as long as a peer may be late.
 ExecutorOptions execution(const RunSpec& spec, const TrainOptions& train, int rank) {
-  ExecutorOptions options = executor_options(spec, train.gpu);
+  ExecutorOptions options = executor_options(spec);
   options.timeout = std::max(options.timeout, 2 * comm_timeout(spec));
   options.fault = fault_of(train.inject, rank);
   return options;
@@ -102,7 +103,8 @@ Session::Session(const TrainOptions& options, const TrainJob& job, CommWorld& wo
       spec_(job.step.spec),
       world_(world),
       control_(control),
-      executor_(job.step, job.programs.at(world.rank()), world,
+      rank_(world, rank_options(spec_, options.gpu)),
+      executor_(rank_, job.step, job.programs.at(world.rank()),
                 execution(spec_, options, world.rank())),
       scaler_(spec_.train) {}
 
@@ -205,8 +207,7 @@ void Session::train() {
   load_weights(executor_, job_.step,
                inject_into_weights(options_.inject, world_.rank(), job_.weights));
   fill_inputs(executor_, spec_, 1, job_.samples);
-  executor_.tune();
-  if (executor_.on_gpu()) {
+  if (executor_.tune()) {
     control_.barrier();  // as in measure()
     executor_.reset_traffic();
   }
@@ -219,10 +220,11 @@ void Session::train() {
     executor_.set_probe(injection_probe(options_.inject, executor_, step));
     executor_.start(params);
     // A GPU is fed while it computes; on the CPU the inputs are in use until the step is over.
-    if (executor_.on_gpu() && !last) fill_inputs(executor_, spec_, step + 1, job_.samples);
+    const bool early = executor_.inputs_free();
+    if (early && !last) fill_inputs(executor_, spec_, step + 1, job_.samples);
     const StepOutcome outcome = executor_.finish();
     settle(params, outcome);
-    if (!executor_.on_gpu() && !last) fill_inputs(executor_, spec_, step + 1, job_.samples);
+    if (!early && !last) fill_inputs(executor_, spec_, step + 1, job_.samples);
     steps_done_ = step;
     final_loss_ = outcome.loss;
     load_ = take_router_load(executor_, control_);
@@ -259,7 +261,7 @@ nlohmann::ordered_json Session::measure() {
   }
   const auto tokens = static_cast<double>(spec_.train.global_batch * spec_.train.seq_len);
   json["backend"] = world_.backend();
-  if (executor_.on_gpu()) json["cuda_graph"] = executor_.graph_text();
+  if (const auto graph = executor_.graph_text()) json["cuda_graph"] = *graph;
   json["steps"] = steps_done_;
   json["final_loss"] = final_loss_;
   json["seconds"] = elapsed;
@@ -315,29 +317,6 @@ std::chrono::milliseconds comm_timeout(const RunSpec& spec) {
 }
 
 int threads_of_rank(const RunSpec& spec) { return static_cast<int>(spec.train.threads) + 1; }
-
-double learning_rate(const OptimizerSpec& optimizer, int64_t step, int64_t steps) {
-  if (step <= optimizer.warmup) {
-    return optimizer.lr * static_cast<double>(step) / static_cast<double>(optimizer.warmup);
-  }
-  const auto span = static_cast<double>(std::max<int64_t>(1, steps - optimizer.warmup));
-  const double progress = std::min(1.0, static_cast<double>(step - 1 - optimizer.warmup) / span);
-  return optimizer.min_lr +
-         (optimizer.lr - optimizer.min_lr) * 0.5 * (1 + std::cos(std::numbers::pi * progress));
-}
-
-StepParams step_params(const RunSpec& spec, int64_t step) {
-  StepParams params;
-  params.lr = learning_rate(spec.optimizer, step, spec.train.steps);
-  params.step = step;
-  params.seed = spec.train.seed;
-  params.beta1 = spec.optimizer.beta1;
-  params.beta2 = spec.optimizer.beta2;
-  params.eps = spec.optimizer.eps;
-  params.weight_decay = spec.optimizer.weight_decay;
-  params.clip = spec.optimizer.clip;
-  return params;
-}
 
 TrainSummary train_rank(const TrainOptions& options, CommWorld& world) {
   return train_rank(options, world, world);

@@ -7,7 +7,6 @@
 #include <string>
 
 #include "comm/world.h"
-#include "runtime/dispatch.h"
 #include "spec/run_spec.h"
 #include "train/session/injection.h"
 
@@ -40,10 +39,6 @@ struct TrainSummary {
   bool stopped = false;             // ended early, because somebody asked
   double final_loss = 0;
 };
-
-// Linear warm-up, then cosine from lr to min_lr. `step` counts from 1.
-double learning_rate(const OptimizerSpec& optimizer, int64_t step, int64_t steps);
-StepParams step_params(const RunSpec& spec, int64_t step);
 
 // Trains `rank` of `world`; every rank calls it with the same options. Rank 0 writes the run
 // directory. Stops after the step at hand, on all ranks, when rank 0's should_stop() or

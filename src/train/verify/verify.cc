@@ -12,7 +12,7 @@
 #include "train/plan_report.h"
 #include "train/session/loss_scale.h"
 #include "train/session/measure.h"
-#include "train/session/session.h"
+#include "train/session/step_params.h"
 #include "train/verify/difference.h"
 
 namespace tessera {

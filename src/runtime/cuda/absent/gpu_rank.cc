@@ -1,11 +1,11 @@
-#include "runtime/gpu_rank.h"
+#include "runtime/gpu/gpu_rank.h"
 
 #include "base/error.h"
 #include "tensor/gpu_memory.h"
 
 namespace tessera {
 
-std::unique_ptr<GpuRank> GpuRank::open(const GpuOptions& options, const Program& /*program*/) {
+std::unique_ptr<GpuRank> GpuRank::open(const GpuOptions& options) {
   throw Error(cuda::gpu_info(options.device).why_not);
 }
 

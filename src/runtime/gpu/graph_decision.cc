@@ -1,4 +1,4 @@
-#include "runtime/graph_decision.h"
+#include "runtime/gpu/graph_decision.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,0 +1,15 @@
+#include "runtime/cpu/cpu_device.h"
+
+#include "runtime/cpu/cpu_streams.h"
+
+namespace tessera {
+
+std::unique_ptr<ProgramStreams> CpuDevice::open_streams(const Program& program,
+                                                        std::span<const Tensor> tensors,
+                                                        const ExecutorOptions& options) {
+  require_config(!options.fault,
+                 "--inject gpu-fault: the run is not on a GPU: use train.device = \"cuda\"");
+  return std::make_unique<CpuStreams>(program, tensors, workers_);
+}
+
+}  // namespace tessera

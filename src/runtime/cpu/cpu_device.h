@@ -1,0 +1,28 @@
+// The CPU as the device of a rank: memory that peers share, kernels on the rank's team of threads.
+#pragma once
+
+#include "comm/world.h"
+#include "runtime/device/rank_device.h"
+#include "tensor/workers.h"
+
+namespace tessera {
+
+class CpuDevice final : public RankDevice {
+ public:
+  CpuDevice(CommWorld& world, Workers& workers) : world_(world), workers_(workers) {}
+
+  HostArena allocate(const std::string& name, int64_t size_bytes) override {
+    return world_.allocate(name, size_bytes);
+  }
+  HostView view(const Tensor& tensor) override { return {tensor, {}}; }
+  void write(const Tensor& /*tensor*/, const HostView& /*contents*/) override {}  // it is there
+  std::unique_ptr<ProgramStreams> open_streams(const Program& program,
+                                               std::span<const Tensor> tensors,
+                                               const ExecutorOptions& options) override;
+
+ private:
+  CommWorld& world_;
+  Workers& workers_;
+};
+
+}  // namespace tessera

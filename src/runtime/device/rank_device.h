@@ -1,0 +1,43 @@
+// What the memory and the kernels of a rank are on: the CPU, or a GPU. Code that runs Programs
+// knows no other difference between the two.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "compile/program/program.h"
+#include "runtime/device/options.h"
+#include "runtime/device/program_streams.h"
+#include "tensor/arena.h"
+#include "tensor/tensor.h"
+
+namespace tessera {
+
+// What a tensor holds, in memory of the host: the tensor itself, or a copy of one on a GPU.
+struct HostView {
+  Tensor tensor;
+  std::vector<std::byte> copy;
+};
+
+class RankDevice {
+ public:
+  virtual ~RankDevice() = default;
+
+  // Zeroed memory that kernels compute in and peers reach without a copy.
+  virtual HostArena allocate(const std::string& name, int64_t size_bytes) = 0;
+
+  // Between steps, and in a probe. Writing is for views of the same tensor.
+  virtual HostView view(const Tensor& tensor) = 0;
+  virtual void write(const Tensor& tensor, const HostView& contents) = 0;
+
+  // For one Program, whose buffers are `tensors`. All of them must outlive the streams, and so must
+  // the device.
+  virtual std::unique_ptr<ProgramStreams> open_streams(const Program& program,
+                                                       std::span<const Tensor> tensors,
+                                                       const ExecutorOptions& options) = 0;
+};
+
+}  // namespace tessera

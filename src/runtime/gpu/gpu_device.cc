@@ -1,0 +1,27 @@
+#include "runtime/gpu/gpu_device.h"
+
+#include "runtime/gpu/gpu_streams.h"
+
+namespace tessera {
+
+HostView GpuDevice::view(const Tensor& tensor) {
+  HostView view{tensor, {}};
+  view.copy.resize(static_cast<size_t>(tensor.bytes()));
+  gpu_->read(view.copy.data(), tensor.data, tensor.bytes());
+  view.tensor.data = view.copy.data();
+  return view;
+}
+
+void GpuDevice::write(const Tensor& tensor, const HostView& contents) {
+  gpu_->write(tensor.data, contents.tensor.data, contents.tensor.bytes());
+}
+
+std::unique_ptr<ProgramStreams> GpuDevice::open_streams(const Program& program,
+                                                        std::span<const Tensor> tensors,
+                                                        const ExecutorOptions& options) {
+  return std::make_unique<GpuStreams>(
+      GpuStreams::Place{world_, workers_, *gpu_, options_.deterministic}, program, tensors,
+      options);
+}
+
+}  // namespace tessera

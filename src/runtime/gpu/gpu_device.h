@@ -1,0 +1,32 @@
+// A GPU as the device of a rank.
+#pragma once
+
+#include "comm/world.h"
+#include "runtime/device/rank_device.h"
+#include "runtime/gpu/gpu_rank.h"
+#include "tensor/workers.h"
+
+namespace tessera {
+
+class GpuDevice final : public RankDevice {
+ public:
+  GpuDevice(CommWorld& world, Workers& workers, const GpuOptions& options)
+      : world_(world), workers_(workers), options_(options), gpu_(GpuRank::open(options)) {}
+
+  HostArena allocate(const std::string& name, int64_t size_bytes) override {
+    return gpu_->allocate(name, size_bytes);
+  }
+  HostView view(const Tensor& tensor) override;
+  void write(const Tensor& tensor, const HostView& contents) override;
+  std::unique_ptr<ProgramStreams> open_streams(const Program& program,
+                                               std::span<const Tensor> tensors,
+                                               const ExecutorOptions& options) override;
+
+ private:
+  CommWorld& world_;
+  Workers& workers_;
+  GpuOptions options_;
+  std::unique_ptr<GpuRank> gpu_;
+};
+
+}  // namespace tessera
