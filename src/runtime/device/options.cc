@@ -5,7 +5,7 @@ namespace tessera {
 RankOptions rank_options(const RunSpec& spec, int gpu) {
   RankOptions options;
   options.threads = static_cast<int>(spec.train.threads);
-  if (spec.train.device == "cuda") {
+  if (spec.train.device == TrainDevice::kCuda) {
     options.gpu = GpuOptions{gpu, spec.train.deterministic, spec.train.mark_every};
   }
   return options;

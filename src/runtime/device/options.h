@@ -29,7 +29,7 @@ struct GpuFault {
 
 struct ExecutorOptions {
   std::chrono::milliseconds timeout{120'000};  // longest wait for another stream
-  std::string cuda_graph = "auto";             // as train.cuda_graph
+  CudaGraph cuda_graph = CudaGraph::kAuto;     // as train.cuda_graph
   std::optional<GpuFault> fault;               // for tests
 };
 

@@ -240,7 +240,7 @@ class CollectiveChain {
 
 // Launches are timed as they are.
 StepGraph without_cuda_graph(StepGraph step) {
-  step.spec.train.cuda_graph = "off";
+  step.spec.train.cuda_graph = CudaGraph::kOff;
   return step;
 }
 
