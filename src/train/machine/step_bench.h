@@ -3,10 +3,11 @@
 
 #include <array>
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "train/plan_report.h"
+#include "plan/compile_run.h"
 
 namespace tessera {
 
