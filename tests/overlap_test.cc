@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "checkpoint/testing/test_folder.h"
+#include "base/testing/test_folder.h"
 #include "support/tiny.h"
 #include "train/machine_defaults.h"
 #include "train/session/planned_measured.h"
@@ -16,6 +16,7 @@ namespace tessera {
 namespace {
 
 using testing::parse_case;
+using testing::TestFolder;
 using Names = std::set<std::string>;
 
 struct TrainedRun {

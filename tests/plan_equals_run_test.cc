@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "checkpoint/testing/test_folder.h"
+#include "base/testing/test_folder.h"
 #include "plan/report/plan_json.h"
 #include "support/tiny.h"
 #include "train/machine_defaults.h"
@@ -16,6 +16,8 @@ namespace tessera {
 namespace {
 
 using testing::parse_case;
+using testing::read_file;
+using testing::TestFolder;
 
 constexpr int kConfigurations = 30;
 constexpr std::array<const char*, 4> kDTypes = {"f32", "f64", "bf16", "bf16 gradients=bf16"};
