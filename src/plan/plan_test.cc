@@ -11,6 +11,7 @@
 #include "cost/hardware/catalogue.h"
 #include "plan/fit_changes.h"
 #include "plan/memory_limit.h"
+#include "plan/report/misfit_text.h"
 #include "plan/report/plan_json.h"
 #include "plan/report/plan_text.h"
 #include "plan/strategy_of_run.h"

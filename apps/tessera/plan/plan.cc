@@ -18,6 +18,7 @@
 #include "draw/placements_svg.h"
 #include "draw/plan_svg.h"
 #include "plan/plan_request.h"
+#include "plan/report/misfit_text.h"
 #include "plan/report/plan_json.h"
 #include "plan/report/plan_text.h"
 #include "plan/report/variation.h"
