@@ -124,8 +124,8 @@ TEST_F(RefusalTest, ARunDirectoryThatCannotBeMade) {
 
 TEST_F(RefusalTest, ARunThatDoesNotFit) {
   expect_refused(3, "plan run.toml --check --set cluster.memory_gib=0.001 --set model.vocab=20000",
-                 {"does not fit: rank 0 (dp0 tp0) needs", "but has 1.0 MiB", "too much",
-                  "the largest part is", "raise parallel.zero from 1 to 2"});
+                 {"does not fit: rank 0 (dp0 tp0; ", "needs", "but has 1.0 MiB", "too much",
+                  "the largest part is", "the nearest that was planned:\n  --set "});
   EXPECT_EQ(testing::tessera(folder_, "plan run.toml --check").code, 0);
 }
 

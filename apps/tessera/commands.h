@@ -42,7 +42,7 @@ struct RunSource {
 };
 
 // A model, a cluster and a split as flags.
-struct PlanRequest {
+struct SplitFlags {
   static constexpr int64_t kNotGiven = -1;
   struct Size {
     const char* flag;
@@ -83,7 +83,7 @@ struct PlanRequest {
 
 struct PlanOptions {
   RunSource source;
-  PlanRequest request = {};
+  SplitFlags request = {};
   bool json = false;
   bool check = false;    // exit 3 unless the run fits
   bool program = false;  // print one rank's program instead
@@ -96,7 +96,7 @@ int run_plan(const PlanOptions& options, Console& console);
 
 struct SimulateOptions {
   RunSource source;
-  PlanRequest request = {};       // a model and its split instead of a run file, or over one
+  SplitFlags request = {};        // a model and its split instead of a run file, or over one
   std::string cluster = "";       // name in the catalogue or file; empty: by train.device
   std::vector<std::string> slow;  // "rank=3,factor=1.3"
   std::string lost;               // "rank=2,at=0.5"

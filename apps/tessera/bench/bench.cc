@@ -4,9 +4,9 @@
 #include "base/error.h"
 #include "base/failure.h"
 #include "bench/bench_limit.h"
-#include "bench/bench_plan.h"
 #include "bench/bench_report.h"
 #include "bench/bench_start.h"
+#include "bench/bench_suite.h"
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "comm/mpi/mpi_world.h"
@@ -22,7 +22,7 @@ constexpr std::string_view kListAlgorithms = "list";
 // Prints each sweep when it is done; JSON as one object at the end.
 class Printer {
  public:
-  Printer(const BenchCommOptions& options, const BenchPlan& plan, Console& console)
+  Printer(const BenchCommOptions& options, const BenchSuite& plan, Console& console)
       : options_(options), plan_(plan), console_(console) {}
 
   void add(const SweepReport& report) {
@@ -40,7 +40,7 @@ class Printer {
   int finish() {
     if (options_.json) {
       nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
-      json.update(plan_json(plan_));
+      json.update(suite_json(plan_));
       json["sweeps"] = sweeps_;
       json["wrong"] = wrong_;
       console_.out << json.dump(2) << '\n';
@@ -53,7 +53,7 @@ class Printer {
 
  private:
   const BenchCommOptions& options_;
-  const BenchPlan& plan_;
+  const BenchSuite& plan_;
   Console& console_;
   bool begun_ = false;
   int64_t wrong_ = 0;
@@ -61,13 +61,13 @@ class Printer {
 };
 
 // Rows for other programs have no column for the limit, and GPUs have another one.
-bool wants_limit(const BenchCommOptions& options, const BenchPlan& plan,
+bool wants_limit(const BenchCommOptions& options, const BenchSuite& plan,
                  const SweepReport& report) {
   if (options.tsv || plan.backend == BenchBackend::kNccl) return false;
   return is_memory_bound(memory_work(report.cases.back()));
 }
 
-int measure_all(const BenchCommOptions& options, const BenchPlan& plan,
+int measure_all(const BenchCommOptions& options, const BenchSuite& plan,
                 const Environment& environment, Console& console) {
   Printer printer(options, plan, console);
   for (const int ranks : plan.ranks) {
@@ -92,7 +92,7 @@ int measure_all(const BenchCommOptions& options, const BenchPlan& plan,
 // One rank of several that another process started: this command, or a user's mpirun.
 class BenchRank {
  public:
-  BenchRank(const BenchCommOptions& options, BenchPlan plan, RankMode mode,
+  BenchRank(const BenchCommOptions& options, BenchSuite plan, RankMode mode,
             const LaunchContext& context, Console& console)
       : options_(options),
         plan_(std::move(plan)),
@@ -147,14 +147,14 @@ class BenchRank {
   }
 
   const BenchCommOptions& options_;
-  BenchPlan plan_;
+  BenchSuite plan_;
   RankMode mode_;
   const LaunchContext& context_;
   Console& console_;
   std::vector<SweepReport> reports_;
 };
 
-int run_as_rank(const BenchCommOptions& options, const BenchPlan& plan,
+int run_as_rank(const BenchCommOptions& options, const BenchSuite& plan,
                 const LaunchContext& context, Console& console) {
   const std::string backend =
       plan.backend == BenchBackend::kNccl ? "auto" : std::string(name_of(plan.backend));
@@ -162,7 +162,7 @@ int run_as_rank(const BenchCommOptions& options, const BenchPlan& plan,
   return BenchRank(options, plan, mode, context, console).run();
 }
 
-BenchPlan plan_for(BenchCommOptions options, const LaunchContext& context) {
+BenchSuite plan_for(BenchCommOptions options, const LaunchContext& context) {
   require_config(!options.json || !options.tsv, "--json and --tsv exclude each other: give one");
   require_config(!options.explain || options.algorithm == "auto",
                  "--explain shows what auto chooses, but --algo is {}: leave one of them out",
@@ -170,7 +170,7 @@ BenchPlan plan_for(BenchCommOptions options, const LaunchContext& context) {
   if (options.algorithm == kListAlgorithms) options.algorithm = "auto";
   const bool started = context.launcher != Launcher::kNone;
   if (options.ranks.empty()) options.ranks = started ? std::to_string(context.size) : "2";
-  BenchPlan plan = parse_bench_plan(options);
+  BenchSuite plan = parse_bench_suite(options);
   require_config(!options.explain || plan.backend != BenchBackend::kNccl,
                  "--explain has nothing to show for --backend nccl: NCCL chooses by itself");
   require_config(!started || plan.ranks == std::vector<int>{context.size},
@@ -261,7 +261,7 @@ int run_bench_comm(const BenchCommOptions& options, const Environment& environme
                    Console& console) {
   const LaunchContext context = detect_launch(environment);
   const bool list = options.algorithm == kListAlgorithms;
-  BenchPlan plan;
+  BenchSuite plan;
   try {
     plan = plan_for(options, context);
     if (!list && !options.explain) require_backend(plan.backend);

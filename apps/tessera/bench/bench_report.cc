@@ -60,7 +60,7 @@ int64_t SweepReport::wrong() const {
   return sum;
 }
 
-std::string sweep_table(const BenchPlan& plan, const SweepReport& report) {
+std::string sweep_table(const BenchSuite& plan, const SweepReport& report) {
   const BenchCase& any = report.cases.front();
   std::string text =
       fmt::format("# {}, {} ranks: {}, {}, algorithm {}{}\n", name_of(report.op), report.ranks,
@@ -86,7 +86,7 @@ std::string sweep_table(const BenchPlan& plan, const SweepReport& report) {
   return text;
 }
 
-std::string sweep_tsv(const BenchPlan& plan, const SweepReport& report) {
+std::string sweep_tsv(const BenchSuite& plan, const SweepReport& report) {
   std::string text;
   for (const BenchRow& row : report.rows) {
     const BenchCase& bench = report.cases[row.index];
@@ -99,7 +99,7 @@ std::string sweep_tsv(const BenchPlan& plan, const SweepReport& report) {
   return text;
 }
 
-nlohmann::ordered_json plan_json(const BenchPlan& plan) {
+nlohmann::ordered_json suite_json(const BenchSuite& plan) {
   return {{"backend", name_of(plan.backend)},    {"algorithm", name_of(plan.algorithm)},
           {"dtype", name_of(plan.dtype)},        {"reduce", name_of(plan.reduce)},
           {"budget_s", plan.sweep.budget_s},     {"touch", plan.sweep.touch},
@@ -144,7 +144,7 @@ nlohmann::ordered_json sweep_json(const SweepReport& report) {
   return json;
 }
 
-std::string algorithm_table(const BenchPlan& plan) {
+std::string algorithm_table(const BenchSuite& plan) {
   TextTable table({{"op"}, {"algorithms"}});
   for (const CollectiveOp op : plan.ops) {
     std::string names = "auto";
@@ -156,7 +156,7 @@ std::string algorithm_table(const BenchPlan& plan) {
   return fmt::format("# backend {}\n{}", name_of(plan.backend), table.str());
 }
 
-std::string choice_table(const BenchPlan& plan) {
+std::string choice_table(const BenchSuite& plan) {
   TextTable table({{"op"},
                    {"ranks", Align::kRight},
                    {"bytes", Align::kRight},

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "bench/bench_limit.h"
-#include "bench/bench_plan.h"
+#include "bench/bench_suite.h"
 #include "bench/bench_sweep.h"
 
 namespace tessera {
@@ -22,16 +22,16 @@ struct SweepReport {
   [[nodiscard]] int64_t wrong() const;
 };
 
-std::string sweep_table(const BenchPlan& plan, const SweepReport& report);
+std::string sweep_table(const BenchSuite& plan, const SweepReport& report);
 // "NAME<TAB>op<TAB>ranks<TAB>bytes<TAB>us<TAB>algbw<TAB>busbw" per row; NAME is "own" or
 // "own+touch", beside what other libraries' benchmarks print.
-std::string sweep_tsv(const BenchPlan& plan, const SweepReport& report);
+std::string sweep_tsv(const BenchSuite& plan, const SweepReport& report);
 nlohmann::ordered_json sweep_json(const SweepReport& report);
-nlohmann::ordered_json plan_json(const BenchPlan& plan);
+nlohmann::ordered_json suite_json(const BenchSuite& plan);
 
 // Which algorithms a backend has for each op.
-std::string algorithm_table(const BenchPlan& plan);
+std::string algorithm_table(const BenchSuite& plan);
 // What kAuto chooses for each size.
-std::string choice_table(const BenchPlan& plan);
+std::string choice_table(const BenchSuite& plan);
 
 }  // namespace tessera

@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-SweepReport sample_report(const BenchPlan& plan) {
+SweepReport sample_report(const BenchSuite& plan) {
   SweepReport report;
   report.op = CollectiveOp::kAllReduce;
   report.ranks = 2;
@@ -19,12 +19,12 @@ SweepReport sample_report(const BenchPlan& plan) {
 }
 
 // The second size is larger than any cache.
-BenchPlan sample_plan() {
-  return parse_bench_plan({.op = "all_reduce", .ranks = "2", .sizes = "1K,64G"});
+BenchSuite sample_plan() {
+  return parse_bench_suite({.op = "all_reduce", .ranks = "2", .sizes = "1K,64G"});
 }
 
 TEST(BenchReportTest, ColumnsAreThoseOfNcclTestsAndTheLimit) {
-  const BenchPlan plan = sample_plan();
+  const BenchSuite plan = sample_plan();
   EXPECT_EQ(sweep_table(plan, sample_report(plan)),
             "# all_reduce, 2 ranks: processes over shared memory (shm), in place, algorithm auto\n"
             "# memory limit: 30.0 GB/s before, 34.0 GB/s after (arrays: 2 read, 2 written, in "
@@ -38,7 +38,7 @@ TEST(BenchReportTest, ColumnsAreThoseOfNcclTestsAndTheLimit) {
 }
 
 TEST(BenchReportTest, RowsForScripts) {
-  BenchPlan plan = sample_plan();
+  BenchSuite plan = sample_plan();
   EXPECT_EQ(sweep_tsv(plan, sample_report(plan)),
             "own\tall_reduce\t2\t1024\t2.00\t0.512\t0.512\n"
             "own\tall_reduce\t2\t68719476736\t8000000.00\t8.590\t8.590\n");
@@ -47,7 +47,7 @@ TEST(BenchReportTest, RowsForScripts) {
 }
 
 TEST(BenchReportTest, JsonHoldsWhatTheTableShows) {
-  const BenchPlan plan = sample_plan();
+  const BenchSuite plan = sample_plan();
   const nlohmann::ordered_json json = sweep_json(sample_report(plan));
   EXPECT_EQ(json.at("op"), "all_reduce");
   EXPECT_EQ(json.at("limit").at("before_bytes_per_s"), 30e9);
@@ -59,19 +59,19 @@ TEST(BenchReportTest, JsonHoldsWhatTheTableShows) {
 }
 
 TEST(BenchReportTest, ALimitThatWasNotMeasuredIsNotShown) {
-  const BenchPlan plan = sample_plan();
+  const BenchSuite plan = sample_plan();
   SweepReport report = sample_report(plan);
   report.limit.reset();
   EXPECT_NE(sweep_table(plan, report).find("# memory limit: not measured\n"), std::string::npos);
   EXPECT_TRUE(sweep_json(report).at("limit").is_null());
-  const BenchPlan small = parse_bench_plan({.op = "all_reduce", .ranks = "2", .sizes = "1K,4K"});
+  const BenchSuite small = parse_bench_suite({.op = "all_reduce", .ranks = "2", .sizes = "1K,4K"});
   EXPECT_NE(sweep_table(small, sample_report(small)).find("# memory limit: none, the arrays fit"),
             std::string::npos);
 }
 
 TEST(BenchReportTest, ShowsWhatAutoChooses) {
   const std::string table =
-      choice_table(parse_bench_plan({.op = "all_reduce", .ranks = "2", .sizes = "64,1M"}));
+      choice_table(parse_bench_suite({.op = "all_reduce", .ranks = "2", .sizes = "64,1M"}));
   EXPECT_NE(table.find("all_reduce      2       64  one_shot   yes"), std::string::npos) << table;
   EXPECT_NE(table.find("all_reduce      2  1048576  direct     yes"), std::string::npos) << table;
 }

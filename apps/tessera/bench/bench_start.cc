@@ -59,14 +59,14 @@ class RowFile {
   UniqueFd fd_;
 };
 
-std::vector<std::string> rank_arguments(const BenchPlan& plan, CollectiveOp op, int num_ranks) {
+std::vector<std::string> rank_arguments(const BenchSuite& plan, CollectiveOp op, int num_ranks) {
   std::vector<std::string> words = plan.arguments(op, num_ranks);
   words.insert(words.begin(), "tessera");
   words.emplace_back("--rows");
   return words;
 }
 
-SweepRun run_processes(const BenchPlan& plan, CollectiveOp op, int num_ranks,
+SweepRun run_processes(const BenchSuite& plan, CollectiveOp op, int num_ranks,
                        const Environment& environment, Console& console) {
   const RowFile file;
   AgentOptions agent;
@@ -80,7 +80,8 @@ SweepRun run_processes(const BenchPlan& plan, CollectiveOp op, int num_ranks,
   return {code, code == 0 ? file.rows() : std::vector<BenchRow>()};
 }
 
-void run_thread_rank(LocalWorld& world, int rank, const BenchPlan& plan, const RowHandler& on_row) {
+void run_thread_rank(LocalWorld& world, int rank, const BenchSuite& plan,
+                     const RowHandler& on_row) {
   const std::vector<int> cpus = share_of_cores(allowed_cores(), rank, world.size(), 1);
   if (!cpus.empty()) {
     cpu_set_t set;
@@ -91,8 +92,8 @@ void run_thread_rank(LocalWorld& world, int rank, const BenchPlan& plan, const R
   measure_as_rank(plan, world.endpoint(rank), rank, on_row);
 }
 
-SweepRun run_threads(const BenchPlan& plan, CollectiveOp op, int num_ranks) {
-  BenchPlan one = plan;
+SweepRun run_threads(const BenchSuite& plan, CollectiveOp op, int num_ranks) {
+  BenchSuite one = plan;
   one.ops = {op};
   SweepRun run;
   LocalWorld world({.size = num_ranks});
@@ -144,7 +145,7 @@ ChildExit wait_for_mpirun(pid_t pid, const InterruptGuard& interrupt) {
   }
 }
 
-SweepRun run_mpi(const BenchPlan& plan, CollectiveOp op, int num_ranks,
+SweepRun run_mpi(const BenchSuite& plan, CollectiveOp op, int num_ranks,
                  const Environment& environment, Console& console) {
   const RowFile file;
   const bool crowded = static_cast<size_t>(num_ranks) > allowed_cores().size();
@@ -172,7 +173,7 @@ SweepRun run_mpi(const BenchPlan& plan, CollectiveOp op, int num_ranks,
   return {static_cast<int>(ExitCode::kFailed), {}};
 }
 
-void measure_on_host(const BenchPlan& plan, CommWorld& world, int64_t array_bytes,
+void measure_on_host(const BenchSuite& plan, CommWorld& world, int64_t array_bytes,
                      const RowHandler& on_row) {
   const auto arrays = make_host_arrays(world, array_bytes);
   const auto group = world.join_all("bench");
@@ -182,7 +183,7 @@ void measure_on_host(const BenchPlan& plan, CommWorld& world, int64_t array_byte
   }
 }
 
-void measure_on_gpus(const BenchPlan& plan, CommWorld& host, int device, int64_t array_bytes,
+void measure_on_gpus(const BenchSuite& plan, CommWorld& host, int device, int64_t array_bytes,
                      const RowHandler& on_row) {
   const auto world = make_nccl_world({.host = host, .device = device});
   const auto arrays = make_device_arrays(*world, array_bytes);
@@ -207,7 +208,7 @@ void require_backend(BenchBackend backend) {
                  "build again");
 }
 
-SweepRun run_sweep(const BenchPlan& plan, CollectiveOp op, int num_ranks,
+SweepRun run_sweep(const BenchSuite& plan, CollectiveOp op, int num_ranks,
                    const Environment& environment, Console& console) {
   switch (plan.backend) {
     case BenchBackend::kLocal:
@@ -219,7 +220,7 @@ SweepRun run_sweep(const BenchPlan& plan, CollectiveOp op, int num_ranks,
   }
 }
 
-void measure_as_rank(const BenchPlan& plan, CommWorld& world, int local_rank,
+void measure_as_rank(const BenchSuite& plan, CommWorld& world, int local_rank,
                      const RowHandler& on_row) {
   int64_t array_bytes = 0;
   for (const CollectiveOp op : plan.ops) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/bench_plan.h"
+#include "bench/bench_suite.h"
 #include "bench/bench_sweep.h"
 #include "cli/terminal.h"
 #include "comm/world.h"
@@ -23,12 +23,12 @@ struct SweepRun {
   std::vector<BenchRow> rows;
 };
 // Starts `num_ranks` ranks that measure `op`, and waits for them.
-SweepRun run_sweep(const BenchPlan& plan, CollectiveOp op, int num_ranks,
+SweepRun run_sweep(const BenchSuite& plan, CollectiveOp op, int num_ranks,
                    const Environment& environment, Console& console);
 
 // As one rank of `world`. `on_row` is called on rank 0.
 using RowHandler = std::function<void(CollectiveOp op, const BenchRow& row)>;
-void measure_as_rank(const BenchPlan& plan, CommWorld& world, int local_rank,
+void measure_as_rank(const BenchSuite& plan, CommWorld& world, int local_rank,
                      const RowHandler& on_row);
 
 std::string to_line(const BenchRow& row);  // ends with a newline

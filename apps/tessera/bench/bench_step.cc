@@ -4,6 +4,7 @@
 #include "bench/bench_step_report.h"
 #include "commands.h"
 #include "tensor/gpu_memory.h"
+#include "train/machine_defaults.h"
 
 namespace tessera {
 
@@ -11,7 +12,7 @@ int run_bench_step(BenchStepOptions options, Console& console) {
   if (!options.device.empty()) {
     options.source.overrides.push_back("train.device=" + options.device);
   }
-  const CompiledRun run = compile_run(options.source.load());
+  const CompiledRun run = compile_here(options.source.load());
   const RunSpec& spec = run.step.spec;
   const bool gpu = spec.train.device == TrainDevice::kCuda;
   if (gpu) {

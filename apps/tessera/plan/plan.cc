@@ -17,40 +17,23 @@
 #include "cost/hardware/catalogue.h"
 #include "draw/placements_svg.h"
 #include "draw/plan_svg.h"
-#include "draw/run_plan_svg.h"
-#include "plan/fit_changes.h"
 #include "plan/plan_request.h"
-#include "plan/plan_vary.h"
-#include "plan/run_plan_report.h"
+#include "plan/report/misfit_text.h"
+#include "plan/report/plan_json.h"
+#include "plan/report/plan_text.h"
+#include "plan/report/variation.h"
 #include "spec/emit/emit_settings.h"
+#include "spec/run_file/run_file.h"
 #include "spec/run_file/validate.h"
-#include "train/plan_report.h"
+#include "train/machine_defaults.h"
 
 namespace tessera {
 namespace {
 
-// Layers times micro-batches times ranks that are compiled one by one.
-constexpr int64_t kMostCompiledCells = int64_t{1} << 17;
-
-bool asks_for_cluster(const PlanRequest& request) { return !request.cluster.empty(); }
-
-// A larger run takes longer to compile rank by rank than anybody waits.
-bool is_small(const RunSpec& spec) {
-  const double cells = static_cast<double>(spec.model.layers) *
-                       static_cast<double>(accumulation(spec)) *
-                       static_cast<double>(spec.parallel.world());
-  return cells <= static_cast<double>(kMostCompiledCells);
-}
-
 // With the cut into stages that our engine makes, so that the other system makes the same.
 std::string settings_for(RunSpec spec, const std::string& system) {
   if (spec.parallel.pp > 1 && spec.parallel.stage_layers.empty()) {
-    const StagePlan plan = plan_stages(spec, true);
-    std::vector<int64_t>& layers = spec.parallel.stage_layers;
-    layers.assign(static_cast<size_t>(plan.stages()), 0);
-    for (int64_t unit = 1; unit <= spec.model.layers; ++unit) {
-      ++layers[static_cast<size_t>(plan.stage_of(static_cast<int>(unit)))];
-    }
+    spec.parallel.stage_layers = blocks_of_stages(lay_out_stages(spec, true));
   }
   return emit_settings(spec, system);
 }
@@ -87,40 +70,112 @@ std::string mesh_flags(const FitChange& change, std::string_view mesh) {
   return fmt::format("--mesh {}{}", fmt::join(pieces, ","), others);
 }
 
-// `guesses`: what was taken before it came to this.
-int plan_on_cluster(const PlanOptions& options, std::vector<Guess> guesses, Console& console) {
-  const PlanRequest& request = options.request;
-  require_config(!options.program && options.placements.empty(),
-                 "{} is drawn from the programs of all ranks; leave out --cluster",
-                 options.program ? "--program" : "--placements");
-  const Cluster cluster = find_cluster(request.cluster, read_text);
-  OpenSettings open;
-  const RunSpec spec = load_request(options.source, request, cluster, guesses, &open);
-  if (!request.emit.empty()) {
-    console.out << settings_for(spec, request.emit);
+// What the command line asks for, with what nobody said filled in from the cluster or the machine.
+class PlanCommand {
+ public:
+  explicit PlanCommand(const PlanOptions& options) : options_(options) {
+    request_.tokens = options.request.tokens;
+    request_.advise = options.check || options.json;
+    request_.digests = options.json;
+    if (options.request.cluster.empty()) {
+      load_for_this_machine();
+    } else {
+      load_for_cluster(options.request.cluster);
+    }
+  }
+
+  int run(Console& console) const;
+
+ private:
+  void load_for_cluster(const std::string& name);
+  void load_for_this_machine();
+  [[nodiscard]] bool needs_programs() const {
+    return options_.program || !options_.placements.empty();
+  }
+  [[nodiscard]] std::string program_flag() const {
+    return options_.program ? "--program" : "--placements";
+  }
+  void print(const Plan& plan, Console& console) const;
+  [[nodiscard]] std::string misfit(const Plan& plan) const;
+
+  const PlanOptions& options_;
+  PlanRequest request_;
+};
+
+void PlanCommand::load_for_cluster(const std::string& name) {
+  require_config(!needs_programs(),
+                 "{} is drawn from the programs of all ranks; leave out --cluster", program_flag());
+  request_.cluster = find_cluster(name, read_text);
+  request_.spec = load_request(options_.source, options_.request, *request_.cluster,
+                               request_.guesses, &request_.open);
+}
+
+void PlanCommand::load_for_this_machine() {
+  require_config(options_.request.model.empty(),
+                 "--model {} needs a cluster to plan for: give --cluster, as in --cluster h100-8",
+                 options_.request.model);
+  RunSource source = options_.source;
+  const std::vector<std::string> settings = settings_of(options_.request);
+  source.overrides.insert(source.overrides.begin(), settings.begin(), settings.end());
+  RunSpec spec = source.load();
+  const int64_t world = spec.parallel.world();
+  require_config(options_.rank < world, "--rank is {}: the mesh has {} ranks, use 0 to {}",
+                 options_.rank, world, world - 1);
+  if (!options_.request.emit.empty()) {
+    request_.spec = std::move(spec);
+    return;
+  }
+  if (!can_compile_every_rank(spec)) {
+    require_config(!needs_programs(),
+                   "{} layers x {} micro-batches x {} ranks are too many to compile one by one for "
+                   "{}; use fewer of them",
+                   spec.model.layers, accumulation(spec), world, program_flag());
+    const std::string name = assumed_cluster(spec);
+    request_.guesses.push_back({"cluster", name + ", since none is named (--cluster)"});
+    return load_for_cluster(name);
+  }
+  RunSpec said = parse_run_file(source.text(), source.file, source.overrides, read_text);
+  if (!source.mesh.empty()) said.parallel = parse_mesh(source.mesh, said.parallel);
+  request_.open = open_settings(said);
+  use_machine_defaults(spec);
+  request_.spec = std::move(spec);
+}
+
+void PlanCommand::print(const Plan& plan, Console& console) const {
+  if (options_.json) {
+    console.out << plan_json(plan).dump(2) << '\n';
+  } else {
+    console.out << plan_text(plan, options_.check);
+  }
+  if (!options_.svg.empty()) write_file(options_.svg, plan_svg(plan), console);
+}
+
+std::string PlanCommand::misfit(const Plan& plan) const {
+  const std::string& mesh = options_.source.mesh;
+  return misfit_text(plan, [&](const FitChange& change) {
+    return mesh.empty() ? set_flags(change) : mesh_flags(change, mesh);
+  });
+}
+
+int PlanCommand::run(Console& console) const {
+  if (!options_.request.emit.empty()) {
+    console.out << settings_for(request_.spec, options_.request.emit);
     return 0;
   }
-  ScalePlanner planner;
-  RunPlan plan = plan_run(spec, cluster, planner);
-  plan.guesses.insert(plan.guesses.begin(), guesses.begin(), guesses.end());
-  const bool misfit = options.check && !plan.fits();
-  const FitAdvice advice = misfit ? advise_fit(spec, open, cluster, planner) : FitAdvice();
-  if (options.json) {
-    nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
-    json.update(run_plan_json(plan, request.tokens));
-    if (misfit) json.update(advice_json(plan, advice));
-    console.out << json.dump(2) << '\n';
-  } else {
-    console.out << run_plan_text(plan, request.tokens, options.check);
+  if (needs_programs()) {
+    const CompiledRun run = compile_run(request_.spec);
+    if (!options_.placements.empty()) {
+      write_file(options_.placements, placements_svg(run.step, run.programs), console);
+    }
+    if (options_.program) {
+      console.out << to_text(run.programs[static_cast<size_t>(options_.rank)]);
+    }
   }
-  if (!options.svg.empty()) write_file(options.svg, run_plan_svg(plan), console);
-  if (!misfit) return 0;
-  const std::string& mesh = options.source.mesh;
-  const FlagsOf flags = [&](const FitChange& change) {
-    return mesh.empty() ? set_flags(change) : mesh_flags(change, mesh);
-  };
-  throw Error(misfit_text(plan, advice, flags), ExitCode::kDoesNotFit);
-  return 0;
+  const Plan plan = make_plan(request_);
+  if (!options_.program) print(plan, console);
+  if (!options_.check || plan.fits()) return 0;
+  report_failure(console, misfit(plan));
+  return static_cast<int>(ExitCode::kDoesNotFit);
 }
 
 int print_variation(const PlanOptions& options, Console& console) {
@@ -128,30 +183,20 @@ int print_variation(const PlanOptions& options, Console& console) {
                      options.placements.empty() && options.request.emit.empty(),
                  "--vary prints a table of many runs: leave out --check, --emit, --program, --svg "
                  "and --placements");
-  const Variation variation = vary_plan(options, options.vary);
-  if (!options.json) {
+  const Cluster cluster = find_cluster(options.request.cluster, read_text);
+  const Variation variation = vary_plan(options.vary, [&](const std::string& setting) {
+    RunSource source = options.source;
+    source.overrides.push_back(setting);
+    PlanRequest request{.cluster = cluster};
+    request.spec = load_request(source, options.request, cluster, request.guesses);
+    return request;
+  });
+  if (options.json) {
+    console.out << variation_json(variation).dump(2) << '\n';
+  } else {
     console.out << variation_text(variation);
-    return 0;
   }
-  nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
-  json.update(variation_json(variation));
-  console.out << json.dump(2) << '\n';
   return 0;
-}
-
-// Nobody named a cluster, and the run is too large to compile every rank of it.
-int plan_large(PlanOptions options, const RunSpec& spec, Console& console) {
-  const int64_t world = spec.parallel.world();
-  require_config(!options.program && options.placements.empty(),
-                 "{} layers x {} micro-batches x {} ranks are too many to compile one by one for "
-                 "{}; use fewer of them",
-                 spec.model.layers, accumulation(spec), world,
-                 options.program ? "--program" : "--placements");
-  const std::string kind = spec.train.device == TrainDevice::kCuda ? "h100" : "cpu";
-  options.request.cluster = fmt::format("{}-{}", kind, world);
-  return plan_on_cluster(
-      options, {{"cluster", options.request.cluster + ", since none is named (--cluster)"}},
-      console);
 }
 
 }  // namespace
@@ -180,40 +225,11 @@ Command add_plan(CLI::App& root) {
 }
 
 int run_plan(const PlanOptions& options, Console& console) {
-  require_config(options.vary.empty() || asks_for_cluster(options.request),
+  if (options.vary.empty()) return PlanCommand(options).run(console);
+  require_config(!options.request.cluster.empty(),
                  "--vary needs a cluster to price the runs on: give --cluster, as in --cluster "
                  "h100-8");
-  if (!options.vary.empty()) return print_variation(options, console);
-  if (asks_for_cluster(options.request)) return plan_on_cluster(options, {}, console);
-  require_config(options.request.model.empty(),
-                 "--model {} needs a cluster to plan for: give --cluster, as in --cluster h100-8",
-                 options.request.model);
-  RunSource source = options.source;
-  const std::vector<std::string> settings = settings_of(options.request);
-  source.overrides.insert(source.overrides.begin(), settings.begin(), settings.end());
-  const RunSpec spec = source.load();
-  if (!options.request.emit.empty()) {
-    console.out << settings_for(spec, options.request.emit);
-    return 0;
-  }
-  const int64_t world = spec.parallel.world();
-  require_config(options.rank < world, "--rank is {}: the mesh has {} ranks, use 0 to {}",
-                 options.rank, world, world - 1);
-  if (!is_small(spec)) return plan_large(options, spec, console);
-  const CompiledRun run = compile_run(spec);
-  if (options.program) {
-    console.out << program_text(run, options.rank);
-  } else if (options.json) {
-    console.out << plan_json(run).dump(2) << '\n';
-  } else {
-    console.out << plan_table(run);
-  }
-  if (!options.svg.empty()) write_file(options.svg, plan_svg(run.step, run.programs), console);
-  if (!options.placements.empty()) {
-    write_file(options.placements, placements_svg(run.step, run.programs), console);
-  }
-  if (options.check) require_fit(run);
-  return 0;
+  return print_variation(options, console);
 }
 
 }  // namespace tessera

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "cli/flags.h"
 #include "cli/read_text.h"
-#include "plan/run_plan.h"
+#include "plan/memory_limit.h"
 #include "spec/keys.h"
 #include "spec/run_file/pipeline.h"
 #include "spec/run_file/run_file.h"
@@ -79,19 +79,19 @@ void fill_in(RunSpec& spec, const std::vector<std::string>& settings, const Clus
 
 }  // namespace
 
-void add_split(CLI::App& app, PlanRequest& request) {
+void add_split(CLI::App& app, SplitFlags& request) {
   add_text(app, "--model", request.model, "PRESET", "this model, without a run file");
-  for (PlanRequest::Size& size : request.sizes) {
+  for (SplitFlags::Size& size : request.sizes) {
     add_whole(app, size.flag, size.value, 0, size.help);
   }
   add_switch(app, "--sequence-parallel", request.sequence_parallel,
              "split activations between products over tp");
-  for (PlanRequest::Word& word : request.words) {
+  for (SplitFlags::Word& word : request.words) {
     add_text(app, word.flag, word.value, word.kind, word.help);
   }
 }
 
-void add_request(CLI::App& app, PlanRequest& request) {
+void add_request(CLI::App& app, SplitFlags& request) {
   add_text(app, "--cluster", request.cluster, "NAME",
            "price it on this cluster: h100-16384, dgx-a100, or a .toml file");
   add_split(app, request);
@@ -100,22 +100,22 @@ void add_request(CLI::App& app, PlanRequest& request) {
              "print the settings of that system for the same run instead");
 }
 
-std::vector<std::string> settings_of(const PlanRequest& request) {
+std::vector<std::string> settings_of(const SplitFlags& request) {
   std::vector<std::string> settings;
   if (!request.model.empty()) settings.push_back("model.preset=" + request.model);
-  for (const PlanRequest::Size& size : request.sizes) {
-    if (size.value != PlanRequest::kNotGiven) {
+  for (const SplitFlags::Size& size : request.sizes) {
+    if (size.value != SplitFlags::kNotGiven) {
       settings.push_back(fmt::format("{}={}", size.key, size.value));
     }
   }
   if (request.sequence_parallel) settings.emplace_back("parallel.sequence_parallel=true");
-  for (const PlanRequest::Word& word : request.words) {
+  for (const SplitFlags::Word& word : request.words) {
     if (!word.value.empty()) settings.push_back(fmt::format("{}={}", word.key, word.value));
   }
   return settings;
 }
 
-RunSpec load_request(RunSource source, const PlanRequest& request, const Cluster& cluster,
+RunSpec load_request(RunSource source, const SplitFlags& request, const Cluster& cluster,
                      std::vector<Guess>& guesses, OpenSettings* open) {
   std::vector<std::string> settings = settings_of(request);
   settings.insert(settings.end(), source.overrides.begin(), source.overrides.end());
@@ -125,10 +125,7 @@ RunSpec load_request(RunSource source, const PlanRequest& request, const Cluster
   RunSpec spec = parse_run_file(has_file ? source.text() : "", source.file, settings, read_text);
   if (!source.mesh.empty()) spec.parallel = parse_mesh(source.mesh, spec.parallel);
   read_schedule_file(spec.parallel, read_text);
-  if (open != nullptr) {
-    *open = {.global_batch = spec.train.global_batch == 0,
-             .grad_reduce = spec.parallel.grad_reduce == GradReduce::kAuto};
-  }
+  if (open != nullptr) *open = open_settings(spec);
   if (!has_file && source.mesh.empty()) fill_in(spec, settings, cluster, guesses);
   if (source.ranks > 0) require_world(spec.parallel, source.ranks, spec.model.heads);
   use_cluster_defaults(spec, cluster);

@@ -241,7 +241,7 @@ Command add_simulate(CLI::App& root) {
   options->source.add_file_and_set(*app);
   options->source.add_mesh(*app);
   // Here --schedule asks for the picture of one; which one is part of the mesh.
-  std::erase_if(options->request.words, [](const PlanRequest::Word& word) {
+  std::erase_if(options->request.words, [](const SplitFlags::Word& word) {
     return word.flag == std::string("--schedule");
   });
   add_split(*app, options->request);

@@ -170,7 +170,7 @@ void add_processes(bool quick, const Environment& environment, Console& console,
   options.budget_s = quick ? 0.02 : 0.1;
   options.op = "all_reduce,all_gather,reduce_scatter,all_to_all";
   options.ranks = "2,4";
-  const BenchPlan plan = parse_bench_plan(options);
+  const BenchSuite plan = parse_bench_suite(options);
   for (const int ranks : plan.ranks) {
     for (const CollectiveOp op : plan.ops) {
       const std::vector<BenchCase> cases = plan.cases(op, ranks);

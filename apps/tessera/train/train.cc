@@ -17,9 +17,10 @@
 #include "launch/agent/agent.h"
 #include "launch/rank_failure.h"
 #include "spec/run_file/trainable.h"
-#include "train/plan_report.h"
+#include "train/machine_defaults.h"
 #include "train/rank_mode.h"
 #include "train/session/comm_report.h"
+#include "train/session/planned_measured.h"
 #include "train/session/session.h"
 
 namespace tessera {

@@ -109,7 +109,7 @@ uint64_t MessageCommunicator::begin(const CollectiveCall& call) {
   ++group_.counters[static_cast<size_t>(call.op)].calls;
   Slot& slot = free_slot();
   try {
-    slot.call.begin(call, header, plans_.find(request_for(call, algorithm)));
+    slot.call.begin(call, header, recipes_.find(request_for(call, algorithm)));
     take_early_headers(slot.call);
     slot.call.advance();
   } catch (...) {

@@ -87,7 +87,7 @@ class MessageCommunicator final : public Communicator,
   MessageGroup group_;
   std::string key_;
   std::vector<int> nodes_;  // by rank
-  PlanCache plans_;
+  RecipeCache recipes_;
   std::vector<std::unique_ptr<Slot>> slots_;
   std::vector<Slot*> running_;                           // in the order started
   std::vector<EarlyHeader> early_headers_;               // of calls that this rank has not made yet

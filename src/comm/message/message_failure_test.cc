@@ -6,7 +6,7 @@
 #include <random>
 
 #include "base/testing/message_of.h"
-#include "comm/message/call_plan.h"
+#include "comm/message/call_recipe.h"
 #include "comm/testing/message_world.h"
 
 namespace tessera {

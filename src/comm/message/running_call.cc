@@ -26,7 +26,7 @@ RunningCall::RunningCall(MessageGroup& group)
       arrived_at_us_(static_cast<size_t>(group.size())) {}
 
 void RunningCall::begin(const CollectiveCall& call, const CallHeader& header,
-                        std::shared_ptr<const CallPlan> plan) {
+                        std::shared_ptr<const CallRecipe> plan) {
   call_ = call;
   header_ = header;
   plan_ = std::move(plan);

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/message/call_plan.h"
+#include "comm/message/call_recipe.h"
 #include "comm/message/message_group.h"
 
 namespace tessera::message {
@@ -24,7 +24,7 @@ class RunningCall {
   // An object serves one call after the other; nothing is allocated once it has seen a call as
   // large.
   void begin(const CollectiveCall& call, const CallHeader& header,
-             std::shared_ptr<const CallPlan> plan);
+             std::shared_ptr<const CallRecipe> plan);
   [[nodiscard]] const CallHeader& header() const { return header_; }
 
   // Fails the group when it is not the same call.
@@ -61,7 +61,7 @@ class RunningCall {
   MessageGroup& group_;
   CollectiveCall call_;
   CallHeader header_;
-  std::shared_ptr<const CallPlan> plan_;
+  std::shared_ptr<const CallRecipe> plan_;
   int64_t element_bytes_ = 1;
 
   // By rank.

@@ -11,7 +11,7 @@
 #include "spec/run_file/run_file.h"
 #include "spec/run_file/validate.h"
 #include "tensor/element.h"
-#include "train/plan_report.h"
+#include "train/machine_defaults.h"
 #include "train/session/stored_tensors.h"
 #include "train/verify/difference.h"
 #include "train/verify/golden_names.h"
@@ -220,7 +220,7 @@ void GoldenCheck::check_training() {
 
 VerifyReport GoldenCheck::run() {
   report_.equal = true;
-  report_.json["schema_version"] = kPlanSchemaVersion;
+  report_.json["schema_version"] = kVerifySchemaVersion;
   report_.json["hf"] = options_.hf;
   report_.json["golden"] = options_.golden;
   report_.json["dtype"] = std::string(name_of(options_.dtype));

@@ -38,6 +38,8 @@ struct MeasuredRun {
 };
 MeasuredRun record_and_measure(const ShortRun& run);
 
+inline constexpr int kVerifySchemaVersion = 1;
+
 struct VerifyReport {
   bool equal = false;
   nlohmann::ordered_json json;

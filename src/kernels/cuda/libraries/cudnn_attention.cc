@@ -246,38 +246,39 @@ Attention::~Attention() {
 }
 
 template <typename MakeGraph>
-CudnnPlan* Attention::plan_of(Plans& plans, const CudnnAttentionShape& shape,
-                              int64_t workspace_bytes, const MakeGraph& make_graph, const Run& run,
-                              const std::function<void()>& run_own) {
+CudnnExecutable* Attention::plan_of(Plans& plans, const CudnnAttentionShape& shape,
+                                    int64_t workspace_bytes, const MakeGraph& make_graph,
+                                    const Run& run, const std::function<void()>& run_own) {
   const auto [entry, fresh] = plans.try_emplace(shape);
   if (!fresh) return entry->second.get();
   constexpr size_t kMost = 16;
-  std::vector<CudnnPlan> found;
+  std::vector<CudnnExecutable> found;
   try {
     found = make_graph(cudnn_, shape).plans(handle_, tune_at_first_use_ ? kMost : 1);
   } catch (const Error&) {
     return nullptr;  // cuDNN does not know such graphs
   }
-  std::erase_if(found,
-                [&](const CudnnPlan& plan) { return plan.workspace_bytes > workspace_bytes; });
+  std::erase_if(
+      found, [&](const CudnnExecutable& plan) { return plan.workspace_bytes > workspace_bytes; });
   if (found.empty()) return nullptr;
   entry->second = tune_at_first_use_ ? fastest(std::move(found), run, run_own)
-                                     : std::make_unique<CudnnPlan>(std::move(found.front()));
+                                     : std::make_unique<CudnnExecutable>(std::move(found.front()));
   return entry->second.get();
 }
 
-std::unique_ptr<CudnnPlan> Attention::fastest(std::vector<CudnnPlan> plans, const Run& run,
-                                              const std::function<void()>& run_own) const {
+std::unique_ptr<CudnnExecutable> Attention::fastest(std::vector<CudnnExecutable> plans,
+                                                    const Run& run,
+                                                    const std::function<void()>& run_own) const {
   Stopwatch watch(gpu_.stream());
   double best = watch.shortest_ms(run_own);
-  CudnnPlan* choice = nullptr;
-  for (CudnnPlan& plan : plans) {
+  CudnnExecutable* choice = nullptr;
+  for (CudnnExecutable& plan : plans) {
     const double ms = watch.shortest_ms([&] { run(plan); });
     if (ms >= best) continue;
     best = ms;
     choice = &plan;
   }
-  return choice == nullptr ? nullptr : std::make_unique<CudnnPlan>(std::move(*choice));
+  return choice == nullptr ? nullptr : std::make_unique<CudnnExecutable>(std::move(*choice));
 }
 
 bool Attention::forward(Context& ctx, const Tensor& q, const Tensor& kv, Tensor& o, Tensor& lse,
@@ -289,9 +290,9 @@ bool Attention::forward(Context& ctx, const Tensor& q, const Tensor& kv, Tensor&
   void* const bytes = scratch.take<std::byte>(kBytes);
   const std::pair<int64_t, void*> tensors[] = {
       {kQ, q.data}, {kK, kv.data}, {kV, values_of(kv)}, {kO, o.data}, {kLse, lse.data}};
-  const Run run = [&](CudnnPlan& plan) { plan.execute(handle_, tensors, bytes); };
-  CudnnPlan* const plan = plan_of(forward_, *key, kBytes, attention_graph, run,
-                                  [&] { own_attention(ctx, q, kv, {}, {}, o, lse, shape); });
+  const Run run = [&](CudnnExecutable& plan) { plan.execute(handle_, tensors, bytes); };
+  CudnnExecutable* const plan = plan_of(forward_, *key, kBytes, attention_graph, run,
+                                        [&] { own_attention(ctx, q, kv, {}, {}, o, lse, shape); });
   if (plan != nullptr) run(*plan);
   return plan != nullptr;
 }
@@ -316,8 +317,8 @@ bool Attention::backward(Context& ctx, const Tensor& q, const Tensor& kv, const 
       {kQ, q.data},          {kK, kv.data},   {kV, values_of(kv)}, {kO, o.data},
       {kLse, lse.data},      {kDo, d_o.data}, {kDq, dq.data},      {kDk, dkv.data},
       {kDv, values_of(dkv)}, {kDots, dots},   {kDqSum, dq_sum}};
-  const Run run = [&](CudnnPlan& plan) { plan.execute(handle_, tensors, bytes); };
-  CudnnPlan* const plan = plan_of(backward_, *key, most, attention_grad_graph, run, [&] {
+  const Run run = [&](CudnnExecutable& plan) { plan.execute(handle_, tensors, bytes); };
+  CudnnExecutable* const plan = plan_of(backward_, *key, most, attention_grad_graph, run, [&] {
     own_attention_grad(ctx, q, kv, o, lse, d_o, {}, dq, dkv, shape);
   });
   if (plan != nullptr) run(*plan);

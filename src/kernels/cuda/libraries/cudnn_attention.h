@@ -54,15 +54,15 @@ class Attention {
   void tune_at_first_use(bool on) { tune_at_first_use_ = on; }
 
  private:
-  using Plans = std::map<CudnnAttentionShape, std::unique_ptr<CudnnPlan>>;  // null: our own
-  using Run = std::function<void(CudnnPlan&)>;
+  using Plans = std::map<CudnnAttentionShape, std::unique_ptr<CudnnExecutable>>;  // null: our own
+  using Run = std::function<void(CudnnExecutable&)>;
 
   template <typename MakeGraph>
-  CudnnPlan* plan_of(Plans& plans, const CudnnAttentionShape& shape, int64_t workspace_bytes,
-                     const MakeGraph& make_graph, const Run& run,
-                     const std::function<void()>& run_own);
-  std::unique_ptr<CudnnPlan> fastest(std::vector<CudnnPlan> plans, const Run& run,
-                                     const std::function<void()>& run_own) const;
+  CudnnExecutable* plan_of(Plans& plans, const CudnnAttentionShape& shape, int64_t workspace_bytes,
+                           const MakeGraph& make_graph, const Run& run,
+                           const std::function<void()>& run_own);
+  std::unique_ptr<CudnnExecutable> fastest(std::vector<CudnnExecutable> plans, const Run& run,
+                                           const std::function<void()>& run_own) const;
 
   const Gpu& gpu_;
   std::shared_ptr<const Cudnn> cudnn_;

@@ -151,7 +151,7 @@ void CudnnGraph::reshape(Tensor x, Tensor y) {
   add_operation(std::move(operation));
 }
 
-std::vector<CudnnPlan> CudnnGraph::plans(cudnnHandle_t handle, size_t most) const {
+std::vector<CudnnExecutable> CudnnGraph::plans(cudnnHandle_t handle, size_t most) const {
   const CudnnDescriptor graph = create(cudnn_, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
   std::vector<cudnnBackendDescriptor_t> operations;
   for (const CudnnDescriptor& operation : operations_) operations.push_back(operation.get());
@@ -162,10 +162,10 @@ std::vector<CudnnPlan> CudnnGraph::plans(cudnnHandle_t handle, size_t most) cons
   std::vector<CudnnDescriptor> ways;
   suggest(cudnn_, graph, CUDNN_HEUR_MODE_A, ways);
   if (ways.size() < most) suggest(cudnn_, graph, CUDNN_HEUR_MODE_FALLBACK, ways);
-  std::vector<CudnnPlan> plans;
+  std::vector<CudnnExecutable> plans;
   for (const CudnnDescriptor& way : ways) {
     if (plans.size() == most) break;
-    CudnnPlan plan{create(cudnn_, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR), scalars_};
+    CudnnExecutable plan{create(cudnn_, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR), scalars_};
     set(plan.descriptor, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, handle);
     set_part(plan.descriptor, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, way.get());
     if (cudnn_->cudnnBackendFinalize(plan.descriptor.get()) != CUDNN_STATUS_SUCCESS) continue;
@@ -179,8 +179,8 @@ std::vector<CudnnPlan> CudnnGraph::plans(cudnnHandle_t handle, size_t most) cons
   return plans;
 }
 
-void CudnnPlan::execute(cudnnHandle_t handle, std::span<const std::pair<int64_t, void*>> tensors,
-                        void* workspace) {
+void CudnnExecutable::execute(cudnnHandle_t handle,
+                              std::span<const std::pair<int64_t, void*>> tensors, void* workspace) {
   const std::shared_ptr<const Cudnn>& cudnn = descriptor.get_deleter().cudnn;
   std::vector<int64_t> ids;
   std::vector<void*> places;

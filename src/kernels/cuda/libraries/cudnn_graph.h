@@ -29,7 +29,7 @@ struct CudnnScalar {
 };
 
 // What can be executed, with the tensors of the graph anywhere in memory.
-struct CudnnPlan {
+struct CudnnExecutable {
   CudnnDescriptor descriptor;
   std::vector<CudnnScalar> scalars;
   int64_t workspace_bytes = 0;
@@ -60,7 +60,7 @@ class CudnnGraph {
   void reshape(Tensor x, Tensor y);
 
   // Of cuDNN's suggestions, best first, those that can be compiled, up to so many; may be empty.
-  [[nodiscard]] std::vector<CudnnPlan> plans(cudnnHandle_t handle, size_t most) const;
+  [[nodiscard]] std::vector<CudnnExecutable> plans(cudnnHandle_t handle, size_t most) const;
 
   static constexpr int64_t kFirstOwnId = 1000;
 

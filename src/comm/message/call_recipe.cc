@@ -1,4 +1,4 @@
-#include "comm/message/call_plan.h"
+#include "comm/message/call_recipe.h"
 
 #include <algorithm>
 
@@ -13,8 +13,8 @@ void add_once(std::vector<int>& ranks, int rank) {
 
 }  // namespace
 
-CallPlan make_plan(const ScheduleRequest& request) {
-  CallPlan plan{.schedule = make_schedule(request)};
+CallRecipe make_recipe(const ScheduleRequest& request) {
+  CallRecipe plan{.schedule = make_schedule(request)};
   for (const CollectiveStep& step : plan.schedule.steps) {
     if (step.action == StepAction::kSend) add_once(plan.headers_to, step.peer);
     if (step.action == StepAction::kReceive) add_once(plan.headers_from, step.peer);
@@ -35,7 +35,7 @@ CallPlan make_plan(const ScheduleRequest& request) {
   return plan;
 }
 
-size_t PlanCache::KeyHash::operator()(const Key& key) const {
+size_t RecipeCache::KeyHash::operator()(const Key& key) const {
   Hasher hasher;
   hasher.add(static_cast<int>(key.op));
   hasher.add(static_cast<int>(key.algorithm));
@@ -46,16 +46,16 @@ size_t PlanCache::KeyHash::operator()(const Key& key) const {
   return hasher.value();
 }
 
-std::shared_ptr<const CallPlan> PlanCache::find(const ScheduleRequest& request) {
+std::shared_ptr<const CallRecipe> RecipeCache::find(const ScheduleRequest& request) {
   if (request.op == CollectiveOp::kAllToAllV) {
-    return std::make_shared<const CallPlan>(make_plan(request));
+    return std::make_shared<const CallRecipe>(make_recipe(request));
   }
   const Key key{request.op,   request.algorithm, request.in_place,
                 request.root, request.count,     request.element_bytes};
-  const auto known = plans_.find(key);
-  if (known != plans_.end()) return known->second;
-  if (plans_.size() >= kMostPlans) plans_.clear();  // calls in flight keep theirs
-  return plans_[key] = std::make_shared<const CallPlan>(make_plan(request));
+  const auto known = recipes_.find(key);
+  if (known != recipes_.end()) return known->second;
+  if (recipes_.size() >= kMostRecipes) recipes_.clear();  // calls in flight keep theirs
+  return recipes_[key] = std::make_shared<const CallRecipe>(make_recipe(request));
 }
 
 }  // namespace tessera::message

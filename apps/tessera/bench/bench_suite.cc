@@ -1,4 +1,4 @@
-#include "bench/bench_plan.h"
+#include "bench/bench_suite.h"
 
 #include <algorithm>
 #include <array>
@@ -80,19 +80,19 @@ int64_t parse_size(std::string_view text) {
   return number * scale;
 }
 
-BenchPlan::Place parse_place(const BenchCommOptions& options) {
+BenchSuite::Place parse_place(const BenchCommOptions& options) {
   require_config(!options.in_place || !options.out_of_place,
                  "--in-place and --out-of-place exclude each other: give one, or none for what "
                  "each op is usually measured with");
-  if (options.in_place) return BenchPlan::Place::kIn;
-  return options.out_of_place ? BenchPlan::Place::kOut : BenchPlan::Place::kUsual;
+  if (options.in_place) return BenchSuite::Place::kIn;
+  return options.out_of_place ? BenchSuite::Place::kOut : BenchSuite::Place::kUsual;
 }
 
 bool is_integer(DType dtype) {
   return dtype == DType::kI32 || dtype == DType::kI64 || dtype == DType::kU8;
 }
 
-void require_algorithm(const BenchPlan& plan) {
+void require_algorithm(const BenchSuite& plan) {
   if (plan.algorithm == Algorithm::kAuto) return;
   for (const CollectiveOp op : plan.ops) {
     const std::vector<Algorithm> known = algorithms_of(plan.backend, op);
@@ -132,8 +132,8 @@ std::vector<Algorithm> algorithms_of(BenchBackend backend, CollectiveOp op) {
   return {known.begin(), known.end()};
 }
 
-BenchPlan parse_bench_plan(const BenchCommOptions& options) {
-  BenchPlan plan;
+BenchSuite parse_bench_suite(const BenchCommOptions& options) {
+  BenchSuite plan;
   plan.ops = parse_ops(options.op);
   plan.ranks = parse_ranks(options.ranks);
   plan.sizes = parse_sizes(options.sizes);
@@ -152,7 +152,7 @@ BenchPlan parse_bench_plan(const BenchCommOptions& options) {
   return plan;
 }
 
-std::vector<BenchCase> BenchPlan::cases(CollectiveOp op, int num_ranks) const {
+std::vector<BenchCase> BenchSuite::cases(CollectiveOp op, int num_ranks) const {
   BenchCase shape;
   shape.op = op;
   shape.reduce = reduce;
@@ -167,11 +167,11 @@ std::vector<BenchCase> BenchPlan::cases(CollectiveOp op, int num_ranks) const {
   return cases;
 }
 
-int64_t BenchPlan::largest_array_bytes(CollectiveOp op, int num_ranks) const {
+int64_t BenchSuite::largest_array_bytes(CollectiveOp op, int num_ranks) const {
   return cases(op, num_ranks).back().array_bytes();
 }
 
-std::vector<std::string> BenchPlan::arguments(CollectiveOp op, int num_ranks) const {
+std::vector<std::string> BenchSuite::arguments(CollectiveOp op, int num_ranks) const {
   std::string all_sizes;
   for (const int64_t size : sizes) {
     all_sizes += fmt::format("{}{}", all_sizes.empty() ? "" : ",", size);

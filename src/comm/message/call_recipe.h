@@ -15,7 +15,7 @@ namespace tessera::message {
 constexpr int kSmallGroup = 8;
 
 // Ranks are numbered within the group.
-struct CallPlan {
+struct CallRecipe {
   CollectiveSchedule schedule;
   // In larger groups: everyone this rank sends data to, and the next rank, so that two ranks that
   // disagree always have neighbours between them that find out.
@@ -23,16 +23,16 @@ struct CallPlan {
   std::vector<int> headers_from = {};
 };
 
-CallPlan make_plan(const ScheduleRequest& request);
+CallRecipe make_recipe(const ScheduleRequest& request);
 
-// Keeps the plans of one rank of one group.
-class PlanCache {
+// Keeps the recipes of one rank of one group.
+class RecipeCache {
  public:
-  // `request` always has the same ranks, rank and nodes. An all_to_all_v is planned every time.
-  std::shared_ptr<const CallPlan> find(const ScheduleRequest& request);
+  // `request` always has the same ranks, rank and nodes. An all_to_all_v is worked out every time.
+  std::shared_ptr<const CallRecipe> find(const ScheduleRequest& request);
 
  private:
-  static constexpr size_t kMostPlans = 256;
+  static constexpr size_t kMostRecipes = 256;
 
   struct Key {
     CollectiveOp op;
@@ -46,7 +46,7 @@ class PlanCache {
   struct KeyHash {
     size_t operator()(const Key& key) const;
   };
-  std::unordered_map<Key, std::shared_ptr<const CallPlan>, KeyHash> plans_;
+  std::unordered_map<Key, std::shared_ptr<const CallRecipe>, KeyHash> recipes_;
 };
 
 }  // namespace tessera::message

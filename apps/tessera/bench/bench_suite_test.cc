@@ -1,4 +1,4 @@
-#include "bench/bench_plan.h"
+#include "bench/bench_suite.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@ namespace {
 
 std::string refusal_of(const BenchCommOptions& options) {
   try {
-    (void)parse_bench_plan(options);
+    (void)parse_bench_suite(options);
   } catch (const ConfigError& error) {
     return error.what();
   }
@@ -50,12 +50,12 @@ TEST(BenchPlanTest, RefusalsNameFlagValueAndChoices) {
 }
 
 TEST(BenchPlanTest, OnlyAllReduceIsUsuallyInPlace) {
-  const BenchPlan usual = parse_bench_plan({.ranks = "2"});
+  const BenchSuite usual = parse_bench_suite({.ranks = "2"});
   EXPECT_TRUE(usual.cases(CollectiveOp::kAllReduce, 2).front().in_place);
   EXPECT_FALSE(usual.cases(CollectiveOp::kAllGather, 2).front().in_place);
-  const BenchPlan in = parse_bench_plan({.ranks = "2", .in_place = true});
+  const BenchSuite in = parse_bench_suite({.ranks = "2", .in_place = true});
   EXPECT_TRUE(in.cases(CollectiveOp::kAllGather, 2).front().in_place);
-  const BenchPlan out = parse_bench_plan({.ranks = "2", .out_of_place = true});
+  const BenchSuite out = parse_bench_suite({.ranks = "2", .out_of_place = true});
   EXPECT_FALSE(out.cases(CollectiveOp::kAllReduce, 2).front().in_place);
 }
 
@@ -73,7 +73,7 @@ TEST(BenchPlanTest, ArgumentsGiveTheSamePlan) {
   options.budget_s = 0.125;
   options.touch = true;
   const std::vector<std::string> words =
-      parse_bench_plan(options).arguments(CollectiveOp::kBroadcast, 3);
+      parse_bench_suite(options).arguments(CollectiveOp::kBroadcast, 3);
   const std::vector<std::string> expected = {
       "bench",     "comm",  "--op",           "broadcast",
       "--ranks",   "3",     "--sizes",        "1024,4096,16384,65536,262144,1048576",

@@ -16,7 +16,7 @@ enum class BenchBackend : uint8_t { kShm, kLocal, kMpi, kNccl };
 constexpr int kNumBenchBackends = 4;
 std::string_view name_of(BenchBackend backend);
 
-struct BenchPlan {
+struct BenchSuite {
   std::vector<CollectiveOp> ops;
   std::vector<int> ranks;
   std::vector<int64_t> sizes;  // bytes of the full array, ascending
@@ -36,7 +36,7 @@ struct BenchPlan {
 };
 
 // Throws ConfigError naming the flag, the value and what is possible.
-BenchPlan parse_bench_plan(const BenchCommOptions& options);
+BenchSuite parse_bench_suite(const BenchCommOptions& options);
 
 // "1K-256M" (steps of four), "64K", "1K,3M,1000": bytes, with K, M and G as powers of 1024.
 std::vector<int64_t> parse_sizes(std::string_view text);
