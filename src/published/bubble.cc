@@ -56,8 +56,8 @@ std::optional<ProfiledTimes> profiled_times(const std::string& model, int ranks,
 
 std::optional<ProfiledTimes> derived_times(const std::string& model, int ranks, int micro_batches,
                                            double rate_of_1f1b) {
-  const auto* profile = std::find_if(kProfiles.begin(), kProfiles.end(),
-                                     [&](const Profile& p) { return p.model == model; });
+  const auto profile = std::find_if(kProfiles.begin(), kProfiles.end(),
+                                    [&](const Profile& p) { return p.model == model; });
   if (profile == kProfiles.end()) return std::nullopt;
   ProfiledTimes times = profile->times;
   // The rate grows with the message: halve the interval in which it must be.
@@ -80,8 +80,8 @@ std::optional<double> published_bubble(const ProfiledTimes& times, int ranks, in
   constexpr std::array kColumns = {Column{"1F1B", "1f1b"},   Column{"1F1B-I", "interleaved"},
                                    Column{"ZB-H1", "zb-h1"}, Column{"ZB-H2", "zb-h2"},
                                    Column{"ZB-1p", "zb-h1"}, Column{"ZB-V", "zb-v"}};
-  const auto* found = std::find_if(kColumns.begin(), kColumns.end(),
-                                   [&](const Column& c) { return c.name == column; });
+  const auto found = std::find_if(kColumns.begin(), kColumns.end(),
+                                  [&](const Column& c) { return c.name == column; });
   if (found == kColumns.end()) return std::nullopt;
   int stages_per_rank = 1;
   if (found->schedule == "zb-v") stages_per_rank = 2;
