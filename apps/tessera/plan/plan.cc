@@ -6,19 +6,21 @@
 #include <string_view>
 #include <utility>
 
+#include "api/schema.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/read_text.h"
+#include "cli/run_source_flags.h"
 #include "cli/write_file.h"
-#include "commands.h"
 #include "compile/pipeline/stages.h"
 #include "cost/hardware/catalogue.h"
 #include "draw/placements_svg.h"
 #include "draw/plan_svg.h"
 #include "draw/run_plan_svg.h"
 #include "plan/fit_changes.h"
+#include "plan/plan_command.h"
 #include "plan/plan_request.h"
 #include "plan/plan_vary.h"
 #include "plan/run_plan_report.h"
@@ -32,7 +34,7 @@ namespace {
 // Layers times micro-batches times ranks that are compiled one by one.
 constexpr int64_t kMostCompiledCells = int64_t{1} << 17;
 
-bool asks_for_cluster(const PlanRequest& request) { return !request.cluster.empty(); }
+bool asks_for_cluster(const SplitFlags& request) { return !request.cluster.empty(); }
 
 // A larger run takes longer to compile rank by rank than anybody waits.
 bool is_small(const RunSpec& spec) {
@@ -89,13 +91,13 @@ std::string mesh_flags(const FitChange& change, std::string_view mesh) {
 
 // `guesses`: what was taken before it came to this.
 int plan_on_cluster(const PlanOptions& options, std::vector<Guess> guesses, Console& console) {
-  const PlanRequest& request = options.request;
+  const SplitFlags& request = options.request;
   require_config(!options.program && options.placements.empty(),
                  "{} is drawn from the programs of all ranks; leave out --cluster",
                  options.program ? "--program" : "--placements");
   const Cluster cluster = find_cluster(request.cluster, read_text);
   OpenSettings open;
-  const RunSpec spec = load_request(options.source, request, cluster, guesses, &open);
+  const RunSpec spec = load_split(options.source, request, cluster, read_text, guesses, &open);
   if (!request.emit.empty()) {
     console.out << settings_for(spec, request.emit);
     return 0;
@@ -157,15 +159,16 @@ int plan_large(PlanOptions options, const RunSpec& spec, Console& console) {
 }  // namespace
 
 Command add_plan(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("plan");
-  set_help(*app, {"Show a run's memory, traffic and step time without running it.",
-                  "tessera plan --model llama-3-405b --cluster h100-16384 --tp 8 --pp 16 --zero 1",
-                  "tessera plan examples/demo.toml --mesh dp=2"});
+  CLI::App* app =
+      add_command(root, "plan",
+                  {"Show a run's memory, traffic and step time without running it.",
+                   "tessera plan --model llama-3-405b --cluster h100-16384 --tp 8 --pp 16 --zero 1",
+                   "tessera plan examples/demo.toml --mesh dp=2"});
   auto options = std::make_shared<PlanOptions>();
   options->source.may_be_model = true;
-  options->source.add_file_and_set(*app);
-  options->source.add_mesh(*app);
-  options->source.add_ranks(*app);
+  add_file_and_set(*app, options->source);
+  add_mesh(*app, options->source);
+  add_ranks(*app, options->source);
   add_request(*app, options->request);
   add_text(*app, "--vary", options->vary, "A.B=X,Y,…",
            "with --cluster: a table of the run with each of these values");
@@ -188,10 +191,7 @@ int run_plan(const PlanOptions& options, Console& console) {
   require_config(options.request.model.empty(),
                  "--model {} needs a cluster to plan for: give --cluster, as in --cluster h100-8",
                  options.request.model);
-  RunSource source = options.source;
-  const std::vector<std::string> settings = settings_of(options.request);
-  source.overrides.insert(source.overrides.begin(), settings.begin(), settings.end());
-  const RunSpec spec = source.load();
+  const RunSpec spec = with_settings(options.source, options.request).load(read_text);
   if (!options.request.emit.empty()) {
     console.out << settings_for(spec, options.request.emit);
     return 0;

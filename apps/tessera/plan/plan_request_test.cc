@@ -1,5 +1,3 @@
-#include "plan/plan_request.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,19 +5,21 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "cli/read_text.h"
 #include "cost/hardware/catalogue.h"
+#include "plan/plan_command.h"
 
 namespace tessera {
 namespace {
 
-void set(PlanRequest& request, std::string_view flag, int64_t value) {
-  for (PlanRequest::Size& size : request.sizes) {
+void set(SplitFlags& request, std::string_view flag, int64_t value) {
+  for (SplitFlags::Size& size : request.sizes) {
     if (size.flag == flag) size.value = value;
   }
 }
 
-PlanRequest request_405b() {
-  PlanRequest request;
+SplitFlags request_405b() {
+  SplitFlags request;
   request.model = "llama-3-405b";
   request.cluster = "h100-16384";
   request.sequence_parallel = true;
@@ -51,7 +51,8 @@ Printed print(const PlanOptions& options) {
 
 TEST(PlanRequest, FillsInWhatNobodySaidAndListsIt) {
   std::vector<Guess> guesses;
-  const RunSpec spec = load_request({}, request_405b(), find_cluster("h100-16384"), guesses);
+  const RunSpec spec =
+      load_split({}, request_405b(), find_cluster("h100-16384"), read_text, guesses);
   EXPECT_EQ(spec.parallel.dp, 128);
   EXPECT_EQ(spec.train.dtype, DType::kBF16);
   EXPECT_EQ(spec.train.device, "cuda");
@@ -63,11 +64,11 @@ TEST(PlanRequest, FillsInWhatNobodySaidAndListsIt) {
 }
 
 TEST(PlanRequest, SaysThatSequenceParallelismIsOff) {
-  PlanRequest request = request_405b();
+  SplitFlags request = request_405b();
   request.sequence_parallel = false;
   std::vector<Guess> guesses;
-  EXPECT_FALSE(
-      load_request({}, request, find_cluster("h100-16384"), guesses).parallel.sequence_parallel);
+  EXPECT_FALSE(load_split({}, request, find_cluster("h100-16384"), read_text, guesses)
+                   .parallel.sequence_parallel);
   EXPECT_TRUE(std::any_of(guesses.begin(), guesses.end(), [](const Guess& guess) {
     return guess.what == "parallel.sequence_parallel";
   }));
@@ -75,16 +76,18 @@ TEST(PlanRequest, SaysThatSequenceParallelismIsOff) {
 
 TEST(PlanRequest, GuessesNoMoreTokensThanTheModelHasPositionsFor) {
   std::vector<Guess> guesses;
-  PlanRequest request;
+  SplitFlags request;
   request.model = "gpt2";
-  EXPECT_EQ(load_request({}, request, find_cluster("h100-8"), guesses).train.seq_len, 1024);
+  EXPECT_EQ(load_split({}, request, find_cluster("h100-8"), read_text, guesses).train.seq_len,
+            1024);
 }
 
 TEST(PlanRequest, RefusesSizesThatLeaveDevicesOver) {
-  PlanRequest request = request_405b();
+  SplitFlags request = request_405b();
   set(request, "--tp", 3);
   std::vector<Guess> guesses;
-  EXPECT_THROW(load_request({}, request, find_cluster("h100-16384"), guesses), ConfigError);
+  EXPECT_THROW(load_split({}, request, find_cluster("h100-16384"), read_text, guesses),
+               ConfigError);
 }
 
 TEST(PlanRequest, PrintsThePlanOf16384Ranks) {

@@ -78,7 +78,7 @@ Variation vary_plan(const PlanOptions& options, const std::string& text) {
     source.overrides.push_back(fmt::format("{}={}", variation.key, varied.value));
     try {
       std::vector<Guess> guesses;
-      const RunSpec spec = load_request(source, options.request, cluster, guesses);
+      const RunSpec spec = load_split(source, options.request, cluster, read_text, guesses);
       varied.plan = plan_run(spec, cluster, planner);
     } catch (const ConfigError& error) {
       varied.refused = refused = error.what();

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "commands.h"
+#include "plan/plan_command.h"
 #include "plan/run_plan.h"
 
 namespace tessera {
