@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "cost/hardware/catalogue.h"
-#include "plan/run_plan.h"
+#include "plan/memory_limit.h"
+#include "plan/plan.h"
 #include "spec/run_file/run_file.h"
 #include "spec/run_file/validate.h"
 
@@ -30,9 +31,9 @@ RunSpec spec_of(const Cluster& cluster, const std::vector<std::string>& more) {
 
 double milliseconds(const RunSpec& spec, const Cluster& cluster, ScalePlanner& planner) {
   const std::clock_t start = std::clock();
-  const RunPlan plan = plan_run(spec, cluster, planner);
+  const Plan plan = make_plan({.spec = spec, .cluster = cluster}, planner);
   const std::clock_t time = std::clock() - start;
-  return plan.ranks.classes.empty() ? 0 : 1e3 * static_cast<double>(time) / CLOCKS_PER_SEC;
+  return plan.classes.empty() ? 0 : 1e3 * static_cast<double>(time) / CLOCKS_PER_SEC;
 }
 
 double median(std::vector<double> values) {

@@ -54,7 +54,7 @@ TEST_F(CliTest, VersionHelpAndCompletion) {
 
 // The keys that other programs may rely on.
 void expect_report(const json& report, size_t world) {
-  EXPECT_EQ(report.at("schema_version"), 1);
+  EXPECT_EQ(report.at("schema_version"), 2);
   EXPECT_EQ(report.at("world"), world);
   EXPECT_EQ(report.at("mesh").at("dp"), 2);
   EXPECT_EQ(report.at("mesh").at("tp"), 2);

@@ -21,7 +21,7 @@
 #include "support/random_case.h"
 #include "support/record.h"
 #include "support/tiny.h"
-#include "train/plan_report.h"
+#include "train/session/planned_measured.h"
 
 namespace tessera {
 namespace {

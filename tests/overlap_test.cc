@@ -8,7 +8,8 @@
 
 #include "base/testing/test_folder.h"
 #include "support/tiny.h"
-#include "train/plan_report.h"
+#include "train/machine_defaults.h"
+#include "train/session/planned_measured.h"
 #include "train/session/session.h"
 
 namespace tessera {
@@ -97,7 +98,7 @@ TEST(OverlapTest, WithoutItTrafficAndLossStayAndKernelsWaitForEveryCollective) {
       EXPECT_EQ(hidden.summary.plan["ranks"][rank]["traffic"],
                 exposed.summary.plan["ranks"][rank]["traffic"]);
     }
-    const CompiledRun compiled = compile_run(parse_case(mesh + " overlap=false").spec);
+    const CompiledRun compiled = compile_here(parse_case(mesh + " overlap=false").spec);
     for (const Program& program : compiled.programs) {
       // By stream: signal of the newest collective that no kernel has waited for.
       std::map<StreamKind, int> newest;

@@ -10,7 +10,8 @@
 #include "spec/run_file/asynchronous.h"
 #include "support/record.h"
 #include "support/tiny.h"
-#include "train/plan_report.h"
+#include "train/machine_defaults.h"
+#include "train/session/planned_measured.h"
 #include "train/session/session.h"
 
 namespace tessera {
@@ -333,7 +334,7 @@ TEST(PipeDreamRuleTest, NewestWeightsInBackwardAreCaughtByNameAndChangeTheResult
   const TinyCase c = parse_case(small("pipedream"));
   const SampleSource samples = random_samples(c.spec, c.mask);
   const std::vector<StepRecord> oracle = Reference(c.spec, samples, rule_of(c.spec)).run();
-  CompiledRun compiled = compile_run(c.spec);
+  CompiledRun compiled = compile_here(c.spec);
   ASSERT_EQ(compiled.programs[0].weight_versions, 2);
   read_newest_in_backward(compiled.programs[0]);
   try {

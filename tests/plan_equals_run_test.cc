@@ -6,8 +6,10 @@
 #include <random>
 
 #include "base/testing/test_folder.h"
+#include "plan/report/plan_json.h"
 #include "support/tiny.h"
-#include "train/plan_report.h"
+#include "train/machine_defaults.h"
+#include "train/session/planned_measured.h"
 #include "train/session/session.h"
 
 namespace tessera {
@@ -83,7 +85,7 @@ TEST_P(PlanEqualsRunTest, InEveryNumberOfEveryRank) {
   train(spec);
   const nlohmann::ordered_json plan = read_json(folder.path("run/plan.json"));
   const nlohmann::ordered_json measured = read_json(folder.path("run/summary.json"));
-  EXPECT_EQ(plan, plan_json(compile_run(spec)));
+  EXPECT_EQ(plan, full_plan_json(plan_of(compile_here(spec))));
   ASSERT_EQ(plan["ranks"].size(), static_cast<size_t>(spec.parallel.world()));
   ASSERT_EQ(measured["ranks"].size(), plan["ranks"].size());
   for (size_t rank = 0; rank < plan["ranks"].size(); ++rank) {

@@ -7,7 +7,7 @@
 #include "base/testing/test_folder.h"
 #include "support/record.h"
 #include "support/tiny.h"
-#include "train/plan_report.h"
+#include "train/machine_defaults.h"
 #include "train/session/loss_scale.h"
 #include "train/session/session.h"
 
@@ -34,7 +34,7 @@ TEST(PrecisionTest, GradientsAndOptimizerStateAreWideWeightsAreNarrow) {
     for (const std::string mesh : kMeshes) {
       SCOPED_TRACE(mesh + dtype);
       const RunSpec spec = parse_case(mesh + dtype).spec;
-      const CompiledRun run = compile_run(spec);
+      const CompiledRun run = compile_here(spec);
       for (const Program& program : run.programs) {
         for (const BucketBuffers& bucket : program.buckets) {
           EXPECT_EQ(program.buffer(bucket.weights).dtype, spec.train.dtype);
@@ -58,7 +58,7 @@ TEST(PrecisionTest, GradientsAndOptimizerStateAreWideWeightsAreNarrow) {
 TEST(PrecisionTest, Bf16GradientsAreStoredAndSummedSo) {
   for (const std::string mesh : kMeshes) {
     SCOPED_TRACE(mesh);
-    const CompiledRun run = compile_run(parse_case(mesh + " dtype=bf16 gradients=bf16").spec);
+    const CompiledRun run = compile_here(parse_case(mesh + " dtype=bf16 gradients=bf16").spec);
     for (const Program& program : run.programs) {
       for (const BucketBuffers& bucket : program.buckets) {
         EXPECT_EQ(program.buffer(bucket.gradient).dtype, DType::kBF16);

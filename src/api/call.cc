@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/explain.h"
+#include "api/plan.h"
 #include "api/presets.h"
 #include "api/search.h"
 #include "api/simulate.h"
@@ -14,11 +15,25 @@
 #include "base/failure.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "plan/report/plan_json.h"
 
 namespace tessera {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+Json answer_plan(const nlohmann::json& request, const Surroundings& around) {
+  return plan_json(make_plan(plan_request(plan_query(request), around)));
+}
+
+Json answer_vary(const nlohmann::json& request, const Surroundings& around) {
+  return variation_json(vary(vary_query(request), around));
+}
+
+Json answer_emit(const nlohmann::json& request, const Surroundings& around) {
+  const EmitQuery query = emit_query(request);
+  return emit_json(query, emit(query, around));
+}
 
 Json answer_search(const nlohmann::json& request, const Surroundings& around) {
   return search_json(search(search_query(request), around));
@@ -44,9 +59,9 @@ Json answer_presets(const nlohmann::json& request, const Surroundings&) {
 }
 
 constexpr std::array kMethods = {
-    Method{"search", answer_search},
-    Method{"simulate", answer_simulate},
-    Method{"explain", answer_explain},
+    Method{"plan", answer_plan},         Method{"vary", answer_vary},
+    Method{"emit", answer_emit},         Method{"search", answer_search},
+    Method{"simulate", answer_simulate}, Method{"explain", answer_explain},
     Method{"presets", answer_presets},
 };
 

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "plan/run_plan.h"
+#include "plan/memory_limit.h"
 #include "spec/keys.h"
 #include "spec/run_file/pipeline.h"
 #include "spec/run_file/run_file.h"
@@ -129,10 +129,7 @@ RunSpec load_split(const RunSource& source, const SplitFlags& split, const Clust
   RunSpec spec = parse_run_file(has_file ? source.text(read) : "", source.file, settings, read);
   if (!source.mesh.empty()) spec.parallel = parse_mesh(source.mesh, spec.parallel);
   read_schedule_file(spec.parallel, read);
-  if (open != nullptr) {
-    *open = {.global_batch = spec.train.global_batch == 0,
-             .grad_reduce = spec.parallel.grad_reduce == "auto"};
-  }
+  if (open != nullptr) *open = open_settings(spec);
   if (!has_file && source.mesh.empty()) fill_in(spec, settings, cluster, guesses);
   if (source.ranks > 0) require_world(spec.parallel, source.ranks, spec.model.heads);
   use_cluster_defaults(spec, cluster);

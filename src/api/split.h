@@ -9,7 +9,7 @@
 #include "api/fields.h"
 #include "cost/hardware/cluster.h"
 #include "cost/step/estimate.h"
-#include "plan/fit_changes.h"
+#include "plan/fit_advice.h"
 #include "spec/run_file/run_source.h"
 
 namespace tessera {
@@ -51,7 +51,6 @@ struct SplitFlags {
       {"--dtype", "train.dtype", "TYPE", "bf16, f16, f32"},
   };
   int64_t tokens = 0;  // of the whole training; 0: not asked
-  std::string emit;    // a system of spec/emit/emit_settings.h; empty: the plan
 };
 
 // Reads "run_file", "set", "mesh" and "ranks".

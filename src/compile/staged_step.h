@@ -6,7 +6,7 @@
 namespace tessera {
 
 // `stages` goes with spec.model.layers, spec.parallel.pp and the micro-batches of `spec`.
-StepGraph build_staged_step(const RunSpec& spec, StagePlan stages, StepKind kind,
+StepGraph build_staged_step(const RunSpec& spec, StageLayout stages, StepKind kind,
                             const PassHook& hook = {});
 
 }  // namespace tessera

@@ -54,10 +54,10 @@ void add_update(StepGraph& step, const std::map<ValueId, ValueId>& gradients) {
 StepGraph build_step(const RunSpec& spec, StepKind kind, const PassHook& hook) {
   require_trainable(spec.model);
   require_writable_graph(spec);
-  return build_staged_step(spec, plan_stages(spec, kind == StepKind::kTraining), kind, hook);
+  return build_staged_step(spec, lay_out_stages(spec, kind == StepKind::kTraining), kind, hook);
 }
 
-StepGraph build_staged_step(const RunSpec& spec, StagePlan stages, StepKind kind,
+StepGraph build_staged_step(const RunSpec& spec, StageLayout stages, StepKind kind,
                             const PassHook& hook) {
   StepGraph step;
   step.spec = spec;

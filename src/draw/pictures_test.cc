@@ -87,10 +87,9 @@ TEST(PicturesTest, OfPlansAreWhatTheToolDraws) {
     spec.parallel = parse_mesh(picture.mesh, spec.parallel);
     spec.train.threads = 1;
     resolve(spec);
-    const StepGraph step = build_step(spec, StepKind::kTraining);
-    const std::vector<Program> programs = compile_ranks(step);
-    expect_picture(picture.name,
-                   picture.placements ? placements_svg(step, programs) : plan_svg(step, programs));
+    const CompiledRun run = compile_run(spec);
+    expect_picture(picture.name, picture.placements ? placements_svg(run.step, run.programs)
+                                                    : plan_svg(plan_of(run)));
   }
 }
 

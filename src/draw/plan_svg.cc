@@ -3,6 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
+#include <string_view>
+#include <utility>
 
 #include "base/ranks_text.h"
 #include "base/text.h"
@@ -19,27 +24,69 @@ constexpr double kMargin = 16, kLeastLabel = 170, kColumn = 160, kTitle = 58, kB
                  kRow = 19;
 constexpr double kBarWidth = 92, kLeastForText = 13;
 constexpr size_t kMostColumns = 8;
+// Bars that lie, one for every place in the pipeline.
+constexpr double kPlaceLabel = 150, kPlace = 520, kThick = 14, kFigures = 190;
+constexpr double kPlacesWidth = kPlaceLabel + kPlace + kFigures;
+constexpr std::string_view kLimitInk = "#c00000";
+
+struct TimePart {
+  std::string name;
+  double seconds = 0;
+  Color color;
+};
+
+std::vector<TimePart> time_parts(const StepTime& time) {
+  constexpr std::array<Color, kNumCommAxes> kAxes = {
+      {{200, 84, 84}, {216, 118, 96}, {186, 92, 140}, {226, 146, 52}, {138, 106, 184}}};
+  std::vector<TimePart> parts = {{"forward", time.forward_s, {116, 169, 216}},
+                                 {"backward", time.backward_s(), {66, 133, 200}}};
+  for (int axis = 0; axis < kNumCommAxes; ++axis) {
+    const auto a = static_cast<size_t>(axis);
+    parts.push_back({fmt::format("exposed: {}", name_of(static_cast<CommAxis>(axis))),
+                     time.exposed_s[a], kAxes[a]});
+  }
+  parts.push_back({"bubble", time.bubble_s, {200, 200, 200}});
+  parts.push_back({"optimizer", time.optimizer_s, {46, 148, 110}});
+  std::erase_if(parts, [](const TimePart& part) { return part.seconds <= 0; });
+  return parts;
+}
 
 // Ranks that nobody can tell apart by their figures.
 struct RankKind {
-  std::vector<int> ranks;
-  const Program* program = nullptr;
+  std::vector<int> ranks;  // all of them, or of a class the first
+  int64_t count = 0;
+  ArenaBytes memory = {};
   std::vector<Traffic> traffic;
+  [[nodiscard]] int64_t total_bytes() const {
+    return std::accumulate(memory.begin(), memory.end(), int64_t{0});
+  }
+  [[nodiscard]] std::string name() const {
+    if (count == static_cast<int64_t>(ranks.size())) return ranks_text(ranks);
+    return fmt::format("{} ranks from {}", with_thousands(count), ranks.front());
+  }
 };
 
-std::vector<RankKind> kinds_of(const std::vector<Program>& programs) {
+void add_kind(std::vector<RankKind>& kinds, RankKind one) {
+  const auto same = [&](const RankKind& kind) {
+    return kind.memory == one.memory && kind.traffic == one.traffic;
+  };
+  const auto found = std::find_if(kinds.begin(), kinds.end(), same);
+  if (found == kinds.end()) {
+    kinds.push_back(std::move(one));
+    return;
+  }
+  found->ranks.insert(found->ranks.end(), one.ranks.begin(), one.ranks.end());
+  found->count += one.count;
+}
+
+std::vector<RankKind> kinds_of(const Plan& plan) {
   std::vector<RankKind> kinds;
-  for (const Program& program : programs) {
-    std::vector<Traffic> traffic = traffic_of(program);
-    const auto same = [&](const RankKind& kind) {
-      return kind.program->arena_bytes == program.arena_bytes && kind.traffic == traffic;
-    };
-    const auto found = std::find_if(kinds.begin(), kinds.end(), same);
-    if (found != kinds.end()) {
-      found->ranks.push_back(program.rank);
-    } else {
-      kinds.push_back({{program.rank}, &program, std::move(traffic)});
-    }
+  for (const PlannedRank& rank : plan.ranks) {
+    add_kind(kinds, {{rank.rank}, 1, rank.memory, rank.traffic});
+  }
+  if (!kinds.empty()) return kinds;
+  for (const PlannedClass& one : plan.classes) {
+    add_kind(kinds, {{one.first_rank}, one.ranks, one.memory, one.traffic});
   }
   return kinds;
 }
@@ -49,7 +96,7 @@ size_t keep_largest(std::vector<RankKind>& kinds) {
   if (kinds.size() <= kMostColumns) return 0;
   const size_t dropped = kinds.size() - kMostColumns;
   std::stable_sort(kinds.begin(), kinds.end(), [](const RankKind& a, const RankKind& b) {
-    return a.program->total_bytes() > b.program->total_bytes();
+    return a.total_bytes() > b.total_bytes();
   });
   kinds.resize(kMostColumns);
   std::sort(kinds.begin(), kinds.end(),
@@ -59,10 +106,13 @@ size_t keep_largest(std::vector<RankKind>& kinds) {
 
 class PlanPicture {
  public:
-  PlanPicture(const StepGraph& step, const std::vector<Program>& programs)
-      : step_(step), kinds_(kinds_of(programs)), dropped_(keep_largest(kinds_)) {
+  explicit PlanPicture(const Plan& plan)
+      : plan_(plan),
+        title_(run_title(plan.spec, plan.num_parameters, plan.schedule.name)),
+        kinds_(kinds_of(plan)),
+        dropped_(keep_largest(kinds_)) {
     for (const RankKind& kind : kinds_) {
-      most_bytes_ = std::max(most_bytes_, kind.program->total_bytes());
+      most_bytes_ = std::max(most_bytes_, kind.total_bytes());
       for (const Traffic& t : kind.traffic) {
         if (t.bytes_sent == 0) continue;  // receives
         most_sent_ = std::max(most_sent_, t.bytes_sent);
@@ -77,19 +127,37 @@ class PlanPicture {
   }
 
   std::string str() {
-    page_.text(kMargin, 24, 15, kTitleInk, Anchor::kStart, run_title(step_));
-    page_.text(kMargin, 42, 12, kInk, Anchor::kStart, "memory of a rank, and what it sends");
+    page_.text(kMargin, 24, 15, kTitleInk, Anchor::kStart, title_);
+    page_.text(kMargin, 42, 12, kInk, Anchor::kStart, subtitle());
     for (size_t k = 0; k < kinds_.size(); ++k) draw_bar(k);
     y_ = kTitle + kBars + 24;
     draw_heads();
     draw_memory();
     draw_traffic();
     draw_note();
-    const double width = std::max(right_of(kinds_.size() - 1), text_pixels(run_title(step_), 15));
+    double width = std::max(right_of(kinds_.size() - 1), text_pixels(title_, 15));
+    if (plan_.step) {
+      draw_places();
+      draw_time();
+      width = std::max(width, kPlacesWidth);
+    }
     return page_.str(width + 2 * kMargin, y_ + kMargin);
   }
 
  private:
+  [[nodiscard]] std::string subtitle() const {
+    const std::string text = "memory of a rank, and what it sends";
+    if (!plan_.step) return text;
+    const std::string& model = plan_.spec.model.preset;
+    return fmt::format("{} on {} x {}: {}", model.empty() ? "a model" : model,
+                       plan_.step->cluster.devices, plan_.step->cluster.device.name, text);
+  }
+
+  [[nodiscard]] std::string traffic_title() const {
+    if (plan_.source == PlanSource::kClosedForms) return "what it sends is not known call by call";
+    return sent_.empty() ? "one rank: nothing is sent" : "sent per step: calls, bytes";
+  }
+
   [[nodiscard]] double left_of(size_t column) const {
     return kMargin + label_ + static_cast<double>(column) * kColumn;
   }
@@ -102,28 +170,28 @@ class PlanPicture {
   }
 
   void draw_bar(size_t column) {
-    const Program& program = *kinds_[column].program;
+    const RankKind& kind = kinds_[column];
     const double x = right_of(column) - kBarWidth;
     double y = kTitle + 16 + kBars;
     for (const ArenaKind arena : kAllArenas) {
       const auto i = static_cast<size_t>(arena);
       const double height =
-          kBars * static_cast<double>(program.arena_bytes[i]) / static_cast<double>(most_bytes_);
+          kBars * static_cast<double>(kind.memory[i]) / static_cast<double>(most_bytes_);
       if (height <= 0) continue;
       y -= height;
       page_.box(x, y, kBarWidth, height, hex(color_of(arena)));
       if (height < kLeastForText) continue;
       page_.text(x + kBarWidth / 2, y + height / 2 + 4, 11, kWhite, Anchor::kMiddle,
-                 human_bytes(program.arena_bytes[i]));
+                 human_bytes(kind.memory[i]));
     }
     page_.text(x + kBarWidth / 2, y - 5, 12, kTitleInk, Anchor::kMiddle,
-               human_bytes(program.total_bytes()));
+               human_bytes(kind.total_bytes()));
   }
 
   void draw_heads() {
     for (size_t k = 0; k < kinds_.size(); ++k) {
-      cell(k, kTitleInk, ranks_text(kinds_[k].ranks));
-      const std::string coords = shared_coords(step_.mesh, kinds_[k].ranks);
+      cell(k, kTitleInk, kinds_[k].name());
+      const std::string coords = shared_coords(plan_.mesh, kinds_[k].ranks);
       if (text_pixels(coords, 11) > kColumn) continue;  // of one rank of a large mesh
       page_.text(right_of(k), y_ + 13 + kRow * 0.8, 11, kFaintInk, Anchor::kEnd, coords);
     }
@@ -137,20 +205,19 @@ class PlanPicture {
       page_.box(kMargin, y_ + 2, 13, 13, hex(color_of(arena)));
       label(kInk, std::string(name_of(arena)));
       for (size_t k = 0; k < kinds_.size(); ++k) {
-        cell(k, kInk, with_thousands(kinds_[k].program->arena_bytes[i]));
+        cell(k, kInk, with_thousands(kinds_[k].memory[i]));
       }
       y_ += kRow;
     }
     label(kTitleInk, "total");
     for (size_t k = 0; k < kinds_.size(); ++k) {
-      cell(k, kTitleInk, with_thousands(kinds_[k].program->total_bytes()));
+      cell(k, kTitleInk, with_thousands(kinds_[k].total_bytes()));
     }
     y_ += 1.6 * kRow;
   }
 
   void draw_traffic() {
-    page_.text(kMargin, y_ + 13, 12, kTitleInk, Anchor::kStart,
-               sent_.empty() ? "one rank: nothing is sent" : "sent per step: calls, bytes");
+    page_.text(kMargin, y_ + 13, 12, kTitleInk, Anchor::kStart, traffic_title());
     y_ += kRow;
     for (const auto& [group, op] : sent_) {
       label(kInk, group + " " + op);
@@ -181,7 +248,64 @@ class PlanPicture {
     y_ += kRow;
   }
 
-  const StepGraph& step_;
+  // The heaviest of every place in the pipeline, as long as they can be drawn.
+  void draw_places() {
+    std::map<int, const PlannedClass*> heaviest;
+    for (const PlannedClass& one : plan_.classes) {
+      const PlannedClass*& known = heaviest[one.pipeline_rank];
+      if (known == nullptr || known->total_bytes() < one.total_bytes()) known = &one;
+    }
+    const int64_t most = std::max(plan_.limit_bytes, plan_.peak_bytes());
+    const double scale = most > 0 ? kPlace / static_cast<double>(most) : 0;
+    y_ += kRow;
+    page_.text(kMargin, y_, 12, kInk, Anchor::kStart, "memory of a rank by place in the pipeline");
+    y_ += 0.8 * kRow;
+    const double top = y_ - 6;
+    for (const auto& [rank, one] : heaviest) draw_place(rank, *one, scale);
+    const double limit = kMargin + kPlaceLabel + scale * static_cast<double>(plan_.limit_bytes);
+    page_.area(limit - 1, top, 2, y_ - top, kLimitInk);
+    page_.text(limit - 4, y_ + 10, 11, kLimitInk, Anchor::kEnd,
+               fmt::format("limit {}", human_bytes(plan_.limit_bytes)));
+    y_ += 2 * kRow;
+  }
+
+  void draw_place(int rank, const PlannedClass& one, double scale) {
+    page_.text(kMargin, y_ + 11, 11, kInk, Anchor::kStart, fmt::format("pipeline rank {}", rank));
+    double x = kMargin + kPlaceLabel;
+    for (const ArenaKind arena : kAllArenas) {
+      const double width = scale * static_cast<double>(one.memory[static_cast<size_t>(arena)]);
+      page_.area(x, y_, width, kThick, hex(color_of(arena)));
+      x += width;
+    }
+    page_.text(kMargin + kPlaceLabel + kPlace + 8, y_ + 11, 11, kInk, Anchor::kStart,
+               human_bytes(one.total_bytes()));
+    y_ += kRow;
+  }
+
+  void draw_time() {
+    const Estimate& estimate = plan_.step->estimate;
+    const double step = estimate.time.step_s;
+    page_.text(kMargin, y_, 12, kInk, Anchor::kStart,
+               fmt::format("a step of {:.3f} s, MFU {:.1f} %", step, 100 * estimate.mfu));
+    y_ += kRow;
+    double x = kMargin + kPlaceLabel;
+    const double top = y_ - 10;
+    for (const TimePart& part : time_parts(estimate.time)) {
+      const double width = step > 0 ? kPlace * part.seconds / step : 0;
+      page_.area(x, top, width, kThick, hex(part.color));
+      x += width;
+    }
+    y_ += kRow;
+    for (const TimePart& part : time_parts(estimate.time)) {
+      page_.area(kMargin + kPlaceLabel, y_ - 9, 10, 10, hex(part.color));
+      page_.text(kMargin + kPlaceLabel + 14, y_, 11, kInk, Anchor::kStart,
+                 fmt::format("{}: {:.3f} s", part.name, part.seconds));
+      y_ += kRow;
+    }
+  }
+
+  const Plan& plan_;
+  std::string title_;
   std::vector<RankKind> kinds_;
   size_t dropped_;
   std::vector<std::pair<std::string, std::string>> sent_;  // group and collective
@@ -193,8 +317,6 @@ class PlanPicture {
 
 }  // namespace
 
-std::string plan_svg(const StepGraph& step, const std::vector<Program>& programs) {
-  return PlanPicture(step, programs).str();
-}
+std::string plan_svg(const Plan& plan) { return PlanPicture(plan).str(); }
 
 }  // namespace tessera

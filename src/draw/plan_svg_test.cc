@@ -6,6 +6,7 @@
 #include "base/testing/count_parts.h"
 #include "base/text.h"
 #include "compile/testing/test_spec.h"
+#include "cost/hardware/catalogue.h"
 #include "draw/placements_svg.h"
 #include "draw/run_title.h"
 
@@ -14,29 +15,18 @@ namespace {
 
 using testing::count_parts;
 
-struct Compiled {
-  StepGraph step;
-  std::vector<Program> programs;
-};
-
-Compiled compile(const std::string& mesh) {
+CompiledRun compile(const std::string& mesh) {
   RunSpec spec = testing::small_spec(mesh);
   spec.model.layers = 16;
   spec.train.global_batch = 32;  // stages hold different numbers of micro-batches
-  Compiled run;
-  run.step = build_step(testing::resolved(std::move(spec)), StepKind::kTraining);
-  run.programs = compile_ranks(run.step);
-  return run;
+  return compile_run(testing::resolved(std::move(spec)));
 }
 
-std::string picture(const std::string& mesh) {
-  const Compiled run = compile(mesh);
-  return plan_svg(run.step, run.programs);
-}
+std::string picture(const std::string& mesh) { return plan_svg(plan_of(compile(mesh))); }
 
 TEST(PlanSvgTest, ShowsEveryCategoryAndCollectiveInBytes) {
-  const Compiled run = compile("dp=2,tp=2,zero=1");
-  const std::string svg = plan_svg(run.step, run.programs);
+  const CompiledRun run = compile("dp=2,tp=2,zero=1");
+  const std::string svg = plan_svg(plan_of(run));
   const Program& program = run.programs.front();
   for (const ArenaKind arena : kAllArenas) {
     EXPECT_NE(svg.find(fmt::format(">{}<", name_of(arena))), std::string::npos);
@@ -70,8 +60,25 @@ TEST(PlanSvgTest, OneRankSendsNothing) {
   EXPECT_NE(picture("dp=1").find("one rank: nothing is sent"), std::string::npos);
 }
 
+TEST(PlanSvgTest, ShowsTheLimitAndTheStepWhereAClusterPricesIt) {
+  RunSpec spec = testing::small_spec("pp=16");
+  spec.model.layers = 16;
+  spec.train.global_batch = 32;
+  PlanRequest request{.spec = testing::resolved(std::move(spec)),
+                      .cluster = find_cluster("h100-16")};
+  const Plan plan = make_plan(request);
+  const std::string svg = plan_svg(plan);
+  EXPECT_EQ(count(svg, ">pipeline rank "), 16U);
+  EXPECT_NE(svg.find(fmt::format(">limit {}<", human_bytes(plan.limit_bytes))), std::string::npos);
+  for (const char* part : {">forward: ", ">backward: ", ">bubble: ", ">optimizer: "}) {
+    EXPECT_EQ(count(svg, part), 1U) << part;
+  }
+  request.cluster.reset();
+  EXPECT_EQ(count(plan_svg(make_plan(request)), ">forward: "), 0U);
+}
+
 TEST(PlacementsSvgTest, HasAColumnPerRankUnderItsCoordinates) {
-  const Compiled run = compile("dp=2,tp=2");
+  const CompiledRun run = compile("dp=2,tp=2");
   const std::string svg = placements_svg(run.step, run.programs);
   EXPECT_EQ(count_parts(svg, ">rank "), 4U);
   EXPECT_EQ(count_parts(svg, ">dp0<"), 1U);
@@ -80,7 +87,7 @@ TEST(PlacementsSvgTest, HasAColumnPerRankUnderItsCoordinates) {
 }
 
 TEST(PlacementsSvgTest, DrawsSixteenRanksOfMoreAndSaysSo) {
-  const Compiled run = compile("dp=32");
+  const CompiledRun run = compile("dp=32");
   const std::string svg = placements_svg(run.step, run.programs);
   EXPECT_EQ(count_parts(svg, ">rank "), 16U);
   EXPECT_NE(svg.find("the first 16 of 32 ranks"), std::string::npos);

@@ -10,9 +10,13 @@
 namespace tessera {
 
 std::string run_title(const StepGraph& step) {
-  const ParallelSpec& p = step.spec.parallel;
-  std::string text = fmt::format("{} parameters, {}", with_thousands(step.layout.num_parameters),
-                                 name_of(step.spec.train.dtype));
+  return run_title(step.spec, step.layout.num_parameters, step.stages.schedule.name);
+}
+
+std::string run_title(const RunSpec& spec, int64_t num_parameters, const std::string& schedule) {
+  const ParallelSpec& p = spec.parallel;
+  std::string text =
+      fmt::format("{} parameters, {}", with_thousands(num_parameters), name_of(spec.train.dtype));
   if (p.world() == 1) return text + ", one rank";
   text += ",";
   const auto axis = [&text](const char* name, int64_t size) {
@@ -25,7 +29,7 @@ std::string run_title(const StepGraph& step) {
   axis("tp", p.tp);
   axis("ep", p.ep);
   if (p.dp * p.fsdp * p.cp > 1) text += fmt::format(" zero={}", p.zero);
-  if (p.pp > 1) text += " " + step.stages.schedule.name;
+  if (p.pp > 1) text += " " + schedule;
   if (p.cp > 1) text += " " + p.cp_kind;
   if (p.tp > 1 && p.sequence_parallel) text += " sequence_parallel";
   if (p.recompute != "none") text += " recompute=" + p.recompute;

@@ -10,6 +10,7 @@ namespace tessera {
 
 // "2,967,808 parameters, f32, dp=2 tp=2 zero=1 sequence_parallel"
 std::string run_title(const StepGraph& step);
+std::string run_title(const RunSpec& spec, int64_t num_parameters, const std::string& schedule);
 
 // The coordinates that all of them share: "pp0 tp1". Axes of one rank are left out.
 std::string shared_coords(const Mesh& mesh, const std::vector<int>& ranks);

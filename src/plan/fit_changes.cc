@@ -8,7 +8,10 @@
 
 #include "base/error.h"
 #include "cost/hardware/catalogue.h"
+#include "plan/estimate_run.h"
 #include "plan/fit_space.h"
+#include "plan/memory_limit.h"
+#include "plan/plan.h"
 #include "spec/run_file/trainable.h"
 #include "spec/run_file/validate.h"
 
@@ -152,6 +155,7 @@ class Advisor {
   std::vector<Combination> refused_;  // have no plan
   std::vector<Accepted> accepted_;
   std::optional<FitChange> nearest_;
+  double step_s_ = 0;  // of the run itself
   int plans_ = 0;
 };
 
@@ -172,7 +176,7 @@ void Advisor::price(Combination combination, Combinations& into) {
   const std::optional<RunSpec> spec = changed(combination);
   if (!spec) return;
   try {
-    const RunPrice price = price_run(*spec, cluster_);
+    const RunEstimate price = estimate_run(*spec, cluster_);
     combination.step_s = price.estimate.time.step_s;
     combination.bytes = closed_form_bytes(*spec, price.estimate);
   } catch (const ConfigError&) {
@@ -215,9 +219,9 @@ std::optional<FitChange> Advisor::planned(const Combination& combination) {
   if (!spec) return std::nullopt;
   FitChange change;
   try {
-    const RunPlan plan = plan_run(*spec, cluster_, planner_);
-    change.peak_bytes = plan.ranks.heaviest().total_bytes();
-    change.step_s = plan.estimate.time.step_s;
+    const Plan plan = make_plan({.spec = *spec, .cluster = cluster_}, planner_);
+    change.peak_bytes = plan.peak_bytes();
+    change.step_s = plan.step->estimate.time.step_s;
   } catch (const ConfigError&) {
     return std::nullopt;
   }
@@ -228,10 +232,11 @@ std::optional<FitChange> Advisor::planned(const Combination& combination) {
 
 // How far closed forms are off is much the same for runs that differ in a few settings.
 void Advisor::compare_with_exact() {
-  const RunPrice price = price_run(before_, cluster_);
+  const RunEstimate price = estimate_run(before_, cluster_);
   const double closed = closed_form_bytes(before_, price.estimate);
   const auto exact =
-      static_cast<double>(plan_run(before_, cluster_, planner_).ranks.heaviest().total_bytes());
+      static_cast<double>(make_plan({.spec = before_, .cluster = cluster_}, planner_).peak_bytes());
+  step_s_ = price.estimate.time.step_s;
   if (closed > 0) exact_share_ = std::clamp(exact / closed, 0.5, 2.0);
 }
 
@@ -343,6 +348,7 @@ FitAdvice Advisor::run() {
     accept(likely(), Ideas::kAny, kMostUnlikelyPlans);
   }
   FitAdvice advice;
+  advice.step_s = step_s_;
   std::sort(accepted_.begin(), accepted_.end(), [](const Accepted& a, const Accepted& b) {
     return std::tie(a.change.step_s, a.change.settings) <
            std::tie(b.change.step_s, b.change.settings);

@@ -378,7 +378,7 @@ class EntryReader {
   // that have one send between virtual stages while others compute.
   void guess_overlap() {
     const Strategy& s = run_.strategy;
-    OverlapPlan& overlap = run_.workload.overlap;
+    OverlapChoice& overlap = run_.workload.overlap;
     const bool buckets = has(parallel_.text("zero"), "distributed optimizer");
     overlap.data = s.pp == 1 || buckets;
     overlap.pipeline = buckets && s.virtual_stages > 1;
@@ -419,7 +419,7 @@ class EntryReader {
   }
 
   void read_precision() {
-    PrecisionPlan& p = run_.workload.precision;
+    PrecisionChoice& p = run_.workload.precision;
     const std::string text = opts_.text("precision");
     const DeviceSpec& device = run_.workload.cluster.device;
     p = {};

@@ -144,7 +144,8 @@ std::vector<Change> changes_of(const Workload& workload, const FixedAxes& fixed,
   return changes;
 }
 
-std::optional<Plan> simulate_change(PlanSimulator& simulator, const Change& change, int64_t limit) {
+std::optional<SimulatedStrategy> simulate_change(StrategySimulator& simulator, const Change& change,
+                                                 int64_t limit) {
   std::vector<Strategy> ways = {change.strategy};
   if (!change.of_recompute) {
     Strategy none = change.strategy;
@@ -156,23 +157,23 @@ std::optional<Plan> simulate_change(PlanSimulator& simulator, const Change& chan
       ways.push_back(std::move(other));
     }
   }
-  std::optional<Plan> best;
+  std::optional<SimulatedStrategy> best;
   for (const Strategy& way : ways) {
     if (simulator.model().peak_bytes(way) > limit) continue;
-    Plan plan = simulator.simulate(way);
+    SimulatedStrategy plan = simulator.simulate(way);
     if (!best.has_value() || plan.step_s() < best->step_s()) best = std::move(plan);
   }
   return best;
 }
 
-std::vector<Neighbour> neighbours_of(PlanSimulator& simulator, const FixedAxes& fixed,
-                                     const Plan& plan, int64_t limit) {
+std::vector<Neighbour> neighbours_of(StrategySimulator& simulator, const FixedAxes& fixed,
+                                     const SimulatedStrategy& plan, int64_t limit) {
   const Workload& w = simulator.model().workload();
   std::vector<Neighbour> neighbours;
   for (const Change& change : changes_of(w, fixed, plan.strategy)) {
     Neighbour neighbour;
     neighbour.change = change.text;
-    const std::optional<Plan> other = simulate_change(simulator, change, limit);
+    const std::optional<SimulatedStrategy> other = simulate_change(simulator, change, limit);
     if (!other.has_value()) {
       neighbour.fits = false;
       neighbour.missing_bytes = simulator.model().peak_bytes(change.strategy) - limit;

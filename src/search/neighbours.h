@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "search/simulated_plan.h"
+#include "search/simulated_strategy.h"
 #include "search/space.h"
 
 namespace tessera {
@@ -31,10 +31,11 @@ std::vector<Change> changes_of(const Workload& workload, const FixedAxes& fixed,
 
 // The change with the stages that suit it best: layers, and what of them is computed again, unless
 // that is what it changes. Nothing where it does not fit in `limit` bytes.
-std::optional<Plan> simulate_change(PlanSimulator& simulator, const Change& change, int64_t limit);
+std::optional<SimulatedStrategy> simulate_change(StrategySimulator& simulator, const Change& change,
+                                                 int64_t limit);
 
-std::vector<Neighbour> neighbours_of(PlanSimulator& simulator, const FixedAxes& fixed,
-                                     const Plan& plan, int64_t limit);
+std::vector<Neighbour> neighbours_of(StrategySimulator& simulator, const FixedAxes& fixed,
+                                     const SimulatedStrategy& plan, int64_t limit);
 
 // One sentence about the nearest ones: what they would add to the step, or why they do not fit.
 // Times of one comparison have one unit.

@@ -18,28 +18,30 @@ constexpr int64_t kFrontLines = 20;
 constexpr int64_t kMostGrowth = 64;  // times as many devices, when nothing fits
 constexpr size_t kRound = 16;  // of plans that are looked through for one that the engine can run
 
-Candidate candidate_of(const Plan& plan) {
+Candidate candidate_of(const SimulatedStrategy& plan) {
   return {plan.strategy, plan.step_s(), plan.peak_bytes()};
 }
 
-std::vector<Plan> simulate_all(const SearchRequest& request, const std::vector<Candidate>& kept,
-                               int64_t limit) {
+std::vector<SimulatedStrategy> simulate_all(const SearchRequest& request,
+                                            const std::vector<Candidate>& kept, int64_t limit) {
   std::vector<Strategy> strategies;
   for (const Candidate& candidate : kept) strategies.push_back(candidate.strategy);
-  std::vector<Plan> plans = simulate_plans(request.workload, strategies, limit, request.threads);
-  std::sort(plans.begin(), plans.end(), [&](const Plan& a, const Plan& b) {
-    return is_better(request.objective, candidate_of(a), candidate_of(b));
-  });
+  std::vector<SimulatedStrategy> plans =
+      simulate_strategies(request.workload, strategies, limit, request.threads);
+  std::sort(plans.begin(), plans.end(),
+            [&](const SimulatedStrategy& a, const SimulatedStrategy& b) {
+              return is_better(request.objective, candidate_of(a), candidate_of(b));
+            });
   return plans;
 }
 
 // Plans that another one beats in simulated time and in memory are left out.
-std::vector<Plan> without_beaten(std::vector<Plan> plans) {
-  std::sort(plans.begin(), plans.end(), [](const Plan& a, const Plan& b) {
+std::vector<SimulatedStrategy> without_beaten(std::vector<SimulatedStrategy> plans) {
+  std::sort(plans.begin(), plans.end(), [](const SimulatedStrategy& a, const SimulatedStrategy& b) {
     return is_better(Objective::kTime, candidate_of(a), candidate_of(b));
   });
-  std::vector<Plan> front;
-  for (Plan& plan : plans) {
+  std::vector<SimulatedStrategy> front;
+  for (SimulatedStrategy& plan : plans) {
     if (front.empty() || plan.peak_bytes() < front.back().peak_bytes()) {
       front.push_back(std::move(plan));
     }
@@ -99,13 +101,14 @@ double device_seconds(const SearchReport& report) {
 }
 
 // Of the front what fits on a page: the fastest of each of so many equal steps of memory.
-std::vector<const Plan*> readable(const std::vector<Plan>& front, int64_t most) {
-  std::vector<const Plan*> shown;
+std::vector<const SimulatedStrategy*> readable(const std::vector<SimulatedStrategy>& front,
+                                               int64_t most) {
+  std::vector<const SimulatedStrategy*> shown;
   const bool all = static_cast<int64_t>(front.size()) <= most;
   const double least = static_cast<double>(front.back().peak_bytes());
   const double range = static_cast<double>(front.front().peak_bytes()) - least;
   int64_t before = -1;
-  for (const Plan& plan : front) {
+  for (const SimulatedStrategy& plan : front) {
     const double height = static_cast<double>(plan.peak_bytes()) - least;
     // The smallest plan has a step of its own.
     const bool last = &plan == &front.back();
@@ -127,11 +130,13 @@ SearchReport report_of(const SearchRequest& request, const ModelSpec& model,
   report.limit_bytes = usable_bytes(request.workload.cluster);
   report.outcome = search_strategies(request, progress);
   if (report.outcome.best.empty()) return report;
-  std::vector<Plan> plans = simulate_all(request, report.outcome.best, report.limit_bytes);
+  std::vector<SimulatedStrategy> plans =
+      simulate_all(request, report.outcome.best, report.limit_bytes);
   report.simulated = static_cast<int64_t>(plans.size());
   if (request.pareto) {
     // With stages that were chosen one by one a plan of the table may beat the front's own.
-    std::vector<Plan> all = simulate_all(request, report.outcome.front, report.limit_bytes);
+    std::vector<SimulatedStrategy> all =
+        simulate_all(request, report.outcome.front, report.limit_bytes);
     all.insert(all.end(), plans.begin(), plans.end());
     report.front = without_beaten(std::move(all));
   }
@@ -139,9 +144,9 @@ SearchReport report_of(const SearchRequest& request, const ModelSpec& model,
   const auto shown = plans.begin() + static_cast<std::ptrdiff_t>(top);
   report.others.assign(shown, plans.end());
   plans.erase(shown, plans.end());
-  PlanSimulator simulator(request.workload);
-  for (Plan& plan : plans) {
-    RankedPlan ranked;
+  StrategySimulator simulator(request.workload);
+  for (SimulatedStrategy& plan : plans) {
+    RankedStrategy ranked;
     ranked.number = report.plans.size() + 1;
     ranked.why = why_better(neighbours_of(simulator, request.fixed, plan, report.limit_bytes));
     ranked.plan = std::move(plan);
@@ -150,7 +155,7 @@ SearchReport report_of(const SearchRequest& request, const ModelSpec& model,
   return report;
 }
 
-bool can_run(const RankedPlan& ranked) { return ranked.file.lacks.empty(); }
+bool can_run(const RankedStrategy& ranked) { return ranked.file.lacks.empty(); }
 
 // None of the shown plans can be run, though there are Programs for the model: others may fit.
 bool lacks_room(const SearchReport& report) {
@@ -159,8 +164,9 @@ bool lacks_room(const SearchReport& report) {
 }
 
 // Of the plans behind the shown ones, the first that the engine can run.
-std::optional<RankedPlan> first_runnable(const SearchReport& report, const SearchRequest& request,
-                                         const FileReader& read, const OnProgress& progress) {
+std::optional<RankedStrategy> first_runnable(const SearchReport& report,
+                                             const SearchRequest& request, const FileReader& read,
+                                             const OnProgress& progress) {
   const size_t count = report.others.size();
   const SearchOutcome& o = report.outcome;
   const SearchProgress at{o.groups, o.groups_done, o.configurations,
@@ -175,9 +181,9 @@ std::optional<RankedPlan> first_runnable(const SearchReport& report, const Searc
         engine_files(report.model, report.workload, strategies, read, request.threads);
     for (size_t i = 0; i < files.size(); ++i) {
       if (!files[i].lacks.empty()) continue;
-      const Plan& plan = report.others[begin + i];
-      PlanSimulator simulator(report.workload);
-      return RankedPlan{
+      const SimulatedStrategy& plan = report.others[begin + i];
+      StrategySimulator simulator(report.workload);
+      return RankedStrategy{
           report.plans.size() + begin + i + 1, plan,
           why_better(neighbours_of(simulator, request.fixed, plan, report.limit_bytes)), files[i]};
     }
@@ -188,7 +194,7 @@ std::optional<RankedPlan> first_runnable(const SearchReport& report, const Searc
 void add_engine_files(SearchReport& report, const SearchRequest& request, const FileReader& read,
                       const OnProgress& progress) {
   std::vector<Strategy> strategies;
-  for (const RankedPlan& ranked : report.plans) strategies.push_back(ranked.plan.strategy);
+  for (const RankedStrategy& ranked : report.plans) strategies.push_back(ranked.plan.strategy);
   std::vector<EngineFile> files =
       engine_files(report.model, report.workload, strategies, read, request.threads);
   for (size_t i = 0; i < files.size(); ++i) report.plans[i].file = std::move(files[i]);
@@ -283,7 +289,8 @@ TextTable plan_table(bool with_engine) {
 }
 
 // `file`: nullptr in a table without the engine.
-void add_plan(TextTable& table, size_t number, const Plan& plan, const EngineFile* file) {
+void add_plan(TextTable& table, size_t number, const SimulatedStrategy& plan,
+              const EngineFile* file) {
   const Strategy& s = plan.strategy;
   const StepTime& time = plan.estimate.time;
   std::vector<std::string> cells = {
@@ -372,13 +379,13 @@ std::string misfit_text(const SearchReport& report) {
 // What `tessera train` can run as it is, and what it lacks for the rest.
 std::string engine_text(const SearchReport& report) {
   std::string lacks, text;
-  for (const RankedPlan& ranked : report.plans) {
+  for (const RankedStrategy& ranked : report.plans) {
     if (can_run(ranked)) continue;
     lacks += fmt::format("{:>3}  {}\n", ranked.number, ranked.file.lacks);
   }
   if (!lacks.empty()) text += "\nwhat tessera train lacks for them\n" + lacks;
   if (report.runnable.has_value()) {
-    const RankedPlan& ranked = *report.runnable;
+    const RankedStrategy& ranked = *report.runnable;
     TextTable table = plan_table(true);
     add_plan(table, ranked.number, ranked.plan, &ranked.file);
     text +=
@@ -415,7 +422,7 @@ nlohmann::ordered_json strategy_json(const Strategy& s) {
   return json;
 }
 
-nlohmann::ordered_json plan_json(const Plan& plan) {
+nlohmann::ordered_json strategy_json(const SimulatedStrategy& plan) {
   const StepTime& time = plan.estimate.time;
   nlohmann::ordered_json exposed;
   for (size_t i = 0; i < kNumCommAxes; ++i) {
@@ -434,8 +441,8 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
           {"tokens_per_s", plan.estimate.tokens_per_s}};
 }
 
-nlohmann::ordered_json ranked_json(const RankedPlan& ranked) {
-  nlohmann::ordered_json json = plan_json(ranked.plan);
+nlohmann::ordered_json ranked_json(const RankedStrategy& ranked) {
+  nlohmann::ordered_json json = strategy_json(ranked.plan);
   json["number"] = ranked.number;
   json["why"] = ranked.why;
   json["engine_lacks"] = ranked.file.lacks;
@@ -481,7 +488,7 @@ std::string to_text(const SearchReport& report) {
   std::string text = head_text(report);
   if (report.plans.empty()) return text + "\n" + misfit_text(report) + "\n" + rejected_text(report);
   TextTable table = plan_table(true);
-  for (const RankedPlan& ranked : report.plans) {
+  for (const RankedStrategy& ranked : report.plans) {
     add_plan(table, ranked.number, ranked.plan, &ranked.file);
   }
   text += fmt::format(
@@ -496,7 +503,7 @@ std::string to_text(const SearchReport& report) {
   text += engine_text(report);
   if (!report.front.empty()) {
     TextTable front = plan_table(false);
-    const std::vector<const Plan*> shown =
+    const std::vector<const SimulatedStrategy*> shown =
         readable(report.front, std::max<int64_t>(kFrontLines, report.top));
     for (size_t i = 0; i < shown.size(); ++i) add_plan(front, i + 1, *shown[i], nullptr);
     const std::string some =
@@ -533,10 +540,10 @@ nlohmann::ordered_json to_json(const SearchReport& report) {
                                  {"simulated", report.simulated},
                                  {"stopped", o.stopped}};
   json["plans"] = nlohmann::ordered_json::array();
-  for (const RankedPlan& ranked : report.plans) json["plans"].push_back(ranked_json(ranked));
+  for (const RankedStrategy& ranked : report.plans) json["plans"].push_back(ranked_json(ranked));
   if (report.runnable.has_value()) json["best_runnable"] = ranked_json(*report.runnable);
   json["pareto"] = nlohmann::ordered_json::array();
-  for (const Plan& plan : report.front) json["pareto"].push_back(plan_json(plan));
+  for (const SimulatedStrategy& plan : report.front) json["pareto"].push_back(strategy_json(plan));
   if (!report.counts.empty()) {
     const Constant& price = report.workload.cluster.usd_per_device_hour;
     json["usd_per_device_hour"] = {{"value", price.value}, {"source", price.source}};

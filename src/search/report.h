@@ -10,7 +10,7 @@
 #include "search/engine_file.h"
 #include "search/search.h"
 #include "search/sensitivity.h"
-#include "search/simulated_plan.h"
+#include "search/simulated_strategy.h"
 
 namespace tessera {
 
@@ -19,9 +19,9 @@ struct ReportOptions {
   bool sensitivity = true;
 };
 
-struct RankedPlan {
+struct RankedStrategy {
   size_t number = 0;  // of all that were simulated, from 1
-  Plan plan;
+  SimulatedStrategy plan;
   std::string why;  // better than its neighbours
   EngineFile file;
 };
@@ -41,11 +41,11 @@ struct SearchReport {
   int64_t top = 0;  // plans that were asked for
   int64_t limit_bytes = 0;
   int64_t simulated = 0;
-  std::vector<RankedPlan> plans;  // best first
-  std::vector<Plan> others;       // that follow them
+  std::vector<RankedStrategy> plans;      // best first
+  std::vector<SimulatedStrategy> others;  // that follow them
   // The best plan that `tessera train` can run, where none of `plans` is one.
-  std::optional<RankedPlan> runnable;
-  std::vector<Plan> front;          // simulated; fastest first
+  std::optional<RankedStrategy> runnable;
+  std::vector<SimulatedStrategy> front;  // simulated; fastest first
   std::vector<DeviceCount> counts;  // of a search for the lowest cost: the cluster and its parts
   std::vector<Sensitivity> sensitivities;
   std::vector<std::string> remedies;  // where nothing fits

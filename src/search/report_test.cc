@@ -70,7 +70,7 @@ TEST(ReportTest, NeverMovesWhatIsFixed) {
     for (const Sensitivity& s : report.sensitivities) {
       EXPECT_EQ(s.moves.find(other), std::string::npos) << s.change << ": " << s.moves;
     }
-    for (const RankedPlan& ranked : report.plans) {
+    for (const RankedStrategy& ranked : report.plans) {
       EXPECT_EQ(ranked.why.find(other), std::string::npos) << ranked.why;
     }
   }
@@ -89,7 +89,7 @@ TEST(ReportTest, RunFilesAreWhatTrainReads) {
   for (const Asked& asked :
        {ask("llama-3-8b", "h100-16", 4096, 64), ask("mixtral-8x7b", "h100-16", 4096, 16),
         ask("llama-2-7b", "pc-4x24-8", 2048, 16)}) {
-    for (const RankedPlan& ranked : report_for(asked).plans) {
+    for (const RankedStrategy& ranked : report_for(asked).plans) {
       if (!ranked.file.lacks.empty()) {
         EXPECT_EQ(ranked.file.toml, "");
         continue;
@@ -114,7 +114,7 @@ TEST(ReportTest, RunFilesAreWhatTrainReads) {
 TEST(ReportTest, ShowsTheBestPlanThatTrainCanRun) {
   const SearchReport report = report_for(ask("llama-3.2-3b", "two-pcs", 4096, 32), 2);
   ASSERT_EQ(report.plans.size(), 2U);
-  for (const RankedPlan& ranked : report.plans) {
+  for (const RankedStrategy& ranked : report.plans) {
     EXPECT_NE(ranked.file.lacks.find("memory: its Programs need"), std::string::npos);
     EXPECT_GT(ranked.file.peak_bytes, report.limit_bytes);
   }
@@ -130,7 +130,7 @@ TEST(ReportTest, TellsWhatTheEngineLacks) {
   const Asked asked = ask("deepseek-v2-lite", "h100-16", 4096, 64);
   const SearchReport report = report_for(asked, 3);
   ASSERT_FALSE(report.plans.empty());
-  for (const RankedPlan& ranked : report.plans) EXPECT_NE(ranked.file.lacks, "");
+  for (const RankedStrategy& ranked : report.plans) EXPECT_NE(ranked.file.lacks, "");
 }
 
 TEST(ReportTest, SaysWhatWouldMakeItFit) {

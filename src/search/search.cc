@@ -6,8 +6,8 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "search/group_pricing.h"
 #include "search/in_parallel.h"
+#include "search/search_group.h"
 
 namespace tessera {
 namespace {
@@ -111,7 +111,8 @@ class Search {
     }
     std::vector<GroupOutcome> results(work.size());
     in_parallel(work.size(), request_.threads, [&](size_t i, size_t thread) {
-      results[i] = price_group(request_, models_[thread], limit_, known, groups_[work[i]].strategy);
+      results[i] =
+          search_group(request_, models_[thread], limit_, known, groups_[work[i]].strategy);
     });
     for (GroupOutcome& result : results) merge(result);
     lower_threshold();
@@ -193,11 +194,6 @@ std::string_view reason_of(Rejected rejected) {
       "its work alone takes longer than the kept plans",
       "priced, and others are better"};
   return kReasons.at(static_cast<size_t>(rejected));
-}
-
-int64_t usable_bytes(const Cluster& cluster) {
-  return static_cast<int64_t>(cluster.device.memory_bytes.value -
-                              cluster.device.reserved_bytes.value);
 }
 
 SearchOutcome search_strategies(const SearchRequest& request, const OnProgress& progress) {

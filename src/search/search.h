@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "cost/step/cost_model.h"
+#include "plan/memory_limit.h"
 #include "search/candidate.h"
 #include "search/space.h"
 
@@ -67,8 +68,5 @@ using OnProgress = std::function<bool(const SearchProgress&)>;
 
 // Throws ConfigError for a workload that cannot be, or that no split divides.
 SearchOutcome search_strategies(const SearchRequest& request, const OnProgress& progress = nullptr);
-
-// What tensors may have of a device's memory.
-int64_t usable_bytes(const Cluster& cluster);
 
 }  // namespace tessera

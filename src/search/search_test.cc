@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "cost/hardware/catalogue.h"
-#include "search/simulated_plan.h"
+#include "search/simulated_strategy.h"
 #include "search/stage_choice.h"
 #include "spec/catalogue/model_catalogue.h"
 
@@ -230,7 +230,7 @@ TEST(SearchTest, EveryConfigurationIsKeptOrCounted) {
 
 TEST(SearchTest, BoundsAreBelowPricesAndSimulations) {
   for (const Workload& w : small_workloads()) {
-    PlanSimulator simulator(w);
+    StrategySimulator simulator(w);
     CostModel& model = simulator.model();
     const SearchSpace space = search_space(w, {});
     for (size_t g = 0; g < space.groups.size(); g += 7) {
@@ -296,9 +296,9 @@ TEST(SearchTest, KeepsToFixedAxes) {
 
 TEST(SimulatedPlanTest, PartsAddUpToTheStep) {
   const Workload w = workload("llama-3-70b", "a100-64", 4096, 128);
-  PlanSimulator simulator(w);
+  StrategySimulator simulator(w);
   for (const Candidate& candidate : search_strategies({.workload = w, .keep = 32}).best) {
-    const Plan plan = simulator.simulate(candidate.strategy);
+    const SimulatedStrategy plan = simulator.simulate(candidate.strategy);
     const StepTime& time = plan.estimate.time;
     double sum = time.compute_s + time.bubble_s + time.optimizer_s;
     for (const double exposed : time.exposed_s) sum += exposed;
@@ -315,7 +315,7 @@ TEST(SimulatedPlanTest, LongStepsGoOnAsTheyAre) {
     Strategy s;
     s.pp = 4;
     s.dp = 2;
-    PlanSimulator simulator(workload("llama-3-8b", "h100-8", 2048, global_batch));
+    StrategySimulator simulator(workload("llama-3-8b", "h100-8", 2048, global_batch));
     return simulator.simulate(s).step_s();
   };
   const double once = step_s(8192) - step_s(4096);
@@ -326,8 +326,9 @@ TEST(SimulatedPlanTest, TakesTheStagesThatASimulationLikesBest) {
   const Workload w = workload("llama-3.2-1b", "h100-4", 2048, 16);  // a small model, a large head
   Strategy s;
   s.pp = 4;
-  PlanSimulator simulator(w);
-  const std::vector<Plan> plans = simulate_plans(w, {{s}}, usable_bytes(w.cluster), 1);
+  StrategySimulator simulator(w);
+  const std::vector<SimulatedStrategy> plans =
+      simulate_strategies(w, {{s}}, usable_bytes(w.cluster), 1);
   EXPECT_LT(plans.front().step_s(), simulator.simulate(s).step_s());
   const std::vector<int64_t>& layers = plans.front().strategy.stage_layers;
   ASSERT_EQ(layers.size(), 4U);

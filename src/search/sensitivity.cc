@@ -46,15 +46,15 @@ struct Descent {
 };
 
 Descent descend(const Workload& workload, const FixedAxes& fixed, const Strategy& from) {
-  PlanSimulator simulator(workload);
+  StrategySimulator simulator(workload);
   const int64_t limit = usable_bytes(workload.cluster);
   Strategy at = from;
   Descent result{simulator.simulate(at).step_s(), {}};
   for (int move = 0; move < kMostMoves; ++move) {
-    std::optional<Plan> best;
+    std::optional<SimulatedStrategy> best;
     std::string text;
     for (const Change& change : changes_of(workload, fixed, at)) {
-      std::optional<Plan> plan = simulate_change(simulator, change, limit);
+      std::optional<SimulatedStrategy> plan = simulate_change(simulator, change, limit);
       if (!plan.has_value() || plan->step_s() >= result.step_s) continue;
       result.step_s = plan->step_s();
       text = change.text;
@@ -70,7 +70,7 @@ Descent descend(const Workload& workload, const FixedAxes& fixed, const Strategy
 }  // namespace
 
 std::vector<Sensitivity> sensitivities_of(const Workload& workload, const FixedAxes& fixed,
-                                          const Plan& best) {
+                                          const SimulatedStrategy& best) {
   const Descent as_it_is = descend(workload, fixed, best.strategy);
   std::vector<Sensitivity> result;
   for (const Machine& machine : changed_machines(workload)) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "search/simulated_plan.h"
+#include "search/simulated_strategy.h"
 #include "search/space.h"
 
 namespace tessera {
@@ -19,6 +19,6 @@ struct Sensitivity {
 // The plan moves to its best neighbour as long as that is faster, on the machine as it is and on
 // each changed one; the two ends are compared. What is fixed stays.
 std::vector<Sensitivity> sensitivities_of(const Workload& workload, const FixedAxes& fixed,
-                                          const Plan& best);
+                                          const SimulatedStrategy& best);
 
 }  // namespace tessera

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cost/step/rank_prices.h"
+#include "cost/step/rank_trial.h"
 #include "cost/step/stages.h"
 
 namespace tessera {
@@ -20,7 +20,7 @@ Strategy by_layers(const Strategy& strategy) {
 
 // The fewest of a rank's layers that must be computed again to fit; -1: it does not fit. One layer
 // needs room to be computed again, from then on each frees memory.
-int64_t fewest_of(const RankPrices& prices, int64_t rank, int64_t layers, int64_t limit,
+int64_t fewest_of(const RankTrial& prices, int64_t rank, int64_t layers, int64_t limit,
                   int64_t guess) {
   const auto fits = [&](int64_t again) { return prices.bytes(rank, layers, again) <= limit; };
   if (fits(0)) return 0;
@@ -47,7 +47,7 @@ int64_t fewest_of(const RankPrices& prices, int64_t rank, int64_t layers, int64_
 // What ranks cost, with what many of them share computed once.
 class RankTable {
  public:
-  RankTable(const RankPrices& prices, const Strategy& s, int64_t layers, int64_t limit)
+  RankTable(const RankTrial& prices, const Strategy& s, int64_t layers, int64_t limit)
       : prices_(prices),
         limit_(limit),
         keeps_alike_(s.schedule != PipelineKind::k1F1B && s.schedule != PipelineKind::kInterleaved),
@@ -73,7 +73,7 @@ class RankTable {
 
  private:
   static constexpr int64_t kUnknown = -2;
-  const RankPrices& prices_;
+  const RankTrial& prices_;
   int64_t limit_;
   bool keeps_alike_;  // every rank keeps as many micro-batches
   std::vector<int64_t> inner_again_;
@@ -140,7 +140,7 @@ bool can_choose_stages(const Workload& w, const Strategy& s) {
 
 std::optional<StageChoice> fewest_again(CostModel& model, const Strategy& strategy, int64_t limit) {
   const Strategy s = by_layers(strategy);
-  const RankPrices prices = model.rank_prices(s);
+  const RankTrial prices = model.rank_trial(s);
   RankTable table(prices, s, model.workload().model.layers, limit);
   StageChoice choice;
   int64_t guess = 0;
@@ -156,7 +156,7 @@ std::optional<StageChoice> fewest_again(CostModel& model, const Strategy& strate
 std::optional<StageChoice> shortest_stages(CostModel& model, const Strategy& strategy,
                                            int64_t limit) {
   const Strategy s = by_layers(strategy);
-  const RankPrices prices = model.rank_prices(s);
+  const RankTrial prices = model.rank_trial(s);
   RankTable table(prices, s, model.workload().model.layers, limit);
   StageChoice choice;
   std::vector<int64_t> tried(static_cast<size_t>(s.pp), 0);  // of the layers asked about last
@@ -180,7 +180,7 @@ std::optional<StageChoice> shortest_stages(CostModel& model, const Strategy& str
 
 double least_busiest_s(CostModel& model, const Strategy& strategy) {
   const Strategy s = by_layers(strategy);
-  const RankPrices prices = model.rank_prices(s);
+  const RankTrial prices = model.rank_trial(s);
   const int64_t last = s.pp - 1, least = s.virtual_stages;
   // With nothing computed again every layer adds the same. Ranks come in three kinds.
   struct Kind {
@@ -223,7 +223,7 @@ double least_busiest_s(CostModel& model, const Strategy& strategy) {
 
 std::optional<StageChoice> smallest_stages(CostModel& model, const Strategy& strategy) {
   const Strategy s = by_layers(strategy);
-  const RankPrices prices = model.rank_prices(s);
+  const RankTrial prices = model.rank_trial(s);
   const auto grown = [&](int64_t rank, int64_t layers) {
     return static_cast<double>(
         std::min(prices.bytes(rank, layers, layers), prices.bytes(rank, layers, 0)));

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "cost/hardware/catalogue.h"
-#include "cost/step/rank_prices.h"
+#include "cost/step/rank_trial.h"
 #include "cost/step/stages.h"
 #include "search/search.h"
 #include "search/space.h"
@@ -47,7 +47,7 @@ void each_split(int64_t layers, int64_t ranks, int64_t least, std::vector<int64_
 double shortest_by_trying(CostModel& model, const Strategy& strategy, int64_t limit) {
   Strategy s = strategy;
   s.recompute = Recompute::kFull;
-  const RankPrices prices = model.rank_prices(s);
+  const RankTrial prices = model.rank_trial(s);
   double best = 1e300;
   std::vector<int64_t> begun;
   each_split(model.workload().model.layers, s.pp, s.virtual_stages, begun,
@@ -70,7 +70,7 @@ double shortest_by_trying(CostModel& model, const Strategy& strategy, int64_t li
 double busiest_of(CostModel& model, const Strategy& strategy, const StageChoice& choice) {
   Strategy s = strategy;
   s.recompute = Recompute::kFull;
-  const RankPrices prices = model.rank_prices(s);
+  const RankTrial prices = model.rank_trial(s);
   double busiest = 0;
   for (size_t i = 0; i < choice.layers.size(); ++i) {
     busiest = std::max(busiest,
@@ -137,7 +137,7 @@ TEST(StageChoiceTest, EqualStagesComputeNoMoreAgainThanTheyMust) {
   s.pp = 4;
   Strategy full = s;
   full.recompute = Recompute::kFull;
-  const RankPrices prices = model.rank_prices(full);
+  const RankTrial prices = model.rank_trial(full);
   for (const int64_t limit : limits_of(model, s)) {
     const std::optional<StageChoice> choice = fewest_again(model, s, limit);
     if (!choice.has_value()) continue;
@@ -169,7 +169,7 @@ TEST(StageChoiceTest, TheFullestRankIsAsSmallAsAnyChoiceHasIt) {
     const int64_t peak = model.peak_bytes(with_stages(w, s, *choice));
     Strategy full = s;
     full.recompute = Recompute::kFull;
-    const RankPrices prices = model.rank_prices(full);
+    const RankTrial prices = model.rank_trial(full);
     std::vector<int64_t> begun;
     each_split(
         w.model.layers, s.pp, s.virtual_stages, begun, [&](const std::vector<int64_t>& layers) {

@@ -17,11 +17,14 @@
 #include "cli/read_text.h"
 #include "compile/program/instruction_cost.h"
 #include "cost/hardware/catalogue.h"
+#include "plan/report/plan_json.h"
 #include "published/statistics.h"
 #include "sim/replay/measured_times.h"
 #include "sim/replay/step_replay.h"
 #include "spec/run_file/run_source.h"
 #include "train/machine/step_bench.h"
+#include "train/machine_defaults.h"
+#include "train/session/planned_measured.h"
 
 namespace tessera {
 namespace {
@@ -110,7 +113,7 @@ Measurement measure(const CompiledRun& run, const BenchPredictOptions& options) 
 
 Prediction predict(const NamedRun& named, const MeasuredMachine& machine,
                    const BenchPredictOptions& options) {
-  const CompiledRun run = compile_run(named.source.load(read_text));
+  const CompiledRun run = compile_here(named.source.load(read_text));
   const std::string& device = run.step.spec.train.device;
   require_config(device == machine.device,
                  "{}: train.device is {}, but the cluster file was measured on {}: choose runs for "
@@ -130,7 +133,7 @@ Prediction predict(const NamedRun& named, const MeasuredMachine& machine,
   const auto [result, others_cores] = measure(run, options);
   prediction.others_cores = others_cores;
   prediction.measured_s = result.median_s();
-  prediction.plan_holds = plan_equals_measured(plan_json(run), result.measured);
+  prediction.plan_holds = plan_equals_measured(full_plan_json(plan_of(run)), result.measured);
   add_classes(machine, timeline.ranks.front(), result, prediction);
   return prediction;
 }

@@ -6,6 +6,7 @@
 #include "bench/bench_step_report.h"
 #include "cli/read_text.h"
 #include "tensor/gpu_memory.h"
+#include "train/machine_defaults.h"
 
 namespace tessera {
 
@@ -13,7 +14,7 @@ int run_bench_step(BenchStepOptions options, Console& console) {
   if (!options.device.empty()) {
     options.source.overrides.push_back("train.device=" + options.device);
   }
-  const CompiledRun run = compile_run(options.source.load(read_text));
+  const CompiledRun run = compile_here(options.source.load(read_text));
   const RunSpec& spec = run.step.spec;
   const bool gpu = spec.train.device == "cuda";
   if (gpu) {

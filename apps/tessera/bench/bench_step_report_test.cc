@@ -6,12 +6,13 @@
 
 #include "compile/model/model_flops.h"
 #include "compile/testing/test_spec.h"
+#include "train/machine_defaults.h"
 
 namespace tessera {
 namespace {
 
 CompiledRun small_run(const std::string& mesh) {
-  return compile_run(testing::resolved(testing::small_spec(mesh)));
+  return compile_here(testing::resolved(testing::small_spec(mesh)));
 }
 
 StepReport sample_report(const CompiledRun& run) {

@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "cli/read_text.h"
-#include "train/plan_report.h"
+#include "train/machine_defaults.h"
 
 namespace tessera {
 

@@ -6,56 +6,22 @@
 #include <string_view>
 #include <utility>
 
-#include "api/schema.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/flags.h"
 #include "cli/help.h"
-#include "cli/read_text.h"
 #include "cli/run_source_flags.h"
+#include "cli/surroundings.h"
 #include "cli/write_file.h"
-#include "compile/pipeline/stages.h"
-#include "cost/hardware/catalogue.h"
 #include "draw/placements_svg.h"
 #include "draw/plan_svg.h"
-#include "draw/run_plan_svg.h"
-#include "plan/fit_changes.h"
 #include "plan/plan_command.h"
 #include "plan/plan_request.h"
-#include "plan/plan_vary.h"
-#include "plan/run_plan_report.h"
-#include "spec/emit/emit_settings.h"
-#include "spec/run_file/validate.h"
-#include "train/plan_report.h"
+#include "plan/report/plan_json.h"
+#include "plan/report/plan_text.h"
 
 namespace tessera {
 namespace {
-
-// Layers times micro-batches times ranks that are compiled one by one.
-constexpr int64_t kMostCompiledCells = int64_t{1} << 17;
-
-bool asks_for_cluster(const SplitFlags& request) { return !request.cluster.empty(); }
-
-// A larger run takes longer to compile rank by rank than anybody waits.
-bool is_small(const RunSpec& spec) {
-  const double cells = static_cast<double>(spec.model.layers) *
-                       static_cast<double>(accumulation(spec)) *
-                       static_cast<double>(spec.parallel.world());
-  return cells <= static_cast<double>(kMostCompiledCells);
-}
-
-// With the cut into stages that our engine makes, so that the other system makes the same.
-std::string settings_for(RunSpec spec, const std::string& system) {
-  if (spec.parallel.pp > 1 && spec.parallel.stage_layers.empty()) {
-    const StagePlan plan = plan_stages(spec, true);
-    std::vector<int64_t>& layers = spec.parallel.stage_layers;
-    layers.assign(static_cast<size_t>(plan.stages()), 0);
-    for (int64_t unit = 1; unit <= spec.model.layers; ++unit) {
-      ++layers[static_cast<size_t>(plan.stage_of(static_cast<int>(unit)))];
-    }
-  }
-  return emit_settings(spec, system);
-}
 
 // --mesh wins over --set, so what changes of the split is another mesh, to give instead.
 std::string mesh_flags(const FitChange& change, std::string_view mesh) {
@@ -89,71 +55,40 @@ std::string mesh_flags(const FitChange& change, std::string_view mesh) {
   return fmt::format("--mesh {}{}", fmt::join(pieces, ","), others);
 }
 
-// `guesses`: what was taken before it came to this.
-int plan_on_cluster(const PlanOptions& options, std::vector<Guess> guesses, Console& console) {
-  const SplitFlags& request = options.request;
-  require_config(!options.program && options.placements.empty(),
-                 "{} is drawn from the programs of all ranks; leave out --cluster",
-                 options.program ? "--program" : "--placements");
-  const Cluster cluster = find_cluster(request.cluster, read_text);
-  OpenSettings open;
-  const RunSpec spec = load_split(options.source, request, cluster, read_text, guesses, &open);
-  if (!request.emit.empty()) {
-    console.out << settings_for(spec, request.emit);
-    return 0;
-  }
-  ScalePlanner planner;
-  RunPlan plan = plan_run(spec, cluster, planner);
-  plan.guesses.insert(plan.guesses.begin(), guesses.begin(), guesses.end());
-  const bool misfit = options.check && !plan.fits();
-  const FitAdvice advice = misfit ? advise_fit(spec, open, cluster, planner) : FitAdvice();
-  if (options.json) {
-    nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
-    json.update(run_plan_json(plan, request.tokens));
-    if (misfit) json.update(advice_json(plan, advice));
-    console.out << json.dump(2) << '\n';
-  } else {
-    console.out << run_plan_text(plan, request.tokens, options.check);
-  }
-  if (!options.svg.empty()) write_file(options.svg, run_plan_svg(plan), console);
-  if (!misfit) return 0;
-  const std::string& mesh = options.source.mesh;
-  const FlagsOf flags = [&](const FitChange& change) {
-    return mesh.empty() ? set_flags(change) : mesh_flags(change, mesh);
-  };
-  throw Error(misfit_text(plan, advice, flags), ExitCode::kDoesNotFit);
-  return 0;
+// The flag that needs every rank's Program; empty: none is given.
+std::string_view program_flag(const PlanOptions& options) {
+  if (options.program) return "--program";
+  return options.placements.empty() ? "" : "--placements";
 }
 
-int print_variation(const PlanOptions& options, Console& console) {
-  require_config(!options.check && !options.program && options.svg.empty() &&
-                     options.placements.empty() && options.request.emit.empty(),
+void print_programs(const PlanOptions& options, const RunSpec& spec, Console& console) {
+  const CompiledRun run = compile_run(spec);
+  if (!options.placements.empty()) {
+    write_file(options.placements, placements_svg(run.step, run.programs), console);
+  }
+  if (options.program) console.out << to_text(run.programs[static_cast<size_t>(options.rank)]);
+}
+
+void print_plan(const PlanOptions& options, const Plan& plan, Console& console) {
+  console.out << (options.json ? plan_json(plan).dump(2) + '\n' : plan_text(plan, options.check));
+  if (!options.svg.empty()) write_file(options.svg, plan_svg(plan), console);
+}
+
+std::string misfit(const Plan& plan, const std::string& mesh) {
+  return misfit_text(plan, [&](const FitChange& change) {
+    return mesh.empty() ? set_flags(change) : mesh_flags(change, mesh);
+  });
+}
+
+int print_variation(const PlanOptions& options, const Surroundings& around, Console& console) {
+  require_config(!options.check && program_flag(options).empty() && options.svg.empty() &&
+                     options.emit.empty(),
                  "--vary prints a table of many runs: leave out --check, --emit, --program, --svg "
                  "and --placements");
-  const Variation variation = vary_plan(options, options.vary);
-  if (!options.json) {
-    console.out << variation_text(variation);
-    return 0;
-  }
-  nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
-  json.update(variation_json(variation));
-  console.out << json.dump(2) << '\n';
+  const Variation variation = vary({options.query, options.vary}, around);
+  console.out << (options.json ? variation_json(variation).dump(2) + '\n'
+                               : variation_text(variation));
   return 0;
-}
-
-// Nobody named a cluster, and the run is too large to compile every rank of it.
-int plan_large(PlanOptions options, const RunSpec& spec, Console& console) {
-  const int64_t world = spec.parallel.world();
-  require_config(!options.program && options.placements.empty(),
-                 "{} layers x {} micro-batches x {} ranks are too many to compile one by one for "
-                 "{}; use fewer of them",
-                 spec.model.layers, accumulation(spec), world,
-                 options.program ? "--program" : "--placements");
-  const std::string kind = spec.train.device == "cuda" ? "h100" : "cpu";
-  options.request.cluster = fmt::format("{}-{}", kind, world);
-  return plan_on_cluster(
-      options, {{"cluster", options.request.cluster + ", since none is named (--cluster)"}},
-      console);
 }
 
 }  // namespace
@@ -165,11 +100,13 @@ Command add_plan(CLI::App& root) {
                    "tessera plan --model llama-3-405b --cluster h100-16384 --tp 8 --pp 16 --zero 1",
                    "tessera plan examples/demo.toml --mesh dp=2"});
   auto options = std::make_shared<PlanOptions>();
-  options->source.may_be_model = true;
-  add_file_and_set(*app, options->source);
-  add_mesh(*app, options->source);
-  add_ranks(*app, options->source);
-  add_request(*app, options->request);
+  RunSource& source = options->query.source;
+  add_file_and_set(*app, source);
+  add_mesh(*app, source);
+  add_ranks(*app, source);
+  add_request(*app, options->query.split);
+  add_choice(*app, "--emit", options->emit, kSystems,
+             "print the settings of that system for the same run instead");
   add_text(*app, "--vary", options->vary, "A.B=X,Y,…",
            "with --cluster: a table of the run with each of these values");
   add_switch(*app, "--json", options->json, "print JSON");
@@ -183,37 +120,26 @@ Command add_plan(CLI::App& root) {
 }
 
 int run_plan(const PlanOptions& options, Console& console) {
-  require_config(options.vary.empty() || asks_for_cluster(options.request),
-                 "--vary needs a cluster to price the runs on: give --cluster, as in --cluster "
-                 "h100-8");
-  if (!options.vary.empty()) return print_variation(options, console);
-  if (asks_for_cluster(options.request)) return plan_on_cluster(options, {}, console);
-  require_config(options.request.model.empty(),
-                 "--model {} needs a cluster to plan for: give --cluster, as in --cluster h100-8",
-                 options.request.model);
-  const RunSpec spec = with_settings(options.source, options.request).load(read_text);
-  if (!options.request.emit.empty()) {
-    console.out << settings_for(spec, options.request.emit);
+  const Surroundings around = console_surroundings();
+  if (!options.vary.empty()) return print_variation(options, around, console);
+  if (!options.emit.empty()) {
+    console.out << emit({options.query, options.emit}, around);
     return 0;
   }
-  const int64_t world = spec.parallel.world();
-  require_config(options.rank < world, "--rank is {}: the mesh has {} ranks, use 0 to {}",
-                 options.rank, world, world - 1);
-  if (!is_small(spec)) return plan_large(options, spec, console);
-  const CompiledRun run = compile_run(spec);
-  if (options.program) {
-    console.out << program_text(run, options.rank);
-  } else if (options.json) {
-    console.out << plan_json(run).dump(2) << '\n';
-  } else {
-    console.out << plan_table(run);
-  }
-  if (!options.svg.empty()) write_file(options.svg, plan_svg(run.step, run.programs), console);
-  if (!options.placements.empty()) {
-    write_file(options.placements, placements_svg(run.step, run.programs), console);
-  }
-  if (options.check) require_fit(run);
-  return 0;
+  const PlanQuery& query = options.query;
+  PlanRequest request = plan_request(query, around, program_flag(options));
+  const int64_t world = request.spec.parallel.world();
+  require_config(options.rank < world || !query.split.cluster.empty(),
+                 "--rank is {}: the mesh has {} ranks, use 0 to {}", options.rank, world,
+                 world - 1);
+  request.advise = options.check || options.json;
+  request.digests = options.json;
+  if (!program_flag(options).empty()) print_programs(options, request.spec, console);
+  const Plan plan = make_plan(request);
+  if (!options.program) print_plan(options, plan, console);
+  if (!options.check || plan.fits()) return 0;
+  report_failure(console, misfit(plan, query.source.mesh));
+  return static_cast<int>(ExitCode::kDoesNotFit);
 }
 
 }  // namespace tessera

@@ -21,8 +21,6 @@ void add_request(CLI::App& app, SplitFlags& request) {
            "price it on this cluster: h100-16384, dgx-a100, or a .toml file");
   add_split(app, request);
   add_count(app, "--tokens", request.tokens, "days and device-hours for so many tokens: 15T");
-  add_choice(app, "--emit", request.emit, "megatron|torchtitan|deepspeed",
-             "print the settings of that system for the same run instead");
 }
 
 }  // namespace tessera

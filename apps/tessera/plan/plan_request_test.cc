@@ -41,6 +41,7 @@ Printed print(const PlanOptions& options) {
   Printed result;
   try {
     result.code = run_plan(options, console);
+    result.error = err.str();
   } catch (const Error& error) {
     result.code = static_cast<int>(error.code());
     result.error = error.what();
@@ -49,7 +50,7 @@ Printed print(const PlanOptions& options) {
   return result;
 }
 
-TEST(PlanRequest, FillsInWhatNobodySaidAndListsIt) {
+TEST(PlanCommand, FillsInWhatNobodySaidAndListsIt) {
   std::vector<Guess> guesses;
   const RunSpec spec =
       load_split({}, request_405b(), find_cluster("h100-16384"), read_text, guesses);
@@ -63,7 +64,7 @@ TEST(PlanRequest, FillsInWhatNobodySaidAndListsIt) {
   EXPECT_EQ(guesses[2].what, "train.global_batch");
 }
 
-TEST(PlanRequest, SaysThatSequenceParallelismIsOff) {
+TEST(PlanCommand, SaysThatSequenceParallelismIsOff) {
   SplitFlags request = request_405b();
   request.sequence_parallel = false;
   std::vector<Guess> guesses;
@@ -74,7 +75,7 @@ TEST(PlanRequest, SaysThatSequenceParallelismIsOff) {
   }));
 }
 
-TEST(PlanRequest, GuessesNoMoreTokensThanTheModelHasPositionsFor) {
+TEST(PlanCommand, GuessesNoMoreTokensThanTheModelHasPositionsFor) {
   std::vector<Guess> guesses;
   SplitFlags request;
   request.model = "gpt2";
@@ -82,7 +83,7 @@ TEST(PlanRequest, GuessesNoMoreTokensThanTheModelHasPositionsFor) {
             1024);
 }
 
-TEST(PlanRequest, RefusesSizesThatLeaveDevicesOver) {
+TEST(PlanCommand, RefusesSizesThatLeaveDevicesOver) {
   SplitFlags request = request_405b();
   set(request, "--tp", 3);
   std::vector<Guess> guesses;
@@ -90,10 +91,10 @@ TEST(PlanRequest, RefusesSizesThatLeaveDevicesOver) {
                ConfigError);
 }
 
-TEST(PlanRequest, PrintsThePlanOf16384Ranks) {
+TEST(PlanCommand, PrintsThePlanOf16384Ranks) {
   PlanOptions options;
-  options.request = request_405b();
-  options.request.tokens = 15'000'000'000'000;
+  options.query.split = request_405b();
+  options.query.split.tokens = 15'000'000'000'000;
   const Printed printed = print(options);
   EXPECT_EQ(printed.code, 0) << printed.error;
   for (const char* part : {"405,853,388,800 parameters", "pp=16 x dp=128 x tp=8 (16,384 ranks)",
@@ -103,9 +104,9 @@ TEST(PlanRequest, PrintsThePlanOf16384Ranks) {
   }
 }
 
-TEST(PlanRequest, CheckExitsWith3AndSaysWhatWouldFit) {
+TEST(PlanCommand, CheckExitsWith3AndSaysWhatWouldFit) {
   PlanOptions options;
-  options.request = request_405b();
+  options.query.split = request_405b();
   options.check = options.json = true;
   const Printed printed = print(options);
   EXPECT_EQ(printed.code, 3);
@@ -113,13 +114,53 @@ TEST(PlanRequest, CheckExitsWith3AndSaysWhatWouldFit) {
   EXPECT_NE(printed.error.find("the cheapest changes"), std::string::npos) << printed.error;
   const auto json = nlohmann::json::parse(printed.out);
   EXPECT_FALSE(json.at("fits").get<bool>());
-  EXPECT_EQ(json.at("changes_that_fit").size(), 3U);
+  EXPECT_EQ(json.at("changes").size(), 3U);
   EXPECT_EQ(json.at("world"), 16384);
 }
 
-TEST(PlanRequest, CheckSaysOnceWhatWouldFit) {
+// A misfit is an answer like another: the document is whole, and the code says it.
+TEST(PlanCommand, CheckAdvisesWithoutAClusterToo) {
   PlanOptions options;
-  options.request = request_405b();
+  options.query.source.file = std::string(TESSERA_SOURCE_DIR) + "/examples/demo.toml";
+  options.query.source.overrides = {"cluster.memory_gib=0.02"};
+  options.check = options.json = true;
+  const Printed printed = print(options);
+  EXPECT_EQ(printed.code, 3);
+  EXPECT_NE(printed.error.find("does not fit: rank"), std::string::npos) << printed.error;
+  const auto json = nlohmann::json::parse(printed.out);
+  EXPECT_EQ(json.at("schema_version"), 2);
+  EXPECT_EQ(json.at("kind"), "plan");
+  EXPECT_FALSE(json.at("fits").get<bool>());
+  EXPECT_EQ(json.at("ranks").size(), 4U);
+  ASSERT_FALSE(json.at("changes").empty());
+  EXPECT_EQ(json.at("changes_priced_on"), "cpu-4");
+  for (const std::string& setting : json.at("changes")[0].at("settings")) {
+    options.query.source.overrides.push_back(setting);
+  }
+  EXPECT_EQ(print(options).code, 0) << print(options).error;
+}
+
+TEST(PlanCommand, HasTheSameShapeWithAndWithoutACluster) {
+  PlanOptions options;
+  options.query.source.file = std::string(TESSERA_SOURCE_DIR) + "/examples/demo.toml";
+  options.query.source.overrides = {"train.threads=1"};
+  options.json = true;
+  const auto alone = nlohmann::json::parse(print(options).out);
+  options.query.split.cluster = "cpu-4";
+  const auto priced = nlohmann::json::parse(print(options).out);
+  EXPECT_EQ(alone.at("classes"), priced.at("classes"));
+  EXPECT_EQ(alone.at("ranks"), priced.at("ranks"));
+  for (const auto& [key, value] : alone.items()) EXPECT_TRUE(priced.contains(key)) << key;
+  const auto& time = priced.at("time");
+  double sum = time.at("forward_s").get<double>() + time.at("backward_s").get<double>() +
+               time.at("bubble_s").get<double>() + time.at("optimizer_s").get<double>();
+  for (const auto& [axis, exposed] : time.at("exposed_s").items()) sum += exposed.get<double>();
+  EXPECT_NEAR(sum, time.at("step_s").get<double>(), 1e-9 * sum);
+}
+
+TEST(PlanCommand, CheckSaysOnceWhatWouldFit) {
+  PlanOptions options;
+  options.query.split = request_405b();
   const std::string hint = "(--check: what would make it fit)";
   EXPECT_NE(print(options).out.find(hint), std::string::npos);
   options.check = true;
@@ -128,18 +169,18 @@ TEST(PlanRequest, CheckSaysOnceWhatWouldFit) {
   EXPECT_NE(printed.out.find("1,024 ranks need as much"), std::string::npos) << printed.out;
 }
 
-TEST(PlanRequest, SaysHowManyDevicesOfTheClusterAreUsed) {
+TEST(PlanCommand, SaysHowManyDevicesOfTheClusterAreUsed) {
   PlanOptions options;
-  options.request = request_405b();
-  options.request.cluster = "llama3-24k";
-  set(options.request, "--dp", 128);
+  options.query.split = request_405b();
+  options.query.split.cluster = "llama3-24k";
+  set(options.query.split, "--dp", 128);
   const std::string text = print(options).out;
   EXPECT_NE(text.find("llama3-24k: 16,384 of its 24,576 x h100"), std::string::npos) << text;
 }
 
-TEST(PlanRequest, VariesOneKey) {
+TEST(PlanCommand, VariesOneKey) {
   PlanOptions options;
-  options.request = request_405b();
+  options.query.split = request_405b();
   options.vary = "parallel.recompute=none,full,nonsense";
   const Printed text = print(options);
   EXPECT_EQ(text.code, 0) << text.error;
@@ -157,14 +198,14 @@ TEST(PlanRequest, VariesOneKey) {
             std::string::npos);
   // Each row is the plan with that value.
   options.vary.clear();
-  options.source.overrides = {"parallel.recompute=full"};
+  options.query.source.overrides = {"parallel.recompute=full"};
   const auto alone = nlohmann::json::parse(print(options).out);
   EXPECT_EQ(alone.at("time").at("step_s"), json.at("plans")[1].at("step_s"));
 }
 
-TEST(PlanRequest, RefusesToVaryWhatItCannot) {
+TEST(PlanCommand, RefusesToVaryWhatItCannot) {
   PlanOptions options;
-  options.request = request_405b();
+  options.query.split = request_405b();
   for (const std::string vary :
        {"train.micro_batch", "=1,2", "train.micro_batch=", "a.b=1,2", "train.micro_batch=0,-1"}) {
     options.vary = vary;
@@ -176,28 +217,28 @@ TEST(PlanRequest, RefusesToVaryWhatItCannot) {
   options.check = true;
   EXPECT_EQ(print(options).code, 2);
   options.check = false;
-  options.request.cluster.clear();
+  options.query.split.cluster.clear();
   EXPECT_NE(print(options).error.find("give --cluster"), std::string::npos);
 }
 
-TEST(PlanRequest, EmitsSettings) {
+TEST(PlanCommand, EmitsSettings) {
   PlanOptions options;
-  options.request = request_405b();
-  options.request.emit = "megatron";
+  options.query.split = request_405b();
+  options.emit = "megatron";
   EXPECT_NE(print(options).out.find("--pipeline-model-parallel-size 16"), std::string::npos);
 }
 
-TEST(PlanRequest, SaysThatAModelNeedsACluster) {
+TEST(PlanCommand, SaysThatAModelNeedsACluster) {
   PlanOptions options;
-  options.request.model = "llama-3-8b";
+  options.query.split.model = "llama-3-8b";
   const Printed printed = print(options);
   EXPECT_EQ(printed.code, 2);
   EXPECT_NE(printed.error.find("give --cluster"), std::string::npos);
 }
 
-TEST(PlanRequest, RefusesPicturesOfProgramsForAClusterOfAnySize) {
+TEST(PlanCommand, RefusesPicturesOfProgramsForAClusterOfAnySize) {
   PlanOptions options;
-  options.request = request_405b();
+  options.query.split = request_405b();
   options.program = true;
   EXPECT_EQ(print(options).code, 2);
 }

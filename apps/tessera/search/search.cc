@@ -59,13 +59,13 @@ void write_run_files(const SearchReport& report, const std::string& folder, Cons
   fs::create_directories(folder, error);
   require(!error, "cannot create '{}': {}", folder, error.message());
   bool wrote = false;
-  const auto write = [&](const RankedPlan& ranked) {
+  const auto write = [&](const RankedStrategy& ranked) {
     if (!ranked.file.lacks.empty()) return;
     const fs::path path = fs::path(folder) / fmt::format("plan-{:02}.toml", ranked.number);
     write_file(path.string(), ranked.file.toml, console);
     wrote = true;
   };
-  for (const RankedPlan& ranked : report.plans) write(ranked);
+  for (const RankedStrategy& ranked : report.plans) write(ranked);
   if (report.runnable.has_value()) write(*report.runnable);
   if (!wrote && !console.quiet) {
     console.err << "no run file: tessera train can run none of these plans\n";

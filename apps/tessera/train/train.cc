@@ -20,8 +20,9 @@
 #include "launch/rank_failure.h"
 #include "plan/plan_command.h"
 #include "spec/run_file/trainable.h"
-#include "train/plan_report.h"
+#include "train/machine_defaults.h"
 #include "train/session/comm_report.h"
+#include "train/session/planned_measured.h"
 #include "train/session/session.h"
 #include "train/started_ranks.h"
 #include "train/train_command.h"
@@ -232,7 +233,10 @@ Command add_train(CLI::App& root, const Environment& environment) {
 int run_train(const TrainCommandOptions& options, const Environment& environment,
               Console& console) {
   if (options.dry_run) {
-    return run_plan({.source = options.source, .json = options.json}, console);
+    PlanOptions plan;
+    plan.query.source = options.source;
+    plan.json = options.json;
+    return run_plan(plan, console);
   }
   const LaunchContext context = detect_launch(environment);
   RunSpec spec;

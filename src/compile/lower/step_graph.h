@@ -13,7 +13,7 @@ namespace tessera {
 struct StepGraph {
   RunSpec spec;  // resolved
   Mesh mesh;
-  StagePlan stages;
+  StageLayout stages;
   ParameterLayout layout;
   ForwardGraph forward;  // after all passes: forward, backward, reduction and update
   bool training = true;

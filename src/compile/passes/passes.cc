@@ -96,7 +96,7 @@ void interleave_loss_chunks(Graph& graph) {
   check_graph(graph, "interleave_loss_chunks");
 }
 
-void fuse_add_norm(Graph& graph, const StagePlan& stages) {
+void fuse_add_norm(Graph& graph, const StageLayout& stages) {
   std::vector<Node> order;
   order.reserve(graph.nodes().size());
   std::map<ValueId, Node> sums;  // additions that nobody has read yet, by their result

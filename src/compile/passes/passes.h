@@ -19,7 +19,7 @@ void interleave_loss_chunks(Graph& graph);
 
 // A residual addition whose sum is normalised next becomes one op that reads and writes it once;
 // not where the sum goes to the next stage.
-void fuse_add_norm(Graph& graph, const StagePlan& stages);
+void fuse_add_norm(Graph& graph, const StageLayout& stages);
 
 // Moves weight gradients behind the next collective of their unit, which then hides behind them.
 void delay_weight_gradients(Graph& graph, const Mesh& mesh);

@@ -85,7 +85,7 @@ struct Block {
   RecomputeChoice choice;
 };
 
-std::vector<Block> blocks_of(const RunSpec& spec, const StagePlan& stages) {
+std::vector<Block> blocks_of(const RunSpec& spec, const StageLayout& stages) {
   const std::vector<std::vector<RecomputePart>> choices =
       parse_stages_recompute(spec.parallel.recompute, spec.model.layers, stages.stages());
   std::vector<Block> blocks;
@@ -103,7 +103,7 @@ std::vector<Block> blocks_of(const RunSpec& spec, const StagePlan& stages) {
 
 }  // namespace
 
-std::vector<UnitGroup> recompute_groups(const RunSpec& spec, const StagePlan& stages) {
+std::vector<UnitGroup> recompute_groups(const RunSpec& spec, const StageLayout& stages) {
   std::vector<UnitGroup> groups;
   for (const Block& block : blocks_of(spec, stages)) {
     const int64_t blocks = block.choice.blocks;
@@ -114,7 +114,7 @@ std::vector<UnitGroup> recompute_groups(const RunSpec& spec, const StagePlan& st
   return groups;
 }
 
-std::vector<CheapValues> cheap_values(const RunSpec& spec, const StagePlan& stages) {
+std::vector<CheapValues> cheap_values(const RunSpec& spec, const StageLayout& stages) {
   std::vector<CheapValues> values;
   for (const Block& block : blocks_of(spec, stages)) {
     const RecomputeChoice& choice = block.choice;

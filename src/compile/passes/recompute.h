@@ -16,14 +16,14 @@ using UnitGroup = std::set<int>;
 
 // The blocks of each stage in runs of K, as parallel.recompute asks; empty: nothing is recomputed
 // by whole blocks.
-std::vector<UnitGroup> recompute_groups(const RunSpec& spec, const StagePlan& stages);
+std::vector<UnitGroup> recompute_groups(const RunSpec& spec, const StageLayout& stages);
 
 // Blocks whose cheap values are recomputed, and which those are.
 struct CheapValues {
   UnitGroup units;
   bool norms = false, activations = false, attention = false;
 };
-std::vector<CheapValues> cheap_values(const RunSpec& spec, const StagePlan& stages);
+std::vector<CheapValues> cheap_values(const RunSpec& spec, const StageLayout& stages);
 
 // Only what enters a group from outside is kept. Right before the group's backward its forward runs
 // again, collectives included, as far as the backward reads it. Needs a differentiated graph;

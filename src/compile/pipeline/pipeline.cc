@@ -31,7 +31,7 @@ Section section_of(const Node& node) {
 
 class Orderer {
  public:
-  Orderer(const Graph& graph, const StagePlan& plan)
+  Orderer(const Graph& graph, const StageLayout& plan)
       : graph_(graph), plan_(plan), schedule_(plan.schedule) {}
 
   PipelineOrder run() {
@@ -54,7 +54,7 @@ class Orderer {
   void find_crossings();
 
   const Graph& graph_;
-  const StagePlan& plan_;
+  const StageLayout& plan_;
   const PipelineSchedule& schedule_;
   std::vector<StageCut> cuts_;  // by stage
   std::vector<int> part_of_;    // by node
@@ -137,7 +137,7 @@ void Orderer::find_crossings() {
 
 }  // namespace
 
-PipelineOrder order_pipeline(const Graph& graph, const StagePlan& plan) {
+PipelineOrder order_pipeline(const Graph& graph, const StageLayout& plan) {
   PipelineOrder order = Orderer(graph, plan).run();
   check_messages(order, plan);
   return order;
@@ -152,7 +152,7 @@ Tag PipelineOrder::tag_of(const Graph& graph, const StageCrossing& crossing) con
   TESSERA_CHECK(false, "value {} has no producer", crossing.value);
 }
 
-void check_messages(const PipelineOrder& order, const StagePlan& plan) {
+void check_messages(const PipelineOrder& order, const StageLayout& plan) {
   // Each rank walks its parts and, apart from them, its messages. A part needs its values received;
   // a send needs its value made; a send and its receive happen together.
   const size_t ranks = order.items.size();

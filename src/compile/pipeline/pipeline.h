@@ -48,10 +48,10 @@ struct PipelineOrder {
   [[nodiscard]] Tag tag_of(const Graph& graph, const StageCrossing& crossing) const;
 };
 
-PipelineOrder order_pipeline(const Graph& graph, const StagePlan& plan);
+PipelineOrder order_pipeline(const Graph& graph, const StageLayout& plan);
 
 // Runs all ranks dry, a send waiting for its receiver. Throws InternalError naming the ranks that
 // would wait for each other for ever.
-void check_messages(const PipelineOrder& order, const StagePlan& plan);
+void check_messages(const PipelineOrder& order, const StageLayout& plan);
 
 }  // namespace tessera

@@ -53,10 +53,18 @@ std::vector<int64_t> layers_per_stage(const RunSpec& spec, int stages) {
   return counts;
 }
 
-StagePlan plan_stages(const RunSpec& spec, bool training) {
+std::vector<int64_t> blocks_of_stages(const StageLayout& stages) {
+  std::vector<int64_t> blocks(static_cast<size_t>(stages.stages()), 0);
+  for (size_t unit = 1; unit + 1 < stages.stage_of_unit.size(); ++unit) {
+    ++blocks[static_cast<size_t>(stages.stage_of_unit[unit])];
+  }
+  return blocks;
+}
+
+StageLayout lay_out_stages(const RunSpec& spec, bool training) {
   const ParallelSpec& parallel = spec.parallel;
   const auto micro_batches = static_cast<int>(training ? accumulation(spec) : 1);
-  StagePlan plan;
+  StageLayout plan;
   if (parallel.pp == 1) {
     plan.schedule = one_stage(training, micro_batches);
   } else {

@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-struct StagePlan {
+struct StageLayout {
   PipelineSchedule schedule;
   std::vector<int> stage_of_unit;  // units: 0 the embedding, 1..layers the blocks, then the head
   std::vector<StageVersions> versions;  // by stage
@@ -34,7 +34,10 @@ struct StagePlan {
 // be. Throws ConfigError.
 std::vector<int64_t> layers_per_stage(const RunSpec& spec, int stages);
 
+// Blocks of each stage of a layout.
+std::vector<int64_t> blocks_of_stages(const StageLayout& stages);
+
 // Throws ConfigError for a cut or a schedule that cannot be.
-StagePlan plan_stages(const RunSpec& spec, bool training);
+StageLayout lay_out_stages(const RunSpec& spec, bool training);
 
 }  // namespace tessera

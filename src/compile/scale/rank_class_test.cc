@@ -53,7 +53,7 @@ TEST(RankClass, RanksOfAClassHaveTheSameWork) {
     RunSpec spec = random.next();
     try {
       resolve(spec);
-      plan_stages(spec, /*training=*/true);
+      lay_out_stages(spec, /*training=*/true);
     } catch (const ConfigError&) {
       continue;
     }

@@ -38,18 +38,10 @@ void add(CallCounts& sum, const CallCounts& more, int64_t times) {
   }
 }
 
-std::vector<int64_t> blocks_of_stages(const StagePlan& stages) {
-  std::vector<int64_t> blocks(static_cast<size_t>(stages.stages()), 0);
-  for (size_t unit = 1; unit + 1 < stages.stage_of_unit.size(); ++unit) {
-    ++blocks[static_cast<size_t>(stages.stage_of_unit[unit])];
-  }
-  return blocks;
-}
-
 // Memory and calls of each pipeline rank from the templates of its stages.
 class Composer {
  public:
-  Composer(const ScalePlan& plan, const StagePlan& stages, StageTemplates& templates)
+  Composer(const ScalePlan& plan, const StageLayout& stages, StageTemplates& templates)
       : plan_(plan), schedule_(stages.schedule), micro_batches_(schedule_.micro_batches) {
     const std::vector<StageCut> cuts = stage_cuts(schedule_);
     bool experts_before = plan.spec.model.experts == 0;  // no loss of routers to tell stages apart
@@ -69,7 +61,7 @@ class Composer {
     items_ = order_items(schedule_, cuts, crossings_);
   }
 
-  ClassPlan compose(int pipeline_rank) const;
+  ClassTotals compose(int pipeline_rank) const;
   // Of the kernels of a pipeline rank.
   [[nodiscard]] int64_t kernel_scratch(int pipeline_rank) const {
     int64_t most = 0;
@@ -108,11 +100,11 @@ class Composer {
   [[nodiscard]] int rank_of(int stage) const {
     return schedule_.rank_of_stage[static_cast<size_t>(stage)];
   }
-  void add_rank_wide(const std::vector<int>& stages, ClassPlan& plan) const;
-  void add_passing(int pipeline_rank, ClassPlan& plan) const;
-  void add_activations(const std::vector<int>& stages, ClassPlan& plan) const;
-  void add_calls(int pipeline_rank, ClassPlan& plan) const;
-  void count_in_flight(int pipeline_rank, ClassPlan& plan) const;
+  void add_rank_wide(const std::vector<int>& stages, ClassTotals& plan) const;
+  void add_passing(int pipeline_rank, ClassTotals& plan) const;
+  void add_activations(const std::vector<int>& stages, ClassTotals& plan) const;
+  void add_calls(int pipeline_rank, ClassTotals& plan) const;
+  void count_in_flight(int pipeline_rank, ClassTotals& plan) const;
   // Both ends of a tied weight.
   [[nodiscard]] bool shares_tied(const std::vector<int>& stages) const {
     return plan_.spec.model.tied && stages_.size() > 1 && stages.front() == 0 &&
@@ -150,7 +142,7 @@ void Composer::cross_into(int stage, bool forward) {
   }
 }
 
-void Composer::count_in_flight(int pipeline_rank, ClassPlan& plan) const {
+void Composer::count_in_flight(int pipeline_rank, ClassTotals& plan) const {
   std::vector<MicroBatchSpans> by_stage(stages_.size());
   const std::vector<PipelineItem>& items = items_[static_cast<size_t>(pipeline_rank)];
   for (size_t i = 0; i < items.size(); ++i) {
@@ -165,7 +157,7 @@ void Composer::count_in_flight(int pipeline_rank, ClassPlan& plan) const {
   }
 }
 
-void Composer::add_rank_wide(const std::vector<int>& stages, ClassPlan& plan) const {
+void Composer::add_rank_wide(const std::vector<int>& stages, ClassTotals& plan) const {
   using Role = RankStorage::Role;
   const auto buckets = [&] {
     // Embedding, blocks and head of a model of one block.
@@ -194,7 +186,7 @@ void Composer::add_rank_wide(const std::vector<int>& stages, ClassPlan& plan) co
   }
 }
 
-void Composer::add_passing(int pipeline_rank, ClassPlan& plan) const {
+void Composer::add_passing(int pipeline_rank, ClassTotals& plan) const {
   using Key = std::pair<int, int>;  // stage and number of its storage
   // What a stage gets from another one of this rank lies where that one has put it; what several
   // stages of this rank get from the last one lies in one place.
@@ -266,7 +258,7 @@ void Composer::add_passing(int pipeline_rank, ClassPlan& plan) const {
   }
 }
 
-void Composer::add_activations(const std::vector<int>& stages, ClassPlan& plan) const {
+void Composer::add_activations(const std::vector<int>& stages, ClassTotals& plan) const {
   if (stages.size() == 1 && plan.in_flight.at(stages.front()) == 1) {
     return add(plan.memory, stages_[static_cast<size_t>(stages.front())]->merged);
   }
@@ -279,7 +271,7 @@ void Composer::add_activations(const std::vector<int>& stages, ClassPlan& plan) 
   add(plan.memory, shared);
 }
 
-void Composer::add_calls(int pipeline_rank, ClassPlan& plan) const {
+void Composer::add_calls(int pipeline_rank, ClassTotals& plan) const {
   for (size_t c = 0; c < crossings_.size(); ++c) {
     if (local(c)) continue;
     const StageLink& link = ends_[c].sent;
@@ -290,9 +282,9 @@ void Composer::add_calls(int pipeline_rank, ClassPlan& plan) const {
   }
 }
 
-ClassPlan Composer::compose(int pipeline_rank) const {
+ClassTotals Composer::compose(int pipeline_rank) const {
   const std::vector<int> stages = stages_of(pipeline_rank);
-  ClassPlan plan;
+  ClassTotals plan;
   count_in_flight(pipeline_rank, plan);
   const int64_t more = std::max<int64_t>(0, micro_batches_ - kTemplateMicroBatches);
   for (const int s : stages) {
@@ -350,7 +342,7 @@ int64_t scratch_of_update(const ScalePlan& plan, const RankClass& ranks,
 
 // Templates have neither versions of weights nor, for one micro-batch, several stages of a rank
 // whose gradients go on from one to the other; nor stages that only hand on what they receive.
-bool templates_do(const StagePlan& stages, const std::vector<int64_t>& blocks) {
+bool templates_do(const StageLayout& stages, const std::vector<int64_t>& blocks) {
   const bool several = stages.schedule.stages > stages.schedule.ranks;
   for (size_t s = 1; s + 1 < blocks.size(); ++s) {
     if (blocks[s] == 0) return false;
@@ -358,7 +350,8 @@ bool templates_do(const StagePlan& stages, const std::vector<int64_t>& blocks) {
   return !stages.schedule.asynchronous && !(several && stages.schedule.micro_batches == 1);
 }
 
-std::vector<ClassPlan> compile_classes(const RunSpec& spec, const std::vector<RankClass>& classes) {
+std::vector<ClassTotals> compile_classes(const RunSpec& spec,
+                                         const std::vector<RankClass>& classes) {
   const int64_t cells = spec.model.layers * accumulation(spec);
   require_config(cells <= kMostCompiledCells,
                  "parallel.schedule = \"{}\" with {} layers and {} micro-batches must be compiled "
@@ -367,29 +360,30 @@ std::vector<ClassPlan> compile_classes(const RunSpec& spec, const std::vector<Ra
                  "in every stage",
                  spec.parallel.schedule, spec.model.layers, accumulation(spec), kMostCompiledCells);
   const StepGraph step = build_step(spec, StepKind::kTraining);
-  std::vector<ClassPlan> plans;
+  std::vector<ClassTotals> plans;
   for (const RankClass& ranks : classes) {
     const Program program = lower(step, ranks.first_rank);
-    plans.push_back({ranks, program.arena_bytes, calls_of(program), program.live_micro_batches});
+    plans.push_back({ranks, program.arena_bytes, calls_of(program), program.live_micro_batches,
+                     program.weight_versions});
   }
   return plans;
 }
 
 }  // namespace
 
-int64_t ClassPlan::total_bytes() const {
+int64_t ClassTotals::total_bytes() const {
   int64_t total = 0;
   for (const int64_t bytes : memory) total += bytes;
   return total;
 }
 
-std::vector<Traffic> ScalePlan::traffic(const ClassPlan& ranks) const {
+std::vector<Traffic> ScalePlan::traffic(const ClassTotals& ranks) const {
   return traffic_of(ranks.calls, mesh, pipeline_ends, ranks.ranks.first_rank);
 }
 
-const ClassPlan& ScalePlan::class_of_rank(int rank) const {
+const ClassTotals& ScalePlan::class_of_rank(int rank) const {
   const RankClass one = class_of(mesh, axes, rank);
-  const auto found = std::find_if(classes.begin(), classes.end(), [&](const ClassPlan& plan) {
+  const auto found = std::find_if(classes.begin(), classes.end(), [&](const ClassTotals& plan) {
     const RankClass& other = plan.ranks;
     return other.pipeline_rank == one.pipeline_rank && other.counts_split == one.counts_split &&
            other.counts_whole == one.counts_whole && other.counts_experts == one.counts_experts;
@@ -402,10 +396,10 @@ std::vector<Traffic> ScalePlan::traffic(int rank) const {
   return traffic_of(class_of_rank(rank).calls, mesh, pipeline_ends, rank);
 }
 
-const ClassPlan& ScalePlan::heaviest() const {
+const ClassTotals& ScalePlan::heaviest() const {
   return *std::max_element(
       classes.begin(), classes.end(),
-      [](const ClassPlan& a, const ClassPlan& b) { return a.total_bytes() < b.total_bytes(); });
+      [](const ClassTotals& a, const ClassTotals& b) { return a.total_bytes() < b.total_bytes(); });
 }
 
 int64_t ScalePlanner::compiled_stages() const {
@@ -424,7 +418,7 @@ ScalePlan ScalePlanner::plan(const RunSpec& spec) {
       "a step has {} micro-batches on {} stages, more than {} can be ordered; use a larger "
       "micro_batch or a smaller global_batch",
       accumulation(spec), stages_of_pipeline, kMaxScheduleCells);
-  const StagePlan stages = plan_stages(spec, /*training=*/true);
+  const StageLayout stages = lay_out_stages(spec, /*training=*/true);
   ScalePlan plan;
   plan.spec = spec;
   plan.mesh = mesh_of(spec.parallel);
@@ -459,13 +453,13 @@ ScalePlan ScalePlanner::plan(const RunSpec& spec) {
       templates_.try_emplace(to_json(small).dump(), StageTemplates(std::move(basis)));
   const Composer composer(plan, stages, templates->second);
   int composed = -1;
-  ClassPlan of_pipeline_rank;
+  ClassTotals of_pipeline_rank;
   for (const RankClass& ranks : classes) {
     if (ranks.pipeline_rank != composed) {
       composed = ranks.pipeline_rank;
       of_pipeline_rank = composer.compose(composed);
     }
-    ClassPlan one = of_pipeline_rank;
+    ClassTotals one = of_pipeline_rank;
     one.ranks = ranks;
     const int64_t scratch = std::max(composer.kernel_scratch(composed),
                                      scratch_of_update(plan, ranks, composer.stages_of(composed)));

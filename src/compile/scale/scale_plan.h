@@ -15,11 +15,12 @@
 
 namespace tessera {
 
-struct ClassPlan {
+struct ClassTotals {
   RankClass ranks;
   ArenaBytes memory = {};
   CallCounts calls;              // of a step
   std::map<int, int> in_flight;  // micro-batches at one time, by stage
+  int weight_versions = 1;       // copies of the weights
   [[nodiscard]] int64_t total_bytes() const;
 };
 
@@ -30,14 +31,14 @@ struct ScalePlan {
   std::vector<int64_t> stage_blocks;  // by stage
   std::array<int, 2> pipeline_ends = {};
   int64_t num_parameters = 0;
-  std::vector<ClassPlan> classes;  // by pipeline rank
+  std::vector<ClassTotals> classes;  // by pipeline rank
 
   // Sent by the first rank of the class; other ranks of it differ by a cache line in an all-reduce.
-  [[nodiscard]] std::vector<Traffic> traffic(const ClassPlan& ranks) const;
+  [[nodiscard]] std::vector<Traffic> traffic(const ClassTotals& ranks) const;
   // Of any rank, exactly.
-  [[nodiscard]] const ClassPlan& class_of_rank(int rank) const;
+  [[nodiscard]] const ClassTotals& class_of_rank(int rank) const;
   [[nodiscard]] std::vector<Traffic> traffic(int rank) const;
-  [[nodiscard]] const ClassPlan& heaviest() const;
+  [[nodiscard]] const ClassTotals& heaviest() const;
 
   ParameterLayout axes;  // of a model of one block: what a rank counts
 };

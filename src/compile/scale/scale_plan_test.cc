@@ -21,12 +21,12 @@ bool equals_compiled(const RunSpec& spec, const ScalePlan& plan) {
   const StepGraph step = build_step(spec, StepKind::kTraining);
   EXPECT_EQ(plan.num_parameters, step.layout.num_parameters);
   int64_t ranks = 0;
-  for (const ClassPlan& one : plan.classes) ranks += one.ranks.ranks;
+  for (const ClassTotals& one : plan.classes) ranks += one.ranks.ranks;
   EXPECT_EQ(ranks, step.mesh.world());
   bool equal = ranks == step.mesh.world();
   for (int rank = 0; rank < static_cast<int>(step.mesh.world()); ++rank) {
     const Program program = lower(step, rank);
-    const ClassPlan& one = plan.class_of_rank(rank);
+    const ClassTotals& one = plan.class_of_rank(rank);
     for (const ArenaKind arena : kAllArenas) {
       const auto a = static_cast<size_t>(arena);
       EXPECT_EQ(one.memory[a], program.arena_bytes[a]) << name_of(arena) << " of rank " << rank;
@@ -63,7 +63,7 @@ TEST(ScalePlan, EqualsTheCompiledProgramsOfRandomRuns) {
     RunSpec spec = random.next();
     try {
       resolve(spec);
-      plan_stages(spec, /*training=*/true);
+      lay_out_stages(spec, /*training=*/true);
     } catch (const ConfigError&) {
       continue;
     }
@@ -87,7 +87,7 @@ TEST(ScalePlan, EqualsTheCompiledProgramsOfDeepRuns) {
     spec.train.global_batch = spec.train.micro_batch * spec.parallel.replicas() * (1 + done % 3);
     try {
       resolve(spec);
-      plan_stages(spec, /*training=*/true);
+      lay_out_stages(spec, /*training=*/true);
     } catch (const ConfigError&) {
       continue;
     }

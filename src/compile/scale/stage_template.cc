@@ -93,8 +93,8 @@ RunSpec spec_of(const RunSpec& whole, const StageKind& kind, const Surroundings&
   return spec;
 }
 
-StagePlan stages_of(const StageKind& kind, const Surroundings& pipeline) {
-  StagePlan plan;
+StageLayout stages_of(const StageKind& kind, const Surroundings& pipeline) {
+  StageLayout plan;
   plan.schedule = schedule_of(kind, pipeline);
   plan.versions = plan_versions(plan.schedule, plan.schedule.micro_batches, VersionRule::kNewest);
   plan.stage_of_unit.push_back(0);

@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "cost/step/pricing.h"
-#include "cost/step/rank_prices.h"
+#include "cost/step/rank_trial.h"
 #include "cost/step/to_double.h"
 #include "cost/step/workload_limits.h"
 
@@ -116,7 +116,7 @@ double CostModel::step_s(const Strategy& strategy) {
   return memo_->pricing(strategy).step().time.step_s;
 }
 
-PipelinePrice CostModel::pipeline(const Strategy& strategy) {
+PipelineSeconds CostModel::pipeline(const Strategy& strategy) {
   return memo_->pricing(strategy).pipeline();
 }
 
@@ -138,8 +138,8 @@ int64_t CostModel::stages_bound_bytes(const Strategy& strategy) {
   return memo_->pricing(strategy).stages_bound_bytes();
 }
 
-RankPrices CostModel::rank_prices(const Strategy& strategy) {
-  return RankPrices(memo_->pricing(strategy), memo_->workload.model.experts > 0);
+RankTrial CostModel::rank_trial(const Strategy& strategy) {
+  return RankTrial(memo_->pricing(strategy), memo_->workload.model.experts > 0);
 }
 
 int64_t CostModel::states_bound_bytes(const Strategy& strategy) {
@@ -153,6 +153,7 @@ Estimate CostModel::estimate(const Strategy& strategy) {
   Estimate result;
   const Breakdown breakdown = pricing.step();
   result.time = breakdown.time;
+  result.time.forward_s = pricing.forward_kernels_s();
   result.traffic = breakdown.traffic;
   for (int64_t rank = 0; rank < strategy.pp; ++rank) {
     result.stages.push_back(pricing.memory(rank));

@@ -20,7 +20,7 @@ struct PassTimes {
 };
 
 // The pipeline of a strategy stage by stage, for a simulation of its schedule.
-struct PipelinePrice {
+struct PipelineSeconds {
   std::vector<PassTimes> stages;  // of one micro-batch, in order, without messages between them
   double message_s = 0;           // from a stage to the next or back
   double once_s = 0;              // before or after the pipeline: sums over replicas, optimizer
@@ -31,7 +31,7 @@ struct PipelinePrice {
 double model_flops(const Workload& workload);
 double recomputed_flops(const Workload& workload, Recompute recompute);
 
-class RankPrices;
+class RankTrial;
 
 class CostModel {
  public:
@@ -50,7 +50,7 @@ class CostModel {
   [[nodiscard]] int64_t peak_bytes(const Strategy& strategy);
   [[nodiscard]] double step_s(const Strategy& strategy);
 
-  [[nodiscard]] PipelinePrice pipeline(const Strategy& strategy);
+  [[nodiscard]] PipelineSeconds pipeline(const Strategy& strategy);
   [[nodiscard]] PassTimes pass_times(const Strategy& strategy, bool experts = false);
 
   // At most `quick().step_s` of every strategy with the same tp, cp, ep, pp, dp and recompute,
@@ -66,8 +66,8 @@ class CostModel {
   [[nodiscard]] double stages_bound_s(const Strategy& strategy, double busiest_s = 0);
   // At most `quick().peak_bytes` of the same ones.
   [[nodiscard]] int64_t stages_bound_bytes(const Strategy& strategy);
-  // Ranks with other layers; see rank_prices.h. The strategy must outlive it.
-  [[nodiscard]] RankPrices rank_prices(const Strategy& strategy);
+  // Ranks with other layers; see rank_trial.h. The strategy must outlive it.
+  [[nodiscard]] RankTrial rank_trial(const Strategy& strategy);
   // At most `quick().peak_bytes` of every strategy with the same split, zero and shard: parameters,
   // gradients and states of the ranks in the mean.
   [[nodiscard]] int64_t states_bound_bytes(const Strategy& strategy);

@@ -33,14 +33,16 @@ enum class CommAxis : uint8_t { kTensor, kContext, kExpert, kPipeline, kData };
 inline constexpr int kNumCommAxes = 5;
 std::string_view name_of(CommAxis axis);
 
-// Of one optimizer step; the parts add up to `step_s`.
+// Of one optimizer step: kernels, exposed communication, bubble and optimizer add up to `step_s`.
 struct StepTime {
   double step_s = 0;
-  double compute_s = 0;                             // kernels of the busiest stage
-  double recompute_s = 0;                           // of which: computed again
+  double compute_s = 0;    // kernels of the busiest stage: forward and backward
+  double forward_s = 0;    // of which: in forward; 0 where only `quick` prices are asked for
+  double recompute_s = 0;  // of which: computed again, in backward
   std::array<double, kNumCommAxes> exposed_s = {};  // communication that nothing hides
   double bubble_s = 0;
   double optimizer_s = 0;
+  [[nodiscard]] double backward_s() const { return compute_s - forward_s; }
 };
 
 // Bytes that the busiest rank sends in a step, and the level of links that they cross at the

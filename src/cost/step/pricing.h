@@ -52,13 +52,26 @@ class Pricing : public RankMemory {
     add_data_parallel(result);
     result.time.optimizer_s = optimizer();
     result.time.step_s = steady + result.time.bubble_s + data_exposed_s_ + result.time.optimizer_s;
+    if (computes_elementwise_again()) add_elementwise_again(result.time);
     set_levels(result);
     return result;
   }
 
+  // After step(): of the kernels of the busiest rank, those of forward.
+  [[nodiscard]] double forward_kernels_s() const {
+    const RankLayers layers = layers_of_rank(w_.model, s_, busiest_rank_);
+    const double more = busiest_rank_ == head_rank_ ? to_double(w_.model.mtp_layers) : 0;
+    const bool moe = w_.model.experts > 0;
+    double comm_s = (to_double(layers.dense) + (moe ? 0 : more)) * forward_comm_s(split_.dense) +
+                    (to_double(layers.experts) + (moe ? more : 0)) * forward_comm_s(split_.experts);
+    if (busiest_rank_ == 0) comm_s += forward_comm_s(split_.embedding);
+    if (busiest_rank_ == head_rank_) comm_s += (1 + more) * forward_comm_s(split_.head);
+    return to_double(micro_batches_) * (busiest_.forward - comm_s);
+  }
+
   // What one micro-batch costs stage by stage, and what is left for once per step.
-  PipelinePrice pipeline() {
-    PipelinePrice price;
+  PipelineSeconds pipeline() {
+    PipelineSeconds price;
     find_stages();
     const int64_t stages = s_.pp * s_.virtual_stages;
     for (int64_t stage = 0; stage < stages; ++stage) price.stages.push_back(stage_time(stage));
@@ -126,6 +139,39 @@ class Pricing : public RankMemory {
         s_.recompute == Recompute::kSelective && w_.attention != AttentionKind::kUnfused;
     return idle ? Recompute::kNone : s_.recompute;
   }
+
+  [[nodiscard]] bool computes_elementwise_again() const {
+    return s_.elementwise_again != ElementwiseAgain::kNone && s_.recompute != Recompute::kFull;
+  }
+
+  // Two norms read and write the residual; an activation reads one or two inputs and writes one.
+  [[nodiscard]] double elementwise_layer_s() const {
+    const ModelShape& m = w_.model;
+    const double tokens = to_double(s_.micro_batch) * to_double(w_.seq_len) / to_double(s_.cp);
+    const double norms =
+        4 * tokens * to_double(m.hidden) / (s_.sequence_parallel ? to_double(s_.tp) : 1.0);
+    const double width = m.experts > 0 ? to_double(m.moe_ffn * m.experts_per_token)
+                                       : to_double(m.ffn) / to_double(s_.tp);
+    const bool both = s_.elementwise_again == ElementwiseAgain::kNormsAndActivations;
+    const double activations = both ? (m.gated_mlp ? 3 : 2) * tokens * width : 0.0;
+    const DeviceSpec& device = w_.cluster.device;
+    return (norms + activations) * to_double(w_.precision.activation_bytes) /
+               (device.memory_bandwidth.value * device.memory_efficiency.value) +
+           3 * device.launch_s.value;
+  }
+
+  // Every stage takes longer by the same, so the bubble does as the kernels do.
+  void add_elementwise_again(StepTime& time) const {
+    const double layers = to_double((w_.model.layers + s_.pp - 1) / s_.pp);
+    const double extra = elementwise_layer_s() * layers * to_double(micro_batches_);
+    const double bubble = time.compute_s > 0 ? extra * time.bubble_s / time.compute_s : 0;
+    time.compute_s += extra;
+    time.recompute_s += extra;
+    time.bubble_s += bubble;
+    time.step_s += extra + bubble;
+  }
+
+  static double forward_comm_s(const LayerCost& cost) { return cost.forward_comm.total_s(); }
 
   // The first micro-batch has nothing to add to; from ZeRO-2 on a rank adds its shard alone, which
   // is as good as nothing.
@@ -233,7 +279,7 @@ class Pricing : public RankMemory {
     double forward_s = 0, backward_s = 0, bytes = 0;
   };
   GatherCost gather_cost(int64_t dense, int64_t experts) const {
-    const PrecisionPlan& p = w_.precision;
+    const PrecisionChoice& p = w_.precision;
     const RankGroup group{shard_, strides_.data};
     const RankGroup expert_group{std::min(expert_replicas_, shard_),
                                  expert_strides_of(s_).replicas};
@@ -310,7 +356,9 @@ class Pricing : public RankMemory {
 
   [[nodiscard]] double bubble() const {
     if (s_.pp == 1) return 0;
-    return (through_s_ - busiest_.seconds) * bubble_share(busiest_.weight / busiest_.seconds);
+    const double once =
+        (through_s_ - busiest_.seconds) * bubble_share(busiest_.weight / busiest_.seconds);
+    return s_.one_micro_batch_at_a_time ? once * to_double(micro_batches_) : once;
   }
 
   // The part of the other ranks' time that the busiest one waits. `weight`: of its time for a
@@ -336,7 +384,7 @@ class Pricing : public RankMemory {
     const RankLayers layers = layers_of_rank(w_.model, s_, busiest_rank_);
     const Parameters held = parameters(layers, busiest_rank_);
     const auto axis = static_cast<size_t>(CommAxis::kData);
-    const PrecisionPlan& p = w_.precision;
+    const PrecisionChoice& p = w_.precision;
     double once_s = 0;  // after the last backward, or beside it
     if (s_.zero == 3) {
       // Gathering is in every micro-batch; replicas of a shard group still add their gradients up.

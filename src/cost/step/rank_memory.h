@@ -40,7 +40,7 @@ class RankMemory {
     StageMemory stage;
     stage.stage = static_cast<int>(rank);
     const Parameters held = parameters(layers, rank);
-    const PrecisionPlan& p = w_.precision;
+    const PrecisionChoice& p = w_.precision;
     const auto part = [&](MemoryPart which) -> int64_t& {
       return stage.bytes[static_cast<size_t>(which)];
     };
@@ -90,7 +90,7 @@ class RankMemory {
     dense += m.mtp_layers * layer.dense_parameters;
     const int64_t experts =
         m.moe_layers() * split_.experts.expert_parameters + m.mtp_layers * layer.expert_parameters;
-    const PrecisionPlan& p = w_.precision;
+    const PrecisionChoice& p = w_.precision;
     const auto shared = [&](int64_t bytes, int64_t zero_from) {
       const bool split = s_.zero >= zero_from;
       return dense * bytes / (split ? shard_ : 1) +
@@ -151,7 +151,7 @@ class RankMemory {
 
  private:
   [[nodiscard]] int64_t gathered_bytes(const Parameters& held, const RankLayers& layers) const {
-    const PrecisionPlan& p = w_.precision;
+    const PrecisionChoice& p = w_.precision;
     if (!s_.release_after_forward) return (held.dense + held.experts) * p.parameter_bytes;
     const LayerCost& layer = layers.experts > 0 ? split_.experts : split_.dense;
     const int64_t unit = std::max(layer.dense_parameters + layer.expert_parameters,

@@ -16,6 +16,7 @@ enum class Recompute : uint8_t {
   kSelective,  // the core of attention
   kFull,       // every layer from its input
 };
+enum class ElementwiseAgain : uint8_t { kNone, kNorms, kNormsAndActivations };
 enum class AttentionKind : uint8_t {
   kFlash,          // one kernel per pass, written for the device: cuDNN, FlashAttention 3
   kPortableFlash,  // one kernel per pass, as it was written for an older device: Triton, version 2
@@ -46,7 +47,7 @@ std::string_view name_of(PipelineKind kind);  // as in spec/run_file/pipeline.h
 std::string_view name_of(RankOrder order);    // "tp,cp,dp,pp"
 
 // Bytes of what training keeps for a parameter, and the format of products.
-struct PrecisionPlan {
+struct PrecisionChoice {
   MathType products = MathType::kF16;
   int64_t parameter_bytes = 2;  // as products read them
   int64_t gradient_bytes = 4;   // as they are kept and summed
@@ -58,7 +59,7 @@ struct PrecisionPlan {
 };
 
 // What of communication runs beside kernels.
-struct OverlapPlan {
+struct OverlapChoice {
   bool data = true;       // sums of gradients, gathering of weights
   bool tensor = false;    // within a pair of products
   bool pipeline = false;  // sends of activations
@@ -71,8 +72,8 @@ struct Workload {
   int64_t seq_len = 0;
   int64_t global_batch = 0;  // sequences of a step
   AttentionKind attention = AttentionKind::kFlash;
-  PrecisionPlan precision;
-  OverlapPlan overlap;
+  PrecisionChoice precision;
+  OverlapChoice overlap;
   bool fused_loss = false;  // logits are never kept in 32 bits
   // The host issues a layer's ops while the device stands still, instead of running ahead of it.
   bool kernels_wait_for_host = false;
@@ -97,7 +98,13 @@ struct Strategy {
   // recompute_layers of every pipeline rank.
   std::vector<int64_t> stage_recompute = {};
   RankOrder order = RankOrder::kTensorDataPipeline;
+  // Beside `recompute`, where it is not full: norms, and norms with activation functions, that
+  // every layer computes again at the speed of the memory.
+  ElementwiseAgain elementwise_again = ElementwiseAgain::kNone;
+  // The pipeline fills and drains with every micro-batch instead of once in a step.
+  bool one_micro_batch_at_a_time = false;
 
+  friend bool operator==(const Strategy&, const Strategy&) = default;
   [[nodiscard]] int64_t world() const { return tp * pp * dp * cp; }
 };
 

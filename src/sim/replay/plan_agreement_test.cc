@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "cost/hardware/catalogue.h"
-#include "plan/run_plan.h"
+#include "plan/memory_limit.h"
+#include "plan/plan.h"
 #include "sim/replay/cluster_times.h"
 #include "sim/replay/distinct_programs.h"
 #include "sim/replay/step_replay.h"
@@ -77,8 +78,7 @@ Cluster cluster_of(const Case& one, const RunSpec& spec) {
 
 double planned_s(const Case& one) {
   const RunSpec spec = spec_of(one);
-  ScalePlanner planner;
-  return plan_run(spec, cluster_of(one, spec), planner).estimate.time.step_s;
+  return make_plan({.spec = spec, .cluster = cluster_of(one, spec)}).step->estimate.time.step_s;
 }
 
 double simulated_s(const Case& one, const Contention& contention = {}) {

@@ -17,6 +17,7 @@
 #include "tensor/gpu_memory.h"
 #include "train/machine/probe_programs.h"
 #include "train/machine/step_bench.h"
+#include "train/machine_defaults.h"
 
 namespace tessera {
 namespace {
@@ -131,7 +132,7 @@ class Calibration {
   }
 
   void measure_probe(const RunSpec& spec, DType type, int threads) {
-    const CompiledRun run = compile_run(spec);
+    const CompiledRun run = compile_here(spec);
     if (!has_room_for(run.programs.front())) {
       progress_("nothing of that: it needs more memory than the GPU has free");
       return;
@@ -214,7 +215,7 @@ class Calibration {
     const size_t probes = options_.quick ? 1 : kSharingProbes.size();
     for (size_t p = 0; p < probes; ++p) {
       const ProbeModel& probe = kSharingProbes[p];
-      const CompiledRun run = compile_run(probe_spec(probe, "cpu", DType::kF32, 1));
+      const CompiledRun run = compile_here(probe_spec(probe, "cpu", DType::kF32, 1));
       const StepBenchResult bench =
           bench_step(run, {.steps = 1, .warmup = 2, .probed = 2 * repeats(), .company = ranks - 1});
       const Program& program = run.programs.front();

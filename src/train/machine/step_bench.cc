@@ -1,7 +1,5 @@
 #include "train/machine/step_bench.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -12,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/philox.h"
+#include "plan/report/plan_json.h"
 #include "runtime/world.h"
 #include "tensor/element.h"
 #include "tensor/gpu_memory.h"
@@ -19,6 +18,7 @@
 #include "train/session/batch.h"
 #include "train/session/measure.h"
 #include "train/session/session.h"
+#include "train/session/system_memory.h"
 
 namespace tessera {
 namespace {
@@ -178,12 +178,6 @@ class Company {
   std::vector<std::thread> threads_;
 };
 
-int64_t peak_resident_bytes() {
-  rusage usage = {};
-  getrusage(RUSAGE_SELF, &usage);
-  return int64_t{usage.ru_maxrss} * 1024;
-}
-
 }  // namespace
 
 double StepBenchResult::median_s() const {
@@ -229,7 +223,7 @@ StepBenchResult bench_step(const CompiledRun& run, const StepBenchOptions& optio
       }
     }
   });
-  result.measured = report_head(run.step);
+  result.measured = document_head("run", run.step.mesh, run.step.layout.num_parameters);
   // Not before all ranks are done: what a rank has sent is counted when its last peer has it.
   for (int rank = 0; rank < world.size(); ++rank) {
     result.measured["ranks"].push_back(measured_rank_json(world.executor(rank), steps_run));

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "train/plan_report.h"
+#include "plan/compile_run.h"
 
 namespace tessera {
 

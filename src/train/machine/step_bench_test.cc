@@ -14,7 +14,7 @@ CompiledRun tiny_run() {
                                          "train.threads=1"};
   RunSpec spec = parse_run_file("", "tiny", keys, {});
   resolve(spec);
-  return compile_run(spec);
+  return compile_here(spec);
 }
 
 TEST(StepBenchTest, CompanyChangesNothingButTime) {

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "spec/run_file/run_file.h"
-#include "train/plan_report.h"
+#include "train/machine_defaults.h"
 
 namespace tessera {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "train/plan_report.h"
+#include "plan/report/plan_json.h"
 
 namespace tessera {
 
@@ -12,7 +12,7 @@ TrainJob prepare_job(const RunSpec& spec, const Injection& inject, std::span<con
   std::vector<Program> programs;
   if (std::find(ranks.begin(), ranks.end(), 0) != ranks.end()) {
     CompiledRun run = compile_run(spec);
-    job.plan = plan_json(run);
+    job.plan = full_plan_json(plan_of(run));
     job.step = std::move(run.step);
     for (const int rank : ranks) {
       programs.push_back(std::move(run.programs[static_cast<size_t>(rank)]));

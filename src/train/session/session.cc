@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <numbers>
 #include <numeric>
@@ -13,10 +12,12 @@
 #include "base/failure.h"
 #include "comm/local/local_world.h"
 #include "launch/rank_failure.h"
+#include "plan/report/plan_json.h"
 #include "runtime/rank_threads.h"
 #include "spec/run_file/asynchronous.h"
 #include "spec/run_file/run_file.h"
-#include "train/plan_report.h"
+#include "tensor/gpu_memory.h"
+#include "train/machine_defaults.h"
 #include "train/session/comm_report.h"
 #include "train/session/control.h"
 #include "train/session/divergence.h"
@@ -25,6 +26,7 @@
 #include "train/session/measure.h"
 #include "train/session/router_load.h"
 #include "train/session/run_directory.h"
+#include "train/session/system_memory.h"
 
 namespace tessera {
 namespace {
@@ -41,15 +43,9 @@ double unix_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// Largest resident memory of this process so far, or 0 where the system does not tell.
-int64_t peak_resident_bytes() {
-  std::ifstream status("/proc/self/status");
-  std::string word;
-  int64_t kib = 0;
-  while (status >> word) {
-    if (word == "VmHWM:") status >> kib;
-  }
-  return kib * 1024;
+// 0: the run needs no GPU.
+int64_t free_gpu_bytes(const RunSpec& spec, const TrainOptions& options) {
+  return spec.train.device == "cuda" ? cuda::gpu_info(options.gpu).free_bytes : 0;
 }
 
 // One rank of a run.
@@ -75,6 +71,7 @@ class Session {
   CommWorld& world_;
   Communicator& control_;
   std::optional<RunDirectory> directory_;  // rank 0 only
+  int64_t gpu_free_before_;
   Executor executor_;
   LossScaler scaler_;
   Clock::time_point start_;
@@ -102,6 +99,7 @@ Session::Session(const TrainOptions& options, const TrainJob& job, CommWorld& wo
       spec_(job.step.spec),
       world_(world),
       control_(control),
+      gpu_free_before_(free_gpu_bytes(spec_, options)),
       executor_(job.step, job.programs.at(world.rank()), world,
                 execution(spec_, options, world.rank())),
       scaler_(spec_.train) {}
@@ -247,14 +245,19 @@ nlohmann::ordered_json Session::measure() {
   const nlohmann::ordered_json mine = {
       {"rank", measured_rank_json(executor_, steps_done_)},
       {"peak_resident_bytes", peak_resident_bytes()},
+      {"gpu_free_before", gpu_free_before_},
+      {"gpu_free_after", free_gpu_bytes(spec_, options_)},
       {"comm_times", comm_times_json(executor_.comm_times(), timed_steps)}};
-  nlohmann::ordered_json json = report_head(job_.step);
-  int64_t peak = 0;
+  nlohmann::ordered_json json =
+      document_head("run", job_.step.mesh, job_.step.layout.num_parameters);
+  std::vector<SystemMemory> memory;
   std::vector<nlohmann::ordered_json> comm_times;
   for (const std::string& text : exchange_texts(control_, mine.dump())) {
     const auto report = nlohmann::ordered_json::parse(text);
     json["ranks"].push_back(report.at("rank"));
-    peak = std::max(peak, report.at("peak_resident_bytes").get<int64_t>());
+    memory.push_back({report.at("peak_resident_bytes").get<int64_t>(),
+                      report.at("gpu_free_before").get<int64_t>(),
+                      report.at("gpu_free_after").get<int64_t>()});
     comm_times.push_back(report.at("comm_times"));
   }
   const auto tokens = static_cast<double>(spec_.train.global_batch * spec_.train.seq_len);
@@ -266,7 +269,7 @@ nlohmann::ordered_json Session::measure() {
   json["tokens_per_s"] = steps_done_ > 1 ? tokens * static_cast<double>(steps_done_ - 1) /
                                                std::max(1e-9, elapsed - warm_seconds_)
                                          : tokens / elapsed;
-  json["peak_resident_bytes"] = peak;
+  add_system_memory(memory, world_.backend() == "local", json);
   json["communication_time"] = merge_comm_times(comm_times);
   return json;
 }

@@ -16,7 +16,7 @@
 #include "spec/run_file/run_file.h"
 #include "spec/run_file/validate.h"
 #include "tensor/element.h"
-#include "train/plan_report.h"
+#include "train/machine_defaults.h"
 #include "train/session/stored_tensors.h"
 #include "train/session/weights.h"
 

@@ -6,10 +6,11 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "plan/report/plan_json.h"
 #include "spec/entry.h"
 #include "spec/keys.h"
 #include "spec/run_file/validate.h"
-#include "train/plan_report.h"
+#include "train/machine_defaults.h"
 #include "train/session/loss_scale.h"
 #include "train/session/measure.h"
 #include "train/session/session.h"
@@ -81,9 +82,9 @@ std::vector<StepRecord> record_run(const ShortRun& run) { return record_and_meas
 MeasuredRun record_and_measure(const ShortRun& run) {
   RunSpec spec = run.spec;
   if (spec.train.threads == 0) spec.train.threads = 1;
-  CompiledRun compiled = compile_run(spec);
+  CompiledRun compiled = compile_here(spec);
   MeasuredRun result;
-  result.plan = plan_json(compiled);
+  result.plan = full_plan_json(plan_of(compiled));
   inject_into_programs(run.inject, compiled.programs);
   if (run.edit_programs) run.edit_programs(compiled.programs);
   TensorSource weights = run.weights;
@@ -120,7 +121,7 @@ MeasuredRun record_and_measure(const ShortRun& run) {
     }
     result.steps.push_back(std::move(record));
   }
-  result.measured = report_head(world.step());
+  result.measured = document_head("run", world.step().mesh, world.step().layout.num_parameters);
   for (int rank = 0; rank < world.size(); ++rank) {
     result.measured["ranks"].push_back(measured_rank_json(world.executor(rank), run.steps));
   }

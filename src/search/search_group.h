@@ -35,7 +35,7 @@ struct Known {
 };
 
 // Pure: the same for any number of threads.
-GroupOutcome price_group(const SearchRequest& request, CostModel& model, int64_t limit,
-                         const Known& known, const Strategy& group);
+GroupOutcome search_group(const SearchRequest& request, CostModel& model, int64_t limit,
+                          const Known& known, const Strategy& group);
 
 }  // namespace tessera

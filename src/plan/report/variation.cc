@@ -1,13 +1,11 @@
-#include "plan/plan_vary.h"
+#include "plan/report/variation.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/text.h"
-#include "cli/read_text.h"
-#include "cost/hardware/catalogue.h"
-#include "plan/plan_request.h"
+#include "plan/report/plan_json.h"
 
 namespace tessera {
 namespace {
@@ -25,7 +23,7 @@ double exposed_seconds(const StepTime& time) {
 }
 
 // Parameters, gradients and what the optimizer keeps of them.
-int64_t state_bytes(const ClassPlan& one) {
+int64_t state_bytes(const PlannedClass& one) {
   int64_t sum = 0;
   for (const ArenaKind arena :
        {ArenaKind::kParameters, ArenaKind::kGradients, ArenaKind::kOptimizer}) {
@@ -34,32 +32,33 @@ int64_t state_bytes(const ClassPlan& one) {
   return sum;
 }
 
-std::vector<std::string> cells_of(const VariedPlan& varied) {
+std::vector<std::string> cells_of(const VariedRun& varied) {
   if (!varied.plan.has_value()) {
     return {varied.value, "-", "-", "-", "-", "-", "-", "-", "-", "-", varied.refused};
   }
-  const RunPlan& plan = *varied.plan;
-  const ClassPlan& heaviest = plan.ranks.heaviest();
-  const StepTime& time = plan.estimate.time;
+  const Plan& plan = *varied.plan;
+  const PlannedClass& heaviest = plan.heaviest();
+  const Estimate& estimate = plan.step->estimate;
+  const StepTime& time = estimate.time;
   const int64_t total = heaviest.total_bytes();
   const double of_limit = 100 * static_cast<double>(total) /
                           static_cast<double>(std::max<int64_t>(1, plan.limit_bytes));
   return {varied.value,
-          with_thousands(plan.ranks.mesh.world()),
-          with_thousands(plan.ranks.spec.train.global_batch),
+          with_thousands(plan.mesh.world()),
+          with_thousands(plan.spec.train.global_batch),
           human_bytes(state_bytes(heaviest)),
           human_bytes(total - state_bytes(heaviest)),
           human_bytes(total),
           fmt::format("{:.1f} %", of_limit),
           seconds(time.step_s),
           fmt::format("{:.1f} %", 100 * exposed_seconds(time) / time.step_s),
-          fmt::format("{:.1f} %", 100 * plan.estimate.mfu),
+          fmt::format("{:.1f} %", 100 * estimate.mfu),
           plan.fits() ? "fits" : "does not fit"};
 }
 
 }  // namespace
 
-Variation vary_plan(const PlanOptions& options, const std::string& text) {
+Variation vary_plan(const std::string& text, const RequestWith& request_with) {
   const size_t equals = text.find('=');
   require_config(equals != text.npos && equals > 0 && equals + 1 < text.size(),
                  "--vary is {}: give a key and its values, as in --vary train.micro_batch=1,2,4",
@@ -69,24 +68,20 @@ Variation vary_plan(const PlanOptions& options, const std::string& text) {
       split(std::string_view(text).substr(equals + 1), ',');
   require_config(values.size() <= kMostValues, "--vary has {} values: give at most {}",
                  values.size(), kMostValues);
-  const Cluster cluster = find_cluster(options.request.cluster, read_text);
   ScalePlanner planner;
   std::string refused;
   for (const std::string_view value : values) {
-    VariedPlan varied{std::string(trim(value)), std::nullopt};
-    RunSource source = options.source;
-    source.overrides.push_back(fmt::format("{}={}", variation.key, varied.value));
+    VariedRun varied{std::string(trim(value)), std::nullopt};
     try {
-      std::vector<Guess> guesses;
-      const RunSpec spec = load_split(source, options.request, cluster, read_text, guesses);
-      varied.plan = plan_run(spec, cluster, planner);
+      const PlanRequest request = request_with(fmt::format("{}={}", variation.key, varied.value));
+      varied.plan = make_plan(request, planner);
     } catch (const ConfigError& error) {
       varied.refused = refused = error.what();
     }
-    variation.plans.push_back(std::move(varied));
+    variation.runs.push_back(std::move(varied));
   }
-  const bool any = std::any_of(variation.plans.begin(), variation.plans.end(),
-                               [](const VariedPlan& varied) { return varied.plan.has_value(); });
+  const bool any = std::any_of(variation.runs.begin(), variation.runs.end(),
+                               [](const VariedRun& varied) { return varied.plan.has_value(); });
   require_config(any, "{}", refused);
   return variation;
 }
@@ -103,31 +98,33 @@ std::string variation_text(const Variation& variation) {
                    {"exposed", Align::kRight},
                    {"MFU", Align::kRight},
                    {"", Align::kLeft}});
-  for (const VariedPlan& varied : variation.plans) table.add_row(cells_of(varied));
+  for (const VariedRun& varied : variation.runs) table.add_row(cells_of(varied));
   return table.str() +
          "sequences of a step; states: parameters, gradients and optimizer; exposed: communication "
          "that nothing hides\n";
 }
 
 nlohmann::ordered_json variation_json(const Variation& variation) {
-  nlohmann::ordered_json json = {{"key", variation.key}};
+  nlohmann::ordered_json json = {
+      {"schema_version", kPlanSchemaVersion}, {"kind", "variation"}, {"key", variation.key}};
   json["plans"] = nlohmann::ordered_json::array();
-  for (const VariedPlan& varied : variation.plans) {
+  for (const VariedRun& varied : variation.runs) {
     nlohmann::ordered_json entry = {{"value", varied.value}};
     if (!varied.plan.has_value()) {
       entry["refused"] = varied.refused;
     } else {
-      const RunPlan& plan = *varied.plan;
-      entry["world"] = plan.ranks.mesh.world();
-      entry["global_batch"] = plan.ranks.spec.train.global_batch;
+      const Plan& plan = *varied.plan;
+      const Estimate& estimate = plan.step->estimate;
+      entry["world"] = plan.mesh.world();
+      entry["global_batch"] = plan.spec.train.global_batch;
       entry["fits"] = plan.fits();
-      entry["state_bytes"] = state_bytes(plan.ranks.heaviest());
-      entry["peak_bytes"] = plan.ranks.heaviest().total_bytes();
+      entry["state_bytes"] = state_bytes(plan.heaviest());
+      entry["peak_bytes"] = plan.peak_bytes();
       entry["limit_bytes"] = plan.limit_bytes;
-      entry["step_s"] = plan.estimate.time.step_s;
-      entry["exposed_s"] = exposed_seconds(plan.estimate.time);
-      entry["tokens_per_s"] = plan.estimate.tokens_per_s;
-      entry["mfu"] = plan.estimate.mfu;
+      entry["step_s"] = estimate.time.step_s;
+      entry["exposed_s"] = exposed_seconds(estimate.time);
+      entry["tokens_per_s"] = estimate.tokens_per_s;
+      entry["mfu"] = estimate.mfu;
     }
     json["plans"].push_back(std::move(entry));
   }

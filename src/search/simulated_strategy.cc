@@ -1,4 +1,4 @@
-#include "search/simulated_plan.h"
+#include "search/simulated_strategy.h"
 
 #include <algorithm>
 #include <deque>
@@ -17,7 +17,7 @@ int64_t micro_batches_of(const Workload& w, const Strategy& s) {
   return std::max<int64_t>(1, w.global_batch / (s.dp * s.micro_batch));
 }
 
-PipelineTimes times_of(const PipelinePrice& price) {
+PipelineTimes times_of(const PipelineSeconds& price) {
   PipelineTimes times;
   for (const PassTimes& stage : price.stages) {
     times.stages.push_back(
@@ -29,10 +29,10 @@ PipelineTimes times_of(const PipelinePrice& price) {
 
 }  // namespace
 
-PlanSimulator::PlanSimulator(Workload workload) : model_(std::move(workload)) {}
+StrategySimulator::StrategySimulator(Workload workload) : model_(std::move(workload)) {}
 
-PlanSimulator::Played PlanSimulator::play(const Strategy& s, const PipelineTimes& times,
-                                          int64_t micro_batches) {
+StrategySimulator::Played StrategySimulator::play(const Strategy& s, const PipelineTimes& times,
+                                                  int64_t micro_batches) {
   std::unique_ptr<ScheduleTape>& tape = tapes_[{s.schedule, s.pp, s.virtual_stages, micro_batches}];
   if (tape == nullptr) {
     tape = std::make_unique<ScheduleTape>(make_schedule(name_of(s.schedule), static_cast<int>(s.pp),
@@ -43,7 +43,8 @@ PlanSimulator::Played PlanSimulator::play(const Strategy& s, const PipelineTimes
   return {outcome.makespan, outcome.busiest};
 }
 
-PlanSimulator::Played PlanSimulator::pipeline(const Strategy& s, const PipelinePrice& price) {
+StrategySimulator::Played StrategySimulator::pipeline(const Strategy& s,
+                                                      const PipelineSeconds& price) {
   const int64_t all = micro_batches_of(model_.workload(), s);
   if (s.pp == 1) {
     const PassTimes& stage = price.stages.front();
@@ -61,11 +62,11 @@ PlanSimulator::Played PlanSimulator::pipeline(const Strategy& s, const PipelineP
           played.busiest_s * (static_cast<double>(all) / static_cast<double>(some))};
 }
 
-Plan PlanSimulator::simulate(const Strategy& strategy) {
-  Plan plan{strategy, model_.estimate(strategy), 0};
+SimulatedStrategy StrategySimulator::simulate(const Strategy& strategy) {
+  SimulatedStrategy plan{strategy, model_.estimate(strategy), 0};
   StepTime& time = plan.estimate.time;
   plan.closed_form_s = time.step_s;
-  const PipelinePrice price = model_.pipeline(strategy);
+  const PipelineSeconds price = model_.pipeline(strategy);
   const Played played = pipeline(strategy, price);
   time.exposed_s[static_cast<size_t>(CommAxis::kPipeline)] = 0;
   time.bubble_s = std::max(0.0, played.makespan_s - played.busiest_s);
@@ -99,17 +100,18 @@ std::vector<Strategy> other_stages(CostModel& model, const Strategy& strategy, i
   return others;
 }
 
-std::vector<Plan> simulate_plans(const Workload& workload, std::span<const Strategy> strategies,
-                                 int64_t limit, int threads) {
-  std::deque<PlanSimulator> simulators;
+std::vector<SimulatedStrategy> simulate_strategies(const Workload& workload,
+                                                   std::span<const Strategy> strategies,
+                                                   int64_t limit, int threads) {
+  std::deque<StrategySimulator> simulators;
   for (int t = 0; t < threads; ++t) simulators.emplace_back(workload);
-  std::vector<Plan> plans(strategies.size());
+  std::vector<SimulatedStrategy> plans(strategies.size());
   in_parallel(strategies.size(), threads, [&](size_t i, size_t thread) {
-    PlanSimulator& simulator = simulators[thread];
+    StrategySimulator& simulator = simulators[thread];
     plans[i] = simulator.simulate(strategies[i]);
     for (const Strategy& other : other_stages(simulator.model(), strategies[i], limit)) {
       if (simulator.model().peak_bytes(other) > limit) continue;
-      Plan plan = simulator.simulate(other);
+      SimulatedStrategy plan = simulator.simulate(other);
       if (plan.step_s() < plans[i].step_s()) plans[i] = std::move(plan);
     }
   });

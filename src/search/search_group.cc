@@ -1,4 +1,4 @@
-#include "search/group_pricing.h"
+#include "search/search_group.h"
 
 #include <algorithm>
 #include <utility>
@@ -215,8 +215,8 @@ class GroupPricing {
 
 }  // namespace
 
-GroupOutcome price_group(const SearchRequest& request, CostModel& model, int64_t limit,
-                         const Known& known, const Strategy& group) {
+GroupOutcome search_group(const SearchRequest& request, CostModel& model, int64_t limit,
+                          const Known& known, const Strategy& group) {
   return GroupPricing(request, model, limit, known).price(group);
 }
 

@@ -13,7 +13,7 @@
 
 namespace tessera {
 
-struct Plan {
+struct SimulatedStrategy {
   Strategy strategy;
   Estimate estimate;  // its time is the simulated one; waiting for messages is part of the bubble
   double closed_form_s = 0;
@@ -24,11 +24,11 @@ struct Plan {
 };
 
 // Of one workload; remembers the schedules it has seen. One per thread.
-class PlanSimulator {
+class StrategySimulator {
  public:
-  explicit PlanSimulator(Workload workload);
+  explicit StrategySimulator(Workload workload);
   // Ranks meet at the end of a step to clip gradients, so the whole pipeline counts.
-  Plan simulate(const Strategy& strategy);
+  SimulatedStrategy simulate(const Strategy& strategy);
   CostModel& model() { return model_; }
 
  private:
@@ -37,7 +37,7 @@ class PlanSimulator {
     double makespan_s = 0;
     double busiest_s = 0;  // work of the rank that has the most
   };
-  Played pipeline(const Strategy& strategy, const PipelinePrice& price);
+  Played pipeline(const Strategy& strategy, const PipelineSeconds& price);
   Played play(const Strategy& strategy, const PipelineTimes& times, int64_t micro_batches);
 
   CostModel model_;
@@ -51,7 +51,8 @@ std::vector<Strategy> other_stages(CostModel& model, const Strategy& strategy, i
 
 // Simulates each, also with other stages where those fit in `limit` bytes, and keeps the fastest;
 // in the order given.
-std::vector<Plan> simulate_plans(const Workload& workload, std::span<const Strategy> strategies,
-                                 int64_t limit, int threads);
+std::vector<SimulatedStrategy> simulate_strategies(const Workload& workload,
+                                                   std::span<const Strategy> strategies,
+                                                   int64_t limit, int threads);
 
 }  // namespace tessera

@@ -6,11 +6,10 @@
 
 namespace tessera {
 
-class RankPrices {
+class RankTrial {
  public:
   // The strategy must outlive it.
-  explicit RankPrices(const Pricing& pricing, bool experts)
-      : pricing_(pricing), experts_(experts) {}
+  explicit RankTrial(const Pricing& pricing, bool experts) : pricing_(pricing), experts_(experts) {}
 
   // One micro-batch through the rank; `again` of its layers are computed again.
   [[nodiscard]] double seconds(int64_t rank, int64_t layers, int64_t again) const {

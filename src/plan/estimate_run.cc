@@ -1,0 +1,52 @@
+#include "plan/estimate_run.h"
+
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+#include "cost/hardware/catalogue.h"
+
+namespace tessera {
+
+RunEstimate estimate_run(const RunSpec& spec, const Cluster& cluster) {
+  const int64_t world = spec.parallel.world();
+  require_config(
+      world <= cluster.devices,
+      "the mesh has {} ranks but cluster {} has {} devices; use smaller dp, fsdp, tp, cp "
+      "or pp, or a cluster of more devices (h100-64 is 64 of h100)",
+      world, cluster.name, cluster.devices);
+  RunEstimate result;
+  result.run =
+      strategy_of_run(spec, world == cluster.devices ? cluster : with_devices(cluster, world));
+  const std::string wrong = why_impossible(result.run.workload, result.run.strategy);
+  require_config(wrong.empty(), "{}", wrong);
+  result.estimate = CostModel(result.run.workload).estimate(result.run.strategy);
+  return result;
+}
+
+std::vector<Guess> default_constants(const Cluster& cluster) {
+  std::vector<Guess> guesses;
+  const DeviceSpec& d = cluster.device;
+  const auto add = [&](std::string what, const Constant& constant, double unit,
+                       std::string_view unit_name) {
+    if (constant.provenance != Provenance::kDefault || constant.value == 0) return;
+    guesses.push_back({std::move(what), fmt::format("{:g}{} ({})", constant.value / unit, unit_name,
+                                                    constant.source)});
+  };
+  const auto of_device = [&](std::string_view what) {
+    return fmt::format("{} of {}", what, d.name);
+  };
+  add(of_device("reserved memory"), d.reserved_bytes, 1e9, " GB");
+  add(of_device("memory"), d.memory_bytes, 1e9, " GB");
+  add(of_device("share of memory bandwidth"), d.memory_efficiency, 0.01, " %");
+  add(of_device("attention's share of the peak"), d.attention_efficiency, 0.01, " %");
+  add(of_device("time of a launch"), d.launch_s, 1e-6, " us");
+  for (const LinkLevel& level : cluster.levels) {
+    add("bandwidth of " + level.name, level.bandwidth, 1e9, " GB/s");
+    add("latency of " + level.name, level.latency_s, 1e-6, " us");
+    add("efficiency of " + level.name, level.efficiency, 0.01, " %");
+  }
+  return guesses;
+}
+
+}  // namespace tessera

@@ -1,0 +1,23 @@
+// The cost model's word on a run, without its Programs.
+#pragma once
+
+#include <vector>
+
+#include "cost/step/cost_model.h"
+#include "plan/strategy_of_run.h"
+
+namespace tessera {
+
+struct RunEstimate {
+  RunStrategy run;  // its cluster has as many devices as there are ranks
+  Estimate estimate;
+};
+
+// `spec` must have gone through resolve(). Throws ConfigError for a mesh with more ranks than the
+// cluster has devices, and for what the cost model cannot price.
+RunEstimate estimate_run(const RunSpec& spec, const Cluster& cluster);
+
+// Constants of the device and its links that nobody has measured or published.
+std::vector<Guess> default_constants(const Cluster& cluster);
+
+}  // namespace tessera

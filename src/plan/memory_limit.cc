@@ -1,0 +1,28 @@
+#include "plan/memory_limit.h"
+
+namespace tessera {
+namespace {
+
+constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+
+}  // namespace
+
+int64_t usable_bytes(const Cluster& cluster) {
+  return static_cast<int64_t>(cluster.device.memory_bytes.value -
+                              cluster.device.reserved_bytes.value);
+}
+
+int64_t memory_limit(const RunSpec& spec) {
+  return static_cast<int64_t>(spec.cluster.memory_gib * kGib);
+}
+
+int64_t memory_limit(const RunSpec& spec, const Cluster& cluster) {
+  return spec.cluster.memory_gib > 0 ? memory_limit(spec) : usable_bytes(cluster);
+}
+
+void use_cluster_defaults(RunSpec& spec, const Cluster& cluster) {
+  spec.train.device = cluster.device.name.starts_with("cpu") ? "cpu" : "cuda";
+  if (spec.train.threads == 0) spec.train.threads = 1;
+}
+
+}  // namespace tessera
