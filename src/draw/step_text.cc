@@ -36,7 +36,7 @@ class Columns {
   [[nodiscard]] std::string str() const {
     std::string text;
     for (const auto& amounts : amounts_) {
-      const auto* most = std::max_element(amounts.begin(), amounts.end());
+      const auto most = std::max_element(amounts.begin(), amounts.end());
       text += *most > 0 ? kLetters[static_cast<size_t>(most - amounts.begin())] : '.';
     }
     return text;

@@ -25,7 +25,7 @@ struct OpenSettings {
 // `said` has not gone through resolve().
 inline OpenSettings open_settings(const RunSpec& said) {
   return {.global_batch = said.train.global_batch == 0,
-          .grad_reduce = said.parallel.grad_reduce == "auto"};
+          .grad_reduce = said.parallel.grad_reduce == GradReduce::kAuto};
 }
 
 struct FitAdvice {

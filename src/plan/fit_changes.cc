@@ -40,7 +40,8 @@ struct Combination {
   // All of `other`, and more.
   [[nodiscard]] bool extends(const Combination& other) const {
     return other.count < count &&
-           std::all_of(other.changes.begin(), other.changes.begin() + other.count,
+           std::all_of(other.changes.begin(),
+                       other.changes.begin() + static_cast<std::ptrdiff_t>(other.count),
                        [&](int change) { return has(change); });
   }
 };

@@ -189,9 +189,9 @@ void Space::precision() {
 // More of what a choice keeps, for all blocks, or whole blocks for a part of every stage.
 void Space::recompute() {
   constexpr auto& kKinds = kNamesOf<Recompute>;  // each keeps less than the one before
-  const auto* now = std::find(kKinds.begin(), kKinds.end(), p_.recompute);
+  const auto now = std::find(kKinds.begin(), kKinds.end(), p_.recompute);
   const bool own = now == kKinds.end();  // parts, stages or groups that the user chose
-  for (const auto* kind = own ? kKinds.end() - 1 : now + 1; kind != kKinds.end(); ++kind) {
+  for (auto kind = own ? kKinds.end() - 1 : now + 1; kind != kKinds.end(); ++kind) {
     add(FitSubject::kRecompute, [kind = *kind](RunSpec& s) {
       s.parallel.recompute = kind;
       return true;

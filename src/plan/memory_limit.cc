@@ -20,8 +20,12 @@ int64_t memory_limit(const RunSpec& spec, const Cluster& cluster) {
   return spec.cluster.memory_gib > 0 ? memory_limit(spec) : usable_bytes(cluster);
 }
 
+TrainDevice train_device(DeviceKind kind) {
+  return kind == DeviceKind::kCpu ? TrainDevice::kCpu : TrainDevice::kCuda;
+}
+
 void use_cluster_defaults(RunSpec& spec, const Cluster& cluster) {
-  spec.train.device = cluster.device.name.starts_with("cpu") ? "cpu" : "cuda";
+  spec.train.device = train_device(cluster.device.kind);
   if (spec.train.threads == 0) spec.train.threads = 1;
 }
 

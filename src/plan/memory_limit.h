@@ -16,6 +16,9 @@ int64_t memory_limit(const RunSpec& spec, const Cluster& cluster);
 // Of a run that no cluster is named for: cluster.memory_gib, which the caller has filled in.
 int64_t memory_limit(const RunSpec& spec);
 
+// Where a run on such devices computes.
+TrainDevice train_device(DeviceKind kind);
+
 // The run's threads and device as the cluster has them.
 void use_cluster_defaults(RunSpec& spec, const Cluster& cluster);
 

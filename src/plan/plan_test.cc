@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "compile/testing/test_spec.h"
 #include "cost/hardware/catalogue.h"
+#include "cost/hardware/cluster_file.h"
 #include "plan/fit_changes.h"
 #include "plan/memory_limit.h"
 #include "plan/report/misfit_text.h"
@@ -86,11 +87,40 @@ TEST(PlanTest, SaysWhatItCannotTellApart) {
       spec_with({"model.preset=llama-3-8b", "parallel.pp=4", "parallel.dp=2",
                  "parallel.recompute=light:2+full", "train.dtype=bf16", "train.global_batch=16"},
                 cluster);
-  spec.parallel.schedule = "mine.csv";
+  spec.parallel.schedule = PipelineChoice::parse("mine.csv");
   const RunStrategy priced = strategy_of_run(spec, cluster);
   ASSERT_EQ(priced.guesses.size(), 2U);
   EXPECT_NE(priced.guesses[1].what.find("light:2+full"), std::string::npos);
   EXPECT_NE(priced.guesses[0].what.find("mine.csv"), std::string::npos);
+}
+
+// A machine as tessera calibrate describes it: named after the processor, extending nothing.
+Cluster calibrated(TrainDevice measured_on) {
+  const bool cpu = measured_on == TrainDevice::kCpu;
+  Cluster cluster = find_cluster(cpu ? "cpu" : "h100-1");
+  cluster.device.name = cpu ? "AMD EPYC 7B13 64-Core Processor" : "NVIDIA H100 80GB HBM3";
+  cluster.device.extends = "";
+  cluster.measured.source = "a test";
+  cluster.measured.device = measured_on;
+  cluster.measured.kernels = {{.op = "any products", .fit = {.points = 1}}};
+  return cluster;
+}
+
+TEST(PlanTest, TakesAMachineThatWasMeasuredForWhatItIs) {
+  for (const TrainDevice device : {TrainDevice::kCpu, TrainDevice::kCuda}) {
+    const std::string now = to_toml(calibrated(device));
+    std::string before = now;  // files were written without the kind of their device
+    const size_t at = before.find("kind = ");
+    ASSERT_NE(at, std::string::npos);
+    before.erase(at, before.find('\n', at) + 1 - at);
+    for (const std::string& text : {now, before}) {
+      const Cluster cluster =
+          find_cluster("machine.toml", [&](const std::string&) { return text; });
+      const RunSpec spec = spec_with(
+          {"model.preset=llama-2-7b", fmt::format("train.device={}", name_of(device))}, cluster);
+      EXPECT_EQ(spec.train.device, device) << text;
+    }
+  }
 }
 
 TEST(PlanTest, PricesSchedulesThatTheCostModelHasNoKindFor) {

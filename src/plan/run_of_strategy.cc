@@ -85,12 +85,7 @@ void say_recompute(const Workload& w, Strategy& s) {
 }
 
 std::string_view schedule_name(const Strategy& s) {
-  return s.one_micro_batch_at_a_time ? "naive" : name_of(s.schedule);
-}
-
-// An entry of the catalogue, or what calibration made of it.
-bool is_cpu(const DeviceSpec& device) {
-  return device.name.starts_with("cpu") || device.extends.starts_with("cpu");
+  return s.one_micro_batch_at_a_time ? name_of(PipelineKind::kNaive) : name_of(s.schedule);
 }
 
 std::string model_text(const ModelSpec& model) {
@@ -130,7 +125,7 @@ std::string run_file_of(const ModelSpec& model, const Workload& w, const Strateg
   text += fmt::format(
       "\n[train]\nseq_len = {}\nmicro_batch = {}\nglobal_batch = {}\ndtype = \"bf16\"\n"
       "device = \"{}\"\n",
-      w.seq_len, s.micro_batch, w.global_batch, is_cpu(w.cluster.device) ? "cpu" : "cuda");
+      w.seq_len, s.micro_batch, w.global_batch, name_of(train_device(w.cluster.device.kind)));
   // What is reserved is not a rank's to use. Rounded down: the file must not promise more.
   const int64_t thousandths = usable_bytes(w.cluster) * 125 / (int64_t{1} << 27);
   text +=

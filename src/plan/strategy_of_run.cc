@@ -86,9 +86,7 @@ void RunReader::fill_strategy() {
   s.micro_batch = spec_.train.micro_batch;
   s.release_after_forward = p.release_after_forward;
   s.stage_layers = p.stage_layers;
-  s.context = p.cp_kind == "ring"
-                  ? ContextKind::kRing
-                  : (p.cp_kind == "allgather" ? ContextKind::kAllGather : ContextKind::kUlysses);
+  s.context = p.cp_kind;
 }
 
 // Of each stage, how many blocks are computed again as a whole; empty where blocks also differ in
@@ -153,17 +151,17 @@ void RunReader::fill_schedule() {
   for (const PipelineKind kind :
        {PipelineKind::kGPipe, PipelineKind::k1F1B, PipelineKind::kInterleaved, PipelineKind::kZbH1,
         PipelineKind::kZbH2, PipelineKind::kZbV, PipelineKind::kDualPipeV}) {
-    if (name_of(kind) != p.schedule) continue;
+    if (p.schedule != kind) continue;
     s.schedule = kind;
     cut_as_compiled();
     return;
   }
   s.virtual_stages = 1;
   if (std::ssize(s.stage_layers) != p.pp) s.stage_layers.clear();
-  s.one_micro_batch_at_a_time = p.schedule == "naive";
+  s.one_micro_batch_at_a_time = p.schedule == PipelineKind::kNaive;
   // Asynchronous schedules drain with the step, as 1f1b does.
   if (s.one_micro_batch_at_a_time || is_asynchronous(p)) return cut_as_compiled();
-  guess(fmt::format("time of schedule {}", p.schedule),
+  guess(fmt::format("time of schedule {}", p.schedule.text()),
         "that of 1f1b with even stages; tessera simulate plays it as it is");
 }
 

@@ -56,8 +56,8 @@ std::optional<ProfiledTimes> profiled_times(const std::string& model, int ranks,
 
 std::optional<ProfiledTimes> derived_times(const std::string& model, int ranks, int micro_batches,
                                            double rate_of_1f1b) {
-  const auto* profile = std::find_if(kProfiles.begin(), kProfiles.end(),
-                                     [&](const Profile& p) { return p.model == model; });
+  const auto profile = std::find_if(kProfiles.begin(), kProfiles.end(),
+                                    [&](const Profile& p) { return p.model == model; });
   if (profile == kProfiles.end()) return std::nullopt;
   ProfiledTimes times = profile->times;
   // The rate grows with the message: halve the interval in which it must be.
@@ -82,7 +82,7 @@ std::optional<double> published_bubble(const ProfiledTimes& times, int ranks, in
       Column{"1F1B", PipelineKind::k1F1B},  Column{"1F1B-I", PipelineKind::kInterleaved},
       Column{"ZB-H1", PipelineKind::kZbH1}, Column{"ZB-H2", PipelineKind::kZbH2},
       Column{"ZB-1p", PipelineKind::kZbH1}, Column{"ZB-V", PipelineKind::kZbV}};
-  const auto* found = std::find_if(kColumns.begin(), kColumns.end(),
+  const auto found = std::find_if(kColumns.begin(), kColumns.end(),
                                    [&](const Column& c) { return c.name == column; });
   if (found == kColumns.end()) return std::nullopt;
   int stages_per_rank = 1;

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/error.h"
+#include "base/parse_real.h"
 #include "base/text.h"
 #include "cost/hardware/catalogue.h"
 
@@ -67,10 +67,10 @@ std::optional<double> number_before(const std::string& text, size_t at) {
                        text[begin - 1] == '.')) {
     --begin;
   }
-  double value = 0;
-  const auto [stop, error] = std::from_chars(text.data() + begin, text.data() + end, value);
-  if (error != std::errc() || begin == end) return std::nullopt;
-  return value;
+  const std::optional<ParsedReal> number =
+      parse_real(std::string_view(text).substr(begin, end - begin));
+  if (!number.has_value()) return std::nullopt;
+  return number->value;
 }
 
 // Bytes/s between nodes for each of the node's devices, as the text says it.

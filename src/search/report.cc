@@ -140,8 +140,8 @@ SearchReport report_of(const SearchRequest& request, const ModelSpec& model,
     all.insert(all.end(), plans.begin(), plans.end());
     report.front = without_beaten(std::move(all));
   }
-  const auto shown =
-      plans.begin() + std::min<int64_t>(std::ssize(plans), std::max<int64_t>(0, options.top));
+  const auto top = std::min<int64_t>(std::ssize(plans), std::max<int64_t>(0, options.top));
+  const auto shown = plans.begin() + static_cast<std::ptrdiff_t>(top);
   report.others.assign(shown, plans.end());
   plans.erase(shown, plans.end());
   StrategySimulator simulator(request.workload);

@@ -141,7 +141,7 @@ class Search {
     for (const auto& [cell, plan] : cells_) {
       scores.push_back(first_score(request_.objective, plan.step_s, plan.peak_bytes));
     }
-    const auto last = scores.begin() + (request_.keep - 1);
+    const auto last = scores.begin() + static_cast<std::ptrdiff_t>(request_.keep - 1);
     std::nth_element(scores.begin(), last, scores.end());
     threshold_ = *last;
   }

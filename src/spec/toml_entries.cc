@@ -1,13 +1,12 @@
 #include "spec/toml_entries.h"
 
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <tuple>
 
 #include "base/error.h"
+#include "base/toml.h"
 #include "spec/toml_depth.h"
 
 namespace tessera {

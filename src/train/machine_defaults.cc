@@ -34,15 +34,15 @@ void use_gpu_defaults(RunSpec& spec, int64_t sharers) {
 }  // namespace
 
 void choose_device(RunSpec& spec) {
-  if (spec.train.device != "auto") return;
+  if (spec.train.device != TrainDevice::kAuto) return;
   const bool alone = spec.parallel.world() == 1;
-  spec.train.device = alone && cuda::gpu_info(0).why_not.empty() ? "cuda" : "cpu";
+  spec.train.device = alone && cuda::gpu_info(0).why_not.empty() ? TrainDevice::kCuda : TrainDevice::kCpu;
 }
 
 void use_machine_defaults(RunSpec& spec, int64_t ranks_on_host) {
   const int64_t sharers = ranks_on_host > 0 ? ranks_on_host : spec.parallel.world();
   choose_device(spec);
-  if (spec.train.device == "cuda") use_gpu_defaults(spec, sharers);
+  if (spec.train.device == TrainDevice::kCuda) use_gpu_defaults(spec, sharers);
   if (spec.train.threads == 0) {
     const auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
     spec.train.threads = std::max<int64_t>(1, cores / sharers);

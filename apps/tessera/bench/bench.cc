@@ -1,18 +1,28 @@
+#include "bench/bench.h"
+
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "api/schema.h"
 #include "base/error.h"
 #include "base/failure.h"
+#include "bench/bench_comm.h"
 #include "bench/bench_limit.h"
+#include "bench/bench_predict.h"
+#include "bench/bench_pricing.h"
+#include "bench/bench_published.h"
 #include "bench/bench_report.h"
+#include "bench/bench_search.h"
+#include "bench/bench_simulator.h"
 #include "bench/bench_start.h"
 #include "bench/bench_suite.h"
+#include "bench/bench_step.h"
 #include "cli/flags.h"
 #include "cli/help.h"
+#include "cli/run_source_flags.h"
 #include "comm/mpi/mpi_world.h"
-#include "commands.h"
+#include "launch/join/rank_mode.h"
 #include "launch/rank_failure.h"
-#include "train/rank_mode.h"
 
 namespace tessera {
 namespace {
@@ -217,14 +227,15 @@ void add_comm_flags(CLI::App& app, BenchCommOptions& options) {
 }
 
 Command add_bench_step(CLI::App& bench) {
-  CLI::App* step = bench.add_subcommand("step");
-  set_help(*step, {"Time training steps on random tokens and say where the time goes.",
+  CLI::App* step =
+      add_command(bench, "step",
+                  {"Time training steps on random tokens and say where the time goes.",
                    "tessera bench step examples/demo.toml --mesh dp=1",
                    "tessera bench step --set model.preset=gpt2 --set train.dtype=bf16"});
   auto options = std::make_shared<BenchStepOptions>();
   options->source.may_lack_file = true;
-  options->source.add_file_and_set(*step);
-  options->source.add_mesh(*step);
+  add_file_and_set(*step, options->source);
+  add_mesh(*step, options->source);
   add_choice(*step, "--device", options->device, "cpu|cuda|auto",
              "where it runs (default train.device)");
   add_whole(*step, "--steps", options->steps, 1, "steps that are timed (default 10)");
@@ -238,11 +249,13 @@ Command add_bench_step(CLI::App& bench) {
 }  // namespace
 
 std::vector<Command> add_bench(CLI::App& root, const Environment& environment) {
-  CLI::App* bench = root.add_subcommand("bench");
-  set_help(*bench, {"Measure what this machine can do.", "tessera bench step examples/demo.toml",
-                    "tessera bench comm --help"});
-  CLI::App* comm = bench->add_subcommand("comm");
-  set_help(*comm, {"Time and check collectives beside the limit of this machine's memory.",
+  CLI::App* bench =
+      add_command(root, "bench",
+                  {"Measure what this machine can do.", "tessera bench step examples/demo.toml",
+                   "tessera bench comm --help"});
+  CLI::App* comm =
+      add_command(*bench, "comm",
+                  {"Time and check collectives beside the limit of this machine's memory.",
                    "tessera bench comm --op all_reduce --ranks 2,4 --sizes 1K-256M",
                    "tessera bench comm --algo list"});
   auto options = std::make_shared<BenchCommOptions>();

@@ -1,3 +1,5 @@
+#include "bench/bench_predict.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,19 +8,20 @@
 #include <optional>
 #include <sstream>
 
+#include "api/schema.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/other_load.h"
 #include "cli/read_text.h"
-#include "commands.h"
 #include "compile/program/instruction_cost.h"
 #include "cost/hardware/catalogue.h"
 #include "plan/report/plan_json.h"
 #include "published/statistics.h"
 #include "sim/replay/measured_times.h"
 #include "sim/replay/step_replay.h"
+#include "spec/run_file/run_source.h"
 #include "train/machine/step_bench.h"
 #include "train/machine_defaults.h"
 #include "train/session/planned_measured.h"
@@ -110,7 +113,7 @@ Measurement measure(const CompiledRun& run, const BenchPredictOptions& options) 
 
 Prediction predict(const NamedRun& named, const MeasuredMachine& machine,
                    const BenchPredictOptions& options) {
-  const CompiledRun run = compile_here(named.source.load());
+  const CompiledRun run = compile_here(named.source.load(read_text));
   const TrainDevice device = run.step.spec.train.device;
   require_config(device == machine.device,
                  "{}: train.device is {}, but the cluster file was measured on {}: choose runs for "
@@ -225,10 +228,10 @@ nlohmann::ordered_json json_report(const Report& report, const MeasuredMachine& 
 }  // namespace
 
 Command add_bench_predict(CLI::App& bench) {
-  CLI::App* app = bench.add_subcommand("predict");
-  set_help(*app, {"Compare predicted step times with measured ones on this machine.",
-                  "tessera bench predict bench/predict.txt --cluster machine.toml",
-                  "tessera calibrate --out machine.toml"});
+  CLI::App* app = add_command(bench, "predict",
+                              {"Compare predicted step times with measured ones on this machine.",
+                               "tessera bench predict bench/predict.txt --cluster machine.toml",
+                               "tessera calibrate --out machine.toml"});
   auto options = std::make_shared<BenchPredictOptions>();
   add_text(*app, "list", options->list, "FILE", "runs, one per line: NAME: section.key=value …");
   add_text(*app, "--cluster", options->cluster, "FILE", "what tessera calibrate wrote");

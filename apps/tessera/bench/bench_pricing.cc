@@ -1,3 +1,5 @@
+#include "bench/bench_pricing.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,12 +9,12 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "api/schema.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/read_text.h"
-#include "commands.h"
 #include "cost/hardware/catalogue.h"
 #include "cost/step/cost_model.h"
 #include "spec/catalogue/model_catalogue.h"
@@ -100,9 +102,10 @@ Rate measure(const Workload& workload, const std::vector<Strategy>& strategies, 
 }  // namespace
 
 Command add_bench_pricing(CLI::App& bench) {
-  CLI::App* pricing = bench.add_subcommand("pricing");
-  set_help(*pricing, {"Time the closed-form pricing of strategies.", "tessera bench pricing",
-                      "tessera bench pricing --model llama-3-70b --cluster a100-256"});
+  CLI::App* pricing =
+      add_command(bench, "pricing",
+                  {"Time the closed-form pricing of strategies.", "tessera bench pricing",
+                   "tessera bench pricing --model llama-3-70b --cluster a100-256"});
   auto options = std::make_shared<BenchPricingOptions>();
   add_text(*pricing, "--model", options->model, "NAME|FILE",
            "model of the catalogue, or a file (default llama-3-405b)");

@@ -1,22 +1,24 @@
+#include "bench/bench_published.h"
+
 #include <nlohmann/json.hpp>
 
+#include "api/schema.h"
 #include "base/json.h"
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/read_text.h"
-#include "commands.h"
 #include "published/comparison.h"
 
 namespace tessera {
 
 Command add_bench_published(CLI::App& bench) {
-  CLI::App* published = bench.add_subcommand("published");
-  set_help(*published, {"Compare the planner with published training runs.",
-                        "tessera bench published results.json",
-                        "tessera bench published results.json --entries"});
+  CLI::App* published = add_command(
+      bench, "published",
+      {"Compare the planner with published training runs.", "tessera bench published results.json",
+       "tessera bench published results.json --entries"});
   auto options = std::make_shared<BenchPublishedOptions>();
-  add_text(*published, "file", options->file, "FILE", "published runs, JSON (docs/accuracy.md)")
-      ->required();
+  must_be_given(add_text(*published, "file", options->file, "FILE",
+                         "published runs, JSON (docs/accuracy.md)"));
   add_switch(*published, "--entries", options->entries, "show every comparison too");
   add_switch(*published, "--json", options->json, "print JSON");
   return {published,

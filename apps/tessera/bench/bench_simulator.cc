@@ -1,3 +1,5 @@
+#include "bench/bench_simulator.h"
+
 #include <time.h>
 
 #include <chrono>
@@ -6,11 +8,11 @@
 #include <random>
 #include <thread>
 
+#include "api/schema.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/flags.h"
 #include "cli/help.h"
-#include "commands.h"
 #include "sim/schedule/schedule_simulator.h"
 
 namespace tessera {
@@ -128,10 +130,10 @@ std::string rate_text(double rate) { return with_thousands(static_cast<int64_t>(
 }  // namespace
 
 Command add_bench_simulator(CLI::App& bench) {
-  CLI::App* app = bench.add_subcommand("simulator");
-  set_help(*app, {"Count the pipeline schedules that are simulated per second.",
-                  "tessera bench simulator --threads 2",
-                  "tessera simulate examples/demo.toml --schedule --mesh pp=4"});
+  CLI::App* app = add_command(bench, "simulator",
+                              {"Count the pipeline schedules that are simulated per second.",
+                               "tessera bench simulator --threads 2",
+                               "tessera simulate examples/demo.toml --schedule --mesh pp=4"});
   auto options = std::make_shared<BenchSimulatorOptions>();
   add_whole(*app, "--threads", options->threads, 1, "that simulate side by side (default 2)");
   add_real(*app, "--seconds", options->seconds, 0, "of every measurement (default 1)");

@@ -1,8 +1,10 @@
+#include "bench/bench_step.h"
+
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "bench/bench_step_report.h"
-#include "commands.h"
+#include "cli/read_text.h"
 #include "tensor/gpu_memory.h"
 #include "train/machine_defaults.h"
 
@@ -12,7 +14,7 @@ int run_bench_step(BenchStepOptions options, Console& console) {
   if (!options.device.empty()) {
     options.source.overrides.push_back("train.device=" + options.device);
   }
-  const CompiledRun run = compile_here(options.source.load());
+  const CompiledRun run = compile_here(options.source.load(read_text));
   const RunSpec& spec = run.step.spec;
   const bool gpu = spec.train.device == TrainDevice::kCuda;
   if (gpu) {

@@ -8,8 +8,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "api/schema.h"
 #include "base/text.h"
-#include "commands.h"
 #include "compile/model/model_flops.h"
 
 namespace tessera {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "bench/bench_case.h"
+#include "bench/bench_comm.h"
 #include "bench/bench_sweep.h"
-#include "commands.h"
 
 namespace tessera {
 

@@ -7,11 +7,24 @@
 #include <exception>
 #include <utility>
 
+#include "api/schema.h"
 #include "base/error.h"
 #include "base/failure.h"
+#include "bench/bench.h"
+#include "cli/completion.h"
 #include "cli/flags.h"
 #include "cli/help.h"
-#include "commands.h"
+#include "plan/plan_command.h"
+#include "presets/explain_command.h"
+#include "presets/presets_command.h"
+#include "search/search_command.h"
+#include "simulate/simulate_command.h"
+#include "train/calibrate_command.h"
+#include "train/data_command.h"
+#include "train/doctor_command.h"
+#include "train/generate_command.h"
+#include "train/train_command.h"
+#include "train/verify_command.h"
 
 namespace tessera {
 namespace {
@@ -25,8 +38,8 @@ const CLI::App& find_command(const CLI::App& parent, const std::string& name) {
 
 // `tessera help data synth` is `tessera data synth --help`.
 Command add_help(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("help");
-  set_help(*app, {"Show the help of a command.", "tessera help train", "tessera help plan"});
+  CLI::App* app = add_command(
+      root, "help", {"Show the help of a command.", "tessera help train", "tessera help plan"});
   auto words = std::make_shared<std::vector<std::string>>();
   add_list(*app, "command", *words, "[COMMAND]", "the command, such as 'data synth'");
   return {app, [words, &root](Console& console) {

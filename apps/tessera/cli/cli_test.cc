@@ -12,7 +12,6 @@
 #include <sstream>
 
 #include "cli/help.h"
-#include "commands.h"
 #include "in_process.h"
 
 namespace tessera {

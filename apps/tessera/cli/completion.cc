@@ -1,11 +1,13 @@
+#include "cli/completion.h"
+
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "base/error.h"
 #include "cli/flags.h"
 #include "cli/help.h"
-#include "commands.h"
 
 namespace tessera {
 namespace {
@@ -185,9 +187,9 @@ std::string completion_script(const CLI::App& root, const std::string& shell) {
 }
 
 Command add_completion(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("completion");
-  set_help(*app, {"Print a script that completes commands and flags in your shell.",
-                  "eval \"$(tessera completion bash)\"", "tessera --help"});
+  CLI::App* app = add_command(root, "completion",
+                              {"Print a script that completes commands and flags in your shell.",
+                               "eval \"$(tessera completion bash)\"", "tessera --help"});
   auto shell = std::make_shared<std::string>();
   add_choice(*app, "shell", *shell, "bash|zsh|fish", "the shell");
   return {app, [shell, &root](Console& console) {

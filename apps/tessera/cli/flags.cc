@@ -1,12 +1,15 @@
 #include "cli/flags.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
+#include "base/parse_real.h"
 #include "cost/explain/quantity.h"
 
 namespace tessera {
@@ -26,15 +29,20 @@ CLI::Option* add_value(CLI::App& app, const std::string& name, const std::string
       ->allow_extra_args(false);
 }
 
-template <typename Number>
-Number parse_number(const std::string& name, const std::string& text, Number least,
-                    std::string_view expected) {
-  Number value{};
+int64_t parse_whole(const std::string& name, const std::string& text, int64_t least) {
+  int64_t value = 0;
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   const bool ok = error == std::errc() && stop == end && value >= least;
-  require_config(ok, "{} is '{}': expected {} of at least {}", name, text, expected, least);
+  require_config(ok, "{} is '{}': expected a whole number of at least {}", name, text, least);
   return value;
+}
+
+double parse_number(const std::string& name, const std::string& text, double least) {
+  const std::optional<double> value = whole_real(text);
+  const bool ok = value.has_value() && *value >= least;
+  require_config(ok, "{} is '{}': expected a number of at least {}", name, text, least);
+  return *value;
 }
 
 }  // namespace
@@ -72,7 +80,7 @@ CLI::Option* add_choice(CLI::App& app, const std::string& name, std::string& tar
 CLI::Option* add_whole(CLI::App& app, const std::string& name, int64_t& target, int64_t least,
                        const std::string& description) {
   return add_value(app, name, "N", description, [=, &target](const std::string& text) {
-    target = parse_number(name, text, least, "a whole number");
+    target = parse_whole(name, text, least);
   });
 }
 
@@ -90,7 +98,7 @@ CLI::Option* add_count(CLI::App& app, const std::string& name, int64_t& target,
 CLI::Option* add_real(CLI::App& app, const std::string& name, double& target, double least,
                       const std::string& description) {
   return add_value(app, name, "X", description, [=, &target](const std::string& text) {
-    target = parse_number(name, text, least, "a number");
+    target = parse_number(name, text, least);
     require_config(std::isfinite(target), "{} is '{}': expected a finite number", name, text);
   });
 }
@@ -99,6 +107,8 @@ CLI::Option* add_switch(CLI::App& app, const std::string& name, bool& target,
                         const std::string& description) {
   return app.add_flag(name, target, description);
 }
+
+void must_be_given(CLI::Option* option) { option->required(); }
 
 void hide(CLI::Option* option) { option->group(""); }
 
@@ -118,6 +128,8 @@ std::vector<std::string> choices_of(const CLI::Option& option) {
 }
 
 bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
+
+bool was_given(const CLI::Option& option) { return option.count() > 0; }
 
 bool is_hidden(const CLI::Option& option) { return option.get_group().empty(); }
 

@@ -3,11 +3,12 @@
 // one counts, except for lists.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "cli/command.h"
 
 namespace tessera {
 
@@ -32,6 +33,7 @@ CLI::Option* add_real(CLI::App& app, const std::string& name, double& target, do
 CLI::Option* add_switch(CLI::App& app, const std::string& name, bool& target,
                         const std::string& description);
 
+void must_be_given(CLI::Option* option);
 // Left out of help and completion.
 void hide(CLI::Option* option);
 
@@ -40,6 +42,7 @@ std::vector<std::string> split_choices(std::string_view choices);
 // The words an option's value may be, or nothing when any text goes.
 std::vector<std::string> choices_of(const CLI::Option& option);
 bool takes_value(const CLI::Option& option);
+bool was_given(const CLI::Option& option);
 bool is_hidden(const CLI::Option& option);
 
 }  // namespace tessera

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
 #include <string_view>
@@ -83,6 +84,16 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
 void set_help(CLI::App& app, const HelpText& text) {
   app.description(text.summary);
   app.formatter(std::make_shared<HelpFormatter>(text));
+}
+
+CLI::App* add_command(CLI::App& parent, const std::string& name, const HelpText& text) {
+  CLI::App* app = parent.add_subcommand(name);
+  set_help(*app, text);
+  return app;
+}
+
+CLI::App& command_of(CLI::App& parent, const std::string& name) {
+  return *parent.get_subcommand(name);
 }
 
 std::string help_of(const CLI::App& app) {

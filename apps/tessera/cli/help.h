@@ -1,9 +1,14 @@
 // Help texts and messages about mistakes on the command line, made by walking the CLI11 tree.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
+
+#include "cli/command.h"
+
+namespace CLI {
+class ParseError;
+}  // namespace CLI
 
 namespace tessera {
 
@@ -14,6 +19,10 @@ struct HelpText {
   std::string next;     // a command line
 };
 void set_help(CLI::App& app, const HelpText& text);
+// A new command under `parent`.
+CLI::App* add_command(CLI::App& parent, const std::string& name, const HelpText& text);
+// The command of this name, which is there.
+CLI::App& command_of(CLI::App& parent, const std::string& name);
 // App::help() would go on to the command that the line reached.
 std::string help_of(const CLI::App& app);
 

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <utility>
 
+#include "train/session/session.h"
+
 namespace tessera {
 namespace {
 

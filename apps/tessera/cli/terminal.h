@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
-#include "train/session/session.h"
-
 namespace tessera {
+
+struct TrainProgress;
 
 struct Console {
   std::ostream& out;

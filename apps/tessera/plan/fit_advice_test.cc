@@ -1,4 +1,5 @@
 // What `plan --check` advises, taken at its word: the printed flags are pasted behind the command.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -10,33 +10,19 @@
 #include "base/text.h"
 #include "cli/flags.h"
 #include "cli/help.h"
-#include "cli/read_text.h"
+#include "cli/run_source_flags.h"
+#include "cli/surroundings.h"
 #include "cli/write_file.h"
-#include "commands.h"
-#include "compile/pipeline/stages.h"
-#include "cost/hardware/catalogue.h"
 #include "draw/placements_svg.h"
 #include "draw/plan_svg.h"
+#include "plan/plan_command.h"
 #include "plan/plan_request.h"
 #include "plan/report/misfit_text.h"
 #include "plan/report/plan_json.h"
 #include "plan/report/plan_text.h"
-#include "plan/report/variation.h"
-#include "spec/emit/emit_settings.h"
-#include "spec/run_file/run_file.h"
-#include "spec/run_file/validate.h"
-#include "train/machine_defaults.h"
 
 namespace tessera {
 namespace {
-
-// With the cut into stages that our engine makes, so that the other system makes the same.
-std::string settings_for(RunSpec spec, const std::string& system) {
-  if (spec.parallel.pp > 1 && spec.parallel.stage_layers.empty()) {
-    spec.parallel.stage_layers = blocks_of_stages(lay_out_stages(spec, true));
-  }
-  return emit_settings(spec, system);
-}
 
 // --mesh wins over --set, so what changes of the split is another mesh, to give instead.
 std::string mesh_flags(const FitChange& change, std::string_view mesh) {
@@ -70,148 +56,58 @@ std::string mesh_flags(const FitChange& change, std::string_view mesh) {
   return fmt::format("--mesh {}{}", fmt::join(pieces, ","), others);
 }
 
-// What the command line asks for, with what nobody said filled in from the cluster or the machine.
-class PlanCommand {
- public:
-  explicit PlanCommand(const PlanOptions& options) : options_(options) {
-    request_.tokens = options.request.tokens;
-    request_.advise = options.check || options.json;
-    request_.digests = options.json;
-    if (options.request.cluster.empty()) {
-      load_for_this_machine();
-    } else {
-      load_for_cluster(options.request.cluster);
-    }
-  }
-
-  int run(Console& console) const;
-
- private:
-  void load_for_cluster(const std::string& name);
-  void load_for_this_machine();
-  [[nodiscard]] bool needs_programs() const {
-    return options_.program || !options_.placements.empty();
-  }
-  [[nodiscard]] std::string program_flag() const {
-    return options_.program ? "--program" : "--placements";
-  }
-  void print(const Plan& plan, Console& console) const;
-  [[nodiscard]] std::string misfit(const Plan& plan) const;
-
-  const PlanOptions& options_;
-  PlanRequest request_;
-};
-
-void PlanCommand::load_for_cluster(const std::string& name) {
-  require_config(!needs_programs(),
-                 "{} is drawn from the programs of all ranks; leave out --cluster", program_flag());
-  request_.cluster = find_cluster(name, read_text);
-  request_.spec = load_request(options_.source, options_.request, *request_.cluster,
-                               request_.guesses, &request_.open);
+// The flag that needs every rank's Program; empty: none is given.
+std::string_view program_flag(const PlanOptions& options) {
+  if (options.program) return "--program";
+  return options.placements.empty() ? "" : "--placements";
 }
 
-void PlanCommand::load_for_this_machine() {
-  require_config(options_.request.model.empty(),
-                 "--model {} needs a cluster to plan for: give --cluster, as in --cluster h100-8",
-                 options_.request.model);
-  RunSource source = options_.source;
-  const std::vector<std::string> settings = settings_of(options_.request);
-  source.overrides.insert(source.overrides.begin(), settings.begin(), settings.end());
-  RunSpec spec = source.load();
-  const int64_t world = spec.parallel.world();
-  require_config(options_.rank < world, "--rank is {}: the mesh has {} ranks, use 0 to {}",
-                 options_.rank, world, world - 1);
-  if (!options_.request.emit.empty()) {
-    request_.spec = std::move(spec);
-    return;
+void print_programs(const PlanOptions& options, const RunSpec& spec, Console& console) {
+  const CompiledRun run = compile_run(spec);
+  if (!options.placements.empty()) {
+    write_file(options.placements, placements_svg(run.step, run.programs), console);
   }
-  if (!can_compile_every_rank(spec)) {
-    require_config(!needs_programs(),
-                   "{} layers x {} micro-batches x {} ranks are too many to compile one by one for "
-                   "{}; use fewer of them",
-                   spec.model.layers, accumulation(spec), world, program_flag());
-    const std::string name = assumed_cluster(spec);
-    request_.guesses.push_back({"cluster", name + ", since none is named (--cluster)"});
-    return load_for_cluster(name);
-  }
-  RunSpec said = parse_run_file(source.text(), source.file, source.overrides, read_text);
-  if (!source.mesh.empty()) said.parallel = parse_mesh(source.mesh, said.parallel);
-  request_.open = open_settings(said);
-  use_machine_defaults(spec);
-  request_.spec = std::move(spec);
+  if (options.program) console.out << to_text(run.programs[static_cast<size_t>(options.rank)]);
 }
 
-void PlanCommand::print(const Plan& plan, Console& console) const {
-  if (options_.json) {
-    console.out << plan_json(plan).dump(2) << '\n';
-  } else {
-    console.out << plan_text(plan, options_.check);
-  }
-  if (!options_.svg.empty()) write_file(options_.svg, plan_svg(plan), console);
+void print_plan(const PlanOptions& options, const Plan& plan, Console& console) {
+  console.out << (options.json ? plan_json(plan).dump(2) + '\n' : plan_text(plan, options.check));
+  if (!options.svg.empty()) write_file(options.svg, plan_svg(plan), console);
 }
 
-std::string PlanCommand::misfit(const Plan& plan) const {
-  const std::string& mesh = options_.source.mesh;
+std::string misfit(const Plan& plan, const std::string& mesh) {
   return misfit_text(plan, [&](const FitChange& change) {
     return mesh.empty() ? set_flags(change) : mesh_flags(change, mesh);
   });
 }
 
-int PlanCommand::run(Console& console) const {
-  if (!options_.request.emit.empty()) {
-    console.out << settings_for(request_.spec, options_.request.emit);
-    return 0;
-  }
-  if (needs_programs()) {
-    const CompiledRun run = compile_run(request_.spec);
-    if (!options_.placements.empty()) {
-      write_file(options_.placements, placements_svg(run.step, run.programs), console);
-    }
-    if (options_.program) {
-      console.out << to_text(run.programs[static_cast<size_t>(options_.rank)]);
-    }
-  }
-  const Plan plan = make_plan(request_);
-  if (!options_.program) print(plan, console);
-  if (!options_.check || plan.fits()) return 0;
-  report_failure(console, misfit(plan));
-  return static_cast<int>(ExitCode::kDoesNotFit);
-}
-
-int print_variation(const PlanOptions& options, Console& console) {
-  require_config(!options.check && !options.program && options.svg.empty() &&
-                     options.placements.empty() && options.request.emit.empty(),
+int print_variation(const PlanOptions& options, const Surroundings& around, Console& console) {
+  require_config(!options.check && program_flag(options).empty() && options.svg.empty() &&
+                     options.emit.empty(),
                  "--vary prints a table of many runs: leave out --check, --emit, --program, --svg "
                  "and --placements");
-  const Cluster cluster = find_cluster(options.request.cluster, read_text);
-  const Variation variation = vary_plan(options.vary, [&](const std::string& setting) {
-    RunSource source = options.source;
-    source.overrides.push_back(setting);
-    PlanRequest request{.cluster = cluster};
-    request.spec = load_request(source, options.request, cluster, request.guesses);
-    return request;
-  });
-  if (options.json) {
-    console.out << variation_json(variation).dump(2) << '\n';
-  } else {
-    console.out << variation_text(variation);
-  }
+  const Variation variation = vary({options.query, options.vary}, around);
+  console.out << (options.json ? variation_json(variation).dump(2) + '\n'
+                               : variation_text(variation));
   return 0;
 }
 
 }  // namespace
 
 Command add_plan(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("plan");
-  set_help(*app, {"Show a run's memory, traffic and step time without running it.",
-                  "tessera plan --model llama-3-405b --cluster h100-16384 --tp 8 --pp 16 --zero 1",
-                  "tessera plan examples/demo.toml --mesh dp=2"});
+  CLI::App* app =
+      add_command(root, "plan",
+                  {"Show a run's memory, traffic and step time without running it.",
+                   "tessera plan --model llama-3-405b --cluster h100-16384 --tp 8 --pp 16 --zero 1",
+                   "tessera plan examples/demo.toml --mesh dp=2"});
   auto options = std::make_shared<PlanOptions>();
-  options->source.may_be_model = true;
-  options->source.add_file_and_set(*app);
-  options->source.add_mesh(*app);
-  options->source.add_ranks(*app);
-  add_request(*app, options->request);
+  RunSource& source = options->query.source;
+  add_file_and_set(*app, source);
+  add_mesh(*app, source);
+  add_ranks(*app, source);
+  add_request(*app, options->query.split);
+  add_choice(*app, "--emit", options->emit, kSystems,
+             "print the settings of that system for the same run instead");
   add_text(*app, "--vary", options->vary, "A.B=X,Y,…",
            "with --cluster: a table of the run with each of these values");
   add_switch(*app, "--json", options->json, "print JSON");
@@ -225,11 +121,26 @@ Command add_plan(CLI::App& root) {
 }
 
 int run_plan(const PlanOptions& options, Console& console) {
-  if (options.vary.empty()) return PlanCommand(options).run(console);
-  require_config(!options.request.cluster.empty(),
-                 "--vary needs a cluster to price the runs on: give --cluster, as in --cluster "
-                 "h100-8");
-  return print_variation(options, console);
+  const Surroundings around = console_surroundings();
+  if (!options.vary.empty()) return print_variation(options, around, console);
+  if (!options.emit.empty()) {
+    console.out << emit({options.query, options.emit}, around);
+    return 0;
+  }
+  const PlanQuery& query = options.query;
+  PlanRequest request = plan_request(query, around, program_flag(options));
+  const int64_t world = request.spec.parallel.world();
+  require_config(options.rank < world || !query.split.cluster.empty(),
+                 "--rank is {}: the mesh has {} ranks, use 0 to {}", options.rank, world,
+                 world - 1);
+  request.advise = options.check || options.json;
+  request.digests = options.json;
+  if (!program_flag(options).empty()) print_programs(options, request.spec, console);
+  const Plan plan = make_plan(request);
+  if (!options.program) print_plan(options, plan, console);
+  if (!options.check || plan.fits()) return 0;
+  report_failure(console, misfit(plan, query.source.mesh));
+  return static_cast<int>(ExitCode::kDoesNotFit);
 }
 
 }  // namespace tessera

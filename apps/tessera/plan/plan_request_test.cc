@@ -1,5 +1,3 @@
-#include "plan/plan_request.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,7 +5,9 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "cli/read_text.h"
 #include "cost/hardware/catalogue.h"
+#include "plan/plan_command.h"
 
 namespace tessera {
 namespace {
@@ -52,7 +52,8 @@ Printed print(const PlanOptions& options) {
 
 TEST(PlanCommand, FillsInWhatNobodySaidAndListsIt) {
   std::vector<Guess> guesses;
-  const RunSpec spec = load_request({}, request_405b(), find_cluster("h100-16384"), guesses);
+  const RunSpec spec =
+      load_split({}, request_405b(), find_cluster("h100-16384"), read_text, guesses);
   EXPECT_EQ(spec.parallel.dp, 128);
   EXPECT_EQ(spec.train.dtype, DType::kBF16);
   EXPECT_EQ(spec.train.device, TrainDevice::kCuda);
@@ -67,8 +68,8 @@ TEST(PlanCommand, SaysThatSequenceParallelismIsOff) {
   SplitFlags request = request_405b();
   request.sequence_parallel = false;
   std::vector<Guess> guesses;
-  EXPECT_FALSE(
-      load_request({}, request, find_cluster("h100-16384"), guesses).parallel.sequence_parallel);
+  EXPECT_FALSE(load_split({}, request, find_cluster("h100-16384"), read_text, guesses)
+                   .parallel.sequence_parallel);
   EXPECT_TRUE(std::any_of(guesses.begin(), guesses.end(), [](const Guess& guess) {
     return guess.what == "parallel.sequence_parallel";
   }));
@@ -78,20 +79,22 @@ TEST(PlanCommand, GuessesNoMoreTokensThanTheModelHasPositionsFor) {
   std::vector<Guess> guesses;
   SplitFlags request;
   request.model = "gpt2";
-  EXPECT_EQ(load_request({}, request, find_cluster("h100-8"), guesses).train.seq_len, 1024);
+  EXPECT_EQ(load_split({}, request, find_cluster("h100-8"), read_text, guesses).train.seq_len,
+            1024);
 }
 
 TEST(PlanCommand, RefusesSizesThatLeaveDevicesOver) {
   SplitFlags request = request_405b();
   set(request, "--tp", 3);
   std::vector<Guess> guesses;
-  EXPECT_THROW(load_request({}, request, find_cluster("h100-16384"), guesses), ConfigError);
+  EXPECT_THROW(load_split({}, request, find_cluster("h100-16384"), read_text, guesses),
+               ConfigError);
 }
 
 TEST(PlanCommand, PrintsThePlanOf16384Ranks) {
   PlanOptions options;
-  options.request = request_405b();
-  options.request.tokens = 15'000'000'000'000;
+  options.query.split = request_405b();
+  options.query.split.tokens = 15'000'000'000'000;
   const Printed printed = print(options);
   EXPECT_EQ(printed.code, 0) << printed.error;
   for (const char* part : {"405,853,388,800 parameters", "pp=16 x dp=128 x tp=8 (16,384 ranks)",
@@ -103,7 +106,7 @@ TEST(PlanCommand, PrintsThePlanOf16384Ranks) {
 
 TEST(PlanCommand, CheckExitsWith3AndSaysWhatWouldFit) {
   PlanOptions options;
-  options.request = request_405b();
+  options.query.split = request_405b();
   options.check = options.json = true;
   const Printed printed = print(options);
   EXPECT_EQ(printed.code, 3);
@@ -118,8 +121,8 @@ TEST(PlanCommand, CheckExitsWith3AndSaysWhatWouldFit) {
 // A misfit is an answer like another: the document is whole, and the code says it.
 TEST(PlanCommand, CheckAdvisesWithoutAClusterToo) {
   PlanOptions options;
-  options.source.file = std::string(TESSERA_SOURCE_DIR) + "/examples/demo.toml";
-  options.source.overrides = {"cluster.memory_gib=0.02"};
+  options.query.source.file = std::string(TESSERA_SOURCE_DIR) + "/examples/demo.toml";
+  options.query.source.overrides = {"cluster.memory_gib=0.02"};
   options.check = options.json = true;
   const Printed printed = print(options);
   EXPECT_EQ(printed.code, 3);
@@ -132,18 +135,18 @@ TEST(PlanCommand, CheckAdvisesWithoutAClusterToo) {
   ASSERT_FALSE(json.at("changes").empty());
   EXPECT_EQ(json.at("changes_priced_on"), "cpu-4");
   for (const std::string& setting : json.at("changes")[0].at("settings")) {
-    options.source.overrides.push_back(setting);
+    options.query.source.overrides.push_back(setting);
   }
   EXPECT_EQ(print(options).code, 0) << print(options).error;
 }
 
 TEST(PlanCommand, HasTheSameShapeWithAndWithoutACluster) {
   PlanOptions options;
-  options.source.file = std::string(TESSERA_SOURCE_DIR) + "/examples/demo.toml";
-  options.source.overrides = {"train.threads=1"};
+  options.query.source.file = std::string(TESSERA_SOURCE_DIR) + "/examples/demo.toml";
+  options.query.source.overrides = {"train.threads=1"};
   options.json = true;
   const auto alone = nlohmann::json::parse(print(options).out);
-  options.request.cluster = "cpu-4";
+  options.query.split.cluster = "cpu-4";
   const auto priced = nlohmann::json::parse(print(options).out);
   EXPECT_EQ(alone.at("classes"), priced.at("classes"));
   EXPECT_EQ(alone.at("ranks"), priced.at("ranks"));
@@ -157,7 +160,7 @@ TEST(PlanCommand, HasTheSameShapeWithAndWithoutACluster) {
 
 TEST(PlanCommand, CheckSaysOnceWhatWouldFit) {
   PlanOptions options;
-  options.request = request_405b();
+  options.query.split = request_405b();
   const std::string hint = "(--check: what would make it fit)";
   EXPECT_NE(print(options).out.find(hint), std::string::npos);
   options.check = true;
@@ -168,16 +171,16 @@ TEST(PlanCommand, CheckSaysOnceWhatWouldFit) {
 
 TEST(PlanCommand, SaysHowManyDevicesOfTheClusterAreUsed) {
   PlanOptions options;
-  options.request = request_405b();
-  options.request.cluster = "llama3-24k";
-  set(options.request, "--dp", 128);
+  options.query.split = request_405b();
+  options.query.split.cluster = "llama3-24k";
+  set(options.query.split, "--dp", 128);
   const std::string text = print(options).out;
   EXPECT_NE(text.find("llama3-24k: 16,384 of its 24,576 x h100"), std::string::npos) << text;
 }
 
 TEST(PlanCommand, VariesOneKey) {
   PlanOptions options;
-  options.request = request_405b();
+  options.query.split = request_405b();
   options.vary = "parallel.recompute=none,full,nonsense";
   const Printed text = print(options);
   EXPECT_EQ(text.code, 0) << text.error;
@@ -195,14 +198,14 @@ TEST(PlanCommand, VariesOneKey) {
             std::string::npos);
   // Each row is the plan with that value.
   options.vary.clear();
-  options.source.overrides = {"parallel.recompute=full"};
+  options.query.source.overrides = {"parallel.recompute=full"};
   const auto alone = nlohmann::json::parse(print(options).out);
   EXPECT_EQ(alone.at("time").at("step_s"), json.at("plans")[1].at("step_s"));
 }
 
 TEST(PlanCommand, RefusesToVaryWhatItCannot) {
   PlanOptions options;
-  options.request = request_405b();
+  options.query.split = request_405b();
   for (const std::string vary :
        {"train.micro_batch", "=1,2", "train.micro_batch=", "a.b=1,2", "train.micro_batch=0,-1"}) {
     options.vary = vary;
@@ -214,20 +217,20 @@ TEST(PlanCommand, RefusesToVaryWhatItCannot) {
   options.check = true;
   EXPECT_EQ(print(options).code, 2);
   options.check = false;
-  options.request.cluster.clear();
+  options.query.split.cluster.clear();
   EXPECT_NE(print(options).error.find("give --cluster"), std::string::npos);
 }
 
 TEST(PlanCommand, EmitsSettings) {
   PlanOptions options;
-  options.request = request_405b();
-  options.request.emit = "megatron";
+  options.query.split = request_405b();
+  options.emit = "megatron";
   EXPECT_NE(print(options).out.find("--pipeline-model-parallel-size 16"), std::string::npos);
 }
 
 TEST(PlanCommand, SaysThatAModelNeedsACluster) {
   PlanOptions options;
-  options.request.model = "llama-3-8b";
+  options.query.split.model = "llama-3-8b";
   const Printed printed = print(options);
   EXPECT_EQ(printed.code, 2);
   EXPECT_NE(printed.error.find("give --cluster"), std::string::npos);
@@ -235,7 +238,7 @@ TEST(PlanCommand, SaysThatAModelNeedsACluster) {
 
 TEST(PlanCommand, RefusesPicturesOfProgramsForAClusterOfAnySize) {
   PlanOptions options;
-  options.request = request_405b();
+  options.query.split = request_405b();
   options.program = true;
   EXPECT_EQ(print(options).code, 2);
 }

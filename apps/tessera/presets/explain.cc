@@ -2,12 +2,11 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/error.h"
 #include "cli/flags.h"
 #include "cli/help.h"
-#include "cli/read_text.h"
-#include "commands.h"
+#include "cli/surroundings.h"
 #include "cost/explain/topic.h"
+#include "presets/explain_command.h"
 
 namespace tessera {
 namespace {
@@ -44,17 +43,18 @@ struct TopicFlags {
   [[nodiscard]] GivenTexts given() const {
     GivenTexts result;
     for (const auto& [name, option] : options) {
-      if (option->count() > 0) result[name] = texts.at(name);
+      if (was_given(*option)) result[name] = texts.at(name);
     }
     return result;
   }
 };
 
 Command add_topic(CLI::App& parent, const Topic& topic) {
-  CLI::App* app = parent.add_subcommand(std::string(topic.name));
-  const std::string name = full_name(*app);
-  set_help(*app, {std::string(topic.summary), fmt::format("{} {}", name, topic.example),
-                  fmt::format("{} --json", name)});
+  const std::string name = fmt::format("{} {}", full_name(parent), topic.name);
+  CLI::App* app =
+      add_command(parent, std::string(topic.name),
+                  {std::string(topic.summary), fmt::format("{} {}", name, topic.example),
+                   fmt::format("{} --json", name)});
   auto flags = std::make_shared<TopicFlags>();
   for (const Parameter& parameter : topic.parameters) {
     const std::string flag(parameter.name);
@@ -64,7 +64,7 @@ Command add_topic(CLI::App& parent, const Topic& topic) {
   }
   add_switch(*app, "--json", flags->json, "print JSON");
   return {app, [flags, &topic](Console& console) {
-            const ExplainOptions options{std::string(topic.name), flags->given(), flags->json};
+            const ExplainOptions options{{std::string(topic.name), flags->given()}, flags->json};
             return run_explain(options, console);
           }};
 }
@@ -72,14 +72,15 @@ Command add_topic(CLI::App& parent, const Topic& topic) {
 }  // namespace
 
 std::vector<Command> add_explain(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("explain");
-  set_help(*app, {"Calculators: the formula, the numbers put in, and the result.",
-                  "tessera explain zero --model llama-3-8b --ranks 64", "tessera explain memory"});
+  CLI::App* app =
+      add_command(root, "explain",
+                  {"Calculators: the formula, the numbers put in, and the result.",
+                   "tessera explain zero --model llama-3-8b --ranks 64", "tessera explain memory"});
   // The same under the benches, where formulas stand beside measurements.
-  CLI::App* formula = root.get_subcommand("bench")->add_subcommand("formula");
-  set_help(*formula,
-           {"The same as 'tessera explain'.", "tessera bench formula ring --bytes 140GB --ranks 32",
-            "tessera explain --help"});
+  CLI::App* formula = add_command(
+      command_of(root, "bench"), "formula",
+      {"The same as 'tessera explain'.", "tessera bench formula ring --bytes 140GB --ranks 32",
+       "tessera explain --help"});
   std::vector<Command> commands;
   for (CLI::App* parent : {app, formula}) {
     for (const Topic& topic : topics()) commands.push_back(add_topic(*parent, topic));
@@ -88,14 +89,8 @@ std::vector<Command> add_explain(CLI::App& root) {
 }
 
 int run_explain(const ExplainOptions& options, Console& console) {
-  const Explanation explanation = explain(find_topic(options.topic), options.given, read_text);
-  if (!options.json) {
-    console.out << text_of(explanation);
-    return 0;
-  }
-  nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
-  json.update(json_of(explanation));
-  console.out << json.dump(2) << '\n';
+  const Explanation explanation = explain(options.query, console_surroundings());
+  console.out << (options.json ? explain_json(explanation).dump(2) + '\n' : text_of(explanation));
   return 0;
 }
 

@@ -4,9 +4,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "api/schema.h"
 #include "base/error.h"
-#include "commands.h"
+#include "cli/read_text.h"
 #include "in_process.h"
+#include "spec/run_file/run_source.h"
 
 namespace tessera {
 namespace {
@@ -33,7 +35,7 @@ TEST(SearchCommandTest, WritesRunFilesThatPlanReads) {
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     RunSource source;
     source.file = entry.path().string();
-    EXPECT_EQ(source.load().parallel.world(), 8);
+    EXPECT_EQ(source.load(read_text).parallel.world(), 8);
     ++files;
   }
   EXPECT_GT(files, 3);

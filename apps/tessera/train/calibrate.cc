@@ -19,10 +19,10 @@
 #include "cli/machine_facts.h"
 #include "cli/other_load.h"
 #include "cli/write_file.h"
-#include "commands.h"
 #include "cost/hardware/catalogue.h"
 #include "cost/hardware/cluster_file.h"
 #include "tensor/gpu_memory.h"
+#include "train/calibrate_command.h"
 
 namespace tessera {
 namespace {
@@ -246,10 +246,11 @@ std::string summary(const Cluster& cluster, const PeakRates& rates) {
 }  // namespace
 
 Command add_calibrate(CLI::App& root, const Environment& environment) {
-  CLI::App* app = root.add_subcommand("calibrate");
-  set_help(*app, {"Measure this machine and write a cluster file that predicts its runs.",
-                  "tessera calibrate --out machine.toml",
-                  "tessera bench predict bench/predict.txt --cluster machine.toml"});
+  CLI::App* app =
+      add_command(root, "calibrate",
+                  {"Measure this machine and write a cluster file that predicts its runs.",
+                   "tessera calibrate --out machine.toml",
+                   "tessera bench predict bench/predict.txt --cluster machine.toml"});
   auto options = std::make_shared<CalibrateCommandOptions>();
   add_text(*app, "--out", options->out, "FILE", "where to write (default machine.toml)");
   add_choice(*app, "--device", options->device, "cpu|cuda",

@@ -6,19 +6,19 @@
 #include "base/error.h"
 #include "cli/flags.h"
 #include "cli/help.h"
-#include "commands.h"
 #include "data/synth.h"
+#include "train/data_command.h"
 
 namespace tessera {
 
 std::vector<Command> add_data(CLI::App& root) {
-  CLI::App* data = root.add_subcommand("data");
-  set_help(*data, {"Make training data.", "tessera data synth -o stories.txt",
-                   "tessera data synth --help"});
-  CLI::App* synth = data->add_subcommand("synth");
-  set_help(*synth, {"Write simple synthetic stories, the same for the same seed.",
-                    "tessera data synth --seed 7 --bytes 1000000 -o stories.txt",
-                    "tessera train examples/demo.toml --set data.path=stories.txt"});
+  CLI::App* data = add_command(
+      root, "data",
+      {"Make training data.", "tessera data synth -o stories.txt", "tessera data synth --help"});
+  CLI::App* synth = add_command(*data, "synth",
+                                {"Write simple synthetic stories, the same for the same seed.",
+                                 "tessera data synth --seed 7 --bytes 1000000 -o stories.txt",
+                                 "tessera train examples/demo.toml --set data.path=stories.txt"});
   auto options = std::make_shared<SynthOptions>();
   add_whole(*synth, "--seed", options->seed, 0, "which stories (default 1)");
   add_whole(*synth, "--bytes", options->bytes, 1, "how much text (default 4000000)");

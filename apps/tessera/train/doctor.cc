@@ -2,6 +2,7 @@
 #include <toml++/impl/version.h>
 #include <unistd.h>
 
+#include <CLI/Version.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -10,15 +11,16 @@
 #include <sstream>
 #include <thread>
 
+#include "api/schema.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/machine_facts.h"
-#include "commands.h"
 #include "kernels/gpu_libraries.h"
 #include "kernels/kernels.h"
 #include "tensor/gpu_memory.h"
+#include "train/doctor_command.h"
 
 namespace tessera {
 namespace {
@@ -125,9 +127,9 @@ nlohmann::ordered_json inspect(const std::string& run_dir) {
 }  // namespace
 
 Command add_doctor(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("doctor");
-  set_help(*app, {"Show what Tessera sees of this machine.", "tessera doctor",
-                  "tessera plan examples/demo.toml"});
+  CLI::App* app = add_command(root, "doctor",
+                              {"Show what Tessera sees of this machine.", "tessera doctor",
+                               "tessera plan examples/demo.toml"});
   auto options = std::make_shared<DoctorOptions>();
   add_switch(*app, "--json", options->json, "print JSON");
   add_text(*app, "--run-dir", options->run_dir, "DIR",

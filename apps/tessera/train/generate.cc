@@ -3,18 +3,19 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "api/schema.h"
 #include "base/error.h"
 #include "cli/flags.h"
 #include "cli/help.h"
-#include "commands.h"
+#include "train/generate_command.h"
 
 namespace tessera {
 
 Command add_generate(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("generate");
-  set_help(*app, {"Continue a text with a trained model.",
-                  "tessera generate --run runs/demo --prompt \"Once upon a time\"",
-                  "tessera train examples/demo.toml --set train.steps=500"});
+  CLI::App* app = add_command(root, "generate",
+                              {"Continue a text with a trained model.",
+                               "tessera generate --run runs/demo --prompt \"Once upon a time\"",
+                               "tessera train examples/demo.toml --set train.steps=500"});
   auto options = std::make_shared<GenerateCommandOptions>();
   add_text(*app, "--run", options->run_dir, "DIR", "the run directory (required)");
   add_text(*app, "--prompt", options->prompt, "TEXT", "the text to continue (required)");

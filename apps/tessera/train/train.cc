@@ -11,17 +11,21 @@
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/interrupt.h"
+#include "cli/read_text.h"
+#include "cli/run_source_flags.h"
 #include "comm/mpi/mpi_world.h"
 #include "comm/nccl/nccl_world.h"
-#include "commands.h"
 #include "launch/agent/agent.h"
+#include "launch/join/rank_mode.h"
 #include "launch/rank_failure.h"
+#include "plan/plan_command.h"
 #include "spec/run_file/trainable.h"
 #include "train/machine_defaults.h"
-#include "train/rank_mode.h"
 #include "train/session/comm_report.h"
 #include "train/session/planned_measured.h"
 #include "train/session/session.h"
+#include "train/started_ranks.h"
+#include "train/train_command.h"
 
 namespace tessera {
 namespace {
@@ -35,7 +39,7 @@ std::string backend_of(const TrainCommandOptions& options) {
 
 // Mistakes that can be seen without reading the text are found before ranks are started.
 RunSpec load_spec(const TrainCommandOptions& options) {
-  RunSpec spec = options.source.load();
+  RunSpec spec = options.source.load(read_text);
   require_trainable(spec.model);
   if (options.comm_timeout_s > 0) spec.train.comm_timeout = options.comm_timeout_s;
   require_config(options.backend != "nccl" || spec.train.device == TrainDevice::kCuda,
@@ -55,7 +59,7 @@ TrainOptions train_options(const TrainCommandOptions& options, const RunSpec& sp
                            ProgressLine& line, Console& console) {
   TrainOptions train;
   train.spec = spec;
-  train.config_text = options.source.text();
+  train.config_text = options.source.text(read_text);
   train.on_progress = [&line](const TrainProgress& progress) { line.update(progress); };
   train.on_note = [&line, &console](const std::string& text) {
     line.finish();  // the note gets a line of its own
@@ -201,14 +205,14 @@ class RankProcess {
 }  // namespace
 
 Command add_train(CLI::App& root, const Environment& environment) {
-  CLI::App* app = root.add_subcommand("train");
-  set_help(*app, {"Train a model and compare what was measured with the plan.",
-                  "tessera train examples/demo.toml --set train.steps=20",
-                  "tessera generate --run runs/demo --prompt \"Once upon a time\""});
+  CLI::App* app = add_command(root, "train",
+                              {"Train a model and compare what was measured with the plan.",
+                               "tessera train examples/demo.toml --set train.steps=20",
+                               "tessera generate --run runs/demo --prompt \"Once upon a time\""});
   auto options = std::make_shared<TrainCommandOptions>();
-  options->source.add_file_and_set(*app);
-  options->source.add_mesh(*app);
-  options->source.add_ranks(*app);
+  add_file_and_set(*app, options->source);
+  add_mesh(*app, options->source);
+  add_ranks(*app, options->source);
   add_switch(*app, "--threads", options->threads,
              "ranks are threads of this process instead of processes");
   add_choice(*app, "--backend", options->backend, "auto|local|shm|mpi|nccl",
@@ -230,7 +234,10 @@ Command add_train(CLI::App& root, const Environment& environment) {
 int run_train(const TrainCommandOptions& options, const Environment& environment,
               Console& console) {
   if (options.dry_run) {
-    return run_plan({.source = options.source, .json = options.json}, console);
+    PlanOptions plan;
+    plan.query.source = options.source;
+    plan.json = options.json;
+    return run_plan(plan, console);
   }
   const LaunchContext context = detect_launch(environment);
   RunSpec spec;

@@ -7,9 +7,11 @@
 #include "base/error.h"
 #include "cli/flags.h"
 #include "cli/help.h"
-#include "commands.h"
+#include "cli/read_text.h"
+#include "cli/run_source_flags.h"
 #include "spec/run_file/run_file.h"
 #include "spec/run_file/validate.h"
+#include "train/verify_command.h"
 
 namespace tessera {
 namespace {
@@ -27,7 +29,7 @@ RunSpec with_mesh(const VerifyCommandOptions& options, const std::string& mesh,
   if (global_batch > 0)
     source.overrides.push_back(fmt::format("train.global_batch={}", global_batch));
   source.mesh = mesh;
-  RunSpec spec = source.load();
+  RunSpec spec = source.load(read_text);
   spec.train.dtype = parse_dtype(options.dtype);
   return spec;
 }
@@ -72,12 +74,12 @@ VerifyReport against_golden(const VerifyCommandOptions& options) {
 }  // namespace
 
 Command add_verify(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("verify");
-  set_help(*app, {"Check that meshes compute the same numbers, step by step.",
-                  "tessera verify examples/demo.toml --mesh dp=2,tp=2",
-                  "tessera plan examples/demo.toml"});
+  CLI::App* app = add_command(
+      root, "verify",
+      {"Check that meshes compute the same numbers, step by step.",
+       "tessera verify examples/demo.toml --mesh dp=2,tp=2", "tessera plan examples/demo.toml"});
   auto options = std::make_shared<VerifyCommandOptions>();
-  options->source.add_file_and_set(*app);
+  add_file_and_set(*app, options->source);
   add_list(*app, "--mesh", options->meshes, "MESH",
            "a mesh, compared with one rank or with a second --mesh");
   add_whole(*app, "--steps", options->steps, 1, "training steps to compare (default 3)");

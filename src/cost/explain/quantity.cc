@@ -1,10 +1,11 @@
 #include "cost/explain/quantity.h"
 
-#include <charconv>
 #include <cmath>
+#include <optional>
 #include <span>
 
 #include "base/error.h"
+#include "base/parse_real.h"
 #include "base/text.h"
 
 namespace tessera {
@@ -164,13 +165,11 @@ std::string text_of(const Quantity& quantity) {
 double parse_quantity(Unit unit, std::string_view text, std::string_view what) {
   const Reading reading = reading_of(unit);
   const std::string_view trimmed_text = trim(text);
-  double value = 0;
-  const char* end = trimmed_text.data() + trimmed_text.size();
-  const auto [stop, error] = std::from_chars(trimmed_text.data(), end, value);
-  const std::string_view suffix = trim(std::string_view(stop, static_cast<size_t>(end - stop)));
-  if (error == std::errc() && std::isfinite(value)) {
+  const std::optional<ParsedReal> number = parse_real(trimmed_text);
+  if (number.has_value() && std::isfinite(number->value)) {
+    const std::string_view suffix = trim(trimmed_text.substr(number->length));
     for (const Suffix& known : reading.suffixes) {
-      if (known.text == suffix) return value * known.factor + 0.0;  // -0 becomes 0
+      if (known.text == suffix) return number->value * known.factor + 0.0;  // -0 becomes 0
     }
   }
   throw ConfigError(fmt::format("{} is {}: expected {}", what, in_quotes(text), reading.expected));

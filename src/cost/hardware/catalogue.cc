@@ -1,7 +1,6 @@
 #include "cost/hardware/catalogue.h"
 
 #include <fmt/ranges.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +10,7 @@
 #include "base/embedded.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "base/toml.h"
 #include "cost/hardware/cluster_file.h"
 #include "cost/hardware/device_keys.h"
 #include "spec/toml_depth.h"

@@ -2,10 +2,9 @@
 // docs/calibrate.md describe them. Pure.
 #pragma once
 
-#include <toml++/toml.h>
-
 #include <string>
 
+#include "base/toml.h"
 #include "cost/hardware/cluster.h"
 
 namespace tessera {

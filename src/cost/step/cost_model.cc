@@ -32,7 +32,7 @@ struct SplitHash {
       hash = (hash ^ static_cast<uint64_t>(part)) * 0x9E3779B97F4A7C15ULL;
       hash ^= hash >> 29;
     }
-    return hash;
+    return static_cast<size_t>(hash);
   }
 };
 

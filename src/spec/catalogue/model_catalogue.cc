@@ -3,12 +3,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <span>
 
 #include "base/embedded.h"
 #include "base/error.h"
+#include "base/parse_real.h"
 #include "base/text.h"
 #include "spec/entry.h"
 #include "spec/families.h"
@@ -85,16 +85,15 @@ PublishedCount read_count(const Entry& entry) {
   }
   const std::string text = entry.value.is_string() ? entry.value.get<std::string>() : "";
   const double unit = text.ends_with('B') ? 1e9 : text.ends_with('M') ? 1e6 : 0;
-  const char* end = text.data() + text.size() - (text.empty() ? 0 : 1);
-  double number = 0;
-  const auto [stop, error] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
-  require_config(unit > 0 && error == std::errc() && stop == end && number > 0,
-                 "{}: {} must be a count, such as 8_030_261_248 or \"37B\"", entry.value_at,
-                 entry.name);
+  const std::string_view digits =
+      std::string_view(text).substr(0, text.empty() ? 0 : text.size() - 1);
+  const double number = whole_real(digits, RealForm::kFixed).value_or(0);
+  require_config(unit > 0 && number > 0, "{}: {} must be a count, such as 8_030_261_248 or \"37B\"",
+                 entry.value_at, entry.name);
   double last_digit = unit;
   const size_t point = text.find('.');
-  const size_t digits = point == std::string::npos ? 0 : text.size() - 2 - point;
-  for (size_t i = 0; i < digits; ++i) last_digit /= 10;
+  const size_t decimals = point == std::string::npos ? 0 : text.size() - 2 - point;
+  for (size_t i = 0; i < decimals; ++i) last_digit /= 10;
   return {number * unit, last_digit};
 }
 

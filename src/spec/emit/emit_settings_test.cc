@@ -1,7 +1,6 @@
 #include "spec/emit/emit_settings.h"
 
 #include <gtest/gtest.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/toml.h"
 #include "spec/run_file/run_file.h"
 #include "spec/run_file/validate.h"
 

@@ -49,9 +49,8 @@ void drop_overridden(std::vector<Entry>& file, std::span<const Entry> overrides)
   for (const auto& [section, first, second] : kAlternatives) {
     for (const auto& [set, dropped] : {std::pair{first, second}, std::pair{second, first}}) {
       if (find_entry(overrides, section, set) == nullptr) continue;
-      std::erase_if(file, [section = section, dropped = dropped](const Entry& e) {
-        return says(e, section, dropped);
-      });
+      std::erase_if(file,
+                    [of = section, key = dropped](const Entry& e) { return says(e, of, key); });
     }
   }
 }

@@ -45,7 +45,7 @@ double unix_time() {
 
 // 0: the run needs no GPU.
 int64_t free_gpu_bytes(const RunSpec& spec, const TrainOptions& options) {
-  return spec.train.device == "cuda" ? cuda::gpu_info(options.gpu).free_bytes : 0;
+  return spec.train.device == TrainDevice::kCuda ? cuda::gpu_info(options.gpu).free_bytes : 0;
 }
 
 // One rank of a run.

@@ -1,10 +1,10 @@
-#include "simulate/simulate_flags.h"
+#include "api/slow_lost.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 
 #include "base/error.h"
+#include "base/parse_real.h"
 #include "base/text.h"
 
 namespace tessera {
@@ -27,14 +27,12 @@ std::map<std::string, double> numbers_of(std::string_view flag, std::string_view
     if (std::find(names.begin(), names.end(), name) == names.end()) {
       refuse(fmt::format("there is no {}", in_quotes(name)));
     }
-    double value = 0;
-    const char* end = digits.data() + digits.size();
-    const auto [stopped, error] = std::from_chars(digits.data(), end, value);
-    // from_chars also reads "nan" and "inf".
-    if (error != std::errc() || stopped != end || !(value > -1e15 && value < 1e15)) {
+    const std::optional<double> value = whole_real(digits);
+    // "nan" and "inf" are read as well.
+    if (!value.has_value() || !(*value > -1e15 && *value < 1e15)) {
       refuse(fmt::format("{} is not a number", in_quotes(digits)));
     }
-    if (!numbers.emplace(name, value).second) refuse(fmt::format("{} is there twice", name));
+    if (!numbers.emplace(name, *value).second) refuse(fmt::format("{} is there twice", name));
   }
   for (const std::string& name : names) {
     if (!numbers.contains(name)) refuse(fmt::format("{} is missing", name));

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "comm/world.h"
 #include "launch/environment.h"
-#include "spec/run_spec.h"
 
 namespace tessera {
 
@@ -30,9 +30,6 @@ constexpr bool is_rank(RankMode mode) {
 // has. Throws ConfigError where the backend and the launcher do not go together. Where NCCL
 // connects GPUs, the launcher's own backend still connects the processes.
 RankMode choose_rank_mode(const std::string& backend, const LaunchContext& context, int64_t world);
-
-// Throws ConfigError, with meshes that fit, unless as many ranks were started as the mesh has.
-void require_started_ranks(const RunSpec& spec, const LaunchContext& context);
 
 // What this host has for ranks that are processes.
 struct GpuHost {

@@ -1,4 +1,4 @@
-#include "train/rank_mode.h"
+#include "launch/join/rank_mode.h"
 
 #include <gtest/gtest.h>
 
@@ -40,21 +40,6 @@ TEST(RankModeTest, OneRankAloneNeedsNobody) {
   EXPECT_EQ(choose_rank_mode("auto", started_by(Launcher::kOpenMpi, 1), 1), RankMode::kThreads);
   EXPECT_EQ(choose_rank_mode("mpi", started_by(Launcher::kOpenMpi, 1), 1), RankMode::kMpiRank);
   EXPECT_EQ(choose_rank_mode("shm", started_by(Launcher::kAgent, 1), 1), RankMode::kAgentRank);
-}
-
-TEST(RankModeTest, AsManyRanksAsTheMeshHas) {
-  RunSpec spec;
-  spec.parallel.dp = 4;
-  spec.model.heads = 4;
-  EXPECT_NO_THROW(require_started_ranks(spec, started_by(Launcher::kSlurm, 4)));
-  try {
-    require_started_ranks(spec, started_by(Launcher::kSlurm, 2));
-    FAIL() << "two ranks for a mesh of four";
-  } catch (const ConfigError& error) {
-    EXPECT_NE(std::string(error.what()).find("needs 4 ranks but srun started 2; meshes with 2"),
-              std::string::npos)
-        << error.what();
-  }
 }
 
 std::string refusal(const GpuHost& host, int64_t ranks, bool may_share = false) {

@@ -1,4 +1,4 @@
-#include "train/rank_mode.h"
+#include "launch/join/rank_mode.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,7 +9,6 @@
 #include "comm/shm/shm_world.h"
 #include "launch/join/shm_join.h"
 #include "launch/rendezvous/rendezvous.h"
-#include "spec/run_file/validate.h"
 #include "tensor/gpu_memory.h"
 
 namespace tessera {
@@ -78,11 +77,6 @@ int gpu_of_rank(const GpuHost& host, const LaunchContext& context) {
 void pretend_own_host(int rank) {
   setenv("NCCL_HOSTID", fmt::format("tessera-rank-{}", rank).c_str(), 1);
   setenv("NCCL_SOCKET_IFNAME", "lo", 0);
-}
-
-void require_started_ranks(const RunSpec& spec, const LaunchContext& context) {
-  require_world(spec.parallel, context.size, spec.model.heads,
-                fmt::format("{} started", name_of(context.launcher)));
 }
 
 std::unique_ptr<CommWorld> join_world(RankMode mode, const LaunchContext& context,

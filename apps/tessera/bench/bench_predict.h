@@ -1,0 +1,20 @@
+// `tessera bench predict`: predicted step times beside measured ones.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cli/command.h"
+
+namespace tessera {
+
+struct BenchPredictOptions {
+  std::string list;     // file with one run per line
+  std::string cluster;  // file that calibrate wrote
+  int64_t steps = 10, warmup = 3;
+  bool json = false;
+};
+Command add_bench_predict(CLI::App& bench);
+int run_bench_predict(const BenchPredictOptions& options, Console& console);
+
+}  // namespace tessera

@@ -1,0 +1,18 @@
+// `tessera bench published`.
+#pragma once
+
+#include <string>
+
+#include "cli/command.h"
+
+namespace tessera {
+
+struct BenchPublishedOptions {
+  std::string file;
+  bool entries = false;
+  bool json = false;
+};
+Command add_bench_published(CLI::App& bench);
+int run_bench_published(const BenchPublishedOptions& options, Console& console);
+
+}  // namespace tessera

@@ -1,0 +1,136 @@
+// `tessera METHOD --json` and call(METHOD, ...) give the same bytes, and refuse the same requests.
+#include "api/call.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+
+#include "cli/surroundings.h"
+#include "requests/answer.h"
+#include "requests/as_call.h"
+
+namespace tessera {
+namespace {
+
+using testing::Answer;
+using testing::Call;
+using testing::Dice;
+using testing::Request;
+using testing::Workplace;
+
+struct Called {
+  int code = 0;
+  std::string out;  // as the command prints it
+};
+
+// "files" takes the place of the folder.
+Called called(const Call& call, const Request& request) {
+  nlohmann::json with_files = call.request;
+  for (const auto& [name, text] : request.files) with_files["files"][name] = text;
+  Surroundings around = console_surroundings();
+  around.read = nullptr;
+  const std::string response =
+      respond(call.method,
+              with_files.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), around);
+  const auto json = nlohmann::ordered_json::parse(response);
+  if (json.contains("error")) return {json.at("error").at("code").get<int>(), ""};
+  const nlohmann::ordered_json& result = json.at("result");
+  if (call.method == "emit") return {0, result.at("settings").get<std::string>()};
+  return {0, result.dump(2) + "\n"};
+}
+
+bool is_text(const std::string& bytes) {
+  return nlohmann::json(bytes).dump(-1, ' ', false, nlohmann::json::error_handler_t::ignore) ==
+         nlohmann::json(bytes).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+void add_json(Request& request) {
+  auto& words = request.words;
+  if (std::find(words.begin(), words.end(), "--json") == words.end()) words.emplace_back("--json");
+}
+
+// Whether they were compared, and the exit code.
+std::optional<int> expect_same(Request request, const Workplace& workplace) {
+  add_json(request);
+  const std::optional<Call> call = as_call(request);
+  if (!call.has_value()) return std::nullopt;
+  // JSON is UTF-8: a spoiled file cannot be sent as a text.
+  for (const auto& [name, text] : request.files) {
+    if (!is_text(text)) return std::nullopt;
+  }
+  for (const std::string& word : request.words) {
+    if (!is_text(word)) return std::nullopt;
+  }
+  const Answer printed = workplace.ask(request);
+  const Called answer = called(*call, request);
+  // A plan that does not fit, and a search that finds nothing, are answers too.
+  const bool fits = printed.code != static_cast<int>(ExitCode::kDoesNotFit);
+  EXPECT_EQ(answer.code, fits || printed.out.empty() ? printed.code : 0)
+      << testing::text_of(request) << printed.err;
+  EXPECT_EQ(answer.out, answer.code == 0 ? printed.out : "") << testing::text_of(request);
+  return printed.code;
+}
+
+TEST(CallTest, AnswersAsTheCommandPrints) {
+  const Workplace workplace;
+  std::ifstream demo(TESSERA_SOURCE_DIR "/examples/demo.toml");
+  const std::string run{std::istreambuf_iterator<char>(demo), {}};
+  const std::vector<std::vector<std::string>> requests = {
+      {"presets"},
+      {"presets", "devices"},
+      {"presets", "clusters"},
+      {"explain", "zero", "--model=llama-3-8b", "--ranks=64"},
+      {"explain", "ring", "--bytes=140GB", "--ranks=32"},
+      {"explain", "memory"},
+      {"plan", "--model", "llama-3-8b", "--cluster", "h100-64", "--tp", "8", "--zero", "1"},
+      {"plan", "--model", "llama-3-405b", "--cluster", "h100-16384", "--tp", "8", "--pp", "16",
+       "--virtual-stages", "1", "--sequence-parallel", "--tokens", "15T"},
+      {"plan", "--model", "llama-3-70b", "--cluster", "a100-8", "--check"},
+      {"plan", "--model", "llama-3-8b", "--cluster", "h100-8", "--vary", "train.micro_batch=1,2,0"},
+      {"plan", "--model", "llama-3-8b", "--cluster", "h100-8", "--tp", "8", "--emit", "megatron"},
+      {"plan", "run.toml", "--mesh", "dp=2,tp=2"},
+      {"plan", "run.toml", "--mesh", "pp=2", "--set", "parallel.schedule=gpipe", "--check"},
+      {"plan", "run.toml", "--cluster", "cpu-4", "--mesh", "fsdp=4"},
+      {"simulate", "run.toml", "--mesh", "pp=2,dp=2"},
+      {"simulate", "run.toml", "--schedule", "--mesh", "pp=4,schedule=zb-h1"},
+      {"simulate", "run.toml", "--mesh", "dp=2", "--slow", "rank=1,factor=1.5", "--cluster",
+       "two-pcs", "--no-contention", "--all-ranks"},
+      {"simulate", "run.toml", "--mesh", "dp=2", "--lost", "rank=1,at=0.5"},
+      {"simulate", "--model", "gpt2", "--cluster", "h100-4", "--tp", "2"},
+      {"search", "--model", "llama-3-8b", "--cluster", "h100-8", "--global-batch", "64",
+       "--seq-len", "4096", "--top", "3"},
+      {"search", "--model", "gpt2", "--cluster", "pc-4x24", "--global-batch", "16", "--seq-len",
+       "1024", "--objective", "cost", "--pareto", "--usd-per-hour", "1.5", "--tp", "1"},
+      {"search", "--model", "llama-3-405b", "--cluster", "pc-4x24", "--global-batch", "4",
+       "--seq-len", "2048"},
+  };
+  for (const std::vector<std::string>& words : requests) {
+    EXPECT_NE(expect_same({words, {{"run.toml", run}}}, workplace), std::nullopt);
+  }
+}
+
+TEST(CallTest, RandomRequestsAreAnsweredAlike) {
+  constexpr uint64_t kRequests = 300, kFirst = 1'000'000;
+  const Workplace workplace;
+  std::map<int, int> codes;
+  for (uint64_t i = 0; i < kRequests; ++i) {
+    Dice dice(kFirst + i);
+    const std::optional<int> code = expect_same(testing::random_request(dice), workplace);
+    if (code.has_value()) ++codes[*code];
+    ASSERT_FALSE(HasFailure());
+  }
+  EXPECT_GE(codes[0], 60) << "many requests should make sense";
+  EXPECT_GE(codes[2], 30) << "and many should not";
+}
+
+// The comparison itself notices a difference.
+TEST(CallTest, AnotherRequestGivesAnotherAnswer) {
+  const Called one = called({"explain", {{"topic", "ring"}, {"given", {{"ranks", 8}}}}}, {});
+  const Called other = called({"explain", {{"topic", "ring"}, {"given", {{"ranks", 9}}}}}, {});
+  EXPECT_EQ(one.code, 0);
+  EXPECT_NE(one.out, other.out);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,18 @@
+#include "cli/surroundings.h"
+
+#include <algorithm>
+#include <thread>
+
+#include "cli/read_text.h"
+#include "train/machine_defaults.h"
+
+namespace tessera {
+
+Surroundings console_surroundings() {
+  return {.read = read_text,
+          .use_machine = [](RunSpec& spec) { use_machine_defaults(spec); },
+          .threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 64U)),
+          .progress = {}};
+}
+
+}  // namespace tessera

@@ -1,0 +1,98 @@
+#include "requests/as_call.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "base/parse_real.h"
+
+namespace tessera::testing {
+namespace {
+
+using Words = std::vector<std::string>;
+
+template <size_t kSize>
+bool is_one_of(const std::string& word, const std::array<const char*, kSize>& words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+constexpr std::array<const char*, 5> kMethods = {"plan", "search", "simulate", "explain",
+                                                 "presets"};
+constexpr std::array<const char*, 7> kOnlyFlags = {"--svg",     "--trace", "--csv",       "--out",
+                                                   "--program", "--rank",  "--placements"};
+constexpr std::array<const char*, 4> kSwitches = {"--no-contention", "--all-ranks", "--pareto",
+                                                  "--sequence-parallel"};
+constexpr std::array<const char*, 12> kTexts = {"model",     "cluster",   "mesh",   "schedule",
+                                                "dtype",     "recompute", "lost",   "objective",
+                                                "attention", "vary",      "system", "run_file"};
+constexpr std::array<const char*, 2> kLists = {"set", "slow"};
+
+std::string key_of(const std::string& flag) {
+  std::string key = flag == "--emit" ? "system" : flag.substr(flag.find_first_not_of('-'));
+  std::replace(key.begin(), key.end(), '-', '_');
+  return key;
+}
+
+// What is a number on the command line is one in JSON; anything else stays a text.
+nlohmann::json value_of(const std::string& key, const std::string& text) {
+  if (is_one_of(key, kTexts)) return text;
+  int64_t whole = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), whole);
+  if (error == std::errc() && stop == text.data() + text.size()) return whole;
+  const std::optional<double> real = whole_real(text);
+  if (key == "usd_per_hour" && real.has_value()) return *real;
+  return text;
+}
+
+// A topic and the values of its flags.
+Call explain_call(const Words& words) {
+  Call call{"explain", {{"topic", words.at(1)}}};
+  for (size_t i = 2; i < words.size(); ++i) {
+    if (words[i] == "--json") continue;
+    const size_t equals = words[i].find('=');
+    const std::string name = words[i].substr(2, equals - 2);
+    // A flag without a value has none to give, which is refused like one that is not known.
+    if (equals == std::string::npos) {
+      call.request["given"][name] = nullptr;
+    } else {
+      call.request["given"][name] = words[i].substr(equals + 1);
+    }
+  }
+  return call;
+}
+
+}  // namespace
+
+std::optional<Call> as_call(const Request& request) {
+  const Words& words = request.words;
+  if (words.empty() || !is_one_of(words.front(), kMethods)) return std::nullopt;
+  if (words.front() == "explain") return explain_call(words);
+  Call call{words.front(), nlohmann::json::object()};
+  for (size_t i = 1; i < words.size(); ++i) {
+    const size_t equals = words[i].find('=');
+    const bool is_flag = words[i].starts_with("--");
+    const std::string flag = is_flag ? words[i].substr(0, equals) : words[i];
+    if (is_one_of(flag, kOnlyFlags)) return std::nullopt;
+    if (flag == "--json" || flag == "--check") continue;
+    if (!is_flag) {
+      call.request[call.method == "presets" ? "kind" : "run_file"] = words[i];
+    } else if (is_one_of(flag, kSwitches) || (flag == "--schedule" && call.method == "simulate")) {
+      call.request[key_of(flag)] = true;
+    } else {
+      const bool together = equals != std::string::npos;
+      if (!together && i + 1 == words.size()) return std::nullopt;
+      const std::string text = together ? words[i].substr(equals + 1) : words[++i];
+      const std::string key = key_of(flag);
+      if (is_one_of(key, kLists)) {
+        call.request[key].push_back(text);
+      } else {
+        call.request[key] = value_of(key, text);
+      }
+    }
+  }
+  if (call.request.contains("system")) call.method = "emit";
+  if (call.request.contains("vary")) call.method = "vary";
+  return call;
+}
+
+}  // namespace tessera::testing

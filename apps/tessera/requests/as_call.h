@@ -1,0 +1,21 @@
+// Command lines as requests to `call` (api/call.h), for tests that both give the same answer.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "requests/random_request.h"
+
+namespace tessera::testing {
+
+struct Call {
+  std::string method;
+  nlohmann::json request;
+};
+
+// Nothing for commands that are no method, and for flags that only the command line has: those that
+// write a file or print something else.
+std::optional<Call> as_call(const Request& request);
+
+}  // namespace tessera::testing

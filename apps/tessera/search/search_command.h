@@ -1,0 +1,19 @@
+// `tessera search`.
+#pragma once
+
+#include <string>
+
+#include "api/search.h"
+#include "cli/command.h"
+
+namespace tessera {
+
+struct SearchOptions {
+  SearchQuery query = {};
+  std::string out = "";  // folder of run files; empty: none
+  bool json = false;
+};
+Command add_search(CLI::App& root);
+int run_search(const SearchOptions& options, Console& console);
+
+}  // namespace tessera

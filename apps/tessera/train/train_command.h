@@ -1,0 +1,28 @@
+// `tessera train`.
+#pragma once
+
+#include <string>
+
+#include "cli/command.h"
+#include "launch/environment.h"
+#include "spec/run_file/run_source.h"
+
+namespace tessera {
+
+struct TrainCommandOptions {
+  RunSource source;
+  bool dry_run = false;
+  bool json = false;
+  bool threads = false;          // the same as backend = "local"
+  std::string backend = "auto";  // auto | local | shm | mpi | nccl
+  bool share_gpu = false;        // processes may share a GPU, for tests
+  std::string log_dir;           // of what ranks print; empty: forwarded
+  double grace_s = 1.5;          // from ^C to the end of ranks that do not end by themselves
+  double comm_timeout_s = 0;     // overrides train.comm_timeout; 0: does not
+  std::string inject;            // a fault to provoke, for tests
+};
+// The environment must outlive the command.
+Command add_train(CLI::App& root, const Environment& environment);
+int run_train(const TrainCommandOptions& options, const Environment& environment, Console& console);
+
+}  // namespace tessera

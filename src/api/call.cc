@@ -1,0 +1,129 @@
+#include "api/call.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "api/explain.h"
+#include "api/plan.h"
+#include "api/presets.h"
+#include "api/search.h"
+#include "api/simulate.h"
+#include "base/error.h"
+#include "base/failure.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "plan/report/plan_json.h"
+
+namespace tessera {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json answer_plan(const nlohmann::json& request, const Surroundings& around) {
+  return plan_json(make_plan(plan_request(plan_query(request), around)));
+}
+
+Json answer_vary(const nlohmann::json& request, const Surroundings& around) {
+  return variation_json(vary(vary_query(request), around));
+}
+
+Json answer_emit(const nlohmann::json& request, const Surroundings& around) {
+  const EmitQuery query = emit_query(request);
+  return emit_json(query, emit(query, around));
+}
+
+Json answer_search(const nlohmann::json& request, const Surroundings& around) {
+  return search_json(search(search_query(request), around));
+}
+
+Json answer_simulate(const nlohmann::json& request, const Surroundings& around) {
+  const SimulateQuery query = simulate_query(request);
+  std::vector<Guess> guesses;
+  const RunSpec spec = load_simulated(query, around, guesses);
+  if (query.schedule) {
+    check_schedule_alone(query);
+    return schedule_report_json(simulate_schedule_of(spec));
+  }
+  return StepSimulation(query, spec, std::move(guesses), around).json();
+}
+
+Json answer_explain(const nlohmann::json& request, const Surroundings& around) {
+  return explain_json(explain(explain_query(request), around));
+}
+
+Json answer_presets(const nlohmann::json& request, const Surroundings&) {
+  return presets_json(presets_query(request));
+}
+
+constexpr std::array kMethods = {
+    Method{"plan", answer_plan},         Method{"vary", answer_vary},
+    Method{"emit", answer_emit},         Method{"search", answer_search},
+    Method{"simulate", answer_simulate}, Method{"explain", answer_explain},
+    Method{"presets", answer_presets},
+};
+
+const Method& find_method(std::string_view name) {
+  for (const Method& method : kMethods) {
+    if (method.name == name) return method;
+  }
+  std::vector<std::string_view> known;
+  for (const Method& method : kMethods) known.push_back(method.name);
+  throw ConfigError(
+      fmt::format("unknown method {}; {}", in_quotes(name), suggestion(name, known, "methods")));
+}
+
+// Takes "files" out of the request.
+std::map<std::string, std::string> take_files(nlohmann::json& request) {
+  std::map<std::string, std::string> files;
+  const auto found = request.find("files");
+  if (found == request.end()) return files;
+  require_config(found->is_object(), "files is a {}: expected an object of texts by path",
+                 found->type_name());
+  for (const auto& [path, text] : found->items()) {
+    require_config(text.is_string(), "files: {} is a {}: expected its text", in_quotes(path),
+                   text.type_name());
+    files[path] = text.get<std::string>();
+  }
+  request.erase("files");
+  return files;
+}
+
+FileReader reader_of(std::map<std::string, std::string> files, FileReader outside) {
+  return [files = std::move(files), outside = std::move(outside)](const std::string& path) {
+    if (const auto found = files.find(path); found != files.end()) return found->second;
+    require_config(outside != nullptr, "cannot open '{}': it is not among the request's files",
+                   path);
+    return outside(path);
+  };
+}
+
+}  // namespace
+
+std::span<const Method> methods() { return kMethods; }
+
+nlohmann::ordered_json call(std::string_view method, const nlohmann::json& request,
+                            const Surroundings& around) {
+  const Method& found = find_method(method);
+  require_config(request.is_object(), "{}: the request is a {}: expected an object of keys", method,
+                 request.type_name());
+  nlohmann::json rest = request;
+  Surroundings with_files = around;
+  with_files.read = reader_of(take_files(rest), around.read);
+  return found.answer(rest, with_files);
+}
+
+std::string respond(std::string_view method, std::string_view request, const Surroundings& around) {
+  Json json;
+  try {
+    json["result"] = call(method, parse_json(request, "request"), around);
+  } catch (const std::exception& error) {
+    const Failure failure = failure_of(error);
+    json["error"] = {{"code", static_cast<int>(failure.code)}, {"message", failure.text}};
+  }
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace tessera

@@ -1,0 +1,134 @@
+#include "api/fields.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cost/explain/quantity.h"
+
+namespace tessera {
+namespace {
+
+constexpr double kMostCount = 9e18;  // an int64_t holds it
+
+std::string shown(const nlohmann::json& value) {
+  constexpr size_t kMost = 60;
+  if (value.is_string()) return in_quotes(value.get<std::string>(), kMost);
+  const std::string text = value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
+}
+
+// Numbers above what an int64_t holds are no whole numbers here.
+bool is_whole(const nlohmann::json& value) {
+  if (value.is_number_unsigned()) return value.get<uint64_t>() <= uint64_t{INT64_MAX};
+  return value.is_number_integer();
+}
+
+}  // namespace
+
+Fields::Fields(const nlohmann::json& object, std::string place)
+    : object_(object), place_(std::move(place)) {
+  require_config(object.is_object(), "{}: the request is {}: expected an object of keys and values",
+                 place_, shown(object));
+}
+
+const nlohmann::json* Fields::find(std::string_view key) {
+  known_.emplace_back(key);
+  const auto found = object_.find(known_.back());
+  return found == object_.end() ? nullptr : &*found;
+}
+
+void Fields::refuse(std::string_view key, const nlohmann::json& value,
+                    const std::string& expected) const {
+  throw ConfigError(fmt::format("{}: {} is {}: expected {}", place_, key, shown(value), expected));
+}
+
+void Fields::text(std::string_view key, std::string& target) {
+  const nlohmann::json* value = find(key);
+  if (value == nullptr) return;
+  if (!value->is_string()) refuse(key, *value, "a text");
+  target = value->get<std::string>();
+}
+
+void Fields::texts(std::string_view key, std::vector<std::string>& target) {
+  const nlohmann::json* value = find(key);
+  if (value == nullptr) return;
+  const auto is_text = [](const nlohmann::json& item) { return item.is_string(); };
+  if (!value->is_array() || !std::all_of(value->begin(), value->end(), is_text)) {
+    refuse(key, *value, "a list of texts");
+  }
+  target = value->get<std::vector<std::string>>();
+}
+
+void Fields::choice(std::string_view key, std::string& target, std::string_view choices) {
+  std::string word = target;
+  text(key, word);
+  const std::vector<std::string_view> words = split(choices, '|');
+  const bool is_one = std::find(words.begin(), words.end(), word) != words.end();
+  if (word != target && !is_one)
+    refuse(key, word, fmt::format("one of {}", fmt::join(words, ", ")));
+  target = word;
+}
+
+void Fields::whole(std::string_view key, int64_t& target, int64_t least) {
+  const nlohmann::json* value = find(key);
+  if (value == nullptr) return;
+  if (!is_whole(*value) || value->get<int64_t>() < least) {
+    refuse(key, *value, fmt::format("a whole number of at least {}", least));
+  }
+  target = value->get<int64_t>();
+}
+
+void Fields::count(std::string_view key, int64_t& target) {
+  const nlohmann::json* value = find(key);
+  if (value == nullptr) return;
+  const std::string expected = "a whole number from 0 to 9e18, such as 15000000000000 or \"15T\"";
+  if (is_whole(*value) && value->get<int64_t>() >= 0) {
+    target = value->get<int64_t>();
+    return;
+  }
+  if (!value->is_string()) refuse(key, *value, expected);
+  const double number =
+      parse_quantity(Unit::kCount, value->get<std::string>(), fmt::format("{}: {}", place_, key));
+  if (number < 0 || number > kMostCount || number != std::floor(number)) {
+    refuse(key, *value, expected);
+  }
+  target = static_cast<int64_t>(number);
+}
+
+void Fields::real(std::string_view key, double& target, double least) {
+  const nlohmann::json* value = find(key);
+  if (value == nullptr) return;
+  const bool fits =
+      value->is_number() && std::isfinite(value->get<double>()) && value->get<double>() >= least;
+  if (!fits) refuse(key, *value, fmt::format("a number of at least {}", least));
+  target = value->get<double>();
+}
+
+void Fields::truth(std::string_view key, bool& target) {
+  const nlohmann::json* value = find(key);
+  if (value == nullptr) return;
+  if (!value->is_boolean()) refuse(key, *value, "true or false");
+  target = value->get<bool>();
+}
+
+const nlohmann::json* Fields::object(std::string_view key) {
+  const nlohmann::json* value = find(key);
+  if (value != nullptr && !value->is_object()) refuse(key, *value, "an object");
+  return value;
+}
+
+void Fields::finish() const {
+  const std::vector<std::string_view> known(known_.begin(), known_.end());
+  for (const auto& [key, value] : object_.items()) {
+    const bool is_known = std::find(known.begin(), known.end(), key) != known.end();
+    require_config(is_known, "{}: unknown key {}; {}", place_, in_quotes(key),
+                   suggestion(key, known, "keys"));
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,143 @@
+#include "api/plan.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "api/fields.h"
+#include "api/schema.h"
+#include "base/error.h"
+#include "compile/pipeline/stages.h"
+#include "cost/hardware/catalogue.h"
+#include "spec/emit/emit_settings.h"
+#include "spec/run_file/run_file.h"
+#include "spec/run_file/validate.h"
+
+namespace tessera {
+namespace {
+
+void read_run(Fields& fields, PlanQuery& query) {
+  read_source(fields, query.source);
+  read_split(fields, query.split);
+  fields.text("cluster", query.split.cluster);
+}
+
+void load_for_cluster(const PlanQuery& query, const std::string& name, const Surroundings& around,
+                      std::string_view programs_for, PlanRequest& request) {
+  require_config(programs_for.empty(),
+                 "{} is drawn from the programs of all ranks; leave out --cluster", programs_for);
+  request.cluster = find_cluster(name, around.read);
+  request.spec = load_split(query.source, query.split, *request.cluster, around.read,
+                            request.guesses, &request.open);
+}
+
+void require_cluster_for_model(const PlanQuery& query) {
+  require_config(query.split.model.empty(),
+                 "--model {} needs a cluster to plan for: give --cluster, as in --cluster h100-8",
+                 query.split.model);
+}
+
+void load_for_machine(const PlanQuery& query, const Surroundings& around,
+                      std::string_view programs_for, PlanRequest& request) {
+  require_cluster_for_model(query);
+  const RunSource source = with_settings(query.source, query.split);
+  RunSpec spec = source.load(around.read);
+  if (!can_compile_every_rank(spec)) {
+    require_config(programs_for.empty(),
+                   "{} layers x {} micro-batches x {} ranks are too many to compile one by one for "
+                   "{}; use fewer of them",
+                   spec.model.layers, accumulation(spec), spec.parallel.world(), programs_for);
+    const std::string name = assumed_cluster(spec);
+    request.guesses.push_back({"cluster", name + ", since none is named (--cluster)"});
+    return load_for_cluster(query, name, around, programs_for, request);
+  }
+  RunSpec said =
+      parse_run_file(source.text(around.read), source.file, source.overrides, around.read);
+  if (!source.mesh.empty()) said.parallel = parse_mesh(source.mesh, said.parallel);
+  request.open = open_settings(said);
+  require_config(around.use_machine != nullptr,
+                 "this run takes threads and memory from the machine, and here is none: give "
+                 "--cluster, as in --cluster h100-8");
+  around.use_machine(spec);
+  request.spec = std::move(spec);
+}
+
+}  // namespace
+
+PlanQuery plan_query(const nlohmann::json& request) {
+  PlanQuery query;
+  Fields fields(request, "plan");
+  read_run(fields, query);
+  fields.count("tokens", query.split.tokens);
+  fields.finish();
+  return query;
+}
+
+PlanRequest plan_request(const PlanQuery& query, const Surroundings& around,
+                         std::string_view programs_for) {
+  PlanRequest request;
+  request.tokens = query.split.tokens;
+  request.advise = true;
+  request.digests = true;
+  const std::string& cluster = query.split.cluster;
+  if (cluster.empty()) {
+    load_for_machine(query, around, programs_for, request);
+  } else {
+    load_for_cluster(query, cluster, around, programs_for, request);
+  }
+  return request;
+}
+
+VaryQuery vary_query(const nlohmann::json& request) {
+  VaryQuery query;
+  Fields fields(request, "vary");
+  read_run(fields, query.run);
+  fields.text("vary", query.vary);
+  fields.finish();
+  return query;
+}
+
+Variation vary(const VaryQuery& query, const Surroundings& around) {
+  require_config(!query.run.split.cluster.empty(),
+                 "--vary needs a cluster to price the runs on: give --cluster, as in --cluster "
+                 "h100-8");
+  const Cluster cluster = find_cluster(query.run.split.cluster, around.read);
+  return vary_plan(query.vary, [&](const std::string& setting) {
+    RunSource source = query.run.source;
+    source.overrides.push_back(setting);
+    PlanRequest request{.cluster = cluster};
+    request.spec = load_split(source, query.run.split, cluster, around.read, request.guesses);
+    return request;
+  });
+}
+
+EmitQuery emit_query(const nlohmann::json& request) {
+  EmitQuery query;
+  Fields fields(request, "emit");
+  read_run(fields, query.run);
+  fields.choice("system", query.system, kSystems);
+  fields.finish();
+  require_config(!query.system.empty(), "emit: no system given: use one of {}", kSystems);
+  return query;
+}
+
+std::string emit(const EmitQuery& query, const Surroundings& around) {
+  PlanRequest request;
+  if (query.run.split.cluster.empty()) {
+    require_cluster_for_model(query.run);
+    request.spec = with_settings(query.run.source, query.run.split).load(around.read);
+  } else {
+    load_for_cluster(query.run, query.run.split.cluster, around, "", request);
+  }
+  RunSpec& spec = request.spec;
+  // With the cut into stages that our engine makes, so that the other system makes the same.
+  if (spec.parallel.pp > 1 && spec.parallel.stage_layers.empty()) {
+    spec.parallel.stage_layers = blocks_of_stages(lay_out_stages(spec, true));
+  }
+  return emit_settings(spec, query.system);
+}
+
+nlohmann::ordered_json emit_json(const EmitQuery& query, const std::string& settings) {
+  return {{"schema_version", kSchemaVersion}, {"system", query.system}, {"settings", settings}};
+}
+
+}  // namespace tessera

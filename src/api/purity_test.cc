@@ -1,0 +1,132 @@
+// What is planned here must be the same on every platform: no clock, no file, no thread but those
+// of a search, and no function whose last bit differs between libraries.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<const char*, 11> kPureFolders = {"base",    "spec", "graph", "collective",
+                                                      "compile", "cost", "plan",  "sim",
+                                                      "search",  "draw", "api"};
+
+struct Rule {
+  const char* what;
+  std::regex pattern;
+  std::set<std::string> exceptions;  // files
+};
+
+const std::array<Rule, 4>& rules() {
+  static const std::array<Rule, 4> kRules = {
+      Rule{
+          "a function that libraries round differently",
+          std::regex(
+              R"((^|[^\w.>:]|std::)(exp|exp2|expm1|log|log2|log10|log1p|pow|cbrt|tanh|sinh|cosh|sin|cos|tan|atan2?|erf)f?\()"),
+          // Initial weights and AdamW: of training alone, no plan shows them.
+          {"base/philox.cc", "base/step_params.h"}},
+      Rule{
+          "a clock",
+          std::regex(R"(<chrono>|<ctime>|<time\.h>|_clock::|\bclock\(|\btime\((NULL|nullptr|0)\))"),
+          {}},
+      Rule{"a thread",
+           std::regex(R"(<thread>|<mutex>|<atomic>|<future>|<condition_variable>)"),
+           {"search/in_parallel.cc"}},
+      Rule{"a file",
+           std::regex(R"(<fstream>|<filesystem>|<cstdio>|<stdio\.h>|<unistd\.h>|\bfopen\()"),
+           {}},
+  };
+  return kRules;
+}
+
+std::string text_of(const fs::path& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return std::move(text).str();
+}
+
+// Tests, their support and what is compiled for a GPU alone may do as they like.
+bool is_source(const fs::path& path) {
+  const std::string name = path.string();
+  const bool is_cpp = name.ends_with(".h") || name.ends_with(".cc");
+  return is_cpp && !name.ends_with("_test.cc") && name.find("/testing/") == std::string::npos;
+}
+
+// The lines with what a rule forbids; comments and texts do not count.
+std::vector<std::string> findings(const std::string& text, const Rule& rule) {
+  std::vector<std::string> found;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::string code =
+        std::regex_replace(line, std::regex(R"("[^"]*")"), "").substr(0, line.find("//"));
+    if (std::regex_search(code, rule.pattern)) found.push_back(line);
+  }
+  return found;
+}
+
+TEST(PurityTest, PureFoldersHaveNothingOfTheirPlatform) {
+  const fs::path src = fs::path(TESSERA_SOURCE_DIR) / "src";
+  size_t files = 0;
+  for (const char* folder : kPureFolders) {
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(src / folder)) {
+      if (!entry.is_regular_file() || !is_source(entry.path())) continue;
+      ++files;
+      const std::string name = fs::relative(entry.path(), src).string();
+      const std::string text = text_of(entry.path());
+      for (const Rule& rule : rules()) {
+        if (rule.exceptions.contains(name)) continue;
+        for (const std::string& line : findings(text, rule)) {
+          ADD_FAILURE() << name << " has " << rule.what << ": " << line;
+        }
+      }
+    }
+  }
+  EXPECT_GT(files, 200U) << "are these the sources?";
+}
+
+TEST(PurityTest, ExceptionsAreNeeded) {
+  const fs::path src = fs::path(TESSERA_SOURCE_DIR) / "src";
+  for (const Rule& rule : rules()) {
+    for (const std::string& name : rule.exceptions) {
+      EXPECT_FALSE(findings(text_of(src / name), rule).empty()) << name;
+    }
+  }
+}
+
+TEST(PurityTest, OnlyOneHeaderReadsToml) {
+  const fs::path src = fs::path(TESSERA_SOURCE_DIR) / "src";
+  const std::regex pattern("<toml\\+\\+/");
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(src)) {
+    if (!entry.is_regular_file() || !is_source(entry.path())) continue;
+    const std::string name = fs::relative(entry.path(), src).string();
+    EXPECT_EQ(std::regex_search(text_of(entry.path()), pattern), name == "base/toml.h") << name;
+  }
+}
+
+TEST(PurityTest, RulesFindWhatTheyForbid) {
+  const auto finds = [](size_t rule, const std::string& line) {
+    return !findings(line, rules()[rule]).empty();
+  };
+  EXPECT_TRUE(finds(0, "const double x = std::log2(y);"));
+  EXPECT_TRUE(finds(0, "return pow(a, b);"));
+  EXPECT_TRUE(finds(0, "return 2 * expf(a);"));
+  EXPECT_FALSE(finds(0, "explain(\"log2(N), rounded up\");"));
+  EXPECT_FALSE(finds(0, "return sqrt(a) + catalog(b) + report.log(c);  // log(x)"));
+  EXPECT_TRUE(finds(1, "const auto now = std::chrono::steady_clock::now();"));
+  EXPECT_TRUE(finds(2, "#include <thread>"));
+  EXPECT_TRUE(finds(3, "#include <fstream>"));
+  EXPECT_FALSE(finds(3, "#include <sstream>"));
+}
+
+}  // namespace
+}  // namespace tessera

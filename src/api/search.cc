@@ -1,0 +1,96 @@
+#include "api/search.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "api/fields.h"
+#include "api/schema.h"
+#include "base/error.h"
+#include "cost/hardware/catalogue.h"
+#include "spec/catalogue/model_catalogue.h"
+
+namespace tessera {
+namespace {
+
+// Kept for simulation: closed forms are kinder to some schedules than a simulation is.
+constexpr int64_t kLeastKept = 256;
+constexpr int64_t kMostThreads = 1024;
+
+Objective objective_of(const std::string& name) {
+  if (name == "memory") return Objective::kMemory;
+  return name == "cost" ? Objective::kCost : Objective::kTime;
+}
+
+void check(const SearchQuery& query) {
+  require_config(!query.model.empty(), "no model given: add --model llama-3-8b");
+  require_config(!query.cluster.empty(), "no cluster given: add --cluster h100-64");
+  require_config(query.global_batch > 0, "no batch given: add --global-batch 512");
+  require_config(query.seq_len > 0, "no sequence length given: add --seq-len 8192");
+  require_config(query.top <= 10'000, "--top is {}: use 1 to 10000", query.top);
+  require_config(query.usd_per_hour <= 1e6, "--usd-per-hour is {}: use 0 to 1e6",
+                 query.usd_per_hour);
+  require_config(query.zero <= 3, "--zero is {}: use 0 to 3", query.zero);
+}
+
+}  // namespace
+
+SearchQuery search_query(const nlohmann::json& request) {
+  SearchQuery query;
+  Fields fields(request, "search");
+  fields.text("model", query.model);
+  fields.text("cluster", query.cluster);
+  fields.whole("global_batch", query.global_batch, 1);
+  fields.whole("seq_len", query.seq_len, 1);
+  fields.choice("objective", query.objective, "time|memory|cost");
+  fields.choice("attention", query.attention, "flash|unfused");
+  fields.whole("tp", query.tp, 1);
+  fields.whole("pp", query.pp, 1);
+  fields.whole("dp", query.dp, 1);
+  fields.whole("cp", query.cp, 1);
+  fields.whole("ep", query.ep, 1);
+  fields.whole("micro_batch", query.micro_batch, 1);
+  fields.whole("zero", query.zero, 0);
+  fields.whole("top", query.top, 1);
+  fields.truth("pareto", query.pareto);
+  fields.real("usd_per_hour", query.usd_per_hour, 0);
+  fields.whole("threads", query.threads, 1);
+  fields.finish();
+  return query;
+}
+
+SearchRequest search_request(const SearchQuery& query, const ModelSpec& model,
+                             const Surroundings& around) {
+  SearchRequest request;
+  request.workload.model = shape_of(model, query.seq_len);
+  request.workload.cluster = find_cluster(query.cluster, around.read);
+  if (query.usd_per_hour >= 0) {
+    request.workload.cluster.usd_per_device_hour = {query.usd_per_hour, Provenance::kDefault,
+                                                    "--usd-per-hour"};
+  }
+  request.workload.seq_len = query.seq_len;
+  request.workload.global_batch = query.global_batch;
+  if (query.attention == "unfused") request.workload.attention = AttentionKind::kUnfused;
+  request.objective = objective_of(query.objective);
+  request.pareto = query.pareto;
+  request.fixed = {query.tp, query.pp, query.dp, query.cp, query.ep, query.micro_batch, query.zero};
+  request.keep = std::max(kLeastKept, 2 * query.top);
+  request.threads =
+      query.threads > 0 ? static_cast<int>(std::min(query.threads, kMostThreads)) : around.threads;
+  return request;
+}
+
+SearchReport search(const SearchQuery& query, const Surroundings& around) {
+  check(query);
+  ModelSpec model = find_model(query.model, around.read).model;
+  model.preset = query.model;
+  const SearchRequest request = search_request(query, model, around);
+  return search_report(request, model, {query.top, true}, around.read, around.progress);
+}
+
+nlohmann::ordered_json search_json(const SearchReport& report) {
+  nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
+  json.update(to_json(report));
+  return json;
+}
+
+}  // namespace tessera

@@ -1,0 +1,35 @@
+// The request "search": the best way to split a training step over a cluster.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "api/surroundings.h"
+#include "search/report.h"
+
+namespace tessera {
+
+struct SearchQuery {
+  std::string model, cluster;  // names or files
+  int64_t global_batch = 0, seq_len = 0;
+  std::string objective = "time";   // time | memory | cost
+  std::string attention = "flash";  // flash | unfused
+  // Only plans with these; 0 (zero: -1): any.
+  int64_t tp = 0, pp = 0, dp = 0, cp = 0, ep = 0, micro_batch = 0, zero = -1;
+  int64_t top = 20;
+  bool pareto = false;
+  double usd_per_hour = -1;  // of a device; negative: the cluster's
+  int64_t threads = 0;       // 0: as many as the surroundings say
+};
+SearchQuery search_query(const nlohmann::json& request);
+
+// What the search itself is asked, for `model` as its name was resolved.
+SearchRequest search_request(const SearchQuery& query, const ModelSpec& model,
+                             const Surroundings& around);
+
+// Throws ConfigError for what is missing or out of range.
+SearchReport search(const SearchQuery& query, const Surroundings& around);
+nlohmann::ordered_json search_json(const SearchReport& report);
+
+}  // namespace tessera

@@ -1,0 +1,209 @@
+#include "api/simulate.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "api/fields.h"
+#include "api/schema.h"
+#include "api/slow_lost.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "compile/pipeline/schedule/run_schedule.h"
+#include "cost/hardware/catalogue.h"
+#include "draw/run_title.h"
+#include "draw/schedule_text.h"
+#include "draw/step_text.h"
+#include "sim/replay/cluster_times.h"
+#include "sim/replay/distinct_programs.h"
+#include "sim/replay/measured_times.h"
+#include "spec/run_file/validate.h"
+
+namespace tessera {
+namespace {
+
+// On a machine that was calibrated ranks share its cores, as train does it.
+RunSpec with_threads(RunSpec spec, const MeasuredMachine& machine) {
+  if (!machine.empty() && spec.train.threads == 0) {
+    spec.train.threads = std::max<int64_t>(1, machine.cores / spec.parallel.world());
+  }
+  return spec;
+}
+
+Cluster of_size(Cluster cluster, int64_t world) {
+  return world == cluster.devices ? cluster : with_devices(std::move(cluster), world);
+}
+
+// What the run file says it is for, where nobody says more.
+std::string cluster_name(const SimulateQuery& query, const RunSpec& spec) {
+  if (!query.cluster.empty()) return query.cluster;
+  return spec.train.device == TrainDevice::kCuda ? "h100" : "cpu";
+}
+
+}  // namespace
+
+SimulateQuery::SimulateQuery() {
+  source.may_be_model = true;
+  // Here "schedule" asks for the picture of one; which one is part of the mesh.
+  std::erase_if(split.words, [](const SplitFlags::Word& word) {
+    return word.flag == std::string("--schedule");
+  });
+}
+
+SimulateQuery simulate_query(const nlohmann::json& request) {
+  SimulateQuery query;
+  Fields fields(request, "simulate");
+  read_source(fields, query.source);
+  read_split(fields, query.split);
+  fields.text("cluster", query.cluster);
+  fields.texts("slow", query.slow);
+  fields.text("lost", query.lost);
+  fields.truth("no_contention", query.no_contention);
+  fields.truth("all_ranks", query.all_ranks);
+  fields.truth("schedule", query.schedule);
+  fields.finish();
+  return query;
+}
+
+RunSpec load_simulated(const SimulateQuery& query, const Surroundings& around,
+                       std::vector<Guess>& guesses) {
+  const std::string& model = query.split.model;
+  require_config(model.empty() || !query.cluster.empty(),
+                 "--model {} needs a cluster to be simulated on: give --cluster, as in "
+                 "--cluster h100-8",
+                 model);
+  if (!model.empty()) {
+    return load_split(query.source, query.split, find_cluster(query.cluster, around.read),
+                      around.read, guesses);
+  }
+  return with_settings(query.source, query.split).load(around.read);
+}
+
+void check_schedule_alone(const SimulateQuery& query, bool traced) {
+  require_config(!traced && query.slow.empty() && query.lost.empty(),
+                 "--schedule has equal costs and no ranks to slow down: leave out --trace, "
+                 "--slow and --lost, or --schedule");
+}
+
+SimulatedSchedule simulate_schedule_of(const RunSpec& spec) {
+  return simulate_schedule(run_schedule(spec.parallel, accumulation(spec)));
+}
+
+std::string schedule_report_text(const SimulatedSchedule& simulated) {
+  const ScheduleFacts& facts = simulated.facts;
+  return fmt::format(
+      "{}\n{}, makespan {:g}, at most {} live (forward, input and weight gradient take 1 each)\n\n"
+      "{}\n{}",
+      schedule_title(simulated.schedule), bubble_text(facts), facts.makespan, facts.peak_live,
+      schedule_text(simulated), schedule_table(simulated));
+}
+
+nlohmann::ordered_json schedule_report_json(const SimulatedSchedule& simulated) {
+  nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
+  json.update(schedule_json(simulated));
+  return json;
+}
+
+StepSimulation::StepSimulation(const SimulateQuery& query, RunSpec spec, std::vector<Guess> guesses,
+                               const Surroundings& around)
+    : guesses_(std::move(guesses)),
+      contention_(query.no_contention ? no_contention() : Contention()),
+      shows_contention_(!query.no_contention),
+      cluster_(
+          of_size(find_cluster(cluster_name(query, spec), around.read), spec.parallel.world())),
+      step_(build_step(with_threads(std::move(spec), cluster_.measured), StepKind::kTraining)),
+      programs_(distinct_programs(step_)) {
+  const ClusterTimes modelled(cluster_, step_.spec.train.dtype, contention_);
+  const MeasuredTimes measured(cluster_.measured, "threads");
+  const Times& times = cluster_.measured.empty() ? static_cast<const Times&>(modelled) : measured;
+  ReplayOptions replay{.slow = parse_slow(query.slow), .fold = !query.all_ranks};
+  timeline_ = replay_step(programs_, times, replay);
+  if (!replay.slow.empty()) {
+    without_slow_s_ = replay_step(programs_, times, {.fold = replay.fold}).makespan;
+  }
+  if (const auto lost = parse_lost(query.lost)) {
+    replay.lost = LostRank{lost->rank, lost->at * timeline_.makespan};
+    timeline_ = replay_step(programs_, times, replay);
+  }
+  activities_ = activity_of(timeline_);
+}
+
+std::string StepSimulation::digest() const { return digest_of(*programs_.distinct.front()); }
+
+std::string StepSimulation::text() const {
+  const std::string folded =
+      timeline_.ranks.size() < static_cast<size_t>(timeline_.mesh.world())
+          ? fmt::format("; {} of {} ranks simulated, the others do the same",
+                        timeline_.ranks.size(), with_thousands(timeline_.mesh.world()))
+          : "";
+  std::string text = fmt::format("{}{}\n", title(), folded);
+  if (timeline_.lost.has_value()) {
+    text += lost_text(timeline_);
+  } else {
+    text += fmt::format("step {}{}, {} tokens/s\n", seconds_text(timeline_.makespan), slow_text(),
+                        with_thousands(static_cast<int64_t>(tokens_per_s())));
+  }
+  return text + "\n" + step_timeline_text(timeline_, activities_) +
+         fmt::format(
+             "F forward, B backward, I input and W weight gradients, U update, - waits "
+             "for communication, . idle{}\n\n",
+             timeline_.lost.has_value() ? ", x lost" : "") +
+         step_table(timeline_, activities_) + contention_text() + guesses_text();
+}
+
+nlohmann::ordered_json StepSimulation::json() const {
+  nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
+  json["cluster"] = cluster_.name;
+  json["device"] = cluster_.device.name;
+  if (cluster_.measured.empty()) json["contention"] = contention_json();
+  json.update(step_json(timeline_, activities_));
+  if (!timeline_.lost.has_value()) json["tokens_per_s"] = tokens_per_s();
+  if (without_slow_s_ > 0) json["step_without_slow_ranks_s"] = without_slow_s_;
+  for (const Guess& guess : guesses_) {
+    json["guesses"].push_back({{"what", guess.what}, {"taken", guess.taken}});
+  }
+  return json;
+}
+
+std::string StepSimulation::guesses_text() const {
+  std::string text = guesses_.empty() ? "" : "\nguessed\n";
+  for (const Guess& guess : guesses_) text += fmt::format("  {}: {}\n", guess.what, guess.taken);
+  return text;
+}
+
+std::string StepSimulation::slow_text() const {
+  if (without_slow_s_ <= 0) return "";
+  return fmt::format(" ({:.3g} times the {} without slow ranks)",
+                     timeline_.makespan / without_slow_s_, seconds_text(without_slow_s_));
+}
+
+// On a calibrated machine ranks share cores, which is measured.
+std::string StepSimulation::contention_text() const {
+  if (!cluster_.measured.empty() || !shows_contention_) return "";
+  return fmt::format(
+      "\nbeside a collective kernels lose {:g} % of their speed, beside a message {:g} % "
+      "(--no-contention: nothing)\n",
+      100 * contention_.collective.value, 100 * contention_.message.value);
+}
+
+nlohmann::ordered_json StepSimulation::contention_json() const {
+  const auto entry = [](const Constant& constant) {
+    return nlohmann::ordered_json{{"share", constant.value},
+                                  {"provenance", name_of(constant.provenance)},
+                                  {"source", constant.source}};
+  };
+  return {{"collective", entry(contention_.collective)}, {"message", entry(contention_.message)}};
+}
+
+std::string StepSimulation::title() const {
+  return fmt::format("{}, on {} x {}", run_title(step_), with_thousands(cluster_.devices),
+                     cluster_.device.name);
+}
+
+double StepSimulation::tokens_per_s() const {
+  const TrainSpec& train = step_.spec.train;
+  const auto tokens = static_cast<double>(train.global_batch * train.seq_len);
+  return timeline_.makespan > 0 ? tokens / timeline_.makespan : 0;
+}
+
+}  // namespace tessera

@@ -1,0 +1,78 @@
+// The request "simulate": what every rank does when in a training step, or the pipeline schedule
+// alone.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "api/split.h"
+#include "api/surroundings.h"
+#include "compile/step.h"
+#include "sim/replay/contention.h"
+#include "sim/replay/rank_classes.h"
+#include "sim/replay/step_activity.h"
+#include "sim/schedule/timeline.h"
+
+namespace tessera {
+
+struct SimulateQuery {
+  SimulateQuery();
+
+  RunSource source = {};
+  SplitFlags split;                    // a model and its split instead of a run file, or over one
+  std::string cluster = "";            // name in the catalogue or file; empty: by train.device
+  std::vector<std::string> slow = {};  // "rank=3,factor=1.3"
+  std::string lost = "";               // "rank=2,at=0.5"
+  bool no_contention = false;          // kernels keep their speed beside communication
+  bool all_ranks = false;              // also those that do the same as others
+  bool schedule = false;               // only the pipeline schedule
+};
+SimulateQuery simulate_query(const nlohmann::json& request);
+
+// The run that is simulated, resolved; what was filled in is added to `guesses`.
+RunSpec load_simulated(const SimulateQuery& query, const Surroundings& around,
+                       std::vector<Guess>& guesses);
+
+// ConfigError for a schedule alone together with what only a step has.
+void check_schedule_alone(const SimulateQuery& query, bool traced = false);
+
+SimulatedSchedule simulate_schedule_of(const RunSpec& spec);
+std::string schedule_report_text(const SimulatedSchedule& simulated);
+nlohmann::ordered_json schedule_report_json(const SimulatedSchedule& simulated);
+
+// A whole step of all ranks. It stays where it is: its timeline points into it.
+class StepSimulation {
+ public:
+  StepSimulation(const SimulateQuery& query, RunSpec spec, std::vector<Guess> guesses,
+                 const Surroundings& around);
+  StepSimulation(const StepSimulation&) = delete;
+  StepSimulation& operator=(const StepSimulation&) = delete;
+
+  [[nodiscard]] const StepTimeline& timeline() const { return timeline_; }
+  [[nodiscard]] const std::vector<RankActivity>& activities() const { return activities_; }
+  [[nodiscard]] std::string title() const;   // the run and the machine
+  [[nodiscard]] std::string digest() const;  // of the first Program
+
+  [[nodiscard]] std::string text() const;
+  [[nodiscard]] nlohmann::ordered_json json() const;
+
+ private:
+  [[nodiscard]] std::string guesses_text() const;
+  [[nodiscard]] std::string slow_text() const;
+  [[nodiscard]] std::string contention_text() const;
+  [[nodiscard]] nlohmann::ordered_json contention_json() const;
+  [[nodiscard]] double tokens_per_s() const;
+
+  std::vector<Guess> guesses_;
+  Contention contention_;
+  bool shows_contention_;
+  Cluster cluster_;
+  StepGraph step_;
+  RankPrograms programs_;
+  StepTimeline timeline_;
+  double without_slow_s_ = 0;  // 0: no rank is slow
+  std::vector<RankActivity> activities_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,73 @@
+// What a plan or a simulation is asked for without a run file, or on top of one: a model, a cluster
+// and a split. What nobody says is filled in, and listed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "api/fields.h"
+#include "cost/hardware/cluster.h"
+#include "cost/step/estimate.h"
+#include "plan/fit_advice.h"
+#include "spec/run_file/run_source.h"
+
+namespace tessera {
+
+// A model, a cluster and a split as flags, or as keys of a request.
+struct SplitFlags {
+  static constexpr int64_t kNotGiven = -1;
+  struct Size {
+    const char* flag;
+    const char* key;
+    const char* help;
+    int64_t value = kNotGiven;
+  };
+  struct Word {
+    const char* flag;
+    const char* key;
+    const char* kind;
+    const char* help;
+    std::string value = "";
+  };
+  std::string model, cluster;  // names; empty: not given
+  std::vector<Size> sizes = {
+      {"--tp", "parallel.tp", "ranks that split every layer"},
+      {"--pp", "parallel.pp", "pipeline ranks"},
+      {"--dp", "parallel.dp", "replicas (default: all devices that are left)"},
+      {"--fsdp", "parallel.fsdp", "ranks that share one replica's weights"},
+      {"--cp", "parallel.cp", "ranks that split a sequence"},
+      {"--ep", "parallel.ep", "ranks that share the experts"},
+      {"--zero", "parallel.zero", "ZeRO stage, 0 to 3"},
+      {"--virtual-stages", "parallel.virtual_stages", "stages of a pipeline rank"},
+      {"--micro-batch", "train.micro_batch", "sequences per rank and forward pass"},
+      {"--global-batch", "train.global_batch", "sequences per step"},
+      {"--seq-len", "train.seq_len", "tokens of a sequence"},
+  };
+  bool sequence_parallel = false;
+  std::vector<Word> words = {
+      {"--schedule", "parallel.schedule", "NAME", "of the pipeline: 1f1b, interleaved, zb-v, …"},
+      {"--recompute", "parallel.recompute", "KIND", "none, light, selective, full, every-K"},
+      {"--dtype", "train.dtype", "TYPE", "bf16, f16, f32"},
+  };
+  int64_t tokens = 0;  // of the whole training; 0: not asked
+};
+
+// Reads "run_file", "set", "mesh" and "ranks".
+void read_source(Fields& fields, RunSource& source);
+// Reads "model" and a key for each size and word, as its flag: "virtual_stages".
+void read_split(Fields& fields, SplitFlags& split);
+
+// Flags as "section.key=value", those that were given.
+std::vector<std::string> settings_of(const SplitFlags& split);
+
+// The source with the flags before its own overrides, which win.
+RunSource with_settings(RunSource source, const SplitFlags& split);
+
+// The run of `source` with the flags of `split` over it, for `cluster`, resolved. What was filled
+// in is added to `guesses`; `open` gets what follows from the rest because nobody said it.
+RunSpec load_split(const RunSource& source, const SplitFlags& split, const Cluster& cluster,
+                   const FileReader& read, std::vector<Guess>& guesses,
+                   OpenSettings* open = nullptr);
+
+}  // namespace tessera

@@ -1,0 +1,23 @@
+// What a request needs from the outside. Nothing in this folder opens a file, asks the machine or
+// reads a clock: whoever calls passes it in.
+#pragma once
+
+#include <functional>
+
+#include "search/search.h"
+#include "spec/file_reader.h"
+#include "spec/run_spec.h"
+
+namespace tessera {
+
+struct Surroundings {
+  // Opens the files that a request names. Not set: there are none but those in "files".
+  FileReader read = {};
+  // Fills what a run without a cluster takes from the machine it is planned on: device, threads and
+  // memory of a rank. Not set: such a run must say them.
+  std::function<void(RunSpec&)> use_machine = {};
+  int threads = 1;           // of a search that does not say how many
+  OnProgress progress = {};  // of a search
+};
+
+}  // namespace tessera
