@@ -17,7 +17,7 @@
 #include "cli/machine_facts.h"
 #include "commands.h"
 #include "kernels/gpu_libraries.h"
-#include "kernels/kernels.h"
+#include "kernels/linear.h"
 #include "tensor/gpu_memory.h"
 
 namespace tessera {

@@ -9,8 +9,8 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "kernels/cuda/libraries/cudnn_attention.h"
-#include "kernels/cuda/libraries/gpu.h"
+#include "kernels/cuda/attention/cudnn_attention.h"
+#include "kernels/cuda/gpu.h"
 #include "kernels/cuda/libraries/library.h"
 #include "kernels/cuda/libraries/matmul.h"
 #include "runtime/cuda/marks.h"

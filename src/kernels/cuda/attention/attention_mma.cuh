@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/cuda/attention/attention_tiles.cuh"
-#include "kernels/cuda/tensor_core.cuh"
+#include "kernels/cuda/device/tensor_core.cuh"
 
 namespace tessera::kernels::cuda::mma {
 

@@ -3,9 +3,9 @@
 // over the query heads and tiles that see them in a fixed order. The second pass computes scores
 // with keys as rows, so that they are at once the left side of its sums.
 #include "base/cuda_workspace.h"
-#include "kernels/cpu/check.h"
 #include "kernels/cuda/attention/attention_mma.cuh"
 #include "kernels/cuda/attention/attention_own.h"
+#include "kernels/scratch.h"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -336,8 +336,8 @@ template <typename T>
 void backward(Context& ctx, const Tensor& q, const Tensor& kv, const Tensor& o, const Tensor& lse,
               const Tensor& d_o, const Tensor& dq_before, Tensor& dq, Tensor& dkv,
               const AttentionShape& shape) {
-  cpu::Scratch scratch("attention_grad", ctx.workspace,
-                       workspace::cuda::attention_dots(q.dtype, q.dim(0), shape.heads));
+  Scratch scratch("attention_grad", ctx.workspace,
+                  workspace::cuda::attention_dots(q.dtype, q.dim(0), shape.heads));
   const Tensors<T> x{q.as<T>(),
                      kv.as<T>(),
                      o.as<T>(),

@@ -2,9 +2,9 @@
 // dq by tiles of queries, which also leaves d_o . o for the second; dk and dv by tiles of keys,
 // summed over the query heads and tiles that see them in a fixed order.
 #include "base/cuda_workspace.h"
-#include "kernels/cpu/check.h"
 #include "kernels/cuda/attention/attention_own.h"
 #include "kernels/cuda/attention/attention_simt.cuh"
+#include "kernels/scratch.h"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -255,8 +255,8 @@ void simt_attention_grad(Context& ctx, const Tensor& q, const Tensor& kv, const 
                          const Tensor& lse, const Tensor& d_o, const Tensor& dq_before, Tensor& dq,
                          Tensor& dkv, const AttentionShape& shape) {
   constexpr const char* kOp = "attention_grad";
-  cpu::Scratch scratch(kOp, ctx.workspace,
-                       workspace::cuda::attention_dots(q.dtype, q.dim(0), shape.heads));
+  Scratch scratch(kOp, ctx.workspace,
+                  workspace::cuda::attention_dots(q.dtype, q.dim(0), shape.heads));
   const auto run = [&](auto tag) {
     using A = typename decltype(tag)::type;
     const Tensors<A> x{q.as<A>(),   kv.as<A>(),  o.as<A>(),
