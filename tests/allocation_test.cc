@@ -7,19 +7,13 @@
 #include <array>
 #include <atomic>
 #include <barrier>
-#include <cerrno>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "base/testing/replace_malloc.h"
 #include "support/tiny.h"
 #include "train/session/session.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
-#define TESSERA_COUNTS_MALLOC 0
-#else
-#define TESSERA_COUNTS_MALLOC 1
-#endif
 
 namespace {
 
@@ -28,47 +22,11 @@ std::atomic<bool> recording{false};
 std::atomic<size_t> num_callers{0};
 std::array<std::atomic<const void*>, kMaxCallers> callers;
 
-[[maybe_unused]] void note(const void* caller) {
-  if (recording.load()) callers[std::min(num_callers.fetch_add(1), kMaxCallers - 1)] = caller;
-}
-
 }  // namespace
 
-#if TESSERA_COUNTS_MALLOC
-// operator new calls malloc, so these are all.
-extern "C" {
-void* __libc_malloc(size_t);
-void* __libc_calloc(size_t, size_t);
-void* __libc_realloc(void*, size_t);
-void* __libc_memalign(size_t, size_t);
-
-void* malloc(size_t size) {
-  note(__builtin_return_address(0));
-  return __libc_malloc(size);
+static void on_allocation(const void* caller) {
+  if (recording.load()) callers[std::min(num_callers.fetch_add(1), kMaxCallers - 1)] = caller;
 }
-void* calloc(size_t count, size_t size) {
-  note(__builtin_return_address(0));
-  return __libc_calloc(count, size);
-}
-void* realloc(void* block, size_t size) {
-  note(__builtin_return_address(0));
-  return __libc_realloc(block, size);
-}
-void* memalign(size_t alignment, size_t size) {
-  note(__builtin_return_address(0));
-  return __libc_memalign(alignment, size);
-}
-void* aligned_alloc(size_t alignment, size_t size) {
-  note(__builtin_return_address(0));
-  return __libc_memalign(alignment, size);
-}
-int posix_memalign(void** block, size_t alignment, size_t size) {
-  note(__builtin_return_address(0));
-  *block = __libc_memalign(alignment, size);
-  return *block == nullptr ? ENOMEM : 0;
-}
-}
-#endif
 
 namespace tessera {
 namespace {

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/testing/test_folder.h"
+#include "base/testing/test_folder.h"
 #include "comm/nccl/nccl_world.h"
 #include "support/bf16_bound.h"
 #include "support/command.h"
@@ -26,6 +26,8 @@ using testing::hf_model_spec;
 using testing::in_bf16;
 using testing::kHfModels;
 using testing::random_samples;
+using testing::read_file;
+using testing::TestFolder;
 
 #define SKIP_WITHOUT_GPU()                                      \
   if (const auto gpu = cuda::gpu_info(0); !gpu.why_not.empty()) \

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "checkpoint/testing/test_folder.h"
+#include "base/testing/test_folder.h"
 #include "data/synth.h"
 #include "spec/run_file/run_file.h"
 #include "spec/run_file/validate.h"
@@ -12,6 +12,8 @@
 
 namespace tessera {
 namespace {
+
+using testing::TestFolder;
 
 RunSpec learner(const std::string& mesh, DType dtype, int64_t steps, const TestFolder& folder) {
   RunSpec spec;

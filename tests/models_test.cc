@@ -5,8 +5,9 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/testing/test_folder.h"
 #include "checkpoint/safetensors.h"
-#include "checkpoint/testing/test_folder.h"
+#include "checkpoint/testing/safetensors_bytes.h"
 #include "spec/run_file/run_file.h"
 #include "support/command.h"
 #include "support/tiny.h"
@@ -18,6 +19,9 @@ namespace {
 
 using testing::CommandResult;
 using testing::parse_case;
+using testing::read_file;
+using testing::safetensors_bytes;
+using testing::TestFolder;
 
 // A value that tells tensor and element.
 void numbered(const LogicalTensor& tensor, int64_t first, std::span<double> out) {

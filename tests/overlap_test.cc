@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "checkpoint/testing/test_folder.h"
+#include "base/testing/test_folder.h"
 #include "support/tiny.h"
 #include "train/plan_report.h"
 #include "train/session/session.h"
@@ -15,6 +15,7 @@ namespace tessera {
 namespace {
 
 using testing::parse_case;
+using testing::TestFolder;
 using Names = std::set<std::string>;
 
 struct TrainedRun {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "checkpoint/testing/test_folder.h"
+#include "base/testing/test_folder.h"
 #include "support/tiny.h"
 #include "train/plan_report.h"
 #include "train/session/session.h"
@@ -14,6 +14,8 @@ namespace tessera {
 namespace {
 
 using testing::parse_case;
+using testing::read_file;
+using testing::TestFolder;
 
 constexpr int kConfigurations = 30;
 constexpr std::array<const char*, 4> kDTypes = {"f32", "f64", "bf16", "bf16 gradients=bf16"};

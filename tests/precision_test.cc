@@ -4,7 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/testing/test_folder.h"
+#include "base/testing/test_folder.h"
 #include "support/record.h"
 #include "support/tiny.h"
 #include "train/plan_report.h"
@@ -16,6 +16,7 @@ namespace {
 
 using testing::parse_case;
 using testing::random_samples;
+using testing::TestFolder;
 using testing::TinyCase;
 
 const char* const kMeshes[] = {"dp=1", "dp=2 tp=2 zero=1 sequence_parallel=true",

@@ -4,12 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include "base/testing/test_folder.h"
 #include "checkpoint/safetensors.h"
-#include "checkpoint/testing/test_folder.h"
 #include "support/tiny.h"
 
 namespace tessera {
 namespace {
+
+using testing::TestFolder;
 
 // A value that tells tensor and element.
 void numbered(const LogicalTensor& tensor, int64_t first, std::span<double> out) {

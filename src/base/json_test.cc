@@ -5,17 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/testing/message_of.h"
 
 namespace tessera {
 namespace {
 
 std::string failure(std::string_view text) {
-  try {
-    parse_json(text, "config.json");
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
+  return testing::message_of([&] { parse_json(text, "config.json"); });
 }
 
 TEST(JsonTest, ReadsValues) {

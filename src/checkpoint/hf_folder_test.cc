@@ -7,10 +7,14 @@
 #include <vector>
 
 #include "base/error.h"
-#include "checkpoint/testing/test_folder.h"
+#include "base/testing/message_of.h"
+#include "base/testing/test_folder.h"
 
 namespace tessera {
 namespace {
+
+using testing::message_of;
+using testing::TestFolder;
 
 #define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 

@@ -12,10 +12,18 @@
 
 #include "base/error.h"
 #include "base/philox.h"
-#include "checkpoint/testing/test_folder.h"
+#include "base/testing/message_of.h"
+#include "base/testing/test_folder.h"
+#include "checkpoint/testing/safetensors_bytes.h"
 
 namespace tessera {
 namespace {
+
+using testing::little_endian;
+using testing::message_of;
+using testing::read_file;
+using testing::safetensors_bytes;
+using testing::TestFolder;
 
 class SafetensorsTest : public ::testing::Test {
  protected:

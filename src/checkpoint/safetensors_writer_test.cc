@@ -8,11 +8,16 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/testing/message_of.h"
+#include "base/testing/test_folder.h"
 #include "checkpoint/safetensors.h"
-#include "checkpoint/testing/test_folder.h"
 
 namespace tessera {
 namespace {
+
+using testing::message_of;
+using testing::read_file;
+using testing::TestFolder;
 
 const std::vector<float> kValues{1, 2};
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/testing/message_of.h"
 
 namespace tessera {
 namespace {
@@ -50,12 +51,7 @@ TEST(SelectionTest, PrintsWhatItReads) {
 }
 
 std::string error_of(const char* text) {
-  try {
-    (void)parse_selection(text);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
+  return testing::message_of([&] { (void)parse_selection(text); });
 }
 
 TEST(SelectionTest, SaysWhatIsWrong) {

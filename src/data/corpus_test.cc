@@ -9,10 +9,13 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/testing/message_of.h"
 #include "data/synth.h"
 
 namespace tessera {
 namespace {
+
+using testing::message_of;
 
 namespace fs = std::filesystem;
 
@@ -39,16 +42,6 @@ std::string text_of(const Corpus& corpus) {
   std::string text;
   for (int64_t i = 0; i < corpus.size(); ++i) text += static_cast<char>(corpus.token_at(i));
   return text;
-}
-
-template <typename Exception, typename Call>
-std::string message_of(Call call) {
-  try {
-    call();
-  } catch (const Exception& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST_F(CorpusTest, TokensAreBytes) {

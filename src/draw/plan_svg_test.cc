@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/ranks_text.h"
+#include "base/testing/count_parts.h"
 #include "base/text.h"
 #include "compile/testing/test_spec.h"
 #include "draw/placements_svg.h"
@@ -11,11 +12,7 @@
 namespace tessera {
 namespace {
 
-size_t count(const std::string& text, std::string_view part) {
-  size_t found = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
-}
+using testing::count_parts;
 
 struct Compiled {
   StepGraph step;
@@ -65,7 +62,7 @@ TEST(PlanSvgTest, EqualRanksShareAColumn) {
 
 TEST(PlanSvgTest, OfManyKindsShowsTheLargestAndSaysSo) {
   const std::string svg = picture("pp=16");
-  EXPECT_EQ(count(svg, ">rank "), 8U);
+  EXPECT_EQ(count_parts(svg, ">rank "), 8U);
   EXPECT_NE(svg.find("8 more kinds of ranks"), std::string::npos) << svg;
 }
 
@@ -76,16 +73,16 @@ TEST(PlanSvgTest, OneRankSendsNothing) {
 TEST(PlacementsSvgTest, HasAColumnPerRankUnderItsCoordinates) {
   const Compiled run = compile("dp=2,tp=2");
   const std::string svg = placements_svg(run.step, run.programs);
-  EXPECT_EQ(count(svg, ">rank "), 4U);
-  EXPECT_EQ(count(svg, ">dp0<"), 1U);
-  EXPECT_EQ(count(svg, ">tp0<"), 2U);
-  EXPECT_EQ(count(svg, "<pattern"), 1U) << "a partial sum is striped";
+  EXPECT_EQ(count_parts(svg, ">rank "), 4U);
+  EXPECT_EQ(count_parts(svg, ">dp0<"), 1U);
+  EXPECT_EQ(count_parts(svg, ">tp0<"), 2U);
+  EXPECT_EQ(count_parts(svg, "<pattern"), 1U) << "a partial sum is striped";
 }
 
 TEST(PlacementsSvgTest, DrawsSixteenRanksOfMoreAndSaysSo) {
   const Compiled run = compile("dp=32");
   const std::string svg = placements_svg(run.step, run.programs);
-  EXPECT_EQ(count(svg, ">rank "), 16U);
+  EXPECT_EQ(count_parts(svg, ">rank "), 16U);
   EXPECT_NE(svg.find("the first 16 of 32 ranks"), std::string::npos);
 }
 

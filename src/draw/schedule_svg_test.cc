@@ -2,14 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include "base/testing/count_parts.h"
+
 namespace tessera {
 namespace {
 
-size_t count(const std::string& text, std::string_view part) {
-  size_t found = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
-  return found;
-}
+using testing::count_parts;
 
 std::string picture(const PipelineSchedule& schedule) {
   return schedule_svg(simulate_schedule(schedule));
@@ -20,9 +18,9 @@ TEST(ScheduleSvgTest, HasABoxPerActionANumberInEachAndALegend) {
   EXPECT_TRUE(svg.starts_with("<svg ")) << svg.substr(0, 80);
   EXPECT_TRUE(svg.ends_with("</svg>\n"));
   // Background, a row per rank, 3 passes for 3 * 4 cells, the legend's three passes and idle.
-  EXPECT_EQ(count(svg, "<rect"), 1U + 3 + 3 * 3 * 4 + 4);
+  EXPECT_EQ(count_parts(svg, "<rect"), 1U + 3 + 3 * 3 * 4 + 4);
   // The title, a label per rank, a number in every box, the legend.
-  EXPECT_EQ(count(svg, "<text"), 1U + 3 + 3 * 3 * 4 + 4);
+  EXPECT_EQ(count_parts(svg, "<text"), 1U + 3 + 3 * 3 * 4 + 4);
   EXPECT_NE(svg.find("bubble 14.3 %"), std::string::npos) << svg;
   EXPECT_NE(svg.find(">weight gradient<"), std::string::npos);
   EXPECT_EQ(svg.find(">backward<"), std::string::npos);
@@ -30,7 +28,7 @@ TEST(ScheduleSvgTest, HasABoxPerActionANumberInEachAndALegend) {
 
 TEST(ScheduleSvgTest, BoxesThatAreTooNarrowHaveNoNumber) {
   const std::string svg = picture(make_schedule("gpipe", 2, 1, 600));
-  EXPECT_LT(count(svg, "<text"), 100U);
+  EXPECT_LT(count_parts(svg, "<text"), 100U);
 }
 
 TEST(ScheduleSvgTest, NamesAreEscaped) {

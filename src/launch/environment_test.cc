@@ -3,17 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/testing/message_of.h"
 
 namespace tessera {
 namespace {
 
 std::string error_of(const Environment& environment) {
-  try {
-    (void)detect_launch(environment);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
+  return testing::message_of([&] { (void)detect_launch(environment); });
 }
 
 bool contains(const std::string& text, const std::string& part) {

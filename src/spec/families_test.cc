@@ -6,27 +6,20 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/testing/message_of.h"
 #include "spec/run_file/run_file.h"
 #include "spec/run_file/validate.h"
 
 namespace tessera {
 namespace {
 
+using testing::message_of;
+
 using nlohmann::json;
 
 std::string nothing(const std::string& /*path*/) { return {}; }
 
 RunSpec parse(const std::string& text) { return parse_run_file(text, "run.toml", {}, nothing); }
-
-template <typename F>
-std::string failure(const F& f) {
-  try {
-    f();
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 constexpr const char* kShape = "layers = 2\nhidden = 16\nffn = 24\nheads = 4\nvocab = 40\n";
 
@@ -79,7 +72,7 @@ TEST(FamilyTest, ResolvedRunsKeepEveryChoice) {
 
 TEST(FamilyTest, RefusesWhatAFamilyHasNoRoomFor) {
   const auto gpt2_with = [](const std::string& line) {
-    return failure([&] {
+    return message_of([&] {
       RunSpec spec = parse("[model]\nfamily = \"gpt2\"\n" + line + "\n" + kShape);
       resolve(spec);
     });
@@ -93,7 +86,7 @@ TEST(FamilyTest, RefusesWhatAFamilyHasNoRoomFor) {
         "qk_norm = true", "sliding_window = 4", "kv_heads = 2", "head_dim = 8"}) {
     EXPECT_NE(gpt2_with(line).find("needs "), std::string::npos) << line << gpt2_with(line);
   }
-  EXPECT_EQ(failure([] { parse("[model]\nfamily = \"gpt5\"\n" + std::string(kShape)); }),
+  EXPECT_EQ(message_of([] { parse("[model]\nfamily = \"gpt5\"\n" + std::string(kShape)); }),
             "run.toml:2:10: model.family must be one of llama, mistral, qwen2, qwen3, gpt2, "
             "mixtral, got string \"gpt5\"");
 }
@@ -101,7 +94,7 @@ TEST(FamilyTest, RefusesWhatAFamilyHasNoRoomFor) {
 TEST(FamilyTest, LearnedPositionsBoundTheSequence) {
   RunSpec spec = parse("[model]\nfamily = \"gpt2\"\nmax_positions = 64\n" + std::string(kShape));
   spec.train.seq_len = 65;
-  EXPECT_EQ(failure([&] { resolve(spec); }),
+  EXPECT_EQ(message_of([&] { resolve(spec); }),
             "train.seq_len = 65 is more than the model's max_positions = 64; use seq_len = 64, or "
             "a model with more positions");
   spec.train.seq_len = 64;
@@ -155,7 +148,7 @@ TEST(FamilyConfigTest, RefusesOtherKindsOfGpt2) {
                                    {"add_cross_attention", true}}) {
     json config = gpt2_config();
     config[key] = value;
-    EXPECT_NE(failure([&] { from_config(config); }).find(key), std::string::npos) << key;
+    EXPECT_NE(message_of([&] { from_config(config); }).find(key), std::string::npos) << key;
   }
 }
 
@@ -203,14 +196,14 @@ TEST(FamilyConfigTest, AWindowHoldsForAllLayersOrNone) {
   config["max_window_layers"] = 2;
   EXPECT_EQ(from_config(config).sliding_window, 0);
   config["max_window_layers"] = 1;
-  EXPECT_EQ(failure([&] { from_config(config); }),
+  EXPECT_EQ(message_of([&] { from_config(config); }),
             "config.json: 1 of 2 layers have a sliding window; only all or none is supported");
   config["layer_types"] = {"sliding_attention", "sliding_attention"};
   EXPECT_EQ(from_config(config).sliding_window, 16);
   config["layer_types"] = {"sliding_attention", "full_attention"};
-  EXPECT_NE(failure([&] { from_config(config); }), "no error");
+  EXPECT_NE(message_of([&] { from_config(config); }), "no error");
   config["layer_types"] = {"sliding_attention", "linear_attention"};
-  EXPECT_NE(failure([&] { from_config(config); }).find("linear_attention"), std::string::npos);
+  EXPECT_NE(message_of([&] { from_config(config); }).find("linear_attention"), std::string::npos);
 }
 
 // Every choice that a family's file can say comes back from it.

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/testing/message_of.h"
 #include "spec/run_file/run_file.h"
 #include "spec/run_file/validate.h"
 
@@ -32,12 +33,7 @@ json llama3_rope() {
 }
 
 std::string failure(const json& config) {
-  try {
-    model_from_hf_config(config.dump(), "config.json");
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
+  return testing::message_of([&] { model_from_hf_config(config.dump(), "config.json"); });
 }
 
 std::string failure_with(const std::string& key, const json& value) {

@@ -3,17 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/testing/message_of.h"
 
 namespace tessera {
 namespace {
 
 std::string failure(const std::string& text, int64_t layers) {
-  try {
-    parse_recompute(text, layers);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
+  return testing::message_of([&] { parse_recompute(text, layers); });
 }
 
 RecomputeChoice only(const std::string& text) {

@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "checkpoint/testing/test_folder.h"
+#include "base/testing/test_folder.h"
 
 namespace tessera::testing {
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <random>
 
+#include "base/testing/message_of.h"
 #include "comm/message/call_plan.h"
 #include "comm/testing/message_world.h"
 
@@ -384,12 +385,7 @@ TEST(MessageFailureTest, ALateRankIsReportedOnce) {
 }
 
 std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return testing::message_of<Error>([&] { f(); });
 }
 
 TEST(MessageFailureTest, BadArgumentsAbortTheWorld) {

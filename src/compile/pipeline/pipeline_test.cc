@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/testing/message_of.h"
 #include "compile/pipeline/schedule/replay.h"
 #include "compile/step.h"
 #include "compile/testing/test_spec.h"
@@ -35,12 +36,7 @@ StepGraph step_of(const Case& c, bool tied = false) {
 }
 
 std::string failure(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return "no error";
+  return testing::message_of<std::exception>([&] { f(); });
 }
 
 class PipelineTest : public ::testing::TestWithParam<Case> {};

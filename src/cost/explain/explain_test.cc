@@ -2,23 +2,16 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/testing/message_of.h"
 #include "cost/explain/topic.h"
 
 namespace tessera {
 namespace {
 
-template <typename F>
-std::string failure(const F& f) {
-  try {
-    f();
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
-}
+using testing::message_of;
 
 std::string failure_of(const std::string& topic, const GivenTexts& given) {
-  return failure([&] { explain(find_topic(topic), given); });
+  return message_of([&] { explain(find_topic(topic), given); });
 }
 
 TEST(QuantityTest, ReadsUnits) {
@@ -112,7 +105,7 @@ TEST(ExplainTest, MistakesNameFlagValueAndFix) {
             "--schedule is \"1f1\": did you mean '1f1b'?");
   EXPECT_NE(failure_of("memory", {{"model", "lama-3-8b"}}).find("did you mean 'llama-3-8b'?"),
             std::string::npos);
-  EXPECT_EQ(failure([] { find_topic("rings"); }), "no topic \"rings\"; did you mean 'ring'?");
+  EXPECT_EQ(message_of([] { find_topic("rings"); }), "no topic \"rings\"; did you mean 'ring'?");
   EXPECT_EQ(failure_of("scaling",
                        {{"years", "100"}, {"device-period", "0.1"}, {"device-growth", "1000"}}),
             "devices grow is too large to count; use smaller numbers");
@@ -122,7 +115,7 @@ TEST(ExplainTest, MistakesNameFlagValueAndFix) {
 
 TEST(ExplainTest, ModelsOfOnesOwnAreChecked) {
   const auto failure_with = [](const std::string& text) {
-    return failure([&] {
+    return message_of([&] {
       explain(find_topic("memory"), {{"model", "m.toml"}},
               [&](const std::string&) { return text; });
     });

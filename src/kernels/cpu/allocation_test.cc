@@ -2,18 +2,11 @@
 // by versions that count.
 #include <array>
 #include <atomic>
-#include <cerrno>
-#include <cstddef>
 #include <cstdlib>
 
+#include "base/testing/replace_malloc.h"
 #include "kernels/experts.h"
 #include "kernels/testing/test_support.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
-#define TESSERA_COUNTS_MALLOC 0
-#else
-#define TESSERA_COUNTS_MALLOC 1
-#endif
 
 namespace {
 
@@ -21,36 +14,7 @@ std::atomic<int64_t> allocations{0};
 
 }  // namespace
 
-#if TESSERA_COUNTS_MALLOC
-extern "C" {
-void* __libc_malloc(size_t);
-void* __libc_calloc(size_t, size_t);
-void* __libc_realloc(void*, size_t);
-void* __libc_memalign(size_t, size_t);
-
-void* malloc(size_t size) {
-  ++allocations;
-  return __libc_malloc(size);
-}
-void* calloc(size_t count, size_t size) {
-  ++allocations;
-  return __libc_calloc(count, size);
-}
-void* realloc(void* block, size_t size) {
-  ++allocations;
-  return __libc_realloc(block, size);
-}
-void* memalign(size_t alignment, size_t size) {
-  ++allocations;
-  return __libc_memalign(alignment, size);
-}
-void* aligned_alloc(size_t alignment, size_t size) { return memalign(alignment, size); }
-int posix_memalign(void** block, size_t alignment, size_t size) {
-  *block = memalign(alignment, size);
-  return *block == nullptr ? ENOMEM : 0;
-}
-}
-#endif
+static void on_allocation(const void* /*caller*/) { ++allocations; }
 
 namespace tessera::kernels {
 namespace {

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <regex>
 
+#include "base/testing/test_folder.h"
 #include "launch/cores.h"
-#include "launch/testing/test_folder.h"
 #include "launch/testing/test_process.h"
 
 namespace tessera {

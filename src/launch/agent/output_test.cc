@@ -2,9 +2,9 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 
+#include "base/testing/test_folder.h"
 #include "launch/agent/line_prefixer.h"
 #include "launch/agent/output_forwarder.h"
-#include "launch/testing/test_folder.h"
 
 namespace tessera {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <memory>
 
+#include "base/testing/test_folder.h"
 #include "launch/rendezvous/host_identity.h"
 #include "launch/rendezvous/socket.h"
-#include "launch/testing/test_folder.h"
 #include "launch/testing/test_process.h"
 
 namespace tessera {

@@ -11,12 +11,12 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/testing/test_folder.h"
 #include "comm/communicator.h"
 #include "launch/rendezvous/meeting_file.h"
 #include "launch/rendezvous/rendezvous_frame.h"
 #include "launch/rendezvous/rendezvous_guest.h"
 #include "launch/rendezvous/socket.h"
-#include "launch/testing/test_folder.h"
 
 namespace tessera {
 namespace {

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/testing/message_of.h"
 #include "spec/catalogue/model_size.h"
 #include "spec/run_file/run_file.h"
 #include "spec/run_file/trainable.h"
@@ -14,15 +15,7 @@
 namespace tessera {
 namespace {
 
-template <typename F>
-std::string failure(const F& f) {
-  try {
-    f();
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
-}
+using testing::message_of;
 
 TEST(ModelCatalogueTest, EveryModelHasItsPublishedSize) {
   for (const std::string_view name : model_names()) {
@@ -83,12 +76,12 @@ TEST(ModelCatalogueTest, RopeFollowsTheGeneration) {
 }
 
 TEST(ModelCatalogueTest, UnknownNamesListTheCatalogue) {
-  const std::string message = failure([] { find_model("gpt-5"); });
+  const std::string message = message_of([] { find_model("gpt-5"); });
   EXPECT_TRUE(message.starts_with("unknown model preset \"gpt-5\"")) << message;
   for (const std::string_view name : model_names()) {
     EXPECT_NE(message.find(name), std::string::npos) << name;
   }
-  const std::string near = failure([] { find_model("lama-3-8b"); });
+  const std::string near = message_of([] { find_model("lama-3-8b"); });
   EXPECT_NE(near.find("(did you mean 'llama-3-8b'?)"), std::string::npos) << near;
 }
 
@@ -105,7 +98,7 @@ TEST(ModelCatalogueTest, SaysWhatCannotBeTrained) {
   for (const char* trained : {"gpt2", "gpt-3-175b", "llama-3-405b", "qwen3-235b-a22b"}) {
     EXPECT_FALSE(refused.contains(trained)) << refused[trained];
   }
-  EXPECT_EQ(failure([] { require_trainable(find_model("mpt-7b").model); }),
+  EXPECT_EQ(message_of([] { require_trainable(find_model("mpt-7b").model); }),
             "model.positions = \"alibi\" can be planned but not trained: there is no program for "
             "it; leave it out, or see 'tessera explain --help' for what can be said without a "
             "program");
@@ -121,7 +114,7 @@ class OwnFilesTest : public ::testing::Test {
     });
   }
   std::string failure_of(const std::string& name) {
-    return failure([&] { find(name); });
+    return message_of([&] { find(name); });
   }
   std::map<std::string, std::string> files_;
 };

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/testing/message_of.h"
 #include "spec/run_file/validate.h"
 
 namespace tessera {
@@ -23,12 +24,7 @@ RunSpec asynchronous(const std::string& schedule, int64_t stages, int64_t micro_
 }
 
 std::string failure(RunSpec spec) {
-  try {
-    resolve(spec);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
+  return testing::message_of([&] { resolve(spec); });
 }
 
 void expect_parts(const std::string& text, const std::vector<std::string>& parts) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/testing/message_of.h"
 
 namespace tessera {
 namespace {
@@ -11,12 +12,7 @@ std::string failure(const std::string& schedule, int64_t virtual_stages) {
   ParallelSpec parallel;
   parallel.schedule = schedule;
   parallel.virtual_stages = virtual_stages;
-  try {
-    resolve_schedule(parallel);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
+  return testing::message_of([&] { resolve_schedule(parallel); });
 }
 
 TEST(PipelineSpecTest, StagesOfARankFollowFromTheSchedule) {

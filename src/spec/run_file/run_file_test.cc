@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/testing/message_of.h"
 
 namespace tessera {
 namespace {
@@ -66,12 +67,7 @@ std::string failure(std::string_view text, std::vector<std::string> overrides = 
 std::string with_model(std::string_view rest) { return std::string(kModel) + std::string(rest); }
 
 std::string mesh_failure(std::string_view mesh) {
-  try {
-    parse_mesh(mesh, {});
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
+  return testing::message_of([&] { parse_mesh(mesh, {}); });
 }
 
 TEST(RunFileTest, ReadsTheDemo) {

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/testing/message_of.h"
 #include "spec/entry.h"
 #include "spec/run_file/run_file.h"
 
@@ -43,12 +44,7 @@ RunSpec unusual() {
 }
 
 std::string failure(const nlohmann::json& json) {
-  try {
-    run_spec_from_json(json);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
+  return testing::message_of([&] { run_spec_from_json(json); });
 }
 
 TEST(RunJsonTest, HasTheStructureOfTheRunFile) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/testing/message_of.h"
 #include "spec/nearby.h"
 #include "spec/run_file/run_file.h"
 
@@ -33,21 +34,11 @@ RunSpec resolved(const Change& change) {
 }
 
 std::string failure(const Change& change) {
-  try {
-    resolved(change);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
+  return testing::message_of([&] { resolved(change); });
 }
 
 std::string world_failure(std::string_view mesh, int64_t ranks) {
-  try {
-    require_world(parse_mesh(mesh, {}), ranks);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
+  return testing::message_of([&] { require_world(parse_mesh(mesh, {}), ranks); });
 }
 
 TEST(ResolveTest, FillsWhatFollowsFromTheRest) {

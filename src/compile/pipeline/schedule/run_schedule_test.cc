@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/testing/message_of.h"
 #include "compile/pipeline/schedule/schedule_csv.h"
 
 namespace tessera {
@@ -16,12 +17,7 @@ ParallelSpec pipeline(int64_t pp, const std::string& schedule) {
 }
 
 std::string failure(const ParallelSpec& parallel, int64_t micro_batches) {
-  try {
-    run_schedule(parallel, micro_batches);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
+  return testing::message_of([&] { run_schedule(parallel, micro_batches); });
 }
 
 TEST(RunScheduleTest, NamedSchedulesTakeTheKeysOfTheRunFile) {

@@ -3,18 +3,14 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "base/testing/message_of.h"
 #include "spec/run_file/pipeline.h"
 
 namespace tessera {
 namespace {
 
 std::string failure(std::string_view text) {
-  try {
-    schedule_from_csv(text, "mine.csv");
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
+  return testing::message_of([&] { schedule_from_csv(text, "mine.csv"); });
 }
 
 TEST(ScheduleCsvTest, WhatIsWrittenIsReadBack) {

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/testing/message_of.h"
 #include "compile/pipeline/schedule/replay.h"
 #include "spec/run_file/pipeline.h"
 
@@ -23,12 +24,8 @@ std::string bubble(const ScheduleFacts& facts) { return fmt::format("{:.1f}", 10
 
 std::string refusal(std::string_view name, int ranks, int virtual_stages, int micro_batches,
                     int group = 0) {
-  try {
-    make_schedule(name, ranks, virtual_stages, micro_batches, group);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "no error";
+  return testing::message_of(
+      [&] { make_schedule(name, ranks, virtual_stages, micro_batches, group); });
 }
 
 std::string list_of(const PipelineSchedule& schedule, size_t rank) {

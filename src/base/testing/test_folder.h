@@ -1,18 +1,16 @@
-// For tests: a folder of their own, and files built byte by byte.
+// For tests: a folder of their own, removed with everything in it at the end.
 #pragma once
 
 #include <stdlib.h>
 
-#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 
-namespace tessera {
+namespace tessera::testing {
 
-// Removed with everything in it at the end.
 class TestFolder {
  public:
   TestFolder() {
@@ -44,26 +42,4 @@ inline std::string read_file(const std::string& path) {
   return bytes.str();
 }
 
-inline std::string little_endian(uint64_t value) {
-  std::string bytes;
-  for (int i = 0; i < 8; ++i) bytes += static_cast<char>((value >> (8 * i)) & 0xffU);
-  return bytes;
-}
-
-// A safetensors file as the format says, from any header and data.
-inline std::string safetensors_bytes(const std::string& header, const std::string& data) {
-  return little_endian(header.size()) + header + data;
-}
-
-// What `call` throws as an Error, or "no error".
-template <typename Exception, typename Call>
-std::string message_of(Call call) {
-  try {
-    call();
-  } catch (const Exception& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-}  // namespace tessera
+}  // namespace tessera::testing
