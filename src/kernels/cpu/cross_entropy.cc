@@ -72,9 +72,8 @@ int64_t num_parts(const Tensor& all_stats, int64_t tokens) {
 
 void cross_entropy_stats(Context& ctx, const Tensor& logits, const Tensor& labels, Tensor& stats,
                          int64_t first_row, int64_t valid) {
-  constexpr const char* kOp = "cross_entropy_stats";
   const int64_t tokens = logits.dim(0), columns = logits.dim(1);
-  dispatch(kOp, logits.dtype, [&](auto tag) {
+  dispatch("cross_entropy_stats", logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
@@ -89,10 +88,9 @@ void cross_entropy_stats(Context& ctx, const Tensor& logits, const Tensor& label
 // On one thread: a logarithm per token is little, and the order of the sum is then fixed.
 void cross_entropy_loss(Context& /*ctx*/, const Tensor& all_stats, const Tensor& labels,
                         Tensor& loss, bool accumulate) {
-  constexpr const char* kOp = "cross_entropy_loss";
   const int64_t tokens = labels.numel();
   const int64_t parts = num_parts(all_stats, tokens);
-  dispatch(kOp, all_stats.dtype, [&](auto tag) {
+  dispatch("cross_entropy_loss", all_stats.dtype, [&](auto tag) {
     using A = Acc<typename decltype(tag)::type>;
     double total = accumulate ? *loss.as<double>() : 0;
     for (int64_t t = 0; t < tokens; ++t) {
@@ -106,10 +104,9 @@ void cross_entropy_loss(Context& /*ctx*/, const Tensor& all_stats, const Tensor&
 
 void cross_entropy_grad(Context& ctx, const Tensor& logits, const Tensor& all_stats,
                         const Tensor& labels, Tensor& d_logits, int64_t first_row, int64_t valid) {
-  constexpr const char* kOp = "cross_entropy_grad";
   const int64_t tokens = logits.dim(0), columns = logits.dim(1);
   const int64_t parts = num_parts(all_stats, tokens);
-  dispatch(kOp, logits.dtype, [&](auto tag) {
+  dispatch("cross_entropy_grad", logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {

@@ -7,9 +7,8 @@
 namespace tessera::kernels::cpu {
 
 void embedding(Context& ctx, const Tensor& ids, const Tensor& table, Tensor& y, int64_t first_row) {
-  constexpr const char* kOp = "embedding";
   const int64_t tokens = ids.numel(), rows = table.dim(0), width = table.dim(1);
-  dispatch(kOp, y.dtype, [&](auto tag) {
+  dispatch("embedding", y.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, 16, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {

@@ -66,9 +66,8 @@ int64_t first_nonfinite_in(const T* data, int64_t count) {
 }  // namespace
 
 void add(Context& ctx, const Tensor& a, const Tensor& b, Tensor& y) {
-  constexpr const char* kOp = "add";
   const int64_t count = y.numel();
-  dispatch(kOp, y.dtype, [&](auto tag) {
+  dispatch("add", y.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto sum = [](Acc<T> left, Acc<T> right) { return left + right; };
     map(ctx, count, kGrain, y.as<T>(), sum, a.as<const T>(), b.as<const T>());
@@ -106,9 +105,8 @@ void copy(Context& ctx, const Tensor& x, Tensor& y) {
 }
 
 void accumulate_into(Context& ctx, const Tensor& x, Tensor& y) {
-  constexpr const char* kOp = "accumulate_into";
   const int64_t count = x.numel();
-  dispatch(kOp, x.dtype, [&](auto tag) {
+  dispatch("accumulate_into", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     with_gradient<T>(y, [&](auto gradient) {
       using G = typename decltype(gradient)::type;
@@ -124,9 +122,8 @@ void accumulate_into(Context& ctx, const Tensor& x, Tensor& y) {
 }
 
 void scale(Context& ctx, Tensor& x, double factor) {
-  constexpr const char* kOp = "scale";
   const int64_t count = x.numel();
-  dispatch(kOp, x.dtype, [&](auto tag) {
+  dispatch("scale", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto by = static_cast<Acc<T>>(factor);
     const auto product = [by](Acc<T> value) { return value * by; };

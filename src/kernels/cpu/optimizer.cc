@@ -129,12 +129,11 @@ void count_tokens(Context& /*ctx*/, const Tensor& labels, Tensor& counts) {
 
 void adamw(Context& ctx, std::span<const UpdatedTensors> buckets, const Tensor& known,
            const UpdatePlace& place) {
-  constexpr const char* kOp = "adamw";
   const DType type = buckets[0].weight.dtype;
   AdamFactors known_factors = adam_factors(*ctx.params, known.as<double>(), known.numel(), place);
   if (known_factors.skip) return;
   const double decay = known_factors.decay;
-  dispatch(kOp, type, [&](auto tag) {
+  dispatch("adamw", type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Acc<T>;
     for (const UpdatedTensors& x : buckets) {

@@ -4,13 +4,11 @@
 #include "kernels/cpu/table_sums.h"
 
 namespace tessera::kernels::cpu {
-namespace {}  // namespace
 
 void add_positions(Context& ctx, const Tensor& x, const Tensor& table, Tensor& y,
                    const SequenceRows& rows, int64_t first_token) {
-  constexpr const char* kOp = "add_positions";
   const int64_t tokens = x.dim(0), width = x.dim(1);
-  dispatch(kOp, x.dtype, [&](auto tag) {
+  dispatch("add_positions", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, 16, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {

@@ -52,9 +52,8 @@ void gate_row(const T* logits, const int32_t* ids, int64_t k, Acc<T>* gates) {
 }  // namespace
 
 void router(Context& ctx, const Tensor& logits, Tensor& gates, Tensor& ids) {
-  constexpr const char* kOp = "router";
   const int64_t tokens = logits.dim(0), experts = logits.dim(1), k = gates.dim(1);
-  dispatch(kOp, logits.dtype, [&](auto tag) {
+  dispatch("router", logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
@@ -69,9 +68,8 @@ void router(Context& ctx, const Tensor& logits, Tensor& gates, Tensor& ids) {
 
 void router_grad(Context& ctx, const Tensor& d_gates, const Tensor& gates, const Tensor& ids,
                  Tensor& d_logits, bool accumulate) {
-  constexpr const char* kOp = "router_grad";
   const int64_t tokens = gates.dim(0), k = gates.dim(1), experts = d_logits.dim(1);
-  dispatch(kOp, d_logits.dtype, [&](auto tag) {
+  dispatch("router_grad", d_logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Acc<T>;
     ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
@@ -94,9 +92,8 @@ void router_grad(Context& ctx, const Tensor& d_gates, const Tensor& gates, const
 // On one thread: E numbers per token are little, and the order of the sums is then fixed.
 void router_stats(Context& /*ctx*/, const Tensor& logits, const Tensor& ids, const RouterRows& rows,
                   Tensor& stats, Tensor& load, bool /*accumulate*/) {
-  constexpr const char* kOp = "router_stats";
   const int64_t tokens = logits.dim(0), experts = logits.dim(1), k = ids.dim(1);
-  dispatch(kOp, logits.dtype, [&](auto tag) {
+  dispatch("router_stats", logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for (int64_t t = 0; t < tokens; ++t) {
       const int64_t sequence = (rows.first_token + t) / rows.tokens_per_sequence;
@@ -118,9 +115,8 @@ void router_stats(Context& /*ctx*/, const Tensor& logits, const Tensor& ids, con
 
 void router_stats_grad(Context& ctx, const Tensor& logits, const Tensor& d_stats,
                        const RouterRows& rows, Tensor& d_logits, bool accumulate) {
-  constexpr const char* kOp = "router_stats_grad";
   const int64_t tokens = logits.dim(0), experts = logits.dim(1);
-  dispatch(kOp, logits.dtype, [&](auto tag) {
+  dispatch("router_stats_grad", logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Acc<T>;
     ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {

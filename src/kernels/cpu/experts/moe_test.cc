@@ -473,6 +473,14 @@ TEST(ExpertKernels, RefuseWrongShapes) {
   const Array w(DType::kF32, {3, 2, 3});
   Array y(DType::kF32, {1, 1, 8, 2});
   EXPECT_THROW(expert_linear(rig, rows, w, counts, y), InternalError) << "15 rows in a block of 8";
+  counts.fill(2);
+  EXPECT_NO_THROW(expert_linear(rig, rows, w, counts, y));
+  const Array three_blocks(DType::kI32, {3, 1, 3});
+  EXPECT_THROW(expert_linear(rig, rows, w, three_blocks, y), InternalError) << "8 rows in 3 blocks";
+  Array narrow(DType::kF32, {1, 1, 8, 1});
+  EXPECT_THROW(expert_linear(rig, rows, w, counts, narrow), InternalError);
+  EXPECT_THROW(expert_swiglu(rig, y, counts, y), InternalError) << "half the columns";
+  EXPECT_NO_THROW(expert_swiglu(rig, y, counts, narrow));
 }
 
 }  // namespace

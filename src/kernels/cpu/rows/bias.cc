@@ -6,9 +6,8 @@
 namespace tessera::kernels::cpu {
 
 void add_bias(Context& ctx, const Tensor& x, const Tensor& b, Tensor& y) {
-  constexpr const char* kOp = "add_bias";
   const int64_t tokens = x.dim(0), width = x.dim(1);
-  dispatch(kOp, x.dtype, [&](auto tag) {
+  dispatch("add_bias", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, 8, [&](int64_t begin, int64_t end) {
       const T* bias = b.as<T>();
@@ -26,9 +25,8 @@ void add_bias(Context& ctx, const Tensor& x, const Tensor& b, Tensor& y) {
 }
 
 void bias_dw(Context& ctx, const Tensor& dy, Tensor& db, bool accumulate) {
-  constexpr const char* kOp = "bias_dw";
   const int64_t tokens = dy.dim(0), width = dy.dim(1);
-  dispatch(kOp, dy.dtype, [&](auto tag) {
+  dispatch("bias_dw", dy.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* grads = dy.as<T>();
     const auto term = [=](int64_t t, int64_t c) { return widen(grads[t * width + c]); };

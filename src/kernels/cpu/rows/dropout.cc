@@ -5,10 +5,9 @@ namespace tessera::kernels::cpu {
 
 void dropout(Context& ctx, const Tensor& x, Tensor& y, const DropoutMask& where,
              const SequenceRows& rows, int64_t first_token) {
-  constexpr const char* kOp = "dropout";
   const int64_t tokens = x.dim(0), width = x.dim(1);
   const DropoutMask mask = with_key(where, ctx.params);
-  dispatch(kOp, x.dtype, [&](auto tag) {
+  dispatch("dropout", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Acc<T>;
     ctx.workers.parallel_for(tokens, 8, [&](int64_t row_begin, int64_t row_end) {

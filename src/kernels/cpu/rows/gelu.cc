@@ -22,9 +22,8 @@ A gate(A x) {
 }  // namespace
 
 void gelu(Context& ctx, const Tensor& x, Tensor& h) {
-  constexpr const char* kOp = "gelu";
   const int64_t count = x.numel();
-  dispatch(kOp, x.dtype, [&](auto tag) {
+  dispatch("gelu", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto gelu_of = [](Acc<T> value) { return value * gate(value); };
     map(ctx, count, kGrain, h.as<T>(), gelu_of, x.as<const T>());
@@ -32,9 +31,8 @@ void gelu(Context& ctx, const Tensor& x, Tensor& h) {
 }
 
 void gelu_grad(Context& ctx, const Tensor& dh, const Tensor& x, Tensor& dx) {
-  constexpr const char* kOp = "gelu_grad";
   const int64_t count = x.numel();
-  dispatch(kOp, x.dtype, [&](auto tag) {
+  dispatch("gelu_grad", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Acc<T>;
     const auto gradient = [](A grad, A value) {

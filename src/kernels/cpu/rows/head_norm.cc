@@ -1,28 +1,14 @@
 #include <algorithm>
-#include <cmath>
 
 #include "kernels/cpu/bodies.h"
 #include "kernels/cpu/dispatch.h"
 #include "kernels/cpu/independent.h"
+#include "kernels/cpu/rows/norm_rows.h"
 
 namespace tessera::kernels::cpu {
 namespace {
 
 constexpr int64_t kRowGrain = 8;
-
-template <typename T>
-Acc<T> normalise_head(const T* x, const T* w, T* y, int64_t dim, double eps) {
-  using A = Acc<T>;
-  const A squares = lane_sum<A>(dim, [&](int64_t i) {
-    const A value = widen(x[i]);
-    return value * value;
-  });
-  const A rstd = A{1} / std::sqrt(squares / static_cast<A>(dim) + static_cast<A>(eps));
-  for (int64_t i = 0; i < dim; ++i) {
-    y[i] = narrow<T>(widen(x[i]) * rstd * widen(w[i]));
-  }
-  return rstd;
-}
 
 // dx = rstd * (g - x * rstd^2 * mean(g * x)) with g = dy * w.
 template <typename T>
@@ -43,9 +29,8 @@ void head_grad(const T* dy, const T* x, const T* w, Acc<T> rstd, T* dx, int64_t 
 
 void head_norm(Context& ctx, const Tensor& x, const Tensor& w, Tensor& y, Tensor& rstd,
                double eps) {
-  constexpr const char* kOp = "head_norm";
   const int64_t tokens = x.dim(0), width = x.dim(1), heads = rstd.dim(1), dim = w.numel();
-  dispatch(kOp, x.dtype, [&](auto tag) {
+  dispatch("head_norm", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
@@ -53,7 +38,7 @@ void head_norm(Context& ctx, const Tensor& x, const Tensor& w, Tensor& y, Tensor
         T* out = y.as<T>() + t * width;
         for (int64_t h = 0; h < heads; ++h) {
           rstd.as<Acc<T>>()[t * heads + h] =
-              normalise_head(in + h * dim, w.as<T>(), out + h * dim, dim, eps);
+              normalise_rms_row(in + h * dim, w.as<T>(), out + h * dim, dim, eps);
         }
         std::copy(in + heads * dim, in + width, out + heads * dim);
       }
@@ -63,9 +48,8 @@ void head_norm(Context& ctx, const Tensor& x, const Tensor& w, Tensor& y, Tensor
 
 void head_norm_dx(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& w,
                   const Tensor& rstd, Tensor& dx) {
-  constexpr const char* kOp = "head_norm_dx";
   const int64_t tokens = x.dim(0), width = x.dim(1), heads = rstd.dim(1), dim = w.numel();
-  dispatch(kOp, x.dtype, [&](auto tag) {
+  dispatch("head_norm_dx", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
@@ -86,10 +70,9 @@ void head_norm_dx(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor&
 // first: shorter sums round less.
 void head_norm_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& rstd, Tensor& dw,
                   bool accumulate) {
-  constexpr const char* kOp = "head_norm_dw";
-  const int64_t kTokens = 64;
+  constexpr int64_t kTokens = 64;
   const int64_t tokens = x.dim(0), width = x.dim(1), heads = rstd.dim(1), dim = dw.numel();
-  dispatch(kOp, x.dtype, [&](auto tag) {
+  dispatch("head_norm_dw", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Acc<T>;
     const auto column_sum = [&](int64_t c) {

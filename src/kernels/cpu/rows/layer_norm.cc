@@ -51,9 +51,8 @@ void grad_row(const T* dy, const T* x, const T* w, const Acc<T>* stats, const T*
 
 void layer_norm(Context& ctx, const Tensor& x, const Tensor& w, const Tensor& b, Tensor& y,
                 Tensor& stats, double eps) {
-  constexpr const char* kOp = "layer_norm";
   const int64_t tokens = x.dim(0), width = x.dim(1);
-  dispatch(kOp, x.dtype, [&](auto tag) {
+  dispatch("layer_norm", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for_each_row(ctx, tokens, [&](int64_t t) {
       normalise_row(x.as<T>() + t * width, w.as<T>(), b.as<T>(), y.as<T>() + t * width,
@@ -64,9 +63,8 @@ void layer_norm(Context& ctx, const Tensor& x, const Tensor& w, const Tensor& b,
 
 void add_layer_norm(Context& ctx, const Tensor& a1, const Tensor& a2, const Tensor& w,
                     const Tensor& b, Tensor& sum, Tensor& y, Tensor& stats, double eps) {
-  constexpr const char* kOp = "add_layer_norm";
   const int64_t tokens = sum.dim(0), width = sum.dim(1);
-  dispatch(kOp, sum.dtype, [&](auto tag) {
+  dispatch("add_layer_norm", sum.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for_each_row(ctx, tokens, [&](int64_t t) {
       T* row = sum.as<T>() + t * width;
@@ -79,9 +77,8 @@ void add_layer_norm(Context& ctx, const Tensor& a1, const Tensor& a2, const Tens
 
 void layer_norm_dx(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& w,
                    const Tensor& stats, const Tensor& residual, Tensor& dx) {
-  constexpr const char* kOp = "layer_norm_dx";
   const int64_t tokens = x.dim(0), width = x.dim(1);
-  dispatch(kOp, x.dtype, [&](auto tag) {
+  dispatch("layer_norm_dx", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for_each_row(ctx, tokens, [&](int64_t t) {
       const int64_t row = t * width;
@@ -93,9 +90,8 @@ void layer_norm_dx(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor
 
 void layer_norm_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& stats, Tensor& dw,
                    bool accumulate) {
-  constexpr const char* kOp = "layer_norm_dw";
   const int64_t tokens = x.dim(0), width = x.dim(1);
-  dispatch(kOp, x.dtype, [&](auto tag) {
+  dispatch("layer_norm_dw", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Acc<T>;
     const T* grads = dy.as<T>();

@@ -1,5 +1,8 @@
-// What norms of rows share: the sharing out of rows, and the addition before a norm.
+// What norms share: the sharing out of rows, the addition before a norm, the norm of a row or a
+// head.
 #pragma once
+
+#include <cmath>
 
 #include "kernels/context.h"
 #include "kernels/cpu/dispatch.h"
@@ -21,6 +24,21 @@ template <typename T>
 void add_row(const T* a, const T* b, T* sum, int64_t width) {
   TESSERA_INDEPENDENT
   for (int64_t i = 0; i < width; ++i) sum[i] = narrow<T>(widen(a[i]) + widen(b[i]));
+}
+
+// y = x / sqrt(mean(x^2) + eps) * w, of one row or of one head of it. Returns 1 / sqrt(...).
+template <typename T>
+Acc<T> normalise_rms_row(const T* x, const T* w, T* y, int64_t width, double eps) {
+  using A = Acc<T>;
+  const A squares = lane_sum<A>(width, [&](int64_t i) {
+    const A value = widen(x[i]);
+    return value * value;
+  });
+  const A rstd = A{1} / std::sqrt(squares / static_cast<A>(width) + static_cast<A>(eps));
+  for (int64_t i = 0; i < width; ++i) {
+    y[i] = narrow<T>(widen(x[i]) * rstd * widen(w[i]));
+  }
+  return rstd;
 }
 
 // Row t of x, or null where there is no x.

@@ -9,20 +9,6 @@
 namespace tessera::kernels::cpu {
 namespace {
 
-template <typename T>
-Acc<T> normalise_row(const T* x, const T* w, T* y, int64_t width, double eps) {
-  using A = Acc<T>;
-  const A squares = lane_sum<A>(width, [&](int64_t i) {
-    const A value = widen(x[i]);
-    return value * value;
-  });
-  const A rstd = A{1} / std::sqrt(squares / static_cast<A>(width) + static_cast<A>(eps));
-  for (int64_t i = 0; i < width; ++i) {
-    y[i] = narrow<T>(widen(x[i]) * rstd * widen(w[i]));
-  }
-  return rstd;
-}
-
 // dx = rstd * (g - x * rstd^2 * mean(g * x)) with g = dy * w.
 template <typename T>
 void grad_row(const T* dy, const T* x, const T* w, Acc<T> rstd, const T* residual, T* dx,
@@ -50,36 +36,33 @@ void grad_row(const T* dy, const T* x, const T* w, Acc<T> rstd, const T* residua
 }  // namespace
 
 void rms_norm(Context& ctx, const Tensor& x, const Tensor& w, Tensor& y, Tensor& rstd, double eps) {
-  constexpr const char* kOp = "rms_norm";
   const int64_t tokens = x.dim(0), width = x.dim(1);
-  dispatch(kOp, x.dtype, [&](auto tag) {
+  dispatch("rms_norm", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for_each_row(ctx, tokens, [&](int64_t t) {
       rstd.as<Acc<T>>()[t] =
-          normalise_row(x.as<T>() + t * width, w.as<T>(), y.as<T>() + t * width, width, eps);
+          normalise_rms_row(x.as<T>() + t * width, w.as<T>(), y.as<T>() + t * width, width, eps);
     });
   });
 }
 
 void add_rms_norm(Context& ctx, const Tensor& a, const Tensor& b, const Tensor& w, Tensor& sum,
                   Tensor& y, Tensor& rstd, double eps) {
-  constexpr const char* kOp = "add_rms_norm";
   const int64_t tokens = a.dim(0), width = a.dim(1);
-  dispatch(kOp, a.dtype, [&](auto tag) {
+  dispatch("add_rms_norm", a.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for_each_row(ctx, tokens, [&](int64_t t) {
       T* row = sum.as<T>() + t * width;
       add_row(a.as<T>() + t * width, b.as<T>() + t * width, row, width);
-      rstd.as<Acc<T>>()[t] = normalise_row(row, w.as<T>(), y.as<T>() + t * width, width, eps);
+      rstd.as<Acc<T>>()[t] = normalise_rms_row(row, w.as<T>(), y.as<T>() + t * width, width, eps);
     });
   });
 }
 
 void rms_norm_dx(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& w,
                  const Tensor& rstd, const Tensor& residual, Tensor& dx) {
-  constexpr const char* kOp = "rms_norm_dx";
   const int64_t tokens = x.dim(0), width = x.dim(1);
-  dispatch(kOp, x.dtype, [&](auto tag) {
+  dispatch("rms_norm_dx", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for_each_row(ctx, tokens, [&](int64_t t) {
       const int64_t row = t * width;
@@ -91,9 +74,8 @@ void rms_norm_dx(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& 
 
 void rms_norm_dw(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& rstd, Tensor& dw,
                  bool accumulate) {
-  constexpr const char* kOp = "rms_norm_dw";
   const int64_t tokens = x.dim(0), width = x.dim(1);
-  dispatch(kOp, x.dtype, [&](auto tag) {
+  dispatch("rms_norm_dw", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const T* grads = dy.as<T>();
     const T* inputs = x.as<T>();

@@ -31,10 +31,9 @@ void rotate_row(const T* x, const Acc<T>* cos, const Acc<T>* sin, Acc<T> directi
 
 void rope(Context& ctx, const Tensor& x, const Tensor& cos, const Tensor& sin, Tensor& y,
           int64_t num_heads, bool inverse) {
-  constexpr const char* kOp = "rope";
   const int64_t tokens = x.dim(0), width = x.dim(1), seq_len = cos.dim(0), half = cos.dim(1);
   const int64_t rotated = num_heads * 2 * half;
-  dispatch(kOp, x.dtype, [&](auto tag) {
+  dispatch("rope", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Acc<T>;
     ctx.workers.parallel_for(tokens, 16, [&](int64_t begin, int64_t end) {

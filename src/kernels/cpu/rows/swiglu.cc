@@ -37,9 +37,8 @@ void swiglu_grad_row(const T* dh, const T* gate, const T* up, T* d_gate, T* d_up
 }  // namespace
 
 void swiglu(Context& ctx, const Tensor& gate_up, Tensor& h) {
-  constexpr const char* kOp = "swiglu";
   const int64_t tokens = h.dim(0), width = h.dim(1);
-  dispatch(kOp, h.dtype, [&](auto tag) {
+  dispatch("swiglu", h.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, 8, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
@@ -51,9 +50,8 @@ void swiglu(Context& ctx, const Tensor& gate_up, Tensor& h) {
 }
 
 void swiglu_grad(Context& ctx, const Tensor& dh, const Tensor& gate_up, Tensor& d_gate_up) {
-  constexpr const char* kOp = "swiglu_grad";
   const int64_t tokens = dh.dim(0), width = dh.dim(1);
-  dispatch(kOp, dh.dtype, [&](auto tag) {
+  dispatch("swiglu_grad", dh.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, 8, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
