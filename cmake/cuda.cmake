@@ -48,7 +48,6 @@ if(TESSERA_CUDA_FOUND)
     set(TESSERA_CUDA_BUILT_FOR ${CMAKE_CUDA_ARCHITECTURES_NATIVE})
   endif()
   list(JOIN TESSERA_CUDA_BUILT_FOR "," TESSERA_CUDA_BUILT_FOR)
-  target_compile_definitions(tessera_cuda INTERFACE TESSERA_HAS_CUDA=1)
   target_include_directories(tessera_cuda SYSTEM INTERFACE
     ${CUDAToolkit_INCLUDE_DIRS} ${TESSERA_CUDNN_INCLUDE})
   target_link_libraries(tessera_cuda INTERFACE CUDA::cudart_static ${CMAKE_DL_LIBS})

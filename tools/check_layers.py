@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Checks every #include and every link line against the folder table, tools/layers.txt.
 
-A file is ruled by the longest row that its folder begins with; a row names only rows above it, so
-the table has no cycle. The name of another folder of src/ means all that is in it; inside one folder
+A file is ruled by the longest row that its folder begins with, or, if it is a header, by the row
+"FOLDER/*.h" of its folder where there is one; a row names only rows above it, so the table has no
+cycle. The name of another folder of src/ means all that is in it; inside one folder
 of src/ every row stands for itself. Tests, and what lies in testing/, see the whole of their folder
 of src/. src/CMakeLists.txt must link what the rows allow and nothing else. apps/, tests/ and bench/
 may include any folder of src/, and files beside themselves.
@@ -49,9 +50,13 @@ def top(name):
     return name.split("/")[0]
 
 
-def row_of(folder, rows):
-    """The longest row that `folder` lies in, or None."""
-    parts = folder.split("/")
+def row_of(file, rows):
+    """The row that rules `file`, a path below src/, or None."""
+    file = pathlib.PurePosixPath(file)
+    headers = f"{file.parent}/*.h"
+    if file.suffix == ".h" and headers in rows:
+        return headers
+    parts = file.parent.as_posix().split("/")
     for length in range(len(parts), 0, -1):
         name = "/".join(parts[:length])
         if name in rows:
@@ -84,13 +89,13 @@ def check_src(root, rows, errors):
     src = root / "src"
     tops = tops_of(rows)
     for path in sources(src):
-        folder = path.relative_to(src).parent.as_posix()
-        row = row_of(folder, rows)
+        file = path.relative_to(src)
+        row = row_of(file, rows)
         if row is None:
-            errors.append(f"{path}:1: folder '{folder}' has no row in tools/layers.txt")
+            errors.append(f"{path}:1: folder '{file.parent}' has no row in tools/layers.txt")
             continue
         for number, name in includes(path):
-            target = row_of(pathlib.PurePosixPath(name).parent.as_posix(), rows)
+            target = row_of(name, rows)
             if "/" not in name or target is None:
                 errors.append(f'{path}:{number}: "{name}" does not start with a folder of src/')
             elif not may_include(path, row, target, rows, tops):
@@ -165,7 +170,9 @@ def check(root):
 def self_test():
     """A small tree passes; each planted violation is found in its file, alone."""
     clean = {
-        "tools/layers.txt": "base:\nspec/low: base\nspec: spec/low base\ntrain: spec base\n",
+        "tools/layers.txt": "base:\nspec/low: base\nspec: spec/low base\n"
+                            "train/*.h: spec base\ntrain/deep: train/*.h spec base\n"
+                            "train: train/deep train/*.h spec base\n",
         "src/CMakeLists.txt": "tessera_library(base base)\ntessera_library(spec spec tessera_base)\n"
                               "tessera_library(train train tessera_spec tessera_blas)\n",
         "src/base/a.h": "#include <vector>\n",
@@ -175,6 +182,8 @@ def self_test():
         "src/spec/testing/t.h": '#include "spec/b.h"\n',
         "src/train/c.cc": '#include "spec/b.h"\n#include "train/c.h"\n',
         "src/train/c.h": "#pragma once\n",
+        "src/train/deep/d.h": '#include "train/c.h"\n',
+        "src/train/e.cc": '#include "train/deep/d.h"\n',
         "apps/tool/main.cc": '#include "tool.h"\n#include "train/c.h"\n',
         "apps/tool/tool.h": "\n",
         "tests/x_test.cc": '#include "base/a.h"\n',
@@ -188,6 +197,7 @@ def self_test():
         "src/spec/low/m.h": '#include "spec/testing/t.h"\n',
         "src/train/c.h": '#include "c.cc"\n',
         "src/train/c.cc": '#include "spec/gone.h"\n',
+        "src/train/f.h": '#include "train/deep/d.h"\n',
         "src/other/d.h": "\n",
         "apps/tool/main.cc": '#include "nowhere/x.h"\n',
         "tests/x_test.cc": '#include "base/gone.h"\n',

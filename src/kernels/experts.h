@@ -4,10 +4,10 @@
 // token, H width. Rows travel in blocks of C rows (the capacity), one block per peer: a block holds
 // its rows sorted by expert, then by token; counts[B,L] (i32) says how many each expert has, and
 // rows beyond their sum are zero. An expert may have no rows, or all of them. The rules of
-// kernels.h hold here too.
+// context.h hold here too.
 #pragma once
 
-#include "kernels/kernels.h"
+#include "kernels/context.h"
 
 namespace tessera::kernels {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "compile/program/program.h"
-#include "kernels/kernels.h"
+#include "kernels/context.h"
 
 namespace tessera {
 

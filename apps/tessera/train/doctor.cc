@@ -18,7 +18,7 @@
 #include "cli/help.h"
 #include "cli/machine_facts.h"
 #include "kernels/gpu_libraries.h"
-#include "kernels/kernels.h"
+#include "kernels/linear.h"
 #include "tensor/gpu_memory.h"
 #include "train/doctor_command.h"
 

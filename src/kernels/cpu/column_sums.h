@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/cpu/check.h"
-#include "kernels/kernels.h"
+#include "kernels/context.h"
+#include "kernels/cpu/dispatch.h"
 
 namespace tessera::kernels::cpu {
 

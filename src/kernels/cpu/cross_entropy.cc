@@ -2,15 +2,12 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/cpu/check.h"
+#include "kernels/cpu/bodies.h"
+#include "kernels/cpu/dispatch.h"
 #include "kernels/cpu/independent.h"
-#include "kernels/kernels.h"
-#include "kernels/on_cuda.h"
 
-namespace tessera::kernels {
+namespace tessera::kernels::cpu {
 namespace {
-
-using cpu::Acc;
 
 constexpr int64_t kStats = 3;  // max, sum of exp(x - max), logit of the label
 constexpr int64_t kRowGrain = 4;
@@ -18,12 +15,11 @@ constexpr int64_t kRowGrain = 4;
 template <typename T>
 void stats_row(const T* logits, int64_t valid, int64_t label_column, Acc<T>* stats) {
   using A = Acc<T>;
-  const A max = cpu::lane_max<A>(valid, [&](int64_t i) { return cpu::widen(logits[i]); });
+  const A max = lane_max<A>(valid, [&](int64_t i) { return widen(logits[i]); });
   stats[0] = max;
-  stats[1] = cpu::lane_sum<A>(
-      valid, [&](int64_t i) { return cpu::fast_exp(cpu::widen(logits[i]) - max); });
+  stats[1] = lane_sum<A>(valid, [&](int64_t i) { return fast_exp(widen(logits[i]) - max); });
   const bool here = label_column >= 0 && label_column < valid;
-  stats[2] = here ? cpu::widen(logits[label_column]) : A{0};
+  stats[2] = here ? widen(logits[label_column]) : A{0};
 }
 
 // The parts of a split row joined: max over all, sum of exp(x - max), logit of the label.
@@ -57,42 +53,27 @@ void grad_row(const T* logits, const Joined& row, int64_t valid, int64_t label_c
   const A inverse = static_cast<A>(static_cast<double>(scale) / row.sum);
   const bool here = label_column >= 0 && label_column < valid;
   // Read before the loop: grad may be logits.
-  const A label_logit = here ? cpu::widen(logits[label_column]) : A{0};
+  const A label_logit = here ? widen(logits[label_column]) : A{0};
   TESSERA_INDEPENDENT
   for (int64_t i = 0; i < valid; ++i) {
-    grad[i] = cpu::narrow<T>(cpu::fast_exp(cpu::widen(logits[i]) - max) * inverse);
+    grad[i] = narrow<T>(fast_exp(widen(logits[i]) - max) * inverse);
   }
   if (here) {
-    grad[label_column] = cpu::narrow<T>(cpu::fast_exp(label_logit - max) * inverse - scale);
+    grad[label_column] = narrow<T>(fast_exp(label_logit - max) * inverse - scale);
   }
-}
-
-void check_vocabulary(const char* op, const Tensor& logits, const Tensor& labels, int64_t valid) {
-  cpu::check_dims(op, "logits", logits, 2);
-  cpu::check_tensor(op, "logits", logits, logits.dtype, {logits.dim(0), logits.dim(1)});
-  cpu::check_flat(op, "labels", labels, DType::kI32, logits.dim(0));
-  TESSERA_CHECK(valid >= 0 && valid <= logits.dim(1), "{}: {} valid columns of {}", op, valid,
-                logits.dim(1));
 }
 
 // G of all_stats[G,T,3].
-int64_t num_parts(const char* op, const Tensor& all_stats, DType type, int64_t tokens) {
-  const int64_t row = std::max<int64_t>(1, tokens * kStats);
-  const int64_t parts = std::max<int64_t>(1, all_stats.numel() / row);
-  cpu::check_flat(op, "all_stats", all_stats, type, parts * tokens * kStats);
-  return parts;
+int64_t num_parts(const Tensor& all_stats, int64_t tokens) {
+  return std::max<int64_t>(1, all_stats.numel() / std::max<int64_t>(1, tokens * kStats));
 }
 
 }  // namespace
 
 void cross_entropy_stats(Context& ctx, const Tensor& logits, const Tensor& labels, Tensor& stats,
                          int64_t first_row, int64_t valid) {
-  constexpr const char* kOp = "cross_entropy_stats";
-  check_vocabulary(kOp, logits, labels, valid);
   const int64_t tokens = logits.dim(0), columns = logits.dim(1);
-  cpu::check_flat(kOp, "stats", stats, accumulate_type(logits.dtype), tokens * kStats);
-  TESSERA_ON_CUDA(cross_entropy_stats(ctx, logits, labels, stats, first_row, valid));
-  cpu::dispatch(kOp, logits.dtype, [&](auto tag) {
+  dispatch("cross_entropy_stats", logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
@@ -105,18 +86,12 @@ void cross_entropy_stats(Context& ctx, const Tensor& logits, const Tensor& label
 }
 
 // On one thread: a logarithm per token is little, and the order of the sum is then fixed.
-void cross_entropy_loss(Context& ctx, const Tensor& all_stats, const Tensor& labels, Tensor& loss,
-                        bool accumulate) {
-  constexpr const char* kOp = "cross_entropy_loss";
+void cross_entropy_loss(Context& /*ctx*/, const Tensor& all_stats, const Tensor& labels,
+                        Tensor& loss, bool accumulate) {
   const int64_t tokens = labels.numel();
-  cpu::check_flat(kOp, "labels", labels, DType::kI32, tokens);
-  cpu::check_flat(kOp, "loss", loss, DType::kF64, 1);
-  const int64_t parts = num_parts(kOp, all_stats, all_stats.dtype, tokens);
-  TESSERA_ON_CUDA(cross_entropy_loss(ctx, all_stats, labels, loss, accumulate));
-  cpu::dispatch(kOp, all_stats.dtype, [&](auto tag) {
+  const int64_t parts = num_parts(all_stats, tokens);
+  dispatch("cross_entropy_loss", all_stats.dtype, [&](auto tag) {
     using A = Acc<typename decltype(tag)::type>;
-    TESSERA_CHECK(all_stats.dtype == accumulate_type(all_stats.dtype), "{}: all_stats is {}", kOp,
-                  name_of(all_stats.dtype));
     double total = accumulate ? *loss.as<double>() : 0;
     for (int64_t t = 0; t < tokens; ++t) {
       if (labels.as<int32_t>()[t] < 0) continue;
@@ -129,14 +104,9 @@ void cross_entropy_loss(Context& ctx, const Tensor& all_stats, const Tensor& lab
 
 void cross_entropy_grad(Context& ctx, const Tensor& logits, const Tensor& all_stats,
                         const Tensor& labels, Tensor& d_logits, int64_t first_row, int64_t valid) {
-  constexpr const char* kOp = "cross_entropy_grad";
-  check_vocabulary(kOp, logits, labels, valid);
   const int64_t tokens = logits.dim(0), columns = logits.dim(1);
-  cpu::check_tensor(kOp, "d_logits", d_logits, logits.dtype, {tokens, columns});
-  const int64_t parts = num_parts(kOp, all_stats, accumulate_type(logits.dtype), tokens);
-  cpu::check_params(kOp, ctx.params);
-  TESSERA_ON_CUDA(cross_entropy_grad(ctx, logits, all_stats, labels, d_logits, first_row, valid));
-  cpu::dispatch(kOp, logits.dtype, [&](auto tag) {
+  const int64_t parts = num_parts(all_stats, tokens);
+  dispatch("cross_entropy_grad", logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     ctx.workers.parallel_for(tokens, kRowGrain, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
@@ -155,4 +125,4 @@ void cross_entropy_grad(Context& ctx, const Tensor& logits, const Tensor& all_st
   });
 }
 
-}  // namespace tessera::kernels
+}  // namespace tessera::kernels::cpu

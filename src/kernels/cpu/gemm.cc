@@ -3,7 +3,7 @@
 #include <mutex>
 #include <string>
 
-#include "kernels/kernels.h"
+#include "kernels/linear.h"
 
 #if defined(TESSERA_BLAS_IS_BLIS)
 #include <blis.h>

@@ -1,15 +1,14 @@
 // Linear layers: one BLAS product per member of the team, each on its own part of the output.
 #include <algorithm>
 
-#include "kernels/cpu/check.h"
+#include "base/workspace.h"
+#include "kernels/cpu/bodies.h"
+#include "kernels/cpu/dispatch.h"
 #include "kernels/cpu/gemm.h"
-#include "kernels/kernels.h"
-#include "kernels/on_cuda.h"
+#include "kernels/scratch.h"
 
-namespace tessera::kernels {
+namespace tessera::kernels::cpu {
 namespace {
-
-using cpu::Acc;
 
 // A stored matrix and whether the product reads it transposed.
 template <typename T>
@@ -38,7 +37,7 @@ void widen_block(const T* source, int64_t ld, int64_t rows, int64_t cols, Acc<T>
   for (int64_t r = 0; r < rows; ++r) {
     const T* from = source + r * ld;
     Acc<T>* to = block + r * cols;
-    for (int64_t c = 0; c < cols; ++c) to[c] = cpu::widen(from[c]);
+    for (int64_t c = 0; c < cols; ++c) to[c] = widen(from[c]);
   }
 }
 
@@ -55,7 +54,7 @@ Operand<Acc<T>> widen_operand(const Operand<T>& x, int64_t row, int64_t col, int
 template <typename A>
 void multiply(const Operand<A>& a, const Operand<A>& b, int64_t m, int64_t n, int64_t k, A beta,
               A* c, int64_t ldc) {
-  cpu::gemm<A>(a.transposed, b.transposed, m, n, k, A{1}, a.data, a.ld, b.data, b.ld, beta, c, ldc);
+  gemm<A>(a.transposed, b.transposed, m, n, k, A{1}, a.data, a.ld, b.data, b.ld, beta, c, ldc);
 }
 
 struct Range {
@@ -88,7 +87,7 @@ void store_block(const float* block, int64_t rows, int64_t cols, T* c, int64_t l
 // Narrow operands: widened block by block. A narrow result is summed in f32 and rounded once.
 template <typename T, typename Out>
 void blocked_product(const Product<T, Out>& p, Range rows, Range cols, float* blocks) {
-  constexpr bool kNarrow = cpu::kIsNarrow<Out>;
+  constexpr bool kNarrow = kIsNarrow<Out>;
   const int64_t max_rows = std::min(p.m, workspace::kLinearRows);
   const int64_t max_cols = std::min(p.n, workspace::kLinearCols);
   const int64_t max_depth = std::min(p.k, workspace::kLinearDepth);
@@ -121,12 +120,12 @@ void blocked_product(const Product<T, Out>& p, Range rows, Range cols, float* bl
 // smaller one.
 template <typename T, typename Out>
 void run_product(Context& ctx, const char* op, const Product<T, Out>& p, int64_t needed) {
-  cpu::use_one_blas_thread();
+  use_one_blas_thread();
   if (p.k == 0) {
     if (!p.accumulate) std::fill(p.c, p.c + p.m * p.n, Out{});
     return;
   }
-  cpu::Scratch scratch(op, ctx.workspace, needed);
+  Scratch scratch(op, ctx.workspace, needed);
   const int64_t per_member = needed / ctx.workers.size() / static_cast<int64_t>(sizeof(Acc<T>));
   auto* blocks = scratch.take<Acc<T>>(per_member * ctx.workers.size());
   constexpr int64_t kGrain = 16;
@@ -139,7 +138,7 @@ void run_product(Context& ctx, const char* op, const Product<T, Out>& p, int64_t
     if (part.begin == part.end) return;
     const Range rows = p.m >= p.n ? part : Range{0, p.m};
     const Range cols = p.m >= p.n ? Range{0, p.n} : part;
-    if constexpr (cpu::kIsNarrow<T>) {
+    if constexpr (kIsNarrow<T>) {
       blocked_product(p, rows, cols, blocks + member * per_member);
     } else {
       whole_product(p, rows, cols);
@@ -151,14 +150,8 @@ void run_product(Context& ctx, const char* op, const Product<T, Out>& p, int64_t
 
 void linear(Context& ctx, const Tensor& x, const Tensor& w, Tensor& y) {
   constexpr const char* kOp = "linear";
-  cpu::check_dims(kOp, "x", x, 2);
-  cpu::check_dims(kOp, "w", w, 2);
   const int64_t tokens = x.dim(0), in = x.dim(1), out = w.dim(0);
-  cpu::check_tensor(kOp, "x", x, x.dtype, {tokens, in});
-  cpu::check_tensor(kOp, "w", w, x.dtype, {out, in});
-  cpu::check_tensor(kOp, "y", y, x.dtype, {tokens, out});
-  TESSERA_ON_CUDA(linear(ctx, x, w, y));
-  cpu::dispatch(kOp, x.dtype, [&](auto tag) {
+  dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const Product<T, T> p{
         {x.as<T>(), in, false}, {w.as<T>(), in, true}, y.as<T>(), tokens, out, in, false};
@@ -168,14 +161,8 @@ void linear(Context& ctx, const Tensor& x, const Tensor& w, Tensor& y) {
 
 void linear_dx(Context& ctx, const Tensor& dy, const Tensor& w, Tensor& dx, bool accumulate) {
   constexpr const char* kOp = "linear_dx";
-  cpu::check_dims(kOp, "dy", dy, 2);
-  cpu::check_dims(kOp, "w", w, 2);
   const int64_t tokens = dy.dim(0), out = dy.dim(1), in = w.dim(1);
-  cpu::check_tensor(kOp, "dy", dy, dy.dtype, {tokens, out});
-  cpu::check_tensor(kOp, "w", w, dy.dtype, {out, in});
-  cpu::check_tensor(kOp, "dx", dx, dy.dtype, {tokens, in});
-  TESSERA_ON_CUDA(linear_dx(ctx, dy, w, dx, accumulate));
-  cpu::dispatch(kOp, dy.dtype, [&](auto tag) {
+  dispatch(kOp, dy.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const Product<T, T> p{
         {dy.as<T>(), out, false}, {w.as<T>(), in, false}, dx.as<T>(), tokens, in, out, accumulate};
@@ -185,16 +172,10 @@ void linear_dx(Context& ctx, const Tensor& dy, const Tensor& w, Tensor& dx, bool
 
 void linear_dw(Context& ctx, const Tensor& dy, const Tensor& x, Tensor& dw, bool accumulate) {
   constexpr const char* kOp = "linear_dw";
-  cpu::check_dims(kOp, "dy", dy, 2);
-  cpu::check_dims(kOp, "x", x, 2);
   const int64_t tokens = dy.dim(0), out = dy.dim(1), in = x.dim(1);
-  cpu::check_tensor(kOp, "dy", dy, dy.dtype, {tokens, out});
-  cpu::check_tensor(kOp, "x", x, dy.dtype, {tokens, in});
-  cpu::check_tensor(kOp, "dw", dw, cpu::gradient_type(dy.dtype, dw), {out, in});
-  TESSERA_ON_CUDA(linear_dw(ctx, dy, x, dw, accumulate));
-  cpu::dispatch(kOp, dy.dtype, [&](auto tag) {
+  dispatch(kOp, dy.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    cpu::with_gradient<T>(dw, [&](auto gradient) {
+    with_gradient<T>(dw, [&](auto gradient) {
       using G = typename decltype(gradient)::type;
       const Product<T, G> p{
           {dy.as<T>(), out, true}, {x.as<T>(), in, false}, dw.as<G>(), out, in, tokens, accumulate};
@@ -203,4 +184,4 @@ void linear_dw(Context& ctx, const Tensor& dy, const Tensor& x, Tensor& dw, bool
   });
 }
 
-}  // namespace tessera::kernels
+}  // namespace tessera::kernels::cpu

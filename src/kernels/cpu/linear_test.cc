@@ -125,6 +125,28 @@ TEST(Linear, RefusesWrongShapesTypesAndWorkspaces) {
   EXPECT_THROW(linear_dw(enough, yb, xb, dw_f16, false), InternalError);
 }
 
+// A fused kernel looks at all of its arguments before it computes the first of its parts.
+TEST(Linear, WithWhatFollowsRefusesBeforeItWrites) {
+  Rig rig;
+  const Array x = Array(DType::kF32, {4, 3}).fill(1), w = Array(DType::kF32, {5, 3}).fill(1);
+  const Array b = Array(DType::kF32, {5}).fill(1), long_b = Array(DType::kF32, {6}).fill(1);
+  Array z(DType::kF32, {4, 5}), h(DType::kF32, {4, 5}), wide_h(DType::kF32, {4, 6});
+  EXPECT_THROW(linear_bias(rig, x, w, long_b, z, h), InternalError);
+  EXPECT_THROW(linear_bias(rig, x, w, b, z, wide_h), InternalError);
+  EXPECT_TRUE(std::isnan(z.get(0)));
+  linear_bias(rig, x, w, b, z, h);
+  EXPECT_EQ(z.get(0), 4);
+
+  Array dz(DType::kF32, {4, 3}), dw(DType::kF32, {5, 3}), db(DType::kF32, {5});
+  Array long_db(DType::kF32, {6});
+  EXPECT_THROW(linear_dx_gelu(rig, z, w, z, dz), InternalError) << "z of another width than dz";
+  EXPECT_TRUE(std::isnan(dz.get(0)));
+  EXPECT_THROW(linear_dw_bias(rig, z, x, dw, long_db, false), InternalError);
+  EXPECT_TRUE(std::isnan(dw.get(0)));
+  linear_dw_bias(rig, z, x, dw, db, false);
+  EXPECT_EQ(db.get(0), 16);
+}
+
 TEST(Linear, BFloat16WorkspaceDoesNotGrowWithTheShape) {
   EXPECT_EQ(workspace::linear(DType::kBF16, 4096, 50000, 4096, 2),
             workspace::linear(DType::kBF16, 8192, 100000, 8192, 2));

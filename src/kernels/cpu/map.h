@@ -1,9 +1,9 @@
 // One result per element.
 #pragma once
 
-#include "kernels/cpu/check.h"
+#include "kernels/context.h"
+#include "kernels/cpu/dispatch.h"
 #include "kernels/cpu/independent.h"
-#include "kernels/kernels.h"
 
 namespace tessera::kernels::cpu {
 

@@ -2,15 +2,14 @@
 #include <cmath>
 
 #include "base/master_weight.h"
-#include "kernels/cpu/check.h"
+#include "base/workspace.h"
+#include "kernels/cpu/bodies.h"
+#include "kernels/cpu/dispatch.h"
 #include "kernels/cpu/independent.h"
-#include "kernels/kernels.h"
-#include "kernels/on_cuda.h"
+#include "kernels/scratch.h"
 
-namespace tessera::kernels {
+namespace tessera::kernels::cpu {
 namespace {
-
-using cpu::Acc;
 
 // The factors in the arithmetic type.
 template <typename A>
@@ -45,9 +44,9 @@ void adamw_range(const Factors<Acc<T>>& f, Acc<T>* master, Acc<T>* m, Acc<T>* v,
                  T* weight, int64_t begin, int64_t end) {
   TESSERA_INDEPENDENT
   for (int64_t i = begin; i < end; ++i) {
-    const Acc<T> updated = adam_step(f, master[i], m[i], v[i], cpu::widen(grad[i]));
+    const Acc<T> updated = adam_step(f, master[i], m[i], v[i], widen(grad[i]));
     master[i] = updated;
-    weight[i] = cpu::narrow<T>(updated);
+    weight[i] = narrow<T>(updated);
   }
 }
 
@@ -57,7 +56,7 @@ void adamw_rests(const Factors<float>& f, int16_t* rest, float* m, float* v, con
   TESSERA_INDEPENDENT
   for (int64_t i = begin; i < end; ++i) {
     const float master = master_weight(weight[i].bits, rest[i]);
-    const float updated = adam_step(f, master, m[i], v[i], cpu::widen(grad[i]));
+    const float updated = adam_step(f, master, m[i], v[i], widen(grad[i]));
     weight[i] = BFloat16(updated);
     rest[i] = rest_of_master(updated, weight[i].bits);
   }
@@ -69,8 +68,8 @@ double squares_of(const T* data, int64_t begin, int64_t end) {
   double sum = 0;
   for (int64_t block = begin; block < end; block += kBlock) {
     const T* x = data + block;
-    sum += cpu::lane_sum<double>(std::min(kBlock, end - block), [&](int64_t i) {
-      const auto value = static_cast<double>(cpu::widen(x[i]));
+    sum += lane_sum<double>(std::min(kBlock, end - block), [&](int64_t i) {
+      const auto value = static_cast<double>(widen(x[i]));
       return value * value;
     });
   }
@@ -93,22 +92,6 @@ double sum_in_chunks(Workers& workers, const T* x, int64_t count, double* sums) 
   return total;
 }
 
-// Of the weights' low bits (base/master_weight.h).
-bool has_rests(const UpdatedTensors& x) {
-  return x.weight.dtype == DType::kBF16 && x.master.dtype == DType::kBF16;
-}
-
-void check_bucket(const char* op, const UpdatedTensors& bucket, const UpdatedTensors& first) {
-  const int64_t count = bucket.weight.numel();
-  const DType weights = first.weight.dtype;
-  const DType type = accumulate_type(weights);
-  cpu::check_flat(op, "master", bucket.master, has_rests(first) ? DType::kBF16 : type, count);
-  cpu::check_flat(op, "m", bucket.m, type, count);
-  cpu::check_flat(op, "v", bucket.v, type, count);
-  cpu::check_flat(op, "grad", bucket.grad, cpu::gradient_type(weights, first.grad), count);
-  cpu::check_flat(op, "weight", bucket.weight, weights, count);
-}
-
 // Of part `part` of `parts` equal ones.
 double unmasked(const Tensor& labels, int64_t part, int64_t parts) {
   const int64_t count = labels.numel() / parts;
@@ -120,20 +103,9 @@ double unmasked(const Tensor& labels, int64_t part, int64_t parts) {
 
 void sum_squares(Context& ctx, std::span<const SquaredTensor> tensors, Tensor& metrics) {
   constexpr const char* kOp = "sum_squares";
-  cpu::check_flat(kOp, "metrics", metrics, DType::kF64, metrics.numel());
-  TESSERA_CHECK(!tensors.empty() && tensors.size() <= kMostGroupedBuckets, "{}: {} tensors", kOp,
-                tensors.size());
-  int64_t next = 0;
-  for (const auto& [x, metric] : tensors) {
-    cpu::check_flat(kOp, "x", x, tensors[0].x.dtype, x.numel());
-    TESSERA_CHECK(metric >= next && metric < metrics.numel(), "{}: metric {} of {} to {}", kOp,
-                  metric, next, metrics.numel());
-    next = metric + 1;
-  }
-  TESSERA_ON_CUDA(sum_squares(ctx, tensors, metrics));
-  cpu::Scratch scratch(kOp, ctx.workspace, workspace::sum_squares(ctx.workers.size()));
+  Scratch scratch(kOp, ctx.workspace, workspace::sum_squares(ctx.workers.size()));
   auto* sums = scratch.take<double>(workspace::kSumChunks);
-  cpu::dispatch(kOp, tensors[0].x.dtype, [&](auto tag) {
+  dispatch(kOp, tensors[0].x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     for (const SquaredTensor& t : tensors) {
       metrics.as<double>()[t.metric] += sum_in_chunks(ctx.workers, t.x.as<T>(), t.x.numel(), sums);
@@ -141,29 +113,15 @@ void sum_squares(Context& ctx, std::span<const SquaredTensor> tensors, Tensor& m
   });
 }
 
-void add_metrics(Context& ctx, const Tensor& loss, const Tensor& labels, Tensor& metrics,
+void add_metrics(Context& /*ctx*/, const Tensor& loss, const Tensor& labels, Tensor& metrics,
                  int64_t updates) {
-  constexpr const char* kOp = "add_metrics";
-  cpu::check_flat(kOp, "loss", loss, DType::kF64, 1);
-  cpu::check_flat(kOp, "labels", labels, DType::kI32, labels.numel());
-  cpu::check_flat(kOp, "metrics", metrics, DType::kF64, metrics.numel());
-  TESSERA_CHECK(metrics.numel() >= kMetricsHead && updates >= 1 && labels.numel() % updates == 0,
-                "{}: {} metrics, {} labels, {} updates", kOp, metrics.numel(), labels.numel(),
-                updates);
-  TESSERA_ON_CUDA(add_metrics(ctx, loss, labels, metrics, updates));
   auto* numbers = metrics.as<double>();
   numbers[kMetricLoss] += loss.as<double>()[0];
   numbers[kMetricTokens] += unmasked(labels, 0, 1);
   numbers[kMetricUpdateTokens] += unmasked(labels, updates - 1, updates);
 }
 
-void count_tokens(Context& ctx, const Tensor& labels, Tensor& counts) {
-  constexpr const char* kOp = "count_tokens";
-  cpu::check_flat(kOp, "labels", labels, DType::kI32, labels.numel());
-  cpu::check_flat(kOp, "counts", counts, DType::kF64, counts.numel());
-  TESSERA_CHECK(counts.numel() > 0 && labels.numel() % counts.numel() == 0,
-                "{}: {} labels in {} parts", kOp, labels.numel(), counts.numel());
-  TESSERA_ON_CUDA(count_tokens(ctx, labels, counts));
+void count_tokens(Context& /*ctx*/, const Tensor& labels, Tensor& counts) {
   for (int64_t i = 0; i < counts.numel(); ++i) {
     counts.as<double>()[i] = unmasked(labels, i, counts.numel());
   }
@@ -171,30 +129,21 @@ void count_tokens(Context& ctx, const Tensor& labels, Tensor& counts) {
 
 void adamw(Context& ctx, std::span<const UpdatedTensors> buckets, const Tensor& known,
            const UpdatePlace& place) {
-  constexpr const char* kOp = "adamw";
-  TESSERA_CHECK(!buckets.empty() && buckets.size() <= kMostGroupedBuckets, "{}: {} buckets", kOp,
-                buckets.size());
   const DType type = buckets[0].weight.dtype;
-  for (const UpdatedTensors& bucket : buckets) check_bucket(kOp, bucket, buckets[0]);
-  cpu::check_flat(kOp, "known", known, DType::kF64, known.numel());
-  TESSERA_CHECK(known.numel() == 1 || known.numel() >= kMetricsHead, "{}: {} numbers known", kOp,
-                known.numel());
-  cpu::check_params(kOp, ctx.params);
-  TESSERA_ON_CUDA(adamw(ctx, buckets, known, place));
   AdamFactors known_factors = adam_factors(*ctx.params, known.as<double>(), known.numel(), place);
   if (known_factors.skip) return;
   const double decay = known_factors.decay;
-  cpu::dispatch(kOp, type, [&](auto tag) {
+  dispatch("adamw", type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = Acc<T>;
     for (const UpdatedTensors& x : buckets) {
       known_factors.decay = x.decay ? decay : 1;
       const Factors<A> factors(known_factors);
-      cpu::with_gradient<T>(x.grad, [&](auto gradient) {
+      with_gradient<T>(x.grad, [&](auto gradient) {
         using G = typename decltype(gradient)::type;
         ctx.workers.parallel_for(x.weight.numel(), 4096, [&](int64_t begin, int64_t end) {
           if constexpr (std::is_same_v<T, BFloat16>) {
-            if (has_rests(x)) {
+            if (x.has_rests()) {
               return adamw_rests(factors, x.master.as<int16_t>(), x.m.as<float>(), x.v.as<float>(),
                                  x.grad.as<G>(), x.weight.as<BFloat16>(), begin, end);
             }
@@ -207,4 +156,4 @@ void adamw(Context& ctx, std::span<const UpdatedTensors> buckets, const Tensor& 
   });
 }
 
-}  // namespace tessera::kernels
+}  // namespace tessera::kernels::cpu

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 
-#include "kernels/cpu/check.h"
-#include "kernels/kernels.h"
+#include "base/workspace.h"
+#include "kernels/context.h"
+#include "kernels/cpu/dispatch.h"
+#include "kernels/scratch.h"
 
 namespace tessera::kernels::cpu {
 

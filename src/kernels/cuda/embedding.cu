@@ -1,9 +1,9 @@
 // Rows of a table by token, and their gradient: tokens are sorted by row, so that every row is
 // summed by one warp, in token order.
-#include "kernels/cpu/check.h"
 #include "kernels/cuda/bodies.h"
-#include "kernels/cuda/experts/counting_sort.cuh"
-#include "kernels/cuda/packs.cuh"
+#include "kernels/cuda/device/counting_sort.cuh"
+#include "kernels/cuda/device/packs.cuh"
+#include "kernels/scratch.h"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -195,7 +195,7 @@ void embedding_dw(Context& ctx, const Tensor& ids, const Tensor& dy, Tensor& dta
   const int64_t count = ids.numel(), num_rows = dtable.dim(0);
   if (dy.numel() == 0 || num_rows == 0) return;
   TESSERA_CHECK(num_rows < INT32_MAX, "{}: {} rows", kOp, num_rows);
-  cpu::Scratch scratch(kOp, ctx.workspace, workspace::cuda::embedding_dw(count));
+  Scratch scratch(kOp, ctx.workspace, workspace::cuda::embedding_dw(count));
   const auto take = [&] { return scratch.take<int32_t>(count); };
   const Sorted first{take(), take()}, second{take(), take()};
   auto* counts = scratch.take<int32_t>(workspace::cuda::sort_tiles(count)

@@ -1,6 +1,6 @@
 // Linear layers, by cuBLASLt.
 #include "kernels/cuda/bodies.h"
-#include "kernels/cuda/libraries/gpu.h"
+#include "kernels/cuda/gpu.h"
 #include "kernels/cuda/libraries/matmul.h"
 
 namespace tessera::kernels::cuda {

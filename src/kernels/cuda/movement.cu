@@ -1,6 +1,6 @@
 // Plain movement and element-wise arithmetic.
 #include "kernels/cuda/bodies.h"
-#include "kernels/cuda/rows/map.cuh"
+#include "kernels/cuda/device/map.cuh"
 
 namespace tessera::kernels::cuda {
 namespace {

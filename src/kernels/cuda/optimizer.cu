@@ -4,9 +4,9 @@
 
 #include "base/cuda_workspace.h"
 #include "base/master_weight.h"
-#include "kernels/cpu/check.h"
 #include "kernels/cuda/bodies.h"
-#include "kernels/cuda/packs.cuh"
+#include "kernels/cuda/device/packs.cuh"
+#include "kernels/scratch.h"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -133,7 +133,7 @@ void launch_squares(Context& ctx, std::span<const SquaredTensor> tensors, double
   }
   if (table.used == 0) return;
   const auto count = static_cast<int64_t>(tensors.size());
-  cpu::Scratch scratch(kOp, ctx.workspace, workspace::cuda::sum_squares(elements, count));
+  Scratch scratch(kOp, ctx.workspace, workspace::cuda::sum_squares(elements, count));
   auto* sums = scratch.take<double>(table.num_chunks);
   const auto blocks = static_cast<unsigned>(table.num_chunks);
   squares_kernel<T><<<blocks, kSquareThreads, 0, ctx.gpu->stream()>>>(table, sums);
@@ -335,7 +335,7 @@ void launch_adamw(const Context& ctx, std::span<const UpdatedTensors> buckets, c
   if (table.used == 0) return;
   using F = Factors<Acc<T>>;
   static_assert(sizeof(F) <= workspace::cuda::kAdamFactorsBytes);
-  cpu::Scratch scratch(kOp, ctx.workspace, workspace::cuda::kAdamFactorsBytes);
+  Scratch scratch(kOp, ctx.workspace, workspace::cuda::kAdamFactorsBytes);
   F* const factors = scratch.take<F>(1);
   const int64_t staged = known.numel() <= kMostStaged ? known.bytes() : 0;
   factors_kernel<<<1, kAdamThreads, static_cast<size_t>(staged), ctx.gpu->stream()>>>(

@@ -1,6 +1,6 @@
 #include "kernels/cuda/bodies.h"
-#include "kernels/cuda/rows/map.cuh"
-#include "kernels/cuda/token_positions.cuh"
+#include "kernels/cuda/device/map.cuh"
+#include "kernels/cuda/device/token_positions.cuh"
 
 namespace tessera::kernels::cuda {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "kernels/cuda/libraries/gpu.h"
+#include "kernels/cuda/gpu.h"
 #include "kernels/testing/test_support.h"
 #include "tensor/gpu_memory.h"
 

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <vector>
 
-#include "kernels/cuda/libraries/gpu.h"
+#include "kernels/cuda/gpu.h"
 #include "runtime/gpu/gpu_program.h"
 #include "runtime/gpu/gpu_rank.h"
 #include "tensor/arena.h"

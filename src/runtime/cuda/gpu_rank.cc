@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "kernels/cuda/libraries/cudnn_attention.h"
+#include "kernels/cuda/attention/cudnn_attention.h"
 #include "kernels/cuda/libraries/library.h"
 #include "kernels/cuda/libraries/matmul.h"
 #include "runtime/cuda/cuda_rank.h"

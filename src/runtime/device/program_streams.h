@@ -14,7 +14,7 @@
 
 #include "base/step_params.h"
 #include "compile/program/program.h"
-#include "kernels/kernels.h"
+#include "kernels/context.h"
 #include "runtime/device/instruction_times.h"
 
 namespace tessera {

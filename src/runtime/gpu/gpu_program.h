@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "compile/program/program.h"
-#include "kernels/kernels.h"
+#include "kernels/context.h"
 
 namespace tessera {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "compile/program/program.h"
-#include "kernels/kernels.h"
+#include "kernels/context.h"
 #include "runtime/device/options.h"
 #include "runtime/gpu/gpu_program.h"
 #include "tensor/arena.h"

@@ -3,7 +3,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
-#include "kernels/kernels.h"
+#include "kernels/movement.h"
 
 namespace tessera {
 

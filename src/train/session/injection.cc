@@ -5,7 +5,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "kernels/kernels.h"
 #include "tensor/element.h"
 
 namespace tessera {

@@ -1,9 +1,9 @@
 // Which kernels compute attention: cuDNN's where they serve and are not slower, else those of our
 // own, which serve everything.
 #include "kernels/cuda/attention/attention_own.h"
+#include "kernels/cuda/attention/cudnn_attention.h"
 #include "kernels/cuda/bodies.h"
-#include "kernels/cuda/libraries/cudnn_attention.h"
-#include "kernels/cuda/libraries/gpu.h"
+#include "kernels/cuda/gpu.h"
 
 namespace tessera::kernels::cuda {
 

@@ -111,88 +111,57 @@ __global__ void __launch_bounds__(kThreads, kDim == 64 ? 2 : 1)
                    bool packed, const StepParams* params) {
   extern __shared__ __align__(16) unsigned char memory[];
   __shared__ TileTokens<kQueries> queries;
-  // Of the tile in use, of the next, whose rows are being copied, and of the one before.
   __shared__ TileTokens<kKeys> keys[3];
   T* q_tile = reinterpret_cast<T*>(memory);
-  T* k_tiles = q_tile + kQueries * kStride<kDim>;
-  T* v_tiles = k_tiles + 2 * kKeys * kStride<kDim>;
-
-  const BlockPlace place(tiles, shape.heads);
-  // The last tiles see the most keys: they begin first.
-  const int64_t first = (tiles - 1 - place.tile) * kQueries;
-  const int64_t last = std::min(first + kQueries, shape.q_rows().length()) - 1;
-  const int dim = static_cast<int>(shape.head_dim);
-  const RowsOf q_rows{shape.heads * dim, dim, packed};
-  const RowsOf kv_rows{2 * shape.kv_heads * dim, dim, packed};
-  const T* from_keys = x.kv + kv_head_of(shape, place.head) * dim;
-  const T* from_values = from_keys + shape.kv_heads * dim;
+  const KeyWalk<T, kDim, kQueries, kKeys> walk(shape, num_sequences, tiles, packed, x.kv, keys,
+                                               q_tile + kQueries * kStride<kDim>);
+  const BlockPlace& place = walk.place;
   const Sight sees(shape);
-  const TokenRange range = keys_seen(shape, first, last);
-  const int64_t first_key = range.begin / kKeys * kKeys;
-  const int steps =
-      range.end > first_key ? static_cast<int>((range.end - first_key + kKeys - 1) / kKeys) : 0;
-  const auto locate_keys = [&](int step) {
-    locate(shape.kv_rows(), place.sequence, num_sequences, first_key + step * kKeys, kNoKey,
-           keys[step % 3]);
-  };
-  const auto load_keys = [&](int step) {
-    const int to = step % 2 * kKeys * kStride<kDim>;
-    load_tile<kDim>(from_keys, kv_rows, keys[step % 3], k_tiles + to);
-    load_tile<kDim>(from_values, kv_rows, keys[step % 3], v_tiles + to);
-  };
-
-  locate(shape.q_rows(), place.sequence, num_sequences, first, kNoQuery, queries);
-  locate_keys(0);
+  walk.locate_queries(queries);
+  walk.locate_keys(0);
   __syncthreads();
-  if (steps > 0) {
-    load_tile<kDim>(x.q + place.head * dim, q_rows, queries, q_tile);
-    load_keys(0);
+  if (walk.steps > 0) {
+    walk.load_queries(x.q, queries, q_tile);
+    walk.load_keys(0);
   }
 
-  const int warp_row = warp_index() * kWarpRows, lane = lane_index();
-  const int row[2] = {warp_row + lane / 4, warp_row + lane / 4 + 8};
-  const int32_t query[2] = {queries.position[row[0]], queries.position[row[1]]};
-  const int32_t first_query = queries.position[warp_row];
-  const int32_t last_query = warp_max(queries.position[warp_row + lane % kWarpRows]);
-  const float scale = kLog2E / sqrtf(static_cast<float>(dim));
+  const WarpQueries mine(queries);
+  const float scale = kLog2E / sqrtf(static_cast<float>(walk.dim));
   const DropoutDraw<float> dropout(shape, params, place.sequence, place.head);
 
   Running running;
   float out[kDim / 8][4] = {};
-  for (int step = 0; step < steps; ++step) {
-    if (step + 1 < steps) locate_keys(step + 1);
-    wait_for_copies();
-    __syncthreads();  // this tile is here, and the one before is read no more
-    if (step + 1 < steps) load_keys(step + 1);
+  for (int step = 0; step < walk.steps; ++step) {
+    walk.arrive(step);
     const TileTokens<kKeys>& here = keys[step % 3];
-    if (here.position[0] > last_query) continue;  // no row of this warp sees any
-    const int tile = step % 2 * kKeys * kStride<kDim>;
+    if (here.position[0] > mine.last_query) continue;  // no row of this warp sees any
+    const int tile = walk.tile(step);
     float scores[kTiles][4], shrink[2];
-    dot_rows<kDim>(q_tile + warp_row * kStride<kDim>, k_tiles + tile, scores);
+    dot_rows<kDim>(q_tile + mine.first_row * kStride<kDim>, walk.k_tiles + tile, scores);
     const bool all_seen =
-        sees(first_query, here.position[kKeys - 1]) && sees(last_query, here.position[0]);
-    if (!all_seen) hide_unseen(scores, sees, query, here);
+        sees(mine.first_query, here.position[kKeys - 1]) && sees(mine.last_query, here.position[0]);
+    if (!all_seen) hide_unseen(scores, sees, mine.query, here);
     running.weigh(scores, scale, shrink);
-    if constexpr (kDropout) drop(scores, dropout, query, here);
+    if constexpr (kDropout) drop(scores, dropout, mine.query, here);
 #pragma unroll
     for (int n = 0; n < kDim / 8; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) out[n][i] *= shrink[i / 2];
     }
-    weigh_rows<kDim, kDim>(scores, v_tiles + tile, out);
+    weigh_rows<kDim, kDim>(scores, walk.v_tiles + tile, out);
   }
 
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const float sum = row_sum(running.sum[half]);
     float lse = running.max[half] * scale * kLn2 + logf(sum);  // -inf when nothing was seen
-    const int64_t token = queries.row[row[half]], at = token * shape.heads + place.head;
+    const int64_t token = queries.row[mine.row[half]], at = token * shape.heads + place.head;
     if (token >= 0) {
-      store_row<kDim>(x, at, q_rows, half, lse, sum, out);
+      store_row<kDim>(x, at, walk.q_rows, half, lse, sum, out);
       if (x.o_before != nullptr) lse = merge(x.lse_before[at], lse).lse;
     }
     __syncwarp();  // lse may be lse_before
-    if (token >= 0 && lane % 4 == 0) x.lse[at] = lse;
+    if (token >= 0 && lane_index() % 4 == 0) x.lse[at] = lse;
   }
 }
 
@@ -211,13 +180,8 @@ void launch(Context& ctx, const Tensors<T>& x, int64_t num_sequences, const Atte
 template <typename T>
 void forward(Context& ctx, const Tensors<T>& x, int64_t num_sequences,
              const AttentionShape& shape) {
-  for_head_dim("attention", shape.head_dim, [&](auto width) {
-    constexpr int kDim = decltype(width)::value;
-    if (shape.dropout.on()) {
-      launch<T, kDim, true>(ctx, x, num_sequences, shape);
-    } else {
-      launch<T, kDim, false>(ctx, x, num_sequences, shape);
-    }
+  for_tiles_of("attention", shape, [&](auto width, auto dropped) {
+    launch<T, decltype(width)::value, decltype(dropped)::value>(ctx, x, num_sequences, shape);
   });
 }
 

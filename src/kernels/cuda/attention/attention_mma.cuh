@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/cuda/attention/attention_tiles.cuh"
-#include "kernels/cuda/tensor_core.cuh"
+#include "kernels/cuda/device/tensor_core.cuh"
 
 namespace tessera::kernels::cuda::mma {
 
@@ -143,6 +143,86 @@ __device__ inline float row_sum(float x) {
   return x + __shfl_xor_sync(0xffffffffU, x, 2);
 }
 
+// ---- a tile of queries, and the keys that it sees ----
+
+// A block's walk over the keys that some of its kQueries queries see, kStep at a time. While the
+// tiles of one step are in use, the rows of the next are copied.
+template <typename T, int kDim, int kQueries, int kStep>
+struct KeyWalk {
+  const AttentionShape& shape;
+  int64_t num_sequences;
+  BlockPlace place;
+  int64_t first, last;  // of the queries
+  int dim;
+  RowsOf q_rows, kv_rows;
+  const T *from_keys, *from_values;
+  TileTokens<kStep>* keys;  // [3]: in use, being copied, and of the step before
+  T *k_tiles, *v_tiles;     // [2, kStep, kStride]
+  int64_t first_key;
+  int steps;
+
+  __device__ KeyWalk(const AttentionShape& attention_shape, int64_t sequences, int64_t tiles,
+                     bool packed, const T* kv, TileTokens<kStep>* tokens, T* to_keys)
+      : shape(attention_shape),
+        num_sequences(sequences),
+        place(tiles, shape.heads),
+        // The last tiles see the most keys: they begin first.
+        first((tiles - 1 - place.tile) * kQueries),
+        last(std::min(first + kQueries, shape.q_rows().length()) - 1),
+        dim(static_cast<int>(shape.head_dim)),
+        q_rows{shape.heads * dim, dim, packed},
+        kv_rows{2 * shape.kv_heads * dim, dim, packed},
+        from_keys(kv + kv_head_of(shape, place.head) * dim),
+        from_values(from_keys + shape.kv_heads * dim),
+        keys(tokens),
+        k_tiles(to_keys),
+        v_tiles(k_tiles + 2 * kStep * kStride<kDim>) {
+    const TokenRange range = keys_seen(shape, first, last);
+    first_key = range.begin / kStep * kStep;
+    steps =
+        range.end > first_key ? static_cast<int>((range.end - first_key + kStep - 1) / kStep) : 0;
+  }
+
+  __device__ void locate_queries(TileTokens<kQueries>& queries) const {
+    locate(shape.q_rows(), place.sequence, num_sequences, first, kNoQuery, queries);
+  }
+  __device__ void load_queries(const T* from, const TileTokens<kQueries>& queries, T* to) const {
+    load_tile<kDim>(from + place.head * dim, q_rows, queries, to);
+  }
+  __device__ void locate_keys(int step) const {
+    locate(shape.kv_rows(), place.sequence, num_sequences, first_key + step * kStep, kNoKey,
+           keys[step % 3]);
+  }
+  __device__ void load_keys(int step) const {
+    load_tile<kDim>(from_keys, kv_rows, keys[step % 3], k_tiles + tile(step));
+    load_tile<kDim>(from_values, kv_rows, keys[step % 3], v_tiles + tile(step));
+  }
+  // Waits for the tiles of a step, and starts the copies for the next.
+  __device__ void arrive(int step) const {
+    if (step + 1 < steps) locate_keys(step + 1);
+    wait_for_copies();
+    __syncthreads();  // this tile is here, and the one before is read no more
+    if (step + 1 < steps) load_keys(step + 1);
+  }
+  [[nodiscard]] __device__ int tile(int step) const { return step % 2 * kStep * kStride<kDim>; }
+};
+
+// The rows of a tile of queries that a warp has, and the two of them that a lane has.
+struct WarpQueries {
+  int first_row;
+  int row[2];
+  int32_t query[2];  // their positions
+  int32_t first_query, last_query;
+
+  template <int kQueries>
+  __device__ explicit WarpQueries(const TileTokens<kQueries>& queries)
+      : first_row(warp_index() * kWarpRows),
+        row{first_row + lane_index() / 4, first_row + lane_index() / 4 + 8},
+        query{queries.position[row[0]], queries.position[row[1]]},
+        first_query(queries.position[first_row]),
+        last_query(warp_max(queries.position[first_row + lane_index() % kWarpRows])) {}
+};
+
 // What is computed, in the storage type or in f32.
 template <typename T>
 struct Output {
@@ -170,13 +250,18 @@ struct Output {
   }
 };
 
-// Calls f(std::integral_constant<int, kDim>) with the smallest width of a tile that holds a head.
+// Calls f(std::integral_constant<int, kDim>, std::bool_constant<kDropout>) with the smallest width
+// of a tile that holds a head, and whether anything is dropped.
 template <typename F>
-void for_head_dim(const char* op, int64_t head_dim, const F& f) {
-  if (head_dim <= 64) return f(std::integral_constant<int, 64>{});
-  if (head_dim <= 128) return f(std::integral_constant<int, 128>{});
-  TESSERA_CHECK(head_dim <= 256, "{}: heads of {} columns, at most 256 are served", op, head_dim);
-  f(std::integral_constant<int, 256>{});
+void for_tiles_of(const char* op, const AttentionShape& shape, const F& f) {
+  const auto with_width = [&](auto width) {
+    shape.dropout.on() ? f(width, std::true_type{}) : f(width, std::false_type{});
+  };
+  if (shape.head_dim <= 64) return with_width(std::integral_constant<int, 64>{});
+  if (shape.head_dim <= 128) return with_width(std::integral_constant<int, 128>{});
+  TESSERA_CHECK(shape.head_dim <= 256, "{}: heads of {} columns, at most 256 are served", op,
+                shape.head_dim);
+  with_width(std::integral_constant<int, 256>{});
 }
 
 }  // namespace tessera::kernels::cuda::mma

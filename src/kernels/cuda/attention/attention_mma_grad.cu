@@ -3,9 +3,9 @@
 // over the query heads and tiles that see them in a fixed order. The second pass computes scores
 // with keys as rows, so that they are at once the left side of its sums.
 #include "base/cuda_workspace.h"
-#include "kernels/cpu/check.h"
 #include "kernels/cuda/attention/attention_mma.cuh"
 #include "kernels/cuda/attention/attention_own.h"
+#include "kernels/scratch.h"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -66,96 +66,68 @@ __global__ void __launch_bounds__(kThreads, 1)
   constexpr int kStep = kKeys<kDim>, kTiles = kStep / 8;
   extern __shared__ __align__(16) unsigned char memory[];
   __shared__ TileTokens<kQueries> queries;
-  // Of the tile in use, of the next, whose rows are being copied, and of the one before.
   __shared__ TileTokens<kStep> keys[3];
   __shared__ float dots[kQueries];
   T* q_tile = reinterpret_cast<T*>(memory);
   T* d_o_tile = q_tile + kQueries * kStride<kDim>;
-  T* k_tiles = d_o_tile + kQueries * kStride<kDim>;
-  T* v_tiles = k_tiles + 2 * kStep * kStride<kDim>;
-
-  const BlockPlace place(tiles, shape.heads);
-  // The last tiles see the most keys: they begin first.
-  const int64_t first = (tiles - 1 - place.tile) * kQueries;
-  const int64_t last = std::min(first + kQueries, shape.q_rows().length()) - 1;
-  const int dim = static_cast<int>(shape.head_dim);
-  const RowsOf q_rows{shape.heads * dim, dim, packed};
-  const RowsOf kv_rows{2 * shape.kv_heads * dim, dim, packed};
-  const T* from_keys = x.kv + kv_head_of(shape, place.head) * dim;
-  const T* from_values = from_keys + shape.kv_heads * dim;
+  const KeyWalk<T, kDim, kQueries, kStep> walk(shape, num_sequences, tiles, packed, x.kv, keys,
+                                               d_o_tile + kQueries * kStride<kDim>);
+  const BlockPlace& place = walk.place;
+  const int dim = walk.dim;
   const Sight sees(shape);
-  const TokenRange range = keys_seen(shape, first, last);
-  const int64_t first_key = range.begin / kStep * kStep;
-  const int steps =
-      range.end > first_key ? static_cast<int>((range.end - first_key + kStep - 1) / kStep) : 0;
-  const auto locate_keys = [&](int step) {
-    locate(shape.kv_rows(), place.sequence, num_sequences, first_key + step * kStep, kNoKey,
-           keys[step % 3]);
-  };
-  const auto load_keys = [&](int step) {
-    const int to = step % 2 * kStep * kStride<kDim>;
-    load_tile<kDim>(from_keys, kv_rows, keys[step % 3], k_tiles + to);
-    load_tile<kDim>(from_values, kv_rows, keys[step % 3], v_tiles + to);
-  };
-
-  locate(shape.q_rows(), place.sequence, num_sequences, first, kNoQuery, queries);
-  locate_keys(0);
+  walk.locate_queries(queries);
+  walk.locate_keys(0);
   __syncthreads();
-  if (steps > 0) {
-    load_tile<kDim>(x.q + place.head * dim, q_rows, queries, q_tile);
-    load_tile<kDim>(x.d_o + place.head * dim, q_rows, queries, d_o_tile);
-    load_keys(0);
+  if (walk.steps > 0) {
+    walk.load_queries(x.q, queries, q_tile);
+    walk.load_queries(x.d_o, queries, d_o_tile);
+    walk.load_keys(0);
   }
   dots_of_rows(x, shape, place.head, packed, queries, dots);
   __syncwarp();  // a warp reads its own rows only
 
-  const int warp_row = warp_index() * kWarpRows, lane = lane_index(), column = lane % 4 * 2;
-  const int row[2] = {warp_row + lane / 4, warp_row + lane / 4 + 8};
-  const int32_t query[2] = {queries.position[row[0]], queries.position[row[1]]};
-  const int32_t first_query = queries.position[warp_row];
-  const int32_t last_query = warp_max(queries.position[warp_row + lane % kWarpRows]);
-  const float dot[2] = {dots[row[0]], dots[row[1]]};
+  const WarpQueries mine(queries);
+  const int column = lane_index() % 4 * 2;
+  const float dot[2] = {dots[mine.row[0]], dots[mine.row[1]]};
   float lse[2] = {0, 0};  // in powers of two
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const int64_t token = queries.row[row[half]];
+    const int64_t token = queries.row[mine.row[half]];
     if (token >= 0) lse[half] = x.lse[token * shape.heads + place.head] * kLog2E;
   }
   const float scale = 1 / sqrtf(static_cast<float>(dim)), scale_log2 = scale * kLog2E;
   const DropoutDraw<float> dropout(shape, params, place.sequence, place.head);
 
   float out[kDim / 8][4] = {};
-  for (int step = 0; step < steps; ++step) {
-    if (step + 1 < steps) locate_keys(step + 1);
-    wait_for_copies();
-    __syncthreads();  // this tile is here, and the one before is read no more
-    if (step + 1 < steps) load_keys(step + 1);
+  for (int step = 0; step < walk.steps; ++step) {
+    walk.arrive(step);
     const TileTokens<kStep>& here = keys[step % 3];
-    if (here.position[0] > last_query) continue;  // no row of this warp sees any
-    const int tile = step % 2 * kStep * kStride<kDim>;
+    if (here.position[0] > mine.last_query) continue;  // no row of this warp sees any
+    const int tile = walk.tile(step);
     float scores[kTiles][4], d_scores[kTiles][4];
-    dot_rows<kDim>(q_tile + warp_row * kStride<kDim>, k_tiles + tile, scores);
-    dot_rows<kDim>(d_o_tile + warp_row * kStride<kDim>, v_tiles + tile, d_scores);
+    dot_rows<kDim>(q_tile + mine.first_row * kStride<kDim>, walk.k_tiles + tile, scores);
+    dot_rows<kDim>(d_o_tile + mine.first_row * kStride<kDim>, walk.v_tiles + tile, d_scores);
     const bool all_seen =
-        sees(first_query, here.position[kStep - 1]) && sees(last_query, here.position[0]);
+        sees(mine.first_query, here.position[kStep - 1]) && sees(mine.last_query, here.position[0]);
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int32_t key = here.position[n * 8 + column + i % 2];
-        const bool seen = all_seen || sees(query[i / 2], key);
+        const bool seen = all_seen || sees(mine.query[i / 2], key);
         const float p = seen ? exp2_of(scores[n][i] * scale_log2 - lse[i / 2]) : 0.0F;
         float d_weight = d_scores[n][i];
-        if constexpr (kDropout) d_weight *= dropout.factor(query[i / 2], key);
+        if constexpr (kDropout) d_weight *= dropout.factor(mine.query[i / 2], key);
         d_scores[n][i] = p * (d_weight - dot[i / 2]);
       }
     }
-    weigh_rows<kDim, kDim>(d_scores, k_tiles + tile, out);
+    weigh_rows<kDim, kDim>(d_scores, walk.k_tiles + tile, out);
   }
 
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    const int64_t token = queries.row[row[half]], to = token * q_rows.width + place.head * dim;
+    const int64_t token = queries.row[mine.row[half]];
+    const int64_t to = token * walk.q_rows.width + place.head * dim;
     if (token < 0) continue;
 #pragma unroll
     for (int n = 0; n < kDim / 8; ++n) {
@@ -167,7 +139,7 @@ __global__ void __launch_bounds__(kThreads, 1)
           if (d + i < dim) value[i] += x.dq_before[to + d + i];
         }
       }
-      x.dq.set_two(to, d, q_rows, value[0], value[1]);
+      x.dq.set_two(to, d, walk.q_rows, value[0], value[1]);
     }
   }
 }
@@ -322,13 +294,8 @@ void launch(Context& ctx, const Tensors<T>& x, int64_t num_sequences, const Atte
 template <typename T>
 void backward(Context& ctx, const Tensors<T>& x, int64_t num_sequences,
               const AttentionShape& shape) {
-  for_head_dim("attention_grad", shape.head_dim, [&](auto width) {
-    constexpr int kDim = decltype(width)::value;
-    if (shape.dropout.on()) {
-      launch<T, kDim, true>(ctx, x, num_sequences, shape);
-    } else {
-      launch<T, kDim, false>(ctx, x, num_sequences, shape);
-    }
+  for_tiles_of("attention_grad", shape, [&](auto width, auto dropped) {
+    launch<T, decltype(width)::value, decltype(dropped)::value>(ctx, x, num_sequences, shape);
   });
 }
 
@@ -336,8 +303,8 @@ template <typename T>
 void backward(Context& ctx, const Tensor& q, const Tensor& kv, const Tensor& o, const Tensor& lse,
               const Tensor& d_o, const Tensor& dq_before, Tensor& dq, Tensor& dkv,
               const AttentionShape& shape) {
-  cpu::Scratch scratch("attention_grad", ctx.workspace,
-                       workspace::cuda::attention_dots(q.dtype, q.dim(0), shape.heads));
+  Scratch scratch("attention_grad", ctx.workspace,
+                  workspace::cuda::attention_dots(q.dtype, q.dim(0), shape.heads));
   const Tensors<T> x{q.as<T>(),
                      kv.as<T>(),
                      o.as<T>(),

@@ -2,7 +2,7 @@
 // it is wanted in the storage type or in the accumulate type.
 #pragma once
 
-#include "kernels/kernels.h"
+#include "kernels/attention.h"
 
 namespace tessera::kernels::cuda {
 

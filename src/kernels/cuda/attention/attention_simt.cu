@@ -103,31 +103,20 @@ __global__ void __launch_bounds__(kThreads)
   A* v_tile = k_tile + kElements;
   A* weights = v_tile + kElements;
 
-  const BlockPlace place(tiles, shape.heads);
+  const BlockRows<A, kTile> block(shape, num_sequences, tiles, shape.heads);
+  const BlockPlace& place = block.place;
   // The last tiles see the most keys: they begin first.
   const int64_t first = (tiles - 1 - place.tile) * kTile;
-  const int64_t last = min(first + kTile, shape.q_rows().length()) - 1;
-  const int dim = static_cast<int>(shape.head_dim);
-  const int64_t width = shape.heads * dim, kv_width = 2 * shape.kv_heads * dim;
-  const A* from_keys = x.kv + kv_head_of(shape, place.head) * dim;
-  const A* from_values = from_keys + shape.kv_heads * dim;
   const Sight sees(shape);
   const DropoutDraw<A> dropout(shape, params, place.sequence, place.head);
-  locate(shape.q_rows(), place.sequence, num_sequences, first, kNoQuery, queries);
+  block.locate_queries(first, queries);
   __syncthreads();
-  load_tile<kDim>(x.q + place.head * dim, width, dim, queries, A{1} / sqrt(static_cast<A>(dim)),
-                  q_tile);
+  block.template load_queries<kDim>(x.q, place.head, queries,
+                                    A{1} / sqrt(static_cast<A>(block.dim)), q_tile);
 
   Running<A, kRows> running;
   A out[kRows][kDim / kSide] = {};
-  const TokenRange range = keys_seen(shape, first, last);
-  for (int64_t key = range.begin / kTile * kTile; key < range.end; key += kTile) {
-    __syncthreads();  // the tile before is read no more
-    locate(shape.kv_rows(), place.sequence, num_sequences, key, kNoKey, keys);
-    __syncthreads();
-    load_tile<kDim>(from_keys, kv_width, dim, keys, A{1}, k_tile);
-    load_tile<kDim>(from_values, kv_width, dim, keys, A{1}, v_tile);
-    __syncthreads();
+  for_each_key_tile<kDim>(block, first, x.kv, keys, k_tile, v_tile, [&] {
     A scores[kRows][kRows] = {}, shrink[kRows];
     dot_rows<kDim>(q_tile, k_tile, scores);
     softmax_tile(scores, sees, queries, keys, dropout, running, shrink, weights);
@@ -138,7 +127,7 @@ __global__ void __launch_bounds__(kThreads)
       for (int k = 0; k < kDim / kSide; ++k) out[i][k] *= shrink[i];
     }
     weigh_rows<kDim, kRows, false>(weights, v_tile, out);
-  }
+  });
 
 #pragma unroll
   for (int i = 0; i < kRows; ++i) {
@@ -147,7 +136,7 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t at = row * shape.heads + place.head;
     A lse = running.max[i] + log(sum);
     if (row >= 0) {
-      store_row(x, at, dim, running.max[i], sum, out[i], kDim / kSide);
+      store_row(x, at, block.dim, running.max[i], sum, out[i], kDim / kSide);
       if (x.o_before != nullptr) lse = merge(x.lse_before[at], lse).lse;
     }
     __syncwarp();  // lse may be lse_before

@@ -31,6 +31,65 @@ __device__ inline void load_tile(const A* from, int64_t width, int dim,
   }
 }
 
+// Where the tensors of one call lie, as a block sees them: the same for queries and what goes with
+// them, and for keys and values.
+template <typename A, int kTile>
+struct BlockRows {
+  const AttentionShape& shape;
+  int64_t num_sequences;
+  BlockPlace place;
+  int dim;
+  int64_t width, kv_width;
+
+  __device__ BlockRows(const AttentionShape& attention_shape, int64_t sequences, int64_t tiles,
+                       int64_t heads)
+      : shape(attention_shape),
+        num_sequences(sequences),
+        place(tiles, heads),
+        dim(static_cast<int>(shape.head_dim)),
+        width(shape.heads * dim),
+        kv_width(2 * shape.kv_heads * dim) {}
+
+  __device__ void locate_queries(int64_t first, TileTokens<kTile>& queries) const {
+    locate(shape.q_rows(), place.sequence, num_sequences, first, kNoQuery, queries);
+  }
+  __device__ void locate_keys(int64_t first, TileTokens<kTile>& keys) const {
+    locate(shape.kv_rows(), place.sequence, num_sequences, first, kNoKey, keys);
+  }
+  template <int kDim>
+  __device__ void load_queries(const A* from, int64_t head, const TileTokens<kTile>& queries,
+                               A factor, A* to) const {
+    load_tile<kDim>(from + head * dim, width, dim, queries, factor, to);
+  }
+  template <int kDim>
+  __device__ void load_keys(const A* kv, int64_t kv_head, const TileTokens<kTile>& keys, A* k_tile,
+                            A* v_tile) const {
+    const A* from = kv + kv_head * dim;
+    load_tile<kDim>(from, kv_width, dim, keys, A{1}, k_tile);
+    load_tile<kDim>(from + shape.kv_heads * dim, kv_width, dim, keys, A{1}, v_tile);
+  }
+};
+
+// Calls f() for every tile of keys that some queries of a block's tile see, with their tokens and
+// rows in `keys`, k_tile and v_tile.
+template <int kDim, int kTile, typename A, typename F>
+__device__ inline void for_each_key_tile(const BlockRows<A, kTile>& block, int64_t first_query,
+                                         const A* kv, TileTokens<kTile>& keys, A* k_tile, A* v_tile,
+                                         F&& f) {
+  const AttentionShape& shape = block.shape;
+  const int64_t kv_head = kv_head_of(shape, block.place.head);
+  const int64_t last = min(first_query + kTile, shape.q_rows().length()) - 1;
+  const TokenRange range = keys_seen(shape, first_query, last);
+  for (int64_t key = range.begin / kTile * kTile; key < range.end; key += kTile) {
+    __syncthreads();  // the tile before is read no more
+    block.locate_keys(key, keys);
+    __syncthreads();
+    block.template load_keys<kDim>(kv, kv_head, keys, k_tile, v_tile);
+    __syncthreads();
+    f();
+  }
+}
+
 // out[i][j] += a[row i, :] . b[column j, :]
 template <int kDim, int kRows, typename A>
 __device__ inline void dot_rows(const A* a, const A* b, A (&out)[kRows][kRows]) {

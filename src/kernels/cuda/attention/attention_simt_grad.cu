@@ -2,9 +2,9 @@
 // dq by tiles of queries, which also leaves d_o . o for the second; dk and dv by tiles of keys,
 // summed over the query heads and tiles that see them in a fixed order.
 #include "base/cuda_workspace.h"
-#include "kernels/cpu/check.h"
 #include "kernels/cuda/attention/attention_own.h"
 #include "kernels/cuda/attention/attention_simt.cuh"
+#include "kernels/scratch.h"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -91,6 +91,21 @@ __device__ void load_numbers(const A* from, int64_t heads, int64_t head,
   }
 }
 
+// Calls f(i, k, row of the tensor, column of the head) for what a thread has of a tile.
+template <int kDim, int kTile, typename F>
+__device__ inline void for_each_element(const TileTokens<kTile>& tokens, int dim, F&& f) {
+#pragma unroll
+  for (int i = 0; i < kTile / kSide; ++i) {
+    const int64_t row = tokens.row[thread_row() + i * kSide];
+    if (row < 0) continue;
+#pragma unroll
+    for (int k = 0; k < kDim / kSide; ++k) {
+      const int d = thread_column() + k * kSide;
+      if (d < dim) f(i, k, row, d);
+    }
+  }
+}
+
 template <typename A, int kDim>
 __global__ void __launch_bounds__(kThreads)
     d_queries_kernel(Tensors<A> x, AttentionShape shape, int64_t num_sequences, int64_t tiles,
@@ -106,33 +121,23 @@ __global__ void __launch_bounds__(kThreads)
   A* v_tile = k_tile + kElements;
   A* d_scores = v_tile + kElements;
 
-  const BlockPlace place(tiles, shape.heads);
+  const BlockRows<A, kTile> block(shape, num_sequences, tiles, shape.heads);
+  const BlockPlace& place = block.place;
+  const int dim = block.dim;
   // The last tiles see the most keys: they begin first.
   const int64_t first = (tiles - 1 - place.tile) * kTile;
-  const int64_t last = min(first + kTile, shape.q_rows().length()) - 1;
-  const int dim = static_cast<int>(shape.head_dim);
-  const int64_t width = shape.heads * dim, kv_width = 2 * shape.kv_heads * dim;
-  const A* from_keys = x.kv + kv_head_of(shape, place.head) * dim;
-  const A* from_values = from_keys + shape.kv_heads * dim;
   const A scale = A{1} / sqrt(static_cast<A>(dim));
   const Sight sees(shape);
   const DropoutDraw<A> dropout(shape, params, place.sequence, place.head);
-  locate(shape.q_rows(), place.sequence, num_sequences, first, kNoQuery, queries);
+  block.locate_queries(first, queries);
   __syncthreads();
-  load_tile<kDim>(x.q + place.head * dim, width, dim, queries, scale, q_tile);
-  load_tile<kDim>(x.d_o + place.head * dim, width, dim, queries, A{1}, d_o_tile);
+  block.template load_queries<kDim>(x.q, place.head, queries, scale, q_tile);
+  block.template load_queries<kDim>(x.d_o, place.head, queries, A{1}, d_o_tile);
   load_numbers(x.lse, shape.heads, place.head, queries, lse);
   dots_of_rows(x, shape, place.head, queries, dots);
 
   A out[kRows][kDim / kSide] = {};
-  const TokenRange range = keys_seen(shape, first, last);
-  for (int64_t key = range.begin / kTile * kTile; key < range.end; key += kTile) {
-    __syncthreads();  // the tile before is read no more
-    locate(shape.kv_rows(), place.sequence, num_sequences, key, kNoKey, keys);
-    __syncthreads();
-    load_tile<kDim>(from_keys, kv_width, dim, keys, A{1}, k_tile);
-    load_tile<kDim>(from_values, kv_width, dim, keys, A{1}, v_tile);
-    __syncthreads();
+  for_each_key_tile<kDim>(block, first, x.kv, keys, k_tile, v_tile, [&] {
     A scores[kRows][kRows] = {}, d_weights[kRows][kRows] = {};
     dot_rows<kDim>(q_tile, k_tile, scores);
     dot_rows<kDim>(d_o_tile, v_tile, d_weights);
@@ -140,21 +145,13 @@ __global__ void __launch_bounds__(kThreads)
                       static_cast<A*>(nullptr), d_scores);
     __syncwarp();  // a row of d_scores is of one half of a warp
     weigh_rows<kDim, kRows, false>(d_scores, k_tile, out);
-  }
+  });
 
-#pragma unroll
-  for (int i = 0; i < kRows; ++i) {
-    const int64_t row = queries.row[thread_row() + i * kSide];
-    if (row < 0) continue;
-#pragma unroll
-    for (int k = 0; k < kDim / kSide; ++k) {
-      const int d = thread_column() + k * kSide;
-      if (d >= dim) continue;
-      const int64_t to = row * width + place.head * dim + d;
-      const A before = x.dq_before == nullptr ? A{0} : x.dq_before[to];
-      x.dq[to] = before + scale * out[i][k];
-    }
-  }
+  for_each_element<kDim>(queries, dim, [&](int i, int k, int64_t row, int d) {
+    const int64_t to = row * block.width + place.head * dim + d;
+    const A before = x.dq_before == nullptr ? A{0} : x.dq_before[to];
+    x.dq[to] = before + scale * out[i][k];
+  });
 }
 
 template <typename A, int kDim>
@@ -173,18 +170,16 @@ __global__ void __launch_bounds__(kThreads)
   A* weights = v_tile + kElements;
   A* d_scores = weights + Layout<A, kDim>::kWeights;
 
-  const BlockPlace place(tiles, shape.kv_heads);
+  const BlockRows<A, kTile> block(shape, num_sequences, tiles, shape.kv_heads);
+  const BlockPlace& place = block.place;
+  const int dim = block.dim;
   const int64_t first = place.tile * kTile;
   const int64_t last = min(first + kTile, shape.kv_rows().length()) - 1;
-  const int dim = static_cast<int>(shape.head_dim);
-  const int64_t width = shape.heads * dim, kv_width = 2 * shape.kv_heads * dim;
-  const A* from_keys = x.kv + place.head * dim;
   const A scale = A{1} / sqrt(static_cast<A>(dim));
   const Sight sees(shape);
-  locate(shape.kv_rows(), place.sequence, num_sequences, first, kNoKey, keys);
+  block.locate_keys(first, keys);
   __syncthreads();
-  load_tile<kDim>(from_keys, kv_width, dim, keys, A{1}, k_tile);
-  load_tile<kDim>(from_keys + shape.kv_heads * dim, kv_width, dim, keys, A{1}, v_tile);
+  block.template load_keys<kDim>(x.kv, place.head, keys, k_tile, v_tile);
 
   A d_keys[kRows][kDim / kSide] = {}, d_values[kRows][kDim / kSide] = {};
   const TokenRange range = queries_seeing(shape, first, last);
@@ -193,10 +188,10 @@ __global__ void __launch_bounds__(kThreads)
     const DropoutDraw<A> dropout(shape, params, place.sequence, head);
     for (int64_t query = range.begin / kTile * kTile; query < range.end; query += kTile) {
       __syncthreads();  // the tile before is read no more
-      locate(shape.q_rows(), place.sequence, num_sequences, query, kNoQuery, queries);
+      block.locate_queries(query, queries);
       __syncthreads();
-      load_tile<kDim>(x.q + head * dim, width, dim, queries, scale, q_tile);
-      load_tile<kDim>(x.d_o + head * dim, width, dim, queries, A{1}, d_o_tile);
+      block.template load_queries<kDim>(x.q, head, queries, scale, q_tile);
+      block.template load_queries<kDim>(x.d_o, head, queries, A{1}, d_o_tile);
       load_numbers(x.lse, shape.heads, head, queries, lse);
       load_numbers(static_cast<const A*>(x.dots), shape.heads, head, queries, dots);
       __syncthreads();
@@ -212,19 +207,11 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
 
-#pragma unroll
-  for (int i = 0; i < kRows; ++i) {
-    const int64_t row = keys.row[thread_row() + i * kSide];
-    if (row < 0) continue;
-#pragma unroll
-    for (int k = 0; k < kDim / kSide; ++k) {
-      const int d = thread_column() + k * kSide;
-      if (d >= dim) continue;
-      const int64_t to = row * kv_width + place.head * dim + d;
-      x.dkv[to] = d_keys[i][k];
-      x.dkv[to + shape.kv_heads * dim] = d_values[i][k];
-    }
-  }
+  for_each_element<kDim>(keys, dim, [&](int i, int k, int64_t row, int d) {
+    const int64_t to = row * block.kv_width + place.head * dim + d;
+    x.dkv[to] = d_keys[i][k];
+    x.dkv[to + shape.kv_heads * dim] = d_values[i][k];
+  });
 }
 
 template <typename A>
@@ -255,8 +242,8 @@ void simt_attention_grad(Context& ctx, const Tensor& q, const Tensor& kv, const 
                          const Tensor& lse, const Tensor& d_o, const Tensor& dq_before, Tensor& dq,
                          Tensor& dkv, const AttentionShape& shape) {
   constexpr const char* kOp = "attention_grad";
-  cpu::Scratch scratch(kOp, ctx.workspace,
-                       workspace::cuda::attention_dots(q.dtype, q.dim(0), shape.heads));
+  Scratch scratch(kOp, ctx.workspace,
+                  workspace::cuda::attention_dots(q.dtype, q.dim(0), shape.heads));
   const auto run = [&](auto tag) {
     using A = typename decltype(tag)::type;
     const Tensors<A> x{q.as<A>(),   kv.as<A>(),  o.as<A>(),

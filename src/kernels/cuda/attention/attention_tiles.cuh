@@ -3,7 +3,8 @@
 // tile sees is one range of them.
 #pragma once
 
-#include "kernels/cuda/device.cuh"
+#include "kernels/attention.h"
+#include "kernels/cuda/device/device.cuh"
 
 namespace tessera::kernels::cuda {
 

@@ -1,8 +1,8 @@
 // The load-balancing loss of the router, from its statistics per sequence. A block per group.
 #include "base/cuda_workspace.h"
-#include "kernels/cpu/check.h"
 #include "kernels/cuda/bodies.h"
-#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/device/device.cuh"
+#include "kernels/scratch.h"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -113,7 +113,7 @@ void balance_loss(Context& ctx, const Tensor& totals, const Tensor& labels, int6
   constexpr const char* kOp = "balance_loss";
   const int64_t sequences = totals.dim(0);
   const unsigned groups = num_groups(totals, shape);
-  cpu::Scratch scratch(kOp, ctx.workspace, workspace::cuda::balance_loss(sequences));
+  Scratch scratch(kOp, ctx.workspace, workspace::cuda::balance_loss(sequences));
   auto* losses = scratch.take<double>(groups);
   group_losses<<<groups, kThreads, 0, ctx.gpu->stream()>>>(
       totals.as<double>(), labels.as<int32_t>(), losses, shape, sequences, num_sequences,

@@ -2,9 +2,9 @@
 #include <limits>
 
 #include "base/cuda_workspace.h"
-#include "kernels/cpu/check.h"
 #include "kernels/cuda/bodies.h"
-#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/device/device.cuh"
+#include "kernels/scratch.h"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -278,9 +278,8 @@ void router_stats(Context& ctx, const Tensor& logits, const Tensor& ids, const R
   constexpr const char* kOp = "router_stats";
   const int64_t tokens = logits.dim(0), experts = logits.dim(1);
   if (tokens == 0) return;
-  cpu::Scratch scratch(
-      kOp, ctx.workspace,
-      workspace::cuda::router_stats(stats.dim(0), rows.tokens_per_sequence, experts));
+  Scratch scratch(kOp, ctx.workspace,
+                  workspace::cuda::router_stats(stats.dim(0), rows.tokens_per_sequence, experts));
   const Chunks chunks(rows, tokens);
   auto* sums = scratch.take<double>(chunks.count() * 2 * experts);
   dispatch(kOp, logits.dtype, [&](auto tag) {

@@ -1,9 +1,9 @@
 // Tokens to the rows of their experts, and back. A slot outside the rows is no row: where a block
 // overflowed, the step is lost, but nothing is read or written out of place.
-#include "kernels/cpu/check.h"
 #include "kernels/cuda/bodies.h"
-#include "kernels/cuda/device.cuh"
-#include "kernels/cuda/experts/counting_sort.cuh"
+#include "kernels/cuda/device/counting_sort.cuh"
+#include "kernels/cuda/device/device.cuh"
+#include "kernels/scratch.h"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -244,7 +244,7 @@ void dispatch_rows(Context& ctx, const Tensor& x, const Tensor& ids, Tensor& row
     cuda::fill_zero(ctx, rows);
     return;
   }
-  cpu::Scratch scratch(kOp, ctx.workspace, workspace::cuda::dispatch_rows(choices, experts));
+  Scratch scratch(kOp, ctx.workspace, workspace::cuda::dispatch_rows(choices, experts));
   auto* tile_counts = scratch.take<int32_t>(workspace::cuda::sort_tiles(choices) * experts);
   auto* used = scratch.take<int32_t>(peers);
   const Blocks b{static_cast<int>(experts), static_cast<int>(local), static_cast<int>(peers),
@@ -279,7 +279,7 @@ void combine_rows_grad(Context& ctx, const Tensor& dy, const Tensor& rows, const
                        const Tensor& gates, Tensor& d_rows, Tensor& d_gates) {
   constexpr const char* kOp = "combine_rows_grad";
   const int64_t num_rows = rows.numel() / dy.dim(1);
-  cpu::Scratch scratch(kOp, ctx.workspace, workspace::cuda::combine_rows_grad(num_rows));
+  Scratch scratch(kOp, ctx.workspace, workspace::cuda::combine_rows_grad(num_rows));
   auto* in_use = scratch.take<uint8_t>(num_rows);
   dispatch(kOp, dy.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;

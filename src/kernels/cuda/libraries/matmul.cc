@@ -7,7 +7,7 @@
 
 #include "base/cuda_workspace.h"
 #include "base/error.h"
-#include "kernels/cuda/libraries/gpu.h"
+#include "kernels/cuda/gpu.h"
 #include "tensor/cuda/check.h"
 #include "tensor/gpu_memory.h"
 

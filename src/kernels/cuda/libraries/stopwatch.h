@@ -25,8 +25,18 @@ class Stopwatch {
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
 
-  // Of what `call` puts on the stream: the shortest of several times, after one that loads the
-  // kernels, each after what `before` puts there. Waits for the GPU.
+  // Of what `call` puts on the stream. Waits for the GPU.
+  double ms(const std::function<void()>& call) {
+    tessera::cuda::check(cudaEventRecord(begin_, stream_), "starting a stopwatch");
+    call();
+    tessera::cuda::check(cudaEventRecord(end_, stream_), "stopping a stopwatch");
+    tessera::cuda::check(cudaEventSynchronize(end_), "waiting for a stopwatch");
+    float ms = 0;
+    tessera::cuda::check(cudaEventElapsedTime(&ms, begin_, end_), "reading a stopwatch");
+    return ms;
+  }
+  // The shortest of several times, after one that loads the kernels, each after what `before` puts
+  // on the stream.
   double shortest_ms(
       const std::function<void()>& call, const std::function<void()>& before = [] {}) {
     constexpr int kRounds = 5;
@@ -34,13 +44,7 @@ class Stopwatch {
     double shortest = std::numeric_limits<double>::infinity();
     for (int round = 0; round < kRounds; ++round) {
       before();
-      tessera::cuda::check(cudaEventRecord(begin_, stream_), "starting a stopwatch");
-      call();
-      tessera::cuda::check(cudaEventRecord(end_, stream_), "stopping a stopwatch");
-      tessera::cuda::check(cudaEventSynchronize(end_), "waiting for a stopwatch");
-      float ms = 0;
-      tessera::cuda::check(cudaEventElapsedTime(&ms, begin_, end_), "reading a stopwatch");
-      shortest = std::min(shortest, static_cast<double>(ms));
+      shortest = std::min(shortest, ms(call));
     }
     return shortest;
   }

@@ -1,6 +1,6 @@
 #include "kernels/cuda/bodies.h"
+#include "kernels/cuda/device/map.cuh"
 #include "kernels/cuda/rows/column_sums.cuh"
-#include "kernels/cuda/rows/map.cuh"
 
 namespace tessera::kernels::cuda {
 namespace {

@@ -11,42 +11,32 @@ TEST(CudaBias, AddsAsTheCpuDoes) {
   Rng rng(2);
   Rig cpu;
   GpuRig gpu;
-  for (const auto& [tokens, width] : kRowSizes) {
-    for (const DType type : kFloatTypes) {
-      SCOPED_TRACE(fmt::format("{} x {} of {}", tokens, width, name_of(type)));
-      const Array x = Array(type, {tokens, width}).randomise(rng);
-      const Array b = Array(type, {width}).randomise(rng);
-      Array y(type, {tokens, width});
-      OnGpu x_gpu(x), b_gpu(b), y_gpu(y);
-      kernels::add_bias(cpu, x, b, y);
-      kernels::add_bias(gpu, x_gpu, b_gpu, y_gpu);
-      EXPECT_TRUE(y_gpu.get().same_bits(y));
-      kernels::add_bias(gpu, x_gpu, b_gpu, x_gpu);
-      EXPECT_TRUE(x_gpu.get().same_bits(y));
-    }
-  }
+  for_each_size(kRowSizes, [&](DType type, int64_t tokens, int64_t width) {
+    const Array x = Array(type, {tokens, width}).randomise(rng);
+    const Array b = Array(type, {width}).randomise(rng);
+    Array y(type, {tokens, width});
+    OnGpu x_gpu(x), b_gpu(b), y_gpu(y);
+    kernels::add_bias(cpu, x, b, y);
+    kernels::add_bias(gpu, x_gpu, b_gpu, y_gpu);
+    EXPECT_TRUE(y_gpu.get().same_bits(y));
+    kernels::add_bias(gpu, x_gpu, b_gpu, x_gpu);
+    EXPECT_TRUE(x_gpu.get().same_bits(y));
+  });
 }
 
 TEST(CudaBias, SumsGradientsAsTheCpuDoes) {
   SKIP_WITHOUT_GPU();
   Rng rng(3);
   Rig cpu;
-  for (const auto& [tokens, width] : kRowSizes) {
-    for (const DType type : kFloatTypes) {
-      SCOPED_TRACE(fmt::format("{} x {} of {}", tokens, width, name_of(type)));
-      GpuRig gpu(workspace::cuda::column_sums(type, tokens, width));
-      const Array dy = Array(type, {tokens, width}).randomise(rng);
-      Array db(accumulate_type(type), {width});
-      OnGpu dy_gpu(dy), db_gpu(db), again(db);
-      for (const bool accumulate : {false, true}) {
-        kernels::bias_dw(cpu, dy, db, accumulate);
-        kernels::bias_dw(gpu, dy_gpu, db_gpu, accumulate);
-        expect_same(db_gpu, db, sum_tolerance(type));
-        kernels::bias_dw(gpu, dy_gpu, again, accumulate);
-        EXPECT_TRUE(again.get().same_bits(db_gpu.get()));
-      }
-    }
-  }
+  for_each_size(kRowSizes, [&](DType type, int64_t tokens, int64_t width) {
+    GpuRig gpu(workspace::cuda::column_sums(type, tokens, width));
+    const Array dy = Array(type, {tokens, width}).randomise(rng);
+    const OnGpu dy_gpu(dy);
+    expect_same_sums(
+        type, width,
+        [&](Tensor& db, bool accumulate) { kernels::bias_dw(cpu, dy, db, accumulate); },
+        [&](Tensor& db, bool accumulate) { kernels::bias_dw(gpu, dy_gpu, db, accumulate); });
+  });
 }
 
 TEST(CudaBias, RefusesAWorkspaceThatIsTooSmall) {

@@ -6,8 +6,8 @@
 #include <array>
 
 #include "base/cuda_workspace.h"
-#include "kernels/cpu/check.h"
-#include "kernels/cuda/packs.cuh"
+#include "kernels/cuda/device/packs.cuh"
+#include "kernels/scratch.h"
 
 namespace tessera::kernels::cuda {
 
@@ -128,7 +128,7 @@ void column_sums(const char* op, Context& ctx, int64_t rows, int64_t width, cons
   const int64_t num_parts = workspace::cuda::column_sum_parts(rows, width);
   constexpr DType kType = std::is_same_v<A, double> ? DType::kF64 : DType::kF32;
   const int64_t needed = workspace::cuda::column_sums(kType, rows, width, kEach);
-  A* parts = cpu::Scratch(op, ctx.workspace, needed).take<A>(kEach * num_parts * width);
+  A* parts = Scratch(op, ctx.workspace, needed).take<A>(kEach * num_parts * width);
   const dim3 grid(static_cast<unsigned>(ceil_div(width, kLanes * N)),
                   static_cast<unsigned>(num_parts));
   part_sums_kernel<N, kEach, kLanes><<<grid, kSumThreads, 0, ctx.gpu->stream()>>>(

@@ -1,6 +1,6 @@
 // Columns of a matrix sorted by rank, before and behind an all-to-all.
 #include "kernels/cuda/bodies.h"
-#include "kernels/cuda/rows/map.cuh"
+#include "kernels/cuda/device/map.cuh"
 
 namespace tessera::kernels::cuda {
 namespace {

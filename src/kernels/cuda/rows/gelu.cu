@@ -1,6 +1,6 @@
 #include "kernels/cuda/bodies.h"
-#include "kernels/cuda/rows/map.cuh"
-#include "kernels/cuda/sigmoid.cuh"
+#include "kernels/cuda/device/map.cuh"
+#include "kernels/cuda/device/sigmoid.cuh"
 
 namespace tessera::kernels::cuda {
 namespace {

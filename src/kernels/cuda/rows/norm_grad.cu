@@ -249,7 +249,7 @@ bool run(const char* op, Context& ctx, const Operands& in, const std::array<Tens
   }
   const int64_t parts = scratch::norm_grad_parts(threads, rows);
   const int64_t needed = scratch::norm_grad(in.x.dtype, rows, width, kSums);
-  grad.parts = cpu::Scratch(op, ctx.workspace, needed).take<A>(Norm::kSums * parts * width);
+  grad.parts = Scratch(op, ctx.workspace, needed).take<A>(Norm::kSums * parts * width);
   if (width > int64_t{threads} * kPack<T>) {
     launch<Norm, T, 2>(op, *ctx.gpu, grad, threads, parts);
   } else {
@@ -272,8 +272,8 @@ void layer_norm_grad(Context& ctx, const Tensor& dy, const Tensor& x, const Tens
     done = run<T, LayerNorm<Acc<T>>>(kOp, ctx, in, std::array{dw, db}, accumulate);
   });
   if (done) return;
-  kernels::layer_norm_dx(ctx, dy, x, w, stats, residual, dx);
-  kernels::layer_norm_dw_bias(ctx, dy, x, stats, dw, db, accumulate);
+  cuda::layer_norm_dx(ctx, dy, x, w, stats, residual, dx);
+  cuda::layer_norm_dw_bias(ctx, dy, x, stats, dw, db, accumulate);
 }
 
 void rms_norm_grad(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor& w,
@@ -287,8 +287,8 @@ void rms_norm_grad(Context& ctx, const Tensor& dy, const Tensor& x, const Tensor
     done = run<T, RmsNorm<Acc<T>>>(kOp, ctx, in, std::array{dw}, accumulate);
   });
   if (done) return;
-  kernels::rms_norm_dx(ctx, dy, x, w, rstd, residual, dx);
-  kernels::rms_norm_dw(ctx, dy, x, rstd, dw, accumulate);
+  cuda::rms_norm_dx(ctx, dy, x, w, rstd, residual, dx);
+  cuda::rms_norm_dw(ctx, dy, x, rstd, dw, accumulate);
 }
 
 }  // namespace tessera::kernels::cuda

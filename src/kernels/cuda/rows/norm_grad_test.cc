@@ -9,20 +9,15 @@ using namespace testing;  // NOLINT: test vocabulary
 constexpr double kEps = 1e-5;
 
 // Those of every way to share a row out among threads, and rows for several blocks.
-std::vector<std::pair<int64_t, int64_t>> sizes() {
-  std::vector<std::pair<int64_t, int64_t>> all = kRowSizes;
-  for (const auto& more : std::vector<std::pair<int64_t, int64_t>>{
+RowSizes sizes() {
+  RowSizes all = kRowSizes;
+  for (const auto& more : RowSizes{
            {257, 768}, {100, 1600}, {70, 2048}, {35, 2056}, {70, 4096}, {1, 1600}, {2500, 64}}) {
     all.push_back(more);
   }
   return all;
 }
 
-// Weight gradients that stand beside activations of `type`.
-std::vector<DType> gradient_types(DType type) {
-  if (type == DType::kBF16) return {DType::kF32, DType::kBF16};
-  return {accumulate_type(type)};
-}
 double gradient_tolerance(DType type, DType gradient) {
   return gradient == DType::kBF16 ? tolerance(gradient) : sum_tolerance(type);
 }
@@ -45,114 +40,104 @@ TEST(CudaNormGrad, OfWeightAndBiasMatchTheCpu) {
   SKIP_WITHOUT_GPU();
   Rng rng(31);
   Rig cpu;
-  for (const auto& [tokens, width] : sizes()) {
-    for (const DType type : kFloatTypes) {
-      SCOPED_TRACE(fmt::format("{} x {} of {}", tokens, width, name_of(type)));
-      GpuRig gpu(workspace::cuda::column_sums(type, tokens, width, 2));
-      Norm norm(type, tokens, width, 2, rng);
-      kernels::layer_norm(cpu, norm.x, norm.w, norm.b, norm.y, norm.stats, kEps);
-      const OnGpu dy(norm.dy), x(norm.x), stats(norm.stats);
-      for (const DType gradient : gradient_types(type)) {
-        Array dw(gradient, {width}), db(gradient, {width});
-        OnGpu dw_gpu(dw), db_gpu(db), dw_again(dw), db_again(db);
-        for (const bool accumulate : {false, true}) {
-          kernels::layer_norm_dw_bias(cpu, norm.dy, norm.x, norm.stats, dw, db, accumulate);
-          kernels::layer_norm_dw_bias(gpu, dy, x, stats, dw_gpu, db_gpu, accumulate);
-          expect_same(dw_gpu, dw, gradient_tolerance(type, gradient));
-          expect_same(db_gpu, db, gradient_tolerance(type, gradient));
-          kernels::layer_norm_dw_bias(gpu, dy, x, stats, dw_again, db_again, accumulate);
-          EXPECT_TRUE(dw_again.get().same_bits(dw_gpu.get()));
-          EXPECT_TRUE(db_again.get().same_bits(db_gpu.get()));
-        }
+  for_each_size(sizes(), [&](DType type, int64_t tokens, int64_t width) {
+    GpuRig gpu(workspace::cuda::column_sums(type, tokens, width, 2));
+    Norm norm(type, tokens, width, 2, rng);
+    kernels::layer_norm(cpu, norm.x, norm.w, norm.b, norm.y, norm.stats, kEps);
+    const OnGpu dy(norm.dy), x(norm.x), stats(norm.stats);
+    for (const DType gradient : gradient_types(type)) {
+      Array dw(gradient, {width}), db(gradient, {width});
+      OnGpu dw_gpu(dw), db_gpu(db), dw_again(dw), db_again(db);
+      for (const bool accumulate : {false, true}) {
+        kernels::layer_norm_dw_bias(cpu, norm.dy, norm.x, norm.stats, dw, db, accumulate);
+        kernels::layer_norm_dw_bias(gpu, dy, x, stats, dw_gpu, db_gpu, accumulate);
+        expect_same(dw_gpu, dw, gradient_tolerance(type, gradient));
+        expect_same(db_gpu, db, gradient_tolerance(type, gradient));
+        kernels::layer_norm_dw_bias(gpu, dy, x, stats, dw_again, db_again, accumulate);
+        EXPECT_TRUE(dw_again.get().same_bits(dw_gpu.get()));
+        EXPECT_TRUE(db_again.get().same_bits(db_gpu.get()));
       }
     }
-  }
+  });
 }
 
 TEST(CudaNormGrad, OfLayerNormMatchesTheCpu) {
   SKIP_WITHOUT_GPU();
   Rng rng(32);
   Rig cpu;
-  for (const auto& [tokens, width] : sizes()) {
-    for (const DType type : kFloatTypes) {
-      SCOPED_TRACE(fmt::format("{} x {} of {}", tokens, width, name_of(type)));
-      GpuRig gpu(workspace::cuda::norm_grad(type, tokens, width, 2));
-      Norm norm(type, tokens, width, 2, rng);
-      kernels::layer_norm(cpu, norm.x, norm.w, norm.b, norm.y, norm.stats, kEps);
-      const OnGpu dy(norm.dy), x(norm.x), w(norm.w), stats(norm.stats);
-      for (const DType gradient : gradient_types(type)) {
-        Array dw(gradient, {width}), db(gradient, {width});
-        OnGpu dw_gpu(dw), db_gpu(db), dw_again(dw), db_again(db);
-        for (const bool accumulate : {false, true}) {
-          OnGpu residual(norm.residual);
-          Array dx(type, {tokens, width});
-          OnGpu dx_gpu(dx);
-          kernels::layer_norm_grad(cpu, norm.dy, norm.x, norm.w, norm.stats, norm.residual, dx, dw,
-                                   db, accumulate);
-          kernels::layer_norm_grad(gpu, dy, x, w, stats, residual, dx_gpu, dw_gpu, db_gpu,
-                                   accumulate);
-          // Of one element: rstd is 1 / sqrt(eps), and so much larger is the rounding.
-          expect_same(dx_gpu, dx, width > 1 ? tolerance(type) : 1e3 * tolerance(type));
-          expect_same(dw_gpu, dw, gradient_tolerance(type, gradient));
-          expect_same(db_gpu, db, gradient_tolerance(type, gradient));
-          // Over the residual, and again.
-          kernels::layer_norm_grad(gpu, dy, x, w, stats, residual, residual, dw_again, db_again,
-                                   accumulate);
-          EXPECT_TRUE(residual.get().same_bits(dx_gpu.get()));
-          EXPECT_TRUE(dw_again.get().same_bits(dw_gpu.get()));
-          EXPECT_TRUE(db_again.get().same_bits(db_gpu.get()));
-        }
+  for_each_size(sizes(), [&](DType type, int64_t tokens, int64_t width) {
+    GpuRig gpu(workspace::cuda::norm_grad(type, tokens, width, 2));
+    Norm norm(type, tokens, width, 2, rng);
+    kernels::layer_norm(cpu, norm.x, norm.w, norm.b, norm.y, norm.stats, kEps);
+    const OnGpu dy(norm.dy), x(norm.x), w(norm.w), stats(norm.stats);
+    for (const DType gradient : gradient_types(type)) {
+      Array dw(gradient, {width}), db(gradient, {width});
+      OnGpu dw_gpu(dw), db_gpu(db), dw_again(dw), db_again(db);
+      for (const bool accumulate : {false, true}) {
+        OnGpu residual(norm.residual);
+        Array dx(type, {tokens, width});
+        OnGpu dx_gpu(dx);
+        kernels::layer_norm_grad(cpu, norm.dy, norm.x, norm.w, norm.stats, norm.residual, dx, dw,
+                                 db, accumulate);
+        kernels::layer_norm_grad(gpu, dy, x, w, stats, residual, dx_gpu, dw_gpu, db_gpu,
+                                 accumulate);
+        // Of one element: rstd is 1 / sqrt(eps), and so much larger is the rounding.
+        expect_same(dx_gpu, dx, width > 1 ? tolerance(type) : 1e3 * tolerance(type));
+        expect_same(dw_gpu, dw, gradient_tolerance(type, gradient));
+        expect_same(db_gpu, db, gradient_tolerance(type, gradient));
+        // Over the residual, and again.
+        kernels::layer_norm_grad(gpu, dy, x, w, stats, residual, residual, dw_again, db_again,
+                                 accumulate);
+        EXPECT_TRUE(residual.get().same_bits(dx_gpu.get()));
+        EXPECT_TRUE(dw_again.get().same_bits(dw_gpu.get()));
+        EXPECT_TRUE(db_again.get().same_bits(db_gpu.get()));
       }
-      if (width == 1) continue;  // dx is zero but for rounding
-      Array dx(type, {tokens, width}), dw(accumulate_type(type), {width}), db(dw);
-      OnGpu dx_gpu(dx), dw_gpu(dw), db_gpu(db);
-      kernels::layer_norm_grad(cpu, norm.dy, norm.x, norm.w, norm.stats, Tensor{}, dx, dw, db,
-                               false);
-      kernels::layer_norm_grad(gpu, dy, x, w, stats, Tensor{}, dx_gpu, dw_gpu, db_gpu, false);
-      expect_same(dx_gpu, dx, tolerance(type));
-      expect_same(dw_gpu, dw, sum_tolerance(type));
-      expect_same(db_gpu, db, sum_tolerance(type));
     }
-  }
+    if (width == 1) return;  // dx is zero but for rounding
+    Array dx(type, {tokens, width}), dw(accumulate_type(type), {width}), db(dw);
+    OnGpu dx_gpu(dx), dw_gpu(dw), db_gpu(db);
+    kernels::layer_norm_grad(cpu, norm.dy, norm.x, norm.w, norm.stats, Tensor{}, dx, dw, db, false);
+    kernels::layer_norm_grad(gpu, dy, x, w, stats, Tensor{}, dx_gpu, dw_gpu, db_gpu, false);
+    expect_same(dx_gpu, dx, tolerance(type));
+    expect_same(dw_gpu, dw, sum_tolerance(type));
+    expect_same(db_gpu, db, sum_tolerance(type));
+  });
 }
 
 TEST(CudaNormGrad, OfRmsNormMatchesTheCpu) {
   SKIP_WITHOUT_GPU();
   Rng rng(33);
-  for (const auto& [tokens, width] : sizes()) {
-    for (const DType type : kFloatTypes) {
-      SCOPED_TRACE(fmt::format("{} x {} of {}", tokens, width, name_of(type)));
-      Rig cpu(1, workspace::rms_norm_dw(type, tokens, width, 1));
-      GpuRig gpu(workspace::cuda::norm_grad(type, tokens, width, 1));
-      Norm norm(type, tokens, width, 1, rng);
-      kernels::rms_norm(cpu, norm.x, norm.w, norm.y, norm.stats, kEps);
-      const OnGpu dy(norm.dy), x(norm.x), w(norm.w), rstd(norm.stats);
-      for (const DType gradient : gradient_types(type)) {
-        Array dw(gradient, {width});
-        OnGpu dw_gpu(dw), dw_again(dw);
-        for (const bool accumulate : {false, true}) {
-          OnGpu residual(norm.residual);
-          Array dx(type, {tokens, width});
-          OnGpu dx_gpu(dx);
-          kernels::rms_norm_grad(cpu, norm.dy, norm.x, norm.w, norm.stats, norm.residual, dx, dw,
-                                 accumulate);
-          kernels::rms_norm_grad(gpu, dy, x, w, rstd, residual, dx_gpu, dw_gpu, accumulate);
-          expect_same(dx_gpu, dx, tolerance(type));
-          expect_same(dw_gpu, dw, gradient_tolerance(type, gradient));
-          kernels::rms_norm_grad(gpu, dy, x, w, rstd, residual, residual, dw_again, accumulate);
-          EXPECT_TRUE(residual.get().same_bits(dx_gpu.get()));
-          EXPECT_TRUE(dw_again.get().same_bits(dw_gpu.get()));
-        }
+  for_each_size(sizes(), [&](DType type, int64_t tokens, int64_t width) {
+    Rig cpu(1, workspace::rms_norm_dw(type, tokens, width, 1));
+    GpuRig gpu(workspace::cuda::norm_grad(type, tokens, width, 1));
+    Norm norm(type, tokens, width, 1, rng);
+    kernels::rms_norm(cpu, norm.x, norm.w, norm.y, norm.stats, kEps);
+    const OnGpu dy(norm.dy), x(norm.x), w(norm.w), rstd(norm.stats);
+    for (const DType gradient : gradient_types(type)) {
+      Array dw(gradient, {width});
+      OnGpu dw_gpu(dw), dw_again(dw);
+      for (const bool accumulate : {false, true}) {
+        OnGpu residual(norm.residual);
+        Array dx(type, {tokens, width});
+        OnGpu dx_gpu(dx);
+        kernels::rms_norm_grad(cpu, norm.dy, norm.x, norm.w, norm.stats, norm.residual, dx, dw,
+                               accumulate);
+        kernels::rms_norm_grad(gpu, dy, x, w, rstd, residual, dx_gpu, dw_gpu, accumulate);
+        expect_same(dx_gpu, dx, tolerance(type));
+        expect_same(dw_gpu, dw, gradient_tolerance(type, gradient));
+        kernels::rms_norm_grad(gpu, dy, x, w, rstd, residual, residual, dw_again, accumulate);
+        EXPECT_TRUE(residual.get().same_bits(dx_gpu.get()));
+        EXPECT_TRUE(dw_again.get().same_bits(dw_gpu.get()));
       }
-      if (width == 1) continue;  // dx is zero but for rounding
-      Array dx(type, {tokens, width}), dw(accumulate_type(type), {width});
-      OnGpu dx_gpu(dx), dw_gpu(dw);
-      kernels::rms_norm_grad(cpu, norm.dy, norm.x, norm.w, norm.stats, Tensor{}, dx, dw, false);
-      kernels::rms_norm_grad(gpu, dy, x, w, rstd, Tensor{}, dx_gpu, dw_gpu, false);
-      expect_same(dx_gpu, dx, tolerance(type));
-      expect_same(dw_gpu, dw, sum_tolerance(type));
     }
-  }
+    if (width == 1) return;  // dx is zero but for rounding
+    Array dx(type, {tokens, width}), dw(accumulate_type(type), {width});
+    OnGpu dx_gpu(dx), dw_gpu(dw);
+    kernels::rms_norm_grad(cpu, norm.dy, norm.x, norm.w, norm.stats, Tensor{}, dx, dw, false);
+    kernels::rms_norm_grad(gpu, dy, x, w, rstd, Tensor{}, dx_gpu, dw_gpu, false);
+    expect_same(dx_gpu, dx, tolerance(type));
+    expect_same(dw_gpu, dw, sum_tolerance(type));
+  });
 }
 
 // Rows that do not begin on 16 bytes are computed by the kernels for any address.

@@ -1,5 +1,5 @@
 #include "kernels/cuda/bodies.h"
-#include "kernels/cuda/rows/map.cuh"
+#include "kernels/cuda/device/map.cuh"
 
 namespace tessera::kernels::cuda {
 namespace {

@@ -2,7 +2,7 @@
 // its packs in registers where they fit, so that memory is read once.
 #pragma once
 
-#include "kernels/cuda/packs.cuh"
+#include "kernels/cuda/device/packs.cuh"
 
 namespace tessera::kernels::cuda {
 
