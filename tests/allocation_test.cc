@@ -12,8 +12,11 @@
 #include <vector>
 
 #include "base/testing/replace_malloc.h"
+#include "runtime/world.h"
 #include "support/tiny.h"
+#include "train/session/batch.h"
 #include "train/session/step_params.h"
+#include "train/session/weights.h"
 
 namespace {
 
