@@ -9,6 +9,7 @@
 #include "compile/pipeline/stages.h"
 #include "cost/hardware/catalogue.h"
 #include "cost/step/stages.h"
+#include "sim/schedule/step_simulator.h"
 #include "spec/recompute.h"
 #include "spec/run_file/asynchronous.h"
 #include "spec/run_file/trainable.h"
@@ -19,14 +20,12 @@ namespace {
 
 constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 
-// Of schedules that the cost model has no kind for: how many times 1f1b's bubble they have. One
-// micro-batch after the other waits for all stages every time; asynchronous ones drain with the
-// step.
-std::optional<double> known_bubble(const RunSpec& spec) {
+// Of schedules that the cost model has no kind for: the one whose pipeline takes as long. That of
+// asynchronous ones drains with the step, as 1f1b's does.
+std::optional<std::string> known_schedule(const RunSpec& spec) {
   if (spec.parallel.pp == 1) return std::nullopt;
-  const std::string& schedule = spec.parallel.schedule;
-  if (schedule == "naive") return static_cast<double>(accumulation(spec));
-  if (is_asynchronous(spec.parallel)) return 1;
+  if (spec.parallel.schedule == "naive") return "naive";
+  if (is_asynchronous(spec.parallel)) return "1f1b";
   return std::nullopt;
 }
 
@@ -78,6 +77,7 @@ void Pricing::fill_workload() {
   w.global_batch = spec_.train.global_batch;
   w.overlap.data = spec_.parallel.overlap;
   w.overlap.pipeline = spec_.parallel.overlap;
+  w.messages = {.split_over_tp = false, .in_order = true};
   w.fused_loss = spec_.train.loss_chunk < spec_.train.micro_batch * spec_.train.seq_len;
 }
 
@@ -179,7 +179,7 @@ void Pricing::fill_schedule() {
   }
   s.virtual_stages = 1;
   if (std::ssize(s.stage_layers) != p.pp) s.stage_layers.clear();
-  if (known_bubble(spec_).has_value()) return cut_as_compiled();
+  if (known_schedule(spec_).has_value()) return cut_as_compiled();
   guess(fmt::format("time of schedule {}", p.schedule),
         "that of 1f1b with even stages; tessera simulate plays it as it is");
 }
@@ -192,16 +192,6 @@ void Pricing::cut_as_compiled() {
   if (open && untrainable_choice(spec_.model).empty()) {
     s.stage_layers = layers_per_stage(spec_, static_cast<int>(stages));
   }
-}
-
-// The cost model knows 1f1b's bubble: every other stage waits once for a micro-batch.
-void price_other_bubble(const RunSpec& spec, Estimate& estimate) {
-  const std::optional<double> times = known_bubble(spec);
-  if (!times.has_value()) return;
-  StepTime& t = estimate.time;
-  const double bubble = t.bubble_s * *times;
-  set_step(estimate, t.step_s - t.bubble_s + bubble);
-  t.bubble_s = bubble;
 }
 
 // Norms and activations that are computed again run at the speed of the memory; the cost model,
@@ -334,8 +324,9 @@ RunPrice price_run(const RunSpec& spec, const Cluster& cluster) {
   price.run = priced_run(spec, world == cluster.devices ? cluster : with_devices(cluster, world));
   const std::string wrong = why_impossible(price.run.workload, price.run.strategy);
   require_config(wrong.empty(), "{}", wrong);
-  price.estimate = CostModel(price.run.workload).estimate(price.run.strategy);
-  price_other_bubble(spec, price.estimate);
+  StepSimulator simulator(price.run.workload);
+  price.estimate =
+      simulator.simulate(price.run.strategy, known_schedule(spec).value_or("")).estimate;
   add_elementwise_recompute(spec, price.run, price.estimate);
   return price;
 }

@@ -9,6 +9,7 @@
 #include "cost/step/collective_time.h"
 #include "cost/step/cost_model.h"
 #include "cost/step/layer_cost.h"
+#include "cost/step/link_load.h"
 #include "cost/step/pass_seconds.h"
 #include "cost/step/rank_memory.h"
 #include "cost/step/stages.h"
@@ -53,6 +54,7 @@ class Pricing : public RankMemory {
     result.time.optimizer_s = optimizer();
     result.time.step_s = steady + result.time.bubble_s + data_exposed_s_ + result.time.optimizer_s;
     set_levels(result);
+    keep_above_links(result);
     return result;
   }
 
@@ -62,9 +64,18 @@ class Pricing : public RankMemory {
     find_stages();
     const int64_t stages = s_.pp * s_.virtual_stages;
     for (int64_t stage = 0; stage < stages; ++stage) price.stages.push_back(stage_time(stage));
-    price.message_s = hop_s_;
-    Breakdown ignored;
-    add_data_parallel(ignored);
+    for (int64_t stage = 0; stage + 1 < stages; ++stage) {
+      const int64_t from = rank_of_stage(s_, stage), to = rank_of_stage(s_, stage + 1);
+      const SendTime sent =
+          send_time(w_.cluster, from * strides_.pp, to * strides_.pp, hop_bytes_);
+      price.messages.push_back({sent.latency_s, sent.wire_s});
+    }
+    Breakdown once;
+    add_data_parallel(once);
+    for (size_t i = 0; i < kNumCommAxes; ++i) {
+      price.exposed_s[i] = to_double(micro_batches_) * busiest_.exposed[i] + once.time.exposed_s[i];
+    }
+    price.exposed_s[static_cast<size_t>(CommAxis::kPipeline)] = 0;
     price.once_s = data_exposed_s_ + optimizer();
     return price;
   }
@@ -113,6 +124,7 @@ class Pricing : public RankMemory {
     std::array<double, kNumCommAxes> exposed = {};
     std::array<double, kNumCommAxes> bytes = {};
     double forward = 0, backward = 0;
+    double gather_wire = 0, expert_gather_wire = 0;  // ZeRO-3: bytes over bandwidth
     [[nodiscard]] double exposed_total() const {
       double sum = 0;
       for (const double value : exposed) sum += value;
@@ -221,8 +233,9 @@ class Pricing : public RankMemory {
   }
 
   void prepare_hops() {
+    const bool split = s_.sequence_parallel || w_.messages.split_over_tp;
     hop_bytes_ = to_double(w_.precision.activation_bytes * w_.model.hidden) *
-                 to_double(w_.seq_len * s_.micro_batch) / to_double(s_.cp * s_.tp);
+                 to_double(w_.seq_len * s_.micro_batch) / to_double(s_.cp * (split ? s_.tp : 1));
     hop_s_ = s_.pp > 1 ? mean_send_s(w_.cluster, {s_.pp, strides_.pp}, hop_bytes_) : 0;
     if (w_.overlap.pipeline) hop_s_ *= 1 - engine::kOverlapWindow;
   }
@@ -231,22 +244,27 @@ class Pricing : public RankMemory {
   // micro-batch, beside the kernels of the layers before.
   struct GatherCost {
     double forward_s = 0, backward_s = 0, bytes = 0;
+    double wire_s = 0, expert_wire_s = 0;  // of all of it, bytes over bandwidth
   };
   GatherCost gather_cost(int64_t dense, int64_t experts) const {
     const PrecisionPlan& p = w_.precision;
-    const RankGroup group{shard_, strides_.data};
-    const RankGroup expert_group{std::min(expert_replicas_, shard_),
-                                 expert_strides_of(s_).replicas};
+    const int64_t sharers = std::min(expert_replicas_, shard_);
+    const GroupLinks links = links_of(w_.cluster, {shard_, strides_.data});
+    const GroupLinks expert_links =
+        experts > 0 ? links_of(w_.cluster, {sharers, expert_strides_of(s_).replicas})
+                    : GroupLinks{};
     const auto both = [&](double bytes) {
-      return all_gather_s(w_.cluster, group, to_double(dense) * bytes) +
-             all_gather_s(w_.cluster, expert_group, to_double(experts) * bytes);
+      return all_gather_s(w_.cluster, links, shard_, to_double(dense) * bytes) +
+             all_gather_s(w_.cluster, expert_links, sharers, to_double(experts) * bytes);
     };
     const auto weights = to_double(p.parameter_bytes), gradients = to_double(p.gradient_bytes);
+    const double bytes = weights * (s_.release_after_forward ? 2 : 1) + gradients;
     GatherCost cost;
     cost.forward_s = both(weights);
     cost.backward_s = both(gradients) + (s_.release_after_forward ? cost.forward_s : 0);
-    cost.bytes =
-        to_double(dense + experts) * (weights * (s_.release_after_forward ? 2 : 1) + gradients);
+    cost.bytes = to_double(dense + experts) * bytes;
+    cost.wire_s = all_gather_wire_s(links, shard_, to_double(dense) * bytes);
+    cost.expert_wire_s = all_gather_wire_s(expert_links, sharers, to_double(experts) * bytes);
     return cost;
   }
 
@@ -283,6 +301,8 @@ class Pricing : public RankMemory {
       time.exposed[axis] += count * exposed;
       time.seconds += count * exposed;
       time.bytes[axis] += count * gather.bytes;
+      time.gather_wire += count * gather.wire_s;
+      time.expert_gather_wire += count * gather.expert_wire_s;
     };
     add(split_.dense, with_again(dense_, share), to_double(layers.dense));
     add(split_.experts, with_again(experts_, share), to_double(layers.experts));
@@ -344,7 +364,10 @@ class Pricing : public RankMemory {
         const RankGroup across{replicas_ / shard_, strides_.data * shard_};
         const double bytes =
             to_double((held.dense + held.experts) * p.gradient_bytes) / to_double(shard_);
-        once_s = all_reduce_s(w_.cluster, across, bytes);
+        const GroupLinks links = links_of(w_.cluster, across);
+        once_s = all_reduce_s(w_.cluster, links, across.ranks, bytes);
+        load_.add(links.level, CommAxis::kData,
+                  least_all_reduce_wire_s(links, across.ranks, bytes));
         result.traffic[axis].bytes += 2 * bytes;
       }
     } else {
@@ -355,15 +378,20 @@ class Pricing : public RankMemory {
         const double gradients = to_double(count * p.gradient_bytes);
         const double weights = to_double(count * p.parameter_bytes);
         const double share = to_double(ranks.ranks - 1) / to_double(ranks.ranks);
+        const GroupLinks links = links_of(w_.cluster, ranks);
         if (s_.zero == 0) {
-          once_s += all_reduce_s(w_.cluster, ranks, gradients);
+          once_s += all_reduce_s(w_.cluster, links, ranks.ranks, gradients);
+          load_.add(links.level, CommAxis::kData,
+                    least_all_reduce_wire_s(links, ranks.ranks, gradients));
           result.traffic[axis].bytes += 2 * share * gradients;
           return;
         }
         const double rounds = s_.zero == 2 ? to_double(micro_batches_) : 1;
-        once_s += rounds * reduce_scatter_s(w_.cluster, ranks, gradients) +
-                  all_gather_s(w_.cluster, ranks, weights);
+        once_s += rounds * all_gather_s(w_.cluster, links, ranks.ranks, gradients) +
+                  all_gather_s(w_.cluster, links, ranks.ranks, weights);
         result.traffic[axis].bytes += share * (rounds * gradients + weights);
+        load_.add(links.level, CommAxis::kData,
+                  all_gather_wire_s(links, ranks.ranks, rounds * gradients + weights));
       };
       add(group, held.dense);
       add(expert_group, held.experts);
@@ -401,15 +429,55 @@ class Pricing : public RankMemory {
     return bytes / (device.memory_bandwidth.value * device.memory_efficiency.value);
   }
 
-  void set_levels(Breakdown& result) const {
+  // The outermost links of each axis, and how long they are in use.
+  void set_levels(Breakdown& result) {
+    const double m = to_double(micro_batches_);
     const auto set = [&](CommAxis axis, const RankGroup& group) {
-      result.traffic[static_cast<size_t>(axis)].level = links_of(w_.cluster, group).level;
+      const GroupLinks links = links_of(w_.cluster, group);
+      result.traffic[static_cast<size_t>(axis)].level = links.level;
+      return links;
     };
-    set(CommAxis::kTensor, {s_.tp, strides_.tp});
-    set(CommAxis::kContext, {s_.cp, strides_.data});
-    set(CommAxis::kExpert, {s_.ep, expert_strides_of(s_).ep});
+    const auto sent_s = [&](CommAxis axis, const GroupLinks& links) {
+      const double bytes = result.traffic[static_cast<size_t>(axis)].bytes;
+      return links.bandwidth > 0 ? bytes / links.bandwidth : 0;
+    };
+    const GroupLinks tensor = set(CommAxis::kTensor, {s_.tp, strides_.tp});
+    // Sums are counted as a ring carries them; a switch that adds, or two trees, carry half.
+    const bool halved =
+        !s_.sequence_parallel && (tensor.in_network || (tensor.inside > 0 && tensor.outer == 2));
+    load_.add(tensor.level, CommAxis::kTensor,
+              sent_s(CommAxis::kTensor, tensor) * (halved ? 0.5 : 1));
+    const GroupLinks context = set(CommAxis::kContext, {s_.cp, strides_.data});
+    load_.add(context.level, CommAxis::kContext, sent_s(CommAxis::kContext, context));
+    const GroupLinks exchange = set(CommAxis::kExpert, {s_.ep, expert_strides_of(s_).ep});
+    load_.add(exchange.level, CommAxis::kExpert,
+              result.time.exposed_s[static_cast<size_t>(CommAxis::kExpert)]);
     set(CommAxis::kPipeline, {s_.pp, strides_.pp});
     set(CommAxis::kData, {replicas_, strides_.data});
+    if (busiest_.gather_wire + busiest_.expert_gather_wire > 0) {
+      const GroupLinks shards = links_of(w_.cluster, {shard_, strides_.data});
+      load_.add(shards.level, CommAxis::kData, m * busiest_.gather_wire);
+      const GroupLinks experts =
+          links_of(w_.cluster, {std::min(expert_replicas_, shard_), expert_strides_of(s_).replicas});
+      load_.add(experts.level, CommAxis::kData, m * busiest_.expert_gather_wire);
+    }
+    if (s_.pp > 1) {
+      const auto chunks = to_double(s_.virtual_stages);
+      const bool around = s_.schedule == PipelineKind::kInterleaved;
+      add_messages(load_, w_.cluster,
+                   {{s_.pp, strides_.pp}, hop_bytes_, m * chunks, around ? m * (chunks - 1) : 0});
+    }
+  }
+
+  // Whatever hides behind what: the links must carry the bytes.
+  void keep_above_links(Breakdown& result) const {
+    const LinkLoad::Busiest busiest = load_.busiest();
+    StepTime& time = result.time;
+    time.link_s = busiest.seconds;
+    time.link_axis = busiest.axis;
+    if (time.step_s >= time.link_s) return;
+    time.exposed_s[static_cast<size_t>(busiest.axis)] += time.link_s - time.step_s;
+    time.step_s = time.link_s;
   }
 
   PassSeconds dense_, experts_, head_, embedding_;
@@ -420,6 +488,7 @@ class Pricing : public RankMemory {
   double through_s_ = 0;
   double data_exposed_s_ = 0;
   double tie_s_ = 0;
+  LinkLoad load_;
 };
 
 }  // namespace tessera

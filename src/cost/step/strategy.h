@@ -65,6 +65,14 @@ struct OverlapPlan {
   bool experts = false;   // all-to-all
 };
 
+// How stages hand each other what they make.
+struct MessageStyle {
+  // Ranks of tp send a part each and gather it, though each of them has all.
+  bool split_over_tp = true;
+  // A rank sends and receives in one order, one message at a time; else as soon as a link is free.
+  bool in_order = false;
+};
+
 struct Workload {
   ModelShape model;
   Cluster cluster;
@@ -73,6 +81,7 @@ struct Workload {
   AttentionKind attention = AttentionKind::kFlash;
   PrecisionPlan precision;
   OverlapPlan overlap;
+  MessageStyle messages;
   bool fused_loss = false;  // logits are never kept in 32 bits
   // The host issues a layer's ops while the device stands still, instead of running ahead of it.
   bool kernels_wait_for_host = false;

@@ -106,7 +106,7 @@ double collective_s(const Cluster& cluster, const RankGroup& group, CastKind kin
     case CastKind::kAllToAll:
       return all_to_all_s(cluster, group, bytes);
     case CastKind::kShift:
-      return send_s(cluster, group.stride, bytes);
+      return shift_s(cluster, group, bytes);
     case CastKind::kNothing:
     case CastKind::kSlice:
       break;
@@ -173,17 +173,18 @@ double ClusterTimes::fresh_kernel_s(const Program& program, const Instruction& i
 
 TransferTime ClusterTimes::transfer(const Program& program, const Instruction& instruction,
                                     const std::vector<int>& ranks) const {
+  const double bytes = counted_bytes(program, instruction);
+  if (instruction.stream == StreamKind::kPipe) {
+    const SendTime sent = send_time(cluster_, ranks.front(), ranks.back(), bytes);
+    return {sent.latency_s, sent.wire_s, sent.level, contention_.message.value};
+  }
   const RankGroup group = group_of(ranks);
-  const auto seconds = [&](double bytes) {
-    if (instruction.stream == StreamKind::kPipe) return send_s(cluster_, group.stride, bytes);
-    return collective_s(cluster_, group, instruction.collective, bytes);
-  };
   TransferTime time;
-  const bool message = instruction.stream == StreamKind::kPipe;
-  time.kernel_share = (message ? contention_.message : contention_.collective).value;
+  time.kernel_share = contention_.collective.value;
   time.level = links_of(cluster_, group).level;
-  time.latency_s = seconds(1);
-  time.wire_s = std::max(0.0, seconds(counted_bytes(program, instruction)) - time.latency_s);
+  time.latency_s = collective_s(cluster_, group, instruction.collective, 1);
+  time.wire_s = std::max(
+      0.0, collective_s(cluster_, group, instruction.collective, bytes) - time.latency_s);
   return time;
 }
 
