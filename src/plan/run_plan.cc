@@ -77,7 +77,7 @@ void Pricing::fill_workload() {
   w.global_batch = spec_.train.global_batch;
   w.overlap.data = spec_.parallel.overlap;
   w.overlap.pipeline = spec_.parallel.overlap;
-  w.messages = {.split_over_tp = false, .in_order = true};
+  w.habits = kOwnHabits;
   w.fused_loss = spec_.train.loss_chunk < spec_.train.micro_batch * spec_.train.seq_len;
 }
 

@@ -94,7 +94,7 @@ SearchRequest search_request(const SearchCommandOptions& options, const ModelSpe
     request.workload.cluster.usd_per_device_hour = {options.usd_per_hour, Provenance::kDefault,
                                                     "--usd-per-hour"};
   }
-  request.workload.messages = {.split_over_tp = false, .in_order = true};
+  request.workload.habits = kOwnHabits;
   request.workload.seq_len = options.seq_len;
   request.workload.global_batch = options.global_batch;
   if (options.attention == "unfused") request.workload.attention = AttentionKind::kUnfused;

@@ -159,6 +159,20 @@ SendTime send_time(const Cluster& cluster, int64_t from, int64_t to, double byte
   return {level.latency_s.value, bytes / link_rate(cluster, level), static_cast<int>(i)};
 }
 
+double slowest_send_s(const Cluster& cluster, const RankGroup& group, double bytes) {
+  if (group.ranks <= 1 || bytes <= 0) return 0;
+  double slowest = 0;
+  int64_t joined = 1;
+  for (size_t i = 0; i < cluster.levels.size() && joined < group.ranks; ++i) {
+    const LinkLevel& level = cluster.levels[i];
+    const int64_t within = ranks_within(cluster, level, group);
+    if (within <= joined) continue;
+    slowest = std::max(slowest, bytes / link_rate(cluster, level) + level.latency_s.value);
+    joined = within;
+  }
+  return slowest;
+}
+
 double mean_send_s(const Cluster& cluster, const RankGroup& group, double bytes) {
   if (group.ranks <= 1) return 0;
   const int64_t hops = group.ranks - 1;

@@ -62,5 +62,7 @@ struct SendTime {
 SendTime send_time(const Cluster& cluster, int64_t from, int64_t to, double bytes);
 // The mean over the neighbours of a group, some of which are further apart than others.
 double mean_send_s(const Cluster& cluster, const RankGroup& group, double bytes);
+// Between those that are furthest apart.
+double slowest_send_s(const Cluster& cluster, const RankGroup& group, double bytes);
 
 }  // namespace tessera

@@ -126,6 +126,22 @@ class LayerSum {
     cost_.backward_comm.add(CommAxis::kTensor, 3 * gather, 3 * share * bytes);
   }
 
+  // The product of `inner` columns at the end of a layer, and what brings its parts together.
+  void skip_last_product(int64_t inner) {
+    cost_.once_s = product_s(device_, w_.precision.products, tokens_, w_.model.hidden, inner);
+    if (s_.tp == 1) return;
+    const RankGroup group{s_.tp, strides_of(s_).tp};
+    const double bytes = to_double(element_ * tokens_ * w_.model.hidden);
+    const double share = to_double(s_.tp - 1) / to_double(s_.tp);
+    if (s_.sequence_parallel) {
+      cost_.once_comm.add(CommAxis::kTensor, reduce_scatter_s(w_.cluster, group, bytes),
+                          share * bytes);
+    } else {
+      cost_.once_comm.add(CommAxis::kTensor, all_reduce_s(w_.cluster, group, bytes),
+                          2 * share * bytes);
+    }
+  }
+
   void context_parallel() {
     if (s_.cp == 1) return;
     const ModelShape& m = w_.model;
@@ -338,6 +354,7 @@ LayerCost layer_cost(const Workload& w, const Strategy& s, bool experts) {
     add_experts(sum, w, s);
   } else {
     add_mlp(sum, m, sum.tokens(), m.ffn / s.tp, 1);
+    if (w.habits.skips_last_product) sum.skip_last_product(m.ffn / s.tp);
     cost.dense_parameters += m.mlp_parameters(m.ffn) / s.tp;
     const int64_t up = (m.gated_mlp ? 2 : 1) * m.ffn / s.tp;
     cost.working_bytes = e * sum.tokens() * up +
@@ -351,7 +368,7 @@ LayerCost layer_cost(const Workload& w, const Strategy& s, bool experts) {
   LayerCost result = sum.finish(input);
   if (w.overlap.tensor) {
     // Half of the communication runs inside the products next to it.
-    for (AxisCosts* comm : {&result.forward_comm, &result.backward_comm}) {
+    for (AxisCosts* comm : {&result.forward_comm, &result.backward_comm, &result.once_comm}) {
       comm->seconds[static_cast<size_t>(CommAxis::kTensor)] *= 1 - engine::kOverlapWindow / 2;
     }
   }

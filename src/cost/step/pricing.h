@@ -50,9 +50,12 @@ class Pricing : public RankMemory {
       result.traffic[i].busy_s = m * busiest_.exposed[i];
     }
     result.time.bubble_s = bubble();
+    const double slow_s = m * slow_messages_s();
+    result.time.exposed_s[static_cast<size_t>(CommAxis::kPipeline)] += slow_s;
     add_data_parallel(result);
     result.time.optimizer_s = optimizer();
-    result.time.step_s = steady + result.time.bubble_s + data_exposed_s_ + result.time.optimizer_s;
+    result.time.step_s =
+        steady + slow_s + result.time.bubble_s + data_exposed_s_ + result.time.optimizer_s;
     set_levels(result);
     keep_above_links(result);
     return result;
@@ -66,8 +69,7 @@ class Pricing : public RankMemory {
     for (int64_t stage = 0; stage < stages; ++stage) price.stages.push_back(stage_time(stage));
     for (int64_t stage = 0; stage + 1 < stages; ++stage) {
       const int64_t from = rank_of_stage(s_, stage), to = rank_of_stage(s_, stage + 1);
-      const SendTime sent =
-          send_time(w_.cluster, from * strides_.pp, to * strides_.pp, hop_bytes_);
+      const SendTime sent = send_time(w_.cluster, from * strides_.pp, to * strides_.pp, hop_bytes_);
       price.messages.push_back({sent.latency_s, sent.wire_s});
     }
     Breakdown once;
@@ -205,6 +207,12 @@ class Pricing : public RankMemory {
     return s_.pp == 1 ? 0 : (2 * to_double(s_.virtual_stages) - ends / to_double(s_.pp)) * hop_s_;
   }
 
+  // One message at a time, in order: ranks on both sides of the slowest boundary wait for each of
+  // its messages, beyond what the mean charges them, and all others for them.
+  [[nodiscard]] double slow_messages_s() const {
+    return 2 * to_double(s_.virtual_stages) * std::max(0.0, slowest_hop_s_ - hop_s_);
+  }
+
   void add_body(RankTime& time, double dense, double experts, double share) const {
     if (dense > 0) add_layers(time, split_.dense, with_again(dense_, share), dense, share);
     if (experts > 0) add_layers(time, split_.experts, with_again(experts_, share), experts, share);
@@ -233,17 +241,22 @@ class Pricing : public RankMemory {
   }
 
   void prepare_hops() {
-    const bool split = s_.sequence_parallel || w_.messages.split_over_tp;
+    const bool split = s_.sequence_parallel || w_.habits.splits_messages;
     hop_bytes_ = to_double(w_.precision.activation_bytes * w_.model.hidden) *
                  to_double(w_.seq_len * s_.micro_batch) / to_double(s_.cp * (split ? s_.tp : 1));
     hop_s_ = s_.pp > 1 ? mean_send_s(w_.cluster, {s_.pp, strides_.pp}, hop_bytes_) : 0;
-    if (w_.overlap.pipeline) hop_s_ *= 1 - engine::kOverlapWindow;
+    if (w_.habits.messages_in_order) {
+      slowest_hop_s_ = s_.pp > 1 ? slowest_send_s(w_.cluster, {s_.pp, strides_.pp}, hop_bytes_) : 0;
+    } else if (w_.overlap.pipeline) {
+      hop_s_ *= 1 - engine::kOverlapWindow;
+    }
   }
 
   // ZeRO-3: weights are gathered for forward and again for backward, gradients scattered, in every
   // micro-batch, beside the kernels of the layers before.
   struct GatherCost {
     double forward_s = 0, backward_s = 0, bytes = 0;
+    double sum_s = 0;                      // part of backward_s: of gradients
     double wire_s = 0, expert_wire_s = 0;  // of all of it, bytes over bandwidth
   };
   GatherCost gather_cost(int64_t dense, int64_t experts) const {
@@ -261,7 +274,8 @@ class Pricing : public RankMemory {
     const double bytes = weights * (s_.release_after_forward ? 2 : 1) + gradients;
     GatherCost cost;
     cost.forward_s = both(weights);
-    cost.backward_s = both(gradients) + (s_.release_after_forward ? cost.forward_s : 0);
+    cost.sum_s = both(gradients);
+    cost.backward_s = cost.sum_s + (s_.release_after_forward ? cost.forward_s : 0);
     cost.bytes = to_double(dense + experts) * bytes;
     cost.wire_s = all_gather_wire_s(links, shard_, to_double(dense) * bytes);
     cost.expert_wire_s = all_gather_wire_s(expert_links, sharers, to_double(experts) * bytes);
@@ -272,8 +286,10 @@ class Pricing : public RankMemory {
   double exposed_gathering_s(const GatherCost& gather, const PassSeconds& pass) const {
     const double all = gather.forward_s + gather.backward_s;
     if (!w_.overlap.data) return all;
+    const double beside_s =
+        gather.backward_s - (w_.habits.adds_every_micro_batch ? gather.sum_s : 0);
     const double hidden =
-        std::min(gather.forward_s, pass.forward) + std::min(gather.backward_s, pass.backward);
+        std::min(gather.forward_s, pass.forward) + std::min(beside_s, pass.backward);
     return all - hidden + engine::kOverlapSlowdown * hidden;
   }
 
@@ -357,7 +373,10 @@ class Pricing : public RankMemory {
     const Parameters held = parameters(layers, busiest_rank_);
     const auto axis = static_cast<size_t>(CommAxis::kData);
     const PrecisionPlan& p = w_.precision;
-    double once_s = 0;  // after the last backward, or beside it
+    double once_s = 0;    // after the last backward, or beside it
+    double gather_s = 0;  // part of it: of new weights
+    const bool often = w_.habits.adds_every_micro_batch && s_.zero >= 2;
+    const double times = often ? to_double(micro_batches_) : 1;  // that gradients are added up
     if (s_.zero == 3) {
       // Gathering is in every micro-batch; replicas of a shard group still add their gradients up.
       if (shard_ < replicas_) {
@@ -365,10 +384,10 @@ class Pricing : public RankMemory {
         const double bytes =
             to_double((held.dense + held.experts) * p.gradient_bytes) / to_double(shard_);
         const GroupLinks links = links_of(w_.cluster, across);
-        once_s = all_reduce_s(w_.cluster, links, across.ranks, bytes);
+        once_s = times * all_reduce_s(w_.cluster, links, across.ranks, bytes);
         load_.add(links.level, CommAxis::kData,
-                  least_all_reduce_wire_s(links, across.ranks, bytes));
-        result.traffic[axis].bytes += 2 * bytes;
+                  times * least_all_reduce_wire_s(links, across.ranks, bytes));
+        result.traffic[axis].bytes += 2 * times * bytes;
       }
     } else {
       const RankGroup group{replicas_, strides_.data};
@@ -387,8 +406,9 @@ class Pricing : public RankMemory {
           return;
         }
         const double rounds = s_.zero == 2 ? to_double(micro_batches_) : 1;
-        once_s += rounds * all_gather_s(w_.cluster, links, ranks.ranks, gradients) +
-                  all_gather_s(w_.cluster, links, ranks.ranks, weights);
+        const double new_weights_s = all_gather_s(w_.cluster, links, ranks.ranks, weights);
+        once_s += rounds * all_gather_s(w_.cluster, links, ranks.ranks, gradients) + new_weights_s;
+        gather_s += new_weights_s;
         result.traffic[axis].bytes += share * (rounds * gradients + weights);
         load_.add(links.level, CommAxis::kData,
                   all_gather_wire_s(links, ranks.ranks, rounds * gradients + weights));
@@ -405,10 +425,14 @@ class Pricing : public RankMemory {
     data_exposed_s_ = once_s;
     if (w_.overlap.data) {
       // Gradients leave while the last backward runs; gathered weights arrive during the first
-      // forward.
-      const double window =
-          engine::kOverlapWindow * (busiest_.backward + (s_.zero > 0 ? busiest_.forward : 0));
-      const double hidden = std::min(window, once_s * (1 - engine::kLastBucket));
+      // forward, or at once.
+      if (!w_.habits.gathers_after_update) gather_s = 0;
+      const bool in_forward = s_.zero > 0 && !w_.habits.gathers_after_update;
+      const double window = often ? 0
+                                  : engine::kOverlapWindow *
+                                        (busiest_.backward + (in_forward ? busiest_.forward : 0));
+      const double beside_s = once_s - gather_s;
+      const double hidden = std::min(window, beside_s * (1 - engine::kLastBucket));
       data_exposed_s_ = once_s - hidden + engine::kOverlapSlowdown * hidden;
     }
     data_exposed_s_ += tie_s_;
@@ -457,8 +481,8 @@ class Pricing : public RankMemory {
     if (busiest_.gather_wire + busiest_.expert_gather_wire > 0) {
       const GroupLinks shards = links_of(w_.cluster, {shard_, strides_.data});
       load_.add(shards.level, CommAxis::kData, m * busiest_.gather_wire);
-      const GroupLinks experts =
-          links_of(w_.cluster, {std::min(expert_replicas_, shard_), expert_strides_of(s_).replicas});
+      const GroupLinks experts = links_of(
+          w_.cluster, {std::min(expert_replicas_, shard_), expert_strides_of(s_).replicas});
       load_.add(experts.level, CommAxis::kData, m * busiest_.expert_gather_wire);
     }
     if (s_.pp > 1) {
@@ -482,7 +506,7 @@ class Pricing : public RankMemory {
 
   PassSeconds dense_, experts_, head_, embedding_;
   AxisStrides strides_;
-  double hop_bytes_ = 0, hop_s_ = 0;
+  double hop_bytes_ = 0, hop_s_ = 0, slowest_hop_s_ = 0;
   RankTime busiest_;
   int64_t busiest_rank_ = 0;
   double through_s_ = 0;
