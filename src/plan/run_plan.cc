@@ -9,6 +9,7 @@
 #include "compile/pipeline/stages.h"
 #include "cost/hardware/catalogue.h"
 #include "cost/step/stages.h"
+#include "plan/engine_guesses.h"
 #include "spec/recompute.h"
 #include "spec/run_file/asynchronous.h"
 #include "spec/run_file/trainable.h"
@@ -42,8 +43,9 @@ void set_step(Estimate& estimate, double step_s) {
 
 class Pricing {
  public:
-  Pricing(const RunSpec& spec, const Cluster& cluster) : spec_(spec) {
+  Pricing(const RunSpec& spec, const Cluster& cluster, const Engine& engine) : spec_(spec) {
     priced_.workload.cluster = cluster;
+    priced_.workload.engine = engine.numbers;
   }
 
   PricedRun run() {
@@ -308,8 +310,8 @@ ScalePlan ranks_of_estimate(const RunSpec& spec, const PricedRun& priced,
 
 }  // namespace
 
-PricedRun priced_run(const RunSpec& spec, const Cluster& cluster) {
-  return Pricing(spec, cluster).run();
+PricedRun priced_run(const RunSpec& spec, const Cluster& cluster, const Engine& engine) {
+  return Pricing(spec, cluster, engine).run();
 }
 
 int64_t memory_limit(const RunSpec& spec, const Cluster& cluster) {
@@ -323,7 +325,7 @@ void use_cluster_defaults(RunSpec& spec, const Cluster& cluster) {
   if (spec.train.threads == 0) spec.train.threads = 1;
 }
 
-RunPrice price_run(const RunSpec& spec, const Cluster& cluster) {
+RunPrice price_run(const RunSpec& spec, const Cluster& cluster, const Engine& engine) {
   const int64_t world = spec.parallel.world();
   require_config(
       world <= cluster.devices,
@@ -331,7 +333,8 @@ RunPrice price_run(const RunSpec& spec, const Cluster& cluster) {
       "or pp, or a cluster of more devices (h100-64 is 64 of h100)",
       world, cluster.name, cluster.devices);
   RunPrice price;
-  price.run = priced_run(spec, world == cluster.devices ? cluster : with_devices(cluster, world));
+  price.run =
+      priced_run(spec, world == cluster.devices ? cluster : with_devices(cluster, world), engine);
   const std::string wrong = why_impossible(price.run.workload, price.run.strategy);
   require_config(wrong.empty(), "{}", wrong);
   price.estimate = CostModel(price.run.workload).estimate(price.run.strategy);
@@ -340,12 +343,14 @@ RunPrice price_run(const RunSpec& spec, const Cluster& cluster) {
   return price;
 }
 
-RunPlan plan_run(const RunSpec& spec, const Cluster& cluster, ScalePlanner& planner) {
-  RunPrice price = price_run(spec, cluster);
+RunPlan plan_run(const RunSpec& spec, const Cluster& cluster, const Engine& engine,
+                 ScalePlanner& planner) {
+  RunPrice price = price_run(spec, cluster, engine);
   RunPlan plan;
   plan.cluster = price.run.workload.cluster;
   plan.cluster.name = cluster.name;
   plan.cluster_devices = cluster.devices;
+  plan.engine = engine.name;
   plan.estimate = std::move(price.estimate);
   plan.not_compiled = untrainable_choice(spec.model);
   if (plan.not_compiled.empty()) {
@@ -362,6 +367,7 @@ RunPlan plan_run(const RunSpec& spec, const Cluster& cluster, ScalePlanner& plan
   plan.guesses.insert(plan.guesses.end(), plan.estimate.guesses.begin(),
                       plan.estimate.guesses.end());
   add_default_constants(plan.cluster, plan.guesses);
+  add_engine_guesses(engine, price.run.workload, price.run.strategy, plan.guesses);
   return plan;
 }
 

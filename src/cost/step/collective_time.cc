@@ -26,13 +26,10 @@ int64_t ranks_within(const Cluster& cluster, const LinkLevel& level, const RankG
 }
 
 // Ranks of a group whose adapters it has to itself. A group of whole nodes has all of them, and a
-// rank alone in its node has its own. Several groups that share a node choose their ways out
-// without knowing of each other and meet on some adapters while others idle: half is left. Fitted:
-// tp 2 and 4 of the vTrain runs (docs/accuracy.md).
-constexpr double kShareOfAdapters = 0.5;
+// rank alone in its node has its own.
 double adapters_of(const Cluster& cluster, const LinkLevel& level, int64_t within) {
   if (within == 1 || within >= size_of(cluster, level)) return to_double(within);
-  return std::max(1.0, kShareOfAdapters * to_double(within));
+  return std::max(1.0, level.shared_adapters.value * to_double(within));
 }
 
 // Bytes/s of a device while all of them talk.

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "cost/engine/engine.h"
 #include "cost/step/collective_time.h"
 #include "cost/step/cost_model.h"
 #include "cost/step/layer_cost.h"
@@ -224,7 +223,7 @@ class Pricing : public RankMemory {
     hop_bytes_ = to_double(w_.precision.activation_bytes * w_.model.hidden) *
                  to_double(w_.seq_len * s_.micro_batch) / to_double(s_.cp * s_.tp);
     hop_s_ = s_.pp > 1 ? mean_send_s(w_.cluster, {s_.pp, strides_.pp}, hop_bytes_) : 0;
-    if (w_.overlap.pipeline) hop_s_ *= 1 - engine::kOverlapWindow;
+    if (w_.overlap.pipeline) hop_s_ *= 1 - w_.engine.overlap_window;
   }
 
   // ZeRO-3: weights are gathered for forward and again for backward, gradients scattered, in every
@@ -256,7 +255,7 @@ class Pricing : public RankMemory {
     if (!w_.overlap.data) return all;
     const double hidden =
         std::min(gather.forward_s, pass.forward) + std::min(gather.backward_s, pass.backward);
-    return all - hidden + engine::kOverlapSlowdown * hidden;
+    return all - hidden + w_.engine.overlap_slowdown * hidden;
   }
 
   // Of the ranks in the mean, where all layers are computed again and hide the most.
@@ -379,9 +378,9 @@ class Pricing : public RankMemory {
       // Gradients leave while the last backward runs; gathered weights arrive during the first
       // forward.
       const double window =
-          engine::kOverlapWindow * (busiest_.backward + (s_.zero > 0 ? busiest_.forward : 0));
-      const double hidden = std::min(window, once_s * (1 - engine::kLastBucket));
-      data_exposed_s_ = once_s - hidden + engine::kOverlapSlowdown * hidden;
+          w_.engine.overlap_window * (busiest_.backward + (s_.zero > 0 ? busiest_.forward : 0));
+      const double hidden = std::min(window, once_s * (1 - w_.engine.last_bucket));
+      data_exposed_s_ = once_s - hidden + w_.engine.overlap_slowdown * hidden;
     }
     data_exposed_s_ += tie_s_;
     result.time.exposed_s[axis] += data_exposed_s_;
@@ -392,11 +391,12 @@ class Pricing : public RankMemory {
     const auto gradient = to_double(w_.precision.gradient_bytes);
     const double by = s_.zero >= 1 ? to_double(shard_) : 1;
     const double by_experts = s_.zero >= 1 ? to_double(std::min(expert_replicas_, shard_)) : 1;
-    const double whole = s_.zero >= 2 ? 0 : 2 * gradient;  // norm and scaling of all gradients
+    const double all = w_.engine.gradient_norm_passes * gradient;
+    const double whole = s_.zero >= 2 ? 0 : all;  // from ZeRO-2 on of the shard alone
     const double bytes =
-        to_double(held.dense) * (whole + (engine::kOptimizerBytes + (2 * gradient - whole)) / by) +
+        to_double(held.dense) * (whole + (w_.engine.optimizer_bytes + (all - whole)) / by) +
         to_double(held.experts) *
-            (whole + (engine::kOptimizerBytes + (2 * gradient - whole)) / by_experts);
+            (whole + (w_.engine.optimizer_bytes + (all - whole)) / by_experts);
     const DeviceSpec& device = w_.cluster.device;
     return bytes / (device.memory_bandwidth.value * device.memory_efficiency.value);
   }
