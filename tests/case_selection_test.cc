@@ -1,4 +1,4 @@
-// The choice of today's lines and the random meshes reach what they are meant to reach.
+// The choice of a commit's lines and the random meshes reach what they are meant to reach.
 #include "support/case_selection.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Style checks over every source file: formatting, layers, white space, sizes, scripts, strings that
-# must not be committed. Prints every finding; exits 1 if there is any.
+# Style checks over every source file: formatting, layers, documents, white space, sizes, scripts,
+# leftovers, strings that must not be committed. Prints every finding; exits 1 if there is any.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -23,18 +23,12 @@ while IFS= read -r -d '' file; do
   if [[ -f $file ]]; then files+=("$file"); fi
 done < <(list_files)
 
-cpp=() text=() scripts=()
-for file in "${files[@]}"; do
-  size=$(stat -c %s "$file")
-  if ((size > 500 * 1024)); then finding "$file: $size bytes; the limit is 500 KB"; fi
-  if [[ -s $file ]] && ! grep -qI . "$file"; then continue; fi
-  text+=("$file")
-  case $file in
-    *.h | *.cc | *.cu | *.cuh) cpp+=("$file") ;;
-    *.sh) scripts+=("$file") ;;
-    *) if head -n 1 "$file" | grep -q '^#!.*bash'; then scripts+=("$file"); fi ;;
-  esac
-done
+# A few processes over all files, not a few for each: the check must be quick enough to run often.
+while read -r size file; do finding "$file: $size bytes; the limit is 500 KB"; done < <(
+  stat -c '%s %n' "${files[@]}" | awk '$1 > 500 * 1024')
+mapfile -t text < <(grep -lI '' -- "${files[@]}")
+mapfile -t cpp < <(printf '%s\n' "${text[@]}" | grep -E '\.(h|cc|cu|cuh)$')
+mapfile -t scripts < <(grep -lE '^#!.*bash' -- "${text[@]}")
 
 # report MESSAGE GREP-ARGUMENTS...: every matching line is a finding.
 report() {
@@ -53,13 +47,21 @@ for script in "${scripts[@]}"; do
 done
 
 python3 tools/check_layers.py || finding "tools/check_layers.py found violations"
+python3 tools/check_docs.py || finding "tools/check_docs.py found what the documents have wrong"
+for file in "${files[@]}"; do
+  case $file in
+    *.pyc | *.o | *.so | *.a | *.orig | *.rej | *.log | *__pycache__* | *node_modules/*)
+      finding "$file: a leftover of a build or an editor" ;;
+  esac
+done
 
 formatter=$(command -v clang-format-14 || command -v clang-format || true)
 if [[ -n $formatter ]] && "$formatter" --version | grep -q 'version 14\.'; then
-  for file in "${cpp[@]}"; do
-    "$formatter" --dry-run --Werror "$file" 2>/dev/null ||
-      finding "$file: not formatted; run $(basename "$formatter") -i $file"
-  done
+  while read -r file; do
+    finding "$file: not formatted; run $(basename "$formatter") -i $file"
+  done < <(printf '%s\0' "${cpp[@]}" |
+    xargs -0 -n 100 -P "$(nproc)" "$formatter" --dry-run --Werror 2>&1 |
+    sed -n 's/^\([^:]*\):.*code should be clang-formatted.*/\1/p' | sort -u)
 else
   echo "lint: clang-format 14 is not installed: formatting skipped"
 fi

@@ -57,7 +57,8 @@ struct PlanRequest {
     const char* help;
     std::string value = "";
   };
-  std::string model, cluster;  // names; empty: not given
+  std::string model, cluster;      // names; empty: not given
+  std::string engine = "tessera";  // a name or a file
   std::vector<Size> sizes = {
       {"--tp", "parallel.tp", "ranks that split every layer"},
       {"--pp", "parallel.pp", "pipeline ranks"},
@@ -111,6 +112,7 @@ int run_simulate(const SimulateOptions& options, Console& console);
 
 struct SearchCommandOptions {
   std::string model, cluster;
+  std::string engine = "tessera";
   int64_t global_batch = 0, seq_len = 0;
   std::string objective = "time";   // time | memory | cost
   std::string attention = "flash";  // flash | unfused
@@ -230,7 +232,7 @@ std::vector<Command> add_explain(CLI::App& root);
 int run_explain(const ExplainOptions& options, Console& console);
 
 struct PresetsOptions {
-  std::string kind = "models";  // models | devices | clusters
+  std::string kind = "models";  // models | devices | clusters | engines
   bool json = false;
 };
 Command add_presets(CLI::App& root);
@@ -238,6 +240,7 @@ int run_presets(const PresetsOptions& options, Console& console);
 
 struct BenchPublishedOptions {
   std::string file;
+  std::string engine;  // of all entries; empty: the one that each names
   bool entries = false;
   bool json = false;
 };
@@ -247,6 +250,7 @@ int run_bench_published(const BenchPublishedOptions& options, Console& console);
 struct BenchPricingOptions {
   std::string model = "llama-3-405b";
   std::string cluster = "h100-16384";
+  std::string engine = "tessera";
   double seconds = 1;
   bool json = false;
 };
@@ -255,8 +259,9 @@ int run_bench_pricing(const BenchPricingOptions& options, Console& console);
 
 // Predicted step times beside measured ones.
 struct BenchPredictOptions {
-  std::string list;     // file with one run per line
-  std::string cluster;  // file that calibrate wrote
+  std::string list;                // file with one run per line
+  std::string cluster;             // file that calibrate wrote
+  std::string engine = "tessera";  // whose closed forms are compared as well
   int64_t steps = 10, warmup = 3;
   bool json = false;
 };

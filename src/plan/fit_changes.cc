@@ -96,11 +96,12 @@ std::vector<std::string> settings_of_change(const RunSpec& before, const RunSpec
 class Advisor {
  public:
   Advisor(const RunSpec& spec, const OpenSettings& open, const Cluster& cluster,
-          ScalePlanner& planner, size_t most)
+          const Engine& engine, ScalePlanner& planner, size_t most)
       : before_(spec),
         base_(spec),
         open_(open),
         cluster_(cluster),
+        engine_(engine),
         planner_(planner),
         most_(most),
         limit_(memory_limit(spec, cluster)),
@@ -141,6 +142,7 @@ class Advisor {
   RunSpec before_, base_;
   OpenSettings open_;
   const Cluster& cluster_;
+  const Engine& engine_;
   ScalePlanner& planner_;
   size_t most_;
   int64_t limit_;
@@ -171,7 +173,7 @@ void Advisor::price(Combination combination, Combinations& into) {
   const std::optional<RunSpec> spec = changed(combination);
   if (!spec) return;
   try {
-    const RunPrice price = price_run(*spec, cluster_);
+    const RunPrice price = price_run(*spec, cluster_, engine_);
     combination.step_s = price.estimate.time.step_s;
     combination.bytes = closed_form_bytes(*spec, price.estimate);
   } catch (const ConfigError&) {
@@ -214,7 +216,7 @@ std::optional<FitChange> Advisor::planned(const Combination& combination) {
   if (!spec) return std::nullopt;
   FitChange change;
   try {
-    const RunPlan plan = plan_run(*spec, cluster_, planner_);
+    const RunPlan plan = plan_run(*spec, cluster_, engine_, planner_);
     change.peak_bytes = plan.ranks.heaviest().total_bytes();
     change.step_s = plan.estimate.time.step_s;
   } catch (const ConfigError&) {
@@ -227,10 +229,10 @@ std::optional<FitChange> Advisor::planned(const Combination& combination) {
 
 // How far closed forms are off is much the same for runs that differ in a few settings.
 void Advisor::compare_with_exact() {
-  const RunPrice price = price_run(before_, cluster_);
+  const RunPrice price = price_run(before_, cluster_, engine_);
   const double closed = closed_form_bytes(before_, price.estimate);
-  const auto exact =
-      static_cast<double>(plan_run(before_, cluster_, planner_).ranks.heaviest().total_bytes());
+  const auto exact = static_cast<double>(
+      plan_run(before_, cluster_, engine_, planner_).ranks.heaviest().total_bytes());
   if (closed > 0) exact_share_ = std::clamp(exact / closed, 0.5, 2.0);
 }
 
@@ -396,13 +398,15 @@ std::optional<Cluster> larger_cluster(const Cluster& cluster, int64_t devices) {
 }
 
 void add_devices(const RunSpec& spec, const OpenSettings& open, const Cluster& cluster,
-                 ScalePlanner& planner, double exact_share, FitAdvice& advice) {
+                 const Engine& engine, ScalePlanner& planner, double exact_share,
+                 FitAdvice& advice) {
   for (int64_t factor = 2; factor <= kMostTimesDevices; factor *= 2) {
     const int64_t devices = spec.parallel.world() * factor;
     const std::optional<RunSpec> more = on_more_devices(spec, factor);
     const std::optional<Cluster> larger = larger_cluster(cluster, devices);
     if (!more || !larger) continue;
-    advice.on_devices = Advisor(*more, open, *larger, planner, 1).smallest_that_fits(exact_share);
+    advice.on_devices =
+        Advisor(*more, open, *larger, engine, planner, 1).smallest_that_fits(exact_share);
     if (!advice.on_devices) continue;
     advice.devices = devices;
     advice.on_devices->settings = settings_of_change(spec, advice.on_devices->spec, open);
@@ -413,11 +417,11 @@ void add_devices(const RunSpec& spec, const OpenSettings& open, const Cluster& c
 }  // namespace
 
 FitAdvice advise_fit(const RunSpec& spec, const OpenSettings& open, const Cluster& cluster,
-                     ScalePlanner& planner, size_t most) {
-  Advisor advisor(spec, open, cluster, planner, most);
+                     const Engine& engine, ScalePlanner& planner, size_t most) {
+  Advisor advisor(spec, open, cluster, engine, planner, most);
   FitAdvice advice = advisor.run();
   if (!advice.changes.empty()) return advice;
-  add_devices(spec, open, cluster, planner, advisor.exact_share(), advice);
+  add_devices(spec, open, cluster, engine, planner, advisor.exact_share(), advice);
   return advice;
 }
 

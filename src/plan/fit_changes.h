@@ -38,6 +38,6 @@ struct FitAdvice {
 
 // `spec` must have gone through resolve(). The number of ranks and the batch stay.
 FitAdvice advise_fit(const RunSpec& spec, const OpenSettings& open, const Cluster& cluster,
-                     ScalePlanner& planner, size_t most = 3);
+                     const Engine& engine, ScalePlanner& planner, size_t most = 3);
 
 }  // namespace tessera

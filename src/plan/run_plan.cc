@@ -9,6 +9,7 @@
 #include "compile/pipeline/stages.h"
 #include "cost/hardware/catalogue.h"
 #include "cost/step/stages.h"
+#include "plan/engine_guesses.h"
 #include "sim/schedule/step_simulator.h"
 #include "spec/recompute.h"
 #include "spec/run_file/asynchronous.h"
@@ -41,8 +42,9 @@ void set_step(Estimate& estimate, double step_s) {
 
 class Pricing {
  public:
-  Pricing(const RunSpec& spec, const Cluster& cluster) : spec_(spec) {
+  Pricing(const RunSpec& spec, const Cluster& cluster, const Engine& engine) : spec_(spec) {
     priced_.workload.cluster = cluster;
+    priced_.workload.engine = engine.numbers;
   }
 
   PricedRun run() {
@@ -77,7 +79,6 @@ void Pricing::fill_workload() {
   w.global_batch = spec_.train.global_batch;
   w.overlap.data = spec_.parallel.overlap;
   w.overlap.pipeline = spec_.parallel.overlap;
-  w.habits = kOwnHabits;
   w.fused_loss = spec_.train.loss_chunk < spec_.train.micro_batch * spec_.train.seq_len;
 }
 
@@ -298,8 +299,8 @@ ScalePlan ranks_of_estimate(const RunSpec& spec, const PricedRun& priced,
 
 }  // namespace
 
-PricedRun priced_run(const RunSpec& spec, const Cluster& cluster) {
-  return Pricing(spec, cluster).run();
+PricedRun priced_run(const RunSpec& spec, const Cluster& cluster, const Engine& engine) {
+  return Pricing(spec, cluster, engine).run();
 }
 
 int64_t memory_limit(const RunSpec& spec, const Cluster& cluster) {
@@ -313,7 +314,7 @@ void use_cluster_defaults(RunSpec& spec, const Cluster& cluster) {
   if (spec.train.threads == 0) spec.train.threads = 1;
 }
 
-RunPrice price_run(const RunSpec& spec, const Cluster& cluster) {
+RunPrice price_run(const RunSpec& spec, const Cluster& cluster, const Engine& engine) {
   const int64_t world = spec.parallel.world();
   require_config(
       world <= cluster.devices,
@@ -321,7 +322,8 @@ RunPrice price_run(const RunSpec& spec, const Cluster& cluster) {
       "or pp, or a cluster of more devices (h100-64 is 64 of h100)",
       world, cluster.name, cluster.devices);
   RunPrice price;
-  price.run = priced_run(spec, world == cluster.devices ? cluster : with_devices(cluster, world));
+  price.run =
+      priced_run(spec, world == cluster.devices ? cluster : with_devices(cluster, world), engine);
   const std::string wrong = why_impossible(price.run.workload, price.run.strategy);
   require_config(wrong.empty(), "{}", wrong);
   StepSimulator simulator(price.run.workload);
@@ -331,12 +333,14 @@ RunPrice price_run(const RunSpec& spec, const Cluster& cluster) {
   return price;
 }
 
-RunPlan plan_run(const RunSpec& spec, const Cluster& cluster, ScalePlanner& planner) {
-  RunPrice price = price_run(spec, cluster);
+RunPlan plan_run(const RunSpec& spec, const Cluster& cluster, const Engine& engine,
+                 ScalePlanner& planner) {
+  RunPrice price = price_run(spec, cluster, engine);
   RunPlan plan;
   plan.cluster = price.run.workload.cluster;
   plan.cluster.name = cluster.name;
   plan.cluster_devices = cluster.devices;
+  plan.engine = engine.name;
   plan.estimate = std::move(price.estimate);
   plan.not_compiled = untrainable_choice(spec.model);
   if (plan.not_compiled.empty()) {
@@ -353,6 +357,7 @@ RunPlan plan_run(const RunSpec& spec, const Cluster& cluster, ScalePlanner& plan
   plan.guesses.insert(plan.guesses.end(), plan.estimate.guesses.begin(),
                       plan.estimate.guesses.end());
   add_default_constants(plan.cluster, plan.guesses);
+  add_engine_guesses(engine, price.run.workload, price.run.strategy, plan.guesses);
   return plan;
 }
 

@@ -19,7 +19,7 @@ struct PricedRun {
   Strategy strategy;
   std::vector<Guess> guesses;
 };
-PricedRun priced_run(const RunSpec& spec, const Cluster& cluster);
+PricedRun priced_run(const RunSpec& spec, const Cluster& cluster, const Engine& engine);
 
 // The cost model's word on a run, without its Programs.
 struct RunPrice {
@@ -27,12 +27,13 @@ struct RunPrice {
   Estimate estimate;
 };
 // As plan_run, which it is a part of.
-RunPrice price_run(const RunSpec& spec, const Cluster& cluster);
+RunPrice price_run(const RunSpec& spec, const Cluster& cluster, const Engine& engine);
 
 struct RunPlan {
   ScalePlan ranks;
   Cluster cluster;              // of as many devices as there are ranks
   int64_t cluster_devices = 0;  // of the cluster that was named
+  std::string engine;           // whose time it is
   Estimate estimate;
   int64_t limit_bytes = 0;     // of a rank
   int64_t reserved_bytes = 0;  // of the device, and not part of the limit
@@ -46,7 +47,8 @@ struct RunPlan {
 
 // `spec` must have gone through resolve(). Throws ConfigError for a mesh with more ranks than the
 // cluster has devices, and for what the cost model cannot price.
-RunPlan plan_run(const RunSpec& spec, const Cluster& cluster, ScalePlanner& planner);
+RunPlan plan_run(const RunSpec& spec, const Cluster& cluster, const Engine& engine,
+                 ScalePlanner& planner);
 
 // What a rank may use: cluster.memory_gib where the run says it, else the device's without what is
 // reserved.

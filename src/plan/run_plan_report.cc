@@ -342,6 +342,7 @@ nlohmann::ordered_json run_plan_json(const RunPlan& plan, int64_t tokens) {
     json["mesh"][std::string(name_of(axis))] = mesh.size(axis);
   }
   json["parameters"] = plan.ranks.num_parameters;
+  json["engine"] = plan.engine;
   json["cluster"] = {{"name", plan.cluster.name},       {"device", plan.cluster.device.name},
                      {"devices", plan.cluster.devices}, {"devices_in_all", plan.cluster_devices},
                      {"limit_bytes", plan.limit_bytes}, {"reserved_bytes", plan.reserved_bytes}};

@@ -1,5 +1,5 @@
-// Which lines of tests/equivalence are run today: one of every pair of features, and a part of the
-// rest that changes from day to day.
+// Which lines of tests/equivalence are run: one of every pair of features, and a part of the rest
+// that changes from commit to commit.
 #pragma once
 
 #include <algorithm>

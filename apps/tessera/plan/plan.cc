@@ -14,6 +14,7 @@
 #include "cli/write_file.h"
 #include "commands.h"
 #include "compile/pipeline/stages.h"
+#include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
 #include "draw/placements_svg.h"
 #include "draw/plan_svg.h"
@@ -101,10 +102,11 @@ int plan_on_cluster(const PlanOptions& options, std::vector<Guess> guesses, Cons
     return 0;
   }
   ScalePlanner planner;
-  RunPlan plan = plan_run(spec, cluster, planner);
+  const Engine engine = find_engine(request.engine, read_text);
+  RunPlan plan = plan_run(spec, cluster, engine, planner);
   plan.guesses.insert(plan.guesses.begin(), guesses.begin(), guesses.end());
   const bool misfit = options.check && !plan.fits();
-  const FitAdvice advice = misfit ? advise_fit(spec, open, cluster, planner) : FitAdvice();
+  const FitAdvice advice = misfit ? advise_fit(spec, open, cluster, engine, planner) : FitAdvice();
   if (options.json) {
     nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
     json.update(run_plan_json(plan, request.tokens));

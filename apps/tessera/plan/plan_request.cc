@@ -81,6 +81,8 @@ void fill_in(RunSpec& spec, const std::vector<std::string>& settings, const Clus
 
 void add_split(CLI::App& app, PlanRequest& request) {
   add_text(app, "--model", request.model, "PRESET", "this model, without a run file");
+  add_text(app, "--engine", request.engine, "NAME|FILE",
+           "whose time it is: see tessera presets engines (default tessera)");
   for (PlanRequest::Size& size : request.sizes) {
     add_whole(app, size.flag, size.value, 0, size.help);
   }

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/read_text.h"
+#include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
 #include "plan/plan_request.h"
 
@@ -70,6 +71,7 @@ Variation vary_plan(const PlanOptions& options, const std::string& text) {
   require_config(values.size() <= kMostValues, "--vary has {} values: give at most {}",
                  values.size(), kMostValues);
   const Cluster cluster = find_cluster(options.request.cluster, read_text);
+  const Engine engine = find_engine(options.request.engine, read_text);
   ScalePlanner planner;
   std::string refused;
   for (const std::string_view value : values) {
@@ -79,7 +81,7 @@ Variation vary_plan(const PlanOptions& options, const std::string& text) {
     try {
       std::vector<Guess> guesses;
       const RunSpec spec = load_request(source, options.request, cluster, guesses);
-      varied.plan = plan_run(spec, cluster, planner);
+      varied.plan = plan_run(spec, cluster, engine, planner);
     } catch (const ConfigError& error) {
       varied.refused = refused = error.what();
     }

@@ -1,10 +1,15 @@
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "base/text.h"
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "commands.h"
+#include "cost/engine/engine_catalogue.h"
+#include "cost/engine/engine_keys.h"
 #include "cost/explain/quantity.h"
 #include "cost/hardware/catalogue.h"
 #include "spec/catalogue/model_catalogue.h"
@@ -165,27 +170,76 @@ nlohmann::ordered_json cluster_json() {
   return clusters;
 }
 
+std::string engine_table() {
+  std::string text;
+  for (const std::string_view name : engine_names()) {
+    const Engine engine = find_engine(std::string(name));
+    TextTable table({{engine.name},
+                     {"value", Align::kRight},
+                     {"unit"},
+                     {"provenance"},
+                     {"what it is, and where it comes from"}});
+    for (size_t i = 0; i < kEngineKeys.size(); ++i) {
+      const EngineKey& key = kEngineKeys[i];
+      const Constant& constant = engine.constants[i];
+      table.add_row({std::string(key.name), fmt::format("{:.8g}", constant.value),
+                     std::string(key.unit), std::string(name_of(constant.provenance)),
+                     fmt::format("{}; {}", key.what, constant.source)});
+    }
+    text += (text.empty() ? "" : "\n") + table.str();
+  }
+  return text;
+}
+
+nlohmann::ordered_json engine_json() {
+  nlohmann::ordered_json engines = nlohmann::ordered_json::array();
+  for (const std::string_view name : engine_names()) {
+    const Engine engine = find_engine(std::string(name));
+    nlohmann::ordered_json constants = nlohmann::ordered_json::array();
+    for (size_t i = 0; i < kEngineKeys.size(); ++i) {
+      nlohmann::ordered_json constant = {{"name", kEngineKeys[i].name},
+                                         {"unit", kEngineKeys[i].unit},
+                                         {"what", kEngineKeys[i].what}};
+      constant.update(constant_json(engine.constants[i]));
+      constants.push_back(std::move(constant));
+    }
+    engines.push_back(
+        {{"name", engine.name}, {"extends", engine.extends}, {"constants", std::move(constants)}});
+  }
+  return engines;
+}
+
 }  // namespace
 
 Command add_presets(CLI::App& root) {
   CLI::App* app = root.add_subcommand("presets");
-  set_help(*app, {"List the models, devices or clusters that are known by name.",
+  set_help(*app, {"List the models, devices, clusters or engines that are known by name.",
                   "tessera presets devices", "tessera explain memory --model llama-3-405b"});
   auto options = std::make_shared<PresetsOptions>();
-  add_choice(*app, "kind", options->kind, "models|devices|clusters",
+  add_choice(*app, "kind", options->kind, "models|devices|clusters|engines",
              "what to list (default models)");
   add_switch(*app, "--json", options->json, "print JSON");
   return {app, [options](Console& console) { return run_presets(*options, console); }};
 }
 
 int run_presets(const PresetsOptions& options, Console& console) {
-  const bool devices = options.kind == "devices", clusters = options.kind == "clusters";
+  struct Kind {
+    std::string_view name;
+    std::string (*table)();
+    nlohmann::ordered_json (*json)();
+  };
+  constexpr std::array kKinds = {
+      Kind{"models", model_table, model_json}, Kind{"devices", device_table, device_json},
+      Kind{"clusters", cluster_table, cluster_json}, Kind{"engines", engine_table, engine_json}};
+  const auto* kind = std::find_if(kKinds.begin(), kKinds.end(),
+                                  [&](const Kind& k) { return k.name == options.kind; });
+  TESSERA_CHECK(kind != kKinds.end(), "no kind of preset is called {}", options.kind);
   if (!options.json) {
-    console.out << (devices ? device_table() : clusters ? cluster_table() : model_table());
+    console.out << kind->table();
     return 0;
   }
   nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
-  json[options.kind] = devices ? device_json() : clusters ? cluster_json() : model_json();
+  json[options.kind] = kind->json();
   console.out << json.dump(2) << '\n';
   return 0;
 }

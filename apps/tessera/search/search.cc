@@ -14,6 +14,7 @@
 #include "cli/read_text.h"
 #include "cli/write_file.h"
 #include "commands.h"
+#include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
 #include "search/report.h"
 #include "search/search_request.h"
@@ -90,11 +91,11 @@ SearchRequest search_request(const SearchCommandOptions& options, const ModelSpe
   SearchRequest request;
   request.workload.model = shape_of(model, options.seq_len);
   request.workload.cluster = find_cluster(options.cluster, read_text);
+  request.workload.engine = find_engine(options.engine, read_text).numbers;
   if (options.usd_per_hour >= 0) {
     request.workload.cluster.usd_per_device_hour = {options.usd_per_hour, Provenance::kDefault,
                                                     "--usd-per-hour"};
   }
-  request.workload.habits = kOwnHabits;
   request.workload.seq_len = options.seq_len;
   request.workload.global_batch = options.global_batch;
   if (options.attention == "unfused") request.workload.attention = AttentionKind::kUnfused;
@@ -122,6 +123,8 @@ Command add_search(CLI::App& root) {
   add_text(*app, "--model", options->model, "NAME|FILE", "a model: see tessera presets");
   add_text(*app, "--cluster", options->cluster, "NAME|FILE",
            "a cluster: a100-256 is 256 devices of the entry a100");
+  add_text(*app, "--engine", options->engine, "NAME|FILE",
+           "whose time and memory: see tessera presets engines (default tessera)");
   add_whole(*app, "--global-batch", options->global_batch, 1, "sequences of a step");
   add_whole(*app, "--seq-len", options->seq_len, 1, "tokens of a sequence");
   add_choice(*app, "--objective", options->objective, "time|memory|cost",

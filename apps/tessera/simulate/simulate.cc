@@ -12,6 +12,7 @@
 #include "commands.h"
 #include "compile/pipeline/schedule/run_schedule.h"
 #include "compile/pipeline/schedule/schedule_csv.h"
+#include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
 #include "draw/run_title.h"
 #include "draw/schedule_svg.h"
@@ -61,12 +62,13 @@ class StepSimulation {
   StepSimulation(const SimulateOptions& options, RunSpec spec, std::vector<Guess> guesses)
       : options_(options),
         guesses_(std::move(guesses)),
-        contention_(options.no_contention ? no_contention() : Contention()),
+        engine_(find_engine(options.request.engine, read_text)),
+        contention_(options.no_contention ? no_contention() : contention_of(engine_.numbers)),
         cluster_(
             of_size(find_cluster(cluster_name(options, spec), read_text), spec.parallel.world())),
         step_(build_step(with_threads(std::move(spec), cluster_.measured), StepKind::kTraining)) {
     programs_ = distinct_programs(step_);
-    const ClusterTimes modelled(cluster_, step_.spec.train.dtype, contention_);
+    const ClusterTimes modelled(cluster_, engine_.numbers, step_.spec.train.dtype, contention_);
     const MeasuredTimes measured(cluster_.measured, "threads");
     const Times& times = cluster_.measured.empty() ? static_cast<const Times&>(modelled) : measured;
     ReplayOptions replay{.slow = parse_slow(options.slow), .fold = !options.all_ranks};
@@ -106,6 +108,7 @@ class StepSimulation {
     nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
     json["cluster"] = cluster_.name;
     json["device"] = cluster_.device.name;
+    if (cluster_.measured.empty()) json["engine"] = engine_.name;
     if (cluster_.measured.empty()) json["contention"] = contention_json();
     json.update(step_json(timeline_, activities_));
     if (!timeline_.lost.has_value()) json["tokens_per_s"] = tokens_per_s();
@@ -143,16 +146,22 @@ class StepSimulation {
     return fmt::format(
         "\nbeside a collective kernels lose {:g} % of their speed, beside a message {:g} % "
         "(--no-contention: nothing)\n",
-        100 * contention_.collective.value, 100 * contention_.message.value);
+        100 * contention_.collective, 100 * contention_.message);
   }
 
   [[nodiscard]] nlohmann::ordered_json contention_json() const {
-    const auto entry = [](const Constant& constant) {
-      return nlohmann::ordered_json{{"share", constant.value},
+    const auto entry = [&](double share, double EngineNumbers::*field) {
+      const Constant& constant = constant_of(engine_, field);
+      if (options_.no_contention) {
+        return nlohmann::ordered_json{
+            {"share", share}, {"provenance", "default"}, {"source", "switched off"}};
+      }
+      return nlohmann::ordered_json{{"share", share},
                                     {"provenance", name_of(constant.provenance)},
                                     {"source", constant.source}};
     };
-    return {{"collective", entry(contention_.collective)}, {"message", entry(contention_.message)}};
+    return {{"collective", entry(contention_.collective, &EngineNumbers::overlap_slowdown)},
+            {"message", entry(contention_.message, &EngineNumbers::message_slowdown)}};
   }
 
   [[nodiscard]] std::string title() const {
@@ -205,6 +214,7 @@ class StepSimulation {
 
   const SimulateOptions& options_;
   std::vector<Guess> guesses_;
+  Engine engine_;
   Contention contention_;
   Cluster cluster_;
   StepGraph step_;

@@ -19,13 +19,10 @@ int64_t size_of(const Cluster& cluster, const LinkLevel& level) {
 }
 
 // Ranks of a group whose adapters it has to itself. A group of whole nodes has all of them, and a
-// rank alone in its node has its own. Several groups that share a node choose their ways out
-// without knowing of each other and meet on some adapters while others idle: half is left. Fitted:
-// tp 2 and 4 of the vTrain runs (docs/accuracy.md).
-constexpr double kShareOfAdapters = 0.5;
+// rank alone in its node has its own.
 double adapters_of(const Cluster& cluster, const LinkLevel& level, int64_t within) {
   if (within == 1 || within >= size_of(cluster, level)) return to_double(within);
-  return std::max(1.0, kShareOfAdapters * to_double(within));
+  return std::max(1.0, level.shared_adapters.value * to_double(within));
 }
 
 // The share of the bytes that go round in a ring of n.
@@ -182,7 +179,8 @@ double mean_send_s(const Cluster& cluster, const RankGroup& group, double bytes)
     const int64_t within = ranks_within(cluster, level, group);
     const int64_t crossing = (group.ranks + within - 1) / within - 1;
     if (crossing >= apart) continue;
-    sum += to_double(apart - crossing) * (bytes / link_rate(cluster, level) + level.latency_s.value);
+    sum +=
+        to_double(apart - crossing) * (bytes / link_rate(cluster, level) + level.latency_s.value);
     apart = crossing;
   }
   return bytes <= 0 ? 0 : sum / to_double(hops);

@@ -41,8 +41,8 @@ struct StepTime {
   std::array<double, kNumCommAxes> exposed_s = {};  // communication that nothing hides
   double bubble_s = 0;
   double optimizer_s = 0;
-  // Bytes over bandwidth of the busiest link in one direction, and what sends most of them: `step_s`
-  // is never less.
+  // Bytes over bandwidth of the busiest link in one direction, and what sends most of them:
+  // `step_s` is never less.
   double link_s = 0;
   CommAxis link_axis = CommAxis::kData;
 };

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "cost/engine/engine.h"
 #include "cost/step/collective_time.h"
 #include "cost/step/cost_model.h"
 #include "cost/step/layer_cost.h"
@@ -241,14 +240,14 @@ class Pricing : public RankMemory {
   }
 
   void prepare_hops() {
-    const bool split = s_.sequence_parallel || w_.habits.splits_messages;
+    const bool split = s_.sequence_parallel || w_.engine.splits_messages != 0;
     hop_bytes_ = to_double(w_.precision.activation_bytes * w_.model.hidden) *
                  to_double(w_.seq_len * s_.micro_batch) / to_double(s_.cp * (split ? s_.tp : 1));
     hop_s_ = s_.pp > 1 ? mean_send_s(w_.cluster, {s_.pp, strides_.pp}, hop_bytes_) : 0;
-    if (w_.habits.messages_in_order) {
+    if (w_.engine.messages_in_order != 0) {
       slowest_hop_s_ = s_.pp > 1 ? slowest_send_s(w_.cluster, {s_.pp, strides_.pp}, hop_bytes_) : 0;
     } else if (w_.overlap.pipeline) {
-      hop_s_ *= 1 - engine::kOverlapWindow;
+      hop_s_ *= 1 - w_.engine.overlap_window;
     }
   }
 
@@ -287,10 +286,10 @@ class Pricing : public RankMemory {
     const double all = gather.forward_s + gather.backward_s;
     if (!w_.overlap.data) return all;
     const double beside_s =
-        gather.backward_s - (w_.habits.adds_every_micro_batch ? gather.sum_s : 0);
+        gather.backward_s - (w_.engine.adds_every_micro_batch != 0 ? gather.sum_s : 0);
     const double hidden =
         std::min(gather.forward_s, pass.forward) + std::min(beside_s, pass.backward);
-    return all - hidden + engine::kOverlapSlowdown * hidden;
+    return all - hidden + w_.engine.overlap_slowdown * hidden;
   }
 
   // Of the ranks in the mean, where all layers are computed again and hide the most.
@@ -375,7 +374,7 @@ class Pricing : public RankMemory {
     const PrecisionPlan& p = w_.precision;
     double once_s = 0;    // after the last backward, or beside it
     double gather_s = 0;  // part of it: of new weights
-    const bool often = w_.habits.adds_every_micro_batch && s_.zero >= 2;
+    const bool often = w_.engine.adds_every_micro_batch != 0 && s_.zero >= 2;
     const double times = often ? to_double(micro_batches_) : 1;  // that gradients are added up
     if (s_.zero == 3) {
       // Gathering is in every micro-batch; replicas of a shard group still add their gradients up.
@@ -426,14 +425,15 @@ class Pricing : public RankMemory {
     if (w_.overlap.data) {
       // Gradients leave while the last backward runs; gathered weights arrive during the first
       // forward, or at once.
-      if (!w_.habits.gathers_after_update) gather_s = 0;
-      const bool in_forward = s_.zero > 0 && !w_.habits.gathers_after_update;
+      const bool at_once = w_.engine.gathers_after_update != 0;
+      if (!at_once) gather_s = 0;
+      const bool in_forward = s_.zero > 0 && !at_once;
       const double window = often ? 0
-                                  : engine::kOverlapWindow *
+                                  : w_.engine.overlap_window *
                                         (busiest_.backward + (in_forward ? busiest_.forward : 0));
       const double beside_s = once_s - gather_s;
-      const double hidden = std::min(window, beside_s * (1 - engine::kLastBucket));
-      data_exposed_s_ = once_s - hidden + engine::kOverlapSlowdown * hidden;
+      const double hidden = std::min(window, beside_s * (1 - w_.engine.last_bucket));
+      data_exposed_s_ = once_s - hidden + w_.engine.overlap_slowdown * hidden;
     }
     data_exposed_s_ += tie_s_;
     result.time.exposed_s[axis] += data_exposed_s_;
@@ -444,11 +444,12 @@ class Pricing : public RankMemory {
     const auto gradient = to_double(w_.precision.gradient_bytes);
     const double by = s_.zero >= 1 ? to_double(shard_) : 1;
     const double by_experts = s_.zero >= 1 ? to_double(std::min(expert_replicas_, shard_)) : 1;
-    const double whole = s_.zero >= 2 ? 0 : 2 * gradient;  // norm and scaling of all gradients
+    const double all = w_.engine.gradient_norm_passes * gradient;
+    const double whole = s_.zero >= 2 ? 0 : all;  // from ZeRO-2 on of the shard alone
     const double bytes =
-        to_double(held.dense) * (whole + (engine::kOptimizerBytes + (2 * gradient - whole)) / by) +
+        to_double(held.dense) * (whole + (w_.engine.optimizer_bytes + (all - whole)) / by) +
         to_double(held.experts) *
-            (whole + (engine::kOptimizerBytes + (2 * gradient - whole)) / by_experts);
+            (whole + (w_.engine.optimizer_bytes + (all - whole)) / by_experts);
     const DeviceSpec& device = w_.cluster.device;
     return bytes / (device.memory_bandwidth.value * device.memory_efficiency.value);
   }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cost/engine/engine.h"
 #include "cost/hardware/cluster.h"
 #include "cost/step/model_shape.h"
 
@@ -65,23 +66,6 @@ struct OverlapPlan {
   bool experts = false;   // all-to-all
 };
 
-// What an engine sends when, and what it computes again.
-struct EngineHabits {
-  // Ranks of tp send a part each of what goes to the next stage and gather it there, though each of
-  // them has all.
-  bool splits_messages = true;
-  // A rank sends and receives in one order, one message at a time; else as soon as a link is free.
-  bool messages_in_order = false;
-  // From ZeRO-2 on gradients are added up over all replicas after every micro-batch, and a layer
-  // waits for the memory of the one before; else beside its backward, and over shard groups once.
-  bool adds_every_micro_batch = false;
-  // ZeRO-1 and ZeRO-2 gather weights when they are new; else in the next forward, beside it.
-  bool gathers_after_update = false;
-  // The product at the end of a layer is not computed again: nothing in backward needs its result.
-  bool skips_last_product = false;
-};
-inline constexpr EngineHabits kOwnHabits = {false, true, true, true, true};
-
 struct Workload {
   ModelShape model;
   Cluster cluster;
@@ -90,10 +74,8 @@ struct Workload {
   AttentionKind attention = AttentionKind::kFlash;
   PrecisionPlan precision;
   OverlapPlan overlap;
-  EngineHabits habits;
   bool fused_loss = false;  // logits are never kept in 32 bits
-  // The host issues a layer's ops while the device stands still, instead of running ahead of it.
-  bool kernels_wait_for_host = false;
+  EngineNumbers engine;     // of find_engine(); one that nobody set is refused
 };
 
 struct Strategy {

@@ -20,7 +20,8 @@ class ProgramTape {
   // Of one that make_schedule made, or that check_schedule accepts.
   explicit ProgramTape(const PipelineSchedule& schedule);
 
-  // The same rules as the Programs of the schedule in sim/replay, with kernels of one action as one.
+  // The same rules as the Programs of the schedule in sim/replay, with kernels of one action as
+  // one.
   [[nodiscard]] PipelineOutcome run(const PipelineTimes& times) const;
 
   struct Step {

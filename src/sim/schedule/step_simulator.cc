@@ -38,7 +38,7 @@ StepSimulator::Played StepSimulator::play(const ScheduleKey& key, const Pipeline
                          static_cast<int>(micro_batches));
   };
   PipelineOutcome outcome;
-  if (model_.workload().habits.messages_in_order) {
+  if (model_.workload().engine.messages_in_order != 0) {
     std::unique_ptr<ProgramTape>& tape = program_tapes_[key];
     if (tape == nullptr) tape = std::make_unique<ProgramTape>(make());
     outcome = tape->run(times);

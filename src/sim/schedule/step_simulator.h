@@ -40,7 +40,7 @@ class StepSimulator {
 
   CostModel model_;
   ScheduleSimulator simulator_;
-  // Those of the workload's habits are made.
+  // Of the kind that the engine's messages ask for.
   std::map<ScheduleKey, std::unique_ptr<ScheduleTape>> tapes_;
   std::map<ScheduleKey, std::unique_ptr<ProgramTape>> program_tapes_;
 };
