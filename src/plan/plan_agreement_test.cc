@@ -1,12 +1,15 @@
-// The plan's closed forms and the simulation of the Programs are two ways to the same number: they
-// share the times of products and links, and nothing else.
+// The plan, which plays a schedule with closed forms of its stages, and the simulation of the
+// Programs are two ways to the same number: they share the times of products and links, and the
+// order of messages.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
 #include <string>
 #include <vector>
 
+#include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
 #include "plan/run_plan.h"
 #include "sim/replay/cluster_times.h"
@@ -75,39 +78,131 @@ Cluster cluster_of(const Case& one, const RunSpec& spec) {
   return with_devices(find_cluster(one.cluster), spec.parallel.world());
 }
 
-double planned_s(const Case& one) {
-  const RunSpec spec = spec_of(one);
-  ScalePlanner planner;
-  return plan_run(spec, cluster_of(one, spec), planner).estimate.time.step_s;
+const Engine& own_engine() {
+  static const Engine engine = find_engine(std::string(kOwnEngine));
+  return engine;
 }
 
-double simulated_s(const Case& one, const Contention& contention = {}) {
+double planned_s(const Case& one, const Engine& engine = own_engine()) {
+  const RunSpec spec = spec_of(one);
+  return price_run(spec, cluster_of(one, spec), engine).estimate.time.step_s;
+}
+
+double simulated_s(const Case& one,
+                   const Contention& contention = contention_of(own_engine().numbers)) {
   const RunSpec spec = spec_of(one);
   const RankPrograms programs = distinct_programs(build_step(spec, StepKind::kTraining));
-  const ClusterTimes times(cluster_of(one, spec), spec.train.dtype, contention);
+  const ClusterTimes times(cluster_of(one, spec), own_engine().numbers, spec.train.dtype,
+                           contention);
   return replay_step(programs, times).makespan;
 }
 
-TEST(PlanAgreementTest, ClosedFormsAndSimulationGiveNearlyTheSameStep) {
-  double sum = 0;
-  for (const Case& one : kCases) {
-    const double planned = planned_s(one), simulated = simulated_s(one);
-    const double error = simulated / planned - 1;
-    EXPECT_LT(std::abs(error), 0.25)
-        << fmt::format("{} on {}, {}: plan {:.4f} s, simulated {:.4f} s", one.model, one.cluster,
-                       fmt::join(one.settings, " "), planned, simulated);
-    sum += std::abs(error);
-  }
-  EXPECT_LT(sum / static_cast<double>(kCases.size()), 0.1);
+// How much longer the plan is.
+double error_of(const Case& one) {
+  const double planned = planned_s(one), simulated = simulated_s(one);
+  const double error = planned / simulated - 1;
+  EXPECT_LT(std::abs(error), 0.1) << fmt::format("{} on {}, {}: plan {:.4f} s, simulated {:.4f} s",
+                                                 one.model, one.cluster,
+                                                 fmt::join(one.settings, " "), planned, simulated);
+  return error;
 }
 
-// The closed forms were fitted to engines whose host issues every kernel; where kernels are short
-// they wait for it, and our Programs do not.
-TEST(PlanAgreementTest, ThePlanIsLongerWhereKernelsAreShort) {
+TEST(PlanAgreementTest, PlanAndSimulationGiveNearlyTheSameStep) {
+  double sum = 0;
+  for (const Case& one : kCases) sum += std::abs(error_of(one));
+  EXPECT_LT(sum / static_cast<double>(kCases.size()), 0.06);
+}
+
+// Another model, machine and strategy each time, on slow links and on fast ones.
+class Draw {
+ public:
+  explicit Draw(uint32_t seed) : engine_(seed) {}
+
+  Case next() {
+    struct Machine {
+      const char* name;
+      int64_t devices;
+    };
+    const auto machine = pick<Machine>({{"pc-4x24-8", 8},
+                                        {"two-pcs", 4},
+                                        {"pc-4x24-16", 16},
+                                        {"h100-16", 16},
+                                        {"a100-32", 32},
+                                        {"v100-16", 16}});
+    Case one{pick<const char*>({"llama-2-7b", "llama-3-8b", "qwen2.5-7b", "llama-2-13b"}),
+             machine.name,
+             {}};
+    int64_t left = machine.devices;
+    const int64_t tp = likely(2) ? part(left, 8) : 1;
+    const int64_t pp = likely(2) ? part(left, 8) : 1;
+    const int64_t zero = pick<int64_t>({0, 1, 2, 3});
+    add(one, "parallel.tp", tp);
+    add(one, "parallel.pp", pp);
+    add(one, zero == 3 ? "parallel.fsdp" : "parallel.dp", left);
+    add(one, "parallel.zero", zero);
+    const int64_t micro_batch = pick<int64_t>({1, 2});
+    const int64_t micro_batches = std::max(pick<int64_t>({1, 4, 8}), pp > 1 ? 2 * pp : 1);
+    add(one, "train.seq_len", pick<int64_t>({2048, 4096}));
+    add(one, "train.micro_batch", micro_batch);
+    add(one, "train.global_batch", left * micro_batch * micro_batches);
+    if (tp > 1 && likely(2)) add(one, "parallel.sequence_parallel", "true");
+    if (likely(3)) add(one, "parallel.recompute", "full");
+    if (pp > 1) {
+      add(one, "parallel.schedule",
+          pick<const char*>({"1f1b", "gpipe", "interleaved", "zb-h1", "zb-v"}));
+    }
+    return one;
+  }
+
+ private:
+  template <class T>
+  T pick(const std::vector<T>& choices) {
+    return choices[engine_() % choices.size()];
+  }
+  bool likely(uint32_t one_in) { return engine_() % one_in == 0; }
+  int64_t part(int64_t& left, int64_t most) {
+    std::vector<int64_t> choices;
+    for (int64_t k = 2; k <= std::min(left, most); k *= 2) choices.push_back(k);
+    if (choices.empty()) return 1;
+    const int64_t taken = pick(choices);
+    left /= taken;
+    return taken;
+  }
+  template <class T>
+  static void add(Case& one, const char* key, const T& value) {
+    one.settings.push_back(fmt::format("{}={}", key, value));
+  }
+
+  std::mt19937 engine_;
+};
+
+TEST(PlanAgreementTest, ThirtyRandomRunsAgreeToATenth) {
+  double sum = 0;
+  for (uint32_t seed = 1; seed <= 30; ++seed) {
+    SCOPED_TRACE(seed);
+    sum += std::abs(error_of(Draw(seed).next()));
+  }
+  EXPECT_LT(sum / 30, 0.05);
+}
+
+// A control: messages that leave at will, each with its part of tp, are not what our Programs send.
+TEST(PlanAgreementTest, AnotherEnginesMessagesDoNotAgree) {
+  const Case one{"llama-2-7b",
+                 "pc-4x24-8",
+                 {"parallel.pp=8", "parallel.schedule=interleaved", "parallel.virtual_stages=2",
+                  "train.global_batch=32"}};
+  const double simulated = simulated_s(one);
+  EXPECT_LT(std::abs(planned_s(one) / simulated - 1), 0.1);
+  Engine at_will = own_engine();
+  at_will.numbers.messages_in_order = 0;
+  EXPECT_LT(planned_s(one, at_will), 0.9 * simulated);
+}
+
+// Engines whose host issues every kernel wait for it where kernels are short; our Programs do not.
+TEST(PlanAgreementTest, AnotherEnginesStepIsLongerWhereKernelsAreShort) {
   Case one = kCases.back();
-  ASSERT_LT(std::abs(simulated_s(one) / planned_s(one) - 1), 0.1);
   one.settings.insert(one.settings.end(), {"train.micro_batch=1", "train.global_batch=16"});
-  EXPECT_GT(planned_s(one), 1.3 * simulated_s(one));
+  EXPECT_GT(planned_s(one, find_engine("megatron")), 1.3 * simulated_s(one));
 }
 
 // A layer that waits for its tensor-parallel collective behind a sum over replicas would hold up
