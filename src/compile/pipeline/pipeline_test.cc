@@ -155,7 +155,8 @@ TEST(Pipeline, EndsMayBeVirtualStagesOfTheirOwn) {
     RunSpec spec = small_spec(mesh);
     spec.model.layers = of_model;
     spec = resolved(spec);
-    return layers_per_stage(spec, static_cast<int>(spec.parallel.pp * spec.parallel.virtual_stages));
+    return layers_per_stage(spec,
+                            static_cast<int>(spec.parallel.pp * spec.parallel.virtual_stages));
   };
   using Layers = std::vector<int64_t>;
   EXPECT_EQ(layers(2, "pp=2,schedule=interleaved,virtual_stages=2"), (Layers{0, 1, 1, 0}));

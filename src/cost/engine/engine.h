@@ -69,6 +69,9 @@ struct EngineNumbers {
   double adds_every_micro_batch = 0;
   double gathers_after_update = 0;
   double skips_last_product = 0;
+  double context_gathers_backward = 0;
+  double ring_gradient_width = 0;
+  double ring_gradients_return = 0;
 
   // Memory.
   double turn_units = 0;

@@ -158,16 +158,29 @@ class LayerSum {
       return;
     }
     const double gather = all_gather_s(w_.cluster, group, all);
-    double exposed_forward = gather, exposed_backward = 2 * gather;
-    if (s_.context == ContextKind::kRing) {
-      // Every part of the keys travels while the part before it is worked on.
-      exposed_forward = std::max(gather / to_double(s_.cp), gather - cost_.attention_forward_s);
-      exposed_backward =
-          std::max(2 * gather / to_double(s_.cp),
-                   2 * gather - engine_.flash_backward_products * cost_.attention_forward_s);
-    }
-    cost_.forward_comm.add(CommAxis::kContext, exposed_forward, share * all);
-    cost_.backward_comm.add(CommAxis::kContext, exposed_backward, 2 * share * all);
+    if (s_.context == ContextKind::kRing) return ring(group, gather, local);
+    const double back = engine_.context_gathers_backward;
+    cost_.forward_comm.add(CommAxis::kContext, gather, share * all);
+    cost_.backward_comm.add(CommAxis::kContext, back * gather, back * share * all);
+  }
+
+  // Keys and values go round once in each direction; backward takes their gradients along. Every
+  // part travels while the part before it is worked on.
+  void ring(const RankGroup& group, double gather, double local) {
+    const double hops = to_double(s_.cp - 1);
+    const double forward = std::max(gather, hops * shift_s(w_.cluster, group, local));
+    const double gradient_hops =
+        engine_.ring_gradient_width * (engine_.ring_gradients_return != 0 ? hops + 1 : hops);
+    const double rounds = 1 + gradient_hops / hops;
+    const double backward = rounds * forward;
+    cost_.forward_comm.add(
+        CommAxis::kContext,
+        std::max(forward / to_double(s_.cp), forward - cost_.attention_forward_s), hops * local);
+    cost_.backward_comm.add(
+        CommAxis::kContext,
+        std::max(backward / to_double(s_.cp),
+                 backward - engine_.flash_backward_products * cost_.attention_forward_s),
+        rounds * hops * local);
   }
 
   // A token goes once to each rank that has experts of its choice, and once to each node, from

@@ -326,8 +326,8 @@ TEST(EmitSettings, TellsMegatronUnevenVirtualStages) {
         "megatron");
   };
   EXPECT_TRUE(has(layout("[7, 9, 9, 7]", "2"), "-layout Et*7|(ttttttttt|)*2t*7L\n"));
-  EXPECT_TRUE(has(layout("[0, 5, 5, 6, 5, 5, 6, 0]", "4"),
-                  "-layout E|(ttttt|)*2t*6|(ttttt|)*2t*6|L\n"));
+  EXPECT_TRUE(
+      has(layout("[0, 5, 5, 6, 5, 5, 6, 0]", "4"), "-layout E|(ttttt|)*2t*6|(ttttt|)*2t*6|L\n"));
   const Words uneven = {"parallel.pp=2", "parallel.schedule=interleaved",
                         "parallel.virtual_stages=2", "parallel.stage_layers=[7, 9, 9, 7]",
                         "train.global_batch=16"};
