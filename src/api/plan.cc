@@ -7,6 +7,7 @@
 #include "api/schema.h"
 #include "base/error.h"
 #include "compile/pipeline/stages.h"
+#include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
 #include "spec/emit/emit_settings.h"
 #include "spec/run_file/run_file.h"
@@ -78,6 +79,7 @@ PlanRequest plan_request(const PlanQuery& query, const Surroundings& around,
   request.tokens = query.split.tokens;
   request.advise = true;
   request.digests = true;
+  request.engine = find_engine(query.split.engine, around.read);
   const std::string& cluster = query.split.cluster;
   if (cluster.empty()) {
     load_for_machine(query, around, programs_for, request);
@@ -101,10 +103,11 @@ Variation vary(const VaryQuery& query, const Surroundings& around) {
                  "--vary needs a cluster to price the runs on: give --cluster, as in --cluster "
                  "h100-8");
   const Cluster cluster = find_cluster(query.run.split.cluster, around.read);
+  const Engine engine = find_engine(query.run.split.engine, around.read);
   return vary_plan(query.vary, [&](const std::string& setting) {
     RunSource source = query.run.source;
     source.overrides.push_back(setting);
-    PlanRequest request{.cluster = cluster};
+    PlanRequest request{.cluster = cluster, .engine = engine};
     request.spec = load_split(source, query.run.split, cluster, around.read, request.guesses);
     return request;
   });

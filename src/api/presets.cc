@@ -1,11 +1,17 @@
 #include "api/presets.h"
 
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <vector>
 
 #include "api/fields.h"
 #include "api/schema.h"
+#include "base/error.h"
 #include "base/text.h"
+#include "cost/engine/engine_catalogue.h"
+#include "cost/engine/engine_keys.h"
 #include "cost/explain/quantity.h"
 #include "cost/hardware/catalogue.h"
 #include "spec/catalogue/model_catalogue.h"
@@ -166,6 +172,61 @@ nlohmann::ordered_json cluster_json() {
   return clusters;
 }
 
+std::string engine_table() {
+  std::string text;
+  for (const std::string_view name : engine_names()) {
+    const Engine engine = find_engine(std::string(name));
+    TextTable table({{engine.name},
+                     {"value", Align::kRight},
+                     {"unit"},
+                     {"provenance"},
+                     {"what it is, and where it comes from"}});
+    for (size_t i = 0; i < kEngineKeys.size(); ++i) {
+      const EngineKey& key = kEngineKeys[i];
+      const Constant& constant = engine.constants[i];
+      table.add_row({std::string(key.name), fmt::format("{:.8g}", constant.value),
+                     std::string(key.unit), std::string(name_of(constant.provenance)),
+                     fmt::format("{}; {}", key.what, constant.source)});
+    }
+    text += (text.empty() ? "" : "\n") + table.str();
+  }
+  return text;
+}
+
+nlohmann::ordered_json engine_json() {
+  nlohmann::ordered_json engines = nlohmann::ordered_json::array();
+  for (const std::string_view name : engine_names()) {
+    const Engine engine = find_engine(std::string(name));
+    nlohmann::ordered_json constants = nlohmann::ordered_json::array();
+    for (size_t i = 0; i < kEngineKeys.size(); ++i) {
+      nlohmann::ordered_json constant = {{"name", kEngineKeys[i].name},
+                                         {"unit", kEngineKeys[i].unit},
+                                         {"what", kEngineKeys[i].what}};
+      constant.update(constant_json(engine.constants[i]));
+      constants.push_back(std::move(constant));
+    }
+    engines.push_back(
+        {{"name", engine.name}, {"extends", engine.extends}, {"constants", std::move(constants)}});
+  }
+  return engines;
+}
+
+struct Kind {
+  std::string_view name;
+  std::string (*text)();
+  nlohmann::ordered_json (*json)();
+};
+constexpr std::array kKinds = {
+    Kind{"models", model_table, model_json}, Kind{"devices", device_table, device_json},
+    Kind{"clusters", cluster_table, cluster_json}, Kind{"engines", engine_table, engine_json}};
+
+const Kind& kind_of(const PresetsQuery& query) {
+  const auto* kind = std::find_if(kKinds.begin(), kKinds.end(),
+                                  [&](const Kind& one) { return one.name == query.kind; });
+  TESSERA_CHECK(kind != kKinds.end(), "no kind of preset is called {}", query.kind);
+  return *kind;
+}
+
 }  // namespace
 
 PresetsQuery presets_query(const nlohmann::json& request) {
@@ -176,16 +237,11 @@ PresetsQuery presets_query(const nlohmann::json& request) {
   return query;
 }
 
-std::string presets_text(const PresetsQuery& query) {
-  if (query.kind == "devices") return device_table();
-  return query.kind == "clusters" ? cluster_table() : model_table();
-}
+std::string presets_text(const PresetsQuery& query) { return kind_of(query).text(); }
 
 nlohmann::ordered_json presets_json(const PresetsQuery& query) {
   nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
-  json[query.kind] = query.kind == "devices"    ? device_json()
-                     : query.kind == "clusters" ? cluster_json()
-                                                : model_json();
+  json[query.kind] = kind_of(query).json();
   return json;
 }
 

@@ -1,4 +1,4 @@
-// The request "presets": the models, devices or clusters that are known by name.
+// The request "presets": the models, devices, clusters or engines that are known by name.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-inline constexpr const char* kPresetKinds = "models|devices|clusters";
+inline constexpr const char* kPresetKinds = "models|devices|clusters|engines";
 
 struct PresetsQuery {
   std::string kind = "models";  // one of kPresetKinds

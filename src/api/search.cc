@@ -6,6 +6,7 @@
 #include "api/fields.h"
 #include "api/schema.h"
 #include "base/error.h"
+#include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
 #include "spec/catalogue/model_catalogue.h"
 
@@ -39,6 +40,7 @@ SearchQuery search_query(const nlohmann::json& request) {
   Fields fields(request, "search");
   fields.text("model", query.model);
   fields.text("cluster", query.cluster);
+  fields.text("engine", query.engine);
   fields.whole("global_batch", query.global_batch, 1);
   fields.whole("seq_len", query.seq_len, 1);
   fields.choice("objective", query.objective, "time|memory|cost");
@@ -63,6 +65,7 @@ SearchRequest search_request(const SearchQuery& query, const ModelSpec& model,
   SearchRequest request;
   request.workload.model = shape_of(model, query.seq_len);
   request.workload.cluster = find_cluster(query.cluster, around.read);
+  request.workload.engine = find_engine(query.engine, around.read).numbers;
   if (query.usd_per_hour >= 0) {
     request.workload.cluster.usd_per_device_hour = {query.usd_per_hour, Provenance::kDefault,
                                                     "--usd-per-hour"};

@@ -12,6 +12,7 @@ namespace tessera {
 
 struct SearchQuery {
   std::string model, cluster;  // names or files
+  std::string engine = "tessera";
   int64_t global_batch = 0, seq_len = 0;
   std::string objective = "time";   // time | memory | cost
   std::string attention = "flash";  // flash | unfused

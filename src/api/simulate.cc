@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "compile/pipeline/schedule/run_schedule.h"
+#include "cost/engine/engine_catalogue.h"
+#include "cost/engine/engine_keys.h"
 #include "cost/hardware/catalogue.h"
 #include "draw/run_title.h"
 #include "draw/schedule_text.h"
@@ -107,13 +109,14 @@ nlohmann::ordered_json schedule_report_json(const SimulatedSchedule& simulated) 
 StepSimulation::StepSimulation(const SimulateQuery& query, RunSpec spec, std::vector<Guess> guesses,
                                const Surroundings& around)
     : guesses_(std::move(guesses)),
-      contention_(query.no_contention ? no_contention() : Contention()),
+      engine_(find_engine(query.split.engine, around.read)),
+      contention_(query.no_contention ? no_contention() : contention_of(engine_.numbers)),
       shows_contention_(!query.no_contention),
       cluster_(
           of_size(find_cluster(cluster_name(query, spec), around.read), spec.parallel.world())),
       step_(build_step(with_threads(std::move(spec), cluster_.measured), StepKind::kTraining)),
       programs_(distinct_programs(step_)) {
-  const ClusterTimes modelled(cluster_, step_.spec.train.dtype, contention_);
+  const ClusterTimes modelled(cluster_, engine_.numbers, step_.spec.train.dtype, contention_);
   const MeasuredTimes measured(cluster_.measured, "threads");
   const Times& times = cluster_.measured.empty() ? static_cast<const Times&>(modelled) : measured;
   ReplayOptions replay{.slow = parse_slow(query.slow), .fold = !query.all_ranks};
@@ -155,6 +158,7 @@ nlohmann::ordered_json StepSimulation::json() const {
   nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
   json["cluster"] = cluster_.name;
   json["device"] = cluster_.device.name;
+  if (cluster_.measured.empty()) json["engine"] = engine_.name;
   if (cluster_.measured.empty()) json["contention"] = contention_json();
   json.update(step_json(timeline_, activities_));
   if (!timeline_.lost.has_value()) json["tokens_per_s"] = tokens_per_s();
@@ -183,16 +187,22 @@ std::string StepSimulation::contention_text() const {
   return fmt::format(
       "\nbeside a collective kernels lose {:g} % of their speed, beside a message {:g} % "
       "(--no-contention: nothing)\n",
-      100 * contention_.collective.value, 100 * contention_.message.value);
+      100 * contention_.collective, 100 * contention_.message);
 }
 
 nlohmann::ordered_json StepSimulation::contention_json() const {
-  const auto entry = [](const Constant& constant) {
-    return nlohmann::ordered_json{{"share", constant.value},
+  const auto entry = [&](double share, double EngineNumbers::*field) {
+    if (!shows_contention_) {
+      return nlohmann::ordered_json{
+          {"share", share}, {"provenance", "default"}, {"source", "switched off"}};
+    }
+    const Constant& constant = constant_of(engine_, field);
+    return nlohmann::ordered_json{{"share", share},
                                   {"provenance", name_of(constant.provenance)},
                                   {"source", constant.source}};
   };
-  return {{"collective", entry(contention_.collective)}, {"message", entry(contention_.message)}};
+  return {{"collective", entry(contention_.collective, &EngineNumbers::overlap_slowdown)},
+          {"message", entry(contention_.message, &EngineNumbers::message_slowdown)}};
 }
 
 std::string StepSimulation::title() const {

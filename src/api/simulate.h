@@ -9,6 +9,7 @@
 #include "api/split.h"
 #include "api/surroundings.h"
 #include "compile/step.h"
+#include "cost/engine/engine.h"
 #include "sim/replay/contention.h"
 #include "sim/replay/rank_classes.h"
 #include "sim/replay/step_activity.h"
@@ -65,6 +66,7 @@ class StepSimulation {
   [[nodiscard]] double tokens_per_s() const;
 
   std::vector<Guess> guesses_;
+  Engine engine_;
   Contention contention_;
   bool shows_contention_;
   Cluster cluster_;

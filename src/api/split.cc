@@ -94,6 +94,7 @@ void read_source(Fields& fields, RunSource& source) {
 
 void read_split(Fields& fields, SplitFlags& split) {
   fields.text("model", split.model);
+  fields.text("engine", split.engine);
   for (SplitFlags::Size& size : split.sizes) fields.whole(key_of(size.flag), size.value, 0);
   fields.truth("sequence_parallel", split.sequence_parallel);
   for (SplitFlags::Word& word : split.words) fields.text(key_of(word.flag), word.value);

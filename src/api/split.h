@@ -30,7 +30,8 @@ struct SplitFlags {
     const char* help;
     std::string value = "";
   };
-  std::string model, cluster;  // names; empty: not given
+  std::string model, cluster;      // names; empty: not given
+  std::string engine = "tessera";  // a name or a file
   std::vector<Size> sizes = {
       {"--tp", "parallel.tp", "ranks that split every layer"},
       {"--pp", "parallel.pp", "pipeline ranks"},
@@ -55,7 +56,7 @@ struct SplitFlags {
 
 // Reads "run_file", "set", "mesh" and "ranks".
 void read_source(Fields& fields, RunSource& source);
-// Reads "model" and a key for each size and word, as its flag: "virtual_stages".
+// Reads "model", "engine" and a key for each size and word, as its flag: "virtual_stages".
 void read_split(Fields& fields, SplitFlags& split);
 
 // Flags as "section.key=value", those that were given.

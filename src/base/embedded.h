@@ -14,5 +14,6 @@ struct EmbeddedFile {
 std::span<const EmbeddedFile> embedded_models();    // catalogue/models
 std::span<const EmbeddedFile> embedded_devices();   // catalogue/devices
 std::span<const EmbeddedFile> embedded_clusters();  // catalogue/clusters
+std::span<const EmbeddedFile> embedded_engines();   // catalogue/engines
 
 }  // namespace tessera

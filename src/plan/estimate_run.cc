@@ -5,10 +5,11 @@
 
 #include "base/error.h"
 #include "cost/hardware/catalogue.h"
+#include "sim/schedule/step_simulator.h"
 
 namespace tessera {
 
-RunEstimate estimate_run(const RunSpec& spec, const Cluster& cluster) {
+RunEstimate estimate_run(const RunSpec& spec, const Cluster& cluster, const Engine& engine) {
   const int64_t world = spec.parallel.world();
   require_config(
       world <= cluster.devices,
@@ -16,11 +17,11 @@ RunEstimate estimate_run(const RunSpec& spec, const Cluster& cluster) {
       "or pp, or a cluster of more devices (h100-64 is 64 of h100)",
       world, cluster.name, cluster.devices);
   RunEstimate result;
-  result.run =
-      strategy_of_run(spec, world == cluster.devices ? cluster : with_devices(cluster, world));
+  result.run = strategy_of_run(
+      spec, world == cluster.devices ? cluster : with_devices(cluster, world), engine);
   const std::string wrong = why_impossible(result.run.workload, result.run.strategy);
   require_config(wrong.empty(), "{}", wrong);
-  result.estimate = CostModel(result.run.workload).estimate(result.run.strategy);
+  result.estimate = StepSimulator(result.run.workload).simulate(result.run.strategy).estimate;
   return result;
 }
 

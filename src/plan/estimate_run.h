@@ -1,4 +1,5 @@
-// The cost model's word on a run, without its Programs.
+// The cost model's word on a run, without its Programs: closed forms of its stages, and its pipeline
+// played with them.
 #pragma once
 
 #include <vector>
@@ -15,7 +16,7 @@ struct RunEstimate {
 
 // `spec` must have gone through resolve(). Throws ConfigError for a mesh with more ranks than the
 // cluster has devices, and for what the cost model cannot price.
-RunEstimate estimate_run(const RunSpec& spec, const Cluster& cluster);
+RunEstimate estimate_run(const RunSpec& spec, const Cluster& cluster, const Engine& engine);
 
 // Constants of the device and its links that nobody has measured or published.
 std::vector<Guess> default_constants(const Cluster& cluster);

@@ -101,11 +101,12 @@ std::vector<std::string> settings_of_change(const RunSpec& before, const RunSpec
 class Advisor {
  public:
   Advisor(const RunSpec& spec, const OpenSettings& open, const Cluster& cluster,
-          ScalePlanner& planner, size_t most)
+          const Engine& engine, ScalePlanner& planner, size_t most)
       : before_(spec),
         base_(spec),
         open_(open),
         cluster_(cluster),
+        engine_(engine),
         planner_(planner),
         most_(most),
         limit_(memory_limit(spec, cluster)),
@@ -146,6 +147,7 @@ class Advisor {
   RunSpec before_, base_;
   OpenSettings open_;
   const Cluster& cluster_;
+  const Engine& engine_;
   ScalePlanner& planner_;
   size_t most_;
   int64_t limit_;
@@ -177,7 +179,7 @@ void Advisor::price(Combination combination, Combinations& into) {
   const std::optional<RunSpec> spec = changed(combination);
   if (!spec) return;
   try {
-    const RunEstimate price = estimate_run(*spec, cluster_);
+    const RunEstimate price = estimate_run(*spec, cluster_, engine_);
     combination.step_s = price.estimate.time.step_s;
     combination.bytes = closed_form_bytes(*spec, price.estimate);
   } catch (const ConfigError&) {
@@ -220,7 +222,8 @@ std::optional<FitChange> Advisor::planned(const Combination& combination) {
   if (!spec) return std::nullopt;
   FitChange change;
   try {
-    const Plan plan = make_plan({.spec = *spec, .cluster = cluster_}, planner_);
+    const Plan plan =
+        make_plan({.spec = *spec, .cluster = cluster_, .engine = engine_}, planner_);
     change.peak_bytes = plan.peak_bytes();
     change.step_s = plan.step->estimate.time.step_s;
   } catch (const ConfigError&) {
@@ -233,10 +236,10 @@ std::optional<FitChange> Advisor::planned(const Combination& combination) {
 
 // How far closed forms are off is much the same for runs that differ in a few settings.
 void Advisor::compare_with_exact() {
-  const RunEstimate price = estimate_run(before_, cluster_);
+  const RunEstimate price = estimate_run(before_, cluster_, engine_);
   const double closed = closed_form_bytes(before_, price.estimate);
-  const auto exact =
-      static_cast<double>(make_plan({.spec = before_, .cluster = cluster_}, planner_).peak_bytes());
+  const auto exact = static_cast<double>(
+      make_plan({.spec = before_, .cluster = cluster_, .engine = engine_}, planner_).peak_bytes());
   step_s_ = price.estimate.time.step_s;
   if (closed > 0) exact_share_ = std::clamp(exact / closed, 0.5, 2.0);
 }
@@ -404,13 +407,15 @@ std::optional<Cluster> larger_cluster(const Cluster& cluster, int64_t devices) {
 }
 
 void add_devices(const RunSpec& spec, const OpenSettings& open, const Cluster& cluster,
-                 ScalePlanner& planner, double exact_share, FitAdvice& advice) {
+                 const Engine& engine, ScalePlanner& planner, double exact_share,
+                 FitAdvice& advice) {
   for (int64_t factor = 2; factor <= kMostTimesDevices; factor *= 2) {
     const int64_t devices = spec.parallel.world() * factor;
     const std::optional<RunSpec> more = on_more_devices(spec, factor);
     const std::optional<Cluster> larger = larger_cluster(cluster, devices);
     if (!more || !larger) continue;
-    advice.on_devices = Advisor(*more, open, *larger, planner, 1).smallest_that_fits(exact_share);
+    advice.on_devices =
+        Advisor(*more, open, *larger, engine, planner, 1).smallest_that_fits(exact_share);
     if (!advice.on_devices) continue;
     advice.devices = devices;
     advice.on_devices->settings = settings_of_change(spec, advice.on_devices->spec, open);
@@ -421,11 +426,11 @@ void add_devices(const RunSpec& spec, const OpenSettings& open, const Cluster& c
 }  // namespace
 
 FitAdvice advise_fit(const RunSpec& spec, const OpenSettings& open, const Cluster& cluster,
-                     ScalePlanner& planner, size_t most) {
-  Advisor advisor(spec, open, cluster, planner, most);
+                     const Engine& engine, ScalePlanner& planner, size_t most) {
+  Advisor advisor(spec, open, cluster, engine, planner, most);
   FitAdvice advice = advisor.run();
   if (!advice.changes.empty()) return advice;
-  add_devices(spec, open, cluster, planner, advisor.exact_share(), advice);
+  add_devices(spec, open, cluster, engine, planner, advisor.exact_share(), advice);
   return advice;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "compile/scale/scale_plan.h"
+#include "cost/engine/engine.h"
 #include "cost/hardware/cluster.h"
 #include "plan/fit_advice.h"
 
@@ -12,6 +13,6 @@ namespace tessera {
 
 // `spec` must have gone through resolve(). The number of ranks and the batch stay.
 FitAdvice advise_fit(const RunSpec& spec, const OpenSettings& open, const Cluster& cluster,
-                     ScalePlanner& planner, size_t most = 3);
+                     const Engine& engine, ScalePlanner& planner, size_t most = 3);
 
 }  // namespace tessera

@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "base/error.h"
+#include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
+#include "plan/engine_guesses.h"
 #include "plan/estimate_run.h"
 #include "plan/fit_changes.h"
 #include "plan/memory_limit.h"
@@ -96,10 +98,15 @@ bool lists_digests(const PlanRequest& request) {
          can_compile_quickly(request.spec);
 }
 
+Engine engine_of(const PlanRequest& request) {
+  return request.engine ? *request.engine : find_engine(std::string(kOwnEngine));
+}
+
 Plan priced_plan(const PlanRequest& request, ScalePlanner& planner) {
   const RunSpec& spec = request.spec;
   const Cluster& cluster = *request.cluster;
-  RunEstimate priced = estimate_run(spec, cluster);
+  const Engine engine = engine_of(request);
+  RunEstimate priced = estimate_run(spec, cluster, engine);
   const std::string not_compiled = untrainable_choice(spec.model);
   const bool compiled = not_compiled.empty();
   Plan plan = !compiled ? plan_of(spec, priced)
@@ -114,9 +121,11 @@ Plan priced_plan(const PlanRequest& request, ScalePlanner& planner) {
   }
   append(plan.guesses, priced.run.guesses);
   append(plan.guesses, priced.estimate.guesses);
-  plan.step = PlannedStep{priced.run.workload.cluster, cluster.devices, std::move(priced.estimate)};
+  plan.step = PlannedStep{priced.run.workload.cluster, cluster.devices, engine.name,
+                          std::move(priced.estimate)};
   plan.step->cluster.name = cluster.name;
   append(plan.guesses, default_constants(plan.step->cluster));
+  add_engine_guesses(engine, priced.run.workload, priced.run.strategy, plan.guesses);
   return plan;
 }
 
@@ -131,11 +140,14 @@ Plan unpriced_plan(const PlanRequest& request, ScalePlanner& planner) {
 // Changes are compared by step time also where nobody named a cluster. What the cost model cannot
 // price gets no advice.
 FitAdvice advice_for(const PlanRequest& request, ScalePlanner& planner) {
-  if (request.cluster) return advise_fit(request.spec, request.open, *request.cluster, planner);
+  const Engine engine = engine_of(request);
+  if (request.cluster) {
+    return advise_fit(request.spec, request.open, *request.cluster, engine, planner);
+  }
   FitAdvice advice;
   try {
     const std::string name = assumed_cluster(request.spec);
-    advice = advise_fit(request.spec, request.open, find_cluster(name), planner);
+    advice = advise_fit(request.spec, request.open, find_cluster(name), engine, planner);
     advice.assumed_cluster = name;
   } catch (const ConfigError&) {
     return {};

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "compile/scale/scale_plan.h"
+#include "cost/engine/engine.h"
 #include "cost/hardware/cluster.h"
 #include "cost/step/estimate.h"
 #include "plan/compile_run.h"
@@ -27,6 +28,7 @@ struct PlanRequest {
   // the memory of a rank (cluster.memory_gib). Nothing here asks the machine.
   RunSpec spec = {};
   std::optional<Cluster> cluster = {};  // prices the step; none: memory and traffic alone
+  std::optional<Engine> engine = {};    // whose time it is; none: our own
   OpenSettings open = {};               // what follows from the rest, for advice
   std::vector<Guess> guesses = {};      // taken before it came to this; listed first
   int64_t tokens = 0;                   // of the whole training; 0: not asked
@@ -67,6 +69,7 @@ struct PlannedRank {
 struct PlannedStep {
   Cluster cluster;              // of as many devices as there are ranks
   int64_t cluster_devices = 0;  // of the cluster that was named
+  std::string engine;           // whose time it is
   Estimate estimate;
 };
 

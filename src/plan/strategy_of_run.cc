@@ -17,8 +17,9 @@ namespace {
 
 class RunReader {
  public:
-  RunReader(const RunSpec& spec, const Cluster& cluster) : spec_(spec) {
+  RunReader(const RunSpec& spec, const Cluster& cluster, const Engine& engine) : spec_(spec) {
     seen_.workload.cluster = cluster;
+    seen_.workload.engine = engine.numbers;
   }
 
   RunStrategy run() {
@@ -177,8 +178,8 @@ void RunReader::cut_as_compiled() {
 
 }  // namespace
 
-RunStrategy strategy_of_run(const RunSpec& spec, const Cluster& cluster) {
-  return RunReader(spec, cluster).run();
+RunStrategy strategy_of_run(const RunSpec& spec, const Cluster& cluster, const Engine& engine) {
+  return RunReader(spec, cluster, engine).run();
 }
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "cost/engine/engine.h"
 #include "cost/step/estimate.h"
 #include "cost/step/strategy.h"
 #include "spec/run_spec.h"
@@ -17,6 +18,6 @@ struct RunStrategy {
   std::vector<Guess> guesses;
 };
 // `spec` must have gone through resolve(); `cluster` has as many devices as the run has ranks.
-RunStrategy strategy_of_run(const RunSpec& spec, const Cluster& cluster);
+RunStrategy strategy_of_run(const RunSpec& spec, const Cluster& cluster, const Engine& engine);
 
 }  // namespace tessera

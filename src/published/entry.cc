@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "cost/engine/engine_catalogue.h"
 #include "cost/step/collective_time.h"
 #include "cost/step/workload_limits.h"
 #include "published/hardware.h"
@@ -358,8 +359,8 @@ class EntryReader {
     const std::string attention = opts_.text("attention");
     w.attention = attention_of(attention);
     if (attention.empty() || has(attention, "not stated")) guess_attention();
-    // DeepSpeed's pipeline: see docs/accuracy.md.
-    w.kernels_wait_for_host = has(parallel_.text("schedule"), "deepspeed");
+    const bool deepspeed = has(parallel_.text("schedule"), "deepspeed");
+    w.engine = find_engine(deepspeed ? "deepspeed" : "megatron").numbers;
     const std::string overlap = opts_.text("overlap");
     if (overlap.empty()) {
       guess_overlap();

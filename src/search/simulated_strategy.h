@@ -2,14 +2,12 @@
 // are too good where stages differ, so the kept plans of a search are simulated and ranked again.
 #pragma once
 
-#include <map>
-#include <memory>
 #include <span>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "cost/step/cost_model.h"
-#include "sim/schedule/schedule_simulator.h"
+#include "sim/schedule/step_simulator.h"
 
 namespace tessera {
 
@@ -26,23 +24,12 @@ struct SimulatedStrategy {
 // Of one workload; remembers the schedules it has seen. One per thread.
 class StrategySimulator {
  public:
-  explicit StrategySimulator(Workload workload);
-  // Ranks meet at the end of a step to clip gradients, so the whole pipeline counts.
+  explicit StrategySimulator(Workload workload) : steps_(std::move(workload)) {}
   SimulatedStrategy simulate(const Strategy& strategy);
-  CostModel& model() { return model_; }
+  CostModel& model() { return steps_.model(); }
 
  private:
-  using ScheduleKey = std::tuple<PipelineKind, int64_t, int64_t, int64_t>;
-  struct Played {
-    double makespan_s = 0;
-    double busiest_s = 0;  // work of the rank that has the most
-  };
-  Played pipeline(const Strategy& strategy, const PipelineSeconds& price);
-  Played play(const Strategy& strategy, const PipelineTimes& times, int64_t micro_batches);
-
-  CostModel model_;
-  ScheduleSimulator simulator_;
-  std::map<ScheduleKey, std::unique_ptr<ScheduleTape>> tapes_;
+  StepSimulator steps_;
 };
 
 // The same strategy with stages chosen in the other ways: closed forms and simulations may differ

@@ -9,8 +9,9 @@
 namespace tessera {
 
 struct BenchPredictOptions {
-  std::string list;     // file with one run per line
-  std::string cluster;  // file that calibrate wrote
+  std::string list;                // file with one run per line
+  std::string cluster;             // file that calibrate wrote
+  std::string engine = "tessera";  // whose closed forms are compared as well
   int64_t steps = 10, warmup = 3;
   bool json = false;
 };

@@ -15,6 +15,7 @@
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/read_text.h"
+#include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
 #include "cost/step/cost_model.h"
 #include "spec/catalogue/model_catalogue.h"
@@ -120,6 +121,7 @@ int run_bench_pricing(const BenchPricingOptions& options, Console& console) {
   Workload workload;
   workload.model = shape_of(find_model(options.model, read_text).model, kSeqLen);
   workload.cluster = find_cluster(options.cluster, read_text);
+  workload.engine = find_engine(options.engine, read_text).numbers;
   workload.seq_len = kSeqLen;
   workload.global_batch = std::max(kGlobalBatch, workload.cluster.devices);
   const std::vector<Strategy> strategies = strategies_of(workload);

@@ -10,6 +10,7 @@ namespace tessera {
 struct BenchPricingOptions {
   std::string model = "llama-3-405b";
   std::string cluster = "h100-16384";
+  std::string engine = "tessera";
   double seconds = 1;
   bool json = false;
 };

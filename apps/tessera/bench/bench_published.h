@@ -9,6 +9,7 @@ namespace tessera {
 
 struct BenchPublishedOptions {
   std::string file;
+  std::string engine;  // of all entries; empty: the one that each names
   bool entries = false;
   bool json = false;
 };

@@ -10,7 +10,7 @@ namespace tessera {
 Command add_presets(CLI::App& root) {
   CLI::App* app =
       add_command(root, "presets",
-                  {"List the models, devices or clusters that are known by name.",
+                  {"List the models, devices, clusters or engines that are known by name.",
                    "tessera presets devices", "tessera explain memory --model llama-3-405b"});
   auto options = std::make_shared<PresetsOptions>();
   add_choice(*app, "kind", options->query.kind, kPresetKinds, "what to list (default models)");

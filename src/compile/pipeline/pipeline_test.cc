@@ -138,10 +138,31 @@ TEST(Pipeline, StagesAreRefusedWithAReason) {
     return failure([&] { build_step(resolved(small_spec(mesh)), StepKind::kTraining); });
   };
   EXPECT_NE(refused("pp=3").find("3 stages for 2 layers"), std::string::npos);
+  EXPECT_NE(refused("pp=2,schedule=interleaved,virtual_stages=3").find("6 stages for 2 layers"),
+            std::string::npos);
   EXPECT_NE(refused("pp=2,stage_layers=1+2").find("adds up to 3 but the model has 2"),
             std::string::npos);
   EXPECT_NE(refused("pp=2,stage_layers=1+0+1").find("has 3 numbers but the pipeline has 2 stages"),
             std::string::npos);
+}
+
+TEST(Pipeline, EndsMayBeVirtualStagesOfTheirOwn) {
+  const auto layers = [](int64_t of_model, const char* mesh) {
+    RunSpec spec = small_spec(mesh);
+    spec.model.layers = of_model;
+    spec = resolved(spec);
+    return layers_per_stage(spec,
+                            static_cast<int>(spec.parallel.pp * spec.parallel.virtual_stages));
+  };
+  using Layers = std::vector<int64_t>;
+  EXPECT_EQ(layers(2, "pp=2,schedule=interleaved,virtual_stages=2"), (Layers{0, 1, 1, 0}));
+  EXPECT_EQ(layers(3, "pp=2,schedule=interleaved,virtual_stages=2"), (Layers{1, 1, 1, 0}));
+  const Layers llama3 = layers(126, "pp=16,schedule=interleaved,virtual_stages=8");
+  EXPECT_EQ(llama3.front(), 0);
+  EXPECT_EQ(llama3.back(), 0);
+  EXPECT_EQ(std::count(llama3.begin(), llama3.end(), 1), 126);
+  EXPECT_EQ(layers(6, "pp=2,schedule=interleaved,virtual_stages=2,stage_layers=1+2+2+1"),
+            (Layers{1, 2, 2, 1}));
 }
 
 // The tied embedding on both ends: one bucket each, same layout, one sum, counted once.

@@ -24,6 +24,14 @@ PipelineSchedule one_stage(bool training, int micro_batches) {
   return schedule;
 }
 
+// One layer for each stage; the head, and then the embedding, fill a stage of their own.
+std::vector<int64_t> ends_without_layers(int64_t layers, int stages) {
+  std::vector<int64_t> counts(static_cast<size_t>(stages), 1);
+  counts.back() = 0;
+  if (stages > layers + 1) counts.front() = 0;
+  return counts;
+}
+
 }  // namespace
 
 std::vector<int64_t> layers_per_stage(const RunSpec& spec, int stages) {
@@ -41,10 +49,13 @@ std::vector<int64_t> layers_per_stage(const RunSpec& spec, int stages) {
                    sum, layers);
     return given;
   }
-  require_config(layers >= stages,
+  // With several stages for each rank the ends may be stages of their own, as Llama 3's are.
+  const int without_layers = spec.parallel.virtual_stages > 1 ? 2 : 0;
+  require_config(layers + without_layers >= stages,
                  "{} stages for {} layers: every stage needs a layer; use fewer stages (pp * "
                  "virtual_stages <= {}), or give parallel.stage_layers",
-                 stages, layers, layers);
+                 stages, layers, layers + without_layers);
+  if (layers < stages) return ends_without_layers(layers, stages);
   const std::vector<int> first = balance_units(block_costs(spec.model, spec.train.seq_len), stages);
   std::vector<int64_t> counts;
   for (size_t s = 0; s < first.size(); ++s) {

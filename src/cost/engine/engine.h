@@ -1,73 +1,101 @@
-// What an engine does around the products: how many bytes its small kernels move, how many ops its
-// host issues, what it keeps in memory besides tensors of the model. The numbers describe engines
-// in the manner of Megatron-LM on PyTorch, with which nearly all published runs were made; programs
-// of our own are priced from their instructions instead.
+// What a training engine does around the products: how many bytes its small kernels move, how many
+// ops its host issues, what it hides behind kernels, what it keeps in memory besides tensors of the
+// model. The numbers are data, one file for each engine under catalogue/engines; docs/engines.md
+// lists them.
 #pragma once
 
-#include <cstdint>
+#include <string>
+#include <vector>
 
-namespace tessera::engine {
+#include "cost/hardware/constant.h"
 
-// Small kernels of one layer, forward, in passes over [tokens, hidden]: two norms, two biases with
-// dropout and residual. Counted; split over tp with sequence parallelism.
-inline constexpr double kHiddenPassesForward = 13;
-inline constexpr double kHiddenPassesBackward = 18;
-// Passes over queries, keys, values and the output of attention: rotations, transpositions.
-inline constexpr double kAttentionPasses = 4;
-// Passes over the rows of experts, one for each choice of a token: written in the experts' order,
-// read from it. And over the tokens that are exchanged, one for each rank: written where they
-// arrive, read to be ordered, and both on the way back. Counted.
-inline constexpr double kExpertRowPasses = 2;
-inline constexpr double kExchangedPasses = 4;
-// Ring attention. Bytes per element that adding one part's result to the sum moves: the part in 16
-// bits, the sum read and written in 32. Counted.
-inline constexpr double kRingMergeBytes = 10;
-// Keys that a kernel's start and the mask's edge cost, for every part of the keys. Default: two
-// blocks of 128.
-inline constexpr double kAttentionFill = 256;
-// Bytes per logit that the loss moves, forward and backward, in 32 bits; a fused loss about a
-// third.
-inline constexpr double kLogitTrafficBytes = 24;
-inline constexpr double kFusedLogitTrafficBytes = 8;
-// Bytes per element that quantizing the inputs of an 8-bit product moves: read, write, transpose.
-inline constexpr double kQuantizeBytes = 4;
+namespace tessera {
 
-// Ops that the host issues for one layer. Fitted to runs with tiny micro-batches.
-inline constexpr double kHostOpsForward = 40;
-inline constexpr double kHostOpsBackward = 60;
-inline constexpr double kHostOpsExperts = 40;
-// Of those that a layer with experts issues while the device waits: for the exchange. Fitted to the
-// runs with experts on H100 and B200.
-inline constexpr double kHostOpsWaiting = 100;
-// And for each expert of a rank. Counted: two products, each with a view of the expert's rows; in 8
-// bits each has its rows quantized before, in both directions, into a tensor with scales.
-inline constexpr double kHostOpsPerExpert = 4;
-inline constexpr double kHostOpsPerQuantizedExpert = 12;
+// The values alone, as prices use them. What each means is in engine_keys.h; a struct that no
+// engine filled in is refused by check().
+struct EngineNumbers {
+  // Products: rates of smaller tiles, of the largest tile's.
+  double half_tile_rate = 0;
+  double quarter_tile_rate = 0;
+  double eighth_tile_rate = 0;
 
-// Bytes per weight that adding a micro-batch's gradient, in 16 bits, to the sum moves. Counted:
-// both are read, the sum is written.
-constexpr double accumulated_bytes(int64_t sum_bytes) {
-  return 2 + 2 * static_cast<double>(sum_bytes);
-}
+  // The core of attention.
+  double flash_backward_products = 0;
+  double attention_fill = 0;
+  double ring_merge_bytes = 0;
+  double score_bytes_forward = 0;
+  double score_bytes_backward = 0;
+  double head_fill = 0;
 
-// Of the time that communication could hide behind, what it hides behind; and what kernels lose
-// while it runs beside them. Fitted.
-inline constexpr double kOverlapWindow = 0.8;
-inline constexpr double kOverlapSlowdown = 0.4;
-// What stays exposed however long the window is: the last bucket.
-inline constexpr double kLastBucket = 0.03;
+  // Small kernels.
+  double hidden_passes_forward = 0;
+  double hidden_passes_backward = 0;
+  double attention_passes_forward = 0;
+  double attention_passes_backward = 0;
+  double embedding_passes_forward = 0;
+  double embedding_passes_backward = 0;
+  double logit_traffic_bytes = 0;
+  double fused_logit_traffic_bytes = 0;
+  double fused_head_products = 0;
+  double quantize_bytes = 0;
+  double added_gradient_bytes = 0;
+  double gradient_sum_passes = 0;
+  double gradient_norm_passes = 0;
+  double optimizer_bytes = 0;
 
-// Bytes per parameter that the optimizer moves, besides the gradient: reads and writes of the
-// master copy and both moments, and the new parameter.
-inline constexpr double kOptimizerBytes = 32;
+  // Experts.
+  double expert_row_unit = 0;
+  double expert_row_passes = 0;
+  double exchanged_passes = 0;
 
-// Peak memory, besides parameters, gradients, states and what backward needs. In units of
-// [tokens, hidden] in 16 bits; fitted to Megatron-Core runs of known bytes on B200 and H100.
-inline constexpr double kTurnUnits = 2.35;      // between forward and backward of the head
-inline constexpr double kExpertUnits = 3.75;    // per chosen expert, in backward of a MoE layer
-inline constexpr double kBackwardUnits = 2.0;   // of a dense layer
-inline constexpr int64_t kFusedLogitBytes = 2;  // alive per logit where the loss is fused
-inline constexpr int64_t kLogitBytes = 5;       // otherwise; by version from 4 to 8
-inline constexpr int64_t kWorkspaceBytes = 63LL << 20;
+  // The host.
+  double host_ops_forward = 0;
+  double host_ops_backward = 0;
+  double host_ops_experts = 0;
+  double host_ops_waiting = 0;
+  double host_ops_per_expert = 0;
+  double host_ops_per_quantized_expert = 0;
+  double kernels_wait_for_host = 0;
 
-}  // namespace tessera::engine
+  // Communication.
+  double sequence_gathers_backward = 0;
+  double overlap_window = 0;
+  double overlap_slowdown = 0;
+  double message_slowdown = 0;
+  double tensor_overlap_share = 0;
+  double last_bucket = 0;
+  double splits_messages = 0;
+  double messages_in_order = 0;
+  double adds_every_micro_batch = 0;
+  double gathers_after_update = 0;
+  double skips_last_product = 0;
+  double context_gathers_backward = 0;
+  double ring_gradient_width = 0;
+  double ring_gradients_return = 0;
+
+  // Memory.
+  double turn_units = 0;
+  double expert_units = 0;
+  double backward_units = 0;
+  double logit_bytes = 0;
+  double fused_logit_bytes = 0;
+  double gathered_units = 0;
+  double workspace_bytes = 0;
+
+  bool operator==(const EngineNumbers&) const = default;
+};
+
+struct Engine {
+  std::string name;
+  std::string extends = "";         // the engine whose numbers were taken over, or empty
+  std::vector<Constant> constants;  // in the order of kEngineKeys
+  EngineNumbers numbers;            // their values
+};
+
+// The constant behind one of the numbers.
+const Constant& constant_of(const Engine& engine, double EngineNumbers::*field);
+
+// Throws ConfigError that names the constant, the value and what it must be.
+void check(const EngineNumbers& engine);
+
+}  // namespace tessera

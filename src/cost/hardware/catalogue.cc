@@ -10,171 +10,17 @@
 #include "base/embedded.h"
 #include "base/error.h"
 #include "base/text.h"
-#include "base/toml.h"
 #include "cost/hardware/cluster_file.h"
+#include "cost/hardware/constant_file.h"
 #include "cost/hardware/device_keys.h"
-#include "spec/toml_depth.h"
 
 namespace tessera {
 namespace {
 
-constexpr std::string_view kDevices = "devices";
-constexpr std::string_view kClusters = "clusters";
-constexpr std::string_view kSuffix = ".toml";
-constexpr size_t kMaxFileBytes = size_t{1} << 20;
-constexpr size_t kMaxExtends = 16;
+const CatalogueKind kDevices = {"devices", "device", embedded_devices};
+const CatalogueKind kClusters = {"clusters", "cluster", embedded_clusters};
 
-std::span<const EmbeddedFile> files_of(std::string_view kind) {
-  return kind == kDevices ? embedded_devices() : embedded_clusters();
-}
-
-std::vector<std::string_view> names_of_kind(std::string_view kind) {
-  std::vector<std::string_view> names;
-  for (const EmbeddedFile& file : files_of(kind)) names.push_back(file.name);
-  return names;
-}
-
-struct Source {
-  std::string text;
-  std::string file_name;
-};
-
-std::optional<Source> find_source(std::string_view kind, const std::string& name,
-                                  const FileReader& read) {
-  if (name.ends_with(kSuffix)) {
-    require_config(read != nullptr, "{} is a file, and no file can be read here: name an entry",
-                   in_quotes(name));
-    return Source{read(name), name};
-  }
-  for (const EmbeddedFile& file : files_of(kind)) {
-    if (file.name == name) {
-      return Source{std::string(file.text), fmt::format("{}/{}{}", kind, name, kSuffix)};
-    }
-  }
-  return std::nullopt;
-}
-
-[[noreturn]] void refuse_name(std::string_view kind, std::string_view what,
-                              const std::string& name) {
-  const std::vector<std::string_view> known = names_of_kind(kind);
-  const std::string nearest = nearest_name(name, known);
-  throw ConfigError(fmt::format(
-      "unknown {} {}{}; known: {}; or give a file that ends in .toml", what, in_quotes(name),
-      nearest.empty() ? "" : fmt::format(" (did you mean '{}'?)", nearest),
-      fmt::join(known, ", ")));
-}
-
-// One file, with the place of a node for messages.
-class Reader {
- public:
-  Reader(std::string_view text, std::string file_name) : file_name_(std::move(file_name)) {
-    require_config(text.size() <= kMaxFileBytes, "{}: {} bytes are more than {}", file_name_,
-                   text.size(), kMaxFileBytes);
-    refuse_deep_keys(text, file_name_);
-    try {
-      table_ = toml::parse(text, file_name_);
-    } catch (const toml::parse_error& error) {
-      throw ConfigError(fmt::format("{}: {}", at(error.source()), error.description()));
-    }
-  }
-
-  [[nodiscard]] const toml::table& table() const { return table_; }
-  [[nodiscard]] const std::string& file_name() const { return file_name_; }
-
-  [[nodiscard]] std::string at(const toml::source_region& region) const {
-    return fmt::format("{}:{}:{}", file_name_, region.begin.line, region.begin.column);
-  }
-
-  void refuse_unknown(const toml::table& table, std::span<const std::string_view> known) const {
-    for (const auto& [key, node] : table) {
-      const std::string name(key.str());
-      if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-      throw ConfigError(fmt::format("{}: unknown key {}; {}", at(key.source()), in_quotes(name),
-                                    suggestion(name, known, "keys")));
-    }
-  }
-
-  [[nodiscard]] double number(const toml::node& node, std::string_view key) const {
-    const std::optional<double> value = node.value<double>();
-    require_config(value.has_value() && *value == *value && *value <= 1e300 && *value >= -1e300,
-                   "{}: {} must be a number", at(node.source()), key);
-    return *value;
-  }
-
-  // 5, or [5, "vendor", "data sheet"].
-  void read(const toml::table& table, std::string_view key, Constant& target) const {
-    const toml::node* node = table.get(key);
-    if (node == nullptr) return;
-    const auto* array = node->as_array();
-    if (array == nullptr) {
-      target = {number(*node, key), Provenance::kDefault, file_name_};
-      return;
-    }
-    require_config(array->size() == 3,
-                   "{}: {} must be a number or [number, \"vendor\", \"source\"]",
-                   at(node->source()), key);
-    target.value = number(*array->get(0), key);
-    target.provenance = provenance(*array->get(1), key);
-    target.source = text(*array->get(2), key);
-  }
-
-  void read(const toml::table& table, std::string_view key, std::string& target) const {
-    if (const toml::node* node = table.get(key)) target = text(*node, key);
-  }
-
-  void read(const toml::table& table, std::string_view key, bool& target) const {
-    const toml::node* node = table.get(key);
-    if (node == nullptr) return;
-    require_config(node->is_boolean(), "{}: {} must be true or false", at(node->source()), key);
-    target = node->as_boolean()->get();
-  }
-
-  void read(const toml::table& table, std::string_view key, int64_t& target) const {
-    const toml::node* node = table.get(key);
-    if (node == nullptr) return;
-    require_config(node->is_integer(), "{}: {} must be a whole number", at(node->source()), key);
-    target = node->as_integer()->get();
-    require_config(target >= 0 && target <= kMaxDevices, "{}: {} must be from 0 to {}, got {}",
-                   at(node->source()), key, kMaxDevices, target);
-  }
-
-  [[nodiscard]] std::string text(const toml::node& node, std::string_view key) const {
-    require_config(node.is_string(), "{}: {} must be a text in quotes", at(node.source()), key);
-    return node.as_string()->get();
-  }
-
- private:
-  [[nodiscard]] Provenance provenance(const toml::node& node, std::string_view key) const {
-    const std::string name = text(node, key);
-    constexpr std::array kAll = {Provenance::kVendor, Provenance::kMeasured, Provenance::kFitted,
-                                 Provenance::kDefault};
-    for (const Provenance candidate : kAll) {
-      if (name_of(candidate) == name) return candidate;
-    }
-    throw ConfigError(
-        fmt::format("{}: {}: {} is not a provenance; use vendor, measured, fitted or default",
-                    at(node.source()), key, in_quotes(name)));
-  }
-
-  std::string file_name_;
-  toml::table table_;
-};
-
-// The files on the way from an entry to the one it extends last: a cycle is refused.
-struct Chain {
-  const FileReader& read;
-  std::vector<std::string> names;
-
-  void enter(const std::string& name, const std::string& at) {
-    const bool seen = std::find(names.begin(), names.end(), name) != names.end();
-    names.push_back(name);
-    require_config(!seen && names.size() <= kMaxExtends,
-                   "{}: extends goes round in a circle: {}; take one of them out", at,
-                   fmt::join(names, " -> "));
-  }
-};
-
-void read_types(const Reader& reader, const toml::table& table, std::string_view key,
+void read_types(const ConstantFile& reader, const toml::table& table, std::string_view key,
                 std::array<Constant, kNumMathTypes>& target) {
   const toml::node* node = table.get(key);
   if (node == nullptr) return;
@@ -187,14 +33,7 @@ void read_types(const Reader& reader, const toml::table& table, std::string_view
   for (size_t i = 0; i < known.size(); ++i) reader.read(*types, known[i], target[i]);
 }
 
-Source source_of(std::string_view kind, std::string_view what, const std::string& name,
-                 const FileReader& read) {
-  std::optional<Source> source = find_source(kind, name, read);
-  if (!source) refuse_name(kind, what, name);
-  return *std::move(source);
-}
-
-void read_kind(const Reader& reader, const toml::table& table, DeviceKind& target) {
+void read_kind(const ConstantFile& reader, const toml::table& table, DeviceKind& target) {
   const toml::node* node = table.get("kind");
   if (node == nullptr) return;
   const std::string name = reader.text(*node, "kind");
@@ -209,7 +48,7 @@ void read_kind(const Reader& reader, const toml::table& table, DeviceKind& targe
 }
 
 // `table`: of a file of its own, or [device] of a cluster's.
-DeviceSpec read_device(const Reader& reader, const toml::table& table, Chain& chain) {
+DeviceSpec read_device(const ConstantFile& reader, const toml::table& table, ExtendsChain& chain) {
   std::vector<std::string_view> known = {"name", "kind", "extends", "peak_flops",
                                          "product_efficiency"};
   for (const DeviceKey& key : kDeviceKeys) known.push_back(key.name);
@@ -219,8 +58,8 @@ DeviceSpec read_device(const Reader& reader, const toml::table& table, Chain& ch
   reader.read(table, "extends", base);
   if (!base.empty()) {
     chain.enter(base, reader.at(table.get("extends")->source()));
-    const Source source = source_of(kDevices, "device", base, chain.read);
-    const Reader base_reader(source.text, source.file_name);
+    const CatalogueSource source = find_source(kDevices, base, chain.read());
+    const ConstantFile base_reader(source);
     device = read_device(base_reader, base_reader.table(), chain);
     device.extends = base;
   }
@@ -232,21 +71,22 @@ DeviceSpec read_device(const Reader& reader, const toml::table& table, Chain& ch
   return device;
 }
 
-LinkLevel read_level(const Reader& reader, const toml::table& table) {
-  constexpr std::array<std::string_view, 8> kKnown = {
-      "name",       "devices",          "shape",          "bandwidth", "latency_s",
-      "efficiency", "oversubscription", "in_network_sums"};
+LinkLevel read_level(const ConstantFile& reader, const toml::table& table) {
+  constexpr std::array<std::string_view, 9> kKnown = {
+      "name",       "devices",          "shape",           "bandwidth",      "latency_s",
+      "efficiency", "oversubscription", "in_network_sums", "shared_adapters"};
   reader.refuse_unknown(table, kKnown);
   LinkLevel level;
   level.oversubscription = {1, Provenance::kDefault, "none is named"};
   level.efficiency = {1, Provenance::kDefault, "none is named"};
   reader.read(table, "name", level.name);
-  reader.read(table, "devices", level.devices);
+  reader.read(table, "devices", kMaxDevices, level.devices);
   reader.read(table, "bandwidth", level.bandwidth);
   reader.read(table, "latency_s", level.latency_s);
   reader.read(table, "efficiency", level.efficiency);
   reader.read(table, "oversubscription", level.oversubscription);
   reader.read(table, "in_network_sums", level.in_network_sums);
+  reader.read(table, "shared_adapters", level.shared_adapters);
   if (const toml::node* node = table.get("shape")) {
     const std::string name = reader.text(*node, "shape");
     bool found = false;
@@ -262,17 +102,17 @@ LinkLevel read_level(const Reader& reader, const toml::table& table) {
 }
 
 // By name or path, or written out as [device].
-void read_device_of(const Reader& reader, const toml::table& table, const Chain& chain,
+void read_device_of(const ConstantFile& reader, const toml::table& table, const ExtendsChain& chain,
                     Cluster& cluster) {
   const toml::node* node = table.get("device");
   if (node == nullptr) return;
   if (const toml::table* own = node->as_table()) {
-    Chain devices{chain.read, {}};
+    ExtendsChain devices(chain.read(), reader.file_name());
     cluster.device = read_device(reader, *own, devices);
     if (cluster.device.name.empty()) cluster.device.name = reader.file_name();
     return;
   }
-  cluster.device = find_device(reader.text(*node, "device"), chain.read);
+  cluster.device = find_device(reader.text(*node, "device"), chain.read());
 }
 
 // Files of calibrate from before devices had a kind say in [measured] alone what it was.
@@ -284,7 +124,7 @@ void use_measured_kind(const toml::table& table, Cluster& cluster) {
   cluster.device.kind = cpu ? DeviceKind::kCpu : DeviceKind::kGpu;
 }
 
-Cluster read_cluster(const Reader& reader, Chain& chain) {
+Cluster read_cluster(const ConstantFile& reader, ExtendsChain& chain) {
   const toml::table& table = reader.table();
   constexpr std::array<std::string_view, 7> kKnown = {
       "name", "extends", "device", "devices", "levels", "usd_per_device_hour", "measured"};
@@ -294,11 +134,11 @@ Cluster read_cluster(const Reader& reader, Chain& chain) {
   reader.read(table, "extends", base);
   if (!base.empty()) {
     chain.enter(base, reader.at(table.get("extends")->source()));
-    const Source source = source_of(kClusters, "cluster", base, chain.read);
-    cluster = read_cluster(Reader(source.text, source.file_name), chain);
+    const CatalogueSource source = find_source(kClusters, base, chain.read());
+    cluster = read_cluster(ConstantFile(source), chain);
   }
   reader.read(table, "name", cluster.name);
-  reader.read(table, "devices", cluster.devices);
+  reader.read(table, "devices", kMaxDevices, cluster.devices);
   reader.read(table, "usd_per_device_hour", cluster.usd_per_device_hour);
   read_device_of(reader, table, chain, cluster);
   if (const toml::node* node = table.get("measured")) {
@@ -329,18 +169,20 @@ std::optional<std::pair<std::string, int64_t>> split_count(const std::string& na
   return std::pair{name.substr(0, dash), count};
 }
 
-DeviceSpec named_device(const Source& source, const std::string& name, const FileReader& read) {
-  Chain chain{read, {name}};
-  const Reader reader(source.text, source.file_name);
+DeviceSpec named_device(const CatalogueSource& source, const std::string& name,
+                        const FileReader& read) {
+  ExtendsChain chain(read, name);
+  const ConstantFile reader(source);
   DeviceSpec device = read_device(reader, reader.table(), chain);
   if (device.name.empty()) device.name = name;
   check(device);
   return device;
 }
 
-Cluster named_cluster(const Source& source, const std::string& name, const FileReader& read) {
-  Chain chain{read, {name}};
-  Cluster cluster = read_cluster(Reader(source.text, source.file_name), chain);
+Cluster named_cluster(const CatalogueSource& source, const std::string& name,
+                      const FileReader& read) {
+  ExtendsChain chain(read, name);
+  Cluster cluster = read_cluster(ConstantFile(source), chain);
   if (cluster.name.empty()) cluster.name = name;
   require_config(!cluster.device.name.empty(), "{}: device is missing: name one of {}",
                  source.file_name, fmt::join(device_names(), ", "));
@@ -350,24 +192,24 @@ Cluster named_cluster(const Source& source, const std::string& name, const FileR
 
 }  // namespace
 
-std::vector<std::string_view> device_names() { return names_of_kind(kDevices); }
-std::vector<std::string_view> cluster_names() { return names_of_kind(kClusters); }
+std::vector<std::string_view> device_names() { return names_of(kDevices); }
+std::vector<std::string_view> cluster_names() { return names_of(kClusters); }
 
 DeviceSpec find_device(const std::string& name, const FileReader& read) {
-  return named_device(source_of(kDevices, "device", name, read), name, read);
+  return named_device(find_source(kDevices, name, read), name, read);
 }
 
 Cluster find_cluster(const std::string& name, const FileReader& read) {
-  if (const std::optional<Source> source = find_source(kClusters, name, read)) {
+  if (const std::optional<CatalogueSource> source = look_up(kClusters, name, read)) {
     return named_cluster(*source, name, read);
   }
   if (const auto split = split_count(name)) {
-    if (const std::optional<Source> source = find_source(kClusters, split->first, read)) {
+    if (const std::optional<CatalogueSource> source = look_up(kClusters, split->first, read)) {
       return with_devices(named_cluster(*source, split->first, read), split->second);
     }
-    refuse_name(kClusters, "cluster", split->first);
+    refuse_name(kClusters, split->first);
   }
-  refuse_name(kClusters, "cluster", name);
+  refuse_name(kClusters, name);
 }
 
 Cluster with_devices(Cluster cluster, int64_t devices) {

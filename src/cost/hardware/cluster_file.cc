@@ -53,6 +53,7 @@ std::string level_text(const LinkLevel& level) {
                      level.devices, name_of(level.shape)) +
          line("bandwidth", level.bandwidth) + line("latency_s", level.latency_s) +
          line("efficiency", level.efficiency) + line("oversubscription", level.oversubscription) +
+         line("shared_adapters", level.shared_adapters) +
          (level.in_network_sums ? "in_network_sums = true\n" : "");
 }
 

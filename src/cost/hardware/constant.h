@@ -2,6 +2,7 @@
 // can say what was measured and what was guessed.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -13,7 +14,12 @@ enum class Provenance : uint8_t {
   kMeasured,  // by `tessera calibrate` or by the named source
   kFitted,    // to published runs, all of a device together
   kDefault,   // a guess that nothing contradicted yet
+  kCounted,   // from what programs do, by hand or by a test
+  kBorrowed,  // of another engine, since ours could not be measured
 };
+inline constexpr std::array kAllProvenances = {Provenance::kVendor,  Provenance::kMeasured,
+                                               Provenance::kFitted,  Provenance::kDefault,
+                                               Provenance::kCounted, Provenance::kBorrowed};
 std::string_view name_of(Provenance provenance);
 
 struct Constant {

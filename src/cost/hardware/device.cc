@@ -16,7 +16,8 @@ void require_within(const std::string& what, const Constant& constant, double le
 }  // namespace
 
 std::string_view name_of(Provenance provenance) {
-  constexpr std::array<std::string_view, 4> kNames = {"vendor", "measured", "fitted", "default"};
+  constexpr std::array<std::string_view, kAllProvenances.size()> kNames = {
+      "vendor", "measured", "fitted", "default", "counted", "borrowed"};
   return kNames.at(static_cast<size_t>(provenance));
 }
 

@@ -18,28 +18,11 @@ int64_t size_of(const Cluster& cluster, const LinkLevel& level) {
   return level.devices == 0 ? std::max<int64_t>(cluster.devices, 1) : level.devices;
 }
 
-// Ranks of the group that lie in one group of the level's devices.
-int64_t ranks_within(const Cluster& cluster, const LinkLevel& level, const RankGroup& group) {
-  const int64_t devices = size_of(cluster, level);
-  if (devices >= cluster.devices) return group.ranks;
-  return std::min(group.ranks, std::max<int64_t>(1, devices / group.stride));
-}
-
 // Ranks of a group whose adapters it has to itself. A group of whole nodes has all of them, and a
-// rank alone in its node has its own. Several groups that share a node choose their ways out
-// without knowing of each other and meet on some adapters while others idle: half is left. Fitted:
-// tp 2 and 4 of the vTrain runs (docs/accuracy.md).
-constexpr double kShareOfAdapters = 0.5;
+// rank alone in its node has its own.
 double adapters_of(const Cluster& cluster, const LinkLevel& level, int64_t within) {
   if (within == 1 || within >= size_of(cluster, level)) return to_double(within);
-  return std::max(1.0, kShareOfAdapters * to_double(within));
-}
-
-// Bytes/s of a device while all of them talk.
-double rate_of(const Cluster& cluster, const LinkLevel& level) {
-  const double rate = level.bandwidth.value * level.efficiency.value / level.oversubscription.value;
-  if (level.shape != LinkShape::kShared) return rate;
-  return rate / to_double(std::min(size_of(cluster, level), cluster.devices));
+  return std::max(1.0, level.shared_adapters.value * to_double(within));
 }
 
 // The share of the bytes that go round in a ring of n.
@@ -54,6 +37,18 @@ double tree_wire_s(const GroupLinks& links, double bytes) {
 
 }  // namespace
 
+int64_t ranks_within(const Cluster& cluster, const LinkLevel& level, const RankGroup& group) {
+  const int64_t devices = size_of(cluster, level);
+  if (devices >= cluster.devices) return group.ranks;
+  return std::min(group.ranks, std::max<int64_t>(1, devices / group.stride));
+}
+
+double link_rate(const Cluster& cluster, const LinkLevel& level) {
+  const double rate = level.bandwidth.value * level.efficiency.value / level.oversubscription.value;
+  if (level.shape != LinkShape::kShared) return rate;
+  return rate / to_double(std::min(size_of(cluster, level), cluster.devices));
+}
+
 GroupLinks links_of(const Cluster& cluster, const RankGroup& group) {
   GroupLinks links;
   if (cluster.levels.empty() || group.ranks <= 1) return links;
@@ -65,7 +60,7 @@ GroupLinks links_of(const Cluster& cluster, const RankGroup& group) {
     const int64_t left = (group.ranks + within - 1) / within;
     if (i == 0) links.inner = within;
     if (left == islands) continue;  // nobody meets at this level
-    const double share = rate_of(cluster, level) * exits;
+    const double share = link_rate(cluster, level) * exits;
     links.inside = links.bandwidth;
     links.bandwidth = links.bandwidth == 0 ? share : std::min(links.bandwidth, share);
     links.round_s += level.latency_s.value * to_double(islands - left);
@@ -82,10 +77,14 @@ GroupLinks links_of(const Cluster& cluster, const RankGroup& group) {
 
 double all_reduce_s(const Cluster& cluster, const RankGroup& group, double bytes) {
   if (group.ranks <= 1 || bytes <= 0) return 0;
-  const GroupLinks links = links_of(cluster, group);
+  return all_reduce_s(cluster, links_of(cluster, group), group.ranks, bytes);
+}
+
+double all_reduce_s(const Cluster& cluster, const GroupLinks& links, int64_t ranks, double bytes) {
+  if (ranks <= 1 || bytes <= 0) return 0;
   const double launch = cluster.device.launch_s.value;
   if (links.in_network) return bytes / links.bandwidth + 2 * links.hop_in_s + launch;
-  const double ring = 2 * ring_share(group.ranks) * bytes / links.bandwidth + 2 * links.round_s;
+  const double ring = 2 * ring_share(ranks) * bytes / links.bandwidth + 2 * links.round_s;
   const double climb = links.outer > 1 ? to_double(links.inner - 1) * links.hop_in_s +
                                              log2_ceil(links.outer) * links.hop_out_s
                                        : log2_ceil(links.inner) * links.hop_in_s;
@@ -93,11 +92,26 @@ double all_reduce_s(const Cluster& cluster, const RankGroup& group, double bytes
   return std::min(ring, tree) + launch;
 }
 
+double least_all_reduce_wire_s(const GroupLinks& links, int64_t ranks, double bytes) {
+  if (ranks <= 1 || links.bandwidth <= 0) return 0;
+  if (links.in_network) return bytes / links.bandwidth;
+  return std::min(2 * ring_share(ranks) * bytes / links.bandwidth, tree_wire_s(links, bytes));
+}
+
 double all_gather_s(const Cluster& cluster, const RankGroup& group, double bytes) {
   if (group.ranks <= 1 || bytes <= 0) return 0;
-  const GroupLinks links = links_of(cluster, group);
-  return ring_share(group.ranks) * bytes / links.bandwidth + links.round_s +
+  return all_gather_s(cluster, links_of(cluster, group), group.ranks, bytes);
+}
+
+double all_gather_s(const Cluster& cluster, const GroupLinks& links, int64_t ranks, double bytes) {
+  if (ranks <= 1 || bytes <= 0) return 0;
+  return ring_share(ranks) * bytes / links.bandwidth + links.round_s +
          cluster.device.launch_s.value;
+}
+
+double all_gather_wire_s(const GroupLinks& links, int64_t ranks, double bytes) {
+  if (ranks <= 1 || links.bandwidth <= 0) return 0;
+  return ring_share(ranks) * bytes / links.bandwidth;
 }
 
 double reduce_scatter_s(const Cluster& cluster, const RankGroup& group, double bytes) {
@@ -116,23 +130,44 @@ double all_to_all_s(const Cluster& cluster, const RankGroup& group, double bytes
     // What leaves for anyone beyond `reached` passes this level's links.
     const double beyond = to_double(group.ranks - reached) / to_double(group.ranks) * bytes;
     const double factor = level.shape == LinkShape::kTorus ? 2.0 : 1.0;  // several hops a message
-    slowest = std::max(slowest, factor * (i == 0 ? 1 : once) * beyond / rate_of(cluster, level));
+    slowest = std::max(slowest, factor * (i == 0 ? 1 : once) * beyond / link_rate(cluster, level));
     latency += to_double(within - reached) * level.latency_s.value;
     reached = within;
   }
   return slowest + latency + cluster.device.launch_s.value;
 }
 
-double send_s(const Cluster& cluster, int64_t stride, double bytes) {
-  if (bytes <= 0 || cluster.levels.empty()) return 0;
-  const LinkLevel* level = &cluster.levels.back();
-  for (const LinkLevel& candidate : cluster.levels) {
-    if (stride < size_of(cluster, candidate)) {
-      level = &candidate;
-      break;
-    }
+double shift_s(const Cluster& cluster, const RankGroup& group, double bytes) {
+  if (group.ranks <= 1 || bytes <= 0) return 0;
+  const GroupLinks links = links_of(cluster, group);
+  const LinkLevel& level = cluster.levels[static_cast<size_t>(links.level)];
+  return bytes / std::min(links.bandwidth, link_rate(cluster, level)) + links.hop_out_s;
+}
+
+SendTime send_time(const Cluster& cluster, int64_t from, int64_t to, double bytes) {
+  if (bytes <= 0 || cluster.levels.empty() || from == to) return {};
+  size_t i = 0;
+  while (i + 1 < cluster.levels.size()) {
+    const int64_t devices = size_of(cluster, cluster.levels[i]);
+    if (from / devices == to / devices) break;
+    ++i;
   }
-  return bytes / rate_of(cluster, *level) + level->latency_s.value;
+  const LinkLevel& level = cluster.levels[i];
+  return {level.latency_s.value, bytes / link_rate(cluster, level), static_cast<int>(i)};
+}
+
+double slowest_send_s(const Cluster& cluster, const RankGroup& group, double bytes) {
+  if (group.ranks <= 1 || bytes <= 0) return 0;
+  double slowest = 0;
+  int64_t joined = 1;
+  for (size_t i = 0; i < cluster.levels.size() && joined < group.ranks; ++i) {
+    const LinkLevel& level = cluster.levels[i];
+    const int64_t within = ranks_within(cluster, level, group);
+    if (within <= joined) continue;
+    slowest = std::max(slowest, bytes / link_rate(cluster, level) + level.latency_s.value);
+    joined = within;
+  }
+  return slowest;
 }
 
 double mean_send_s(const Cluster& cluster, const RankGroup& group, double bytes) {
@@ -144,7 +179,8 @@ double mean_send_s(const Cluster& cluster, const RankGroup& group, double bytes)
     const int64_t within = ranks_within(cluster, level, group);
     const int64_t crossing = (group.ranks + within - 1) / within - 1;
     if (crossing >= apart) continue;
-    sum += to_double(apart - crossing) * (bytes / rate_of(cluster, level) + level.latency_s.value);
+    sum +=
+        to_double(apart - crossing) * (bytes / link_rate(cluster, level) + level.latency_s.value);
     apart = crossing;
   }
   return bytes <= 0 ? 0 : sum / to_double(hops);

@@ -30,18 +30,39 @@ struct GroupLinks {
 
 GroupLinks links_of(const Cluster& cluster, const RankGroup& group);
 
+// Ranks of the group that lie in one group of the level's devices.
+int64_t ranks_within(const Cluster& cluster, const LinkLevel& level, const RankGroup& group);
+// Bytes/s of a device, in one direction, while all of them talk.
+double link_rate(const Cluster& cluster, const LinkLevel& level);
+
 // `bytes` is what a rank holds before an all-reduce and after an all-gather, before a
 // reduce-scatter, and in all that it sends in an all-to-all (its own part included).
 double all_reduce_s(const Cluster& cluster, const RankGroup& group, double bytes);
 double all_gather_s(const Cluster& cluster, const RankGroup& group, double bytes);
+// The same over links that are known.
+double all_reduce_s(const Cluster& cluster, const GroupLinks& links, int64_t ranks, double bytes);
+double all_gather_s(const Cluster& cluster, const GroupLinks& links, int64_t ranks, double bytes);
+// Of those, what bytes over bandwidth take on the busiest link, at least.
+double least_all_reduce_wire_s(const GroupLinks& links, int64_t ranks, double bytes);
+double all_gather_wire_s(const GroupLinks& links, int64_t ranks, double bytes);
 double reduce_scatter_s(const Cluster& cluster, const RankGroup& group, double bytes);
 // `once` of an all-to-all's bytes need to leave the innermost level: less than 1 where what goes to
 // several ranks of another node travels there once.
 double all_to_all_s(const Cluster& cluster, const RankGroup& group, double bytes, double once = 1);
 
-// From a rank to the one `stride` devices further, while all others do the same.
-double send_s(const Cluster& cluster, int64_t stride, double bytes);
+// Every rank of a ring sends to the next at once; whoever leaves a node has one adapter for it.
+double shift_s(const Cluster& cluster, const RankGroup& group, double bytes);
+
+// A message from one device to another, over the innermost level that joins them.
+struct SendTime {
+  double latency_s = 0;
+  double wire_s = 0;  // bytes over bandwidth
+  int level = 0;
+};
+SendTime send_time(const Cluster& cluster, int64_t from, int64_t to, double bytes);
 // The mean over the neighbours of a group, some of which are further apart than others.
 double mean_send_s(const Cluster& cluster, const RankGroup& group, double bytes);
+// Between those that are furthest apart.
+double slowest_send_s(const Cluster& cluster, const RankGroup& group, double bytes);
 
 }  // namespace tessera

@@ -63,8 +63,8 @@ TEST(CollectiveTimeTest, LatencyCountsTheHops) {
   cluster.levels[1].latency_s.value = 10;
   // Six hops inside nodes, one between them.
   EXPECT_DOUBLE_EQ(links_of(cluster, {8, 1}).round_s, 6 * 1 + 1 * 10);
-  EXPECT_DOUBLE_EQ(send_s(cluster, 1, 100), 1 + 1);
-  EXPECT_DOUBLE_EQ(send_s(cluster, 4, 100), 10 + 10);
+  EXPECT_DOUBLE_EQ(send_time(cluster, 0, 1, 100).wire_s, 1);
+  EXPECT_DOUBLE_EQ(send_time(cluster, 3, 4, 100).wire_s, 10);
 }
 
 TEST(CollectiveTimeTest, ATreeIsForManyRanksAndFewBytes) {

@@ -19,11 +19,19 @@ struct PassTimes {
   double weight_grad_s = 0;  // part of backward_s
 };
 
+// Of one message from a stage to the next or back; nothing where one rank has both.
+struct MessageSeconds {
+  double latency_s = 0;
+  double wire_s = 0;  // bytes over bandwidth
+};
+
 // The pipeline of a strategy stage by stage, for a simulation of its schedule.
 struct PipelineSeconds {
   std::vector<PassTimes> stages;  // of one micro-batch, in order, without messages between them
-  double message_s = 0;           // from a stage to the next or back
-  double once_s = 0;              // before or after the pipeline: sums over replicas, optimizer
+  std::vector<MessageSeconds> messages;  // by boundary, one fewer than stages
+  double once_s = 0;  // before or after the pipeline: sums over replicas, optimizer
+  // Of a step, in the busiest rank, without messages: part of the times above.
+  std::array<double, kNumCommAxes> exposed_s = {};
 };
 
 // Arithmetic of one step on all devices: 6 for every weight of a product and every token, and the

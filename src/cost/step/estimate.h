@@ -43,6 +43,10 @@ struct StepTime {
   double bubble_s = 0;
   double optimizer_s = 0;
   [[nodiscard]] double backward_s() const { return compute_s - forward_s; }
+  // Bytes over bandwidth of the busiest link in one direction, and what sends most of them:
+  // `step_s` is never less.
+  double link_s = 0;
+  CommAxis link_axis = CommAxis::kData;
 };
 
 // Bytes that the busiest rank sends in a step, and the level of links that they cross at the

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "cost/engine/engine.h"
 #include "cost/step/collective_time.h"
 #include "cost/step/op_time.h"
 #include "cost/step/to_double.h"
@@ -11,9 +10,6 @@ namespace tessera {
 namespace {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-// Rows of an expert are padded to whole pieces that matrix units load.
-constexpr int64_t kExpertRowUnit = 16;
 
 bool is_quantized(MathType type) { return type == MathType::kF8 || type == MathType::kF4; }
 
@@ -24,6 +20,7 @@ class LayerSum {
       : w_(workload),
         s_(strategy),
         device_(workload.cluster.device),
+        engine_(workload.engine),
         tokens_(ceil_div(workload.seq_len * strategy.micro_batch, strategy.cp)),
         split_tokens_(strategy.sequence_parallel ? ceil_div(tokens_, strategy.tp) : tokens_),
         element_(workload.precision.activation_bytes) {}
@@ -34,9 +31,9 @@ class LayerSum {
   }
 
   void product_of(MathType type, int64_t rows, int64_t columns, int64_t inner, int64_t batch) {
-    cost_.forward_s += product_s(device_, type, rows, columns, inner, batch);
-    cost_.input_grad_s += product_s(device_, type, rows, inner, columns, batch);
-    cost_.weight_grad_s += product_s(device_, type, columns, inner, rows, batch);
+    cost_.forward_s += product_s(device_, engine_, type, rows, columns, inner, batch);
+    cost_.input_grad_s += product_s(device_, engine_, type, rows, inner, columns, batch);
+    cost_.weight_grad_s += product_s(device_, engine_, type, columns, inner, rows, batch);
     cost_.forward_flops +=
         2.0 * to_double(rows) * to_double(columns) * to_double(inner) * to_double(batch);
     if (is_quantized(type)) quantize(rows, columns, inner, batch);
@@ -47,7 +44,8 @@ class LayerSum {
   void add_to_gradients(int64_t weights) {
     if (!w_.precision.adds_gradients_apart) return;
     const double bytes =
-        to_double(weights) * engine::accumulated_bytes(w_.precision.gradient_bytes);
+        to_double(weights) * (engine_.added_gradient_bytes +
+                              engine_.gradient_sum_passes * to_double(w_.precision.gradient_bytes));
     cost_.accumulate_s +=
         bytes / (device_.memory_bandwidth.value * device_.memory_efficiency.value);
   }
@@ -67,8 +65,8 @@ class LayerSum {
     shape.query_dim = m.query_width() / m.heads;
     shape.value_dim = m.value_width() / m.heads;
     const bool flash = w_.attention != AttentionKind::kUnfused;
-    AttentionTime time =
-        flash ? flash_attention_s(device_, shape) : unfused_attention_s(device_, shape);
+    AttentionTime time = flash ? flash_attention_s(device_, engine_, shape)
+                               : unfused_attention_s(device_, engine_, shape);
     if (w_.attention == AttentionKind::kPortableFlash) {
       time.forward_s *= device_.portable_attention_slowdown.value;
       time.backward_s *= device_.portable_attention_slowdown.value;
@@ -98,10 +96,10 @@ class LayerSum {
     const double rows = to_double(shape.batch_heads) * to_double(shape.queries);
     const double output = rows * to_double(shape.value_dim);
     const double gradients = rows * to_double(shape.query_dim);
-    time.forward_s += steps * memory_s(device_, engine::kRingMergeBytes * output);
-    time.backward_s += steps * memory_s(device_, engine::kRingMergeBytes * gradients);
+    time.forward_s += steps * memory_s(device_, engine_.ring_merge_bytes * output);
+    time.backward_s += steps * memory_s(device_, engine_.ring_merge_bytes * gradients);
     const double part = to_double(shape.keys) / steps;
-    const double fill = 1 + engine::kAttentionFill / part;
+    const double fill = 1 + engine_.attention_fill / part;
     time.forward_s *= fill;
     time.backward_s *= fill;
   }
@@ -120,10 +118,27 @@ class LayerSum {
       cost_.backward_comm.add(CommAxis::kTensor, sum, 2 * share * bytes);
       return;
     }
-    // Backward gathers the input once more, for the weight gradient.
     const double gather = all_gather_s(w_.cluster, group, bytes);
     cost_.forward_comm.add(CommAxis::kTensor, 2 * gather, 2 * share * bytes);
-    cost_.backward_comm.add(CommAxis::kTensor, 3 * gather, 3 * share * bytes);
+    const double back = engine_.sequence_gathers_backward;
+    cost_.backward_comm.add(CommAxis::kTensor, back * gather, back * share * bytes);
+  }
+
+  // The product of `inner` columns at the end of a layer, and what brings its parts together.
+  void skip_last_product(int64_t inner) {
+    cost_.once_s =
+        product_s(device_, engine_, w_.precision.products, tokens_, w_.model.hidden, inner);
+    if (s_.tp == 1) return;
+    const RankGroup group{s_.tp, strides_of(s_).tp};
+    const double bytes = to_double(element_ * tokens_ * w_.model.hidden);
+    const double share = to_double(s_.tp - 1) / to_double(s_.tp);
+    if (s_.sequence_parallel) {
+      cost_.once_comm.add(CommAxis::kTensor, reduce_scatter_s(w_.cluster, group, bytes),
+                          share * bytes);
+    } else {
+      cost_.once_comm.add(CommAxis::kTensor, all_reduce_s(w_.cluster, group, bytes),
+                          2 * share * bytes);
+    }
   }
 
   void context_parallel() {
@@ -143,15 +158,29 @@ class LayerSum {
       return;
     }
     const double gather = all_gather_s(w_.cluster, group, all);
-    double exposed_forward = gather, exposed_backward = 2 * gather;
-    if (s_.context == ContextKind::kRing) {
-      // Every part of the keys travels while the part before it is worked on.
-      exposed_forward = std::max(gather / to_double(s_.cp), gather - cost_.attention_forward_s);
-      exposed_backward =
-          std::max(2 * gather / to_double(s_.cp), 2 * gather - 2.5 * cost_.attention_forward_s);
-    }
-    cost_.forward_comm.add(CommAxis::kContext, exposed_forward, share * all);
-    cost_.backward_comm.add(CommAxis::kContext, exposed_backward, 2 * share * all);
+    if (s_.context == ContextKind::kRing) return ring(group, gather, local);
+    const double back = engine_.context_gathers_backward;
+    cost_.forward_comm.add(CommAxis::kContext, gather, share * all);
+    cost_.backward_comm.add(CommAxis::kContext, back * gather, back * share * all);
+  }
+
+  // Keys and values go round once in each direction; backward takes their gradients along. Every
+  // part travels while the part before it is worked on.
+  void ring(const RankGroup& group, double gather, double local) {
+    const double hops = to_double(s_.cp - 1);
+    const double forward = std::max(gather, hops * shift_s(w_.cluster, group, local));
+    const double gradient_hops =
+        engine_.ring_gradient_width * (engine_.ring_gradients_return != 0 ? hops + 1 : hops);
+    const double rounds = 1 + gradient_hops / hops;
+    const double backward = rounds * forward;
+    cost_.forward_comm.add(
+        CommAxis::kContext,
+        std::max(forward / to_double(s_.cp), forward - cost_.attention_forward_s), hops * local);
+    cost_.backward_comm.add(
+        CommAxis::kContext,
+        std::max(backward / to_double(s_.cp),
+                 backward - engine_.flash_backward_products * cost_.attention_forward_s),
+        rounds * hops * local);
   }
 
   // A token goes once to each rank that has experts of its choice, and once to each node, from
@@ -163,7 +192,7 @@ class LayerSum {
     const double bytes = copies * rows * to_double(element_ * w_.model.hidden);
     const double share = to_double(s_.ep - 1) / to_double(s_.ep);
     double swap = all_to_all_s(w_.cluster, group, bytes, node_copies / copies);
-    if (w_.overlap.experts) swap *= 1 - engine::kOverlapWindow * (1 - engine::kOverlapSlowdown);
+    if (w_.overlap.experts) swap *= 1 - engine_.overlap_window * (1 - engine_.overlap_slowdown);
     cost_.forward_comm.add(CommAxis::kExpert, 2 * swap, 2 * share * bytes);
     cost_.backward_comm.add(CommAxis::kExpert, 2 * swap, 2 * share * bytes);
   }
@@ -176,9 +205,9 @@ class LayerSum {
     cost_.saved_bytes[static_cast<size_t>(Recompute::kSelective)] = kept_bytes_;
     cost_.saved_bytes[static_cast<size_t>(Recompute::kFull)] = input_bytes;
     const double op_s = device_.host_op_s.value;
-    cost_.host_forward_s += engine::kHostOpsForward * op_s;
-    cost_.host_backward_s += engine::kHostOpsBackward * op_s;
-    cost_.waits_for_host = w_.kernels_wait_for_host;
+    cost_.host_forward_s += engine_.host_ops_forward * op_s;
+    cost_.host_backward_s += engine_.host_ops_backward * op_s;
+    cost_.waits_for_host = engine_.kernels_wait_for_host != 0;
     return cost_;
   }
 
@@ -186,12 +215,12 @@ class LayerSum {
   // of that expert: one by one, while the device has nothing else to do. Backward knows.
   void wait_for_counts() {
     const double op_s = device_.host_op_s.value;
-    const double each = is_quantized(w_.precision.products) ? engine::kHostOpsPerQuantizedExpert
-                                                            : engine::kHostOpsPerExpert;
+    const double each = is_quantized(w_.precision.products) ? engine_.host_ops_per_quantized_expert
+                                                            : engine_.host_ops_per_expert;
     const double local = to_double(w_.model.experts / s_.ep);
-    cost_.host_forward_s += engine::kHostOpsExperts * op_s;
-    cost_.host_backward_s += engine::kHostOpsExperts * op_s;
-    cost_.host_wait_s = (engine::kHostOpsWaiting + each * local) * op_s;
+    cost_.host_forward_s += engine_.host_ops_experts * op_s;
+    cost_.host_backward_s += engine_.host_ops_experts * op_s;
+    cost_.host_wait_s = (engine_.host_ops_waiting + each * local) * op_s;
   }
 
   // Places that a token's experts lie on, of its experts, where all `places` are equally likely.
@@ -210,12 +239,13 @@ class LayerSum {
   void quantize(int64_t rows, int64_t columns, int64_t inner, int64_t batch) {
     const double input = to_double(rows) * to_double(inner) * to_double(batch);
     const double output = to_double(rows) * to_double(columns) * to_double(batch);
-    moves(engine::kQuantizeBytes * input, engine::kQuantizeBytes * output);
+    moves(engine_.quantize_bytes * input, engine_.quantize_bytes * output);
   }
 
   const Workload& w_;
   const Strategy& s_;
   const DeviceSpec& device_;
+  const EngineNumbers& engine_;
   int64_t tokens_;        // of a micro-batch, on this rank
   int64_t split_tokens_;  // where sequence parallelism splits them over tp
   int64_t element_;
@@ -257,8 +287,8 @@ void add_attention(LayerSum& sum, const Workload& w, const Strategy& s) {
   sum.product(tokens, m.hidden, value);
   sum.tensor_parallel_pair();
   sum.context_parallel();
-  const double passes = engine::kAttentionPasses * static_cast<double>(e * tokens * moved);
-  sum.moves(passes, passes);
+  const auto bytes = static_cast<double>(e * tokens * moved);
+  sum.moves(w.engine.attention_passes_forward * bytes, w.engine.attention_passes_backward * bytes);
 }
 
 void add_mlp(LayerSum& sum, const ModelShape& m, int64_t rows, int64_t width, int64_t batch) {
@@ -280,19 +310,20 @@ void add_experts(LayerSum& sum, const Workload& w, const Strategy& s) {
   // Routers are never in 8 bits.
   sum.product_of(MathType::kF16, ceil_div(sum.tokens(), s.tp), m.experts, m.hidden, 1);
   sum.expert_exchange(static_cast<double>(rows));
-  const int64_t expert_rows = ceil_div(rows * s.expert_tp, local * kExpertRowUnit) * kExpertRowUnit;
+  const auto unit = static_cast<int64_t>(w.engine.expert_row_unit);
+  const int64_t expert_rows = ceil_div(rows * s.expert_tp, local * unit) * unit;
   add_mlp(sum, m, expert_rows, m.moe_ffn / s.expert_tp, local);
   sum.keep(e * rows * s.expert_tp * m.hidden);
   const double dispatched = static_cast<double>(e * rows * m.hidden);
   const double passes =
-      engine::kExpertRowPasses + engine::kExchangedPasses * sum.copies_per_choice(s.ep);
+      w.engine.expert_row_passes + w.engine.exchanged_passes * sum.copies_per_choice(s.ep);
   sum.moves(passes * dispatched, passes * dispatched);
   sum.wait_for_counts();
   if (m.shared_ffn > 0) add_mlp(sum, m, sum.tokens(), m.shared_ffn / s.tp, 1);
   sum.cost().expert_parameters = local * m.mlp_parameters(m.moe_ffn) / s.expert_tp;
   sum.cost().dense_parameters += m.hidden * m.experts + m.mlp_parameters(m.shared_ffn) / s.tp;
   sum.cost().working_bytes =
-      static_cast<int64_t>(engine::kExpertUnits * static_cast<double>(e * rows * m.hidden));
+      static_cast<int64_t>(w.engine.expert_units * static_cast<double>(e * rows * m.hidden));
 }
 
 }  // namespace
@@ -340,21 +371,23 @@ LayerCost layer_cost(const Workload& w, const Strategy& s, bool experts) {
     add_experts(sum, w, s);
   } else {
     add_mlp(sum, m, sum.tokens(), m.ffn / s.tp, 1);
+    if (w.engine.skips_last_product != 0) sum.skip_last_product(m.ffn / s.tp);
     cost.dense_parameters += m.mlp_parameters(m.ffn) / s.tp;
     const int64_t up = (m.gated_mlp ? 2 : 1) * m.ffn / s.tp;
     cost.working_bytes = e * sum.tokens() * up +
-                         static_cast<int64_t>(engine::kBackwardUnits *
+                         static_cast<int64_t>(w.engine.backward_units *
                                               static_cast<double>(e * sum.tokens() * m.hidden));
   }
   sum.tensor_parallel_pair();
   const double hidden_bytes = static_cast<double>(input);
-  sum.moves(engine::kHiddenPassesForward * hidden_bytes,
-            engine::kHiddenPassesBackward * hidden_bytes);
+  sum.moves(w.engine.hidden_passes_forward * hidden_bytes,
+            w.engine.hidden_passes_backward * hidden_bytes);
   LayerCost result = sum.finish(input);
   if (w.overlap.tensor) {
-    // Half of the communication runs inside the products next to it.
-    for (AxisCosts* comm : {&result.forward_comm, &result.backward_comm}) {
-      comm->seconds[static_cast<size_t>(CommAxis::kTensor)] *= 1 - engine::kOverlapWindow / 2;
+    // A part of the communication runs inside the products next to it.
+    for (AxisCosts* comm : {&result.forward_comm, &result.backward_comm, &result.once_comm}) {
+      comm->seconds[static_cast<size_t>(CommAxis::kTensor)] *=
+          1 - w.engine.overlap_window * w.engine.tensor_overlap_share;
     }
   }
   return result;
@@ -364,7 +397,7 @@ LayerCost embedding_cost(const Workload& w, const Strategy& s) {
   const ModelShape& m = w.model;
   LayerSum sum(w, s);
   const double bytes = static_cast<double>(sum.element() * sum.tokens() * m.hidden);
-  sum.moves(4 * bytes, 4 * bytes);
+  sum.moves(w.engine.embedding_passes_forward * bytes, w.engine.embedding_passes_backward * bytes);
   sum.keep(8 * sum.tokens());  // the tokens themselves
   if (m.dropout) sum.keep(sum.split_tokens() * m.hidden);
   LayerCost cost = sum.finish(8 * sum.tokens());
@@ -381,14 +414,15 @@ LayerCost head_cost(const Workload& w, const Strategy& s) {
   const int64_t columns = ceil_div(m.vocab, s.tp);
   // The head is never in 8 bits.
   LayerCost& cost = sum.cost();
-  cost.forward_s += product_s(device, MathType::kF16, tokens, columns, m.hidden);
-  cost.input_grad_s += product_s(device, MathType::kF16, tokens, m.hidden, columns);
-  cost.weight_grad_s += product_s(device, MathType::kF16, columns, m.hidden, tokens);
+  cost.forward_s += product_s(device, w.engine, MathType::kF16, tokens, columns, m.hidden);
+  cost.input_grad_s += product_s(device, w.engine, MathType::kF16, tokens, m.hidden, columns);
+  if (w.fused_loss) cost.input_grad_s += (w.engine.fused_head_products - 1) * cost.forward_s;
+  cost.weight_grad_s += product_s(device, w.engine, MathType::kF16, columns, m.hidden, tokens);
   sum.add_to_gradients(columns * m.hidden);
   cost.forward_flops = 2.0 * to_double(tokens) * to_double(columns) * to_double(m.hidden);
   const double logits = to_double(tokens) * to_double(columns);
   const double traffic =
-      w.fused_loss ? engine::kFusedLogitTrafficBytes : engine::kLogitTrafficBytes;
+      w.fused_loss ? w.engine.fused_logit_traffic_bytes : w.engine.logit_traffic_bytes;
   sum.moves(logits * traffic / 2, logits * traffic / 2);
   if (s.tp > 1) {
     const RankGroup group{s.tp, strides_of(s).tp};
@@ -405,10 +439,11 @@ LayerCost head_cost(const Workload& w, const Strategy& s) {
   sum.keep(2 * e * sum.split_tokens() * m.hidden);  // final norm: input and output
   cost.dense_parameters = m.table_parameters() / s.tp + (m.layer_norm ? 2 : 1) * m.hidden;
   cost.largest_weights = columns * m.hidden;
-  const int64_t logit_bytes = w.fused_loss ? engine::kFusedLogitBytes : engine::kLogitBytes;
+  const auto logit_bytes =
+      static_cast<int64_t>(w.fused_loss ? w.engine.fused_logit_bytes : w.engine.logit_bytes);
   const double unit = to_double(e * tokens * m.hidden);
   cost.working_bytes =
-      logit_bytes * tokens * columns + static_cast<int64_t>(engine::kTurnUnits * unit);
+      logit_bytes * tokens * columns + static_cast<int64_t>(w.engine.turn_units * unit);
   LayerCost result = sum.finish(2 * e * sum.split_tokens() * m.hidden);
   result.host_forward_s = result.host_backward_s = 0;
   return result;

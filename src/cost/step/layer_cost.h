@@ -30,6 +30,9 @@ struct LayerCost {
   double host_wait_s = 0;  // in forward, while the device stands still in any case
   bool waits_for_host = false;
   AxisCosts forward_comm, backward_comm;
+  // Parts of forward that are never computed again: the last product and the sum behind it.
+  double once_s = 0;
+  AxisCosts once_comm;
 
   // Of a rank. Parameters that experts have are shared by other ranks than the rest.
   int64_t dense_parameters = 0;

@@ -15,36 +15,27 @@ struct Tile {
   int64_t row_part, column_part;
   double rate;
 };
-constexpr std::array kTiles = {Tile{1, 1, 1.0}, Tile{2, 1, 0.93}, Tile{4, 1, 0.75},
-                               Tile{4, 2, 0.55}};
 
 // 16 bytes of 16-bit numbers: what matrix units load at once.
 constexpr int64_t kAlignment = 8;
 constexpr int64_t kElementBytes = 2;
 
-// Bytes per score that the passes of unfused attention move: forward writes scores, softmax reads
-// and writes, dropout reads, writes and keeps a mask, the second product reads; backward moves the
-// gradients of all of them and reads the probabilities three times.
-constexpr double kScoreBytesForward = 11;
-constexpr double kScoreBytesBackward = 19;
-// The two products of unfused attention have a head's width as inner or outer size.
-constexpr double kHeadFill = 64;
-// Flash attention computes the scores again in backward: 5 products instead of 2.
-constexpr double kFlashBackwardProducts = 2.5;
-
 bool misaligned(int64_t size) { return size % kAlignment != 0; }
 
 }  // namespace
 
-double product_s(const DeviceSpec& device, MathType type, int64_t rows, int64_t columns,
-                 int64_t inner, int64_t batch) {
+double product_s(const DeviceSpec& device, const EngineNumbers& engine, MathType type, int64_t rows,
+                 int64_t columns, int64_t inner, int64_t batch) {
   if (rows <= 0 || columns <= 0 || inner <= 0 || batch <= 0) return 0;
   const double units = device.multiprocessors.value;
   const double share = device.wave_share.value;
   const double rate =
       device.peak(type) * device.product_efficiency[static_cast<size_t>(type)].value;
   double best_area = 0;  // rows * columns that the device works through, at the largest tile's rate
-  for (const Tile& tile : kTiles) {
+  const std::array tiles_of_engine = {Tile{1, 1, 1.0}, Tile{2, 1, engine.half_tile_rate},
+                                      Tile{4, 1, engine.quarter_tile_rate},
+                                      Tile{4, 2, engine.eighth_tile_rate}};
+  for (const Tile& tile : tiles_of_engine) {
     const int64_t tile_rows =
         std::max<int64_t>(1, static_cast<int64_t>(device.tile_rows.value) / tile.row_part);
     const int64_t tile_columns =
@@ -77,28 +68,31 @@ double memory_s(const DeviceSpec& device, double bytes) {
          device.launch_s.value;
 }
 
-AttentionTime flash_attention_s(const DeviceSpec& device, const AttentionSizes& shape) {
+AttentionTime flash_attention_s(const DeviceSpec& device, const EngineNumbers& engine,
+                                const AttentionSizes& shape) {
   const double flops = 2.0 * to_double(shape.batch_heads) * to_double(shape.queries) *
                        to_double(shape.keys) * to_double(shape.query_dim + shape.value_dim) *
                        shape.seen;
   const double peak = device.peak(MathType::kF16);
-  return {flops / (peak * device.attention_efficiency.value) + device.launch_s.value,
-          kFlashBackwardProducts * flops / (peak * device.attention_backward_efficiency.value) +
-              device.launch_s.value};
+  return {
+      flops / (peak * device.attention_efficiency.value) + device.launch_s.value,
+      engine.flash_backward_products * flops / (peak * device.attention_backward_efficiency.value) +
+          device.launch_s.value};
 }
 
-AttentionTime unfused_attention_s(const DeviceSpec& device, const AttentionSizes& shape) {
+AttentionTime unfused_attention_s(const DeviceSpec& device, const EngineNumbers& engine,
+                                  const AttentionSizes& shape) {
   const double scores =
       to_double(shape.batch_heads) * to_double(shape.queries) * to_double(shape.keys);
   const double rate = device.peak(MathType::kF16) * device.batched_efficiency.value;
   double products = 0;  // the two of forward
   for (const int64_t dim : {shape.query_dim, shape.value_dim}) {
     const double slowdown = misaligned(dim) ? device.misaligned_slowdown.value : 1.0;
-    products += 2.0 * scores * (to_double(dim) + kHeadFill) / rate * slowdown;
+    products += 2.0 * scores * (to_double(dim) + engine.head_fill) / rate * slowdown;
   }
   const double launches = device.launch_s.value;
-  return {products + memory_s(device, scores * kScoreBytesForward) + 2 * launches,
-          2 * products + memory_s(device, scores * kScoreBytesBackward) + 4 * launches};
+  return {products + memory_s(device, scores * engine.score_bytes_forward) + 2 * launches,
+          2 * products + memory_s(device, scores * engine.score_bytes_backward) + 4 * launches};
 }
 
 }  // namespace tessera

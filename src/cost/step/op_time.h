@@ -1,9 +1,10 @@
 // Time of one kernel on one device, from its shape. Every function is a closed form of the device's
-// constants; communication is in collective_time.h.
+// and the engine's constants; communication is in collective_time.h.
 #pragma once
 
 #include <cstdint>
 
+#include "cost/engine/engine.h"
 #include "cost/hardware/device.h"
 
 namespace tessera {
@@ -11,8 +12,8 @@ namespace tessera {
 // `batch` products of [rows, inner] with [inner, columns]: tiles spread over the multiprocessors in
 // waves, of which the largest tile that pays is chosen; the inner loop has a fill cost; never
 // faster than memory or a launch. 0 where a size is 0.
-double product_s(const DeviceSpec& device, MathType type, int64_t rows, int64_t columns,
-                 int64_t inner, int64_t batch = 1);
+double product_s(const DeviceSpec& device, const EngineNumbers& engine, MathType type, int64_t rows,
+                 int64_t columns, int64_t inner, int64_t batch = 1);
 
 // A kernel, or several fused into one, that reads and writes `bytes` in all.
 double memory_s(const DeviceSpec& device, double bytes);
@@ -32,10 +33,12 @@ struct AttentionTime {
 };
 
 // One kernel per pass, which skips what the mask hides.
-AttentionTime flash_attention_s(const DeviceSpec& device, const AttentionSizes& shape);
+AttentionTime flash_attention_s(const DeviceSpec& device, const EngineNumbers& engine,
+                                const AttentionSizes& shape);
 
-// Scores and probabilities go through memory, the mask saves nothing. `mask_bytes` and so on are
-// counted as Megatron's kernels do: scaled masked softmax and dropout as kernels of their own.
-AttentionTime unfused_attention_s(const DeviceSpec& device, const AttentionSizes& shape);
+// Scores and probabilities go through memory, the mask saves nothing; scaled masked softmax and
+// dropout are kernels of their own.
+AttentionTime unfused_attention_s(const DeviceSpec& device, const EngineNumbers& engine,
+                                  const AttentionSizes& shape);
 
 }  // namespace tessera

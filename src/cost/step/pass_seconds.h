@@ -12,17 +12,22 @@ struct PassSeconds {
   double again = 0;     // part of backward
   double weight = 0;    // part of backward: weight gradients
   double adding = 0;    // part of weight: to those of earlier micro-batches
+  double once = 0;      // part of forward that is never computed again
 };
 
 // Of forward, `again` times more, and backward.
 inline double sum_axis(const LayerCost& cost, CommAxis axis, double again) {
   const auto i = static_cast<size_t>(axis);
-  return cost.forward_comm.seconds[i] * (1 + again) + cost.backward_comm.seconds[i];
+  return cost.forward_comm.seconds[i] +
+         again * (cost.forward_comm.seconds[i] - cost.once_comm.seconds[i]) +
+         cost.backward_comm.seconds[i];
 }
 
 inline double sum_axis_bytes(const LayerCost& cost, CommAxis axis, double again) {
   const auto i = static_cast<size_t>(axis);
-  return cost.forward_comm.bytes[i] * (1 + again) + cost.backward_comm.bytes[i];
+  return cost.forward_comm.bytes[i] +
+         again * (cost.forward_comm.bytes[i] - cost.once_comm.bytes[i]) +
+         cost.backward_comm.bytes[i];
 }
 
 // Without full recomputation, which differs between stages; `added` of the weight gradients are
@@ -30,6 +35,7 @@ inline double sum_axis_bytes(const LayerCost& cost, CommAxis axis, double again)
 inline PassSeconds pass_seconds(const LayerCost& cost, Recompute recompute, double added = 0) {
   PassSeconds pass;
   pass.forward = cost.forward_total_s();
+  pass.once = cost.once_s + cost.once_comm.total_s();
   pass.adding = added * cost.accumulate_s;
   pass.backward = cost.backward_total_s() + pass.adding;
   pass.weight = cost.weight_grad_s + pass.adding;
@@ -40,7 +46,7 @@ inline PassSeconds pass_seconds(const LayerCost& cost, Recompute recompute, doub
 
 // Of layers of which `share` are computed again as a whole.
 inline PassSeconds with_again(PassSeconds pass, double share) {
-  const double again = share * pass.forward;
+  const double again = share * (pass.forward - pass.once);
   pass.again += again;
   pass.backward += again;
   return pass;

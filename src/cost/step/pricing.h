@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
-#include "cost/engine/engine.h"
 #include "cost/step/collective_time.h"
 #include "cost/step/cost_model.h"
 #include "cost/step/layer_cost.h"
+#include "cost/step/link_load.h"
 #include "cost/step/pass_seconds.h"
 #include "cost/step/rank_memory.h"
 #include "cost/step/stages.h"
@@ -49,11 +49,15 @@ class Pricing : public RankMemory {
       result.traffic[i].busy_s = m * busiest_.exposed[i];
     }
     result.time.bubble_s = bubble();
+    const double slow_s = m * slow_messages_s();
+    result.time.exposed_s[static_cast<size_t>(CommAxis::kPipeline)] += slow_s;
     add_data_parallel(result);
     result.time.optimizer_s = optimizer();
-    result.time.step_s = steady + result.time.bubble_s + data_exposed_s_ + result.time.optimizer_s;
+    result.time.step_s =
+        steady + slow_s + result.time.bubble_s + data_exposed_s_ + result.time.optimizer_s;
     if (computes_elementwise_again()) add_elementwise_again(result.time);
     set_levels(result);
+    keep_above_links(result);
     return result;
   }
 
@@ -75,9 +79,17 @@ class Pricing : public RankMemory {
     find_stages();
     const int64_t stages = s_.pp * s_.virtual_stages;
     for (int64_t stage = 0; stage < stages; ++stage) price.stages.push_back(stage_time(stage));
-    price.message_s = hop_s_;
-    Breakdown ignored;
-    add_data_parallel(ignored);
+    for (int64_t stage = 0; stage + 1 < stages; ++stage) {
+      const int64_t from = rank_of_stage(s_, stage), to = rank_of_stage(s_, stage + 1);
+      const SendTime sent = send_time(w_.cluster, from * strides_.pp, to * strides_.pp, hop_bytes_);
+      price.messages.push_back({sent.latency_s, sent.wire_s});
+    }
+    Breakdown once;
+    add_data_parallel(once);
+    for (size_t i = 0; i < kNumCommAxes; ++i) {
+      price.exposed_s[i] = to_double(micro_batches_) * busiest_.exposed[i] + once.time.exposed_s[i];
+    }
+    price.exposed_s[static_cast<size_t>(CommAxis::kPipeline)] = 0;
     price.once_s = data_exposed_s_ + optimizer();
     return price;
   }
@@ -126,6 +138,7 @@ class Pricing : public RankMemory {
     std::array<double, kNumCommAxes> exposed = {};
     std::array<double, kNumCommAxes> bytes = {};
     double forward = 0, backward = 0;
+    double gather_wire = 0, expert_gather_wire = 0;  // ZeRO-3: bytes over bandwidth
     [[nodiscard]] double exposed_total() const {
       double sum = 0;
       for (const double value : exposed) sum += value;
@@ -169,6 +182,13 @@ class Pricing : public RankMemory {
     time.recompute_s += extra;
     time.bubble_s += bubble;
     time.step_s += extra + bubble;
+  }
+
+  void add_elementwise_again(RankTime& time, double layers) const {
+    const double extra = elementwise_layer_s() * layers;
+    time.seconds += extra;
+    time.backward += extra;
+    time.again += extra;
   }
 
   static double forward_comm_s(const LayerCost& cost) { return cost.forward_comm.total_s(); }
@@ -239,6 +259,12 @@ class Pricing : public RankMemory {
     return s_.pp == 1 ? 0 : (2 * to_double(s_.virtual_stages) - ends / to_double(s_.pp)) * hop_s_;
   }
 
+  // One message at a time, in order: ranks on both sides of the slowest boundary wait for each of
+  // its messages, beyond what the mean charges them, and all others for them.
+  [[nodiscard]] double slow_messages_s() const {
+    return 2 * to_double(s_.virtual_stages) * std::max(0.0, slowest_hop_s_ - hop_s_);
+  }
+
   void add_body(RankTime& time, double dense, double experts, double share) const {
     if (dense > 0) add_layers(time, split_.dense, with_again(dense_, share), dense, share);
     if (experts > 0) add_layers(time, split_.experts, with_again(experts_, share), experts, share);
@@ -259,6 +285,8 @@ class Pricing : public RankMemory {
     add_body(time, dense, experts, share);
     if (stage == 0) add_layers(time, split_.embedding, embedding_, 1, 0);
     if (last) add_layers(time, split_.head, head_, 1 + more, 0);
+    const auto again = to_double(layers.total()) + more;
+    if (computes_elementwise_again()) add_elementwise_again(time, again);
     const double before = time.seconds;
     add_gathering(time, layers, share);
     // What gathering exposes waits in forward and in backward as their own lengths are.
@@ -267,32 +295,44 @@ class Pricing : public RankMemory {
   }
 
   void prepare_hops() {
+    const bool split = s_.sequence_parallel || w_.engine.splits_messages != 0;
     hop_bytes_ = to_double(w_.precision.activation_bytes * w_.model.hidden) *
-                 to_double(w_.seq_len * s_.micro_batch) / to_double(s_.cp * s_.tp);
+                 to_double(w_.seq_len * s_.micro_batch) / to_double(s_.cp * (split ? s_.tp : 1));
     hop_s_ = s_.pp > 1 ? mean_send_s(w_.cluster, {s_.pp, strides_.pp}, hop_bytes_) : 0;
-    if (w_.overlap.pipeline) hop_s_ *= 1 - engine::kOverlapWindow;
+    if (w_.engine.messages_in_order != 0) {
+      slowest_hop_s_ = s_.pp > 1 ? slowest_send_s(w_.cluster, {s_.pp, strides_.pp}, hop_bytes_) : 0;
+    } else if (w_.overlap.pipeline) {
+      hop_s_ *= 1 - w_.engine.overlap_window;
+    }
   }
 
   // ZeRO-3: weights are gathered for forward and again for backward, gradients scattered, in every
   // micro-batch, beside the kernels of the layers before.
   struct GatherCost {
     double forward_s = 0, backward_s = 0, bytes = 0;
+    double sum_s = 0;                      // part of backward_s: of gradients
+    double wire_s = 0, expert_wire_s = 0;  // of all of it, bytes over bandwidth
   };
   GatherCost gather_cost(int64_t dense, int64_t experts) const {
     const PrecisionChoice& p = w_.precision;
-    const RankGroup group{shard_, strides_.data};
-    const RankGroup expert_group{std::min(expert_replicas_, shard_),
-                                 expert_strides_of(s_).replicas};
+    const int64_t sharers = std::min(expert_replicas_, shard_);
+    const GroupLinks links = links_of(w_.cluster, {shard_, strides_.data});
+    const GroupLinks expert_links =
+        experts > 0 ? links_of(w_.cluster, {sharers, expert_strides_of(s_).replicas})
+                    : GroupLinks{};
     const auto both = [&](double bytes) {
-      return all_gather_s(w_.cluster, group, to_double(dense) * bytes) +
-             all_gather_s(w_.cluster, expert_group, to_double(experts) * bytes);
+      return all_gather_s(w_.cluster, links, shard_, to_double(dense) * bytes) +
+             all_gather_s(w_.cluster, expert_links, sharers, to_double(experts) * bytes);
     };
     const auto weights = to_double(p.parameter_bytes), gradients = to_double(p.gradient_bytes);
+    const double bytes = weights * (s_.release_after_forward ? 2 : 1) + gradients;
     GatherCost cost;
     cost.forward_s = both(weights);
-    cost.backward_s = both(gradients) + (s_.release_after_forward ? cost.forward_s : 0);
-    cost.bytes =
-        to_double(dense + experts) * (weights * (s_.release_after_forward ? 2 : 1) + gradients);
+    cost.sum_s = both(gradients);
+    cost.backward_s = cost.sum_s + (s_.release_after_forward ? cost.forward_s : 0);
+    cost.bytes = to_double(dense + experts) * bytes;
+    cost.wire_s = all_gather_wire_s(links, shard_, to_double(dense) * bytes);
+    cost.expert_wire_s = all_gather_wire_s(expert_links, sharers, to_double(experts) * bytes);
     return cost;
   }
 
@@ -300,9 +340,11 @@ class Pricing : public RankMemory {
   double exposed_gathering_s(const GatherCost& gather, const PassSeconds& pass) const {
     const double all = gather.forward_s + gather.backward_s;
     if (!w_.overlap.data) return all;
+    const double beside_s =
+        gather.backward_s - (w_.engine.adds_every_micro_batch != 0 ? gather.sum_s : 0);
     const double hidden =
-        std::min(gather.forward_s, pass.forward) + std::min(gather.backward_s, pass.backward);
-    return all - hidden + engine::kOverlapSlowdown * hidden;
+        std::min(gather.forward_s, pass.forward) + std::min(beside_s, pass.backward);
+    return all - hidden + w_.engine.overlap_slowdown * hidden;
   }
 
   // Of the ranks in the mean, where all layers are computed again and hide the most.
@@ -329,6 +371,8 @@ class Pricing : public RankMemory {
       time.exposed[axis] += count * exposed;
       time.seconds += count * exposed;
       time.bytes[axis] += count * gather.bytes;
+      time.gather_wire += count * gather.wire_s;
+      time.expert_gather_wire += count * gather.expert_wire_s;
     };
     add(split_.dense, with_again(dense_, share), to_double(layers.dense));
     add(split_.experts, with_again(experts_, share), to_double(layers.experts));
@@ -365,7 +409,7 @@ class Pricing : public RankMemory {
   // micro-batch, what weight gradients are.
   [[nodiscard]] double bubble_share(double weight) const {
     switch (s_.schedule) {
-      case PipelineKind::kNaive:  // of one micro-batch; plan/run_plan.cc counts them
+      case PipelineKind::kNaive:  // of one micro-batch: bubble() counts them
       case PipelineKind::kGPipe:
       case PipelineKind::k1F1B:
       case PipelineKind::kPipedream:
@@ -388,15 +432,21 @@ class Pricing : public RankMemory {
     const Parameters held = parameters(layers, busiest_rank_);
     const auto axis = static_cast<size_t>(CommAxis::kData);
     const PrecisionChoice& p = w_.precision;
-    double once_s = 0;  // after the last backward, or beside it
+    double once_s = 0;    // after the last backward, or beside it
+    double gather_s = 0;  // part of it: of new weights
+    const bool often = w_.engine.adds_every_micro_batch != 0 && s_.zero >= 2;
+    const double times = often ? to_double(micro_batches_) : 1;  // that gradients are added up
     if (s_.zero == 3) {
       // Gathering is in every micro-batch; replicas of a shard group still add their gradients up.
       if (shard_ < replicas_) {
         const RankGroup across{replicas_ / shard_, strides_.data * shard_};
         const double bytes =
             to_double((held.dense + held.experts) * p.gradient_bytes) / to_double(shard_);
-        once_s = all_reduce_s(w_.cluster, across, bytes);
-        result.traffic[axis].bytes += 2 * bytes;
+        const GroupLinks links = links_of(w_.cluster, across);
+        once_s = times * all_reduce_s(w_.cluster, links, across.ranks, bytes);
+        load_.add(links.level, CommAxis::kData,
+                  times * least_all_reduce_wire_s(links, across.ranks, bytes));
+        result.traffic[axis].bytes += 2 * times * bytes;
       }
     } else {
       const RankGroup group{replicas_, strides_.data};
@@ -406,15 +456,21 @@ class Pricing : public RankMemory {
         const double gradients = to_double(count * p.gradient_bytes);
         const double weights = to_double(count * p.parameter_bytes);
         const double share = to_double(ranks.ranks - 1) / to_double(ranks.ranks);
+        const GroupLinks links = links_of(w_.cluster, ranks);
         if (s_.zero == 0) {
-          once_s += all_reduce_s(w_.cluster, ranks, gradients);
+          once_s += all_reduce_s(w_.cluster, links, ranks.ranks, gradients);
+          load_.add(links.level, CommAxis::kData,
+                    least_all_reduce_wire_s(links, ranks.ranks, gradients));
           result.traffic[axis].bytes += 2 * share * gradients;
           return;
         }
         const double rounds = s_.zero == 2 ? to_double(micro_batches_) : 1;
-        once_s += rounds * reduce_scatter_s(w_.cluster, ranks, gradients) +
-                  all_gather_s(w_.cluster, ranks, weights);
+        const double new_weights_s = all_gather_s(w_.cluster, links, ranks.ranks, weights);
+        once_s += rounds * all_gather_s(w_.cluster, links, ranks.ranks, gradients) + new_weights_s;
+        gather_s += new_weights_s;
         result.traffic[axis].bytes += share * (rounds * gradients + weights);
+        load_.add(links.level, CommAxis::kData,
+                  all_gather_wire_s(links, ranks.ranks, rounds * gradients + weights));
       };
       add(group, held.dense);
       add(expert_group, held.experts);
@@ -428,11 +484,16 @@ class Pricing : public RankMemory {
     data_exposed_s_ = once_s;
     if (w_.overlap.data) {
       // Gradients leave while the last backward runs; gathered weights arrive during the first
-      // forward.
-      const double window =
-          engine::kOverlapWindow * (busiest_.backward + (s_.zero > 0 ? busiest_.forward : 0));
-      const double hidden = std::min(window, once_s * (1 - engine::kLastBucket));
-      data_exposed_s_ = once_s - hidden + engine::kOverlapSlowdown * hidden;
+      // forward, or at once.
+      const bool at_once = w_.engine.gathers_after_update != 0;
+      if (!at_once) gather_s = 0;
+      const bool in_forward = s_.zero > 0 && !at_once;
+      const double window = often ? 0
+                                  : w_.engine.overlap_window *
+                                        (busiest_.backward + (in_forward ? busiest_.forward : 0));
+      const double beside_s = once_s - gather_s;
+      const double hidden = std::min(window, beside_s * (1 - w_.engine.last_bucket));
+      data_exposed_s_ = once_s - hidden + w_.engine.overlap_slowdown * hidden;
     }
     data_exposed_s_ += tie_s_;
     result.time.exposed_s[axis] += data_exposed_s_;
@@ -443,34 +504,76 @@ class Pricing : public RankMemory {
     const auto gradient = to_double(w_.precision.gradient_bytes);
     const double by = s_.zero >= 1 ? to_double(shard_) : 1;
     const double by_experts = s_.zero >= 1 ? to_double(std::min(expert_replicas_, shard_)) : 1;
-    const double whole = s_.zero >= 2 ? 0 : 2 * gradient;  // norm and scaling of all gradients
+    const double all = w_.engine.gradient_norm_passes * gradient;
+    const double whole = s_.zero >= 2 ? 0 : all;  // from ZeRO-2 on of the shard alone
     const double bytes =
-        to_double(held.dense) * (whole + (engine::kOptimizerBytes + (2 * gradient - whole)) / by) +
+        to_double(held.dense) * (whole + (w_.engine.optimizer_bytes + (all - whole)) / by) +
         to_double(held.experts) *
-            (whole + (engine::kOptimizerBytes + (2 * gradient - whole)) / by_experts);
+            (whole + (w_.engine.optimizer_bytes + (all - whole)) / by_experts);
     const DeviceSpec& device = w_.cluster.device;
     return bytes / (device.memory_bandwidth.value * device.memory_efficiency.value);
   }
 
-  void set_levels(Breakdown& result) const {
+  // The outermost links of each axis, and how long they are in use.
+  void set_levels(Breakdown& result) {
+    const double m = to_double(micro_batches_);
     const auto set = [&](CommAxis axis, const RankGroup& group) {
-      result.traffic[static_cast<size_t>(axis)].level = links_of(w_.cluster, group).level;
+      const GroupLinks links = links_of(w_.cluster, group);
+      result.traffic[static_cast<size_t>(axis)].level = links.level;
+      return links;
     };
-    set(CommAxis::kTensor, {s_.tp, strides_.tp});
-    set(CommAxis::kContext, {s_.cp, strides_.data});
-    set(CommAxis::kExpert, {s_.ep, expert_strides_of(s_).ep});
+    const auto sent_s = [&](CommAxis axis, const GroupLinks& links) {
+      const double bytes = result.traffic[static_cast<size_t>(axis)].bytes;
+      return links.bandwidth > 0 ? bytes / links.bandwidth : 0;
+    };
+    const GroupLinks tensor = set(CommAxis::kTensor, {s_.tp, strides_.tp});
+    // Sums are counted as a ring carries them; a switch that adds, or two trees, carry half.
+    const bool halved =
+        !s_.sequence_parallel && (tensor.in_network || (tensor.inside > 0 && tensor.outer == 2));
+    load_.add(tensor.level, CommAxis::kTensor,
+              sent_s(CommAxis::kTensor, tensor) * (halved ? 0.5 : 1));
+    const GroupLinks context = set(CommAxis::kContext, {s_.cp, strides_.data});
+    load_.add(context.level, CommAxis::kContext, sent_s(CommAxis::kContext, context));
+    const GroupLinks exchange = set(CommAxis::kExpert, {s_.ep, expert_strides_of(s_).ep});
+    load_.add(exchange.level, CommAxis::kExpert,
+              result.time.exposed_s[static_cast<size_t>(CommAxis::kExpert)]);
     set(CommAxis::kPipeline, {s_.pp, strides_.pp});
     set(CommAxis::kData, {replicas_, strides_.data});
+    if (busiest_.gather_wire + busiest_.expert_gather_wire > 0) {
+      const GroupLinks shards = links_of(w_.cluster, {shard_, strides_.data});
+      load_.add(shards.level, CommAxis::kData, m * busiest_.gather_wire);
+      const GroupLinks experts = links_of(
+          w_.cluster, {std::min(expert_replicas_, shard_), expert_strides_of(s_).replicas});
+      load_.add(experts.level, CommAxis::kData, m * busiest_.expert_gather_wire);
+    }
+    if (s_.pp > 1) {
+      const auto chunks = to_double(s_.virtual_stages);
+      const bool around = s_.schedule == PipelineKind::kInterleaved;
+      add_messages(load_, w_.cluster,
+                   {{s_.pp, strides_.pp}, hop_bytes_, m * chunks, around ? m * (chunks - 1) : 0});
+    }
+  }
+
+  // Whatever hides behind what: the links must carry the bytes.
+  void keep_above_links(Breakdown& result) const {
+    const LinkLoad::Busiest busiest = load_.busiest();
+    StepTime& time = result.time;
+    time.link_s = busiest.seconds;
+    time.link_axis = busiest.axis;
+    if (time.step_s >= time.link_s) return;
+    time.exposed_s[static_cast<size_t>(busiest.axis)] += time.link_s - time.step_s;
+    time.step_s = time.link_s;
   }
 
   PassSeconds dense_, experts_, head_, embedding_;
   AxisStrides strides_;
-  double hop_bytes_ = 0, hop_s_ = 0;
+  double hop_bytes_ = 0, hop_s_ = 0, slowest_hop_s_ = 0;
   RankTime busiest_;
   int64_t busiest_rank_ = 0;
   double through_s_ = 0;
   double data_exposed_s_ = 0;
   double tie_s_ = 0;
+  LinkLoad load_;
 };
 
 }  // namespace tessera

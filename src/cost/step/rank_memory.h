@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "cost/engine/engine.h"
 #include "cost/step/cost_model.h"
 #include "cost/step/layer_cost.h"
 #include "cost/step/stages.h"
@@ -75,7 +74,7 @@ class RankMemory {
     const int64_t rounding = 2 * live_micro_batches(s_, 0, micro_batches_);
     const int64_t inputs = std::max<int64_t>(
         0, m.layers * layer.saved_bytes[full] / s_.virtual_stages * live / s_.pp - rounding);
-    return mean_states_bytes() + inputs + layer.working_bytes + engine::kWorkspaceBytes +
+    return mean_states_bytes() + inputs + layer.working_bytes + workspace_bytes() +
            layer.largest_weights * w_.precision.parameter_bytes;
   }
 
@@ -150,14 +149,19 @@ class RankMemory {
   int64_t expert_replicas_;  // of an expert
 
  private:
+  [[nodiscard]] int64_t workspace_bytes() const {
+    return static_cast<int64_t>(w_.engine.workspace_bytes);
+  }
+
   [[nodiscard]] int64_t gathered_bytes(const Parameters& held, const RankLayers& layers) const {
     const PrecisionChoice& p = w_.precision;
     if (!s_.release_after_forward) return (held.dense + held.experts) * p.parameter_bytes;
     const LayerCost& layer = layers.experts > 0 ? split_.experts : split_.dense;
     const int64_t unit = std::max(layer.dense_parameters + layer.expert_parameters,
                                   w_.model.table_parameters() / s_.tp);
-    // The unit in use and the next one, and the gradient of one.
-    return unit * (2 * p.parameter_bytes + p.gradient_bytes);
+    // Weights of the unit in use and of those fetched ahead, and the gradient of one.
+    return unit *
+           (static_cast<int64_t>(w_.engine.gathered_units) * p.parameter_bytes + p.gradient_bytes);
   }
 
   [[nodiscard]] int64_t kept_bytes(const RankLayers& layers, int64_t rank) const {
@@ -202,7 +206,7 @@ class RankMemory {
                                     : split_.dense.largest_weights;
     }
     if (rank == head_rank_) weights += split_.head.largest_weights;
-    return engine::kWorkspaceBytes + weights * w_.precision.parameter_bytes;
+    return workspace_bytes() + weights * w_.precision.parameter_bytes;
   }
 };
 

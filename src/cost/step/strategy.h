@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cost/engine/engine.h"
 #include "cost/hardware/cluster.h"
 #include "cost/step/model_shape.h"
 #include "spec/choices.h"
@@ -58,8 +59,7 @@ struct Workload {
   PrecisionChoice precision;
   OverlapChoice overlap;
   bool fused_loss = false;  // logits are never kept in 32 bits
-  // The host issues a layer's ops while the device stands still, instead of running ahead of it.
-  bool kernels_wait_for_host = false;
+  EngineNumbers engine;     // of find_engine(); one that nobody set is refused
 };
 
 struct Strategy {

@@ -10,6 +10,7 @@ namespace tessera {
 
 void check(const Workload& w) {
   check(w.cluster);
+  check(w.engine);
   const ModelShape& m = w.model;
   const auto within = [](std::string_view what, int64_t value, int64_t least, int64_t bits) {
     require_config(value >= least && value <= int64_t{1} << bits,

@@ -136,6 +136,7 @@ void add_advice(const Plan& plan, const FitAdvice& advice, ordered_json& json) {
 ordered_json json_with_ranks(const Plan& plan, bool ranks) {
   ordered_json json = document_head("plan", plan.mesh, plan.num_parameters);
   json["source"] = name_of(plan.source);
+  if (plan.step) json["engine"] = plan.step->engine;
   if (plan.step) json["cluster"] = cluster_json(*plan.step);
   json["fits"] = plan.fits();
   json["peak_bytes"] = plan.peak_bytes();

@@ -40,8 +40,8 @@ uint64_t shape_of(const Program& program, const Instruction& instruction) {
   return hasher.value();
 }
 
-double product_time(const DeviceSpec& device, MathType math, const Program& program,
-                    const Instruction& instruction) {
+double product_time(const DeviceSpec& device, const EngineNumbers& engine, MathType math,
+                    const Program& program, const Instruction& instruction) {
   const auto in = [&](size_t i) -> const Shape& {
     return program.buffer(instruction.inputs[i]).shape;
   };
@@ -50,24 +50,24 @@ double product_time(const DeviceSpec& device, MathType math, const Program& prog
     case Product::kNone:
       break;
     case Product::kRows:
-      return product_s(device, math, numel(out) / out.back(), out.back(), in(0).back());
+      return product_s(device, engine, math, numel(out) / out.back(), out.back(), in(0).back());
     case Product::kWeights:
-      return product_s(device, math, out.front(), out.back(), in(0).front());
+      return product_s(device, engine, math, out.front(), out.back(), in(0).front());
     case Product::kExpertWeights: {
       const int64_t experts = out.front();
       const int64_t rows = numel(in(0)) / in(0).back() / experts;
-      return product_s(device, math, out[1], out.back(), rows, experts);
+      return product_s(device, engine, math, out[1], out.back(), rows, experts);
     }
     case Product::kExpertRows: {
       const int64_t experts = in(1).front();
       const int64_t rows = numel(out) / out.back() / experts;
-      return product_s(device, math, rows, out.back(), in(0).back(), experts);
+      return product_s(device, engine, math, rows, out.back(), in(0).back(), experts);
     }
   }
   TESSERA_CHECK(false, "{} is no product", name_of(instruction.op));
 }
 
-double attention_time(const DeviceSpec& device, const Program& program,
+double attention_time(const DeviceSpec& device, const EngineNumbers& engine, const Program& program,
                       const Instruction& instruction, const InstructionCost& cost) {
   const KernelArgs& args = instruction.args;
   const int products = row_of(instruction.op).cost.attention_products;
@@ -79,13 +79,13 @@ double attention_time(const DeviceSpec& device, const Program& program,
       static_cast<double>(rows) * static_cast<double>(keys) * static_cast<double>(args.heads);
   const double pairs =
       static_cast<double>(cost.flops) / (2 * products * static_cast<double>(args.head_dim));
-  const AttentionTime time =
-      flash_attention_s(device, {.batch_heads = rows / queries * args.heads,
-                                 .queries = queries,
-                                 .keys = keys,
-                                 .query_dim = args.head_dim,
-                                 .value_dim = args.head_dim,
-                                 .seen = all_pairs > 0 ? pairs / all_pairs : 0});
+  const AttentionTime time = flash_attention_s(device, engine,
+                                               {.batch_heads = rows / queries * args.heads,
+                                                .queries = queries,
+                                                .keys = keys,
+                                                .query_dim = args.head_dim,
+                                                .value_dim = args.head_dim,
+                                                .seen = all_pairs > 0 ? pairs / all_pairs : 0});
   return backward ? time.backward_s : time.forward_s;
 }
 
@@ -107,7 +107,7 @@ double collective_s(const Cluster& cluster, const RankGroup& group, CastKind kin
     case CastKind::kAllToAll:
       return all_to_all_s(cluster, group, bytes);
     case CastKind::kShift:
-      return send_s(cluster, group.stride, bytes);
+      return shift_s(cluster, group, bytes);
     case CastKind::kNothing:
     case CastKind::kSlice:
       break;
@@ -125,8 +125,9 @@ double counted_bytes(const Program& program, const Instruction& instruction) {
 
 }  // namespace
 
-ClusterTimes::ClusterTimes(Cluster cluster, DType type, Contention contention)
-    : cluster_(std::move(cluster)), contention_(std::move(contention)) {
+ClusterTimes::ClusterTimes(Cluster cluster, const EngineNumbers& engine, DType type,
+                           Contention contention)
+    : cluster_(std::move(cluster)), engine_(engine), contention_(contention) {
   require_config(type != DType::kF64,
                  "train.dtype = \"f64\" has no rate on {}: use f32, bf16 or f16 to simulate",
                  cluster_.device.name);
@@ -165,26 +166,27 @@ double ClusterTimes::fresh_kernel_s(const Program& program, const Instruction& i
   const double bytes = static_cast<double>(cost.bytes_read + cost.bytes_written);
   double seconds = memory_s(device, bytes);
   if (cost.op_class == OpClass::kProducts) {
-    seconds = std::max(seconds, product_time(device, math_, program, instruction));
+    seconds = std::max(seconds, product_time(device, engine_, math_, program, instruction));
   } else if (cost.op_class == OpClass::kAttention) {
-    seconds = std::max(seconds, attention_time(device, program, instruction, cost));
+    seconds = std::max(seconds, attention_time(device, engine_, program, instruction, cost));
   }
   return std::max(seconds, device.launch_s.value);
 }
 
 TransferTime ClusterTimes::transfer(const Program& program, const Instruction& instruction,
                                     const std::vector<int>& ranks) const {
+  const double bytes = counted_bytes(program, instruction);
+  if (instruction.stream == StreamKind::kPipe) {
+    const SendTime sent = send_time(cluster_, ranks.front(), ranks.back(), bytes);
+    return {sent.latency_s, sent.wire_s, sent.level, contention_.message};
+  }
   const RankGroup group = group_of(ranks);
-  const auto seconds = [&](double bytes) {
-    if (instruction.stream == StreamKind::kPipe) return send_s(cluster_, group.stride, bytes);
-    return collective_s(cluster_, group, instruction.collective, bytes);
-  };
   TransferTime time;
-  const bool message = instruction.stream == StreamKind::kPipe;
-  time.kernel_share = (message ? contention_.message : contention_.collective).value;
+  time.kernel_share = contention_.collective;
   time.level = links_of(cluster_, group).level;
-  time.latency_s = seconds(1);
-  time.wire_s = std::max(0.0, seconds(counted_bytes(program, instruction)) - time.latency_s);
+  time.latency_s = collective_s(cluster_, group, instruction.collective, 1);
+  time.wire_s =
+      std::max(0.0, collective_s(cluster_, group, instruction.collective, bytes) - time.latency_s);
   return time;
 }
 

@@ -16,7 +16,7 @@ namespace tessera {
 class ClusterTimes : public Times {
  public:
   // Throws ConfigError where the cluster's device has no rate for products of `type`.
-  ClusterTimes(Cluster cluster, DType type, Contention contention = {});
+  ClusterTimes(Cluster cluster, const EngineNumbers& engine, DType type, Contention contention);
 
   [[nodiscard]] double kernel_s(const Program& program,
                                 const Instruction& instruction) const override;
@@ -30,6 +30,7 @@ class ClusterTimes : public Times {
 
   Cluster cluster_;           // whose buses are switches: the replay shares them
   std::vector<bool> is_bus_;  // by level
+  EngineNumbers engine_;
   Contention contention_;
   MathType math_ = MathType::kF16;
   // By what decides it: micro-batches and layers repeat the same kernels.

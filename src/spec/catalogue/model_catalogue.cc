@@ -6,10 +6,10 @@
 #include <optional>
 #include <span>
 
-#include "base/embedded.h"
 #include "base/error.h"
 #include "base/parse_real.h"
 #include "base/text.h"
+#include "spec/catalogue/catalogue_source.h"
 #include "spec/entry.h"
 #include "spec/families.h"
 #include "spec/toml_entries.h"
@@ -17,66 +17,9 @@
 namespace tessera {
 namespace {
 
-constexpr std::string_view kFolder = "catalogue/models/";  // of the user, where the program runs
+const CatalogueKind kModels = {"models", "model preset", embedded_models};
 constexpr std::string_view kHeadKeys[] = {"extends", "source", "parameters", "active_parameters",
                                           "model"};
-
-struct Source {
-  std::string file_name;  // where errors point; also what tells files apart
-  std::string text;
-};
-
-bool is_path(std::string_view name) { return name.ends_with(".toml"); }
-
-// Nothing that could leave the folder.
-bool is_plain_name(std::string_view name) {
-  return !name.empty() && name.front() != '.' && std::all_of(name.begin(), name.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '-' || c == '_';
-  });
-}
-
-[[noreturn]] void fail_unknown(const std::string& name) {
-  const std::vector<std::string_view> known = model_names();
-  const std::string nearest = nearest_name(name, known);
-  throw ConfigError(fmt::format(
-      "unknown model preset {}{}; known presets: {}; or the path of a model file that ends in "
-      ".toml",
-      in_quotes(name), nearest.empty() ? "" : fmt::format(" (did you mean '{}'?)", nearest),
-      fmt::join(known, ", ")));
-}
-
-std::optional<Source> in_user_folder(const std::string& name, const FileReader& read) {
-  if (!read || !is_plain_name(name)) return std::nullopt;
-  const std::string path = fmt::format("{}{}.toml", kFolder, name);
-  try {
-    return Source{path, read(path)};
-  } catch (const ConfigError&) {
-    return std::nullopt;  // no such file: the caller says what there is
-  }
-}
-
-Source source_of(const std::string& name, const FileReader& read) {
-  if (is_path(name)) {
-    require_config(read != nullptr, "model file {} cannot be read here", in_quotes(name));
-    return {name, read(name)};
-  }
-  for (const EmbeddedFile& file : embedded_models()) {
-    if (file.name == name) return {std::string(file.name), std::string(file.text)};
-  }
-  std::optional<Source> own = in_user_folder(name, read);
-  if (!own) fail_unknown(name);
-  return *std::move(own);
-}
-
-// A file that another one extends lies beside it.
-std::string beside(const std::string& file_name, const std::string& extended) {
-  const size_t slash = file_name.rfind('/');
-  if (!is_path(extended) || extended.starts_with('/') || slash == std::string::npos) {
-    return extended;
-  }
-  return file_name.substr(0, slash + 1) + extended;
-}
 
 // 405_853_388_800, or "37B", "540.35B", "124M".
 PublishedCount read_count(const Entry& entry) {
@@ -99,25 +42,23 @@ PublishedCount read_count(const Entry& entry) {
 
 class Reader {
  public:
-  explicit Reader(const FileReader& read) : read_(read) {}
+  Reader(const FileReader& read, const std::string& first) : chain_(read, first) {}
 
-  ModelEntry parse(const Source& source);
+  ModelEntry parse(const CatalogueSource& source);
 
  private:
   void extend(const Entry& entry, const std::string& file_name, ModelEntry& result);
 
-  const FileReader& read_;
-  std::vector<std::string> chain_;  // files that are being read, outermost first
+  ExtendsChain chain_;
 };
 
 void Reader::extend(const Entry& entry, const std::string& file_name, ModelEntry& result) {
   require_config(entry.value.is_string(), "{}: extends must be the name of a model or a file",
                  entry.value_at);
   try {
-    const Source next = source_of(beside(file_name, entry.value.get<std::string>()), read_);
-    const auto seen = std::find(chain_.begin(), chain_.end(), next.file_name);
-    require_config(seen == chain_.end(), "a circle: {} extends {}; let one of them extend nothing",
-                   fmt::join(seen, chain_.end(), " extends "), next.file_name);
+    const CatalogueSource next =
+        find_source(kModels, beside(file_name, entry.value.get<std::string>()), chain_.read());
+    chain_.enter(next.file_name, "");
     result = parse(next);
   } catch (const ConfigError& error) {
     throw ConfigError(fmt::format("{}: {}", entry.value_at, error.what()));
@@ -142,11 +83,7 @@ void fill_in(ModelSpec& model) {
   if (model.head_dim == 0 && model.heads > 0) model.head_dim = model.hidden / model.heads;
 }
 
-ModelEntry Reader::parse(const Source& source) {
-  constexpr size_t kDeepest = 16;
-  chain_.push_back(source.file_name);
-  require_config(chain_.size() <= kDeepest, "{}: more than {} files extend each other",
-                 source.file_name, kDeepest);
+ModelEntry Reader::parse(const CatalogueSource& source) {
   std::vector<Entry> entries = entries_of_toml(source.text, source.file_name);
   refuse_other_sections(entries);
   ModelEntry result;
@@ -181,7 +118,6 @@ ModelEntry Reader::parse(const Source& source) {
   apply(keys, spec, Ranges::kCheck);
   fill_in(spec.model);
   result.model = spec.model;
-  chain_.pop_back();
   return result;
 }
 
@@ -198,22 +134,18 @@ ModelEntry complete(ModelEntry entry, const std::string& file_name) {
 
 }  // namespace
 
-std::vector<std::string_view> model_names() {
-  std::vector<std::string_view> names;
-  for (const EmbeddedFile& file : embedded_models()) names.push_back(file.name);
-  std::sort(names.begin(), names.end());
-  return names;
-}
+std::vector<std::string_view> model_names() { return names_of(kModels); }
 
 ModelEntry find_model(const std::string& name, const FileReader& read) {
-  ModelEntry entry = complete(Reader(read).parse(source_of(name, read)), name);
+  const CatalogueSource source = find_source(kModels, name, read);
+  ModelEntry entry = complete(Reader(read, source.file_name).parse(source), name);
   entry.model.preset = name;
   return entry;
 }
 
 ModelEntry parse_model(std::string_view text, const std::string& file_name,
                        const FileReader& read) {
-  return complete(Reader(read).parse({file_name, std::string(text)}), file_name);
+  return complete(Reader(read, file_name).parse({std::string(text), file_name}), file_name);
 }
 
 }  // namespace tessera

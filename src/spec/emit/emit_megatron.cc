@@ -126,14 +126,25 @@ void Megatron::add_pipeline() {
   }
 }
 
-// Its letters: E the embedding, t a layer, L the loss.
+// Its letters: E the embedding, t a layer, L the loss; "(tt|)*3" are three stages of two layers.
 std::string Megatron::layout() const {
   const std::vector<int64_t>& stages = spec_.parallel.stage_layers;
-  std::string text = "E";
-  for (size_t stage = 0; stage < stages.size(); ++stage) {
-    text += fmt::format("{}t*{}", stage == 0 ? "" : "|", stages[stage]);
+  const auto letters = [&](size_t stage) {
+    return std::string(static_cast<size_t>(stages[stage]), 't');
+  };
+  const auto alone = [&](size_t stage) {
+    return stages[stage] > 2 ? fmt::format("t*{}", stages[stage]) : letters(stage);
+  };
+  const size_t last = stages.size() - 1;
+  std::string text = "E" + alone(0) + "|";
+  for (size_t stage = 1; stage < last;) {
+    size_t next = stage + 1;
+    while (next < last && stages[next] == stages[stage]) ++next;
+    const size_t alike = next - stage;
+    text += alike == 1 ? alone(stage) + "|" : fmt::format("({}|)*{}", letters(stage), alike);
+    stage = next;
   }
-  return text + "L";
+  return text + alone(last) + "L";
 }
 
 void Megatron::add_sharding() {

@@ -313,7 +313,26 @@ TEST(EmitSettings, GivesMegatronItsFlags) {
 TEST(EmitSettings, TellsMegatronTheLayersOfEveryStage) {
   const Words run = {"parallel.pp=4", "parallel.stage_layers=[7, 9, 9, 7]", "train.global_batch=8"};
   const std::string text = emit_settings(spec_with(run), "megatron");
-  EXPECT_TRUE(has(text, "--pipeline-model-parallel-layout Et*7|t*9|t*9|t*7L\n")) << text;
+  EXPECT_TRUE(has(text, "--pipeline-model-parallel-layout Et*7|(ttttttttt|)*2t*7L\n")) << text;
+}
+
+// As Llama 3 has them: one layer fewer on the first and on the last stage.
+TEST(EmitSettings, TellsMegatronUnevenVirtualStages) {
+  const auto layout = [](const char* stage_layers, const char* pp) {
+    return emit_settings(
+        spec_with({std::string("parallel.pp=") + pp, "parallel.schedule=interleaved",
+                   "parallel.virtual_stages=2",
+                   std::string("parallel.stage_layers=") + stage_layers, "train.global_batch=16"}),
+        "megatron");
+  };
+  EXPECT_TRUE(has(layout("[7, 9, 9, 7]", "2"), "-layout Et*7|(ttttttttt|)*2t*7L\n"));
+  EXPECT_TRUE(
+      has(layout("[0, 5, 5, 6, 5, 5, 6, 0]", "4"), "-layout E|(ttttt|)*2t*6|(ttttt|)*2t*6|L\n"));
+  const Words uneven = {"parallel.pp=2", "parallel.schedule=interleaved",
+                        "parallel.virtual_stages=2", "parallel.stage_layers=[7, 9, 9, 7]",
+                        "train.global_batch=16"};
+  EXPECT_TRUE(has(emit_settings(spec_with(uneven), "torchtitan"), "first_stage_less_layers = 2\n"));
+  EXPECT_THROW(emit_settings(spec_with(uneven), "deepspeed"), ConfigError);
 }
 
 TEST(EmitSettings, GivesTorchtitanItsModelAndDegrees) {

@@ -1,0 +1,94 @@
+#include "spec/catalogue/catalogue_source.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace tessera {
+namespace {
+
+constexpr std::string_view kSuffix = ".toml";
+constexpr size_t kMaxExtends = 16;
+
+// Nothing that could leave the folder.
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name.front() != '.' && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '-' || c == '_';
+  });
+}
+
+std::optional<CatalogueSource> in_user_folder(const CatalogueKind& kind, const std::string& name,
+                                              const FileReader& read) {
+  if (!read || !is_plain_name(name)) return std::nullopt;
+  const std::string path = fmt::format("catalogue/{}/{}{}", kind.folder, name, kSuffix);
+  try {
+    return CatalogueSource{read(path), path};
+  } catch (const ConfigError&) {
+    return std::nullopt;  // no such file: the caller says what there is
+  }
+}
+
+}  // namespace
+
+std::vector<std::string_view> names_of(const CatalogueKind& kind) {
+  std::vector<std::string_view> names;
+  for (const EmbeddedFile& file : kind.files()) names.push_back(file.name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::optional<CatalogueSource> look_up(const CatalogueKind& kind, const std::string& name,
+                                       const FileReader& read) {
+  if (name.ends_with(kSuffix)) {
+    require_config(read != nullptr, "{} {} is a file, and no file can be read here: name an entry",
+                   kind.what, in_quotes(name));
+    return CatalogueSource{read(name), name};
+  }
+  for (const EmbeddedFile& file : kind.files()) {
+    if (file.name == name) {
+      return CatalogueSource{std::string(file.text),
+                             fmt::format("{}/{}{}", kind.folder, name, kSuffix)};
+    }
+  }
+  return in_user_folder(kind, name, read);
+}
+
+CatalogueSource find_source(const CatalogueKind& kind, const std::string& name,
+                            const FileReader& read) {
+  std::optional<CatalogueSource> source = look_up(kind, name, read);
+  if (!source) refuse_name(kind, name);
+  return *std::move(source);
+}
+
+void refuse_name(const CatalogueKind& kind, const std::string& name) {
+  const std::vector<std::string_view> known = names_of(kind);
+  const std::string nearest = nearest_name(name, known);
+  throw ConfigError(fmt::format(
+      "unknown {} {}{}; known: {}; or give a file that ends in .toml", kind.what, in_quotes(name),
+      nearest.empty() ? "" : fmt::format(" (did you mean '{}'?)", nearest),
+      fmt::join(known, ", ")));
+}
+
+std::string beside(const std::string& file_name, const std::string& extended) {
+  const size_t slash = file_name.rfind('/');
+  if (!extended.ends_with(kSuffix) || extended.starts_with('/') || slash == std::string::npos) {
+    return extended;
+  }
+  return file_name.substr(0, slash + 1) + extended;
+}
+
+void ExtendsChain::enter(const std::string& name, const std::string& at) {
+  const std::string place = at.empty() ? "" : at + ": ";
+  const auto seen = std::find(names_.begin(), names_.end(), name);
+  require_config(seen == names_.end(), "{}a circle: {} extends {}; let one of them extend nothing",
+                 place, fmt::join(seen, names_.end(), " extends "), name);
+  names_.push_back(name);
+  require_config(names_.size() <= kMaxExtends, "{}more than {} files extend each other", place,
+                 kMaxExtends);
+}
+
+}  // namespace tessera
