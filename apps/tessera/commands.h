@@ -240,7 +240,8 @@ int run_presets(const PresetsOptions& options, Console& console);
 
 struct BenchPublishedOptions {
   std::string file;
-  std::string engine;  // of all entries; empty: the one that each names
+  std::string engine;     // of all entries; empty: the one that each names
+  std::string catalogue;  // folder of files instead of the catalogue's; empty: none
   bool entries = false;
   bool json = false;
 };
@@ -259,9 +260,9 @@ int run_bench_pricing(const BenchPricingOptions& options, Console& console);
 
 // Predicted step times beside measured ones.
 struct BenchPredictOptions {
-  std::string list;                // file with one run per line
-  std::string cluster;             // file that calibrate wrote
-  std::string engine = "tessera";  // whose closed forms are compared as well
+  std::string list;     // file with one run per line
+  std::string cluster;  // file that calibrate wrote
+  std::string engine;   // whose closed forms are compared as well; empty: all that are known
   int64_t steps = 10, warmup = 3;
   bool json = false;
 };

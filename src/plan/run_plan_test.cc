@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
 #include "plan/fit_changes.h"
 #include "plan/run_plan_report.h"
@@ -15,6 +16,8 @@
 
 namespace tessera {
 namespace {
+
+Engine engine() { return find_engine("tessera"); }
 
 RunSpec spec_with(const std::vector<std::string>& changes, const Cluster& cluster) {
   RunSpec spec = parse_run_file("", "", changes, nullptr);
@@ -36,7 +39,7 @@ RunSpec llama_405b(const Cluster& cluster, const std::vector<std::string>& more 
 TEST(RunPlan, AddsUpToTheStep) {
   const Cluster cluster = find_cluster("h100-16384");
   ScalePlanner planner;
-  const RunPlan plan = plan_run(llama_405b(cluster), cluster, planner);
+  const RunPlan plan = plan_run(llama_405b(cluster), cluster, engine(), planner);
   const StepTime& t = plan.estimate.time;
   double sum = t.compute_s + t.bubble_s + t.optimizer_s;
   for (const double exposed : t.exposed_s) sum += exposed;
@@ -63,10 +66,10 @@ TEST(RunPlan, PricesTheDevicesThatTheMeshHas) {
   ScalePlanner planner;
   const RunSpec spec =
       spec_with({"model.preset=llama-3-8b", "parallel.dp=8", "train.dtype=bf16"}, cluster);
-  EXPECT_EQ(plan_run(spec, cluster, planner).cluster.devices, 8);
+  EXPECT_EQ(plan_run(spec, cluster, engine(), planner).cluster.devices, 8);
   const RunSpec larger =
       spec_with({"model.preset=llama-3-8b", "parallel.dp=128", "train.dtype=bf16"}, cluster);
-  EXPECT_THROW(plan_run(larger, cluster, planner), ConfigError);
+  EXPECT_THROW(plan_run(larger, cluster, engine(), planner), ConfigError);
 }
 
 TEST(RunPlan, SaysWhatItCannotTellApart) {
@@ -76,7 +79,7 @@ TEST(RunPlan, SaysWhatItCannotTellApart) {
                  "parallel.recompute=light:2+full", "train.dtype=bf16", "train.global_batch=16"},
                 cluster);
   spec.parallel.schedule = "mine.csv";
-  const PricedRun priced = priced_run(spec, cluster);
+  const PricedRun priced = priced_run(spec, cluster, engine());
   ASSERT_EQ(priced.guesses.size(), 2U);
   EXPECT_NE(priced.guesses[1].what.find("light:2+full"), std::string::npos);
   EXPECT_NE(priced.guesses[0].what.find("mine.csv"), std::string::npos);
@@ -89,7 +92,7 @@ TEST(RunPlan, PricesSchedulesThatTheCostModelHasNoKindFor) {
     const std::vector<std::string> changes = {
         "model.preset=llama-3-8b",       "parallel.pp=8",    "train.global_batch=16",
         "parallel.schedule=" + schedule, "train.dtype=bf16", "optimizer.clip=0"};
-    return plan_run(spec_with(changes, cluster), cluster, planner);
+    return plan_run(spec_with(changes, cluster), cluster, engine(), planner);
   };
   const RunPlan usual = planned("1f1b");
   const RunPlan naive = planned("naive");
@@ -107,14 +110,14 @@ TEST(RunPlan, PricesSchedulesThatTheCostModelHasNoKindFor) {
 TEST(RunPlan, SaysWhetherItFitsAndWhatEachLinkCarries) {
   const Cluster cluster = find_cluster("h100-16384");
   ScalePlanner planner;
-  const RunPlan plan = plan_run(llama_405b(cluster), cluster, planner);
+  const RunPlan plan = plan_run(llama_405b(cluster), cluster, engine(), planner);
   const std::string text = run_plan_text(plan, 1000000000);
   for (const char* part :
        {"does not fit: rank 1024", "by link: nvlink", "infiniband", "device-hours", "USD at"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
   }
   const RunPlan small =
-      plan_run(llama_405b(cluster, {"parallel.recompute=full"}), cluster, planner);
+      plan_run(llama_405b(cluster, {"parallel.recompute=full"}), cluster, engine(), planner);
   EXPECT_NE(run_plan_text(small, 0).find("fits: "), std::string::npos);
 }
 
@@ -125,7 +128,7 @@ TEST(RunPlan, PricesModelsThatNoProgramComputes) {
        "parallel.zero=1", "train.dtype=bf16", "train.seq_len=4096", "train.global_batch=15360"},
       cluster);
   ScalePlanner planner;
-  const RunPlan plan = plan_run(spec, cluster, planner);
+  const RunPlan plan = plan_run(spec, cluster, engine(), planner);
   EXPECT_NE(plan.not_compiled.find("kv_rank"), std::string::npos);
   EXPECT_EQ(plan.ranks.classes.size(), 16U);
   EXPECT_GT(plan.ranks.heaviest().total_bytes(), int64_t{1} << 30);
@@ -136,7 +139,7 @@ TEST(RunPlan, JsonHasNoNumberThatIsNone) {
   const Cluster cluster = find_cluster("h100-1");
   const RunSpec spec = spec_with({"model.preset=llama-3.2-1b", "train.dtype=bf16"}, cluster);
   ScalePlanner planner;
-  const RunPlan plan = plan_run(spec, cluster, planner);
+  const RunPlan plan = plan_run(spec, cluster, engine(), planner);
   const std::string json = run_plan_json(plan, 1'000'000'000).dump();
   EXPECT_EQ(json.find("null"), std::string::npos);  // how the library writes NaN
   const std::string text = run_plan_text(plan, 1'000'000'000);
@@ -149,13 +152,13 @@ TEST(FitChanges, FitAndAreSortedByTime) {
   const Cluster cluster = find_cluster("h100-16384");
   ScalePlanner planner;
   const RunSpec spec = llama_405b(cluster);
-  const RunPlan plan = plan_run(spec, cluster, planner);
+  const RunPlan plan = plan_run(spec, cluster, engine(), planner);
   ASSERT_FALSE(plan.fits());
-  const FitAdvice advice = advise_fit(spec, {}, cluster, planner);
+  const FitAdvice advice = advise_fit(spec, {}, cluster, engine(), planner);
   const std::vector<FitChange>& changes = advice.changes;
   ASSERT_EQ(changes.size(), 3U);
   for (size_t i = 0; i < changes.size(); ++i) {
-    const RunPlan changed = plan_run(changes[i].spec, cluster, planner);
+    const RunPlan changed = plan_run(changes[i].spec, cluster, engine(), planner);
     EXPECT_TRUE(changed.fits());
     EXPECT_EQ(changed.ranks.heaviest().total_bytes(), changes[i].peak_bytes);
     EXPECT_EQ(changed.ranks.mesh.world(), 16384);
@@ -172,7 +175,8 @@ TEST(FitChanges, FitAndAreSortedByTime) {
 TEST(FitChanges, SettingsGiveTheSameRun) {
   const Cluster cluster = find_cluster("h100-16384");
   ScalePlanner planner;
-  for (const FitChange& change : advise_fit(llama_405b(cluster), {}, cluster, planner).changes) {
+  for (const FitChange& change :
+       advise_fit(llama_405b(cluster), {}, cluster, engine(), planner).changes) {
     const RunSpec again = llama_405b(cluster, change.settings);
     EXPECT_EQ(to_json(again).dump(), to_json(change.spec).dump());
   }
@@ -185,8 +189,8 @@ TEST(FitChanges, TryPairsWhereOneChangeIsNotEnough) {
       {"model.preset=llama-3.2-3b", "parallel.dp=4", "train.dtype=bf16", "cluster.memory_gib=24",
        "train.seq_len=8192", "train.micro_batch=8", "train.global_batch=32"},
       cluster);
-  ASSERT_FALSE(plan_run(spec, cluster, planner).fits());
-  const FitAdvice advice = advise_fit(spec, {}, cluster, planner);
+  ASSERT_FALSE(plan_run(spec, cluster, engine(), planner).fits());
+  const FitAdvice advice = advise_fit(spec, {}, cluster, engine(), planner);
   const std::vector<FitChange>& changes = advice.changes;
   ASSERT_FALSE(changes.empty());
   EXPECT_GT(changes.front().settings.size(), 1U);
@@ -196,8 +200,8 @@ TEST(FitChanges, SayThatNothingHelps) {
   const Cluster cluster = find_cluster("h100-1");
   ScalePlanner planner;
   const RunSpec spec = spec_with({"model.preset=llama-3-70b", "train.dtype=bf16"}, cluster);
-  const RunPlan plan = plan_run(spec, cluster, planner);
-  const FitAdvice advice = advise_fit(spec, {}, cluster, planner);
+  const RunPlan plan = plan_run(spec, cluster, engine(), planner);
+  const FitAdvice advice = advise_fit(spec, {}, cluster, engine(), planner);
   const std::vector<FitChange>& changes = advice.changes;
   EXPECT_TRUE(changes.empty());
   ASSERT_TRUE(advice.nearest.has_value());

@@ -98,6 +98,7 @@ SearchRequest search_request(const SearchCommandOptions& options, const ModelSpe
   }
   request.workload.seq_len = options.seq_len;
   request.workload.global_batch = options.global_batch;
+  request.workload.loss_chunk = TrainSpec().loss_chunk;  // as the run files of plans have it
   if (options.attention == "unfused") request.workload.attention = AttentionKind::kUnfused;
   request.objective = objective_of(options.objective);
   request.pareto = options.pareto;

@@ -43,8 +43,8 @@ bool is_of_experts(OpKind op) {
          op == OpKind::kExpertSwiGluGrad;
 }
 
-// Experts compute the rows that there are, not those there is room for. When tokens are spread
-// evenly a rank has as many as its own tokens make choices.
+}  // namespace
+
 double filled_part(const Program& program, const Instruction& instruction) {
   if (!is_of_experts(instruction.op)) return 1;
   const Shape& rows = program.buffer(instruction.inputs.at(0)).shape;
@@ -56,8 +56,6 @@ double filled_part(const Program& program, const Instruction& instruction) {
   }
   return 1;
 }
-
-}  // namespace
 
 std::string_view name_of(TimeTerm term) {
   constexpr std::array<std::string_view, kNumTimeTerms> kNames = {

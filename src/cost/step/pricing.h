@@ -171,6 +171,10 @@ class Pricing : public RankMemory {
     if (rank == 0) add_layers(time, split_.embedding, embedding_, 1, 0);
     if (heads > 0) add_layers(time, split_.head, head_, heads, 0);
     add_gathering(time, layers, share);
+    if (w_.engine.gathers_ends != 0) {
+      if (rank == 0) gather_unit(time, split_.embedding, embedding_, 1);
+      if (heads > 0) gather_unit(time, split_.head, head_, heads);
+    }
     if (s_.pp > 1) {
       const auto i = static_cast<size_t>(CommAxis::kPipeline);
       const double messages = messages_of(rank);
@@ -253,8 +257,9 @@ class Pricing : public RankMemory {
   double exposed_gathering_s(const GatherCost& gather, const PassSeconds& pass) const {
     const double all = gather.forward_s + gather.backward_s;
     if (!w_.overlap.data) return all;
-    const double hidden =
+    const double most =
         std::min(gather.forward_s, pass.forward) + std::min(gather.backward_s, pass.backward);
+    const double hidden = (1 - w_.engine.gathering_exposed) * most;
     return all - hidden + w_.engine.overlap_slowdown * hidden;
   }
 
@@ -273,18 +278,20 @@ class Pricing : public RankMemory {
   }
 
   void add_gathering(RankTime& time, const RankLayers& layers, double share) const {
-    if (s_.zero != 3 || replicas_ == 1) return;
+    gather_unit(time, split_.dense, with_again(dense_, share), to_double(layers.dense));
+    gather_unit(time, split_.experts, with_again(experts_, share), to_double(layers.experts));
+  }
+
+  // `count` units of weights that are gathered together, each for these kernels.
+  void gather_unit(RankTime& time, const LayerCost& cost, const PassSeconds& pass,
+                   double count) const {
+    if (s_.zero != 3 || replicas_ == 1 || count == 0) return;
     const auto axis = static_cast<size_t>(CommAxis::kData);
-    const auto add = [&](const LayerCost& cost, const PassSeconds& pass, double count) {
-      if (count == 0) return;
-      const GatherCost gather = gather_cost(cost.dense_parameters, cost.expert_parameters);
-      const double exposed = exposed_gathering_s(gather, pass);
-      time.exposed[axis] += count * exposed;
-      time.seconds += count * exposed;
-      time.bytes[axis] += count * gather.bytes;
-    };
-    add(split_.dense, with_again(dense_, share), to_double(layers.dense));
-    add(split_.experts, with_again(experts_, share), to_double(layers.experts));
+    const GatherCost gather = gather_cost(cost.dense_parameters, cost.expert_parameters);
+    const double exposed = exposed_gathering_s(gather, pass);
+    time.exposed[axis] += count * exposed;
+    time.seconds += count * exposed;
+    time.bytes[axis] += count * gather.bytes;
   }
 
   // The busiest rank, and the time of one micro-batch through all.

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
 #include "plan/run_plan.h"
 #include "sim/replay/cluster_times.h"
@@ -17,6 +18,8 @@
 
 namespace tessera {
 namespace {
+
+Engine engine() { return find_engine("tessera"); }
 
 struct Case {
   const char* model;
@@ -78,13 +81,14 @@ Cluster cluster_of(const Case& one, const RunSpec& spec) {
 double planned_s(const Case& one) {
   const RunSpec spec = spec_of(one);
   ScalePlanner planner;
-  return plan_run(spec, cluster_of(one, spec), planner).estimate.time.step_s;
+  return plan_run(spec, cluster_of(one, spec), engine(), planner).estimate.time.step_s;
 }
 
-double simulated_s(const Case& one, const Contention& contention = {}) {
+double simulated_s(const Case& one,
+                   const Contention& contention = contention_of(engine().numbers)) {
   const RunSpec spec = spec_of(one);
   const RankPrograms programs = distinct_programs(build_step(spec, StepKind::kTraining));
-  const ClusterTimes times(cluster_of(one, spec), spec.train.dtype, contention);
+  const ClusterTimes times(cluster_of(one, spec), engine().numbers, spec.train.dtype, contention);
   return replay_step(programs, times).makespan;
 }
 
