@@ -72,6 +72,7 @@ SearchRequest search_request(const SearchQuery& query, const ModelSpec& model,
   }
   request.workload.seq_len = query.seq_len;
   request.workload.global_batch = query.global_batch;
+  request.workload.loss_chunk = TrainSpec().loss_chunk;  // as the run files of plans have it
   if (query.attention == "unfused") request.workload.attention = AttentionKind::kUnfused;
   request.objective = objective_of(query.objective);
   request.pareto = query.pareto;

@@ -11,9 +11,10 @@ struct EmbeddedFile {
   std::string_view text;
 };
 
-std::span<const EmbeddedFile> embedded_models();    // catalogue/models
-std::span<const EmbeddedFile> embedded_devices();   // catalogue/devices
-std::span<const EmbeddedFile> embedded_clusters();  // catalogue/clusters
-std::span<const EmbeddedFile> embedded_engines();   // catalogue/engines
+std::span<const EmbeddedFile> embedded_models();     // catalogue/models
+std::span<const EmbeddedFile> embedded_devices();    // catalogue/devices
+std::span<const EmbeddedFile> embedded_clusters();   // catalogue/clusters
+std::span<const EmbeddedFile> embedded_engines();    // catalogue/engines
+std::span<const EmbeddedFile> embedded_published();  // catalogue/published
 
 }  // namespace tessera

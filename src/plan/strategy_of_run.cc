@@ -55,6 +55,7 @@ void RunReader::fill_workload() {
   w.overlap.data = spec_.parallel.overlap;
   w.overlap.pipeline = spec_.parallel.overlap;
   w.fused_loss = spec_.train.loss_chunk < spec_.train.micro_batch * spec_.train.seq_len;
+  w.loss_chunk = spec_.train.loss_chunk;
 }
 
 // As the compiler stores them (compile/lower/storage.cc): of bf16 weights the optimizer keeps the

@@ -1,33 +1,43 @@
 #include "published/bubble.h"
 
+#include <toml++/toml.h>
+
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "compile/pipeline/schedule/replay.h"
+#include "published/words.h"
 
 namespace tessera {
 namespace {
 
-// Qi et al. 2024 (arXiv 2401.10241), the profiled times of the appendix.
 struct Profile {
-  std::string_view model;
-  int ranks, micro_batches;
+  std::string model;
+  int ranks = 0, micro_batches = 0;
   ProfiledTimes times;
 };
-constexpr std::array kProfiles = {
-    Profile{"1.5B", 8, 24, {24, 18.522, 18.086, 9.337, 0.601}},
-    Profile{"1.5B", 8, 32, {24, 18.513, 18.086, 9.331, 0.626}},
-    Profile{"1.5B", 8, 64, {24, 18.546, 18.097, 9.321, 0.762}},
-    Profile{"6.2B", 8, 24, {32, 29.718, 29.444, 19.927, 0.527}},
-    Profile{"6.2B", 8, 32, {32, 29.802, 29.428, 19.530, 0.577}},
-    Profile{"6.2B", 8, 64, {32, 29.935, 29.621, 19.388, 0.535}},
-    Profile{"14.6B", 16, 48, {48, 11.347, 11.248, 8.132, 0.377}},
-    Profile{"14.6B", 16, 64, {48, 11.307, 11.254, 8.101, 0.379}},
-    Profile{"14.6B", 16, 128, {48, 11.325, 11.308, 8.109, 0.378}},
-    Profile{"28.3B", 32, 96, {64, 10.419, 10.207, 7.715, 0.408}},
-    Profile{"28.3B", 32, 128, {64, 10.408, 10.204, 7.703, 0.408}},
-    Profile{"28.3B", 32, 256, {64, 10.402, 10.248, 7.698, 0.460}},
-};
+
+std::vector<Profile> read_profiles() {
+  std::vector<Profile> profiles;
+  const toml::table file = toml::parse(published_file("bubbles"));
+  for (const toml::node& node : *file["profile"].as_array()) {
+    const toml::table& row = *node.as_table();
+    const auto whole = [&](const char* key) { return row[key].value<int>().value(); };
+    const auto real = [&](const char* key) { return row[key].value<double>().value(); };
+    profiles.push_back({row["model"].value<std::string>().value(),
+                        whole("ranks"),
+                        whole("micro_batches"),
+                        {whole("layers"), real("forward"), real("input_grad"), real("weight_grad"),
+                         real("message")}});
+  }
+  return profiles;
+}
+
+const std::vector<Profile>& profiles() {
+  static const std::vector<Profile> kProfiles = read_profiles();
+  return kProfiles;
+}
 
 // The longest time from a rank's first begin to its last end, and the busiest rank's work in it.
 double span_bubble(const ScheduleTimeline& timeline) {
@@ -45,7 +55,7 @@ double span_bubble(const ScheduleTimeline& timeline) {
 
 std::optional<ProfiledTimes> profiled_times(const std::string& model, int ranks,
                                             int micro_batches) {
-  for (const Profile& profile : kProfiles) {
+  for (const Profile& profile : profiles()) {
     if (profile.model == model && profile.ranks == ranks &&
         profile.micro_batches == micro_batches) {
       return profile.times;
@@ -56,9 +66,9 @@ std::optional<ProfiledTimes> profiled_times(const std::string& model, int ranks,
 
 std::optional<ProfiledTimes> derived_times(const std::string& model, int ranks, int micro_batches,
                                            double rate_of_1f1b) {
-  const auto profile = std::find_if(kProfiles.begin(), kProfiles.end(),
+  const auto profile = std::find_if(profiles().begin(), profiles().end(),
                                     [&](const Profile& p) { return p.model == model; });
-  if (profile == kProfiles.end()) return std::nullopt;
+  if (profile == profiles().end()) return std::nullopt;
   ProfiledTimes times = profile->times;
   // The rate grows with the message: halve the interval in which it must be.
   double least = 0, most = times.forward;

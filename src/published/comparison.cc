@@ -29,8 +29,9 @@ struct Choice {
 
 class EntryComparison {
  public:
-  EntryComparison(const json& entry, std::vector<Comparison>& out)
-      : entry_(entry), id_(entry.value("id", "")), out_(out) {}
+  EntryComparison(const json& entry, const PublishedConstants& constants,
+                  std::vector<Comparison>& out)
+      : entry_(entry), constants_(constants), id_(entry.value("id", "")), out_(out) {}
 
   // Returns the run's choice for regret where it has a step time.
   std::optional<Choice> compare(std::vector<Guess>& guesses) {
@@ -39,7 +40,7 @@ class EntryComparison {
       compare_bubbles(results);
       return std::nullopt;
     }
-    PublishedRun run = run_of_entry(entry_);
+    PublishedRun run = run_of_entry(entry_, constants_);
     guesses = run.guesses;
     CostModel model(run.workload);
     const Estimate estimate = model.estimate(run.strategy);
@@ -184,6 +185,7 @@ class EntryComparison {
   }
 
   const json& entry_;
+  const PublishedConstants& constants_;
   std::string id_;
   std::vector<Comparison>& out_;
 };
@@ -258,7 +260,7 @@ int PublishedReport::skipped() const {
   return static_cast<int>(count);
 }
 
-PublishedReport compare_published(const json& file) {
+PublishedReport compare_published(const json& file, const PublishedConstants& constants) {
   const json* entries = file.is_array() ? &file : nullptr;
   if (file.is_object() && file.contains("entries")) entries = &file["entries"];
   require_config(entries != nullptr && entries->is_array(),
@@ -281,7 +283,7 @@ PublishedReport compare_published(const json& file) {
     std::vector<Guess> guesses;
     try {
       const std::optional<Choice> choice =
-          EntryComparison(entry, report.comparisons).compare(guesses);
+          EntryComparison(entry, constants, report.comparisons).compare(guesses);
       if (choice) choices[name].push_back(*choice);
     } catch (const Error& error) {
       report.comparisons.resize(before);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cost/step/estimate.h"
+#include "published/entry.h"
 #include "published/statistics.h"
 
 namespace tessera {
@@ -49,8 +50,10 @@ struct PublishedReport {
   [[nodiscard]] int skipped() const;
 };
 
-// `file` as published-results.json is; ConfigError where it has no entries.
-PublishedReport compare_published(const nlohmann::json& file);
+// `file` as published-results.json is; ConfigError where it has no entries. Entries are priced with
+// the engine that each names, unless `constants` says otherwise.
+PublishedReport compare_published(const nlohmann::json& file,
+                                  const PublishedConstants& constants = {});
 
 std::string published_text(const PublishedReport& report, bool every_entry);
 nlohmann::ordered_json published_json(const PublishedReport& report);

@@ -164,9 +164,10 @@ TEST(PublishedTest, WordsOnKernelsAreRead) {
   EXPECT_EQ(plan("float8-tensorwise").products, MathType::kF8);
   EXPECT_EQ(plan("float8-rowwise").products, MathType::kF16);
 
-  EXPECT_FALSE(run_of_entry(run).workload.kernels_wait_for_host);
+  EXPECT_EQ(run_of_entry(run).engine, "megatron");
   run["parallel"]["schedule"] = "1f1b (DeepSpeed)";
-  EXPECT_TRUE(run_of_entry(run).workload.kernels_wait_for_host);
+  EXPECT_EQ(run_of_entry(run).engine, "deepspeed");
+  EXPECT_EQ(run_of_entry(run).workload.engine.kernels_wait_for_host, 1);
 }
 
 TEST(PublishedTest, WhatRunsBesideKernelsIsGuessedFromTheEngine) {

@@ -1,6 +1,7 @@
 // One published run: what it says, as a question to the cost model.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@ namespace tessera {
 struct PublishedRun {
   std::string id;
   std::string family;  // the first two parts of the id
+  std::string engine;  // whose constants the workload has
   Workload workload;
   Strategy strategy;
   std::vector<Guess> guesses;     // what the entry leaves out, and what was taken
@@ -28,7 +30,16 @@ struct PublishedRun {
 // "sc21-t1-1.7B" -> "sc21-t1".
 std::string family_of(const std::string& id);
 
-// Throws ConfigError with the reason where the entry is no run that the cost model can price.
-PublishedRun run_of_entry(const nlohmann::json& entry);
+// What is taken instead of the catalogue's: to see what other constants would give.
+struct PublishedConstants {
+  std::optional<Engine> engine = {};  // of all entries; none: of the one that each names
+  // By the catalogue's name; none: the catalogue's own.
+  std::function<Engine(const std::string& name)> find_engine = {};
+  std::function<Cluster(const std::string& name)> find_cluster = {};
+};
+
+// Priced with the constants of the engine that the entry names. Throws ConfigError with the reason
+// where the entry is no run that the cost model can price.
+PublishedRun run_of_entry(const nlohmann::json& entry, const PublishedConstants& constants = {});
 
 }  // namespace tessera

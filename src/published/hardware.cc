@@ -1,27 +1,23 @@
 #include "published/hardware.h"
 
-#include <algorithm>
-#include <array>
+#include <fmt/ranges.h>
+
 #include <cctype>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 
 #include "base/error.h"
 #include "base/parse_real.h"
 #include "base/text.h"
 #include "cost/hardware/catalogue.h"
+#include "published/words.h"
 
 namespace tessera {
 namespace {
 
 constexpr double kBitsPerByte = 8;
 constexpr double kNvlink3LinkBytes = 25e9;  // one NVLink 3 link, one direction (NVIDIA A100)
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
 
 bool has(const std::string& text, std::string_view word) {
   return text.find(word) != std::string::npos;
@@ -32,30 +28,16 @@ std::string text_of(const nlohmann::json& object, const char* key) {
   return found != object.end() && found->is_string() ? lower(found->get<std::string>()) : "";
 }
 
-// The longest entry whose letters and digits occur in the text: "TPU v4 (275 TF)" has tpu-v4.
+// "TPU v4 (275 TF)" has tpu-v4 in its letters and digits.
 std::string entry_of(const std::string& gpu) {
   std::string letters;
   for (const char c : gpu) {
     if (std::isalnum(static_cast<unsigned char>(c)) != 0) letters += c;
   }
-  struct Word {
-    std::string_view word, entry;
-  };
-  // Names of the catalogue's clusters as papers write them; longer ones first.
-  constexpr std::array kWords = {
-      Word{"gb300", "gb300"},  Word{"gb200", "gb200"}, Word{"b300", "b300"},
-      Word{"b200", "b200"},    Word{"h200", "h200"},   Word{"h100", "h100"},
-      Word{"a100", "a100"},    Word{"v100", "v100"},   Word{"tpuv5p", "tpu-v5p"},
-      Word{"tpuv4", "tpu-v4"}, Word{"tpuv3", "tpu-v3"}};
-  for (const Word& word : kWords) {
-    if (!has(letters, word.word)) continue;
-    std::string entry(word.entry);
-    if (entry == "a100" && has(letters, "40gb")) entry = "a100-40";
-    if (entry == "h100" && has(letters, "96gb")) entry = "h100-96";
-    return entry;
-  }
-  throw ConfigError(fmt::format("no device of the catalogue is called {}: known are {}",
-                                in_quotes(gpu), fmt::join(device_names(), ", ")));
+  std::string entry = meaning("device", letters);
+  require_config(!entry.empty(), "no device of the catalogue is called {}: known are {}",
+                 in_quotes(gpu), fmt::join(device_names(), ", "));
+  return entry;
 }
 
 // The number that ends right before `at`, skipping spaces.
@@ -91,31 +73,25 @@ std::optional<double> network_bytes(const std::string& text, double devices_per_
     }
   }
   // "8x HDR200", "4x Omni-Path 100G per node", "4x HDR IB per node", "NDR400".
-  struct Adapter {
-    std::string_view word;
-    double bits;
-  };
-  constexpr std::array kAdapters = {Adapter{"hdr", 200e9}, Adapter{"omni-path 100g", 100e9},
-                                    Adapter{"ndr", 400e9}, Adapter{"edr", 100e9},
-                                    Adapter{"xdr", 800e9}};
-  for (const Adapter& adapter : kAdapters) {
-    const size_t at = text.find(adapter.word);
-    if (at == std::string::npos) continue;
-    const size_t times = text.rfind("x ", at);
-    const std::optional<double> count =
-        times != std::string::npos && times + 2 == at ? number_before(text, times) : std::nullopt;
-    const double bytes = adapter.bits / kBitsPerByte;
-    return count ? bytes * *count / devices_per_node : bytes;
-  }
-  return std::nullopt;
+  const FoundWord adapter = find_word("adapter", text);
+  if (adapter.at == std::string::npos) return std::nullopt;
+  const size_t times = text.rfind("x ", adapter.at);
+  const std::optional<double> count = times != std::string::npos && times + 2 == adapter.at
+                                          ? number_before(text, times)
+                                          : std::nullopt;
+  const double bytes = std::stod(adapter.meaning) / kBitsPerByte;
+  return count ? bytes * *count / devices_per_node : bytes;
 }
 
 }  // namespace
 
-Cluster cluster_of_text(const nlohmann::json& hw, int64_t devices, std::vector<Guess>& guesses) {
+Cluster cluster_of_text(const nlohmann::json& hw, int64_t devices,
+                        const std::function<Cluster(const std::string&)>& find,
+                        std::vector<Guess>& guesses) {
   const std::string gpu = text_of(hw, "gpu");
   require_config(!gpu.empty(), "the device is not named");
-  Cluster cluster = find_cluster(entry_of(gpu));
+  const std::string entry = entry_of(gpu);
+  Cluster cluster = find ? find(entry) : find_cluster(entry);
   cluster.devices = devices;
   const std::string links = text_of(hw, "interconnect");
   LinkLevel& node = cluster.levels.front();

@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
 #include "cost/step/cost_model.h"
 #include "spec/catalogue/model_catalogue.h"
@@ -15,6 +16,7 @@ Workload workload(const std::string& model) {
   Workload w;
   w.model = shape_of(find_model(model).model, 4096);
   w.cluster = find_cluster("h100-512");
+  w.engine = find_engine("megatron").numbers;
   w.seq_len = 4096;
   w.global_batch = 4096;
   return w;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "compile/scale/scale_plan.h"
+#include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
 #include "search/neighbours.h"
 #include "spec/catalogue/model_catalogue.h"
@@ -28,6 +29,7 @@ Asked ask(const std::string& model, const std::string& cluster, int64_t seq_len,
   Workload& w = asked.request.workload;
   w.model = shape_of(asked.model, seq_len);
   w.cluster = find_cluster(cluster);
+  w.engine = find_engine("megatron").numbers;
   w.seq_len = seq_len;
   w.global_batch = batch;
   return asked;

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
 #include "search/simulated_strategy.h"
 #include "search/stage_choice.h"
@@ -18,6 +19,7 @@ Workload workload(const std::string& model, const std::string& cluster, int64_t 
   Workload w;
   w.model = shape_of(find_model(model).model, seq_len);
   w.cluster = find_cluster(cluster);
+  w.engine = find_engine("megatron").numbers;
   w.seq_len = seq_len;
   w.global_batch = global_batch;
   return w;

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <random>
 
+#include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
 #include "cost/step/rank_trial.h"
 #include "cost/step/stages.h"
@@ -22,6 +23,7 @@ Workload workload(const std::string& model, const std::string& cluster, int64_t 
   w.model = shape_of(find_model(model).model, 2048);
   if (layers > 0) w.model.layers = layers;
   w.cluster = find_cluster(cluster);
+  w.engine = find_engine("megatron").numbers;
   w.seq_len = 2048;
   w.global_batch = global_batch;
   return w;

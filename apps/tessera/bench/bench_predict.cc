@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -16,7 +17,9 @@
 #include "cli/other_load.h"
 #include "cli/read_text.h"
 #include "compile/program/instruction_cost.h"
+#include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
+#include "plan/estimate_run.h"
 #include "plan/report/plan_json.h"
 #include "published/statistics.h"
 #include "sim/replay/measured_times.h"
@@ -69,6 +72,7 @@ struct Prediction {
     double predicted_s = 0, measured_s = 0;
   };
   std::array<PartTime, kNumOpClasses> classes;  // of rank 0, instruction by instruction
+  std::map<std::string, double> planned_s;      // by the closed forms of each engine
   PartTime waits;  // of rank 0's kernels, for transfers, other ranks and cores: what is left
 
   [[nodiscard]] double error_pct() const { return 100 * (predicted_s / measured_s - 1); }
@@ -138,8 +142,18 @@ Prediction predict(const NamedRun& named, const MeasuredMachine& machine,
   return prediction;
 }
 
+// What tessera plan says of the run, with each engine's constants.
+void add_plans(const RunSpec& spec, const Cluster& cluster, const std::vector<Engine>& engines,
+               Prediction& prediction) {
+  const Cluster machine = with_devices(cluster, prediction.ranks);
+  for (const Engine& engine : engines) {
+    prediction.planned_s[engine.name] = estimate_run(spec, machine, engine).estimate.time.step_s;
+  }
+}
+
 struct Report {
   std::vector<Prediction> predictions;
+  std::vector<Engine> engines;
   double others_cores = 0;  // mean over the runs
 };
 
@@ -151,6 +165,16 @@ ErrorSummary summary_of(const std::vector<Prediction>& predictions) {
     measured.push_back(prediction.measured_s);
   }
   return summarize(predicted, measured);
+}
+
+ErrorSummary plan_summary(const std::vector<Prediction>& predictions, const std::string& engine) {
+  std::vector<double> planned;
+  std::vector<double> measured;
+  for (const Prediction& prediction : predictions) {
+    planned.push_back(prediction.planned_s.at(engine));
+    measured.push_back(prediction.measured_s);
+  }
+  return summarize(planned, measured);
 }
 
 int64_t most_ranks(const std::vector<Prediction>& predictions) {
@@ -178,10 +202,18 @@ std::string text_report(const Report& report, const MeasuredMachine& machine) {
           ? fmt::format("{} runs on one GPU", summary.n)
           : fmt::format("{} runs of 1 to {} ranks as threads on {} cores, others used {:.2f}",
                         summary.n, most_ranks(predictions), machine.cores, report.others_cores);
-  return table.str() +
-         fmt::format(
-             "{}: mean error {:.1f} %, bias {:+.1f} %, worst {:+.1f} %, rank correlation {:.3f}\n",
-             where, summary.mean_abs_pct, summary.bias_pct, summary.worst_pct, summary.spearman);
+  std::string text = table.str();
+  const auto add = [&](const std::string& what, const ErrorSummary& errors) {
+    text += fmt::format(
+        "{}: mean error {:.1f} %, bias {:+.1f} %, worst {:+.1f} %, rank correlation {:.3f}\n", what,
+        errors.mean_abs_pct, errors.bias_pct, errors.worst_pct, errors.spearman);
+  };
+  add(where, summary);
+  for (const Engine& engine : report.engines) {
+    add(fmt::format("  closed forms, engine {}", engine.name),
+        plan_summary(predictions, engine.name));
+  }
+  return text;
 }
 
 nlohmann::ordered_json part_json(std::string_view name, const Prediction::PartTime& part) {
@@ -203,7 +235,16 @@ nlohmann::ordered_json json_report(const Report& report, const MeasuredMachine& 
                                  {"bias_pct", summary.bias_pct},
                                  {"worst_pct", summary.worst_pct},
                                  {"spearman", summary.spearman},
+                                 {"engines", nlohmann::ordered_json::array()},
                                  {"runs", nlohmann::ordered_json::array()}};
+  for (const Engine& engine : report.engines) {
+    const ErrorSummary errors = plan_summary(predictions, engine.name);
+    json["engines"].push_back({{"name", engine.name},
+                               {"mean_abs_error_pct", errors.mean_abs_pct},
+                               {"bias_pct", errors.bias_pct},
+                               {"worst_pct", errors.worst_pct},
+                               {"spearman", errors.spearman}});
+  }
   for (const Prediction& p : predictions) {
     nlohmann::ordered_json run = {{"name", p.name},
                                   {"ranks", p.ranks},
@@ -220,6 +261,7 @@ nlohmann::ordered_json json_report(const Report& report, const MeasuredMachine& 
       run["classes"].push_back(part_json(name_of(op_class), row));
     }
     run["classes"].push_back(part_json("waits", p.waits));
+    for (const auto& [engine, seconds] : p.planned_s) run["planned_ms"][engine] = seconds * 1e3;
     json["runs"].push_back(std::move(run));
   }
   return json;
@@ -235,6 +277,8 @@ Command add_bench_predict(CLI::App& bench) {
   auto options = std::make_shared<BenchPredictOptions>();
   add_text(*app, "list", options->list, "FILE", "runs, one per line: NAME: section.key=value …");
   add_text(*app, "--cluster", options->cluster, "FILE", "what tessera calibrate wrote");
+  add_text(*app, "--engine", options->engine, "NAME|FILE",
+           "closed forms to compare as well (default: all of tessera presets engines)");
   add_whole(*app, "--steps", options->steps, 1, "steps that are timed (default 10)");
   add_whole(*app, "--warmup", options->warmup, 0, "steps before them (default 3)");
   add_switch(*app, "--json", options->json, "print JSON");
@@ -249,9 +293,17 @@ int run_bench_predict(const BenchPredictOptions& options, Console& console) {
   require_config(!cluster.measured.empty(),
                  "{} has no [measured] kernels: write it with tessera calibrate", options.cluster);
   Report report;
+  if (!options.engine.empty()) {
+    report.engines.push_back(find_engine(options.engine, read_text));
+  } else {
+    for (const std::string_view name : engine_names()) {
+      report.engines.push_back(find_engine(std::string(name)));
+    }
+  }
   for (const NamedRun& run : read_runs(options.list)) {
     if (!console.quiet) console.err << "running " << run.name << std::endl;
     report.predictions.push_back(predict(run, cluster.measured, options));
+    add_plans(run.source.load(), cluster, report.engines, report.predictions.back());
   }
   for (const Prediction& p : report.predictions) {
     report.others_cores += p.others_cores / static_cast<double>(report.predictions.size());

@@ -9,9 +9,9 @@
 namespace tessera {
 
 struct BenchPredictOptions {
-  std::string list;                // file with one run per line
-  std::string cluster;             // file that calibrate wrote
-  std::string engine = "tessera";  // whose closed forms are compared as well
+  std::string list;     // file with one run per line
+  std::string cluster;  // file that calibrate wrote
+  std::string engine;   // whose closed forms are compared as well; empty: all that are known
   int64_t steps = 10, warmup = 3;
   bool json = false;
 };

@@ -1,5 +1,8 @@
 #include "bench/bench_published.h"
 
+#include <fmt/format.h>
+
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "api/schema.h"
@@ -7,6 +10,8 @@
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/read_text.h"
+#include "cost/engine/engine_catalogue.h"
+#include "cost/hardware/catalogue.h"
 #include "published/comparison.h"
 
 namespace tessera {
@@ -19,6 +24,10 @@ Command add_bench_published(CLI::App& bench) {
   auto options = std::make_shared<BenchPublishedOptions>();
   must_be_given(add_text(*published, "file", options->file, "FILE",
                          "published runs, JSON (docs/accuracy.md)"));
+  add_text(*published, "--engine", options->engine, "NAME|FILE",
+           "price all entries with this engine (default: the one that each names)");
+  add_text(*published, "--catalogue", options->catalogue, "DIR",
+           "clusters/NAME.toml and engines/NAME.toml there replace the catalogue's");
   add_switch(*published, "--entries", options->entries, "show every comparison too");
   add_switch(*published, "--json", options->json, "print JSON");
   return {published,
@@ -26,8 +35,23 @@ Command add_bench_published(CLI::App& bench) {
 }
 
 int run_bench_published(const BenchPublishedOptions& options, Console& console) {
+  PublishedConstants constants;
+  if (!options.engine.empty()) constants.engine = find_engine(options.engine, read_text);
+  if (!options.catalogue.empty()) {
+    // A name, or the file that replaces it.
+    const auto entry = [&](const char* kind, const std::string& name) {
+      const std::string file = fmt::format("{}/{}/{}.toml", options.catalogue, kind, name);
+      return std::filesystem::exists(file) ? file : name;
+    };
+    constants.find_cluster = [=](const std::string& name) {
+      return find_cluster(entry("clusters", name), read_text);
+    };
+    constants.find_engine = [=](const std::string& name) {
+      return find_engine(entry("engines", name), read_text);
+    };
+  }
   const PublishedReport report =
-      compare_published(parse_json(read_text(options.file), options.file));
+      compare_published(parse_json(read_text(options.file), options.file), constants);
   if (options.json) {
     nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
     json.update(published_json(report));

@@ -9,7 +9,8 @@ namespace tessera {
 
 struct BenchPublishedOptions {
   std::string file;
-  std::string engine;  // of all entries; empty: the one that each names
+  std::string engine;     // of all entries; empty: the one that each names
+  std::string catalogue;  // folder of files instead of the catalogue's; empty: none
   bool entries = false;
   bool json = false;
 };

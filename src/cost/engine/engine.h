@@ -32,11 +32,12 @@ struct EngineNumbers {
   double hidden_passes_backward = 0;
   double attention_passes_forward = 0;
   double attention_passes_backward = 0;
+  double plain_activation_share = 0;
   double embedding_passes_forward = 0;
   double embedding_passes_backward = 0;
   double logit_traffic_bytes = 0;
   double fused_logit_traffic_bytes = 0;
-  double fused_head_products = 0;
+  double loss_chunk_sum_passes = 0;
   double quantize_bytes = 0;
   double added_gradient_bytes = 0;
   double gradient_sum_passes = 0;
@@ -47,6 +48,7 @@ struct EngineNumbers {
   double expert_row_unit = 0;
   double expert_row_passes = 0;
   double exchanged_passes = 0;
+  double exchanges_room = 0;
 
   // The host.
   double host_ops_forward = 0;
@@ -72,6 +74,7 @@ struct EngineNumbers {
   double context_gathers_backward = 0;
   double ring_gradient_width = 0;
   double ring_gradients_return = 0;
+  double gathers_ends = 0;
 
   // Memory.
   double turn_units = 0;

@@ -78,10 +78,9 @@ void check(const EngineNumbers& engine) {
     require_config(value >= key.least && value <= key.most,
                    "engine: {} must be from {:g} to {:g}, got {:g}", key.name, key.least, key.most,
                    value);
+    require_config(key.unit != "0 or 1" || value == 0 || value == 1,
+                   "engine: {} must be 0 or 1, got {:g}", key.name, value);
   }
-  const double waits = engine.kernels_wait_for_host;
-  require_config(waits == 0 || waits == 1, "engine: kernels_wait_for_host must be 0 or 1, got {:g}",
-                 waits);
 }
 
 std::vector<std::string_view> engine_names() { return names_of(kEngines); }

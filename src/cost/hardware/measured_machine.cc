@@ -38,8 +38,8 @@ std::string class_name(const Instruction& instruction) {
   return std::string(kClassMark) + std::string(name_of(class_of(instruction.op)));
 }
 
-// Experts compute the rows that there are, not those there is room for. When tokens are spread
-// evenly a rank has as many as its own tokens make choices.
+}  // namespace
+
 double filled_part(const Program& program, const Instruction& instruction) {
   if (!row_of(instruction.op).cost.only_filled) return 1;
   const Shape& rows = program.buffer(instruction.inputs.at(0)).shape;
@@ -51,8 +51,6 @@ double filled_part(const Program& program, const Instruction& instruction) {
   }
   return 1;
 }
-
-}  // namespace
 
 std::string_view name_of(TimeTerm term) {
   constexpr std::array<std::string_view, kNumTimeTerms> kNames = {

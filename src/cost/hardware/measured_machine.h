@@ -98,6 +98,10 @@ double kernel_s(const MeasuredMachine& machine, const Program& program,
 bool is_measured(const MeasuredMachine& machine, const Program& program,
                  const Instruction& instruction);
 
+// Experts compute the rows that there are, not those there is room for. When tokens are spread
+// evenly a rank has as many as its own tokens make choices: this part of the room; 1 of other ops.
+double filled_part(const Program& program, const Instruction& instruction);
+
 // Of so many ranks, nobody else at work. Between measured numbers of ranks in proportion.
 TimeTerms collective_seconds(const MeasuredMachine& machine, std::string_view op,
                              std::string_view ranks_are, int ranks);

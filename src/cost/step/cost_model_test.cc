@@ -5,6 +5,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
 #include "cost/step/stages.h"
 #include "spec/catalogue/model_catalogue.h"
@@ -17,6 +18,7 @@ Workload workload(const std::string& model, const std::string& cluster, int64_t 
   Workload w;
   w.model = shape_of(find_model(model).model, seq_len);
   w.cluster = find_cluster(cluster);
+  w.engine = find_engine("megatron").numbers;
   w.seq_len = seq_len;
   w.global_batch = batch;
   return w;
@@ -156,9 +158,9 @@ TEST(CostModelTest, AHostThatKernelsWaitForCostsTheSameWhateverTheBatch) {
     Strategy s;
     s.dp = 8;
     s.micro_batch = micro_batch;
-    w.kernels_wait_for_host = false;
+    w.engine.kernels_wait_for_host = 0;
     const double ahead = CostModel(w).step_s(s);
-    w.kernels_wait_for_host = true;
+    w.engine.kernels_wait_for_host = 1;
     return (CostModel(w).step_s(s) - ahead) * static_cast<double>(micro_batch);
   };
   EXPECT_GT(host_s(2), 0);

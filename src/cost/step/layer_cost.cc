@@ -187,8 +187,9 @@ class LayerSum {
   // where it is spread; sums come back the same way. `rows` has one row for each choice.
   void expert_exchange(double rows) {
     const RankGroup group{s_.ep, expert_strides_of(s_).ep};
-    const double copies = copies_per_choice(s_.ep);
-    const double node_copies = copies_per_choice(links_of(w_.cluster, group).outer);
+    const bool room = engine_.exchanges_room != 0;
+    const double copies = room ? to_double(s_.ep) : copies_per_choice(s_.ep);
+    const double node_copies = room ? copies : copies_per_choice(links_of(w_.cluster, group).outer);
     const double bytes = copies * rows * to_double(element_ * w_.model.hidden);
     const double share = to_double(s_.ep - 1) / to_double(s_.ep);
     double swap = all_to_all_s(w_.cluster, group, bytes, node_copies / copies);
@@ -291,13 +292,15 @@ void add_attention(LayerSum& sum, const Workload& w, const Strategy& s) {
   sum.moves(w.engine.attention_passes_forward * bytes, w.engine.attention_passes_backward * bytes);
 }
 
-void add_mlp(LayerSum& sum, const ModelShape& m, int64_t rows, int64_t width, int64_t batch) {
+void add_mlp(LayerSum& sum, const Workload& w, int64_t rows, int64_t width, int64_t batch) {
+  const ModelShape& m = w.model;
   const int64_t up = m.gated_mlp ? 2 * width : width;
   const int64_t e = sum.element();
   sum.product(rows, up, m.hidden, batch);
   sum.product(rows, m.hidden, width, batch);
   sum.keep(e * rows * batch * (up + width));
-  const auto all = static_cast<double>(e * rows * batch);
+  const double share = m.gated_mlp ? 1 : w.engine.plain_activation_share;
+  const double all = share * static_cast<double>(e * rows * batch);
   sum.moves(all * static_cast<double>(up + width), all * static_cast<double>(2 * up + width));
 }
 
@@ -312,18 +315,24 @@ void add_experts(LayerSum& sum, const Workload& w, const Strategy& s) {
   sum.expert_exchange(static_cast<double>(rows));
   const auto unit = static_cast<int64_t>(w.engine.expert_row_unit);
   const int64_t expert_rows = ceil_div(rows * s.expert_tp, local * unit) * unit;
-  add_mlp(sum, m, expert_rows, m.moe_ffn / s.expert_tp, local);
+  add_mlp(sum, w, expert_rows, m.moe_ffn / s.expert_tp, local);
   sum.keep(e * rows * s.expert_tp * m.hidden);
   const double dispatched = static_cast<double>(e * rows * m.hidden);
   const double passes =
       w.engine.expert_row_passes + w.engine.exchanged_passes * sum.copies_per_choice(s.ep);
   sum.moves(passes * dispatched, passes * dispatched);
   sum.wait_for_counts();
-  if (m.shared_ffn > 0) add_mlp(sum, m, sum.tokens(), m.shared_ffn / s.tp, 1);
+  if (m.shared_ffn > 0) add_mlp(sum, w, sum.tokens(), m.shared_ffn / s.tp, 1);
   sum.cost().expert_parameters = local * m.mlp_parameters(m.moe_ffn) / s.expert_tp;
   sum.cost().dense_parameters += m.hidden * m.experts + m.mlp_parameters(m.shared_ffn) / s.tp;
   sum.cost().working_bytes =
       static_cast<int64_t>(w.engine.expert_units * static_cast<double>(e * rows * m.hidden));
+}
+
+// Tokens whose logits exist at one time.
+int64_t loss_chunk(const Workload& w, int64_t tokens) {
+  const bool cut = w.engine.loss_chunk_sum_passes > 0 && w.loss_chunk > 0;
+  return cut ? std::min(w.loss_chunk, tokens) : tokens;
 }
 
 }  // namespace
@@ -370,7 +379,7 @@ LayerCost layer_cost(const Workload& w, const Strategy& s, bool experts) {
   if (experts) {
     add_experts(sum, w, s);
   } else {
-    add_mlp(sum, m, sum.tokens(), m.ffn / s.tp, 1);
+    add_mlp(sum, w, sum.tokens(), m.ffn / s.tp, 1);
     if (w.engine.skips_last_product != 0) sum.skip_last_product(m.ffn / s.tp);
     cost.dense_parameters += m.mlp_parameters(m.ffn) / s.tp;
     const int64_t up = (m.gated_mlp ? 2 : 1) * m.ffn / s.tp;
@@ -414,10 +423,17 @@ LayerCost head_cost(const Workload& w, const Strategy& s) {
   const int64_t columns = ceil_div(m.vocab, s.tp);
   // The head is never in 8 bits.
   LayerCost& cost = sum.cost();
-  cost.forward_s += product_s(device, w.engine, MathType::kF16, tokens, columns, m.hidden);
-  cost.input_grad_s += product_s(device, w.engine, MathType::kF16, tokens, m.hidden, columns);
-  if (w.fused_loss) cost.input_grad_s += (w.engine.fused_head_products - 1) * cost.forward_s;
-  cost.weight_grad_s += product_s(device, w.engine, MathType::kF16, columns, m.hidden, tokens);
+  const int64_t chunk = loss_chunk(w, tokens);
+  const double chunks = to_double(ceil_div(tokens, chunk));
+  cost.forward_s += chunks * product_s(device, w.engine, MathType::kF16, chunk, columns, m.hidden);
+  cost.input_grad_s +=
+      chunks * product_s(device, w.engine, MathType::kF16, chunk, m.hidden, columns);
+  // Every chunk adds its part to the gradient.
+  const double adding = w.engine.loss_chunk_sum_passes *
+                        to_double(columns * m.hidden * w.precision.gradient_bytes) /
+                        (device.memory_bandwidth.value * device.memory_efficiency.value);
+  cost.weight_grad_s += chunks * std::max(adding, product_s(device, w.engine, MathType::kF16,
+                                                            columns, m.hidden, chunk));
   sum.add_to_gradients(columns * m.hidden);
   cost.forward_flops = 2.0 * to_double(tokens) * to_double(columns) * to_double(m.hidden);
   const double logits = to_double(tokens) * to_double(columns);
@@ -443,7 +459,7 @@ LayerCost head_cost(const Workload& w, const Strategy& s) {
       static_cast<int64_t>(w.fused_loss ? w.engine.fused_logit_bytes : w.engine.logit_bytes);
   const double unit = to_double(e * tokens * m.hidden);
   cost.working_bytes =
-      logit_bytes * tokens * columns + static_cast<int64_t>(w.engine.turn_units * unit);
+      logit_bytes * chunk * columns + static_cast<int64_t>(w.engine.turn_units * unit);
   LayerCost result = sum.finish(2 * e * sum.split_tokens() * m.hidden);
   result.host_forward_s = result.host_backward_s = 0;
   return result;

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "cost/engine/engine.h"
+#include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
 #include "cost/step/cost_model.h"
 #include "spec/catalogue/model_catalogue.h"
@@ -14,6 +14,7 @@ Workload workload(const std::string& cluster, MathType products = MathType::kF16
   Workload w;
   w.model = shape_of(find_model("qwen3-30b-a3b").model, 4096);  // 8 of 128 experts
   w.cluster = find_cluster(cluster);
+  w.engine = find_engine("megatron").numbers;
   w.seq_len = 4096;
   w.global_batch = 64;
   w.precision.products = products;
@@ -40,11 +41,12 @@ TEST(LayerCostTest, TheHostIssuesEveryExpertWhileTheDeviceWaits) {
   };
   const double op_s = find_cluster("h100-16").device.host_op_s.value;
   ASSERT_GT(op_s, 0);
+  const EngineNumbers engine = find_engine("megatron").numbers;
   // Eight experts more on a rank, with two products each.
   EXPECT_NEAR(wait(8, MathType::kF16) - wait(16, MathType::kF16),
-              8 * engine::kHostOpsPerExpert * op_s, 1e-12);
+              8 * engine.host_ops_per_expert * op_s, 1e-12);
   EXPECT_NEAR(wait(8, MathType::kF8) - wait(16, MathType::kF8),
-              8 * engine::kHostOpsPerQuantizedExpert * op_s, 1e-12);
+              8 * engine.host_ops_per_quantized_expert * op_s, 1e-12);
   const LayerCost cost = layer_cost(workload("h100-16"), experts_over(8), true);
   const LayerCost dense = layer_cost(workload("h100-16"), experts_over(8), false);
   EXPECT_EQ(dense.host_wait_s, 0);
@@ -86,8 +88,8 @@ TEST(LayerCostTest, AnOverlappedExchangeStillSlowsKernels) {
   const double alone = seconds_of(layer_cost(w, experts_over(16), true).forward_comm);
   w.overlap.experts = true;
   const double beside = seconds_of(layer_cost(w, experts_over(16), true).forward_comm);
-  const double hidden = engine::kOverlapWindow;
-  EXPECT_NEAR(beside / alone, 1 - hidden + hidden * engine::kOverlapSlowdown, 1e-12);
+  const double hidden = w.engine.overlap_window;
+  EXPECT_NEAR(beside / alone, 1 - hidden + hidden * w.engine.overlap_slowdown, 1e-12);
 }
 
 TEST(LayerCostTest, LayersOfLaterTokensCountAsArithmetic) {

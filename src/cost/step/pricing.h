@@ -238,6 +238,8 @@ class Pricing : public RankMemory {
     if (rank == 0) add_layers(time, split_.embedding, embedding_, 1, 0);
     if (heads > 0) add_layers(time, split_.head, head_, heads, 0);
     add_gathering(time, layers, share);
+    if (rank == 0) gather_end(time, split_.embedding, embedding_, 1);
+    if (heads > 0) gather_end(time, split_.head, head_, heads);
     if (s_.pp > 1) {
       const auto i = static_cast<size_t>(CommAxis::kPipeline);
       const double messages = messages_of(rank);
@@ -289,6 +291,8 @@ class Pricing : public RankMemory {
     if (computes_elementwise_again()) add_elementwise_again(time, again);
     const double before = time.seconds;
     add_gathering(time, layers, share);
+    if (stage == 0) gather_end(time, split_.embedding, embedding_, 1);
+    if (last) gather_end(time, split_.head, head_, 1 + more);
     // What gathering exposes waits in forward and in backward as their own lengths are.
     const double stretch = before > 0 ? time.seconds / before : 1;
     return {time.forward * stretch, time.backward * stretch, time.weight};
@@ -362,20 +366,28 @@ class Pricing : public RankMemory {
   }
 
   void add_gathering(RankTime& time, const RankLayers& layers, double share) const {
-    if (s_.zero != 3 || replicas_ == 1) return;
+    gather_unit(time, split_.dense, with_again(dense_, share), to_double(layers.dense));
+    gather_unit(time, split_.experts, with_again(experts_, share), to_double(layers.experts));
+  }
+
+  // Embedding or head, where the engine gathers it apart from the layers.
+  void gather_end(RankTime& time, const LayerCost& cost, const PassSeconds& pass,
+                  double count) const {
+    if (w_.engine.gathers_ends != 0) gather_unit(time, cost, pass, count);
+  }
+
+  // `count` units of weights that are gathered together, each for these kernels.
+  void gather_unit(RankTime& time, const LayerCost& cost, const PassSeconds& pass,
+                   double count) const {
+    if (s_.zero != 3 || replicas_ == 1 || count == 0) return;
     const auto axis = static_cast<size_t>(CommAxis::kData);
-    const auto add = [&](const LayerCost& cost, const PassSeconds& pass, double count) {
-      if (count == 0) return;
-      const GatherCost gather = gather_cost(cost.dense_parameters, cost.expert_parameters);
-      const double exposed = exposed_gathering_s(gather, pass);
-      time.exposed[axis] += count * exposed;
-      time.seconds += count * exposed;
-      time.bytes[axis] += count * gather.bytes;
-      time.gather_wire += count * gather.wire_s;
-      time.expert_gather_wire += count * gather.expert_wire_s;
-    };
-    add(split_.dense, with_again(dense_, share), to_double(layers.dense));
-    add(split_.experts, with_again(experts_, share), to_double(layers.experts));
+    const GatherCost gather = gather_cost(cost.dense_parameters, cost.expert_parameters);
+    const double exposed = exposed_gathering_s(gather, pass);
+    time.exposed[axis] += count * exposed;
+    time.seconds += count * exposed;
+    time.bytes[axis] += count * gather.bytes;
+    time.gather_wire += count * gather.wire_s;
+    time.expert_gather_wire += count * gather.expert_wire_s;
   }
 
   // The busiest rank, and the time of one micro-batch through all.

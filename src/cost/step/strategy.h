@@ -59,6 +59,7 @@ struct Workload {
   PrecisionChoice precision;
   OverlapChoice overlap;
   bool fused_loss = false;  // logits are never kept in 32 bits
+  int64_t loss_chunk = 0;   // tokens whose logits exist at one time, where the engine cuts the loss
   EngineNumbers engine;     // of find_engine(); one that nobody set is refused
 };
 

@@ -1,6 +1,7 @@
 #include "sim/replay/cluster_times.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -46,6 +47,10 @@ double product_time(const DeviceSpec& device, const EngineNumbers& engine, MathT
     return program.buffer(instruction.inputs[i]).shape;
   };
   const Shape& out = program.buffer(instruction.outputs[0]).shape;
+  const auto filled = [&](int64_t rows) {
+    return static_cast<int64_t>(
+        std::ceil(static_cast<double>(rows) * filled_part(program, instruction)));
+  };
   switch (row_of(instruction.op).cost.product) {
     case Product::kNone:
       break;
@@ -56,12 +61,12 @@ double product_time(const DeviceSpec& device, const EngineNumbers& engine, MathT
     case Product::kExpertWeights: {
       const int64_t experts = out.front();
       const int64_t rows = numel(in(0)) / in(0).back() / experts;
-      return product_s(device, engine, math, out[1], out.back(), rows, experts);
+      return product_s(device, engine, math, out[1], out.back(), filled(rows), experts);
     }
     case Product::kExpertRows: {
       const int64_t experts = in(1).front();
       const int64_t rows = numel(out) / out.back() / experts;
-      return product_s(device, engine, math, rows, out.back(), in(0).back(), experts);
+      return product_s(device, engine, math, filled(rows), out.back(), in(0).back(), experts);
     }
   }
   TESSERA_CHECK(false, "{} is no product", name_of(instruction.op));
@@ -163,7 +168,8 @@ double ClusterTimes::kernel_s(const Program& program, const Instruction& instruc
 double ClusterTimes::fresh_kernel_s(const Program& program, const Instruction& instruction) const {
   const InstructionCost cost = cost_of(program, instruction);
   const DeviceSpec& device = cluster_.device;
-  const double bytes = static_cast<double>(cost.bytes_read + cost.bytes_written);
+  const double bytes =
+      static_cast<double>(cost.bytes_read + cost.bytes_written) * filled_part(program, instruction);
   double seconds = memory_s(device, bytes);
   if (cost.op_class == OpClass::kProducts) {
     seconds = std::max(seconds, product_time(device, engine_, math_, program, instruction));

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "compile/testing/test_spec.h"
+#include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
 #include "cost/step/collective_time.h"
 #include "cost/step/op_time.h"
@@ -32,6 +33,8 @@ Compiled compiled(const std::string& mesh, ModelFamily family = ModelFamily::kLl
   return result;
 }
 
+EngineNumbers engine() { return find_engine("tessera").numbers; }
+
 const Instruction& first(const Program& program, OpKind op) {
   const auto found =
       std::find_if(program.instructions.begin(), program.instructions.end(),
@@ -42,11 +45,11 @@ const Instruction& first(const Program& program, OpKind op) {
 
 TEST(ClusterTimesTest, ProductsTakeWhatTheirShapeCosts) {
   const Cluster cluster = find_cluster("h100");
-  const ClusterTimes times(cluster, DType::kBF16);
+  const ClusterTimes times(cluster, engine(), DType::kBF16, no_contention());
   const Compiled run = compiled("dp=1");
   const Program& program = *run.programs.distinct[0];
   // 8 tokens, hidden 16, ffn 24: gate and up together.
-  const double expected = product_s(cluster.device, MathType::kF16, 8, 16, 16);
+  const double expected = product_s(cluster.device, engine(), MathType::kF16, 8, 16, 16);
   EXPECT_EQ(times.kernel_s(program, first(program, OpKind::kLinear)),
             std::max(expected, cluster.device.launch_s.value));
   EXPECT_GE(times.kernel_s(program, first(program, OpKind::kRmsNorm)),
@@ -55,7 +58,7 @@ TEST(ClusterTimesTest, ProductsTakeWhatTheirShapeCosts) {
 
 TEST(ClusterTimesTest, CollectivesTakeLatencyAndWireOfTheCostModel) {
   const Cluster cluster = with_devices(find_cluster("h100"), 16);
-  const ClusterTimes times(cluster, DType::kBF16);
+  const ClusterTimes times(cluster, engine(), DType::kBF16, no_contention());
   const Compiled run = compiled("tp=2");
   const Program& program = *run.programs.distinct[0];
   const auto found = std::find_if(
@@ -77,7 +80,7 @@ TEST(ClusterTimesTest, ABusIsSharedByThoseWhoTalk) {
   const Cluster cluster = with_devices(find_cluster("cpu"), 4);
   ASSERT_EQ(cluster.levels.front().shape, LinkShape::kShared);
   const Compiled run = compiled("dp=4");
-  const ClusterTimes times(cluster, DType::kF32);
+  const ClusterTimes times(cluster, engine(), DType::kF32, no_contention());
   EXPECT_EQ(times.link_of(0, 0), times.link_of(3, 0));
   const Program& program = run.programs.program(0);
   const auto& list = program.instructions;
@@ -98,8 +101,8 @@ TEST(ClusterTimesTest, EveryInstructionOfEveryMeshHasATime) {
                              "cp=2,cp_kind=ulysses", "fsdp=2,tp=2,ep=2"}) {
       const bool experts = std::string(mesh).find("ep=") != std::string::npos;
       const Compiled run = compiled(mesh, experts ? ModelFamily::kMixtral : ModelFamily::kLlama);
-      const ClusterTimes times(with_devices(find_cluster(name), run.programs.world()),
-                               DType::kBF16);
+      const ClusterTimes times(with_devices(find_cluster(name), run.programs.world()), engine(),
+                               DType::kBF16, contention_of(engine()));
       const StepTimeline folded = replay_step(run.programs, times);
       EXPECT_GT(folded.makespan, 0) << name << " " << mesh;
       EXPECT_LT(folded.makespan, 10) << name << " " << mesh;
@@ -110,7 +113,8 @@ TEST(ClusterTimesTest, EveryInstructionOfEveryMeshHasATime) {
 }
 
 TEST(ClusterTimesTest, RefusesTypesWithoutARate) {
-  EXPECT_THROW(ClusterTimes(find_cluster("h100"), DType::kF64), ConfigError);
+  EXPECT_THROW(ClusterTimes(find_cluster("h100"), engine(), DType::kF64, no_contention()),
+               ConfigError);
 }
 
 }  // namespace
