@@ -124,7 +124,8 @@ StepGraph build_step(const RunSpec& spec, StepKind kind, const PassHook& hook,
                      const PassTimer& timer) {
   require_trainable(spec.model);
   require_writable_graph(spec);
-  return build_staged_step(spec, lay_out_stages(spec, kind == StepKind::kTraining), kind, hook, timer);
+  return build_staged_step(spec, lay_out_stages(spec, kind == StepKind::kTraining), kind, hook,
+                           timer);
 }
 
 StepGraph build_staged_step(const RunSpec& spec, StageLayout stages, StepKind kind,

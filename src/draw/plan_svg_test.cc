@@ -68,13 +68,13 @@ TEST(PlanSvgTest, ShowsTheLimitAndTheStepWhereAClusterPricesIt) {
                       .cluster = find_cluster("h100-16")};
   const Plan plan = make_plan(request);
   const std::string svg = plan_svg(plan);
-  EXPECT_EQ(count(svg, ">pipeline rank "), 16U);
+  EXPECT_EQ(count_parts(svg, ">pipeline rank "), 16U);
   EXPECT_NE(svg.find(fmt::format(">limit {}<", human_bytes(plan.limit_bytes))), std::string::npos);
   for (const char* part : {">forward: ", ">backward: ", ">bubble: ", ">optimizer: "}) {
-    EXPECT_EQ(count(svg, part), 1U) << part;
+    EXPECT_EQ(count_parts(svg, part), 1U) << part;
   }
   request.cluster.reset();
-  EXPECT_EQ(count(plan_svg(make_plan(request)), ">forward: "), 0U);
+  EXPECT_EQ(count_parts(plan_svg(make_plan(request)), ">forward: "), 0U);
 }
 
 TEST(PlacementsSvgTest, HasAColumnPerRankUnderItsCoordinates) {

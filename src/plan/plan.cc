@@ -183,7 +183,8 @@ const PlannedClass& Plan::heaviest() const {
 }
 
 std::string assumed_cluster(const RunSpec& spec) {
-  return fmt::format("{}-{}", spec.train.device == TrainDevice::kCuda ? "h100" : "cpu", spec.parallel.world());
+  return fmt::format("{}-{}", spec.train.device == TrainDevice::kCuda ? "h100" : "cpu",
+                     spec.parallel.world());
 }
 
 Plan plan_of(const CompiledRun& run) {

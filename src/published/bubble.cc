@@ -93,7 +93,7 @@ std::optional<double> published_bubble(const ProfiledTimes& times, int ranks, in
       Column{"ZB-H1", PipelineKind::kZbH1}, Column{"ZB-H2", PipelineKind::kZbH2},
       Column{"ZB-1p", PipelineKind::kZbH1}, Column{"ZB-V", PipelineKind::kZbV}};
   const auto found = std::find_if(kColumns.begin(), kColumns.end(),
-                                   [&](const Column& c) { return c.name == column; });
+                                  [&](const Column& c) { return c.name == column; });
   if (found == kColumns.end()) return std::nullopt;
   int stages_per_rank = 1;
   if (found->schedule == PipelineKind::kZbV) stages_per_rank = 2;

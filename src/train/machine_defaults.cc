@@ -36,7 +36,8 @@ void use_gpu_defaults(RunSpec& spec, int64_t sharers) {
 void choose_device(RunSpec& spec) {
   if (spec.train.device != TrainDevice::kAuto) return;
   const bool alone = spec.parallel.world() == 1;
-  spec.train.device = alone && cuda::gpu_info(0).why_not.empty() ? TrainDevice::kCuda : TrainDevice::kCpu;
+  spec.train.device =
+      alone && cuda::gpu_info(0).why_not.empty() ? TrainDevice::kCuda : TrainDevice::kCpu;
 }
 
 void use_machine_defaults(RunSpec& spec, int64_t ranks_on_host) {

@@ -68,7 +68,7 @@ TEST(BubbleTest, FewestMicroBatchesAreTheFewest) {
 
 TEST(BubbleTest, InFlightIsWhatTheScheduleHolds) {
   for (const int64_t micro_batches : {2, 4, 9}) {
-    const ScheduleFacts facts = play({"1f1b", 4, micro_batches, 1, {}});
+    const ScheduleFacts facts = play({PipelineKind::k1F1B, 4, micro_batches, 1, {}});
     for (size_t stage = 0; stage < 4; ++stage) {
       EXPECT_EQ(facts.ranks[stage].peak_live,
                 one_f_one_b_in_flight(4, micro_batches, static_cast<int64_t>(stage)));

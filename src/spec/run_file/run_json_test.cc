@@ -11,30 +11,31 @@
 namespace tessera {
 namespace {
 
+struct Change {
+  const Key& key;
+  double number;
+  void operator()(int64_t* field) const { *field = static_cast<int64_t>(number); }
+  void operator()(uint64_t* field) const {
+    *field = std::numeric_limits<uint64_t>::max() - static_cast<uint64_t>(number);
+  }
+  void operator()(double* field) const { *field = 1.0 / number; }
+  void operator()(bool* field) const { *field = !*field; }
+  void operator()(std::string* field) const { *field = "text \"" + std::to_string(number); }
+  void operator()(DType* field) const { *field = DType::kBF16; }
+  void operator()(std::vector<int64_t>* field) const { *field = {1, 2}; }
+  void operator()(Betas field) const {
+    *field.first = 0.1 / number;
+    *field.second = 0.2 / number;
+  }
+  template <ChoiceEnum E>
+  void operator()(E* field) const {
+    *field = *field == E{} ? *choice_named<E>(key.choices.back()) : E{};
+  }
+  void operator()(PipelineChoice* field) const { *field = PipelineKind::kZbV; }
+};
+
 // A different value than the default in every field, derived from the key's place in the table.
 RunSpec unusual() {
-  struct Change {
-    const Key& key;
-    double number;
-    void operator()(int64_t* field) const { *field = static_cast<int64_t>(number); }
-    void operator()(uint64_t* field) const {
-      *field = std::numeric_limits<uint64_t>::max() - static_cast<uint64_t>(number);
-    }
-    void operator()(double* field) const { *field = 1.0 / number; }
-    void operator()(bool* field) const { *field = !*field; }
-    void operator()(std::string* field) const { *field = "text \"" + std::to_string(number); }
-    void operator()(DType* field) const { *field = DType::kBF16; }
-    void operator()(std::vector<int64_t>* field) const { *field = {1, 2}; }
-    void operator()(Betas field) const {
-      *field.first = 0.1 / number;
-      *field.second = 0.2 / number;
-    }
-    template <ChoiceEnum E>
-    void operator()(E* field) const {
-      *field = *field == E{} ? *choice_named<E>(key.choices.back()) : E{};
-    }
-    void operator()(PipelineChoice* field) const { *field = PipelineKind::kZbV; }
-  };
   RunSpec spec;
   double number = 1000;
   for (const Key& key : run_keys()) std::visit(Change{key, ++number}, key.field(spec));

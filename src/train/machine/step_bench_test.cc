@@ -4,6 +4,7 @@
 
 #include "spec/run_file/run_file.h"
 #include "spec/run_file/validate.h"
+#include "train/machine_defaults.h"
 
 namespace tessera {
 namespace {
