@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "compile/testing/test_spec.h"
+#include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
 #include "cost/hardware/cluster_file.h"
 #include "plan/fit_changes.h"
@@ -45,7 +46,7 @@ Plan planned(const RunSpec& spec, const Cluster& cluster, int64_t tokens = 0) {
 
 FitAdvice advised(const RunSpec& spec, const Cluster& cluster) {
   ScalePlanner planner;
-  return advise_fit(spec, {}, cluster, planner);
+  return advise_fit(spec, {}, cluster, find_engine(std::string(kOwnEngine)), planner);
 }
 
 TEST(PlanTest, AddsUpToTheStep) {
@@ -88,7 +89,7 @@ TEST(PlanTest, SaysWhatItCannotTellApart) {
                  "parallel.recompute=light:2+full", "train.dtype=bf16", "train.global_batch=16"},
                 cluster);
   spec.parallel.schedule = PipelineChoice::parse("mine.csv");
-  const RunStrategy priced = strategy_of_run(spec, cluster);
+  const RunStrategy priced = strategy_of_run(spec, cluster, find_engine(std::string(kOwnEngine)));
   ASSERT_EQ(priced.guesses.size(), 2U);
   EXPECT_NE(priced.guesses[1].what.find("light:2+full"), std::string::npos);
   EXPECT_NE(priced.guesses[0].what.find("mine.csv"), std::string::npos);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
 #include "cost/step/cost_model.h"
 #include "plan/memory_limit.h"
@@ -36,6 +37,11 @@ class Draw {
  private:
   std::mt19937_64 engine_;
 };
+
+const Engine& own_engine() {
+  static const Engine engine = find_engine(std::string(kOwnEngine));
+  return engine;
+}
 
 struct Drawn {
   Workload workload;
@@ -99,6 +105,7 @@ Drawn draw_strategy(uint64_t seed) {
   s = draw_split(draw);
   draw_pipeline(draw, s);
   Workload& w = drawn.workload;
+  w.engine = own_engine().numbers;
   w.cluster = with_devices(find_cluster("h100-16384"), s.world());
   const std::vector<std::string> preset = {"model.preset=llama-3-8b"};
   const RunSpec model = parse_run_file("", "", preset, nullptr);
@@ -125,7 +132,7 @@ TEST(StrategyOfRunTest, OfTheRunFileOfAStrategyIsThatStrategy) {
     const Drawn drawn = draw_strategy(seed);
     if (!why_impossible(drawn.workload, drawn.strategy).empty()) continue;
     ASSERT_EQ(unsayable_choice(drawn.workload, drawn.strategy), "");
-    const RunStrategy back = strategy_of_run(read_back(drawn), drawn.workload.cluster);
+    const RunStrategy back = strategy_of_run(read_back(drawn), drawn.workload.cluster, own_engine());
     ModelSpec model;
     model.preset = "llama-3-8b";
     EXPECT_TRUE(back.strategy == as_run_files_say(drawn.workload, drawn.strategy))
@@ -168,7 +175,7 @@ TEST(StrategyOfRunTest, NoticesAnotherStrategy) {
   Drawn drawn = draw_strategy(1);
   drawn.strategy = {.tp = 2, .dp = 4};
   drawn.workload.cluster = with_devices(drawn.workload.cluster, 8);
-  const RunStrategy back = strategy_of_run(read_back(drawn), drawn.workload.cluster);
+  const RunStrategy back = strategy_of_run(read_back(drawn), drawn.workload.cluster, own_engine());
   EXPECT_TRUE(back.strategy == drawn.strategy);
   drawn.strategy.zero = 1;
   EXPECT_FALSE(back.strategy == drawn.strategy);

@@ -1,11 +1,10 @@
 #include "published/bubble.h"
 
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <array>
 #include <vector>
 
+#include "base/toml.h"
 #include "compile/pipeline/schedule/replay.h"
 #include "published/words.h"
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "published/entry.h"
-#include "published/fields.h"
+#include "published/entry_fields.h"
 
 namespace tessera {
 
@@ -17,7 +17,7 @@ struct EntryReading {
 
   const nlohmann::json& entry;
   const PublishedConstants& constants;
-  Fields model, hw, parallel, batch, opts, results, derived;
+  EntryFields model, hw, parallel, batch, opts, results, derived;
   PublishedRun run;
 
   // What the entry leaves open.

@@ -20,7 +20,7 @@ double tokens_of(const Workload& w) {
 // As it stands.
 std::optional<double> given_time(const EntryReading& r) {
   if (!r.global_known) return std::nullopt;
-  for (const Fields* fields : {&r.results, &r.derived}) {
+  for (const EntryFields* fields : {&r.results, &r.derived}) {
     for (const char* key :
          {"iter_time_s", "published_iter_time_s", "iter_time_s_if_fullattn_6ND"}) {
       if (const std::optional<double> seconds = fields->real(key)) return *seconds * r.batch_scale;
@@ -31,7 +31,7 @@ std::optional<double> given_time(const EntryReading& r) {
 
 std::optional<double> time_from_tokens(const EntryReading& r, double devices) {
   const double tokens = tokens_of(r.run.workload);
-  for (const Fields* fields : {&r.results, &r.derived}) {
+  for (const EntryFields* fields : {&r.results, &r.derived}) {
     if (const auto rate = fields->real("tokens_per_s_per_gpu")) return tokens / (*rate * devices);
     if (const auto rate = fields->real("tokens_per_s_total")) return tokens / *rate;
   }

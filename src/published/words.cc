@@ -1,13 +1,12 @@
 #include "published/words.h"
 
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <cctype>
 #include <map>
 
 #include "base/embedded.h"
 #include "base/error.h"
+#include "base/toml.h"
 
 namespace tessera {
 namespace {

@@ -45,6 +45,12 @@ std::vector<Question> questions() {
   all.back().strategy.cp = 2;
   all.back().strategy.dp = 4;
   all.back().workload.fused_loss = true;
+  all.push_back(all.back());
+  all.back().strategy.context = ContextKind::kAllGather;
+  // A pipeline, whose layers are computed again and whose weights are gathered when they are new.
+  all.push_back(question("llama-3-8b", "h100-16"));
+  all.back().strategy = {.tp = 4, .pp = 2, .dp = 2, .zero = 1, .recompute = Recompute::kFull};
+  all.back().workload.overlap.pipeline = true;
   all.push_back(question("gpt-3-6.7b", "a100-8"));
   all.back().workload.attention = AttentionKind::kUnfused;
   all.push_back(question("llama-3-8b", "h100-8"));

@@ -8,10 +8,10 @@
 namespace tessera {
 
 // All numbers are checked: what cannot be one of a run throws ConfigError that names the field.
-class Fields {
+class EntryFields {
  public:
   // The object `name` of the entry, which must outlive this; an empty one where there is none.
-  Fields(const nlohmann::json& entry, const char* name);
+  EntryFields(const nlohmann::json& entry, const char* name);
 
   [[nodiscard]] const nlohmann::json* find(const char* key) const;
   // A number, or a text that is one.
