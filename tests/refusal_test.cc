@@ -12,6 +12,8 @@ namespace tessera {
 namespace {
 
 using testing::CommandResult;
+using testing::read_file;
+using testing::TestFolder;
 using testing::tiny_run_file;
 
 class RefusalTest : public ::testing::Test {
