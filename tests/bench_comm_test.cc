@@ -10,6 +10,8 @@
 namespace tessera {
 namespace {
 
+using testing::TestFolder;
+
 using nlohmann::json;
 using testing::CommandResult;
 

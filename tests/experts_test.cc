@@ -18,6 +18,7 @@ namespace {
 using testing::on_one_rank;
 using testing::parse_case;
 using testing::random_samples;
+using testing::TestFolder;
 using testing::TinyCase;
 
 const std::string kMixtral = "family=mixtral experts=4 router_aux_coef=0.1 ";

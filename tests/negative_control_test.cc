@@ -13,6 +13,7 @@ namespace tessera {
 namespace {
 
 using testing::CommandResult;
+using testing::TestFolder;
 
 RunSpec spec_on(const std::string& mesh) {
   RunSpec spec = parse_run_file(testing::tiny_run_file(), "run.toml", {},

@@ -15,6 +15,8 @@ namespace tessera {
 namespace {
 
 using testing::CommandResult;
+using testing::read_file;
+using testing::TestFolder;
 
 constexpr const char* kModels[] = {"llama-gqa",      "llama31-rope", "gpt2",
                                    "mistral-window", "qwen2",        "qwen3"};

@@ -6,12 +6,17 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/testing/safetensors_bytes.h"
 #include "support/command.h"
 
 namespace tessera {
 namespace {
 
 using testing::CommandResult;
+using testing::little_endian;
+using testing::read_file;
+using testing::safetensors_bytes;
+using testing::TestFolder;
 using testing::tiny_run_file;
 
 class RefusalTest : public ::testing::Test {

@@ -10,6 +10,9 @@
 namespace tessera {
 namespace {
 
+using testing::read_file;
+using testing::TestFolder;
+
 using nlohmann::json;
 using testing::Command;
 using testing::CommandResult;

@@ -14,6 +14,8 @@ namespace tessera {
 namespace {
 
 using testing::JobResult;
+using testing::read_file;
+using testing::TestFolder;
 
 const std::string kFolder = TESSERA_SOURCE_DIR "/examples/multi_host/";
 const std::string kHosts = kFolder + "netns_hosts.sh";

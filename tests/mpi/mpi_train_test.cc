@@ -13,6 +13,9 @@
 namespace tessera {
 namespace {
 
+using testing::read_file;
+using testing::TestFolder;
+
 using nlohmann::json;
 using testing::JobResult;
 using testing::words_of;

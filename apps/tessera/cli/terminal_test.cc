@@ -6,6 +6,8 @@
 #include <cmath>
 #include <sstream>
 
+#include "train/session/session.h"
+
 namespace tessera {
 namespace {
 

@@ -134,7 +134,7 @@ TEST(PlanCommand, CheckAdvisesWithoutAClusterToo) {
   EXPECT_EQ(json.at("ranks").size(), 4U);
   ASSERT_FALSE(json.at("changes").empty());
   EXPECT_EQ(json.at("changes_priced_on"), "cpu-4");
-  for (const std::string& setting : json.at("changes")[0].at("settings")) {
+  for (const std::string setting : json.at("changes")[0].at("settings")) {
     options.query.source.overrides.push_back(setting);
   }
   EXPECT_EQ(print(options).code, 0) << print(options).error;
