@@ -109,7 +109,7 @@ TEST(PublishedTest, LinksAreReadFromTheText) {
   const auto cluster = [](const char* gpu, const char* text, int64_t devices) {
     std::vector<Guess> guesses;
     return cluster_of_text({{"gpu", gpu}, {"gpus_per_node", 8}, {"interconnect", text}}, devices,
-                           guesses);
+                           {}, guesses);
   };
   const auto network = [&](const char* text) {
     return cluster("A100-80GB", text, 64).levels[1].bandwidth.value;

@@ -101,7 +101,8 @@ TEST(OpenChoicesTest, AnOpenMicroBatchIsTheFastestThatFits) {
   for (const int micro : {1, 2, 4, 8}) {
     run["batch"]["micro"] = micro;
     const PublishedRun said = run_of_entry(run);
-    if (fits(said)) EXPECT_LE(step_s(open), step_s(said) * (1 + 1e-12)) << micro;
+    if (!fits(said)) continue;
+    EXPECT_LE(step_s(open), step_s(said) * (1 + 1e-12)) << micro;
   }
 }
 

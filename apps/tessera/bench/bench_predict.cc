@@ -303,7 +303,7 @@ int run_bench_predict(const BenchPredictOptions& options, Console& console) {
   for (const NamedRun& run : read_runs(options.list)) {
     if (!console.quiet) console.err << "running " << run.name << std::endl;
     report.predictions.push_back(predict(run, cluster.measured, options));
-    add_plans(run.source.load(), cluster, report.engines, report.predictions.back());
+    add_plans(run.source.load(read_text), cluster, report.engines, report.predictions.back());
   }
   for (const Prediction& p : report.predictions) {
     report.others_cores += p.others_cores / static_cast<double>(report.predictions.size());
