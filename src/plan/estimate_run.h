@@ -1,5 +1,5 @@
-// The cost model's word on a run, without its Programs: closed forms of its stages, and its pipeline
-// played with them.
+// The cost model's word on a run, without its Programs: closed forms of its stages, and its
+// pipeline played with them.
 #pragma once
 
 #include <vector>

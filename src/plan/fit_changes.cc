@@ -222,8 +222,7 @@ std::optional<FitChange> Advisor::planned(const Combination& combination) {
   if (!spec) return std::nullopt;
   FitChange change;
   try {
-    const Plan plan =
-        make_plan({.spec = *spec, .cluster = cluster_, .engine = engine_}, planner_);
+    const Plan plan = make_plan({.spec = *spec, .cluster = cluster_, .engine = engine_}, planner_);
     change.peak_bytes = plan.peak_bytes();
     change.step_s = plan.step->estimate.time.step_s;
   } catch (const ConfigError&) {

@@ -11,8 +11,8 @@
 
 #include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
-#include "plan/memory_limit.h"
 #include "plan/estimate_run.h"
+#include "plan/memory_limit.h"
 #include "plan/plan.h"
 #include "sim/replay/cluster_times.h"
 #include "sim/replay/distinct_programs.h"

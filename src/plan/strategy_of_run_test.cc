@@ -132,7 +132,8 @@ TEST(StrategyOfRunTest, OfTheRunFileOfAStrategyIsThatStrategy) {
     const Drawn drawn = draw_strategy(seed);
     if (!why_impossible(drawn.workload, drawn.strategy).empty()) continue;
     ASSERT_EQ(unsayable_choice(drawn.workload, drawn.strategy), "");
-    const RunStrategy back = strategy_of_run(read_back(drawn), drawn.workload.cluster, own_engine());
+    const RunStrategy back =
+        strategy_of_run(read_back(drawn), drawn.workload.cluster, own_engine());
     ModelSpec model;
     model.preset = "llama-3-8b";
     EXPECT_TRUE(back.strategy == as_run_files_say(drawn.workload, drawn.strategy))

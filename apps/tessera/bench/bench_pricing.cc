@@ -112,6 +112,8 @@ Command add_bench_pricing(CLI::App& bench) {
            "model of the catalogue, or a file (default llama-3-405b)");
   add_text(*pricing, "--cluster", options->cluster, "NAME|FILE",
            "cluster of the catalogue, or a file (default h100-16384)");
+  add_text(*pricing, "--engine", options->engine, "NAME|FILE",
+           "engine of the catalogue, or a file (default tessera)");
   add_real(*pricing, "--seconds", options->seconds, 0, "how long (default 1)");
   add_switch(*pricing, "--json", options->json, "print JSON");
   return {pricing, [options](Console& console) { return run_bench_pricing(*options, console); }};

@@ -192,7 +192,8 @@ TEST(CliTest, ListsModelsWithTheirSizes) {
   const nlohmann::json clusters =
       nlohmann::json::parse(run_in_process({"presets", "clusters", "--json"}).out);
   EXPECT_GE(clusters["clusters"].size(), 3U);
-  expect_usage({"presets", "planets"}, "kind is 'planets': use one of models, devices, clusters, engines");
+  expect_usage({"presets", "planets"},
+               "kind is 'planets': use one of models, devices, clusters, engines");
 }
 
 TEST(CliTest, NoCommandShowsHelpAndFails) {

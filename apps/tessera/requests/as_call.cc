@@ -22,9 +22,9 @@ constexpr std::array<const char*, 7> kOnlyFlags = {"--svg",     "--trace", "--cs
                                                    "--program", "--rank",  "--placements"};
 constexpr std::array<const char*, 4> kSwitches = {"--no-contention", "--all-ranks", "--pareto",
                                                   "--sequence-parallel"};
-constexpr std::array<const char*, 12> kTexts = {"model",     "cluster",   "mesh",   "schedule",
-                                                "dtype",     "recompute", "lost",   "objective",
-                                                "attention", "vary",      "system", "run_file"};
+constexpr std::array<const char*, 13> kTexts = {
+    "engine", "model",     "cluster",   "mesh", "schedule", "dtype",   "recompute",
+    "lost",   "objective", "attention", "vary", "system",   "run_file"};
 constexpr std::array<const char*, 2> kLists = {"set", "slow"};
 
 std::string key_of(const std::string& flag) {

@@ -236,7 +236,8 @@ Request random_search(Dice& dice) {
 }
 
 Request random_presets(Dice& dice) {
-  constexpr std::array<const char*, 5> kKinds = {"models", "devices", "clusters", "clustres", ""};
+  constexpr std::array<const char*, 6> kKinds = {"models",  "devices",  "clusters",
+                                                 "engines", "clustres", ""};
   Request request;
   request.words = {"presets", dice.pick(kKinds)};
   add_sometimes(request, 2, "--json", dice);
