@@ -80,10 +80,10 @@ std::map<std::string, std::string> take_files(nlohmann::json& request) {
   std::map<std::string, std::string> files;
   const auto found = request.find("files");
   if (found == request.end()) return files;
-  require_config(found->is_object(), "files is a {}: expected an object of texts by path",
+  require_config(found->is_object(), "files is of type {}: expected an object of texts by path",
                  found->type_name());
   for (const auto& [path, text] : found->items()) {
-    require_config(text.is_string(), "files: {} is a {}: expected its text", in_quotes(path),
+    require_config(text.is_string(), "files: {} is of type {}: expected its text", in_quotes(path),
                    text.type_name());
     files[path] = text.get<std::string>();
   }
@@ -107,8 +107,8 @@ std::span<const Method> methods() { return kMethods; }
 nlohmann::ordered_json call(std::string_view method, const nlohmann::json& request,
                             const Surroundings& around) {
   const Method& found = find_method(method);
-  require_config(request.is_object(), "{}: the request is a {}: expected an object of keys", method,
-                 request.type_name());
+  require_config(request.is_object(), "{}: the request is of type {}: expected an object of keys",
+                 method, request.type_name());
   nlohmann::json rest = request;
   Surroundings with_files = around;
   with_files.read = reader_of(take_files(rest), around.read);

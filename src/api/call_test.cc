@@ -22,7 +22,7 @@ std::string refusal(std::string_view method, const json& request) {
 
 TEST(ApiCallTest, UnknownMethodsAreRefusedWithTheNearest) {
   EXPECT_EQ(refusal("serch", json::object()), "unknown method \"serch\"; did you mean 'search'?");
-  EXPECT_EQ(refusal("", json::object()).substr(0, 35), "unknown method \"\"; known methods: pl");
+  EXPECT_TRUE(refusal("", json::object()).starts_with("unknown method \"\"; known methods: plan"));
 }
 
 TEST(ApiCallTest, UnknownKeysAreRefusedByEveryMethod) {
@@ -56,11 +56,11 @@ TEST(ApiCallTest, ValuesOfAnotherTypeAreRefused) {
   EXPECT_EQ(refusal("plan", {{"tokens", 1.5}}).substr(0, 38),
             "plan: tokens is 1.5: expected a whole ");
   EXPECT_EQ(refusal("explain", {{"topic", "ring"}, {"given", {{"ranks", true}}}}),
-            "explain: given.ranks is a boolean: expected a text or a number");
+            "explain: given.ranks is of type boolean: expected a text or a number");
   EXPECT_EQ(refusal("presets", json::array()),
-            "presets: the request is a array: expected an object of keys");
+            "presets: the request is of type array: expected an object of keys");
   EXPECT_EQ(refusal("plan", {{"files", {{"a", 1}}}}),
-            "files: \"a\" is a number: expected its text");
+            "files: \"a\" is of type number: expected its text");
 }
 
 TEST(ApiCallTest, FilesOfTheRequestComeFirst) {
@@ -68,7 +68,7 @@ TEST(ApiCallTest, FilesOfTheRequestComeFirst) {
   EXPECT_EQ(refusal("explain", request),
             "cannot open 'mine.toml': it is not among the request's files");
   json with_file = request;
-  with_file["files"]["mine.toml"] = "extends = \"gpt2\"\nlayers = 2\n";
+  with_file["files"]["mine.toml"] = "extends = \"gpt2\"\n[model]\nlayers = 2\n";
   EXPECT_EQ(refusal("explain", with_file), "");
   Surroundings around;
   around.read = [](const std::string& path) { return "extends = \"no-" + path + "\"\n"; };
@@ -77,7 +77,7 @@ TEST(ApiCallTest, FilesOfTheRequestComeFirst) {
 }
 
 TEST(ApiCallTest, ResponsesNeverThrow) {
-  EXPECT_EQ(respond("presets", "{", {}).substr(0, 36), R"({"error":{"code":2,"message":"request)");
+  EXPECT_TRUE(respond("presets", "{", {}).starts_with(R"({"error":{"code":2,"message":"request)"));
   EXPECT_EQ(respond("presets", R"({"kind": 3})", {}),
             R"({"error":{"code":2,"message":"presets: kind is 3: expected a text"}})");
   const json good = json::parse(respond("presets", R"({"kind": "devices"})", {}));

@@ -20,7 +20,7 @@ ExplainQuery explain_query(const nlohmann::json& request) {
   if (const nlohmann::json* given = fields.object("given")) {
     for (const auto& [name, value] : given->items()) {
       require_config(value.is_string() || value.is_number(),
-                     "explain: given.{} is a {}: expected a text or a number", name,
+                     "explain: given.{} is of type {}: expected a text or a number", name,
                      value.type_name());
       query.given[name] = value.is_string() ? value.get<std::string>() : value.dump();
     }

@@ -198,7 +198,7 @@ RunSpec small_run(const std::string& mesh, const Cluster& cluster) {
 }
 
 TEST(PlanTest, IsTheSameFromProgramsAndFromTemplates) {
-  for (const char* mesh : {"dp=2,tp=2,zero=1", "pp=2,dp=2", "pp=4,schedule=zb-v", "fsdp=4",
+  for (const char* mesh : {"dp=2,tp=2,zero=1", "pp=2,dp=2", "pp=2,schedule=zb-v,dp=2", "fsdp=4",
                            "cp=2,tp=2,sequence_parallel=true", "dp=1"}) {
     SCOPED_TRACE(mesh);
     const Cluster cluster = find_cluster("h100-4");
