@@ -18,15 +18,13 @@ struct PassSeconds {
 // Of forward, `again` times more, and backward.
 inline double sum_axis(const LayerCost& cost, CommAxis axis, double again) {
   const auto i = static_cast<size_t>(axis);
-  return cost.forward_comm.seconds[i] +
-         again * (cost.forward_comm.seconds[i] - cost.once_comm.seconds[i]) +
+  return cost.forward_comm.seconds[i] * (1 + again) - again * cost.once_comm.seconds[i] +
          cost.backward_comm.seconds[i];
 }
 
 inline double sum_axis_bytes(const LayerCost& cost, CommAxis axis, double again) {
   const auto i = static_cast<size_t>(axis);
-  return cost.forward_comm.bytes[i] +
-         again * (cost.forward_comm.bytes[i] - cost.once_comm.bytes[i]) +
+  return cost.forward_comm.bytes[i] * (1 + again) - again * cost.once_comm.bytes[i] +
          cost.backward_comm.bytes[i];
 }
 
