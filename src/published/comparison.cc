@@ -163,6 +163,7 @@ class EntryComparison {
       Strategy strategy = run.strategy;
       strategy.sequence_parallel = sequence_parallel;
       strategy.recompute = recompute;
+      strategy.recompute_layers = -1;  // of every layer, whatever an open choice took
       const Estimate estimate = model.estimate(strategy);
       return to_double(
           estimate.stages.front().bytes[static_cast<size_t>(MemoryPart::kActivations)]);
