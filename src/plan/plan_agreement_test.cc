@@ -23,8 +23,6 @@
 namespace tessera {
 namespace {
 
-Engine engine() { return find_engine("tessera"); }
-
 struct Case {
   const char* model;
   const char* cluster;
