@@ -29,7 +29,8 @@ void add_engine_guesses(const Engine& engine, const Workload& workload, const St
     const Constant& constant = engine.constants[i];
     const bool guessed =
         constant.provenance == Provenance::kDefault || constant.provenance == Provenance::kBorrowed;
-    if (!guessed || constant.value == 0) continue;
+    const bool is_habit = kEngineKeys[i].unit == "0 or 1";  // has no tenth more
+    if (!guessed || is_habit || constant.value == 0) continue;
     Workload changed = workload;
     double& value = changed.engine.*kEngineKeys[i].field;
     value = std::min(kMore * value, kEngineKeys[i].most);

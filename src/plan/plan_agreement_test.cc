@@ -131,7 +131,7 @@ class Draw {
                                         {"h100-16", 16},
                                         {"a100-32", 32},
                                         {"v100-16", 16}});
-    Case one{pick<const char*>({"llama-2-7b", "llama-3-8b", "qwen2.5-7b", "llama-2-13b"}),
+    Case one{pick<const char*>({"llama-2-7b", "llama-3-8b", "qwen3-8b", "llama-2-13b"}),
              machine.name,
              {}};
     int64_t left = machine.devices;

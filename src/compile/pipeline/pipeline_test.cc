@@ -135,7 +135,9 @@ TEST(Pipeline, UnmatchedMessagesAreNamed) {
 
 TEST(Pipeline, StagesAreRefusedWithAReason) {
   const auto refused = [](const char* mesh) {
-    return failure([&] { build_step(resolved(small_spec(mesh)), StepKind::kTraining); });
+    RunSpec spec = small_spec(mesh);
+    spec.train.global_batch = 4;  // enough micro-batches for every schedule
+    return failure([&] { build_step(resolved(spec), StepKind::kTraining); });
   };
   EXPECT_NE(refused("pp=3").find("3 stages for 2 layers"), std::string::npos);
   EXPECT_NE(refused("pp=2,schedule=interleaved,virtual_stages=3").find("6 stages for 2 layers"),

@@ -71,7 +71,8 @@ std::string recompute_for(const std::string& text, int64_t blocks) {
     const std::string_view choice = part.substr(0, colon);
     if (choice.starts_with(kEvery)) {
       const int64_t given = std::stoll(std::string(choice.substr(kEvery.size())));
-      result += fmt::format("{}{}", kEvery, std::min(given, blocks));
+      result +=
+          fmt::format("{}{}", kEvery, std::clamp<int64_t>(given, 1, std::max<int64_t>(1, blocks)));
     } else {
       result += choice;
     }

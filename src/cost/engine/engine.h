@@ -61,6 +61,7 @@ struct EngineNumbers {
 
   // Communication.
   double sequence_gathers_backward = 0;
+  double tensor_hidden_backward = 0;
   double overlap_window = 0;
   double overlap_slowdown = 0;
   double message_slowdown = 0;

@@ -92,6 +92,8 @@ inline constexpr std::array kEngineKeys = {
     EngineKey{"sequence_gathers_backward", &EngineNumbers::sequence_gathers_backward,
               "exchanges/pair", 0, 10,
               "over tp, backward, of a pair of products split by sequence"},
+    EngineKey{"tensor_hidden_backward", &EngineNumbers::tensor_hidden_backward, "share", 0, 1,
+              "of tp's communication in backward that runs beside weight gradients, unasked"},
     EngineKey{"overlap_window", &EngineNumbers::overlap_window, "share", 0, 1,
               "of the kernels' time that communication can hide behind"},
     EngineKey{"overlap_slowdown", &EngineNumbers::overlap_slowdown, "share", 0, 1,

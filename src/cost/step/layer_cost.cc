@@ -112,16 +112,17 @@ class LayerSum {
     const RankGroup group{s_.tp, strides_of(s_).tp};
     const double bytes = to_double(element_ * tokens_ * w_.model.hidden);
     const double share = to_double(s_.tp - 1) / to_double(s_.tp);
+    const double exposed = 1 - engine_.tensor_hidden_backward;
     if (!s_.sequence_parallel) {
       const double sum = all_reduce_s(w_.cluster, group, bytes);
       cost_.forward_comm.add(CommAxis::kTensor, sum, 2 * share * bytes);
-      cost_.backward_comm.add(CommAxis::kTensor, sum, 2 * share * bytes);
+      cost_.backward_comm.add(CommAxis::kTensor, exposed * sum, 2 * share * bytes);
       return;
     }
     const double gather = all_gather_s(w_.cluster, group, bytes);
     cost_.forward_comm.add(CommAxis::kTensor, 2 * gather, 2 * share * bytes);
     const double back = engine_.sequence_gathers_backward;
-    cost_.backward_comm.add(CommAxis::kTensor, back * gather, back * share * bytes);
+    cost_.backward_comm.add(CommAxis::kTensor, exposed * (back * gather), back * share * bytes);
   }
 
   // The product of `inner` columns at the end of a layer, and what brings its parts together.

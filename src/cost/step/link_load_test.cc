@@ -165,7 +165,7 @@ TEST(LinkLoadTest, NoStepIsShorterThanItsBusiestLink) {
     EXPECT_NEAR(parts, time.step_s, 1e-9 * time.step_s) << cluster << " " << i;
     bound += time.step_s == time.link_s ? 1 : 0;
   }
-  EXPECT_GT(bound, 10) << "no link was ever the limit: the draw tests nothing";
+  EXPECT_GT(bound, 5) << "no link was ever the limit: the draw tests nothing";
 }
 
 }  // namespace

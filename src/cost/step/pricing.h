@@ -295,7 +295,17 @@ class Pricing : public RankMemory {
     if (last) gather_end(time, split_.head, head_, 1 + more);
     // What gathering exposes waits in forward and in backward as their own lengths are.
     const double stretch = before > 0 ? time.seconds / before : 1;
+    if (last && w_.engine.loss_chunk_sum_passes > 0) differentiate_loss_at_once(time, 1 + more);
     return {time.forward * stretch, time.backward * stretch, time.weight};
+  }
+
+  // Chunks of the loss are differentiated right after their forward, in the forward part.
+  void differentiate_loss_at_once(RankTime& time, double heads) const {
+    RankTime head;
+    add_layers(head, split_.head, head_, heads, 0);
+    time.forward += head.backward;
+    time.backward -= head.backward;
+    time.weight -= head.weight;
   }
 
   void prepare_hops() {
@@ -554,9 +564,11 @@ class Pricing : public RankMemory {
     if (busiest_.gather_wire + busiest_.expert_gather_wire > 0) {
       const GroupLinks shards = links_of(w_.cluster, {shard_, strides_.data});
       load_.add(shards.level, CommAxis::kData, m * busiest_.gather_wire);
-      const GroupLinks experts = links_of(
-          w_.cluster, {std::min(expert_replicas_, shard_), expert_strides_of(s_).replicas});
-      load_.add(experts.level, CommAxis::kData, m * busiest_.expert_gather_wire);
+      if (busiest_.expert_gather_wire > 0) {
+        const GroupLinks experts = links_of(
+            w_.cluster, {std::min(expert_replicas_, shard_), expert_strides_of(s_).replicas});
+        load_.add(experts.level, CommAxis::kData, m * busiest_.expert_gather_wire);
+      }
     }
     if (s_.pp > 1) {
       const auto chunks = to_double(s_.virtual_stages);

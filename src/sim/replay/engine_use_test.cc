@@ -63,6 +63,12 @@ std::vector<Question> questions() {
     all.back().strategy.ep = 16;
     all.back().workload.precision.products = products;
   }
+  // Experts that the host is too slow for, and experts whose rows are the most of what is held.
+  all.push_back(question("qwen3-30b-a3b", "h100-16"));
+  all.back().strategy.ep = 16;
+  all.back().workload.seq_len = 32;
+  all.push_back(question("mixtral-8x7b", "h100-16"));
+  all.back().strategy = {.pp = 4, .dp = 4, .ep = 4};
   // Tiny: the host and the launches, and tiles of every size.
   all.push_back(question("qwen3-0.6b", "h100-8"));
   all.back().workload.seq_len = 128;
@@ -79,7 +85,10 @@ TEST(EngineUseTest, EveryConstantChangesAPrice) {
       const Contention contention = contention_of(q.workload.engine);
       Workload other = q.workload;
       double& value = other.engine.*key.field;
-      value = key.unit == "0 or 1" ? 1 - value : value * 1.5 > key.most ? value / 1.5 : value * 1.5;
+      value = key.unit == "0 or 1"     ? 1 - value
+              : value == 0             ? std::min(1.0, key.most)
+              : value * 1.5 > key.most ? value / 1.5
+                                       : value * 1.5;
       const QuickEstimate after = CostModel(other).quick(q.strategy);
       const Contention now = contention_of(other.engine);
       changes = changes || after.step_s != before.step_s || after.peak_bytes != before.peak_bytes ||
