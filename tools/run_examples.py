@@ -2,18 +2,32 @@
 """Runs the commands that a page shows, and puts what they print below them.
 
 A command is the first line of a code block marked `console`, after "$ ". What follows in the block
-is its output. With --check nothing is written, and the exit code is 1 where a page is out of date.
+is its output:
 
-    tools/run_examples.py build/bin/tessera docs/search.md
+  console            the whole output
+  console excerpt    lines of it, in order; "..." stands for any that are left out
+
+With --check nothing is written, and the exit code is 1 where a page is out of date. Commands run in
+an empty folder that sees examples/, tests/ and bench/ of this checkout.
+
+    tools/run_examples.py build/bin/tessera docs/search.md README.md
 """
 import argparse
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
 import tempfile
 
 FENCE = "```"
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SEEN = ("examples", "tests", "bench")
+GAP = "..."
+
+
+class Stale(Exception):
+    """An excerpt that has no counterpart in what the command prints today."""
 
 
 def output_of(binary, command):
@@ -21,6 +35,8 @@ def output_of(binary, command):
     if words[0] != "tessera":
         sys.exit(f"run_examples: '{command}' is not a tessera command")
     with tempfile.TemporaryDirectory() as folder:
+        for name in SEEN:
+            (pathlib.Path(folder) / name).symlink_to(ROOT / name)
         done = subprocess.run([binary, *words[1:]], cwd=folder, capture_output=True, text=True,
                               timeout=300, check=False)
     if done.returncode != 0:
@@ -28,19 +44,48 @@ def output_of(binary, command):
     return [line.rstrip() for line in done.stdout.rstrip("\n").split("\n")]
 
 
+def words_of(line):
+    """What stays when numbers and the widths of columns change."""
+    return re.sub(r"[\s-]+", " ", re.sub(r"[+-]?\d[\d,.]*(e[+-]?\d+)?", "#", line)).strip()
+
+
+def excerpt_of(shown, printed):
+    """The lines of `printed` that stand where those of `shown` did."""
+    result, at = [], 0
+    for line in shown:
+        if line == GAP:
+            result.append(line)
+            continue
+        while at < len(printed) and words_of(printed[at]) != words_of(line):
+            at += 1
+        if at == len(printed):
+            raise Stale(f"nothing is printed like '{line}'")
+        result.append(printed[at])
+        at += 1
+    return result
+
+
+def block_of(binary, kind, lines):
+    """`lines`: the command and what is shown below it."""
+    if not lines or not lines[0].startswith("$ "):
+        sys.exit(f"run_examples: a console block begins with no command: {lines[:1]}")
+    printed = output_of(binary, lines[0][2:])
+    if kind == "console":
+        return [lines[0], *printed]
+    return [lines[0], *excerpt_of(lines[1:], printed)]
+
+
 def rewritten(binary, lines):
-    result = []
-    at = 0
+    result, at = [], 0
     while at < len(lines):
         result.append(lines[at])
+        kind = lines[at].removeprefix(FENCE)
         at += 1
-        if result[-1] != FENCE + "console":
+        if kind not in ("console", "console excerpt"):
             continue
-        if not lines[at].startswith("$ "):
-            sys.exit(f"run_examples: line {at + 1} is no command: {lines[at]}")
-        result += [lines[at], *output_of(binary, lines[at][2:])]
-        while lines[at] != FENCE:
-            at += 1
+        end = lines.index(FENCE, at)
+        result += block_of(binary, kind, lines[at:end])
+        at = end
     return result
 
 
@@ -54,15 +99,20 @@ def main():
     stale = 0
     for page in options.pages:
         text = page.read_text(encoding="utf-8")
-        new = "\n".join(rewritten(binary, text.rstrip("\n").split("\n"))) + "\n"
+        try:
+            new = "\n".join(rewritten(binary, text.rstrip("\n").split("\n"))) + "\n"
+        except Stale as error:
+            print(f"{page}: {error}")
+            stale += 1
+            continue
         if new == text:
             continue
-        stale += 1
+        stale += options.check
         if options.check:
             print(f"{page} is out of date: run tools/run_examples.py {options.binary} {page}")
         else:
             page.write_text(new, encoding="utf-8")
-    return 1 if options.check and stale else 0
+    return 1 if stale else 0
 
 
 if __name__ == "__main__":
