@@ -15,7 +15,8 @@ import argparse
 import pathlib
 import re
 import sys
-import tempfile
+
+from planted_tree import errors_of
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 QUOTED = re.compile(r"`([^`]+)`")
@@ -26,14 +27,15 @@ FOLDER = re.compile(r"^(?:src|apps|tests|tools|bench|docs|catalogue|examples|cma
 NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*(?:::[A-Za-z_][A-Za-z0-9_]*)*(?:\(\))?$")
 TEST = re.compile(r"^([A-Z][A-Za-z0-9]*(?:Test|Suite|Plan|Class|Rules|Memory)?)\.([A-Z*][A-Za-z0-9*]*)$")
 HISTORY = ("CHANGELOG.md", "docs/decisions/", "bench/results/")
-LEFT_OUT = {".git", "node_modules", "runs", ".cache", "__pycache__"}
+LEFT_OUT = {"node_modules", "runs", "__pycache__"}
 
 
 def files_of(root):
     found = []
     for path in sorted(root.rglob("*")):
         parts = path.relative_to(root).parts
-        if any(part in LEFT_OUT or part.startswith("build") for part in parts[:-1]):
+        hidden = any(part.startswith(".") for part in parts[:-1]) and parts[0] != ".ci"
+        if hidden or any(part in LEFT_OUT or part.startswith("build") for part in parts[:-1]):
             continue
         if path.is_file():
             found.append(path)
@@ -143,17 +145,9 @@ def self_test():
     planted = {"a link": "[b](c.md)\n", "an anchor": "[b](b.md#two)\n", "a path": "`base/gone.cc`\n",
                "a bare file": "`gone.cc`\n", "a name": "`build_gone`\n", "a folder": "`src/gone`\n"}
 
-    def errors_of(files):
-        with tempfile.TemporaryDirectory() as folder:
-            root = pathlib.Path(folder).resolve()
-            for name, text in files.items():
-                (root / name).parent.mkdir(parents=True, exist_ok=True)
-                (root / name).write_text(text)
-            return check(root)
-
-    problems = [f"the clean tree: {error}" for error in errors_of(clean)]
+    problems = [f"the clean tree: {error}" for error in errors_of(clean, check)]
     for what, text in planted.items():
-        if len(errors_of({**clean, "docs/c2.md": text})) != 1:
+        if len(errors_of({**clean, "docs/c2.md": text}, check)) != 1:
             problems.append(f"{what} that leads nowhere was not found")
     return problems
 

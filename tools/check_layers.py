@@ -15,7 +15,8 @@ import argparse
 import pathlib
 import re
 import sys
-import tempfile
+
+from planted_tree import errors_of
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 LIBRARY = re.compile(r'^\s*tessera_library\(\s*(\w+)\s+(\S+)\s*([^)]*)\)')
@@ -205,20 +206,12 @@ def self_test():
         "tools/layers.txt": clean["tools/layers.txt"].replace("base:", "base: spec", 1),
     }
 
-    def errors_of(files):
-        with tempfile.TemporaryDirectory() as folder:
-            root = pathlib.Path(folder)
-            for name, text in files.items():
-                (root / name).parent.mkdir(parents=True, exist_ok=True)
-                (root / name).write_text(text)
-            return check(root)
-
-    problems = [f"the clean tree: {error}" for error in errors_of(clean)]
+    problems = [f"the clean tree: {error}" for error in errors_of(clean, check)]
     for name, text in planted.items():
-        if not any(name in error for error in errors_of({**clean, name: text})):
+        if not any(name in error for error in errors_of({**clean, name: text}, check)):
             problems.append(f"a violation planted in {name} was not found")
     missing_link = clean["src/CMakeLists.txt"].replace("spec spec tessera_base", "spec spec")
-    if not errors_of({**clean, "src/CMakeLists.txt": missing_link}):
+    if not errors_of({**clean, "src/CMakeLists.txt": missing_link}, check):
         problems.append("a missing link was not found")
     return problems
 

@@ -28,10 +28,6 @@ Shape local_shape(const TensorType& type, const Mesh& mesh) {
   return shape;
 }
 
-int64_t local_bytes(const TensorType& type, const Mesh& mesh) {
-  return numel(local_shape(type, mesh)) * size_bytes(type.dtype);
-}
-
 std::string to_string(const TensorType& type) {
   std::string where;
   for (const Axis axis : kAllAxes) {

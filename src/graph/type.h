@@ -31,7 +31,6 @@ struct TensorType {
 
 // The part that one rank holds; the same on every rank. InternalError when a split does not divide.
 Shape local_shape(const TensorType& type, const Mesh& mesh);
-int64_t local_bytes(const TensorType& type, const Mesh& mesh);
 
 // "f32 512x256 {dp:S(0) tp:R}", axes that are I left out.
 std::string to_string(const TensorType& type);

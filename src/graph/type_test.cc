@@ -15,7 +15,6 @@ TEST(TensorType, LocalShapeDividesOnlySplitDimensions) {
   EXPECT_EQ(local_shape(type, mesh), (Shape{2, 8}));
   type = type.with(Axis::kTp, split(1));
   EXPECT_EQ(local_shape(type, mesh), (Shape{2, 2}));
-  EXPECT_EQ(local_bytes(type, mesh), 8);
   type = type.with(Axis::kFsdp, partial()).with(Axis::kTp, replicate());
   EXPECT_EQ(local_shape(type, mesh), (Shape{6, 8}));
 }

@@ -103,7 +103,7 @@ TEST(ReportTest, RunFilesAreWhatTrainReads) {
       EXPECT_EQ(spec.parallel.zero, ranked.plan.strategy.zero);
       EXPECT_EQ(spec.train.global_batch, asked.request.workload.global_batch);
       spec.train.threads = 1;
-      EXPECT_EQ(plan_at_scale(spec).heaviest().total_bytes(), ranked.file.peak_bytes);
+      EXPECT_EQ(ScalePlanner().plan(spec).heaviest().total_bytes(), ranked.file.peak_bytes);
       EXPECT_LE(ranked.file.peak_bytes, usable_bytes(asked.request.workload.cluster));
       ++written;
     }

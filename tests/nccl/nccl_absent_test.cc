@@ -7,7 +7,7 @@ namespace tessera {
 namespace {
 
 TEST(NcclAbsent, RefusesAndSaysWhatToInstall) {
-  EXPECT_FALSE(nccl_available());
+  EXPECT_FALSE(nccl_obstacle().empty());
   LocalWorld local({.size = 1});
   CommWorld& host = local.endpoint(0);
   try {

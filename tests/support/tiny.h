@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/philox.h"
+#include "compile/testing/test_spec.h"
 #include "spec/entry.h"
 #include "spec/families.h"
 #include "spec/keys.h"
@@ -18,21 +19,12 @@
 namespace tessera::testing {
 
 inline RunSpec tiny_spec() {
-  RunSpec spec;
-  spec.model.layers = 2;
-  spec.model.hidden = 16;
-  spec.model.ffn = 24;
-  spec.model.heads = 4;
-  spec.model.kv_heads = 4;
-  spec.model.head_dim = 4;
-  spec.model.vocab = 40;
+  RunSpec spec = small_spec("dp=1");
   spec.model.init_std = 0.3;  // large enough that every term of the gradient matters
-  spec.train.seq_len = 8;
   spec.train.micro_batch = 1;
   spec.train.global_batch = 4;
   spec.train.steps = 3;
   spec.train.dtype = DType::kF64;
-  spec.train.threads = 1;
   spec.optimizer.lr = 1e-2;
   spec.optimizer.eps = 1e-4;  // Adam divides by |g|: near zero it would magnify rounding errors
   return spec;

@@ -58,7 +58,6 @@ class NcclWorld : public CommWorld {
 
 // Why there can be no NCCL world here; empty when there can.
 std::string nccl_obstacle();
-inline bool nccl_available() { return nccl_obstacle().empty(); }
 
 // Throws Error where there is an obstacle or no such device. Waits for nobody.
 std::unique_ptr<NcclWorld> make_nccl_world(const NcclWorldOptions& options);

@@ -56,6 +56,4 @@ class ScalePlanner {
   std::map<std::string, StageTemplates> templates_;
 };
 
-inline ScalePlan plan_at_scale(const RunSpec& spec) { return ScalePlanner().plan(spec); }
-
 }  // namespace tessera

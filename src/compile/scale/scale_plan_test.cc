@@ -61,15 +61,10 @@ TEST(ScalePlan, EqualsTheCompiledProgramsOfRandomRuns) {
   for (int64_t drawn = 0; done < random_runs(); ++drawn) {
     ASSERT_LT(drawn, 200 * random_runs()) << "hardly any run is possible";
     RunSpec spec = random.next();
-    try {
-      resolve(spec);
-      lay_out_stages(spec, /*training=*/true);
-    } catch (const ConfigError&) {
-      continue;
-    }
+    if (!testing::RandomRun::make_possible(spec)) continue;
     ++done;
     pipelined += spec.parallel.pp > 1 ? 1 : 0;
-    ASSERT_TRUE(equals_compiled(spec, plan_at_scale(spec)))
+    ASSERT_TRUE(equals_compiled(spec, ScalePlanner().plan(spec)))
         << "run " << done << ": " << to_json(spec).dump();
   }
   EXPECT_GT(pipelined, random_runs() / 4);
@@ -85,14 +80,9 @@ TEST(ScalePlan, EqualsTheCompiledProgramsOfDeepRuns) {
     spec.parallel.stage_layers.clear();
     spec.parallel.pp = std::min<int64_t>(spec.parallel.pp, 2);
     spec.train.global_batch = spec.train.micro_batch * spec.parallel.replicas() * (1 + done % 3);
-    try {
-      resolve(spec);
-      lay_out_stages(spec, /*training=*/true);
-    } catch (const ConfigError&) {
-      continue;
-    }
+    if (!testing::RandomRun::make_possible(spec)) continue;
     ++done;
-    ASSERT_TRUE(equals_compiled(spec, plan_at_scale(spec)))
+    ASSERT_TRUE(equals_compiled(spec, ScalePlanner().plan(spec)))
         << "run " << done << ": " << to_json(spec).dump();
   }
 }
@@ -126,7 +116,7 @@ TEST(ScalePlan, EqualsTheCompiledProgramsOfEndsWithoutExperts) {
       };
       RunSpec spec = parse_run_file("", "", changes, nullptr);
       resolve(spec);
-      ASSERT_TRUE(equals_compiled(spec, plan_at_scale(spec))) << layers << " " << schedule;
+      ASSERT_TRUE(equals_compiled(spec, ScalePlanner().plan(spec))) << layers << " " << schedule;
     }
   }
 }
@@ -145,7 +135,7 @@ RunSpec llama_405b(int64_t micro_batches) {
 }
 
 TEST(ScalePlan, HasAClassForEachStageOf16384Ranks) {
-  const ScalePlan plan = plan_at_scale(llama_405b(64));
+  const ScalePlan plan = ScalePlanner().plan(llama_405b(64));
   EXPECT_EQ(plan.mesh.world(), 16384);
   EXPECT_EQ(plan.classes.size(), 32U);
   // 1F1B: what the first stage has started before its first backward.
@@ -180,7 +170,7 @@ TEST(ScalePlan, RefusesAsynchronousRunsThatAreTooLargeToCompile) {
   spec.parallel.schedule = PipelineKind::kPipedream;
   spec.parallel.zero = 0;
   try {
-    plan_at_scale(spec);
+    ScalePlanner().plan(spec);
     FAIL() << "must be refused";
   } catch (const ConfigError& error) {
     EXPECT_NE(std::string(error.what()).find("pipedream"), std::string::npos);
@@ -192,7 +182,7 @@ TEST(ScalePlan, RefusesMoreMicroBatchesThanCanBeOrdered) {
   RunSpec spec = llama_405b(1);
   spec.parallel.pp = 1;
   spec.train.global_batch = 128 * (int64_t{1} << 40);
-  EXPECT_THROW(plan_at_scale(spec), ConfigError);
+  EXPECT_THROW(ScalePlanner().plan(spec), ConfigError);
 }
 
 }  // namespace

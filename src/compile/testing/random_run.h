@@ -5,8 +5,11 @@
 #include <random>
 #include <string>
 
+#include "base/error.h"
+#include "compile/pipeline/stages.h"
 #include "spec/families.h"
 #include "spec/run_file/pipeline.h"
+#include "spec/run_file/validate.h"
 #include "spec/run_spec.h"
 
 namespace tessera::testing {
@@ -22,6 +25,17 @@ class RandomRun {
     fill_parallel(spec);
     fill_train(spec);
     return spec;
+  }
+
+  // Resolves `spec`; whether it can be.
+  static bool make_possible(RunSpec& spec) {
+    try {
+      resolve(spec);
+      lay_out_stages(spec, /*training=*/true);
+    } catch (const ConfigError&) {
+      return false;
+    }
+    return true;
   }
 
  private:

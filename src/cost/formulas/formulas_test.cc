@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "collective/cost.h"
+#include "collective/testing/cost.h"
 #include "compile/pipeline/schedule/replay.h"
 #include "compile/pipeline/schedule/schedule.h"
 #include "compile/step.h"

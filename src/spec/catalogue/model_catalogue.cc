@@ -143,9 +143,4 @@ ModelEntry find_model(const std::string& name, const FileReader& read) {
   return entry;
 }
 
-ModelEntry parse_model(std::string_view text, const std::string& file_name,
-                       const FileReader& read) {
-  return complete(Reader(read, file_name).parse({std::string(text), file_name}), file_name);
-}
-
 }  // namespace tessera

@@ -37,8 +37,4 @@ std::vector<std::string_view> model_names();
 // mistake in a file with its place, for files that extend each other in a circle.
 ModelEntry find_model(const std::string& name, const FileReader& read = nullptr);
 
-// From the text of a file; `extends` names another entry, or a file beside `file_name`.
-ModelEntry parse_model(std::string_view text, const std::string& file_name,
-                       const FileReader& read = nullptr);
-
 }  // namespace tessera

@@ -13,8 +13,6 @@ constexpr std::array<std::string_view, 3> kSystems = {"megatron", "torchtitan", 
 
 }  // namespace
 
-std::span<const std::string_view> settings_systems() { return kSystems; }
-
 std::string emit_settings(const RunSpec& spec, std::string_view system) {
   if (system == "megatron") return megatron_settings(spec);
   if (system == "torchtitan") return torchtitan_settings(spec);

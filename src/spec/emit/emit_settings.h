@@ -1,15 +1,12 @@
 // A run as the settings of other training systems: the same model, split, batch and recomputation.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 
 #include "spec/run_spec.h"
 
 namespace tessera {
-
-std::span<const std::string_view> settings_systems();  // "megatron", "torchtitan", "deepspeed"
 
 // `spec` must have gone through resolve(), and have its stage_layers where they are not equal.
 // Megatron-LM: flags, one to a line. torchtitan: TOML. DeepSpeed: JSON. Throws ConfigError for a

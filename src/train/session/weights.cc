@@ -61,15 +61,6 @@ TensorSource initial_weights(const ModelSpec& model, uint64_t seed) {
   };
 }
 
-std::vector<std::string> logical_names(const ParameterLayout& layout) {
-  std::vector<std::string> names;
-  for (const Bucket& bucket : layout.buckets) {
-    if (bucket.copy_of >= 0) continue;
-    for_each_tensor(bucket, [&](const LogicalTensor& t) { names.push_back(t.name); });
-  }
-  return names;
-}
-
 TensorSource hf_weights(const std::string& folder, const ParameterLayout& layout) {
   const auto weights = std::make_shared<HfWeights>(HfWeights::open(folder));
   std::vector<std::string> expected;

@@ -36,9 +36,6 @@ enum class StateKind { kWeights, kGradients };
 // sums over tokens, as the optimizer reads them. Call between steps.
 std::vector<LogicalValues> gather_state(World& world, StateKind kind);
 
-// The names of all logical tensors, in the order of the model.
-std::vector<std::string> logical_names(const ParameterLayout& layout);
-
 // Writes all weights, in the type they are trained in, as a safetensors file. Every rank of the
 // control group calls it; rank 0 writes, with one tensor in memory at a time.
 void save_weights(const std::string& path, const StepGraph& step, const Executor& executor,

@@ -1,4 +1,4 @@
-#include "collective/cost.h"
+#include "collective/testing/cost.h"
 
 #include <algorithm>
 #include <vector>
