@@ -14,7 +14,7 @@ list_files() {
   if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
     git ls-files -z --cached --others --exclude-standard
   else
-    find . -mindepth 1 \( -name .git -o -name 'build*' -type d -o -name runs -o -name .cache \) -prune \
+    find . -mindepth 1 \( -name .git -o -name 'build*' -type d -o -name runs -o -name .cache -o -name __pycache__ \) -prune \
       -o -type f -printf '%P\0'
   fi
 }
