@@ -87,6 +87,23 @@ TEST(ScalePlan, EqualsTheCompiledProgramsOfDeepRuns) {
   }
 }
 
+// The peak of one micro-batch is where its activations are, or where its gradients are: which of
+// both depends on the blocks, so that stages of six blocks say nothing about 32.
+TEST(ScalePlan, EqualsTheCompiledProgramsOfOneMicroBatch) {
+  for (const std::vector<std::string>& parallel :
+       {std::vector<std::string>{"parallel.dp=8"},
+        {"parallel.fsdp=4", "parallel.zero=2", "parallel.tp=2", "parallel.recompute=selective"},
+        {"parallel.fsdp=4", "parallel.zero=3", "parallel.tp=2", "parallel.recompute=full"}}) {
+    std::vector<std::string> changes = {"model.preset=llama-2-7b", "train.seq_len=4096",
+                                        "train.dtype=bf16", "train.threads=1"};
+    changes.insert(changes.end(), parallel.begin(), parallel.end());
+    RunSpec spec = parse_run_file("", "", changes, nullptr);
+    spec.train.global_batch = spec.train.micro_batch * spec.parallel.replicas();
+    resolve(spec);
+    ASSERT_TRUE(equals_compiled(spec, ScalePlanner().plan(spec))) << to_json(spec).dump();
+  }
+}
+
 // Routers' losses go from block to block: behind stages without blocks there is none to receive.
 TEST(ScalePlan, EqualsTheCompiledProgramsOfEndsWithoutExperts) {
   for (const std::string layers : {"[0, 1, 1, 2]", "[0, 0, 2, 2]", "[0, 0, 0, 4]", "[0, 4, 0, 0]",

@@ -16,6 +16,10 @@ namespace {
 
 // Up to here a stage is compiled as it is.
 constexpr int64_t kMostBlocks = 10;
+// The same for a run of one micro-batch. Its gradients lie among its activations: blocks that have
+// gone back leave gradients where their activations were, and the peak moves from the beginning of
+// the backward to its end at some number of blocks that small stages do not show.
+constexpr int64_t kMostBlocksOfOneMicroBatch = 512;
 
 // A small pipeline around one stage.
 struct Surroundings {
@@ -392,9 +396,12 @@ const StageTemplate& StageTemplates::of(const StageKind& kind) {
   for (size_t p = 0; p + 1 < parts.size(); ++p) least += parts[p].size;
   const int64_t period = std::max<int64_t>(1, parts.back().choice.blocks);
   int64_t from = kind.blocks % period;
+  const bool once = kind.micro_batches == 1;
+  const int64_t most = once ? kMostBlocksOfOneMicroBatch : kMostBlocks;
+  if (once) least = std::max(least, most - 2 * period);
   while (from < least) from += period;
   const int64_t largest = from + 2 * period;
-  if (kind.blocks <= std::max(kMostBlocks, largest)) return compiled(kind);
+  if (kind.blocks <= std::max(most, largest)) return compiled(kind);
   std::array<const StageTemplate*, 3> points = {};
   for (int64_t i = 0; i < 3; ++i) {
     StageKind smaller = kind;
