@@ -30,7 +30,7 @@ std::vector<int64_t> stage_layers(const Workload& w, const Strategy& s) {
   std::vector<int64_t> layers;
   const int64_t stages = s.pp * s.virtual_stages;
   for (int64_t i = 0; i < stages; ++i) {
-    layers.push_back(even_stage_layers(w.model.layers, stages, i));
+    layers.push_back(EvenStages(w.model.layers, stages).layers_of(i));
   }
   return layers;
 }

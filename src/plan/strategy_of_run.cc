@@ -98,7 +98,7 @@ std::vector<int64_t> whole_blocks_again(const RunSpec& spec, const Strategy& s) 
   const int64_t stages = s.pp * s.virtual_stages;
   for (int64_t stage = 0; stage < stages; ++stage) {
     const int64_t layers = s.stage_layers.empty()
-                               ? even_stage_layers(spec.model.layers, stages, stage)
+                               ? EvenStages(spec.model.layers, stages).layers_of(stage)
                                : s.stage_layers[static_cast<size_t>(stage)];
     const std::vector<RecomputePart> parts =
         parse_recompute(recompute_of_stage(spec.parallel.recompute, stage), spec.model.layers);

@@ -54,7 +54,7 @@ bool has_later_tokens(const Workload& workload, double reported) {
 std::vector<int64_t> likely_stage_layers(const Workload& workload, const Strategy& strategy) {
   const int64_t layers = workload.model.layers;
   const int64_t stages = strategy.pp * strategy.virtual_stages;
-  // Where the ends count as layers, they have one less each: see even_stage_layers.
+  // Where the ends count as layers, they have one less each: see EvenStages.
   for (int64_t ends = 0; ends <= 2; ++ends) {
     if ((layers + ends) % stages == 0) return {};
   }

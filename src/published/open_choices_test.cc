@@ -126,9 +126,9 @@ TEST(OpenChoicesTest, UnevenInterleavedStagesAreExpressed) {
     run["parallel"]["vp"] = vp;
     const PublishedRun read = run_of_entry(run);
     EXPECT_EQ(read.strategy.virtual_stages, vp);
-    EXPECT_EQ(layers_of_rank(read.workload.model, read.strategy, 0).total(), 7) << vp;
-    EXPECT_EQ(layers_of_rank(read.workload.model, read.strategy, 15).total(), 7) << vp;
-    EXPECT_EQ(layers_of_rank(read.workload.model, read.strategy, 7).total(), 8) << vp;
+    EXPECT_EQ(StageLayers(read.workload.model, read.strategy).of_rank(0).total(), 7) << vp;
+    EXPECT_EQ(StageLayers(read.workload.model, read.strategy).of_rank(15).total(), 7) << vp;
+    EXPECT_EQ(StageLayers(read.workload.model, read.strategy).of_rank(7).total(), 8) << vp;
   }
   run["parallel"].erase("vp");
   EXPECT_GT(run_of_entry(run).strategy.virtual_stages, 1);

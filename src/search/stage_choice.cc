@@ -22,7 +22,10 @@ Strategy by_layers(const Strategy& strategy) {
 // needs room to be computed again, from then on each frees memory.
 int64_t fewest_of(const RankTrial& prices, int64_t rank, int64_t layers, int64_t limit,
                   int64_t guess) {
-  const auto fits = [&](int64_t again) { return prices.bytes(rank, layers, again) <= limit; };
+  const int64_t room = limit - prices.fixed_bytes(rank, layers);
+  const auto fits = [&](int64_t again) {
+    return prices.activation_bytes(rank, layers, again) <= room;
+  };
   if (fits(0)) return 0;
   if (layers == 0 || !fits(layers)) return -1;
   // Ranks differ little from the one before, so the answer is near the guess.
@@ -115,20 +118,19 @@ std::optional<std::vector<int64_t>> fill(int64_t ranks, int64_t least, int64_t l
   return of_rank;
 }
 
-// Layers of the stages of a rank: as equal as they can be, and more where there is no embedding and
-// no head.
-std::vector<int64_t> spread(int64_t layers, const std::vector<int64_t>& stages, int64_t last) {
-  const auto count = static_cast<int64_t>(stages.size());
-  std::vector<int64_t> result(stages.size(), layers / count);
+// Gives the layers of a rank to its stages: as equal as they can be, and more where there is no
+// embedding and no head.
+void spread(const Strategy& s, int64_t rank, int64_t layers, std::vector<int64_t>& of_stage) {
+  const int64_t count = s.virtual_stages, last = s.pp * count - 1;
   int64_t left = layers % count;
   for (const bool ends : {false, true}) {
-    for (size_t i = 0; i < stages.size() && left > 0; ++i) {
-      if ((stages[i] == 0 || stages[i] == last) != ends) continue;
-      ++result[i];
-      --left;
+    for (int64_t chunk = 0; chunk < count; ++chunk) {
+      const int64_t stage = stage_of_rank(s, rank, chunk);
+      if ((stage == 0 || stage == last) != ends) continue;
+      of_stage[static_cast<size_t>(stage)] = layers / count + (left > 0 ? 1 : 0);
+      left -= left > 0 ? 1 : 0;
     }
   }
-  return result;
 }
 
 }  // namespace
@@ -142,10 +144,11 @@ std::optional<StageChoice> fewest_again(CostModel& model, const Strategy& strate
   const Strategy s = by_layers(strategy);
   const RankTrial prices = model.rank_trial(s);
   RankTable table(prices, s, model.workload().model.layers, limit);
+  const StageLayers layers(model.workload().model, strategy);
   StageChoice choice;
   int64_t guess = 0;
   for (int64_t rank = 0; rank < s.pp; ++rank) {
-    choice.layers.push_back(layers_of_rank(model.workload().model, strategy, rank).total());
+    choice.layers.push_back(layers.of_rank(rank).total());
     guess = table.fewest(rank, choice.layers.back(), guess);
     if (guess < 0) return std::nullopt;
     choice.again.push_back(guess);
@@ -244,38 +247,31 @@ std::optional<StageChoice> smallest_stages(CostModel& model, const Strategy& str
 Strategy with_stages(const Workload& w, const Strategy& strategy, const StageChoice& choice) {
   Strategy s = strategy;
   const int64_t stages = s.pp * s.virtual_stages;
-  std::vector<std::vector<int64_t>> of_rank(static_cast<size_t>(s.pp));
-  for (int64_t stage = 0; stage < stages; ++stage) {
-    of_rank[static_cast<size_t>(rank_of_stage(s, stage))].push_back(stage);
-  }
+  const EvenStages even_stages(w.model.layers, stages);
   bool even = true, none = true, all = true;
   s.stage_layers.assign(static_cast<size_t>(stages), 0);
   s.stage_recompute.assign(static_cast<size_t>(stages), 0);
-  for (size_t rank = 0; rank < of_rank.size(); ++rank) {
-    const std::vector<int64_t>& mine = of_rank[rank];
-    std::vector<int64_t> layers;  // a rank with as many as even stages have keeps those
-    for (const int64_t stage : mine) {
-      layers.push_back(even_stage_layers(w.model.layers, stages, stage));
-    }
+  for (int64_t rank = 0; rank < s.pp; ++rank) {
+    const int64_t asked = choice.layers[static_cast<size_t>(rank)];
     int64_t sum = 0;
-    for (const int64_t number : layers) sum += number;
-    if (sum != choice.layers[rank]) layers = spread(choice.layers[rank], mine, stages - 1);
-    even = even && sum == choice.layers[rank];
-    // Of each stage as many as of the others, as far as it has them.
-    std::vector<int64_t> again(mine.size(), 0);
-    for (int64_t left = choice.again[rank], i = 0; left > 0; ++i) {
-      const auto at = static_cast<size_t>(i) % mine.size();
-      if (again[at] >= layers[at]) continue;
-      ++again[at];
+    for (int64_t chunk = 0; chunk < s.virtual_stages; ++chunk) {
+      const int64_t stage = stage_of_rank(s, rank, chunk);
+      sum += s.stage_layers[static_cast<size_t>(stage)] = even_stages.layers_of(stage);
+    }
+    // A rank with as many as even stages have keeps those.
+    if (sum != asked) spread(s, rank, asked, s.stage_layers);
+    even = even && sum == asked;
+    // As many of each stage as of the others, as far as it has them.
+    for (int64_t left = choice.again[static_cast<size_t>(rank)], i = 0; left > 0; ++i) {
+      const auto stage = static_cast<size_t>(stage_of_rank(s, rank, i % s.virtual_stages));
+      if (s.stage_recompute[stage] >= s.stage_layers[stage]) continue;
+      ++s.stage_recompute[stage];
       --left;
     }
-    for (size_t i = 0; i < mine.size(); ++i) {
-      const auto stage = static_cast<size_t>(mine[i]);
-      s.stage_layers[stage] = layers[i];
-      s.stage_recompute[stage] = again[i];
-      none = none && again[i] == 0;
-      all = all && again[i] == layers[i];
-    }
+  }
+  for (size_t stage = 0; stage < s.stage_layers.size(); ++stage) {
+    none = none && s.stage_recompute[stage] == 0;
+    all = all && s.stage_recompute[stage] == s.stage_layers[stage];
   }
   if (even) s.stage_layers.clear();
   s.recompute = none ? Recompute::kNone : Recompute::kFull;

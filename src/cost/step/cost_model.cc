@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "cost/step/pricing.h"
+#include "cost/step/rank_memory.h"
 #include "cost/step/rank_trial.h"
 #include "cost/step/to_double.h"
 #include "cost/step/workload_limits.h"
@@ -62,7 +63,8 @@ double scores_of_token(const Workload& w) {
 double share_again(const Workload& w, const Strategy& s) {
   if (s.recompute != Recompute::kFull) return 1;
   int64_t again = 0;
-  for (int64_t rank = 0; rank < s.pp; ++rank) again += layers_of_rank(w.model, s, rank).again;
+  const StageLayers layers(w.model, s);
+  for (int64_t rank = 0; rank < s.pp; ++rank) again += layers.of_rank(rank).again;
   return to_double(again) / to_double(w.model.layers);
 }
 
@@ -89,7 +91,7 @@ struct CostModel::Memo {
     return std::max<int64_t>(1, workload.global_batch / (s.dp * s.micro_batch));
   }
 
-  Pricing pricing(const Strategy& s) { return {workload, s, split(s), micro_batches(s)}; }
+  RankLayout layout(const Strategy& s) { return {workload, s, split(s), micro_batches(s)}; }
 };
 
 CostModel::CostModel(Workload workload) : memo_(std::make_unique<Memo>()) {
@@ -104,26 +106,26 @@ CostModel::~CostModel() = default;
 const Workload& CostModel::workload() const { return memo_->workload; }
 
 QuickEstimate CostModel::quick(const Strategy& strategy) {
-  Pricing pricing = memo_->pricing(strategy);
-  return {pricing.step().time.step_s, pricing.peak_bytes()};
+  const RankLayout layout = memo_->layout(strategy);
+  return {Pricing(layout).step().time.step_s, tessera::peak_bytes(layout)};
 }
 
 int64_t CostModel::peak_bytes(const Strategy& strategy) {
-  return memo_->pricing(strategy).peak_bytes();
+  return tessera::peak_bytes(memo_->layout(strategy));
 }
 
 double CostModel::step_s(const Strategy& strategy) {
-  return memo_->pricing(strategy).step().time.step_s;
+  return Pricing(memo_->layout(strategy)).step().time.step_s;
 }
 
 PipelineSeconds CostModel::pipeline(const Strategy& strategy) {
-  return memo_->pricing(strategy).pipeline();
+  return Pricing(memo_->layout(strategy)).pipeline();
 }
 
 double CostModel::work_bound_s(const Strategy& strategy) {
   Strategy least = strategy;
   least.recompute = Recompute::kNone;
-  return to_double(memo_->micro_batches(strategy)) * memo_->pricing(least).mean_rank_s() *
+  return to_double(memo_->micro_batches(strategy)) * RankTimes(memo_->layout(least)).mean_rank_s() *
          kRounding;
 }
 
@@ -131,32 +133,32 @@ double CostModel::stages_bound_s(const Strategy& strategy, double busiest_s) {
   Strategy least = strategy;
   if (least.recompute == Recompute::kFull) least.recompute = Recompute::kNone;
   least.stage_recompute.clear();
-  return memo_->pricing(least).stages_bound_s(busiest_s) * kRounding;
+  return Pricing(memo_->layout(least)).stages_bound_s(busiest_s) * kRounding;
 }
 
 int64_t CostModel::stages_bound_bytes(const Strategy& strategy) {
-  return memo_->pricing(strategy).stages_bound_bytes();
+  return tessera::stages_bound_bytes(memo_->layout(strategy));
 }
 
 RankTrial CostModel::rank_trial(const Strategy& strategy) {
-  return RankTrial(memo_->pricing(strategy), memo_->workload.model.experts > 0);
+  return RankTrial(memo_->layout(strategy));
 }
 
 int64_t CostModel::states_bound_bytes(const Strategy& strategy) {
-  return memo_->pricing(strategy).mean_states_bytes();
+  return mean_states_bytes(memo_->layout(strategy));
 }
 
 Estimate CostModel::estimate(const Strategy& strategy) {
   const Workload& w = memo_->workload;
-  const SplitCost& split = memo_->split(strategy);
-  Pricing pricing(w, strategy, split, memo_->micro_batches(strategy));
+  const RankLayout layout = memo_->layout(strategy);
+  Pricing pricing(layout);
   Estimate result;
   const Breakdown breakdown = pricing.step();
   result.time = breakdown.time;
   result.time.forward_s = pricing.forward_kernels_s();
   result.traffic = breakdown.traffic;
   for (int64_t rank = 0; rank < strategy.pp; ++rank) {
-    result.stages.push_back(pricing.memory(rank));
+    result.stages.push_back(memory_of_rank(layout, rank, layout.layers.of_rank(rank)));
     const size_t fullest = static_cast<size_t>(result.fullest_stage);
     if (result.stages.back().total() > result.stages[fullest].total()) {
       result.fullest_stage = static_cast<int>(rank);

@@ -90,13 +90,13 @@ TEST(CostModelTest, LiveMicroBatchesAreTheSchedulesFormulas) {
 }
 
 TEST(CostModelTest, StagesAreEqualOrOneShorterAtTheEnds) {
-  EXPECT_EQ(even_stage_layers(24, 4, 1), 6);
-  EXPECT_EQ(even_stage_layers(22, 8, 0), 2);
-  EXPECT_EQ(even_stage_layers(22, 8, 3), 3);
-  EXPECT_EQ(even_stage_layers(126, 16, 0), 7);
-  EXPECT_EQ(even_stage_layers(126, 16, 15), 7);
+  EXPECT_EQ(EvenStages(24, 4).layers_of(1), 6);
+  EXPECT_EQ(EvenStages(22, 8).layers_of(0), 2);
+  EXPECT_EQ(EvenStages(22, 8).layers_of(3), 3);
+  EXPECT_EQ(EvenStages(126, 16).layers_of(0), 7);
+  EXPECT_EQ(EvenStages(126, 16).layers_of(15), 7);
   int64_t sum = 0;
-  for (int64_t i = 0; i < 7; ++i) sum += even_stage_layers(80, 7, i);
+  for (int64_t i = 0; i < 7; ++i) sum += EvenStages(80, 7).layers_of(i);
   EXPECT_EQ(sum, 80);
 }
 

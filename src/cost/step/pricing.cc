@@ -1,0 +1,317 @@
+#include "cost/step/pricing.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "cost/step/to_double.h"
+
+namespace tessera {
+namespace {
+
+constexpr size_t index(CommAxis axis) { return static_cast<size_t>(axis); }
+
+}  // namespace
+
+Breakdown Pricing::step() {
+  Breakdown result;
+  find_stages();
+  const double m = to_double(l_.micro_batches);
+  const double steady = m * busiest_.seconds;
+  result.time.compute_s = m * (busiest_.seconds - busiest_.exposed_total());
+  result.time.recompute_s = m * busiest_.again;
+  for (size_t i = 0; i < kNumCommAxes; ++i) {
+    result.time.exposed_s[i] = m * busiest_.exposed[i];
+    result.traffic[i].bytes = m * busiest_.bytes[i];
+    result.traffic[i].busy_s = m * busiest_.exposed[i];
+  }
+  result.time.bubble_s = bubble();
+  const double slow_s = m * times_.slow_messages_s();
+  result.time.exposed_s[index(CommAxis::kPipeline)] += slow_s;
+  add_data_parallel(result);
+  result.time.optimizer_s = optimizer_s();
+  result.time.step_s =
+      steady + slow_s + result.time.bubble_s + data_exposed_s_ + result.time.optimizer_s;
+  add_elementwise_again(result.time);
+  set_levels(result);
+  keep_above_links(result);
+  return result;
+}
+
+double Pricing::forward_kernels_s() const {
+  return to_double(l_.micro_batches) *
+         (busiest_.forward - times_.forward_comm_s(busiest_rank_, busiest_layers_));
+}
+
+PipelineSeconds Pricing::pipeline() {
+  PipelineSeconds price;
+  find_stages();
+  const Strategy& s = l_.s;
+  const int64_t stages = s.pp * s.virtual_stages, stride = times_.strides().pp;
+  for (int64_t stage = 0; stage < stages; ++stage) price.stages.push_back(times_.stage_time(stage));
+  for (int64_t stage = 0; stage + 1 < stages; ++stage) {
+    const int64_t from = rank_of_stage(s, stage), to = rank_of_stage(s, stage + 1);
+    const SendTime sent = send_time(l_.w.cluster, from * stride, to * stride, times_.hop_bytes());
+    price.messages.push_back({sent.latency_s, sent.wire_s});
+  }
+  Breakdown once;
+  add_data_parallel(once);
+  for (size_t i = 0; i < kNumCommAxes; ++i) {
+    price.exposed_s[i] = to_double(l_.micro_batches) * busiest_.exposed[i] + once.time.exposed_s[i];
+  }
+  price.exposed_s[index(CommAxis::kPipeline)] = 0;
+  price.once_s = data_exposed_s_ + optimizer_s();
+  return price;
+}
+
+double Pricing::stages_bound_s(double busiest_s) const {
+  const double mean = times_.mean_rank_s() + times_.mean_messages_s() + times_.mean_gathering_s();
+  const double bubbles = l_.s.pp > 1 ? bubble_share(times_.largest_weight_share()) : 0;
+  return (to_double(l_.micro_batches) - bubbles) * std::max(mean, busiest_s) +
+         bubbles * to_double(l_.s.pp) * mean;
+}
+
+// The busiest rank, and the time of one micro-batch through all.
+void Pricing::find_stages() {
+  const auto meet = [&](int64_t rank, const RankLayers& layers, const RankTime& time,
+                        double times) {
+    through_s_ += times * time.seconds;
+    if (time.seconds <= busiest_.seconds) return;
+    busiest_ = time;
+    busiest_rank_ = rank;
+    busiest_layers_ = layers;
+  };
+  const auto meet_rank = [&](int64_t rank, double times) {
+    const RankLayers layers = l_.layers.of_rank(rank);
+    meet(rank, layers, times_.rank_time(rank, layers), times);
+  };
+  const int64_t last = l_.s.pp - 1;
+  meet_rank(0, 1);
+  if (l_.layers.middle_is_uniform()) {
+    if (last > 1) meet_rank(1, to_double(last - 1));
+  } else {
+    // Ranks mostly have one of two numbers of layers, and those with the same take the same time.
+    RankLayers one = {.dense = -1}, other = one;
+    double one_s = 0, other_s = 0;
+    for (int64_t rank = 1; rank < last; ++rank) {
+      const RankLayers layers = l_.layers.of_rank(rank);
+      if (layers == other) {
+        std::swap(one, other);
+        std::swap(one_s, other_s);
+      }
+      if (layers == one) {
+        through_s_ += one_s;
+        continue;
+      }
+      const RankTime time = times_.rank_time(rank, layers);
+      meet(rank, layers, time, 1);
+      other = std::exchange(one, layers);
+      other_s = std::exchange(one_s, time.seconds);
+    }
+  }
+  if (last > 0) meet_rank(last, 1);
+}
+
+double Pricing::bubble() const {
+  if (l_.s.pp == 1) return 0;
+  const double once =
+      (through_s_ - busiest_.seconds) * bubble_share(busiest_.weight / busiest_.seconds);
+  return l_.s.one_micro_batch_at_a_time ? once * to_double(l_.micro_batches) : once;
+}
+
+// The part of the other ranks' time that the busiest one waits. `weight`: of its time for a
+// micro-batch, what weight gradients are.
+double Pricing::bubble_share(double weight) const {
+  switch (l_.s.schedule) {
+    case PipelineKind::kNaive:  // of one micro-batch: bubble() counts them
+    case PipelineKind::kGPipe:
+    case PipelineKind::k1F1B:
+    case PipelineKind::kPipedream:
+    case PipelineKind::kPipedream2bw:
+      return 1;
+    case PipelineKind::kInterleaved:
+      return 1 / to_double(l_.s.virtual_stages);
+    case PipelineKind::kZbH1:
+      return std::max(0.0, 1 - 2 * weight);
+    case PipelineKind::kZbH2:
+    case PipelineKind::kZbV:
+    case PipelineKind::kDualPipeV:
+      return std::max(0.0, 1 - 3 * weight);
+  }
+  return 1;
+}
+
+// Every stage takes longer by the same, so the bubble does as the kernels do.
+void Pricing::add_elementwise_again(StepTime& time) const {
+  const double layer_s = times_.elementwise_again_s();
+  if (layer_s == 0) return;
+  const double layers = to_double((l_.w.model.layers + l_.s.pp - 1) / l_.s.pp);
+  const double extra = layer_s * layers * to_double(l_.micro_batches);
+  const double bubble = time.compute_s > 0 ? extra * time.bubble_s / time.compute_s : 0;
+  time.compute_s += extra;
+  time.recompute_s += extra;
+  time.bubble_s += bubble;
+  time.step_s += extra + bubble;
+}
+
+bool Pricing::adds_every_micro_batch() const {
+  return l_.w.engine.adds_every_micro_batch != 0 && l_.s.zero >= 2;
+}
+
+void Pricing::add_data_parallel(Breakdown& result) {
+  data_links_ = links_of(l_.w.cluster, {l_.replicas, times_.strides().data});
+  const DataParallel sums = l_.s.zero == 3 ? sum_across_shards() : sum_over_replicas();
+  const size_t axis = index(CommAxis::kData);
+  result.traffic[axis].bytes += sums.bytes;
+  result.traffic[axis].busy_s += sums.once_s;
+  data_exposed_s_ = exposed_s(sums) + tied_sum_s();
+  result.time.exposed_s[axis] += data_exposed_s_;
+}
+
+// ZeRO-3 gathers and scatters in every micro-batch; replicas of a shard group still add their
+// gradients up.
+Pricing::DataParallel Pricing::sum_across_shards() {
+  if (l_.shard >= l_.replicas) return {};
+  const RankLayout::Parameters held = l_.parameters(busiest_layers_, busiest_rank_);
+  const double times = adds_every_micro_batch() ? to_double(l_.micro_batches) : 1;
+  const RankGroup across{l_.replicas / l_.shard, times_.strides().data * l_.shard};
+  const double bytes =
+      to_double((held.dense + held.experts) * l_.w.precision.gradient_bytes) / to_double(l_.shard);
+  const GroupLinks links = links_of(l_.w.cluster, across);
+  load_.add(links.level, CommAxis::kData,
+            times * least_all_reduce_wire_s(links, across.ranks, bytes));
+  return {.once_s = times * all_reduce_s(l_.w.cluster, links, across.ranks, bytes),
+          .bytes = 2 * times * bytes};
+}
+
+Pricing::DataParallel Pricing::sum_over_replicas() {
+  const RankLayout::Parameters held = l_.parameters(busiest_layers_, busiest_rank_);
+  DataParallel sums;
+  sum_over({l_.replicas, times_.strides().data}, data_links_, held.dense, sums);
+  if (l_.expert_replicas > 1 && held.experts > 0) {
+    const RankGroup group{l_.expert_replicas, expert_strides_of(l_.s).replicas};
+    sum_over(group, links_of(l_.w.cluster, group), held.experts, sums);
+  }
+  return sums;
+}
+
+void Pricing::sum_over(const RankGroup& group, const GroupLinks& links, int64_t parameters,
+                       DataParallel& sums) {
+  if (group.ranks <= 1 || parameters == 0) return;
+  const Cluster& cluster = l_.w.cluster;
+  const double gradients = to_double(parameters * l_.w.precision.gradient_bytes);
+  const double weights = to_double(parameters * l_.w.precision.parameter_bytes);
+  const double share = to_double(group.ranks - 1) / to_double(group.ranks);
+  if (l_.s.zero == 0) {
+    sums.once_s += all_reduce_s(cluster, links, group.ranks, gradients);
+    sums.bytes += 2 * share * gradients;
+    load_.add(links.level, CommAxis::kData, least_all_reduce_wire_s(links, group.ranks, gradients));
+    return;
+  }
+  const double rounds = l_.s.zero == 2 ? to_double(l_.micro_batches) : 1;
+  const double new_weights_s = all_gather_s(cluster, links, group.ranks, weights);
+  sums.once_s += rounds * all_gather_s(cluster, links, group.ranks, gradients) + new_weights_s;
+  sums.gather_s += new_weights_s;
+  sums.bytes += share * (rounds * gradients + weights);
+  load_.add(links.level, CommAxis::kData,
+            all_gather_wire_s(links, group.ranks, rounds * gradients + weights));
+}
+
+// Gradients leave while the last backward runs; gathered weights arrive during the first forward,
+// or at once.
+double Pricing::exposed_s(const DataParallel& sums) const {
+  const EngineNumbers& engine = l_.w.engine;
+  if (!l_.w.overlap.data) return sums.once_s;
+  const bool at_once = engine.gathers_after_update != 0;
+  const bool in_forward = l_.s.zero > 0 && !at_once;
+  const double window =
+      adds_every_micro_batch()
+          ? 0
+          : engine.overlap_window * (busiest_.backward + (in_forward ? busiest_.forward : 0));
+  const double beside_s = sums.once_s - (at_once ? sums.gather_s : 0);
+  const double hidden = std::min(window, beside_s * (1 - engine.last_bucket));
+  return sums.once_s - hidden + engine.overlap_slowdown * hidden;
+}
+
+// Both ends of the pipeline have the table and add up its gradients.
+double Pricing::tied_sum_s() const {
+  if (!l_.w.model.tied || l_.head_rank == 0) return 0;
+  const RankGroup ends{2, times_.strides().pp * (l_.s.pp - 1)};
+  const double bytes =
+      to_double(l_.w.model.table_parameters() / l_.s.tp * l_.w.precision.gradient_bytes);
+  return all_reduce_s(l_.w.cluster, ends, bytes);
+}
+
+double Pricing::optimizer_s() const {
+  const RankLayout::Parameters held = l_.parameters(busiest_layers_, busiest_rank_);
+  const EngineNumbers& engine = l_.w.engine;
+  const auto gradient = to_double(l_.w.precision.gradient_bytes);
+  const double by = l_.s.zero >= 1 ? to_double(l_.shard) : 1;
+  const double by_experts = l_.s.zero >= 1 ? to_double(l_.expert_shard()) : 1;
+  const double all = engine.gradient_norm_passes * gradient;
+  const double whole = l_.s.zero >= 2 ? 0 : all;  // from ZeRO-2 on of the shard alone
+  const double shared = engine.optimizer_bytes + (all - whole);
+  const double bytes = to_double(held.dense) * (whole + shared / by) +
+                       to_double(held.experts) * (whole + shared / by_experts);
+  const DeviceSpec& device = l_.w.cluster.device;
+  return bytes / (device.memory_bandwidth.value * device.memory_efficiency.value);
+}
+
+// The outermost links of each axis, and how long they are in use.
+void Pricing::set_levels(Breakdown& result) {
+  const Strategy& s = l_.s;
+  const AxisStrides& strides = times_.strides();
+  const auto set = [&](CommAxis axis, const RankGroup& group) {
+    const GroupLinks links = links_of(l_.w.cluster, group);
+    result.traffic[index(axis)].level = links.level;
+    return links;
+  };
+  const auto sent_s = [&](CommAxis axis, const GroupLinks& links) {
+    return links.bandwidth > 0 ? result.traffic[index(axis)].bytes / links.bandwidth : 0;
+  };
+  const GroupLinks tensor = set(CommAxis::kTensor, {s.tp, strides.tp});
+  // Sums are counted as a ring carries them; a switch that adds, or two trees, carry half.
+  const bool halved =
+      !s.sequence_parallel && (tensor.in_network || (tensor.inside > 0 && tensor.outer == 2));
+  load_.add(tensor.level, CommAxis::kTensor,
+            sent_s(CommAxis::kTensor, tensor) * (halved ? 0.5 : 1));
+  const GroupLinks context = set(CommAxis::kContext, {s.cp, strides.data});
+  load_.add(context.level, CommAxis::kContext, sent_s(CommAxis::kContext, context));
+  if (l_.has_experts()) {
+    const GroupLinks exchange = set(CommAxis::kExpert, {s.ep, expert_strides_of(s).ep});
+    load_.add(exchange.level, CommAxis::kExpert, result.time.exposed_s[index(CommAxis::kExpert)]);
+  }
+  set(CommAxis::kPipeline, {s.pp, strides.pp});
+  result.traffic[index(CommAxis::kData)].level = data_links_.level;
+  add_gathering_load();
+  if (s.pp > 1) {
+    const auto m = to_double(l_.micro_batches), chunks = to_double(s.virtual_stages);
+    const bool around = s.schedule == PipelineKind::kInterleaved;
+    add_messages(
+        load_, l_.w.cluster,
+        {{s.pp, strides.pp}, times_.hop_bytes(), m * chunks, around ? m * (chunks - 1) : 0});
+  }
+}
+
+void Pricing::add_gathering_load() {
+  if (busiest_.gather_wire + busiest_.expert_gather_wire == 0) return;
+  const double m = to_double(l_.micro_batches);
+  const GroupLinks shards = links_of(l_.w.cluster, {l_.shard, times_.strides().data});
+  load_.add(shards.level, CommAxis::kData, m * busiest_.gather_wire);
+  if (busiest_.expert_gather_wire == 0) return;
+  const GroupLinks experts =
+      links_of(l_.w.cluster, {l_.expert_shard(), expert_strides_of(l_.s).replicas});
+  load_.add(experts.level, CommAxis::kData, m * busiest_.expert_gather_wire);
+}
+
+// Whatever hides behind what: the links must carry the bytes.
+void Pricing::keep_above_links(Breakdown& result) const {
+  const LinkLoad::Busiest busiest = load_.busiest();
+  StepTime& time = result.time;
+  time.link_s = busiest.seconds;
+  time.link_axis = busiest.axis;
+  if (time.step_s >= time.link_s) return;
+  time.exposed_s[index(busiest.axis)] += time.link_s - time.step_s;
+  time.step_s = time.link_s;
+}
+
+}  // namespace tessera

@@ -1,0 +1,280 @@
+#include "cost/step/rank_times.h"
+
+#include <algorithm>
+
+#include "cost/step/to_double.h"
+
+namespace tessera {
+namespace {
+
+// Flash attention keeps nothing that its selective recomputation could give back.
+Recompute effective_recompute(const RankLayout& l) {
+  const bool idle =
+      l.s.recompute == Recompute::kSelective && l.w.attention != AttentionKind::kUnfused;
+  return idle ? Recompute::kNone : l.s.recompute;
+}
+
+// The first micro-batch has nothing to add to; from ZeRO-2 on a rank adds its shard alone, which
+// takes next to no time.
+double added_share(const RankLayout& l) {
+  if (l.s.zero >= 2 && l.replicas > 1) return 0;
+  return 1 - 1 / to_double(l.micro_batches);
+}
+
+double share_again(const RankLayers& layers) {
+  return layers.again == 0 ? 0 : to_double(layers.again) / to_double(layers.total());
+}
+
+// `again` of a layer's forward is computed again, with its communication.
+void add_layers(RankTime& time, const LayerCost& cost, const PassSeconds& pass, double count,
+                double again) {
+  time.seconds += count * (pass.forward + pass.backward);
+  time.forward += count * pass.forward;
+  time.backward += count * pass.backward;
+  time.again += count * pass.again;
+  time.weight += count * pass.weight;
+  for (size_t i = 0; i < kNumCommAxes; ++i) {
+    const auto axis = static_cast<CommAxis>(i);
+    time.exposed[i] += count * sum_axis(cost, axis, again);
+    time.bytes[i] += count * sum_axis_bytes(cost, axis, again);
+  }
+}
+
+}  // namespace
+
+double RankTime::exposed_total() const {
+  double sum = 0;
+  for (const double value : exposed) sum += value;
+  return sum;
+}
+
+RankTimes::RankTimes(const RankLayout& layout)
+    : l_(layout),
+      dense_{l_.split.dense,
+             pass_seconds(l_.split.dense, effective_recompute(l_), added_share(l_))},
+      experts_{l_.split.experts,
+               pass_seconds(l_.split.experts, effective_recompute(l_), added_share(l_))},
+      head_{l_.split.head, pass_seconds(l_.split.head, Recompute::kNone, added_share(l_))},
+      embedding_{l_.split.embedding, pass_seconds(l_.split.embedding, Recompute::kNone)},
+      strides_(strides_of(l_.s)) {
+  prepare_hops();
+  if (l_.gathers_weights()) prepare_gathering();
+}
+
+void RankTimes::prepare_hops() {
+  const Workload& w = l_.w;
+  const Strategy& s = l_.s;
+  const bool split = s.sequence_parallel || w.engine.splits_messages != 0;
+  hop_bytes_ = to_double(w.precision.activation_bytes * w.model.hidden) *
+               to_double(w.seq_len * s.micro_batch) / to_double(s.cp * (split ? s.tp : 1));
+  if (s.pp == 1) return;
+  const RankGroup pipeline{s.pp, strides_.pp};
+  hop_s_ = mean_send_s(w.cluster, pipeline, hop_bytes_);
+  if (w.engine.messages_in_order != 0) {
+    slowest_hop_s_ = slowest_send_s(w.cluster, pipeline, hop_bytes_);
+  } else if (w.overlap.pipeline) {
+    hop_s_ *= 1 - w.engine.overlap_window;
+  }
+}
+
+void RankTimes::prepare_gathering() {
+  const Workload& w = l_.w;
+  const int64_t sharers = l_.expert_shard();
+  const GroupLinks links = links_of(w.cluster, {l_.shard, strides_.data});
+  const GroupLinks expert_links =
+      l_.has_experts() ? links_of(w.cluster, {sharers, expert_strides_of(l_.s).replicas})
+                       : GroupLinks{};
+  const auto weight_bytes = to_double(w.precision.parameter_bytes);
+  const auto gradient_bytes = to_double(w.precision.gradient_bytes);
+  const double all_bytes = weight_bytes * (l_.s.release_after_forward ? 2 : 1) + gradient_bytes;
+  const auto prepare = [&](Unit& unit) {
+    const auto dense = to_double(unit.cost.dense_parameters);
+    const auto experts = to_double(unit.cost.expert_parameters);
+    const auto gather_s = [&](double bytes) {
+      return all_gather_s(w.cluster, links, l_.shard, dense * bytes) +
+             all_gather_s(w.cluster, expert_links, sharers, experts * bytes);
+    };
+    GatherCost& cost = unit.gather;
+    cost.forward_s = gather_s(weight_bytes);
+    cost.sum_s = gather_s(gradient_bytes);
+    cost.backward_s = cost.sum_s + (l_.s.release_after_forward ? cost.forward_s : 0);
+    cost.bytes = (dense + experts) * all_bytes;
+    cost.wire_s = all_gather_wire_s(links, l_.shard, dense * all_bytes);
+    cost.expert_wire_s = all_gather_wire_s(expert_links, sharers, experts * all_bytes);
+  };
+  for (Unit* unit : {&dense_, &experts_, &head_, &embedding_}) prepare(*unit);
+}
+
+RankTimes::Counts RankTimes::counts_of(const RankLayers& layers, bool first, bool last) const {
+  Counts counts{.dense = to_double(layers.dense), .experts = to_double(layers.experts)};
+  counts.embeddings = first ? 1 : 0;
+  if (!last) return counts;
+  // Layers that predict later tokens have a head of their own.
+  const double more = to_double(l_.w.model.mtp_layers);
+  (l_.has_experts() ? counts.experts : counts.dense) += more;
+  counts.heads = 1 + more;
+  return counts;
+}
+
+void RankTimes::add_passes(RankTime& time, const Counts& counts, double again) const {
+  const auto add_body = [&](const Unit& unit, double count) {
+    if (count > 0) add_layers(time, unit.cost, with_again(unit.pass, again), count, again);
+  };
+  add_body(dense_, counts.dense);
+  add_body(experts_, counts.experts);
+  if (counts.embeddings > 0) add_layers(time, embedding_.cost, embedding_.pass, 1, 0);
+  if (counts.heads > 0) add_layers(time, head_.cost, head_.pass, counts.heads, 0);
+}
+
+// What of a unit's gathering its kernels do not hide.
+double RankTimes::exposed_gathering_s(const Unit& unit, double again) const {
+  const GatherCost& gather = unit.gather;
+  const PassSeconds pass = with_again(unit.pass, again);
+  const double all = gather.forward_s + gather.backward_s;
+  if (!l_.w.overlap.data) return all;
+  const double beside_s =
+      gather.backward_s - (l_.w.engine.adds_every_micro_batch != 0 ? gather.sum_s : 0);
+  const double hidden =
+      std::min(gather.forward_s, pass.forward) + std::min(beside_s, pass.backward);
+  return all - hidden + l_.w.engine.overlap_slowdown * hidden;
+}
+
+void RankTimes::add_gathering(RankTime& time, const RankLayers& layers, const Counts& ends,
+                              double again) const {
+  if (!l_.gathers_weights()) return;
+  const auto gather = [&](const Unit& unit, double count, double share) {
+    if (count == 0) return;
+    const auto axis = static_cast<size_t>(CommAxis::kData);
+    const double exposed = exposed_gathering_s(unit, share);
+    time.exposed[axis] += count * exposed;
+    time.seconds += count * exposed;
+    time.bytes[axis] += count * unit.gather.bytes;
+    time.gather_wire += count * unit.gather.wire_s;
+    time.expert_gather_wire += count * unit.gather.expert_wire_s;
+  };
+  gather(dense_, to_double(layers.dense), again);
+  gather(experts_, to_double(layers.experts), again);
+  if (l_.w.engine.gathers_ends == 0) return;
+  gather(embedding_, ends.embeddings, 0);
+  gather(head_, ends.heads, 0);
+}
+
+RankTime RankTimes::rank_time(int64_t rank, const RankLayers& layers) const {
+  RankTime time;
+  const double again = share_again(layers);
+  const Counts counts = counts_of(layers, l_.has_embedding(rank), l_.has_head(rank));
+  add_passes(time, counts, again);
+  add_gathering(time, layers, counts, again);
+  if (l_.s.pp > 1) {
+    const auto i = static_cast<size_t>(CommAxis::kPipeline);
+    const double messages = messages_of(rank);
+    time.exposed[i] += messages * hop_s_;
+    time.seconds += messages * hop_s_;
+    time.bytes[i] += messages * hop_bytes_;
+  }
+  return time;
+}
+
+PassTimes RankTimes::stage_time(int64_t stage) const {
+  const RankLayers layers = l_.layers.of_stage(stage);
+  const bool last = stage == l_.s.pp * l_.s.virtual_stages - 1;
+  // A strategy that says it by rank means the same share of each of its stages.
+  const double again = share_again(
+      l_.s.stage_recompute.empty() ? l_.layers.of_rank(rank_of_stage(l_.s, stage)) : layers);
+  const Counts counts = counts_of(layers, stage == 0, last);
+  RankTime time;
+  add_passes(time, counts, again);
+  const double elementwise_s = elementwise_again_s() * (counts.dense + counts.experts);
+  time.seconds += elementwise_s;
+  time.backward += elementwise_s;
+  const double before = time.seconds;
+  add_gathering(time, layers, counts, again);
+  // What gathering exposes waits in forward and in backward as their own lengths are.
+  const double stretch = before > 0 ? time.seconds / before : 1;
+  if (last && l_.w.engine.loss_chunk_sum_passes > 0) {
+    // Chunks of the loss are differentiated right after their forward, in the forward part.
+    const double backward = counts.heads * head_.pass.backward;
+    time.forward += backward;
+    time.backward -= backward;
+    time.weight -= counts.heads * head_.pass.weight;
+  }
+  return {time.forward * stretch, time.backward * stretch, time.weight};
+}
+
+double RankTimes::forward_comm_s(int64_t rank, const RankLayers& layers) const {
+  const Counts counts = counts_of(layers, l_.has_embedding(rank), l_.has_head(rank));
+  double sum = counts.dense * dense_.cost.forward_comm.total_s() +
+               counts.experts * experts_.cost.forward_comm.total_s();
+  if (counts.embeddings > 0) sum += embedding_.cost.forward_comm.total_s();
+  if (counts.heads > 0) sum += counts.heads * head_.cost.forward_comm.total_s();
+  return sum;
+}
+
+// Two norms read and write the residual; an activation reads one or two inputs and writes one.
+double RankTimes::elementwise_again_s() const {
+  const Strategy& s = l_.s;
+  if (s.elementwise_again == ElementwiseAgain::kNone || s.recompute == Recompute::kFull) return 0;
+  const ModelShape& m = l_.w.model;
+  const double tokens = to_double(s.micro_batch) * to_double(l_.w.seq_len) / to_double(s.cp);
+  const double norms =
+      4 * tokens * to_double(m.hidden) / (s.sequence_parallel ? to_double(s.tp) : 1.0);
+  const double width = m.experts > 0 ? to_double(m.moe_ffn * m.experts_per_token)
+                                     : to_double(m.ffn) / to_double(s.tp);
+  const bool both = s.elementwise_again == ElementwiseAgain::kNormsAndActivations;
+  const double activations = both ? (m.gated_mlp ? 3 : 2) * tokens * width : 0.0;
+  const DeviceSpec& device = l_.w.cluster.device;
+  return (norms + activations) * to_double(l_.w.precision.activation_bytes) /
+             (device.memory_bandwidth.value * device.memory_efficiency.value) +
+         3 * device.launch_s.value;
+}
+
+// Messages that a rank waits for in one micro-batch. An end of the pipeline has one neighbour: what
+// it sends leaves while the next one arrives.
+double RankTimes::messages_of(int64_t rank) const {
+  return 2 * to_double(l_.s.virtual_stages) - (l_.is_end(rank) ? 1 : 0);
+}
+
+double RankTimes::slow_messages_s() const {
+  return 2 * to_double(l_.s.virtual_stages) * std::max(0.0, slowest_hop_s_ - hop_s_);
+}
+
+double RankTimes::mean_rank_s() const {
+  const ModelShape& m = l_.w.model;
+  const auto dense = to_double(m.layers - m.moe_layers() + (m.experts > 0 ? 0 : m.mtp_layers));
+  const auto experts = to_double(m.moe_layers() + (m.experts > 0 ? m.mtp_layers : 0));
+  // Sharded gradients are added elsewhere, and this is for any sharding.
+  const auto both = [](const Unit& unit) {
+    return unit.pass.forward + unit.pass.backward - unit.pass.adding;
+  };
+  const double sum = dense * both(dense_) + experts * both(experts_) + both(embedding_) +
+                     to_double(1 + m.mtp_layers) * both(head_);
+  return sum / to_double(l_.s.pp);
+}
+
+double RankTimes::mean_messages_s() const {
+  const double ends = l_.head_rank == 0 ? 1 : 2;
+  const Strategy& s = l_.s;
+  return s.pp == 1 ? 0 : (2 * to_double(s.virtual_stages) - ends / to_double(s.pp)) * hop_s_;
+}
+
+double RankTimes::mean_gathering_s() const {
+  if (!l_.gathers_weights()) return 0;
+  // Layers that are computed again hide the most.
+  const auto least = [&](const Unit& unit, int64_t layers) {
+    return layers == 0 ? 0.0 : to_double(layers) * exposed_gathering_s(unit, 1);
+  };
+  const ModelShape& m = l_.w.model;
+  return (least(dense_, m.layers - m.moe_layers()) + least(experts_, m.moe_layers())) /
+         to_double(l_.s.pp);
+}
+
+double RankTimes::largest_weight_share() const {
+  double share = 0;
+  for (const Unit* unit : {&dense_, &experts_, &embedding_, &head_}) {
+    const double all = unit->pass.forward + unit->pass.backward;
+    if (all > 0) share = std::max(share, unit->pass.weight / all);
+  }
+  return share;
+}
+
+}  // namespace tessera
