@@ -56,6 +56,9 @@ void RunReader::fill_workload() {
   w.overlap.pipeline = spec_.parallel.overlap;
   w.fused_loss = spec_.train.loss_chunk < spec_.train.micro_batch * spec_.train.seq_len;
   w.loss_chunk = spec_.train.loss_chunk;
+  if (w.engine.sum_bucket_bytes > 0) {
+    w.engine.sum_bucket_bytes = static_cast<double>(spec_.parallel.bucket_mb) * 1e6;
+  }
 }
 
 // As the compiler stores them (compile/lower/storage.cc): of bf16 weights the optimizer keeps the

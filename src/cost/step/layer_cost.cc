@@ -393,6 +393,7 @@ LayerCost layer_cost(const Workload& w, const Strategy& s, bool experts) {
   sum.moves(w.engine.hidden_passes_forward * hidden_bytes,
             w.engine.hidden_passes_backward * hidden_bytes);
   LayerCost result = sum.finish(input);
+  result.buckets = buckets_of_layer(w, s, experts);
   if (w.overlap.tensor) {
     // A part of the communication runs inside the products next to it.
     for (AxisCosts* comm : {&result.forward_comm, &result.backward_comm, &result.once_comm}) {
@@ -413,6 +414,7 @@ LayerCost embedding_cost(const Workload& w, const Strategy& s) {
   LayerCost cost = sum.finish(8 * sum.tokens());
   cost.host_forward_s = cost.host_backward_s = 0;
   cost.dense_parameters = m.table_parameters() / s.tp + m.learned_positions * m.hidden;
+  cost.buckets = buckets_of_embedding(w);
   return cost;
 }
 
@@ -463,6 +465,7 @@ LayerCost head_cost(const Workload& w, const Strategy& s) {
       logit_bytes * chunk * columns + static_cast<int64_t>(w.engine.turn_units * unit);
   LayerCost result = sum.finish(2 * e * sum.split_tokens() * m.hidden);
   result.host_forward_s = result.host_backward_s = 0;
+  result.buckets = buckets_of_head(w);
   return result;
 }
 

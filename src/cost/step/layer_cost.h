@@ -8,6 +8,7 @@
 
 #include "cost/step/estimate.h"
 #include "cost/step/strategy.h"
+#include "cost/step/sum_buckets.h"
 
 namespace tessera {
 
@@ -37,6 +38,7 @@ struct LayerCost {
   // Of a rank. Parameters that experts have are shared by other ranks than the rest.
   int64_t dense_parameters = 0;
   int64_t expert_parameters = 0;
+  SumBuckets buckets;           // of their gradients
   int64_t largest_weights = 0;  // sum of one of each shape: buffers of fused weight gradients
 
   // Kept from forward to backward, by Recompute.

@@ -163,57 +163,85 @@ void Pricing::add_data_parallel(Breakdown& result) {
   const size_t axis = index(CommAxis::kData);
   result.traffic[axis].bytes += sums.bytes;
   result.traffic[axis].busy_s += sums.once_s;
+  const double on_tp_s = expert_sum_over_tp_s();
+  result.time.exposed_s[index(CommAxis::kTensor)] += on_tp_s;
+  result.traffic[index(CommAxis::kTensor)].busy_s += on_tp_s;
   data_exposed_s_ = exposed_s(sums) + tied_sum_s();
   result.time.exposed_s[axis] += data_exposed_s_;
+  data_exposed_s_ += on_tp_s;
 }
 
 // ZeRO-3 gathers and scatters in every micro-batch; replicas of a shard group still add their
-// gradients up.
+// gradients up, where the layers have not done so.
 Pricing::DataParallel Pricing::sum_across_shards() {
-  if (l_.shard >= l_.replicas) return {};
+  if (l_.shard >= l_.replicas || adds_every_micro_batch()) return {};
   const RankLayout::Parameters held = l_.parameters(busiest_layers_, busiest_rank_);
-  const double times = adds_every_micro_batch() ? to_double(l_.micro_batches) : 1;
   const RankGroup across{l_.replicas / l_.shard, times_.strides().data * l_.shard};
   const double bytes =
       to_double((held.dense + held.experts) * l_.w.precision.gradient_bytes) / to_double(l_.shard);
   const GroupLinks links = links_of(l_.w.cluster, across);
-  load_.add(links.level, CommAxis::kData,
-            times * least_all_reduce_wire_s(links, across.ranks, bytes));
-  return {.once_s = times * all_reduce_s(l_.w.cluster, links, across.ranks, bytes),
-          .bytes = 2 * times * bytes};
+  const double wire_s = least_all_reduce_wire_s(links, across.ranks, bytes);
+  load_.add(links.level, CommAxis::kData, wire_s);
+  return {.once_s = all_reduce_s(l_.w.cluster, links, across.ranks, bytes),
+          .bytes = 2 * bytes,
+          .wire_s = wire_s};
 }
 
 Pricing::DataParallel Pricing::sum_over_replicas() {
   const RankLayout::Parameters held = l_.parameters(busiest_layers_, busiest_rank_);
   DataParallel sums;
-  sum_over({l_.replicas, times_.strides().data}, data_links_, held.dense, sums);
+  const SumBuckets calls = l_.buckets(busiest_layers_, busiest_rank_);
+  sum_over({l_.replicas, times_.strides().data}, data_links_,
+           {held.dense, calls.dense, calls.small}, sums);
   if (l_.expert_replicas > 1 && held.experts > 0) {
-    const RankGroup group{l_.expert_replicas, expert_strides_of(l_.s).replicas};
-    sum_over(group, links_of(l_.w.cluster, group), held.experts, sums);
+    const RankGroup group{l_.expert_replicas, l_.expert_stride};
+    sum_over(group, links_of(l_.w.cluster, group), {held.experts, calls.experts}, sums);
   }
   return sums;
 }
 
-void Pricing::sum_over(const RankGroup& group, const GroupLinks& links, int64_t parameters,
+void Pricing::sum_over(const RankGroup& group, const GroupLinks& links, const Summed& summed,
                        DataParallel& sums) {
-  if (group.ranks <= 1 || parameters == 0) return;
+  if (group.ranks <= 1 || summed.parameters == 0) return;
   const Cluster& cluster = l_.w.cluster;
-  const double gradients = to_double(parameters * l_.w.precision.gradient_bytes);
-  const double weights = to_double(parameters * l_.w.precision.parameter_bytes);
+  const double gradients = to_double(summed.parameters * l_.w.precision.gradient_bytes);
+  const double weights = to_double(summed.parameters * l_.w.precision.parameter_bytes);
   const double share = to_double(group.ranks - 1) / to_double(group.ranks);
   if (l_.s.zero == 0) {
-    sums.once_s += all_reduce_s(cluster, links, group.ranks, gradients);
+    sums.once_s += in_buckets_s(summed.buckets, summed.small, gradients, [&](double bytes) {
+      return all_reduce_s(cluster, links, group.ranks, bytes);
+    });
     sums.bytes += 2 * share * gradients;
-    load_.add(links.level, CommAxis::kData, least_all_reduce_wire_s(links, group.ranks, gradients));
+    const double wire_s = least_all_reduce_wire_s(links, group.ranks, gradients);
+    sums.wire_s += wire_s;
+    load_.add(links.level, CommAxis::kData, wire_s);
     return;
   }
-  const double rounds = l_.s.zero == 2 ? to_double(l_.micro_batches) : 1;
-  const double new_weights_s = all_gather_s(cluster, links, group.ranks, weights);
-  sums.once_s += rounds * all_gather_s(cluster, links, group.ranks, gradients) + new_weights_s;
+  const auto gather_s = [&](double bytes) {
+    return in_buckets_s(summed.buckets, summed.small, bytes, [&](double part) {
+      return all_gather_s(cluster, links, group.ranks, part);
+    });
+  };
+  // ZeRO-2 sums in every micro-batch, in the layers or after them.
+  const double rounds = l_.s.zero != 2 ? 1 : l_.sums_in_layers() ? 0 : to_double(l_.micro_batches);
+  const double new_weights_s = gather_s(weights);
+  sums.once_s += rounds * gather_s(gradients) + new_weights_s;
   sums.gather_s += new_weights_s;
   sums.bytes += share * (rounds * gradients + weights);
-  load_.add(links.level, CommAxis::kData,
-            all_gather_wire_s(links, group.ranks, rounds * gradients + weights));
+  const double wire_s = all_gather_wire_s(links, group.ranks, rounds * gradients + weights);
+  sums.wire_s += wire_s;
+  load_.add(links.level, CommAxis::kData, wire_s);
+}
+
+// Before the sums over replicas, where the layers have not done so.
+double Pricing::expert_sum_over_tp_s() const {
+  if (!l_.experts_on_tp || (l_.sums_in_layers() && l_.replicas > 1)) return 0;
+  const int64_t experts = l_.parameters(busiest_layers_, busiest_rank_).experts;
+  const int64_t buckets = l_.buckets(busiest_layers_, busiest_rank_).experts;
+  const double bytes = to_double(experts * l_.w.precision.gradient_bytes);
+  const RankGroup on_tp{l_.s.tp, times_.strides().tp};
+  return in_buckets_s(buckets, 0, bytes,
+                      [&](double part) { return all_reduce_s(l_.w.cluster, on_tp, part); });
 }
 
 // Gradients leave while the last backward runs; gathered weights arrive during the first forward,
@@ -229,7 +257,10 @@ double Pricing::exposed_s(const DataParallel& sums) const {
           : engine.overlap_window * (busiest_.backward + (in_forward ? busiest_.forward : 0));
   const double beside_s = sums.once_s - (at_once ? sums.gather_s : 0);
   const double hidden = std::min(window, beside_s * (1 - engine.last_bucket));
-  return sums.once_s - hidden + engine.overlap_slowdown * hidden;
+  const double slower_s = slowdown_s(engine, hidden, sums.once_s, sums.wire_s);
+  // The last backward goes from stage to stage, and each of them is slower.
+  const bool in_turn = engine.messages_in_order != 0;
+  return sums.once_s - hidden + slower_s * (in_turn ? to_double(l_.s.pp) : 1);
 }
 
 // Both ends of the pipeline have the table and add up its gradients.
@@ -293,13 +324,17 @@ void Pricing::set_levels(Breakdown& result) {
 }
 
 void Pricing::add_gathering_load() {
+  if (busiest_.across_wire > 0) {
+    const RankGroup across{l_.replicas / l_.shard, times_.strides().data * l_.shard};
+    load_.add(links_of(l_.w.cluster, across).level, CommAxis::kData,
+              to_double(l_.micro_batches) * busiest_.across_wire);
+  }
   if (busiest_.gather_wire + busiest_.expert_gather_wire == 0) return;
   const double m = to_double(l_.micro_batches);
   const GroupLinks shards = links_of(l_.w.cluster, {l_.shard, times_.strides().data});
   load_.add(shards.level, CommAxis::kData, m * busiest_.gather_wire);
   if (busiest_.expert_gather_wire == 0) return;
-  const GroupLinks experts =
-      links_of(l_.w.cluster, {l_.expert_shard(), expert_strides_of(l_.s).replicas});
+  const GroupLinks experts = links_of(l_.w.cluster, {l_.expert_shard(), l_.expert_stride});
   load_.add(experts.level, CommAxis::kData, m * busiest_.expert_gather_wire);
 }
 

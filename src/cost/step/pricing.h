@@ -39,6 +39,7 @@ class Pricing {
     double once_s = 0;    // after the last backward, or beside it
     double gather_s = 0;  // part of it: of new weights
     double bytes = 0;
+    double wire_s = 0;  // of once_s, bytes over bandwidth
   };
 
   void find_stages();
@@ -49,8 +50,14 @@ class Pricing {
   [[nodiscard]] bool adds_every_micro_batch() const;
   DataParallel sum_across_shards();
   DataParallel sum_over_replicas();
-  void sum_over(const RankGroup& group, const GroupLinks& links, int64_t parameters,
+  struct Summed {
+    int64_t parameters;
+    int64_t buckets = 0;  // that they are added up in
+    int64_t small = 0;    // further ones of norms and biases
+  };
+  void sum_over(const RankGroup& group, const GroupLinks& links, const Summed& summed,
                 DataParallel& sums);
+  [[nodiscard]] double expert_sum_over_tp_s() const;
   [[nodiscard]] double exposed_s(const DataParallel& sums) const;
   [[nodiscard]] double tied_sum_s() const;
   [[nodiscard]] double optimizer_s() const;
@@ -63,8 +70,8 @@ class Pricing {
   RankTime busiest_;
   int64_t busiest_rank_ = 0;
   RankLayers busiest_layers_;
-  double through_s_ = 0;  // of one micro-batch, through all ranks
-  double data_exposed_s_ = 0;
+  double through_s_ = 0;       // of one micro-batch, through all ranks
+  double data_exposed_s_ = 0;  // by sums, whatever they are over
   GroupLinks data_links_;
   LinkLoad load_;
 };

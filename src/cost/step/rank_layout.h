@@ -29,6 +29,10 @@ struct RankLayout {
   [[nodiscard]] bool has_experts() const { return w.model.experts > 0; }
   // ZeRO-3: weights are gathered where they are used.
   [[nodiscard]] bool gathers_weights() const { return s.zero == 3 && replicas > 1; }
+  // Gradients are summed over replicas in every backward, not after the last.
+  [[nodiscard]] bool sums_in_layers() const {
+    return s.zero == 3 || (s.zero == 2 && w.engine.adds_every_micro_batch != 0);
+  }
   // Ranks that share the states of an expert.
   [[nodiscard]] int64_t expert_shard() const {
     return expert_replicas < shard ? expert_replicas : shard;
@@ -38,6 +42,8 @@ struct RankLayout {
     int64_t dense = 0, experts = 0;
   };
   [[nodiscard]] Parameters parameters(const RankLayers& held, int64_t rank) const;
+  // In how many collectives they are added up.
+  [[nodiscard]] SumBuckets buckets(const RankLayers& held, int64_t rank) const;
 
   const Workload& w;
   const Strategy& s;
@@ -47,7 +53,9 @@ struct RankLayout {
   int64_t replicas;         // of dense parameters
   int64_t shard;            // ranks that share their states
   int64_t head_rank;        // the pipeline rank of the last stage
-  int64_t expert_replicas;  // of an expert
+  bool experts_on_tp;       // ranks of tp have the same experts, whole, and add up first
+  int64_t expert_replicas;  // of an expert, on the data axes alone where `experts_on_tp`
+  int64_t expert_stride;    // devices between them
 };
 
 }  // namespace tessera

@@ -42,6 +42,11 @@ void add_layers(RankTime& time, const LayerCost& cost, const PassSeconds& pass, 
 
 }  // namespace
 
+double slowdown_s(const EngineNumbers& engine, double hidden_s, double all_s, double wire_s) {
+  const bool apart = engine.sum_bucket_bytes > 0 && all_s > 0;
+  return engine.overlap_slowdown * hidden_s * (apart ? std::min(1.0, wire_s / all_s) : 1);
+}
+
 double RankTime::exposed_total() const {
   double sum = 0;
   for (const double value : exposed) sum += value;
@@ -58,7 +63,7 @@ RankTimes::RankTimes(const RankLayout& layout)
       embedding_{l_.split.embedding, pass_seconds(l_.split.embedding, Recompute::kNone)},
       strides_(strides_of(l_.s)) {
   prepare_hops();
-  if (l_.gathers_weights()) prepare_gathering();
+  if (l_.sums_in_layers() && l_.replicas > 1) prepare_gathering();
 }
 
 void RankTimes::prepare_hops() {
@@ -82,22 +87,46 @@ void RankTimes::prepare_gathering() {
   const int64_t sharers = l_.expert_shard();
   const GroupLinks links = links_of(w.cluster, {l_.shard, strides_.data});
   const GroupLinks expert_links =
-      l_.has_experts() ? links_of(w.cluster, {sharers, expert_strides_of(l_.s).replicas})
-                       : GroupLinks{};
+      l_.has_experts() ? links_of(w.cluster, {sharers, l_.expert_stride}) : GroupLinks{};
   const auto weight_bytes = to_double(w.precision.parameter_bytes);
   const auto gradient_bytes = to_double(w.precision.gradient_bytes);
-  const double all_bytes = weight_bytes * (l_.s.release_after_forward ? 2 : 1) + gradient_bytes;
+  const bool gathers = l_.gathers_weights();
+  const bool again = gathers && l_.s.release_after_forward;
+  const double all_bytes = (gathers ? weight_bytes * (again ? 2 : 1) : 0.0) + gradient_bytes;
+  // Replicas of a shard group add their shards up; some engines do so in every micro-batch.
+  const RankGroup across{l_.replicas / l_.shard, strides_.data * l_.shard};
+  const bool adds = gathers && across.ranks > 1 && w.engine.adds_every_micro_batch != 0;
+  const GroupLinks across_links = adds ? links_of(w.cluster, across) : GroupLinks{};
   const auto prepare = [&](Unit& unit) {
     const auto dense = to_double(unit.cost.dense_parameters);
     const auto experts = to_double(unit.cost.expert_parameters);
+    const SumBuckets& buckets = unit.cost.buckets;
     const auto gather_s = [&](double bytes) {
-      return all_gather_s(w.cluster, links, l_.shard, dense * bytes) +
-             all_gather_s(w.cluster, expert_links, sharers, experts * bytes);
+      const auto on = [&](const GroupLinks& group, int64_t ranks) {
+        return [&w, &group, ranks](double part) {
+          return all_gather_s(w.cluster, group, ranks, part);
+        };
+      };
+      return in_buckets_s(buckets.dense, buckets.small, dense * bytes, on(links, l_.shard)) +
+             in_buckets_s(buckets.experts, 0, experts * bytes, on(expert_links, sharers));
     };
     GatherCost& cost = unit.gather;
-    cost.forward_s = gather_s(weight_bytes);
+    cost.forward_s = gathers ? gather_s(weight_bytes) : 0;
     cost.sum_s = gather_s(gradient_bytes);
-    cost.backward_s = cost.sum_s + (l_.s.release_after_forward ? cost.forward_s : 0);
+    if (adds) {
+      const double bytes = (dense + experts) * gradient_bytes / to_double(l_.shard);
+      cost.sum_s += in_buckets_s(
+          buckets.dense + buckets.experts, buckets.small, bytes,
+          [&](double part) { return all_reduce_s(w.cluster, across_links, across.ranks, part); });
+      cost.across_bytes = 2 * bytes;
+      cost.across_wire_s = least_all_reduce_wire_s(across_links, across.ranks, bytes);
+    }
+    if (l_.experts_on_tp) {
+      const RankGroup on_tp{l_.s.tp, strides_.tp};
+      cost.sum_s += in_buckets_s(buckets.experts, 0, experts * gradient_bytes,
+                                 [&](double part) { return all_reduce_s(w.cluster, on_tp, part); });
+    }
+    cost.backward_s = cost.sum_s + (again ? cost.forward_s : 0);
     cost.bytes = (dense + experts) * all_bytes;
     cost.wire_s = all_gather_wire_s(links, l_.shard, dense * all_bytes);
     cost.expert_wire_s = all_gather_wire_s(expert_links, sharers, experts * all_bytes);
@@ -136,19 +165,21 @@ double RankTimes::exposed_gathering_s(const Unit& unit, double again) const {
       gather.backward_s - (l_.w.engine.adds_every_micro_batch != 0 ? gather.sum_s : 0);
   const double hidden =
       std::min(gather.forward_s, pass.forward) + std::min(beside_s, pass.backward);
-  return all - hidden + l_.w.engine.overlap_slowdown * hidden;
+  return all - hidden + slowdown_s(l_.w.engine, hidden, all, gather.wire_s + gather.expert_wire_s);
 }
 
 void RankTimes::add_gathering(RankTime& time, const RankLayers& layers, const Counts& ends,
                               double again) const {
-  if (!l_.gathers_weights()) return;
+  if (!l_.sums_in_layers() || l_.replicas == 1) return;
   const auto gather = [&](const Unit& unit, double count, double share) {
     if (count == 0) return;
     const auto axis = static_cast<size_t>(CommAxis::kData);
     const double exposed = exposed_gathering_s(unit, share);
     time.exposed[axis] += count * exposed;
     time.seconds += count * exposed;
-    time.bytes[axis] += count * unit.gather.bytes;
+    if (l_.w.engine.adds_every_micro_batch != 0) time.summing += count * unit.gather.sum_s;
+    time.bytes[axis] += count * (unit.gather.bytes + unit.gather.across_bytes);
+    time.across_wire += count * unit.gather.across_wire_s;
     time.gather_wire += count * unit.gather.wire_s;
     time.expert_gather_wire += count * unit.gather.expert_wire_s;
   };
@@ -189,8 +220,9 @@ PassTimes RankTimes::stage_time(int64_t stage) const {
   time.backward += elementwise_s;
   const double before = time.seconds;
   add_gathering(time, layers, counts, again);
-  // What gathering exposes waits in forward and in backward as their own lengths are.
-  const double stretch = before > 0 ? time.seconds / before : 1;
+  // What gathering exposes waits in forward and in backward as their own lengths are; sums wait for
+  // weight gradients.
+  const double stretch = before > 0 ? (time.seconds - time.summing) / before : 1;
   if (last && l_.w.engine.loss_chunk_sum_passes > 0) {
     // Chunks of the loss are differentiated right after their forward, in the forward part.
     const double backward = counts.heads * head_.pass.backward;
@@ -198,7 +230,8 @@ PassTimes RankTimes::stage_time(int64_t stage) const {
     time.backward -= backward;
     time.weight -= counts.heads * head_.pass.weight;
   }
-  return {time.forward * stretch, time.backward * stretch, time.weight};
+  return {time.forward * stretch, time.backward * stretch + time.summing,
+          time.weight + time.summing};
 }
 
 double RankTimes::forward_comm_s(int64_t rank, const RankLayers& layers) const {
@@ -258,7 +291,7 @@ double RankTimes::mean_messages_s() const {
 }
 
 double RankTimes::mean_gathering_s() const {
-  if (!l_.gathers_weights()) return 0;
+  if (!l_.sums_in_layers() || l_.replicas == 1) return 0;
   // Layers that are computed again hide the most.
   const auto least = [&](const Unit& unit, int64_t layers) {
     return layers == 0 ? 0.0 : to_double(layers) * exposed_gathering_s(unit, 1);

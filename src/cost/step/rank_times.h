@@ -19,9 +19,15 @@ struct RankTime {
   std::array<double, kNumCommAxes> exposed = {};
   std::array<double, kNumCommAxes> bytes = {};
   double forward = 0, backward = 0;
-  double gather_wire = 0, expert_gather_wire = 0;  // ZeRO-3: bytes over bandwidth
+  double gather_wire = 0, expert_gather_wire = 0;  // bytes over bandwidth of what layers gather
+  double across_wire = 0;                          // the same between shard groups
+  double summing = 0;  // part of `seconds`: sums of gradients that every backward waits for
   [[nodiscard]] double exposed_total() const;
 };
+
+// What kernels lose beside communication that they hide: only while bytes are on the wire, where
+// the engine's collectives are counted one by one.
+double slowdown_s(const EngineNumbers& engine, double hidden_s, double all_s, double wire_s);
 
 // Lives on the stack of one call.
 class RankTimes {
@@ -59,11 +65,13 @@ class RankTimes {
 
  private:
   // ZeRO-3: weights are gathered for forward and again for backward, gradients scattered, in every
-  // micro-batch, beside the kernels of the layers before.
+  // micro-batch, beside the kernels of the layers before. Some engines scatter in every micro-batch
+  // of ZeRO-2 as well.
   struct GatherCost {
     double forward_s = 0, backward_s = 0, bytes = 0;
-    double sum_s = 0;                      // part of backward_s: of gradients
-    double wire_s = 0, expert_wire_s = 0;  // of all of it, bytes over bandwidth
+    double sum_s = 0;                            // part of backward_s: of gradients
+    double wire_s = 0, expert_wire_s = 0;        // bytes over bandwidth within a shard group
+    double across_bytes = 0, across_wire_s = 0;  // between shard groups; part of sum_s
   };
   // A kind of layers.
   struct Unit {
