@@ -84,74 +84,59 @@ inline int64_t gpu_rms_norm_grad(const KernelSizes& s) {
   return workspace::cuda::norm_grad(s.dtype, s.in(0)[0], s.in(0)[1], 1);
 }
 
-// The rows that norms of rows, with or without a bias, have in common.
-constexpr OpRow row_norm(OpKind kind, const char* name, const char* signature, TypeRule* types,
-                         RuleTexts rules, Gradient gradient) {
-  return {.kind = kind,
-          .name = name,
-          .signature = signature,
-          .types = types,
-          .rules = rules,
-          .gradient = gradient,
-          .storage = Place::kNew,
-          .adds = Adds::kNever,
-          .op_class = OpClass::kNorms,
-          .cheap = CheapAs::kNorm};
-}
-constexpr OpRow add_row_norm(OpKind kind, const char* name, const char* signature, TypeRule* types,
-                             RuleTexts rules) {
+// What all norms and their gradients have in common, and below what is more or different.
+constexpr OpRow norm_op(OpKind kind, const char* name, const char* signature, TypeRule* types,
+                        RuleTexts rules) {
   return {.kind = kind,
           .name = name,
           .signature = signature,
           .types = types,
           .rules = rules,
           .gradient = no_gradient,
-          .storage = over_input(1, 0),
+          .storage = Place::kNew,
           .adds = Adds::kNever,
           .op_class = OpClass::kNorms};
+}
+constexpr OpRow row_norm(OpRow norm, Gradient gradient) {
+  norm.gradient = gradient;
+  norm.cheap = CheapAs::kNorm;
+  return norm;
+}
+constexpr OpRow add_row_norm(OpRow norm) {
+  norm.storage = over_input(1, 0);
+  return norm;
 }
 constexpr OpRow row_norm_dx(OpKind kind, const char* name, const char* signature) {
-  return {.kind = kind,
-          .name = name,
-          .signature = signature,
-          .types = like_input<1>,
-          .rules = {"I I I I > I", "S0 S0 R S0 > S0"},
-          .gradient = no_gradient,
-          .storage = Place::kNew,
-          .adds = Adds::kInKernel,
-          .op_class = OpClass::kNorms};
+  OpRow dx = norm_op(kind, name, signature, like_input<1>, {"I I I I > I", "S0 S0 R S0 > S0"});
+  dx.adds = Adds::kInKernel;
+  return dx;
 }
-// The gradient of a weight, of norms of heads too.
-constexpr OpRow norm_dw(OpKind kind, const char* name, const char* signature, TypeRule* types,
-                        RuleTexts rules, KernelNeeds kernel) {
-  return {.kind = kind,
-          .name = name,
-          .signature = signature,
-          .types = types,
-          .rules = rules,
-          .gradient = no_gradient,
-          .storage = Place::kNew,
-          .adds = Adds::kToOutput,
-          .op_class = OpClass::kNorms,
-          .kernel = kernel};
+constexpr OpRow norm_dw(OpRow dw, KernelNeeds kernel) {
+  dw.adds = Adds::kToOutput;
+  dw.kernel = kernel;
+  return dw;
 }
 inline constexpr RuleTexts kRowNormDwRules = {"I I I > I", "S0 S0 S0 > P"};
 
 inline constexpr OpRow kNormOps[] = {
-    row_norm(OpKind::kRmsNorm, "rms_norm", "x weight > y rstd", rms_norm_types,
-             {"I I > I I", "S0 R > S0 S0"}, rms_norm_gradient),
-    add_row_norm(OpKind::kAddRmsNorm, "add_rms_norm", "a b weight > sum y rstd", add_rms_norm_types,
-                 {"I I I > I I I", "S0 S0 R > S0 S0 S0"}),
+    row_norm(norm_op(OpKind::kRmsNorm, "rms_norm", "x weight > y rstd", rms_norm_types,
+                     {"I I > I I", "S0 R > S0 S0"}),
+             rms_norm_gradient),
+    add_row_norm(norm_op(OpKind::kAddRmsNorm, "add_rms_norm", "a b weight > sum y rstd",
+                         add_rms_norm_types, {"I I I > I I I", "S0 S0 R > S0 S0 S0"})),
     row_norm_dx(OpKind::kRmsNormDx, "rms_norm_dx", "dy x weight rstd > dx"),
-    norm_dw(OpKind::kRmsNormDw, "rms_norm_dw", "dy x rstd > dw", norm_dw_types, kRowNormDwRules,
+    norm_dw(norm_op(OpKind::kRmsNormDw, "rms_norm_dw", "dy x rstd > dw", norm_dw_types,
+                    kRowNormDwRules),
             {.cpu_scratch = cpu_rms_norm_dw, .gpu_scratch = gpu_column_sums}),
-    row_norm(OpKind::kLayerNorm, "layer_norm", "x weight bias > y stats", layer_norm_types,
-             {"I I I > I I", "S0 R R > S0 S0"}, layer_norm_gradient),
-    add_row_norm(OpKind::kAddLayerNorm, "add_layer_norm", "a b weight bias > sum y stats",
-                 add_layer_norm_types, {"I I I I > I I I", "S0 S0 R R > S0 S0 S0"}),
+    row_norm(norm_op(OpKind::kLayerNorm, "layer_norm", "x weight bias > y stats", layer_norm_types,
+                     {"I I I > I I", "S0 R R > S0 S0"}),
+             layer_norm_gradient),
+    add_row_norm(norm_op(OpKind::kAddLayerNorm, "add_layer_norm", "a b weight bias > sum y stats",
+                         add_layer_norm_types, {"I I I I > I I I", "S0 S0 R R > S0 S0 S0"})),
     row_norm_dx(OpKind::kLayerNormDx, "layer_norm_dx", "dy x weight stats > dx"),
-    norm_dw(OpKind::kLayerNormDw, "layer_norm_dw", "dy x stats > dw", norm_dw_types,
-            kRowNormDwRules, {.gpu_scratch = gpu_column_sums}),
+    norm_dw(norm_op(OpKind::kLayerNormDw, "layer_norm_dw", "dy x stats > dw", norm_dw_types,
+                    kRowNormDwRules),
+            {.gpu_scratch = gpu_column_sums}),
     // Ranks with other heads share the weight.
     {.kind = OpKind::kHeadNorm,
      .name = "head_norm",
@@ -171,8 +156,8 @@ inline constexpr OpRow kNormOps[] = {
      .storage = over_input(0),
      .adds = Adds::kNever,
      .op_class = OpClass::kNorms},
-    norm_dw(OpKind::kHeadNormDw, "head_norm_dw", "dy x rstd > dw", head_norm_dw_types,
-            {"I I I > I", "S0 S0 S0 > P", "S1 S1 S1 > P", "P R R > P"},
+    norm_dw(norm_op(OpKind::kHeadNormDw, "head_norm_dw", "dy x rstd > dw", head_norm_dw_types,
+                    {"I I I > I", "S0 S0 S0 > P", "S1 S1 S1 > P", "P R R > P"}),
             {.gpu_scratch = gpu_head_norm_dw}),
     only_lowered(OpKind::kLayerNormDwBias, "layer_norm_dw_bias", "dy x stats > dw dbias",
                  OpClass::kNorms, {}, gpu_layer_norm_dw_bias),
