@@ -7,11 +7,7 @@
 namespace tessera {
 namespace {
 
-using testing::expect_equal;
-using testing::parse_case;
-using testing::random_samples;
-using testing::record;
-using testing::TinyCase;
+using namespace testing;  // NOLINT(google-build-using-namespace): the words of tests
 
 TEST(BitwiseTest, ZeroStagesAgree) {
   for (const std::string mesh :

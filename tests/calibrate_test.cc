@@ -9,17 +9,10 @@
 namespace tessera {
 namespace {
 
-using testing::read_file;
-using testing::TestFolder;
-
+using namespace testing;  // NOLINT(google-build-using-namespace): the words of tests
 using nlohmann::json;
-using testing::CommandResult;
 
-class CalibrateTest : public ::testing::Test {
- protected:
-  CommandResult run(const std::string& line) { return testing::tessera(folder_, line); }
-  TestFolder folder_;
-};
+class CalibrateTest : public CommandTest {};
 
 TEST_F(CalibrateTest, WhatItWritesPredictsRuns) {
   const CommandResult written = run("calibrate --quick --out machine.toml");
@@ -58,7 +51,7 @@ TEST_F(CalibrateTest, WhatItWritesPredictsRuns) {
 
   // The same file is a machine to simulate on, and gives the same answer every time.
   const std::string simulate = "simulate --cluster machine.toml --json run.toml --mesh dp=2";
-  folder_.write("run.toml", testing::tiny_run_file());
+  folder_.write("run.toml", tiny_run_file());
   const CommandResult first = run(simulate);
   ASSERT_EQ(first.code, 0) << first.err;
   EXPECT_EQ(first.out, run(simulate).out);

@@ -10,32 +10,18 @@
 namespace tessera {
 namespace {
 
-using testing::read_file;
-using testing::TestFolder;
-
+using namespace testing;  // NOLINT(google-build-using-namespace): the words of tests
 using nlohmann::json;
-using testing::Command;
-using testing::CommandResult;
-using testing::read_metrics;
 
-class CliTest : public ::testing::Test {
+class CliTest : public CommandTest {
  protected:
-  CliTest() { folder_.write("run.toml", testing::tiny_run_file()); }
-  CommandResult run(const std::string& line, const std::vector<std::string>& more = {}) {
-    return testing::tessera(folder_, line, more);
-  }
-  CommandResult succeed(const std::string& line, const std::vector<std::string>& more = {}) {
-    CommandResult result = run(line, more);
-    EXPECT_EQ(result.code, 0) << "tessera " << line << "\n" << result.err;
-    return result;
-  }
+  CliTest() { folder_.write("run.toml", tiny_run_file()); }
   [[nodiscard]] bool exists(const std::string& name) const {
     return std::filesystem::exists(folder_.path(name));
   }
   [[nodiscard]] double loss_at(const std::string& run_dir, size_t step) const {
     return read_metrics(folder_.path(run_dir + "/metrics.jsonl")).at(step - 1).at("loss");
   }
-  TestFolder folder_;
 };
 
 TEST_F(CliTest, VersionHelpAndCompletion) {
@@ -109,7 +95,7 @@ TEST_F(CliTest, ARunLeavesItsFilesAndCanBeRepeated) {
                                  "summary.json", "weights.safetensors"}) {
     EXPECT_TRUE(exists("out/" + file)) << file;
   }
-  EXPECT_EQ(read_file(folder_.path("out/config.toml")), testing::tiny_run_file());
+  EXPECT_EQ(read_file(folder_.path("out/config.toml")), tiny_run_file());
   EXPECT_EQ(json::parse(read_file(folder_.path("out/resolved.json")))["train"]["steps"], 2);
   const std::string weights = read_file(folder_.path("out/weights.safetensors"));
   const double loss = loss_at("out", 2);
@@ -169,7 +155,7 @@ TEST_F(CliTest, TrainsFromAHuggingFaceFolder) {
   folder_.write("hf/config.json", R"({"model_type": "llama", "num_hidden_layers": 2,
       "hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 4,
       "num_key_value_heads": 2, "vocab_size": 256, "rms_norm_eps": 1e-5, "rope_theta": 10000.0})");
-  const std::string text = testing::tiny_run_file();
+  const std::string text = tiny_run_file();
   folder_.write("hf.toml", "[model]\nhf = \"hf\"\n" + text.substr(text.find("[parallel]")));
 
   // A learning rate this small leaves every float as it is.
@@ -281,7 +267,7 @@ TEST_F(CliTest, SimulateReplaysAWholeStep) {
   succeed(mesh + "--trace b.json");
   EXPECT_EQ(trace, read_file(folder_.path("b.json"))) << "the same step, other bytes";
   succeed(mesh + "--all-ranks --trace traces/");
-  testing::CommandOptions gzip;
+  CommandOptions gzip;
   gzip.program = "/bin/gzip";
   Command unpack(folder_, {"-dc", "traces/rank3.json.gz"}, gzip);
   EXPECT_EQ(unpack.finish().json().at("distributedInfo").at("rank"), 3);
@@ -345,7 +331,7 @@ TEST_F(CliTest, AScheduleFromAFileTrainsToTheSameBits) {
 }
 
 TEST_F(CliTest, AnInterruptEndsTheRunInOrder) {
-  Command command(folder_, testing::words_of("train run.toml --set train.steps=1000000"));
+  Command command(folder_, words_of("train run.toml --set train.steps=1000000"));
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   const std::string metrics_file = folder_.path("out/metrics.jsonl");
   while (std::chrono::steady_clock::now() < deadline && read_file(metrics_file).empty()) {

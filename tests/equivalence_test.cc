@@ -26,10 +26,7 @@
 namespace tessera {
 namespace {
 
-using testing::on_one_rank;
-using testing::parse_case;
-using testing::random_samples;
-using testing::TinyCase;
+using namespace testing;  // NOLINT(google-build-using-namespace): the words of tests
 
 constexpr int64_t kRotations = 4;          // every line is run within as many commits
 constexpr int64_t kSeedsPerRotation = 20;  // of --seeds some
@@ -97,7 +94,7 @@ std::vector<std::string> random_cases(const Options& options) {
   if (options.seeds != "some") std::tie(first, last) = two_numbers(*options.seeds, '-');
   std::vector<std::string> lines;
   for (int64_t seed = first; seed <= last; ++seed) {
-    lines.push_back(testing::random_case(static_cast<uint64_t>(seed)));
+    lines.push_back(random_case(static_cast<uint64_t>(seed)));
   }
   return lines;
 }
@@ -116,13 +113,13 @@ std::vector<Line> as_lines(const std::vector<std::string>& texts) {
 
 std::vector<Line> whole_files(const Options& options) {
   const std::vector<std::string> all =
-      testing::read_cases(std::string(TESSERA_SOURCE_DIR) + "/tests/equivalence");
+      read_cases(std::string(TESSERA_SOURCE_DIR) + "/tests/equivalence");
   if (options.all) {
     std::cout << fmt::format("equivalence: all {} lines\n", all.size());
     return as_lines(all);
   }
   const int64_t rotation = options.rotation % kRotations;
-  const testing::Selection chosen = testing::select_cases(all, rotation, kRotations);
+  const Selection chosen = select_cases(all, rotation, kRotations);
   std::cout << fmt::format(
       "equivalence: {} lines with every pair of features, {} of the other {} (rotation {} of {})\n",
       chosen.cover.size(), chosen.others.size(), all.size() - chosen.cover.size(), rotation,
@@ -166,11 +163,11 @@ TEST_P(EquivalenceTest, MatchesOneRankAndItsPlan) {
   SCOPED_TRACE("equivalence_test --line \"" + line + "\"");
   TinyCase c = parse_case(line);
   const SampleSource samples = random_samples(c.spec, c.mask);
-  const std::vector<StepRecord> oracle = testing::record(on_one_rank(c.spec), samples);
+  const std::vector<StepRecord> oracle = record(on_one_rank(c.spec), samples);
   ASSERT_GT(oracle[0].grad_norm, 1e-3) << "the oracle has no gradient to compare with";
   if (GetParam().on_gpu) c.spec.train.device = TrainDevice::kCuda;
-  const MeasuredRun run = record_and_measure(testing::short_run(c.spec, samples));
-  testing::expect_equal(run.steps, oracle, GetParam().on_gpu ? 1e-11 : 1e-12);
+  const MeasuredRun run = record_and_measure(short_run(c.spec, samples));
+  expect_equal(run.steps, oracle, GetParam().on_gpu ? 1e-11 : 1e-12);
   ASSERT_EQ(run.measured["ranks"].size(), static_cast<size_t>(c.spec.parallel.world()));
   EXPECT_TRUE(plan_equals_measured(run.plan, run.measured))
       << planned_measured_table(run.plan, run.measured);

@@ -10,10 +10,7 @@
 namespace tessera {
 namespace {
 
-using testing::on_one_rank;
-using testing::parse_case;
-using testing::random_samples;
-using testing::TinyCase;
+using namespace testing;  // NOLINT(google-build-using-namespace): the words of tests
 
 constexpr double kTolerance = 1e-12;
 
@@ -75,8 +72,8 @@ TEST_P(NegativeParallelTest, PassesWithoutTheFaultAndFailsWithIt) {
   const Fault& fault = GetParam();
   const TinyCase c = parse_case(fault.line);
   const SampleSource samples = random_samples(c.spec, "some");
-  const std::vector<StepRecord> oracle = testing::record(on_one_rank(c.spec), samples);
-  ShortRun run = testing::short_run(c.spec, samples);
+  const std::vector<StepRecord> oracle = record(on_one_rank(c.spec), samples);
+  ShortRun run = short_run(c.spec, samples);
   run.steps = 1;
   EXPECT_FALSE(first_difference(record_run(run)[0], oracle[0]).has_value());
 

@@ -8,10 +8,7 @@
 namespace tessera {
 namespace {
 
-using testing::expect_equal;
-using testing::parse_case;
-using testing::random_samples;
-using testing::record;
+using namespace testing;  // NOLINT(google-build-using-namespace): the words of tests
 
 class RecomputeTest : public ::testing::TestWithParam<const char*> {};
 
@@ -48,8 +45,8 @@ TEST(RecomputeTest, ALostRepetitionIsFound) {
   for (const char* tensor : {"layers.1.attn_norm.full.again", "layers.0.o.sum.again"}) {
     SCOPED_TRACE(tensor);
     const RunSpec spec = parse_case("tp=2 sequence_parallel=true recompute=full").spec;
-    ShortRun run = testing::short_run(spec, random_samples(spec, "none"));
-    const std::vector<StepRecord> oracle = record(testing::on_one_rank(spec), run.samples);
+    ShortRun run = short_run(spec, random_samples(spec, "none"));
+    const std::vector<StepRecord> oracle = record(on_one_rank(spec), run.samples);
     expect_equal(record_run(run), oracle, 1e-12);
     run.inject = parse_injection(fmt::format("drop-cast:tensor={}", tensor));
     double largest = 0;

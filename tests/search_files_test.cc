@@ -10,13 +10,10 @@
 namespace tessera {
 namespace {
 
-using testing::read_file;
-using testing::TestFolder;
-
+using namespace testing;  // NOLINT(google-build-using-namespace): the words of tests
 using nlohmann::json;
-using testing::CommandResult;
 
-class SearchFilesTest : public ::testing::Test {
+class SearchFilesTest : public CommandTest {
  protected:
   SearchFilesTest() {
     folder_.write("dense.toml",
@@ -40,12 +37,6 @@ class SearchFilesTest : public ::testing::Test {
     return name;
   }
 
-  CommandResult succeed(const std::string& line) {
-    CommandResult result = testing::tessera(folder_, line);
-    EXPECT_EQ(result.code, 0) << "tessera " << line << "\n" << result.err;
-    return result;
-  }
-
   // Searches and returns the run files, best first.
   std::vector<std::string> search(const std::string& line) {
     std::filesystem::remove_all(folder_.path("plans"));
@@ -63,7 +54,6 @@ class SearchFilesTest : public ::testing::Test {
   }
 
   json outcome_;
-  TestFolder folder_;
 };
 
 TEST_F(SearchFilesTest, SmallPlansTrainAsTheyAre) {

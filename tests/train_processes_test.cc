@@ -10,31 +10,16 @@
 namespace tessera {
 namespace {
 
-using testing::read_file;
-using testing::TestFolder;
-
+using namespace testing;  // NOLINT(google-build-using-namespace): the words of tests
 using nlohmann::json;
-using testing::Command;
-using testing::CommandResult;
-using testing::is_running;
-using testing::ranks_of;
-using testing::read_metrics;
-using testing::wait_until;
-using testing::words_of;
 
 // Far above what ending takes; a job that hangs is above it too.
 constexpr std::chrono::seconds kEndTime{10};
 
-class TrainProcessesTest : public ::testing::Test {
+class TrainProcessesTest : public CommandTest {
  protected:
-  TrainProcessesTest() { folder_.write("run.toml", testing::tiny_run_file()); }
+  TrainProcessesTest() { folder_.write("run.toml", tiny_run_file()); }
 
-  CommandResult run(const std::string& line) { return testing::tessera(folder_, line); }
-  CommandResult succeed(const std::string& line) {
-    CommandResult result = run(line);
-    EXPECT_EQ(result.code, 0) << "tessera " << line << "\n" << result.err;
-    return result;
-  }
   [[nodiscard]] json read_json(const std::string& name) const {
     return json::parse(read_file(folder_.path(name)));
   }
@@ -49,7 +34,6 @@ class TrainProcessesTest : public ::testing::Test {
     const std::string bytes = read_file(folder_.path(one + "/weights.safetensors"));
     return !bytes.empty() && bytes == read_file(folder_.path(other + "/weights.safetensors"));
   }
-  TestFolder folder_;
 };
 
 // One line, no more.
@@ -233,7 +217,7 @@ class StartedRanksTest : public TrainProcessesTest {
                                               const std::string& more_of_rank_one = "") {
     std::vector<std::unique_ptr<Command>> commands;
     for (int rank = 0; rank < count; ++rank) {
-      testing::CommandOptions options;
+      CommandOptions options;
       options.environment = {fmt::format("RANK={}", rank), fmt::format("WORLD_SIZE={}", count),
                              "TESSERA_RENDEZVOUS_FILE=" + folder_.path("meeting")};
       options.output = std::to_string(rank);
@@ -273,7 +257,7 @@ TEST_F(StartedRanksTest, MustBeAsManyAsTheMeshHas) {
         std::pair(std::pair("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
                   "mpirun (Open MPI)")}) {
     for (const int rank : {0, 1}) {
-      testing::CommandOptions options;
+      CommandOptions options;
       options.environment = {fmt::format("{}={}", names.first, rank),
                              fmt::format("{}=3", names.second), "MASTER_ADDR=localhost",
                              "MASTER_PORT=29500"};

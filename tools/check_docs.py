@@ -11,12 +11,11 @@ CHANGELOG.md, docs/decisions and bench/results tell history: there only links ar
 Prints "file:line: message" per finding and exits 1 if there is any.
 """
 
-import argparse
 import pathlib
 import re
 import sys
 
-from planted_tree import errors_of
+from checkers import errors_of, run_checker
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 QUOTED = re.compile(r"`([^`]+)`")
@@ -152,16 +151,5 @@ def self_test():
     return problems
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--self-test", action="store_true", help="prove that mistakes are found")
-    options = parser.parse_args()
-    root = pathlib.Path(__file__).resolve().parent.parent
-    errors = self_test() if options.self_test else check(root)
-    for error in errors:
-        print(error.replace(f"{root}/", ""))
-    return 1 if errors else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_checker(__doc__, check, self_test))

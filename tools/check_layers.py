@@ -11,12 +11,11 @@ may include any folder of src/, and files beside themselves.
 Prints "file:line: message" per violation and exits 1 if there is any.
 """
 
-import argparse
 import pathlib
 import re
 import sys
 
-from planted_tree import errors_of
+from checkers import errors_of, run_checker
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 LIBRARY = re.compile(r'^\s*tessera_library\(\s*(\w+)\s+(\S+)\s*([^)]*)\)')
@@ -216,16 +215,5 @@ def self_test():
     return problems
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--self-test", action="store_true", help="prove that violations are found")
-    options = parser.parse_args()
-    root = pathlib.Path(__file__).resolve().parent.parent
-    errors = self_test() if options.self_test else check(root)
-    for error in errors:
-        print(error.replace(f"{root}/", ""))
-    return 1 if errors else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_checker(__doc__, check, self_test))

@@ -68,11 +68,22 @@ constexpr size_t kMostGroupedBuckets = 64;
 //   w = w * decay - step_size * m / (sqrt(v) * root_scale + eps)
 // `decay` is that of weights that decay; for the others it is 1. A step whose loss or gradient is
 // known not to be finite changes nothing: `skip`.
-struct AdamFactors {
-  double decay, beta1, beta2, one_minus_beta1, one_minus_beta2, step_size, root_scale, eps,
-      grad_scale;
+template <typename A>
+struct AdamFactorsIn {
+  A decay, beta1, beta2, one_minus_beta1, one_minus_beta2, step_size, root_scale, eps, grad_scale;
   bool skip;
+
+  // In the type of the arithmetic.
+  template <typename B>
+  [[nodiscard]] TESSERA_HD AdamFactorsIn<B> to() const {
+    return {static_cast<B>(decay),           static_cast<B>(beta1),
+            static_cast<B>(beta2),           static_cast<B>(one_minus_beta1),
+            static_cast<B>(one_minus_beta2), static_cast<B>(step_size),
+            static_cast<B>(root_scale),      static_cast<B>(eps),
+            static_cast<B>(grad_scale),      skip};
+  }
 };
+using AdamFactors = AdamFactorsIn<double>;
 
 // `known`: the metrics of the step, or no more than the tokens of the update (one number) where
 // stages do not wait for each other.

@@ -18,4 +18,15 @@ void schedule_hierarchical(ScheduleBuilder& builder);
 // arrive where its input still is. Uses a round for the copy if there is one to make.
 StepPlace protected_input(ScheduleBuilder& builder);
 
+// How an algorithm moves one block per rank. What comes after `reduce` is in another round.
+struct BlockMoves {
+  // Block j of everybody's `in` is summed into `sum` on rank j.
+  void (*reduce)(ScheduleBuilder& builder, const BlockLayout& layout, StepPlace sum);
+  // `mine` of rank j becomes block j of everybody's `out`.
+  void (*gather)(ScheduleBuilder& builder, const BlockLayout& layout, StepPlace mine);
+};
+// The ops that are made of the two: reduce_scatter, all_gather, and all_reduce, which is one after
+// the other.
+void schedule_blocks(ScheduleBuilder& builder, const BlockMoves& moves);
+
 }  // namespace tessera

@@ -9,7 +9,6 @@
 #include <numeric>
 #include <vector>
 
-#include "base/error.h"
 #include "collective/algorithms.h"
 
 namespace tessera {
@@ -63,6 +62,7 @@ void reduce_blocks(ScheduleBuilder& b, const BlockLayout& layout, StepPlace sum)
   }
   b.next_round();
   b.complete(contributions, sum, mine.size());
+  b.next_round();
 }
 
 // `mine` of rank j becomes block j of everybody's `out`.
@@ -74,14 +74,6 @@ void gather_blocks(ScheduleBuilder& b, const BlockLayout& layout, StepPlace mine
     b.receive(b.neighbour(-d), out(theirs.begin), theirs.size());
   }
   b.copy(mine, out(own.begin), own.size());
-}
-
-void all_reduce(ScheduleBuilder& b) {
-  const BlockLayout slices = BlockLayout::slices(b.request());
-  const StepPlace mine = out(slices.block(b.rank()).begin);
-  reduce_blocks(b, slices, mine);
-  b.next_round();
-  gather_blocks(b, slices, mine);
 }
 
 void all_to_all(ScheduleBuilder& b) {
@@ -118,17 +110,7 @@ void barrier(ScheduleBuilder& b) {
 
 }  // namespace
 
-StepPlace protected_input(ScheduleBuilder& b) {
-  if (!b.request().in_place) return in();
-  const int64_t all = b.count() * b.ranks();
-  const StepPlace copied = b.scratch(all);
-  b.copy(in(), copied, all);
-  b.next_round();
-  return copied;
-}
-
 void schedule_direct(ScheduleBuilder& b) {
-  const BlockLayout shards = BlockLayout::shards(b.count(), b.ranks());
   switch (b.request().op) {
     case CollectiveOp::kBroadcast:
       return broadcast(b);
@@ -139,11 +121,9 @@ void schedule_direct(ScheduleBuilder& b) {
     case CollectiveOp::kReduce:
       return reduce(b);
     case CollectiveOp::kAllGather:
-      return gather_blocks(b, shards, in());
     case CollectiveOp::kReduceScatter:
-      return reduce_blocks(b, shards, out());
     case CollectiveOp::kAllReduce:
-      return all_reduce(b);
+      return schedule_blocks(b, {reduce_blocks, gather_blocks});
     case CollectiveOp::kAllToAll:
       return all_to_all(b);
     case CollectiveOp::kAllToAllV:

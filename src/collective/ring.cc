@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 
-#include "base/error.h"
 #include "collective/algorithms.h"
 
 namespace tessera {
@@ -71,13 +70,6 @@ void gather_blocks(ScheduleBuilder& b, const BlockLayout& layout, StepPlace mine
   }
 }
 
-void all_reduce(ScheduleBuilder& b) {
-  const BlockLayout slices = BlockLayout::slices(b.request());
-  const StepPlace mine = out(slices.block(b.rank()).begin);
-  reduce_blocks(b, slices, mine);
-  gather_blocks(b, slices, mine);
-}
-
 void all_to_all(ScheduleBuilder& b) {
   const StepPlace input = protected_input(b);
   b.copy(input + b.rank() * b.count(), out(b.rank() * b.count()), b.count());
@@ -91,20 +83,13 @@ void all_to_all(ScheduleBuilder& b) {
 }  // namespace
 
 void schedule_ring(ScheduleBuilder& b) {
-  const BlockLayout shards = BlockLayout::shards(b.count(), b.ranks());
   switch (b.request().op) {
     case CollectiveOp::kBroadcast:
       return broadcast(b);
-    case CollectiveOp::kAllGather:
-      return gather_blocks(b, shards, in());
-    case CollectiveOp::kReduceScatter:
-      return reduce_blocks(b, shards, out());
-    case CollectiveOp::kAllReduce:
-      return all_reduce(b);
     case CollectiveOp::kAllToAll:
       return all_to_all(b);
     default:
-      TESSERA_CHECK(false, "ring {}", name_of(b.request().op));
+      return schedule_blocks(b, {reduce_blocks, gather_blocks});
   }
 }
 

@@ -40,6 +40,9 @@ struct Bodies {
   TESSERA_EVERY_KERNEL(TESSERA_BODY)
 #undef TESSERA_BODY
 };
+// In the namespace of a device: declares its bodies, and lists them as the fields of Bodies.
+#define TESSERA_DECLARE_BODY(kernel) decltype(kernels::kernel) kernel;
+#define TESSERA_ADDRESS_OF_BODY(kernel) &kernel,
 
 namespace cpu {
 const Bodies& bodies();

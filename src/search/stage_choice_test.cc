@@ -86,6 +86,14 @@ std::vector<ScheduleChoice> all_schedules() {
           {PipelineKind::kZbV, 2},  {PipelineKind::kInterleaved, 2}, {PipelineKind::kDualPipeV, 2}};
 }
 
+Strategy on_four_ranks(const ScheduleChoice& schedule) {
+  Strategy s;
+  s.pp = 4;
+  s.schedule = schedule.kind;
+  s.virtual_stages = schedule.virtual_stages;
+  return s;
+}
+
 // Memory from what nothing fits in to what all fits in.
 std::vector<int64_t> limits_of(CostModel& model, Strategy s) {
   s.recompute = Recompute::kNone;
@@ -104,12 +112,10 @@ TEST(StageChoiceTest, TheBusiestRankIsAsShortAsAnyChoiceHasIt) {
     CostModel model(w);
     for (const ScheduleChoice& schedule : all_schedules()) {
       for (const int64_t zero : {0, 3}) {
-        Strategy s;
+        Strategy s = on_four_ranks(schedule);
         s.pp = zero == 3 ? 2 : 4;
         s.dp = 4 / s.pp;
         s.zero = zero;
-        s.schedule = schedule.kind;
-        s.virtual_stages = schedule.virtual_stages;
         for (const int64_t limit : limits_of(model, s)) {
           const double best = shortest_by_trying(model, s, limit);
           const std::optional<StageChoice> choice = shortest_stages(model, s, limit);
@@ -162,10 +168,7 @@ TEST(StageChoiceTest, TheFullestRankIsAsSmallAsAnyChoiceHasIt) {
   const Workload w = workload("llama-3.2-1b", "h100-4", 9, 16);
   CostModel model(w);
   for (const ScheduleChoice& schedule : all_schedules()) {
-    Strategy s;
-    s.pp = 4;
-    s.schedule = schedule.kind;
-    s.virtual_stages = schedule.virtual_stages;
+    const Strategy s = on_four_ranks(schedule);
     const std::optional<StageChoice> choice = smallest_stages(model, s);
     ASSERT_TRUE(choice.has_value());
     const int64_t peak = model.peak_bytes(with_stages(w, s, *choice));
@@ -240,10 +243,7 @@ TEST(StageChoiceTest, WithoutALimitTheLeastBusiestRankIsFound) {
       const Workload w = workload(name, "h100-4", layers, 16);
       CostModel model(w);
       for (const ScheduleChoice& schedule : all_schedules()) {
-        Strategy s;
-        s.pp = 4;
-        s.schedule = schedule.kind;
-        s.virtual_stages = schedule.virtual_stages;
+        const Strategy s = on_four_ranks(schedule);
         const std::optional<StageChoice> choice = shortest_stages(model, s, INT64_MAX);
         ASSERT_TRUE(choice.has_value());
         const double busiest = busiest_of(model, s, *choice);

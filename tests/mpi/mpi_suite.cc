@@ -22,26 +22,7 @@ bool offers(const SuiteCase& c, int) { return supports(c.op, c.algorithm); }
 
 // What the schedules say, with all ranks on one host.
 int64_t bytes_of(const SuiteCase& c, int rank, int size) {
-  const int64_t width = size_bytes(c.dtype);
-  if (c.op == CollectiveOp::kSend) return c.count * width;
-  const bool automatic = c.algorithm == Algorithm::kAuto;
-  std::vector<int64_t> sent;
-  std::vector<int64_t> received;
-  for (int peer = 0; peer < size; ++peer) {
-    sent.push_back(testing::exchanged_count(c, rank, peer));
-    received.push_back(testing::exchanged_count(c, peer, rank));
-  }
-  return bytes_sent(make_schedule(
-      {.op = c.op,
-       .algorithm = automatic ? choose_algorithm(c.op, c.count * width, size) : c.algorithm,
-       .ranks = size,
-       .rank = rank,
-       .root = c.root,
-       .count = c.count,
-       .element_bytes = width,
-       .in_place = c.in_place,
-       .send_counts = sent,
-       .receive_counts = received}));
+  return testing::scheduled_bytes(c, rank, size);
 }
 
 bool is_wanted(const Scenario& scenario, const std::vector<std::string>& names) {

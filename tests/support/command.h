@@ -113,6 +113,20 @@ inline CommandResult tessera(const TestFolder& folder, const std::string& line,
   return Command(folder, std::move(args)).finish();
 }
 
+// A test that runs the program in a folder of its own.
+class CommandTest : public ::testing::Test {
+ protected:
+  CommandResult run(const std::string& line, const std::vector<std::string>& more = {}) {
+    return tessera(folder_, line, more);
+  }
+  CommandResult succeed(const std::string& line, const std::vector<std::string>& more = {}) {
+    CommandResult result = run(line, more);
+    EXPECT_EQ(result.code, 0) << "tessera " << line << "\n" << result.err;
+    return result;
+  }
+  TestFolder folder_;
+};
+
 // A run file for a model that trains in milliseconds, on dp = 2, tp = 2.
 inline std::string tiny_run_file() {
   return R"([model]

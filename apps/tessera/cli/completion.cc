@@ -82,11 +82,15 @@ std::string value_cases(const CLI::App& root) {
   return cases;
 }
 
-std::string bash_script(const CLI::App& root) {
-  return "# bash completion for tessera: eval \"$(tessera completion bash)\"\n"
-         "_tessera() {\n"
+// The function that bash and zsh complete with: `words` are those before the cursor, `last` is the
+// one right before it, and `offers` are lines that hand over what is $known.
+std::string completing_function(const CLI::App& root, const std::string& words,
+                                const std::string& last, const std::string& offers) {
+  return "_tessera() {\n"
          "  local here=tessera word known\n"
-         "  for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
+         "  for word in " +
+         words +
+         "; do\n"
          "    case \"$here $word\" in\n" +
          descend_cases(root) +
          "    esac\n"
@@ -94,33 +98,24 @@ std::string bash_script(const CLI::App& root) {
          "  case $here in\n" +
          word_cases(root) +
          "  esac\n"
-         "  case \"$here ${COMP_WORDS[COMP_CWORD-1]}\" in\n" +
-         value_cases(root) +
-         "  esac\n"
-         "  COMPREPLY=($(compgen -W \"$known\" -- \"${COMP_WORDS[COMP_CWORD]}\"))\n"
-         "}\n"
+         "  case \"$here " +
+         last + "\" in\n" + value_cases(root) + "  esac\n" + offers + "}\n";
+}
+
+std::string bash_script(const CLI::App& root) {
+  return "# bash completion for tessera: eval \"$(tessera completion bash)\"\n" +
+         completing_function(
+             root, "\"${COMP_WORDS[@]:1:COMP_CWORD-1}\"", "${COMP_WORDS[COMP_CWORD-1]}",
+             "  COMPREPLY=($(compgen -W \"$known\" -- \"${COMP_WORDS[COMP_CWORD]}\"))\n") +
          "complete -o default -F _tessera tessera\n";
 }
 
 std::string zsh_script(const CLI::App& root) {
   return "#compdef tessera\n"
-         "# zsh completion for tessera: eval \"$(tessera completion zsh)\"\n"
-         "_tessera() {\n"
-         "  local here=tessera word known\n"
-         "  for word in ${words[2,CURRENT-1]}; do\n"
-         "    case \"$here $word\" in\n" +
-         descend_cases(root) +
-         "    esac\n"
-         "  done\n"
-         "  case $here in\n" +
-         word_cases(root) +
-         "  esac\n"
-         "  case \"$here ${words[CURRENT-1]}\" in\n" +
-         value_cases(root) +
-         "  esac\n"
-         "  compadd -- ${=known}\n"
-         "  _files\n"
-         "}\n"
+         "# zsh completion for tessera: eval \"$(tessera completion zsh)\"\n" +
+         completing_function(root, "${words[2,CURRENT-1]}", "${words[CURRENT-1]}",
+                             "  compadd -- ${=known}\n"
+                             "  _files\n") +
          "compdef _tessera tessera\n";
 }
 

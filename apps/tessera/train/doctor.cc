@@ -13,6 +13,7 @@
 
 #include "api/schema.h"
 #include "base/error.h"
+#include "base/system_files.h"
 #include "base/text.h"
 #include "cli/flags.h"
 #include "cli/help.h"
@@ -24,13 +25,6 @@
 
 namespace tessera {
 namespace {
-
-std::string first_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 std::string simd_flags() {
   std::string flags = proc_value("/proc/cpuinfo", "flags");

@@ -15,24 +15,10 @@ constexpr int kRanksPerNode = 2;
 
 bool offers(const SuiteCase& c, int) { return supports(c.op, c.algorithm); }
 
-// Counted from the schedule; of an all_to_all_v known without.
-int64_t scheduled_bytes(const SuiteCase& c, int rank, int size) {
-  if (c.op == CollectiveOp::kAllToAllV || c.op == CollectiveOp::kSend) {
-    return expected_bytes(c, rank, size);
-  }
-  const int64_t width = size_bytes(c.dtype);
+int64_t bytes_of(const SuiteCase& c, int rank, int size) {
   std::vector<int> nodes;
   for (int peer = 0; peer < size; ++peer) nodes.push_back(peer / kRanksPerNode);
-  const bool automatic = c.algorithm == Algorithm::kAuto;
-  return bytes_sent(make_schedule(
-      {.op = c.op,
-       .algorithm = automatic ? choose_algorithm(c.op, c.count * width, size) : c.algorithm,
-       .ranks = size,
-       .rank = rank,
-       .root = c.root,
-       .count = c.op == CollectiveOp::kBarrier ? 0 : c.count,
-       .element_bytes = width,
-       .nodes = nodes}));
+  return scheduled_bytes(c, rank, size, nodes);
 }
 
 class MessageSuiteTest : public ::testing::TestWithParam<std::tuple<int, int>> {};
@@ -40,7 +26,7 @@ class MessageSuiteTest : public ::testing::TestWithParam<std::tuple<int, int>> {
 TEST_P(MessageSuiteTest, Passes) {
   const auto [scenario, ranks] = GetParam();
   const Scenario& tested = all_scenarios()[static_cast<size_t>(scenario)];
-  const SuiteTraits traits = {.offers = offers, .bytes_sent = scheduled_bytes};
+  const SuiteTraits traits = {.offers = offers, .bytes_sent = bytes_of};
   QueueNetwork network({.ranks = ranks,
                         .rendezvous = ranks % 2 == 1,
                         .longest = std::chrono::microseconds(ranks == 3 ? 50 : 0),

@@ -24,15 +24,7 @@ int64_t bytes_sent_by(const SuiteCase& c, int rank, int size) {
   }
   std::vector<int> nodes;
   for (int r = 0; r < size; ++r) nodes.push_back(2 * r / size);
-  return bytes_sent(make_schedule({.op = c.op,
-                                   .algorithm = c.algorithm,
-                                   .ranks = size,
-                                   .rank = rank,
-                                   .root = c.root,
-                                   .count = c.count,
-                                   .element_bytes = size_bytes(c.dtype),
-                                   .in_place = c.in_place,
-                                   .nodes = nodes}));
+  return scheduled_bytes(c, rank, size, nodes);
 }
 
 }  // namespace

@@ -167,4 +167,23 @@ int64_t expected_bytes(const SuiteCase& c, int rank, int size) {
   return 0;
 }
 
+int64_t scheduled_bytes(const SuiteCase& c, int rank, int size, std::span<const int> nodes) {
+  // Exchanges move what they are given, over messages as over shared memory.
+  if (c.op == CollectiveOp::kAllToAllV || c.op == CollectiveOp::kSend) {
+    return expected_bytes(c, rank, size);
+  }
+  const int64_t width = size_bytes(c.dtype);
+  const bool automatic = c.algorithm == Algorithm::kAuto;
+  return bytes_sent(make_schedule(
+      {.op = c.op,
+       .algorithm = automatic ? choose_algorithm(c.op, c.count * width, size) : c.algorithm,
+       .ranks = size,
+       .rank = rank,
+       .root = c.root,
+       .count = c.count,
+       .element_bytes = width,
+       .in_place = c.in_place,
+       .nodes = nodes}));
+}
+
 }  // namespace tessera::testing

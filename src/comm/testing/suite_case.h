@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -59,5 +60,7 @@ bool sums_in_order(const SuiteCase& c);
 
 // What backends over shared memory must count as sent by `rank`.
 int64_t expected_bytes(const SuiteCase& c, int rank, int size);
+// What the schedule of messages says that `rank` sends; `nodes` by rank, empty: all on one.
+int64_t scheduled_bytes(const SuiteCase& c, int rank, int size, std::span<const int> nodes = {});
 
 }  // namespace tessera::testing

@@ -1,6 +1,7 @@
 // What moves between ranks, and how long that takes.
 #include "base/error.h"
 #include "cost/explain/calculators.h"
+#include "cost/explain/parameters.h"
 #include "cost/formulas/activations.h"
 #include "cost/formulas/rings.h"
 
@@ -10,17 +11,10 @@ namespace {
 using enum Unit;
 using Kind = Parameter::Kind;
 
-constexpr Parameter kModel = {"model",    "", kNumber, "", "take numbers from a known model",
-                              Kind::kText};
 constexpr Parameter kBandwidth = {"bandwidth", "B", kBytesPerSecond, "25GB/s",
                                   "what a rank sends in one direction"};
 constexpr Parameter kLatency = {"latency", "a", kSeconds, "0", "of one message", Kind::kReal, true};
-constexpr Parameter kElement = {"element", "e", kNumber, "2", "bytes of a value"};
-constexpr Parameter kBatch = {"batch",     "b", kCount, "1", "sequences of a micro-batch",
-                              Kind::kWhole};
 constexpr Parameter kSeq = {"seq", "s", kCount, "4096", "tokens of a sequence", Kind::kWhole};
-constexpr Parameter kHidden = {"hidden", "h", kCount, "4096", "width of the model", Kind::kWhole};
-constexpr Parameter kLayers = {"layers", "L", kCount, "32", "layers", Kind::kWhole};
 
 LinkRate link_of(const Values& v) { return {v["bandwidth"], v["latency"]}; }
 

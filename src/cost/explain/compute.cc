@@ -1,6 +1,10 @@
 // FLOPs, how long they take, what they cost, and what keeps a device from its peak.
+#include <array>
+#include <concepts>
+
 #include "base/error.h"
 #include "cost/explain/calculators.h"
+#include "cost/explain/parameters.h"
 
 namespace tessera {
 namespace {
@@ -10,30 +14,26 @@ using Kind = Parameter::Kind;
 
 constexpr double kDay = 86400;
 
-constexpr Parameter kModel = {"model",    "", kNumber, "", "take numbers from a known model",
-                              Kind::kText};
-constexpr Parameter kDevice = {"device",   "", kNumber, "", "take numbers from a known device",
-                               Kind::kText};
-constexpr Parameter kParams = {"params", "P", kCount, "405B", "parameters"};
-constexpr Parameter kActive = {"active", "A", kCount, "",
-                               "parameters that a token meets (models with experts)"};
-constexpr Parameter kTokens = {"tokens", "D", kCount, "15T", "tokens of the training run"};
-constexpr Parameter kDevices = {"devices", "N", kCount, "24576", "devices", Kind::kWhole};
-constexpr Parameter kPeak = {"peak", "R", kFlopsPerSecond, "989TFLOP/s", "of a device"};
-constexpr Parameter kMfu = {"mfu", "u", kShare, "40%", "model FLOPs utilization"};
+// The parameters of a training run, and what a topic asks beside them.
+template <std::same_as<Parameter>... More>
+constexpr auto run_parameters(const More&... more) {
+  return std::array{
+      kModel,
+      kDevice,
+      Parameter{"params", "P", kCount, "405B", "parameters"},
+      Parameter{"active", "A", kCount, "", "parameters that a token meets (models with experts)"},
+      Parameter{"tokens", "D", kCount, "15T", "tokens of the training run"},
+      Parameter{"devices", "N", kCount, "24576", "devices", Kind::kWhole},
+      Parameter{"peak", "R", kFlopsPerSecond, "989TFLOP/s", "of a device"},
+      Parameter{"mfu", "u", kShare, "40%", "model FLOPs utilization"},
+      more...,
+  };
+}
 
-constexpr Parameter kFlopsParameters[] = {
-    kModel,
-    kDevice,
-    kParams,
-    kActive,
-    kTokens,
-    kDevices,
-    kPeak,
-    kMfu,
-    {"achieved", "r", kFlopsPerSecond, "", "what a device achieves: gives its utilization"},
-    {"days", "T", kNumber, "", "days that a run took: gives its utilization"},
-};
+constexpr auto kFlopsParameters = run_parameters(
+    Parameter{"achieved", "r", kFlopsPerSecond, "",
+              "what a device achieves: gives its utilization"},
+    Parameter{"days", "T", kNumber, "", "days that a run took: gives its utilization"});
 
 double training_flops(const Values& v) {
   return 6 * (v.has("active") ? v["active"] : v["params"]) * v["tokens"];
@@ -76,18 +76,9 @@ void explain_flops(const Values& v, Explanation& e) {
 
 // ---- cost ----
 
-constexpr Parameter kCostParameters[] = {
-    kModel,
-    kDevice,
-    kParams,
-    kActive,
-    kTokens,
-    kDevices,
-    kPeak,
-    kMfu,
-    {"price", "c", kDollars, "2.5", "of a device-hour, in dollars"},
-    {"watts", "w", kNumber, "", "of a device with its share of the rest"},
-};
+constexpr auto kCostParameters =
+    run_parameters(Parameter{"price", "c", kDollars, "2.5", "of a device-hour, in dollars"},
+                   Parameter{"watts", "w", kNumber, "", "of a device with its share of the rest"});
 
 void explain_cost(const Values& v, Explanation& e) {
   add_run(v, e);
@@ -111,7 +102,7 @@ constexpr Parameter kRooflineParameters[] = {
     {"m", "m", kCount, "4096", "rows of the product", Kind::kWhole},
     {"n", "n", kCount, "4096", "columns of the product", Kind::kWhole},
     {"k", "k", kCount, "4096", "inner size of the product", Kind::kWhole},
-    {"element", "e", kNumber, "2", "bytes of a value"},
+    kElement,
     {"peak", "R", kFlopsPerSecond, "989TFLOP/s", "of the device"},
     {"hbm", "B", kBytesPerSecond, "3352GB/s", "bandwidth of its memory"},
 };

@@ -1,6 +1,7 @@
 // Clusters, grids of ranks, and why there are such things.
 #include "base/error.h"
 #include "cost/explain/calculators.h"
+#include "cost/explain/parameters.h"
 #include "cost/formulas/power.h"
 
 namespace tessera {
@@ -10,9 +11,6 @@ using enum Unit;
 using Kind = Parameter::Kind;
 
 // ---- cluster ----
-
-constexpr Parameter kDevice = {"device",   "", kNumber, "", "take numbers from a known device",
-                               Kind::kText};
 
 constexpr Parameter kClusterParameters[] = {
     kDevice,

@@ -1,6 +1,7 @@
 // What fits: the states of training, ZeRO, activations.
 #include "base/error.h"
 #include "cost/explain/calculators.h"
+#include "cost/explain/parameters.h"
 #include "cost/formulas/activations.h"
 #include "cost/formulas/states.h"
 
@@ -10,10 +11,6 @@ namespace {
 using enum Unit;
 using Kind = Parameter::Kind;
 
-constexpr Parameter kModel = {"model",    "", kNumber, "", "take numbers from a known model",
-                              Kind::kText};
-constexpr Parameter kDevice = {"device",   "", kNumber, "", "take numbers from a known device",
-                               Kind::kText};
 constexpr Parameter kWeights = {"weights", "w", kNumber, "2", "bytes of a weight"};
 constexpr Parameter kGradients = {"gradients", "g", kNumber, "2", "bytes of a gradient"};
 constexpr Parameter kMaster = {"master",    "c", kNumber, "4", "bytes of the f32 copy; 0: none",
@@ -153,11 +150,7 @@ void explain_zero(const Values& v, Explanation& e) {
 
 // ---- activations and recomputation ----
 
-constexpr Parameter kLayers = {"layers", "L", kCount, "32", "layers", Kind::kWhole};
-constexpr Parameter kBatch = {"batch",     "b", kCount, "1", "sequences of a micro-batch",
-                              Kind::kWhole};
 constexpr Parameter kSeq = {"seq", "s", kCount, "2048", "tokens of a sequence", Kind::kWhole};
-constexpr Parameter kHidden = {"hidden", "h", kCount, "4096", "width of the model", Kind::kWhole};
 constexpr Parameter kHeads = {"heads", "a", kCount, "32", "attention heads", Kind::kWhole};
 constexpr Parameter kTp = {"tp", "t", kCount, "1", "tensor-parallel ranks", Kind::kWhole};
 constexpr Parameter kCp = {"cp", "k", kCount, "1", "context-parallel ranks", Kind::kWhole};
@@ -171,7 +164,7 @@ constexpr Parameter kActivationParameters[] = {
     kHeads,
     kTp,
     kCp,
-    {"element", "e", kNumber, "2", "bytes of a value"},
+    kElement,
     {"values", "n", kNumber, "10", "values kept of each place of the stream, for a rough estimate"},
 };
 

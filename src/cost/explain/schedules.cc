@@ -4,7 +4,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "compile/pipeline/schedule/replay.h"
-#include "compile/pipeline/schedule/schedule.h"
 #include "cost/explain/calculators.h"
 #include "cost/formulas/bubbles.h"
 #include "spec/run_file/pipeline.h"
@@ -57,18 +56,6 @@ bool can_play(const BubbleShape& shape) {
   return shape.ranks <= kMostCells && shape.micro_batches <= kMostCells &&
          shape.virtual_stages <= kMostCells &&
          shape.ranks * shape.virtual_stages <= kMostCells / shape.micro_batches;
-}
-
-ScheduleFacts play(const BubbleShape& shape) {
-  const PipelineSchedule schedule =
-      make_schedule(shape.schedule, static_cast<int>(shape.ranks),
-                    static_cast<int>(shape.virtual_stages), static_cast<int>(shape.micro_batches));
-  const auto v = static_cast<double>(shape.virtual_stages);
-  PassCosts costs;
-  costs.forward = shape.times.forward / v;
-  costs.input_grad = shape.times.input_grad / v;
-  costs.weight_grad = shape.times.weight_grad / v;
-  return facts_of(replay(schedule, costs));
 }
 
 void add_played(const BubbleShape& shape, Explanation& e) {

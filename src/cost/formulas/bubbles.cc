@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compile/pipeline/schedule/schedule.h"
+
 namespace tessera {
 namespace {
 
@@ -40,6 +42,18 @@ std::optional<Bubble> closed_form_bubble(const BubbleShape& shape) {
 }
 
 // (P-1) / (M + P-1) < x, that is M > (P-1)(1-x)/x.
+ScheduleFacts play(const BubbleShape& shape) {
+  const PipelineSchedule schedule =
+      make_schedule(shape.schedule, static_cast<int>(shape.ranks),
+                    static_cast<int>(shape.virtual_stages), static_cast<int>(shape.micro_batches));
+  const auto v = static_cast<double>(shape.virtual_stages);
+  PassCosts costs;
+  costs.forward = shape.times.forward / v;
+  costs.input_grad = shape.times.input_grad / v;
+  costs.weight_grad = shape.times.weight_grad / v;
+  return facts_of(replay(schedule, costs));
+}
+
 double fewest_micro_batches(double ranks, double share) {
   const auto idles_less = [&](double m) { return ranks - 1 < share * (m + ranks - 1); };
   const double bound = (ranks - 1) * (1 - share) / share;

@@ -1,5 +1,5 @@
 // The idle part of a pipeline in closed form, for stages that take equally long and messages that
-// take no time. The tests compare with schedules that are played through.
+// take no time, and as the schedule gives it when it is played through.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "compile/pipeline/schedule/replay.h"
 #include "spec/choices.h"
 
 namespace tessera {
@@ -37,6 +38,9 @@ struct Bubble {
 // Nothing where there is no closed form: other schedules, and numbers of micro-batches for which
 // the form does not hold.
 std::optional<Bubble> closed_form_bubble(const BubbleShape& shape);
+
+// What every schedule does, step by step; the closed forms are tested against it.
+ScheduleFacts play(const BubbleShape& shape);
 
 // The fewest micro-batches with which 1F1B or GPipe idles less than `share` of the time.
 double fewest_micro_batches(double ranks, double share);

@@ -5,7 +5,6 @@
 
 #include "collective/testing/cost.h"
 #include "compile/pipeline/schedule/replay.h"
-#include "compile/pipeline/schedule/schedule.h"
 #include "compile/step.h"
 #include "compile/testing/test_spec.h"
 #include "cost/formulas/activations.h"
@@ -16,18 +15,6 @@
 
 namespace tessera {
 namespace {
-
-ScheduleFacts play(const BubbleShape& shape) {
-  const PipelineSchedule schedule =
-      make_schedule(shape.schedule, static_cast<int>(shape.ranks),
-                    static_cast<int>(shape.virtual_stages), static_cast<int>(shape.micro_batches));
-  const auto v = static_cast<double>(shape.virtual_stages);
-  PassCosts costs;
-  costs.forward = shape.times.forward / v;
-  costs.input_grad = shape.times.input_grad / v;
-  costs.weight_grad = shape.times.weight_grad / v;
-  return facts_of(replay(schedule, costs));
-}
 
 TEST(BubbleTest, FormulasAreWhatTheSchedulesDo) {
   int compared = 0;

@@ -35,4 +35,20 @@ inline int64_t gpu_column_sums(const KernelSizes& s) {
   return workspace::cuda::column_sums(s.dtype, s.in(0)[0], s.in(0)[1]);
 }
 
+// The row of an op that lowering alone adds: an instruction, and nothing that a graph asks for.
+constexpr OpRow only_lowered(OpKind kind, const char* name, const char* signature, OpClass op_class,
+                             OpCost cost = {}, ScratchRule* gpu_scratch = nullptr) {
+  return {.kind = kind,
+          .name = name,
+          .signature = signature,
+          .types = never_in_a_graph,
+          .rules = RuleTexts::none(),
+          .gradient = no_gradient,
+          .storage = Place::kElsewhere,
+          .adds = Adds::kNever,
+          .op_class = op_class,
+          .cost = cost,
+          .kernel = {.lowered = Lowered::kNotInGraph, .gpu_scratch = gpu_scratch}};
+}
+
 }  // namespace tessera::ops

@@ -97,16 +97,7 @@ inline constexpr OpRow kUpdateOps[] = {
      .adds = Adds::kNever,
      .op_class = OpClass::kCommunication,
      .kernel = {.lowered = Lowered::kUpdate}},
-    {.kind = OpKind::kCountTokens,
-     .name = "count_tokens",
-     .signature = "labels > counts",
-     .types = never_in_a_graph,
-     .rules = RuleTexts::none(),
-     .gradient = no_gradient,
-     .storage = Place::kElsewhere,
-     .adds = Adds::kNever,
-     .op_class = OpClass::kOptimizer,
-     .kernel = {.lowered = Lowered::kNotInGraph}},
+    only_lowered(OpKind::kCountTokens, "count_tokens", "labels > counts", OpClass::kOptimizer),
 };
 
 }  // namespace tessera::ops

@@ -6,9 +6,7 @@
 
 namespace tessera::kernels::cpu {
 
-#define TESSERA_BODY(kernel) decltype(kernels::kernel) kernel;
-TESSERA_EVERY_KERNEL(TESSERA_BODY)
-#undef TESSERA_BODY
+TESSERA_EVERY_KERNEL(TESSERA_DECLARE_BODY)
 
 decltype(kernels::first_nonfinite) first_nonfinite;
 

@@ -11,25 +11,9 @@
 namespace tessera::kernels::cpu {
 namespace {
 
-// The factors in the arithmetic type.
-template <typename A>
-struct Factors {
-  explicit Factors(const AdamFactors& f)
-      : decay(static_cast<A>(f.decay)),
-        beta1(static_cast<A>(f.beta1)),
-        beta2(static_cast<A>(f.beta2)),
-        one_minus_beta1(static_cast<A>(f.one_minus_beta1)),
-        one_minus_beta2(static_cast<A>(f.one_minus_beta2)),
-        step_size(static_cast<A>(f.step_size)),
-        root_scale(static_cast<A>(f.root_scale)),
-        eps(static_cast<A>(f.eps)),
-        grad_scale(static_cast<A>(f.grad_scale)) {}
-  A decay, beta1, beta2, one_minus_beta1, one_minus_beta2, step_size, root_scale, eps, grad_scale;
-};
-
 // The new master weight; m and v become the new ones.
 template <typename A>
-inline A adam_step(const Factors<A>& f, A master, A& m, A& v, A grad) {
+inline A adam_step(const AdamFactorsIn<A>& f, A master, A& m, A& v, A grad) {
   const A g = grad * f.grad_scale;
   const A first = f.beta1 * m + f.one_minus_beta1 * g;
   const A second = f.beta2 * v + f.one_minus_beta2 * g * g;
@@ -40,8 +24,8 @@ inline A adam_step(const Factors<A>& f, A master, A& m, A& v, A grad) {
 
 // weight may be master: element i is read before it is written.
 template <typename T, typename G>
-void adamw_range(const Factors<Acc<T>>& f, Acc<T>* master, Acc<T>* m, Acc<T>* v, const G* grad,
-                 T* weight, int64_t begin, int64_t end) {
+void adamw_range(const AdamFactorsIn<Acc<T>>& f, Acc<T>* master, Acc<T>* m, Acc<T>* v,
+                 const G* grad, T* weight, int64_t begin, int64_t end) {
   TESSERA_INDEPENDENT
   for (int64_t i = begin; i < end; ++i) {
     const Acc<T> updated = adam_step(f, master[i], m[i], v[i], widen(grad[i]));
@@ -51,7 +35,7 @@ void adamw_range(const Factors<Acc<T>>& f, Acc<T>* master, Acc<T>* m, Acc<T>* v,
 }
 
 template <typename G>
-void adamw_rests(const Factors<float>& f, int16_t* rest, float* m, float* v, const G* grad,
+void adamw_rests(const AdamFactorsIn<float>& f, int16_t* rest, float* m, float* v, const G* grad,
                  BFloat16* weight, int64_t begin, int64_t end) {
   TESSERA_INDEPENDENT
   for (int64_t i = begin; i < end; ++i) {
@@ -138,7 +122,7 @@ void adamw(Context& ctx, std::span<const UpdatedTensors> buckets, const Tensor& 
     using A = Acc<T>;
     for (const UpdatedTensors& x : buckets) {
       known_factors.decay = x.decay ? decay : 1;
-      const Factors<A> factors(known_factors);
+      const AdamFactorsIn<A> factors = known_factors.to<A>();
       with_gradient<T>(x.grad, [&](auto gradient) {
         using G = typename decltype(gradient)::type;
         ctx.workers.parallel_for(x.weight.numel(), 4096, [&](int64_t begin, int64_t end) {

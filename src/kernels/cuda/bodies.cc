@@ -3,11 +3,7 @@
 namespace tessera::kernels::cuda {
 
 const Bodies& bodies() {
-  static constexpr Bodies kBodies = {
-#define TESSERA_BODY(kernel) &kernel,
-      TESSERA_EVERY_KERNEL(TESSERA_BODY)
-#undef TESSERA_BODY
-  };
+  static constexpr Bodies kBodies = {TESSERA_EVERY_KERNEL(TESSERA_ADDRESS_OF_BODY)};
   return kBodies;
 }
 

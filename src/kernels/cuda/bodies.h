@@ -7,8 +7,6 @@
 
 namespace tessera::kernels::cuda {
 
-#define TESSERA_BODY(kernel) decltype(kernels::kernel) kernel;
-TESSERA_EVERY_KERNEL(TESSERA_BODY)
-#undef TESSERA_BODY
+TESSERA_EVERY_KERNEL(TESSERA_DECLARE_BODY)
 
 }  // namespace tessera::kernels::cuda

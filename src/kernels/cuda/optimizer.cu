@@ -181,37 +181,19 @@ constexpr int kAdamPack = sizeof(T) == 2 ? 8 : kPack<T>;
 template <typename T>
 constexpr int64_t kAdamChunk = kAdamThreads* kAdamPack<T>;
 
-// The factors in the arithmetic type.
-template <typename A>
-struct Factors {
-  explicit __device__ Factors(const AdamFactors& f)
-      : decay(static_cast<A>(f.decay)),
-        beta1(static_cast<A>(f.beta1)),
-        beta2(static_cast<A>(f.beta2)),
-        one_minus_beta1(static_cast<A>(f.one_minus_beta1)),
-        one_minus_beta2(static_cast<A>(f.one_minus_beta2)),
-        step_size(static_cast<A>(f.step_size)),
-        root_scale(static_cast<A>(f.root_scale)),
-        eps(static_cast<A>(f.eps)),
-        grad_scale(static_cast<A>(f.grad_scale)),
-        skip(f.skip) {}
-  A decay, beta1, beta2, one_minus_beta1, one_minus_beta2, step_size, root_scale, eps, grad_scale;
-  bool skip;
-};
-
 // One block. The metrics are added up by one thread in their order, from shared memory where they
 // fit there.
 constexpr int64_t kMostStaged = 4096;
 template <typename A>
 __global__ void __launch_bounds__(kAdamThreads)
     factors_kernel(const StepParams* params, const double* known, int64_t num_known,
-                   UpdatePlace place, Factors<A>* factors) {
+                   UpdatePlace place, AdamFactorsIn<A>* factors) {
   extern __shared__ double staged[];
   const bool stage = num_known <= kMostStaged;
   for (int64_t i = threadIdx.x; stage && i < num_known; i += kAdamThreads) staged[i] = known[i];
   __syncthreads();
   if (threadIdx.x != 0) return;
-  *factors = Factors<A>(adam_factors(*params, stage ? staged : known, num_known, place));
+  *factors = adam_factors(*params, stage ? staged : known, num_known, place).to<A>();
 }
 
 // M: elements of the master copy, Acc<T>, or int16_t for the rests of bf16 weights. G: of the
@@ -229,7 +211,7 @@ struct AdamEntry {
 
 // The new master weight; m and v become the new ones.
 template <typename A>
-__device__ A adam_step(const Factors<A>& f, A decay, A master, A& m, A& v, A grad) {
+__device__ A adam_step(const AdamFactorsIn<A>& f, A decay, A master, A& m, A& v, A grad) {
   const A g = grad * f.grad_scale;
   m = f.beta1 * m + f.one_minus_beta1 * g;
   v = f.beta2 * v + f.one_minus_beta2 * g * g;
@@ -254,7 +236,7 @@ struct AdamPack {
     if constexpr (kRests) weight = load_values<W>(x.weight + at);
   }
 
-  __device__ void update(const Factors<A>& f, A decay) {
+  __device__ void update(const AdamFactorsIn<A>& f, A decay) {
 #pragma unroll
     for (int i = 0; i < W; ++i) {
       if constexpr (kRests) {
@@ -283,9 +265,9 @@ struct AdamPack {
 template <typename T, typename M, typename G>
 __global__ void __launch_bounds__(kAdamThreads, kAdamBlocks)
     adamw_kernel(const __grid_constant__ Table<AdamEntry<T, M, G>> table,
-                 const Factors<Acc<T>>* known) {
+                 const AdamFactorsIn<Acc<T>>* known) {
   constexpr int W = kAdamPack<T>;
-  const Factors<Acc<T>> factors = *known;
+  const AdamFactorsIn<Acc<T>> factors = *known;
   if (factors.skip) return;
   const int chunk = static_cast<int>(blockIdx.x);
   const AdamEntry<T, M, G>& entry = table.entries[entry_of(table, chunk)];
@@ -333,7 +315,7 @@ void launch_adamw(const Context& ctx, std::span<const UpdatedTensors> buckets, c
     table.add(adam_entry<T, M, G>(bucket), kAdamChunk<T>);
   }
   if (table.used == 0) return;
-  using F = Factors<Acc<T>>;
+  using F = AdamFactorsIn<Acc<T>>;
   static_assert(sizeof(F) <= workspace::cuda::kAdamFactorsBytes);
   Scratch scratch(kOp, ctx.workspace, workspace::cuda::kAdamFactorsBytes);
   F* const factors = scratch.take<F>(1);

@@ -3,16 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "launch/testing/started_by.h"
 
 namespace tessera {
 namespace {
 
-LaunchContext started_by(Launcher launcher, int size) {
-  LaunchContext context;
-  context.launcher = launcher;
-  context.size = size;
-  return context;
-}
+using testing::started_by;
 
 TEST(RankModeTest, WithoutALauncherTheBackendDecides) {
   const LaunchContext nobody;

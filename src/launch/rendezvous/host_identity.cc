@@ -5,19 +5,13 @@
 
 #include <array>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <system_error>
 
+#include "base/system_files.h"
+
 namespace tessera {
 namespace {
-
-std::string first_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 std::string link_target(const std::string& path) {
   std::error_code failure;

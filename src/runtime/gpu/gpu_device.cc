@@ -1,7 +1,5 @@
 #include "runtime/gpu/gpu_device.h"
 
-#include "runtime/gpu/gpu_streams.h"
-
 namespace tessera {
 
 HostView GpuDevice::view(const Tensor& tensor) {
@@ -19,9 +17,7 @@ void GpuDevice::write(const Tensor& tensor, const HostView& contents) {
 std::unique_ptr<ProgramStreams> GpuDevice::open_streams(const Program& program,
                                                         std::span<const Tensor> tensors,
                                                         const ExecutorOptions& options) {
-  return std::make_unique<GpuStreams>(
-      GpuStreams::Place{world_, workers_, *gpu_, options_.deterministic}, program, tensors,
-      options);
+  return std::make_unique<GpuStreams>(place_, program, tensors, options);
 }
 
 }  // namespace tessera

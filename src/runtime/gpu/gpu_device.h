@@ -4,6 +4,7 @@
 #include "comm/world.h"
 #include "runtime/device/rank_device.h"
 #include "runtime/gpu/gpu_rank.h"
+#include "runtime/gpu/gpu_streams.h"
 #include "tensor/workers.h"
 
 namespace tessera {
@@ -11,7 +12,7 @@ namespace tessera {
 class GpuDevice final : public RankDevice {
  public:
   GpuDevice(CommWorld& world, Workers& workers, const GpuOptions& options)
-      : world_(world), workers_(workers), options_(options), gpu_(GpuRank::open(options)) {}
+      : gpu_(GpuRank::open(options)), place_{world, workers, *gpu_, options.deterministic} {}
 
   HostArena allocate(const std::string& name, int64_t size_bytes) override {
     return gpu_->allocate(name, size_bytes);
@@ -23,10 +24,8 @@ class GpuDevice final : public RankDevice {
                                                const ExecutorOptions& options) override;
 
  private:
-  CommWorld& world_;
-  Workers& workers_;
-  GpuOptions options_;
   std::unique_ptr<GpuRank> gpu_;
+  GpuStreams::Place place_;
 };
 
 }  // namespace tessera

@@ -1,19 +1,13 @@
-#include "kernels/testing/test_support.h"
+#include "kernels/testing/attention_reference.h"
 
 namespace tessera::kernels {
 namespace {
 
 using namespace testing;  // NOLINT: test vocabulary
 
-struct Case {
-  int64_t batch;
-  AttentionShape shape;
-};
+using Case = AttentionCase;
 
-const std::vector<Case> kCases = {
-    {1, {.seq_len = 1, .heads = 1, .kv_heads = 1, .head_dim = 2}},
-    {3, {.seq_len = 5, .heads = 2, .kv_heads = 2, .head_dim = 3}},
-    {2, {.seq_len = 67, .heads = 4, .kv_heads = 2, .head_dim = 8, .heads_per_kv = 2}},
+const std::vector<Case> kCases = attention_cases({
     {1, {.seq_len = 150, .heads = 3, .kv_heads = 1, .head_dim = 16, .heads_per_kv = 3}},
     // A rank in the middle: query heads 2..4 of groups of 2 use kv heads 1 and 2 of 0..3.
     {2,
@@ -32,47 +26,7 @@ const std::vector<Case> kCases = {
     {1, {.seq_len = 65, .heads = 4, .kv_heads = 1, .head_dim = 4, .heads_per_kv = 4, .window = 5}},
     {1, {.seq_len = 150, .heads = 2, .kv_heads = 2, .head_dim = 8, .window = 70}},
     {2, {.seq_len = 21, .heads = 2, .kv_heads = 1, .head_dim = 4, .heads_per_kv = 2, .window = 40}},
-};
-
-struct Forward {
-  std::vector<double> o, lse;
-};
-
-Forward reference(const Array& q, const Array& kv, const Case& c) {
-  const AttentionShape& s = c.shape;
-  const int64_t dim = s.head_dim, width = s.heads * dim, kv_width = 2 * s.kv_heads * dim;
-  Forward out{std::vector<double>(static_cast<size_t>(q.size())),
-              std::vector<double>(static_cast<size_t>(c.batch * s.seq_len * s.heads))};
-  for (int64_t b = 0; b < c.batch; ++b) {
-    for (int64_t h = 0; h < s.heads; ++h) {
-      const int64_t g = (s.first_head + h) / s.heads_per_kv - s.first_kv_head;
-      for (int64_t i = 0; i < s.seq_len; ++i) {
-        const int64_t row = b * s.seq_len + i;
-        std::vector<double> weight;
-        double sum = 0;
-        const int64_t from = s.window > 0 ? std::max<int64_t>(0, i - s.window + 1) : 0;
-        for (int64_t j = from; j <= i; ++j) {
-          double score = 0;
-          for (int64_t d = 0; d < dim; ++d) {
-            score += q.get(row * width + h * dim + d) *
-                     kv.get((b * s.seq_len + j) * kv_width + g * dim + d);
-          }
-          weight.push_back(std::exp(score / std::sqrt(static_cast<double>(dim))));
-          sum += weight.back();
-        }
-        out.lse[static_cast<size_t>(row * s.heads + h)] = std::log(sum);
-        for (int64_t j = from; j <= i; ++j) {
-          for (int64_t d = 0; d < dim; ++d) {
-            out.o[static_cast<size_t>(row * width + h * dim + d)] +=
-                weight[static_cast<size_t>(j - from)] / sum *
-                kv.get((b * s.seq_len + j) * kv_width + (s.kv_heads + g) * dim + d);
-          }
-        }
-      }
-    }
-  }
-  return out;
-}
+});
 
 struct Inputs {
   Array q, kv, d_o;
@@ -106,7 +60,8 @@ TEST(Attention, MatchesAReferenceForEveryTypeShapeAndTeam) {
   for (const Case& c : kCases) {
     for (const DType type : kFloatTypes) {
       const Inputs in(type, c, rng);
-      const Forward want = reference(in.q, in.kv, c);
+      const AttentionForward want = attention_reference(
+          in.q, in.kv, c, [](int64_t, int64_t, int64_t, int64_t) { return 1.0; });
       for (const int threads : {1, 2, 3}) {
         SCOPED_TRACE(fmt::format("S {} {} threads {}", c.shape.seq_len, name_of(type), threads));
         const Results got(in, c, threads);

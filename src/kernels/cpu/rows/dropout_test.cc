@@ -1,5 +1,5 @@
 // Dropout against plain references that ask for the mask element by element.
-#include "kernels/testing/test_support.h"
+#include "kernels/testing/attention_reference.h"
 
 namespace tessera::kernels {
 namespace {
@@ -103,57 +103,16 @@ TEST(DropoutKernel, PartsOfTheSequencesDropWhatTheWholeDrops) {
 
 // ---- inside attention ----
 
-struct Case {
-  int64_t batch;
-  AttentionShape shape;
-};
+using Case = AttentionCase;
 
-const std::vector<Case> kCases = {
-    {1, {.seq_len = 1, .heads = 1, .kv_heads = 1, .head_dim = 2}},
-    {3, {.seq_len = 5, .heads = 2, .kv_heads = 2, .head_dim = 3}},
-    {2, {.seq_len = 67, .heads = 4, .kv_heads = 2, .head_dim = 8, .heads_per_kv = 2}},
+const std::vector<Case> kCases = attention_cases({
     {2,
      {.seq_len = 13, .heads = 3, .kv_heads = 4, .head_dim = 6, .heads_per_kv = 2, .first_head = 2}},
-};
+});
 
 AttentionShape dropped(AttentionShape shape, double rate) {
   shape.dropout = mask_of(rate, DropoutSite::kAttention);
   return shape;
-}
-
-std::vector<double> reference(const Array& q, const Array& kv, int64_t batch,
-                              const AttentionShape& s) {
-  const int64_t dim = s.head_dim, width = s.heads * dim, kv_width = 2 * s.kv_heads * dim;
-  std::vector<double> o(static_cast<size_t>(q.size()), 0);
-  for (int64_t b = 0; b < batch; ++b) {
-    for (int64_t h = 0; h < s.heads; ++h) {
-      const int64_t head = s.first_head + h;
-      const int64_t g = head / s.heads_per_kv - s.first_kv_head;
-      for (int64_t i = 0; i < s.seq_len; ++i) {
-        const int64_t row = b * s.seq_len + i;
-        std::vector<double> weight;
-        double sum = 0;
-        for (int64_t j = 0; j <= i; ++j) {
-          double score = 0;
-          for (int64_t d = 0; d < dim; ++d) {
-            score += q.get(row * width + h * dim + d) *
-                     kv.get((b * s.seq_len + j) * kv_width + g * dim + d);
-          }
-          weight.push_back(std::exp(score / std::sqrt(static_cast<double>(dim))));
-          sum += weight.back();
-        }
-        for (int64_t j = 0; j <= i; ++j) {
-          const double p =
-              weight[static_cast<size_t>(j)] / sum * factor_at(s.dropout, b, i, head, j);
-          for (int64_t d = 0; d < dim; ++d) {
-            o[static_cast<size_t>(row * width + h * dim + d)] +=
-                p * kv.get((b * s.seq_len + j) * kv_width + (s.kv_heads + g) * dim + d);
-          }
-        }
-      }
-    }
-  }
-  return o;
 }
 
 struct Call {
@@ -188,11 +147,14 @@ TEST(AttentionDropout, MatchesAReferenceForEveryTypeShapeAndTeam) {
   for (const Case& c : kCases) {
     for (const DType type : kFloatTypes) {
       Call run(type, c, dropped(c.shape, 0.4), rng);
-      const std::vector<double> want = reference(run.q, run.kv, c.batch, run.shape);
+      const AttentionForward want =
+          attention_reference(run.q, run.kv, c, [&](int64_t b, int64_t i, int64_t head, int64_t j) {
+            return factor_at(run.shape.dropout, b, i, head, j);
+          });
       for (const int threads : {1, 3}) {
         SCOPED_TRACE(fmt::format("S {} {}", c.shape.seq_len, name_of(type)));
         run.forward(threads);
-        expect_close(run.o, want, tolerance(type));
+        expect_close(run.o, want.o, tolerance(type));
       }
     }
   }
