@@ -51,31 +51,28 @@ TEST(CudaCrossEntropy, StatsMatchTheCpu) {
   Rng rng(1);
   Rig cpu;
   GpuRig gpu;
-  for (const Sizes& s : kSizes) {
-    for (const DType type : kFloatTypes) {
-      SCOPED_TRACE(fmt::format("{} x {} of {}, {}", s.tokens, s.valid, s.columns, name_of(type)));
-      const Loss loss(s, type, rng);
-      for (int64_t part = 0; part < s.parts; ++part) {
-        const Array& logits = loss.logits[static_cast<size_t>(part)];
-        Array stats(accumulate_type(type), {s.tokens, 3});
-        const OnGpu logits_gpu(logits), labels_gpu(loss.labels);
-        OnGpu stats_gpu(stats), again(stats);
-        kernels::cross_entropy_stats(cpu, logits, loss.labels, stats, part * s.valid, s.valid);
-        kernels::cross_entropy_stats(gpu, logits_gpu, labels_gpu, stats_gpu, part * s.valid,
-                                     s.valid);
-        kernels::cross_entropy_stats(gpu, logits_gpu, labels_gpu, again, part * s.valid, s.valid);
-        const Array got = stats_gpu.get();
-        EXPECT_TRUE(again.get().same_bits(got));
-        for (int64_t i = 0; i < got.size(); ++i) {
-          if (i % 3 == 1) {  // the sum of exp; the others are logits
-            EXPECT_NEAR(got.get(i), stats.get(i), 4 * tolerance(stats.type()) * stats.get(i));
-          } else {
-            EXPECT_EQ(got.get(i), stats.get(i));
-          }
+  for_each_case(kSizes, [&](const Sizes& s, DType type) {
+    SCOPED_TRACE(fmt::format("{} x {} of {}, {}", s.tokens, s.valid, s.columns, name_of(type)));
+    const Loss loss(s, type, rng);
+    for (int64_t part = 0; part < s.parts; ++part) {
+      const Array& logits = loss.logits[static_cast<size_t>(part)];
+      Array stats(accumulate_type(type), {s.tokens, 3});
+      const OnGpu logits_gpu(logits), labels_gpu(loss.labels);
+      OnGpu stats_gpu(stats), again(stats);
+      kernels::cross_entropy_stats(cpu, logits, loss.labels, stats, part * s.valid, s.valid);
+      kernels::cross_entropy_stats(gpu, logits_gpu, labels_gpu, stats_gpu, part * s.valid, s.valid);
+      kernels::cross_entropy_stats(gpu, logits_gpu, labels_gpu, again, part * s.valid, s.valid);
+      const Array got = stats_gpu.get();
+      EXPECT_TRUE(again.get().same_bits(got));
+      for (int64_t i = 0; i < got.size(); ++i) {
+        if (i % 3 == 1) {  // the sum of exp; the others are logits
+          EXPECT_NEAR(got.get(i), stats.get(i), 4 * tolerance(stats.type()) * stats.get(i));
+        } else {
+          EXPECT_EQ(got.get(i), stats.get(i));
         }
       }
     }
-  }
+  });
 }
 
 TEST(CudaCrossEntropy, StatsSeeInfinitiesAndNaN) {
@@ -127,26 +124,24 @@ TEST(CudaCrossEntropy, GradientMatchesTheCpuAndMayBeInPlace) {
   GpuRig gpu;
   cpu.params().loss_scale = 8;
   gpu.set_params(cpu.params());
-  for (const Sizes& s : kSizes) {
-    for (const DType type : kFloatTypes) {
-      SCOPED_TRACE(fmt::format("{} x {} of {}, {}", s.tokens, s.valid, s.columns, name_of(type)));
-      const Loss x(s, type, rng);
-      const Array all = all_stats(cpu, x, s);
-      const OnGpu all_gpu(all), labels_gpu(x.labels);
-      for (int64_t part = 0; part < s.parts; ++part) {
-        const Array& logits = x.logits[static_cast<size_t>(part)];
-        Array grad(type, {s.tokens, s.columns});
-        OnGpu in_place(logits), grad_gpu(grad);
-        kernels::cross_entropy_grad(cpu, logits, all, x.labels, grad, part * s.valid, s.valid);
-        kernels::cross_entropy_grad(gpu, OnGpu(logits), all_gpu, labels_gpu, grad_gpu,
-                                    part * s.valid, s.valid);
-        kernels::cross_entropy_grad(gpu, in_place, all_gpu, labels_gpu, in_place, part * s.valid,
-                                    s.valid);
-        expect_same(grad_gpu, grad, tolerance(type));
-        EXPECT_TRUE(in_place.get().same_bits(grad_gpu.get()));
-      }
+  for_each_case(kSizes, [&](const Sizes& s, DType type) {
+    SCOPED_TRACE(fmt::format("{} x {} of {}, {}", s.tokens, s.valid, s.columns, name_of(type)));
+    const Loss x(s, type, rng);
+    const Array all = all_stats(cpu, x, s);
+    const OnGpu all_gpu(all), labels_gpu(x.labels);
+    for (int64_t part = 0; part < s.parts; ++part) {
+      const Array& logits = x.logits[static_cast<size_t>(part)];
+      Array grad(type, {s.tokens, s.columns});
+      OnGpu in_place(logits), grad_gpu(grad);
+      kernels::cross_entropy_grad(cpu, logits, all, x.labels, grad, part * s.valid, s.valid);
+      kernels::cross_entropy_grad(gpu, OnGpu(logits), all_gpu, labels_gpu, grad_gpu, part * s.valid,
+                                  s.valid);
+      kernels::cross_entropy_grad(gpu, in_place, all_gpu, labels_gpu, in_place, part * s.valid,
+                                  s.valid);
+      expect_same(grad_gpu, grad, tolerance(type));
+      EXPECT_TRUE(in_place.get().same_bits(grad_gpu.get()));
     }
-  }
+  });
 }
 
 }  // namespace

@@ -22,13 +22,17 @@ inline double sum_tolerance(DType type) { return type == DType::kF64 ? 1e-12 : 2
 // Calls f(type, tokens, width) for every size in every type.
 template <typename F>
 void for_each_size(const RowSizes& sizes, const F& f) {
-  for (const auto& [tokens, width] : sizes) {
-    for (const DType type : kFloatTypes) {
-      SCOPED_TRACE(fmt::format("{} x {} of {}", tokens, width, name_of(type)));
-      f(type, tokens, width);
-    }
-  }
+  for_each_case(sizes, [&](const std::pair<int64_t, int64_t>& size, DType type) {
+    SCOPED_TRACE(fmt::format("{} x {} of {}", size.first, size.second, name_of(type)));
+    f(type, size.first, size.second);
+  });
 }
+
+// Rows of tokens that have a place in a sequence: `tokens` of them from `first_token` on.
+struct PlacedRows {
+  SequenceRows rows;
+  int64_t tokens, first_token, width;
+};
 
 // A gradient that is summed over rows, beside activations of `type`: what on_cpu(sums, accumulate)
 // and on_gpu(sums, accumulate) give, first in place of what was there and then added to it, and

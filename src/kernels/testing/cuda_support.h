@@ -72,6 +72,14 @@ inline Tensor without_first(const Tensor& x) {
   return {x.as<std::byte>() + size_bytes(x.dtype), x.dtype, {x.numel() - 1}};
 }
 
+// Calls f(case, type) for every case in every type.
+template <typename Cases, typename F>
+void for_each_case(const Cases& cases, const F& f) {
+  for (const auto& each : cases) {
+    for (const DType type : kFloatTypes) f(each, type);
+  }
+}
+
 // Every element is what the CPU got, within `relative` of the largest.
 inline void expect_same(const OnGpu& actual, const Array& expected, double relative) {
   expect_close(actual.get(), expected.values(), relative);

@@ -2,7 +2,7 @@
 #include <numeric>
 
 #include "kernels/experts.h"
-#include "kernels/testing/test_support.h"
+#include "kernels/testing/moe_layer.h"
 
 namespace tessera::kernels {
 namespace {
@@ -45,13 +45,12 @@ Routed route(const Array& logits, int64_t tokens, int64_t experts, int64_t k) {
   return all;
 }
 
-struct Sizes {
-  int64_t tokens, experts, k, width, inner, peers;
+struct Sizes : MoeSizes {
+  int64_t inner;
 };
 const std::vector<Sizes> kSizes = {
-    {1, 1, 1, 1, 1, 1}, {7, 4, 2, 5, 3, 2}, {33, 6, 3, 17, 9, 3}, {50, 8, 2, 16, 24, 8}};
+    {{1, 1, 1, 1, 1}, 1}, {{7, 4, 2, 5, 2}, 3}, {{33, 6, 3, 17, 3}, 9}, {{50, 8, 2, 16, 8}, 24}};
 
-int64_t capacity_of(const Sizes& s) { return s.tokens * std::min(s.k, s.experts / s.peers); }
 int64_t workspace_of(const Sizes& s, DType type, int threads) {
   return std::max(workspace::dispatch_rows(s.experts),
                   workspace::linear(type, s.tokens * s.k, s.inner, s.width, threads));
@@ -165,31 +164,14 @@ TEST(RouterStats, GradientMatchesFiniteDifferences) {
   for (int64_t i = 0; i < sum.size(); ++i) EXPECT_NEAR(sum.get(i), dl.get(i) + 1, 1e-12);
 }
 
-// Tokens and the experts they go to; everything else is full of NaN.
-struct Layer {
-  int64_t capacity;
-  Array x, ids, gates, rows, counts, slots, out, y;
+// With what experts make of the rows, and what becomes of that.
+struct Layer : MoeLayer {
+  Array out, y;
 
   Layer(const Sizes& s, DType type, Rng& rng)
-      : capacity(capacity_of(s)),
-        x(type, {s.tokens, s.width}),
-        ids(DType::kI32, {s.tokens, s.k}),
-        gates(accumulate_type(type), {s.tokens, s.k}),
-        rows(type, {1, s.peers, capacity, s.width}),
-        counts(DType::kI32, {1, s.peers, s.experts / s.peers}),
-        slots(DType::kI32, {s.tokens, s.k}),
+      : MoeLayer(s, type, rng),
         out(type, {1, s.peers, capacity, s.width}),
-        y(type, {s.tokens, s.width}) {
-    x.randomise(rng), gates.randomise(rng);
-    // Expert 0 gets nothing where there is a choice, and the last one something of every token.
-    std::vector<int> choices(at(s.experts));
-    std::iota(choices.begin(), choices.end(), 0);
-    std::reverse(choices.begin(), choices.end());
-    for (int64_t t = 0; t < s.tokens; ++t) {
-      if (s.experts > s.k) std::shuffle(choices.begin() + 1, choices.end() - 1, rng);
-      for (int64_t j = 0; j < s.k; ++j) ids.set(t * s.k + j, choices[at(j)]);
-    }
-  }
+        y(type, {s.tokens, s.width}) {}
 };
 
 Tensor slice(const Array& a, int64_t index, int64_t parts, std::initializer_list<int64_t> dims) {

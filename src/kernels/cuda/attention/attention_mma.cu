@@ -13,14 +13,7 @@ constexpr int kKeys = 64;
 constexpr int kTiles = kKeys / 8;
 
 template <typename T>
-struct Tensors {
-  const T* q;
-  const T* kv;
-  const float* o_before;  // null: there are no other keys
-  const float* lse_before;
-  Output<T> o;
-  float* lse;
-};
+using Tensors = ForwardTensors<T, Output<T>>;
 
 template <int kDim>
 constexpr int kSharedBytes = 2 * (kQueries + 4 * kKeys) * kStride<kDim>;
@@ -58,31 +51,6 @@ struct Running {
   }
 };
 
-// Scores of keys that a query does not see become -inf.
-__device__ inline void hide_unseen(float (&scores)[kTiles][4], const Sight& sees,
-                                   const int32_t (&query)[2], const TileTokens<kKeys>& keys) {
-  const int column = lane_index() % 4 * 2;
-#pragma unroll
-  for (int n = 0; n < kTiles; ++n) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (!sees(query[i / 2], keys.position[n * 8 + column + i % 2])) scores[n][i] = -INFINITY;
-    }
-  }
-}
-
-__device__ inline void drop(float (&weights)[kTiles][4], const DropoutDraw<float>& dropout,
-                            const int32_t (&query)[2], const TileTokens<kKeys>& keys) {
-  const int column = lane_index() % 4 * 2;
-#pragma unroll
-  for (int n = 0; n < kTiles; ++n) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      weights[n][i] *= dropout.factor(query[i / 2], keys.position[n * 8 + column + i % 2]);
-    }
-  }
-}
-
 template <int kDim, typename T>
 __device__ inline void store_row(const Tensors<T>& x, int64_t at, const RowsOf& rows, int half,
                                  float lse_here, float sum, const float (&out)[kDim / 8][4]) {
@@ -117,13 +85,7 @@ __global__ void __launch_bounds__(kThreads, kDim == 64 ? 2 : 1)
                                                q_tile + kQueries * kStride<kDim>);
   const BlockPlace& place = walk.place;
   const Sight sees(shape);
-  walk.locate_queries(queries);
-  walk.locate_keys(0);
-  __syncthreads();
-  if (walk.steps > 0) {
-    walk.load_queries(x.q, queries, q_tile);
-    walk.load_keys(0);
-  }
+  walk.begin(queries, [&] { walk.load_queries(x.q, queries, q_tile); });
 
   const WarpQueries mine(queries);
   const float scale = kLog2E / sqrtf(static_cast<float>(walk.dim));
@@ -131,25 +93,29 @@ __global__ void __launch_bounds__(kThreads, kDim == 64 ? 2 : 1)
 
   Running running;
   float out[kDim / 8][4] = {};
-  for (int step = 0; step < walk.steps; ++step) {
-    walk.arrive(step);
-    const TileTokens<kKeys>& here = keys[step % 3];
-    if (here.position[0] > mine.last_query) continue;  // no row of this warp sees any
-    const int tile = walk.tile(step);
+  walk.for_each_step(mine, [&](const TileTokens<kKeys>& here, const T* k_tile, const T* v_tile) {
     float scores[kTiles][4], shrink[2];
-    dot_rows<kDim>(q_tile + mine.first_row * kStride<kDim>, walk.k_tiles + tile, scores);
+    dot_rows<kDim>(q_tile + mine.first_row * kStride<kDim>, k_tile, scores);
     const bool all_seen =
         sees(mine.first_query, here.position[kKeys - 1]) && sees(mine.last_query, here.position[0]);
-    if (!all_seen) hide_unseen(scores, sees, mine.query, here);
+    if (!all_seen) {
+      for_each_result<kTiles>([&](int n, int i, int column) {
+        if (!sees(mine.query[i / 2], here.position[column])) scores[n][i] = -INFINITY;
+      });
+    }
     running.weigh(scores, scale, shrink);
-    if constexpr (kDropout) drop(scores, dropout, mine.query, here);
+    if constexpr (kDropout) {
+      for_each_result<kTiles>([&](int n, int i, int column) {
+        scores[n][i] *= dropout.factor(mine.query[i / 2], here.position[column]);
+      });
+    }
 #pragma unroll
     for (int n = 0; n < kDim / 8; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) out[n][i] *= shrink[i / 2];
     }
-    weigh_rows<kDim, kDim>(scores, walk.v_tiles + tile, out);
-  }
+    weigh_rows<kDim, kDim>(scores, v_tile, out);
+  });
 
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -165,47 +131,32 @@ __global__ void __launch_bounds__(kThreads, kDim == 64 ? 2 : 1)
   }
 }
 
-template <typename T, int kDim, bool kDropout>
-void launch(Context& ctx, const Tensors<T>& x, int64_t num_sequences, const AttentionShape& shape) {
-  constexpr const char* kOp = "attention";
-  const int64_t tiles = ceil_div(shape.q_rows().length(), kQueries);
-  const bool packed = packable<T>(shape.head_dim, x.q, x.kv, static_cast<T*>(x.o.data));
-  const auto kernel = forward_kernel<T, kDim, kDropout>;
-  allow_shared(kOp, kernel, kSharedBytes<kDim>);
-  kernel<<<grid_of(kOp, tiles, shape.heads, num_sequences), kThreads, kSharedBytes<kDim>,
-           ctx.gpu->stream()>>>(x, shape, num_sequences, tiles, packed, ctx.params);
-  check_launch(kOp);
-}
-
 template <typename T>
 void forward(Context& ctx, const Tensors<T>& x, int64_t num_sequences,
              const AttentionShape& shape) {
+  const int64_t tiles = ceil_div(shape.q_rows().length(), kQueries);
+  const bool packed = packable<T>(shape.head_dim, x.q, x.kv, static_cast<T*>(x.o.data));
   for_tiles_of("attention", shape, [&](auto width, auto dropped) {
-    launch<T, decltype(width)::value, decltype(dropped)::value>(ctx, x, num_sequences, shape);
+    constexpr int kDim = decltype(width)::value;
+    launch("attention", ctx, forward_kernel<T, kDim, decltype(dropped)::value>,
+           {tiles, shape.heads, num_sequences}, kThreads, kSharedBytes<kDim>, x, shape, packed);
   });
-}
-
-template <typename T>
-void forward(Context& ctx, const Tensor& q, const Tensor& kv, const Tensor& o_before,
-             const Tensor& lse_before, Tensor& o, Tensor& lse, const AttentionShape& shape) {
-  const Tensors<T> x{q.as<T>(),
-                     kv.as<T>(),
-                     o_before.as<float>(),
-                     lse_before.as<float>(),
-                     {o.data, o.dtype == DType::kF32},
-                     lse.as<float>()};
-  forward(ctx, x, q.dim(0) / shape.q_rows().length(), shape);
 }
 
 }  // namespace
 
 void mma_attention(Context& ctx, const Tensor& q, const Tensor& kv, const Tensor& o_before,
                    const Tensor& lse_before, Tensor& o, Tensor& lse, const AttentionShape& shape) {
-  if (q.dtype == DType::kBF16) {
-    forward<__nv_bfloat16>(ctx, q, kv, o_before, lse_before, o, lse, shape);
-  } else {
-    forward<__half>(ctx, q, kv, o_before, lse_before, o, lse, shape);
-  }
+  for_type(q.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const Tensors<T> x{q.as<T>(),
+                       kv.as<T>(),
+                       o_before.as<float>(),
+                       lse_before.as<float>(),
+                       {o.data, o.dtype == DType::kF32},
+                       lse.as<float>()};
+    forward(ctx, x, q.dim(0) / shape.q_rows().length(), shape);
+  });
 }
 
 }  // namespace tessera::kernels::cuda

@@ -79,6 +79,17 @@ __device__ inline uint32_t pack_two(float low, float high) {
   }
 }
 
+// Calls f(n, i, column) for what a lane has of a product c[16, 8 * kTiles], which are c[n][i].
+template <int kTiles, typename F>
+__device__ inline void for_each_result(const F& f) {
+  const int column = lane_index() % 4 * 2;
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) f(n, i, n * 8 + column + i % 2);
+  }
+}
+
 // c[16, 8 * kTiles] = a[16, kDim] b[8 * kTiles, kDim]^T
 template <int kDim, int kTiles, typename T>
 __device__ inline void dot_rows(const T* a, const T* b, float (&c)[kTiles][4]) {
@@ -145,6 +156,22 @@ __device__ inline float row_sum(float x) {
 
 // ---- a tile of queries, and the keys that it sees ----
 
+// The rows of a tile of queries that a warp has, and the two of them that a lane has.
+struct WarpQueries {
+  int first_row;
+  int row[2];
+  int32_t query[2];  // their positions
+  int32_t first_query, last_query;
+
+  template <int kQueries>
+  __device__ explicit WarpQueries(const TileTokens<kQueries>& queries)
+      : first_row(warp_index() * kWarpRows),
+        row{first_row + lane_index() / 4, first_row + lane_index() / 4 + 8},
+        query{queries.position[row[0]], queries.position[row[1]]},
+        first_query(queries.position[first_row]),
+        last_query(warp_max(queries.position[first_row + lane_index() % kWarpRows])) {}
+};
+
 // A block's walk over the keys that some of its kQueries queries see, kStep at a time. While the
 // tiles of one step are in use, the rows of the next are copied.
 template <typename T, int kDim, int kQueries, int kStep>
@@ -205,22 +232,30 @@ struct KeyWalk {
     if (step + 1 < steps) load_keys(step + 1);
   }
   [[nodiscard]] __device__ int tile(int step) const { return step % 2 * kStep * kStride<kDim>; }
-};
 
-// The rows of a tile of queries that a warp has, and the two of them that a lane has.
-struct WarpQueries {
-  int first_row;
-  int row[2];
-  int32_t query[2];  // their positions
-  int32_t first_query, last_query;
-
-  template <int kQueries>
-  __device__ explicit WarpQueries(const TileTokens<kQueries>& queries)
-      : first_row(warp_index() * kWarpRows),
-        row{first_row + lane_index() / 4, first_row + lane_index() / 4 + 8},
-        query{queries.position[row[0]], queries.position[row[1]]},
-        first_query(queries.position[first_row]),
-        last_query(warp_max(queries.position[first_row + lane_index() % kWarpRows])) {}
+  // Locates the queries and the first keys, and starts the copies of both: load_rows() those of
+  // the queries.
+  template <typename F>
+  __device__ void begin(TileTokens<kQueries>& queries, const F& load_rows) const {
+    locate_queries(queries);
+    locate_keys(0);
+    __syncthreads();
+    if (steps > 0) {
+      load_rows();
+      load_keys(0);
+    }
+  }
+  // Calls f(tokens, tile of keys, tile of values) for every step with keys that some row of the
+  // warp may see.
+  template <typename F>
+  __device__ void for_each_step(const WarpQueries& mine, const F& f) const {
+    for (int step = 0; step < steps; ++step) {
+      arrive(step);
+      const TileTokens<kStep>& here = keys[step % 3];
+      if (here.position[0] > mine.last_query) continue;
+      f(here, k_tiles + tile(step), v_tiles + tile(step));
+    }
+  }
 };
 
 // What is computed, in the storage type or in f32.
@@ -249,6 +284,12 @@ struct Output {
     if (d + 1 < rows.dim) to[1] = y;
   }
 };
+
+// Calls f(TypeTag<T>) with the type of tensors of `type`.
+template <typename F>
+void for_type(DType type, const F& f) {
+  type == DType::kBF16 ? f(TypeTag<__nv_bfloat16>{}) : f(TypeTag<__half>{});
+}
 
 // Calls f(std::integral_constant<int, kDim>, std::bool_constant<kDropout>) with the smallest width
 // of a tile that holds a head, and whether anything is dropped.

@@ -13,16 +13,7 @@ namespace {
 using namespace mma;  // NOLINT: the vocabulary of these tiles
 
 template <typename T>
-struct Tensors {
-  const T* q;
-  const T* kv;
-  const T* o;
-  const float* lse;
-  const T* d_o;
-  const float* dq_before;  // null: dq starts at zero
-  Output<T> dq, dkv;
-  float* dots;  // [T, heads]: d_o . o
-};
+using Tensors = GradTensors<T, Output<T>>;
 
 // ---- dq ----
 constexpr int kQueries = kWarps * kWarpRows;
@@ -75,14 +66,10 @@ __global__ void __launch_bounds__(kThreads, 1)
   const BlockPlace& place = walk.place;
   const int dim = walk.dim;
   const Sight sees(shape);
-  walk.locate_queries(queries);
-  walk.locate_keys(0);
-  __syncthreads();
-  if (walk.steps > 0) {
+  walk.begin(queries, [&] {
     walk.load_queries(x.q, queries, q_tile);
     walk.load_queries(x.d_o, queries, d_o_tile);
-    walk.load_keys(0);
-  }
+  });
   dots_of_rows(x, shape, place.head, packed, queries, dots);
   __syncwarp();  // a warp reads its own rows only
 
@@ -99,30 +86,22 @@ __global__ void __launch_bounds__(kThreads, 1)
   const DropoutDraw<float> dropout(shape, params, place.sequence, place.head);
 
   float out[kDim / 8][4] = {};
-  for (int step = 0; step < walk.steps; ++step) {
-    walk.arrive(step);
-    const TileTokens<kStep>& here = keys[step % 3];
-    if (here.position[0] > mine.last_query) continue;  // no row of this warp sees any
-    const int tile = walk.tile(step);
+  walk.for_each_step(mine, [&](const TileTokens<kStep>& here, const T* k_tile, const T* v_tile) {
     float scores[kTiles][4], d_scores[kTiles][4];
-    dot_rows<kDim>(q_tile + mine.first_row * kStride<kDim>, walk.k_tiles + tile, scores);
-    dot_rows<kDim>(d_o_tile + mine.first_row * kStride<kDim>, walk.v_tiles + tile, d_scores);
+    dot_rows<kDim>(q_tile + mine.first_row * kStride<kDim>, k_tile, scores);
+    dot_rows<kDim>(d_o_tile + mine.first_row * kStride<kDim>, v_tile, d_scores);
     const bool all_seen =
         sees(mine.first_query, here.position[kStep - 1]) && sees(mine.last_query, here.position[0]);
-#pragma unroll
-    for (int n = 0; n < kTiles; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int32_t key = here.position[n * 8 + column + i % 2];
-        const bool seen = all_seen || sees(mine.query[i / 2], key);
-        const float p = seen ? exp2_of(scores[n][i] * scale_log2 - lse[i / 2]) : 0.0F;
-        float d_weight = d_scores[n][i];
-        if constexpr (kDropout) d_weight *= dropout.factor(mine.query[i / 2], key);
-        d_scores[n][i] = p * (d_weight - dot[i / 2]);
-      }
-    }
-    weigh_rows<kDim, kDim>(d_scores, walk.k_tiles + tile, out);
-  }
+    for_each_result<kTiles>([&](int n, int i, int at) {
+      const int32_t key = here.position[at];
+      const bool seen = all_seen || sees(mine.query[i / 2], key);
+      const float p = seen ? exp2_of(scores[n][i] * scale_log2 - lse[i / 2]) : 0.0F;
+      float d_weight = d_scores[n][i];
+      if constexpr (kDropout) d_weight *= dropout.factor(mine.query[i / 2], key);
+      d_scores[n][i] = p * (d_weight - dot[i / 2]);
+    });
+    weigh_rows<kDim, kDim>(d_scores, k_tile, out);
+  });
 
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -239,21 +218,16 @@ __global__ void __launch_bounds__(kThreads, 1)
     const bool all_seen = sees(here.position[0], last_key) && sees(last_here, first_key);
     const DropoutDraw<float> dropout(shape, params, place.sequence,
                                      heads.begin + step / steps_per_head);
-#pragma unroll
-    for (int n = 0; n < kTiles; ++n) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        const int at = n * 8 + column + i % 2;
-        const int32_t query = here.position[at];
-        const bool seen = all_seen || sees(query, key[i / 2]);
-        const float lse_here = lse[step % 2][at] * kLog2E;
-        const float p = seen ? exp2_of(weights[n][i] * scale_log2 - lse_here) : 0.0F;
-        float factor = 1;
-        if constexpr (kDropout) factor = dropout.factor(query, key[i / 2]);
-        weights[n][i] = p * factor;
-        d_scores[n][i] = p * (factor * d_scores[n][i] - dots[step % 2][at]);
-      }
-    }
+    for_each_result<kTiles>([&](int n, int i, int at) {
+      const int32_t query = here.position[at];
+      const bool seen = all_seen || sees(query, key[i / 2]);
+      const float lse_here = lse[step % 2][at] * kLog2E;
+      const float p = seen ? exp2_of(weights[n][i] * scale_log2 - lse_here) : 0.0F;
+      float factor = 1;
+      if constexpr (kDropout) factor = dropout.factor(query, key[i / 2]);
+      weights[n][i] = p * factor;
+      d_scores[n][i] = p * (factor * d_scores[n][i] - dots[step % 2][at]);
+    });
     weigh_rows<kDim, kColumns>(weights, d_o_tiles + tile + first_column, d_values);
     weigh_rows<kDim, kColumns>(d_scores, q_tiles + tile + first_column, d_keys);
   }
@@ -272,49 +246,22 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
 }
 
-template <typename T, int kDim, bool kDropout>
-void launch(Context& ctx, const Tensors<T>& x, int64_t num_sequences, const AttentionShape& shape) {
-  constexpr const char* kOp = "attention_grad";
-  const int64_t q_tiles = ceil_div(shape.q_rows().length(), kQueries);
-  const int64_t k_tiles = ceil_div(shape.kv_rows().length(), kKeyRows<kDim>);
-  const bool packed = packable<T>(shape.head_dim, x.q, x.kv, x.o, x.d_o, static_cast<T*>(x.dq.data),
-                                  static_cast<T*>(x.dkv.data));
-  const auto d_queries = d_queries_kernel<T, kDim, kDropout>;
-  allow_shared(kOp, d_queries, kQueriesBytes<kDim>);
-  d_queries<<<grid_of(kOp, q_tiles, shape.heads, num_sequences), kThreads, kQueriesBytes<kDim>,
-              ctx.gpu->stream()>>>(x, shape, num_sequences, q_tiles, packed, ctx.params);
-  check_launch(kOp);
-  const auto d_keys = d_keys_kernel<T, kDim, kDropout>;
-  allow_shared(kOp, d_keys, kKeysBytes<kDim>);
-  d_keys<<<grid_of(kOp, k_tiles, shape.kv_heads, num_sequences), kThreads, kKeysBytes<kDim>,
-           ctx.gpu->stream()>>>(x, shape, num_sequences, k_tiles, packed, ctx.params);
-  check_launch(kOp);
-}
-
 template <typename T>
 void backward(Context& ctx, const Tensors<T>& x, int64_t num_sequences,
               const AttentionShape& shape) {
-  for_tiles_of("attention_grad", shape, [&](auto width, auto dropped) {
-    launch<T, decltype(width)::value, decltype(dropped)::value>(ctx, x, num_sequences, shape);
+  constexpr const char* kOp = "attention_grad";
+  const bool packed = packable<T>(shape.head_dim, x.q, x.kv, x.o, x.d_o, static_cast<T*>(x.dq.data),
+                                  static_cast<T*>(x.dkv.data));
+  for_tiles_of(kOp, shape, [&](auto width, auto dropped) {
+    constexpr int kDim = decltype(width)::value;
+    constexpr bool kDropout = decltype(dropped)::value;
+    const int64_t q_tiles = ceil_div(shape.q_rows().length(), kQueries);
+    const int64_t k_tiles = ceil_div(shape.kv_rows().length(), kKeyRows<kDim>);
+    launch(kOp, ctx, d_queries_kernel<T, kDim, kDropout>, {q_tiles, shape.heads, num_sequences},
+           kThreads, kQueriesBytes<kDim>, x, shape, packed);
+    launch(kOp, ctx, d_keys_kernel<T, kDim, kDropout>, {k_tiles, shape.kv_heads, num_sequences},
+           kThreads, kKeysBytes<kDim>, x, shape, packed);
   });
-}
-
-template <typename T>
-void backward(Context& ctx, const Tensor& q, const Tensor& kv, const Tensor& o, const Tensor& lse,
-              const Tensor& d_o, const Tensor& dq_before, Tensor& dq, Tensor& dkv,
-              const AttentionShape& shape) {
-  Scratch scratch("attention_grad", ctx.workspace,
-                  workspace::cuda::attention_dots(q.dtype, q.dim(0), shape.heads));
-  const Tensors<T> x{q.as<T>(),
-                     kv.as<T>(),
-                     o.as<T>(),
-                     lse.as<float>(),
-                     d_o.as<T>(),
-                     dq_before.as<float>(),
-                     {dq.data, dq.dtype == DType::kF32},
-                     {dkv.data, dkv.dtype == DType::kF32},
-                     scratch.take<float>(q.dim(0) * shape.heads)};
-  backward(ctx, x, q.dim(0) / shape.q_rows().length(), shape);
 }
 
 }  // namespace
@@ -322,11 +269,21 @@ void backward(Context& ctx, const Tensor& q, const Tensor& kv, const Tensor& o, 
 void mma_attention_grad(Context& ctx, const Tensor& q, const Tensor& kv, const Tensor& o,
                         const Tensor& lse, const Tensor& d_o, const Tensor& dq_before, Tensor& dq,
                         Tensor& dkv, const AttentionShape& shape) {
-  if (q.dtype == DType::kBF16) {
-    backward<__nv_bfloat16>(ctx, q, kv, o, lse, d_o, dq_before, dq, dkv, shape);
-  } else {
-    backward<__half>(ctx, q, kv, o, lse, d_o, dq_before, dq, dkv, shape);
-  }
+  Scratch scratch("attention_grad", ctx.workspace,
+                  workspace::cuda::attention_dots(q.dtype, q.dim(0), shape.heads));
+  for_type(q.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const Tensors<T> x{q.as<T>(),
+                       kv.as<T>(),
+                       o.as<T>(),
+                       lse.as<float>(),
+                       d_o.as<T>(),
+                       dq_before.as<float>(),
+                       {dq.data, dq.dtype == DType::kF32},
+                       {dkv.data, dkv.dtype == DType::kF32},
+                       scratch.take<float>(q.dim(0) * shape.heads)};
+    backward(ctx, x, q.dim(0) / shape.q_rows().length(), shape);
+  });
 }
 
 }  // namespace tessera::kernels::cuda

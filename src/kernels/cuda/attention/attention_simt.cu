@@ -8,23 +8,14 @@ namespace {
 
 using namespace simt;  // NOLINT: the vocabulary of these tiles
 
-// The tensors of one call.
 template <typename A>
-struct Tensors {
-  const A* q;
-  const A* kv;
-  const A* o_before;  // null: there are no other keys
-  const A* lse_before;
-  A* o;
-  A* lse;
-};
+using Tensors = ForwardTensors<A, A*>;
 
+// The dynamic shared memory of a block.
 template <typename A, int kDim>
-struct Layout {
-  static constexpr int kTile = kTileRows<A, kDim>;
-  static constexpr int kElements = kTile * kStride<kDim>;
-  static constexpr int kBytes =
-      static_cast<int>(sizeof(A)) * (3 * kElements + kTile * kStride<kTile>);
+struct Tiles {
+  RowTile<A, kDim> q, k, v;
+  SquareTile<A, kDim> weights;
 };
 
 // What is known of a row after some of the keys. The sum is this thread's share.
@@ -94,39 +85,32 @@ template <typename A, int kDim>
 __global__ void __launch_bounds__(kThreads)
     forward_kernel(Tensors<A> x, AttentionShape shape, int64_t num_sequences, int64_t tiles,
                    const StepParams* params) {
-  constexpr int kTile = Layout<A, kDim>::kTile, kRows = kTile / kSide;
-  constexpr int kElements = Layout<A, kDim>::kElements;
+  constexpr int kTile = kTileRows<A, kDim>, kRows = kTile / kSide;
   extern __shared__ __align__(16) unsigned char memory[];
   __shared__ TileTokens<kTile> queries, keys;
-  A* q_tile = reinterpret_cast<A*>(memory);
-  A* k_tile = q_tile + kElements;
-  A* v_tile = k_tile + kElements;
-  A* weights = v_tile + kElements;
+  auto& tile = *reinterpret_cast<Tiles<A, kDim>*>(memory);
 
-  const BlockRows<A, kTile> block(shape, num_sequences, tiles, shape.heads);
+  const QueryBlock<A, kTile> block(shape, num_sequences, tiles);
   const BlockPlace& place = block.place;
-  // The last tiles see the most keys: they begin first.
-  const int64_t first = (tiles - 1 - place.tile) * kTile;
   const Sight sees(shape);
   const DropoutDraw<A> dropout(shape, params, place.sequence, place.head);
-  block.locate_queries(first, queries);
+  block.locate_queries(block.first, queries);
   __syncthreads();
-  block.template load_queries<kDim>(x.q, place.head, queries,
-                                    A{1} / sqrt(static_cast<A>(block.dim)), q_tile);
+  block.template load_queries<kDim>(x.q, place.head, queries, block.scale(), tile.q);
 
   Running<A, kRows> running;
   A out[kRows][kDim / kSide] = {};
-  for_each_key_tile<kDim>(block, first, x.kv, keys, k_tile, v_tile, [&] {
+  for_each_key_tile<kDim>(block, x.kv, keys, tile.k, tile.v, [&] {
     A scores[kRows][kRows] = {}, shrink[kRows];
-    dot_rows<kDim>(q_tile, k_tile, scores);
-    softmax_tile(scores, sees, queries, keys, dropout, running, shrink, weights);
+    dot_rows<kDim>(tile.q, tile.k, scores);
+    softmax_tile(scores, sees, queries, keys, dropout, running, shrink, tile.weights);
     __syncwarp();  // a row of weights is of one half of a warp
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
 #pragma unroll
       for (int k = 0; k < kDim / kSide; ++k) out[i][k] *= shrink[i];
     }
-    weigh_rows<kDim, kRows, false>(weights, v_tile, out);
+    weigh_rows<kDim, false>(tile.weights, tile.v, out);
   });
 
 #pragma unroll
@@ -147,16 +131,11 @@ __global__ void __launch_bounds__(kThreads)
 template <typename A>
 void forward(Context& ctx, const Tensors<A>& x, int64_t num_sequences,
              const AttentionShape& shape) {
-  constexpr const char* kOp = "attention";
-  for_head_dim(kOp, shape.head_dim, [&](auto width) {
+  for_head_dim("attention", shape.head_dim, [&](auto width) {
     constexpr int kDim = decltype(width)::value;
-    using Tiles = Layout<A, kDim>;
-    const int64_t tiles = ceil_div(shape.q_rows().length(), Tiles::kTile);
-    allow_shared(kOp, forward_kernel<A, kDim>, Tiles::kBytes);
-    forward_kernel<A, kDim>
-        <<<grid_of(kOp, tiles, shape.heads, num_sequences), kThreads, Tiles::kBytes,
-           ctx.gpu->stream()>>>(x, shape, num_sequences, tiles, ctx.params);
-    check_launch(kOp);
+    const int64_t tiles = ceil_div(shape.q_rows().length(), kTileRows<A, kDim>);
+    launch("attention", ctx, forward_kernel<A, kDim>, {tiles, shape.heads, num_sequences}, kThreads,
+           sizeof(Tiles<A, kDim>), x, shape);
   });
 }
 
@@ -164,17 +143,12 @@ void forward(Context& ctx, const Tensors<A>& x, int64_t num_sequences,
 
 void simt_attention(Context& ctx, const Tensor& q, const Tensor& kv, const Tensor& o_before,
                     const Tensor& lse_before, Tensor& o, Tensor& lse, const AttentionShape& shape) {
-  const auto run = [&](auto tag) {
+  for_type(q.dtype, [&](auto tag) {
     using A = typename decltype(tag)::type;
     const Tensors<A> x{q.as<A>(),          kv.as<A>(), o_before.as<A>(),
                        lse_before.as<A>(), o.as<A>(),  lse.as<A>()};
     forward(ctx, x, q.dim(0) / shape.q_rows().length(), shape);
-  };
-  if (q.dtype == DType::kF64) {
-    run(TypeTag<double>{});
-  } else {
-    run(TypeTag<float>{});
-  }
+  });
 }
 
 }  // namespace tessera::kernels::cuda

@@ -31,6 +31,12 @@ __device__ inline void load_tile(const A* from, int64_t width, int dim,
   }
 }
 
+// Tiles in shared memory: rows of a head, and [tile, tile].
+template <typename A, int kDim>
+using RowTile = A[kTileRows<A, kDim> * kStride<kDim>];
+template <typename A, int kDim>
+using SquareTile = A[kTileRows<A, kDim> * kStride<kTileRows<A, kDim>>];
+
 // Where the tensors of one call lie, as a block sees them: the same for queries and what goes with
 // them, and for keys and values.
 template <typename A, int kTile>
@@ -50,6 +56,8 @@ struct BlockRows {
         width(shape.heads * dim),
         kv_width(2 * shape.kv_heads * dim) {}
 
+  // What queries are multiplied by.
+  [[nodiscard]] __device__ A scale() const { return A{1} / sqrt(static_cast<A>(dim)); }
   __device__ void locate_queries(int64_t first, TileTokens<kTile>& queries) const {
     locate(shape.q_rows(), place.sequence, num_sequences, first, kNoQuery, queries);
   }
@@ -70,16 +78,25 @@ struct BlockRows {
   }
 };
 
+// A block of one tile of queries. The last tiles see the most keys: they begin first.
+template <typename A, int kTile>
+struct QueryBlock : BlockRows<A, kTile> {
+  int64_t first;
+
+  __device__ QueryBlock(const AttentionShape& shape, int64_t sequences, int64_t tiles)
+      : BlockRows<A, kTile>(shape, sequences, tiles, shape.heads),
+        first((tiles - 1 - this->place.tile) * kTile) {}
+};
+
 // Calls f() for every tile of keys that some queries of a block's tile see, with their tokens and
 // rows in `keys`, k_tile and v_tile.
 template <int kDim, int kTile, typename A, typename F>
-__device__ inline void for_each_key_tile(const BlockRows<A, kTile>& block, int64_t first_query,
-                                         const A* kv, TileTokens<kTile>& keys, A* k_tile, A* v_tile,
-                                         F&& f) {
+__device__ inline void for_each_key_tile(const QueryBlock<A, kTile>& block, const A* kv,
+                                         TileTokens<kTile>& keys, A* k_tile, A* v_tile, F&& f) {
   const AttentionShape& shape = block.shape;
   const int64_t kv_head = kv_head_of(shape, block.place.head);
-  const int64_t last = min(first_query + kTile, shape.q_rows().length()) - 1;
-  const TokenRange range = keys_seen(shape, first_query, last);
+  const int64_t last = min(block.first + kTile, shape.q_rows().length()) - 1;
+  const TokenRange range = keys_seen(shape, block.first, last);
   for (int64_t key = range.begin / kTile * kTile; key < range.end; key += kTile) {
     __syncthreads();  // the tile before is read no more
     block.locate_keys(key, keys);
@@ -110,7 +127,7 @@ __device__ inline void dot_rows(const A* a, const A* b, A (&out)[kRows][kRows]) 
 }
 
 // out[i][k] += sum over c of weights[row i, c] * b[c, column k]; transposed: weights[c, row i].
-template <int kDim, int kRows, bool kTransposed, typename A>
+template <int kDim, bool kTransposed, int kRows, typename A>
 __device__ inline void weigh_rows(const A* weights, const A* b, A (&out)[kRows][kDim / kSide]) {
   constexpr int kTile = kRows * kSide;
 #pragma unroll 2
@@ -145,6 +162,12 @@ __device__ inline A row_sum(A x) {
     x += __shfl_xor_sync(0xffffffffU, x, offset);
   }
   return x;
+}
+
+// Calls f(TypeTag<A>) with the type of arithmetic for tensors of `type`.
+template <typename F>
+void for_type(DType type, const F& f) {
+  type == DType::kF64 ? f(TypeTag<double>{}) : f(TypeTag<float>{});
 }
 
 // Calls f(std::integral_constant<int, kDim>) with the smallest width of a tile that holds a head.

@@ -129,13 +129,33 @@ __device__ inline Merged<A> merge(A lse_before, A lse_here) {
   return {exp(lse_before - lse), exp(lse_here - lse), lse};
 }
 
-// The blocks of a grid, one per tile, head and sequence. Tiles are neighbours, so that those of a
+// What a call reads and writes. A result is an Out: a pointer, or what else knows where to store.
+template <typename T, typename Out>
+struct ForwardTensors {
+  const T* q;
+  const T* kv;
+  const Acc<T>* o_before;  // null: there are no other keys
+  const Acc<T>* lse_before;
+  Out o;
+  Acc<T>* lse;
+};
+template <typename T, typename Out>
+struct GradTensors {
+  const T* q;
+  const T* kv;
+  const T* o;
+  const Acc<T>* lse;
+  const T* d_o;
+  const Acc<T>* dq_before;  // null: dq starts at zero
+  Out dq, dkv;
+  Acc<T>* dots;  // [T, heads]: d_o . o
+};
+
+// The blocks of a launch, one per tile, head and sequence. Tiles are neighbours, so that those of a
 // head find its keys in the cache.
-inline unsigned grid_of(const char* op, int64_t tiles, int64_t heads, int64_t sequences) {
-  const int64_t blocks = tiles * heads * sequences;
-  TESSERA_CHECK(blocks < int64_t{1} << 31, "{}: {} tiles are too many for one grid", op, blocks);
-  return static_cast<unsigned>(blocks);
-}
+struct TileGrid {
+  int64_t tiles, heads, sequences;
+};
 struct BlockPlace {
   int64_t tile, head, sequence;
   __device__ BlockPlace(int64_t tiles, int64_t heads)
@@ -144,11 +164,18 @@ struct BlockPlace {
         sequence(blockIdx.x / (tiles * heads)) {}
 };
 
-// Lets a kernel use so much shared memory.
-template <typename Kernel>
-void allow_shared(const char* op, Kernel* kernel, int bytes) {
+// Starts kernel(x, shape, sequences, tiles, more..., parameters of the step) on `grid`, each block
+// with so many threads and bytes of shared memory.
+template <typename Kernel, typename Tensors, typename... More>
+void launch(const char* op, Context& ctx, Kernel* kernel, const TileGrid& grid, int threads,
+            int shared_bytes, const Tensors& x, const AttentionShape& shape, const More&... more) {
+  const int64_t blocks = grid.tiles * grid.heads * grid.sequences;
+  TESSERA_CHECK(blocks < int64_t{1} << 31, "{}: {} tiles are too many for one grid", op, blocks);
   tessera::cuda::check(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), op);
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes), op);
+  kernel<<<static_cast<unsigned>(blocks), threads, shared_bytes, ctx.gpu->stream()>>>(
+      x, shape, grid.sequences, grid.tiles, more..., ctx.params);
+  check_launch(op);
 }
 
 }  // namespace tessera::kernels::cuda

@@ -3,21 +3,13 @@
 #include "kernels/cuda/bodies.h"
 #include "kernels/cuda/device/counting_sort.cuh"
 #include "kernels/cuda/device/device.cuh"
+#include "kernels/cuda/experts/warp_rows.cuh"
 #include "kernels/scratch.h"
 
 namespace tessera::kernels::cuda {
 namespace {
 
 using tessera::cuda::check;
-
-constexpr int kWarps = 8;  // of a block
-constexpr int kThreads = kWarps * 32;
-
-__device__ int64_t warp_index() {
-  return blockIdx.x * static_cast<int64_t>(kWarps) + threadIdx.x / 32;
-}
-__device__ int lane_index() { return static_cast<int>(threadIdx.x) % 32; }
-unsigned blocks_for(int64_t warps) { return static_cast<unsigned>(ceil_div(warps, kWarps)); }
 
 template <typename T, int W>
 __device__ Pack<T, W> zeros() {

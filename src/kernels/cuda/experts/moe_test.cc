@@ -1,27 +1,22 @@
 // Kernels of a mixture-of-experts layer: routing, moving rows, balancing.
 #include <algorithm>
-#include <numeric>
 
 #include "base/cuda_workspace.h"
 #include "kernels/experts.h"
 #include "kernels/testing/cuda_support.h"
+#include "kernels/testing/moe_layer.h"
 
 namespace tessera::kernels::cuda {
 namespace {
 
 using namespace testing;  // NOLINT: test vocabulary
 
-struct Sizes {
-  int64_t tokens, experts, k, width, peers;
-};
-const std::vector<Sizes> kSizes = {
+const std::vector<MoeSizes> kSizes = {
     {1, 1, 1, 1, 1},     {7, 4, 2, 5, 2},       {33, 6, 3, 17, 3},
     {50, 8, 2, 16, 8},   {130, 65, 5, 72, 5},   {3000, 64, 8, 24, 2},
     {40, 40, 40, 8, 10}, {100, 2000, 3, 40, 4}, {65, 128, 8, 1040, 1}};
 
-int64_t capacity_of(const Sizes& s) { return s.tokens * std::min(s.k, s.experts / s.peers); }
-
-std::string words(const Sizes& s, DType type) {
+std::string words(const MoeSizes& s, DType type) {
   return fmt::format("{} tokens, {} of {} experts, width {}, {} peers, {}", s.tokens, s.k,
                      s.experts, s.width, s.peers, name_of(type));
 }
@@ -31,29 +26,27 @@ TEST(CudaRouter, MatchesTheCpu) {
   Rng rng(1);
   Rig cpu;
   GpuRig gpu;
-  for (const Sizes& s : kSizes) {
-    for (const DType type : kFloatTypes) {
-      SCOPED_TRACE(words(s, type));
-      const DType acc = accumulate_type(type);
-      const Array logits = Array(type, {s.tokens, s.experts}).randomise(rng, 2);
-      Array gates(acc, {s.tokens, s.k}), ids(DType::kI32, {s.tokens, s.k});
-      OnGpu gates_gpu(gates), ids_gpu(ids);
-      kernels::router(cpu, logits, gates, ids);
-      kernels::router(gpu, OnGpu(logits), gates_gpu, ids_gpu);
-      EXPECT_TRUE(ids_gpu.get().same_bits(ids));
-      expect_same(gates_gpu, gates, tolerance(acc));
+  for_each_case(kSizes, [&](const MoeSizes& s, DType type) {
+    SCOPED_TRACE(words(s, type));
+    const DType acc = accumulate_type(type);
+    const Array logits = Array(type, {s.tokens, s.experts}).randomise(rng, 2);
+    Array gates(acc, {s.tokens, s.k}), ids(DType::kI32, {s.tokens, s.k});
+    OnGpu gates_gpu(gates), ids_gpu(ids);
+    kernels::router(cpu, logits, gates, ids);
+    kernels::router(gpu, OnGpu(logits), gates_gpu, ids_gpu);
+    EXPECT_TRUE(ids_gpu.get().same_bits(ids));
+    expect_same(gates_gpu, gates, tolerance(acc));
 
-      const OnGpu same_gates(gates), same_ids(ids);
-      const Array d_gates = Array(acc, {s.tokens, s.k}).randomise(rng);
-      Array d_logits(type, {s.tokens, s.experts});
-      OnGpu d_logits_gpu(d_logits);
-      for (const bool accumulate : {false, true}) {
-        kernels::router_grad(cpu, d_gates, gates, ids, d_logits, accumulate);
-        kernels::router_grad(gpu, OnGpu(d_gates), same_gates, same_ids, d_logits_gpu, accumulate);
-        expect_same(d_logits_gpu, d_logits, tolerance(type));
-      }
+    const OnGpu same_gates(gates), same_ids(ids);
+    const Array d_gates = Array(acc, {s.tokens, s.k}).randomise(rng);
+    Array d_logits(type, {s.tokens, s.experts});
+    OnGpu d_logits_gpu(d_logits);
+    for (const bool accumulate : {false, true}) {
+      kernels::router_grad(cpu, d_gates, gates, ids, d_logits, accumulate);
+      kernels::router_grad(gpu, OnGpu(d_gates), same_gates, same_ids, d_logits_gpu, accumulate);
+      expect_same(d_logits_gpu, d_logits, tolerance(type));
     }
-  }
+  });
 }
 
 TEST(CudaRouter, TiesGoToTheLowestIdAndIdsDiffer) {
@@ -114,41 +107,17 @@ TEST(CudaRouterStats, MatchTheCpu) {
   }
 }
 
-// Tokens and the experts they go to; everything else is full of NaN.
-struct Layer {
-  int64_t capacity;
-  Array x, ids, gates, rows, counts, slots;
-
-  Layer(const Sizes& s, DType type, Rng& rng)
-      : capacity(capacity_of(s)),
-        x(type, {s.tokens, s.width}),
-        ids(DType::kI32, {s.tokens, s.k}),
-        gates(accumulate_type(type), {s.tokens, s.k}),
-        rows(type, {1, s.peers, capacity, s.width}),
-        counts(DType::kI32, {1, s.peers, s.experts / s.peers}),
-        slots(DType::kI32, {s.tokens, s.k}) {
-    x.randomise(rng), gates.randomise(rng);
-    // The last expert gets something of every token, expert 0 nothing where there is a choice.
-    std::vector<int> choices(static_cast<size_t>(s.experts));
-    std::iota(choices.rbegin(), choices.rend(), 0);
-    for (int64_t t = 0; t < s.tokens; ++t) {
-      if (s.experts > s.k) std::shuffle(choices.begin() + 1, choices.end() - 1, rng);
-      for (int64_t j = 0; j < s.k; ++j) ids.set(t * s.k + j, choices[static_cast<size_t>(j)]);
-    }
-  }
-};
-
 TEST(CudaMoeRows, MatchTheCpu) {
   SKIP_WITHOUT_GPU();
   Rng rng(3);
-  for (const Sizes& s : kSizes) {
+  for (const MoeSizes& s : kSizes) {
     const int64_t num_rows = s.peers * capacity_of(s);
     Rig cpu(1, workspace::dispatch_rows(s.experts));
     GpuRig gpu(std::max(workspace::cuda::dispatch_rows(s.tokens * s.k, s.experts),
                         workspace::cuda::combine_rows_grad(num_rows)));
     for (const DType type : kFloatTypes) {
       SCOPED_TRACE(words(s, type));
-      Layer l(s, type, rng);
+      MoeLayer l(s, type, rng);
       OnGpu rows(l.rows), counts(l.counts), slots(l.slots), gates(l.gates);
       kernels::dispatch_rows(cpu, l.x, l.ids, l.rows, l.counts, l.slots);
       kernels::dispatch_rows(gpu, OnGpu(l.x), OnGpu(l.ids), rows, counts, slots);

@@ -48,66 +48,68 @@ Product forward(DType type, Epilogue epilogue) {
 
 void* data_of(const Tensor& tensor) { return tensor.data; }
 
-TEST(CudaMatmul, AddsABias) {
-  SKIP_WITHOUT_GPU();
-  Rng rng(21);
+void multiply(GpuRig& rig, const Product& product, const ProductData& data) {
+  ASSERT_TRUE(rig.gpu().matmul().serves(product, data));
+  rig.gpu().matmul().run(product, data, static_cast<Context&>(rig).workspace);
+}
+
+// Calls f(rig, case) with random inputs of every narrow type.
+template <typename F>
+void for_each_type(uint64_t seed, const F& f) {
+  Rng rng(seed);
   GpuRig rig(workspace::cuda::kMatmulBytes);
   for (const DType type : kNarrowTypes) {
     SCOPED_TRACE(name_of(type));
     Case c(type, rng);
-    const OnGpu x(c.x), w(c.w), bias(c.bias);
-    const OnGpu y(Array(type, {kTokens, kOut}));
-    const Product product = forward(type, Epilogue::kBias);
-    const ProductData data{data_of(x), data_of(w), data_of(y), data_of(bias)};
-    ASSERT_TRUE(rig.gpu().matmul().serves(product, data));
-    rig.gpu().matmul().run(product, data, static_cast<Context&>(rig).workspace);
-    expect_same(y, c.biased(), tolerance(type));
+    f(rig, c);
   }
+}
+
+TEST(CudaMatmul, AddsABias) {
+  SKIP_WITHOUT_GPU();
+  for_each_type(21, [](GpuRig& rig, Case& c) {
+    const OnGpu x(c.x), w(c.w), bias(c.bias);
+    const OnGpu y(Array(c.type, {kTokens, kOut}));
+    const Product product = forward(c.type, Epilogue::kBias);
+    const ProductData data{data_of(x), data_of(w), data_of(y), data_of(bias)};
+    multiply(rig, product, data);
+    expect_same(y, c.biased(), tolerance(c.type));
+  });
 }
 
 TEST(CudaMatmul, AppliesGeluAndKeepsItsInput) {
   SKIP_WITHOUT_GPU();
-  Rng rng(22);
-  GpuRig rig(workspace::cuda::kMatmulBytes);
-  for (const DType type : kNarrowTypes) {
-    SCOPED_TRACE(name_of(type));
-    Case c(type, rng);
+  for_each_type(22, [](GpuRig& rig, Case& c) {
     const OnGpu x(c.x), w(c.w), bias(c.bias);
-    const OnGpu y(Array(type, {kTokens, kOut})), before(Array(type, {kTokens, kOut}));
-    const Product product = forward(type, Epilogue::kGelu);
+    const OnGpu y(Array(c.type, {kTokens, kOut})), before(Array(c.type, {kTokens, kOut}));
+    const Product product = forward(c.type, Epilogue::kGelu);
     const ProductData data{data_of(x), data_of(w), data_of(y), data_of(bias), data_of(before)};
-    ASSERT_TRUE(rig.gpu().matmul().serves(product, data));
-    rig.gpu().matmul().run(product, data, static_cast<Context&>(rig).workspace);
+    multiply(rig, product, data);
     Array want = c.biased();
-    expect_same(before, want, tolerance(type));
+    expect_same(before, want, tolerance(c.type));
     kernels::gelu(c.cpu, want, want);
-    expect_same(y, want, tolerance(type));
-  }
+    expect_same(y, want, tolerance(c.type));
+  });
 }
 
 TEST(CudaMatmul, MultipliesByTheGradientOfGelu) {
   SKIP_WITHOUT_GPU();
-  Rng rng(23);
-  GpuRig rig(workspace::cuda::kMatmulBytes);
-  for (const DType type : kNarrowTypes) {
-    SCOPED_TRACE(name_of(type));
-    Case c(type, rng);
+  for_each_type(23, [](GpuRig& rig, Case& c) {
     const OnGpu dy(c.dy), w(c.w), before(c.x);
-    const OnGpu dx(Array(type, {kTokens, kIn}));
-    const Product product{.type = type,
-                          .out = type,
+    const OnGpu dx(Array(c.type, {kTokens, kIn}));
+    const Product product{.type = c.type,
+                          .out = c.type,
                           .m = kTokens,
                           .n = kIn,
                           .k = kOut,
                           .epilogue = Epilogue::kGeluGrad};
     const ProductData data{data_of(dy), data_of(w), data_of(dx), nullptr, data_of(before)};
-    ASSERT_TRUE(rig.gpu().matmul().serves(product, data));
-    rig.gpu().matmul().run(product, data, static_cast<Context&>(rig).workspace);
+    multiply(rig, product, data);
     Array want(DType::kF64, {kTokens, kIn});
     kernels::linear_dx(c.cpu, c.exact(c.dy), c.exact(c.w), want, false);
     kernels::gelu_grad(c.cpu, want, c.exact(c.x), want);
-    expect_same(dx, want, tolerance(type));
-  }
+    expect_same(dx, want, tolerance(c.type));
+  });
 }
 
 TEST(CudaMatmul, TunesAndRemembersItsChoice) {

@@ -19,40 +19,38 @@ TEST(CudaHeadNorm, MatchesTheCpuForEveryTypeAndShape) {
   SKIP_WITHOUT_GPU();
   Rng rng(15);
   Rig cpu;
-  for (const Case& c : kCases) {
-    for (const DType type : kFloatTypes) {
-      SCOPED_TRACE(fmt::format("{} tokens, {} heads of {} and {} more, {}", c.tokens, c.heads,
-                               c.dim, c.rest, name_of(type)));
-      const int64_t width = c.heads * c.dim + c.rest;
-      GpuRig gpu(workspace::cuda::column_sums(type, c.tokens * c.heads, c.dim));
-      const Array x = Array(type, {c.tokens, width}).randomise(rng);
-      const Array dy = Array(type, {c.tokens, width}).randomise(rng);
-      const Array w = Array(type, {c.dim}).randomise(rng);
-      Array y(type, {c.tokens, width}), rstd(accumulate_type(type), {c.tokens, c.heads});
-      OnGpu x_gpu(x), dy_gpu(dy), w_gpu(w), y_gpu(y), rstd_gpu(rstd);
-      kernels::head_norm(cpu, x, w, y, rstd, kEps);
-      kernels::head_norm(gpu, x_gpu, w_gpu, y_gpu, rstd_gpu, kEps);
-      expect_same(y_gpu, y, tolerance(type));
-      expect_same(rstd_gpu, rstd, tolerance(rstd.type()));
+  for_each_case(kCases, [&](const Case& c, DType type) {
+    SCOPED_TRACE(fmt::format("{} tokens, {} heads of {} and {} more, {}", c.tokens, c.heads, c.dim,
+                             c.rest, name_of(type)));
+    const int64_t width = c.heads * c.dim + c.rest;
+    GpuRig gpu(workspace::cuda::column_sums(type, c.tokens * c.heads, c.dim));
+    const Array x = Array(type, {c.tokens, width}).randomise(rng);
+    const Array dy = Array(type, {c.tokens, width}).randomise(rng);
+    const Array w = Array(type, {c.dim}).randomise(rng);
+    Array y(type, {c.tokens, width}), rstd(accumulate_type(type), {c.tokens, c.heads});
+    OnGpu x_gpu(x), dy_gpu(dy), w_gpu(w), y_gpu(y), rstd_gpu(rstd);
+    kernels::head_norm(cpu, x, w, y, rstd, kEps);
+    kernels::head_norm(gpu, x_gpu, w_gpu, y_gpu, rstd_gpu, kEps);
+    expect_same(y_gpu, y, tolerance(type));
+    expect_same(rstd_gpu, rstd, tolerance(rstd.type()));
 
-      expect_same_sums(
-          type, c.dim,
-          [&](Tensor& dw, bool accumulate) {
-            kernels::head_norm_dw(cpu, dy, x, rstd, dw, accumulate);
-          },
-          [&](Tensor& dw, bool accumulate) {
-            kernels::head_norm_dw(gpu, dy_gpu, x_gpu, rstd_gpu, dw, accumulate);
-          });
+    expect_same_sums(
+        type, c.dim,
+        [&](Tensor& dw, bool accumulate) {
+          kernels::head_norm_dw(cpu, dy, x, rstd, dw, accumulate);
+        },
+        [&](Tensor& dw, bool accumulate) {
+          kernels::head_norm_dw(gpu, dy_gpu, x_gpu, rstd_gpu, dw, accumulate);
+        });
 
-      Array dx(type, {c.tokens, width});
-      OnGpu dx_gpu(dx);
-      kernels::head_norm_dx(cpu, dy, x, w, rstd, dx);
-      kernels::head_norm_dx(gpu, dy_gpu, x_gpu, w_gpu, rstd_gpu, dx_gpu);
-      expect_same(dx_gpu, dx, tolerance(type));
-      kernels::head_norm_dx(gpu, dy_gpu, x_gpu, w_gpu, rstd_gpu, dy_gpu);
-      EXPECT_TRUE(dy_gpu.get().same_bits(dx_gpu.get()));
-    }
-  }
+    Array dx(type, {c.tokens, width});
+    OnGpu dx_gpu(dx);
+    kernels::head_norm_dx(cpu, dy, x, w, rstd, dx);
+    kernels::head_norm_dx(gpu, dy_gpu, x_gpu, w_gpu, rstd_gpu, dx_gpu);
+    expect_same(dx_gpu, dx, tolerance(type));
+    kernels::head_norm_dx(gpu, dy_gpu, x_gpu, w_gpu, rstd_gpu, dy_gpu);
+    EXPECT_TRUE(dy_gpu.get().same_bits(dx_gpu.get()));
+  });
 }
 
 }  // namespace
