@@ -50,9 +50,11 @@ void pad_vocab(EntryReading& r) {
   vocab = (vocab + unit - 1) / unit * unit;
 }
 
-void refuse_impossible(const PublishedRun& run) {
-  check(run.workload);
-  const std::string wrong = why_impossible(run.workload, run.strategy);
+// What is open is tried later.
+void refuse_impossible(const EntryReading& r) {
+  check(r.run.workload);
+  if (r.tp_open || r.pp_open) return;
+  const std::string wrong = why_impossible(r.run.workload, r.run.strategy);
   require_config(wrong.empty(), "{}", wrong);
 }
 
@@ -123,10 +125,11 @@ PublishedRun run_of_entry(const json& entry, const PublishedConstants& constants
   if (r.replicas_open) choose_replicas(r);
   read_cluster(r);
   read_batch(r);
-  refuse_impossible(r.run);
+  refuse_impossible(r);
   infer_later_tokens(r);
   guess_expert_overlap(r);
   fill_open_choices(r);
+  note_batch(r);
   r.run.strategy.stage_layers = likely_stage_layers(r.run.workload, r.run.strategy);
   read_time(r);
   read_memory(r);

@@ -1,4 +1,4 @@
-// How an entry splits its step: the mesh, the sharing of states, the schedule, the batch.
+// How an entry splits its step: the mesh, the sharing of states, the schedule.
 #include <algorithm>
 #include <array>
 
@@ -34,9 +34,11 @@ void read_replicas(EntryReading& r) {
   const int64_t others = s.tp * s.pp * s.cp;
   if (const std::optional<int64_t> dp = r.parallel.whole("dp"); dp && *dp > 0) {
     s.dp = *dp;
+    r.dp_said = dp;
+    // The rest of the devices is left for the open axes.
+    if ((r.tp_open || r.pp_open) && devices && *devices > others * *dp) s.dp = *devices / others;
     return;
   }
-  r.dp_open = true;
   if (devices && *devices >= others) {
     s.dp = *devices / others;
     return;
@@ -57,6 +59,21 @@ void read_zero(EntryReading& r) {
   s.release_after_forward = !means("zero_keeps", text, "yes");
 }
 
+// With a pipeline, engines that share weights or gradients gather the weights once in a step, keep
+// them, and sum gradients with the last micro-batch: for every micro-batch it would cost more than
+// the kernels. In time that is ZeRO-1.
+void share_once_in_pipeline(EntryReading& r) {
+  Strategy& s = r.run.strategy;
+  if (s.zero < 2 || s.zero > 3 || s.pp == 1) return;
+  if (means("zero_keeps", r.parallel.text("zero"), "no")) return;
+  r.guess("ZeRO",
+          fmt::format("1 instead of {}: with a pipeline, weights and gradients are whole from "
+                      "the first micro-batch to the last",
+                      s.zero),
+          true);
+  s.zero = 1;
+}
+
 void read_schedule(EntryReading& r) {
   Strategy& s = r.run.strategy;
   const std::string text = r.parallel.text("schedule");
@@ -67,22 +84,20 @@ void read_schedule(EntryReading& r) {
         PipelineKind::kZbV, PipelineKind::kDualPipeV}) {
     if (name_of(kind) == name) s.schedule = kind;
   }
-  if (s.pp == 1) s.schedule = PipelineKind::k1F1B;
+  if (s.pp == 1 && !r.pp_open) s.schedule = PipelineKind::k1F1B;
+  r.schedule_open = name.empty() && s.schedule == PipelineKind::k1F1B;
 }
 
-// Of a step, from whatever the entry counts in.
-std::optional<int64_t> global_batch_of(const EntryReading& r, int64_t together) {
-  if (const std::optional<int64_t> global = r.batch.whole("global")) return global;
-  if (const std::optional<double> tokens = r.batch.real("tokens_per_batch")) {
-    return static_cast<int64_t>(*tokens / static_cast<double>(r.run.workload.seq_len));
-  }
-  if (r.micro_open) return std::nullopt;
-  for (const char* key : {"num_microbatches", "grad_accum"}) {
-    if (const std::optional<int64_t> times = r.batch.whole(key); times && *times > 0) {
-      return together * *times;
-    }
-  }
-  return std::nullopt;
+void read_virtual_stages(EntryReading& r) {
+  Strategy& s = r.run.strategy;
+  const std::optional<int64_t> said = r.parallel.whole("vp");
+  if ((s.pp == 1 && !r.pp_open) || said.value_or(1) > 1) return;
+  // Interleaving on one stage is none, so a 1 beside that word says nothing.
+  r.virtual_open = !said || s.schedule == PipelineKind::kInterleaved;
+  // A V has two stages on every rank.
+  if (s.schedule != PipelineKind::kZbV && s.schedule != PipelineKind::kDualPipeV) return;
+  s.virtual_stages = 2;
+  r.virtual_open = false;
 }
 
 }  // namespace
@@ -93,47 +108,19 @@ void read_layout(EntryReading& r) {
   s.ep = std::max<int64_t>(1, r.parallel.whole("ep").value_or(1));
   read_zero(r);
   const std::optional<int64_t> tp = r.parallel.whole("tp"), pp = r.parallel.whole("pp");
+  s.virtual_stages = std::max<int64_t>(1, r.parallel.whole("vp").value_or(1));
   // Whoever shares the weights themselves needs no other split, and names it if there is one.
   const bool sharded = s.zero == 3;
   r.tp_open = !tp && !sharded;
-  r.pp_open = !pp && !sharded;
+  r.pp_open = !pp && (!sharded || s.virtual_stages > 1);
   s.tp = std::max<int64_t>(1, tp.value_or(1));
   s.pp = std::max<int64_t>(1, pp.value_or(1));
-  s.virtual_stages = std::max<int64_t>(1, r.parallel.whole("vp").value_or(1));
-  r.virtual_open = r.parallel.find("vp") == nullptr && s.pp > 1;
+  share_once_in_pipeline(r);
   refuse_large(r);
   read_replicas(r);
   s.sequence_parallel = r.parallel.yes("sp") && s.tp > 1;
   read_schedule(r);
-}
-
-void read_batch(EntryReading& r) {
-  Workload& w = r.run.workload;
-  Strategy& s = r.run.strategy;
-  w.seq_len = r.batch.need("seq");
-  const std::optional<int64_t> micro = r.batch.whole("micro");
-  r.micro_open = !micro || *micro == 0;
-  s.micro_batch = std::max<int64_t>(1, micro.value_or(1));
-  const int64_t together = s.dp * s.micro_batch;
-  std::optional<int64_t> global = global_batch_of(r, together);
-  if (!global) {
-    global = together * std::max<int64_t>(1, 4 * s.pp);
-    r.guess("global batch", fmt::format("{}", *global), false);
-    r.global_known = false;
-  }
-  w.global_batch = std::max<int64_t>(1, (*global + together / 2) / together) * together;
-  r.batch_scale = static_cast<double>(w.global_batch) / static_cast<double>(*global);
-  if (w.global_batch != *global) {
-    r.run.guesses.push_back(
-        {"global batch", fmt::format("{} instead of {}, which {} replicas of "
-                                     "micro-batches of {} do not divide",
-                                     w.global_batch, *global, s.dp, s.micro_batch)});
-  }
-  const std::string part = meaning("zero_part", r.parallel.text("zero"));
-  // A small model's first pods keep a replica each: gradients alone cross between them.
-  if (part == "half" && s.dp % 2 == 0) s.shard = s.dp / 2;
-  const int64_t node = w.cluster.node_devices() / (s.tp * s.pp);
-  if (part == "node" && node > 1 && s.dp * s.cp % node == 0) s.shard = node;
+  read_virtual_stages(r);
 }
 
 }  // namespace tessera

@@ -125,10 +125,14 @@ void read_model(EntryReading& r) {
   read_sizes(r, namesake);
   const bool gated = namesake && namesake->gated_mlp;
   m.gated_mlp = r.model.find("gated_mlp") == nullptr ? gated : r.model.yes("gated_mlp");
-  m.tied = r.model.yes("tied_embeddings");
+  m.tied = r.model.find("tied_embeddings") == nullptr ? namesake && namesake->tied
+                                                      : r.model.yes("tied_embeddings");
   read_experts(r);
-  if (const std::optional<int64_t> vocab = r.model.whole("vocab")) {
+  if (const std::optional<int64_t> vocab = r.model.whole("vocab"); vocab && *vocab > 0) {
     m.vocab = *vocab;
+  } else if (namesake) {
+    m.vocab = namesake->vocab;
+    r.guess("vocabulary", "that of the catalogue's model of the name", true);
   } else {
     m.vocab = kUsualVocab;
     r.guess("vocabulary", "50,257, as GPT-2's", true);

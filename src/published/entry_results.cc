@@ -19,7 +19,7 @@ double tokens_of(const Workload& w) {
 
 // As it stands.
 std::optional<double> given_time(const EntryReading& r) {
-  if (!r.global_known) return std::nullopt;
+  if (!r.batch_said.known()) return std::nullopt;
   for (const EntryFields* fields : {&r.results, &r.derived}) {
     for (const char* key :
          {"iter_time_s", "published_iter_time_s", "iter_time_s_if_fullattn_6ND"}) {
@@ -51,7 +51,8 @@ std::optional<double> time_from_rate(const EntryReading& r, double devices) {
   const double products = 6 * tokens * static_cast<double>(w.model.product_weights());
   const double model = products + attention;
   if (const std::optional<double> mfu = r.results.real("mfu")) {
-    return model / (*mfu * devices * w.cluster.device.peak(MathType::kF16));
+    const double share = *mfu > 1 ? *mfu / 100 : *mfu;  // 41 is a percentage
+    return model / (share * devices * w.cluster.device.peak(MathType::kF16));
   }
   const std::optional<double> rate = r.results.real("tflops_per_gpu");
   if (!rate) return std::nullopt;

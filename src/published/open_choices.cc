@@ -1,16 +1,22 @@
 // What an entry leaves open is chosen as its authors would have: the fastest that fits.
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "base/error.h"
+#include "cost/step/to_double.h"
 #include "published/entry_parts.h"
 #include "published/inference.h"
+#include "published/memory_measures.h"
+#include "published/words.h"
 
 namespace tessera {
 namespace {
 
 constexpr int64_t kNodeDevices = 8;
-constexpr int64_t kMostTensor = 8, kMostPipeline = 64, kMostMicroBatch = 16;
+constexpr int64_t kMostGuessed = 4096;
+constexpr double kStateBytes = 18;  // of a weight: with its gradient, master copy and moments
+constexpr int64_t kMostTensor = 8, kMostPipeline = 64;
 
 // 1, 2, 4, ... where it is open, and what the entry says where it is not.
 std::vector<int64_t> sizes(bool open, int64_t said, int64_t most) {
@@ -20,54 +26,48 @@ std::vector<int64_t> sizes(bool open, int64_t said, int64_t most) {
   return all;
 }
 
-// Prices candidates and keeps the fastest that fits, or the fastest of all where none does: then
-// our memory is wrong, and a slower one would be no better a guess.
+// Who leaves the layout open too would rather have had another one.
+bool takes_measures(const EntryReading& r) { return r.recompute_open && !r.tp_open && !r.pp_open; }
+
+struct Choice {
+  Strategy strategy;
+  int64_t global_batch = 0;
+};
+
+// Prices candidates and keeps the one with the shortest time of a sequence among those that fit.
+// Where none does our memory is wrong, and a slower one would be no better a guess; but then it is
+// the fastest with the smallest micro-batch, as whoever is short of memory has no larger one.
 class FastestThatFits {
  public:
-  explicit FastestThatFits(const Workload& workload)
-      : workload_(workload),
-        model_(workload),
-        room_(workload.cluster.device.memory_bytes.value -
-              workload.cluster.device.reserved_bytes.value) {}
-
-  // Whether it is possible and fits.
-  bool meet(const Strategy& candidate) {
-    if (!why_impossible(workload_, candidate).empty()) return false;
-    const QuickEstimate estimate = model_.quick(candidate);
-    const bool fits = static_cast<double>(estimate.peak_bytes) <= room_;
-    const bool better = !found_ || (fits && !fits_) || (fits == fits_ && estimate.step_s < step_s_);
-    if (better) {
-      best_ = candidate;
-      step_s_ = estimate.step_s;
-      fits_ = fits;
-      found_ = true;
-    }
-    return fits;
+  void meet(const Choice& candidate, double step_s, bool fits) {
+    const Rank rank = {!fits, fits ? 0 : candidate.strategy.micro_batch,
+                       step_s / static_cast<double>(candidate.global_batch)};
+    if (best_ && rank_ <= rank) return;
+    best_ = candidate;
+    rank_ = rank;
   }
 
-  [[nodiscard]] bool found() const { return found_; }
-  [[nodiscard]] const Strategy& best() const { return best_; }
+  [[nodiscard]] const std::optional<Choice>& best() const { return best_; }
 
  private:
-  const Workload& workload_;
-  CostModel model_;
-  double room_;
-  Strategy best_;
-  double step_s_ = 0;
-  bool fits_ = false, found_ = false;
+  using Rank = std::tuple<bool, int64_t, double>;  // the least is best
+  std::optional<Choice> best_;
+  Rank rank_;
 };
 
 class Choices {
  public:
   explicit Choices(const EntryReading& reading)
-      : r_(reading), w_(reading.run.workload), fastest_(reading.run.workload) {}
+      : r_(reading), w_(reading.run.workload), memory_(w_, takes_measures(reading)) {}
 
-  std::optional<Strategy> choose() {
+  Choice choose() {
     const Strategy& said = r_.run.strategy;
     for (const int64_t tp : sizes(r_.tp_open, said.tp, kMostTensor)) {
       for (const int64_t pp : sizes(r_.pp_open, said.pp, kMostPipeline)) layout(tp, pp);
     }
-    return fastest_.found() ? std::optional(fastest_.best()) : std::nullopt;
+    require_config(fastest_.best().has_value(), "no layout of {} devices is possible{}{}",
+                   w_.cluster.devices, wrong_.empty() ? "" : ": ", wrong_);
+    return *fastest_.best();
   }
 
  private:
@@ -76,75 +76,133 @@ class Choices {
     const bool open = r_.tp_open || r_.pp_open;
     s.tp = tp;
     s.pp = pp;
+    if (pp == 1) s.schedule = PipelineKind::k1F1B;
     if (open) {
       const int64_t replicas = w_.cluster.devices / s.cp;
       if (replicas % (tp * pp) != 0) return;
-      if (!r_.dp_open && replicas / (tp * pp) != s.dp) return;
+      if (r_.dp_said && replicas / (tp * pp) != *r_.dp_said) return;
       s.dp = replicas / (tp * pp);
       s.sequence_parallel = s.sequence_parallel || tp > 1;
     }
-    for (const int64_t zero : stages_of_zero(s)) {
-      s.zero = zero;
-      for (const int64_t micro : sizes(r_.micro_open, s.micro_batch, kMostMicroBatch)) {
-        s.micro_batch = micro;
+    for (const int64_t micro : possible_micro_batches(r_, s)) {
+      s.micro_batch = micro;
+      if (!price_batch(batch_of(r_, s))) break;
+      for (const int64_t zero : stages_of_zero()) {
+        s.zero = s.pp > 1 ? std::min<int64_t>(zero, 1) : zero;  // see share_once_in_pipeline
         virtual_stages(s);
       }
     }
   }
 
+  // False where the batch is larger than can be counted, and so than anybody's.
+  bool price_batch(int64_t global_batch) {
+    if (model_ && w_.global_batch == global_batch) return true;
+    w_.global_batch = global_batch;
+    try {
+      model_.emplace(w_);
+    } catch (const ConfigError& error) {
+      note(error.what());
+      return false;
+    }
+    memory_.price_batch(global_batch);
+    return true;
+  }
+
+  void note(const std::string& wrong) {
+    if (wrong_.empty()) wrong_ = wrong;
+  }
+
   // Who speaks of ZeRO without a number has one; who is silent had a reason, unless it does not
   // fit.
-  [[nodiscard]] std::vector<int64_t> stages_of_zero(const Strategy& s) const {
-    if (!r_.zero_open) return {s.zero};
+  [[nodiscard]] std::vector<int64_t> stages_of_zero() const {
+    if (!r_.zero_open) return {r_.run.strategy.zero};
     if (r_.tp_open || r_.pp_open) return {1};
     if (r_.parallel.text("zero").empty()) return {0, 1};
     return {1, 2, 3};
   }
 
   void virtual_stages(Strategy s) {
+    if (!r_.virtual_open) return recompute(s);
     const int64_t layers = w_.model.layers;
-    const int64_t most = r_.virtual_open ? std::max<int64_t>(1, layers / s.pp) : s.virtual_stages;
-    for (int64_t v = r_.virtual_open ? 1 : most; v <= most; ++v) {
+    for (int64_t v = 1; v <= std::max<int64_t>(1, layers / s.pp); ++v) {
       // Equal stages, also where the embedding and the head count as layers.
       const int64_t stages = s.pp * v;
       const bool equal = layers % stages == 0 || (layers + 2) % stages == 0;
-      if (r_.virtual_open && v > 1 && !equal) continue;
+      if (v > 1 && (!equal || !interleaves())) continue;
       s.virtual_stages = v;
+      if (v > 1) s.schedule = PipelineKind::kInterleaved;
       recompute(s);
     }
   }
 
+  // Whether it is said, or may be as nothing else is.
+  [[nodiscard]] bool interleaves() const {
+    if (r_.run.strategy.schedule == PipelineKind::kInterleaved) return true;
+    return r_.schedule_open && !means("plain_pipeline", r_.run.engine, "yes");
+  }
+
+  // Whether it fits.
+  bool meet(const Strategy& s) {
+    const bool fits = memory_.fits(s);
+    fastest_.meet({s, w_.global_batch}, model_->step_s(s), fits);
+    return fits;
+  }
+
+  // The first that fits, from what costs nothing to all layers; see memory_measures.h.
   void recompute(Strategy s) {
-    if (fastest_.meet(s) || !r_.recompute_open) return;
+    if (const std::string wrong = why_impossible(w_, s); !wrong.empty()) return note(wrong);
+    if (meet(s) || !r_.recompute_open) return;
     if (w_.attention == AttentionKind::kUnfused) {
       s.recompute = Recompute::kSelective;
-      fastest_.meet(s);
+      if (meet(s)) return;
+    } else if (memory_.taken()) {
+      s.elementwise_again = ElementwiseAgain::kNormsAndActivations;
+      if (meet(s)) return;
+      s.elementwise_again = ElementwiseAgain::kNone;
     }
-    // As few layers as it takes.
     s.recompute = Recompute::kFull;
+    s.recompute_layers = fewest_layers(s);
+    meet(s);
+  }
+
+  // Of every pipeline rank: -1, all, where fewer do not fit.
+  int64_t fewest_layers(Strategy s) {
     const int64_t layers = (w_.model.layers + s.pp - 1) / s.pp;
-    for (s.recompute_layers = 1; s.recompute_layers < layers; ++s.recompute_layers) {
-      if (fastest_.meet(s)) return;
+    int64_t few = 0, enough = layers;  // fewer layers never need less
+    while (enough - few > 1) {
+      s.recompute_layers = few + (enough - few) / 2;
+      (memory_.fits(s) ? enough : few) = s.recompute_layers;
     }
-    s.recompute_layers = -1;
-    fastest_.meet(s);
+    return enough == layers ? -1 : enough;
   }
 
   const EntryReading& r_;
-  const Workload& w_;
+  Workload w_;  // with the batch of the candidate
+  std::optional<CostModel> model_;
+  MemoryMeasures memory_;
   FastestThatFits fastest_;
+  std::string wrong_;  // with the first candidate that cannot be
 };
 
 std::string recompute_text(const Strategy& s) {
   if (s.recompute == Recompute::kFull && s.recompute_layers >= 0) {
     return fmt::format("{} layers of a rank", s.recompute_layers);
   }
+  if (s.elementwise_again != ElementwiseAgain::kNone) return "of norms and activations";
   return std::string(name_of(s.recompute));
+}
+
+// For its memory; what the number of devices is known for comes later.
+void read_device(EntryReading& r) {
+  const std::vector<Guess> guesses = r.run.guesses;
+  read_cluster(r);
+  r.run.guesses = guesses;
 }
 
 }  // namespace
 
-// As many as the bytes of the states say; else enough for one node, and for the experts' groups.
+// As many as the bytes of the states say; else enough for one node, for the experts' groups, and,
+// where the layout is open too, for the states of the model.
 void choose_replicas(EntryReading& r) {
   Strategy& s = r.run.strategy;
   Workload& w = r.run.workload;
@@ -152,9 +210,7 @@ void choose_replicas(EntryReading& r) {
   s.dp = s.ep / std::gcd(s.tp * s.cp, s.ep);
   std::string why = "a node, or what the experts need";
   if (const std::optional<double> bytes = r.results.real("steady_allocated_bytes")) {
-    const std::vector<Guess> guesses = r.run.guesses;
-    read_cluster(r);
-    r.run.guesses = guesses;
+    read_device(r);
     w.seq_len = r.batch.need("seq");
     w.global_batch = s.dp;
     const std::string wrong = why_impossible(w, s);
@@ -163,6 +219,13 @@ void choose_replicas(EntryReading& r) {
     why = "the bytes of the states";
   } else {
     while (others * s.dp < kNodeDevices) s.dp *= 2;
+    if (r.tp_open && r.pp_open) {
+      read_device(r);
+      const double states = kStateBytes * to_double(w.model.parameters());
+      const double half = w.cluster.device.memory_bytes.value / 2;
+      while (states > half * to_double(others * s.dp) && others * s.dp < kMostGuessed) s.dp *= 2;
+      why = "a node, or half of the memory for states";
+    }
   }
   r.guess("number of devices", fmt::format("{}, by {}", others * s.dp, why), true);
 }
@@ -172,15 +235,15 @@ void fill_open_choices(EntryReading& r) {
       !r.zero_open) {
     return;
   }
-  const std::optional<Strategy> chosen = Choices(r).choose();
-  require_config(chosen.has_value(), "no layout of {} devices divides the model",
-                 r.run.workload.cluster.devices);
-  const Strategy& best = r.run.strategy = *chosen;
+  const Choice chosen = Choices(r).choose();
+  r.run.workload.global_batch = chosen.global_batch;
+  const Strategy& best = r.run.strategy = chosen.strategy;
   r.guess("what the source leaves open",
           fmt::format("tp {}, pp {}, dp {}, {} virtual stages, micro-batch {}, ZeRO {}, "
-                      "recomputation {}: the fastest that fits",
+                      "recomputation {}: the fastest that fits{}",
                       best.tp, best.pp, best.dp, best.virtual_stages, best.micro_batch, best.zero,
-                      recompute_text(best)),
+                      recompute_text(best),
+                      takes_measures(r) ? ", were gradients kept in 16 bits" : ""),
           true);
 }
 

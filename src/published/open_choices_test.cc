@@ -7,6 +7,7 @@
 #include "cost/step/cost_model.h"
 #include "cost/step/stages.h"
 #include "published/entry.h"
+#include "published/memory_measures.h"
 
 namespace tessera {
 namespace {
@@ -27,10 +28,11 @@ json llama_70b() {
 
 double step_s(const PublishedRun& run) { return CostModel(run.workload).step_s(run.strategy); }
 
-bool fits(const PublishedRun& run) {
-  const DeviceSpec& device = run.workload.cluster.device;
-  return static_cast<double>(CostModel(run.workload).peak_bytes(run.strategy)) <=
-         device.memory_bytes.value - device.reserved_bytes.value;
+// With the measures that are taken where recomputation is open, if it is.
+bool fits(const PublishedRun& run, bool open = false) {
+  MemoryMeasures memory(run.workload, open);
+  memory.price_batch(run.workload.global_batch);
+  return memory.fits(run.strategy);
 }
 
 TEST(OpenChoicesTest, ZeroThreeHasNoOtherSplitUnlessItIsNamed) {
@@ -67,19 +69,18 @@ TEST(OpenChoicesTest, TheEngineIsTheOneThatTheEntryNames) {
 TEST(OpenChoicesTest, OpenRecomputationIsTheLeastThatFits) {
   json run = llama_70b();
   run["opts"]["recompute"] = nullptr;
-  run["batch"]["micro"] = 1;
   const PublishedRun easy = run_of_entry(run);  // 70B on 64 devices: plenty of room
   EXPECT_TRUE(fits(easy));
   run["batch"]["seq"] = 32768;
   const PublishedRun tight = run_of_entry(run);
   EXPECT_EQ(tight.strategy.recompute, Recompute::kFull);
-  EXPECT_TRUE(fits(tight));
+  EXPECT_TRUE(fits(tight, true));
   EXPECT_FALSE(tight.memory_is_certain);
   // One layer less would not fit.
   ASSERT_GT(tight.strategy.recompute_layers, 0);
   PublishedRun less = tight;
   --less.strategy.recompute_layers;
-  EXPECT_FALSE(fits(less));
+  EXPECT_FALSE(fits(less, true));
   for (const char* words : {"varies", "not stated", "recipe-specific"}) {
     run["opts"]["recompute"] = words;
     EXPECT_EQ(run_of_entry(run).strategy.recompute_layers, tight.strategy.recompute_layers)
@@ -104,6 +105,44 @@ TEST(OpenChoicesTest, AnOpenMicroBatchIsTheFastestThatFits) {
     if (!fits(said)) continue;
     EXPECT_LE(step_s(open), step_s(said) * (1 + 1e-12)) << micro;
   }
+}
+
+// Gradients of 16 bits, then norms and activations computed again, and only then whole layers.
+TEST(OpenChoicesTest, CheapMeasuresComeBeforeWholeLayers) {
+  json run = llama_70b();
+  run["opts"]["recompute"] = nullptr;
+  const auto taken = [&](int seq) {
+    run["batch"]["seq"] = seq;
+    const PublishedRun read = run_of_entry(run);
+    return std::pair(read.strategy.recompute, read.strategy.elementwise_again);
+  };
+  const auto kAgain = ElementwiseAgain::kNormsAndActivations;
+  EXPECT_EQ(taken(16384), std::pair(Recompute::kNone, ElementwiseAgain::kNone));
+  EXPECT_EQ(taken(24576), std::pair(Recompute::kNone, kAgain));
+  EXPECT_EQ(taken(32768), std::pair(Recompute::kFull, ElementwiseAgain::kNone));
+}
+
+TEST(OpenChoicesTest, AnOpenMicroBatchDividesTheBatchWhateverItsSize) {
+  json run = llama_70b();
+  run["model"] = {{"layers", 12}, {"hidden", 768}, {"heads", 12}, {"ffn", 3072}, {"vocab", 50368}};
+  run["hw"] = {{"gpu", "A100-40GB"}, {"gpus", 8}, {"gpus_per_node", 8}};
+  run["parallel"] = {{"zero", "FSDP FULL_SHARD"}};
+  run["batch"] = {{"global", 8 * 3 * 26}, {"seq", 2048}};
+  const Strategy exact = run_of_entry(run).strategy;
+  EXPECT_EQ(3 * 26 % exact.micro_batch, 0);
+  EXPECT_GT(exact.micro_batch, 2);  // of 78 the only power of two
+  run["batch"]["grad_accum"] = 6;
+  EXPECT_EQ(run_of_entry(run).strategy.micro_batch, 13);
+  // Tokens are rounded, so that a batch of 61 sequences is no prime number.
+  run["batch"] = {{"tokens_per_batch", 8 * 61 * 2048}, {"seq", 2048}};
+  const PublishedRun about = run_of_entry(run);
+  EXPECT_GT(about.strategy.micro_batch, 1);
+  EXPECT_NEAR(static_cast<double>(about.workload.global_batch), 8 * 61, 8 * 3);
+  // A number of micro-batches alone leaves the batch to their size.
+  run["batch"] = {{"num_microbatches", 3}, {"seq", 2048}};
+  const PublishedRun counted = run_of_entry(run);
+  EXPECT_EQ(counted.workload.global_batch, 8 * 3 * counted.strategy.micro_batch);
+  EXPECT_TRUE(counted.step_s.has_value());
 }
 
 TEST(OpenChoicesTest, WhereNothingFitsTheFastestIsTaken) {
@@ -132,6 +171,53 @@ TEST(OpenChoicesTest, UnevenInterleavedStagesAreExpressed) {
   }
   run["parallel"].erase("vp");
   EXPECT_GT(run_of_entry(run).strategy.virtual_stages, 1);
+}
+
+// To gather weights for every micro-batch of a pipeline makes a run several times slower.
+TEST(OpenChoicesTest, APipelineSharesWeightsAndGradientsOnce) {
+  json run = llama_70b();
+  for (const json& zero : {json("FSDP"), json("FSDP2 (ZeRO-3)"), json("FSDP (ZeRO-2)"), json(2)}) {
+    run["parallel"]["zero"] = zero;
+    EXPECT_EQ(run_of_entry(run).strategy.zero, 1) << zero;
+  }
+  run["parallel"]["zero"] = "ZeRO-3, gathered for every micro-batch";
+  EXPECT_EQ(run_of_entry(run).strategy.zero, 3);
+  run["parallel"] = {{"tp", 8}, {"pp", 1}, {"zero", "FSDP (ZeRO-2)"}};
+  EXPECT_EQ(run_of_entry(run).strategy.zero, 2);
+}
+
+TEST(OpenChoicesTest, InterleavingIsTriedWhereNoOtherScheduleIsNamed) {
+  json run = llama_70b();
+  run["parallel"].erase("vp");
+  const auto stages = [&](const char* schedule) {
+    run["parallel"]["schedule"] = schedule;
+    return run_of_entry(run).strategy.virtual_stages;
+  };
+  EXPECT_EQ(stages("1f1b"), 1);
+  EXPECT_GT(stages("interleaved 1f1b"), 1);
+  EXPECT_EQ(stages("ZB-V"), 2);
+  EXPECT_GT(stages(""), 1);
+  run["framework"] = "DeepSpeed";
+  EXPECT_EQ(stages(""), 1);
+  run["parallel"]["vp"] = 1;  // of a table that fills every column
+  EXPECT_GT(stages("interleaved 1f1b"), 1);
+}
+
+TEST(OpenChoicesTest, OpenAxesTakeTheDevicesThatReplicasLeave) {
+  json run = llama_70b();
+  for (const char* axis : {"tp", "pp"}) {
+    json open = run;
+    open["parallel"].erase(axis);
+    const Strategy read = run_of_entry(open).strategy;
+    EXPECT_EQ(read.tp, 8) << axis;
+    EXPECT_EQ(read.pp, 4) << axis;
+    EXPECT_EQ(read.dp, 2) << axis;
+  }
+  run["parallel"] = json::object();
+  run["hw"].erase("gpus");  // so many that the model has room
+  const PublishedRun any = run_of_entry(run);
+  EXPECT_GE(any.workload.cluster.devices, 32);
+  EXPECT_TRUE(fits(any));
 }
 
 TEST(OpenChoicesTest, ANameOfTheCatalogueIsEnough) {
