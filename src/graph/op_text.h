@@ -71,7 +71,7 @@ class RuleTexts {
   requires(sizeof...(Texts) > 0) constexpr RuleTexts(
       Texts... texts)  // NOLINT(google-explicit-constructor): a list of texts
       : texts_{std::string_view(texts)...}, size_(sizeof...(Texts)) {}
-  // Of an op whose type rule gives placements too, or that is never in a graph.
+  // For an op whose type rule gives placements too, or that is never in a graph.
   static constexpr RuleTexts none() {
     RuleTexts rules("");
     rules.size_ = 0;

@@ -70,7 +70,7 @@ void read_schedule(EntryReading& r) {
   if (s.pp == 1) s.schedule = PipelineKind::k1F1B;
 }
 
-// Of a step, from whatever the entry counts in.
+// Sequences of a step, from whatever the entry counts in.
 std::optional<int64_t> global_batch_of(const EntryReading& r, int64_t together) {
   if (const std::optional<int64_t> global = r.batch.whole("global")) return global;
   if (const std::optional<double> tokens = r.batch.real("tokens_per_batch")) {

@@ -261,7 +261,7 @@ Strategy with_stages(const Workload& w, const Strategy& strategy, const StageCho
     for (const int64_t number : layers) sum += number;
     if (sum != choice.layers[rank]) layers = spread(choice.layers[rank], mine, stages - 1);
     even = even && sum == choice.layers[rank];
-    // Of each stage as many as of the others, as far as it has them.
+    // As many of each stage as of the others, as far as it has them.
     std::vector<int64_t> again(mine.size(), 0);
     for (int64_t left = choice.again[rank], i = 0; left > 0; ++i) {
       const auto at = static_cast<size_t>(i) % mine.size();

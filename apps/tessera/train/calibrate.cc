@@ -144,7 +144,7 @@ Cluster describe(CalibrateResult result, const std::string& machine, const std::
     const auto term = [&](TimeTerm which) {
       return gather->fit.seconds[static_cast<size_t>(which)];
     };
-    // Of two ranks each has half of the bytes to send.
+    // Each of the two ranks has half of the bytes to send.
     const double byte_s = term(TimeTerm::kByte) + term(TimeTerm::kByte256K) +
                           term(TimeTerm::kByte2M) + term(TimeTerm::kByte16M);
     LinkLevel level;

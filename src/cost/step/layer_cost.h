@@ -34,7 +34,7 @@ struct LayerCost {
   double once_s = 0;
   AxisCosts once_comm;
 
-  // Of a rank. Parameters that experts have are shared by other ranks than the rest.
+  // Parameters of a rank. Those that experts have are shared by other ranks than the rest.
   int64_t dense_parameters = 0;
   int64_t expert_parameters = 0;
   int64_t largest_weights = 0;  // sum of one of each shape: buffers of fused weight gradients

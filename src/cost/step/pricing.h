@@ -124,7 +124,7 @@ class Pricing : public RankMemory {
 
   [[nodiscard]] bool is_end(int64_t rank) const { return rank == 0 || rank == head_rank_; }
 
-  // Of a rank with these layers, for one micro-batch.
+  // Time of a rank with these layers, for one micro-batch.
   [[nodiscard]] double rank_seconds(int64_t rank, const RankLayers& layers) const {
     return rank_time(rank, layers).seconds;
   }
@@ -194,7 +194,7 @@ class Pricing : public RankMemory {
   static double forward_comm_s(const LayerCost& cost) { return cost.forward_comm.total_s(); }
 
   // The first micro-batch has nothing to add to; from ZeRO-2 on a rank adds its shard alone, which
-  // is as good as nothing.
+  // is next to nothing.
   [[nodiscard]] double added_share() const {
     if (s_.zero >= 2 && s_.dp * s_.cp > 1) return 0;
     return 1 - 1 / to_double(micro_batches_);
@@ -361,7 +361,7 @@ class Pricing : public RankMemory {
     return all - hidden + w_.engine.overlap_slowdown * hidden;
   }
 
-  // Of the ranks in the mean, where all layers are computed again and hide the most.
+  // The average over ranks, where all layers are computed again and hide the most.
   double least_gathering_s() const {
     if (s_.zero != 3 || replicas_ == 1) return 0;
     const auto of = [&](const LayerCost& cost, const PassSeconds& pass, int64_t layers) {

@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-// Of a split: the kinds of layers, and the figures that every strategy of it needs.
+// The kinds of layers of a split, with the figures that every strategy of it needs.
 struct SplitCost {
   LayerCost dense, experts, embedding, head;
 };
@@ -59,7 +59,7 @@ class RankMemory {
     return stage;
   }
 
-  // At most the peak of every choice of stages and of layers to compute again: states in the mean,
+  // At most the peak of every choice of stages and of layers to compute again: average states,
   // one layer in work, and the inputs of layers for as many micro-batches as every rank keeps.
   [[nodiscard]] int64_t stages_bound_bytes() const {
     const ModelShape& m = w_.model;
@@ -99,7 +99,7 @@ class RankMemory {
            s_.pp;
   }
 
-  // Of the fullest stage.
+  // Memory of the fullest stage.
   [[nodiscard]] int64_t peak_bytes() const {
     int64_t peak = memory(0).total();
     const int64_t last = s_.pp - 1;

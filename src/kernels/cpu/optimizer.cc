@@ -92,7 +92,7 @@ double sum_in_chunks(Workers& workers, const T* x, int64_t count, double* sums) 
   return total;
 }
 
-// Of part `part` of `parts` equal ones.
+// Unmasked labels of part `part` of `parts` equal ones.
 double unmasked(const Tensor& labels, int64_t part, int64_t parts) {
   const int64_t count = labels.numel() / parts;
   const int32_t* label = labels.as<int32_t>() + part * count;

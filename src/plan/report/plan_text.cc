@@ -112,7 +112,7 @@ std::string stage_text(const Plan& plan, int stage) {
   return fmt::format("{}", fmt::join(parts, " "));
 }
 
-// Of each stage of a rank. Closed forms do not say what a stage holds.
+// A text for each stage of a rank. Closed forms do not say what a stage holds.
 template <typename Text>
 std::string by_stage(const PlannedClass& one, const Text& text) {
   std::vector<std::string> parts;

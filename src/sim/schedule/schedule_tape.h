@@ -25,7 +25,7 @@ class ScheduleTape {
  public:
   static constexpr int kCosts = 4;  // of a stage, in the order of StagePass
 
-  // Of one that make_schedule made, or that check_schedule accepts.
+  // Takes a schedule that make_schedule made, or that check_schedule accepts.
   explicit ScheduleTape(const PipelineSchedule& schedule);
 
   [[nodiscard]] int ranks() const { return ranks_; }

@@ -381,7 +381,7 @@ double copy_rate(TrainDevice device) {
          time_step(probe_step(device, Mesh()), program, kRuns);
 }
 
-// Of the sizes that a rank's activations have: in its own cache at times, in the shared one mostly.
+// Copies as large as a rank's activations: in its own cache at times, in the shared one mostly.
 Program memory_work() {
   constexpr int64_t kBytes = int64_t{1} << 20;
   constexpr int kTimes = 8;
