@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/rounding.h"
 #include "cost/hardware/cluster.h"
 
 namespace tessera {
@@ -211,7 +212,7 @@ Variants variants_of(const Workload& workload, const Strategy& group, const Fixe
   variants.shardings = shardings_of(group, fixed);
   // Fused attention keeps nothing that selective recomputation could give back.
   variants.selective = workload.attention == AttentionKind::kUnfused;
-  variants.recompute_layers = (workload.model.layers + group.pp - 1) / group.pp;
+  variants.recompute_layers = ceil_div(workload.model.layers, group.pp);
   // Equal layers and chosen ones: see stage_choice.h.
   variants.stage_choices = group.pp > 1 ? 2 : 0;
   return variants;

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <ctime>
 #include <filesystem>
 #include <memory>
@@ -60,9 +59,7 @@ const MeasuredCollective* find_collective(const MeasuredMachine& machine, std::s
 // "NVIDIA H200" -> "h200": the device of the catalogue all of whose words a GPU's name has, the
 // longest one; else an H100's constants stand in, with their provenance.
 std::string catalogue_name(const std::string& gpu) {
-  std::string name = gpu;
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  const std::string name = lower_case(gpu);
   std::string best;
   for (const std::string_view known : device_names()) {
     bool all = true;

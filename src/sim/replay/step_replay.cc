@@ -9,12 +9,11 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/ranks_text.h"
 
 namespace tessera {
 namespace {
-
-size_t index(int value) { return static_cast<size_t>(value); }
 
 enum Direction : uint8_t { kOut, kIn };
 constexpr int kNumDirections = 2;

@@ -4,14 +4,13 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "compile/lower/instances.h"
 
 namespace tessera {
 namespace {
 
 using Kind = PipelineItem::Kind;
-
-size_t index(int value) { return static_cast<size_t>(value); }
 
 // The output that crosses each boundary, then, from the last boundary, the gradient that comes
 // back: the order in which a graph makes them.

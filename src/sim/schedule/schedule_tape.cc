@@ -3,13 +3,12 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/index.h"
 
 namespace tessera {
 namespace {
 
 constexpr uint32_t kAlwaysThere = 0, kNeverRead = 1, kNoLink = 0;
-
-size_t index(int value) { return static_cast<size_t>(value); }
 
 uint32_t cost_index(StagePass pass, int stage) {
   return static_cast<uint32_t>(stage * ScheduleTape::kCosts + static_cast<int>(pass));
