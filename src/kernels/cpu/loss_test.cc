@@ -5,7 +5,7 @@
 namespace tessera::kernels {
 namespace {
 
-using namespace testing;  // NOLINT: test vocabulary
+using namespace testing;  // test vocabulary
 
 // A vocabulary of `vocab` rows cut into parts of `columns`, the last one padded.
 struct Split {
