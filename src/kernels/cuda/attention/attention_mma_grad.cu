@@ -10,7 +10,7 @@
 namespace tessera::kernels::cuda {
 namespace {
 
-using namespace mma;  // NOLINT: the vocabulary of these tiles
+using namespace mma;  // the vocabulary of these tiles
 
 template <typename T>
 struct Tensors {
