@@ -27,7 +27,7 @@ class GpuContext {
     const StepParams params;
     cuda::copy_to_gpu(params_.data(), &params, sizeof(params));
   }
-  operator kernels::Context&() { return context_; }  // NOLINT: it stands for its context
+  operator kernels::Context&() { return context_; }  // it stands for its context
   kernels::cuda::Gpu& gpu() { return gpu_; }
 
  private:
@@ -56,8 +56,8 @@ class GpuTensor {
                         std::min(pattern.bytes(), tensor_.bytes() - at));
     }
   }
-  operator Tensor&() { return tensor_; }              // NOLINT: it stands for its tensor
-  operator const Tensor&() const { return tensor_; }  // NOLINT
+  operator Tensor&() { return tensor_; }  // it stands for its tensor
+  operator const Tensor&() const { return tensor_; }
   [[nodiscard]] int64_t bytes() const { return tensor_.bytes(); }
 
  private:

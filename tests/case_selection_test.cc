@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-using namespace testing;  // NOLINT(google-build-using-namespace): it is what is tested
+using namespace testing;  // what is tested
 
 std::vector<std::string> all_cases() {
   return read_cases(std::string(TESSERA_SOURCE_DIR) + "/tests/equivalence");

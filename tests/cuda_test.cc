@@ -54,8 +54,8 @@ TEST(CudaTest, EveryModelMatchesTheCpu) {
   }
 }
 
-// Of exact arithmetic, and of the CPU in the same type. Where both round at the same places, sums
-// of another order still put values on other sides, so the two are no nearer.
+// Against exact arithmetic, and against the CPU in the same type. Where both round at the same
+// places, sums of another order still put values on other sides, so the two are no nearer.
 TEST(CudaTest, Bf16GradientsAreWithinTheirBound) {
   SKIP_WITHOUT_GPU();
   for (const char* model : kHfModels) {

@@ -37,7 +37,11 @@ report() {
   while IFS= read -r match; do finding "$match: $message"; done < <(grep -HnIE "$@" | cut -c 1-160)
 }
 report "trailing white space" '[[:space:]]+$' -- "${text[@]}"
-if [[ ${#cpp[@]} -gt 0 ]]; then report "tab in C++" $'\t' -- "${cpp[@]}"; fi
+if [[ ${#cpp[@]} -gt 0 ]]; then
+  report "tab in C++" $'\t' -- "${cpp[@]}"
+  report "a comment that begins with Of: name its subject" '^[[:space:]]*// Of ' -- "${cpp[@]}"
+  report "NOLINT, which no tool here reads: say why in words" 'NOLINT' -- "${cpp[@]}"
+fi
 # The brackets keep this file from matching itself.
 report "a path of one machine, or a folder outside the repository" \
   '/[h]ome/[a-z]|/[r]oot/|/[U]sers/|/[w]ork/(main|shared)|[s]hared/design' -- "${text[@]}"

@@ -25,7 +25,7 @@ bool given(const std::vector<std::string>& settings, std::string_view key) {
   });
 }
 
-// Of a run that only flags describe.
+// Fills in what flags leave open in a run that no file describes.
 void fill_in(RunSpec& spec, const std::vector<std::string>& settings, const Cluster& cluster,
              std::vector<Guess>& guesses) {
   ParallelSpec& p = spec.parallel;

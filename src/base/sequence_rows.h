@@ -22,7 +22,7 @@ struct SequenceRows {
   [[nodiscard]] constexpr int64_t chunk_len() const {
     return seq_len / (parts * chunks_per_part());
   }
-  // Of one sequence, in these rows.
+  // Chunks of one sequence that these rows hold.
   [[nodiscard]] constexpr int64_t num_chunks() const {
     return part == kAllParts ? parts * chunks_per_part() : chunks_per_part();
   }

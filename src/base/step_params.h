@@ -29,7 +29,7 @@ enum MetricIndex : uint8_t { kMetricLoss, kMetricTokens, kMetricUpdateTokens, kM
 struct StepOutcome {
   double loss = 0;    // per unmasked token of the global batch
   double tokens = 0;  // unmasked
-  // Of the last update, which is the only one unless the schedule is asynchronous.
+  // Tokens of the last update, which is the only one unless the schedule is asynchronous.
   double update_tokens = 0;
   double grad_norm = 0;  // before clipping
   [[nodiscard]] bool finite() const { return std::isfinite(loss) && std::isfinite(grad_norm); }

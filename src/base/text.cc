@@ -14,14 +14,6 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t\r\n";
 
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return result;
-}
-
 size_t code_points(std::string_view text) {
   return static_cast<size_t>(std::count_if(
       text.begin(), text.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; }));
@@ -33,6 +25,14 @@ std::string pad(const std::string& cell, size_t width, Align align) {
 }
 
 }  // namespace
+
+std::string lower_case(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return result;
+}
 
 std::string_view trim(std::string_view text) {
   const size_t first = text.find_first_not_of(kBlanks);
@@ -51,7 +51,7 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 }
 
 int64_t edit_distance(std::string_view a, std::string_view b) {
-  const std::string x = lower(a), y = lower(b);
+  const std::string x = lower_case(a), y = lower_case(b);
   // Rows i-2, i-1 and i of the table of distances between the first i and j letters.
   std::vector<int64_t> before(y.size() + 1), above(y.size() + 1), row(y.size() + 1);
   for (size_t j = 0; j <= y.size(); ++j) row[j] = static_cast<int64_t>(j);
@@ -84,7 +84,8 @@ std::string nearest_name(std::string_view name, std::span<const std::string_view
       best = candidate;
       best_distance = distance;
     }
-    const bool begins = name.size() >= kShortestBeginning && candidate.starts_with(lower(name));
+    const bool begins =
+        name.size() >= kShortestBeginning && candidate.starts_with(lower_case(name));
     if (begins && beginning.empty()) beginning = candidate;
   }
   return best.empty() ? beginning : best;
@@ -108,6 +109,10 @@ std::string human_bytes(int64_t bytes) {
     ++unit;
   }
   return fmt::format("{:.1f} {}", size, kUnits[unit]);
+}
+
+std::string percent_text(double part, double whole) {
+  return fmt::format("{:.1f} %", whole > 0 ? 100 * part / whole : 0);
 }
 
 std::string with_thousands(int64_t value) {

@@ -9,7 +9,8 @@
 
 namespace tessera {
 
-std::string_view trim(std::string_view text);  // spaces, tabs, newlines
+std::string_view trim(std::string_view text);   // spaces, tabs, newlines
+std::string lower_case(std::string_view text);  // of ASCII letters
 std::vector<std::string_view> split(std::string_view text, char separator);  // keeps empty pieces
 
 // Insertions, deletions, substitutions and swaps of neighbours; letter case is ignored.
@@ -24,6 +25,7 @@ std::string suggestion(std::string_view name, std::span<const std::string_view> 
                        std::string_view what);
 
 std::string human_bytes(int64_t bytes);                      // "12.3 MiB"; below 1 KiB "512 B"
+std::string percent_text(double part, double whole);         // "12.3 %"; "0.0 %" of nothing
 std::string with_thousands(int64_t value);                   // "1,234,567"
 std::string count_of(int64_t count, std::string_view what);  // "1 rank", "2,048 micro-batches"
 

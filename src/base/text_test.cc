@@ -49,6 +49,12 @@ TEST(TextTest, SizesUseTheLargestUnitThatFits) {
   EXPECT_EQ(human_bytes(std::numeric_limits<int64_t>::max()), "8.0 EiB");
 }
 
+TEST(TextTest, SharesHaveOneDigit) {
+  EXPECT_EQ(percent_text(1, 8), "12.5 %");
+  EXPECT_EQ(percent_text(3, 2), "150.0 %");
+  EXPECT_EQ(percent_text(1, 0), "0.0 %");
+}
+
 TEST(TextTest, CountsHaveThousandsSeparators) {
   EXPECT_EQ(with_thousands(0), "0");
   EXPECT_EQ(with_thousands(999), "999");

@@ -57,15 +57,6 @@ const TensorInfo& SafetensorsFile::at(std::string_view name) const {
   return *tensor;
 }
 
-void SafetensorsFile::read_bytes(std::string_view name, int64_t first,
-                                 std::span<std::byte> out) const {
-  const TensorInfo& tensor = at(name);
-  TESSERA_CHECK(first >= 0 && first <= tensor.end - tensor.begin &&
-                    std::ssize(out) <= tensor.end - tensor.begin - first,
-                "bytes [{}, +{}) of tensor '{}'", first, out.size(), name);
-  file_.read_at(data_start_ + tensor.begin + first, out);
-}
-
 template <typename T>
 void SafetensorsFile::read_converted(const TensorInfo& tensor, int64_t first,
                                      std::span<T> out) const {

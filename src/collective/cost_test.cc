@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "collective/testing/all_ranks.h"
 
 namespace tessera {
 namespace {

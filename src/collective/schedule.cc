@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 
 #include "base/error.h"
 #include "collective/algorithms.h"
@@ -130,31 +129,12 @@ CollectiveSchedule make_schedule(const ScheduleRequest& request) {
   return builder.finish();
 }
 
-std::vector<CollectiveSchedule> make_schedules(ScheduleRequest request) {
-  std::vector<CollectiveSchedule> schedules;
-  for (int rank = 0; rank < request.ranks; ++rank) {
-    request.rank = rank;
-    schedules.push_back(make_schedule(request));
-  }
-  return schedules;
-}
-
 int64_t bytes_sent(const CollectiveSchedule& schedule) {
   int64_t elements = 0;
   for (const CollectiveStep& step : schedule.steps) {
     if (step.action == StepAction::kSend) elements += step.count;
   }
   return elements * schedule.element_bytes;
-}
-
-int num_steps(std::span<const CollectiveSchedule> schedules) {
-  std::set<int> rounds;
-  for (const CollectiveSchedule& schedule : schedules) {
-    for (const CollectiveStep& step : schedule.steps) {
-      if (step.action == StepAction::kSend) rounds.insert(step.round);
-    }
-  }
-  return static_cast<int>(rounds.size());
 }
 
 std::string to_text(const CollectiveSchedule& schedule) {

@@ -77,9 +77,6 @@ struct ScheduleRequest {
 // Throws ConfigError for an algorithm that the op does not have.
 CollectiveSchedule make_schedule(const ScheduleRequest& request);
 
-// The schedules of all ranks (`request.rank` is not used; not for all_to_all_v).
-std::vector<CollectiveSchedule> make_schedules(ScheduleRequest request);
-
 // What `op` can run, kAuto not among them; all ops have kDirect.
 std::span<const Algorithm> supported_algorithms(CollectiveOp op);
 bool supports(CollectiveOp op, Algorithm algorithm);
@@ -96,8 +93,6 @@ constexpr bool promises_rank_order(Algorithm algorithm) {
 }
 
 int64_t bytes_sent(const CollectiveSchedule& schedule);
-// Rounds in which any rank sends.
-int num_steps(std::span<const CollectiveSchedule> schedules);
 
 // One line per step: "0: send in[0, 16) to 1".
 std::string to_text(const CollectiveSchedule& schedule);

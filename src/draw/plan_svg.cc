@@ -91,7 +91,7 @@ std::vector<RankKind> kinds_of(const Plan& plan) {
   return kinds;
 }
 
-// Of too many kinds the ones that need most memory, still in order of rank.
+// Where there are too many kinds, keeps those that need most memory, still in order of rank.
 size_t keep_largest(std::vector<RankKind>& kinds) {
   if (kinds.size() <= kMostColumns) return 0;
   const size_t dropped = kinds.size() - kMostColumns;

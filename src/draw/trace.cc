@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/ranks_text.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "draw/memory_curve.h"
 #include "draw/run_title.h"
 
@@ -16,7 +17,6 @@ namespace tessera {
 namespace {
 
 constexpr size_t kMostEvents = 4'000'000;
-constexpr double kGiB = 1024.0 * 1024 * 1024;
 
 // Threads of a rank; what runs at the same time is on different ones.
 enum Lane : int { kCompute = 1, kModelAxes = 2, kPipeline = 3, kDataAxes = 4 };
@@ -193,7 +193,7 @@ class TraceWriter {
   void add_memory(const RankTimeline& rank, int pid) {
     const auto& arenas = rank.program->arena_bytes;
     const auto constant = [&](ArenaKind arena) {
-      return static_cast<double>(arenas[static_cast<size_t>(arena)]) / kGiB;
+      return static_cast<double>(arenas[static_cast<size_t>(arena)]) / kGibibyte;
     };
     const std::string fixed =
         fmt::format(R"("parameters":{:.6f},"gradients":{:.6f},"optimizer":{:.6f})",
@@ -203,8 +203,8 @@ class TraceWriter {
       add(point.time,
           fmt::format(R"({{"ph":"C","name":"memory GiB","pid":{},"ts":{},"args":{{)"
                       R"("activations":{:.6f},"communication":{:.6f},{}}}}})",
-                      pid, micros(point.time), static_cast<double>(point.activations) / kGiB,
-                      static_cast<double>(point.communication) / kGiB, fixed));
+                      pid, micros(point.time), static_cast<double>(point.activations) / kGibibyte,
+                      static_cast<double>(point.communication) / kGibibyte, fixed));
     }
   }
 

@@ -15,11 +15,11 @@ struct TraceOptions {
   std::string config_digest = "";  // of the run, for whoever compares traces
 };
 
-// Of all classes, as rank the first of each. Throws Error where it would be too large to open.
+// All classes, each as its first rank. Throws Error where it would be too large to open.
 std::string trace_json(const StepTimeline& timeline, const std::vector<RankActivity>& activities,
                        const TraceOptions& options = {});
 
-// Of one class, for tools that want a file per rank.
+// One class, for tools that want a file per rank.
 std::string trace_json_of(const StepTimeline& timeline, const std::vector<RankActivity>& activities,
                           size_t of_class, const TraceOptions& options = {});
 

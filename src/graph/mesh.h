@@ -14,9 +14,8 @@ namespace tessera {
 class AxisSet {
  public:
   constexpr AxisSet() = default;
-  constexpr AxisSet(Axis axis)
-      : bits_(static_cast<uint8_t>(1U << index_of(axis))) {
-  }  // NOLINT(google-explicit-constructor): one axis is a set
+  // Implicit: one axis is a set.
+  constexpr AxisSet(Axis axis) : bits_(static_cast<uint8_t>(1U << index_of(axis))) {}
   static constexpr AxisSet all() {
     AxisSet set;
     set.bits_ = (1U << kNumAxes) - 1;

@@ -113,7 +113,7 @@ std::string_view name_of(OpKind op);
 enum class Pass : uint8_t { kForward, kInputGrad, kWeightGrad, kReduce, kUpdate, kRecompute };
 std::string_view name_of(Pass pass);  // "F", "I", "W", "G", "U", "R"
 
-// Of the ops of a mixture of experts.
+// What ops of a mixture of experts need.
 struct ExpertAttrs {
   DType dtype = DType::kF32;  // router: storage type of the activations
   int64_t experts = 0;        // of the model

@@ -35,7 +35,7 @@ class Gradient {
     kOutput,  // a node whose output has no gradient is passed over
     kNothing  // losses, where gradients begin; ops whose outputs have a gradient each
   };
-  constexpr Gradient(GradientRule* adds,  // NOLINT(google-explicit-constructor): usual need
+  constexpr Gradient(GradientRule* adds,  // implicit: a rule with the usual need
                      Needs needs = Needs::kOutput)
       : rule_(adds), needs_(needs) {}
   [[nodiscard]] constexpr GradientRule* rule() const { return rule_; }
@@ -64,7 +64,7 @@ struct Overwrite {
 };
 class StorageRule {
  public:
-  constexpr StorageRule(Place place)  // NOLINT(google-explicit-constructor): most need no more
+  constexpr StorageRule(Place place)  // implicit: most rules are no more
       : place_(place) {}
   // In order of preference.
   template <std::same_as<Overwrite>... Overwrites>

@@ -22,7 +22,7 @@ class Signature {
   };
   static constexpr int kAny = 1 << 20;
 
-  constexpr Signature(const char* text)  // NOLINT(google-explicit-constructor): it is that text
+  constexpr Signature(const char* text)  // implicit: it is that text
       : text_(text), inputs_(count(before_arrow(text_))), outputs_(count(behind_arrow(text_))) {}
 
   [[nodiscard]] constexpr std::string_view text() const { return text_; }
@@ -68,10 +68,9 @@ class Signature {
 class RuleTexts {
  public:
   template <std::convertible_to<std::string_view>... Texts>
-  requires(sizeof...(Texts) > 0) constexpr RuleTexts(
-      Texts... texts)  // NOLINT(google-explicit-constructor): a list of texts
+  requires(sizeof...(Texts) > 0) constexpr RuleTexts(Texts... texts)  // implicit: a list of texts
       : texts_{std::string_view(texts)...}, size_(sizeof...(Texts)) {}
-  // Of an op whose type rule gives placements too, or that is never in a graph.
+  // For an op whose type rule gives placements too, or that is never in a graph.
   static constexpr RuleTexts none() {
     RuleTexts rules("");
     rules.size_ = 0;

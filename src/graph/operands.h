@@ -24,7 +24,7 @@ class Operands {
   // Parts of types.
   [[nodiscard]] int64_t dim(size_t i, size_t d) const { return in(i).shape[d]; }
   [[nodiscard]] DType wide(size_t i) const { return accumulate_type(in(i).dtype); }
-  // Of weight gradients.
+  // The type of weight gradients.
   [[nodiscard]] DType gradient(size_t i) const { return attrs().narrow ? in(i).dtype : wide(i); }
   [[nodiscard]] TensorType like(size_t i) const { return {in(i).dtype, in(i).shape, {}}; }
 

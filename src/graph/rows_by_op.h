@@ -14,8 +14,8 @@ namespace tessera {
 template <class T>
 class Given {
  public:
-  constexpr Given(T value) : value_(value) {}      // NOLINT(google-explicit-constructor): as a T
-  constexpr operator T() const { return value_; }  // NOLINT(google-explicit-constructor)
+  constexpr Given(T value) : value_(value) {}  // implicit both ways: it stands for a T
+  constexpr operator T() const { return value_; }
 
  private:
   T value_;

@@ -61,7 +61,7 @@ void expert_swiglu_grad(Context& ctx, const Tensor& dh, const Tensor& gate_up, c
                         Tensor& d_gate_up);
 
 // ---- load-balancing loss ----
-// Of every group of `group` sequences (the last may be shorter), over the tokens of all layers:
+// For every group of `group` sequences (the last may be shorter), over the tokens of all layers:
 // E * sum over experts of (share of choices) * (mean probability), weighted by coef and by the
 // unmasked labels of the group.
 struct BalanceShape {

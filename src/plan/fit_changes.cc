@@ -54,8 +54,8 @@ bool is_smaller(const Combination& a, const Combination& b) {
   return std::tie(a.bytes, a.step_s, a.changes) < std::tie(b.bytes, b.step_s, b.changes);
 }
 
-// Of what a block keeps for its backward, the share that is left by `recompute`, which the cost
-// model takes for "none" or attention alone: docs/recomputation.md has the elements per token.
+// The share that `recompute` leaves of what a block keeps for its backward, where the cost model
+// takes it for "none" or attention alone: docs/recomputation.md has the elements per token.
 double kept_share(const RunSpec& spec) {
   if (!untrainable_choice(spec.model).empty()) return 1;  // plans are the cost model's
   const ModelSpec& m = spec.model;

@@ -8,6 +8,7 @@
 #include <set>
 #include <string_view>
 
+#include "base/rounding.h"
 #include "spec/run_file/pipeline.h"
 
 namespace tessera {
@@ -201,7 +202,7 @@ void Space::recompute() {
   for (const int64_t quarters : {1, 2, 3}) {
     add(FitSubject::kRecompute, [quarters, rest = *now](RunSpec& s) {
       const int64_t stages = s.parallel.pp * std::max<int64_t>(1, s.parallel.virtual_stages);
-      const int64_t blocks = (s.model.layers + stages - 1) / stages;
+      const int64_t blocks = ceil_div(s.model.layers, stages);
       const int64_t again = blocks * quarters / 4;
       if (again < 1 || again > kMostBlocksAgain) return false;
       s.parallel.recompute = fmt::format("full:{}+{}", again, rest);

@@ -1,11 +1,8 @@
 #include "plan/memory_limit.h"
 
+#include "base/units.h"
+
 namespace tessera {
-namespace {
-
-constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
-
-}  // namespace
 
 int64_t usable_bytes(const Cluster& cluster) {
   return static_cast<int64_t>(cluster.device.memory_bytes.value -
@@ -13,7 +10,7 @@ int64_t usable_bytes(const Cluster& cluster) {
 }
 
 int64_t memory_limit(const RunSpec& spec) {
-  return static_cast<int64_t>(spec.cluster.memory_gib * kGib);
+  return static_cast<int64_t>(spec.cluster.memory_gib * kGibibyte);
 }
 
 int64_t memory_limit(const RunSpec& spec, const Cluster& cluster) {

@@ -13,7 +13,7 @@ int64_t usable_bytes(const Cluster& cluster);
 
 // cluster.memory_gib where the run says it, else usable_bytes().
 int64_t memory_limit(const RunSpec& spec, const Cluster& cluster);
-// Of a run that no cluster is named for: cluster.memory_gib, which the caller has filled in.
+// For a run without a cluster: cluster.memory_gib, which the caller has filled in.
 int64_t memory_limit(const RunSpec& spec);
 
 // Where a run on such devices computes.

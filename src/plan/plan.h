@@ -52,7 +52,7 @@ struct PlannedClass {
   ArenaBytes memory = {};
   std::map<int, int> in_flight = {};  // micro-batches at one time, by stage
   int weight_versions = 1;            // more: an asynchronous schedule
-  // Of a step, sent by the first rank; others of the class may differ by a cache line.
+  // Sent in a step by the first rank; others of the class may differ by a cache line.
   std::vector<Traffic> traffic = {};
   [[nodiscard]] int64_t total_bytes() const;
 };

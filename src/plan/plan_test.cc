@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "compile/testing/test_spec.h"
 #include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
@@ -248,7 +249,7 @@ TEST(PlanTest, AdvisesWithoutAClusterToo) {
   PlanRequest request{.spec = small_run("dp=2", cluster), .advise = true};
   const int64_t needed = make_plan(request).peak_bytes();
   EXPECT_FALSE(make_plan(request).advice.has_value());
-  request.spec.cluster.memory_gib = 0.9 * static_cast<double>(needed) / (1024.0 * 1024 * 1024);
+  request.spec.cluster.memory_gib = 0.9 * static_cast<double>(needed) / kGibibyte;
   const Plan plan = make_plan(request);
   ASSERT_FALSE(plan.fits());
   ASSERT_FALSE(plan.advice.value().changes.empty());

@@ -94,7 +94,7 @@ void RunReader::fill_strategy() {
   s.context = p.cp_kind;
 }
 
-// Of each stage, how many blocks are computed again as a whole; empty where blocks also differ in
+// How many blocks of each stage are computed again as a whole; empty where blocks also differ in
 // smaller things.
 std::vector<int64_t> whole_blocks_again(const RunSpec& spec, const Strategy& s) {
   std::vector<int64_t> again;

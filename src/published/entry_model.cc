@@ -14,7 +14,7 @@ using nlohmann::json;
 
 constexpr int64_t kUsualVocab = 50257;  // GPT-2's
 constexpr int64_t kUsualHead = 128;
-// Of DeepSeek-V2 and V3 (arXiv 2405.04434, 2412.19437): query, key-value, head parts.
+// DeepSeek-V2's and V3's (arXiv 2405.04434, 2412.19437): query, key-value, head parts.
 constexpr LatentAttention kUsualLatent = {1536, 512, 128, 64, 128};
 
 // The catalogue's model of the same name, where there is one: "Llama 2 70B (GQA)" is llama-2-70b.

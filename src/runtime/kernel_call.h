@@ -10,7 +10,7 @@ struct KernelCall {
   // Binds to the Tensor& that kernels take for what they write.
   struct Output {
     Tensor tensor;
-    operator Tensor&() { return tensor; }  // NOLINT(google-explicit-constructor)
+    operator Tensor&() { return tensor; }
   };
 
   kernels::Context& context;

@@ -28,8 +28,7 @@ bool is_better(Objective objective, const Candidate& a, const Candidate& b);
 // What the objective compares first.
 double first_score(Objective objective, double step_s, int64_t peak_bytes);
 
-// Of strategies of the same price: what tells them apart, in an order that has no meaning but is
-// total.
+// Tells strategies of the same price apart, in an order that has no meaning but is total.
 bool comes_before(const Strategy& a, const Strategy& b);
 
 // Plans of which none is both slower and larger than another, fastest first.

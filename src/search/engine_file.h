@@ -19,8 +19,9 @@ struct EngineFile {
   int64_t peak_bytes = 0;  // of its fullest rank, exactly; 0 where there is no Program
 };
 
-// Of each strategy. `model` is what the user named: the file refers to the same preset or file. The
-// text has been read back, and its Programs fit the devices. The same for any number of threads.
+// The file of each strategy. `model` is what the user named: the file refers to the same preset or
+// file. The text has been read back, and its Programs fit the devices. The same for any number of
+// threads.
 std::vector<EngineFile> engine_files(const ModelSpec& model, const Workload& workload,
                                      std::span<const Strategy> strategies, const FileReader& read,
                                      int threads);

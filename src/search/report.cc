@@ -100,7 +100,7 @@ double device_seconds(const SearchReport& report) {
   return report.plans.front().plan.step_s() * static_cast<double>(report.workload.cluster.devices);
 }
 
-// Of the front what fits on a page: the fastest of each of so many equal steps of memory.
+// The part of the front that fits on a page: the fastest of each of so many equal steps of memory.
 std::vector<const SimulatedStrategy*> readable(const std::vector<SimulatedStrategy>& front,
                                                int64_t most) {
   std::vector<const SimulatedStrategy*> shown;
@@ -163,7 +163,7 @@ bool lacks_room(const SearchReport& report) {
          std::none_of(report.plans.begin(), report.plans.end(), can_run);
 }
 
-// Of the plans behind the shown ones, the first that the engine can run.
+// The first of the plans behind the shown ones that the engine can run.
 std::optional<RankedStrategy> first_runnable(const SearchReport& report,
                                              const SearchRequest& request, const FileReader& read,
                                              const OnProgress& progress) {
@@ -476,7 +476,7 @@ SearchReport search_report(const SearchRequest& request, const ModelSpec& model,
   if (best.plans.empty() && best.outcome.nearest.has_value()) {
     best.remedies = remedies_for(request, *best.outcome.nearest, progress);
   }
-  // Of the smallest plan the step is not what was asked for.
+  // Who asks for the smallest plan does not ask for its step.
   const bool asks_for_step = request.objective != Objective::kMemory;
   if (options.sensitivity && asks_for_step && !best.plans.empty()) {
     best.sensitivities = sensitivities_of(best.workload, request.fixed, best.plans.front().plan);

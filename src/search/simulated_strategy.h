@@ -21,7 +21,7 @@ struct SimulatedStrategy {
   }
 };
 
-// Of one workload; remembers the schedules it has seen. One per thread.
+// Serves one workload; remembers the schedules it has seen. One per thread.
 class StrategySimulator {
  public:
   explicit StrategySimulator(Workload workload) : steps_(std::move(workload)) {}

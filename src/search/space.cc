@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/rounding.h"
 #include "cost/hardware/cluster.h"
 
 namespace tessera {
@@ -24,25 +25,41 @@ std::vector<int64_t> divisors(int64_t number, int64_t most) {
 
 bool is_free(int64_t fixed, int64_t value) { return fixed == 0 || fixed == value; }
 
-// Orders of ranks that differ from the first one on this cluster.
-std::vector<RankOrder> orders_of(const Workload& w, const Strategy& s) {
-  std::vector<RankOrder> orders = {RankOrder::kTensorDataPipeline};
-  if (w.cluster.levels.size() < 2 || w.cluster.node_devices() >= w.cluster.devices) return orders;
+constexpr RankOrder kOrders[] = {RankOrder::kTensorDataPipeline, RankOrder::kTensorPipelineData,
+                                 RankOrder::kDataTensorPipeline, RankOrder::kPipelineTensorData};
+
+// Whether an order of ranks differs from the first one on a cluster of several nodes.
+bool is_other_order(const Strategy& s, RankOrder order) {
   const bool data = s.cp * s.dp > 1;
-  if (s.pp > 1 && data) orders.push_back(RankOrder::kTensorPipelineData);
-  if (s.tp > 1 && data) orders.push_back(RankOrder::kDataTensorPipeline);
-  if (s.pp > 1 && s.tp > 1) orders.push_back(RankOrder::kPipelineTensorData);
-  if (s.ep == 1) return orders;
+  switch (order) {
+    case RankOrder::kTensorDataPipeline:
+      return false;
+    case RankOrder::kTensorPipelineData:
+      return s.pp > 1 && data;
+    case RankOrder::kDataTensorPipeline:
+      return s.tp > 1 && data;
+    case RankOrder::kPipelineTensorData:
+      return s.pp > 1 && s.tp > 1;
+  }
+  return false;
+}
+
+// Devices that the ranks which share experts spread over; 0: the order has no place for them.
+int64_t expert_span(Strategy s, RankOrder order) {
+  s.order = order;
+  return expert_strides_of(s).ep * s.ep;
+}
+
+bool is_tried(const Workload& w, const Strategy& s, RankOrder order) {
+  constexpr RankOrder kFirst = kOrders[0];
+  const int64_t node = w.cluster.node_devices();
+  if (w.cluster.levels.size() < 2 || node >= w.cluster.devices) return order == kFirst;
+  if (order != kFirst && !is_other_order(s, order)) return false;
+  if (s.ep == 1) return true;
   // What experts exchange is far more than what the other axes do: an order that takes it out of
   // the node where the first one keeps it inside is not tried.
-  const auto span = [&](RankOrder order) {
-    Strategy other = s;
-    other.order = order;
-    return expert_strides_of(other).ep * s.ep;
-  };
-  const int64_t most = std::max(w.cluster.node_devices(), span(RankOrder::kTensorDataPipeline));
-  std::erase_if(orders, [&](RankOrder order) { return span(order) == 0 || span(order) > most; });
-  return orders;
+  const int64_t span = expert_span(s, order);
+  return span > 0 && span <= std::max(node, expert_span(s, kFirst));
 }
 
 class SpaceBuilder {
@@ -79,11 +96,11 @@ class SpaceBuilder {
       for (const int64_t ep : divisors(w_.model.experts, w_.model.experts)) {
         if (!is_free(fixed_.ep, ep)) continue;
         s.ep = ep;
-        for (const int64_t expert_tp :
-             tp > 1 ? std::vector<int64_t>{1, tp} : std::vector<int64_t>{1}) {
-          s.expert_tp = expert_tp;
-          add_groups(s);
-        }
+        s.expert_tp = 1;
+        add_groups(s);
+        if (tp == 1) continue;
+        s.expert_tp = tp;
+        add_groups(s);
       }
     }
     if (space_.groups.size() == before) ++rejected_["no micro-batch or number of experts divides"];
@@ -108,7 +125,8 @@ class SpaceBuilder {
     for (const int64_t micro : divisors(w_.global_batch / s.dp, kMostMicroBatch)) {
       if (!is_free(fixed_.micro_batch, micro)) continue;
       s.micro_batch = micro;
-      for (const RankOrder order : orders_of(w_, s)) {
+      for (const RankOrder order : kOrders) {
+        if (!is_tried(w_, s, order)) continue;
         s.order = order;
         for (const bool sequence_parallel : {false, true}) {
           if (sequence_parallel && s.tp == 1) continue;
@@ -194,7 +212,7 @@ Variants variants_of(const Workload& workload, const Strategy& group, const Fixe
   variants.shardings = shardings_of(group, fixed);
   // Fused attention keeps nothing that selective recomputation could give back.
   variants.selective = workload.attention == AttentionKind::kUnfused;
-  variants.recompute_layers = (workload.model.layers + group.pp - 1) / group.pp;
+  variants.recompute_layers = ceil_div(workload.model.layers, group.pp);
   // Equal layers and chosen ones: see stage_choice.h.
   variants.stage_choices = group.pp > 1 ? 2 : 0;
   return variants;

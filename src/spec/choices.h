@@ -150,7 +150,7 @@ PipelineKind pipeline_kind(std::string_view name);
 // parallel.schedule: a schedule that we know, or a CSV file with one of the user's own.
 class PipelineChoice {
  public:
-  PipelineChoice(PipelineKind kind) : kind_(kind) {}  // NOLINT(google-explicit-constructor)
+  PipelineChoice(PipelineKind kind) : kind_(kind) {}  // implicit: a kind is a choice
   // As text() writes it. Throws ConfigError with the nearest known name.
   static PipelineChoice parse(std::string_view text);
 

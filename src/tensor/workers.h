@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/rounding.h"
+
 namespace tessera {
 
 class Workers {
@@ -32,7 +34,7 @@ class Workers {
   // (count, grain, size()), so results repeat bit for bit.
   template <typename F>
   void parallel_for(int64_t count, int64_t grain, const F& f) {
-    const int64_t blocks = (count + grain - 1) / grain;
+    const int64_t blocks = ceil_div(count, grain);
     if (num_threads_ == 1 || blocks <= 1) {
       if (count > 0) f(int64_t{0}, count);
       return;

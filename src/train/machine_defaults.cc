@@ -7,18 +7,19 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "tensor/gpu_memory.h"
 
 namespace tessera {
 namespace {
 
-constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 // What cuBLASLt and cuDNN load beside the arenas, at most.
 constexpr int64_t kGpuLibraryBytes = int64_t{512} << 20;
 // What a plan for a GPU supposes where there is none to ask: an H100's. cluster.memory_gib says
 // more.
-constexpr double kAbsentGpuBytes = 80 * kGib;
+constexpr double kAbsentGpuBytes = 80 * kGibibyte;
 
 // The host only puts work on the GPU. Ranks that outnumber the GPUs share them.
 void use_gpu_defaults(RunSpec& spec, int64_t sharers) {
@@ -26,9 +27,9 @@ void use_gpu_defaults(RunSpec& spec, int64_t sharers) {
   if (spec.cluster.memory_gib > 0) return;
   const cuda::GpuInfo gpu = cuda::gpu_info(0);
   const auto gpus = std::max<int64_t>(1, cuda::num_gpus());
-  const int64_t ranks_per_gpu = (sharers + gpus - 1) / gpus;
+  const int64_t ranks_per_gpu = ceil_div(sharers, gpus);
   const auto room = gpu.why_not.empty() ? static_cast<double>(gpu.free_bytes) : kAbsentGpuBytes;
-  spec.cluster.memory_gib = room / kGib / static_cast<double>(ranks_per_gpu);
+  spec.cluster.memory_gib = room / kGibibyte / static_cast<double>(ranks_per_gpu);
 }
 
 }  // namespace
@@ -52,7 +53,7 @@ void use_machine_defaults(RunSpec& spec, int64_t ranks_on_host) {
     struct sysinfo info = {};
     sysinfo(&info);
     spec.cluster.memory_gib = static_cast<double>(info.totalram) *
-                              static_cast<double>(info.mem_unit) / kGib /
+                              static_cast<double>(info.mem_unit) / kGibibyte /
                               static_cast<double>(sharers);
   }
 }

@@ -143,7 +143,7 @@ void expect_ended_in_time(const JobResult& job) {
   EXPECT_LT(job.seconds, 25);
 }
 
-// Of a rank on a host that was cut off from the others', or on one of those.
+// By rank: the peer that it names, which is on the other side of the cut.
 const char* const kOtherSide[] = {"rank 2 \\(pid [0-9]+ on node3\\)",
                                   "rank 2 \\(pid [0-9]+ on node3\\)",
                                   "rank [01] \\(pid [0-9]+ on node[12]\\)"};

@@ -40,7 +40,7 @@ void control_messages_keep_their_order(Transport& transport) {
   };
   for (int number = 0; number < kMessages; ++number) {
     Message message{.from = transport.rank(), .number = number, .padding = {}};
-    // Of every length.
+    // Messages of every length.
     const size_t length = 2 * sizeof(int) + static_cast<size_t>(number);
     for (int peer = 0; peer < transport.size(); ++peer) {
       if (peer == transport.rank()) continue;

@@ -108,7 +108,7 @@ SimulatorRate rate_of(const SimulatorCase& bench, double seconds, bool eight_at_
   return {count / spent.count(), core > 0 ? count / core : 0};
 }
 
-// Of all threads together; per second of one core.
+// The rate of all threads together, and their average per second of a core.
 SimulatorRate rate_of_threads(const SimulatorCase& bench, double seconds, bool eight_at_a_time,
                               int64_t threads) {
   std::vector<SimulatorRate> rates(static_cast<size_t>(threads));

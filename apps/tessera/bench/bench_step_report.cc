@@ -85,7 +85,7 @@ std::string class_table(const StepReport& report, const std::vector<ClassRow>& r
   for (const ClassRow& row : rows) {
     const bool moves = row.op_class == OpClass::kCommunication;  // its floor is a network's
     table.add_row({std::string(name_of(row.op_class)), ms(row.seconds),
-                   fmt::format("{:.1f} %", 100 * row.seconds / report.result.probed_step_s),
+                   percent_text(row.seconds, report.result.probed_step_s),
                    fmt::format("{:.1f}", row.flops / 1e9), fmt::format("{:.2f}", row.bytes / 1e9),
                    rate_of(row), moves ? "-" : ms(row.floor_s),
                    moves ? "-" : fmt::format("{:.2f}", row.seconds / row.floor_s)});
@@ -96,8 +96,7 @@ std::string class_table(const StepReport& report, const std::vector<ClassRow>& r
     sum.floor_s += row.floor_s;
   }
   table.add_rule();
-  table.add_row({"kernels", ms(sum.seconds),
-                 fmt::format("{:.1f} %", 100 * sum.seconds / report.result.probed_step_s),
+  table.add_row({"kernels", ms(sum.seconds), percent_text(sum.seconds, report.result.probed_step_s),
                  fmt::format("{:.1f}", sum.flops / 1e9), fmt::format("{:.2f}", sum.bytes / 1e9), "",
                  ms(sum.floor_s), fmt::format("{:.2f}", sum.seconds / sum.floor_s)});
   return table.str();

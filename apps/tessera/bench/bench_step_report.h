@@ -48,7 +48,7 @@ struct KindRow {
 std::vector<KindRow> kind_rows(const Program& program, const std::vector<double>& instruction_s,
                                const DeviceRates& rates);
 
-// Of all ranks, what the backward pass computes again.
+// What the backward passes of all ranks compute again.
 double recomputed_flops(const std::vector<Program>& programs);
 
 std::string step_text(const StepReport& report);

@@ -1,10 +1,10 @@
 // Measures collectives, as one of the ranks that make them.
 //
-// Of every case: the result is checked once; then two calls to warm up; one timed call, whose time
-// decides how many calls make a sample (about 2 ms, at most 20) and how many samples fit the
-// budget; a sample is the time of its calls divided by their number, after a barrier, of the
-// slowest rank; the case takes the median of its samples. Peers are measured in the same way, so
-// that figures compare.
+// Every case is measured in the same way: the result is checked once; then two calls to warm up;
+// one timed call, whose time decides how many calls make a sample (about 2 ms, at most 20) and how
+// many samples fit the budget; a sample is the time of its calls divided by their number, after a
+// barrier, of the slowest rank; the case takes the median of its samples. Peers are measured in the
+// same way, so that figures compare.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,4 @@ namespace tessera {
 // The same text gives the same bytes: no time and no name are stored.
 std::string gzip(const std::string& text);
 
-// What `gzip` made. Throws Error for anything else.
-std::string gunzip(const std::string& bytes);
-
 }  // namespace tessera

@@ -16,7 +16,7 @@ struct Request {
   bool may_fail = false;                     // it writes to a place that cannot be written to
 };
 
-// Of any kind.
+// A request of any kind.
 Request random_request(Dice& dice);
 
 Request random_explain(Dice& dice);

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <ctime>
 #include <filesystem>
 #include <memory>
@@ -60,9 +59,7 @@ const MeasuredCollective* find_collective(const MeasuredMachine& machine, std::s
 // "NVIDIA H200" -> "h200": the device of the catalogue all of whose words a GPU's name has, the
 // longest one; else an H100's constants stand in, with their provenance.
 std::string catalogue_name(const std::string& gpu) {
-  std::string name = gpu;
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  const std::string name = lower_case(gpu);
   std::string best;
   for (const std::string_view known : device_names()) {
     bool all = true;
@@ -144,7 +141,7 @@ Cluster describe(CalibrateResult result, const std::string& machine, const std::
     const auto term = [&](TimeTerm which) {
       return gather->fit.seconds[static_cast<size_t>(which)];
     };
-    // Of two ranks each has half of the bytes to send.
+    // Each of the two ranks has half of the bytes to send.
     const double byte_s = term(TimeTerm::kByte) + term(TimeTerm::kByte256K) +
                           term(TimeTerm::kByte2M) + term(TimeTerm::kByte16M);
     LinkLevel level;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "collective/schedule_builder.h"
+#include "collective/testing/all_ranks.h"
 
 namespace tessera {
 namespace {

@@ -34,7 +34,7 @@ struct CostForm {
   CollectiveCost (*cost)(const CostShape& shape) = nullptr;  // for 2 ranks or more
 };
 
-// Of every op but all_to_all_v and receive.
+// The forms of every op but all_to_all_v and receive.
 std::span<const CostForm> cost_forms();
 
 // Throws ConfigError for an algorithm that the op does not have.

@@ -24,7 +24,7 @@ CallRecipe make_recipe(const ScheduleRequest& request) {
   } else if (request.op == CollectiveOp::kReceive) {
     add_once(plan.headers_from, request.root);
   } else {
-    // Of an all_to_all_v everyone hears, because everyone has counts to compare.
+    // Everyone hears of an all_to_all_v, because everyone has counts to compare.
     const bool everyone = request.ranks <= kSmallGroup || request.op == CollectiveOp::kAllToAllV;
     const int reach = everyone ? request.ranks - 1 : 1;
     for (int distance = 1; distance <= reach; ++distance) {

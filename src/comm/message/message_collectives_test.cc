@@ -93,7 +93,9 @@ TEST(MessageSelectionTest, AutoRunsWhatIsSelected) {
   constexpr int kRanks = 4;
   QueueNetwork network({.ranks = kRanks});
   MessageWorldOptions options = patient();
-  options.selection = parse_selection("broadcast:0-1k:tree#1k-inf:ring");
+  options.selection.rules = {
+      {.op = CollectiveOp::kBroadcast, .end_bytes = 1024, .algorithm = Algorithm::kTree},
+      {.op = CollectiveOp::kBroadcast, .algorithm = Algorithm::kRing}};
   expect_no_errors(run_message_ranks(network, kRanks, options, [&](CommWorld& world) {
     const auto comm = world.join_all("world");
     std::vector<float> data(1000, 1.0F);

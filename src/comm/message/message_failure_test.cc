@@ -113,7 +113,8 @@ TEST(MessageFailureTest, SelectionsMustAgree) {
   QueueNetwork network({.ranks = 2});
   const auto errors = run_ranks(2, [&](int rank) {
     MessageWorldOptions options = patient();
-    options.selection = parse_selection(rank == 0 ? "all_reduce:ring" : "all_reduce:tree");
+    options.selection.rules = {{.op = CollectiveOp::kAllReduce,
+                                .algorithm = rank == 0 ? Algorithm::kRing : Algorithm::kTree}};
     const auto world = make_message_world(network.transport(rank), options);
     call(*world->join_all("dp"), kAllReduce);
   });

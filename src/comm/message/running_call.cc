@@ -10,7 +10,7 @@
 namespace tessera::message {
 namespace {
 
-// Of the day, so that processes of one host (and hosts that keep their clocks) agree on it.
+// The time of day, so that processes of one host (and hosts that keep their clocks) agree on it.
 int64_t now_us() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::microseconds>(now).count();

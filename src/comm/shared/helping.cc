@@ -5,15 +5,14 @@
 namespace tessera::shared {
 namespace {
 
-// Of larger calls memory is the limit, not waiting. An output that its own rank alone stores into
+// Memory, not waiting, is the limit of larger calls. An output that its own rank alone stores into
 // stays in the caches of that rank's core, which a helper on another core would take it from.
 constexpr int64_t kHelpedReduction = int64_t{8} << 20;
 constexpr int64_t kHelpedOutput = int64_t{1} << 20;
 
 }  // namespace
 
-// Of the ops in which every rank waits for all others, those whose parts need nothing but the call
-// lines.
+// Ops in which every rank waits for all others, and whose parts need nothing but the call lines.
 bool Helping::may_be_helped(const CollectiveCall& call) const {
   const int size = site_.size();
   if (!site_.domain.crowded() || size == 1 || size > kMaxHelpedRanks) return false;

@@ -1,11 +1,11 @@
 #include "comm/shared/layout.h"
 
+#include "base/rounding.h"
+
 namespace tessera::shared {
 namespace {
 
 constexpr int64_t kPage = 4096;
-
-constexpr int64_t round_up(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 }  // namespace
 

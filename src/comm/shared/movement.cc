@@ -110,7 +110,7 @@ class Mover {
     if (m_.rank != m_.root) count_stored(bytes);
   }
 
-  // Of each pair, the rank that is an odd distance below the other, or an even one above it.
+  // A pair is moved by the rank that is an odd distance below the other, or an even one above it.
   [[nodiscard]] bool moves_pair(int peer) const {
     const bool odd = (peer - m_.rank) % 2 != 0;
     return peer > m_.rank ? odd : !odd;

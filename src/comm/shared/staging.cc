@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/rounding.h"
 #include "comm/shared/call_shape.h"
 #include "comm/shared/endpoint.h"
 
@@ -31,7 +32,7 @@ bool Staging::move(const PendingCall& pending, Blocker* blocker) {
   const int64_t total = assembly_.longest_block(pending);
   const int64_t stride =
       kStageBytes / (size_bytes(pending.call.dtype) * num_blocks(pending.call, site_.size()));
-  const int64_t parts = (total + stride - 1) / stride;
+  const int64_t parts = ceil_div(total, stride);
   Member& mine = site_.view().member(site_.rank());
   for (; part_ < parts; ++part_) {
     const int64_t begin = part_ * stride;

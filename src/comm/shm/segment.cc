@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "comm/shm/host_memory.h"
 
 #ifndef MADV_COLLAPSE
@@ -19,8 +20,6 @@ namespace {
 constexpr int64_t kPage = 4096;
 constexpr int64_t kHugePage = int64_t{2} << 20;
 constexpr int64_t kStaggers = 64;
-
-int64_t round_up(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
 }  // namespace
 

@@ -88,7 +88,7 @@ void sort_by_size(std::vector<Storage*>& storages) {
                    [](const Storage* a, const Storage* b) { return a->bytes > b->bytes; });
 }
 
-// A block of memory in which storages lie that share it by turns.
+// A block of memory in which storages lie that share it in turn.
 class Block {
  public:
   [[nodiscard]] int64_t place_for(const Storage& storage) const {

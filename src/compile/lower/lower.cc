@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "compile/lower/arena_layout.h"
 #include "compile/lower/events.h"
 #include "compile/lower/fuse_norm_gradients.h"
@@ -194,8 +195,8 @@ Program Lowering::run() {
   if (on_gpu()) fuse_norm_gradients(program_, region_of_, places_);
   group_buckets(program_, places_);
   const int64_t scratch_bytes = std::max(scratch_bytes_, instruction_scratch(program_, on_gpu()));
-  const Slot scratch =
-      map_.add_slot("scratch", ArenaKind::kWorkspace, DType::kF64, {(scratch_bytes + 7) / 8}, true);
+  const Slot scratch = map_.add_slot("scratch", ArenaKind::kWorkspace, DType::kF64,
+                                     {ceil_div(scratch_bytes, 8)}, true);
   program_.scratch = buffer(scratch, "scratch");
 
   add_events(program_, region_of_, places_, step_.spec.parallel.overlap);

@@ -27,7 +27,7 @@ struct StepGraph {
   [[nodiscard]] bool keeps_full_gradients() const;
   // Whether gradients lie among the activations of `rank`: born in the backward pass, when other
   // values have died, and kept until the step ends. Not where they go on from micro-batch to
-  // micro-batch, or where a rank runs the parts of several stages by turns.
+  // micro-batch, or where a rank runs the parts of several stages in turn.
   [[nodiscard]] bool gradients_are_activations(int rank) const;
   [[nodiscard]] bool gathers_weights_per_use() const;  // ZeRO-3 with something to gather
   // Whether it gives gathered weights back after each use.

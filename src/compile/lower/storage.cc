@@ -218,7 +218,7 @@ void Assigner::add_bucket(size_t b) {
     slots.m = map_.add_slot(bucket.name + ".m", ArenaKind::kOptimizer, wide, state, true);
     slots.v = map_.add_slot(bucket.name + ".v", ArenaKind::kOptimizer, wide, state, true);
     if (dtype != wide) {
-      // Of bf16 weights only the rest that they lack (base/master_weight.h).
+      // For bf16 weights only the rest that they lack (base/master_weight.h).
       const DType master = dtype == DType::kBF16 ? dtype : wide;
       slots.master =
           map_.add_slot(bucket.name + ".master", ArenaKind::kOptimizer, master, state, true);

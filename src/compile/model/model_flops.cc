@@ -20,7 +20,8 @@ double keys_per_token(const RunSpec& spec) {
   return window - window * window / (2 * seq_len);
 }
 
-// Of one layer. Scores cost as much as their product with the values where both are equally wide.
+// Columns of one layer. Scores cost as much as their product with the values where both are equally
+// wide.
 double columns_of_layer(const ModelSpec& m) {
   return static_cast<double>(m.heads) * static_cast<double>(key_columns(m) + value_columns(m)) / 2;
 }
@@ -29,7 +30,7 @@ double attention_columns(const ModelSpec& m) {
   return static_cast<double>(m.layers + m.mtp_layers) * columns_of_layer(m);
 }
 
-// Of the products of one layer's attention.
+// Weights of the products of one layer's attention.
 int64_t attention_weights(const ModelSpec& m) {
   const int64_t q = m.heads * m.head_dim, kv = m.kv_heads * m.head_dim;
   if (m.kv_rank == 0) return m.hidden * (q + 2 * kv) + q * m.hidden;

@@ -14,8 +14,9 @@ struct ModelFlops {
   [[nodiscard]] double total() const { return products + attention; }
 };
 
-// Of all ranks. A token sees half of a sequence on average, or less with a sliding window, and
-// passes the experts that are chosen for it. Norms, activations and the like are not counted.
+// The sum over all ranks. A token sees half of a sequence on average, or less with a sliding
+// window, and passes the experts that are chosen for it. Norms, activations and the like are not
+// counted.
 ModelFlops model_flops(const RunSpec& spec);
 
 // The weights of products that a token passes.

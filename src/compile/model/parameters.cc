@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "graph/op.h"
 #include "spec/run_file/validate_experts.h"
 
@@ -10,8 +11,6 @@ namespace tessera {
 namespace {
 
 constexpr int64_t kAlign = 16;  // elements: 64 bytes of f32
-
-int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
 // Products on a GPU want rows of logits that begin on whole lines of its memory.
 int64_t vocabulary_multiple(const RunSpec& spec) {

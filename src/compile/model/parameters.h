@@ -50,7 +50,7 @@ struct ParameterLayout {
   AxisSet expert_shard_axes, expert_replica_axes;
   int64_t expert_shards = 1;
 
-  // Of this bucket: what splits its weights, and what ZeRO splits it over.
+  // What splits the weights of this bucket, and what ZeRO splits it over.
   [[nodiscard]] AxisSet split_axes_of(const Bucket& bucket) const {
     if (bucket.experts) return expert_axes;
     return bucket.split_on_tp ? AxisSet(Axis::kTp) : AxisSet();

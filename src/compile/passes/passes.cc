@@ -251,7 +251,7 @@ void regather_bucket(Graph& graph, size_t views_at, const BucketUse& use,
 void regather_activations(Graph& graph, const Mesh& mesh, const ParameterLayout& layout) {
   const int head_unit = layout.num_units - 1;
   Insertions insertions;
-  // Of the nodes only inputs of gradients change meanwhile.
+  // Nothing changes in the nodes meanwhile but inputs of gradients.
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
     const bool gathers = node.op == OpKind::kCast && node.tag.pass == Pass::kForward &&

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/rounding.h"
 #include "compile/step.h"
 #include "compile/testing/test_spec.h"
 
@@ -155,8 +156,6 @@ TEST(Prefetch, GatheredWeightsAreReleased) {
 }
 
 // ---- what each ZeRO stage keeps ----
-
-int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
 struct Expected {
   int64_t parameters = 0, gradients = 0, optimizer = 0;

@@ -178,7 +178,7 @@ TEST(Recompute, WeightsAreGatheredOnceForARecomputationAndItsBackward) {
 
 // ---- memory ----
 
-// Of two micro-batches: gradients lie elsewhere.
+// Activations of two micro-batches: gradients lie elsewhere.
 int64_t activation_bytes(const std::string& mesh, int64_t layers, int64_t hidden, int64_t seq_len) {
   RunSpec spec = small_spec(mesh);
   spec.train.global_batch = 2 * spec.parallel.replicas();

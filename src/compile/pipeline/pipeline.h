@@ -44,7 +44,7 @@ struct PipelineOrder {
       crossings;  // also those between stages of one rank, which nobody sends
   std::vector<std::vector<PipelineItem>> items;  // by pipeline rank
 
-  // Of the node that makes the value.
+  // The tag of the node that makes the value.
   [[nodiscard]] Tag tag_of(const Graph& graph, const StageCrossing& crossing) const;
 };
 

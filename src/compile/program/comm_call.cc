@@ -55,7 +55,7 @@ CallCounts calls_of(const Program& program) {
 GroupPlace place_in(const Mesh& mesh, const std::array<int, 2>& pipeline_ends, int rank,
                     const GroupId& group) {
   if (!group.ends_only) return {mesh.size(group.axes), mesh.position(rank, group.axes)};
-  // Of the pipeline, the two ends; they are one where both lie on one rank.
+  // The two ends of the pipeline; they are one where both lie on one rank.
   const auto [low, high] = std::minmax(pipeline_ends[0], pipeline_ends[1]);
   const int64_t others = mesh.size(group.axes) / mesh.size(Axis::kPp);
   TESSERA_CHECK(others == 1, "ends of {}", name_of(group.axes));

@@ -28,13 +28,14 @@ int64_t bytes_sent(const CommCall& call, int64_t size, int position);
 using CallCounts = std::map<CommCall, int64_t>;
 CallCounts calls_of(const Program& program);
 
-// Of the rank at these places of its groups, sorted by group and op as traffic_of(program).
+// Where a rank stands in one of its groups.
 struct GroupPlace {
   int64_t size = 1;
   int position = 0;
 };
 GroupPlace place_in(const Mesh& mesh, const std::array<int, 2>& pipeline_ends, int rank,
                     const GroupId& group);
+// What that rank sends, sorted by group and op as traffic_of(program).
 std::vector<Traffic> traffic_of(const CallCounts& calls, const Mesh& mesh,
                                 const std::array<int, 2>& pipeline_ends, int rank);
 

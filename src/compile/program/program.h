@@ -57,7 +57,7 @@ struct Buffer {
 using BufferId = int;
 constexpr BufferId kNoBuffer = -1;
 
-// Of the kernels of a mixture of experts.
+// What the kernels of a mixture of experts need.
 struct ExpertArgs {
   int64_t first_token = 0, tokens_per_sequence = 1;  // router statistics
   int64_t experts = 0, layers = 0, seq_len = 0, group = 1;
@@ -65,7 +65,7 @@ struct ExpertArgs {
   double coef = 0;
 };
 
-// Of the optimizer's kernels, for each of the buckets that they take.
+// What the optimizer's kernels need for each of the buckets that they take.
 struct BucketArgs {
   int64_t index = -1;
   bool decay = false;
@@ -147,8 +147,8 @@ struct Program {
   [[nodiscard]] int64_t total_bytes() const;
 };
 
-// Of adamw: whether weights have a master copy or the rest of one (base/master_weight.h); a whole
-// copy, from which they are written.
+// Whether the weights of an adamw have a master copy or the rest of one (base/master_weight.h); and
+// whether it is a whole copy, from which they are written.
 bool has_master(const Instruction& instruction);
 bool has_whole_master(const Program& program, const Instruction& instruction);
 

@@ -24,7 +24,7 @@ struct RankClass {
   }
 };
 
-// Of which class `rank` is, as a class of one.
+// The class that `rank` belongs to, as a class of one.
 RankClass class_of(const Mesh& mesh, const ParameterLayout& layout, int rank);
 
 // By pipeline rank, then by first rank. Together they have every rank once.

@@ -62,7 +62,7 @@ class Composer {
   }
 
   ClassTotals compose(int pipeline_rank) const;
-  // Of the kernels of a pipeline rank.
+  // Scratch of the kernels of a pipeline rank.
   [[nodiscard]] int64_t kernel_scratch(int pipeline_rank) const {
     int64_t most = 0;
     for (const int s : stages_of(pipeline_rank)) {

@@ -35,7 +35,7 @@ struct ScalePlan {
 
   // Sent by the first rank of the class; other ranks of it differ by a cache line in an all-reduce.
   [[nodiscard]] std::vector<Traffic> traffic(const ClassTotals& ranks) const;
-  // Of any rank, exactly.
+  // The class and the exact traffic of any rank.
   [[nodiscard]] const ClassTotals& class_of_rank(int rank) const;
   [[nodiscard]] std::vector<Traffic> traffic(int rank) const;
   [[nodiscard]] const ClassTotals& heaviest() const;

@@ -67,14 +67,14 @@ struct RankStorage {
 struct StageTemplate {
   ArenaBytes state = {};   // weights and what belongs to them, for the whole run
   ArenaBytes lane = {};    // that a micro-batch in flight keeps
-  ArenaBytes shared = {};  // that all micro-batches use by turns
+  ArenaBytes shared = {};  // that all micro-batches use in turn
   ArenaBytes merged = {};  // lane and shared where only one micro-batch of one stage is in flight
   std::vector<PassingStorage> passing;
   std::vector<StageLink> incoming, outgoing;
   std::vector<RankStorage> rank_wide;
   int64_t kernel_scratch = 0;
   CallCounts per_step, per_micro_batch;  // without messages
-  // Of the copy of a tied weight: what is not there on a rank that has the original too.
+  // What the copy of a tied weight adds, except on a rank that has the original too.
   ArenaBytes tied_state = {};
   CallCounts tied_per_step;
 };

@@ -199,7 +199,7 @@ void explain_activations(const Values& v, Explanation& e) {
 constexpr Parameter kRecomputeParameters[] = {kModel,  kLayers, kBatch, kSeq,
                                               kHidden, kHeads,  kTp,    kCp};
 
-// Of k blocks in a row only the first's input is kept; one group is recomputed at a time.
+// Only the input of the first of k blocks in a row is kept; one group is recomputed at a time.
 double root_bytes(const BlockShape& block, double layers, double group) {
   const double inputs = layers / group * block_bytes(block, Kept::kFull, false);
   return inputs + group * block_bytes(block, Kept::kSelective, false);

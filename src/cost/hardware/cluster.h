@@ -28,8 +28,8 @@ struct LinkLevel {
   Constant efficiency;           // of a very large collective, 0 to 1
   Constant oversubscription;     // 1: none; 7: when all talk across it, each has a seventh
   bool in_network_sums = false;  // the switch adds (SHARP, NVLS)
-  // Of the ways out that a group has which shares a node with others: they choose theirs without
-  // knowing of each other, and meet on some while others idle.
+  // The share of its ways out that a group can use where it shares a node with others: they choose
+  // theirs without knowing of each other, and meet on some while others idle.
   Constant shared_adapters = {0.5, Provenance::kFitted,
                               "tp 2 and 4 of the vTrain runs (docs/accuracy.md)"};
 };

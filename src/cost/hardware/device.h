@@ -28,7 +28,7 @@ struct DeviceSpec {
   std::string extends = "";  // the entry whose numbers were taken over, or empty
 
   std::array<Constant, kNumMathTypes> peak_flops = {};  // per second, dense; 0: cannot
-  // Of the peak that a huge product reaches, 0 to 1; by type as above.
+  // The share of the peak that a huge product reaches, 0 to 1; by type as above.
   std::array<Constant, kNumMathTypes> product_efficiency = {};
   Constant memory_bytes;                   // on the device
   Constant reserved_bytes;                 // context, libraries: what no tensor can have
@@ -43,7 +43,7 @@ struct DeviceSpec {
   Constant batched_efficiency;             // of the small products of unfused attention
   Constant attention_efficiency;           // of fused attention, forward, of the f16 peak
   Constant attention_backward_efficiency;  //
-  // Of fused attention that was not written for this device, 1 or more.
+  // How much slower fused attention is that was not written for this device, 1 or more.
   Constant portable_attention_slowdown = {1, Provenance::kDefault, "as the device's own"};
   Constant launch_s;   // that one kernel costs on the device at least
   Constant host_op_s;  // of the host, to issue one op

@@ -53,7 +53,7 @@ struct TimeSample {
   TimeTerms units{};
   double seconds = 0;
 };
-// Of at least one sample.
+// Takes at least one sample.
 TimeFit fit_times(const std::vector<TimeSample>& samples);
 
 struct MeasuredKernel {
@@ -102,7 +102,8 @@ bool is_measured(const MeasuredMachine& machine, const Program& program,
 // evenly a rank has as many as its own tokens make choices: this part of the room; 1 of other ops.
 double filled_part(const Program& program, const Instruction& instruction);
 
-// Of so many ranks, nobody else at work. Between measured numbers of ranks in proportion.
+// A collective of so many ranks while nobody else is at work. Between measured numbers of ranks in
+// proportion.
 TimeTerms collective_seconds(const MeasuredMachine& machine, std::string_view op,
                              std::string_view ranks_are, int ranks);
 

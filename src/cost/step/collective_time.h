@@ -42,7 +42,7 @@ double all_gather_s(const Cluster& cluster, const RankGroup& group, double bytes
 // The same over links that are known.
 double all_reduce_s(const Cluster& cluster, const GroupLinks& links, int64_t ranks, double bytes);
 double all_gather_s(const Cluster& cluster, const GroupLinks& links, int64_t ranks, double bytes);
-// Of those, what bytes over bandwidth take on the busiest link, at least.
+// The least of those times that bytes over bandwidth take on the busiest link.
 double least_all_reduce_wire_s(const GroupLinks& links, int64_t ranks, double bytes);
 double all_gather_wire_s(const GroupLinks& links, int64_t ranks, double bytes);
 double reduce_scatter_s(const Cluster& cluster, const RankGroup& group, double bytes);

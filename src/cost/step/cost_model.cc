@@ -59,7 +59,8 @@ double scores_of_token(const Workload& w) {
          to_double(w.seq_len) / 2;
 }
 
-// Of what a way of recomputing can compute again: full recomputation may leave layers out.
+// The part of what it could that a way of recomputing computes again: the full way may leave layers
+// out.
 double share_again(const Workload& w, const Strategy& s) {
   if (s.recompute != Recompute::kFull) return 1;
   int64_t again = 0;

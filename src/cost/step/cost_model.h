@@ -12,14 +12,14 @@
 
 namespace tessera {
 
-// Of one layer and one micro-batch, communication included.
+// Times of one layer and one micro-batch, communication included.
 struct PassTimes {
   double forward_s = 0;
   double backward_s = 0;     // all of it, with what is computed again
   double weight_grad_s = 0;  // part of backward_s
 };
 
-// Of one message from a stage to the next or back; nothing where one rank has both.
+// The time of one message from a stage to the next or back; nothing where one rank has both.
 struct MessageSeconds {
   double latency_s = 0;
   double wire_s = 0;  // bytes over bandwidth
@@ -30,7 +30,7 @@ struct PipelineSeconds {
   std::vector<PassTimes> stages;  // of one micro-batch, in order, without messages between them
   std::vector<MessageSeconds> messages;  // by boundary, one fewer than stages
   double once_s = 0;  // before or after the pipeline: sums over replicas, optimizer
-  // Of a step, in the busiest rank, without messages: part of the times above.
+  // In a step of the busiest rank, without messages: part of the times above.
   std::array<double, kNumCommAxes> exposed_s = {};
 };
 
@@ -66,7 +66,7 @@ class CostModel {
   [[nodiscard]] double lower_bound_s(const Strategy& strategy);
 
   // At most `quick().step_s`, and the time of any simulation of pipeline(), of every strategy with
-  // the same split, micro-batch, context kind and order: the work of the ranks in the mean, with
+  // the same split, micro-batch, context kind and order: the average work of the ranks, with
   // nothing computed again. Tighter than lower_bound_s.
   [[nodiscard]] double work_bound_s(const Strategy& strategy);
   // At most `quick().step_s` of every strategy that differs in stage_layers, recompute_layers and
@@ -76,8 +76,8 @@ class CostModel {
   [[nodiscard]] int64_t stages_bound_bytes(const Strategy& strategy);
   // Ranks with other layers; see rank_trial.h. The strategy must outlive it.
   [[nodiscard]] RankTrial rank_trial(const Strategy& strategy);
-  // At most `quick().peak_bytes` of every strategy with the same split, zero and shard: parameters,
-  // gradients and states of the ranks in the mean.
+  // At most `quick().peak_bytes` of every strategy with the same split, zero and shard: what the
+  // ranks have of parameters, gradients and states on average.
   [[nodiscard]] int64_t states_bound_bytes(const Strategy& strategy);
 
  private:

@@ -33,7 +33,7 @@ enum class CommAxis : uint8_t { kTensor, kContext, kExpert, kPipeline, kData };
 inline constexpr int kNumCommAxes = 5;
 std::string_view name_of(CommAxis axis);
 
-// Of one optimizer step: kernels, exposed communication, bubble and optimizer add up to `step_s`.
+// One optimizer step: kernels, exposed communication, bubble and optimizer add up to `step_s`.
 struct StepTime {
   double step_s = 0;
   double compute_s = 0;    // kernels of the busiest stage: forward and backward

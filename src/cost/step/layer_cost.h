@@ -35,7 +35,7 @@ struct LayerCost {
   double once_s = 0;
   AxisCosts once_comm;
 
-  // Of a rank. Parameters that experts have are shared by other ranks than the rest.
+  // Parameters of a rank. Those that experts have are shared by other ranks than the rest.
   int64_t dense_parameters = 0;
   int64_t expert_parameters = 0;
   SumBuckets buckets;           // of their gradients

@@ -32,8 +32,7 @@ void add_messages(LinkLoad& load, const Cluster& cluster, const PipelineMessages
     if (goes_around) {
       sent = std::max(sent, (joined == 1 ? messages.count : 0) + messages.around);
     }
-    if (level.shape ==
-        LinkShape::kShared) {  // all of them on one bus, in the mean over its devices
+    if (level.shape == LinkShape::kShared) {  // all of them on one bus: an average device's part
       const double all = 2 * messages.count * to_double(within - 1);
       sent = (all + (goes_around ? 2 * messages.around : 0)) / to_double(within);
     }

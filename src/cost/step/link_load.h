@@ -17,7 +17,7 @@ class LinkLoad {
     busy_[static_cast<size_t>(level)][static_cast<size_t>(axis)] += seconds;
   }
 
-  // Of the busiest level, and what sends most of it.
+  // Seconds of the busiest level, and what sends most of it.
   struct Busiest {
     double seconds = 0;
     CommAxis axis = CommAxis::kData;

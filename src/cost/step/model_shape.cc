@@ -30,7 +30,7 @@ int64_t ModelShape::small_parameters() const {
   const int64_t norm = layer_norm ? 2 * hidden : hidden;
   int64_t count = 2 * norm;
   if (latent) count += mla.query_rank + mla.kv_rank;
-  // Of the query, key, value and output products and of both halves of the MLP.
+  // Biases of the query, key, value and output products and of both halves of the MLP.
   if (biases) count += query_width() + 2 * kv_width() + hidden + ffn + hidden;
   return count;
 }

@@ -15,7 +15,7 @@ struct PassSeconds {
   double once = 0;      // part of forward that is never computed again
 };
 
-// Of forward, `again` times more, and backward.
+// Communication in forward, `again` times more of it, and in backward.
 inline double sum_axis(const LayerCost& cost, CommAxis axis, double again) {
   const auto i = static_cast<size_t>(axis);
   return cost.forward_comm.seconds[i] * (1 + again) - again * cost.once_comm.seconds[i] +
@@ -42,7 +42,7 @@ inline PassSeconds pass_seconds(const LayerCost& cost, Recompute recompute, doub
   return pass;
 }
 
-// Of layers of which `share` are computed again as a whole.
+// The pass of layers of which `share` are computed again as a whole.
 inline PassSeconds with_again(PassSeconds pass, double share) {
   const double again = share * (pass.forward - pass.once);
   pass.again += again;

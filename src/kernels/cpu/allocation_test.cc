@@ -19,7 +19,7 @@ static void on_allocation(const void* /*caller*/) { ++allocations; }
 namespace tessera::kernels {
 namespace {
 
-using namespace testing;  // NOLINT: test vocabulary
+using namespace testing;  // test vocabulary
 
 constexpr int64_t kTokens = 96, kWidth = 64, kOut = 80, kVocab = 200;
 constexpr AttentionShape kShape{

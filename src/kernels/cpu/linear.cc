@@ -1,6 +1,7 @@
 // Linear layers: one BLAS product per member of the team, each on its own part of the output.
 #include <algorithm>
 
+#include "base/rounding.h"
 #include "base/workspace.h"
 #include "kernels/cpu/bodies.h"
 #include "kernels/cpu/dispatch.h"
@@ -92,8 +93,8 @@ void blocked_product(const Product<T, Out>& p, Range rows, Range cols, float* bl
   const int64_t max_cols = std::min(p.n, workspace::kLinearCols);
   const int64_t max_depth = std::min(p.k, workspace::kLinearDepth);
   float* block_a = blocks;
-  float* block_b = block_a + (max_rows * max_depth + 15) / 16 * 16;
-  float* block_c = block_b + (max_cols * max_depth + 15) / 16 * 16;
+  float* block_b = block_a + round_up(max_rows * max_depth, 16);
+  float* block_c = block_b + round_up(max_cols * max_depth, 16);
   for (int64_t col = cols.begin; col < cols.end; col += max_cols) {
     const int64_t n = std::min(max_cols, cols.end - col);
     for (int64_t row = rows.begin; row < rows.end; row += max_rows) {

@@ -1,15 +1,16 @@
 // Cross entropy over a split vocabulary, and embeddings.
+#include "base/rounding.h"
 #include "kernels/testing/test_support.h"
 
 namespace tessera::kernels {
 namespace {
 
-using namespace testing;  // NOLINT: test vocabulary
+using namespace testing;  // test vocabulary
 
 // A vocabulary of `vocab` rows cut into parts of `columns`, the last one padded.
 struct Split {
   int64_t tokens, vocab, columns;
-  [[nodiscard]] int64_t parts() const { return (vocab + columns - 1) / columns; }
+  [[nodiscard]] int64_t parts() const { return ceil_div(vocab, columns); }
   [[nodiscard]] int64_t valid(int64_t part) const {
     return std::clamp<int64_t>(vocab - part * columns, 0, columns);
   }

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "base/master_weight.h"
+#include "base/rounding.h"
 #include "base/workspace.h"
 #include "kernels/cpu/bodies.h"
 #include "kernels/cpu/dispatch.h"
@@ -64,8 +65,8 @@ double squares_of(const T* data, int64_t begin, int64_t end) {
 template <typename T>
 double sum_in_chunks(Workers& workers, const T* x, int64_t count, double* sums) {
   constexpr int64_t kChunks = workspace::kSumChunks;
-  const int64_t chunk = std::max<int64_t>(4096, (count + kChunks - 1) / kChunks);
-  const int64_t used = (count + chunk - 1) / chunk;
+  const int64_t chunk = std::max<int64_t>(4096, ceil_div(count, kChunks));
+  const int64_t used = ceil_div(count, chunk);
   workers.parallel_for(used, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       sums[i] = squares_of(x, i * chunk, std::min(count, (i + 1) * chunk));
@@ -76,7 +77,7 @@ double sum_in_chunks(Workers& workers, const T* x, int64_t count, double* sums) 
   return total;
 }
 
-// Of part `part` of `parts` equal ones.
+// Unmasked labels of part `part` of `parts` equal ones.
 double unmasked(const Tensor& labels, int64_t part, int64_t parts) {
   const int64_t count = labels.numel() / parts;
   const int32_t* label = labels.as<int32_t>() + part * count;

@@ -6,7 +6,7 @@
 namespace tessera::kernels {
 namespace {
 
-using namespace testing;  // NOLINT: test vocabulary
+using namespace testing;  // test vocabulary
 
 constexpr int64_t kMany = 20011;  // several blocks and an odd rest
 

@@ -4,7 +4,7 @@
 namespace tessera::kernels {
 namespace {
 
-using namespace testing;  // NOLINT: test vocabulary
+using namespace testing;  // test vocabulary
 
 std::vector<Tensor> tensors_of(const std::vector<Array>& arrays) {
   return {arrays.begin(), arrays.end()};

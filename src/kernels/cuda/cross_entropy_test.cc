@@ -3,7 +3,7 @@
 namespace tessera::kernels::cuda {
 namespace {
 
-using namespace testing;  // NOLINT: test vocabulary
+using namespace testing;  // test vocabulary
 
 // Rows of `columns` logits, of which `valid` count, in `parts` parts of one vocabulary.
 struct Sizes {

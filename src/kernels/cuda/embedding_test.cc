@@ -4,7 +4,7 @@
 namespace tessera::kernels::cuda {
 namespace {
 
-using namespace testing;  // NOLINT: test vocabulary
+using namespace testing;  // test vocabulary
 
 struct Sizes {
   int64_t tokens, rows, width, first_row;

@@ -9,7 +9,7 @@
 namespace tessera::kernels::cuda {
 namespace {
 
-using namespace testing;  // NOLINT: test vocabulary
+using namespace testing;  // test vocabulary
 
 constexpr int64_t kChunk = workspace::cuda::kSquaresChunk;
 

@@ -3,7 +3,7 @@
 namespace tessera::kernels::cuda {
 namespace {
 
-using namespace testing;  // NOLINT: test vocabulary
+using namespace testing;  // test vocabulary
 
 // Whole sequences; a part of each; all parts; and rows that begin within a sequence.
 const std::vector<PlacedRows> kCases = {{{8, 1, 0}, 24, 0, 7},

@@ -5,7 +5,7 @@
 namespace tessera::kernels::cuda {
 namespace {
 
-using namespace testing;  // NOLINT: test vocabulary
+using namespace testing;  // test vocabulary
 
 // Shapes of the scalar and of the packed paths.
 const std::vector<std::pair<int64_t, int64_t>> kShapes = {{1, 7},     {7, 8},      {130, 65},

@@ -16,7 +16,7 @@ inline const RowSizes kRowSizes = {{1, 1},    {3, 7},      {1, 8},     {5, 65}, 
                                    {131, 64}, {1000, 136}, {9, 33},    {33, 768}, {5, 1600},
                                    {3, 2048}, {2, 4096},   {2, 16384}, {2, 33000}};
 
-// Of sums over rows, which are in the accumulate type.
+// The tolerance of sums over rows, which are in the accumulate type.
 inline double sum_tolerance(DType type) { return type == DType::kF64 ? 1e-12 : 2e-5; }
 
 // Calls f(type, tokens, width) for every size in every type.

@@ -10,7 +10,7 @@
 
 namespace tessera::kernels::cuda::testing {
 
-using namespace kernels::testing;  // NOLINT: test vocabulary
+using namespace kernels::testing;  // test vocabulary
 
 #define SKIP_WITHOUT_GPU()                                                 \
   if (const auto info = tessera::cuda::gpu_info(0); !info.why_not.empty()) \
@@ -25,8 +25,8 @@ class OnGpu {
     tensor_.data = memory_.data();
     tessera::cuda::copy_to_gpu(tensor_.data, array.tensor().data, tensor_.bytes());
   }
-  operator Tensor&() { return tensor_; }              // NOLINT: it stands for its tensor
-  operator const Tensor&() const { return tensor_; }  // NOLINT
+  operator Tensor&() { return tensor_; }  // it stands for its tensor
+  operator const Tensor&() const { return tensor_; }
   // What is there now.
   [[nodiscard]] Array get() const {
     Array array = host_;
@@ -56,7 +56,7 @@ class GpuRig {
   void set_params(const StepParams& params) {
     tessera::cuda::copy_to_gpu(params_memory_.data(), &params, sizeof(params));
   }
-  operator Context&() { return *context_; }  // NOLINT: a rig stands for its context
+  operator Context&() { return *context_; }  // a rig stands for its context
   Gpu& gpu() { return gpu_; }
 
  private:

@@ -43,8 +43,8 @@ class Array {
   }
   Array& operator=(const Array&) = delete;
 
-  operator Tensor&() { return tensor_; }              // NOLINT: arrays stand for their tensors
-  operator const Tensor&() const { return tensor_; }  // NOLINT
+  operator Tensor&() { return tensor_; }  // arrays stand for their tensors
+  operator const Tensor&() const { return tensor_; }
   [[nodiscard]] const Tensor& tensor() const { return tensor_; }
   [[nodiscard]] int64_t size() const { return tensor_.numel(); }
   [[nodiscard]] DType type() const { return tensor_.dtype; }
@@ -114,7 +114,7 @@ class Rig {
       : workers_(threads), workspace_(static_cast<size_t>(workspace_bytes), std::byte{0xff}) {}
   Context& ctx() { return context_; }
   StepParams& params() { return params_; }
-  operator Context&() { return context_; }  // NOLINT: a rig stands for its context
+  operator Context&() { return context_; }  // a rig stands for its context
 
  private:
   Workers workers_;

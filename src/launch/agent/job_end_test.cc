@@ -30,7 +30,7 @@ TEST(RankListTest, WritesRuns) {
 TEST(RankFailureTest, FindsTheRankOfAReason) {
   EXPECT_EQ(rank_of_reason("rank 12: the disk is full"), 12);
   EXPECT_EQ(rank_of_reason("rank 3 (pid 4711) was killed by SIGKILL"), 3);
-  // Of two that disagree, neither is known to be wrong.
+  // Where two disagree, neither is known to be wrong.
   EXPECT_EQ(rank_of_reason("rank 2 called barrier() #1 while rank 0 called all_reduce"),
             std::nullopt);
   for (const char* reason : {"", "rank", "rank ", "rank x: y", "rank -1: y", "group tp: rank 3"}) {

@@ -16,10 +16,6 @@
 namespace tessera {
 namespace {
 
-std::string percent(double part, double whole) {
-  return fmt::format("{:.1f} %", whole > 0 ? 100 * part / whole : 0);
-}
-
 std::string mesh_text(const Mesh& mesh) {
   std::string text;
   for (const Axis axis : kAllAxes) {
@@ -112,7 +108,7 @@ std::string stage_text(const Plan& plan, int stage) {
   return fmt::format("{}", fmt::join(parts, " "));
 }
 
-// Of each stage of a rank. Closed forms do not say what a stage holds.
+// A text for each stage of a rank. Closed forms do not say what a stage holds.
 template <typename Text>
 std::string by_stage(const PlannedClass& one, const Text& text) {
   std::vector<std::string> parts;
@@ -141,8 +137,8 @@ std::string memory_table(const Plan& plan) {
     if (plan.schedule.asynchronous) cells.push_back(std::to_string(one.weight_versions));
     for (const int64_t bytes : one.memory) cells.push_back(human_bytes(bytes));
     cells.push_back(human_bytes(one.total_bytes()));
-    cells.push_back(
-        percent(static_cast<double>(one.total_bytes()), static_cast<double>(plan.limit_bytes)));
+    cells.push_back(percent_text(static_cast<double>(one.total_bytes()),
+                                 static_cast<double>(plan.limit_bytes)));
     table.add_row(std::move(cells));
   }
   return table.str();
@@ -171,7 +167,7 @@ std::string memory_text(const Plan& plan) {
 std::string time_table(const StepTime& time) {
   TextTable table({{"step", Align::kLeft}, {"time", Align::kRight}, {"share", Align::kRight}});
   const auto add = [&](std::string what, double part) {
-    table.add_row({std::move(what), short_seconds(part), percent(part, time.step_s)});
+    table.add_row({std::move(what), short_seconds(part), percent_text(part, time.step_s)});
   };
   add("kernels of the busiest stage", time.compute_s);
   add("  forward", time.forward_s);

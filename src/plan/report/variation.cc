@@ -41,18 +41,17 @@ std::vector<std::string> cells_of(const VariedRun& varied) {
   const Estimate& estimate = plan.step->estimate;
   const StepTime& time = estimate.time;
   const int64_t total = heaviest.total_bytes();
-  const double of_limit = 100 * static_cast<double>(total) /
-                          static_cast<double>(std::max<int64_t>(1, plan.limit_bytes));
   return {varied.value,
           with_thousands(plan.mesh.world()),
           with_thousands(plan.spec.train.global_batch),
           human_bytes(state_bytes(heaviest)),
           human_bytes(total - state_bytes(heaviest)),
           human_bytes(total),
-          fmt::format("{:.1f} %", of_limit),
+          percent_text(static_cast<double>(total),
+                       static_cast<double>(std::max<int64_t>(1, plan.limit_bytes))),
           seconds(time.step_s),
-          fmt::format("{:.1f} %", 100 * exposed_seconds(time) / time.step_s),
-          fmt::format("{:.1f} %", 100 * estimate.mfu),
+          percent_text(exposed_seconds(time), time.step_s),
+          percent_text(estimate.mfu, 1),
           plan.fits() ? "fits" : "does not fit"};
 }
 

@@ -92,7 +92,7 @@ void CudaProgram::mark() {
 void CudaProgram::put_fault(int64_t step) { tessera::put_fault(compute(), params(), step); }
 
 void CudaProgram::begin_capture() {
-  // Of this thread alone: other ranks allocate and wait as they like.
+  // Captures this thread alone: other ranks allocate and wait as they like.
   check(cudaStreamBeginCapture(compute(), cudaStreamCaptureModeThreadLocal),
         "beginning to capture a step");
   capturing_ = true;

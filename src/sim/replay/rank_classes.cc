@@ -5,11 +5,10 @@
 #include <set>
 
 #include "base/hash.h"
+#include "base/index.h"
 
 namespace tessera {
 namespace {
-
-size_t index(int value) { return static_cast<size_t>(value); }
 
 // What of a Program decides its times: two with the same value do the same, whoever they are.
 uint64_t timing_of(const Program& program, const Times& times) {

@@ -64,7 +64,7 @@ class ActivityOfRank {
   }
 
  private:
-  // Of one that a lost rank keeps from ending, when the simulation does.
+  // One that a lost rank keeps from ending ends with the simulation.
   [[nodiscard]] double end_of(size_t i) const {
     return times_[i].end < 0 ? makespan_ : times_[i].end;
   }
@@ -90,7 +90,7 @@ class ActivityOfRank {
     segments.push_back({kind, instruction.micro_batch, times_[i].active, times_[i].end, i, i});
   }
 
-  // Of whatever came last of what kernel `i` waited for.
+  // The stream of whatever came last of what kernel `i` waited for.
   [[nodiscard]] StreamKind awaited_stream(size_t i) const {
     StreamKind stream = StreamKind::kComm;
     double latest = -1;
@@ -103,7 +103,7 @@ class ActivityOfRank {
     return stream;
   }
 
-  // Of what ends last.
+  // The stream whose last transfer ends last.
   [[nodiscard]] StreamKind last_stream() const {
     const auto ends = [&](StreamKind stream) {
       const auto& list = transfers_[static_cast<size_t>(stream)];

@@ -35,7 +35,8 @@ struct Wait {
   std::string group = "";  // whose communication goes on; empty: nothing does, the rank is idle
 };
 
-// Of one class of ranks. Kernels, exposed communication and idle time add up to the makespan.
+// What one class of ranks does. Kernels, exposed communication and idle time add up to the
+// makespan.
 struct RankActivity {
   std::vector<Segment> segments;
   std::vector<Wait> waits;

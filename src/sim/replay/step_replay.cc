@@ -9,12 +9,11 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "base/ranks_text.h"
 
 namespace tessera {
 namespace {
-
-size_t index(int value) { return static_cast<size_t>(value); }
 
 enum Direction : uint8_t { kOut, kIn };
 constexpr int kNumDirections = 2;
@@ -268,7 +267,7 @@ class Replay {
            core_rate(state.program->instructions[state.running], state.program->threads);
   }
 
-  // Of an instruction whose time was given for its own `threads` alone.
+  // The rate of an instruction whose time was given for its own `threads` alone.
   [[nodiscard]] double core_rate(const Instruction& instruction, int threads) const {
     if (!times_.shares_cores() || threads == threads_at_work_) return 1;
     return times_.core_slowdown(instruction, threads) /
@@ -327,7 +326,7 @@ class Replay {
     return classes_[index(party.of_class)].program->instructions[party.instruction];
   }
 
-  // Of a message the sender, of a collective the first.
+  // The sender of a message; the first party of a collective.
   [[nodiscard]] const Party& speaker(const std::vector<Party>& parties) const {
     for (const Party& party : parties) {
       if (instruction_of(party).op == OpKind::kSend) return party;

@@ -12,7 +12,8 @@ struct TransferTime {
   double latency_s = 0;  // before the first byte; takes no room on a link
   double wire_s = 0;     // shares the links it crosses with whatever else crosses them
   int level = 0;         // of those links, 0 the innermost
-  // Of the speed of its ranks' kernels, lost while it is on the wire; the largest counts.
+  // The share of its ranks' kernels' speed that is lost while it is on the wire; the largest
+  // counts.
   double kernel_share = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "compile/lower/instances.h"
 
 namespace tessera {
@@ -11,9 +12,7 @@ namespace {
 
 using Kind = PipelineItem::Kind;
 
-size_t index(int value) { return static_cast<size_t>(value); }
-
-// Of every boundary the output that goes on, then, from the last boundary, the gradient that comes
+// The output that crosses each boundary, then, from the last boundary, the gradient that comes
 // back: the order in which a graph makes them.
 std::vector<StageCrossing> crossings_of(const std::vector<StageCut>& cuts) {
   const int stages = static_cast<int>(cuts.size());

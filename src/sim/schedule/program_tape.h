@@ -17,7 +17,7 @@ namespace tessera {
 
 class ProgramTape {
  public:
-  // Of one that make_schedule made, or that check_schedule accepts.
+  // Takes a schedule that make_schedule made, or that check_schedule accepts.
   explicit ProgramTape(const PipelineSchedule& schedule);
 
   // The same rules as the Programs of the schedule in sim/replay, with kernels of one action as

@@ -22,7 +22,7 @@ struct StageTimes {
   double weight_grad = 1;  // a backward takes input_grad + weight_grad
 };
 
-// Of a message from one stage to the next or back, where another rank has that stage.
+// Times of a message from one stage to the next or back, where another rank has that stage.
 struct MessageTimes {
   double latency = 0;   // from the end of the transfer until it can be used
   double transfer = 0;  // bytes over bandwidth; messages of one rank to another follow each other

@@ -3,13 +3,12 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/index.h"
 
 namespace tessera {
 namespace {
 
 constexpr uint32_t kAlwaysThere = 0, kNeverRead = 1, kNoLink = 0;
-
-size_t index(int value) { return static_cast<size_t>(value); }
 
 uint32_t cost_index(StagePass pass, int stage) {
   return static_cast<uint32_t>(stage * ScheduleTape::kCosts + static_cast<int>(pass));
@@ -87,19 +86,13 @@ class TapeBuilder {
   }
 
   void count_live() {
-    tape_.peak_live_of_stage_.assign(index(schedule_.stages), 0);
     for (const std::vector<StageAction>& actions : schedule_.actions) {
-      std::vector<int> live_of_stage(index(schedule_.stages), 0);
       int live = 0, peak = 0;
       for (const StageAction& action : actions) {
-        int& of_stage = live_of_stage[index(action.stage)];
-        int& peak_of_stage = tape_.peak_live_of_stage_[index(action.stage)];
         if (action.pass == StagePass::kForward) {
           peak = std::max(peak, ++live);
-          peak_of_stage = std::max(peak_of_stage, ++of_stage);
         } else if (action.pass != StagePass::kInputGrad) {
           --live;
-          --of_stage;
         }
       }
       tape_.peak_live_.push_back(peak);

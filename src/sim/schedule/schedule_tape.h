@@ -25,7 +25,7 @@ class ScheduleTape {
  public:
   static constexpr int kCosts = 4;  // of a stage, in the order of StagePass
 
-  // Of one that make_schedule made, or that check_schedule accepts.
+  // Takes a schedule that make_schedule made, or that check_schedule accepts.
   explicit ScheduleTape(const PipelineSchedule& schedule);
 
   [[nodiscard]] int ranks() const { return ranks_; }
@@ -41,8 +41,6 @@ class ScheduleTape {
   [[nodiscard]] std::span<const int> rank_of_stage() const { return rank_of_stage_; }
   // By rank: micro-batches of a stage between forward and their last use, at most at one time.
   [[nodiscard]] std::span<const int> peak_live() const { return peak_live_; }
-  // By stage.
-  [[nodiscard]] std::span<const int> peak_live_of_stage() const { return peak_live_of_stage_; }
 
  private:
   friend class TapeBuilder;
@@ -55,7 +53,7 @@ class ScheduleTape {
   std::vector<int> actions_of_cost_;
   std::vector<uint32_t> link_of_cost_;
   uint32_t num_links_ = 1;
-  std::vector<int> peak_live_, peak_live_of_stage_;
+  std::vector<int> peak_live_;
 };
 
 }  // namespace tessera

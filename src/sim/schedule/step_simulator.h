@@ -17,7 +17,7 @@ struct SimulatedStep {
   double closed_form_s = 0;
 };
 
-// Of one workload; remembers the schedules it has seen. One per thread.
+// Serves one workload; remembers the schedules it has seen. One per thread.
 class StepSimulator {
  public:
   explicit StepSimulator(Workload workload);
@@ -37,7 +37,7 @@ class StepSimulator {
 
   CostModel model_;
   ScheduleSimulator simulator_;
-  // Of the kind that the engine's messages ask for.
+  // Tapes of the kind that the engine's messages ask for.
   std::map<ScheduleKey, std::unique_ptr<ScheduleTape>> tapes_;
   std::map<ScheduleKey, std::unique_ptr<ProgramTape>> program_tapes_;
 };

@@ -17,9 +17,6 @@ namespace tessera {
 struct PublishedCount {
   double value = 0;  // 0: not stated
   double unit = 1;   // of the last digit
-  [[nodiscard]] bool agrees_with(double count) const {
-    return count > value - unit && count < value + unit;
-  }
 };
 
 struct ModelEntry {

@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-// Of one layer, but `total` and `active`. `model` must have its head_dim and kv_heads.
+// Parameters of one layer, but `total` and `active`. `model` must have its head_dim and kv_heads.
 struct ModelSize {
   int64_t attention = 0;    // with the norms inside
   int64_t norms = 0;        // before attention and MLP

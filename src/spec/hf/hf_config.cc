@@ -34,7 +34,7 @@ constexpr Key kLlamaKeys[] = {
     {"", "rope_theta", [](S& s) -> Field { return &s.model.rope.theta; }, kAboveZero},
 };
 
-// Of model type mixtral. Its intermediate_size is the width of an expert.
+// Keys of model type mixtral. Its intermediate_size is the width of an expert.
 constexpr Key kMixtralKeys[] = {
     {"", "num_local_experts", [](S& s) -> Field { return &s.model.experts; }, kPositive, {}, true},
     {"", "num_experts_per_tok", [](S& s) -> Field { return &s.model.experts_per_token; },
@@ -54,7 +54,7 @@ constexpr Key kGpt2Keys[] = {
     {"", "initializer_range", [](S& s) -> Field { return &s.model.init_std; }},
 };
 
-// Of rope_scaling, or of rope_parameters (Transformers 5), when the type is llama3.
+// Keys of rope_scaling, or of rope_parameters (Transformers 5), when the type is llama3.
 constexpr Key kLlama3RopeKeys[] = {
     {"", "factor", [](S& s) -> Field { return &s.model.rope.factor; }, kPositive, {}, true},
     {"",

@@ -17,7 +17,8 @@ struct ExpertSplit {
 // such product.
 ExpertSplit expert_split(const ParallelSpec& parallel);
 
-// Of a resolved model and batch. Throws ConfigError with the reason and the nearest valid choice.
+// Checks a resolved model and batch. Throws ConfigError with the reason and the nearest valid
+// choice.
 void check_experts(const RunSpec& spec);
 
 }  // namespace tessera

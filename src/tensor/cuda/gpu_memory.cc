@@ -6,7 +6,7 @@
 namespace tessera::cuda {
 namespace {
 
-// Of cudaGetDeviceCount: no driver, an old one, no device.
+// Why cudaGetDeviceCount failed: no driver, an old one, no device.
 std::string words_of(cudaError_t status) {
   (void)cudaGetLastError();
   return fmt::format("{} ({})", cudaGetErrorString(status), cudaGetErrorName(status));

@@ -51,7 +51,7 @@ constexpr std::array kGpuProbeModels = {
     ProbeModel{"gpt2", 1152, 4608, 18, 18, 50304, 1024, 16},
     ProbeModel{"llama", 2816, 7552, 22, 2, 8192, 4096, 2},
 };
-// Of middle size, and all classes of kernels: what several ranks run at once.
+// Models of middle size with all classes of kernels: what several ranks run at once.
 constexpr std::array kSharingProbes = {
     ProbeModel{"mixtral", 160, 256, 4, 2, 512, 96, 1, 4},
     ProbeModel{"gpt2", 192, 768, 6, 6, 1024, 128, 2},
@@ -258,7 +258,7 @@ class Calibration {
     result_.machine.collectives.push_back({op, "threads", ranks, fit_times(samples)});
   }
 
-  // Of what is measured for a kernel, its own part at least.
+  // A kernel's own part, at least, of what is measured for it.
   static constexpr double kLeastPart = 0.1;
 
   double timing_s_ = 0;  // that timing a kernel adds to it

@@ -16,7 +16,7 @@ struct CalibrateOptions {
   TrainDevice device = TrainDevice::kCpu;  // kCuda: kernels only
 };
 
-// Of one thread and of all cores, for a description of the machine.
+// Rates of one thread and of all cores, for a description of the machine.
 struct PeakRates {
   double f32_flops_per_s = 0;   // the fastest product that was tried, on one thread
   double bf16_flops_per_s = 0;  // 0: not tried

@@ -9,6 +9,7 @@
 #include "base/cuda_workspace.h"
 #include "base/error.h"
 #include "base/philox.h"
+#include "base/rounding.h"
 #include "base/workspace.h"
 #include "runtime/world.h"
 #include "tensor/element.h"
@@ -277,7 +278,7 @@ Program empty_program(const Mesh& mesh, int threads, int64_t scratch_bytes) {
   Program program;
   program.mesh = mesh;
   program.threads = threads;
-  program.scratch = add_buffer(program, "scratch", DType::kF64, {(scratch_bytes + 7) / 8});
+  program.scratch = add_buffer(program, "scratch", DType::kF64, {ceil_div(scratch_bytes, 8)});
   return program;
 }
 
@@ -381,7 +382,7 @@ double copy_rate(TrainDevice device) {
          time_step(probe_step(device, Mesh()), program, kRuns);
 }
 
-// Of the sizes that a rank's activations have: in its own cache at times, in the shared one mostly.
+// Copies as large as a rank's activations: in its own cache at times, in the shared one mostly.
 Program memory_work() {
   constexpr int64_t kBytes = int64_t{1} << 20;
   constexpr int kTimes = 8;

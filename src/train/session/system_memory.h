@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-// Of one rank; in a process of many ranks they share the values.
+// What one rank sees; in a process of many ranks they share the values.
 struct SystemMemory {
   int64_t peak_resident_bytes = 0;  // of the process; 0 where the system does not tell
   int64_t gpu_free_before = 0, gpu_free_after = 0;  // 0: no GPU

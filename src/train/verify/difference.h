@@ -20,7 +20,7 @@ struct Difference {
 std::vector<Difference> differences(std::span<const LogicalValues> a,
                                     std::span<const LogicalValues> b);
 double norm(std::span<const double> values);
-// Of one tensor, without the floor.
+// The difference of one tensor, without the floor.
 double relative_difference(std::span<const double> a, std::span<const double> b, double floor = 0);
 
 // Whether a difference is above the tolerance; NaN is.

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "base/text.h"
 #include "checkpoint/safetensors.h"
 #include "compile/model/context.h"
@@ -86,7 +87,7 @@ GoldenCheck::GoldenCheck(const GoldenOptions& options)
   spec_.parallel = options.parallel;
   const int64_t replicas = spec_.parallel.replicas();
   spec_.train.seq_len = seq_len_;
-  spec_.train.micro_batch = (batch_ + replicas - 1) / replicas;
+  spec_.train.micro_batch = ceil_div(batch_, replicas);
   spec_.train.global_batch = spec_.train.micro_batch * replicas;
   spec_.train.dtype = options.dtype;
   spec_.train.threads = 1;

@@ -5,13 +5,12 @@
 #include <array>
 
 #include "base/error.h"
+#include "base/index.h"
 #include "compile/pipeline/schedule/replay.h"
 #include "compile/pipeline/schedule/schedule.h"
 
 namespace tessera {
 namespace {
-
-size_t index(int value) { return static_cast<size_t>(value); }
 
 // A cell of rank `rank`; the end of its list where something is missing.
 struct Cell {

@@ -4,7 +4,7 @@
 namespace tessera::kernels {
 namespace {
 
-using namespace testing;  // NOLINT: test vocabulary
+using namespace testing;  // test vocabulary
 
 struct Case {
   int64_t sequences, parts, window;

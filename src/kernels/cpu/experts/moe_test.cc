@@ -7,7 +7,7 @@
 namespace tessera::kernels {
 namespace {
 
-using namespace testing;  // NOLINT: test vocabulary
+using namespace testing;  // test vocabulary
 
 size_t at(int64_t i) { return static_cast<size_t>(i); }
 

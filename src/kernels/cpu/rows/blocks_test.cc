@@ -4,7 +4,7 @@
 namespace tessera::kernels {
 namespace {
 
-using namespace testing;  // NOLINT: test vocabulary
+using namespace testing;  // test vocabulary
 
 constexpr double kEps = 1e-5;
 const std::vector<std::pair<int64_t, int64_t>> kSizes = {{1, 1}, {3, 7}, {19, 33}, {150, 300}};

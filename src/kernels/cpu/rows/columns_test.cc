@@ -3,7 +3,7 @@
 namespace tessera::kernels {
 namespace {
 
-using namespace testing;  // NOLINT: test vocabulary
+using namespace testing;  // test vocabulary
 
 struct Case {
   int64_t tokens, ranks, groups, run;

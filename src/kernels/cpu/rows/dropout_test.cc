@@ -4,7 +4,7 @@
 namespace tessera::kernels {
 namespace {
 
-using namespace testing;  // NOLINT: test vocabulary
+using namespace testing;  // test vocabulary
 
 DropoutMask mask_of(double rate, DropoutSite site = DropoutSite::kMlpOutput) {
   return {rate, /*unit=*/2, site, /*first_sample=*/5};

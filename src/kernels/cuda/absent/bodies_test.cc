@@ -6,7 +6,7 @@
 namespace tessera::kernels {
 namespace {
 
-using namespace testing;  // NOLINT: test vocabulary
+using namespace testing;  // test vocabulary
 
 // No such program can make a Gpu: any address will do, as nobody may look at it.
 class AbsentBodies : public ::testing::Test {

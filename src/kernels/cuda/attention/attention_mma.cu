@@ -6,7 +6,7 @@
 namespace tessera::kernels::cuda {
 namespace {
 
-using namespace mma;  // NOLINT: the vocabulary of these tiles
+using namespace mma;  // the vocabulary of these tiles
 
 constexpr int kQueries = kWarps * kWarpRows;
 constexpr int kKeys = 64;

@@ -10,7 +10,7 @@
 namespace tessera::kernels::cuda {
 namespace {
 
-using namespace mma;  // NOLINT: the vocabulary of these tiles
+using namespace mma;  // the vocabulary of these tiles
 
 template <typename T>
 using Tensors = GradTensors<T, Output<T>>;
@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   constexpr int kColumns = kDim / kAbreast<kDim>;
   extern __shared__ __align__(16) unsigned char memory[];
   __shared__ TileTokens<kRows> keys;
-  // Of the tile in use, of the next, whose rows are being copied, and of the one before.
+  // Tokens of the tile in use, of the next, whose rows are being copied, and of the one before.
   __shared__ TileTokens<kStep> queries[3];
   __shared__ float lse[2][kStep], dots[2][kStep];
   T* k_tile = reinterpret_cast<T*>(memory);

@@ -9,7 +9,7 @@
 namespace tessera::kernels::cuda {
 namespace {
 
-using namespace simt;  // NOLINT: the vocabulary of these tiles
+using namespace simt;  // the vocabulary of these tiles
 
 template <typename A>
 using Tensors = GradTensors<A, A*>;

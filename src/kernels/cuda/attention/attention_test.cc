@@ -9,7 +9,7 @@
 namespace tessera::kernels::cuda {
 namespace {
 
-using namespace testing;  // NOLINT: test vocabulary
+using namespace testing;  // test vocabulary
 
 struct Case {
   int64_t sequences;

@@ -15,10 +15,10 @@ class TokenPositions {
         first_(rows.first_position(0)),
         step_(rows.num_chunks() > 1 ? rows.first_position(1) - rows.first_position(0) : 0) {}
 
-  // Of row t: the sequence counted from the first of the micro-batch (its row), and the place among
-  // the tokens held of it (its column).
+  // Where row t is: the sequence counted from the first of the micro-batch (its row), and the place
+  // among the tokens held of it (its column).
   __device__ Place place(int64_t t) const { return place_of(first_token_ + t, length_); }
-  // Of the i-th token held of a sequence. First positions of chunks are evenly spaced.
+  // Position of the i-th token held of a sequence. First positions of chunks are evenly spaced.
   __device__ int64_t position(int64_t i) const {
     const Place in_chunk = place_of(i, chunk_);
     return first_ + in_chunk.row * step_ + in_chunk.column;

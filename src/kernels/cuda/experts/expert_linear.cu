@@ -156,7 +156,7 @@ struct RunCursor {
     for (int b = 0; b < blocks; ++b) sum += (runs[b].count + depth - 1) / depth;
     return sum;
   }
-  // Of the present slice.
+  // Rows of the present slice.
   __device__ int first_row() const { return runs[block].first + at; }
   __device__ int num_rows() const { return runs[block].count - at; }  // may be more than `depth`
   __device__ void next() {

@@ -5,7 +5,7 @@
 namespace tessera::kernels::cuda {
 namespace {
 
-using namespace testing;  // NOLINT: test vocabulary
+using namespace testing;  // test vocabulary
 
 // Blocks of `capacity` rows, with how many rows each expert has in each of them.
 struct Layout {

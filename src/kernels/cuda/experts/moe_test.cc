@@ -9,7 +9,7 @@
 namespace tessera::kernels::cuda {
 namespace {
 
-using namespace testing;  // NOLINT: test vocabulary
+using namespace testing;  // test vocabulary
 
 const std::vector<MoeSizes> kSizes = {
     {1, 1, 1, 1, 1},     {7, 4, 2, 5, 2},       {33, 6, 3, 17, 3},

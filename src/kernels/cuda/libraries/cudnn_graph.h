@@ -59,7 +59,7 @@ class CudnnGraph {
   void reduce(cudnnReduceTensorOp_t op, Tensor x, Tensor y);
   void reshape(Tensor x, Tensor y);
 
-  // Of cuDNN's suggestions, best first, those that can be compiled, up to so many; may be empty.
+  // Those of cuDNN's suggestions, best first, that can be compiled, up to so many; may be empty.
   [[nodiscard]] std::vector<CudnnExecutable> plans(cudnnHandle_t handle, size_t most) const;
 
   static constexpr int64_t kFirstOwnId = 1000;

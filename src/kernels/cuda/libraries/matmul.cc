@@ -320,8 +320,8 @@ double Matmul::time(const Plan& plan, const cublasLtMatmulAlgo_t& algorithm,
   return static_cast<double>(milliseconds) * 1000 / repeats;
 }
 
-// Of every candidate, the best of a few short rounds. All take part in each round, because the card
-// may be slower at first, for what came before.
+// The best of a few short rounds, for every candidate. All take part in each round, because the
+// card may be slower at first, for what came before.
 std::vector<double> Matmul::short_times(const Plan& plan, std::span<const Candidate> candidates,
                                         const ProductData& data,
                                         std::span<std::byte> workspace) const {

@@ -8,7 +8,7 @@
 namespace tessera::kernels::cuda {
 namespace {
 
-using namespace testing;  // NOLINT: test vocabulary
+using namespace testing;  // test vocabulary
 
 constexpr int64_t kTokens = 136, kOut = 192, kIn = 160;
 const std::vector<DType> kNarrowTypes = {DType::kBF16, DType::kF16};

@@ -25,7 +25,7 @@ class Stopwatch {
   Stopwatch(const Stopwatch&) = delete;
   Stopwatch& operator=(const Stopwatch&) = delete;
 
-  // Of what `call` puts on the stream. Waits for the GPU.
+  // The time of what `call` puts on the stream. Waits for the GPU.
   double ms(const std::function<void()>& call) {
     tessera::cuda::check(cudaEventRecord(begin_, stream_), "starting a stopwatch");
     call();

@@ -4,7 +4,7 @@
 namespace tessera::kernels::cuda {
 namespace {
 
-using namespace testing;  // NOLINT: test vocabulary
+using namespace testing;  // test vocabulary
 
 TEST(CudaBias, AddsAsTheCpuDoes) {
   SKIP_WITHOUT_GPU();

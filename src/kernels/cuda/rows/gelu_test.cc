@@ -3,7 +3,7 @@
 namespace tessera::kernels::cuda {
 namespace {
 
-using namespace testing;  // NOLINT: test vocabulary
+using namespace testing;  // test vocabulary
 
 TEST(CudaGelu, MatchesTheCpuForEveryTypeAndSize) {
   SKIP_WITHOUT_GPU();

@@ -4,7 +4,7 @@
 namespace tessera::kernels::cuda {
 namespace {
 
-using namespace testing;  // NOLINT: test vocabulary
+using namespace testing;  // test vocabulary
 
 constexpr double kEps = 1e-5;
 
@@ -81,7 +81,7 @@ TEST(CudaNormGrad, OfLayerNormMatchesTheCpu) {
                                  db, accumulate);
         kernels::layer_norm_grad(gpu, dy, x, w, stats, residual, dx_gpu, dw_gpu, db_gpu,
                                  accumulate);
-        // Of one element: rstd is 1 / sqrt(eps), and so much larger is the rounding.
+        // In a row of one element rstd is 1 / sqrt(eps), and rounding is as much larger.
         expect_same(dx_gpu, dx, width > 1 ? tolerance(type) : 1e3 * tolerance(type));
         expect_same(dw_gpu, dw, gradient_tolerance(type, gradient));
         expect_same(db_gpu, db, gradient_tolerance(type, gradient));

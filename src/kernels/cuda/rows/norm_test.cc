@@ -7,7 +7,7 @@
 namespace tessera::kernels::cuda {
 namespace {
 
-using namespace testing;  // NOLINT: test vocabulary
+using namespace testing;  // test vocabulary
 
 constexpr double kEps = 1e-5;
 
@@ -24,7 +24,7 @@ struct LayerNorm {
   }
   static constexpr auto& dx = kernels::layer_norm_dx;
   static constexpr auto& dw = kernels::layer_norm_dw;
-  // Of one element: rstd is 1 / sqrt(eps), and so much larger is the rounding.
+  // In a row of one element rstd is 1 / sqrt(eps), and rounding is as much larger.
   static constexpr double kSlackOfOneElement = 1e3;
 };
 struct RmsNorm {

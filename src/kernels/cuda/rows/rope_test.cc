@@ -3,7 +3,7 @@
 namespace tessera::kernels::cuda {
 namespace {
 
-using namespace testing;  // NOLINT: test vocabulary
+using namespace testing;  // test vocabulary
 
 struct Case {
   int64_t tokens, seq_len, heads, half, rest;

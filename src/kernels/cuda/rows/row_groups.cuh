@@ -19,7 +19,8 @@ struct RowShape {
   static constexpr int kBlocks = std::max(1, 640 / kBlock);
   static_assert(kRows == 1 || kThreads <= 32, "sums are within a warp or over the whole block");
 
-  // Of this thread. Rows may end within a block of several: then all threads of a row leave.
+  // The row of this thread. Rows may end within a block of several: then all threads of a row
+  // leave.
   __device__ static int64_t row() {
     return blockIdx.x * static_cast<int64_t>(kRows) + threadIdx.x / kThreads;
   }
