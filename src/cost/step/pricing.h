@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "compile/pipeline/schedule/named_schedule.h"
 #include "cost/step/collective_time.h"
 #include "cost/step/cost_model.h"
 #include "cost/step/layer_cost.h"
@@ -430,23 +431,7 @@ class Pricing : public RankMemory {
   // The part of the other ranks' time that the busiest one waits. `weight`: of its time for a
   // micro-batch, what weight gradients are.
   [[nodiscard]] double bubble_share(double weight) const {
-    switch (s_.schedule) {
-      case PipelineKind::kNaive:  // of one micro-batch: bubble() counts them
-      case PipelineKind::kGPipe:
-      case PipelineKind::k1F1B:
-      case PipelineKind::kPipedream:
-      case PipelineKind::kPipedream2bw:
-        return 1;
-      case PipelineKind::kInterleaved:
-        return 1 / to_double(s_.virtual_stages);
-      case PipelineKind::kZbH1:
-        return std::max(0.0, 1 - 2 * weight);
-      case PipelineKind::kZbH2:
-      case PipelineKind::kZbV:
-      case PipelineKind::kDualPipeV:
-        return std::max(0.0, 1 - 3 * weight);
-    }
-    return 1;
+    return idle_share(s_.schedule, s_.virtual_stages, weight);
   }
 
   void add_data_parallel(Breakdown& result) {
@@ -572,7 +557,7 @@ class Pricing : public RankMemory {
     }
     if (s_.pp > 1) {
       const auto chunks = to_double(s_.virtual_stages);
-      const bool around = s_.schedule == PipelineKind::kInterleaved;
+      const bool around = named_schedule(s_.schedule).placement == StagePlacement::kLoop;
       add_messages(load_, w_.cluster,
                    {{s_.pp, strides_.pp}, hop_bytes_, m * chunks, around ? m * (chunks - 1) : 0});
     }

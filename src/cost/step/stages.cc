@@ -2,12 +2,13 @@
 
 #include <algorithm>
 
+#include "compile/pipeline/schedule/named_schedule.h"
+
 namespace tessera {
 namespace {
 
-// Zero-bubble V and DualPipe V go down the ranks and up again; others start from the top each time.
 bool is_v_shaped(const Strategy& s) {
-  return s.schedule == PipelineKind::kZbV || s.schedule == PipelineKind::kDualPipeV;
+  return named_schedule(s.schedule).placement == StagePlacement::kV;
 }
 
 int64_t stage_of(const Strategy& s, int64_t rank, int64_t chunk) {
@@ -65,29 +66,11 @@ RankLayers layers_of_rank(const ModelShape& m, const Strategy& s, int64_t rank) 
 }
 
 int64_t live_micro_batches(const Strategy& s, int64_t rank, int64_t micro_batches) {
-  const int64_t p = s.pp, v = s.virtual_stages, m = micro_batches;
-  if (p == 1) return 1;
-  switch (s.schedule) {
-    case PipelineKind::kNaive:
-      return 1;
-    case PipelineKind::kGPipe:
-      return m * v;
-    case PipelineKind::k1F1B:
-    case PipelineKind::kPipedream:
-    case PipelineKind::kPipedream2bw:
-    case PipelineKind::kInterleaved:
-      if (v > 1) return std::min(m * v, 2 * (p - rank - 1) + (v - 1) * p + 1);
-      return std::min(m, p - rank);
-    case PipelineKind::kZbH1:
-      return std::min(m, p);
-    case PipelineKind::kZbH2:
-      return std::min(m, 2 * p - 1);
-    case PipelineKind::kZbV:
-      return std::min(m * v, p * v);  // of half the size
-    case PipelineKind::kDualPipeV:
-      return std::min(m * v, p * v + 1);
-  }
-  return m;
+  if (s.pp == 1) return 1;
+  return live_micro_batches(s.schedule, {.rank = rank,
+                                         .ranks = s.pp,
+                                         .virtual_stages = s.virtual_stages,
+                                         .micro_batches = micro_batches});
 }
 
 }  // namespace tessera
