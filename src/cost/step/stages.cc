@@ -12,7 +12,7 @@ bool is_v_shaped(const Strategy& s) {
 }
 
 int64_t stage_of(const Strategy& s, int64_t rank, int64_t chunk) {
-  if (is_v_shaped(s) && chunk % 2 == 1) return (chunk + 1) * s.pp - 1 - rank;
+  if (chunk % 2 == 1 && is_v_shaped(s)) return (chunk + 1) * s.pp - 1 - rank;
   return chunk * s.pp + rank;
 }
 
@@ -30,7 +30,7 @@ int64_t even_stage_layers(int64_t layers, int64_t stages, int64_t stage) {
 
 int64_t rank_of_stage(const Strategy& s, int64_t stage) {
   const int64_t place = stage % s.pp;
-  return is_v_shaped(s) && stage / s.pp % 2 == 1 ? s.pp - 1 - place : place;
+  return stage / s.pp % 2 == 1 && is_v_shaped(s) ? s.pp - 1 - place : place;
 }
 
 RankLayers layers_of_stage(const ModelShape& m, const Strategy& s, int64_t stage) {

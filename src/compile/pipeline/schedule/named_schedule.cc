@@ -49,7 +49,7 @@ const NamedSchedule& named_schedule(PipelineKind kind) {
 #define TESSERA_DEFINED(enumerator, name, ...) define_schedule<PipelineKind::enumerator>(),
   static const auto kSchedules = std::to_array({TESSERA_SCHEDULES(TESSERA_DEFINED)});
 #undef TESSERA_DEFINED
-  return kSchedules.at(static_cast<size_t>(kind));
+  return kSchedules[static_cast<size_t>(kind)];
 }
 
 PipelineShape shape_of(PipelineKind kind, int ranks, int virtual_stages, int micro_batches,
