@@ -10,7 +10,7 @@ target_compile_options(tessera_options INTERFACE
 target_compile_definitions(tessera_options INTERFACE TOML_HEADER_ONLY=1
   "$<$<COMPILE_LANGUAGE:CUDA>:FMT_CONSTEVAL=;FMT_USE_CONSTEXPR=1>")
 target_link_libraries(tessera_options INTERFACE fmt::fmt)
-target_include_directories(tessera_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
+target_include_directories(tessera_options INTERFACE ${CMAKE_SOURCE_DIR}/src ${TESSERA_GENERATED})
 if(TESSERA_SANITIZE STREQUAL "address")
   target_compile_options(tessera_options INTERFACE -O1 -fsanitize=address,undefined
     -fno-sanitize-recover=undefined -fno-omit-frame-pointer -g)

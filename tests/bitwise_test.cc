@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-using namespace testing;  // NOLINT(google-build-using-namespace): the words of tests
+using namespace testing;  // the words of tests
 
 TEST(BitwiseTest, ZeroStagesAgree) {
   for (const std::string mesh :

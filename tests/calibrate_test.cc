@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-using namespace testing;  // NOLINT(google-build-using-namespace): the words of tests
+using namespace testing;  // the words of tests
 using nlohmann::json;
 
 class CalibrateTest : public CommandTest {};

@@ -26,7 +26,7 @@
 namespace tessera {
 namespace {
 
-using namespace testing;  // NOLINT(google-build-using-namespace): the words of tests
+using namespace testing;  // the words of tests
 
 constexpr int64_t kRotations = 4;          // every line is run within as many commits
 constexpr int64_t kSeedsPerRotation = 20;  // of --seeds some

@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-using namespace testing;  // NOLINT(google-build-using-namespace): the words of tests
+using namespace testing;  // the words of tests
 
 class RecomputeTest : public ::testing::TestWithParam<const char*> {};
 

@@ -6,7 +6,8 @@ A file is ruled by the longest row that its folder begins with, or, if it is a h
 cycle. The name of another folder of src/ means all that is in it; inside one folder
 of src/ every row stands for itself. Tests, and what lies in testing/, see the whole of their folder
 of src/. src/CMakeLists.txt must link what the rows allow and nothing else. apps/, tests/ and bench/
-may include any folder of src/, and files beside themselves.
+may include any folder of src/, and files beside themselves. A header that cmake writes counts as one
+of src/: its template is cmake/NAME.in, and CMakeLists.txt says in which folder it appears.
 
 Prints "file:line: message" per violation and exits 1 if there is any.
 """
@@ -33,6 +34,14 @@ def read_table(path, errors):
                 errors.append(f"{path}:{number}: '{folder}' names '{name}', which is not a row above it")
         rows[folder] = set(allowed.split())
     return rows
+
+
+def is_header(root, name):
+    """Whether src/ has it, or cmake writes it."""
+    if (root / "src" / name).is_file():
+        return True
+    template = root / "cmake" / f"{pathlib.PurePosixPath(name).name}.in"
+    return template.is_file() and f"${{TESSERA_GENERATED}}/{name}" in (root / "CMakeLists.txt").read_text()
 
 
 def includes(path):
@@ -103,7 +112,7 @@ def check_src(root, rows, errors):
                 errors.append(f'{path}:{number}: "{name}": {row} may include {allowed}')
             elif "testing" in name.split("/") and not is_test(path):
                 errors.append(f'{path}:{number}: "{name}" is for tests')
-            elif not (src / name).is_file():
+            elif not is_header(root, name):
                 errors.append(f'{path}:{number}: "{name}" does not exist under src/')
 
 
@@ -114,8 +123,8 @@ def check_users(root, errors):
     for top in tops:
         for path in sources(top):
             for number, name in includes(path):
-                places = (root / "src" / name, top / name, path.parent / name)
-                if not any(place.is_file() for place in places):
+                places = (top / name, path.parent / name)
+                if not is_header(root, name) and not any(place.is_file() for place in places):
                     where = top.relative_to(root)
                     errors.append(f'{path}:{number}: "{name}" is neither under src/ nor {where}/')
 
@@ -175,8 +184,10 @@ def self_test():
                             "train: train/deep train/*.h spec base\n",
         "src/CMakeLists.txt": "tessera_library(base base)\ntessera_library(spec spec tessera_base)\n"
                               "tessera_library(train train tessera_spec tessera_blas)\n",
+        "CMakeLists.txt": "write(${TESSERA_GENERATED}/spec/rows.h)\n",
+        "cmake/rows.h.in": "\n",
         "src/base/a.h": "#include <vector>\n",
-        "src/spec/b.h": '#include "base/a.h"\n#include "spec/low/l.h"\n',
+        "src/spec/b.h": '#include "base/a.h"\n#include "spec/low/l.h"\n#include "spec/rows.h"\n',
         "src/spec/low/l.h": '#include "base/a.h"\n',
         "src/spec/low/l_test.cc": '#include "spec/b.h"\n#include "spec/testing/t.h"\n',
         "src/spec/testing/t.h": '#include "spec/b.h"\n',
@@ -194,6 +205,7 @@ def self_test():
         "src/spec/b.h": '#include "train/c.h"\n',
         "src/spec/low/l.h": '#include "spec/b.h"\n',
         "src/spec/low/l_test.cc": '#include "train/c.h"\n',
+        "src/spec/low/n.h": '#include "spec/low/rows.h"\n',
         "src/spec/low/m.h": '#include "spec/testing/t.h"\n',
         "src/train/c.h": '#include "c.cc"\n',
         "src/train/c.cc": '#include "spec/gone.h"\n',

@@ -36,11 +36,15 @@ void expect_picture(const std::string& name, const std::string& svg) {
 }
 
 TEST(PicturesTest, OfSchedulesAreWhatTheToolDraws) {
+  const std::string page = read_file(fmt::format("{}/docs/pipeline.md", TESSERA_SOURCE_DIR));
+  int shown = 0;
   for (const ScheduleKind& kind : schedule_kinds()) {
-    if (kind.asynchronous) continue;  // drawn like 1f1b
-    expect_picture("schedule-" + std::string(name_of(kind.kind)),
-                   schedule_svg(simulate_schedule(make_schedule(kind.kind, 4, 0, 8))));
+    const std::string name = fmt::format("schedule-{}", name_of(kind.kind));
+    if (page.find(fmt::format("(pictures/{}.svg)", name)) == page.npos) continue;
+    expect_picture(name, schedule_svg(simulate_schedule(make_schedule(kind.kind, 4, 0, 8))));
+    ++shown;
   }
+  EXPECT_GE(shown, 8);
 }
 
 // What the captions in the docs say:

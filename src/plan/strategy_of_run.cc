@@ -1,6 +1,7 @@
 #include "plan/strategy_of_run.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -153,13 +154,10 @@ void RunReader::fill_schedule() {
   const ParallelSpec& p = spec_.parallel;
   s.virtual_stages = p.pp > 1 ? std::max<int64_t>(1, p.virtual_stages) : 1;
   if (p.pp == 1) return;
-  for (const PipelineKind kind :
-       {PipelineKind::kGPipe, PipelineKind::k1F1B, PipelineKind::kInterleaved, PipelineKind::kZbH1,
-        PipelineKind::kZbH2, PipelineKind::kZbV, PipelineKind::kDualPipeV}) {
-    if (p.schedule != kind) continue;
-    s.schedule = kind;
-    cut_as_compiled();
-    return;
+  const std::optional<PipelineKind> kind = p.schedule.kind();
+  if (kind && kind != PipelineKind::kNaive && !is_asynchronous(p)) {
+    s.schedule = *kind;
+    return cut_as_compiled();
   }
   s.virtual_stages = 1;
   if (std::ssize(s.stage_layers) != p.pp) s.stage_layers.clear();

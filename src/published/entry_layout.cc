@@ -1,6 +1,7 @@
 // How an entry splits its step: the mesh, the sharing of states, the schedule.
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/error.h"
 #include "published/entry_parts.h"
@@ -79,11 +80,9 @@ void read_schedule(EntryReading& r) {
   const std::string text = r.parallel.text("schedule");
   const std::string name = meaning("schedule", text);
   if (s.virtual_stages > 1) s.schedule = PipelineKind::kInterleaved;
-  for (const PipelineKind kind :
-       {PipelineKind::kGPipe, PipelineKind::kInterleaved, PipelineKind::kZbH1, PipelineKind::kZbH2,
-        PipelineKind::kZbV, PipelineKind::kDualPipeV}) {
-    if (name_of(kind) == name) s.schedule = kind;
-  }
+  // Entries call interleaved stages 1f1b too.
+  const std::optional<PipelineKind> kind = choice_named<PipelineKind>(name);
+  if (kind && kind != PipelineKind::k1F1B) s.schedule = *kind;
   if (s.pp == 1 && !r.pp_open) s.schedule = PipelineKind::k1F1B;
   r.schedule_open = name.empty() && s.schedule == PipelineKind::k1F1B;
 }

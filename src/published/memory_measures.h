@@ -33,7 +33,7 @@ class MemoryMeasures {
   std::optional<CostModel> model_;
 };
 
-// Of what a layer keeps for backward, the part that is not kept with `elementwise_again`: outputs
+// The part of what a layer keeps for backward that is not kept with `elementwise_again`: outputs
 // of norms and of activation functions, and with latent attention the widened queries, keys and
 // values.
 double cheap_share(const Workload& workload, const Strategy& strategy);

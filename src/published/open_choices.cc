@@ -165,7 +165,7 @@ class Choices {
     meet(s);
   }
 
-  // Of every pipeline rank: -1, all, where fewer do not fit.
+  // By pipeline rank: -1, all, where fewer do not fit.
   int64_t fewest_layers(Strategy s) {
     const int64_t layers = (w_.model.layers + s.pp - 1) / s.pp;
     int64_t few = 0, enough = layers;  // fewer layers never need less

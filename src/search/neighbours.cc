@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "search/space.h"
+#include "spec/run_file/pipeline.h"
 
 namespace tessera {
 namespace {
@@ -82,7 +83,7 @@ std::vector<Change> all_changes(const Workload& w, const Strategy& plan) {
   if (plan.pp > 1) {
     for (const ScheduleChoice& choice : variants_of(w, plan, {}).schedules) {
       if (choice.kind == plan.schedule && choice.virtual_stages == plan.virtual_stages) continue;
-      const std::string stages = choice.kind == PipelineKind::kInterleaved
+      const std::string stages = schedule_kind(choice.kind).any_virtual_stages
                                      ? fmt::format(" x{}", choice.virtual_stages)
                                      : "";
       add(fmt::format("{}{}", name_of(choice.kind), stages), [&](Strategy& s) {

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "search/neighbours.h"
+#include "spec/run_file/pipeline.h"
 #include "spec/run_file/trainable.h"
 
 namespace tessera {
@@ -226,7 +227,7 @@ std::string split_text(const Strategy& s) {
 std::string schedule_text_of(const Strategy& s) {
   if (s.pp == 1) return "-";
   std::string text(name_of(s.schedule));
-  if (s.schedule == PipelineKind::kInterleaved) text += fmt::format(" x{}", s.virtual_stages);
+  if (schedule_kind(s.schedule).any_virtual_stages) text += fmt::format(" x{}", s.virtual_stages);
   if (!s.stage_layers.empty()) text += " uneven";
   return text;
 }

@@ -47,15 +47,21 @@ int64_t fewest_of(const RankTrial& prices, int64_t rank, int64_t layers, int64_t
   return enough;
 }
 
+// Whether every inner rank keeps as many micro-batches; none keeps more than rank 1 does.
+bool keep_alike(const Workload& w, const Strategy& s) {
+  const int64_t micro_batches = std::max<int64_t>(1, w.global_batch / (s.dp * s.micro_batch));
+  return live_micro_batches(s, 1, micro_batches) == live_micro_batches(s, s.pp - 1, micro_batches);
+}
+
 // What ranks cost, with what many of them share computed once.
 class RankTable {
  public:
-  RankTable(const RankTrial& prices, const Strategy& s, int64_t layers, int64_t limit)
+  RankTable(const RankTrial& prices, const Workload& w, const Strategy& s, int64_t limit)
       : prices_(prices),
         limit_(limit),
-        keeps_alike_(s.schedule != PipelineKind::k1F1B && s.schedule != PipelineKind::kInterleaved),
-        inner_again_(static_cast<size_t>(layers) + 1, kUnknown),
-        inner_s_(static_cast<size_t>(layers) + 1, -1) {}
+        keeps_alike_(keep_alike(w, s)),
+        inner_again_(static_cast<size_t>(w.model.layers) + 1, kUnknown),
+        inner_s_(static_cast<size_t>(w.model.layers) + 1, -1) {}
 
   // As fewest_of.
   int64_t fewest(int64_t rank, int64_t layers, int64_t guess) {
@@ -78,7 +84,7 @@ class RankTable {
   static constexpr int64_t kUnknown = -2;
   const RankTrial& prices_;
   int64_t limit_;
-  bool keeps_alike_;  // every rank keeps as many micro-batches
+  bool keeps_alike_;
   std::vector<int64_t> inner_again_;
   std::vector<double> inner_s_;
 };
@@ -143,7 +149,7 @@ bool can_choose_stages(const Workload& w, const Strategy& s) {
 std::optional<StageChoice> fewest_again(CostModel& model, const Strategy& strategy, int64_t limit) {
   const Strategy s = by_layers(strategy);
   const RankTrial prices = model.rank_trial(s);
-  RankTable table(prices, s, model.workload().model.layers, limit);
+  RankTable table(prices, model.workload(), s, limit);
   const StageLayers layers(model.workload().model, strategy);
   StageChoice choice;
   int64_t guess = 0;
@@ -160,7 +166,7 @@ std::optional<StageChoice> shortest_stages(CostModel& model, const Strategy& str
                                            int64_t limit) {
   const Strategy s = by_layers(strategy);
   const RankTrial prices = model.rank_trial(s);
-  RankTable table(prices, s, model.workload().model.layers, limit);
+  RankTable table(prices, model.workload(), s, limit);
   StageChoice choice;
   std::vector<int64_t> tried(static_cast<size_t>(s.pp), 0);  // of the layers asked about last
   choice.again.assign(static_cast<size_t>(s.pp), 0);

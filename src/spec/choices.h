@@ -1,5 +1,6 @@
 // The choices of a run file: one enum each, with the names that a file, a flag, JSON and messages
-// use for its values. A new value is a name here and the code that honours it.
+// use for its values. A new value is a name here and the code that honours it; a pipeline schedule
+// is a file.
 #pragma once
 
 #include <array>
@@ -8,6 +9,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "spec/schedule_rows.h"
 
 namespace tessera {
 
@@ -92,22 +95,15 @@ template <>
 inline constexpr std::array<std::string_view, 5> kNamesOf<Recompute> = {"none", "norms", "light",
                                                                         "selective", "full"};
 
-enum class PipelineKind : uint8_t {
-  kNaive,
-  kGPipe,
-  k1F1B,
-  kInterleaved,
-  kZbH1,
-  kZbH2,
-  kZbV,
-  kDualPipeV,
-  kPipedream,
-  kPipedream2bw,
-};
+// One value for each file of compile/pipeline/schedule/named.
+#define TESSERA_ENUMERATOR(enumerator, name, ...) enumerator,
+enum class PipelineKind : uint8_t { TESSERA_SCHEDULES(TESSERA_ENUMERATOR) };
+#undef TESSERA_ENUMERATOR
+#define TESSERA_NAME(enumerator, name, ...) name,
 template <>
-inline constexpr std::array<std::string_view, 10> kNamesOf<PipelineKind> = {
-    "naive", "gpipe", "1f1b",       "interleaved", "zb-h1",
-    "zb-h2", "zb-v",  "dualpipe-v", "pipedream",   "pipedream-2bw"};
+inline constexpr auto kNamesOf<PipelineKind> =
+    std::to_array<std::string_view>({TESSERA_SCHEDULES(TESSERA_NAME)});
+#undef TESSERA_NAME
 
 enum class TrainDevice : uint8_t {
   kCpu,

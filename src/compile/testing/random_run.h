@@ -97,8 +97,9 @@ class RandomRun {
     if (spec.model.experts > 0 && one_in(2)) p.ep = 2;
     if (p.pp > 1) {
       const auto kinds = schedule_kinds();
-      p.schedule = kinds[static_cast<size_t>(from(0, std::ssize(kinds) - 1))].kind;
-      if (p.schedule == PipelineKind::kInterleaved) p.virtual_stages = from(2, 3);
+      const ScheduleKind& kind = kinds[static_cast<size_t>(from(0, std::ssize(kinds) - 1))];
+      p.schedule = kind.kind;
+      if (kind.any_virtual_stages) p.virtual_stages = from(2, 3);
     }
     const int64_t stages = p.pp * (p.virtual_stages > 0 ? p.virtual_stages : 1);
     if (one_in(3) && stages <= spec.model.layers) {

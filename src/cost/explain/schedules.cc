@@ -41,13 +41,11 @@ BubbleShape shape_of(const Values& v) {
   shape.schedule = pipeline_kind(name);
   shape.ranks = v.whole("ranks");
   shape.micro_batches = v.whole("micro-batches");
-  const bool interleaved = shape.schedule == PipelineKind::kInterleaved;
-  const bool two = interleaved || shape.schedule == PipelineKind::kZbV ||
-                   shape.schedule == PipelineKind::kDualPipeV;
-  shape.virtual_stages = v.has("virtual-stages") ? v.whole("virtual-stages") : two ? 2 : 1;
-  require_config(interleaved || shape.virtual_stages == (two ? 2 : 1),
+  const ScheduleKind& kind = schedule_kind(shape.schedule);
+  shape.virtual_stages = v.has("virtual-stages") ? v.whole("virtual-stages") : kind.virtual_stages;
+  require_config(kind.any_virtual_stages || shape.virtual_stages == kind.virtual_stages,
                  "--virtual-stages is {}: {} has {}; only interleaved takes others",
-                 shape.virtual_stages, name, two ? 2 : 1);
+                 shape.virtual_stages, name, kind.virtual_stages);
   shape.times = {v["forward"], v["input-grad"], v["weight-grad"]};
   return shape;
 }

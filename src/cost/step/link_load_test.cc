@@ -125,7 +125,10 @@ class Draw {
     s.sequence_parallel = of({0, 1}) == 1;
     s.context = static_cast<ContextKind>(of({0, 1}));
     s.order = static_cast<RankOrder>(of({0, 1, 2, 3}));
-    if (s.pp > 1) s.schedule = static_cast<PipelineKind>(of({0, 1, 2, 3, 4, 5}));
+    constexpr PipelineKind kSchedules[] = {PipelineKind::kNaive, PipelineKind::kGPipe,
+                                           PipelineKind::k1F1B,  PipelineKind::kInterleaved,
+                                           PipelineKind::kZbH1,  PipelineKind::kZbH2};
+    if (s.pp > 1) s.schedule = kSchedules[static_cast<size_t>(of({0, 1, 2, 3, 4, 5}))];
     if (s.schedule == PipelineKind::kInterleaved || s.schedule == PipelineKind::kZbV) {
       s.virtual_stages = 2;
     }

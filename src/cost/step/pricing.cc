@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "compile/pipeline/schedule/named_schedule.h"
 #include "cost/step/to_double.h"
 
 namespace tessera {
@@ -121,23 +122,7 @@ double Pricing::bubble() const {
 // The part of the other ranks' time that the busiest one waits. `weight`: of its time for a
 // micro-batch, what weight gradients are.
 double Pricing::bubble_share(double weight) const {
-  switch (l_.s.schedule) {
-    case PipelineKind::kNaive:  // of one micro-batch: bubble() counts them
-    case PipelineKind::kGPipe:
-    case PipelineKind::k1F1B:
-    case PipelineKind::kPipedream:
-    case PipelineKind::kPipedream2bw:
-      return 1;
-    case PipelineKind::kInterleaved:
-      return 1 / to_double(l_.s.virtual_stages);
-    case PipelineKind::kZbH1:
-      return std::max(0.0, 1 - 2 * weight);
-    case PipelineKind::kZbH2:
-    case PipelineKind::kZbV:
-    case PipelineKind::kDualPipeV:
-      return std::max(0.0, 1 - 3 * weight);
-  }
-  return 1;
+  return idle_share(l_.s.schedule, l_.s.virtual_stages, weight);
 }
 
 // Every stage takes longer by the same, so the bubble does as the kernels do.
@@ -258,8 +243,9 @@ double Pricing::exposed_s(const DataParallel& sums) const {
   const double beside_s = sums.once_s - (at_once ? sums.gather_s : 0);
   const double hidden = std::min(window, beside_s * (1 - engine.last_bucket));
   const double slower_s = slowdown_s(engine, hidden, sums.once_s, sums.wire_s);
-  // The last backward goes from stage to stage, and each of them is slower.
-  const bool in_turn = engine.messages_in_order != 0;
+  // The last backward goes from stage to stage, and each of them is slower, unless weight gradients
+  // come after it.
+  const bool in_turn = engine.messages_in_order != 0 && bubble_share(0.25) == bubble_share(0);
   return sums.once_s - hidden + slower_s * (in_turn ? to_double(l_.s.pp) : 1);
 }
 
@@ -316,7 +302,7 @@ void Pricing::set_levels(Breakdown& result) {
   add_gathering_load();
   if (s.pp > 1) {
     const auto m = to_double(l_.micro_batches), chunks = to_double(s.virtual_stages);
-    const bool around = s.schedule == PipelineKind::kInterleaved;
+    const bool around = named_schedule(s.schedule).placement == StagePlacement::kLoop;
     add_messages(
         load_, l_.w.cluster,
         {{s.pp, strides.pp}, times_.hop_bytes(), m * chunks, around ? m * (chunks - 1) : 0});

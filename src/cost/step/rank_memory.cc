@@ -69,7 +69,7 @@ int64_t buffer_bytes(const RankLayout& l, const RankLayers& layers, int64_t rank
   return workspace_bytes(l) + weights * l.w.precision.parameter_bytes;
 }
 
-// Of parameters with so many bytes each, where ZeRO shares them from this stage on.
+// What parameters of so many bytes each take, where ZeRO shares them from this stage on.
 int64_t shared_bytes(const RankLayout& l, const RankLayout::Parameters& held, int64_t bytes,
                      int64_t zero_from) {
   const auto divided = [&](int64_t parameters, int64_t ranks) {

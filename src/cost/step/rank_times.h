@@ -48,7 +48,7 @@ class RankTimes {
   // layers again; 0 where the strategy does not.
   [[nodiscard]] double elementwise_again_s() const;
 
-  // Of a message between neighbours.
+  // The size of a message between neighbours.
   [[nodiscard]] double hop_bytes() const { return hop_bytes_; }
   // One message at a time, in order: ranks on both sides of the slowest boundary wait for each of
   // its messages, beyond the average that they are charged, and all others for them.
@@ -80,7 +80,7 @@ class RankTimes {
     GatherCost gather = {};
   };
 
-  // Of a rank or a stage; layers that predict later tokens are among its layers.
+  // What a rank or a stage has; layers that predict later tokens are among its layers.
   struct Counts {
     double dense = 0, experts = 0, embeddings = 0, heads = 0;
   };

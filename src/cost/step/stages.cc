@@ -2,23 +2,24 @@
 
 #include <algorithm>
 
+#include "compile/pipeline/schedule/named_schedule.h"
+
 namespace tessera {
 namespace {
 
-// Zero-bubble V and DualPipe V go down the ranks and up again; others start from the top each time.
 bool is_v_shaped(const Strategy& s) {
-  return s.schedule == PipelineKind::kZbV || s.schedule == PipelineKind::kDualPipeV;
+  return named_schedule(s.schedule).placement == StagePlacement::kV;
 }
 
 }  // namespace
 
 int64_t rank_of_stage(const Strategy& s, int64_t stage) {
   const int64_t place = stage % s.pp;
-  return is_v_shaped(s) && stage / s.pp % 2 == 1 ? s.pp - 1 - place : place;
+  return stage / s.pp % 2 == 1 && is_v_shaped(s) ? s.pp - 1 - place : place;
 }
 
 int64_t stage_of_rank(const Strategy& s, int64_t rank, int64_t chunk) {
-  if (is_v_shaped(s) && chunk % 2 == 1) return (chunk + 1) * s.pp - 1 - rank;
+  if (chunk % 2 == 1 && is_v_shaped(s)) return (chunk + 1) * s.pp - 1 - rank;
   return chunk * s.pp + rank;
 }
 
@@ -50,29 +51,11 @@ RankLayers StageLayers::of_rank(int64_t rank) const {
 }
 
 int64_t live_micro_batches(const Strategy& s, int64_t rank, int64_t micro_batches) {
-  const int64_t p = s.pp, v = s.virtual_stages, m = micro_batches;
-  if (p == 1) return 1;
-  switch (s.schedule) {
-    case PipelineKind::kNaive:
-      return 1;
-    case PipelineKind::kGPipe:
-      return m * v;
-    case PipelineKind::k1F1B:
-    case PipelineKind::kPipedream:
-    case PipelineKind::kPipedream2bw:
-    case PipelineKind::kInterleaved:
-      if (v > 1) return std::min(m * v, 2 * (p - rank - 1) + (v - 1) * p + 1);
-      return std::min(m, p - rank);
-    case PipelineKind::kZbH1:
-      return std::min(m, p);
-    case PipelineKind::kZbH2:
-      return std::min(m, 2 * p - 1);
-    case PipelineKind::kZbV:
-      return std::min(m * v, p * v);  // of half the size
-    case PipelineKind::kDualPipeV:
-      return std::min(m * v, p * v + 1);
-  }
-  return m;
+  if (s.pp == 1) return 1;
+  return live_micro_batches(s.schedule, {.rank = rank,
+                                         .ranks = s.pp,
+                                         .virtual_stages = s.virtual_stages,
+                                         .micro_batches = micro_batches});
 }
 
 }  // namespace tessera

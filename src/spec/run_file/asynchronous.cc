@@ -1,10 +1,12 @@
 #include "spec/run_file/asynchronous.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "base/error.h"
 #include "spec/nearby.h"
+#include "spec/run_file/pipeline.h"
 #include "spec/run_file/validate.h"
 
 namespace tessera {
@@ -43,7 +45,8 @@ void check_group(const RunSpec& spec) {
 }  // namespace
 
 bool is_asynchronous(const ParallelSpec& parallel) {
-  return parallel.schedule == PipelineKind::kPipedream || has_groups(parallel);
+  const std::optional<PipelineKind> kind = parallel.schedule.kind();
+  return kind && schedule_kind(*kind).asynchronous;
 }
 
 int64_t micro_batches_per_update(const RunSpec& spec) {

@@ -1,7 +1,6 @@
 #include "spec/run_file/pipeline.h"
 
-#include <algorithm>
-#include <iterator>
+#include <cstddef>
 #include <optional>
 
 #include "base/error.h"
@@ -9,29 +8,16 @@
 namespace tessera {
 namespace {
 
-constexpr ScheduleKind kKinds[] = {
-    {PipelineKind::kNaive},
-    {PipelineKind::kGPipe},
-    {PipelineKind::k1F1B},
-    {.kind = PipelineKind::kInterleaved, .virtual_stages = 2, .any_virtual_stages = true},
-    {PipelineKind::kZbH1},
-    {PipelineKind::kZbH2},
-    {.kind = PipelineKind::kZbV, .virtual_stages = 2},
-    {.kind = PipelineKind::kDualPipeV, .virtual_stages = 2},
-    {.kind = PipelineKind::kPipedream, .asynchronous = true},
-    {.kind = PipelineKind::kPipedream2bw, .asynchronous = true},
-};
+#define TESSERA_KIND(enumerator, name, ...) \
+  {.kind = PipelineKind::enumerator __VA_OPT__(, ) __VA_ARGS__},
+constexpr ScheduleKind kKinds[] = {TESSERA_SCHEDULES(TESSERA_KIND)};
+#undef TESSERA_KIND
 
 }  // namespace
 
 std::span<const ScheduleKind> schedule_kinds() { return kKinds; }
 
-const ScheduleKind& schedule_kind(PipelineKind kind) {
-  const auto* found = std::find_if(std::begin(kKinds), std::end(kKinds),
-                                   [&](const ScheduleKind& known) { return known.kind == kind; });
-  TESSERA_CHECK(found != std::end(kKinds), "schedule {} has no row", name_of(kind));
-  return *found;
-}
+const ScheduleKind& schedule_kind(PipelineKind kind) { return kKinds[static_cast<size_t>(kind)]; }
 
 void read_schedule_file(ParallelSpec& parallel, const FileReader& read_file) {
   const PipelineChoice& schedule = parallel.schedule;

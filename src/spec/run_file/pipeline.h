@@ -1,4 +1,5 @@
-// The pipeline schedules that a run file can name. How they run is in compile/schedule.
+// The pipeline schedules that a run file can name. What they are is in
+// compile/pipeline/schedule/named.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 
 namespace tessera {
 
+// What such a file says in its line TESSERA_SCHEDULE.
 struct ScheduleKind {
   PipelineKind kind = PipelineKind::k1F1B;
   int64_t virtual_stages = 1;       // stages of each rank
@@ -17,6 +19,7 @@ struct ScheduleKind {
   bool asynchronous = false;
 };
 
+// In the order of PipelineKind.
 std::span<const ScheduleKind> schedule_kinds();
 const ScheduleKind& schedule_kind(PipelineKind kind);
 

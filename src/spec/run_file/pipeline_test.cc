@@ -18,14 +18,28 @@ std::string failure(const std::string& schedule, int64_t virtual_stages) {
 }
 
 TEST(PipelineSpecTest, StagesOfARankFollowFromTheSchedule) {
-  for (const ScheduleKind& kind : schedule_kinds()) {
+  const auto stages = [](PipelineKind kind) {
     ParallelSpec parallel;
-    parallel.schedule = kind.kind;
+    parallel.schedule = kind;
     resolve_schedule(parallel);
-    const bool two = kind.kind == PipelineKind::kInterleaved || kind.kind == PipelineKind::kZbV ||
-                     kind.kind == PipelineKind::kDualPipeV;
-    EXPECT_EQ(parallel.virtual_stages, two ? 2 : 1) << name_of(kind.kind);
+    return parallel.virtual_stages;
+  };
+  EXPECT_EQ(stages(PipelineKind::k1F1B), 1);
+  EXPECT_EQ(stages(PipelineKind::kInterleaved), 2);
+  EXPECT_EQ(stages(PipelineKind::kZbH2), 1);
+  EXPECT_EQ(stages(PipelineKind::kZbV), 2);
+  EXPECT_EQ(stages(PipelineKind::kDualPipeV), 2);
+  EXPECT_EQ(stages(PipelineKind::kPipedream), 1);
+}
+
+TEST(PipelineSpecTest, EveryScheduleHasItsRow) {
+  for (const ScheduleKind& kind : schedule_kinds()) {
+    EXPECT_EQ(&schedule_kind(kind.kind), &kind) << name_of(kind.kind);
   }
+  EXPECT_EQ(schedule_kinds().size(), kNamesOf<PipelineKind>.size());
+  EXPECT_TRUE(schedule_kind(PipelineKind::kInterleaved).any_virtual_stages);
+  EXPECT_TRUE(schedule_kind(PipelineKind::kPipedream2bw).asynchronous);
+  EXPECT_FALSE(schedule_kind(PipelineKind::k1F1B).asynchronous);
 }
 
 TEST(PipelineSpecTest, RefusesWhatTheScheduleDoesNotHave) {

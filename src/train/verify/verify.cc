@@ -9,6 +9,7 @@
 #include "plan/report/plan_json.h"
 #include "spec/entry.h"
 #include "spec/keys.h"
+#include "spec/run_file/pipeline.h"
 #include "spec/run_file/validate.h"
 #include "train/machine_defaults.h"
 #include "train/session/loss_scale.h"
@@ -18,6 +19,12 @@
 
 namespace tessera {
 namespace {
+
+// Whether the number of stages of a rank does not follow from the schedule.
+bool chooses_stages(const ParallelSpec& parallel) {
+  const std::optional<PipelineKind> kind = parallel.schedule.kind();
+  return kind && schedule_kind(*kind).any_virtual_stages;
+}
 
 // Every key of [parallel] that differs from its default, as --mesh takes them.
 std::string mesh_text(const ParallelSpec& parallel) {
@@ -31,7 +38,7 @@ std::string mesh_text(const ParallelSpec& parallel) {
     if (value == value_of(key.field(plain)) && key.name != "zero") continue;
     // Resolved from the others.
     if (key.name == "grad_reduce" || key.name == "schedule_csv") continue;
-    if (key.name == "virtual_stages" && parallel.schedule != PipelineKind::kInterleaved) continue;
+    if (key.name == "virtual_stages" && !chooses_stages(parallel)) continue;
     const std::string shown = value.is_string() ? value.get<std::string>() : value.dump();
     text += fmt::format("{}{}={}", text.empty() ? "" : ",", key.name, shown);
   }

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/testing/message_of.h"
+#include "compile/pipeline/schedule/named_schedule.h"
 #include "compile/pipeline/schedule/replay.h"
 #include "spec/run_file/pipeline.h"
 
@@ -189,6 +190,28 @@ TEST(SchedulePropertyTest, EveryScheduleOfEveryShapeIsValid) {
     }
   }
   EXPECT_GT(made, 1500);
+}
+
+// What the cost model takes without a list: never less than the list keeps, and as much on the rank
+// that keeps the most.
+TEST(SchedulePropertyTest, LiveMicroBatchesAreThoseOfTheList) {
+  for (const ScheduleKind& kind : schedule_kinds()) {
+    const std::string_view name = name_of(kind.kind);
+    for (int p = 2; p <= 7; ++p) {
+      for (int m = 1; m <= 16; ++m) {
+        if (is_refused_shape(name, p, m)) continue;
+        SCOPED_TRACE(fmt::format("{} p={} m={}", name, p, m));
+        const ScheduleFacts listed = facts(name, p, m);
+        int64_t most = 0;
+        for (int r = 0; r < p; ++r) {
+          const int64_t live = live_micro_batches(kind.kind, {r, p, kind.virtual_stages, m});
+          EXPECT_GE(live, listed.ranks[static_cast<size_t>(r)].peak_live) << r;
+          most = std::max(most, live);
+        }
+        EXPECT_EQ(most, listed.peak_live);
+      }
+    }
+  }
 }
 
 TEST(SchedulePropertyTest, InterleavedTakesEveryGroupSizeThatItSaysItTakes) {

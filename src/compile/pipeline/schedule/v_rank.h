@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "compile/pipeline/schedule/generators.h"
+#include "compile/pipeline/schedule/named_schedule.h"
 
 namespace tessera {
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "compile/pipeline/schedule/generators.h"
+#include "compile/pipeline/schedule/named_schedule.h"
 
 namespace tessera {
 

@@ -8,7 +8,7 @@ namespace tessera::kernels::cuda {
 constexpr int kWarps = 8;  // of a block
 constexpr int kThreads = kWarps * 32;
 
-// Of this thread's warp, among all of the grid along x.
+// The place of this thread's warp among all of the grid along x.
 __device__ inline int64_t warp_index() {
   return blockIdx.x * static_cast<int64_t>(kWarps) + threadIdx.x / 32;
 }

@@ -2,9 +2,12 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "compile/pipeline/schedule/generators.h"
+#include "compile/pipeline/schedule/named_schedule.h"
 
 namespace tessera {
+
+TESSERA_SCHEDULE(40, kInterleaved, "interleaved", .virtual_stages = 2, .any_virtual_stages = true);
+
 namespace {
 
 struct ChunkOfBatch {
@@ -41,9 +44,7 @@ int nearest_valid_group(const PipelineShape& shape) {
   return nearest;
 }
 
-}  // namespace
-
-void check_interleaved(const PipelineShape& shape) {
+void check(const PipelineShape& shape) {
   require_config(shape.micro_batches >= shape.ranks,
                  "schedule interleaved: {} micro-batches are fewer than the {} ranks; use {} "
                  "micro-batches, or schedule = \"1f1b\"",
@@ -65,7 +66,7 @@ void check_interleaved(const PipelineShape& shape) {
 
 // Chunk c of a rank is stage c * ranks + rank. The warm-up is twice as long per rank as that of
 // 1F1B: with less, the second chunk's forward of a group would not have arrived when it is due.
-std::vector<StageAction> interleaved_actions(const PipelineShape& shape, int rank) {
+std::vector<StageAction> rank_actions(const PipelineShape& shape, int rank) {
   const std::vector<ChunkOfBatch> order = forward_order(shape);
   const int total = static_cast<int>(order.size());
   const int warmup =
@@ -87,6 +88,24 @@ std::vector<StageAction> interleaved_actions(const PipelineShape& shape, int ran
   }
   for (int k = total - warmup; k < total; ++k) backward(k);
   return actions;
+}
+
+int64_t live(const PlaceInPipeline& at) {
+  const auto& [rank, ranks, virtual_stages, micro_batches] = at;
+  if (virtual_stages == 1) return std::min(micro_batches, ranks - rank);
+  const int64_t warmup = 2 * (ranks - 1 - rank) + (virtual_stages - 1) * ranks;
+  return std::min(micro_batches * virtual_stages, warmup + 1);
+}
+
+double idle(int64_t virtual_stages, double /*weight*/) {
+  return 1 / static_cast<double>(virtual_stages);
+}
+
+}  // namespace
+
+template <>
+NamedSchedule define_schedule<PipelineKind::kInterleaved>() {
+  return {.actions = rank_actions, .check = check, .live = live, .idle = idle};
 }
 
 }  // namespace tessera

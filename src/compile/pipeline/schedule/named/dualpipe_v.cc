@@ -1,7 +1,12 @@
+#include <algorithm>
+
 #include "base/error.h"
 #include "compile/pipeline/schedule/v_rank.h"
 
 namespace tessera {
+
+TESSERA_SCHEDULE(80, kDualPipeV, "dualpipe-v", .virtual_stages = 2);
+
 namespace {
 
 class DualPipeV {
@@ -72,9 +77,7 @@ class DualPipeV {
   int rank_;
 };
 
-}  // namespace
-
-void check_dualpipe_v(const PipelineShape& shape) {
+void check(const PipelineShape& shape) {
   require_config(
       shape.micro_batches >= 2 * shape.ranks,
       "schedule dualpipe-v: {} micro-batches, but the two ends of the pipeline fill with "
@@ -83,8 +86,25 @@ void check_dualpipe_v(const PipelineShape& shape) {
 }
 
 // DualPipeV (DeepSeek, 2025): DualPipe cut in half and folded into a V, one copy of the weights.
-std::vector<StageAction> dualpipe_v_actions(const PipelineShape& shape, int rank) {
+std::vector<StageAction> rank_actions(const PipelineShape& shape, int rank) {
   return DualPipeV(shape, rank).actions();
+}
+
+int64_t live(const PlaceInPipeline& at) {
+  return std::min(at.micro_batches * at.virtual_stages, at.ranks * at.virtual_stages + 1);
+}
+
+double idle(int64_t /*virtual_stages*/, double weight) { return std::max(0.0, 1 - 3 * weight); }
+
+}  // namespace
+
+template <>
+NamedSchedule define_schedule<PipelineKind::kDualPipeV>() {
+  return {.actions = rank_actions,
+          .placement = StagePlacement::kV,
+          .check = check,
+          .live = live,
+          .idle = idle};
 }
 
 }  // namespace tessera
