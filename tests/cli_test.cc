@@ -299,7 +299,7 @@ TEST_F(CliTest, SimulateTakesTheMachineFromTheCatalogue) {
   const std::string mesh = "simulate run.toml --mesh dp=2 --json ";
   const json cpu = succeed(mesh + "--cluster cpu").json();
   const json gpu = succeed(mesh + "--cluster h100").json();
-  EXPECT_EQ(gpu.at("device"), "h100");
+  EXPECT_EQ(gpu.at("cluster").at("device"), "h100");
   EXPECT_NE(gpu.at("step_s"), cpu.at("step_s"));
   EXPECT_EQ(cpu, succeed(mesh).json()) << "a run file for the CPU";
   const CommandResult refused = run(mesh + "--cluster h10");

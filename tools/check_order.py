@@ -41,7 +41,7 @@ def steps_of(args, folder):
         where = [str(file), "--cluster", args.cluster]
         simulated = answer(args.binary, "simulate", *where)["step_s"]
         planned = planned_seconds(answer(args.binary, "plan", *where))
-        steps.append((plan["number"], plan["step_s"], planned, simulated))
+        steps.append((plan["number"], plan["time"]["step_s"], planned, simulated))
         print("plan {:2}  search {:9.4f} s  plan {:9.4f} s  simulate {:9.4f} s".format(*steps[-1]),
               flush=True)
     return steps

@@ -36,7 +36,7 @@ Json answer_emit(const nlohmann::json& request, const Surroundings& around) {
 }
 
 Json answer_search(const nlohmann::json& request, const Surroundings& around) {
-  return search_json(search(search_query(request), around));
+  return to_json(search(search_query(request), around));
 }
 
 Json answer_simulate(const nlohmann::json& request, const Surroundings& around) {

@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "api/fields.h"
-#include "api/schema.h"
 #include "base/error.h"
 #include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
@@ -89,12 +88,6 @@ SearchReport search(const SearchQuery& query, const Surroundings& around) {
   model.preset = query.model;
   const SearchRequest request = search_request(query, model, around);
   return search_report(request, model, {query.top, true}, around.read, around.progress);
-}
-
-nlohmann::ordered_json search_json(const SearchReport& report) {
-  nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
-  json.update(to_json(report));
-  return json;
 }
 
 }  // namespace tessera

@@ -31,6 +31,5 @@ SearchRequest search_request(const SearchQuery& query, const ModelSpec& model,
 
 // Throws ConfigError for what is missing or out of range.
 SearchReport search(const SearchQuery& query, const Surroundings& around);
-nlohmann::ordered_json search_json(const SearchReport& report);
 
 }  // namespace tessera

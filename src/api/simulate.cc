@@ -16,6 +16,7 @@
 #include "draw/run_title.h"
 #include "draw/schedule_text.h"
 #include "draw/step_text.h"
+#include "plan/report/plan_json.h"
 #include "sim/replay/cluster_times.h"
 #include "sim/replay/distinct_programs.h"
 #include "sim/replay/measured_times.h"
@@ -112,8 +113,8 @@ StepSimulation::StepSimulation(const SimulateQuery& query, RunSpec spec, std::ve
       engine_(find_engine(query.split.engine, around.read)),
       contention_(query.no_contention ? no_contention() : contention_of(engine_.numbers)),
       shows_contention_(!query.no_contention),
-      cluster_(
-          of_size(find_cluster(cluster_name(query, spec), around.read), spec.parallel.world())),
+      whole_cluster_(find_cluster(cluster_name(query, spec), around.read)),
+      cluster_(of_size(whole_cluster_, spec.parallel.world())),
       step_(build_step(with_threads(std::move(spec), cluster_.measured), StepKind::kTraining)),
       programs_(distinct_programs(step_)) {
   const ClusterTimes modelled(cluster_, engine_.numbers, step_.spec.train.dtype, contention_);
@@ -155,17 +156,15 @@ std::string StepSimulation::text() const {
 }
 
 nlohmann::ordered_json StepSimulation::json() const {
-  nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
-  json["cluster"] = cluster_.name;
-  json["device"] = cluster_.device.name;
+  nlohmann::ordered_json json =
+      document_head("simulation", timeline_.mesh, step_.layout.num_parameters);
   if (cluster_.measured.empty()) json["engine"] = engine_.name;
+  json["cluster"] = cluster_json(cluster_, whole_cluster_.devices);
   if (cluster_.measured.empty()) json["contention"] = contention_json();
   json.update(step_json(timeline_, activities_));
   if (!timeline_.lost.has_value()) json["tokens_per_s"] = tokens_per_s();
   if (without_slow_s_ > 0) json["step_without_slow_ranks_s"] = without_slow_s_;
-  for (const Guess& guess : guesses_) {
-    json["guesses"].push_back({{"what", guess.what}, {"taken", guess.taken}});
-  }
+  json["guesses"] = guesses_json(guesses_);
   return json;
 }
 

@@ -69,7 +69,8 @@ class StepSimulation {
   Engine engine_;
   Contention contention_;
   bool shows_contention_;
-  Cluster cluster_;
+  Cluster whole_cluster_;  // that was named
+  Cluster cluster_;        // of as many devices as there are ranks
   StepGraph step_;
   RankPrograms programs_;
   StepTimeline timeline_;

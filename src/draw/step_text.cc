@@ -178,7 +178,6 @@ std::string lost_text(const StepTimeline& timeline) {
 nlohmann::ordered_json step_json(const StepTimeline& timeline,
                                  const std::vector<RankActivity>& activities) {
   nlohmann::ordered_json json;
-  json["world"] = timeline.mesh.world();
   json["simulated_ranks"] = timeline.ranks.size();
   json["step_s"] = timeline.makespan;
   if (timeline.lost.has_value()) {
@@ -192,7 +191,7 @@ nlohmann::ordered_json step_json(const StepTimeline& timeline,
                                {"waits_for", stuck.waits_for}});
     }
   }
-  json["ranks"] = nlohmann::ordered_json::array();
+  json["classes"] = nlohmann::ordered_json::array();
   for (size_t c = 0; c < activities.size(); ++c) {
     const RankActivity& activity = activities[c];
     nlohmann::ordered_json entry;
@@ -204,7 +203,7 @@ nlohmann::ordered_json step_json(const StepTimeline& timeline,
     entry["exposed_s"] = times_json(activity.exposed_s);
     entry["communication_s"] = times_json(activity.communication_s);
     entry["idle_s"] = activity.idle_s;
-    json["ranks"].push_back(std::move(entry));
+    json["classes"].push_back(std::move(entry));
   }
   return json;
 }

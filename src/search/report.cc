@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "plan/report/plan_json.h"
 #include "search/neighbours.h"
 #include "spec/run_file/pipeline.h"
 #include "spec/run_file/trainable.h"
@@ -424,22 +425,11 @@ nlohmann::ordered_json strategy_json(const Strategy& s) {
 }
 
 nlohmann::ordered_json strategy_json(const SimulatedStrategy& plan) {
-  const StepTime& time = plan.estimate.time;
-  nlohmann::ordered_json exposed;
-  for (size_t i = 0; i < kNumCommAxes; ++i) {
-    exposed[std::string(name_of(static_cast<CommAxis>(i)))] = time.exposed_s[i];
-  }
   return {{"strategy", strategy_json(plan.strategy)},
           {"peak_bytes", plan.peak_bytes()},
-          {"step_s", time.step_s},
-          {"closed_form_s", plan.closed_form_s},
-          {"compute_s", time.compute_s},
-          {"recompute_s", time.recompute_s},
-          {"exposed_s", exposed},
-          {"bubble_s", time.bubble_s},
-          {"optimizer_s", time.optimizer_s},
-          {"mfu", plan.estimate.mfu},
-          {"tokens_per_s", plan.estimate.tokens_per_s}};
+          {"time", time_json(plan.estimate.time)},
+          {"rates", rates_json(plan.estimate)},
+          {"closed_form_s", plan.closed_form_s}};
 }
 
 nlohmann::ordered_json ranked_json(const RankedStrategy& ranked) {
@@ -526,7 +516,9 @@ std::string to_text(const SearchReport& report) {
 
 nlohmann::ordered_json to_json(const SearchReport& report) {
   const SearchOutcome& o = report.outcome;
-  nlohmann::ordered_json json = {{"model", report.model.preset},
+  nlohmann::ordered_json json = {{"schema_version", kPlanSchemaVersion},
+                                 {"kind", "search"},
+                                 {"model", report.model.preset},
                                  {"cluster", report.workload.cluster.name},
                                  {"devices", report.workload.cluster.devices},
                                  {"seq_len", report.workload.seq_len},

@@ -121,7 +121,7 @@ int run_search(const SearchOptions& options, Console& console) {
   };
   const SearchReport report = search(options.query, around);
   line.finish();
-  console.out << (options.json ? search_json(report).dump(2) + '\n' : to_text(report));
+  console.out << (options.json ? to_json(report).dump(2) + '\n' : to_text(report));
   if (!options.out.empty()) write_run_files(report, options.out, console);
   if (interrupt.interrupted()) return kSignalCode + interrupt.signal();
   return static_cast<int>(report.plans.empty() ? ExitCode::kDoesNotFit : ExitCode::kOk);

@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "api/schema.h"
 #include "base/error.h"
 #include "cli/read_text.h"
 #include "in_process.h"
+#include "plan/report/plan_json.h"
 #include "spec/run_file/run_source.h"
 
 namespace tessera {
@@ -51,8 +51,12 @@ TEST(SearchCommandTest, PrintsJson) {
   args.emplace_back("--json");
   const Ended ended = run(args);
   const nlohmann::json json = nlohmann::json::parse(ended.out);
-  EXPECT_EQ(json.at("schema_version"), kSchemaVersion);
-  EXPECT_EQ(json.at("plans").size(), 3U);
+  EXPECT_EQ(json.at("schema_version"), kPlanSchemaVersion);
+  EXPECT_EQ(json.at("kind"), "search");
+  ASSERT_EQ(json.at("plans").size(), 3U);
+  const nlohmann::json& time = json.at("plans")[0].at("time");
+  EXPECT_NEAR(time.at("forward_s").get<double>() + time.at("backward_s").get<double>(),
+              time.at("compute_s").get<double>(), 1e-9);
 }
 
 TEST(SearchCommandTest, ExitsWithThreeWhereNothingFits) {

@@ -57,27 +57,6 @@ ordered_json class_json(const Plan& plan, const PlannedClass& one) {
   return json;
 }
 
-ordered_json cluster_json(const PlannedStep& step) {
-  return {{"name", step.cluster.name},
-          {"device", step.cluster.device.name},
-          {"devices", step.cluster.devices},
-          {"devices_in_all", step.cluster_devices}};
-}
-
-// compute_s is forward_s and backward_s, of which recompute_s is part. With bubble, optimizer and
-// exposed communication it adds up to step_s.
-ordered_json time_json(const StepTime& time) {
-  ordered_json json = {{"step_s", time.step_s},           {"compute_s", time.compute_s},
-                       {"forward_s", time.forward_s},     {"backward_s", time.backward_s()},
-                       {"recompute_s", time.recompute_s}, {"bubble_s", time.bubble_s},
-                       {"optimizer_s", time.optimizer_s}};
-  for (int axis = 0; axis < kNumCommAxes; ++axis) {
-    json["exposed_s"][std::string(name_of(static_cast<CommAxis>(axis)))] =
-        time.exposed_s[static_cast<size_t>(axis)];
-  }
-  return json;
-}
-
 ordered_json links_json(const PlannedStep& step) {
   ordered_json json = ordered_json::array();
   for (int axis = 0; axis < kNumCommAxes; ++axis) {
@@ -105,12 +84,7 @@ void add_step(const Plan& plan, ordered_json& json) {
   const Estimate& e = plan.step->estimate;
   json["time"] = time_json(e.time);
   json["links"] = links_json(*plan.step);
-  json["rates"] = {{"tokens_per_s", e.tokens_per_s},
-                   {"tflops_per_device", e.flops_per_device_s / 1e12},
-                   {"mfu", e.mfu},
-                   {"hfu", e.hfu},
-                   {"model_flops", e.model_flops},
-                   {"hardware_flops", e.hardware_flops}};
+  json["rates"] = rates_json(e);
   if (plan.tokens > 0) json["training"] = training_json(plan);
 }
 
@@ -137,7 +111,7 @@ ordered_json json_with_ranks(const Plan& plan, bool ranks) {
   ordered_json json = document_head("plan", plan.mesh, plan.num_parameters);
   json["source"] = name_of(plan.source);
   if (plan.step) json["engine"] = plan.step->engine;
-  if (plan.step) json["cluster"] = cluster_json(*plan.step);
+  if (plan.step) json["cluster"] = cluster_json(plan.step->cluster, plan.step->cluster_devices);
   json["fits"] = plan.fits();
   json["peak_bytes"] = plan.peak_bytes();
   json["limit_bytes"] = plan.limit_bytes;
@@ -149,10 +123,7 @@ ordered_json json_with_ranks(const Plan& plan, bool ranks) {
     for (const PlannedRank& rank : plan.ranks) json["ranks"].push_back(rank_json(plan.mesh, rank));
   }
   if (plan.step) add_step(plan, json);
-  json["guesses"] = ordered_json::array();
-  for (const Guess& guess : plan.guesses) {
-    json["guesses"].push_back({{"what", guess.what}, {"taken", guess.taken}});
-  }
+  json["guesses"] = guesses_json(plan.guesses);
   if (plan.advice) add_advice(plan, *plan.advice, json);
   return json;
 }
@@ -168,6 +139,42 @@ ordered_json document_head(std::string_view kind, const Mesh& mesh, int64_t num_
     json["mesh"][std::string(name_of(axis))] = mesh.size(axis);
   }
   json["parameters"] = num_parameters;
+  return json;
+}
+
+ordered_json cluster_json(const Cluster& cluster, int64_t devices_in_all) {
+  return {{"name", cluster.name},
+          {"device", cluster.device.name},
+          {"devices", cluster.devices},
+          {"devices_in_all", devices_in_all}};
+}
+
+ordered_json time_json(const StepTime& time) {
+  ordered_json json = {{"step_s", time.step_s},           {"compute_s", time.compute_s},
+                       {"forward_s", time.forward_s},     {"backward_s", time.backward_s()},
+                       {"recompute_s", time.recompute_s}, {"bubble_s", time.bubble_s},
+                       {"optimizer_s", time.optimizer_s}};
+  for (int axis = 0; axis < kNumCommAxes; ++axis) {
+    json["exposed_s"][std::string(name_of(static_cast<CommAxis>(axis)))] =
+        time.exposed_s[static_cast<size_t>(axis)];
+  }
+  return json;
+}
+
+ordered_json rates_json(const Estimate& estimate) {
+  return {{"tokens_per_s", estimate.tokens_per_s},
+          {"tflops_per_device", estimate.flops_per_device_s / 1e12},
+          {"mfu", estimate.mfu},
+          {"hfu", estimate.hfu},
+          {"model_flops", estimate.model_flops},
+          {"hardware_flops", estimate.hardware_flops}};
+}
+
+ordered_json guesses_json(const std::vector<Guess>& guesses) {
+  ordered_json json = ordered_json::array();
+  for (const Guess& guess : guesses) {
+    json.push_back({{"what", guess.what}, {"taken", guess.taken}});
+  }
   return json;
 }
 
