@@ -172,20 +172,19 @@ std::vector<ScheduleChoice> schedules_of(const Workload& w, const Strategy& s) {
 
 std::vector<ShardingChoice> shardings_of(const Strategy& s, const FixedAxes& fixed) {
   const int64_t replicas = s.dp * s.cp;
-  std::vector<ShardingChoice> choices;
-  const auto add = [&](const ShardingChoice& choice) {
-    if (fixed.zero < 0 || fixed.zero == choice.zero) choices.push_back(choice);
-  };
-  add({0, 0, true});
-  if (replicas == 1) return choices;
-  add({1, 0, true});
-  add({2, 0, true});
-  for (const bool release : {true, false}) {
-    add({3, 0, release});
-    for (const int64_t shard : divisors(replicas, replicas / 2)) {
-      if (shard > 1) add({3, shard, release});
-    }
+  std::vector<int64_t> shards;  // of ZeRO-3; 0: all replicas share
+  for (const int64_t shard : divisors(replicas, replicas / 2))
+    shards.push_back(shard > 1 ? shard : 0);
+  std::vector<ShardingChoice> choices(replicas == 1 ? 1 : 3 + 2 * shards.size());
+  for (size_t i = 0; i < choices.size(); ++i) {
+    choices[i].zero = static_cast<int64_t>(std::min<size_t>(i, 3));
+    if (i < 3) continue;
+    choices[i].shard = shards[(i - 3) % shards.size()];
+    choices[i].release_after_forward = i - 3 < shards.size();
   }
+  std::erase_if(choices, [&](const ShardingChoice& choice) {
+    return fixed.zero >= 0 && fixed.zero != choice.zero;
+  });
   return choices;
 }
 
