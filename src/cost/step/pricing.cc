@@ -230,7 +230,7 @@ double Pricing::expert_sum_over_tp_s() const {
 }
 
 // Gradients leave while the last backward runs; gathered weights arrive during the first forward,
-// or at once.
+// or at once, beside the rest of the update.
 double Pricing::exposed_s(const DataParallel& sums) const {
   const EngineNumbers& engine = l_.w.engine;
   if (!l_.w.overlap.data) return sums.once_s;
@@ -240,13 +240,31 @@ double Pricing::exposed_s(const DataParallel& sums) const {
       adds_every_micro_batch()
           ? 0
           : engine.overlap_window * (busiest_.backward + (in_forward ? busiest_.forward : 0));
-  const double beside_s = sums.once_s - (at_once ? sums.gather_s : 0);
-  const double hidden = std::min(window, beside_s * (1 - engine.last_bucket));
-  const double slower_s = slowdown_s(engine, hidden, sums.once_s, sums.wire_s);
+  const double after_s = at_once ? sums.gather_s : 0;
+  const double beside_s = sums.once_s - after_s;
+  const double on_wire = sums.once_s > 0 ? sums.wire_s / sums.once_s : 0;
+  const Overlapped both =
+      overlap(engine, {beside_s, on_wire * beside_s, window, beside_s * engine.last_bucket});
   // The last backward goes from stage to stage, and each of them is slower, unless weight gradients
   // come after it.
   const bool in_turn = engine.messages_in_order != 0 && bubble_share(0.25) == bubble_share(0);
-  return sums.once_s - hidden + slower_s * (in_turn ? to_double(l_.s.pp) : 1);
+  const double stages_before = in_turn ? to_double(l_.s.pp - 1) : 0;
+  return both.exposed_s + stages_before * both.slower_s + after_s -
+         std::min(after_s, later_updates_s());
+}
+
+// The part of the update that runs while the weights of the first buckets are gathered.
+double Pricing::later_updates_s() const {
+  const double together = l_.w.engine.update_buckets;
+  const SumBuckets buckets = l_.buckets(busiest_layers_, busiest_rank_);
+  const double all = to_double(buckets.dense + buckets.experts + buckets.small);
+  if (together == 0 || all <= together) return 0;
+  const RankLayout::Parameters held = l_.parameters(busiest_layers_, busiest_rank_);
+  const double weights = to_double(held.dense) / to_double(l_.shard) +
+                         to_double(held.experts) / to_double(l_.expert_shard());
+  const DeviceSpec& device = l_.w.cluster.device;
+  return (1 - together / all) * weights * l_.w.engine.optimizer_bytes /
+         (device.memory_bandwidth.value * device.memory_efficiency.value);
 }
 
 // Both ends of the pipeline have the table and add up its gradients.

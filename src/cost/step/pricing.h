@@ -59,6 +59,7 @@ class Pricing {
                 DataParallel& sums);
   [[nodiscard]] double expert_sum_over_tp_s() const;
   [[nodiscard]] double exposed_s(const DataParallel& sums) const;
+  [[nodiscard]] double later_updates_s() const;
   [[nodiscard]] double tied_sum_s() const;
   [[nodiscard]] double optimizer_s() const;
   void set_levels(Breakdown& result);

@@ -42,9 +42,18 @@ void add_layers(RankTime& time, const LayerCost& cost, const PassSeconds& pass, 
 
 }  // namespace
 
-double slowdown_s(const EngineNumbers& engine, double hidden_s, double all_s, double wire_s) {
-  const bool apart = engine.sum_bucket_bytes > 0 && all_s > 0;
-  return engine.overlap_slowdown * hidden_s * (apart ? std::min(1.0, wire_s / all_s) : 1);
+Overlapped overlap(const EngineNumbers& engine, const Overlap& both) {
+  const double loss = engine.overlap_slowdown;
+  const double most = both.comm_s - both.last_s;
+  if (engine.sum_bucket_bytes == 0) {
+    const double hidden = std::min(both.kernels_s, most);
+    return {both.comm_s - hidden + loss * hidden, loss * hidden};
+  }
+  const double on_wire = both.comm_s > 0 ? std::min(1.0, both.wire_s / both.comm_s) : 0;
+  const double lost = loss * on_wire * most;
+  // Kernels beside communication all the time take so much longer, and no more.
+  const double longest = loss < 1 ? both.kernels_s * loss / (1 - loss) : lost;
+  return {std::max(both.comm_s - both.kernels_s, lost + both.last_s), std::min(lost, longest)};
 }
 
 double RankTime::exposed_total() const {
@@ -160,12 +169,15 @@ double RankTimes::exposed_gathering_s(const Unit& unit, double again) const {
   const GatherCost& gather = unit.gather;
   const PassSeconds pass = with_again(unit.pass, again);
   const double all = gather.forward_s + gather.backward_s;
-  if (!l_.w.overlap.data) return all;
-  const double beside_s =
-      gather.backward_s - (l_.w.engine.adds_every_micro_batch != 0 ? gather.sum_s : 0);
-  const double hidden =
-      std::min(gather.forward_s, pass.forward) + std::min(beside_s, pass.backward);
-  return all - hidden + slowdown_s(l_.w.engine, hidden, all, gather.wire_s + gather.expert_wire_s);
+  if (!l_.w.overlap.data || all == 0) return all;
+  const EngineNumbers& engine = l_.w.engine;
+  const double waited_s = engine.adds_every_micro_batch != 0 ? gather.sum_s : 0;
+  const double wire = (gather.wire_s + gather.expert_wire_s) / all;
+  const auto exposed = [&](double comm_s, double kernels_s) {
+    return overlap(engine, {comm_s, wire * comm_s, kernels_s, 0}).exposed_s;
+  };
+  return exposed(gather.forward_s, pass.forward) +
+         exposed(gather.backward_s - waited_s, pass.backward) + waited_s;
 }
 
 void RankTimes::add_gathering(RankTime& time, const RankLayers& layers, const Counts& ends,

@@ -25,9 +25,20 @@ struct RankTime {
   [[nodiscard]] double exposed_total() const;
 };
 
-// What kernels lose beside communication that they hide: only while bytes are on the wire, where
-// the engine's collectives are counted one by one.
-double slowdown_s(const EngineNumbers& engine, double hidden_s, double all_s, double wire_s);
+// Communication beside kernels.
+struct Overlap {
+  double comm_s = 0;
+  double wire_s = 0;     // part of it: bytes over bandwidth
+  double kernels_s = 0;  // what it can hide behind
+  double last_s = 0;     // part of comm_s that comes after the kernels in any case
+};
+struct Overlapped {
+  double exposed_s = 0;  // what both take beyond the kernels
+  double slower_s = 0;   // part of it: what the kernels lose
+};
+// Where an engine's collectives are counted one by one, kernels lose speed only while bytes are on
+// the wire, and go on hiding communication while they are slower.
+Overlapped overlap(const EngineNumbers& engine, const Overlap& both);
 
 // Lives on the stack of one call.
 class RankTimes {
