@@ -172,6 +172,11 @@ double RankTimes::exposed_gathering_s(const Unit& unit, double again) const {
   if (!l_.w.overlap.data || all == 0) return all;
   const EngineNumbers& engine = l_.w.engine;
   const double waited_s = engine.adds_every_micro_batch != 0 ? gather.sum_s : 0;
+  if (engine.sum_bucket_bytes == 0) {
+    const double hidden = std::min(gather.forward_s, pass.forward) +
+                          std::min(gather.backward_s - waited_s, pass.backward);
+    return all - hidden + engine.overlap_slowdown * hidden;
+  }
   const double wire = (gather.wire_s + gather.expert_wire_s) / all;
   const auto exposed = [&](double comm_s, double kernels_s) {
     return overlap(engine, {comm_s, wire * comm_s, kernels_s, 0}).exposed_s;
