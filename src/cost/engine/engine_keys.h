@@ -114,6 +114,8 @@ inline constexpr std::array kEngineKeys = {
               "of gradients of a layer that are added up in one collective; 0: all of a rank are"},
     EngineKey{"experts_whole_on_tp", &EngineNumbers::experts_whole_on_tp, "0 or 1", 0, 1,
               "1: without ep, ranks of tp have whole experts and first add up among themselves"},
+    EngineKey{"expert_tokens_split", &EngineNumbers::expert_tokens_split, "0 or 1", 0, 1,
+              "1: tokens of experts are split over tp and gathered behind them; 0: as for an MLP"},
     EngineKey{"update_buckets", &EngineNumbers::update_buckets, "buckets", 0, 1e6,
               "that are updated before the first is gathered; 0: all"},
     EngineKey{"gathers_after_update", &EngineNumbers::gathers_after_update, "0 or 1", 0, 1,

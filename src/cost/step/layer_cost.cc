@@ -125,6 +125,18 @@ class LayerSum {
     cost_.backward_comm.add(CommAxis::kTensor, exposed * (back * gather), back * share * bytes);
   }
 
+  // Around experts, whose tokens are split over tp: they stay split by sequence, or every rank
+  // gathers what the others have computed.
+  void tensor_parallel_experts() {
+    if (engine_.expert_tokens_split == 0) return tensor_parallel_pair();
+    if (s_.tp == 1 || s_.sequence_parallel) return;
+    const double bytes = to_double(element_ * tokens_ * w_.model.hidden);
+    const double share = to_double(s_.tp - 1) / to_double(s_.tp);
+    const double gather = all_gather_s(w_.cluster, RankGroup{s_.tp, strides_of(s_).tp}, bytes);
+    cost_.forward_comm.add(CommAxis::kTensor, gather, share * bytes);
+    cost_.backward_comm.add(CommAxis::kTensor, gather, share * bytes);
+  }
+
   // The product of `inner` columns at the end of a layer, and what brings its parts together.
   void skip_last_product(int64_t inner) {
     cost_.once_s =
@@ -388,7 +400,7 @@ LayerCost layer_cost(const Workload& w, const Strategy& s, bool experts) {
                          static_cast<int64_t>(w.engine.backward_units *
                                               static_cast<double>(e * sum.tokens() * m.hidden));
   }
-  sum.tensor_parallel_pair();
+  experts ? sum.tensor_parallel_experts() : sum.tensor_parallel_pair();
   const double hidden_bytes = static_cast<double>(input);
   sum.moves(w.engine.hidden_passes_forward * hidden_bytes,
             w.engine.hidden_passes_backward * hidden_bytes);

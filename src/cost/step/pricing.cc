@@ -144,16 +144,17 @@ bool Pricing::adds_every_micro_batch() const {
 
 void Pricing::add_data_parallel(Breakdown& result) {
   data_links_ = links_of(l_.w.cluster, {l_.replicas, times_.strides().data});
-  const DataParallel sums = l_.s.zero == 3 ? sum_across_shards() : sum_over_replicas();
-  const size_t axis = index(CommAxis::kData);
-  result.traffic[axis].bytes += sums.bytes;
-  result.traffic[axis].busy_s += sums.once_s;
-  const double on_tp_s = expert_sum_over_tp_s();
-  result.time.exposed_s[index(CommAxis::kTensor)] += on_tp_s;
-  result.traffic[index(CommAxis::kTensor)].busy_s += on_tp_s;
-  data_exposed_s_ = exposed_s(sums) + tied_sum_s();
-  result.time.exposed_s[axis] += data_exposed_s_;
-  data_exposed_s_ += on_tp_s;
+  DataParallel sums = l_.s.zero == 3 ? sum_across_shards() : sum_over_replicas();
+  const size_t data = index(CommAxis::kData), tensor = index(CommAxis::kTensor);
+  result.traffic[data].bytes += sums.bytes;
+  result.traffic[data].busy_s += sums.once_s;
+  const double on_tp_s = add_expert_sums_over_tp(sums);
+  result.traffic[tensor].busy_s += on_tp_s;
+  const double exposed = exposed_s(sums);
+  const double exposed_on_tp = on_tp_s > 0 ? exposed * on_tp_s / sums.once_s : 0;
+  data_exposed_s_ = exposed + tied_sum_s();
+  result.time.exposed_s[tensor] += exposed_on_tp;
+  result.time.exposed_s[data] += data_exposed_s_ - exposed_on_tp;
 }
 
 // ZeRO-3 gathers and scatters in every micro-batch; replicas of a shard group still add their
@@ -219,14 +220,20 @@ void Pricing::sum_over(const RankGroup& group, const GroupLinks& links, const Su
 }
 
 // Before the sums over replicas, where the layers have not done so.
-double Pricing::expert_sum_over_tp_s() const {
+double Pricing::add_expert_sums_over_tp(DataParallel& sums) {
   if (!l_.experts_on_tp || (l_.sums_in_layers() && l_.replicas > 1)) return 0;
   const int64_t experts = l_.parameters(busiest_layers_, busiest_rank_).experts;
   const int64_t buckets = l_.buckets(busiest_layers_, busiest_rank_).experts;
   const double bytes = to_double(experts * l_.w.precision.gradient_bytes);
-  const RankGroup on_tp{l_.s.tp, times_.strides().tp};
-  return in_buckets_s(buckets, 0, bytes,
-                      [&](double part) { return all_reduce_s(l_.w.cluster, on_tp, part); });
+  const GroupLinks links = links_of(l_.w.cluster, {l_.s.tp, times_.strides().tp});
+  const double seconds = in_buckets_s(buckets, 0, bytes, [&](double part) {
+    return all_reduce_s(l_.w.cluster, links, l_.s.tp, part);
+  });
+  const double wire_s = least_all_reduce_wire_s(links, l_.s.tp, bytes);
+  load_.add(links.level, CommAxis::kTensor, wire_s);
+  sums.once_s += seconds;
+  sums.wire_s += wire_s;
+  return seconds;
 }
 
 // Gradients leave while the last backward runs; gathered weights arrive during the first forward,

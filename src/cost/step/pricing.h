@@ -57,7 +57,7 @@ class Pricing {
   };
   void sum_over(const RankGroup& group, const GroupLinks& links, const Summed& summed,
                 DataParallel& sums);
-  [[nodiscard]] double expert_sum_over_tp_s() const;
+  double add_expert_sums_over_tp(DataParallel& sums);
   [[nodiscard]] double exposed_s(const DataParallel& sums) const;
   [[nodiscard]] double later_updates_s() const;
   [[nodiscard]] double tied_sum_s() const;
