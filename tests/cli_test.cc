@@ -246,7 +246,8 @@ TEST_F(CliTest, SimulateTakesAModelAndASplitWithoutARunFile) {
   EXPECT_NE(text.out.find("parallel.dp: 4, so that all devices are used"), std::string::npos)
       << text.out;
   const json report = succeed(split + "--dp 4 --json").json();
-  EXPECT_EQ(report.at("cluster"), "h100-64");
+  EXPECT_EQ(report.at("kind"), "simulation");
+  EXPECT_EQ(report.at("cluster").at("name"), "h100-64");
   EXPECT_GT(report.at("tokens_per_s").get<double>(), 0);
   // Flags count over what a run file says, too.
   EXPECT_NE(succeed("simulate run.toml --pp 2 --schedule").out.find("2 stages"), std::string::npos);

@@ -103,7 +103,8 @@ TEST(ApiCallTest, ProgressIsToldAndCanStopASearch) {
                             {"top", 1}},
                            around);
   EXPECT_EQ(told, 2);
-  EXPECT_EQ(result.at("schema_version"), 1);
+  EXPECT_EQ(result.at("schema_version"), 2);
+  EXPECT_EQ(result.at("kind"), "search");
 }
 
 }  // namespace

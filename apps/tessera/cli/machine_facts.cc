@@ -1,6 +1,6 @@
 #include "cli/machine_facts.h"
 
-#include "base/system_files.h"
+#include "launch/system_files.h"
 
 namespace tessera {
 

@@ -13,13 +13,13 @@
 
 #include "api/schema.h"
 #include "base/error.h"
-#include "base/system_files.h"
 #include "base/text.h"
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/machine_facts.h"
 #include "kernels/gpu_libraries.h"
 #include "kernels/linear.h"
+#include "launch/system_files.h"
 #include "tensor/gpu_memory.h"
 #include "train/doctor_command.h"
 

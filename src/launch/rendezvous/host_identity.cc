@@ -8,7 +8,7 @@
 #include <sstream>
 #include <system_error>
 
-#include "base/system_files.h"
+#include "launch/system_files.h"
 
 namespace tessera {
 namespace {

@@ -69,6 +69,11 @@ std::vector<Question> questions() {
   all.back().workload.seq_len = 32;
   all.push_back(question("mixtral-8x7b", "h100-16"));
   all.back().strategy = {.pp = 4, .dp = 4, .ep = 4};
+  // Experts that are whole on every rank of tp, and more buckets than are updated at once.
+  all.push_back(question("mixtral-8x7b", "h100-16"));
+  all.back().strategy = {.tp = 2, .dp = 8, .zero = 1};
+  all.back().workload.engine = find_engine("tessera").numbers;
+  all.back().workload.overlap.data = true;
   // Tiny: the host and the launches, and tiles of every size.
   all.push_back(question("qwen3-0.6b", "h100-8"));
   all.back().workload.seq_len = 128;

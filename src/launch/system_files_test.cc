@@ -1,4 +1,4 @@
-#include "base/system_files.h"
+#include "launch/system_files.h"
 
 #include <gtest/gtest.h>
 
