@@ -169,6 +169,15 @@ std::optional<std::pair<std::string, int64_t>> split_count(const std::string& na
   return std::pair{name.substr(0, dash), count};
 }
 
+// "8xrtx-4090" -> {"rtx-4090", 8}.
+std::optional<std::pair<std::string, int64_t>> split_cards(const std::string& name) {
+  int64_t count = 0;
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data(), end, count);
+  if (error != std::errc() || stop == end || *stop != 'x' || stop + 1 == end) return std::nullopt;
+  return std::pair{std::string(stop + 1, end), count};
+}
+
 DeviceSpec named_device(const CatalogueSource& source, const std::string& name,
                         const FileReader& read) {
   ExtendsChain chain(read, name);
@@ -190,6 +199,23 @@ Cluster named_cluster(const CatalogueSource& source, const std::string& name,
   return cluster;
 }
 
+// Cards of a device that has a cluster of its name are that; others share the PCIe of one host.
+Cluster cards_in_a_host(const std::pair<std::string, int64_t>& cards, const FileReader& read) {
+  const auto& [device, count] = cards;
+  if (const std::optional<CatalogueSource> source = look_up(kClusters, device, read)) {
+    return with_devices(named_cluster(*source, device, read), count);
+  }
+  Cluster cluster = named_cluster(find_source(kClusters, "pc-4x24", read), "pc-4x24", read);
+  cluster.device = named_device(find_source(kDevices, device, read), device, read);
+  cluster.name = fmt::format("{}x{}", count, device);
+  cluster.devices = count;
+  cluster.usd_per_device_hour = {};
+  cluster.levels.resize(1);
+  cluster.levels[0].devices = count;
+  check(cluster);
+  return cluster;
+}
+
 }  // namespace
 
 std::vector<std::string_view> device_names() { return names_of(kDevices); }
@@ -203,6 +229,7 @@ Cluster find_cluster(const std::string& name, const FileReader& read) {
   if (const std::optional<CatalogueSource> source = look_up(kClusters, name, read)) {
     return named_cluster(*source, name, read);
   }
+  if (const auto cards = split_cards(name)) return cards_in_a_host(*cards, read);
   if (const auto split = split_count(name)) {
     if (const std::optional<CatalogueSource> source = look_up(kClusters, split->first, read)) {
       return with_devices(named_cluster(*source, split->first, read), split->second);

@@ -72,6 +72,21 @@ TEST(CatalogueTest, ANumberAfterTheNameScalesACluster) {
   EXPECT_EQ(find_cluster("a100-40-16").devices, 16);
 }
 
+TEST(CatalogueTest, ANumberBeforeADeviceIsAHostWithSoManyCards) {
+  const Cluster cards = find_cluster("8xrtx-4090");
+  EXPECT_EQ(cards.name, "8xrtx-4090");
+  EXPECT_EQ(cards.devices, 8);
+  EXPECT_EQ(cards.device.name, "rtx-4090");
+  ASSERT_EQ(cards.levels.size(), 1U);
+  EXPECT_EQ(cards.levels[0].devices, 8);
+  // A device with a cluster of its name has that one's links.
+  EXPECT_EQ(find_cluster("16xh100").name, "h100-16");
+  EXPECT_EQ(find_cluster("16xh100").levels[0].name, "nvlink");
+  for (const char* name : {"8xrtx-9999", "0xl4", "8x", "99999999999xl4"}) {
+    EXPECT_THROW(find_cluster(name), ConfigError) << name;
+  }
+}
+
 TEST(CatalogueTest, LlamaPodsHaveRailsAndOversubscription) {
   const Cluster cluster = find_cluster("llama3-24k");
   EXPECT_EQ(cluster.devices, 24576);
