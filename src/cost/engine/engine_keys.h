@@ -94,6 +94,8 @@ inline constexpr std::array kEngineKeys = {
               "over tp, backward, of a pair of products split by sequence"},
     EngineKey{"tensor_hidden_backward", &EngineNumbers::tensor_hidden_backward, "share", 0, 1,
               "of tp's communication in backward that runs beside weight gradients, unasked"},
+    EngineKey{"tensor_hidden_apart", &EngineNumbers::tensor_hidden_apart, "share", 0, 1,
+              "the same in schedules that move weight gradients; more than that counts as that"},
     EngineKey{"overlap_window", &EngineNumbers::overlap_window, "share", 0, 1,
               "of the kernels' time that communication can hide behind"},
     EngineKey{"overlap_slowdown", &EngineNumbers::overlap_slowdown, "share", 0, 1,

@@ -13,6 +13,9 @@ struct PassSeconds {
   double weight = 0;    // part of backward: weight gradients
   double adding = 0;    // part of weight: to those of earlier micro-batches
   double once = 0;      // part of forward that is never computed again
+  // Part of backward: communication over tp beyond the layer's own, because weight gradients that
+  // it would run beside come later.
+  double tensor_waits = 0;
 };
 
 // Communication in forward, `again` times more of it, and in backward.

@@ -254,7 +254,7 @@ double Pricing::exposed_s(const DataParallel& sums) const {
       overlap(engine, {beside_s, on_wire * beside_s, window, beside_s * engine.last_bucket});
   // The last backward goes from stage to stage, and each of them is slower, unless weight gradients
   // come after it.
-  const bool in_turn = engine.messages_in_order != 0 && bubble_share(0.25) == bubble_share(0);
+  const bool in_turn = engine.messages_in_order != 0 && !fills_with_weight_gradients(l_.s);
   const double stages_before = in_turn ? to_double(l_.s.pp - 1) : 0;
   return both.exposed_s + stages_before * both.slower_s + after_s -
          std::min(after_s, later_updates_s());

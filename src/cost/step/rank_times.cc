@@ -38,6 +38,7 @@ void add_layers(RankTime& time, const LayerCost& cost, const PassSeconds& pass, 
     time.exposed[i] += count * sum_axis(cost, axis, again);
     time.bytes[i] += count * sum_axis_bytes(cost, axis, again);
   }
+  time.exposed[static_cast<size_t>(CommAxis::kTensor)] += count * pass.tensor_waits;
 }
 
 }  // namespace
@@ -71,8 +72,20 @@ RankTimes::RankTimes(const RankLayout& layout)
       head_{l_.split.head, pass_seconds(l_.split.head, Recompute::kNone, added_share(l_))},
       embedding_{l_.split.embedding, pass_seconds(l_.split.embedding, Recompute::kNone)},
       strides_(strides_of(l_.s)) {
+  if (l_.s.pp > 1 && fills_with_weight_gradients(l_.s)) wait_for_tensor_parallel();
   prepare_hops();
   if (l_.sums_in_layers() && l_.replicas > 1) prepare_gathering();
+}
+
+void RankTimes::wait_for_tensor_parallel() {
+  const EngineNumbers& engine = l_.w.engine;
+  const double more = (1 - engine.tensor_hidden_apart) / (1 - engine.tensor_hidden_backward) - 1;
+  if (more <= 0) return;
+  for (Unit* unit : {&dense_, &experts_}) {
+    unit->pass.tensor_waits =
+        more * unit->cost.backward_comm.seconds[static_cast<size_t>(CommAxis::kTensor)];
+    unit->pass.backward += unit->pass.tensor_waits;
+  }
 }
 
 void RankTimes::prepare_hops() {

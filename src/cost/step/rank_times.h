@@ -96,6 +96,7 @@ class RankTimes {
     double dense = 0, experts = 0, embeddings = 0, heads = 0;
   };
 
+  void wait_for_tensor_parallel();
   void prepare_hops();
   void prepare_gathering();
   // `first`, `last`: whether it has the embedding, and the head.

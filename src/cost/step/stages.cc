@@ -50,6 +50,11 @@ RankLayers StageLayers::of_rank(int64_t rank) const {
   return result;
 }
 
+bool fills_with_weight_gradients(const Strategy& s) {
+  const auto idle = [&](double weight) { return idle_share(s.schedule, s.virtual_stages, weight); };
+  return idle(0.25) < idle(0);
+}
+
 int64_t live_micro_batches(const Strategy& s, int64_t rank, int64_t micro_batches) {
   if (s.pp == 1) return 1;
   return live_micro_batches(s.schedule, {.rank = rank,

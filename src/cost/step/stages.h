@@ -73,6 +73,9 @@ class StageLayers {
 int64_t rank_of_stage(const Strategy& strategy, int64_t stage);
 int64_t stage_of_rank(const Strategy& strategy, int64_t rank, int64_t chunk);
 
+// Whether the schedule moves weight gradients to where a rank would wait.
+bool fills_with_weight_gradients(const Strategy& strategy);
+
 // The most stage-micro-batches whose activations pipeline rank `rank` keeps at one time.
 int64_t live_micro_batches(const Strategy& strategy, int64_t rank, int64_t micro_batches);
 

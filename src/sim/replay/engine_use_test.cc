@@ -74,6 +74,11 @@ std::vector<Question> questions() {
   all.back().strategy = {.tp = 2, .dp = 8, .zero = 1};
   all.back().workload.engine = find_engine("tessera").numbers;
   all.back().workload.overlap.data = true;
+  // Weight gradients that come later than the collectives that they would run beside.
+  all.push_back(question("llama-3-8b", "h100-16"));
+  all.back().strategy = {
+      .tp = 4, .pp = 2, .dp = 2, .sequence_parallel = true, .schedule = PipelineKind::kZbH1};
+  all.back().workload.engine = find_engine("tessera").numbers;
   // Tiny: the host and the launches, and tiles of every size.
   all.push_back(question("qwen3-0.6b", "h100-8"));
   all.back().workload.seq_len = 128;
