@@ -19,7 +19,8 @@ std::vector<std::string_view> cluster_names();
 DeviceSpec find_device(const std::string& name, const FileReader& read = nullptr);
 
 // "dgx-h100" has as many devices as its file says; "h100-16384" is the cluster of H100 with 16,384
-// devices; "8xrtx-4090" is a host with eight cards of that device on PCIe. Otherwise as find_device.
+// devices; "8xrtx-4090" is a host with eight cards of that device on PCIe. Otherwise as
+// find_device.
 Cluster find_cluster(const std::string& name, const FileReader& read = nullptr);
 
 Cluster with_devices(Cluster cluster, int64_t devices);
