@@ -104,7 +104,7 @@ TEST(CatalogueTest, ReadsAFileOfOnesOwn) {
 }
 
 TEST(CatalogueTest, RefusesWithPlaceValueAndFix) {
-  EXPECT_NE(refusal([] { find_device("h10"); }).find("did you mean 'h100'?"), std::string::npos);
+  EXPECT_NE(refusal([] { find_device("h20"); }).find("did you mean 'h200'?"), std::string::npos);
   EXPECT_NE(refusal([] { find_cluster("h100-0"); }).find("from 1 to"), std::string::npos);
   EXPECT_NE(refusal([] { find_cluster("h100-99999999999999999999"); }).find("unknown cluster"),
             std::string::npos);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/rounding.h"
 #include "cost/step/to_double.h"
 
 namespace tessera {
@@ -57,7 +58,7 @@ GroupLinks links_of(const Cluster& cluster, const RankGroup& group) {
   for (size_t i = 0; i < cluster.levels.size() && islands > 1; ++i) {
     const LinkLevel& level = cluster.levels[i];
     const int64_t within = ranks_within(cluster, level, group);
-    const int64_t left = (group.ranks + within - 1) / within;
+    const int64_t left = ceil_div(group.ranks, within);
     if (i == 0) links.inner = within;
     if (left == islands) continue;  // nobody meets at this level
     const double share = link_rate(cluster, level) * exits;
@@ -71,7 +72,7 @@ GroupLinks links_of(const Cluster& cluster, const RankGroup& group) {
     islands = left;
     exits = adapters_of(cluster, level, within);
   }
-  links.outer = (group.ranks + links.inner - 1) / links.inner;
+  links.outer = ceil_div(group.ranks, links.inner);
   return links;
 }
 
@@ -177,7 +178,7 @@ double mean_send_s(const Cluster& cluster, const RankGroup& group, double bytes)
   int64_t apart = hops;  // hops that no level so far spans
   for (const LinkLevel& level : cluster.levels) {
     const int64_t within = ranks_within(cluster, level, group);
-    const int64_t crossing = (group.ranks + within - 1) / within - 1;
+    const int64_t crossing = ceil_div(group.ranks, within) - 1;
     if (crossing >= apart) continue;
     sum +=
         to_double(apart - crossing) * (bytes / link_rate(cluster, level) + level.latency_s.value);

@@ -126,6 +126,8 @@ PipelineSeconds CostModel::pipeline(const Strategy& strategy) {
 double CostModel::work_bound_s(const Strategy& strategy) {
   Strategy least = strategy;
   least.recompute = Recompute::kNone;
+  least.schedule = PipelineKind::k1F1B;  // hides the most of what weight gradients can hide
+  least.virtual_stages = 1;
   return to_double(memo_->micro_batches(strategy)) * RankTimes(memo_->layout(least)).mean_rank_s() *
          kRounding;
 }
@@ -185,15 +187,6 @@ PassTimes CostModel::pass_times(const Strategy& strategy, bool experts) {
   PassSeconds pass = pass_seconds(layer, strategy.recompute);
   if (strategy.recompute == Recompute::kFull) pass = with_again(pass, 1);
   return {pass.forward, pass.backward, layer.weight_grad_s};
-}
-
-double CostModel::lower_bound_s(const Strategy& strategy) {
-  // All arithmetic of the step at the peak rate, spread over all devices.
-  const Workload& w = memo_->workload;
-  const bool again = strategy.recompute == Recompute::kFull && strategy.recompute_layers < 0 &&
-                     strategy.stage_recompute.empty();
-  const double flops = model_flops(w) + (again ? recomputed_flops(w, Recompute::kFull) : 0);
-  return flops / (to_double(strategy.world()) * w.cluster.device.peak(w.precision.products));
 }
 
 double model_flops(const Workload& w) {

@@ -61,13 +61,9 @@ class CostModel {
   [[nodiscard]] PipelineSeconds pipeline(const Strategy& strategy);
   [[nodiscard]] PassTimes pass_times(const Strategy& strategy, bool experts = false);
 
-  // At most `quick().step_s` of every strategy with the same tp, cp, ep, pp, dp and recompute,
-  // whatever its micro-batch, schedule and sharding: for pruning.
-  [[nodiscard]] double lower_bound_s(const Strategy& strategy);
-
   // At most `quick().step_s`, and the time of any simulation of pipeline(), of every strategy with
   // the same split, micro-batch, context kind and order: the average work of the ranks, with
-  // nothing computed again. Tighter than lower_bound_s.
+  // nothing computed again.
   [[nodiscard]] double work_bound_s(const Strategy& strategy);
   // At most `quick().step_s` of every strategy that differs in stage_layers, recompute_layers and
   // stage_recompute alone, and whose busiest rank takes `busiest_s` or more for a micro-batch.

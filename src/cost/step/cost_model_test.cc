@@ -263,7 +263,7 @@ TEST(CostModelTest, PricesAreConsistentOnRandomStrategies) {
       int64_t most = 0;
       for (const StageMemory& stage : estimate.stages) most = std::max(most, stage.total());
       ASSERT_EQ(quick.peak_bytes, most);
-      ASSERT_GE(quick.step_s, model.lower_bound_s(s));
+      ASSERT_GE(quick.step_s, model.work_bound_s(s));
       ASSERT_LT(quick.step_s, 1e6);
       ASSERT_GT(estimate.mfu, 0);
       ASSERT_LE(estimate.mfu, 1);

@@ -2,14 +2,13 @@
 
 #include <algorithm>
 
+#include "base/rounding.h"
 #include "cost/step/collective_time.h"
 #include "cost/step/op_time.h"
 #include "cost/step/to_double.h"
 
 namespace tessera {
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 bool is_quantized(MathType type) { return type == MathType::kF8 || type == MathType::kF4; }
 

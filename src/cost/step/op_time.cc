@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <array>
 
+#include "base/rounding.h"
 #include "cost/step/to_double.h"
 
 namespace tessera {
 namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Smaller tiles fill the last wave better and reuse less: their rate, of the largest tile's.
 struct Tile {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/rounding.h"
 #include "compile/pipeline/schedule/named_schedule.h"
 #include "cost/step/to_double.h"
 
@@ -129,7 +130,7 @@ double Pricing::bubble_share(double weight) const {
 void Pricing::add_elementwise_again(StepTime& time) const {
   const double layer_s = times_.elementwise_again_s();
   if (layer_s == 0) return;
-  const double layers = to_double((l_.w.model.layers + l_.s.pp - 1) / l_.s.pp);
+  const double layers = to_double(ceil_div(l_.w.model.layers, l_.s.pp));
   const double extra = layer_s * layers * to_double(l_.micro_batches);
   const double bubble = time.compute_s > 0 ? extra * time.bubble_s / time.compute_s : 0;
   time.compute_s += extra;

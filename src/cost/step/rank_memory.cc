@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/rounding.h"
+
 namespace tessera {
 namespace {
 
@@ -36,7 +38,7 @@ int64_t kept_bytes(const RankLayout& l, const RankLayers& layers, int64_t rank) 
     const int64_t again = layers.again, total = layers.total();
     kept = (all * again + whole * (total - again)) / total / v * live;
   }
-  const int64_t live_ends = (live + v - 1) / v;
+  const int64_t live_ends = ceil_div(live, v);
   if (l.has_embedding(rank)) kept += live_ends * l.split.embedding.saved_bytes[0];
   if (l.has_head(rank)) kept += l.split.head.saved_bytes[0];
   return kept;
@@ -74,7 +76,7 @@ int64_t shared_bytes(const RankLayout& l, const RankLayout::Parameters& held, in
                      int64_t zero_from) {
   const auto divided = [&](int64_t parameters, int64_t ranks) {
     if (parameters == 0 || l.s.zero < zero_from) return parameters * bytes;
-    return (parameters * bytes + ranks - 1) / ranks;
+    return ceil_div(parameters * bytes, ranks);
   };
   return divided(held.dense, l.shard) + divided(held.experts, l.expert_shard());
 }
