@@ -64,6 +64,38 @@ const std::vector<Case> kCases = {
      "a100-64",
      {"parallel.pp=8", "parallel.tp=8", "parallel.sequence_parallel=true", "train.seq_len=2048",
       "train.micro_batch=4", "train.global_batch=64"}},
+    // Links so slow that weight gradients hide little of what tp says over them.
+    {"llama-2-70b",
+     "pc-4x24-8",
+     {"parallel.tp=8", "parallel.recompute=full", "train.micro_batch=2", "train.global_batch=32"}},
+    {"llama-3-405b",
+     "pc-4x24-8",
+     {"parallel.tp=8", "parallel.recompute=full", "parallel.sequence_parallel=true",
+      "train.global_batch=16"}},
+    // Few rows for each expert, whose gradients are the most that is moved.
+    {"mixtral-8x22b",
+     "tpu-v4-64",
+     {"parallel.tp=8", "parallel.pp=8", "parallel.schedule=zb-h1", "train.seq_len=2048",
+      "train.global_batch=16"}},
+    // Room for all choices of a token on every rank; one head of keys for two ranks.
+    {"qwen3-30b-a3b",
+     "tpu-v4-64",
+     {"parallel.pp=2", "parallel.schedule=zb-v", "parallel.fsdp=32", "parallel.zero=3",
+      "parallel.ep=8", "train.micro_batch=4", "train.seq_len=2048", "train.global_batch=256"}},
+    {"qwen3-30b-a3b",
+     "v100-64",
+     {"parallel.tp=8", "parallel.pp=2", "parallel.cp=2", "parallel.dp=2", "parallel.zero=1",
+      "parallel.sequence_parallel=true", "parallel.ep=8", "train.global_batch=8"}},
+    // Sums of gradients beside the last stages of a rank, and gathering ahead of one's turn.
+    {"llama-2-70b",
+     "a100-256",
+     {"parallel.tp=4", "parallel.pp=8", "parallel.dp=8", "parallel.zero=1",
+      "parallel.sequence_parallel=true", "parallel.schedule=interleaved",
+      "parallel.virtual_stages=2", "train.global_batch=64"}},
+    {"mixtral-8x7b",
+     "a100-256",
+     {"parallel.tp=4", "parallel.pp=8", "parallel.fsdp=8", "parallel.zero=3", "parallel.ep=4",
+      "parallel.recompute=full", "train.global_batch=64"}},
 };
 
 RunSpec spec_of(const Case& one) {

@@ -138,7 +138,7 @@ TEST(PlanTest, PricesSchedulesThatTheCostModelHasNoKindFor) {
   const StepTime& t = naive.step->estimate.time;
   // Once for each of its 16 micro-batches; with 1f1b stages that differ also wait in between.
   EXPECT_GT(t.bubble_s, 8 * usual.step->estimate.time.bubble_s);
-  EXPECT_LT(t.bubble_s, 16.1 * usual.step->estimate.time.bubble_s);
+  EXPECT_LT(t.bubble_s, 16.5 * usual.step->estimate.time.bubble_s);
   EXPECT_NEAR(t.step_s - t.bubble_s,
               usual.step->estimate.time.step_s - usual.step->estimate.time.bubble_s,
               1e-9 * t.step_s);

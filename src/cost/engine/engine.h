@@ -72,6 +72,7 @@ struct EngineNumbers {
   double adds_every_micro_batch = 0;
   double sum_bucket_bytes = 0;
   double experts_whole_on_tp = 0;
+  double whole_keys_on_tp = 0;
   double tensor_hidden_apart = 0;
   double expert_tokens_split = 0;
   double update_buckets = 0;

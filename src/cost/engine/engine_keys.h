@@ -116,6 +116,8 @@ inline constexpr std::array kEngineKeys = {
               "of gradients of a layer that are added up in one collective; 0: all of a rank are"},
     EngineKey{"experts_whole_on_tp", &EngineNumbers::experts_whole_on_tp, "0 or 1", 0, 1,
               "1: without ep, ranks of tp have whole experts and first add up among themselves"},
+    EngineKey{"whole_keys_on_tp", &EngineNumbers::whole_keys_on_tp, "0 or 1", 0, 1,
+              "1: where tp does not divide the heads of keys, a rank has all of them; 0: one"},
     EngineKey{"expert_tokens_split", &EngineNumbers::expert_tokens_split, "0 or 1", 0, 1,
               "1: tokens of experts are split over tp and gathered behind them; 0: as for an MLP"},
     EngineKey{"update_buckets", &EngineNumbers::update_buckets, "buckets", 0, 1e6,

@@ -17,6 +17,9 @@ struct PassTimes {
   double forward_s = 0;
   double backward_s = 0;     // all of it, with what is computed again
   double weight_grad_s = 0;  // part of backward_s
+  // Parts of forward_s and of the rest of backward_s that need no input: weights that a rank which
+  // has nothing to do gathers ahead of its turn.
+  double early_forward_s = 0, early_backward_s = 0;
 };
 
 // The time of one message from a stage to the next or back; nothing where one rank has both.

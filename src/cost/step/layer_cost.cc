@@ -32,12 +32,28 @@ class LayerSum {
   void product_of(MathType type, int64_t rows, int64_t columns, int64_t inner, int64_t batch) {
     cost_.forward_s += product_s(device_, engine_, type, rows, columns, inner, batch);
     cost_.input_grad_s += product_s(device_, engine_, type, rows, inner, columns, batch);
-    cost_.weight_grad_s += product_s(device_, engine_, type, columns, inner, rows, batch);
+    weight_product(type, columns, inner, rows, batch);
     cost_.forward_flops +=
         2.0 * to_double(rows) * to_double(columns) * to_double(inner) * to_double(batch);
     if (is_quantized(type)) quantize(rows, columns, inner, batch);
     cost_.largest_weights += columns * inner;
     add_to_gradients(columns * inner * batch);
+  }
+
+  // Few rows make a product that its result bounds: gradients are written, or added to where the
+  // product does that as well.
+  void weight_product(MathType type, int64_t columns, int64_t inner, int64_t rows, int64_t batch) {
+    const double alone_s = product_s(device_, engine_, type, columns, inner, rows, batch);
+    const bool adds = engine_.added_gradient_bytes + engine_.gradient_sum_passes == 0;
+    if (!adds) {
+      cost_.weight_grad_s += alone_s;
+      return;
+    }
+    const double result = to_double(columns * inner * batch * w_.precision.gradient_bytes);
+    const double operands = to_double(element_ * rows * (columns + inner) * batch);
+    const double first_s = std::max(alone_s, memory_s(device_, operands + result));
+    cost_.weight_grad_s += first_s;
+    cost_.accumulate_s += std::max(first_s, memory_s(device_, operands + 2 * result)) - first_s;
   }
 
   void add_to_gradients(int64_t weights) {
@@ -111,17 +127,22 @@ class LayerSum {
     const RankGroup group{s_.tp, strides_of(s_).tp};
     const double bytes = to_double(element_ * tokens_ * w_.model.hidden);
     const double share = to_double(s_.tp - 1) / to_double(s_.tp);
-    const double exposed = 1 - engine_.tensor_hidden_backward;
     if (!s_.sequence_parallel) {
       const double sum = all_reduce_s(w_.cluster, group, bytes);
       cost_.forward_comm.add(CommAxis::kTensor, sum, 2 * share * bytes);
-      cost_.backward_comm.add(CommAxis::kTensor, exposed * sum, 2 * share * bytes);
+      cost_.backward_comm.add(CommAxis::kTensor, sum, 2 * share * bytes);
+      cost_.tensor_backward_s += sum;
       return;
     }
     const double gather = all_gather_s(w_.cluster, group, bytes);
     cost_.forward_comm.add(CommAxis::kTensor, 2 * gather, 2 * share * bytes);
     const double back = engine_.sequence_gathers_backward;
-    cost_.backward_comm.add(CommAxis::kTensor, exposed * (back * gather), back * share * bytes);
+    cost_.backward_comm.add(CommAxis::kTensor, back * gather, back * share * bytes);
+    cost_.tensor_backward_s += back * gather;
+    // What is computed again gathers the input for the weight gradient as well.
+    if (engine_.skips_last_product != 0 && back > 2) {
+      cost_.once_comm.add(CommAxis::kTensor, gather, share * bytes);
+    }
   }
 
   // Around experts, whose tokens are split over tp: they stay split by sequence, or every rank
@@ -157,12 +178,12 @@ class LayerSum {
     if (s_.cp == 1) return;
     const ModelShape& m = w_.model;
     const RankGroup group{s_.cp, strides_of(s_).data};
-    const int64_t kv = m.latent ? m.query_width() + m.value_width() : 2 * m.kv_width();
-    const double local = to_double(element_ * tokens_ * std::max<int64_t>(1, kv / s_.tp));
+    const int64_t kv = m.latent ? (m.query_width() + m.value_width()) / s_.tp : 2 * key_columns();
+    const double local = to_double(element_ * tokens_ * kv);
     const double all = local * to_double(s_.cp);
     const double share = to_double(s_.cp - 1) / to_double(s_.cp);
     if (s_.context == ContextKind::kUlysses) {
-      const int64_t width = (m.query_width() + m.value_width() + kv) / s_.tp;
+      const int64_t width = (m.query_width() + m.value_width()) / s_.tp + kv;
       const double bytes = to_double(element_ * tokens_ * width);
       const double swap = all_to_all_s(w_.cluster, group, bytes);
       cost_.forward_comm.add(CommAxis::kContext, swap, share * bytes);
@@ -199,9 +220,9 @@ class LayerSum {
   // where it is spread; sums come back the same way. `rows` has one row for each choice.
   void expert_exchange(double rows) {
     const RankGroup group{s_.ep, expert_strides_of(s_).ep};
-    const bool room = engine_.exchanges_room != 0;
-    const double copies = room ? to_double(s_.ep) : copies_per_choice(s_.ep);
-    const double node_copies = room ? copies : copies_per_choice(links_of(w_.cluster, group).outer);
+    const double copies = exchanged_per_choice();
+    const double node_copies =
+        engine_.exchanges_room != 0 ? copies : copies_per_choice(links_of(w_.cluster, group).outer);
     const double bytes = copies * rows * to_double(element_ * w_.model.hidden);
     const double share = to_double(s_.ep - 1) / to_double(s_.ep);
     double swap = all_to_all_s(w_.cluster, group, bytes, node_copies / copies);
@@ -221,6 +242,8 @@ class LayerSum {
     cost_.host_forward_s += engine_.host_ops_forward * op_s;
     cost_.host_backward_s += engine_.host_ops_backward * op_s;
     cost_.waits_for_host = engine_.kernels_wait_for_host != 0;
+    cost_.backward_comm.seconds[static_cast<size_t>(CommAxis::kTensor)] -=
+        cost_.tensor_hidden_s(engine_.tensor_hidden_backward);
     return cost_;
   }
 
@@ -236,11 +259,26 @@ class LayerSum {
     cost_.host_wait_s = (engine_.host_ops_waiting + each * local) * op_s;
   }
 
+  // Rows that are exchanged for each choice. Where they have a fixed size, there is room for every
+  // choice that could fall on the experts of a rank.
+  [[nodiscard]] double exchanged_per_choice() const {
+    if (engine_.exchanges_room == 0) return copies_per_choice(s_.ep);
+    const int64_t most = std::min(w_.model.experts_per_token, w_.model.experts / s_.ep);
+    return to_double(s_.ep * most) / to_double(w_.model.experts_per_token);
+  }
+
   // Places that a token's experts lie on, of its experts, where all `places` are equally likely.
   [[nodiscard]] double copies_per_choice(int64_t places) const {
     double missed = 1;  // a place is chosen by none
     for (int64_t i = 0; i < w_.model.experts_per_token; ++i) missed *= 1 - 1 / to_double(places);
     return to_double(places) * (1 - missed) / to_double(w_.model.experts_per_token);
+  }
+
+  // Columns of the keys that a rank has. Where tp does not divide their heads, ranks share copies.
+  [[nodiscard]] int64_t key_columns() const {
+    const ModelShape& m = w_.model;
+    if (engine_.whole_keys_on_tp != 0 && m.kv_heads % s_.tp != 0) return m.kv_width();
+    return std::max(m.kv_width() / s_.tp, m.head_dim);
   }
 
   [[nodiscard]] int64_t tokens() const { return tokens_; }
@@ -289,8 +327,7 @@ void add_attention(LayerSum& sum, const Workload& w, const Strategy& s) {
     sum.keep(e * tokens * (2 * a.kv_rank + a.rope_dim + 2 * query + up));
     moved += query + up;
   } else {
-    // With fewer key heads than ranks, ranks share copies.
-    const int64_t kv = std::max(m.kv_width() / s.tp, m.head_dim);
+    const int64_t kv = sum.key_columns();
     sum.product(tokens, query + 2 * kv, m.hidden);
     sum.keep(e * tokens * (query + 2 * kv));
     moved += 2 * kv;
@@ -331,7 +368,7 @@ void add_experts(LayerSum& sum, const Workload& w, const Strategy& s) {
   sum.keep(e * rows * s.expert_tp * m.hidden);
   const double dispatched = static_cast<double>(e * rows * m.hidden);
   const double passes =
-      w.engine.expert_row_passes + w.engine.exchanged_passes * sum.copies_per_choice(s.ep);
+      w.engine.expert_row_passes + w.engine.exchanged_passes * sum.exchanged_per_choice();
   sum.moves(passes * dispatched, passes * dispatched);
   sum.wait_for_counts();
   if (m.shared_ffn > 0) add_mlp(sum, w, sum.tokens(), m.shared_ffn / s.tp, 1);
@@ -370,6 +407,10 @@ double LayerCost::forward_total_s() const {
 double LayerCost::backward_total_s() const {
   const double device_s = input_grad_s + weight_grad_s + backward_comm.total_s();
   return waits_for_host ? device_s + host_backward_s : std::max(device_s, host_backward_s);
+}
+
+double LayerCost::tensor_hidden_s(double most) const {
+  return std::min(most * tensor_backward_s, weight_grad_s);
 }
 
 LayerCost layer_cost(const Workload& w, const Strategy& s, bool experts) {

@@ -31,6 +31,7 @@ struct LayerCost {
   double host_wait_s = 0;  // in forward, while the device stands still in any case
   bool waits_for_host = false;
   AxisCosts forward_comm, backward_comm;
+  double tensor_backward_s = 0;  // over tp in backward, also what weight gradients hide
   // Parts of forward that are never computed again: the last product and the sum behind it.
   double once_s = 0;
   AxisCosts once_comm;
@@ -50,6 +51,8 @@ struct LayerCost {
 
   [[nodiscard]] double forward_total_s() const;
   [[nodiscard]] double backward_total_s() const;
+  // Weight gradients run beside `most` of tensor_backward_s, as far as they reach.
+  [[nodiscard]] double tensor_hidden_s(double most) const;
 };
 
 // Whether layer `index` has experts, and its cost.

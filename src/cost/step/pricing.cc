@@ -247,7 +247,7 @@ double Pricing::exposed_s(const DataParallel& sums) const {
   const double window =
       adds_every_micro_batch()
           ? 0
-          : engine.overlap_window * (busiest_.backward + (in_forward ? busiest_.forward : 0));
+          : engine.overlap_window * (last_backwards_s() + (in_forward ? busiest_.forward : 0));
   const double after_s = at_once ? sums.gather_s : 0;
   const double beside_s = sums.once_s - after_s;
   const double on_wire = sums.once_s > 0 ? sums.wire_s / sums.once_s : 0;
@@ -256,9 +256,20 @@ double Pricing::exposed_s(const DataParallel& sums) const {
   // The last backward goes from stage to stage, and each of them is slower, unless weight gradients
   // come after it.
   const bool in_turn = engine.messages_in_order != 0 && !fills_with_weight_gradients(l_.s);
-  const double stages_before = in_turn ? to_double(l_.s.pp - 1) : 0;
+  const double stages_before =
+      in_turn ? to_double(l_.s.pp - 1) / to_double(l_.s.virtual_stages) : 0;
   return both.exposed_s + stages_before * both.slower_s + after_s -
          std::min(after_s, later_updates_s());
+}
+
+// From the first gradients that are complete to the last. A rank with several stages ends them one
+// after the other, each with as many micro-batches as there are ranks.
+double Pricing::last_backwards_s() const {
+  const Strategy& s = l_.s;
+  const bool loop = s.pp > 1 && named_schedule(s.schedule).placement == StagePlacement::kLoop;
+  if (!loop || l_.w.engine.messages_in_order == 0) return busiest_.backward;
+  const int64_t later = (s.virtual_stages - 1) * std::min(s.pp, l_.micro_batches);
+  return busiest_.backward * to_double(later + 1) / to_double(s.virtual_stages);
 }
 
 // The part of the update that runs while the weights of the first buckets are gathered.

@@ -59,6 +59,7 @@ class Pricing {
                 DataParallel& sums);
   double add_expert_sums_over_tp(DataParallel& sums);
   [[nodiscard]] double exposed_s(const DataParallel& sums) const;
+  [[nodiscard]] double last_backwards_s() const;
   [[nodiscard]] double later_updates_s() const;
   [[nodiscard]] double tied_sum_s() const;
   [[nodiscard]] double optimizer_s() const;

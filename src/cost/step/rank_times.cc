@@ -79,11 +79,10 @@ RankTimes::RankTimes(const RankLayout& layout)
 
 void RankTimes::wait_for_tensor_parallel() {
   const EngineNumbers& engine = l_.w.engine;
-  const double more = (1 - engine.tensor_hidden_apart) / (1 - engine.tensor_hidden_backward) - 1;
-  if (more <= 0) return;
   for (Unit* unit : {&dense_, &experts_}) {
     unit->pass.tensor_waits =
-        more * unit->cost.backward_comm.seconds[static_cast<size_t>(CommAxis::kTensor)];
+        std::max(0.0, unit->cost.tensor_hidden_s(engine.tensor_hidden_backward) -
+                          unit->cost.tensor_hidden_s(engine.tensor_hidden_apart));
     unit->pass.backward += unit->pass.tensor_waits;
   }
 }
@@ -152,8 +151,20 @@ void RankTimes::prepare_gathering() {
     cost.bytes = (dense + experts) * all_bytes;
     cost.wire_s = all_gather_wire_s(links, l_.shard, dense * all_bytes);
     cost.expert_wire_s = all_gather_wire_s(expert_links, sharers, experts * all_bytes);
+    cost.busy_forward_s = over_level_s(unit.cost.forward_comm, links.level);
+    cost.busy_backward_s = over_level_s(unit.cost.backward_comm, links.level);
   };
   for (Unit* unit : {&dense_, &experts_, &head_, &embedding_}) prepare(*unit);
+}
+
+double RankTimes::over_level_s(const AxisCosts& comm, int level) const {
+  const auto over = [&](CommAxis axis, const RankGroup& group) {
+    const double seconds = comm.seconds[static_cast<size_t>(axis)];
+    return seconds > 0 && links_of(l_.w.cluster, group).level == level ? seconds : 0;
+  };
+  return over(CommAxis::kTensor, {l_.s.tp, strides_.tp}) +
+         over(CommAxis::kContext, {l_.s.cp, strides_.data}) +
+         over(CommAxis::kExpert, {l_.s.ep, expert_strides_of(l_.s).ep});
 }
 
 RankTimes::Counts RankTimes::counts_of(const RankLayers& layers, bool first, bool last) const {
@@ -177,25 +188,28 @@ void RankTimes::add_passes(RankTime& time, const Counts& counts, double again) c
   if (counts.heads > 0) add_layers(time, head_.cost, head_.pass, counts.heads, 0);
 }
 
-// What of a unit's gathering its kernels do not hide.
-double RankTimes::exposed_gathering_s(const Unit& unit, double again) const {
+RankTimes::ExposedGathering RankTimes::exposed_gathering(const Unit& unit, double again) const {
   const GatherCost& gather = unit.gather;
   const PassSeconds pass = with_again(unit.pass, again);
   const double all = gather.forward_s + gather.backward_s;
-  if (!l_.w.overlap.data || all == 0) return all;
+  if (!l_.w.overlap.data || all == 0) return {gather.forward_s, gather.backward_s, 0};
   const EngineNumbers& engine = l_.w.engine;
   const double waited_s = engine.adds_every_micro_batch != 0 ? gather.sum_s : 0;
+  const double beside_s = gather.backward_s - waited_s;
   if (engine.sum_bucket_bytes == 0) {
-    const double hidden = std::min(gather.forward_s, pass.forward) +
-                          std::min(gather.backward_s - waited_s, pass.backward);
-    return all - hidden + engine.overlap_slowdown * hidden;
+    const auto exposed = [&](double comm_s, double kernels_s) {
+      const double hidden = std::min(comm_s, kernels_s);
+      return comm_s - hidden + engine.overlap_slowdown * hidden;
+    };
+    return {exposed(gather.forward_s, pass.forward), exposed(beside_s, pass.backward), waited_s};
   }
   const double wire = (gather.wire_s + gather.expert_wire_s) / all;
   const auto exposed = [&](double comm_s, double kernels_s) {
     return overlap(engine, {comm_s, wire * comm_s, kernels_s, 0}).exposed_s;
   };
-  return exposed(gather.forward_s, pass.forward) +
-         exposed(gather.backward_s - waited_s, pass.backward) + waited_s;
+  return {exposed(gather.forward_s, pass.forward - gather.busy_forward_s),
+          exposed(beside_s, pass.backward - gather.busy_backward_s - again * gather.busy_forward_s),
+          waited_s};
 }
 
 void RankTimes::add_gathering(RankTime& time, const RankLayers& layers, const Counts& ends,
@@ -204,7 +218,7 @@ void RankTimes::add_gathering(RankTime& time, const RankLayers& layers, const Co
   const auto gather = [&](const Unit& unit, double count, double share) {
     if (count == 0) return;
     const auto axis = static_cast<size_t>(CommAxis::kData);
-    const double exposed = exposed_gathering_s(unit, share);
+    const double exposed = exposed_gathering(unit, share).total_s();
     time.exposed[axis] += count * exposed;
     time.seconds += count * exposed;
     if (l_.w.engine.adds_every_micro_batch != 0) time.summing += count * unit.gather.sum_s;
@@ -260,8 +274,15 @@ PassTimes RankTimes::stage_time(int64_t stage) const {
     time.backward -= backward;
     time.weight -= counts.heads * head_.pass.weight;
   }
-  return {time.forward * stretch, time.backward * stretch + time.summing,
-          time.weight + time.summing};
+  PassTimes pass{time.forward * stretch, time.backward * stretch + time.summing,
+                 time.weight + time.summing};
+  if (l_.gathers_weights() && l_.w.engine.messages_in_order != 0 && stage > 0) {
+    // The first unit alone: the others come behind kernels.
+    const ExposedGathering first = exposed_gathering(counts.experts > 0 ? experts_ : dense_, again);
+    pass.early_forward_s = std::min(first.forward_s, pass.forward_s);
+    pass.early_backward_s = std::min(first.backward_s, pass.backward_s - pass.weight_grad_s);
+  }
+  return pass;
 }
 
 double RankTimes::forward_comm_s(int64_t rank, const RankLayers& layers) const {
@@ -324,7 +345,7 @@ double RankTimes::mean_gathering_s() const {
   if (!l_.sums_in_layers() || l_.replicas == 1) return 0;
   // Layers that are computed again hide the most.
   const auto least = [&](const Unit& unit, int64_t layers) {
-    return layers == 0 ? 0.0 : to_double(layers) * exposed_gathering_s(unit, 1);
+    return layers == 0 ? 0.0 : to_double(layers) * exposed_gathering(unit, 1).total_s();
   };
   const ModelShape& m = l_.w.model;
   return (least(dense_, m.layers - m.moe_layers()) + least(experts_, m.moe_layers())) /

@@ -83,6 +83,8 @@ class RankTimes {
     double sum_s = 0;                            // part of backward_s: of gradients
     double wire_s = 0, expert_wire_s = 0;        // bytes over bandwidth within a shard group
     double across_bytes = 0, across_wire_s = 0;  // between shard groups; part of sum_s
+    // The layer's own communication over the same links, which nothing can be gathered beside.
+    double busy_forward_s = 0, busy_backward_s = 0;
   };
   // A kind of layers.
   struct Unit {
@@ -99,13 +101,21 @@ class RankTimes {
   void wait_for_tensor_parallel();
   void prepare_hops();
   void prepare_gathering();
+  // What a layer says over links of `level` while it runs.
+  [[nodiscard]] double over_level_s(const AxisCosts& comm, int level) const;
   // `first`, `last`: whether it has the embedding, and the head.
   [[nodiscard]] Counts counts_of(const RankLayers& layers, bool first, bool last) const;
   // `again`: the share of the layers that are computed again as a whole.
   void add_passes(RankTime& time, const Counts& counts, double again) const;
   void add_gathering(RankTime& time, const RankLayers& layers, const Counts& ends,
                      double again) const;
-  [[nodiscard]] double exposed_gathering_s(const Unit& unit, double again) const;
+  // What of a unit's gathering its kernels do not hide.
+  struct ExposedGathering {
+    double forward_s = 0, backward_s = 0;
+    double waited_s = 0;  // for sums
+    [[nodiscard]] double total_s() const { return forward_s + backward_s + waited_s; }
+  };
+  [[nodiscard]] ExposedGathering exposed_gathering(const Unit& unit, double again) const;
   [[nodiscard]] double messages_of(int64_t rank) const;
 
   RankLayout l_;

@@ -128,6 +128,20 @@ double counted_bytes(const Program& program, const Instruction& instruction) {
   return static_cast<double>(program.buffer(id).bytes());
 }
 
+// Bytes of the weights of experts, or of their gradients, which are moved however few rows there
+// are.
+double weight_bytes(const Program& program, const Instruction& instruction) {
+  switch (row_of(instruction.op).cost.product) {
+    case Product::kExpertRows:
+      return static_cast<double>(program.buffer(instruction.inputs[1]).bytes());
+    case Product::kExpertWeights:
+      return static_cast<double>(program.buffer(instruction.outputs[0]).bytes()) *
+             (instruction.accumulate ? 2 : 1);
+    default:
+      return 0;
+  }
+}
+
 }  // namespace
 
 ClusterTimes::ClusterTimes(Cluster cluster, const EngineNumbers& engine, DType type,
@@ -168,8 +182,10 @@ double ClusterTimes::kernel_s(const Program& program, const Instruction& instruc
 double ClusterTimes::fresh_kernel_s(const Program& program, const Instruction& instruction) const {
   const InstructionCost cost = cost_of(program, instruction);
   const DeviceSpec& device = cluster_.device;
+  const double weights = weight_bytes(program, instruction);
   const double bytes =
-      static_cast<double>(cost.bytes_read + cost.bytes_written) * filled_part(program, instruction);
+      weights + (static_cast<double>(cost.bytes_read + cost.bytes_written) - weights) *
+                    filled_part(program, instruction);
   double seconds = memory_s(device, bytes);
   if (cost.op_class == OpClass::kProducts) {
     seconds = std::max(seconds, product_time(device, engine_, math_, program, instruction));

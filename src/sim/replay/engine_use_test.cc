@@ -79,6 +79,9 @@ std::vector<Question> questions() {
   all.back().strategy = {
       .tp = 4, .pp = 2, .dp = 2, .sequence_parallel = true, .schedule = PipelineKind::kZbH1};
   all.back().workload.engine = find_engine("tessera").numbers;
+  // Fewer heads of keys than ranks of tp.
+  all.push_back(question("qwen3-30b-a3b", "h100-16"));
+  all.back().strategy = {.tp = 8, .dp = 2};
   // Tiny: the host and the launches, and tiles of every size.
   all.push_back(question("qwen3-0.6b", "h100-8"));
   all.back().workload.seq_len = 128;

@@ -229,10 +229,12 @@ PipelineOutcome ProgramTape::run(const PipelineTimes& times) const {
                 times.stages.size());
   TESSERA_CHECK(times.messages.empty() || times.messages.size() + 1 == times.stages.size(),
                 "{} boundaries have times of {}", stages_ - 1, times.messages.size());
-  std::vector<double> cost(times.stages.size() * kParts, 0);
+  std::vector<double> cost(times.stages.size() * kParts, 0), early(cost);
   for (size_t stage = 0; stage < times.stages.size(); ++stage) {
     const StageTimes& of = times.stages[stage];
     double* const parts = &cost[stage * kParts];
+    early[stage * kParts] = of.early_forward;
+    if (cuts_[stage] != StageCut::kWhole) early[stage * kParts + 1] = of.early_input_grad;
     switch (cuts_[stage]) {
       case StageCut::kWhole:
         parts[0] = of.forward + of.input_grad + of.weight_grad;
@@ -262,7 +264,7 @@ PipelineOutcome ProgramTape::run(const PipelineTimes& times) const {
       messages[step.rank] = messages[step.receiver] = ends[i + 1];
       continue;
     }
-    start = std::max(start, actions[step.rank]);
+    start = std::max(start - early[step.cost], actions[step.rank]);
     if (begin[step.rank] < 0) begin[step.rank] = start;
     ends[i + 1] = start + cost[step.cost];
     actions[step.rank] = ends[i + 1];

@@ -20,6 +20,9 @@ struct StageTimes {
   double forward = 1;
   double input_grad = 1;
   double weight_grad = 1;  // a backward takes input_grad + weight_grad
+  // Parts of forward and of input_grad that need no message; a ScheduleTape does without.
+  double early_forward = 0;
+  double early_input_grad = 0;
 };
 
 // Times of a message from one stage to the next or back, where another rank has that stage.

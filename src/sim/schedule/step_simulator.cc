@@ -22,8 +22,8 @@ PipelineKind schedule_of(const Strategy& s) {
 PipelineTimes times_of(const PipelineSeconds& price) {
   PipelineTimes times;
   for (const PassTimes& stage : price.stages) {
-    times.stages.push_back(
-        {stage.forward_s, stage.backward_s - stage.weight_grad_s, stage.weight_grad_s});
+    times.stages.push_back({stage.forward_s, stage.backward_s - stage.weight_grad_s,
+                            stage.weight_grad_s, stage.early_forward_s, stage.early_backward_s});
   }
   for (const MessageSeconds& message : price.messages) {
     times.messages.push_back({message.latency_s, message.wire_s});
