@@ -203,12 +203,12 @@ TEST_F(CliTest, PlanDrawsMemoryAndPlacements) {
 }
 
 TEST_F(CliTest, SimulateShowsTheScheduleOfEveryRank) {
-  const CommandResult text = succeed("simulate run.toml --schedule --mesh pp=2");
+  const CommandResult text = succeed("simulate run.toml --schedule-only --mesh pp=2");
   EXPECT_TRUE(text.out.starts_with("1f1b: 2 ranks, 2 stages, 4 micro-batches\nbubble 20.0 %"))
       << text.out;
   EXPECT_NE(text.out.find("rank 1 .  F0 B0--- F1 B1---"), std::string::npos) << text.out;
   const json report = succeed(
-                          "simulate run.toml --schedule --mesh pp=2,schedule=zb-v --svg a.svg "
+                          "simulate run.toml --schedule-only --mesh pp=2,schedule=zb-v --svg a.svg "
                           "--json")
                           .json();
   EXPECT_EQ(report.at("schema_version"), 1);
@@ -216,8 +216,9 @@ TEST_F(CliTest, SimulateShowsTheScheduleOfEveryRank) {
   EXPECT_EQ(report.at("ranks").size(), 2U);
   EXPECT_TRUE(read_file(folder_.path("a.svg")).starts_with("<svg"));
   EXPECT_EQ(run("simulate run.toml --csv a.csv").code, 2);
-  EXPECT_EQ(run("simulate run.toml --schedule --trace a.json").code, 2);
-  const CommandResult refused = run("simulate run.toml --schedule --mesh pp=3,schedule=dualpipe-v");
+  EXPECT_EQ(run("simulate run.toml --schedule-only --trace a.json").code, 2);
+  const CommandResult refused =
+      run("simulate run.toml --schedule-only --mesh pp=3,schedule=dualpipe-v");
   EXPECT_EQ(refused.code, 2);
   EXPECT_NE(refused.err.find("use 6 micro-batches, or schedule = \"zb-v\""), std::string::npos)
       << refused.err;
@@ -250,7 +251,8 @@ TEST_F(CliTest, SimulateTakesAModelAndASplitWithoutARunFile) {
   EXPECT_EQ(report.at("cluster").at("name"), "h100-64");
   EXPECT_GT(report.at("tokens_per_s").get<double>(), 0);
   // Flags count over what a run file says, too.
-  EXPECT_NE(succeed("simulate run.toml --pp 2 --schedule").out.find("2 stages"), std::string::npos);
+  EXPECT_NE(succeed("simulate run.toml --pp 2 --schedule-only").out.find("2 stages"),
+            std::string::npos);
   const CommandResult nowhere = run("simulate --model llama-3-8b");
   EXPECT_EQ(nowhere.code, 2);
   EXPECT_NE(nowhere.err.find("give --cluster"), std::string::npos) << nowhere.err;
@@ -318,7 +320,7 @@ TEST_F(CliTest, BenchSimulatorCountsSchedules) {
 }
 
 TEST_F(CliTest, AScheduleFromAFileTrainsToTheSameBits) {
-  succeed("simulate run.toml --schedule --mesh pp=2,schedule=zb-h1 --csv mine.csv");
+  succeed("simulate run.toml --schedule-only --mesh pp=2,schedule=zb-h1 --csv mine.csv");
   EXPECT_EQ(succeed("verify run.toml --mesh pp=2,schedule=zb-h1 --mesh pp=2,schedule=mine.csv "
                     "--tolerance 0 --steps 2 --json")
                 .json()

@@ -134,5 +134,33 @@ TEST(ParityTest, TheCommandReportsEveryKindOfError) {
   EXPECT_EQ(testing::tessera(folder, command + " --dtype f32 --tolerance 1e-4").code, 0);
 }
 
+TEST(ParityTest, AFolderAloneIsLoadedAndPassedForward) {
+  const TestFolder folder;
+  const std::string command =
+      fmt::format("verify --hf {} --set train.seq_len=32 --json", own_model("llama-gqa"));
+  const CommandResult one = testing::tessera(folder, command);
+  EXPECT_EQ(one.code, 0) << one.err;
+  const double loss = one.json().at("loss").get<double>();
+  EXPECT_GT(loss, 0.5 * one.json().at("uniform_loss").get<double>());
+  EXPECT_LT(loss, 2.0 * one.json().at("uniform_loss").get<double>());
+  const CommandResult split = testing::tessera(folder, command + " --mesh tp=2");
+  EXPECT_NEAR(split.json().at("loss").get<double>(), loss, 1e-5 * loss);
+  EXPECT_NE(testing::tessera(folder, command + " --set train.seed=2").json().at("loss"), loss)
+      << "another text";
+}
+
+TEST(ParityTest, WeightsThatAreNotFiniteAreFound) {
+  const TestFolder folder;
+  std::filesystem::copy(own_model("llama-gqa"), folder.path(),
+                        std::filesystem::copy_options::recursive);
+  std::string bytes = read_file(folder.path("model.safetensors"));
+  std::fill(bytes.end() - 64, bytes.end(), '\xff');  // NaN in every type
+  folder.write("model.safetensors", bytes);
+  const CommandResult result =
+      testing::tessera(folder, fmt::format("verify --hf {} --set train.seq_len=32", folder.path()));
+  EXPECT_EQ(result.code, 4) << result.err;
+  EXPECT_NE(result.err.find("not finite"), std::string::npos) << result.err;
+}
+
 }  // namespace
 }  // namespace tessera

@@ -95,7 +95,7 @@ TEST(CallTest, AnswersAsTheCommandPrints) {
       {"plan", "run.toml", "--mesh", "pp=2", "--set", "parallel.schedule=gpipe", "--check"},
       {"plan", "run.toml", "--cluster", "cpu-4", "--mesh", "fsdp=4"},
       {"simulate", "run.toml", "--mesh", "pp=2,dp=2"},
-      {"simulate", "run.toml", "--schedule", "--mesh", "pp=4,schedule=zb-h1"},
+      {"simulate", "run.toml", "--schedule-only", "--mesh", "pp=4,schedule=zb-h1"},
       {"simulate", "run.toml", "--mesh", "dp=2", "--slow", "rank=1,factor=1.5", "--cluster",
        "two-pcs", "--no-contention", "--all-ranks"},
       {"simulate", "run.toml", "--mesh", "dp=2", "--lost", "rank=1,at=0.5"},

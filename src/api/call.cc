@@ -43,7 +43,7 @@ Json answer_simulate(const nlohmann::json& request, const Surroundings& around) 
   const SimulateQuery query = simulate_query(request);
   std::vector<Guess> guesses;
   const RunSpec spec = load_simulated(query, around, guesses);
-  if (query.schedule) {
+  if (query.schedule_only) {
     check_schedule_alone(query);
     return schedule_report_json(simulate_schedule_of(spec));
   }

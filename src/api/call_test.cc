@@ -39,10 +39,10 @@ TEST(ApiCallTest, UnknownKeysAreRefusedByEveryMethod) {
 }
 
 TEST(ApiCallTest, ValuesOfAnotherTypeAreRefused) {
-  EXPECT_EQ(refusal("plan", {{"tp", "8"}}),
-            "plan: tp is \"8\": expected a whole number of at least 0");
+  EXPECT_EQ(refusal("plan", {{"tp", ""}}),
+            "plan: tp is \"\": expected a whole number, such as 8 or \"8k\"");
   EXPECT_EQ(refusal("plan", {{"tp", 1.5}}),
-            "plan: tp is 1.5: expected a whole number of at least 0");
+            "plan: tp is 1.5: expected a whole number, such as 8 or \"8k\"");
   EXPECT_EQ(refusal("search", {{"top", uint64_t{1} << 63}}),
             "search: top is 9223372036854775808: expected a whole number of at least 1");
   EXPECT_EQ(refusal("search", {{"model", 8}}), "search: model is 8: expected a text");

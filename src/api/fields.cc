@@ -5,10 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/error.h"
+#include "base/quantity.h"
 #include "base/text.h"
-#include "cost/explain/quantity.h"
 
 namespace tessera {
 namespace {
@@ -64,6 +65,16 @@ void Fields::texts(std::string_view key, std::vector<std::string>& target) {
   target = value->get<std::vector<std::string>>();
 }
 
+void Fields::text_or_texts(std::string_view key, std::vector<std::string>& target) {
+  const nlohmann::json* value = find(key);
+  if (value == nullptr) return;
+  if (value->is_string()) {
+    target = {value->get<std::string>()};
+  } else {
+    texts(key, target);
+  }
+}
+
 void Fields::choice(std::string_view key, std::string& target, std::string_view choices) {
   std::string word = target;
   text(key, word);
@@ -74,13 +85,35 @@ void Fields::choice(std::string_view key, std::string& target, std::string_view 
   target = word;
 }
 
-void Fields::whole(std::string_view key, int64_t& target, int64_t least) {
+void Fields::whole(std::string_view key, int64_t& target, int64_t least, Thousand k) {
   const nlohmann::json* value = find(key);
   if (value == nullptr) return;
-  if (!is_whole(*value) || value->get<int64_t>() < least) {
+  std::optional<int64_t> number;
+  if (is_whole(*value)) number = value->get<int64_t>();
+  if (value->is_string()) number = parse_count(value->get<std::string>(), k);
+  if (number.value_or(least - 1) < least) {
     refuse(key, *value, fmt::format("a whole number of at least {}", least));
   }
-  target = value->get<int64_t>();
+  target = *number;
+}
+
+void Fields::count_text(std::string_view key, std::string& target) {
+  const nlohmann::json* value = find(key);
+  if (value == nullptr) return;
+  const bool is_text = value->is_string() && !value->get_ref<const std::string&>().empty();
+  if (!is_whole(*value) && !is_text) refuse(key, *value, "a whole number, such as 8 or \"8k\"");
+  target = is_text ? value->get<std::string>() : value->dump();
+}
+
+void Fields::batch(std::string_view key, int64_t& sequences, int64_t& tokens) {
+  const auto found = object_.find(std::string(key));
+  const bool is_text = found != object_.end() && found->is_string();
+  if (const auto said = is_text ? parse_tokens(found->get<std::string>()) : std::nullopt) {
+    known_.emplace_back(key);
+    tokens = *said;
+    return;
+  }
+  whole(key, sequences, 1);
 }
 
 void Fields::count(std::string_view key, int64_t& target) {

@@ -14,6 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/quantity.h"
+
 namespace tessera {
 
 class Fields {
@@ -24,11 +26,18 @@ class Fields {
 
   void text(std::string_view key, std::string& target);
   void texts(std::string_view key, std::vector<std::string>& target);
+  // A list of texts, or one text alone.
+  void text_or_texts(std::string_view key, std::vector<std::string>& target);
   // One of the words in `choices`, "a|b|c".
   void choice(std::string_view key, std::string& target, std::string_view choices);
-  void whole(std::string_view key, int64_t& target, int64_t least);
+  // A whole number, or a text that says one: "8k", of which `k` says what it stands for.
+  void whole(std::string_view key, int64_t& target, int64_t least, Thousand k = Thousand::kDecimal);
   // A whole number, or a text that says a large one as people write it: "15T".
   void count(std::string_view key, int64_t& target);
+  // The same as text, for who knows better what may be written there: 8 is "8", "4Mtok" stays.
+  void count_text(std::string_view key, std::string& target);
+  // Sequences of a step, or in `tokens` how many they are together: "4Mtok".
+  void batch(std::string_view key, int64_t& sequences, int64_t& tokens);
   void real(std::string_view key, double& target, double least);
   void truth(std::string_view key, bool& target);
   // The object at `key`, whose keys are anybody's; nullptr where it is not there.

@@ -1,11 +1,13 @@
 #include "api/plan.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "api/fields.h"
 #include "api/schema.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "compile/pipeline/stages.h"
 #include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
@@ -51,8 +53,7 @@ void load_for_machine(const PlanQuery& query, const Surroundings& around,
     request.guesses.push_back({"cluster", name + ", since none is named (--cluster)"});
     return load_for_cluster(query, name, around, programs_for, request);
   }
-  RunSpec said =
-      parse_run_file(source.text(around.read), source.file, source.overrides, around.read);
+  RunSpec said = parse_run(source.text(around.read), source.file, source.settings(), around.read);
   if (!source.mesh.empty()) said.parallel = parse_mesh(source.mesh, said.parallel);
   request.open = open_settings(said);
   require_config(around.use_machine != nullptr,
@@ -60,6 +61,26 @@ void load_for_machine(const PlanQuery& query, const Surroundings& around,
                  "--cluster, as in --cluster h100-8");
   around.use_machine(spec);
   request.spec = std::move(spec);
+}
+
+// A key that varies and that something else of the command line gives a value.
+void refuse_fixed_keys(const std::vector<VariedKey>& keys, const RunSource& source) {
+  const std::vector<std::string> of_mesh = keys_of_mesh(source.mesh);
+  for (const VariedKey& varied : keys) {
+    for (const Setting& setting : source.settings()) {
+      const std::string_view key = std::string_view(setting.text).substr(0, setting.text.find('='));
+      require_config(trim(key) != varied.key,
+                     "--vary {} and {} both give {} a value: keep one of them", varied.text,
+                     setting.at, varied.key);
+    }
+    const bool in_mesh = !source.mesh.empty() &&
+                         (is_mesh_axis(varied.key) ||
+                          std::find(of_mesh.begin(), of_mesh.end(), varied.key) != of_mesh.end());
+    require_config(!in_mesh,
+                   "--vary {} and --mesh {} both give {} a value: leave out --mesh, and give the "
+                   "other axes by flags (--tp, --pp, …)",
+                   varied.text, source.mesh, varied.key);
+  }
 }
 
 }  // namespace
@@ -80,12 +101,17 @@ PlanRequest plan_request(const PlanQuery& query, const Surroundings& around,
   request.advise = true;
   request.digests = true;
   request.engine = find_engine(query.split.engine, around.read);
-  const std::string& cluster = query.split.cluster;
-  if (cluster.empty()) {
+  const std::string cluster = cluster_for(query.source, query.split, around.read);
+  // Every rank's Program is of this machine; a run file that names a cluster still has them.
+  const bool here = query.split.cluster.empty() && !programs_for.empty();
+  if (cluster.empty() || here) {
     load_for_machine(query, around, programs_for, request);
   } else {
     load_for_cluster(query, cluster, around, programs_for, request);
   }
+  require_config(request.tokens == 0 || request.cluster.has_value(),
+                 "--tokens needs a cluster to price the steps on: give --cluster, as in --cluster "
+                 "h100-8");
   return request;
 }
 
@@ -93,22 +119,28 @@ VaryQuery vary_query(const nlohmann::json& request) {
   VaryQuery query;
   Fields fields(request, "vary");
   read_run(fields, query.run);
-  fields.text("vary", query.vary);
+  fields.text_or_texts("vary", query.vary);
   fields.finish();
   return query;
 }
 
 Variation vary(const VaryQuery& query, const Surroundings& around) {
-  require_config(!query.run.split.cluster.empty(),
+  const PlanQuery& run = query.run;
+  const std::string name = cluster_for(run.source, run.split, around.read);
+  require_config(!name.empty(),
                  "--vary needs a cluster to price the runs on: give --cluster, as in --cluster "
                  "h100-8");
-  const Cluster cluster = find_cluster(query.run.split.cluster, around.read);
-  const Engine engine = find_engine(query.run.split.engine, around.read);
-  return vary_plan(query.vary, [&](const std::string& setting) {
-    RunSource source = query.run.source;
-    source.overrides.push_back(setting);
+  const std::vector<VariedKey> keys = parse_varied(query.vary);
+  refuse_fixed_keys(keys, with_settings(run.source, run.split));
+  const Cluster cluster = find_cluster(name, around.read);
+  const Engine engine = find_engine(run.split.engine, around.read);
+  return vary_plan(keys, [&](const std::vector<std::string>& settings) {
+    RunSource source = run.source;
+    for (const std::string& setting : settings) {
+      source.flags.push_back({setting, "--vary " + setting});
+    }
     PlanRequest request{.cluster = cluster, .engine = engine};
-    request.spec = load_split(source, query.run.split, cluster, around.read, request.guesses);
+    request.spec = load_split(source, run.split, cluster, around.read, request.guesses);
     return request;
   });
 }
@@ -125,11 +157,12 @@ EmitQuery emit_query(const nlohmann::json& request) {
 
 std::string emit(const EmitQuery& query, const Surroundings& around) {
   PlanRequest request;
-  if (query.run.split.cluster.empty()) {
+  const std::string cluster = cluster_for(query.run.source, query.run.split, around.read);
+  if (cluster.empty()) {
     require_cluster_for_model(query.run);
     request.spec = with_settings(query.run.source, query.run.split).load(around.read);
   } else {
-    load_for_cluster(query.run, query.run.split.cluster, around, "", request);
+    load_for_cluster(query.run, cluster, around, "", request);
   }
   RunSpec& spec = request.spec;
   // With the cut into stages that our engine makes, so that the other system makes the same.

@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "api/split.h"
 #include "api/surroundings.h"
@@ -26,10 +27,11 @@ PlanQuery plan_query(const nlohmann::json& request);
 PlanRequest plan_request(const PlanQuery& query, const Surroundings& around,
                          std::string_view programs_for = "");
 
-// The same run with one key set to each of several values.
+// The same run with a key set to each of several values, or with several keys each to each of
+// theirs.
 struct VaryQuery {
   PlanQuery run = {};
-  std::string vary = "";  // "train.micro_batch=1,2,4"
+  std::vector<std::string> vary = {};  // "train.micro_batch=1,2,4"
 };
 VaryQuery vary_query(const nlohmann::json& request);
 Variation vary(const VaryQuery& query, const Surroundings& around);

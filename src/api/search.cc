@@ -8,6 +8,7 @@
 #include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
 #include "spec/catalogue/model_catalogue.h"
+#include "spec/token_batch.h"
 
 namespace tessera {
 namespace {
@@ -24,7 +25,8 @@ Objective objective_of(const std::string& name) {
 void check(const SearchQuery& query) {
   require_config(!query.model.empty(), "no model given: add --model llama-3-8b");
   require_config(!query.cluster.empty(), "no cluster given: add --cluster h100-64");
-  require_config(query.global_batch > 0, "no batch given: add --global-batch 512");
+  require_config(query.global_batch > 0 || query.batch_tokens > 0,
+                 "no batch given: add --global-batch 512");
   require_config(query.seq_len > 0, "no sequence length given: add --seq-len 8192");
   require_config(query.top <= 10'000, "--top is {}: use 1 to 10000", query.top);
   require_config(query.usd_per_hour <= 1e6, "--usd-per-hour is {}: use 0 to 1e6",
@@ -40,8 +42,8 @@ SearchQuery search_query(const nlohmann::json& request) {
   fields.text("model", query.model);
   fields.text("cluster", query.cluster);
   fields.text("engine", query.engine);
-  fields.whole("global_batch", query.global_batch, 1);
-  fields.whole("seq_len", query.seq_len, 1);
+  fields.batch("global_batch", query.global_batch, query.batch_tokens);
+  fields.whole("seq_len", query.seq_len, 1, Thousand::kBinary);
   fields.choice("objective", query.objective, "time|memory|cost");
   fields.choice("attention", query.attention, "flash|unfused");
   fields.whole("tp", query.tp, 1);
@@ -82,8 +84,12 @@ SearchRequest search_request(const SearchQuery& query, const ModelSpec& model,
   return request;
 }
 
-SearchReport search(const SearchQuery& query, const Surroundings& around) {
-  check(query);
+SearchReport search(const SearchQuery& asked, const Surroundings& around) {
+  check(asked);
+  SearchQuery query = asked;
+  if (query.batch_tokens > 0) {
+    query.global_batch = sequences_of(query.batch_tokens, query.seq_len, "--global-batch");
+  }
   ModelSpec model = find_model(query.model, around.read).model;
   model.preset = query.model;
   const SearchRequest request = search_request(query, model, around);

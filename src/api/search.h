@@ -14,6 +14,7 @@ struct SearchQuery {
   std::string model, cluster;  // names or files
   std::string engine = "tessera";
   int64_t global_batch = 0, seq_len = 0;
+  int64_t batch_tokens = 0;         // the batch as so many tokens; 0: global_batch says it
   std::string objective = "time";   // time | memory | cost
   std::string attention = "flash";  // flash | unfused
   // Only plans with these; 0 (zero: -1): any.

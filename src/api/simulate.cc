@@ -37,25 +37,43 @@ Cluster of_size(Cluster cluster, int64_t world) {
   return world == cluster.devices ? cluster : with_devices(std::move(cluster), world);
 }
 
+SplitFlags split_with_cluster(const SimulateQuery& query) {
+  SplitFlags split = query.split;
+  split.cluster = query.cluster;
+  return split;
+}
+
 // What the run file says it is for, where nobody says more.
-std::string cluster_name(const SimulateQuery& query, const RunSpec& spec) {
-  if (!query.cluster.empty()) return query.cluster;
-  return spec.train.device == TrainDevice::kCuda ? "h100" : "cpu";
+std::string cluster_name(const SimulateQuery& query, const RunSpec& spec,
+                         const Surroundings& around, std::vector<Guess>& guesses) {
+  const std::string named = simulated_cluster(query, around);
+  if (!named.empty()) return named;
+  const char* taken = spec.train.device == TrainDevice::kCuda ? "h100" : "cpu";
+  guesses.push_back({"cluster", fmt::format("{}, since none is named (--cluster)", taken)});
+  return taken;
+}
+
+// A processor of no particular make stands for any; that is no forecast of this one.
+void guess_processor(const Cluster& cluster, std::vector<Guess>& guesses) {
+  if (cluster.device.kind != DeviceKind::kCpu || !cluster.measured.empty()) return;
+  guesses.push_back({"speed of " + cluster.device.name,
+                     "that of no machine in particular; 'tessera calibrate' measures this one, "
+                     "and --cluster takes the file it writes"});
 }
 
 }  // namespace
 
-SimulateQuery::SimulateQuery() {
-  source.may_be_model = true;
-  // Here "schedule" asks for the picture of one; which one is part of the mesh.
-  std::erase_if(split.words, [](const SplitFlags::Word& word) {
-    return word.flag == std::string("--schedule");
-  });
-}
+SimulateQuery::SimulateQuery() { source.may_be_model = true; }
 
 SimulateQuery simulate_query(const nlohmann::json& request) {
   SimulateQuery query;
   Fields fields(request, "simulate");
+  const auto schedule = request.find("schedule");
+  if (schedule != request.end() && schedule->is_boolean()) {
+    throw ConfigError(
+        "simulate: schedule takes the name of a schedule, such as \"1f1b\"; for the schedule alone "
+        "use schedule_only");
+  }
   read_source(fields, query.source);
   read_split(fields, query.split);
   fields.text("cluster", query.cluster);
@@ -63,29 +81,35 @@ SimulateQuery simulate_query(const nlohmann::json& request) {
   fields.text("lost", query.lost);
   fields.truth("no_contention", query.no_contention);
   fields.truth("all_ranks", query.all_ranks);
-  fields.truth("schedule", query.schedule);
+  fields.truth("schedule_only", query.schedule_only);
   fields.finish();
   return query;
 }
 
+std::string simulated_cluster(const SimulateQuery& query, const Surroundings& around) {
+  return cluster_for(query.source, split_with_cluster(query), around.read);
+}
+
 RunSpec load_simulated(const SimulateQuery& query, const Surroundings& around,
                        std::vector<Guess>& guesses) {
+  const std::string cluster = simulated_cluster(query, around);
   const std::string& model = query.split.model;
-  require_config(model.empty() || !query.cluster.empty(),
+  require_config(model.empty() || !cluster.empty(),
                  "--model {} needs a cluster to be simulated on: give --cluster, as in "
                  "--cluster h100-8",
                  model);
-  if (!model.empty()) {
-    return load_split(query.source, query.split, find_cluster(query.cluster, around.read),
+  const bool has_split = !model.empty() || (query.source.file.empty() && !cluster.empty());
+  if (has_split) {
+    return load_split(query.source, split_with_cluster(query), find_cluster(cluster, around.read),
                       around.read, guesses);
   }
-  return with_settings(query.source, query.split).load(around.read);
+  return with_settings(query.source, split_with_cluster(query)).load(around.read);
 }
 
 void check_schedule_alone(const SimulateQuery& query, bool traced) {
   require_config(!traced && query.slow.empty() && query.lost.empty(),
-                 "--schedule has equal costs and no ranks to slow down: leave out --trace, "
-                 "--slow and --lost, or --schedule");
+                 "--schedule-only has equal costs and no ranks to slow down: leave out --trace, "
+                 "--slow and --lost, or --schedule-only");
 }
 
 SimulatedSchedule simulate_schedule_of(const RunSpec& spec) {
@@ -113,10 +137,11 @@ StepSimulation::StepSimulation(const SimulateQuery& query, RunSpec spec, std::ve
       engine_(find_engine(query.split.engine, around.read)),
       contention_(query.no_contention ? no_contention() : contention_of(engine_.numbers)),
       shows_contention_(!query.no_contention),
-      whole_cluster_(find_cluster(cluster_name(query, spec), around.read)),
+      whole_cluster_(find_cluster(cluster_name(query, spec, around, guesses_), around.read)),
       cluster_(of_size(whole_cluster_, spec.parallel.world())),
       step_(build_step(with_threads(std::move(spec), cluster_.measured), StepKind::kTraining)),
       programs_(distinct_programs(step_)) {
+  guess_processor(cluster_, guesses_);
   const ClusterTimes modelled(cluster_, engine_.numbers, step_.spec.train.dtype, contention_);
   const MeasuredTimes measured(cluster_.measured, "threads");
   const Times& times = cluster_.measured.empty() ? static_cast<const Times&>(modelled) : measured;

@@ -27,9 +27,12 @@ struct SimulateQuery {
   std::string lost = "";               // "rank=2,at=0.5"
   bool no_contention = false;          // kernels keep their speed beside communication
   bool all_ranks = false;              // also those that do the same as others
-  bool schedule = false;               // only the pipeline schedule
+  bool schedule_only = false;          // the pipeline schedule without its step
 };
 SimulateQuery simulate_query(const nlohmann::json& request);
+
+// The cluster that is simulated, where a flag, a setting or the run file names one; else empty.
+std::string simulated_cluster(const SimulateQuery& query, const Surroundings& around);
 
 // The run that is simulated, resolved; what was filled in is added to `guesses`.
 RunSpec load_simulated(const SimulateQuery& query, const Surroundings& around,

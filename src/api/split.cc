@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "plan/memory_limit.h"
+#include "spec/entry.h"
 #include "spec/keys.h"
 #include "spec/run_file/pipeline.h"
 #include "spec/run_file/run_file.h"
@@ -25,7 +27,48 @@ bool given(const std::vector<std::string>& settings, std::string_view key) {
   });
 }
 
-// Fills in what flags leave open in a run that no file describes.
+int64_t guessed_length(const ModelSpec& model) {
+  const int64_t most = model.max_positions;  // 0: any number
+  return most > 0 ? std::min(kDefaultSeqLen, most) : kDefaultSeqLen;
+}
+
+// "train.seq_len=8k" and "train={seq_len=8k}" both say train.seq_len.
+std::vector<std::string> keys_of(const Setting& setting) {
+  std::vector<std::string> keys;
+  for (const Entry& entry : entries_of(setting))
+    keys.push_back(join_path(entry.section, entry.name));
+  return keys;
+}
+
+std::vector<std::string> keys_said(const std::vector<Setting>& settings, std::string_view mesh) {
+  std::vector<std::string> keys = keys_of_mesh(mesh);
+  for (const Setting& setting : settings) {
+    for (std::string& key : keys_of(setting)) keys.push_back(std::move(key));
+  }
+  return keys;
+}
+
+// With the length that fill_in() will guess, where nobody gives one: a batch in tokens is counted
+// in sequences when the settings are read.
+std::vector<Setting> with_length(std::vector<Setting> settings, const FileReader& read) {
+  std::vector<Setting> of_model;
+  for (const Setting& setting : settings) {
+    const std::vector<std::string> keys = keys_of(setting);
+    if (given(keys, "train.seq_len")) return settings;
+    if (!keys.empty() && keys.front().starts_with("model")) of_model.push_back(setting);
+  }
+  const ModelSpec model = parse_run("", "", of_model, read).model;
+  settings.push_back({fmt::format("train.seq_len={}", guessed_length(model)), "guessed"});
+  return settings;
+}
+
+// A value that is a name or a path, whatever it looks like.
+std::string quoted(const std::string& name) {
+  return name.find('\'') == std::string::npos ? fmt::format("'{}'", name) : name;
+}
+
+// Fills in what flags leave open in a run that no file describes. `settings` are keys with or
+// without their values.
 void fill_in(RunSpec& spec, const std::vector<std::string>& settings, const Cluster& cluster,
              std::vector<Guess>& guesses) {
   ParallelSpec& p = spec.parallel;
@@ -35,8 +78,7 @@ void fill_in(RunSpec& spec, const std::vector<std::string>& settings, const Clus
     guesses.push_back({"train.dtype", "bf16"});
   }
   if (!given(settings, "train.seq_len")) {
-    const int64_t most = spec.model.max_positions;  // 0: any number
-    t.seq_len = most > 0 ? std::min(kDefaultSeqLen, most) : kDefaultSeqLen;
+    t.seq_len = guessed_length(spec.model);
     guesses.push_back({"train.seq_len", std::to_string(t.seq_len)});
   }
   if (p.tp > 1 && !given(settings, "parallel.sequence_parallel")) {
@@ -50,7 +92,11 @@ void fill_in(RunSpec& spec, const std::vector<std::string>& settings, const Clus
   }
   if (!given(settings, "parallel.dp")) {
     const int64_t others = p.pp * p.cp * p.tp * p.fsdp;
-    require_config(others <= cluster.devices && cluster.devices % others == 0,
+    require_config(others <= cluster.devices,
+                   "pp * cp * tp * fsdp is {}, more than the {} devices of cluster {}; use smaller "
+                   "sizes, or a cluster of more devices (h100-64 is 64 of h100)",
+                   others, cluster.devices, cluster.name);
+    require_config(cluster.devices % others == 0,
                    "pp * cp * tp * fsdp is {}, which does not divide the {} devices of cluster {}; "
                    "give --dp, or other sizes",
                    others, cluster.devices, cluster.name);
@@ -95,43 +141,54 @@ void read_source(Fields& fields, RunSource& source) {
 void read_split(Fields& fields, SplitFlags& split) {
   fields.text("model", split.model);
   fields.text("engine", split.engine);
-  for (SplitFlags::Size& size : split.sizes) fields.whole(key_of(size.flag), size.value, 0);
+  for (SplitFlags::Size& size : split.sizes) fields.count_text(key_of(size.flag), size.value);
   fields.truth("sequence_parallel", split.sequence_parallel);
   for (SplitFlags::Word& word : split.words) fields.text(key_of(word.flag), word.value);
 }
 
-std::vector<std::string> settings_of(const SplitFlags& split) {
-  std::vector<std::string> settings;
-  if (!split.model.empty()) settings.push_back("model.preset=" + split.model);
-  for (const SplitFlags::Size& size : split.sizes) {
-    if (size.value != SplitFlags::kNotGiven) {
-      settings.push_back(fmt::format("{}={}", size.key, size.value));
+std::vector<Setting> settings_of(const SplitFlags& split) {
+  std::vector<Setting> settings;
+  const auto add = [&](std::string_view key, const std::string& value, std::string_view flag,
+                       const std::string& typed) {
+    if (!typed.empty()) {
+      settings.push_back({fmt::format("{}={}", key, value), fmt::format("{} {}", flag, typed)});
     }
+  };
+  add("model.preset", quoted(split.model), "--model", split.model);
+  add("cluster.name", quoted(split.cluster), "--cluster", split.cluster);
+  for (const SplitFlags::Size& size : split.sizes) add(size.key, size.value, size.flag, size.value);
+  if (split.sequence_parallel) {
+    settings.push_back({"parallel.sequence_parallel=true", "--sequence-parallel"});
   }
-  if (split.sequence_parallel) settings.emplace_back("parallel.sequence_parallel=true");
-  for (const SplitFlags::Word& word : split.words) {
-    if (!word.value.empty()) settings.push_back(fmt::format("{}={}", word.key, word.value));
-  }
+  for (const SplitFlags::Word& word : split.words) add(word.key, word.value, word.flag, word.value);
   return settings;
 }
 
 RunSource with_settings(RunSource source, const SplitFlags& split) {
-  const std::vector<std::string> settings = settings_of(split);
-  source.overrides.insert(source.overrides.begin(), settings.begin(), settings.end());
+  const std::vector<Setting> settings = settings_of(split);
+  source.flags.insert(source.flags.begin(), settings.begin(), settings.end());
   return source;
+}
+
+std::string cluster_for(const RunSource& source, const SplitFlags& split, const FileReader& read) {
+  const std::string text = source.file.empty() ? "" : source.text(read);
+  return named_cluster(text, source.file, with_settings(source, split).settings());
 }
 
 RunSpec load_split(const RunSource& source, const SplitFlags& split, const Cluster& cluster,
                    const FileReader& read, std::vector<Guess>& guesses, OpenSettings* open) {
-  const std::vector<std::string> settings = with_settings(source, split).overrides;
+  const std::vector<Setting> settings = with_settings(source, split).settings();
+  const std::vector<std::string> said = keys_said(settings, source.mesh);
   const bool has_file = !source.file.empty();
-  require_config(has_file || given(settings, "model.preset") || given(settings, "model.layers"),
-                 "no model given: use a run file, or --model llama-3-8b");
-  RunSpec spec = parse_run_file(has_file ? source.text(read) : "", source.file, settings, read);
+  const bool has_model = has_file || given(said, "model.preset") || given(said, "model.hf") ||
+                         given(said, "model.layers");
+  require_config(has_model, "no model given: use a run file, or --model llama-3-8b");
+  RunSpec spec = has_file ? parse_run(source.text(read), source.file, settings, read)
+                          : parse_run("", "", with_length(settings, read), read);
   if (!source.mesh.empty()) spec.parallel = parse_mesh(source.mesh, spec.parallel);
   read_schedule_file(spec.parallel, read);
   if (open != nullptr) *open = open_settings(spec);
-  if (!has_file && source.mesh.empty()) fill_in(spec, settings, cluster, guesses);
+  if (!has_file) fill_in(spec, said, cluster, guesses);
   if (source.ranks > 0) require_world(spec.parallel, source.ranks, spec.model.heads);
   use_cluster_defaults(spec, cluster);
   resolve(spec);

@@ -16,12 +16,11 @@ namespace tessera {
 
 // A model, a cluster and a split as flags, or as keys of a request.
 struct SplitFlags {
-  static constexpr int64_t kNotGiven = -1;
   struct Size {
     const char* flag;
     const char* key;
     const char* help;
-    int64_t value = kNotGiven;
+    std::string value = "";  // a count as people write it: "8", "8k"; empty: not given
   };
   struct Word {
     const char* flag;
@@ -42,8 +41,8 @@ struct SplitFlags {
       {"--zero", "parallel.zero", "ZeRO stage, 0 to 3"},
       {"--virtual-stages", "parallel.virtual_stages", "stages of a pipeline rank"},
       {"--micro-batch", "train.micro_batch", "sequences per rank and forward pass"},
-      {"--global-batch", "train.global_batch", "sequences per step"},
-      {"--seq-len", "train.seq_len", "tokens of a sequence"},
+      {"--global-batch", "train.global_batch", "sequences per step, or tokens: 4Mtok"},
+      {"--seq-len", "train.seq_len", "tokens of a sequence; 8k is 8192"},
   };
   bool sequence_parallel = false;
   std::vector<Word> words = {
@@ -60,10 +59,13 @@ void read_source(Fields& fields, RunSource& source);
 void read_split(Fields& fields, SplitFlags& split);
 
 // Flags as "section.key=value", those that were given.
-std::vector<std::string> settings_of(const SplitFlags& split);
+std::vector<Setting> settings_of(const SplitFlags& split);
 
-// The source with the flags before its own overrides, which win.
+// The source with the flags before its own.
 RunSource with_settings(RunSource source, const SplitFlags& split);
+
+// The cluster that a flag, a setting or the run file names; empty: none does.
+std::string cluster_for(const RunSource& source, const SplitFlags& split, const FileReader& read);
 
 // The run of `source` with the flags of `split` over it, for `cluster`, resolved. What was filled
 // in is added to `guesses`; `open` gets what follows from the rest because nobody said it.

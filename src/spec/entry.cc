@@ -181,6 +181,15 @@ void assign(const Key& key, Field field, const json& value, const std::string& p
   std::visit(Assignment{key, value, path, at, ranges}, field);
 }
 
+json as_count(const Key& key, json value) {
+  RunSpec spec;  // a place for the field, which says what the key takes
+  if (!std::holds_alternative<int64_t*>(key.field(spec))) return value;
+  std::optional<int64_t> count;
+  if (value.is_string()) count = parse_count(value.get_ref<const std::string&>(), key.k);
+  if (value.is_number_float()) count = whole_number(value.get<double>());
+  return count.has_value() ? json(*count) : value;
+}
+
 nlohmann::ordered_json value_of(const Field& field) { return std::visit(Reader{}, field); }
 
 void apply(std::span<const Entry> entries, RunSpec& spec, Ranges ranges) {
@@ -191,9 +200,14 @@ void apply(std::span<const Entry> entries, RunSpec& spec, Ranges ranges) {
                      path, describe(entry.value));
       continue;
     }
+    if (is_flag_default(entry.section, entry.name)) {
+      require_config(entry.value.is_string(), "{}: {} must be a string, got {}", entry.value_at,
+                     path, describe(entry.value));
+      continue;
+    }
     const Key* key = find_key(entry.section, entry.name);
     if (key == nullptr) fail_unknown(entry);
-    assign(*key, key->field(spec), entry.value, path, entry.value_at, ranges);
+    assign(*key, key->field(spec), as_count(*key, entry.value), path, entry.value_at, ranges);
   }
 }
 

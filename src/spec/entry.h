@@ -27,6 +27,10 @@ enum class Ranges : uint8_t { kCheck, kIgnore };
 void assign(const Key& key, Field field, const nlohmann::json& value, const std::string& path,
             const std::string& at, Ranges ranges);
 
+// A whole number that people wrote another way, where the key takes one: "8k" and 1e3 are 8000 and
+// 1000 (8192 where the key is a length). Every other value stays as it is.
+nlohmann::json as_count(const Key& key, nlohmann::json value);
+
 // The value of a field as JSON; assign() of it gives the same field.
 nlohmann::ordered_json value_of(const Field& field);
 

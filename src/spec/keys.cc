@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace tessera {
 namespace {
 
 using S = RunSpec;
+using enum Thousand;
 
 constexpr Range kAny{0};
 constexpr Range kPositive{1};
@@ -42,12 +44,24 @@ constexpr Key kKeys[] = {
     {"model", "mlp", [](S& s) -> Field { return &s.model.mlp; }, kAny, kNamesOf<MlpKind>},
     {"model", "positions", [](S& s) -> Field { return &s.model.positions; }, kAny,
      kNamesOf<PositionKind>},
-    {"model", "max_positions", [](S& s) -> Field { return &s.model.max_positions; }, kAny},
+    {"model",
+     "max_positions",
+     [](S& s) -> Field { return &s.model.max_positions; },
+     kAny,
+     {},
+     false,
+     kBinary},
     {"model", "attention_bias", [](S& s) -> Field { return &s.model.attention_bias; }, kAny,
      kNamesOf<AttentionBias>},
     {"model", "mlp_bias", [](S& s) -> Field { return &s.model.mlp_bias; }},
     {"model", "qk_norm", [](S& s) -> Field { return &s.model.qk_norm; }},
-    {"model", "sliding_window", [](S& s) -> Field { return &s.model.sliding_window; }, kAny},
+    {"model",
+     "sliding_window",
+     [](S& s) -> Field { return &s.model.sliding_window; },
+     kAny,
+     {},
+     false,
+     kBinary},
     {"model.rope_scaling", "type", [](S& s) -> Field { return &s.model.rope.scaling; }, kAny,
      kNamesOf<RopeScaling>},
     {"model.rope_scaling", "factor", [](S& s) -> Field { return &s.model.rope.factor; }, kPositive},
@@ -55,8 +69,13 @@ constexpr Key kKeys[] = {
      [](S& s) -> Field { return &s.model.rope.low_freq_factor; }, kAboveZero},
     {"model.rope_scaling", "high_freq_factor",
      [](S& s) -> Field { return &s.model.rope.high_freq_factor; }, kAboveZero},
-    {"model.rope_scaling", "original_max_position",
-     [](S& s) -> Field { return &s.model.rope.original_max_position; }, kPositive},
+    {"model.rope_scaling",
+     "original_max_position",
+     [](S& s) -> Field { return &s.model.rope.original_max_position; },
+     kPositive,
+     {},
+     false,
+     kBinary},
     {"model", "experts", [](S& s) -> Field { return &s.model.experts; }, Range{0, 65536}},
     {"model", "experts_per_token", [](S& s) -> Field { return &s.model.experts_per_token; },
      kPositive},
@@ -106,7 +125,13 @@ constexpr Key kKeys[] = {
     {"parallel", "ep", [](S& s) -> Field { return &s.parallel.ep; }, kAxis},
     {"parallel", "moe_capacity", [](S& s) -> Field { return &s.parallel.moe_capacity; }, kAny},
 
-    {"train", "seq_len", [](S& s) -> Field { return &s.train.seq_len; }, kPositive},
+    {"train",
+     "seq_len",
+     [](S& s) -> Field { return &s.train.seq_len; },
+     kPositive,
+     {},
+     false,
+     kBinary},
     {"train", "micro_batch", [](S& s) -> Field { return &s.train.micro_batch; }, kPositive},
     {"train", "global_batch", [](S& s) -> Field { return &s.train.global_batch; }, kAny},
     {"train", "steps", [](S& s) -> Field { return &s.train.steps; }, kPositive},
@@ -119,7 +144,13 @@ constexpr Key kKeys[] = {
      kNamesOf<CudaGraph>},
     {"train", "mark_every", [](S& s) -> Field { return &s.train.mark_every; }, Range{0, 1'000'000}},
     {"train", "threads", [](S& s) -> Field { return &s.train.threads; }, Range{0, 4096}},
-    {"train", "loss_chunk", [](S& s) -> Field { return &s.train.loss_chunk; }, kPositive},
+    {"train",
+     "loss_chunk",
+     [](S& s) -> Field { return &s.train.loss_chunk; },
+     kPositive,
+     {},
+     false,
+     kBinary},
     {"train", "loss_scale", [](S& s) -> Field { return &s.train.loss_scale; }, kLossScale},
     {"train", "loss_scale_interval", [](S& s) -> Field { return &s.train.loss_scale_interval; },
      kPositive},
@@ -144,6 +175,8 @@ constexpr Key kKeys[] = {
     {"logging", "run_dir", [](S& s) -> Field { return &s.logging.run_dir; }},
     {"logging", "every", [](S& s) -> Field { return &s.logging.every; }, kPositive},
 };
+
+constexpr std::pair<std::string_view, std::string_view> kFlagDefaults[] = {{"cluster", "name"}};
 
 // What follows "section." in `path`, up to the next dot; empty if `path` is not inside it.
 std::string_view child_of(std::string_view path, std::string_view section) {
@@ -181,8 +214,16 @@ bool is_section(std::string_view section) {
                      [&](const Key& key) { return key.section == section; });
 }
 
+bool is_flag_default(std::string_view section, std::string_view name) {
+  return std::find(std::begin(kFlagDefaults), std::end(kFlagDefaults), std::pair{section, name}) !=
+         std::end(kFlagDefaults);
+}
+
 std::vector<std::string_view> names_in(std::string_view section) {
   std::vector<std::string_view> names;
+  for (const auto& [of, name] : kFlagDefaults) {
+    if (of == section) names.push_back(name);
+  }
   for (const Key& key : kKeys) {
     const std::string_view name =
         key.section == section ? key.name : child_of(key.section, section);

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/quantity.h"
 #include "spec/run_spec.h"
 
 namespace tessera {
@@ -44,11 +45,15 @@ struct Key {
   Range range = {};
   std::span<const std::string_view> choices = {};  // of an enum; empty: any text
   bool required = false;                           // in a model without preset and hf
+  Thousand k = Thousand::kDecimal;                 // what "8k" stands for
 };
 
 std::span<const Key> run_keys();
 const Key* find_key(std::string_view section, std::string_view name);  // nullptr: unknown
 bool is_section(std::string_view section);
+// Keys that are no part of the run: cluster.name says which cluster plan, simulate and search price
+// it on where no --cluster does. A text; whoever trains passes over it.
+bool is_flag_default(std::string_view section, std::string_view name);
 
 // Everything that may stand directly in `section` ("" is the top level): keys and nested tables.
 std::vector<std::string_view> names_in(std::string_view section);

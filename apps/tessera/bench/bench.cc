@@ -221,7 +221,7 @@ void add_comm_flags(CLI::App& app, BenchCommOptions& options) {
   add_switch(app, "--explain", options.explain, "show what auto chooses; measure nothing");
   add_switch(app, "--json", options.json, "print JSON");
   add_switch(app, "--tsv", options.tsv,
-             "print name, op, ranks, bytes, us, algbw, busbw with tabs between");
+             "print name, op, ranks, bytes, us, algbw and busbw in GB/s with tabs between");
   hide(add_switch(app, "--corrupt", options.corrupt, "spoil one result of every case"));
   hide(add_switch(app, "--rows", options.rows, "print rows for the process that started this one"));
 }

@@ -68,9 +68,9 @@ std::string sweep_table(const BenchSuite& plan, const SweepReport& report) {
                   name_of(plan.algorithm), plan.sweep.touch ? ", input rewritten" : "");
   text += limit_line(report);
   constexpr std::string_view kLayout =
-      "{:>12} {:>12} {:>6} {:>6} {:>5} {:>12} {:>8} {:>8} {:>7} {:>12} {:>9}\n";
-  text += fmt::format(kLayout, "#       size", "count", "type", "redop", "root", "time us", "algbw",
-                      "busbw", "#wrong", "limit us", "of limit");
+      "{:>12} {:>12} {:>6} {:>6} {:>5} {:>12} {:>11} {:>11} {:>7} {:>12} {:>9}\n";
+  text += fmt::format(kLayout, "#       size", "count", "type", "redop", "root", "time us",
+                      "algbw GB/s", "busbw GB/s", "#wrong", "limit us", "of limit");
   for (const BenchRow& row : report.rows) {
     const BenchCase& bench = report.cases[row.index];
     const double bandwidth = algorithm_bandwidth(bench, row) / kGiga;

@@ -25,16 +25,17 @@ BenchSuite sample_plan() {
 
 TEST(BenchReportTest, ColumnsAreThoseOfNcclTestsAndTheLimit) {
   const BenchSuite plan = sample_plan();
-  EXPECT_EQ(sweep_table(plan, sample_report(plan)),
-            "# all_reduce, 2 ranks: processes over shared memory (shm), in place, algorithm auto\n"
-            "# memory limit: 30.0 GB/s before, 34.0 GB/s after (arrays: 2 read, 2 written, in "
-            "place)\n"
-            "#       size        count   type  redop  root      time us    algbw    busbw  #wrong"
-            "     limit us  of limit\n"
-            "        1024          256    f32    sum    -1         2.00     0.51     0.51       0"
-            "            -         -\n"
-            " 68719476736  17179869184    f32    sum    -1   8000000.00     8.59     8.59       3"
-            "   8589934.59      1.07\n");
+  EXPECT_EQ(
+      sweep_table(plan, sample_report(plan)),
+      "# all_reduce, 2 ranks: processes over shared memory (shm), in place, algorithm auto\n"
+      "# memory limit: 30.0 GB/s before, 34.0 GB/s after (arrays: 2 read, 2 written, in "
+      "place)\n"
+      "#       size        count   type  redop  root      time us  algbw GB/s  busbw GB/s  #wrong"
+      "     limit us  of limit\n"
+      "        1024          256    f32    sum    -1         2.00        0.51        0.51       0"
+      "            -         -\n"
+      " 68719476736  17179869184    f32    sum    -1   8000000.00        8.59        8.59       3"
+      "   8589934.59      1.07\n");
 }
 
 TEST(BenchReportTest, RowsForScripts) {

@@ -133,7 +133,7 @@ Command add_bench_simulator(CLI::App& bench) {
   CLI::App* app = add_command(bench, "simulator",
                               {"Count the pipeline schedules that are simulated per second.",
                                "tessera bench simulator --threads 2",
-                               "tessera simulate examples/demo.toml --schedule --mesh pp=4"});
+                               "tessera simulate examples/demo.toml --schedule-only --mesh pp=4"});
   auto options = std::make_shared<BenchSimulatorOptions>();
   add_whole(*app, "--threads", options->threads, 1, "that simulate side by side (default 2)");
   add_real(*app, "--seconds", options->seconds, 0, "of every measurement (default 1)");

@@ -50,6 +50,17 @@ Command add_help(CLI::App& root) {
           }};
 }
 
+int print_version(Console& console) {
+  console.out << fmt::format("tessera {} (schema {})\n", TESSERA_VERSION, kSchemaVersion);
+  return 0;
+}
+
+Command add_version(CLI::App& root) {
+  CLI::App* app =
+      add_command(root, "version", {"Show the version.", "tessera version", "tessera doctor"});
+  return {app, print_version};
+}
+
 struct Tree {
   CLI::App root{"", "tessera"};
   std::vector<Command> commands;
@@ -59,7 +70,7 @@ struct Tree {
     set_help(root, {"Train transformer language models over many ranks, planned to the byte.",
                     "tessera train examples/demo.toml", "tessera plan examples/demo.toml"});
     root.set_help_flag("-h,--help", "show this help");
-    add_switch(root, "--version", version, "show the version");
+    add_switch(root, "-V,--version", version, "show the version");
     add_switch(root, "-q,--quiet", console.quiet, "no progress, only results and errors");
     add_choice(root, "--color", console.color, "auto|always|never", "color messages");
     // Global flags may also follow the command.
@@ -75,16 +86,13 @@ struct Tree {
     for (Command& command : add_bench(root, environment)) commands.push_back(std::move(command));
     commands.push_back(add_calibrate(root, environment));
     for (Command& command : add_explain(root)) commands.push_back(std::move(command));
-    for (auto add : {add_presets, add_doctor, add_completion, add_help})
+    for (auto add : {add_presets, add_doctor, add_completion, add_version, add_help})
       commands.push_back(add(root));
   }
 };
 
 int run_parsed(Tree& tree, Console& console) {
-  if (tree.version) {
-    console.out << fmt::format("tessera {} (schema {})\n", TESSERA_VERSION, kSchemaVersion);
-    return 0;
-  }
+  if (tree.version) return print_version(console);
   const CLI::App& reached = reached_command(tree.root);
   const auto command = std::find_if(tree.commands.begin(), tree.commands.end(),
                                     [&](const Command& c) { return c.app == &reached; });

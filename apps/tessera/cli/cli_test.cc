@@ -156,7 +156,9 @@ TEST(CliTest, MissingInputsAreUsageErrors) {
   expect_usage({"generate", "--prompt", "x"}, "generate needs --run DIR, such as runs/demo");
   expect_usage({"generate", "--run", "x", "--prompt", ""},
                "generate needs --prompt TEXT of at least one byte");
-  expect_usage({"verify", "--hf", "x"}, "--hf and --golden go together: give both");
+  expect_usage({"verify", "--hf", "x"}, "cannot open 'x/config.json': No such file or directory");
+  expect_usage({"verify", "--golden", "x"},
+               "--golden has values recorded of a folder: give --hf as well");
 }
 
 TEST(CliTest, ExplainsUnderBothNames) {

@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <functional>
 #include <optional>
@@ -10,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/parse_real.h"
-#include "cost/explain/quantity.h"
+#include "base/quantity.h"
 
 namespace tessera {
 namespace {
@@ -29,13 +28,12 @@ CLI::Option* add_value(CLI::App& app, const std::string& name, const std::string
       ->allow_extra_args(false);
 }
 
-int64_t parse_whole(const std::string& name, const std::string& text, int64_t least) {
-  int64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  const bool ok = error == std::errc() && stop == end && value >= least;
+int64_t parse_whole(const std::string& name, const std::string& text, int64_t least,
+                    Thousand k = Thousand::kDecimal) {
+  const std::optional<int64_t> value = parse_count(text, k);
+  const bool ok = value.has_value() && *value >= least;
   require_config(ok, "{} is '{}': expected a whole number of at least {}", name, text, least);
-  return value;
+  return *value;
 }
 
 double parse_number(const std::string& name, const std::string& text, double least) {
@@ -81,6 +79,30 @@ CLI::Option* add_whole(CLI::App& app, const std::string& name, int64_t& target, 
                        const std::string& description) {
   return add_value(app, name, "N", description, [=, &target](const std::string& text) {
     target = parse_whole(name, text, least);
+  });
+}
+
+CLI::Option* add_length(CLI::App& app, const std::string& name, int64_t& target,
+                        const std::string& description) {
+  return add_value(app, name, "N", description, [=, &target](const std::string& text) {
+    target = parse_whole(name, text, 1, Thousand::kBinary);
+  });
+}
+
+CLI::Option* add_batch(CLI::App& app, const std::string& name, int64_t& sequences, int64_t& tokens,
+                       const std::string& description) {
+  return add_value(app, name, "N", description, [=, &sequences, &tokens](const std::string& text) {
+    const std::optional<int64_t> said = parse_tokens(text);
+    tokens = said.value_or(0);
+    sequences = said.has_value() ? 0 : parse_whole(name, text, 1);
+  });
+}
+
+CLI::Option* add_count_text(CLI::App& app, const std::string& name, std::string& target,
+                            const std::string& description) {
+  return add_value(app, name, "N", description, [=, &target](const std::string& text) {
+    require_config(!text.empty(), "{} is '': expected a whole number, such as 8 or 8k", name);
+    target = text;
   });
 }
 

@@ -22,9 +22,18 @@ CLI::Option* add_list(CLI::App& app, const std::string& name, std::vector<std::s
 // One of the words in `choices`, "a|b|c".
 CLI::Option* add_choice(CLI::App& app, const std::string& name, std::string& target,
                         const std::string& choices, const std::string& description);
-// At least `least`. The default is what `target` holds.
+// At least `least`, as people write whole numbers: 64, 2k, 1e3. The default is what `target` holds.
 CLI::Option* add_whole(CLI::App& app, const std::string& name, int64_t& target, int64_t least,
                        const std::string& description);
+// Tokens of a sequence: 8k is 8192.
+CLI::Option* add_length(CLI::App& app, const std::string& name, int64_t& target,
+                        const std::string& description);
+// Sequences of a step, or in `tokens` how many tokens they are together: 4Mtok.
+CLI::Option* add_batch(CLI::App& app, const std::string& name, int64_t& sequences, int64_t& tokens,
+                       const std::string& description);
+// A count that is kept as it was written, for who knows better what may stand there.
+CLI::Option* add_count_text(CLI::App& app, const std::string& name, std::string& target,
+                            const std::string& description);
 // A large whole number as people write it: 15T, 15.6e12.
 CLI::Option* add_count(CLI::App& app, const std::string& name, int64_t& target,
                        const std::string& description);

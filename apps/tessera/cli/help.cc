@@ -148,6 +148,12 @@ std::string usage_message(const CLI::App& root, const CLI::ParseError& error) {
   const std::string_view start = what.substr(0, what.find(':'));
   const std::string_view name = start.empty() ? "an option" : start;
   const bool lacks_value = dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr;
+  const std::string switch_name = fmt::format("{}-only", name);
+  const std::vector<std::string> known = option_names(command);
+  if (lacks_value && std::find(known.begin(), known.end(), switch_name) != known.end()) {
+    return fmt::format("{} needs a value; '{}' takes none (see '{} --help')", name, switch_name,
+                       full_name(command));
+  }
   return fmt::format("{} {} (see '{} --help')", name,
                      lacks_value ? "needs a value" : "cannot be used like this",
                      full_name(command));

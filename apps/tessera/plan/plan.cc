@@ -24,8 +24,34 @@
 namespace tessera {
 namespace {
 
-// --mesh wins over --set, so what changes of the split is another mesh, to give instead.
-std::string mesh_flags(const FitChange& change, std::string_view mesh) {
+// A setting as flags to add to the command. What a flag of its own has said is said by that flag
+// again, of which the last one counts; --set would contradict it.
+std::string flag_of(const std::string& setting, const SplitFlags& given) {
+  const size_t equals = setting.find('=');
+  const std::string_view key = std::string_view(setting).substr(0, equals);
+  const std::string_view value = std::string_view(setting).substr(equals + 1);
+  for (const SplitFlags::Size& size : given.sizes) {
+    if (size.key == key && !size.value.empty()) return fmt::format(" {} {}", size.flag, value);
+  }
+  for (const SplitFlags::Word& word : given.words) {
+    if (word.key == key && !word.value.empty()) return fmt::format(" {} {}", word.flag, value);
+  }
+  return " --set " + setting;
+}
+
+bool by_flag(const std::string& setting, const SplitFlags& given) {
+  return !flag_of(setting, given).starts_with(" --set ");
+}
+
+std::string added_flags(const FitChange& change, const SplitFlags& given) {
+  std::string flags;
+  for (const std::string& setting : change.settings) flags += flag_of(setting, given);
+  return flags.empty() ? flags : flags.substr(1);
+}
+
+// --mesh and other ways to say an axis exclude each other, so what changes of the split is another
+// mesh, to give instead.
+std::string mesh_flags(const FitChange& change, std::string_view mesh, const SplitFlags& given) {
   constexpr std::string_view kParallel = "parallel.";
   const ParallelSpec& p = change.spec.parallel;
   std::map<std::string, std::string, std::less<>> keys;
@@ -36,10 +62,10 @@ std::string mesh_flags(const FitChange& change, std::string_view mesh) {
   for (const std::string_view piece : split(mesh, ',')) read(piece);
   std::string others;
   for (const std::string& setting : change.settings) {
-    if (setting.starts_with(kParallel)) {
+    if (setting.starts_with(kParallel) && !by_flag(setting, given)) {
       read(std::string_view(setting).substr(kParallel.size()));
     } else {
-      others += " --set " + setting;
+      others += flag_of(setting, given);
     }
   }
   for (const auto& [axis, size] : {std::pair{"pp", p.pp},
@@ -75,9 +101,10 @@ void print_plan(const PlanOptions& options, const Plan& plan, Console& console) 
   if (!options.svg.empty()) write_file(options.svg, plan_svg(plan), console);
 }
 
-std::string misfit(const Plan& plan, const std::string& mesh) {
+std::string misfit(const Plan& plan, const PlanQuery& query) {
+  const std::string& mesh = query.source.mesh;
   return misfit_text(plan, [&](const FitChange& change) {
-    return mesh.empty() ? set_flags(change) : mesh_flags(change, mesh);
+    return mesh.empty() ? added_flags(change, query.split) : mesh_flags(change, mesh, query.split);
   });
 }
 
@@ -108,8 +135,8 @@ Command add_plan(CLI::App& root) {
   add_request(*app, options->query.split);
   add_choice(*app, "--emit", options->emit, kSystems,
              "print the settings of that system for the same run instead");
-  add_text(*app, "--vary", options->vary, "A.B=X,Y,…",
-           "with --cluster: a table of the run with each of these values");
+  add_list(*app, "--vary", options->vary, "A.B=X,Y,…",
+           "with --cluster: a table of the run with each of these values (repeatable: a grid)");
   add_switch(*app, "--json", options->json, "print JSON");
   add_switch(*app, "--check", options->check, "exit with 3 if the run does not fit in memory");
   add_switch(*app, "--program", options->program, "print the program of one rank instead");
@@ -139,7 +166,7 @@ int run_plan(const PlanOptions& options, Console& console) {
   const Plan plan = make_plan(request);
   if (!options.program) print_plan(options, plan, console);
   if (!options.check || plan.fits()) return 0;
-  report_failure(console, misfit(plan, query.source.mesh));
+  report_failure(console, misfit(plan, query));
   return static_cast<int>(ExitCode::kDoesNotFit);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "api/plan.h"
 #include "cli/command.h"
@@ -16,7 +17,7 @@ struct PlanOptions {
   bool program = false;  // print one rank's program instead
   int64_t rank = 0;
   std::string svg = "", placements = "";  // files to draw to; empty: none
-  std::string vary = "";                  // "KEY=A,B,…": a table of these instead
+  std::vector<std::string> vary = {};     // "KEY=A,B,…": a table of these instead
   std::string emit = "";                  // a system: its settings instead
 };
 Command add_plan(CLI::App& root);

@@ -5,11 +5,12 @@
 namespace tessera {
 
 void add_split(CLI::App& app, SplitFlags& request) {
-  add_text(app, "--model", request.model, "PRESET", "this model, without a run file");
+  add_text(app, "--model", request.model, "NAME|DIR",
+           "this model, without a run file: a preset, a .toml file, a Hugging Face folder");
   add_text(app, "--engine", request.engine, "NAME|FILE",
            "whose time it is: see tessera presets engines (default tessera)");
   for (SplitFlags::Size& size : request.sizes) {
-    add_whole(app, size.flag, size.value, 0, size.help);
+    add_count_text(app, size.flag, size.value, size.help);
   }
   add_switch(app, "--sequence-parallel", request.sequence_parallel,
              "split activations between products over tp");

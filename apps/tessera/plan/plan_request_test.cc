@@ -12,10 +12,13 @@
 namespace tessera {
 namespace {
 
-void set(SplitFlags& request, std::string_view flag, int64_t value) {
+void set(SplitFlags& request, std::string_view flag, const std::string& value) {
   for (SplitFlags::Size& size : request.sizes) {
     if (size.flag == flag) size.value = value;
   }
+}
+void set(SplitFlags& request, std::string_view flag, int64_t value) {
+  set(request, flag, std::to_string(value));
 }
 
 SplitFlags request_405b() {
@@ -181,7 +184,7 @@ TEST(PlanCommand, SaysHowManyDevicesOfTheClusterAreUsed) {
 TEST(PlanCommand, VariesOneKey) {
   PlanOptions options;
   options.query.split = request_405b();
-  options.vary = "parallel.recompute=none,full,nonsense";
+  options.vary = {"parallel.recompute=none,full,nonsense"};
   const Printed text = print(options);
   EXPECT_EQ(text.code, 0) << text.error;
   EXPECT_NE(text.out.find("does not fit\n"), std::string::npos) << text.out;
@@ -208,12 +211,12 @@ TEST(PlanCommand, RefusesToVaryWhatItCannot) {
   options.query.split = request_405b();
   for (const std::string vary :
        {"train.micro_batch", "=1,2", "train.micro_batch=", "a.b=1,2", "train.micro_batch=0,-1"}) {
-    options.vary = vary;
+    options.vary = {vary};
     const Printed printed = print(options);
     EXPECT_EQ(printed.code, 2) << vary;
     EXPECT_NE(printed.error, "") << vary;
   }
-  options.vary = "train.micro_batch=1,2";
+  options.vary = {"train.micro_batch=1,2"};
   options.check = true;
   EXPECT_EQ(print(options).code, 2);
   options.check = false;

@@ -20,12 +20,12 @@ constexpr std::array<const char*, 5> kMethods = {"plan", "search", "simulate", "
                                                  "presets"};
 constexpr std::array<const char*, 7> kOnlyFlags = {"--svg",     "--trace", "--csv",       "--out",
                                                    "--program", "--rank",  "--placements"};
-constexpr std::array<const char*, 4> kSwitches = {"--no-contention", "--all-ranks", "--pareto",
-                                                  "--sequence-parallel"};
-constexpr std::array<const char*, 13> kTexts = {
-    "engine", "model",     "cluster",   "mesh", "schedule", "dtype",   "recompute",
-    "lost",   "objective", "attention", "vary", "system",   "run_file"};
-constexpr std::array<const char*, 2> kLists = {"set", "slow"};
+constexpr std::array<const char*, 5> kSwitches = {"--no-contention", "--all-ranks", "--pareto",
+                                                  "--sequence-parallel", "--schedule-only"};
+constexpr std::array<const char*, 12> kTexts = {"engine",    "model",     "cluster",   "mesh",
+                                                "schedule",  "dtype",     "recompute", "lost",
+                                                "objective", "attention", "system",    "run_file"};
+constexpr std::array<const char*, 3> kLists = {"set", "slow", "vary"};
 
 std::string key_of(const std::string& flag) {
   std::string key = flag == "--emit" ? "system" : flag.substr(flag.find_first_not_of('-'));
@@ -76,7 +76,7 @@ std::optional<Call> as_call(const Request& request) {
     if (flag == "--json" || flag == "--check") continue;
     if (!is_flag) {
       call.request[call.method == "presets" ? "kind" : "run_file"] = words[i];
-    } else if (is_one_of(flag, kSwitches) || (flag == "--schedule" && call.method == "simulate")) {
+    } else if (is_one_of(flag, kSwitches)) {
       call.request[key_of(flag)] = true;
     } else {
       const bool together = equals != std::string::npos;

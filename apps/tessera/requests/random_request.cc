@@ -197,7 +197,7 @@ Request random_simulation(Dice& dice) {
       "rank=0,at=-inf", "rank=77,at=0.5", "at=0.5",      "rank=0,at=1e-320"};
   Request request = run_request("simulate", dice);
   if (dice.one_in(3)) {
-    add(request, "--schedule");
+    add(request, "--schedule-only");
     if (dice.one_in(8)) add_output(request, "--csv", "schedule.csv", dice);
   } else {
     if (dice.one_in(3)) add_cluster(request, 4, dice);

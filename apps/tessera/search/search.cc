@@ -84,13 +84,15 @@ Command add_search(CLI::App& root) {
        "--out plans"});
   auto options = std::make_shared<SearchOptions>();
   SearchQuery& query = options->query;
-  add_text(*app, "--model", query.model, "NAME|FILE", "a model: see tessera presets");
+  add_text(*app, "--model", query.model, "NAME|DIR",
+           "a model: see tessera presets; or a .toml file, or a Hugging Face folder");
   add_text(*app, "--cluster", query.cluster, "NAME|FILE",
            "a cluster: a100-256 is 256 devices of the entry a100");
   add_text(*app, "--engine", query.engine, "NAME|FILE",
            "whose time and memory: see tessera presets engines (default tessera)");
-  add_whole(*app, "--global-batch", query.global_batch, 1, "sequences of a step");
-  add_whole(*app, "--seq-len", query.seq_len, 1, "tokens of a sequence");
+  add_batch(*app, "--global-batch", query.global_batch, query.batch_tokens,
+            "sequences of a step, or tokens: 4Mtok");
+  add_length(*app, "--seq-len", query.seq_len, "tokens of a sequence; 8k is 8192");
   add_choice(*app, "--objective", query.objective, "time|memory|cost",
              "what to make least (default time); cost: device-seconds, also with fewer devices");
   add_whole(*app, "--top", query.top, 1, "how many plans to show (default 20)");

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "base/error.h"
 #include "cli/flags.h"
@@ -18,7 +19,6 @@
 #include "draw/trace.h"
 #include "plan/plan_request.h"
 #include "simulate/simulate_command.h"
-#include "spec/run_file/pipeline.h"
 
 namespace tessera {
 namespace {
@@ -65,14 +65,24 @@ void write_files(const SimulateOptions& options, const StepSimulation& simulatio
   if (!options.trace.empty()) write_trace(simulation, options.trace, console);
 }
 
+// Once --schedule took no value and was followed by the run file.
+void refuse_file_as_schedule(const SplitFlags& split) {
+  for (const SplitFlags::Word& word : split.words) {
+    require_config(word.flag != std::string_view("--schedule") || !word.value.ends_with(".toml"),
+                   "--schedule is '{0}': it takes the name of a schedule, such as 1f1b; for the "
+                   "schedule alone give '{0} --schedule-only'",
+                   word.value);
+  }
+}
+
 }  // namespace
 
 Command add_simulate(CLI::App& root) {
-  CLI::App* app =
-      add_command(root, "simulate",
-                  {"Show what every rank does when in a training step, without running it.",
-                   "tessera simulate examples/demo.toml --mesh pp=2,dp=2 --trace step.json",
-                   "tessera simulate examples/demo.toml --schedule --mesh pp=4,schedule=zb-h1"});
+  CLI::App* app = add_command(
+      root, "simulate",
+      {"Show what every rank does when in a training step, without running it.",
+       "tessera simulate examples/demo.toml --mesh pp=2,dp=2 --trace step.json",
+       "tessera simulate examples/demo.toml --schedule-only --mesh pp=4,schedule=zb-h1"});
   auto options = std::make_shared<SimulateOptions>();
   SimulateQuery& query = options->query;
   add_file_and_set(*app, query.source);
@@ -92,29 +102,25 @@ Command add_simulate(CLI::App& root) {
   add_text(*app, "--svg", options->svg, "FILE", "also write it as a picture");
   add_switch(*app, "--all-ranks", query.all_ranks,
              "simulate every rank, also those that do the same as others");
-  add_switch(*app, "--schedule", query.schedule, "only the pipeline schedule, with equal costs");
+  add_switch(*app, "--schedule-only", query.schedule_only,
+             "the pipeline schedule without the step, with equal costs");
   add_text(*app, "--csv", options->csv, "FILE",
-           "with --schedule: also write it as CSV, to change and to run");
+           "with --schedule-only: also write it as CSV, to change and to run");
   add_switch(*app, "--json", options->json, "print JSON");
   return {app, [options](Console& console) { return run_simulate(*options, console); }};
 }
 
 int run_simulate(const SimulateOptions& options, Console& console) {
   const SimulateQuery& query = options.query;
-  // A word behind --schedule is taken for the run file.
-  const bool is_schedule = choice_named<PipelineKind>(query.source.file).has_value();
-  require_config(!query.schedule || !is_schedule,
-                 "--schedule takes no value here, it shows the run's schedule: use --set "
-                 "parallel.schedule={0}, and --schedule beside it to see that alone",
-                 query.source.file);
+  refuse_file_as_schedule(query.split);
   const Surroundings around = console_surroundings();
   std::vector<Guess> guesses;
   const RunSpec spec = load_simulated(query, around, guesses);
-  if (query.schedule) {
+  if (query.schedule_only) {
     check_schedule_alone(query, !options.trace.empty());
     return print_schedule(options, simulate_schedule_of(spec), console);
   }
-  require_config(options.csv.empty(), "--csv writes a pipeline schedule: add --schedule");
+  require_config(options.csv.empty(), "--csv writes a pipeline schedule: add --schedule-only");
   const StepSimulation simulation(query, spec, std::move(guesses), around);
   console.out << (options.json ? simulation.json().dump(2) + '\n' : simulation.text());
   write_files(options, simulation, console);

@@ -1,8 +1,10 @@
 #include "train/verify/verify.h"
 
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <utility>
 
 #include "base/error.h"
 #include "cli/flags.h"
@@ -11,6 +13,7 @@
 #include "cli/run_source_flags.h"
 #include "spec/run_file/run_file.h"
 #include "spec/run_file/validate.h"
+#include "train/verify/hf_check.h"
 #include "train/verify_command.h"
 
 namespace tessera {
@@ -23,6 +26,11 @@ DType parse_dtype(const std::string& name) {
   throw ConfigError(fmt::format("--dtype is '{}': use f64, f32 or bf16", name));
 }
 
+// f64 shows the smallest difference; where nothing is compared f32 takes half the memory.
+DType dtype_of(const VerifyCommandOptions& options, DType otherwise) {
+  return options.dtype.empty() ? otherwise : parse_dtype(options.dtype);
+}
+
 RunSpec with_mesh(const VerifyCommandOptions& options, const std::string& mesh,
                   int64_t global_batch = 0) {
   RunSource source = options.source;
@@ -30,7 +38,7 @@ RunSpec with_mesh(const VerifyCommandOptions& options, const std::string& mesh,
     source.overrides.push_back(fmt::format("train.global_batch={}", global_batch));
   source.mesh = mesh;
   RunSpec spec = source.load(read_text);
-  spec.train.dtype = parse_dtype(options.dtype);
+  spec.train.dtype = dtype_of(options, DType::kF64);
   return spec;
 }
 
@@ -57,8 +65,8 @@ VerifyReport between_meshes(const VerifyCommandOptions& options) {
 }
 
 VerifyReport against_golden(const VerifyCommandOptions& options) {
-  require_config(!options.hf.empty() && !options.golden.empty(),
-                 "--hf and --golden go together: give both");
+  require_config(!options.hf.empty(),
+                 "--golden has values recorded of a folder: give --hf as well");
   require_config(options.source.file.empty(), "give a run file or --hf, not both");
   require_config(options.meshes.size() <= 1, "--hf takes one --mesh, got {}",
                  options.meshes.size());
@@ -66,9 +74,41 @@ VerifyReport against_golden(const VerifyCommandOptions& options) {
   golden.hf = options.hf;
   golden.golden = options.golden;
   if (!options.meshes.empty()) golden.parallel = parse_mesh(options.meshes.front(), {});
-  golden.dtype = parse_dtype(options.dtype);
+  golden.dtype = dtype_of(options, DType::kF64);
   if (options.tolerance >= 0) golden.tolerance = options.tolerance;
   return verify_golden(golden);
+}
+
+// The default length of a sequence, or what the model has positions for.
+std::string short_length(const std::string& folder) {
+  const std::string path = hf_config_path(folder);
+  const int64_t positions = model_from_hf_config(read_text(path), path).max_positions;
+  const int64_t usual = TrainSpec().seq_len;
+  return fmt::format("train.seq_len={}", positions > 0 ? std::min(positions, usual) : usual);
+}
+
+// The folder alone: does it load, and what is its loss?
+VerifyReport of_folder(const VerifyCommandOptions& options) {
+  require_config(options.source.file.empty(), "give a run file or --hf, not both");
+  require_config(options.meshes.size() <= 1, "--hf takes one --mesh, got {}",
+                 options.meshes.size());
+  RunSource source = options.source;
+  source.may_lack_file = true;
+  source.flags.push_back({fmt::format("model.hf='{}'", options.hf), "--hf " + options.hf});
+  if (!options.meshes.empty()) source.mesh = options.meshes.front();
+  const std::vector<std::string>& set = source.overrides;
+  const bool has_length = std::any_of(set.begin(), set.end(), [](const std::string& text) {
+    return text.starts_with("train.seq_len");
+  });
+  if (!has_length) source.flags.push_back({short_length(options.hf), "--hf " + options.hf});
+  RunSpec spec = source.load(read_text);
+  spec.train.dtype = dtype_of(options, DType::kF32);
+  return check_hf(std::move(spec));
+}
+
+VerifyReport verify(const VerifyCommandOptions& options) {
+  if (!options.golden.empty()) return against_golden(options);
+  return options.hf.empty() ? between_meshes(options) : of_folder(options);
 }
 
 }  // namespace
@@ -83,10 +123,12 @@ Command add_verify(CLI::App& root) {
   add_list(*app, "--mesh", options->meshes, "MESH",
            "a mesh, compared with one rank or with a second --mesh");
   add_whole(*app, "--steps", options->steps, 1, "training steps to compare (default 3)");
-  add_choice(*app, "--dtype", options->dtype, "f64|f32|bf16", "arithmetic (default f64)");
+  add_choice(*app, "--dtype", options->dtype, "f64|f32|bf16",
+             "arithmetic (default f64; f32 with --hf alone)");
   add_real(*app, "--tolerance", options->tolerance, 0,
            "largest relative difference; 0: same bits (default 1e-12; with --hf 1e-9)");
-  add_text(*app, "--hf", options->hf, "DIR", "a Hugging Face folder with weights");
+  add_text(*app, "--hf", options->hf, "DIR",
+           "a Hugging Face folder with weights: its loss, or see --golden");
   add_text(*app, "--golden", options->golden, "FILE", "recorded values for --hf");
   add_switch(*app, "--json", options->json, "print JSON");
   hide(add_text(*app, "--inject", options->inject, "SPEC", "provoke a fault"));
@@ -94,8 +136,7 @@ Command add_verify(CLI::App& root) {
 }
 
 int run_verify(const VerifyCommandOptions& options, Console& console) {
-  const bool golden = !options.hf.empty() || !options.golden.empty();
-  const VerifyReport report = golden ? against_golden(options) : between_meshes(options);
+  const VerifyReport report = verify(options);
   if (options.json) {
     console.out << report.json.dump(2) << '\n';
   } else {

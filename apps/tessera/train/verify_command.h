@@ -15,7 +15,7 @@ struct VerifyCommandOptions {
   std::vector<std::string> meshes;
   std::string hf, golden;  // compare with recorded values instead of between meshes
   int64_t steps = 3;
-  std::string dtype = "f64";
+  std::string dtype;      // empty: f64; f32 for a folder alone
   double tolerance = -1;  // below 0: 1e-12 between meshes, 1e-9 against recorded values
   bool json = false;
   std::string inject;  // a fault to provoke, for tests

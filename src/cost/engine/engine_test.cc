@@ -74,10 +74,11 @@ TEST(EngineTest, RefusesMistakesWithTheirPlace) {
   const auto failure = [](const std::string& text) {
     return failure_of([&] { (void)parse_engine("extends = \"megatron\"\n" + text, "mine.toml"); });
   };
-  EXPECT_NE(failure_of([] {
-              (void)find_engine("megatrom");
-            }).find("unknown engine \"megatrom\" (did you mean 'megatron'?); known"),
-            std::string::npos);
+  EXPECT_NE(
+      failure_of([] {
+        (void)find_engine("megatrom");
+      }).find("unknown engine \"megatrom\" (did you mean 'megatron'?); 'tessera presets engines'"),
+      std::string::npos);
   EXPECT_NE(failure("last_buket = 1").find("mine.toml:2:1: unknown key \"last_buket\""),
             std::string::npos);
   EXPECT_NE(failure("last_bucket = 0.5").find("mine.toml:2:15: last_bucket must be [number"),

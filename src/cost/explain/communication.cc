@@ -14,7 +14,7 @@ using Kind = Parameter::Kind;
 constexpr Parameter kBandwidth = {"bandwidth", "B", kBytesPerSecond, "25GB/s",
                                   "what a rank sends in one direction"};
 constexpr Parameter kLatency = {"latency", "a", kSeconds, "0", "of one message", Kind::kReal, true};
-constexpr Parameter kSeq = {"seq", "s", kCount, "4096", "tokens of a sequence", Kind::kWhole};
+constexpr Parameter kSeq = {"seq", "s", kLength, "4096", "tokens of a sequence", Kind::kWhole};
 
 LinkRate link_of(const Values& v) { return {v["bandwidth"], v["latency"]}; }
 
@@ -176,7 +176,7 @@ void explain_tp(const Values& v, Explanation& e) {
 constexpr Parameter kPipelineParameters[] = {
     kModel,
     {"batch", "b", kCount, "2", "sequences of a micro-batch", Kind::kWhole},
-    {"seq", "s", kCount, "2048", "tokens of a sequence", Kind::kWhole},
+    {"seq", "s", kLength, "2048", "tokens of a sequence", Kind::kWhole},
     kHidden,
     kElement,
     {"layers", "L", kCount, "24", "layers", Kind::kWhole},
@@ -202,7 +202,7 @@ void explain_pipeline(const Values& v, Explanation& e) {
 
 constexpr Parameter kContextParameters[] = {
     kModel,
-    {"seq", "s", kCount, "131072", "tokens of a sequence", Kind::kWhole},
+    {"seq", "s", kLength, "131072", "tokens of a sequence", Kind::kWhole},
     {"cp", "k", kCount, "16", "ranks that share a sequence", Kind::kWhole},
     kBatch,
     {"kv-heads", "g", kCount, "8", "heads of keys", Kind::kWhole},

@@ -77,7 +77,8 @@ void explain_flops(const Values& v, Explanation& e) {
 // ---- cost ----
 
 constexpr auto kCostParameters =
-    run_parameters(Parameter{"price", "c", kDollars, "2.5", "of a device-hour, in dollars"},
+    run_parameters(Parameter{"price", "c", kDollars, "3",
+                             "of a device-hour, in dollars; with --device what its clusters say"},
                    Parameter{"watts", "w", kNumber, "", "of a device with its share of the rest"});
 
 void explain_cost(const Values& v, Explanation& e) {
@@ -151,7 +152,7 @@ Topic flops_topic() {
 
 Topic cost_topic() {
   return {"cost", "Device-hours and price of a training run.",
-          "--model llama-3-405b --tokens 15T --devices 16384 --price 2.5", kCostParameters,
+          "--model llama-3-405b --tokens 15T --devices 16384 --price 3", kCostParameters,
           explain_cost};
 }
 

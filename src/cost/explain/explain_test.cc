@@ -97,7 +97,7 @@ TEST(ExplainTest, MistakesNameFlagValueAndFix) {
             "--ranks is \"1e18\": expected at least 1 and at most 1e+12");
   EXPECT_EQ(failure_of("ring", {{"ranks", "2.5"}}), "--ranks is \"2.5\": expected a whole number");
   EXPECT_EQ(failure_of("ring", {{"bandwidth", "400Gb"}}),
-            "--bandwidth is \"400Gb\": expected a bandwidth, such as 25GB/s, or 400Gb/s for bits");
+            "--bandwidth is \"400Gb\": expected a bandwidth, such as 25GB/s, or 400Gbps for bits");
   EXPECT_EQ(failure_of("flops", {{"mfu", "140%"}}), "--mfu is \"140%\": a share is at most 100%");
   EXPECT_EQ(failure_of("tp", {{"heads", "12"}, {"tp", "8"}}),
             "--tp is 8: it must divide the 12 heads");

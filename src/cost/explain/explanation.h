@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "cost/explain/quantity.h"
+#include "base/quantity.h"
 
 namespace tessera {
 

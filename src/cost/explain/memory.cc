@@ -150,7 +150,7 @@ void explain_zero(const Values& v, Explanation& e) {
 
 // ---- activations and recomputation ----
 
-constexpr Parameter kSeq = {"seq", "s", kCount, "2048", "tokens of a sequence", Kind::kWhole};
+constexpr Parameter kSeq = {"seq", "s", kLength, "2048", "tokens of a sequence", Kind::kWhole};
 constexpr Parameter kHeads = {"heads", "a", kCount, "32", "attention heads", Kind::kWhole};
 constexpr Parameter kTp = {"tp", "t", kCount, "1", "tensor-parallel ranks", Kind::kWhole};
 constexpr Parameter kCp = {"cp", "k", kCount, "1", "context-parallel ranks", Kind::kWhole};

@@ -117,7 +117,7 @@ constexpr Parameter kAccumulateParameters[] = {
     {"ranks", "N", kCount, "8", "data-parallel ranks", Kind::kWhole},
     {"micro-batch", "b", kCount, "4", "sequences of a rank at one time", Kind::kWhole},
     {"steps", "K", kCount, "8", "micro-batches between updates", Kind::kWhole},
-    {"seq", "s", kCount, "2048", "tokens of a sequence", Kind::kWhole},
+    {"seq", "s", kLength, "2048", "tokens of a sequence", Kind::kWhole},
     {"global-batch", "G", kCount, "256", "a batch to share out", Kind::kWhole},
 };
 

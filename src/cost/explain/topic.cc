@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "base/error.h"
@@ -9,6 +10,21 @@
 #include "cost/explain/calculators.h"
 
 namespace tessera {
+namespace {
+
+// "70" is rarely meant to be seventy parameters.
+void doubt_parameters(const GivenTexts& given, Explanation& result) {
+  constexpr int64_t kFewest = 10'000;
+  const auto params = given.find("params");
+  if (params == given.end()) return;
+  const std::optional<int64_t> count = parse_count(params->second);
+  if (!count.has_value() || *count >= kFewest) return;
+  result.notes.insert(result.notes.begin(),
+                      fmt::format("--params {0} are {1}; for billions write --params {0}B.",
+                                  params->second, count_of(*count, "parameter")));
+}
+
+}  // namespace
 
 std::span<const Topic> topics() {
   static const std::array kTopics = {
@@ -39,6 +55,7 @@ Explanation explain(const Topic& topic, const GivenTexts& given, const FileReade
   for (ResultLine& line : result.results) {
     if (line.numbers.empty()) line.numbers = with_numbers(line.formula, result.given);
   }
+  doubt_parameters(given, result);
   return result;
 }
 

@@ -45,6 +45,16 @@ ModelSpec checked_model(const std::string& name, const FileReader& read) {
   return spec.model;
 }
 
+// What the clusters of the catalogue ask for such a device; 0: none says.
+double usd_per_hour(const DeviceSpec& device) {
+  for (const std::string_view name : cluster_names()) {
+    const Cluster cluster = find_cluster(std::string(name));
+    const double price = cluster.usd_per_device_hour.value;
+    if (price > 0 && cluster.device.name == device.name) return price;
+  }
+  return 0;
+}
+
 }  // namespace
 
 Values::Values(std::span<const Parameter> parameters, const GivenTexts& given,
@@ -100,6 +110,10 @@ void Values::take_from_model(const ModelSpec& m, const GivenTexts& given) {
 }
 
 void Values::take_from_device(const DeviceSpec& device, const GivenTexts& given) {
+  const auto asks_price = [](const Value& value) { return value.parameter->name == "price"; };
+  if (std::any_of(values_.begin(), values_.end(), asks_price)) {
+    take("price", usd_per_hour(device), given);
+  }
   take("memory", device.memory_bytes.value, given);
   take("peak", device.peak(MathType::kF16), given);
   take("hbm", device.memory_bandwidth.value, given);

@@ -101,6 +101,23 @@ LinkLevel read_level(const ConstantFile& reader, const toml::table& table) {
   return level;
 }
 
+// As the entry is called, whatever letters it was asked for in.
+std::string name_of_entry(const CatalogueSource& source, const std::string& asked) {
+  if (asked.ends_with(".toml")) return asked;
+  const std::string stem = source.file_name.substr(source.file_name.rfind('/') + 1);
+  return stem.substr(0, stem.rfind('.'));
+}
+
+DeviceSpec named_device(const CatalogueSource& source, const std::string& name,
+                        const FileReader& read) {
+  ExtendsChain chain(read, name);
+  const ConstantFile reader(source);
+  DeviceSpec device = read_device(reader, reader.table(), chain);
+  if (device.name.empty()) device.name = name_of_entry(source, name);
+  check(device);
+  return device;
+}
+
 // By name or path, or written out as [device].
 void read_device_of(const ConstantFile& reader, const toml::table& table, const ExtendsChain& chain,
                     Cluster& cluster) {
@@ -112,7 +129,8 @@ void read_device_of(const ConstantFile& reader, const toml::table& table, const 
     if (cluster.device.name.empty()) cluster.device.name = reader.file_name();
     return;
   }
-  cluster.device = find_device(reader.text(*node, "device"), chain.read());
+  const std::string name = reader.text(*node, "device");
+  cluster.device = named_device(find_source(kDevices, name, chain.read()), name, chain.read());
 }
 
 // Files of calibrate from before devices had a kind say in [measured] alone what it was.
@@ -178,21 +196,11 @@ std::optional<std::pair<std::string, int64_t>> split_cards(const std::string& na
   return std::pair{std::string(stop + 1, end), count};
 }
 
-DeviceSpec named_device(const CatalogueSource& source, const std::string& name,
-                        const FileReader& read) {
-  ExtendsChain chain(read, name);
-  const ConstantFile reader(source);
-  DeviceSpec device = read_device(reader, reader.table(), chain);
-  if (device.name.empty()) device.name = name;
-  check(device);
-  return device;
-}
-
 Cluster named_cluster(const CatalogueSource& source, const std::string& name,
                       const FileReader& read) {
   ExtendsChain chain(read, name);
   Cluster cluster = read_cluster(ConstantFile(source), chain);
-  if (cluster.name.empty()) cluster.name = name;
+  if (cluster.name.empty()) cluster.name = name_of_entry(source, name);
   require_config(!cluster.device.name.empty(), "{}: device is missing: name one of {}",
                  source.file_name, fmt::join(device_names(), ", "));
   check(cluster);
@@ -222,7 +230,13 @@ std::vector<std::string_view> device_names() { return names_of(kDevices); }
 std::vector<std::string_view> cluster_names() { return names_of(kClusters); }
 
 DeviceSpec find_device(const std::string& name, const FileReader& read) {
-  return named_device(find_source(kDevices, name, read), name, read);
+  if (const std::optional<CatalogueSource> source = look_up(kDevices, name, read)) {
+    return named_device(*source, name, read);
+  }
+  if (const std::optional<CatalogueSource> source = look_up(kClusters, name, read)) {
+    return named_cluster(*source, name, read).device;
+  }
+  refuse_name(kDevices, name);
 }
 
 Cluster find_cluster(const std::string& name, const FileReader& read) {

@@ -14,8 +14,8 @@ namespace tessera {
 std::vector<std::string_view> device_names();
 std::vector<std::string_view> cluster_names();
 
-// `name` is an entry, or a path that ends in .toml. Unknown names throw ConfigError with the
-// nearest known one.
+// `name` is an entry, the cluster of which it is the device ("a100"), or a path that ends in .toml.
+// Unknown names throw ConfigError with the nearest known one.
 DeviceSpec find_device(const std::string& name, const FileReader& read = nullptr);
 
 // "dgx-h100" has as many devices as its file says; "h100-16384" is the cluster of H100 with 16,384

@@ -103,6 +103,32 @@ TEST(CatalogueTest, ReadsAFileOfOnesOwn) {
   EXPECT_EQ(cluster.levels[1].bandwidth.source, "a cable");
 }
 
+TEST(CatalogueTest, UnitsMayBeWritten) {
+  const Cluster cluster = parse_cluster(
+      "device = \"a100-80\"\ndevices = \"1k\"\n[[levels]]\nname = \"wire\"\nbandwidth = "
+      "\"400Gbps\"\nlatency_s = [\"5us\", \"measured\", \"a cable\"]\n",
+      "mine.toml");
+  EXPECT_EQ(cluster.devices, 1000);
+  EXPECT_EQ(cluster.levels[0].bandwidth.value, 50e9);
+  EXPECT_DOUBLE_EQ(cluster.levels[0].latency_s.value, 5e-6);
+  EXPECT_EQ(
+      refusal([] { parse_device("extends = 'h100'\nmemory_bandwidth = '3 parsec'", "d.toml"); }),
+      "d.toml:2:20: memory_bandwidth is \"3 parsec\": expected a bandwidth, such as 25GB/s, or "
+      "400Gbps for bits");
+}
+
+TEST(CatalogueTest, LettersMayBeOfAnyCase) {
+  EXPECT_EQ(find_device("H100").name, find_device("h100").name);
+  EXPECT_EQ(find_cluster("H100-64").name, "h100-64");
+  EXPECT_EQ(find_cluster("8xRTX-4090").device.name, find_device("rtx-4090").name);
+}
+
+TEST(CatalogueTest, TheNameOfAClusterIsThatOfItsDevice) {
+  EXPECT_EQ(find_device("A100").name, find_cluster("a100").device.name);
+  EXPECT_NE(refusal([] { find_device("RTX"); }).find("did you mean 'rtx-3090' or 'rtx-4090'?"),
+            std::string::npos);
+}
+
 TEST(CatalogueTest, RefusesWithPlaceValueAndFix) {
   EXPECT_NE(refusal([] { find_device("h20"); }).find("did you mean 'h200'?"), std::string::npos);
   EXPECT_NE(refusal([] { find_cluster("h100-0"); }).find("from 1 to"), std::string::npos);

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/quantity.h"
 #include "base/text.h"
 #include "spec/toml_depth.h"
 
@@ -13,6 +14,13 @@ namespace tessera {
 namespace {
 
 constexpr size_t kMaxFileBytes = size_t{1} << 20;
+
+// What a text says of a key: bandwidth = "400Gbps", memory_bytes = "80GB".
+Unit unit_of(std::string_view key) {
+  if (key.ends_with("bandwidth")) return Unit::kBytesPerSecond;
+  if (key.ends_with("bytes")) return Unit::kBytes;
+  return key.ends_with("_s") ? Unit::kSeconds : Unit::kCount;
+}
 
 }  // namespace
 
@@ -43,6 +51,10 @@ void ConstantFile::refuse_unknown(const toml::table& table,
 }
 
 double ConstantFile::number(const toml::node& node, std::string_view key) const {
+  if (node.is_string()) {
+    return parse_quantity(unit_of(key), node.as_string()->get(),
+                          fmt::format("{}: {}", at(node.source()), key));
+  }
   const std::optional<double> value = node.value<double>();
   require_config(value.has_value() && *value == *value && *value <= 1e300 && *value >= -1e300,
                  "{}: {} must be a number", at(node.source()), key);
@@ -97,8 +109,10 @@ void ConstantFile::read(const toml::table& table, std::string_view key, int64_t 
                         int64_t& target) const {
   const toml::node* node = table.get(key);
   if (node == nullptr) return;
-  require_config(node->is_integer(), "{}: {} must be a whole number", at(node->source()), key);
-  target = node->as_integer()->get();
+  const std::optional<int64_t> count =
+      node->is_string() ? parse_count(node->as_string()->get()) : node->value_exact<int64_t>();
+  require_config(count.has_value(), "{}: {} must be a whole number", at(node->source()), key);
+  target = *count;
   require_config(target >= 0 && target <= most, "{}: {} must be from 0 to {}, got {}",
                  at(node->source()), key, most, target);
 }

@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kMostValues = 64;
+constexpr size_t kMostRuns = 64;
 
 std::string seconds(double value) {
   return value >= 1 ? fmt::format("{:.3f} s", value) : fmt::format("{:.3f} ms", value * 1e3);
@@ -34,15 +34,14 @@ int64_t state_bytes(const PlannedClass& one) {
 
 std::vector<std::string> cells_of(const VariedRun& varied) {
   if (!varied.plan.has_value()) {
-    return {varied.value, "-", "-", "-", "-", "-", "-", "-", "-", "-", varied.refused};
+    return {"-", "-", "-", "-", "-", "-", "-", "-", "-", varied.refused};
   }
   const Plan& plan = *varied.plan;
   const PlannedClass& heaviest = plan.heaviest();
   const Estimate& estimate = plan.step->estimate;
   const StepTime& time = estimate.time;
   const int64_t total = heaviest.total_bytes();
-  return {varied.value,
-          with_thousands(plan.mesh.world()),
+  return {with_thousands(plan.mesh.world()),
           with_thousands(plan.spec.train.global_batch),
           human_bytes(state_bytes(heaviest)),
           human_bytes(total - state_bytes(heaviest)),
@@ -55,60 +54,107 @@ std::vector<std::string> cells_of(const VariedRun& varied) {
           plan.fits() ? "fits" : "does not fit"};
 }
 
-}  // namespace
-
-Variation vary_plan(const std::string& text, const RequestWith& request_with) {
+VariedKey parse_one(const std::string& text) {
   const size_t equals = text.find('=');
   require_config(equals != text.npos && equals > 0 && equals + 1 < text.size(),
                  "--vary is {}: give a key and its values, as in --vary train.micro_batch=1,2,4",
                  in_quotes(text));
-  Variation variation{text.substr(0, equals), {}};
-  const std::vector<std::string_view> values =
-      split(std::string_view(text).substr(equals + 1), ',');
-  require_config(values.size() <= kMostValues, "--vary has {} values: give at most {}",
-                 values.size(), kMostValues);
+  VariedKey varied{text, std::string(trim(text.substr(0, equals))), {}};
+  for (const std::string_view value : split(std::string_view(text).substr(equals + 1), ',')) {
+    varied.values.emplace_back(trim(value));
+  }
+  return varied;
+}
+
+// The values of the run of a number: counted in digits, the last key's first.
+std::vector<std::string> values_of_run(const std::vector<VariedKey>& keys, size_t number) {
+  std::vector<std::string> values(keys.size());
+  for (size_t k = keys.size(); k-- > 0;) {
+    values[k] = keys[k].values[number % keys[k].values.size()];
+    number /= keys[k].values.size();
+  }
+  return values;
+}
+
+}  // namespace
+
+std::vector<VariedKey> parse_varied(const std::vector<std::string>& texts) {
+  std::vector<VariedKey> keys;
+  size_t runs = 1;
+  for (const std::string& text : texts) {
+    VariedKey varied = parse_one(text);
+    for (const VariedKey& other : keys) {
+      require_config(other.key != varied.key,
+                     "--vary {} and --vary {} both vary {}: give its values once, as in --vary "
+                     "{}={},{}",
+                     other.text, text, varied.key, varied.key, other.values.front(),
+                     varied.values.back());
+    }
+    runs *= std::min(varied.values.size(), kMostRuns + 1);
+    require_config(runs <= kMostRuns, "--vary makes more than {} runs: give fewer values{}",
+                   kMostRuns, keys.empty() ? "" : " or keys");
+    keys.push_back(std::move(varied));
+  }
+  return keys;
+}
+
+Variation vary_plan(const std::vector<VariedKey>& keys, const RequestWith& request_with) {
+  Variation variation;
+  size_t runs = 1;
+  for (const VariedKey& varied : keys) {
+    variation.keys.push_back(varied.key);
+    runs *= varied.values.size();
+  }
   ScalePlanner planner;
-  std::string refused;
-  for (const std::string_view value : values) {
-    VariedRun varied{std::string(trim(value)), std::nullopt};
+  for (size_t number = 0; number < runs; ++number) {
+    VariedRun varied{values_of_run(keys, number), std::nullopt};
+    std::vector<std::string> settings;
+    for (size_t k = 0; k < keys.size(); ++k) {
+      settings.push_back(fmt::format("{}={}", keys[k].key, varied.values[k]));
+    }
     try {
-      const PlanRequest request = request_with(fmt::format("{}={}", variation.key, varied.value));
-      varied.plan = make_plan(request, planner);
+      varied.plan = make_plan(request_with(settings), planner);
     } catch (const ConfigError& error) {
-      varied.refused = refused = error.what();
+      varied.refused = error.what();
     }
     variation.runs.push_back(std::move(varied));
   }
   const bool any = std::any_of(variation.runs.begin(), variation.runs.end(),
                                [](const VariedRun& varied) { return varied.plan.has_value(); });
-  require_config(any, "{}", refused);
+  require_config(any, "{}", variation.runs.front().refused);
   return variation;
 }
 
 std::string variation_text(const Variation& variation) {
-  TextTable table({{variation.key, Align::kLeft},
-                   {"ranks", Align::kRight},
-                   {"sequences", Align::kRight},
-                   {"states", Align::kRight},
-                   {"the rest", Align::kRight},
-                   {"heaviest rank", Align::kRight},
-                   {"of limit", Align::kRight},
-                   {"step", Align::kRight},
-                   {"exposed", Align::kRight},
-                   {"MFU", Align::kRight},
-                   {"", Align::kLeft}});
-  for (const VariedRun& varied : variation.runs) table.add_row(cells_of(varied));
+  std::vector<TextTable::Column> columns;
+  for (const std::string& key : variation.keys) columns.push_back({key, Align::kLeft});
+  for (const char* header : {"ranks", "sequences", "states", "the rest", "heaviest rank",
+                             "of limit", "step", "exposed", "MFU"}) {
+    columns.push_back({header, Align::kRight});
+  }
+  columns.push_back({"", Align::kLeft});
+  TextTable table(std::move(columns));
+  for (const VariedRun& varied : variation.runs) {
+    std::vector<std::string> cells = varied.values;
+    const std::vector<std::string> numbers = cells_of(varied);
+    cells.insert(cells.end(), numbers.begin(), numbers.end());
+    table.add_row(std::move(cells));
+  }
   return table.str() +
          "sequences of a step; states: parameters, gradients and optimizer; exposed: communication "
          "that nothing hides\n";
 }
 
 nlohmann::ordered_json variation_json(const Variation& variation) {
-  nlohmann::ordered_json json = {
-      {"schema_version", kPlanSchemaVersion}, {"kind", "variation"}, {"key", variation.key}};
+  nlohmann::ordered_json json = {{"schema_version", kPlanSchemaVersion}, {"kind", "variation"}};
+  const bool one = variation.keys.size() == 1;
+  if (one) json["key"] = variation.keys.front();
+  json["keys"] = variation.keys;
   json["plans"] = nlohmann::ordered_json::array();
   for (const VariedRun& varied : variation.runs) {
-    nlohmann::ordered_json entry = {{"value", varied.value}};
+    nlohmann::ordered_json entry = nlohmann::ordered_json::object();
+    if (one) entry["value"] = varied.values.front();
+    entry["values"] = varied.values;
     if (!varied.plan.has_value()) {
       entry["refused"] = varied.refused;
     } else {

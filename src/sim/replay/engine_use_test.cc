@@ -85,7 +85,7 @@ std::vector<Question> questions() {
   // Tiny: the host and the launches, and tiles of every size.
   all.push_back(question("qwen3-0.6b", "h100-8"));
   all.back().workload.seq_len = 128;
-  all.push_back(question("tiny-4m", "h100-8"));
+  all.push_back(question("tiny-3m", "h100-8"));
   all.back().workload.seq_len = 128;
   return all;
 }

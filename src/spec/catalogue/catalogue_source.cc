@@ -21,6 +21,15 @@ bool is_plain_name(std::string_view name) {
   });
 }
 
+std::optional<CatalogueSource> compiled_in(const CatalogueKind& kind, const auto& is_it) {
+  for (const EmbeddedFile& file : kind.files()) {
+    if (!is_it(file.name)) continue;
+    return CatalogueSource{std::string(file.text),
+                           fmt::format("{}/{}{}", kind.folder, file.name, kSuffix)};
+  }
+  return std::nullopt;
+}
+
 std::optional<CatalogueSource> in_user_folder(const CatalogueKind& kind, const std::string& name,
                                               const FileReader& read) {
   if (!read || !is_plain_name(name)) return std::nullopt;
@@ -30,6 +39,21 @@ std::optional<CatalogueSource> in_user_folder(const CatalogueKind& kind, const s
   } catch (const ConfigError&) {
     return std::nullopt;  // no such file: the caller says what there is
   }
+}
+
+// The entries that a name was probably meant to be, in quotes: those it is the beginning of ("a100"
+// for "a100-40" and "a100-80"), else the nearest one.
+std::vector<std::string> names_meant(const std::string& name,
+                                     const std::vector<std::string_view>& known) {
+  constexpr size_t kMost = 4;
+  const std::string family = lower_case(name) + "-";
+  std::vector<std::string> meant;
+  for (const std::string_view entry : known) {
+    if (entry.starts_with(family)) meant.push_back(fmt::format("'{}'", entry));
+  }
+  if (!meant.empty() && meant.size() <= kMost) return meant;
+  const std::string nearest = nearest_name(name, known);
+  return nearest.empty() ? std::vector<std::string>() : std::vector{fmt::format("'{}'", nearest)};
 }
 
 }  // namespace
@@ -48,13 +72,12 @@ std::optional<CatalogueSource> look_up(const CatalogueKind& kind, const std::str
                    kind.what, in_quotes(name));
     return CatalogueSource{read(name), name};
   }
-  for (const EmbeddedFile& file : kind.files()) {
-    if (file.name == name) {
-      return CatalogueSource{std::string(file.text),
-                             fmt::format("{}/{}{}", kind.folder, name, kSuffix)};
-    }
+  if (auto exact = compiled_in(kind, [&](std::string_view entry) { return entry == name; })) {
+    return exact;
   }
-  return in_user_folder(kind, name, read);
+  if (auto own = in_user_folder(kind, name, read)) return own;
+  const std::string small = lower_case(name);
+  return compiled_in(kind, [&](std::string_view entry) { return lower_case(entry) == small; });
 }
 
 CatalogueSource find_source(const CatalogueKind& kind, const std::string& name,
@@ -65,12 +88,13 @@ CatalogueSource find_source(const CatalogueKind& kind, const std::string& name,
 }
 
 void refuse_name(const CatalogueKind& kind, const std::string& name) {
-  const std::vector<std::string_view> known = names_of(kind);
-  const std::string nearest = nearest_name(name, known);
-  throw ConfigError(fmt::format(
-      "unknown {} {}{}; known: {}; or give a file that ends in .toml", kind.what, in_quotes(name),
-      nearest.empty() ? "" : fmt::format(" (did you mean '{}'?)", nearest),
-      fmt::join(known, ", ")));
+  const std::vector<std::string> meant = names_meant(name, names_of(kind));
+  throw ConfigError(
+      fmt::format("unknown {} {}{}; 'tessera presets {}' lists what is known; or give a file that "
+                  "ends in .toml{}",
+                  kind.what, in_quotes(name),
+                  meant.empty() ? "" : fmt::format(" (did you mean {}?)", fmt::join(meant, " or ")),
+                  kind.folder, kind.folder == "models" ? ", or a Hugging Face folder" : ""));
 }
 
 std::string beside(const std::string& file_name, const std::string& extended) {

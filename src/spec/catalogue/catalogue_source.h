@@ -27,8 +27,8 @@ struct CatalogueSource {
 // Sorted.
 std::vector<std::string_view> names_of(const CatalogueKind& kind);
 
-// `name` is an entry, a path that ends in .toml, or NAME for catalogue/FOLDER/NAME.toml in the
-// current folder. Nothing where there is no such entry.
+// `name` is an entry, in letters of any case, a path that ends in .toml, or NAME for
+// catalogue/FOLDER/NAME.toml in the current folder. Nothing where there is no such entry.
 std::optional<CatalogueSource> look_up(const CatalogueKind& kind, const std::string& name,
                                        const FileReader& read);
 // Throws ConfigError with the nearest known name instead.

@@ -12,6 +12,7 @@
 #include "spec/catalogue/catalogue_source.h"
 #include "spec/entry.h"
 #include "spec/families.h"
+#include "spec/hf_config.h"
 #include "spec/toml_entries.h"
 
 namespace tessera {
@@ -48,6 +49,7 @@ class Reader {
 
  private:
   void extend(const Entry& entry, const std::string& file_name, ModelEntry& result);
+  void start_from_hf(const Entry& entry, const std::string& file_name, ModelEntry& result);
 
   ExtendsChain chain_;
 };
@@ -65,6 +67,39 @@ void Reader::extend(const Entry& entry, const std::string& file_name, ModelEntry
   }
 }
 
+// The text of a file that lies beside the model file, or else in the current folder; `path` becomes
+// where it was found.
+std::string read_near(const FileReader& read, const std::string& file_name, std::string& path) {
+  const size_t slash = file_name.rfind('/');
+  if (slash != std::string::npos && !path.starts_with('/')) {
+    const std::string near = file_name.substr(0, slash + 1) + path;
+    try {
+      std::string text = read(near);
+      path = near;
+      return text;
+    } catch (const ConfigError&) {
+      return read(path);  // it does not lie there
+    }
+  }
+  return read(path);
+}
+
+void Reader::start_from_hf(const Entry& entry, const std::string& file_name, ModelEntry& result) {
+  require_config(entry.value.is_string(), "{}: model.hf must be a Hugging Face folder",
+                 entry.value_at);
+  require_config(chain_.read() != nullptr, "{}: model.hf is a folder, and no file can be read here",
+                 entry.value_at);
+  require_config(result.model.layers == 0, "{}: extends and model.hf exclude each other; keep one",
+                 entry.value_at);
+  std::string path = hf_config_path(entry.value.get<std::string>());
+  try {
+    const std::string text = read_near(chain_.read(), file_name, path);
+    result.model = model_from_hf_config(text, path);
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("{}: {}", entry.value_at, error.what()));
+  }
+}
+
 void refuse_other_sections(std::span<const Entry> entries) {
   for (const Entry& entry : entries) {
     const bool head = entry.section.empty() && std::find(std::begin(kHeadKeys), std::end(kHeadKeys),
@@ -72,7 +107,7 @@ void refuse_other_sections(std::span<const Entry> entries) {
     const bool model = entry.section == "model" || entry.section.starts_with("model.");
     require_config(head || model, "{}: unknown '{}' in a model file; {}", entry.key_at, entry.name,
                    suggestion(entry.name, kHeadKeys, "keys and sections"));
-    require_config(entry.section != "model" || (entry.name != "preset" && entry.name != "hf"),
+    require_config(entry.section != "model" || entry.name != "preset",
                    "{}: model.{} does not belong in a model file; use extends = \"NAME\"",
                    entry.key_at, entry.name);
   }
@@ -91,7 +126,13 @@ ModelEntry Reader::parse(const CatalogueSource& source) {
   for (const Entry& entry : entries) {
     if (entry.name == "extends" && entry.section.empty()) extend(entry, source.file_name, result);
   }
+  for (const Entry& entry : entries) {
+    if (entry.section == "model" && entry.name == "hf") {
+      start_from_hf(entry, source.file_name, result);
+    }
+  }
   for (Entry& entry : entries) {
+    if (entry.section == "model" && entry.name == "hf") continue;
     if (!entry.section.empty() || entry.name == "model") {
       keys.push_back(std::move(entry));
     } else if (entry.name == "source") {
@@ -121,6 +162,21 @@ ModelEntry Reader::parse(const CatalogueSource& source) {
   return result;
 }
 
+// The text of the config.json that `name` names; nothing where it is the name of something else.
+// What looks like a path is one, and its reader says why it cannot be read.
+std::optional<std::string> hf_config_named(const std::string& name, const FileReader& read) {
+  if (!read || name.ends_with(".toml")) return std::nullopt;
+  const bool is_path =
+      name.ends_with(".json") || name.find('/') != std::string::npos || name == "." || name == "..";
+  if (is_path) return read(hf_config_path(name));
+  if (look_up(kModels, name, read).has_value()) return std::nullopt;
+  try {
+    return read(hf_config_path(name));
+  } catch (const ConfigError&) {
+    return std::nullopt;  // no such folder: the caller says which names there are
+  }
+}
+
 ModelEntry complete(ModelEntry entry, const std::string& file_name) {
   RunSpec spec;
   spec.model = entry.model;
@@ -137,8 +193,15 @@ ModelEntry complete(ModelEntry entry, const std::string& file_name) {
 std::vector<std::string_view> model_names() { return names_of(kModels); }
 
 ModelEntry find_model(const std::string& name, const FileReader& read) {
-  const CatalogueSource source = find_source(kModels, name, read);
-  ModelEntry entry = complete(Reader(read, source.file_name).parse(source), name);
+  ModelEntry entry;
+  if (const std::optional<std::string> config = hf_config_named(name, read)) {
+    entry.model = model_from_hf_config(*config, hf_config_path(name));
+    entry.source = hf_config_path(name);
+    fill_in(entry.model);
+  } else {
+    const CatalogueSource source = find_source(kModels, name, read);
+    entry = complete(Reader(read, source.file_name).parse(source), name);
+  }
   entry.model.preset = name;
   return entry;
 }

@@ -29,9 +29,10 @@ struct ModelEntry {
 // Sorted by name.
 std::vector<std::string_view> model_names();
 
-// `name` is one of model_names(), a path that ends in .toml, or NAME for catalogue/models/NAME.toml
-// in the current folder. Throws ConfigError: for an unknown name with the nearest known one, for a
-// mistake in a file with its place, for files that extend each other in a circle.
+// `name` is one of model_names(), a path that ends in .toml, NAME for catalogue/models/NAME.toml
+// in the current folder, or a Hugging Face folder or its config.json, of which the shape is taken
+// alone. Throws ConfigError: for an unknown name with the nearest known one, for a mistake in a
+// file with its place, for files that extend each other in a circle.
 ModelEntry find_model(const std::string& name, const FileReader& read = nullptr);
 
 }  // namespace tessera

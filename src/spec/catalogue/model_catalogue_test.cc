@@ -79,14 +79,18 @@ TEST(ModelCatalogueTest, RopeFollowsTheGeneration) {
   EXPECT_EQ(model("llama-3.2-3b").head_dim, 128);
 }
 
-TEST(ModelCatalogueTest, UnknownNamesListTheCatalogue) {
-  const std::string message = message_of([] { find_model("gpt-5"); });
-  EXPECT_TRUE(message.starts_with("unknown model preset \"gpt-5\"")) << message;
-  for (const std::string_view name : model_names()) {
-    EXPECT_NE(message.find(name), std::string::npos) << name;
-  }
+TEST(ModelCatalogueTest, UnknownNamesSayWhereTheCatalogueIs) {
+  EXPECT_EQ(message_of([] { find_model("zzz-5"); }),
+            "unknown model preset \"zzz-5\"; 'tessera presets models' lists what is known; or give "
+            "a file that ends in .toml, or a Hugging Face folder");
+  EXPECT_NE(message_of([] { find_model("tiny-4m"); }).find("(did you mean 'tiny-3m'?)"),
+            std::string::npos);
   const std::string near = message_of([] { find_model("lama-3-8b"); });
   EXPECT_NE(near.find("(did you mean 'llama-3-8b'?)"), std::string::npos) << near;
+}
+
+TEST(ModelCatalogueTest, LettersMayBeOfAnyCase) {
+  EXPECT_EQ(find_model("Llama-3-8B").model.hidden, find_model("llama-3-8b").model.hidden);
 }
 
 TEST(ModelCatalogueTest, SaysWhatCannotBeTrained) {
@@ -137,7 +141,41 @@ TEST_F(OwnFilesTest, ExtendAnotherModel) {
 TEST_F(OwnFilesTest, AreFoundInTheFolderOfTheCatalogue) {
   files_["catalogue/models/mine.toml"] = "extends = \"gpt2\"\n[model]\nlayers = 3\n";
   EXPECT_EQ(find("mine").model.layers, 3);
-  EXPECT_NE(failure_of("../mine").find("unknown model preset"), std::string::npos);
+  EXPECT_EQ(failure_of("../mine"), "cannot open '../mine/config.json'") << "a path is one";
+}
+
+constexpr const char* kConfig =
+    R"({"model_type": "llama", "num_hidden_layers": 3, "hidden_size": 64, "intermediate_size": 128,
+        "num_attention_heads": 4, "vocab_size": 256})";
+
+TEST_F(OwnFilesTest, MayBeHuggingFaceFolders) {
+  files_["hub/config.json"] = kConfig;
+  files_["other.json"] = kConfig;
+  for (const char* name : {"hub", "hub/", "./hub/../hub", "hub/config.json", "other.json"}) {
+    files_["./hub/../hub/config.json"] = kConfig;
+    const ModelSpec model = find(name).model;
+    EXPECT_EQ(model.layers, 3) << name;
+    EXPECT_EQ(model.head_dim, 16) << name;
+    EXPECT_EQ(model.preset, name);
+    EXPECT_EQ(model.hf, "") << "the shape alone";
+  }
+  EXPECT_EQ(failure_of("hub/none"), "cannot open 'hub/none/config.json'");
+  files_["bad/config.json"] = R"({"model_type": "llama", "hidden_size": 64})";
+  EXPECT_EQ(failure_of("bad"), "bad/config.json: num_hidden_layers is missing");
+}
+
+TEST_F(OwnFilesTest, MayStartFromAHuggingFaceFolder) {
+  files_["hub/config.json"] = kConfig;
+  files_["mine/beside/config.json"] = kConfig;
+  files_["mine/m.toml"] = "[model]\nhf = \"hub\"\nlayers = 5\n";
+  EXPECT_EQ(find("mine/m.toml").model.layers, 5);
+  EXPECT_EQ(find("mine/m.toml").model.hidden, 64);
+  files_["mine/n.toml"] = "[model]\nhf = \"beside\"\n";
+  EXPECT_EQ(find("mine/n.toml").model.layers, 3);
+  files_["mine/o.toml"] = "[model]\nhf = \"none\"\n";
+  EXPECT_EQ(failure_of("mine/o.toml"), "mine/o.toml:2:6: cannot open 'none/config.json'");
+  files_["mine/p.toml"] = "extends = \"gpt2\"\n[model]\nhf = \"beside\"\n";
+  EXPECT_NE(failure_of("mine/p.toml").find("exclude each other"), std::string::npos);
 }
 
 TEST_F(OwnFilesTest, AreNamedByRunFiles) {

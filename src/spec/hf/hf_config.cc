@@ -1,3 +1,5 @@
+#include "spec/hf_config.h"
+
 #include <fmt/ranges.h>
 
 #include <algorithm>
@@ -8,7 +10,6 @@
 #include "base/text.h"
 #include "spec/entry.h"
 #include "spec/families.h"
-#include "spec/run_file/run_file.h"
 
 namespace tessera {
 namespace {
@@ -256,6 +257,18 @@ void read_gpt2(const json& config, const std::string& file_name, RunSpec& spec) 
 }
 
 }  // namespace
+
+std::string hf_config_path(const std::string& folder_or_file) {
+  if (folder_or_file.ends_with(".json")) return folder_or_file;
+  return folder_or_file + (folder_or_file.ends_with('/') ? "" : "/") + "config.json";
+}
+
+std::string hf_folder(const std::string& folder_or_file) {
+  constexpr std::string_view kName = "config.json";
+  if (folder_or_file == kName) return ".";
+  const bool is_file = folder_or_file.ends_with("/config.json");
+  return is_file ? folder_or_file.substr(0, folder_or_file.size() - kName.size()) : folder_or_file;
+}
 
 ModelSpec model_from_hf_config(std::string_view json_text, const std::string& file_name) {
   const json config = parse_json(json_text, file_name);

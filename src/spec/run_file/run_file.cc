@@ -10,6 +10,8 @@
 #include "spec/catalogue/model_catalogue.h"
 #include "spec/entry.h"
 #include "spec/families.h"
+#include "spec/run_file/setting.h"
+#include "spec/token_batch.h"
 #include "spec/toml_entries.h"
 
 namespace tessera {
@@ -55,26 +57,45 @@ void drop_overridden(std::vector<Entry>& file, std::span<const Entry> overrides)
   }
 }
 
-std::vector<Entry> entries_of_override(const std::string& text) {
-  const std::string at = "--set " + text;
-  const size_t equals = text.find('=');
-  require_config(equals != std::string::npos, "{}: write it as section.key=value", at);
-  const std::string path(trim(std::string_view(text).substr(0, equals)));
-  const std::string_view value = trim(std::string_view(text).substr(equals + 1));
-  require_config(!path.empty(), "{}: the key is missing; write section.key=value", at);
-  const size_t dot = path.rfind('.');
-  const std::string section = dot == std::string::npos ? "" : path.substr(0, dot);
-  const std::string name = dot == std::string::npos ? path : path.substr(dot + 1);
-  if (!section.empty() && !is_section(section)) {
-    std::vector<std::string> paths;
-    for (const Key& key : run_keys()) paths.push_back(join_path(key.section, key.name));
-    const std::vector<std::string_view> known(paths.begin(), paths.end());
-    const std::string nearest = nearest_name(path, known);
-    throw ConfigError(fmt::format("{}: unknown section '{}'; {}", at, section,
-                                  nearest.empty() ? suggestion(section, names_in(""), "sections")
-                                                  : fmt::format("did you mean '{}'?", nearest)));
+std::vector<Entry> entries_of_all(std::span<const Setting> settings) {
+  std::vector<Entry> entries;
+  for (const Setting& setting : settings) {
+    const std::vector<Entry> more = entries_of(setting);
+    entries.insert(entries.end(), more.begin(), more.end());
   }
-  return entries_of_value(section, name, value, at);
+  return entries;
+}
+
+// The last of the entries of a key; nullptr: none.
+const Entry* last_of(std::span<const Entry> entries, std::string_view section,
+                     std::string_view name) {
+  const Entry* last = nullptr;
+  for (const Entry& entry : entries) {
+    if (entry.section == section && entry.name == name) last = &entry;
+  }
+  return last;
+}
+
+// Tokens of a sequence, as the last who speaks of it says; 0 where that is no length.
+int64_t sequence_length(std::span<const Entry> file, std::span<const Entry> set) {
+  const Entry* said = last_of(set, "train", "seq_len");
+  if (said == nullptr) said = last_of(file, "train", "seq_len");
+  if (said == nullptr) return TrainSpec().seq_len;
+  const nlohmann::json value = as_count(*find_key("train", "seq_len"), said->value);
+  return value.is_number_integer() ? std::max<int64_t>(0, value.get<int64_t>()) : 0;
+}
+
+// A batch in tokens becomes one in sequences.
+void count_sequences(std::vector<Entry>& entries, int64_t seq_len) {
+  for (Entry& entry : entries) {
+    if (entry.section != "train" || entry.name != "global_batch" || !entry.value.is_string()) {
+      continue;
+    }
+    const std::optional<int64_t> tokens = parse_tokens(entry.value.get<std::string>());
+    if (!tokens.has_value() || seq_len == 0) continue;  // apply() says what is wrong
+    entry.value =
+        sequences_of(*tokens, seq_len, fmt::format("{}: train.global_batch", entry.value_at));
+  }
 }
 
 // What the run file's [model] starts from: a preset, a Hugging Face folder, or nothing.
@@ -90,7 +111,7 @@ ModelSpec base_model(const ModelSpec& asked, std::span<const Entry> entries,
       return model;
     }
     if (hf != nullptr) {
-      const std::string file_name = asked.hf + (asked.hf.ends_with('/') ? "" : "/") + "config.json";
+      const std::string file_name = hf_config_path(asked.hf);
       return model_from_hf_config(read_file(file_name), file_name);
     }
   } catch (const ConfigError& error) {
@@ -131,16 +152,24 @@ void require_rope_type(const RunSpec& spec, std::span<const Entry> entries) {
 
 RunSpec parse_run_file(std::string_view text, const std::string& file_name,
                        std::span<const std::string> overrides, const FileReader& read_file) {
+  std::vector<Setting> settings;
+  for (const std::string& override_text : overrides) {
+    settings.push_back(setting_of_set(override_text));
+  }
+  return parse_run(text, file_name, settings, read_file);
+}
+
+RunSpec parse_run(std::string_view text, const std::string& file_name,
+                  std::span<const Setting> settings, const FileReader& read_file) {
   std::vector<Entry> entries = entries_of_toml(text, file_name);
+  std::vector<Entry> set = entries_of_all(settings);
+  const int64_t seq_len = sequence_length(entries, set);
+  count_sequences(entries, seq_len);
+  count_sequences(set, seq_len);
   // Before anything is dropped or merged, so that mistakes are reported in the order of the file.
   RunSpec asked;
   apply(entries, asked, Ranges::kCheck);
   refuse_both(entries);
-  std::vector<Entry> set;
-  for (const std::string& override_text : overrides) {
-    const std::vector<Entry> more = entries_of_override(override_text);
-    set.insert(set.end(), more.begin(), more.end());
-  }
   apply(set, asked, Ranges::kCheck);
   refuse_both(set);
   drop_overridden(entries, set);
@@ -150,9 +179,20 @@ RunSpec parse_run_file(std::string_view text, const std::string& file_name,
   spec.model = base_model(asked.model, entries, read_file);
   use_named_family(spec.model, asked.model, entries);
   apply(entries, spec, Ranges::kCheck);
+  spec.model.hf = hf_folder(spec.model.hf);
   require_model(spec, entries, file_name);
   require_rope_type(spec, entries);
   return spec;
+}
+
+std::string named_cluster(std::string_view text, const std::string& file_name,
+                          std::span<const Setting> settings) {
+  const std::vector<Entry> file = entries_of_toml(text, file_name);
+  const std::vector<Entry> set = entries_of_all(settings);
+  const Entry* said = last_of(set, "cluster", "name");
+  if (said == nullptr) said = last_of(file, "cluster", "name");
+  // What is no text is refused by those who read the whole run.
+  return said != nullptr && said->value.is_string() ? said->value.get<std::string>() : "";
 }
 
 ParallelSpec parse_mesh(std::string_view mesh, const ParallelSpec& base) {

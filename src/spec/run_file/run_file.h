@@ -10,22 +10,28 @@
 #include <string_view>
 
 #include "spec/file_reader.h"
+#include "spec/hf_config.h"
+#include "spec/run_file/setting.h"
 #include "spec/run_spec.h"
 
 namespace tessera {
 
 // `overrides` are "section.key=value" strings as given to --set; value is TOML, or a bare word
-// taken as a string. Presets and hf folders are resolved (explicit keys win over them).
-// Does not validate combinations: see validate.h.
+// taken as a string. Presets and hf folders are resolved (explicit keys win over them), and a batch
+// of so many tokens ("4Mtok") becomes sequences. Does not validate combinations: see validate.h.
 RunSpec parse_run_file(std::string_view text, const std::string& file_name,
                        std::span<const std::string> overrides, const FileReader& read_file);
+// The same with settings that were not all said by --set.
+RunSpec parse_run(std::string_view text, const std::string& file_name,
+                  std::span<const Setting> settings, const FileReader& read_file);
+
+// The cluster that the run file or the settings name (cluster.name), or empty.
+std::string named_cluster(std::string_view text, const std::string& file_name,
+                          std::span<const Setting> settings);
 
 // "dp=2,tp=2,zero=1,sequence_parallel=true" applied to `base`: mesh axes that are not named become
 // 1, everything else keeps the value it has in `base`.
 ParallelSpec parse_mesh(std::string_view mesh, const ParallelSpec& base);
-
-// Fields of a Hugging Face config.json; refuses unknown model types and rope types.
-ModelSpec model_from_hf_config(std::string_view json_text, const std::string& file_name);
 
 // The config.json of a resolved run's model: model_from_hf_config gives the same model again. Empty
 // where the family's file has no word for a choice of the model.

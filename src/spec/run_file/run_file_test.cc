@@ -4,9 +4,12 @@
 
 #include "base/error.h"
 #include "base/testing/message_of.h"
+#include "spec/run_file/run_source.h"
 
 namespace tessera {
 namespace {
+
+using testing::message_of;
 
 constexpr std::string_view kDemo = R"([model]
 family = "llama"
@@ -128,7 +131,7 @@ TEST(RunFileTest, UnknownNamesArePlacedAndCorrected) {
   EXPECT_EQ(failure("[model]\nrope_scalng = { factor = 8 }\n"),
             "run.toml:2:1: unknown key 'rope_scalng' in [model]; did you mean 'rope_scaling'?");
   EXPECT_EQ(failure("[cluster]\nnodes = 4\n"),
-            "run.toml:2:1: unknown key 'nodes' in [cluster]; known keys: memory_gib");
+            "run.toml:2:1: unknown key 'nodes' in [cluster]; known keys: name, memory_gib");
   EXPECT_EQ(failure("\"model.rope_scaling\" = { factor = 8 }\n").substr(0, 47),
             "run.toml:1:1: unknown section 'model.rope_scali");
 }
@@ -141,8 +144,8 @@ TEST(RunFileTest, TheFirstMistakeOfTheFileIsReported) {
 TEST(RunFileTest, WrongTypesNamePlaceKeyAndValue) {
   EXPECT_EQ(failure("[model]\nhidden = 256\nlayers = \"four\"\n"),
             "run.toml:3:10: model.layers must be an integer, got string \"four\"");
-  EXPECT_EQ(failure("[model]\nlayers = 4.0\n"),
-            "run.toml:2:10: model.layers must be an integer, got number 4");
+  EXPECT_EQ(failure("[model]\nlayers = 4.5\n"),
+            "run.toml:2:10: model.layers must be an integer, got number 4.5");
   EXPECT_EQ(failure("[model]\nlayers = [4]\n"),
             "run.toml:2:10: model.layers must be an integer, got an array of 1");
   EXPECT_EQ(failure("[model]\nlayers = { a = 1 }\n"),
@@ -237,8 +240,8 @@ TEST(RunFileTest, ExplicitKeysWinOverThePreset) {
   EXPECT_EQ(spec.model.ffn, 8192);
   EXPECT_EQ(spec.model.rope.factor, 32.0);
   EXPECT_EQ(
-      failure("[model]\npreset = \"llama-3-8\"\n").substr(0, 83),
-      "run.toml:2:10: unknown model preset \"llama-3-8\" (did you mean 'llama-3-8b'?); known");
+      failure("[model]\npreset = \"llama-3-8\"\n").substr(0, 87),
+      "run.toml:2:10: unknown model preset \"llama-3-8\" (did you mean 'llama-3-8b'?); 'tessera ");
 }
 
 TEST(RunFileTest, HuggingFaceFoldersAreReadThroughTheReader) {
@@ -258,7 +261,7 @@ TEST(RunFileTest, HuggingFaceFoldersAreReadThroughTheReader) {
 }
 
 TEST(RunFileTest, AlternativesExcludeEachOther) {
-  EXPECT_EQ(failure("[model]\npreset = \"tiny-4m\"\nhf = \"x\"\n"),
+  EXPECT_EQ(failure("[model]\npreset = \"tiny-3m\"\nhf = \"x\"\n"),
             "run.toml:3:1: model.preset and model.hf exclude each other; keep one of them");
   EXPECT_EQ(failure(with_model("[data]\nsynth = { seed = 1 }\npath = \"x\"\n")),
             "run.toml:9:1: data.path and data.synth exclude each other; keep one of them");
@@ -323,6 +326,75 @@ TEST(RunFileTest, OverrideMistakesNameTheOverride) {
             "--set parallel.zero=9: parallel.zero must be an integer from 0 to 3, got integer 9");
   EXPECT_EQ(failure(kDemo, {"data.synth.byte=9"}),
             "--set data.synth.byte=9: unknown key 'byte' in [data.synth]; did you mean 'bytes'?");
+}
+
+TEST(RunFileTest, CountsAreWrittenAsPeopleSayThem) {
+  const RunSpec spec = parse(
+      "[model]\npreset = \"llama-3-8b\"\n[train]\nseq_len = \"8k\"\nsteps = 1e3\nglobal_batch = "
+      "\"2k\"\n");
+  EXPECT_EQ(spec.train.seq_len, 8192) << "lengths go by powers of two";
+  EXPECT_EQ(spec.train.steps, 1000);
+  EXPECT_EQ(spec.train.global_batch, 2000);
+  const RunSpec set = parse(kDemo, {"train.seq_len=128k", "train.steps=1.5k"});
+  EXPECT_EQ(set.train.seq_len, 131'072);
+  EXPECT_EQ(set.train.steps, 1500);
+  EXPECT_EQ(parse_mesh("dp=2k", {}).dp, 2000);
+}
+
+TEST(RunFileTest, ABatchInTokensIsCountedInSequences) {
+  const auto batch = [](const std::string& text, std::vector<std::string> set = {}) {
+    set.insert(set.begin(), "model.preset=llama-3-8b");
+    return parse(text, set).train.global_batch;
+  };
+  EXPECT_EQ(batch("[train]\nglobal_batch = \"4Mitok\"\nseq_len = 4096\n"), 1024);
+  EXPECT_EQ(batch("[train]\nglobal_batch = \"4Mi tokens\"\nseq_len = 4096\n", {"train.seq_len=8k"}),
+            512)
+      << "of the length that holds in the end";
+  EXPECT_EQ(batch("", {"train.global_batch=256000tok"}), 1000) << "of the default length";
+  EXPECT_EQ(failure(kDemo, {"train.global_batch=4Mtok", "train.seq_len=4k"}),
+            "--set train.global_batch=4Mtok: train.global_batch is 4,000,000 tokens, which are no "
+            "whole number of sequences of 4,096 tokens: use 3997696tok (976 sequences) or "
+            "4001792tok (977 sequences) or 4Mitok (1,024 sequences)");
+  EXPECT_NE(failure(kDemo, {"train.global_batch=0tok"}).find("at least one sequence"),
+            std::string::npos);
+}
+
+TEST(RunFileTest, AClusterIsNamedForThosePlanning) {
+  const std::string text = std::string(kDemo) + "\n[cluster]\nname = \"a100-256\"\n";
+  EXPECT_NO_THROW(parse(text)) << "train passes over it";
+  EXPECT_EQ(named_cluster(text, "run.toml", {}), "a100-256");
+  const std::vector<Setting> set = {setting_of_set("cluster.name=h100-8")};
+  EXPECT_EQ(named_cluster(text, "run.toml", set), "h100-8");
+  EXPECT_EQ(named_cluster(kDemo, "run.toml", {}), "");
+  EXPECT_EQ(failure("[cluster]\nname = 3\n"),
+            "run.toml:2:8: cluster.name must be a string, got integer 3");
+}
+
+TEST(RunSourceTest, TwoWaysThatContradictEachOtherAreRefused) {
+  const auto refusal = [](const std::string& mesh, const std::vector<Setting>& flags,
+                          const std::vector<std::string>& set) {
+    RunSource source;
+    source.mesh = mesh;
+    source.flags = flags;
+    source.overrides = set;
+    return message_of([&] { static_cast<void>(source.settings()); });
+  };
+  const Setting tp4{"parallel.tp=4", "--tp 4"};
+  EXPECT_EQ(refusal("tp=8,dp=8", {tp4}, {}),
+            "--tp 4 and --mesh tp=8,dp=8 say different values of parallel.tp, 4 and 8: keep one of "
+            "them");
+  EXPECT_EQ(refusal("dp=8", {tp4}, {}),
+            "--tp 4 and --mesh dp=8 (an axis that it does not name is 1) say different values of "
+            "parallel.tp, 4 and 1: keep one of them");
+  EXPECT_EQ(refusal("", {tp4}, {"parallel.tp=2"}),
+            "--tp 4 and --set parallel.tp=2 say different values of parallel.tp, 4 and 2: keep one "
+            "of them");
+  EXPECT_NE(refusal("tp=2,zero=1", {}, {"parallel.zero=3"}), "no error");
+  EXPECT_EQ(refusal("tp=4,dp=2", {tp4}, {"parallel.tp=4"}), "no error") << "they agree";
+  EXPECT_EQ(refusal("tp=4,dp=2", {}, {"parallel.zero=1"}), "no error");
+  EXPECT_EQ(refusal("", {}, {"train.steps=1", "train.steps=2"}), "no error") << "the last counts";
+  EXPECT_EQ(refusal("", {{"train.steps=1000", "--steps 1k"}}, {"train.steps=1e3"}), "no error")
+      << "the same number";
 }
 
 TEST(MeshTest, UnnamedAxesBecomeOneAndTheRestIsKept) {

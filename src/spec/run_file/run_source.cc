@@ -13,9 +13,17 @@ std::string RunSource::text(const FileReader& read) const {
   return read(file);
 }
 
+std::vector<Setting> RunSource::settings() const {
+  std::vector<Setting> all = flags;
+  for (const std::string& text : overrides) all.push_back(setting_of_set(text));
+  refuse_conflicts(all, mesh);
+  return all;
+}
+
 RunSpec RunSource::load(const FileReader& read) const {
-  const bool lacks_file = may_lack_file && file.empty() && !overrides.empty();
-  RunSpec spec = parse_run_file(lacks_file ? "" : text(read), file, overrides, read);
+  const std::vector<Setting> all = settings();
+  const bool lacks_file = may_lack_file && file.empty() && !all.empty();
+  RunSpec spec = parse_run(lacks_file ? "" : text(read), file, all, read);
   if (!mesh.empty()) spec.parallel = parse_mesh(mesh, spec.parallel);
   read_schedule_file(spec.parallel, read);
   if (ranks > 0) require_world(spec.parallel, ranks, spec.model.heads);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "spec/file_reader.h"
+#include "spec/run_file/setting.h"
 #include "spec/run_spec.h"
 
 namespace tessera {
@@ -17,8 +18,11 @@ struct RunSource {
   int64_t ranks = 0;                   // the mesh must have this many; 0: any
   bool may_lack_file = false;          // the overrides then say everything
   bool may_be_model = false;           // --model and --cluster do instead of a file
+  std::vector<Setting> flags = {};     // what flags of their own say, before the overrides
 
   [[nodiscard]] std::string text(const FileReader& read) const;  // of the file
+  // Flags, then overrides. ConfigError where they or the mesh contradict each other.
+  [[nodiscard]] std::vector<Setting> settings() const;
   // Reads, overrides, resolves and checks; throws ConfigError.
   [[nodiscard]] RunSpec load(const FileReader& read) const;
 };

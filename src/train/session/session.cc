@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/failure.h"
 #include "comm/local/local_world.h"
+#include "data/text_doubt.h"
 #include "launch/rank_failure.h"
 #include "plan/report/plan_json.h"
 #include "runtime/rank_threads.h"
@@ -123,14 +124,15 @@ void Session::report_step(int64_t step, const StepOutcome& outcome, const StepPa
                                 : tokens_per_step * static_cast<double>(step - 1) /
                                       std::max(1e-9, elapsed - warm_seconds_);
   if (step % std::max<int64_t>(1, spec_.logging.every) == 0 || step == spec_.train.steps) {
-    nlohmann::ordered_json line = {{"step", step},
-                                   {"time", unix_time()},
-                                   {"loss", outcome.loss},
-                                   {"lr", params.lr},
-                                   {"grad_norm", outcome.grad_norm},
-                                   {"tokens", static_cast<double>(step) * tokens_per_step},
-                                   {"tokens_per_s", rate},
-                                   {"step_ms", seconds_since(step_start) * 1e3}};
+    nlohmann::ordered_json line = {
+        {"step", step},
+        {"time", unix_time()},
+        {"loss", outcome.loss},
+        {"lr", params.lr},
+        {"grad_norm", outcome.grad_norm},
+        {"tokens", step * spec_.train.global_batch * spec_.train.seq_len},
+        {"tokens_per_s", rate},
+        {"step_ms", seconds_since(step_start) * 1e3}};
     if (spec_.train.dtype == DType::kF16) {
       line["loss_scale"] = params.loss_scale;
       line["skipped_steps"] = scaler_.skipped();
@@ -229,6 +231,8 @@ void Session::train() {
     if (directory_.has_value()) report_step(step, outcome, params, step_start);
     if (step == 1 && directory_.has_value() && options_.on_note) {
       for (const std::string& note : executor_.notes()) options_.on_note(note);
+      if (const std::string note = data_note(spec_.data.path); !note.empty())
+        options_.on_note(note);
     }
     if (step == 1 && !last) {  // it pays for page faults
       executor_.reset_comm_times();

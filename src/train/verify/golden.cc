@@ -8,13 +8,12 @@
 #include "base/rounding.h"
 #include "base/text.h"
 #include "checkpoint/safetensors.h"
-#include "compile/model/context.h"
 #include "spec/run_file/run_file.h"
 #include "spec/run_file/validate.h"
-#include "tensor/element.h"
 #include "train/machine_defaults.h"
 #include "train/session/stored_tensors.h"
 #include "train/verify/difference.h"
+#include "train/verify/forward.h"
 #include "train/verify/golden_names.h"
 #include "train/verify/verify.h"
 
@@ -128,38 +127,10 @@ void GoldenCheck::add(const std::string& kind, double relative, const std::strin
 }
 
 void GoldenCheck::check_logits() {
-  World world(build_step(spec_, StepKind::kForward));
-  const TensorSource weights = hf_weights(options_.hf, world.step().layout);
-  const int64_t vocab = spec_.model.vocab;
-  std::vector<double> logits(static_cast<size_t>(batch_ * seq_len_ * vocab));
-  world.run([&](int rank, Executor& executor) {
-    load_weights(executor, world.step(), weights);
-    const Program& program = executor.program();
-    const int64_t replica = program.mesh.position(rank, sample_axes());
-    const int64_t first = replica * spec_.train.micro_batch;
-    const SequenceRows rows = held_rows(spec_, program.mesh, rank);
-    std::vector<int32_t> whole(static_cast<size_t>(seq_len_));
-    std::vector<int32_t> unused(whole.size());
-    int32_t* tokens = executor.input(program.tokens);
-    for (int64_t j = 0; j < spec_.train.micro_batch; ++j) {
-      sample(first + j, whole, unused);
-      for (int64_t i = 0; i < rows.length(); ++i) {
-        tokens[j * rows.length() + i] = whole[static_cast<size_t>(rows.position(i))];
-      }
-    }
-    executor.run({});
-    const HostView view = executor.view(program.logits);
-    const Tensor& mine = view.tensor;
-    const int64_t first_row = program.mesh.coord(rank, Axis::kTp) * mine.dim(1);
-    for (int64_t t = 0; t < mine.dim(0); ++t) {
-      const int64_t row = (first + t / rows.length()) * seq_len_ + rows.position(t % rows.length());
-      if (row >= batch_ * seq_len_) continue;
-      for (int64_t v = 0; v < std::min(mine.dim(1), vocab - first_row); ++v) {
-        logits[static_cast<size_t>(row * vocab + first_row + v)] =
-            read_element(mine, t * mine.dim(1) + v);
-      }
-    }
-  });
+  const std::vector<double> logits = forward_logits(
+      spec_, batch_, [this](int64_t index, std::span<int32_t> tokens, std::span<int32_t> labels) {
+        sample(index, tokens, labels);
+      });
   const std::vector<double> expected = read_values(file_, "logits");
   require(expected.size() == logits.size(), "'{}': logits has {} values, expected {}", file_.path(),
           expected.size(), logits.size());
