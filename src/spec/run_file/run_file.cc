@@ -131,6 +131,10 @@ void require_rope_type(const RunSpec& spec, std::span<const Entry> entries) {
 
 RunSpec parse_run_file(std::string_view text, const std::string& file_name,
                        std::span<const std::string> overrides, const FileReader& read_file) {
+  require_config(!trim(text).starts_with('{'),
+                 "{}: this is JSON, and a run file is TOML: the run file of a run directory is the "
+                 "resolved.toml in it",
+                 file_name);
   std::vector<Entry> entries = entries_of_toml(text, file_name);
   // Before anything is dropped or merged, so that mistakes are reported in the order of the file.
   RunSpec asked;
@@ -147,6 +151,7 @@ RunSpec parse_run_file(std::string_view text, const std::string& file_name,
   entries.insert(entries.end(), set.begin(), set.end());
 
   RunSpec spec;
+  spec.logging.run_dir.clear();
   spec.model = base_model(asked.model, entries, read_file);
   use_named_family(spec.model, asked.model, entries);
   apply(entries, spec, Ranges::kCheck);
