@@ -58,15 +58,7 @@ TEST(RunTomlTest, ReadingItBackGivesTheSameRun) {
 TEST(RunTomlTest, EveryPresetSurvives) {
   for (const std::string_view name : model_names()) {
     SCOPED_TRACE(name);
-    RunSpec spec =
-        parse_run_file(fmt::format("[model]\npreset = \"{}\"\n", name), "run.toml", {}, no_file);
-    const RunSpec back = parse_run_file(to_toml(spec), "run.toml", {}, no_file);
-    const nlohmann::ordered_json one = to_json(spec)["model"], other = to_json(back)["model"];
-    for (const auto& [key, value] : one.items()) {
-      // What 0 stands for is filled in by resolve.
-      if (key == "head_dim" && value == 0) continue;
-      EXPECT_EQ(other[key], value) << key;
-    }
+    expect_same_run(read(fmt::format("[model]\npreset = \"{}\"\n", name)));
   }
 }
 
@@ -90,8 +82,8 @@ TEST(RunTomlTest, JsonIsSentToTheRunFileBesideIt) {
 TEST(RunTomlTest, ANumberThatIsTooSmallIsNotCalledAnInteger) {
   for (const std::string key : {"optimizer.eps", "optimizer.lr", "model.norm_eps"}) {
     EXPECT_EQ(testing::message_of([&] { read(kSmall, {key + "=0"}); }),
-              fmt::format("--set {0}=0: {0} must be a number above 0 and at most 1e+12, got "
-                          "integer 0",
+              fmt::format("--set {0}=0: {0} must be a number above 0 and at most "
+                          "1000000000000, got integer 0",
                           key));
   }
 }
