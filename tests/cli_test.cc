@@ -80,7 +80,7 @@ TEST_F(CliTest, PlanAndTrainPrintTheSameReport) {
   EXPECT_EQ(plan.at("ranks"), trained.json().at("ranks"));
   EXPECT_EQ(trained.json().at("steps"), 2);
   EXPECT_NE(trained.err.find("step 2/2"), std::string::npos) << trained.err;
-  EXPECT_EQ(succeed("train run.toml --quiet --json").err, "");
+  EXPECT_EQ(succeed("train run.toml --quiet --json --set logging.run_dir=quiet").err, "");
 }
 
 TEST_F(CliTest, ADryRunWritesNothing) {
@@ -91,17 +91,18 @@ TEST_F(CliTest, ADryRunWritesNothing) {
 TEST_F(CliTest, ARunLeavesItsFilesAndCanBeRepeated) {
   const CommandResult first = succeed("train run.toml");
   EXPECT_NE(first.out.find("equal the plan"), std::string::npos) << first.out;
-  for (const std::string file : {"config.toml", "resolved.json", "plan.json", "metrics.jsonl",
-                                 "summary.json", "weights.safetensors"}) {
+  for (const std::string file :
+       {"config.toml", "resolved.json", "resolved.toml", "plan.json", "metrics.jsonl",
+        "summary.json", "model.safetensors", "config.json"}) {
     EXPECT_TRUE(exists("out/" + file)) << file;
   }
   EXPECT_EQ(read_file(folder_.path("out/config.toml")), tiny_run_file());
   EXPECT_EQ(json::parse(read_file(folder_.path("out/resolved.json")))["train"]["steps"], 2);
-  const std::string weights = read_file(folder_.path("out/weights.safetensors"));
+  const std::string weights = read_file(folder_.path("out/model.safetensors"));
   const double loss = loss_at("out", 2);
 
-  succeed("train run.toml");
-  EXPECT_EQ(read_file(folder_.path("out/weights.safetensors")), weights) << "not deterministic";
+  succeed("train run.toml --overwrite");
+  EXPECT_EQ(read_file(folder_.path("out/model.safetensors")), weights) << "not deterministic";
   EXPECT_EQ(read_metrics(folder_.path("out/metrics.jsonl")).size(), 2U);
   EXPECT_EQ(loss_at("out", 2), loss);
   for (const auto& entry : std::filesystem::directory_iterator(folder_.path("out"))) {
@@ -149,19 +150,13 @@ TEST_F(CliTest, GeneratesTheSameTextForTheSameSeed) {
 // their loss on the first batch does not depend on the mesh that reads them.
 TEST_F(CliTest, TrainsFromAHuggingFaceFolder) {
   succeed("train run.toml --set train.steps=3");
-  std::filesystem::create_directory(folder_.path("hf"));
-  std::filesystem::copy(folder_.path("out/weights.safetensors"),
-                        folder_.path("hf/model.safetensors"));
-  folder_.write("hf/config.json", R"({"model_type": "llama", "num_hidden_layers": 2,
-      "hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 4,
-      "num_key_value_heads": 2, "vocab_size": 256, "rms_norm_eps": 1e-5, "rope_theta": 10000.0})");
   const std::string text = tiny_run_file();
-  folder_.write("hf.toml", "[model]\nhf = \"hf\"\n" + text.substr(text.find("[parallel]")));
+  folder_.write("hf.toml", "[model]\nhf = \"out\"\n" + text.substr(text.find("[parallel]")));
 
   // A learning rate this small leaves every float as it is.
   succeed("train hf.toml --set optimizer.lr=1e-30 --set logging.run_dir=again");
-  EXPECT_EQ(read_file(folder_.path("again/weights.safetensors")),
-            read_file(folder_.path("out/weights.safetensors")));
+  EXPECT_EQ(read_file(folder_.path("again/model.safetensors")),
+            read_file(folder_.path("out/model.safetensors")));
   succeed("train hf.toml --set logging.run_dir=alone --set parallel.dp=1 --set parallel.tp=1");
   EXPECT_NEAR(loss_at("again", 1), loss_at("alone", 1), 1e-5);
   EXPECT_GT(std::abs(loss_at("out", 1) - loss_at("again", 1)), 1e-3) << "nothing was imported";

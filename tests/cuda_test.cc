@@ -173,7 +173,7 @@ TrainedRun train_with_graph(CudaGraph graph, DType dtype) {
   TrainedRun run;
   options.on_progress = [&](const TrainProgress& progress) { run.losses.push_back(progress.loss); };
   run.graph = run_training(options).measured.at("cuda_graph").get<std::string>();
-  run.weights = read_file(folder.path("run/weights.safetensors"));
+  run.weights = read_file(folder.path("run/model.safetensors"));
   return run;
 }
 
@@ -207,6 +207,7 @@ TEST(CudaTest, AGraphThatCannotBeIsRefusedOrLeftOut) {
   EXPECT_EQ(run_training(options).measured.at("cuda_graph"),
             "none: its collectives meet on the host");
   options.spec.train.cuda_graph = CudaGraph::kOn;
+  options.spec.logging.run_dir = folder.path("other");
   EXPECT_THROW((void)run_training(options), ConfigError);
 }
 
@@ -286,7 +287,7 @@ class CudaNcclTest : public ::testing::Test {
     const testing::CommandResult result =
         testing::tessera(folder_,
                          "train run.toml --set train.device=cuda --set train.deterministic=true "
-                         "--set train.steps=4 " +
+                         "--overwrite --set train.steps=4 " +
                              flags);
     EXPECT_EQ(result.code, 0) << result.err;
     if (result.code != 0) return nullptr;

@@ -18,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kSingleFile = "model.safetensors";
+constexpr std::string_view kFormerFile = "weights.safetensors";  // of runs by Tessera before 0.2
 constexpr std::string_view kIndexFile = "model.safetensors.index.json";
 constexpr size_t kMaxFileName = 128;
 constexpr int kMaxDepth = 64;
@@ -160,8 +161,9 @@ HfWeights HfWeights::open(const std::string& folder) {
   require(fs::is_directory(folder, error),
           "model folder '{}' does not exist: name a folder with {}", folder, kSingleFile);
   HfWeights weights(folder);
-  const std::string single = in_folder(folder, kSingleFile);
+  std::string single = in_folder(folder, kSingleFile);
   const std::string index = in_folder(folder, kIndexFile);
+  if (!exists(single) && !exists(index)) single = in_folder(folder, kFormerFile);
   if (exists(single)) {
     weights.files_.push_back(SafetensorsFile::open(single));
     for (const std::string& name : weights.files_[0].names()) weights.file_of_[name] = 0;

@@ -12,10 +12,11 @@
 
 namespace tessera {
 
-// model.safetensors, or else the files that model.safetensors.index.json lists. Pickle files
-// (*.bin) are never opened. All headers are checked on opening. Links are followed, because
-// download caches are made of them, but a file name from the index must be a plain name inside the
-// folder. Throws Error like SafetensorsFile; move-only, reading is thread-safe.
+// model.safetensors, or else the files that model.safetensors.index.json lists, or else the
+// weights.safetensors of an old run directory. Pickle files (*.bin) are never opened. All headers
+// are checked on opening. Links are followed, because download caches are made of them, but a file
+// name from the index must be a plain name inside the folder. Throws Error like SafetensorsFile;
+// move-only, reading is thread-safe.
 class HfWeights {
  public:
   static HfWeights open(const std::string& folder);

@@ -1,15 +1,19 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
 #include "base/testing/message_of.h"
 #include "base/testing/test_folder.h"
+#include "checkpoint/output_file.h"
 #include "checkpoint/safetensors.h"
 
 namespace tessera {
@@ -27,6 +31,11 @@ TensorToWrite tensor(const std::string& name) {
 
 void write_one(const std::string& path, const TensorToWrite& one) {
   write_safetensors(path, {&one, 1}, {});
+}
+
+int64_t num_files(const TestFolder& folder) {
+  return std::distance(std::filesystem::directory_iterator(folder.path()),
+                       std::filesystem::directory_iterator());
 }
 
 // Makes writes beyond `bytes` fail with EFBIG, as a full disk fails with ENOSPC.
@@ -59,10 +68,10 @@ TEST(SafetensorsWriterTest, AFailedWriteLeavesTheOldFileAndNoTemporary) {
     const FileSizeLimit limit(20'000);
     message = message_of<Error>([&] { write_one(path, large); });
   }
-  EXPECT_NE(message.find("cannot write '" + path + ".tmp': File too large"), std::string::npos)
+  EXPECT_NE(message.find("cannot write '" + path + "': File too large"), std::string::npos)
       << message;
   EXPECT_EQ(read_file(path), "old");
-  EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
+  EXPECT_EQ(num_files(folder), 1);
   write_one(path, large);
   EXPECT_EQ(SafetensorsFile::open(path).names(), std::vector<std::string>{"a"});
 }
@@ -77,21 +86,55 @@ TEST(SafetensorsWriterTest, ReportsPlacesItCannotWrite) {
               write_one(folder.path("file/a"), tensor("a"));
             }).find("Not a directory"),
             std::string::npos);
-  std::filesystem::create_directories(folder.path("b.tmp/keep"));
-  EXPECT_THROW(write_one(folder.path("b"), tensor("a")), Error);
-  EXPECT_TRUE(std::filesystem::exists(folder.path("b.tmp/keep")));
   std::filesystem::create_directories(folder.path("c/keep"));
   EXPECT_THROW(write_one(folder.path("c"), tensor("a")), Error);
-  EXPECT_FALSE(std::filesystem::exists(folder.path("c.tmp")));
+  EXPECT_EQ(num_files(folder), 2) << "a temporary file stayed";
 }
 
-TEST(SafetensorsWriterTest, ReplacesALeftoverButNeverWritesThroughALink) {
+TEST(SafetensorsWriterTest, NeverWritesThroughALink) {
   const TestFolder folder;
   const std::string victim = folder.write("victim", "precious");
   std::filesystem::create_symlink(victim, folder.path("a.tmp"));
+  std::filesystem::create_symlink(victim, folder.path("a"));
   write_one(folder.path("a"), tensor("a"));
   EXPECT_EQ(read_file(victim), "precious");
   EXPECT_EQ(SafetensorsFile::open(folder.path("a")).names(), std::vector<std::string>{"a"});
+}
+
+TEST(SafetensorsWriterTest, TheUmaskDecidesWhoMayRead) {
+  const TestFolder folder;
+  const mode_t before = ::umask(0027);
+  write_one(folder.path("a"), tensor("a"));
+  ::umask(before);
+  EXPECT_EQ(std::filesystem::status(folder.path("a")).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write |
+                std::filesystem::perms::group_read);
+}
+
+// The second neither unlinks what the first is writing nor renames it.
+TEST(SafetensorsWriterTest, TwoWritersOfOneFileDoNotMeet) {
+  const TestFolder folder;
+  const std::string path = folder.path("a");
+  OutputFile first(path), second(path);
+  first.write(std::as_bytes(std::span(std::string_view("first"))));
+  second.write(std::as_bytes(std::span(std::string_view("second"))));
+  second.commit();
+  EXPECT_EQ(read_file(path), "second");
+  first.commit();
+  EXPECT_EQ(read_file(path), "first");
+  EXPECT_EQ(num_files(folder), 1);
+}
+
+TEST(SafetensorsWriterTest, KnowsWhatAKilledWriterLeaves) {
+  const TestFolder folder;
+  const OutputFile cut_off(folder.path("a"));
+  const auto left = std::filesystem::directory_iterator(folder.path())->path().filename().string();
+  EXPECT_TRUE(OutputFile::is_leftover(left, "a"));
+  const std::vector<std::string> others = {"a", "a.tmp", "a.mine.tmp", "b" + left.substr(1),
+                                           left + "x"};
+  for (const std::string& other : others) {
+    EXPECT_FALSE(OutputFile::is_leftover(other, "a")) << other;
+  }
 }
 
 TEST(SafetensorsWriterTest, RefusesImpossibleTensors) {
@@ -110,7 +153,7 @@ TEST(SafetensorsWriterTest, RefusesImpossibleTensors) {
   twice[2].type = StoredType::kI32;  // apart in file order
   EXPECT_THROW(write_safetensors(path, twice, {}), InternalError);
   EXPECT_FALSE(std::filesystem::exists(path));
-  EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
+  EXPECT_EQ(num_files(folder), 0);
 }
 
 }  // namespace

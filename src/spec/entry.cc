@@ -51,9 +51,10 @@ struct Assignment {
   void expect(bool ok, std::string_view wanted) const {
     if (!ok) fail(wanted);
   }
-  void expect_in_range(const json& number) const {
+  // `kind` is what the key takes: a number may be written as an integer.
+  void expect_in_range(const json& number, std::string_view kind) const {
     if (ranges == Ranges::kIgnore || key.range.contains(number.get<double>())) return;
-    fail((number.is_number_integer() ? "an integer " : "a number ") + key.range.describe());
+    fail(fmt::format("{} {}", kind, key.range.describe()));
   }
   [[nodiscard]] std::string choice() const {
     expect(value.is_string(), key.choices.empty()
@@ -68,7 +69,7 @@ struct Assignment {
 
   void operator()(int64_t* field) const {
     expect(value.is_number_integer(), "an integer");
-    expect_in_range(value);
+    expect_in_range(value, "an integer");
     // Unsigned JSON numbers may not fit even where ranges are ignored.
     expect(!value.is_number_unsigned() ||
                value.get<uint64_t>() <= uint64_t{std::numeric_limits<int64_t>::max()},
@@ -82,7 +83,7 @@ struct Assignment {
   }
   void operator()(double* field) const {
     expect(value.is_number(), "a number");
-    expect_in_range(value);
+    expect_in_range(value, "a number");
     *field = value.get<double>();
   }
   void operator()(bool* field) const {
@@ -124,7 +125,7 @@ struct Assignment {
       }
     }
     for (const int64_t number : numbers) {
-      Assignment{key, json(number), path, at, ranges}.expect_in_range(json(number));
+      Assignment{key, json(number), path, at, ranges}.expect_in_range(json(number), "an integer");
     }
     *field = std::move(numbers);
   }
@@ -133,7 +134,7 @@ struct Assignment {
     expect(value.is_array() && value.size() == 2, kWanted);
     expect(value[0].is_number() && value[1].is_number(), kWanted);
     for (const json& beta : value) {
-      Assignment{key, beta, path, at, ranges}.expect_in_range(beta);
+      Assignment{key, beta, path, at, ranges}.expect_in_range(beta, "a number");
     }
     *field.first = value[0].get<double>();
     *field.second = value[1].get<double>();

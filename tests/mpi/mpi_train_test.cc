@@ -30,8 +30,8 @@ class MpiTrainTest : public ::testing::Test {
 
   static JobResult train_over_mpi(int ranks, const std::string& arguments) {
     std::vector<std::string> command = words_of(TESSERA_MPI_LAUNCHER);
-    for (const std::string& word :
-         words_of(fmt::format("-n {} {} train run.toml -q {}", ranks, TESSERA_BINARY, arguments))) {
+    for (const std::string& word : words_of(fmt::format("-n {} {} train run.toml -q --overwrite {}",
+                                                        ranks, TESSERA_BINARY, arguments))) {
       command.push_back(word);
     }
     return testing::run_job(command);
@@ -67,9 +67,10 @@ TEST_F(MpiTrainTest, SameBitsAsOverThreads) {
 
     const auto threads = testing::tessera(
         folder_,
-        fmt::format("train run.toml -q --threads --set logging.run_dir=threads {}", arguments));
+        fmt::format("train run.toml -q --overwrite --threads --set logging.run_dir=threads {}",
+                    arguments));
     ASSERT_EQ(threads.code, 0) << threads.err;
-    EXPECT_TRUE(read_file("out/weights.safetensors") == read_file("threads/weights.safetensors"));
+    EXPECT_TRUE(read_file("out/model.safetensors") == read_file("threads/model.safetensors"));
     EXPECT_EQ(read_json("threads/plan.json"), read_json("out/plan.json"));
     EXPECT_EQ(read_json("threads/summary.json").at("final_loss"), summary.at("final_loss"));
   }

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -122,6 +123,23 @@ std::vector<const CLI::Option*> visible_options(const CLI::App& app) {
   return options;
 }
 
+namespace {
+
+// What people who know other systems type, and what they can do here.
+std::string not_yet(const CLI::App& command, std::string_view option) {
+  constexpr std::array<std::string_view, 5> kResume = {"--resume", "--continue", "--load",
+                                                       "--checkpoint", "--resume-from-checkpoint"};
+  const bool resumes = std::find(kResume.begin(), kResume.end(), option) != kResume.end();
+  if (!resumes || command.get_name() != "train") return "";
+  return fmt::format(
+      "{}: a run cannot be resumed yet. To start a new one from the weights of runs/NAME, use "
+      "--set "
+      "model.hf=runs/NAME: its optimizer starts anew, and the text from the beginning",
+      option);
+}
+
+}  // namespace
+
 std::string unknown_word(const CLI::App& command, const std::string& word) {
   const std::string see = fmt::format(" (see '{} --help')", full_name(command));
   if (word.size() > 1 && word.front() == '-') {
@@ -131,6 +149,7 @@ std::string unknown_word(const CLI::App& command, const std::string& word) {
       return fmt::format("option '{}' goes after the command: {} {}", name, full_name(command),
                          name);
     }
+    if (const std::string answer = not_yet(command, name); !answer.empty()) return answer;
     return fmt::format("unknown option '{}'{}{}", name, did_you_mean(name, known), see);
   }
   std::vector<std::string> names;

@@ -21,6 +21,7 @@
 #include "plan/plan_command.h"
 #include "spec/run_file/trainable.h"
 #include "train/machine_defaults.h"
+#include "train/run_place.h"
 #include "train/session/comm_report.h"
 #include "train/session/planned_measured.h"
 #include "train/session/session.h"
@@ -59,6 +60,7 @@ TrainOptions train_options(const TrainCommandOptions& options, const RunSpec& sp
                            ProgressLine& line, Console& console) {
   TrainOptions train;
   train.spec = spec;
+  train.run_dir_claimed = true;
   train.config_text = options.source.text(read_text);
   train.on_progress = [&line](const TrainProgress& progress) { line.update(progress); };
   train.on_note = [&line, &console](const std::string& text) {
@@ -75,7 +77,8 @@ void print_results(const TrainCommandOptions& options, const TrainSummary& summa
     console.out << summary.measured.dump(2) << '\n';
   } else {
     console.out << planned_measured_table(summary.plan, summary.measured)
-                << comm_time_table(summary.measured.at("communication_time"));
+                << comm_time_table(summary.measured.at("communication_time"))
+                << last_lines(summary);
   }
 }
 
@@ -108,6 +111,7 @@ int start_ranks(const TrainCommandOptions& options, RunSpec spec, const Environm
   agent.ranks = static_cast<int>(spec.parallel.world());
   agent.threads_per_rank = static_cast<int>(spec.train.threads);
   agent.environment = environment;
+  tell_run_directory(spec, agent.environment);
   agent.log_dir = options.log_dir;
   agent.grace = grace_of(options);
   agent.on_failure = [&](const std::string& text) { report_failure(console, text); };
@@ -134,12 +138,15 @@ class RankProcess {
     TrainOptions train = train_options(options_, spec_, line, console_);
     train.ranks_on_host = context_.local_size.value_or(0);
     train.should_stop = [&] { return interrupt.has_value() && interrupt->interrupted(); };
+    std::optional<ClaimedDirectory> claim;
     TrainSummary summary;
     try {
+      if (mode_ != RankMode::kAgentRank && context_.rank == 0) claim.emplace(claim_here(train));
       summary = spec_.train.device == TrainDevice::kCuda ? train_on_gpu(train)
                                                          : train_rank(train, *world_);
     } catch (const std::exception& error) {
       line.finish();
+      claim.reset();  // what ends the process may not come back here
       return fail(failure_of(error));
     }
     line.finish();
@@ -147,11 +154,21 @@ class RankProcess {
     if (context_.rank == 0) print_results(options_, summary, console_);
     const int signal = interrupt.has_value() ? interrupt->signal() : 0;
     if (!summary.stopped || signal == 0) return 0;
-    if (context_.rank == 0) say_stopped(signal, spec_, console_);
+    if (context_.rank == 0) say_stopped(signal, train.spec, console_);
     return kSignalCode + signal;
   }
 
  private:
+  // Once the world is there, so that the others hear of a directory that cannot be had.
+  ClaimedDirectory claim_here(TrainOptions& train) {
+    try {
+      return claim_directory(options_, train.spec, console_);
+    } catch (const std::exception& error) {
+      abort_as_rank(*world_, failure_of(error).text);
+      throw;
+    }
+  }
+
   TrainSummary train_on_gpu(TrainOptions& train) {
     const std::unique_ptr<NcclWorld> gpus = join_gpus(train);
     return train_rank(train, *world_, *gpus);
@@ -222,6 +239,8 @@ Command add_train(CLI::App& root, const Environment& environment) {
            "seconds from ^C until ranks are made to end (default 1.5)");
   add_real(*app, "--comm-timeout", options->comm_timeout_s, 0.1,
            "seconds that a rank waits for another (default: train.comm_timeout, 60)");
+  add_switch(*app, "--overwrite", options->overwrite,
+             "use a run directory that holds a run; that run is moved to DIR/previous");
   add_switch(*app, "--dry-run", options->dry_run, "check and plan only; writes nothing");
   add_switch(*app, "--json", options->json, "print the summary as JSON");
   hide(add_switch(*app, "--share-gpu", options->share_gpu, "processes may share a GPU"));
@@ -234,6 +253,7 @@ Command add_train(CLI::App& root, const Environment& environment) {
 int run_train(const TrainCommandOptions& options, const Environment& environment,
               Console& console) {
   if (options.dry_run) {
+    (void)find_run_directory(directory_request(options, options.source.load(read_text)));
     PlanOptions plan;
     plan.query.source = options.source;
     plan.json = options.json;
@@ -254,6 +274,9 @@ int run_train(const TrainCommandOptions& options, const Environment& environment
     std::this_thread::sleep_for(std::chrono::seconds(2));
     return static_cast<int>(error.code());
   }
+  if (mode == RankMode::kAgentRank) hear_run_directory(environment, spec);
+  std::optional<ClaimedDirectory> claim;
+  if (!is_rank(mode)) claim.emplace(claim_directory(options, spec, console));
   if (mode == RankMode::kThreads) return train_on_threads(options, spec, console);
   if (mode == RankMode::kAgent) return start_ranks(options, spec, environment, console);
   return RankProcess(options, spec, mode, context, console).run();

@@ -1,6 +1,7 @@
 #include "launch/agent/agent.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -58,6 +59,19 @@ std::vector<std::string> own_arguments() {
   return arguments;
 }
 
+// Through no link, and not into a pipe, where opening waits until somebody reads it.
+UniqueFd open_log(const std::string& path) {
+  constexpr int kFlags =
+      O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  UniqueFd fd(::open(path.c_str(), kFlags, 0666));
+  struct stat status {};
+  const bool opened = fd.valid() && ::fstat(fd.get(), &status) == 0;
+  require_config(opened, "cannot write the log '{}': {}; use another --log-dir", path,
+                 std::strerror(errno));
+  require_config(S_ISREG(status.st_mode), "the log '{}' is not a plain file: remove it", path);
+  return fd;
+}
+
 UniqueFd open_for_rank(const std::string& path, int flags) {
   UniqueFd fd(::open(path.c_str(), flags | O_CLOEXEC, 0666));
   require(fd.valid(), "cannot open '{}' for the ranks: {}", path, std::strerror(errno));
@@ -87,6 +101,7 @@ class Agent {
   std::vector<Core> cores_;
   ShmMemory memory_;
   SignalInbox signals_;
+  UniqueFd first_log_;  // of rank 0, whose output goes to two places
   OutputForwarder output_;
   UniqueFd no_input_;
   ChildWatch ranks_;
@@ -168,10 +183,13 @@ void Agent::start_rank(int rank) {
 
   UniqueFd out;
   UniqueFd err;
-  if (!options_.log_dir.empty()) {
-    out = open_for_rank(fmt::format("{}/rank-{}.log", options_.log_dir, rank),
-                        O_WRONLY | O_CREAT | O_TRUNC | O_APPEND);
-  } else if (rank > 0) {
+  const bool logged = !options_.log_dir.empty();
+  if (logged) out = open_log(fmt::format("{}/rank-{}.log", options_.log_dir, rank));
+  if (logged && rank == 0) {
+    first_log_ = std::move(out);
+    out = output_.open_pipe("", OutputForwarder::Target::kOut, first_log_.get());
+    err = output_.open_pipe("", OutputForwarder::Target::kErr, first_log_.get());
+  } else if (!logged && rank > 0) {
     const std::string prefix = fmt::format("[rank {}] ", rank);
     out = output_.open_pipe(prefix, OutputForwarder::Target::kOut);
     err = output_.open_pipe(prefix, OutputForwarder::Target::kErr);

@@ -45,7 +45,8 @@ struct AgentOptions {
   int64_t bytes_per_rank = 0;  // of shared memory, as in ShmMemoryOptions
 
   // Empty: rank 0 writes to `out_fd` and `err_fd` itself, and the lines of the others are written
-  // there with "[rank 2] " before each. Else all that rank N writes goes to LOG_DIR/rank-N.log.
+  // there with "[rank 2] " before each. Else all that rank N writes goes to LOG_DIR/rank-N.log,
+  // and what rank 0 writes is shown as well.
   std::string log_dir = {};
   int out_fd = 1;
   int err_fd = 2;

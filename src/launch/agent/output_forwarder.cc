@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 #include "base/error.h"
 
@@ -16,9 +17,19 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kAskEvery{50};  // whether to stop
 
+// A log that cannot grow does not stop the run.
+void write_copy(int file, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = ::write(file, bytes.data(), bytes.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return;
+    bytes.remove_prefix(static_cast<size_t>(put));
+  }
+}
+
 }  // namespace
 
-UniqueFd OutputForwarder::open_pipe(const std::string& prefix, Target target) {
+UniqueFd OutputForwarder::open_pipe(const std::string& prefix, Target target, int copy) {
   int ends[2];
   const bool opened = ::pipe2(ends, O_CLOEXEC) == 0;
   require(opened,
@@ -32,7 +43,8 @@ UniqueFd OutputForwarder::open_pipe(const std::string& prefix, Target target) {
                 std::strerror(errno));
   sources_.push_back({.fd = std::move(read_end),
                       .lines = LinePrefixer(prefix),
-                      .sink = target == Target::kOut ? &out_ : &err_});
+                      .sink = target == Target::kOut ? &out_ : &err_,
+                      .copy = copy});
   return write_end;
 }
 
@@ -58,6 +70,7 @@ bool OutputForwarder::read_once(Source& source) {
   const ssize_t got = ::read(source.fd.get(), bytes.data(), bytes.size());
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
   if (got > 0) {
+    if (source.copy >= 0) write_copy(source.copy, {bytes.data(), static_cast<size_t>(got)});
     source.lines.feed({bytes.data(), static_cast<size_t>(got)}, source.sink->queue());
     return true;
   }

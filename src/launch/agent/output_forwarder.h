@@ -23,8 +23,9 @@ class OutputForwarder {
   OutputForwarder(const OutputForwarder&) = delete;
   OutputForwarder& operator=(const OutputForwarder&) = delete;
 
-  // Makes a pipe whose content goes to `target`; returns the end to write to.
-  UniqueFd open_pipe(const std::string& prefix, Target target);
+  // Makes a pipe whose content goes to `target`, and to the file `copy` as it is unless that is -1;
+  // returns the end to write to. The file must stay open as long as the forwarder.
+  UniqueFd open_pipe(const std::string& prefix, Target target, int copy = -1);
 
   void add_to(PollSet& set);
   void forward(const PollSet& set);
@@ -42,6 +43,7 @@ class OutputForwarder {
     UniqueFd fd;
     LinePrefixer lines;
     OutputSink* sink;
+    int copy = -1;
     size_t slot = PollSet::kNone;
   };
   static bool read_once(Source& source);  // whether anything came

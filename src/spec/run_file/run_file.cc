@@ -161,6 +161,10 @@ RunSpec parse_run_file(std::string_view text, const std::string& file_name,
 
 RunSpec parse_run(std::string_view text, const std::string& file_name,
                   std::span<const Setting> settings, const FileReader& read_file) {
+  require_config(!trim(text).starts_with('{'),
+                 "{}: this is JSON, and a run file is TOML: the run file of a run directory is the "
+                 "resolved.toml in it",
+                 file_name);
   std::vector<Entry> entries = entries_of_toml(text, file_name);
   std::vector<Entry> set = entries_of_all(settings);
   const int64_t seq_len = sequence_length(entries, set);
@@ -176,6 +180,7 @@ RunSpec parse_run(std::string_view text, const std::string& file_name,
   entries.insert(entries.end(), set.begin(), set.end());
 
   RunSpec spec;
+  spec.logging.run_dir.clear();
   spec.model = base_model(asked.model, entries, read_file);
   use_named_family(spec.model, asked.model, entries);
   apply(entries, spec, Ranges::kCheck);

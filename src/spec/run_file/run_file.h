@@ -18,7 +18,8 @@ namespace tessera {
 
 // `overrides` are "section.key=value" strings as given to --set; value is TOML, or a bare word
 // taken as a string. Presets and hf folders are resolved (explicit keys win over them), and a batch
-// of so many tokens ("4Mtok") becomes sequences. Does not validate combinations: see validate.h.
+// of so many tokens ("4Mtok") becomes sequences. Without logging.run_dir it is empty: where a run
+// goes is then chosen when it starts. Does not validate combinations: see validate.h.
 RunSpec parse_run_file(std::string_view text, const std::string& file_name,
                        std::span<const std::string> overrides, const FileReader& read_file);
 // The same with settings that were not all said by --set.
@@ -41,5 +42,9 @@ std::optional<nlohmann::ordered_json> hf_config(const RunSpec& spec);
 // with run_spec_from_json gives the same RunSpec.
 nlohmann::ordered_json to_json(const RunSpec& spec);
 RunSpec run_spec_from_json(const nlohmann::json& json);
+
+// The same as a run file: what resolved.toml holds. Reading and resolving it gives the same
+// RunSpec, but for logging.run_dir, which it does not say. A schedule file is named, not held.
+std::string to_toml(const RunSpec& spec);
 
 }  // namespace tessera

@@ -49,6 +49,7 @@ RunSpec agree_on_spec(Communicator& control, RunSpec mine, int ranks_on_host) {
   const RunSpec decided = run_spec_from_json(theirs);
   if (mine.train.threads == 0) mine.train.threads = decided.train.threads;
   if (mine.cluster.memory_gib == 0) mine.cluster.memory_gib = decided.cluster.memory_gib;
+  if (mine.logging.run_dir.empty()) mine.logging.run_dir = decided.logging.run_dir;
   const std::string difference = first_difference(to_json(mine), theirs, control.rank());
   require_config(difference.empty(), "{}: start every rank with the same run file and flags",
                  difference);

@@ -16,8 +16,8 @@ std::string text_of_rank_zero(Communicator& control, std::string mine);
 bool decision_of_rank_zero(Communicator& control, bool mine);
 
 // `mine`, with rank 0's values for what depends on the machine, so that all ranks compile for the
-// same number of threads. Throws ConfigError on a rank that was told something else than rank 0,
-// naming the first key.
+// same number of threads, and for the run directory, which rank 0 may have chosen. Throws
+// ConfigError on a rank that was told something else than rank 0, naming the first key.
 RunSpec agree_on_spec(Communicator& control, RunSpec mine, int ranks_on_host);
 
 }  // namespace tessera

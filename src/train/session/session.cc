@@ -25,6 +25,7 @@
 #include "train/session/loss_scale.h"
 #include "train/session/measure.h"
 #include "train/session/router_load.h"
+#include "train/session/run_claim.h"
 #include "train/session/run_directory.h"
 #include "train/session/step_params.h"
 #include "train/session/system_memory.h"
@@ -58,6 +59,8 @@ class Session {
 
  private:
   void start_run_directory();
+  void write_resolved_run();
+  void save_model();
   void train();
   void report_step(int64_t step, const StepOutcome& outcome, const StepParams& params,
                    Clock::time_point step_start);
@@ -71,6 +74,7 @@ class Session {
   const RunSpec& spec_;
   CommWorld& world_;
   Communicator& control_;
+  std::optional<ClaimedDirectory> claim_;  // rank 0 only, unless the caller has one
   std::optional<RunDirectory> directory_;  // rank 0 only
   int64_t gpu_free_before_;
   Rank rank_;
@@ -108,10 +112,40 @@ Session::Session(const TrainOptions& options, const TrainJob& job, CommWorld& wo
       scaler_(spec_.train) {}
 
 void Session::start_run_directory() {
-  directory_.emplace(spec_.logging.run_dir);
+  if (!options_.run_dir_claimed) {
+    claim_.emplace(
+        claim_run_directory({.path = spec_.logging.run_dir, .weights_from = spec_.model.hf}));
+  }
+  directory_.emplace(claim_.has_value() ? claim_->path() : spec_.logging.run_dir);
+  if (options_.on_note && !directory_->former_run().empty()) {
+    options_.on_note(fmt::format("the run that was in {} is now in {}", directory_->path(),
+                                 directory_->former_run()));
+  }
+  write_resolved_run();
   if (!options_.config_text.empty()) directory_->write_text("config.toml", options_.config_text);
-  directory_->write_json("resolved.json", to_json(spec_));
   directory_->write_json("plan.json", job_.plan);
+}
+
+// As JSON for programs, and as a run file. What this machine has is not part of the latter; a
+// schedule that came from a file is kept with the run.
+void Session::write_resolved_run() {
+  RunSpec resolved = spec_;
+  resolved.logging.run_dir = directory_->path();
+  directory_->write_json("resolved.json", to_json(resolved));
+  resolved.cluster.memory_gib = options_.spec.cluster.memory_gib;
+  if (resolved.parallel.schedule.is_file()) {
+    directory_->write_text("schedule.csv", resolved.parallel.schedule_csv);
+    resolved.parallel.schedule = PipelineChoice::parse(directory_->file("schedule.csv"));
+  }
+  directory_->write_text("resolved.toml", to_toml(resolved));
+}
+
+// With config.json, the run directory is a Hugging Face folder.
+void Session::save_model() {
+  const std::string folder = directory_.has_value() ? directory_->path() : "";
+  save_weights(folder + "/model.safetensors", job_.step, executor_, control_);
+  if (!directory_.has_value()) return;
+  if (const auto config = hf_config(spec_)) directory_->write_json("config.json", *config);
 }
 
 void Session::report_step(int64_t step, const StepOutcome& outcome, const StepParams& params,
@@ -287,10 +321,10 @@ TrainSummary Session::run() {
   summary.measured = measure();
   summary.stopped = steps_done_ < spec_.train.steps;
   summary.final_loss = final_loss_;
-  save_weights(spec_.logging.run_dir + "/weights.safetensors", job_.step, executor_, control_);
+  if (steps_done_ > 0) save_model();
   if (directory_.has_value()) {
-    if (const auto config = hf_config(spec_)) directory_->write_json("config.json", *config);
     directory_->write_json("summary.json", summary.measured);
+    summary.run_dir = directory_->path();
   }
   summary.plan = job_.plan;
   return summary;

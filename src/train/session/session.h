@@ -31,11 +31,14 @@ struct TrainOptions {
   Injection inject;
   int ranks_on_host = 0;  // that share this machine's cores and memory; 0: all
   int gpu = 0;            // of this process, where train.device is "cuda"
+  // The caller has claimed spec.logging.run_dir (run_claim.h); else rank 0 does when it starts.
+  bool run_dir_claimed = false;
 };
 
 struct TrainSummary {
   nlohmann::ordered_json plan;      // rank 0 only
   nlohmann::ordered_json measured;  // summary.json; rank 0 only
+  std::string run_dir;              // rank 0 only
   bool stopped = false;             // ended early, because somebody asked
   double final_loss = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -40,8 +41,12 @@ RunSpec load_spec(const std::string& run_dir) {
 }
 
 TensorSource run_weights(const std::string& run_dir) {
-  const auto file =
-      std::make_shared<SafetensorsFile>(SafetensorsFile::open(run_dir + "/weights.safetensors"));
+  std::string path = run_dir + "/model.safetensors";
+  if (!std::filesystem::exists(path)) path = run_dir + "/weights.safetensors";  // before 0.2
+  require_config(
+      std::filesystem::exists(path),
+      "the run in '{}' has no model.safetensors: it did not come to its end; train again", run_dir);
+  const auto file = std::make_shared<SafetensorsFile>(SafetensorsFile::open(path));
   const auto reader = std::make_shared<StoredReader>(
       [file](const std::string& name, const Shape& shape, int64_t first, std::span<double> out) {
         require(file->at(name).shape == shape, "'{}': '{}' has another shape than the model",
