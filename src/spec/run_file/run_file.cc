@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "spec/catalogue/model_catalogue.h"
 #include "spec/entry.h"
@@ -56,7 +57,7 @@ void drop_overridden(std::vector<Entry>& file, std::span<const Entry> overrides)
 }
 
 std::vector<Entry> entries_of_override(const std::string& text) {
-  const std::string at = "--set " + text;
+  const std::string at = "--set " + shortened(text);
   const size_t equals = text.find('=');
   require_config(equals != std::string::npos, "{}: write it as section.key=value", at);
   const std::string path(trim(std::string_view(text).substr(0, equals)));
@@ -70,7 +71,7 @@ std::vector<Entry> entries_of_override(const std::string& text) {
     for (const Key& key : run_keys()) paths.push_back(join_path(key.section, key.name));
     const std::vector<std::string_view> known(paths.begin(), paths.end());
     const std::string nearest = nearest_name(path, known);
-    throw ConfigError(fmt::format("{}: unknown section '{}'; {}", at, section,
+    throw ConfigError(fmt::format("{}: unknown section '{}'; {}", at, shortened(section),
                                   nearest.empty() ? suggestion(section, names_in(""), "sections")
                                                   : fmt::format("did you mean '{}'?", nearest)));
   }
