@@ -40,16 +40,42 @@ void RunDirectory::write_json(const std::string& name, const nlohmann::ordered_j
   write_text(name, json.dump(2) + "\n");
 }
 
-void RunDirectory::append_metrics(nlohmann::ordered_json line) {
+bool RunDirectory::append_metrics(nlohmann::ordered_json line) {
   for (auto& [key, value] : line.items()) {
     if (!value.is_number_float()) continue;
     const auto number = value.get<double>();
     if (std::isnan(number)) value = "NaN";
     if (std::isinf(number)) value = number > 0 ? "Infinity" : "-Infinity";
   }
-  metrics_ << line.dump() << '\n';
-  metrics_.flush();
-  require(metrics_.good(), "cannot write '{}': is the disk full?", file("metrics.jsonl"));
+  const std::string text = line.dump() + "\n";
+  metrics_ << text << std::flush;
+  if (metrics_.good()) {
+    metrics_bytes_ += static_cast<int64_t>(text.size());
+    return true;
+  }
+  std::error_code failure;
+  std::filesystem::resize_file(file("metrics.jsonl"), static_cast<uintmax_t>(metrics_bytes_),
+                               failure);
+  open_metrics();
+  return false;
+}
+
+bool RunDirectory::vanished() const {
+  std::error_code failure;
+  return !std::filesystem::exists(file("metrics.jsonl"), failure);
+}
+
+void RunDirectory::make_again() {
+  std::error_code failure;
+  std::filesystem::create_directories(path_, failure);
+  require(!failure, "cannot create the run directory '{}': {}", path_, failure.message());
+  metrics_bytes_ = 0;
+  open_metrics();
+  require(metrics_.good(), "cannot write in the run directory '{}'", path_);
+}
+
+void RunDirectory::open_metrics() {
+  metrics_ = std::ofstream(file("metrics.jsonl"), std::ios::app);
 }
 
 }  // namespace tessera
