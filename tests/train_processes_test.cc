@@ -147,9 +147,11 @@ TEST_F(TrainProcessesTest, ASignalEndsTheRunInOrder) {
       const CommandResult result = command.finish();
       EXPECT_LT(std::chrono::steady_clock::now() - asked_at, kEndTime);
       EXPECT_EQ(result.code, code) << result.err;
-      EXPECT_EQ(result.err,
-                fmt::format("tessera: stopped by {} after step {}; its weights are in out\n", name,
-                            metrics("out").size()));
+      // On a slow machine the step at hand is announced before.
+      EXPECT_TRUE(result.err.ends_with(
+          fmt::format("tessera: stopped by {} after step {}; its weights are in out\n", name,
+                      metrics("out").size())))
+          << result.err;
       EXPECT_NE(result.out.find("equal the plan"), std::string::npos) << result.out;
       const json summary = read_json("out/summary.json");
       EXPECT_EQ(summary.at("steps"), metrics("out").size());
@@ -267,7 +269,9 @@ TEST_F(TrainProcessesTest, DivergenceOfOneRankIsOneMessage) {
 }
 
 TEST_F(TrainProcessesTest, DivergenceKeepsTheWeightsBeforeIt) {
-  const std::string line = "train run.toml -q --set optimizer.schedule=constant ";
+  const std::string line =
+      "train run.toml -q --set optimizer.lr=0.01 --set optimizer.min_lr=0.01 --set "
+      "optimizer.warmup=0 ";
   succeed(line + "--set train.steps=3 --set logging.run_dir=three");
   const std::string nan = "--inject nan:tensor=layers.1.q,step=4,rank=3 ";
   for (const std::string how : {"", "--threads"}) {
