@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "support/command.h"
 
@@ -144,6 +145,73 @@ TEST_F(CliTest, GeneratesTheSameTextForTheSameSeed) {
   EXPECT_NE(succeed(command + " --seed 2").json(), first);
   EXPECT_EQ(succeed(command + " --seed 2 --temperature 0").json(),
             succeed(command + " --temperature 0").json());
+}
+
+// A token costs the text before it, not the longest that the model could read; how long a text the
+// program is compiled for changes nothing.
+TEST_F(CliTest, AShortTextDoesNotPayForALongWindow) {
+  succeed("train run.toml");
+  json resolved = json::parse(read_file(folder_.path("out/resolved.json")));
+  std::set<std::string> texts;
+  for (const int window : {48, 64, 1 << 20}) {
+    resolved["train"]["seq_len"] = window;
+    resolved["model"]["max_positions"] = 1 << 20;
+    folder_.write("out/resolved.json", resolved.dump());
+    texts.insert(succeed("generate --run out --tokens 20 --prompt", {std::string(28, 'a')}).out);
+  }
+  EXPECT_EQ(texts.size(), 1U);
+  EXPECT_EQ(texts.begin()->size(), 49U);
+}
+
+// Whoever wrote a name, a terminal shows it and does not obey it.
+TEST_F(CliTest, NothingFromOutsideReachesTheTerminalRaw) {
+  const std::string evil = "x\x1b]0;owned\x07\xc2\x9b\xe2\x80\xae\x7f";
+  const std::string toml = R"("x\u001B]0;owned\u0007\u009B\u202E\u007F")";
+  const std::string base = tiny_run_file();
+  folder_.write("key.toml", base + "\n[train]\n" + toml + " = 1\n");
+  folder_.write("section.toml", base + "\n[" + toml + "]\nkey = 1\n");
+  folder_.write("dir.toml", base + "\n[data]\npath = " + toml + "\n");
+  const std::vector<std::vector<std::string>> commands = {
+      {"plan", "key.toml"},
+      {"plan", "section.toml"},
+      {"train", "dir.toml"},
+      {"plan", evil},
+      {evil},
+      {"plan", "run.toml", "--" + evil},
+      {"plan", "run.toml", "--set", evil},
+      {"plan", "run.toml", "--set", evil + "=1"},
+      {"plan", "run.toml", "--set", "model." + evil + "=1"},
+      {"plan", "--model", evil, "--cluster", "h100-8"},
+      {"plan", "--model", "llama-3-8b", "--cluster", evil},
+      {"explain", evil},
+      {"generate", "--run", evil, "--prompt", "x"},
+      {"plan", "run.toml", "--json", "--set", "logging.run_dir=" + evil}};
+  for (const auto& words : commands) {
+    const CommandResult result = Command(folder_, words).finish();
+    for (const std::string& text : {result.out, result.err}) {
+      for (const char* raw : {"\x1b", "\x07", "\xc2\x9b", "\xe2\x80\xae", "\x7f"}) {
+        EXPECT_EQ(text.find(raw), std::string::npos) << words[0] << ": " << text;
+      }
+    }
+  }
+}
+
+TEST_F(CliTest, BytesThatAreNoTextAreRefused) {
+  const CommandResult result = run("plan run.toml --json --set", {"logging.run_dir=\xff\xfe"});
+  EXPECT_EQ(result.code, 2);
+  EXPECT_EQ(result.err,
+            "tessera: error: 'logging.run_dir=\\xff\\xfe' is not UTF-8: type it in a terminal that "
+            "uses UTF-8\n");
+}
+
+TEST_F(CliTest, LongNamesAreCut) {
+  const std::string name(5000, 'k');
+  for (const std::string& set : {"train." + name + "=1", name + ".x=1", name}) {
+    const CommandResult result = run("plan run.toml --set", {set});
+    EXPECT_EQ(result.code, 2);
+    EXPECT_LT(result.err.size(), 1500U) << result.err;
+    EXPECT_NE(result.err.find("characters)"), std::string::npos) << result.err;
+  }
 }
 
 // Weights of a run go out and come back in as a Hugging Face model: they are the same bits, and
@@ -338,8 +406,8 @@ TEST_F(CliTest, AnInterruptEndsTheRunInOrder) {
   command.signal(SIGINT);
   const CommandResult result = command.finish();
   EXPECT_EQ(result.code, 130) << result.err;
-  EXPECT_NE(result.err.find("stopped by ^C; what was done so far is in out"), std::string::npos)
-      << result.err;
+  EXPECT_NE(result.err.find("tessera: stopped by ^C after step "), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("; its weights are in out\n"), std::string::npos) << result.err;
   const std::vector<json> metrics = read_metrics(metrics_file);
   const json summary = json::parse(read_file(folder_.path("out/summary.json")));
   EXPECT_EQ(summary.at("steps"), metrics.size());

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/printable.h"
 
 namespace tessera {
 namespace {
@@ -133,17 +134,26 @@ std::string count_of(int64_t count, std::string_view what) {
 
 std::string in_quotes(std::string_view text, size_t limit) {
   std::string result = "\"";
-  for (const char c : text.substr(0, limit)) {
-    const auto byte = static_cast<uint8_t>(c);
-    if (c == '"' || c == '\\') {
-      result += {'\\', c};
-    } else if (byte < 0x20 || byte == 0x7f) {
-      result += fmt::format("\\x{:02x}", byte);
+  size_t count = 0;
+  for (; !text.empty(); ++count) {
+    const Character character = first_character(text);
+    const std::string_view bytes = text.substr(0, character.bytes);
+    text.remove_prefix(character.bytes);
+    if (count >= limit) continue;
+    if (bytes == "\"" || bytes == "\\") {
+      result.append("\\").append(bytes);
+    } else if (character.code < 0x80 &&
+               (bytes == "\n" || bytes == "\t" || !is_printable(character.code))) {
+      result += fmt::format("\\x{:02x}", character.code);
     } else {
-      result += c;
+      result += printable(bytes);
     }
   }
-  return result + (text.size() > limit ? "\"..." : "\"");
+  result += '"';
+  if (count > limit) {
+    result += fmt::format("… ({} characters)", with_thousands(static_cast<int64_t>(count)));
+  }
+  return result;
 }
 
 TextTable::TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {
@@ -153,6 +163,7 @@ TextTable::TextTable(std::vector<Column> columns) : columns_(std::move(columns))
 void TextTable::add_row(std::vector<std::string> cells) {
   TESSERA_CHECK(cells.size() == columns_.size(), "{} cells for {} columns", cells.size(),
                 columns_.size());
+  for (std::string& cell : cells) cell = printable(cell);  // its width is what will be seen
   rows_.push_back(std::move(cells));
 }
 

@@ -70,7 +70,9 @@ TEST(TextTest, CountsHaveThousandsSeparators) {
 TEST(TextTest, QuotedTextIsShortAndPrintable) {
   EXPECT_EQ(in_quotes("four"), "\"four\"");
   EXPECT_EQ(in_quotes("a\"b\n"), "\"a\\\"b\\x0a\"");
-  EXPECT_EQ(in_quotes("abcdef", 3), "\"abc\"...");
+  EXPECT_EQ(in_quotes("abcdef", 3), "\"abc\"… (6 characters)");
+  EXPECT_EQ(in_quotes("\u009b\u202e\xff\x1b"), "\"\\u009b\\u202e\\xff\\x1b\"");
+  EXPECT_EQ(in_quotes("äöü", 2), "\"äö\"… (3 characters)");
 }
 
 TEST(TextTest, TablesAlignColumns) {

@@ -34,7 +34,9 @@ TEST(ScheduleSvgTest, BoxesThatAreTooNarrowHaveNoNumber) {
 TEST(ScheduleSvgTest, NamesAreEscaped) {
   PipelineSchedule schedule = make_schedule("gpipe", 1, 1, 1);
   schedule.name = "a<b>&\n.csv";
-  EXPECT_NE(picture(schedule).find(">a&lt;b&gt;&amp;?.csv: "), std::string::npos);
+  EXPECT_NE(picture(schedule).find(">a&lt;b&gt;&amp;\\n.csv: "), std::string::npos);
+  schedule.name = "\033\u202e\xff.csv";
+  EXPECT_NE(picture(schedule).find(">\\u001b\\u202e\\xff.csv: "), std::string::npos);
 }
 
 TEST(ScheduleSvgTest, ChunksDifferInShade) {

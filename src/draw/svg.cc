@@ -4,12 +4,17 @@
 
 #include <utility>
 
+#include "base/printable.h"
+
 namespace tessera {
 namespace {
 
+constexpr size_t kLongestText = 1000;
+
+// Control characters are not allowed in XML, and nobody reads longer texts in a picture.
 std::string escaped(std::string_view text) {
   std::string result;
-  for (const char c : text) {
+  for (const char c : shortened(text, kLongestText)) {
     switch (c) {
       case '&':
         result += "&amp;";
@@ -21,8 +26,7 @@ std::string escaped(std::string_view text) {
         result += "&gt;";
         break;
       default:
-        // Control characters are not allowed in XML.
-        result += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
+        result += c;
     }
   }
   return result;

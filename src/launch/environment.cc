@@ -120,7 +120,9 @@ LaunchContext read_agent(const Environment& environment) {
 
 LaunchContext read_torchrun(const Environment& environment) {
   LaunchContext context = read(environment, kTorchrun);
-  if (context.token.empty()) context.token = value_of(environment, "TORCHELASTIC_RUN_ID");
+  // torchrun calls a run "none" unless it is told a name.
+  const std::string_view run = value_of(environment, "TORCHELASTIC_RUN_ID");
+  if (context.token.empty() && run != "none") context.token = run;
   context.rendezvous_file = value_of(environment, "TESSERA_RENDEZVOUS_FILE");
   if (context.size == 1 || !context.rendezvous_file.empty()) return context;
 

@@ -1,6 +1,7 @@
 #include "published/comparison.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -62,7 +63,7 @@ class EntryComparison {
   void add(const std::string& what, const std::string& part, double measured, double predicted) {
     const double error =
         what == kBubble ? 100 * (predicted - measured) : 100 * (predicted / measured - 1);
-    require_config(error > -1e9 && error < 1e9,
+    require_config(error > -1e9 && error < 1e9 && std::isfinite(measured),
                    "{} is given as {:g}: nothing can be compared with it", what, measured);
     out_.push_back({id_, what, part, measured, predicted, error});
   }

@@ -30,7 +30,7 @@ std::optional<int64_t> size_of_replica(const EntryReading& r, const char* key) {
 
 BatchSaid batch_said(const EntryReading& r) {
   BatchSaid said;
-  if (const std::optional<int64_t> global = r.batch.whole("global"); global && *global > 0) {
+  if (const std::optional<int64_t> global = r.batch.count("global")) {
     said.sequences = global;
   } else if (const std::optional<double> tokens = r.batch.real("tokens_per_batch")) {
     require_config(*tokens < 1e15, "batch.tokens_per_batch is {:g}: less than 1e15 is expected",

@@ -1,5 +1,6 @@
 #include "published/entry_fields.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -34,6 +35,14 @@ std::optional<int64_t> EntryFields::whole(const char* key) const {
   if (!value) return std::nullopt;
   require_config(*value >= 0 && *value <= 1e12, "{}.{} is {:g}: from 0 to 1e12 is expected", name_,
                  key, *value);
+  return static_cast<int64_t>(*value);
+}
+
+std::optional<int64_t> EntryFields::count(const char* key) const {
+  const std::optional<double> value = number(key);
+  if (!value) return std::nullopt;
+  require_config(*value >= 1 && *value <= 1e12 && *value == std::floor(*value),
+                 "{}.{} is {:g}: a whole number from 1 to 1e12 is expected", name_, key, *value);
   return static_cast<int64_t>(*value);
 }
 

@@ -16,6 +16,8 @@ class EntryFields {
   [[nodiscard]] const nlohmann::json* find(const char* key) const;
   // A number, or a text that is one.
   [[nodiscard]] std::optional<int64_t> whole(const char* key) const;
+  // The same of what there is at least one of.
+  [[nodiscard]] std::optional<int64_t> count(const char* key) const;
   [[nodiscard]] std::optional<double> real(const char* key) const;
   // In small letters; "true" or "false" for those.
   [[nodiscard]] std::string text(const char* key) const;

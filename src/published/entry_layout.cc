@@ -23,9 +23,9 @@ void refuse_large(const EntryReading& r) {
 }
 
 std::optional<int64_t> devices_of(const EntryReading& r) {
-  if (const std::optional<int64_t> devices = r.hw.whole("gpus")) return devices;
-  const std::optional<int64_t> nodes = r.hw.whole("nodes"), each = r.hw.whole("gpus_per_node");
-  if (!nodes || !each || *nodes * *each <= 0) return std::nullopt;
+  if (const std::optional<int64_t> devices = r.hw.count("gpus")) return devices;
+  const std::optional<int64_t> nodes = r.hw.count("nodes"), each = r.hw.count("gpus_per_node");
+  if (!nodes || !each) return std::nullopt;
   return *nodes * *each;
 }
 

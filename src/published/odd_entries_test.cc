@@ -78,6 +78,12 @@ TEST(OddEntriesTest, WhatCannotBeIsSkippedWithTheReason) {
       {R"({"parallel": {"ep": 8}})", "needs a model with experts"},
       {R"({"hw": null})", "the device is not named"},
       {R"({"hw": {"gpu": "Abacus 9"}})", "no device of the catalogue is called \"abacus 9\""},
+      {R"({"hw": {"gpus": 0}})", "hw.gpus is 0: a whole number from 1"},
+      {R"({"hw": {"gpus": 0.5}})", "hw.gpus is 0.5: a whole number from 1"},
+      {R"({"hw": {"gpus": 1e-320}})", "hw.gpus is 9.99989e-321: a whole number from 1"},
+      {R"({"hw": {"gpus": 0}, "batch": {"global": -0.0}})", "hw.gpus is 0"},
+      {R"({"batch": {"global": -0.0}})", "batch.global is -0: a whole number from 1"},
+      {R"({"batch": {"global": 2048.5}})", "batch.global is 2048.5: a whole number from 1"},
       {R"({"results": null})", "it gives no time"},
       {R"({"results": {"mfu": null, "iter_time_s": 0}})", "results.iter_time_s is 0"},
   };

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/text.h"
 
 namespace tessera {
@@ -157,16 +158,17 @@ struct Reader {
 [[noreturn]] void fail_unknown(const Entry& entry) {
   const auto known = names_in(entry.section);
   if (!entry.section.empty()) {
-    throw ConfigError(fmt::format("{}: unknown key '{}' in [{}]; {}", entry.key_at, entry.name,
-                                  entry.section, suggestion(entry.name, known, "keys")));
+    throw ConfigError(fmt::format("{}: unknown key '{}' in [{}]; {}", entry.key_at,
+                                  shortened(entry.name), entry.section,
+                                  suggestion(entry.name, known, "keys")));
   }
   for (const Key& key : run_keys()) {
     if (key.name == entry.name) {
       throw ConfigError(fmt::format("{}: unknown section '{}'; did you mean '{}'?", entry.key_at,
-                                    entry.name, join_path(key.section, key.name)));
+                                    shortened(entry.name), join_path(key.section, key.name)));
     }
   }
-  throw ConfigError(fmt::format("{}: unknown section '{}'; {}", entry.key_at, entry.name,
+  throw ConfigError(fmt::format("{}: unknown section '{}'; {}", entry.key_at, shortened(entry.name),
                                 suggestion(entry.name, known, "sections")));
 }
 

@@ -4,16 +4,19 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <utility>
 
 #include "api/schema.h"
 #include "base/error.h"
 #include "base/failure.h"
+#include "base/printable.h"
 #include "bench/bench.h"
 #include "cli/completion.h"
 #include "cli/flags.h"
 #include "cli/help.h"
+#include "cli/printable_stream.h"
 #include "plan/plan_command.h"
 #include "presets/explain_command.h"
 #include "presets/presets_command.h"
@@ -28,6 +31,22 @@
 
 namespace tessera {
 namespace {
+
+// Colors, and what redraws a line of progress.
+constexpr std::array<std::string_view, 4> kOwnSequences = {"\033[1;31m", "\033[0m", "\033[K", "\r"};
+
+// Reports are JSON or text in UTF-8; only a prompt may be any bytes.
+void require_text(const std::vector<std::string>& args) {
+  if (!args.empty() && args.front() == "generate") return;
+  for (const std::string& arg : args) {
+    for (std::string_view rest = arg; !rest.empty();) {
+      const Character character = first_character(rest);
+      require_config(character.valid, "'{}' is not UTF-8: type it in a terminal that uses UTF-8",
+                     shortened(arg));
+      rest.remove_prefix(character.bytes);
+    }
+  }
+}
 
 const CLI::App& find_command(const CLI::App& parent, const std::string& name) {
   for (const CLI::App* sub : subcommands_of(parent)) {
@@ -102,7 +121,9 @@ int run_parsed(Tree& tree, Console& console) {
   }
   const int code = command->run(console);
   console.out.flush();
-  require(console.out.good(), "cannot write to standard output: is the disk full?");
+  const bool written =
+      console.out.good() && (console.raw_out == nullptr || console.raw_out->good());
+  require(code != 0 || written, "cannot write to standard output: is the disk full?");
   return code;
 }
 
@@ -124,11 +145,23 @@ int parse_and_run(std::vector<std::string> args, Console& console, const Environ
 
 int run_cli(const std::vector<std::string>& args, Console& console,
             const Environment& environment) {
+  PrintableStream out(console.out);
+  PrintableStream err(console.err, kOwnSequences);
+  err << std::unitbuf;
+  Console filtered{.out = out,
+                   .err = err,
+                   .err_is_terminal = console.err_is_terminal,
+                   .out_is_terminal = console.out_is_terminal,
+                   .color_wanted = console.color_wanted,
+                   .color = console.color,
+                   .quiet = console.quiet,
+                   .raw_out = &console.out};
   try {
-    return parse_and_run(args, console, environment);
+    require_text(args);
+    return parse_and_run(args, filtered, environment);
   } catch (const std::exception& error) {
     const Failure failure = failure_of(error);
-    report_failure(console, failure.text);
+    report_failure(filtered, failure.text);
     return static_cast<int>(failure.code);
   }
 }

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/printable.h"
 #include "base/text.h"
 #include "cli/flags.h"
 
@@ -150,12 +151,12 @@ std::string unknown_word(const CLI::App& command, const std::string& word) {
                          name);
     }
     if (const std::string answer = not_yet(command, name); !answer.empty()) return answer;
-    return fmt::format("unknown option '{}'{}{}", name, did_you_mean(name, known), see);
+    return fmt::format("unknown option '{}'{}{}", shortened(name), did_you_mean(name, known), see);
   }
   std::vector<std::string> names;
   for (const CLI::App* sub : subcommands_of(command)) names.push_back(sub->get_name());
   if (names.empty()) return fmt::format("unexpected argument '{}'{}", word, see);
-  return fmt::format("unknown command '{}'{}{}", word, did_you_mean(word, names), see);
+  return fmt::format("unknown command '{}'{}{}", shortened(word), did_you_mean(word, names), see);
 }
 
 std::string usage_message(const CLI::App& root, const CLI::ParseError& error) {

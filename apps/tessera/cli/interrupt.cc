@@ -3,16 +3,95 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <charconv>
 #include <csignal>
+#include <cstring>
+#include <ctime>
+#include <string_view>
+
+#include "launch/stop_time.h"
 
 namespace tessera {
 namespace {
 
+using std::chrono::milliseconds;
+
+constexpr int64_t kNoGrace = -1;
+// Two signals closer than this are one: `timeout` and schedulers signal both process and group.
+constexpr int64_t kSameSignalUs = 150'000;
+// An end that comes sooner needs no announcement.
+constexpr milliseconds kWorthSaying{500};
+
 // A signal handler takes no context, so these are the variables it can reach.
 std::atomic<int> received{0};
-std::atomic<int64_t> grace_us{0};
+std::atomic<int64_t> received_at_us{0};
+std::atomic<int64_t> grace_ms{kNoGrace};
+std::atomic<bool> speaks{false};
+std::atomic<bool> on_terminal{false};
+std::atomic<int64_t> steps_done{0};
+std::atomic<int64_t> longest_step_us{0};
+std::atomic<int64_t> weight_bytes{0};
+std::atomic<bool> saving{false};
+std::atomic<int64_t> saved_step{0};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<int64_t>::is_always_lock_free);
+
+RunState reported() {
+  return {.steps_done = steps_done.load(),
+          .longest_step_us = longest_step_us.load(),
+          .weight_bytes = weight_bytes.load(),
+          .saving = saving.load(),
+          .saved_step = saved_step.load()};
+}
+
+// A line put together without memory from the heap, as a signal handler must.
+class SafeLine {
+ public:
+  SafeLine& operator<<(std::string_view text) {
+    const size_t length = std::min(text.size(), bytes_.size() - used_);
+    std::memcpy(bytes_.data() + used_, text.data(), length);
+    used_ += length;
+    return *this;
+  }
+  SafeLine& operator<<(int64_t number) {
+    char* const begin = bytes_.data() + used_;
+    used_ += static_cast<size_t>(std::to_chars(begin, bytes_.data() + bytes_.size(), number).ptr -
+                                 begin);
+    return *this;
+  }
+  void say() const {
+    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, bytes_.data(), used_);
+  }
+
+ private:
+  std::array<char, 256> bytes_{};
+  size_t used_ = 0;
+};
+
+std::string_view name_of_stop(int signal) {
+  switch (signal) {
+    case SIGTERM:
+      return "SIGTERM";
+    case SIGHUP:
+      return "SIGHUP";
+    case SIGPIPE:
+      return "SIGPIPE";
+    default:
+      return "^C";
+  }
+}
+
+int64_t now_us() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1000;
+}
+
+int64_t patience_us() {
+  return std::chrono::microseconds(stop_time(reported(), milliseconds(grace_ms.load()))).count();
+}
 
 void set_alarm(int64_t microseconds) {
   itimerval timer{};
@@ -21,41 +100,110 @@ void set_alarm(int64_t microseconds) {
   setitimer(ITIMER_REAL, &timer, nullptr);
 }
 
-extern "C" void on_interrupt(int number) {
-  received.store(number);
-  if (grace_us.load() > 0) set_alarm(grace_us.load());
+// On a terminal the line of progress is still open.
+std::string_view line_start() { return on_terminal.load() ? "\n" : ""; }
+
+void announce_end() {
+  const RunState state = reported();
+  const milliseconds time = expected_stop_time(state);
+  if (state.steps_done == 0 || time < kWorthSaying) return;
+  SafeLine line;
+  line << line_start() << "tessera: finishing step " << state.steps_done + 1 << ", about "
+       << (time.count() + 999) / 1000 << " s; ^C again ends at once\n";
+  line.say();
 }
 
-extern "C" void on_alarm(int) { _exit(kSignalCode + received.load()); }
+void ask(int number) {
+  received.store(number);
+  received_at_us.store(now_us());
+  if (grace_ms.load() != kNoGrace) set_alarm(std::max<int64_t>(1, patience_us()));
+  if (speaks.load()) announce_end();
+}
 
-constexpr int kSignals[] = {SIGINT, SIGTERM};
+extern "C" void on_interrupt(int number) {
+  const int before = received.load();
+  if (number == SIGPIPE) {
+    if (before == 0) received.store(number);
+  } else if (before == 0 || before == SIGPIPE) {
+    ask(number);
+  } else if (now_us() - received_at_us.load() >= kSameSignalUs) {
+    std::signal(number, SIG_DFL);
+    std::raise(number);  // comes when this handler returns
+  }
+}
+
+extern "C" void on_alarm(int) {
+  const int64_t left = received_at_us.load() + patience_us() - now_us();
+  if (left > 0) return set_alarm(left);  // by now the weights are being written
+  if (speaks.load()) {
+    const RunState state = reported();
+    SafeLine line;
+    line << line_start() << "tessera: stopped by " << name_of_stop(received.load())
+         << "; the step at hand did not end in time: ";
+    if (state.saved_step > 0) {
+      line << "the weights of step " << state.saved_step << " are saved\n";
+    } else {
+      line << "no weights were saved, " << state.steps_done << " steps are lost\n";
+    }
+    line.say();
+  }
+  _exit(kSignalCode + received.load());
+}
+
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 
 void handle(int number, void (*handler)(int)) {
   struct sigaction action {};
+  if (sigaction(number, nullptr, &action) != 0) return;
+  // nohup and shells say by this that a signal is not meant for the program.
+  if (number == SIGHUP && action.sa_handler == SIG_IGN) return;
+  action = {};
   action.sa_handler = handler;
   sigemptyset(&action.sa_mask);
-  // After the first signal the default comes back: the second ^C ends the process at once.
-  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+  action.sa_flags = SA_RESTART;
   sigaction(number, &action, nullptr);
+}
+
+void forget(int number) {
+  struct sigaction action {};
+  if (sigaction(number, nullptr, &action) == 0 && action.sa_handler == on_interrupt) {
+    std::signal(number, SIG_DFL);
+  }
 }
 
 }  // namespace
 
-InterruptGuard::InterruptGuard(std::chrono::milliseconds grace) {
+InterruptGuard::InterruptGuard(InterruptOptions options) {
   received.store(0);
-  grace_us.store(std::chrono::microseconds(grace).count());
+  grace_ms.store(options.grace ? options.grace->count() : kNoGrace);
+  speaks.store(options.speaks);
+  on_terminal.store(isatty(STDERR_FILENO) == 1);
+  report({});
   handle(SIGALRM, on_alarm);
-  for (const int number : kSignals) handle(number, on_interrupt);
+  for (const int number : kSignals) {
+    const bool taken = number == SIGINT    ? options.takes_sigint
+                       : number == SIGPIPE ? options.takes_sigpipe
+                                           : true;
+    if (taken) handle(number, on_interrupt);
+  }
 }
 
 InterruptGuard::~InterruptGuard() {
-  for (const int number : kSignals) std::signal(number, SIG_DFL);
+  for (const int number : kSignals) forget(number);
   set_alarm(0);
   std::signal(SIGALRM, SIG_DFL);
 }
 
 int InterruptGuard::signal() const { return received.load(); }
 
-std::string describe_stop(int signal) { return signal == SIGTERM ? "SIGTERM" : "^C"; }
+void InterruptGuard::report(const RunState& state) {
+  steps_done.store(state.steps_done);
+  longest_step_us.store(state.longest_step_us);
+  weight_bytes.store(state.weight_bytes);
+  saving.store(state.saving);
+  saved_step.store(state.saved_step);
+}
+
+std::string describe_stop(int signal) { return std::string(name_of_stop(signal)); }
 
 }  // namespace tessera

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/printable.h"
 #include "train/session/session.h"
 
 namespace tessera {
@@ -13,6 +14,21 @@ namespace {
 
 constexpr std::chrono::milliseconds kRedrawPeriod{100};
 constexpr std::chrono::seconds kPlainPeriod{10};
+
+// Texts that somebody else wrote may be of any length.
+std::string with_short_words(std::string_view text) {
+  constexpr size_t kLongestWord = 400;
+  std::string result;
+  while (!text.empty()) {
+    const size_t end = text.find_first_of(" \n");
+    const std::string_view word = text.substr(0, end);
+    result += word.size() > kLongestWord ? shortened(word) : printable(word);
+    if (end == std::string_view::npos) break;
+    result += text[end];
+    text.remove_prefix(end + 1);
+  }
+  return result;
+}
 
 }  // namespace
 
@@ -27,14 +43,8 @@ std::string red(const Console& console, std::string_view text) {
 
 void report_failure(Console& console, std::string_view text) {
   // One write: several ranks may share the stream.
-  console.err << fmt::format("{} {}\n", red(console, "tessera: error:"), text) << std::flush;
-}
-
-std::string without_controls(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(),
-      [](unsigned char c) { return (c < 0x20 && c != '\n' && c != '\t') || c == 0x7f; }, '?');
-  return text;
+  console.err << fmt::format("{} {}\n", red(console, "tessera: error:"), with_short_words(text))
+              << std::flush;
 }
 
 std::string short_count(double value) {

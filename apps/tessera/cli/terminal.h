@@ -19,6 +19,8 @@ struct Console {
   bool color_wanted = true;  // the environment's wish (NO_COLOR), under --color auto
   std::string color = "auto";
   bool quiet = false;  // no progress
+  // Where `out` goes, without its filter: for bytes that are not meant as text. Null: `out`.
+  std::ostream* raw_out = nullptr;
 
   [[nodiscard]] bool colored() const;
 };
@@ -26,11 +28,9 @@ struct Console {
 // `text` in bold red when `console` shows colors.
 std::string red(const Console& console, std::string_view text);
 
-// "tessera: error: TEXT" on err.
+// "tessera: error: TEXT" on err. Words that are absurdly long are cut, and nothing in it reaches
+// the terminal as an escape sequence.
 void report_failure(Console& console, std::string_view text);
-
-// `text` with control characters other than tab and newline as '?': a terminal would obey them.
-std::string without_controls(std::string text);
 
 // "41.2k", "3.15M": three significant digits.
 std::string short_count(double value);

@@ -40,7 +40,9 @@ int run_generate(const GenerateCommandOptions& options, Console& console) {
   generation.seed = static_cast<uint64_t>(options.seed);
   const std::string text = generate(generation);
   if (!options.json) {
-    console.out << (console.out_is_terminal ? without_controls(text) : text) << '\n';
+    // A model of bytes may say anything: a terminal gets it filtered, a file as it is.
+    const bool raw = !console.out_is_terminal && console.raw_out != nullptr;
+    (raw ? *console.raw_out : console.out) << text << '\n';
     return 0;
   }
   nlohmann::ordered_json json;

@@ -1,13 +1,16 @@
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/error.h"
 #include "base/failure.h"
+#include "base/printable.h"
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/interrupt.h"
@@ -15,7 +18,9 @@
 #include "cli/run_source_flags.h"
 #include "comm/mpi/mpi_world.h"
 #include "comm/nccl/nccl_world.h"
+#include "comm/shm/shm_world.h"
 #include "launch/agent/agent.h"
+#include "launch/first_voice.h"
 #include "launch/join/rank_mode.h"
 #include "launch/rank_failure.h"
 #include "plan/plan_command.h"
@@ -26,10 +31,14 @@
 #include "train/session/planned_measured.h"
 #include "train/session/session.h"
 #include "train/started_ranks.h"
+#include "train/stop_report.h"
 #include "train/train_command.h"
 
 namespace tessera {
 namespace {
+
+constexpr std::chrono::milliseconds kKeepTheWord{500};
+constexpr std::chrono::milliseconds kLeaveLast{2'000};
 
 std::string backend_of(const TrainCommandOptions& options) {
   require_config(!options.threads || options.backend == "auto" || options.backend == "local",
@@ -56,8 +65,18 @@ std::chrono::milliseconds grace_of(const TrainCommandOptions& options) {
   return std::chrono::milliseconds(std::llround(options.grace_s * 1e3));
 }
 
+void say_line(const std::string& text, Console& console) {
+  if (!text.empty()) console.err << "tessera: " << printable(text) << std::endl;
+}
+
+// Where weights go that the run directory does not take.
+std::string rescue_dir(const Environment& environment) {
+  const auto found = environment.find("TMPDIR");
+  return found == environment.end() || found->second.empty() ? "/tmp" : found->second;
+}
+
 TrainOptions train_options(const TrainCommandOptions& options, const RunSpec& spec,
-                           ProgressLine& line, Console& console) {
+                           const Environment& environment, ProgressLine& line, Console& console) {
   TrainOptions train;
   train.spec = spec;
   train.run_dir_claimed = true;
@@ -65,8 +84,9 @@ TrainOptions train_options(const TrainCommandOptions& options, const RunSpec& sp
   train.on_progress = [&line](const TrainProgress& progress) { line.update(progress); };
   train.on_note = [&line, &console](const std::string& text) {
     line.finish();  // the note gets a line of its own
-    console.err << "tessera: " << text << std::endl;
+    say_line(text, console);
   };
+  train.rescue_dir = rescue_dir(environment);
   if (!options.inject.empty()) train.inject = parse_injection(options.inject);
   return train;
 }
@@ -82,22 +102,34 @@ void print_results(const TrainCommandOptions& options, const TrainSummary& summa
   }
 }
 
-void say_stopped(int signal, const RunSpec& spec, Console& console) {
-  console.err << "tessera: stopped by " << describe_stop(signal) << "; what was done so far is in "
-              << spec.logging.run_dir << std::endl;
+// The code of a run that has come to its end, and its last word.
+int end_of_run(const TrainSummary& summary, const InterruptGuard& interrupt, const RunState& state,
+               const RunSpec& spec, Console& console) {
+  // Only now is it known whether somebody reads the results.
+  console.out.flush();
+  if (interrupt.signal() == SIGPIPE) return kSignalCode + SIGPIPE;
+  if (!summary.stopped) return 0;
+  say_line(stopped_text(summary.stop_signal, state, spec.logging.run_dir), console);
+  return kSignalCode + summary.stop_signal;
 }
 
-int train_on_threads(const TrainCommandOptions& options, const RunSpec& spec, Console& console) {
-  const InterruptGuard interrupt;
+int train_on_threads(const TrainCommandOptions& options, const RunSpec& spec,
+                     const Environment& environment, Console& console) {
+  InterruptGuard interrupt({.speaks = true, .takes_sigpipe = true});
   ProgressLine line(console);
-  TrainOptions train = train_options(options, spec, line, console);
-  train.should_stop = [&] { return interrupt.interrupted(); };
+  TrainOptions train = train_options(options, spec, environment, line, console);
+  train.should_stop = [&] { return interrupt.signal(); };
+  RunState state;
+  std::mutex mutex;  // every rank reports
+  train.on_state = [&](const RunState& now) {
+    const std::scoped_lock lock(mutex);
+    state = now;
+    interrupt.report(now);
+  };
   const TrainSummary summary = run_training(train);
   line.finish();
   print_results(options, summary, console);
-  if (!summary.stopped) return 0;
-  say_stopped(interrupt.signal(), spec, console);
-  return kSignalCode + interrupt.signal();
+  return end_of_run(summary, interrupt, state, spec, console);
 }
 
 int start_ranks(const TrainCommandOptions& options, RunSpec spec, const Environment& environment,
@@ -115,10 +147,16 @@ int start_ranks(const TrainCommandOptions& options, RunSpec spec, const Environm
   agent.log_dir = options.log_dir;
   agent.grace = grace_of(options);
   agent.on_failure = [&](const std::string& text) { report_failure(console, text); };
-  const int code = run_agent(agent);
-  const int signal = code - kSignalCode;
-  if (signal == SIGINT || signal == SIGTERM) say_stopped(signal, spec, console);
-  return code;
+  agent.on_stop = [&](const RunState& state) {
+    const std::string text = finishing_text(state);
+    // On a terminal rank 0's line of progress is still open.
+    if (!text.empty() && console.err_is_terminal) console.err << std::endl;
+    say_line(text, console);
+  };
+  agent.on_stopped = [&](int signal, const RunState& state) {
+    say_line(stopped_text(signal, state, spec.logging.run_dir), console);
+  };
+  return run_agent(agent);
 }
 
 // One rank among several processes. Whoever started them hears of a failure: the agent through the
@@ -126,18 +164,22 @@ int start_ranks(const TrainCommandOptions& options, RunSpec spec, const Environm
 class RankProcess {
  public:
   RankProcess(const TrainCommandOptions& options, const RunSpec& spec, RankMode mode,
-              const LaunchContext& context, Console& console)
-      : options_(options), spec_(spec), mode_(mode), context_(context), console_(console) {}
+              const LaunchContext& context, const Environment& environment, Console& console)
+      : options_(options),
+        spec_(spec),
+        mode_(mode),
+        context_(context),
+        environment_(environment),
+        console_(console),
+        interrupt_(interrupt_options()) {}
 
   int run() {
-    // The agent's ranks leave signals to it.
-    std::optional<InterruptGuard> interrupt;
-    if (mode_ != RankMode::kAgentRank) interrupt.emplace(grace_of(options_));
     world_ = join_world(mode_, context_, world_options());
     ProgressLine line(console_);
-    TrainOptions train = train_options(options_, spec_, line, console_);
+    TrainOptions train = train_options(options_, spec_, environment_, line, console_);
     train.ranks_on_host = context_.local_size.value_or(0);
-    train.should_stop = [&] { return interrupt.has_value() && interrupt->interrupted(); };
+    train.should_stop = [this] { return std::max(interrupt_.signal(), stop_signal_of(*world_)); };
+    train.on_state = [this](const RunState& state) { report(state); };
     std::optional<ClaimedDirectory> claim;
     TrainSummary summary;
     try {
@@ -152,10 +194,12 @@ class RankProcess {
     line.finish();
     world_.reset();
     if (context_.rank == 0) print_results(options_, summary, console_);
-    const int signal = interrupt.has_value() ? interrupt->signal() : 0;
-    if (!summary.stopped || signal == 0) return 0;
-    if (context_.rank == 0) say_stopped(signal, train.spec, console_);
-    return kSignalCode + signal;
+    if (context_.rank == 0 && mode_ != RankMode::kAgentRank) {
+      return end_of_run(summary, interrupt_, state_, train.spec, console_);
+    }
+    console_.out.flush();
+    if (interrupt_.signal() == SIGPIPE) return kSignalCode + SIGPIPE;
+    return summary.stopped ? kSignalCode + summary.stop_signal : 0;
   }
 
  private:
@@ -167,6 +211,24 @@ class RankProcess {
       abort_as_rank(*world_, failure_of(error).text);
       throw;
     }
+  }
+
+  // The agent deals with ^C, and with ranks that do not end.
+  [[nodiscard]] InterruptOptions interrupt_options() const {
+    InterruptOptions options{.takes_sigpipe = true};
+    if (mode_ == RankMode::kAgentRank) {
+      options.takes_sigint = false;
+    } else {
+      options.grace = grace_of(options_);
+      options.speaks = context_.rank == 0;
+    }
+    return options;
+  }
+
+  void report(const RunState& state) {
+    state_ = state;
+    interrupt_.report(state);
+    if (mode_ == RankMode::kAgentRank && context_.rank == 0) report_run(*world_, state);
   }
 
   TrainSummary train_on_gpu(TrainOptions& train) {
@@ -190,11 +252,12 @@ class RankProcess {
   [[nodiscard]] RankWorldOptions world_options() const {
     RunSpec spec = spec_;
     use_machine_defaults(spec, context_.local_size.value_or(0));
-    return {
-        .timeout = comm_timeout(spec),
-        .busy_threads = threads_of_rank(spec),
-        // Comes from another thread than the progress, which holds the stream.
-        .on_warning = [](const std::string& text) { fmt::print(stderr, "tessera: {}\n", text); }};
+    return {.timeout = comm_timeout(spec),
+            .busy_threads = threads_of_rank(spec),
+            // Comes from another thread than the progress, which holds the stream.
+            .on_warning = [](const std::string& text) {
+              fmt::print(stderr, "tessera: {}\n", printable(text));
+            }};
   }
 
   int fail(const Failure& failure) {
@@ -215,9 +278,27 @@ class RankProcess {
   const RunSpec& spec_;
   RankMode mode_;
   const LaunchContext& context_;
+  const Environment& environment_;
   Console& console_;
+  InterruptGuard interrupt_;
+  RunState state_;
   std::unique_ptr<CommWorld> world_;
 };
+
+// Most mistakes are found by every rank, some by one alone.
+int refuse_as_rank(const LaunchContext& context, const ConfigError& error, Console& console) {
+  if (context.size == 1) throw error;
+  const FirstVoice voice(context, error.what());
+  if (voice.speaks()) {
+    report_failure(console, context.rank == 0
+                                ? error.what()
+                                : fmt::format("rank {}: {}", context.rank, error.what()));
+  }
+  // Launchers end a job at the first rank that fails: those that are quiet leave last, and the one
+  // that spoke keeps the word until slower ranks have found the mistake too.
+  std::this_thread::sleep_for(voice.speaks() ? kKeepTheWord : kLeaveLast);
+  return static_cast<int>(error.code());
+}
 
 }  // namespace
 
@@ -236,7 +317,8 @@ Command add_train(CLI::App& root, const Environment& environment) {
              "how ranks are connected (default: by who started them)");
   add_text(*app, "--log-dir", options->log_dir, "DIR", "what rank N prints goes to DIR/rank-N.log");
   add_real(*app, "--grace", options->grace_s, 0,
-           "seconds from ^C until ranks are made to end (default 1.5)");
+           "least seconds from ^C until ranks are made to end; a step gets the time it takes "
+           "(default 1.5)");
   add_real(*app, "--comm-timeout", options->comm_timeout_s, 0.1,
            "seconds that a rank waits for another (default: train.comm_timeout, 60)");
   add_switch(*app, "--overwrite", options->overwrite,
@@ -268,18 +350,14 @@ int run_train(const TrainCommandOptions& options, const Environment& environment
     mode = choose_rank_mode(backend_of(options), context, spec.parallel.world());
     if (is_rank(mode)) require_started_ranks(spec, context);
   } catch (const ConfigError& error) {
-    // Every rank finds the same mistake; one per host says so.
-    if (context.local_rank.value_or(context.rank) == 0) throw;
-    // Launchers end a job at the first rank that fails: the one that speaks must be that one.
-    std::this_thread::sleep_for(std::chrono::seconds(2));
-    return static_cast<int>(error.code());
+    return refuse_as_rank(context, error, console);
   }
   if (mode == RankMode::kAgentRank) hear_run_directory(environment, spec);
   std::optional<ClaimedDirectory> claim;
   if (!is_rank(mode)) claim.emplace(claim_directory(options, spec, console));
-  if (mode == RankMode::kThreads) return train_on_threads(options, spec, console);
+  if (mode == RankMode::kThreads) return train_on_threads(options, spec, environment, console);
   if (mode == RankMode::kAgent) return start_ranks(options, spec, environment, console);
-  return RankProcess(options, spec, mode, context, console).run();
+  return RankProcess(options, spec, mode, context, environment, console).run();
 }
 
 }  // namespace tessera

@@ -130,6 +130,15 @@ struct alignas(64) RankBlock {
   CallRecord records[kRecords];
 };
 
+// A RunState that rank 0 writes and whoever started the ranks reads.
+struct RunStateBlock {
+  std::atomic<int64_t> steps_done{0};
+  std::atomic<int64_t> longest_step_us{0};
+  std::atomic<int64_t> weight_bytes{0};
+  std::atomic<uint32_t> saving{0};
+  std::atomic<int64_t> saved_step{0};
+};
+
 struct WorldBlock {
   uint64_t magic;
   uint32_t version;
@@ -140,7 +149,8 @@ struct WorldBlock {
   int64_t total_bytes;
   alignas(64) AbortFlag abort_flag;
   std::atomic<uint32_t> abort_claimed{0};
-  std::atomic<uint32_t> stop{0};
+  std::atomic<uint32_t> stop{0};  // the signal because of which; 0: none
+  RunStateBlock run;
   char abort_text[kAbortBytes];
   alignas(64) std::atomic<uint32_t> group_lock{0};  // the rank that holds it, and 1
   std::atomic<uint64_t> group_keys[kMaxGroups];

@@ -231,7 +231,18 @@ void ShmMemory::report_exit(int rank, const std::string& how) {
   dead.death_state.store(2, std::memory_order_release);
 }
 
-void ShmMemory::request_stop() { state_->mapping->block().stop.store(1); }
+void ShmMemory::request_stop(int signal) {
+  state_->mapping->block().stop.store(static_cast<uint32_t>(signal));
+}
+
+RunState ShmMemory::run_state() const {
+  const shared::RunStateBlock& run = state_->mapping->block().run;
+  return {.steps_done = run.steps_done.load(),
+          .longest_step_us = run.longest_step_us.load(),
+          .weight_bytes = run.weight_bytes.load(),
+          .saving = run.saving.load() != 0,
+          .saved_step = run.saved_step.load()};
+}
 
 std::unique_ptr<CommWorld> attach_shm_world(const ShmWorldOptions& options) {
   const auto attachment = std::make_shared<Attachment>();
@@ -273,6 +284,22 @@ std::unique_ptr<CommWorld> attach_shm_world(const ShmWorldOptions& options) {
   };
   endpoint.keep = attachment;
   return std::make_unique<shared::Endpoint>(std::move(endpoint));
+}
+
+int stop_signal_of(const CommWorld& world) {
+  const auto* endpoint = dynamic_cast<const shared::Endpoint*>(&world);
+  return endpoint == nullptr ? 0 : static_cast<int>(endpoint->domain().block().stop.load());
+}
+
+void report_run(CommWorld& world, const RunState& state) {
+  const auto* endpoint = dynamic_cast<const shared::Endpoint*>(&world);
+  if (endpoint == nullptr) return;
+  shared::RunStateBlock& run = endpoint->domain().block().run;
+  run.steps_done.store(state.steps_done);
+  run.longest_step_us.store(state.longest_step_us);
+  run.weight_bytes.store(state.weight_bytes);
+  run.saving.store(state.saving ? 1 : 0);
+  run.saved_step.store(state.saved_step);
 }
 
 }  // namespace tessera

@@ -14,6 +14,7 @@
 #include <memory>
 #include <string>
 
+#include "comm/run_state.h"
 #include "comm/world.h"
 
 namespace tessera {
@@ -62,8 +63,10 @@ class ShmMemory {
   // those that wait for it are told.
   void report_exit(int rank, const std::string& how);
 
-  // Makes CommWorld::stop_requested() true on every rank.
-  void request_stop();
+  // Makes CommWorld::stop_requested() true on every rank; `signal` is the one that asked for it.
+  void request_stop(int signal);
+
+  [[nodiscard]] RunState run_state() const;  // as rank 0 reported it last
 
  private:
   struct State;
@@ -85,5 +88,10 @@ struct ShmWorldOptions {
 
 // Throws Error when the rank is not in the world or was attached before.
 std::unique_ptr<CommWorld> attach_shm_world(const ShmWorldOptions& options);
+
+// For ranks of such a world: the signal of ShmMemory::request_stop (0: nobody asked), and what
+// ShmMemory::run_state is to say. In another world they are 0 and nothing.
+[[nodiscard]] int stop_signal_of(const CommWorld& world);
+void report_run(CommWorld& world, const RunState& state);
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "cost/hardware/catalogue.h"
 #include "spec/catalogue/model_catalogue.h"
@@ -62,7 +63,7 @@ Values::Values(std::span<const Parameter> parameters, const GivenTexts& given,
   for (const auto& one : given) {
     const bool known = std::any_of(parameters.begin(), parameters.end(),
                                    [&](const Parameter& p) { return p.name == one.first; });
-    require_config(known, "unknown value '--{}'", one.first);
+    require_config(known, "unknown value '--{}'", shortened(one.first));
   }
   for (const Parameter& parameter : parameters) {
     values_.push_back({&parameter, {}, ""});

@@ -25,6 +25,7 @@
 #include "launch/cores.h"
 #include "launch/poll_set.h"
 #include "launch/rendezvous/token.h"
+#include "launch/stop_time.h"
 #include "launch/unique_fd.h"
 
 namespace tessera {
@@ -46,6 +47,15 @@ constexpr milliseconds kFlushTime{10'000};
 constexpr milliseconds kFlushTimeAfterFailure{400};
 constexpr milliseconds kFlushTimeAfterStop{50};
 constexpr milliseconds kLongSleep{60'000};
+
+// The signal that a rank which ended in order says it was asked by; 0: its code says something
+// else.
+int signal_of_stop_code(int code) {
+  for (const int signal : {SIGHUP, SIGINT, SIGPIPE, SIGTERM}) {
+    if (code == kSignalCode + signal) return signal;
+  }
+  return 0;
+}
 
 std::vector<std::string> own_arguments() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
@@ -87,6 +97,8 @@ class Agent {
   void start_rank(int rank);
   void wait_for_events();
   void on_signal(int signal);
+  void begin_stop(int signal);
+  void be_patient_until(Clock::time_point time);
   void on_end(int rank);
   void on_time();
   void kill_ranks();
@@ -163,6 +175,9 @@ int Agent::run() {
       output_.say("tessera: " + end.message, flush_time);
     }
   }
+  if (stop_signal_ != 0 && options_.on_stopped) {
+    options_.on_stopped(stop_signal_, memory_.run_state());
+  }
   return end.exit_code;
 }
 
@@ -226,18 +241,29 @@ void Agent::on_signal(int signal) {
     if (stop_signal_ == 0 || now - stopped_at_ >= kSameSignal) kill_ranks();
     return;
   }
+  begin_stop(signal);
+  if (options_.on_stop) options_.on_stop(memory_.run_state());
+}
+
+void Agent::begin_stop(int signal) {
   stop_signal_ = signal;
-  stopped_at_ = now;
-  abort_at_ = now + options_.grace;
-  kill_at_ = *abort_at_ + kAbortTime;
-  memory_.request_stop();
+  stopped_at_ = Clock::now();
+  memory_.request_stop(signal);
+  // A rank that somebody stopped (SIGSTOP) could not end, and would take the others' work with it.
+  ranks_.continue_running();
+  be_patient_until(stopped_at_ + stop_time(memory_.run_state(), options_.grace));
+}
+
+void Agent::be_patient_until(Clock::time_point time) {
+  abort_at_ = time;
+  if (!first_failed_) kill_at_ = time + kAbortTime;
 }
 
 // After a stop, ranks say 128 + signal as a shell would, and a signal for the whole group hits them
 // too.
 bool Agent::orderly(const ChildExit& exit) const {
   if (!exit.failed()) return true;
-  return stop_signal_ != 0 && (exit.signal == stop_signal_ || exit.code == 128 + stop_signal_);
+  return stop_signal_ != 0 && (exit.signal == stop_signal_ || signal_of_stop_code(exit.code) != 0);
 }
 
 void Agent::on_end(int rank) {
@@ -245,8 +271,14 @@ void Agent::on_end(int rank) {
   // Now, because the group that it speaks of may be gone when the job has ended.
   last_calls_[static_cast<size_t>(rank)] = memory_.status(rank).last_call;
   if (killed_[static_cast<size_t>(rank)]) return;
-  if (stop_signal_ == 0 && (exit.signal == SIGINT || exit.signal == SIGTERM)) {
+  if (stop_signal_ == 0 && signal_of_stop_code(kSignalCode + exit.signal) != 0) {
     if (const std::optional<int> signal = signals_.take(kOwnSignal)) on_signal(*signal);
+  }
+  // A signal for one rank alone, or a reader that went away: all ranks have agreed to end. ^C is
+  // not for ranks, which ignore it.
+  const int asked_by = exit.signal == SIGPIPE ? SIGPIPE : signal_of_stop_code(exit.code);
+  if (stop_signal_ == 0 && !first_failed_ && asked_by != 0 && asked_by != SIGINT) {
+    begin_stop(asked_by);
   }
   if (orderly(exit)) {
     memory_.report_exit(rank, describe(exit));
@@ -266,8 +298,14 @@ void Agent::on_end(int rank) {
 void Agent::on_time() {
   const Clock::time_point now = Clock::now();
   if (abort_at_ && now >= *abort_at_) {
-    memory_.abort(fmt::format("stopped by {}", signal_name(stop_signal_)));
-    abort_at_.reset();
+    const Clock::time_point patient_until =
+        stopped_at_ + stop_time(memory_.run_state(), options_.grace);
+    if (now < patient_until) {
+      be_patient_until(patient_until);  // by now the weights are being written
+    } else {
+      memory_.abort(fmt::format("stopped by {}", signal_name(stop_signal_)));
+      abort_at_.reset();
+    }
   }
   if (kill_at_ && now >= *kill_at_) kill_ranks();
 }

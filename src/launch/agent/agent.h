@@ -5,8 +5,11 @@
 // they are by environment variables (launch/environment.h). It never touches their data. Nothing
 // outlives it: ranks are killed by the kernel when the agent dies, and the memory has no name.
 //
-// ^C and SIGTERM: the ranks are asked to stop (CommWorld::stop_requested), get `grace` to end by
-// themselves, then their waits are aborted, then they are killed. A second ^C kills at once.
+// ^C, SIGTERM and SIGHUP: the ranks are asked to stop (CommWorld::stop_requested), get time to end
+// by themselves (at least `grace`, and enough for the step at hand: launch/stop_time.h), then their
+// waits are aborted, then they are killed. A second ^C kills at once. A rank that exits with 128 +
+// a signal was asked by that signal itself, or nobody reads its output (SIGPIPE): the job has been
+// stopped by it, and the other ranks end likewise.
 // A rank that is killed or exits with a code other than 0: its peers learn it (ShmMemory::
 // report_death), get `leave_time` to end with their own errors, and are killed after that. A rank
 // that exits with 0 may do so while others go on.
@@ -19,7 +22,7 @@
 //   1-9        a rank failed with that code (base/error.h; docs/cli.md)
 //   64-78      the same, codes of sysexits.h
 //   1          a rank was killed by a signal, or exited with any other code
-//   130, 143   stopped by SIGINT, SIGTERM
+//   129, 130, 141, 143   stopped by SIGHUP, SIGINT, SIGPIPE, SIGTERM
 // Where several ranks failed it is the code of the one that gave the first reason.
 #pragma once
 
@@ -29,6 +32,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/run_state.h"
 #include "launch/environment.h"
 
 namespace tessera {
@@ -51,11 +55,16 @@ struct AgentOptions {
   int out_fd = 1;
   int err_fd = 2;
 
-  std::chrono::milliseconds grace{1'500};       // from a signal to the abort
+  std::chrono::milliseconds grace{1'500};       // at least, from a signal to the abort
   std::chrono::milliseconds leave_time{1'000};  // from the first failure to SIGKILL
 
   // Gets the one message of a job that failed. Null: "tessera: …" is written to err_fd.
   std::function<void(const std::string&)> on_failure = nullptr;
+
+  // What the ranks have reported (ShmMemory::report_run) at the first signal, and at the end of a
+  // job that a signal stopped.
+  std::function<void(const RunState&)> on_stop = nullptr;
+  std::function<void(int signal, const RunState&)> on_stopped = nullptr;
 
   void validate() const;
 };

@@ -14,6 +14,9 @@ struct ChildExit {
 
 ChildExit child_exit_from(int wait_status);  // of waitpid
 
+// Shells, and ranks that a signal made end in order, add this to the signal.
+inline constexpr int kSignalCode = 128;
+
 std::string signal_name(int signal);       // "SIGKILL"
 std::string describe(const ChildExit& e);  // "was killed by SIGKILL", "exited with code 3"
 

@@ -92,4 +92,10 @@ void ChildWatch::kill_running() {
   }
 }
 
+void ChildWatch::continue_running() {
+  for (const Child& child : children_) {
+    if (!child.exit) ::kill(child.pid, SIGCONT);
+  }
+}
+
 }  // namespace tessera

@@ -40,6 +40,7 @@ class ChildWatch {
     return children_[static_cast<size_t>(child)].exit;
   }
   void kill_running();
+  void continue_running();  // those that were stopped by SIGSTOP go on
 
  private:
   struct Child {

@@ -10,8 +10,6 @@
 namespace tessera {
 namespace {
 
-constexpr int kKilledBySignal = 128;  // shells add the number of the signal
-
 bool is_documented(int code) { return (code >= 1 && code <= 9) || (code >= 64 && code <= 78); }
 
 int job_code(const RankEnd& end) {
@@ -66,7 +64,7 @@ JobEnd judge_stopped(const JobHistory& history) {
   if (!history.reason.empty() && history.reason != stopped && history.first_failed) {
     details = fmt::format("; while ending: {}{}", history.reason, details);
   }
-  return {.exit_code = kKilledBySignal + history.stop_signal,
+  return {.exit_code = kSignalCode + history.stop_signal,
           .message = details.empty() ? "" : stopped + details};
 }
 

@@ -21,12 +21,18 @@ int take_one(const sigset_t& set, milliseconds time) {
   return signal;
 }
 
+bool is_ignored(int signal) {
+  struct sigaction now {};
+  return ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 }  // namespace
 
 SignalInbox::SignalInbox() {
   sigemptyset(&awaited_);
   sigaddset(&awaited_, SIGINT);
   sigaddset(&awaited_, SIGTERM);
+  if (!is_ignored(SIGHUP)) sigaddset(&awaited_, SIGHUP);  // it is under nohup
   blocked_ = awaited_;
   sigaddset(&blocked_, SIGPIPE);
   ::pthread_sigmask(SIG_BLOCK, &blocked_, &previous_mask_);

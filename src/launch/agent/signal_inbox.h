@@ -1,4 +1,5 @@
-// SIGINT and SIGTERM as messages instead of interruptions, for as long as one of these lives.
+// SIGINT, SIGTERM and SIGHUP as messages instead of interruptions, for as long as one of these
+// lives.
 #pragma once
 
 #include <signal.h>

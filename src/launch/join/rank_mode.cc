@@ -38,6 +38,10 @@ std::unique_ptr<CommWorld> join_by_torchrun(const LaunchContext& context, ShmWor
   RendezvousOptions meeting;
   meeting.timeout = world.timeout;
   meeting.on_note = world.on_warning;
+  const bool open = context.token.empty() && context.rendezvous_file.empty();
+  meeting.objection = [open](int rank, const std::string& text) {
+    return objection_to_presence(rank, text, open);
+  };
   ShmJoinOptions join;
   join.rank = context.rank;
   join.size = context.size;

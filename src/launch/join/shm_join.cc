@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "launch/agent/handover.h"
 #include "launch/rank_list.h"
@@ -49,7 +50,7 @@ Presence parse_presence(int rank, std::string_view text) {
           "rank {} introduced itself with {} lines instead of {}: start all ranks from the same "
           "build",
           rank, fields.size(), kFields);
-  return {.host = {.name = std::string(fields[0]),
+  return {.host = {.name = shortened(fields[0]),
                    .boot = std::string(fields[1]),
                    .pid_namespace = std::string(fields[2]),
                    .net_namespace = std::string(fields[3])},
@@ -113,6 +114,25 @@ ShmMemory make_and_serve(HandoverDesk& desk, const std::vector<pid_t>& pids,
 }
 
 }  // namespace
+
+std::string objection_to_presence(int rank, const std::string& text, bool only_here) {
+  try {
+    const Presence presence = parse_presence(rank, text);
+    if (!only_here) return "";
+    const HostIdentity here = this_host();
+    require(presence.host.same_place(here),
+            "it says that it is on host {}, and rank 0 is on {}: start ranks of several hosts with "
+            "mpirun or srun (docs/multi-machine.md)",
+            presence.host.name, here.name);
+    require(presence.user == ::geteuid(), "it says that it runs as user {}, and rank 0 as user {}",
+            presence.user, ::geteuid());
+    require(start_time_of(static_cast<pid_t>(presence.pid)).has_value(),
+            "it says that it is process {}, and there is none", presence.pid);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
 
 std::unique_ptr<CommWorld> join_shm_by_rendezvous(Rendezvous& rendezvous,
                                                   const ShmJoinOptions& options) {

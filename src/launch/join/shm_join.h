@@ -20,6 +20,11 @@ struct ShmJoinOptions {
   ShmWorldOptions world = {};                 // its fd and rank are filled in
 };
 
+// What is wrong with how a rank introduces itself (RendezvousOptions::objection); empty: nothing.
+// `only_here`: it must be a live process of this user on this host, as where no token keeps
+// strangers out.
+std::string objection_to_presence(int rank, const std::string& text, bool only_here);
+
 // Rank 0 makes the memory and hands its descriptor to the others, whose user and process it checks.
 // Throws ConfigError on every rank when they are not on one host, naming who is where.
 std::unique_ptr<CommWorld> join_shm_by_rendezvous(Rendezvous& rendezvous,

@@ -2,6 +2,7 @@
 #include "launch/join/shm_join.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <memory>
 
@@ -109,6 +110,26 @@ class ElsewhereRendezvous : public Rendezvous {
  private:
   std::vector<std::string> hosts_;
 };
+
+TEST(ShmJoinTest, StrangersCannotIntroduceThemselves) {
+  const HostIdentity here = this_host();
+  const auto text = [&](const std::string& boot, const std::string& pid, int64_t user) {
+    return fmt::format("\033name\n{}\n{}\n{}\n{}\n{}\n", boot, here.pid_namespace,
+                       here.net_namespace, pid, user);
+  };
+  const auto objection = [](const std::string& payload, bool only_here = true) {
+    return objection_to_presence(1, payload, only_here);
+  };
+  const std::string pid = std::to_string(::getpid());
+  const auto user = static_cast<int64_t>(::geteuid());
+  EXPECT_EQ(objection(text(here.boot, pid, user)), "");
+  EXPECT_EQ(objection(text("elsewhere", pid, user), /*only_here=*/false), "");
+  EXPECT_TRUE(contains(objection("x\ny"), "2 lines instead of 7"));
+  EXPECT_TRUE(contains(objection(text(here.boot, "zz", user)), "where a number should be"));
+  EXPECT_TRUE(contains(objection(text("elsewhere", pid, user)), "on host \\u001bname"));
+  EXPECT_TRUE(contains(objection(text(here.boot, pid, user + 1)), "runs as user"));
+  EXPECT_TRUE(contains(objection(text(here.boot, "2147483647", user)), "there is none"));
+}
 
 TEST(ShmJoinTest, RefusesSeveralHosts) {
   ElsewhereRendezvous rendezvous({"a", "a", "b", "a", "b", "c"});

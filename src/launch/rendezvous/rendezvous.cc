@@ -27,6 +27,7 @@ constexpr milliseconds kConnectTime{3'000};  // for one attempt
 constexpr milliseconds kSlack{2'000};
 constexpr size_t kMaxTokenBytes = 1024;
 constexpr int kMaxPort = 65535;
+constexpr const char* kLoopback = "127.0.0.1";
 
 // Calls `attempt` until it returns an Acceptance. It throws Error where another try may help.
 template <typename Attempt>
@@ -85,6 +86,7 @@ class AddressRendezvous : public Rendezvous {
   std::vector<std::string> exchange(int rank, int size, const std::string& payload) override {
     check_exchange(rank, size, payload, options_);
     if (size == 1) return {payload};
+    require_token();
     require_config(address_.port >= 1 && address_.num_ports >= 1 &&
                        address_.port + address_.num_ports - 1 <= kMaxPort,
                    "{} ports from {} on: ports go from 1 to {}", address_.num_ports, address_.port,
@@ -104,6 +106,15 @@ class AddressRendezvous : public Rendezvous {
   }
 
  private:
+  void require_token() const {
+    require_config(
+        !options_.token.empty() || is_only_here(address_.host),
+        "MASTER_ADDR is {}, where other hosts can reach rank 0, and there is no run "
+        "token: give all ranks the same secret, such as export TESSERA_RUN_TOKEN=$(openssl "
+        "rand -hex 16), or set MASTER_ADDR to 127.0.0.1 (docs/multi-machine.md)",
+        in_quotes(address_.host));
+  }
+
   [[nodiscard]] Listener listen() const {
     std::string why;
     for (int i = 0; i < address_.num_ports; ++i) {
@@ -195,8 +206,11 @@ std::unique_ptr<Rendezvous> rendezvous_for(const LaunchContext& context,
   if (!context.rendezvous_file.empty()) {
     return rendezvous_through_file(context.rendezvous_file, std::move(options));
   }
+  const bool all_here = context.local_size == context.size;
   return rendezvous_at(
-      {.host = context.master_address, .port = context.master_port, .num_ports = context.num_ports},
+      {.host = options.token.empty() && all_here ? kLoopback : context.master_address,
+       .port = context.master_port,
+       .num_ports = context.num_ports},
       std::move(options));
 }
 

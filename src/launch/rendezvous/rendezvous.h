@@ -1,9 +1,10 @@
 // Ranks that were started one by one find each other: each gives a short text, all get all of them.
 //
 // Rank 0 listens, the others come to it. A rank with another token, world size or protocol version,
-// or one that is there already, is refused: it throws ConfigError with the reason, and rank 0 notes
-// it and goes on. A rank that does not come within the timeout makes every rank throw CommError
-// naming it. Connections that speak anything else are dropped; nothing they send can hang or hurt.
+// with a payload that rank 0 does not accept, or one that is there already, is refused: it throws
+// ConfigError with the reason, and rank 0 notes it and goes on. A rank that does not come within
+// the timeout makes every rank throw CommError naming it. Connections that speak anything else are
+// dropped; nothing they send can hang or hurt.
 #pragma once
 
 #include <chrono>
@@ -17,14 +18,17 @@
 namespace tessera {
 
 struct RendezvousOptions {
-  // All ranks of a run give the same. Keeps runs apart; it is sent in the clear, so it is no secret
-  // from somebody who can listen on the network.
+  // All ranks of a run give the same. Keeps runs apart, and strangers out: an address that other
+  // hosts reach needs one. It is sent in the clear, so it is no secret from somebody who can listen
+  // on the network.
   std::string token = {};
   // How long rank 0 waits for the others, and they for it. A rank that has found rank 0 waits as
   // long again for those that are still missing.
   std::chrono::milliseconds timeout{60'000};
   std::function<void(const std::string&)> on_note =
       nullptr;  // rank 0: who was refused; null: dropped
+  // Rank 0: what is wrong with the payload of a rank; empty: nothing. Null: any will do.
+  std::function<std::string(int rank, const std::string& payload)> objection = nullptr;
 };
 
 class Rendezvous {
@@ -36,7 +40,8 @@ class Rendezvous {
   virtual std::vector<std::string> exchange(int rank, int size, const std::string& payload) = 0;
 };
 
-// Rank 0 listens on `host`, on the first free port of [port, port + num_ports).
+// Rank 0 listens on `host`, on the first free port of [port, port + num_ports). Without a token
+// every rank throws ConfigError where `host` is not this host's loopback.
 struct MeetingAddress {
   std::string host = {};
   int port = 0;
@@ -49,7 +54,8 @@ std::unique_ptr<Rendezvous> rendezvous_at(MeetingAddress address, RendezvousOpti
 // may still be alive, rank 0 throws ConfigError.
 std::unique_ptr<Rendezvous> rendezvous_through_file(std::string path, RendezvousOptions options);
 
-// What the torchrun variables ask for; `options.token` is taken from them where it is empty.
+// What the torchrun variables ask for; `options.token` is taken from them where it is empty. Ranks
+// without a token that are all on this host (LOCAL_WORLD_SIZE) meet on its loopback.
 std::unique_ptr<Rendezvous> rendezvous_for(const LaunchContext& context, RendezvousOptions options);
 
 }  // namespace tessera

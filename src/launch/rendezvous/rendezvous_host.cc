@@ -12,6 +12,7 @@
 #include "launch/rank_list.h"
 #include "launch/rendezvous/rendezvous_frame.h"
 #include "launch/rendezvous/socket.h"
+#include "launch/rendezvous/token.h"
 
 namespace tessera {
 namespace {
@@ -170,7 +171,7 @@ class Host {
 
   // Why a rank cannot take part; empty: it can.
   [[nodiscard]] std::string objection_to(const Hello& hello) {
-    if (hello.token != options_.token) {
+    if (!same_token(hello.token, options_.token)) {
       return "its token is not the one of rank 0: it belongs to another run, or TESSERA_RUN_TOKEN "
              "differs between the ranks";
     }
@@ -190,7 +191,8 @@ class Host {
                          other == nullptr ? "it hosts the rendezvous" : "from " + other->from);
     }
     if (hello.payload.size() > Rendezvous::kMaxPayloadBytes) return "its payload is too long";
-    return "";
+    return options_.objection ? options_.objection(static_cast<int>(hello.rank), hello.payload)
+                              : "";
   }
 
   void refuse(Visitor& visitor, const std::string& reason) {

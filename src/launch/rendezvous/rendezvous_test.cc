@@ -17,6 +17,7 @@
 #include "launch/rendezvous/rendezvous_frame.h"
 #include "launch/rendezvous/rendezvous_guest.h"
 #include "launch/rendezvous/socket.h"
+#include "launch/rendezvous/token.h"
 
 namespace tessera {
 namespace {
@@ -290,7 +291,14 @@ TEST(RendezvousTest, FindsTheFirstFreePort) {
 // What a stranger writes to rank 0.
 class StrangerTest : public ::testing::Test {
  protected:
-  StrangerTest() : port_(free_port()), meeting_(at_port(port_)), host_(meeting_.start(0, 2)) {}
+  StrangerTest()
+      : port_(free_port()),
+        meeting_(at_port(port_)),
+        host_(meeting_.start(0, 2, {.timeout = kLong, .objection = objection})) {}
+
+  static std::string objection(int, const std::string& payload) {
+    return payload.starts_with("from ") ? "" : "that is no payload";
+  }
 
   [[nodiscard]] UniqueFd connect() const {
     const auto deadline = Clock::now() + kLong;
@@ -344,6 +352,16 @@ TEST_F(StrangerTest, AWrongFrameIsDropped) {
   meeting_.notes.await("its first frame is no hello");
   EXPECT_EQ(converse(connect(), to_bytes(Frame{.kind = FrameKind::kHello, .body = "abc"})), "");
   meeting_.notes.await("a frame ends after 3 of 4 bytes");
+  expect_unharmed();
+}
+
+// What a stranger brings is looked at before it gets the place of a rank.
+TEST_F(StrangerTest, ABadPayloadTakesNobodysPlace) {
+  const std::string answer =
+      converse(connect(), to_bytes(Hello{.token = "", .rank = 1, .size = 2, .payload = "x\ny"}));
+  EXPECT_TRUE(contains(answer, "that is no payload")) << answer;
+  EXPECT_FALSE(contains(answer, "from 0")) << "it got the table";
+  meeting_.notes.await("that is no payload");
   expect_unharmed();
 }
 
@@ -412,6 +430,42 @@ TEST(RendezvousTest, ChecksItsArguments) {
   EXPECT_THROW(meet(1, 2, std::string(Rendezvous::kMaxPayloadBytes + 1, 'x'), "")(), Error);
   EXPECT_THROW(meet(1, 2, "", "two\nlines")(), ConfigError);
   EXPECT_THROW(meet(1, 2, "", std::string(2000, 'x'))(), ConfigError);
+}
+
+TEST(RendezvousTest, AnAddressThatOthersReachNeedsAToken) {
+  for (const int rank : {0, 1}) {
+    const auto meeting = rendezvous_at({.host = "192.0.2.1", .port = 29500}, {.timeout = kShort});
+    try {
+      meeting->exchange(rank, 2, "");
+      FAIL() << "no token, and no refusal";
+    } catch (const ConfigError& error) {
+      EXPECT_TRUE(contains(error.what(), "TESSERA_RUN_TOKEN")) << error.what();
+    }
+  }
+}
+
+// As torchrun starts them: MASTER_ADDR is a name of this host, and nobody made a token.
+TEST(RendezvousTest, RanksOfOneHostMeetOnItsLoopback) {
+  LaunchContext context;
+  context.launcher = Launcher::kTorchrun;
+  context.size = 2;
+  context.local_size = 2;
+  context.master_address = "192.0.2.1";
+  context.master_port = free_port();
+  Meeting meeting(
+      [&](const RendezvousOptions& options) { return rendezvous_for(context, options); });
+  const Outcome& zero = meeting.start(0, 2);
+  meeting.start(1, 2);
+  meeting.join();
+  EXPECT_EQ(zero.payloads, all_payloads(2)) << zero.error;
+}
+
+TEST(TokenTest, TokensAreComparedWhole) {
+  EXPECT_TRUE(same_token("", ""));
+  EXPECT_TRUE(same_token("secret", "secret"));
+  for (const char* other : {"", "secres", "tecret", "secret1", "secre"}) {
+    EXPECT_FALSE(same_token("secret", other)) << other;
+  }
 }
 
 class FileTest : public ::testing::Test {

@@ -216,4 +216,16 @@ bool is_loopback(std::string_view address) {
   return address.starts_with("127.") || address == "::1";
 }
 
+bool is_only_here(const std::string& host) {
+  try {
+    const AddressList list = resolve(host, 0, 0);
+    for (const addrinfo* address = list.get(); address != nullptr; address = address->ai_next) {
+      if (!is_loopback(numeric(address->ai_addr, address->ai_addrlen))) return false;
+    }
+    return true;
+  } catch (const Error&) {
+    return true;
+  }
+}
+
 }  // namespace tessera

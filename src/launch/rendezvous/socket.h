@@ -41,5 +41,7 @@ Received receive_some(int fd, std::string& bytes);
 // Numeric addresses of this host's interfaces, loopback included.
 std::vector<std::string> own_addresses();
 bool is_loopback(std::string_view address);
+// Whether all addresses of `host` are loopback. Nobody reaches a name that is not known.
+bool is_only_here(const std::string& host);
 
 }  // namespace tessera

@@ -20,4 +20,14 @@ std::string random_token() {
   return hex(words[0]) + hex(words[1]);
 }
 
+bool same_token(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  unsigned difference = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference |=
+        static_cast<unsigned char>(a[i]) ^ static_cast<unsigned>(static_cast<unsigned char>(b[i]));
+  }
+  return difference == 0;
+}
+
 }  // namespace tessera

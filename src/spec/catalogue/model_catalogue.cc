@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/parse_real.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "spec/catalogue/catalogue_source.h"
 #include "spec/entry.h"
@@ -105,8 +106,8 @@ void refuse_other_sections(std::span<const Entry> entries) {
     const bool head = entry.section.empty() && std::find(std::begin(kHeadKeys), std::end(kHeadKeys),
                                                          entry.name) != std::end(kHeadKeys);
     const bool model = entry.section == "model" || entry.section.starts_with("model.");
-    require_config(head || model, "{}: unknown '{}' in a model file; {}", entry.key_at, entry.name,
-                   suggestion(entry.name, kHeadKeys, "keys and sections"));
+    require_config(head || model, "{}: unknown '{}' in a model file; {}", entry.key_at,
+                   shortened(entry.name), suggestion(entry.name, kHeadKeys, "keys and sections"));
     require_config(entry.section != "model" || entry.name != "preset",
                    "{}: model.{} does not belong in a model file; use extends = \"NAME\"",
                    entry.key_at, entry.name);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "spec/catalogue/model_catalogue.h"
 #include "spec/entry.h"

@@ -36,10 +36,9 @@ std::string text_of_rank_zero(Communicator& control, std::string mine) {
   return mine;
 }
 
-bool decision_of_rank_zero(Communicator& control, bool mine) {
-  uint8_t word = mine ? 1 : 0;
-  control.broadcast(&word, 1, DType::kU8, 0);
-  return word != 0;
+int64_t largest_of_ranks(Communicator& control, int64_t mine) {
+  control.all_reduce(&mine, 1, DType::kI64, 0, ReduceOp::kMax);
+  return mine;
 }
 
 RunSpec agree_on_spec(Communicator& control, RunSpec mine, int ranks_on_host) {

@@ -13,7 +13,8 @@ namespace tessera {
 // Rank 0's text, on every rank; the others' is not looked at.
 std::string text_of_rank_zero(Communicator& control, std::string mine);
 
-bool decision_of_rank_zero(Communicator& control, bool mine);
+// The largest of all ranks' numbers, on every rank.
+int64_t largest_of_ranks(Communicator& control, int64_t mine);
 
 // `mine`, with rank 0's values for what depends on the machine, so that all ranks compile for the
 // same number of threads, and for the run directory, which rank 0 may have chosen. Throws

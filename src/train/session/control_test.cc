@@ -18,9 +18,18 @@ TEST(ControlTest, EveryRankHearsRankZero) {
       const bool first = control.rank() == 0;
       EXPECT_EQ(text_of_rank_zero(control, first ? "one" : "another, longer text"), "one");
       EXPECT_EQ(text_of_rank_zero(control, first ? "" : "text"), "");
-      EXPECT_TRUE(decision_of_rank_zero(control, first));
-      EXPECT_FALSE(decision_of_rank_zero(control, !first));
     });
+  }
+}
+
+TEST(ControlTest, OneRankAloneIsHeardByAll) {
+  for (const int ranks : {1, 2, 3}) {
+    for (int loud = 0; loud < ranks; ++loud) {
+      on_ranks(ranks, [&](Communicator& control) {
+        EXPECT_EQ(largest_of_ranks(control, control.rank() == loud ? 15 : 0), 15);
+        EXPECT_EQ(largest_of_ranks(control, 0), 0);
+      });
+    }
   }
 }
 

@@ -34,6 +34,14 @@ std::optional<BadTensor> find_first_nonfinite(Executor& executor, const StepPara
   return first;
 }
 
+bool weights_are_finite(const Executor& executor) {
+  for (const BucketBuffers& bucket : executor.program().buckets) {
+    if (bucket.weights == kNoBuffer) continue;
+    if (kernels::first_nonfinite(executor.view(bucket.weights).tensor) >= 0) return false;
+  }
+  return true;
+}
+
 std::optional<FoundTensor> first_over_ranks(Communicator& control,
                                             const std::optional<BadTensor>& mine) {
   nlohmann::json report;

@@ -18,6 +18,9 @@ struct BadTensor {
 std::optional<BadTensor> find_first_nonfinite(Executor& executor, const StepParams& params,
                                               const Executor::Probe& also);
 
+// Whether all of this rank's weights are finite.
+bool weights_are_finite(const Executor& executor);
+
 struct FoundTensor {
   int rank = 0;
   BadTensor tensor;

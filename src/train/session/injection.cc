@@ -4,6 +4,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "tensor/element.h"
 
@@ -125,7 +126,8 @@ Injection parse_injection(const std::string& text) {
     } else if (key == "axis") {
       injection.axis = parse_axis(value, text);
     } else {
-      throw ConfigError(fmt::format("--inject {}: unknown key '{}'", text, key));
+      throw ConfigError(
+          fmt::format("--inject {}: unknown key '{}'", shortened(text), shortened(key)));
     }
   }
   require_config(!injection.tensor.empty(), "--inject {}: tensor=NAME is missing", text);

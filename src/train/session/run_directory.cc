@@ -153,7 +153,7 @@ void RunDirectory::write_json(const std::string& name, const nlohmann::ordered_j
   write_text(name, json.dump(2) + "\n");
 }
 
-void RunDirectory::append_metrics(nlohmann::ordered_json line) {
+bool RunDirectory::append_metrics(nlohmann::ordered_json line) {
   for (auto& [key, value] : line.items()) {
     if (!value.is_number_float()) continue;
     const auto number = value.get<double>();
@@ -165,10 +165,31 @@ void RunDirectory::append_metrics(nlohmann::ordered_json line) {
   while (!rest.empty()) {
     const ssize_t put = ::write(metrics_.get(), rest.data(), rest.size());
     if (put < 0 && errno == EINTR) continue;
-    require(put > 0, "cannot write '{}': {}; is the disk full?", file("metrics.jsonl"),
-            std::strerror(put == 0 ? EIO : errno));
+    if (put <= 0) break;
     rest.remove_prefix(static_cast<size_t>(put));
   }
+  if (rest.empty()) {
+    metrics_bytes_ += static_cast<int64_t>(text.size());
+    return true;
+  }
+  // Whole lines stay; where not even that can be had, the next line goes behind the torn one.
+  if (::ftruncate(metrics_.get(), metrics_bytes_) != 0) {
+    metrics_bytes_ += static_cast<int64_t>(text.size() - rest.size());
+  }
+  return false;
+}
+
+bool RunDirectory::vanished() const {
+  std::error_code failure;
+  return !fs::exists(file("metrics.jsonl"), failure);
+}
+
+void RunDirectory::make_again() {
+  std::error_code failure;
+  fs::create_directories(path_, failure);
+  require(!failure, "cannot create the run directory '{}': {}", path_, failure.message());
+  metrics_bytes_ = 0;
+  open_metrics();
 }
 
 }  // namespace tessera

@@ -2,6 +2,7 @@
 // model.safetensors, config.json, summary.json.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -34,14 +35,21 @@ class RunDirectory {
 
   void write_text(const std::string& name, const std::string& text) const;
   void write_json(const std::string& name, const nlohmann::ordered_json& json) const;
-  // One line, written at once. NaN and Inf become the strings "NaN", "Infinity", "-Infinity".
-  void append_metrics(nlohmann::ordered_json line);
+  // One line, written at once. NaN and Inf become the strings "NaN", "Infinity", "-Infinity". False:
+  // it cannot be written, as on a full disk; the file keeps its whole lines, and the next one may do.
+  [[nodiscard]] bool append_metrics(nlohmann::ordered_json line);
+
+  // Whether somebody removed the folder, or the metrics, while the run goes on.
+  [[nodiscard]] bool vanished() const;
+  // Makes the folder again, with an empty metrics.jsonl. Throws Error where that fails.
+  void make_again();
 
  private:
   void open_metrics();
 
   std::string path_;
   std::string former_run_;
+  int64_t metrics_bytes_ = 0;  // of whole lines
   UniqueFd metrics_;
 };
 

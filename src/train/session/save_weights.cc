@@ -1,15 +1,21 @@
 // Whole tensors put together on rank 0 from the parts that the ranks own, and written one by one.
+#include <chrono>
 #include <cstring>
+#include <future>
 #include <optional>
 
+#include "base/error.h"
 #include "base/hash.h"
 #include "checkpoint/safetensors.h"
 #include "train/session/bucket_runs.h"
+#include "train/session/control.h"
 #include "train/session/stored_tensors.h"
 #include "train/session/weights.h"
 
 namespace tessera {
 namespace {
+
+constexpr std::chrono::milliseconds kSignOfLife{200};
 
 struct Place {
   size_t bucket = 0;
@@ -131,10 +137,56 @@ void arrange(const LogicalTensor& tensor, std::span<const std::byte> whole, int6
   });
 }
 
+// Rank 0's file. After a failure it takes the remaining tensors and drops them: the ranks that send
+// them must not be left waiting.
+class WeightFile {
+ public:
+  WeightFile(const std::string& path, const std::vector<TensorHead>& heads) {
+    attempt([&] {
+      writer_.emplace(path, heads, std::map<std::string, std::string>{{"format", "pt"}});
+    });
+  }
+  void add(const std::string& name, std::span<const std::byte> bytes) {
+    attempt([&] { writer_->add(name, bytes); });
+  }
+  void commit() {
+    attempt([&] { writer_->commit(); });
+  }
+  [[nodiscard]] const std::string& failure() const { return failure_; }
+
+ private:
+  template <typename F>
+  void attempt(const F& action) {
+    if (!failure_.empty()) return;
+    try {
+      action();
+    } catch (const Error& error) {
+      failure_ = error.what();
+      writer_.reset();  // removes what there is of the file
+    }
+  }
+
+  std::optional<SafetensorsWriter> writer_;
+  std::string failure_;
+};
+
+// A disk may take longer than ranks wait for each other: rank 0 tells them again and again that it
+// is still at it.
+void commit(std::optional<WeightFile>& file, Communicator& control) {
+  std::future<void> done;
+  if (file.has_value()) done = std::async(std::launch::async, [&file] { file->commit(); });
+  bool busy = true;
+  while (busy) {
+    const bool mine = done.valid() && done.wait_for(kSignOfLife) == std::future_status::timeout;
+    busy = largest_of_ranks(control, mine ? 1 : 0) != 0;
+  }
+  if (done.valid()) done.get();
+}
+
 }  // namespace
 
-void save_weights(const std::string& path, const StepGraph& step, const Executor& executor,
-                  Communicator& control) {
+std::string try_save_weights(const std::string& path, const StepGraph& step,
+                             const Executor& executor, Communicator& control) {
   const std::map<std::string, std::vector<Place>> places = places_of(step.layout);
   const StoredType type = stored_type(step.spec.train.dtype);
   std::vector<TensorHead> heads;
@@ -142,23 +194,27 @@ void save_weights(const std::string& path, const StepGraph& step, const Executor
     heads.push_back({name, type, parts.front().tensor.stored.shape});
   }
   sort_in_file_order(heads);
-  std::optional<SafetensorsWriter> writer;
-  if (control.rank() == 0)
-    writer.emplace(path, heads, std::map<std::string, std::string>{{"format", "pt"}});
+  std::optional<WeightFile> file;
+  if (control.rank() == 0) file.emplace(path, heads);
   TensorGatherer gatherer(step, executor, control);
   std::vector<std::byte> stored;
   for (const TensorHead& head : heads) {
     const int64_t element = size_bytes(step.spec.train.dtype);
-    if (writer.has_value()) stored.resize(static_cast<size_t>(numel(head.shape) * element));
+    if (file.has_value()) stored.resize(static_cast<size_t>(numel(head.shape) * element));
     for (const Place& place : places.at(head.name)) {
       const std::span<const std::byte> whole = gatherer.gather(place);
-      if (writer.has_value()) arrange(place.tensor, whole, element, stored);
+      if (file.has_value()) arrange(place.tensor, whole, element, stored);
     }
-    if (writer.has_value()) writer->add(head.name, stored);
+    if (file.has_value()) file->add(head.name, stored);
   }
-  // Nobody leaves before rank 0 has everything; it syncs the disk without keeping them.
-  control.barrier();
-  if (writer.has_value()) writer->commit();
+  commit(file, control);
+  return text_of_rank_zero(control, file.has_value() ? file->failure() : "");
+}
+
+void save_weights(const std::string& path, const StepGraph& step, const Executor& executor,
+                  Communicator& control) {
+  const std::string failure = try_save_weights(path, step, executor, control);
+  require(failure.empty(), "{}", failure);
 }
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
@@ -21,6 +22,7 @@
 #include "train/session/comm_report.h"
 #include "train/session/control.h"
 #include "train/session/divergence.h"
+#include "train/session/final_weights.h"
 #include "train/session/job.h"
 #include "train/session/loss_scale.h"
 #include "train/session/measure.h"
@@ -60,13 +62,22 @@ class Session {
  private:
   void start_run_directory();
   void write_resolved_run();
-  void save_model();
+  void write_description();
+  void keep_run_directory();
+  void log(const nlohmann::ordered_json& line);
+  void note(const std::string& text) const;
+  [[nodiscard]] const std::string& folder() const;
   void train();
+  void count_step(int64_t step, Clock::time_point step_start);
+  [[nodiscard]] std::string save();
+  void describe_weights();
+  void finish(const TrainSummary& summary);
   void report_step(int64_t step, const StepOutcome& outcome, const StepParams& params,
                    Clock::time_point step_start);
-  [[nodiscard]] bool wants_to_stop() const;
+  [[nodiscard]] int wants_to_stop() const;
   void settle(const StepParams& params, const StepOutcome& outcome);
   [[noreturn]] void diverge(const StepParams& params, const StepOutcome& outcome);
+  [[nodiscard]] std::string save_before_divergence();
   [[nodiscard]] nlohmann::ordered_json measure();
 
   const TrainOptions& options_;
@@ -83,7 +94,11 @@ class Session {
   Clock::time_point start_;
   double warm_seconds_ = 0;  // when the first step was done: it pays for page faults
   int64_t steps_done_ = 0;
+  int stop_signal_ = 0;
+  RunState state_;
   double final_loss_ = 0;
+  bool said_that_metrics_fail_ = false;
+  bool said_that_directory_fails_ = false;
   // The clock at the last line of metrics.jsonl, and the step of that line.
   std::vector<CommTime> reported_times_;
   int64_t reported_step_ = 0;
@@ -117,10 +132,19 @@ void Session::start_run_directory() {
         claim_run_directory({.path = spec_.logging.run_dir, .weights_from = spec_.model.hf}));
   }
   directory_.emplace(claim_.has_value() ? claim_->path() : spec_.logging.run_dir);
-  if (options_.on_note && !directory_->former_run().empty()) {
-    options_.on_note(fmt::format("the run that was in {} is now in {}", directory_->path(),
-                                 directory_->former_run()));
+  if (!directory_->former_run().empty()) {
+    note(fmt::format("the run that was in {} is now in {}", directory_->path(),
+                     directory_->former_run()));
   }
+  write_description();
+}
+
+// Where the run's files go; ranks other than 0 have none.
+const std::string& Session::folder() const {
+  return directory_.has_value() ? directory_->path() : spec_.logging.run_dir;
+}
+
+void Session::write_description() {
   write_resolved_run();
   if (!options_.config_text.empty()) directory_->write_text("config.toml", options_.config_text);
   directory_->write_json("plan.json", job_.plan);
@@ -140,12 +164,39 @@ void Session::write_resolved_run() {
   directory_->write_text("resolved.toml", to_toml(resolved));
 }
 
-// With config.json, the run directory is a Hugging Face folder.
-void Session::save_model() {
-  const std::string folder = directory_.has_value() ? directory_->path() : "";
-  save_weights(folder + "/model.safetensors", job_.step, executor_, control_);
-  if (!directory_.has_value()) return;
-  if (const auto config = hf_config(spec_)) directory_->write_json("config.json", *config);
+void Session::note(const std::string& text) const {
+  if (options_.on_note) options_.on_note(text);
+}
+
+// Somebody may have removed the directory: what is still to come needs a place.
+void Session::keep_run_directory() {
+  if (!directory_->vanished()) return;
+  const std::string& path = directory_->path();
+  try {
+    directory_->make_again();
+    write_description();
+    note(
+        fmt::format("the run directory '{}' was removed: it was made again; metrics up to step {} "
+                    "are lost",
+                    path, steps_done_));
+  } catch (const Error& error) {
+    if (said_that_directory_fails_) return;
+    said_that_directory_fails_ = true;
+    note(
+        fmt::format("the run directory '{}' was removed and cannot be made again ({}): the run "
+                    "goes on without metrics",
+                    path, error.what()));
+  }
+}
+
+void Session::log(const nlohmann::ordered_json& line) {
+  keep_run_directory();
+  if (directory_->append_metrics(line) || said_that_metrics_fail_) return;
+  said_that_metrics_fail_ = true;
+  note(
+      fmt::format("cannot write '{}': is the disk full? The run goes on without metrics, and will "
+                  "try to write its weights at the end",
+                  directory_->file("metrics.jsonl")));
 }
 
 void Session::report_step(int64_t step, const StepOutcome& outcome, const StepParams& params,
@@ -178,7 +229,7 @@ void Session::report_step(int64_t step, const StepOutcome& outcome, const StepPa
     reported_times_ = times;
     reported_step_ = step;
     if (!load_.empty()) line["experts"] = to_json(load_);
-    directory_->append_metrics(line);
+    log(line);
   }
   if (options_.on_progress) {
     const double left = static_cast<double>(spec_.train.steps - step) * tokens_per_step / rate;
@@ -187,8 +238,46 @@ void Session::report_step(int64_t step, const StepOutcome& outcome, const StepPa
   }
 }
 
-bool Session::wants_to_stop() const {
-  return world_.stop_requested() || (options_.should_stop && options_.should_stop());
+int Session::wants_to_stop() const {
+  const int signal = options_.should_stop ? options_.should_stop() : 0;
+  return signal == 0 && world_.stop_requested() ? SIGTERM : signal;
+}
+
+void Session::count_step(int64_t step, Clock::time_point step_start) {
+  steps_done_ = step;
+  state_.steps_done = step;
+  state_.longest_step_us =
+      std::max(state_.longest_step_us, static_cast<int64_t>(seconds_since(step_start) * 1e6));
+  if (options_.on_state) options_.on_state(state_);
+}
+
+// All ranks save; empty, or why the weights are not in the run directory. Never without a step:
+// weights that nobody trained must not take the place of others.
+std::string Session::save() {
+  TESSERA_CHECK(steps_done_ > 0, "weights without a step");
+  state_.saving = true;
+  if (options_.on_state) options_.on_state(state_);
+  if (directory_.has_value()) keep_run_directory();
+  const std::string failure =
+      save_or_rescue({.path = folder() + "/model.safetensors",
+                      .make_room = [this] { keep_run_directory(); },
+                      .rescue_dir = options_.rescue_dir,
+                      .step = steps_done_},
+                     job_.step, executor_, control_);
+  state_.saving = false;
+  state_.saved_step = failure.empty() ? steps_done_ : -1;
+  if (options_.on_state) options_.on_state(state_);
+  if (failure.empty() && directory_.has_value()) describe_weights();
+  return failure;
+}
+
+// What other programs need to read the weights; without it they are still the weights.
+void Session::describe_weights() {
+  try {
+    if (const auto config = hf_config(spec_)) directory_->write_json("config.json", *config);
+  } catch (const Error& error) {
+    note(error.what());
+  }
 }
 
 // An overflow that a lower loss scale can cure costs a step, not the run.
@@ -198,23 +287,41 @@ void Session::settle(const StepParams& params, const StepOutcome& outcome) {
   scaler_.after_overflow();
 }
 
+// Which weights a run keeps whose next step is not finite, for the message. All ranks call it.
+std::string Session::save_before_divergence() {
+  if (is_asynchronous(spec_.parallel)) {
+    return "stages have updated their weights within the step, so none were saved";
+  }
+  if (steps_done_ == 0) return "no step was done, so no weights were saved";
+  if (largest_of_ranks(control_, weights_are_finite(executor_) ? 0 : 1) != 0) {
+    return fmt::format("the weights of step {} are not finite either, so none were saved",
+                       steps_done_);
+  }
+  const std::string failure = save();
+  if (!failure.empty()) return failure;
+  return fmt::format("the weights of step {} are unchanged and saved in '{}'", steps_done_,
+                     folder());
+}
+
 // Every rank comes here in the same step, because all see the same sums. Rank 0 speaks for all: the
 // others wait until its words have ended the world, so that nobody leaves before they are said.
 void Session::diverge(const StepParams& params, const StepOutcome& outcome) {
   const int64_t step = steps_done_ + 1;
   if (directory_.has_value()) {
-    directory_->append_metrics({{"event", "nan"},
-                                {"step", step},
-                                {"time", unix_time()},
-                                {"loss", outcome.loss},
-                                {"grad_norm", outcome.grad_norm}});
+    log({{"event", "nan"},
+         {"step", step},
+         {"time", unix_time()},
+         {"loss", outcome.loss},
+         {"grad_norm", outcome.grad_norm}});
   }
   fill_inputs(executor_, spec_, step, job_.samples);  // those of the next may be there already
   const Executor::Probe injected = injection_probe(options_.inject, executor_, step);
   const std::optional<BadTensor> mine = find_first_nonfinite(executor_, params, injected);
   std::optional<FoundTensor> first;
+  std::string weights;
   try {
     first = first_over_ranks(control_, mine);
+    weights = save_before_divergence();
     if (world_.rank() != 0) control_.barrier();
   } catch (const CommError&) {
     if (world_.rank() == 0) throw;
@@ -226,10 +333,6 @@ void Session::diverge(const StepParams& params, const StepOutcome& outcome) {
                                       job_.step.mesh.describe(first->rank))
                         : fmt::format("the loss is {} and the norm of the gradient {}",
                                       outcome.loss, outcome.grad_norm);
-  const std::string weights =
-      is_asynchronous(spec_.parallel)
-          ? "stages have updated their weights within the step"
-          : fmt::format("the weights of step {} are unchanged", steps_done_);
   throw Error(fmt::format("numeric divergence at step {}: {}; {}, try {}", step, where, weights,
                           outcome.overflowed() && spec_.train.loss_scale > 0
                               ? "train.loss_scale = 0, which adapts"
@@ -259,7 +362,7 @@ void Session::train() {
     const StepOutcome outcome = executor_.finish();
     settle(params, outcome);
     if (!early && !last) fill_inputs(executor_, spec_, step + 1, job_.samples);
-    steps_done_ = step;
+    count_step(step, step_start);
     final_loss_ = outcome.loss;
     load_ = take_router_load(executor_, control_);
     if (directory_.has_value()) report_step(step, outcome, params, step_start);
@@ -273,7 +376,9 @@ void Session::train() {
       reported_times_.clear();
       reported_step_ = 1;
     }
-    if (!last && decision_of_rank_zero(control_, wants_to_stop())) return;
+    if (last) continue;
+    stop_signal_ = static_cast<int>(largest_of_ranks(control_, wants_to_stop()));
+    if (stop_signal_ != 0) return;
   }
 }
 
@@ -314,18 +419,30 @@ nlohmann::ordered_json Session::measure() {
   return json;
 }
 
+// Rank 0 speaks for all where the files of the end cannot be written.
+void Session::finish(const TrainSummary& summary) {
+  const std::string failure = steps_done_ > 0 ? save() : "";
+  if (!directory_.has_value()) return;
+  try {
+    directory_->write_json("summary.json", summary.measured);
+  } catch (const Error& error) {
+    require(!failure.empty(), "{}; the weights of step {} are in '{}'", error.what(), steps_done_,
+            folder());
+  }
+  require(failure.empty(), "{}", failure);
+}
+
 TrainSummary Session::run() {
   if (world_.rank() == 0) start_run_directory();
+  state_.weight_bytes = job_.step.layout.num_parameters * size_bytes(spec_.train.dtype);
   train();
   TrainSummary summary;
   summary.measured = measure();
   summary.stopped = steps_done_ < spec_.train.steps;
+  summary.stop_signal = stop_signal_;
   summary.final_loss = final_loss_;
-  if (steps_done_ > 0) save_model();
-  if (directory_.has_value()) {
-    directory_->write_json("summary.json", summary.measured);
-    summary.run_dir = directory_->path();
-  }
+  finish(summary);
+  if (directory_.has_value()) summary.run_dir = directory_->path();
   summary.plan = job_.plan;
   return summary;
 }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "comm/run_state.h"
 #include "comm/world.h"
 #include "spec/run_spec.h"
 #include "train/session/injection.h"
@@ -26,8 +27,12 @@ struct TrainOptions {
   RunSpec spec;             // resolved
   std::string config_text;  // the run file as given; kept in the run directory
   std::function<void(const TrainProgress&)> on_progress;  // after every step, on rank 0's thread
-  std::function<bool()> should_stop;                // asked after every step, on rank 0's thread
-  std::function<void(const std::string&)> on_note;  // once, about this machine, as on_progress
+  // Asked after every step, on every rank's thread: a signal that asks the run to end, or 0.
+  std::function<int()> should_stop;
+  // On every rank's thread, whenever something in it changed.
+  std::function<void(const RunState&)> on_state;
+  std::function<void(const std::string&)> on_note;  // what a user should know, as on_progress
+  std::string rescue_dir;  // for weights that the run directory does not take; empty: none
   Injection inject;
   int ranks_on_host = 0;  // that share this machine's cores and memory; 0: all
   int gpu = 0;            // of this process, where train.device is "cuda"
@@ -40,14 +45,17 @@ struct TrainSummary {
   nlohmann::ordered_json measured;  // summary.json; rank 0 only
   std::string run_dir;              // rank 0 only
   bool stopped = false;             // ended early, because somebody asked
+  int stop_signal = 0;              // by which
   double final_loss = 0;
 };
 
 // Trains `rank` of `world`; every rank calls it with the same options. Rank 0 writes the run
-// directory. Stops after the step at hand, on all ranks, when rank 0's should_stop() or
+// directory. Stops after the step at hand, on all ranks, when should_stop() of any rank or
 // world.stop_requested() says so. Throws Error with ExitCode::kDiverged, naming step, rank and
 // tensor, when the loss or the gradient is not finite; the run directory keeps everything up to
-// there. A failure aborts the world: other ranks leave their waits with CommError.
+// there, with the weights before that step. A run directory that vanishes is made again, and
+// metrics that cannot be written are left out, with a note. A failure aborts the world: other ranks
+// leave their waits with CommError.
 TrainSummary train_rank(const TrainOptions& options, CommWorld& world);
 // The same where the tensors travel through another world of the same ranks: that of their GPUs.
 TrainSummary train_rank(const TrainOptions& options, CommWorld& host, CommWorld& gpus);

@@ -37,7 +37,11 @@ enum class StateKind { kWeights, kGradients };
 std::vector<LogicalValues> gather_state(World& world, StateKind kind);
 
 // Writes all weights, in the type they are trained in, as a safetensors file. Every rank of the
-// control group calls it; rank 0 writes, with one tensor in memory at a time.
+// control group calls it; rank 0 writes, with one tensor in memory at a time. Returns, on every
+// rank, why rank 0 could not write the file; empty: it is there.
+[[nodiscard]] std::string try_save_weights(const std::string& path, const StepGraph& step,
+                                           const Executor& executor, Communicator& control);
+// The same; throws Error, on every rank, where the file cannot be written.
 void save_weights(const std::string& path, const StepGraph& step, const Executor& executor,
                   Communicator& control);
 

@@ -81,38 +81,63 @@ int64_t choose(const std::vector<double>& row, const GenerateOptions& options, u
   return order[std::min(static_cast<size_t>(at), order.size() - 1)];
 }
 
+// Programs are compiled for one length. These double, so that a token costs at most twice the text
+// before it, and few are compiled. What the model says of a token does not depend on how many
+// places follow it: attention is causal, and experts have room for all.
+int64_t compiled_length(int64_t text, int64_t window) {
+  constexpr int64_t kShortest = 32;
+  int64_t length = kShortest;
+  while (length < std::min(text, window)) length *= 2;
+  return std::min(length, window);
+}
+
+StepGraph forward_step(RunSpec spec, int64_t length) {
+  spec.train.seq_len = length;
+  return build_step(spec, StepKind::kForward);
+}
+
+// What the model says comes after the last token of `text`, of which it sees the end.
+void read_next(Executor& executor, const std::string& text, int64_t window,
+               std::vector<double>& row) {
+  const Program& program = executor.program();
+  const auto length = static_cast<int64_t>(text.size());
+  const int64_t from = std::max<int64_t>(0, length - window);
+  int32_t* tokens = executor.input(program.tokens);
+  for (int64_t t = 0; t < window; ++t) {
+    tokens[t] = from + t < length ? static_cast<uint8_t>(text[static_cast<size_t>(from + t)]) : 0;
+  }
+  executor.run({});
+  const HostView view = executor.view(program.logits);
+  const Tensor& logits = view.tensor;
+  const int64_t last = length - from - 1;
+  for (size_t v = 0; v < row.size(); ++v) {
+    row[v] = read_element(logits, last * logits.dim(1) + static_cast<int64_t>(v));
+  }
+}
+
 }  // namespace
 
 std::string generate(const GenerateOptions& options) {
   require_config(!options.prompt.empty(), "the prompt is empty: give at least one byte");
   const RunSpec spec = load_spec(options.run_dir);
-  World world(build_step(spec, StepKind::kForward));
   const TensorSource weights = run_weights(options.run_dir);
+  // Byte-level text: tokens above 255 are never chosen.
+  std::vector<double> row(static_cast<size_t>(std::min<int64_t>(spec.model.vocab, 256)));
   std::string text = options.prompt;
-  world.run([&](int, Executor& executor) {
-    load_weights(executor, world.step(), weights);
-    const Program& program = executor.program();
-    const int64_t window = spec.train.seq_len;
-    // Byte-level text: tokens above 255 are never chosen.
-    std::vector<double> row(static_cast<size_t>(std::min<int64_t>(spec.model.vocab, 256)));
-    for (int64_t n = 0; n < options.tokens; ++n) {
-      const auto length = static_cast<int64_t>(text.size());
-      const int64_t from = std::max<int64_t>(0, length - window);
-      int32_t* tokens = executor.input(program.tokens);
-      for (int64_t t = 0; t < window; ++t) {
-        tokens[t] =
-            from + t < length ? static_cast<uint8_t>(text[static_cast<size_t>(from + t)]) : 0;
+  const auto length_now = [&] {
+    return compiled_length(static_cast<int64_t>(text.size()), spec.train.seq_len);
+  };
+  for (int64_t n = 0; n < options.tokens;) {
+    const int64_t length = length_now();
+    World world(forward_step(spec, length));
+    world.run([&](int, Executor& executor) {
+      load_weights(executor, world.step(), weights);
+      for (; n < options.tokens && length_now() == length; ++n) {
+        read_next(executor, text, length, row);
+        text.push_back(static_cast<char>(choose(row, options, static_cast<uint64_t>(n))));
       }
-      executor.run({});
-      const HostView view = executor.view(program.logits);
-      const Tensor& logits = view.tensor;
-      const int64_t last = length - from - 1;
-      for (size_t v = 0; v < row.size(); ++v) {
-        row[v] = read_element(logits, last * logits.dim(1) + static_cast<int64_t>(v));
-      }
-      text.push_back(static_cast<char>(choose(row, options, static_cast<uint64_t>(n))));
-    }
-  });
+    });
+  }
   return text;
 }
 
