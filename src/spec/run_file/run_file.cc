@@ -19,6 +19,7 @@ namespace {
 struct Alternatives {
   std::string_view section, first, second;
 };
+constexpr std::string_view kInit = "init";
 constexpr Alternatives kAlternatives[] = {{"model", "preset", "hf"}, {"data", "path", "synth"}};
 
 bool says(const Entry& entry, std::string_view section, std::string_view name) {
@@ -100,6 +101,24 @@ ModelSpec base_model(const ModelSpec& asked, std::span<const Entry> entries,
   return {};
 }
 
+// model.init says where the weights come from: "weights" (of the folder, the default) or "random"
+// (the folder gives the shape of the model alone). It is no value of a run: one that starts from
+// random weights simply has no folder. The last entry counts; all are taken out.
+bool takes_random_weights(std::vector<Entry>& entries) {
+  const auto is_init = [](const Entry& e) { return e.section == "model" && e.name == kInit; };
+  bool random = false;
+  for (const Entry& entry : entries) {
+    if (!is_init(entry)) continue;
+    const std::string value = entry.value.is_string() ? entry.value.get<std::string>() : "";
+    require_config(value == "random" || value == "weights",
+                   "{}: model.init must be \"random\" or \"weights\", got {}", entry.value_at,
+                   value.empty() ? "no text" : in_quotes(value));
+    random = value == "random";
+  }
+  std::erase_if(entries, is_init);
+  return random;
+}
+
 // A family that the file names, and that is not the one the model started from, brings its blocks.
 void use_named_family(ModelSpec& model, const ModelSpec& asked, std::span<const Entry> entries) {
   const bool named = find_entry(entries, "model", "family") != nullptr;
@@ -132,13 +151,17 @@ void require_rope_type(const RunSpec& spec, std::span<const Entry> entries) {
 RunSpec parse_run_file(std::string_view text, const std::string& file_name,
                        std::span<const std::string> overrides, const FileReader& read_file) {
   std::vector<Entry> entries = entries_of_toml(text, file_name);
+  bool random_weights = takes_random_weights(entries);
   // Before anything is dropped or merged, so that mistakes are reported in the order of the file.
   RunSpec asked;
   apply(entries, asked, Ranges::kCheck);
   refuse_both(entries);
   std::vector<Entry> set;
   for (const std::string& override_text : overrides) {
-    const std::vector<Entry> more = entries_of_override(override_text);
+    std::vector<Entry> more = entries_of_override(override_text);
+    const size_t all = more.size();
+    const bool random = takes_random_weights(more);
+    if (more.size() < all) random_weights = random;
     set.insert(set.end(), more.begin(), more.end());
   }
   apply(set, asked, Ranges::kCheck);
@@ -152,6 +175,7 @@ RunSpec parse_run_file(std::string_view text, const std::string& file_name,
   apply(entries, spec, Ranges::kCheck);
   require_model(spec, entries, file_name);
   require_rope_type(spec, entries);
+  if (random_weights) spec.model.hf.clear();
   return spec;
 }
 
