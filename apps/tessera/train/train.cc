@@ -1,7 +1,6 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -17,9 +16,11 @@
 #include "comm/nccl/nccl_world.h"
 #include "launch/agent/agent.h"
 #include "launch/join/rank_mode.h"
+#include "launch/oom_score.h"
 #include "launch/rank_failure.h"
 #include "plan/plan_command.h"
 #include "spec/run_file/trainable.h"
+#include "train/before_start.h"
 #include "train/machine_defaults.h"
 #include "train/session/comm_report.h"
 #include "train/session/planned_measured.h"
@@ -37,7 +38,6 @@ std::string backend_of(const TrainCommandOptions& options) {
   return options.threads ? "local" : options.backend;
 }
 
-// Mistakes that can be seen without reading the text are found before ranks are started.
 RunSpec load_spec(const TrainCommandOptions& options) {
   RunSpec spec = options.source.load(read_text);
   require_trainable(spec.model);
@@ -45,9 +45,7 @@ RunSpec load_spec(const TrainCommandOptions& options) {
   require_config(options.backend != "nccl" || spec.train.device == TrainDevice::kCuda,
                  "--backend nccl connects GPUs, but train.device is \"{}\": use \"cuda\"",
                  name_of(spec.train.device));
-  require_config(spec.data.path.empty() || std::filesystem::exists(spec.data.path),
-                 "data '{}' does not exist: name a text file or a folder of text files",
-                 spec.data.path);
+  if (!options.inject.empty()) (void)parse_injection(options.inject);
   return spec;
 }
 
@@ -85,6 +83,7 @@ void say_stopped(int signal, const RunSpec& spec, Console& console) {
 }
 
 int train_on_threads(const TrainCommandOptions& options, const RunSpec& spec, Console& console) {
+  raise_oom_score(kRankOomScore);
   const InterruptGuard interrupt;
   ProgressLine line(console);
   TrainOptions train = train_options(options, spec, line, console);
@@ -97,12 +96,8 @@ int train_on_threads(const TrainCommandOptions& options, const RunSpec& spec, Co
   return kSignalCode + interrupt.signal();
 }
 
-int start_ranks(const TrainCommandOptions& options, RunSpec spec, const Environment& environment,
-                Console& console) {
-  if (!options.inject.empty()) (void)parse_injection(options.inject);
-  if (spec.train.device == TrainDevice::kCuda) {
-    require_gpus(look_for_gpus(), spec.parallel.world(), options.share_gpu);
-  }
+int start_ranks(const TrainCommandOptions& options, RunSpec spec, const std::string& if_killed,
+                const Environment& environment, Console& console) {
   use_machine_defaults(spec);
   AgentOptions agent;
   agent.ranks = static_cast<int>(spec.parallel.world());
@@ -110,6 +105,7 @@ int start_ranks(const TrainCommandOptions& options, RunSpec spec, const Environm
   agent.environment = environment;
   agent.log_dir = options.log_dir;
   agent.grace = grace_of(options);
+  agent.if_killed = if_killed;
   agent.on_failure = [&](const std::string& text) { report_failure(console, text); };
   const int code = run_agent(agent);
   const int signal = code - kSignalCode;
@@ -122,10 +118,16 @@ int start_ranks(const TrainCommandOptions& options, RunSpec spec, const Environm
 class RankProcess {
  public:
   RankProcess(const TrainCommandOptions& options, const RunSpec& spec, RankMode mode,
-              const LaunchContext& context, Console& console)
-      : options_(options), spec_(spec), mode_(mode), context_(context), console_(console) {}
+              const LaunchContext& context, HostRefusal host_refusal, Console& console)
+      : options_(options),
+        spec_(spec),
+        mode_(mode),
+        context_(context),
+        host_refusal_(std::move(host_refusal)),
+        console_(console) {}
 
   int run() {
+    raise_oom_score(kRankOomScore);
     // The agent's ranks leave signals to it.
     std::optional<InterruptGuard> interrupt;
     if (mode_ != RankMode::kAgentRank) interrupt.emplace(grace_of(options_));
@@ -133,6 +135,8 @@ class RankProcess {
     ProgressLine line(console_);
     TrainOptions train = train_options(options_, spec_, line, console_);
     train.ranks_on_host = context_.local_size.value_or(0);
+    // The agent has looked before it started its ranks.
+    if (mode_ != RankMode::kAgentRank) train.host_refusal = host_refusal_;
     train.should_stop = [&] { return interrupt.has_value() && interrupt->interrupted(); };
     TrainSummary summary;
     try {
@@ -198,9 +202,29 @@ class RankProcess {
   const RunSpec& spec_;
   RankMode mode_;
   const LaunchContext& context_;
+  HostRefusal host_refusal_;
   Console& console_;
   std::unique_ptr<CommWorld> world_;
 };
+
+// Everything that happens before the first rank starts, and the plan.
+int dry_run(const TrainCommandOptions& options, const LaunchContext& context, Console& console) {
+  RunSpec spec = load_spec(options);
+  choose_device(spec);
+  const RankMode mode = choose_rank_mode(backend_of(options), context, spec.parallel.world());
+  if (is_rank(mode)) require_started_ranks(spec, context);
+  BeforeStart before(options, spec, console);
+  before.check_files(/*holds_rank_zero=*/true);
+  const int64_t here = context.local_size.value_or(static_cast<int>(spec.parallel.world()));
+  before.check_device(mode, here);
+  PlanOptions plan;
+  plan.query.source = options.source;
+  plan.json = options.json;
+  const int code = run_plan(plan, console);
+  if (!is_rank(mode)) before.check_memory(mode);
+  before.check_disk();
+  return code;
+}
 
 }  // namespace
 
@@ -223,6 +247,7 @@ Command add_train(CLI::App& root, const Environment& environment) {
   add_real(*app, "--comm-timeout", options->comm_timeout_s, 0.1,
            "seconds that a rank waits for another (default: train.comm_timeout, 60)");
   add_switch(*app, "--dry-run", options->dry_run, "check and plan only; writes nothing");
+  add_switch(*app, "--force", options->force, "start although memory or disk are too small");
   add_switch(*app, "--json", options->json, "print the summary as JSON");
   hide(add_switch(*app, "--share-gpu", options->share_gpu, "processes may share a GPU"));
   hide(add_text(*app, "--inject", options->inject, "SPEC", "provoke a fault"));
@@ -233,20 +258,17 @@ Command add_train(CLI::App& root, const Environment& environment) {
 
 int run_train(const TrainCommandOptions& options, const Environment& environment,
               Console& console) {
-  if (options.dry_run) {
-    PlanOptions plan;
-    plan.query.source = options.source;
-    plan.json = options.json;
-    return run_plan(plan, console);
-  }
   const LaunchContext context = detect_launch(environment);
+  if (options.dry_run) return dry_run(options, context, console);
   RunSpec spec;
   RankMode mode{};
+  BeforeStart before(options, spec, console);
   try {
     spec = load_spec(options);
     choose_device(spec);
     mode = choose_rank_mode(backend_of(options), context, spec.parallel.world());
     if (is_rank(mode)) require_started_ranks(spec, context);
+    if (mode != RankMode::kAgentRank) before.check_files(context.rank == 0);
   } catch (const ConfigError& error) {
     // Every rank finds the same mistake; one per host says so.
     if (context.local_rank.value_or(context.rank) == 0) throw;
@@ -254,9 +276,17 @@ int run_train(const TrainCommandOptions& options, const Environment& environment
     std::this_thread::sleep_for(std::chrono::seconds(2));
     return static_cast<int>(error.code());
   }
+  if (!is_rank(mode)) {
+    before.check_device(mode, spec.parallel.world());
+    before.check_memory(mode);
+  }
+  // After the memory, which is short more often: the first that is said is the one to begin with.
+  if (mode != RankMode::kAgentRank && context.rank == 0) before.check_disk();
   if (mode == RankMode::kThreads) return train_on_threads(options, spec, console);
-  if (mode == RankMode::kAgent) return start_ranks(options, spec, environment, console);
-  return RankProcess(options, spec, mode, context, console).run();
+  if (mode == RankMode::kAgent) {
+    return start_ranks(options, spec, before.if_killed(), environment, console);
+  }
+  return RankProcess(options, spec, mode, context, before.host_refusal(), console).run();
 }
 
 }  // namespace tessera

@@ -13,6 +13,7 @@ struct TrainCommandOptions {
   RunSource source;
   bool dry_run = false;
   bool json = false;
+  bool force = false;            // start although memory or disk are too small
   bool threads = false;          // the same as backend = "local"
   std::string backend = "auto";  // auto | local | shm | mpi | nccl
   bool share_gpu = false;        // processes may share a GPU, for tests

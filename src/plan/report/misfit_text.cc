@@ -21,11 +21,14 @@ int64_t ranks_like(const Plan& plan, const PlannedClass& one) {
   return ranks;
 }
 
-// Ranks that share the memory of a machine do not get more of it by being more.
+// Such ranks do not get more memory by being more.
+bool share_a_machine(const Plan& plan) {
+  return !plan.limit_of.empty() && plan.spec.train.device != TrainDevice::kCuda;
+}
+
 std::string enough_devices(const Plan& plan) {
   const int64_t devices = plan.advice->devices;
-  const bool shared = !plan.limit_of.empty() && plan.spec.train.device != TrainDevice::kCuda;
-  if (!shared) return fmt::format("{} devices", devices);
+  if (!share_a_machine(plan)) return fmt::format("{} devices", devices);
   return fmt::format("{} ranks on {} such machines", devices, devices / plan.mesh.world());
 }
 
@@ -38,7 +41,10 @@ std::string nothing_fits_text(const Plan& plan, const FlagsOf& flags) {
                         human_bytes(nearest.peak_bytes),
                         human_bytes(nearest.peak_bytes - plan.limit_bytes));
   }
-  if (!advice.on_devices) return text + "\nuse more devices, or a smaller model or sequence";
+  if (!advice.on_devices) {
+    return text + fmt::format("\nuse more {}, or a smaller model or sequence",
+                              share_a_machine(plan) ? "machines" : "devices");
+  }
   return text + fmt::format("\n{} would do, with\n  {}: {} of {}", enough_devices(plan),
                             flags(*advice.on_devices), human_bytes(advice.on_devices->peak_bytes),
                             human_bytes(plan.limit_bytes));

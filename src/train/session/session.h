@@ -8,6 +8,7 @@
 
 #include "comm/world.h"
 #include "spec/run_spec.h"
+#include "train/session/host_room.h"
 #include "train/session/injection.h"
 
 namespace tessera {
@@ -31,6 +32,9 @@ struct TrainOptions {
   Injection inject;
   int ranks_on_host = 0;  // that share this machine's cores and memory; 0: all
   int gpu = 0;            // of this process, where train.device is "cuda"
+  // Asked by train_rank before memory is taken where the ranks of a host need more than it has.
+  // Null: nobody looks.
+  HostRefusal host_refusal;
 };
 
 struct TrainSummary {
