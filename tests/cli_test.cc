@@ -294,7 +294,7 @@ TEST_F(CliTest, LargeRunFilesArePlannedWithoutACluster) {
       "[model]\npreset = \"llama-3-405b\"\n"
       "[parallel]\ntp = 8\npp = 16\ndp = 128\nzero = 1\n"
       "[train]\nseq_len = 8192\nglobal_batch = 2048\ndtype = \"bf16\"\ndevice = \"cuda\"\n");
-  const CommandResult text = succeed("train big.toml --dry-run");
+  const CommandResult text = succeed("plan big.toml");
   EXPECT_NE(text.out.find("cluster: h100-16384, since none is named"), std::string::npos)
       << text.out;
   const CommandResult program = run("plan big.toml --program");

@@ -241,7 +241,7 @@ TEST_F(RefusedWeightsTest, DamagedFiles) {
   folder_.write("hf/model.safetensors", whole.substr(0, 20) + "\xff\xfe" + whole.substr(22));
   expect_weights_refused(1, {"hf/model.safetensors"});
   std::filesystem::remove(folder_.path("hf/model.safetensors"));
-  expect_weights_refused(1, {"hf", "model.safetensors"});
+  expect_weights_refused(2, {"'hf' has no weights", "model.safetensors", "model.init"});
   EXPECT_FALSE(std::filesystem::exists(folder_.path("runs")));
 }
 
@@ -273,6 +273,18 @@ TEST_F(RefusedWeightsTest, MissingExtraAndMisshapenTensors) {
   header["lm_head.weight"]["shape"] = {128, 32};
   write_weights(header);
   expect_weights_refused(1, {"lm_head.weight", "[128, 32]", "[256, 16]"});
+}
+
+// Sizes that no machine has: whoever took memory before looking at the files could not say this.
+TEST_F(RefusedWeightsTest, ShapesAreComparedBeforeMemoryIsTaken) {
+  nlohmann::json config = nlohmann::json::parse(read_file(folder_.path("hf/config.json")));
+  config["head_dim"] = 1'000'000'000;
+  folder_.write("hf/config.json", config.dump());
+  expect_weights_refused(1, {"self_attn.", "has shape", "but the model needs"});
+  const std::string golden =
+      std::string(TESSERA_SOURCE_DIR) + "/tests/data/hf/llama-gqa/golden.safetensors";
+  expect_refused(1, "verify --hf hf --golden " + golden,
+                 {"self_attn.", "has shape", "but the model needs"});
 }
 
 TEST_F(RefusedWeightsTest, OtherModels) {

@@ -53,13 +53,12 @@ void load_for_machine(const PlanQuery& query, const Surroundings& around,
     request.guesses.push_back({"cluster", name + ", since none is named (--cluster)"});
     return load_for_cluster(query, name, around, programs_for, request);
   }
-  RunSpec said = parse_run(source.text(around.read), source.file, source.settings(), around.read);
-  if (!source.mesh.empty()) said.parallel = parse_mesh(source.mesh, said.parallel);
-  request.open = open_settings(said);
+  request.open = open_settings_of(source, around.read);
   require_config(around.use_machine != nullptr,
                  "this run takes threads and memory from the machine, and here is none: give "
                  "--cluster, as in --cluster h100-8");
-  around.use_machine(spec);
+  request.limit_of = around.use_machine(spec);
+  if (!request.limit_of.empty()) request.limit_of += "; --cluster plans for another";
   request.spec = std::move(spec);
 }
 
@@ -92,6 +91,12 @@ PlanQuery plan_query(const nlohmann::json& request) {
   fields.count("tokens", query.split.tokens);
   fields.finish();
   return query;
+}
+
+OpenSettings open_settings_of(const RunSource& source, const FileReader& read) {
+  RunSpec said = parse_run(source.text(read), source.file, source.settings(), read);
+  if (!source.mesh.empty()) said.parallel = parse_mesh(source.mesh, said.parallel);
+  return open_settings(said);
 }
 
 PlanRequest plan_request(const PlanQuery& query, const Surroundings& around,

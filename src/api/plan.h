@@ -22,6 +22,9 @@ struct PlanQuery {
 };
 PlanQuery plan_query(const nlohmann::json& request);
 
+// What a run file with the changes around it leaves open.
+OpenSettings open_settings_of(const RunSource& source, const FileReader& read);
+
 // What the planner is asked: with what nobody said filled in, from the cluster or the machine, and
 // with all that JSON shows. `programs_for` is a flag that needs every rank's Program; empty: none.
 PlanRequest plan_request(const PlanQuery& query, const Surroundings& around,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "search/search.h"
 #include "spec/file_reader.h"
@@ -14,8 +15,9 @@ struct Surroundings {
   // Opens the files that a request names. Not set: there are none but those in "files".
   FileReader read = {};
   // Fills what a run without a cluster takes from the machine it is planned on: device, threads and
-  // memory of a rank. Not set: such a run must say them.
-  std::function<void(RunSpec&)> use_machine = {};
+  // memory of a rank. Says whose memory that is; nothing where the run says how much a rank has.
+  // Not set: such a run must say all of it.
+  std::function<std::string(RunSpec&)> use_machine = {};
   int threads = 1;           // of a search that does not say how many
   OnProgress progress = {};  // of a search
 };

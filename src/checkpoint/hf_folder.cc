@@ -186,6 +186,10 @@ HfWeights HfWeights::open(const std::string& folder) {
   return weights;
 }
 
+bool HfWeights::present(const std::string& folder) {
+  return exists(in_folder(folder, kSingleFile)) || exists(in_folder(folder, kIndexFile));
+}
+
 std::vector<std::string> HfWeights::names() const {
   std::vector<std::string> result;
   for (const auto& [name, file] : file_of_) result.push_back(name);
@@ -209,6 +213,11 @@ const SafetensorsFile& HfWeights::file_with(const std::string& name,
           "these weights",
           in_quotes(name, kShownName), file.path(), shape_text(shape), shape_text(expected_shape));
   return file;
+}
+
+void HfWeights::require_shape(const std::string& name,
+                              const std::vector<int64_t>& expected_shape) const {
+  (void)file_with(name, expected_shape);
 }
 
 void HfWeights::read(const std::string& name, const std::vector<int64_t>& expected_shape,

@@ -20,12 +20,17 @@ namespace tessera {
 class HfWeights {
  public:
   static HfWeights open(const std::string& folder);
+  // Whether the folder has either of these files.
+  static bool present(const std::string& folder);
 
   [[nodiscard]] const std::string& folder() const { return folder_; }
   [[nodiscard]] std::vector<std::string> names() const;  // sorted
 
   // Null if there is no such tensor; valid as long as this object.
   [[nodiscard]] const TensorInfo* find(std::string_view name) const;
+
+  // Throws Error with both shapes unless the tensor is there with this one.
+  void require_shape(const std::string& name, const std::vector<int64_t>& expected_shape) const;
 
   // The whole tensor, after checking its shape: a mismatch throws Error with both shapes.
   void read(const std::string& name, const std::vector<int64_t>& expected_shape,

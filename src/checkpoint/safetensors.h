@@ -69,6 +69,10 @@ struct TensorHead {
 // By type (wide ones first) and name: the order of the tensors in a file.
 void sort_in_file_order(std::vector<TensorHead>& tensors);
 
+// The size of the file that SafetensorsWriter makes of these.
+int64_t safetensors_file_bytes(std::vector<TensorHead> tensors,
+                               const std::map<std::string, std::string>& metadata);
+
 // Writes a file with one tensor in memory at a time: path.tmp, which commit() syncs and renames to
 // `path`, so that `path` never holds half a file; the mode is 0600. The header is padded so that
 // the data begins at a multiple of 64. Throws Error and removes path.tmp if it cannot be written

@@ -67,6 +67,15 @@ std::string header_json(std::span<const TensorHead> tensors,
   return fmt::format("{{{}}}", fmt::join(entries, ","));
 }
 
+// With the blanks that let the data begin at a multiple of kDataAlignment.
+std::string padded_header(std::span<const TensorHead> tensors,
+                          const std::map<std::string, std::string>& metadata) {
+  std::string header = header_json(tensors, metadata);
+  const size_t length = sizeof(uint64_t) + header.size();
+  header.resize(header.size() + (kDataAlignment - length % kDataAlignment) % kDataAlignment, ' ');
+  return header;
+}
+
 }  // namespace
 
 void sort_in_file_order(std::vector<TensorHead>& tensors) {
@@ -75,16 +84,22 @@ void sort_in_file_order(std::vector<TensorHead>& tensors) {
   });
 }
 
+int64_t safetensors_file_bytes(std::vector<TensorHead> tensors,
+                               const std::map<std::string, std::string>& metadata) {
+  sort_in_file_order(tensors);
+  auto bytes = static_cast<int64_t>(sizeof(uint64_t) + padded_header(tensors, metadata).size());
+  for (const TensorHead& tensor : tensors) bytes += bytes_of(tensor);
+  return bytes;
+}
+
 SafetensorsWriter::SafetensorsWriter(const std::string& path, std::vector<TensorHead> tensors,
                                      const std::map<std::string, std::string>& metadata)
     : tensors_(checked(std::move(tensors))), file_(path) {
-  std::string header = header_json(tensors_, metadata);
-  uint64_t length = header.size();
-  length += (kDataAlignment - (sizeof(length) + length) % kDataAlignment) % kDataAlignment;
+  const std::string header = padded_header(tensors_, metadata);
+  const uint64_t length = header.size();
   require(length <= static_cast<uint64_t>(kMaxHeaderBytes),
           "cannot write '{}': its header would have {} bytes, more than {}; use several files",
           path, length, kMaxHeaderBytes);
-  header.resize(length, ' ');
   file_.write(std::as_bytes(std::span(&length, 1)));
   file_.write(std::as_bytes(std::span(header)));
 }

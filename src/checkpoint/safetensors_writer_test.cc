@@ -76,6 +76,21 @@ TEST(SafetensorsWriterTest, AFailedWriteLeavesTheOldFileAndNoTemporary) {
   EXPECT_EQ(SafetensorsFile::open(path).names(), std::vector<std::string>{"a"});
 }
 
+TEST(SafetensorsWriterTest, TheSizeIsKnownBefore) {
+  const TestFolder folder;
+  const std::map<std::string, std::string> metadata = {{"format", "pt"}};
+  std::vector<TensorToWrite> tensors;
+  std::vector<TensorHead> heads;
+  for (const char* name : {"b", "a", "a tensor with a longer name than the others have"}) {
+    tensors.push_back(tensor(name));
+    heads.push_back({name, StoredType::kF32, {2}});
+    const std::string path = folder.path(fmt::format("{}.safetensors", heads.size()));
+    write_safetensors(path, tensors, metadata);
+    EXPECT_EQ(safetensors_file_bytes(heads, metadata),
+              static_cast<int64_t>(std::filesystem::file_size(path)));
+  }
+}
+
 TEST(SafetensorsWriterTest, ReportsPlacesItCannotWrite) {
   const TestFolder folder;
   EXPECT_NE(

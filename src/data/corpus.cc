@@ -14,9 +14,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void append_file(const fs::path& path, uintmax_t size, std::vector<uint8_t>& out) {
+std::ifstream open_file(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   require(in.is_open(), "cannot open data file '{}': check its permissions", path.string());
+  return in;
+}
+
+void append_file(const fs::path& path, uintmax_t size, std::vector<uint8_t>& out) {
+  std::ifstream in = open_file(path);
   const size_t start = out.size();
   out.resize(start + size);
   in.read(reinterpret_cast<char*>(out.data() + start), static_cast<std::streamsize>(size));
@@ -65,34 +70,51 @@ void collect_files(const fs::path& folder, std::set<fs::path>& seen, std::vector
   }
 }
 
-std::vector<uint8_t> read_folder(const fs::path& folder) {
+struct SizedFile {
+  fs::path path;
+  uintmax_t size = 0;
+};
+
+// What a text is made of: the file, or those of the folder that are not empty, in order.
+std::vector<SizedFile> files_of(const fs::path& path) {
+  const fs::file_type type = type_of(path);
+  require_config(type != fs::file_type::not_found,
+                 "data '{}' does not exist: name a text file or a folder of text files",
+                 path.string());
+  if (type != fs::file_type::directory) {
+    require_config(type == fs::file_type::regular,
+                   "data '{}' is neither a regular file nor a folder: copy its text into a file",
+                   path.string());
+    return {{path, size_of(path)}};
+  }
   std::set<fs::path> seen;
   std::vector<fs::path> files;
-  collect_files(folder, seen, files);
+  collect_files(path, seen, files);
   // As byte strings, not path by path component: the order is then the one `sort` shows.
-  std::ranges::sort(files, {}, [](const fs::path& path) { return path.generic_string(); });
-  std::vector<uintmax_t> sizes;
-  uintmax_t total = 0;
+  std::ranges::sort(files, {}, [](const fs::path& file) { return file.generic_string(); });
+  std::vector<SizedFile> sized;
   for (const fs::path& file : files) {
-    sizes.push_back(size_of(file));
-    total += sizes.back() + 1;
+    if (const uintmax_t size = size_of(file); size > 0) sized.push_back({file, size});
   }
-  std::vector<uint8_t> bytes;
-  bytes.reserve(total);
-  for (size_t i = 0; i < files.size(); ++i) {
-    if (sizes[i] == 0) continue;
-    if (!bytes.empty()) bytes.push_back('\n');
-    append_file(files[i], sizes[i], bytes);
-  }
-  return bytes;
+  return sized;
+}
+
+// With a newline between two files.
+uintmax_t total_size(const std::vector<SizedFile>& files) {
+  uintmax_t total = files.empty() ? 0 : files.size() - 1;
+  for (const SizedFile& file : files) total += file.size;
+  return total;
+}
+
+void require_text(const std::string& name, uintmax_t size) {
+  require_config(size > 0, "data '{}' is empty: name a text file or a folder of text files", name);
 }
 
 }  // namespace
 
 Corpus::Corpus(std::string name, std::vector<uint8_t> bytes)
     : name_(std::move(name)), bytes_(std::move(bytes)) {
-  require_config(!bytes_.empty(), "data '{}' is empty: name a text file or a folder of text files",
-                 name_);
+  require_text(name_, bytes_.size());
 }
 
 Corpus Corpus::from_text(std::string name, const std::string& text) {
@@ -104,25 +126,30 @@ Corpus Corpus::synthetic(uint64_t seed, int64_t bytes) {
 }
 
 Corpus Corpus::from_path(const fs::path& path) {
-  const fs::file_type type = type_of(path);
-  require_config(type != fs::file_type::not_found,
-                 "data '{}' does not exist: name a text file or a folder of text files",
-                 path.string());
-  if (type == fs::file_type::directory) return Corpus(path.string(), read_folder(path));
-  require_config(type == fs::file_type::regular,
-                 "data '{}' is neither a regular file nor a folder: copy its text into a file",
-                 path.string());
+  const std::vector<SizedFile> files = files_of(path);
   std::vector<uint8_t> bytes;
-  append_file(path, size_of(path), bytes);
+  bytes.reserve(total_size(files));
+  for (const SizedFile& file : files) {
+    if (!bytes.empty()) bytes.push_back('\n');
+    append_file(file.path, file.size, bytes);
+  }
   return Corpus(path.string(), std::move(bytes));
 }
 
-void require_samples(const Corpus& corpus, int64_t seq_len) {
+int64_t Corpus::size_of_path(const fs::path& path) {
+  const std::vector<SizedFile> files = files_of(path);
+  for (const SizedFile& file : files) (void)open_file(file.path);
+  const uintmax_t size = total_size(files);
+  require_text(path.string(), size);
+  return static_cast<int64_t>(size);
+}
+
+void require_samples(const std::string& name, int64_t tokens, int64_t seq_len) {
   require_config(seq_len > 0, "seq_len is {}: it must be positive", seq_len);
-  require_config(corpus.size() > seq_len,
+  require_config(tokens > seq_len,
                  "data '{}' has {} tokens but one sample needs seq_len + 1 = {}; use more text or "
                  "a shorter seq_len",
-                 corpus.name(), corpus.size(), static_cast<uint64_t>(seq_len) + 1);
+                 name, tokens, static_cast<uint64_t>(seq_len) + 1);
 }
 
 }  // namespace tessera

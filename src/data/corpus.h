@@ -8,6 +8,8 @@
 
 namespace tessera {
 
+inline constexpr int64_t kByteTokens = 256;
+
 // Owns its bytes, in one contiguous vector. Never empty; immutable, so any thread may read.
 class Corpus {
  public:
@@ -17,6 +19,10 @@ class Corpus {
   // synth_stories(seed, bytes).
   static Corpus synthetic(uint64_t seed, int64_t bytes);
 
+  // The size of from_path()'s text, found without reading it. Throws what from_path() would for a
+  // path, a folder or a file that it cannot open.
+  static int64_t size_of_path(const std::filesystem::path& path);
+
   // A regular file, or a folder: every regular file below it, sorted by relative path, a newline
   // between two files. Hidden (.name) entries and empty files are skipped, links are followed.
   // Throws ConfigError if the path does not exist, is neither file nor folder, holds no data, or
@@ -25,7 +31,7 @@ class Corpus {
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] int64_t size() const { return static_cast<int64_t>(bytes_.size()); }
-  [[nodiscard]] int64_t vocab() const { return 256; }
+  [[nodiscard]] int64_t vocab() const { return kByteTokens; }
   [[nodiscard]] int32_t token_at(int64_t i) const { return bytes_[static_cast<size_t>(i)]; }
 
  private:
@@ -35,7 +41,10 @@ class Corpus {
   std::vector<uint8_t> bytes_;
 };
 
-// Throws ConfigError unless the corpus holds at least one sample, seq_len + 1 tokens.
-void require_samples(const Corpus& corpus, int64_t seq_len);
+// Throws ConfigError unless a text of so many tokens holds at least one sample, seq_len + 1 tokens.
+void require_samples(const std::string& name, int64_t tokens, int64_t seq_len);
+inline void require_samples(const Corpus& corpus, int64_t seq_len) {
+  require_samples(corpus.name(), corpus.size(), seq_len);
+}
 
 }  // namespace tessera

@@ -75,6 +75,22 @@ TEST_F(CorpusTest, ReadsAFolderSortedByPathWithNewlinesBetween) {
   EXPECT_EQ(text_of(Corpus::from_path(root_)), "A\nABC\nAZ\nB");
 }
 
+TEST_F(CorpusTest, KnowsTheSizeWithoutReading) {
+  write("one/b.txt", "bb");
+  write("one/a.txt", "aaa");
+  write("one/empty.txt", "");
+  write("none/empty.txt", "");
+  for (const char* name : {"one", "one/b.txt"}) {
+    EXPECT_EQ(Corpus::size_of_path(root_ / name), Corpus::from_path(root_ / name).size()) << name;
+  }
+  for (const char* name : {"none", "none/empty.txt", "nowhere"}) {
+    const std::string message =
+        message_of<ConfigError>([&] { Corpus::size_of_path(root_ / name); });
+    EXPECT_NE(message, "") << name;
+    EXPECT_EQ(message, message_of<ConfigError>([&] { Corpus::from_path(root_ / name); }));
+  }
+}
+
 TEST_F(CorpusTest, SkipsWhatIsNotAFileAndFollowsLinksToFiles) {
   write("data/a.txt", "A");
   const fs::path outside = write("outside.txt", "O");

@@ -18,6 +18,7 @@
 #include "launch/join/shm_join.h"
 #include "launch/rank_failure.h"
 #include "launch/rendezvous/rendezvous.h"
+#include "launch/system_files.h"
 #include "launch/testing/test_roles.h"
 
 extern char** environ;
@@ -164,6 +165,14 @@ int print_environment(Rank& rank) {
   return 0;
 }
 
+int print_oom_score(Rank& /*rank*/) {
+  const auto score_of = [](const std::string& process) {
+    return first_line("/proc/" + process + "/oom_score_adj");
+  };
+  say(fmt::format("scores {} {}\n", score_of("self"), score_of(std::to_string(::getppid()))));
+  return 0;
+}
+
 // Ranks that nobody started together: joins by the torchrun variables and sums the ranks.
 int meet(Rank& rank) {  // timeout in ms
   RendezvousOptions options;
@@ -195,6 +204,7 @@ const std::map<std::string, std::function<int(Rank&)>> kScenes = {
     {"text", print_text},
     {"print_for_ever", print_for_ever},
     {"environment", print_environment},
+    {"oom_score", print_oom_score},
     {"meet", meet},
 };
 

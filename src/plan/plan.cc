@@ -133,6 +133,7 @@ Plan unpriced_plan(const PlanRequest& request, ScalePlanner& planner) {
   Plan plan = can_compile_every_rank(request.spec) ? plan_of(compile_run(request.spec))
                                                    : plan_of(planner.plan(request.spec));
   plan.limit_bytes = memory_limit(request.spec);
+  plan.limit_of = request.limit_of;
   plan.guesses = request.guesses;
   return plan;
 }

@@ -27,6 +27,7 @@ struct PlanRequest {
   // Must have gone through resolve(), with device and threads filled in; without a cluster also
   // the memory of a rank (cluster.memory_gib). Nothing here asks the machine.
   RunSpec spec = {};
+  std::string limit_of = {};            // whose memory that is, for people; empty: the run says it
   std::optional<Cluster> cluster = {};  // prices the step; none: memory and traffic alone
   std::optional<Engine> engine = {};    // whose time it is; none: our own
   OpenSettings open = {};               // what follows from the rest, for advice
@@ -83,6 +84,7 @@ struct Plan {
   std::vector<PlannedClass> classes;  // by pipeline rank; together every rank once
   std::vector<PlannedRank> ranks;     // each one, where it was compiled or there are few
   int64_t limit_bytes = 0;            // of a rank
+  std::string limit_of = {};          // whose memory that is, where the machine was asked
   int64_t reserved_bytes = 0;         // of the device, and not part of the limit
   std::optional<PlannedStep> step;    // where a cluster prices it
   int64_t tokens = 0;                 // of the whole training; 0: not asked

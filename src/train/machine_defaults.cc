@@ -1,13 +1,10 @@
 #include "train/machine_defaults.h"
 
-#include <sys/sysinfo.h>
-
 #include <algorithm>
 #include <array>
 #include <thread>
 
 #include "base/error.h"
-#include "base/rounding.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "tensor/gpu_memory.h"
@@ -15,21 +12,26 @@
 namespace tessera {
 namespace {
 
-// What cuBLASLt and cuDNN load beside the arenas, at most.
-constexpr int64_t kGpuLibraryBytes = int64_t{512} << 20;
 // What a plan for a GPU supposes where there is none to ask: an H100's. cluster.memory_gib says
 // more.
 constexpr double kAbsentGpuBytes = 80 * kGibibyte;
 
-// The host only puts work on the GPU. Ranks that outnumber the GPUs share them.
-void use_gpu_defaults(RunSpec& spec, int64_t sharers) {
-  if (spec.train.threads == 0) spec.train.threads = 1;
-  if (spec.cluster.memory_gib > 0) return;
+// A rank has a GPU of its own, here or where it is to run: a run for 16 GPUs can be planned on a
+// machine that has one, or none.
+std::string use_gpu_memory(RunSpec& spec) {
   const cuda::GpuInfo gpu = cuda::gpu_info(0);
-  const auto gpus = std::max<int64_t>(1, cuda::num_gpus());
-  const int64_t ranks_per_gpu = ceil_div(sharers, gpus);
-  const auto room = gpu.why_not.empty() ? static_cast<double>(gpu.free_bytes) : kAbsentGpuBytes;
-  spec.cluster.memory_gib = room / kGibibyte / static_cast<double>(ranks_per_gpu);
+  const bool here = gpu.why_not.empty();
+  spec.cluster.memory_gib =
+      (here ? static_cast<double>(gpu.free_bytes) : kAbsentGpuBytes) / kGibibyte;
+  return here ? fmt::format("what is free on this machine's {}", gpu.name)
+              : "an H100's, since this machine has no GPU";
+}
+
+std::string use_host_memory(RunSpec& spec, int64_t sharers) {
+  const HostMemory memory = host_memory();
+  spec.cluster.memory_gib =
+      static_cast<double>(memory.total_bytes) / kGibibyte / static_cast<double>(sharers);
+  return shared_memory_text(memory.total_bytes, memory, sharers);
 }
 
 }  // namespace
@@ -41,21 +43,24 @@ void choose_device(RunSpec& spec) {
       alone && cuda::gpu_info(0).why_not.empty() ? TrainDevice::kCuda : TrainDevice::kCpu;
 }
 
-void use_machine_defaults(RunSpec& spec, int64_t ranks_on_host) {
+std::string shared_memory_text(int64_t bytes, const HostMemory& memory, int64_t sharers) {
+  return fmt::format("{} {}{}", memory.group.empty() ? "this machine's" : "its control group's",
+                     human_bytes(bytes),
+                     sharers > 1 ? fmt::format(", shared by {} ranks", sharers) : "");
+}
+
+std::string use_machine_defaults(RunSpec& spec, int64_t ranks_on_host) {
   const int64_t sharers = ranks_on_host > 0 ? ranks_on_host : spec.parallel.world();
   choose_device(spec);
-  if (spec.train.device == TrainDevice::kCuda) use_gpu_defaults(spec, sharers);
+  const bool cuda = spec.train.device == TrainDevice::kCuda;
+  // The host only puts work on a GPU.
+  if (cuda && spec.train.threads == 0) spec.train.threads = 1;
   if (spec.train.threads == 0) {
     const auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
     spec.train.threads = std::max<int64_t>(1, cores / sharers);
   }
-  if (spec.cluster.memory_gib <= 0) {
-    struct sysinfo info = {};
-    sysinfo(&info);
-    spec.cluster.memory_gib = static_cast<double>(info.totalram) *
-                              static_cast<double>(info.mem_unit) / kGibibyte /
-                              static_cast<double>(sharers);
-  }
+  if (spec.cluster.memory_gib > 0) return "";
+  return cuda ? use_gpu_memory(spec) : use_host_memory(spec, sharers);
 }
 
 CompiledRun compile_here(RunSpec spec) {

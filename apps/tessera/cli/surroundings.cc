@@ -10,7 +10,7 @@ namespace tessera {
 
 Surroundings console_surroundings() {
   return {.read = read_text,
-          .use_machine = [](RunSpec& spec) { use_machine_defaults(spec); },
+          .use_machine = [](RunSpec& spec) { return use_machine_defaults(spec); },
           .threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 64U)),
           .progress = {}};
 }

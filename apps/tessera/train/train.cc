@@ -2,7 +2,6 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
-#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -22,9 +21,11 @@
 #include "launch/agent/agent.h"
 #include "launch/first_voice.h"
 #include "launch/join/rank_mode.h"
+#include "launch/oom_score.h"
 #include "launch/rank_failure.h"
 #include "plan/plan_command.h"
 #include "spec/run_file/trainable.h"
+#include "train/before_start.h"
 #include "train/machine_defaults.h"
 #include "train/run_place.h"
 #include "train/session/comm_report.h"
@@ -47,7 +48,6 @@ std::string backend_of(const TrainCommandOptions& options) {
   return options.threads ? "local" : options.backend;
 }
 
-// Mistakes that can be seen without reading the text are found before ranks are started.
 RunSpec load_spec(const TrainCommandOptions& options) {
   RunSpec spec = options.source.load(read_text);
   require_trainable(spec.model);
@@ -55,9 +55,7 @@ RunSpec load_spec(const TrainCommandOptions& options) {
   require_config(options.backend != "nccl" || spec.train.device == TrainDevice::kCuda,
                  "--backend nccl connects GPUs, but train.device is \"{}\": use \"cuda\"",
                  name_of(spec.train.device));
-  require_config(spec.data.path.empty() || std::filesystem::exists(spec.data.path),
-                 "data '{}' does not exist: name a text file or a folder of text files",
-                 spec.data.path);
+  if (!options.inject.empty()) (void)parse_injection(options.inject);
   return spec;
 }
 
@@ -115,6 +113,7 @@ int end_of_run(const TrainSummary& summary, const InterruptGuard& interrupt, con
 
 int train_on_threads(const TrainCommandOptions& options, const RunSpec& spec,
                      const Environment& environment, Console& console) {
+  raise_oom_score(kRankOomScore);
   InterruptGuard interrupt({.speaks = true, .takes_sigpipe = true});
   ProgressLine line(console);
   TrainOptions train = train_options(options, spec, environment, line, console);
@@ -132,12 +131,8 @@ int train_on_threads(const TrainCommandOptions& options, const RunSpec& spec,
   return end_of_run(summary, interrupt, state, spec, console);
 }
 
-int start_ranks(const TrainCommandOptions& options, RunSpec spec, const Environment& environment,
-                Console& console) {
-  if (!options.inject.empty()) (void)parse_injection(options.inject);
-  if (spec.train.device == TrainDevice::kCuda) {
-    require_gpus(look_for_gpus(), spec.parallel.world(), options.share_gpu);
-  }
+int start_ranks(const TrainCommandOptions& options, RunSpec spec, const std::string& if_killed,
+                const Environment& environment, Console& console) {
   use_machine_defaults(spec);
   AgentOptions agent;
   agent.ranks = static_cast<int>(spec.parallel.world());
@@ -146,6 +141,7 @@ int start_ranks(const TrainCommandOptions& options, RunSpec spec, const Environm
   tell_run_directory(spec, agent.environment);
   agent.log_dir = options.log_dir;
   agent.grace = grace_of(options);
+  agent.if_killed = if_killed;
   agent.on_failure = [&](const std::string& text) { report_failure(console, text); };
   agent.on_stop = [&](const RunState& state) {
     const std::string text = finishing_text(state);
@@ -164,22 +160,27 @@ int start_ranks(const TrainCommandOptions& options, RunSpec spec, const Environm
 class RankProcess {
  public:
   RankProcess(const TrainCommandOptions& options, const RunSpec& spec, RankMode mode,
-              const LaunchContext& context, const Environment& environment, Console& console)
+              const LaunchContext& context, HostRefusal host_refusal,
+              const Environment& environment, Console& console)
       : options_(options),
         spec_(spec),
         mode_(mode),
         context_(context),
+        host_refusal_(std::move(host_refusal)),
         environment_(environment),
         console_(console),
         interrupt_(interrupt_options()) {}
 
   int run() {
+    raise_oom_score(kRankOomScore);
     world_ = join_world(mode_, context_, world_options());
     ProgressLine line(console_);
     TrainOptions train = train_options(options_, spec_, environment_, line, console_);
     train.ranks_on_host = context_.local_size.value_or(0);
     train.should_stop = [this] { return std::max(interrupt_.signal(), stop_signal_of(*world_)); };
     train.on_state = [this](const RunState& state) { report(state); };
+    // The agent has looked before it started its ranks.
+    if (mode_ != RankMode::kAgentRank) train.host_refusal = host_refusal_;
     std::optional<ClaimedDirectory> claim;
     TrainSummary summary;
     try {
@@ -278,6 +279,7 @@ class RankProcess {
   const RunSpec& spec_;
   RankMode mode_;
   const LaunchContext& context_;
+  HostRefusal host_refusal_;
   const Environment& environment_;
   Console& console_;
   InterruptGuard interrupt_;
@@ -298,6 +300,25 @@ int refuse_as_rank(const LaunchContext& context, const ConfigError& error, Conso
   // that spoke keeps the word until slower ranks have found the mistake too.
   std::this_thread::sleep_for(voice.speaks() ? kKeepTheWord : kLeaveLast);
   return static_cast<int>(error.code());
+}
+
+// Everything that happens before the first rank starts, and the plan.
+int dry_run(const TrainCommandOptions& options, const LaunchContext& context, Console& console) {
+  RunSpec spec = load_spec(options);
+  choose_device(spec);
+  const RankMode mode = choose_rank_mode(backend_of(options), context, spec.parallel.world());
+  if (is_rank(mode)) require_started_ranks(spec, context);
+  BeforeStart before(options, spec, console);
+  before.check_files(/*holds_rank_zero=*/true);
+  const int64_t here = context.local_size.value_or(static_cast<int>(spec.parallel.world()));
+  before.check_device(mode, here);
+  PlanOptions plan;
+  plan.query.source = options.source;
+  plan.json = options.json;
+  const int code = run_plan(plan, console);
+  if (!is_rank(mode)) before.check_memory(mode);
+  before.check_disk();
+  return code;
 }
 
 }  // namespace
@@ -324,6 +345,7 @@ Command add_train(CLI::App& root, const Environment& environment) {
   add_switch(*app, "--overwrite", options->overwrite,
              "use a run directory that holds a run; that run is moved to DIR/previous");
   add_switch(*app, "--dry-run", options->dry_run, "check and plan only; writes nothing");
+  add_switch(*app, "--force", options->force, "start although memory or disk are too small");
   add_switch(*app, "--json", options->json, "print the summary as JSON");
   hide(add_switch(*app, "--share-gpu", options->share_gpu, "processes may share a GPU"));
   hide(add_text(*app, "--inject", options->inject, "SPEC", "provoke a fault"));
@@ -334,30 +356,35 @@ Command add_train(CLI::App& root, const Environment& environment) {
 
 int run_train(const TrainCommandOptions& options, const Environment& environment,
               Console& console) {
-  if (options.dry_run) {
-    (void)find_run_directory(directory_request(options, options.source.load(read_text)));
-    PlanOptions plan;
-    plan.query.source = options.source;
-    plan.json = options.json;
-    return run_plan(plan, console);
-  }
   const LaunchContext context = detect_launch(environment);
+  if (options.dry_run) return dry_run(options, context, console);
   RunSpec spec;
   RankMode mode{};
+  BeforeStart before(options, spec, console);
   try {
     spec = load_spec(options);
     choose_device(spec);
     mode = choose_rank_mode(backend_of(options), context, spec.parallel.world());
     if (is_rank(mode)) require_started_ranks(spec, context);
+    if (mode != RankMode::kAgentRank) before.check_files(context.rank == 0);
   } catch (const ConfigError& error) {
     return refuse_as_rank(context, error, console);
   }
+  if (!is_rank(mode)) {
+    before.check_device(mode, spec.parallel.world());
+    before.check_memory(mode);
+  }
+  // After the memory, which is short more often: the first that is said is the one to begin with.
+  if (mode != RankMode::kAgentRank && context.rank == 0) before.check_disk();
   if (mode == RankMode::kAgentRank) hear_run_directory(environment, spec);
   std::optional<ClaimedDirectory> claim;
   if (!is_rank(mode)) claim.emplace(claim_directory(options, spec, console));
   if (mode == RankMode::kThreads) return train_on_threads(options, spec, environment, console);
-  if (mode == RankMode::kAgent) return start_ranks(options, spec, environment, console);
-  return RankProcess(options, spec, mode, context, environment, console).run();
+  if (mode == RankMode::kAgent) {
+    return start_ranks(options, spec, before.if_killed(), environment, console);
+  }
+  return RankProcess(options, spec, mode, context, before.host_refusal(), environment, console)
+      .run();
 }
 
 }  // namespace tessera

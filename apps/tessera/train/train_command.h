@@ -14,6 +14,7 @@ struct TrainCommandOptions {
   bool dry_run = false;
   bool json = false;
   bool overwrite = false;        // the run directory may hold a run
+  bool force = false;            // start although memory or disk are too small
   bool threads = false;          // the same as backend = "local"
   std::string backend = "auto";  // auto | local | shm | mpi | nccl
   bool share_gpu = false;        // processes may share a GPU, for tests

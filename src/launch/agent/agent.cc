@@ -23,6 +23,7 @@
 #include "launch/agent/signal_inbox.h"
 #include "launch/agent/spawn.h"
 #include "launch/cores.h"
+#include "launch/oom_score.h"
 #include "launch/poll_set.h"
 #include "launch/rendezvous/token.h"
 #include "launch/stop_time.h"
@@ -214,6 +215,7 @@ void Agent::start_rank(int rank) {
   request.stderr_fd = err.valid() ? err.get() : out.valid() ? out.get() : options_.err_fd;
   request.inherited_fd = memory_.fd();
   request.cpus = share_of_cores(cores_, rank, options_.ranks, options_.threads_per_rank);
+  request.oom_score = kRankOomScore;
   request.signal_mask = signals_.previous_mask();
   ranks_.add(spawn_child(request));
 }
@@ -331,6 +333,7 @@ JobEnd Agent::judge_job() const {
   return judge({.ranks = ends,
                 .stop_signal = stop_signal_,
                 .first_failed = first_failed_,
+                .if_killed = options_.if_killed,
                 .reason = memory_.abort_reason()});
 }
 
@@ -349,6 +352,7 @@ void AgentOptions::validate() const {
 int run_agent(const AgentOptions& options) {
   options.validate();
   open_standard_descriptors();
+  raise_oom_score(kAgentOomScore);
   return Agent(options).run();
 }
 

@@ -17,6 +17,9 @@
 // A rank that fails writes why with abort_as_rank (launch/rank_failure.h) and exits with its code
 // without printing: the agent prints the first reason of the job, once.
 //
+// When the machine runs out of memory, the kernel takes the ranks before other processes, and the
+// agent next (launch/oom_score.h).
+//
 //   exit code of the job
 //   0          every rank exited with 0
 //   1-9        a rank failed with that code (base/error.h; docs/cli.md)
@@ -57,6 +60,10 @@ struct AgentOptions {
 
   std::chrono::milliseconds grace{1'500};       // at least, from a signal to the abort
   std::chrono::milliseconds leave_time{1'000};  // from the first failure to SIGKILL
+
+  // Added to the message where somebody else killed a rank: what that usually means. Empty:
+  // nothing.
+  std::string if_killed = {};
 
   // Gets the one message of a job that failed. Null: "tessera: …" is written to err_fd.
   std::function<void(const std::string&)> on_failure = nullptr;

@@ -73,6 +73,13 @@ TEST(AgentTest, EndsWithItsRanks) {
   expect_gone(pids);
 }
 
+// Shared memory is counted for no process: without this the kernel would end bystanders first.
+TEST(AgentTest, RanksGoFirstWhenMemoryRunsOut) {
+  Job job(1, "oom_score");
+  EXPECT_EQ(job.finish().code, 0);
+  EXPECT_EQ(job.out(), "scores 1000 900\n");
+}
+
 TEST(AgentTest, TellsRanksWhoTheyAre) {
   Job job(2, "environment", {}, {{"MINE", "kept"}, {"TESSERA_RANK", "7"}});
   EXPECT_EQ(job.finish().code, 0);

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <csignal>
 #include <vector>
 
+#include "base/error.h"
 #include "launch/rank_failure.h"
 #include "launch/rank_list.h"
 
@@ -58,6 +60,18 @@ std::string with_cause(const std::string& reason, int rank, const RankEnd& end) 
                      reason.substr(vague.size()));
 }
 
+// The message of a rank that found a mistake of the user says it all: where the rank was meanwhile
+// explains nothing.
+bool explains_itself(const RankEnd& end) {
+  if (!end.exit || end.exit->signal != 0) return false;
+  const auto code = static_cast<ExitCode>(end.exit->code);
+  return code == ExitCode::kUsage || code == ExitCode::kDoesNotFit;
+}
+
+bool killed_by_others(const RankEnd& end) {
+  return end.exit && end.exit->signal == SIGKILL && !end.killed_by_agent;
+}
+
 JobEnd judge_stopped(const JobHistory& history) {
   const std::string stopped = fmt::format("stopped by {}", signal_name(history.stop_signal));
   std::string details = late_ranks(history);
@@ -86,9 +100,11 @@ JobEnd judge(const JobHistory& history) {
   if (message.empty()) {
     message = describe_rank_end(rank, end);
     if (end.exit->signal == 0) message += "; it gave no reason";
-  } else if (!end.last_call.empty() && message.find(end.last_call) == std::string::npos) {
+  } else if (!end.last_call.empty() && !explains_itself(end) &&
+             message.find(end.last_call) == std::string::npos) {
     message += fmt::format("; the last call of rank {} was {}", rank, end.last_call);
   }
+  if (killed_by_others(end) && !history.if_killed.empty()) message += "; " + history.if_killed;
   return {.exit_code = job_code(end), .message = message + late_ranks(history)};
 }
 

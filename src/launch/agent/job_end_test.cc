@@ -72,6 +72,31 @@ TEST(JobEndTest, DoesNotRepeatTheLastCall) {
   EXPECT_EQ(end.message, reason);
 }
 
+// Where a rank was when it found a mistake in a run file explains nothing.
+TEST(JobEndTest, AddsNoLastCallToAMistakeOfTheUser) {
+  for (const int code : {2, 3}) {
+    std::vector<RankEnd> ranks = {ended(0), ended(code)};
+    ranks[1].last_call = "broadcast(u8, 1635, root 0) #2 of group control";
+    const JobEnd end =
+        judge({.ranks = ranks, .first_failed = 1, .reason = "rank 1: data 'x' is empty"});
+    EXPECT_EQ(end.exit_code, code);
+    EXPECT_EQ(end.message, "rank 1: data 'x' is empty");
+  }
+}
+
+TEST(JobEndTest, SaysWhatAKillUsuallyMeans) {
+  std::vector<RankEnd> ranks = {killed_late(), ended(0, SIGKILL)};
+  const JobHistory history = {.ranks = ranks,
+                              .first_failed = 1,
+                              .if_killed = "probably out of memory: planned 5 GiB",
+                              .reason = "rank 1 (pid 10) was killed by SIGKILL"};
+  EXPECT_EQ(judge(history).message,
+            "rank 1 (pid 10) was killed by SIGKILL; probably out of memory: planned 5 GiB; rank 0 "
+            "did not end in time and was killed");
+  ranks[1] = ended(0, SIGSEGV);
+  EXPECT_EQ(judge(history).message.find("memory"), std::string::npos);
+}
+
 TEST(JobEndTest, SaysHowARankDiedWhereItsPeersCouldNot) {
   std::vector<RankEnd> ranks = {ended(1), ended(0, SIGKILL)};
   const JobHistory history = {

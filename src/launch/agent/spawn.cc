@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "launch/oom_score.h"
 #include "launch/unique_fd.h"
 
 namespace tessera {
@@ -79,6 +80,7 @@ bool take_descriptor(int fd, int number) {
   }
   // Refused where a container changed the allowed cores just now; an unpinned rank is no error.
   if (!request.cpus.empty()) ::sched_setaffinity(0, sizeof(prepared.cpus), &prepared.cpus);
+  raise_oom_score(request.oom_score);
   ::signal(SIGINT, SIG_IGN);
   if (::sigprocmask(SIG_SETMASK, &request.signal_mask, nullptr) != 0) {
     give_up(report_fd, "restore its signal mask", errno);

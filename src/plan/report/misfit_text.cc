@@ -21,6 +21,17 @@ int64_t ranks_like(const Plan& plan, const PlannedClass& one) {
   return ranks;
 }
 
+// Such ranks do not get more memory by being more.
+bool share_a_machine(const Plan& plan) {
+  return !plan.limit_of.empty() && plan.spec.train.device != TrainDevice::kCuda;
+}
+
+std::string enough_devices(const Plan& plan) {
+  const int64_t devices = plan.advice->devices;
+  if (!share_a_machine(plan)) return fmt::format("{} devices", devices);
+  return fmt::format("{} ranks on {} such machines", devices, devices / plan.mesh.world());
+}
+
 std::string nothing_fits_text(const Plan& plan, const FlagsOf& flags) {
   const FitAdvice& advice = *plan.advice;
   std::string text = "; no change of up to three settings makes it fit on these devices";
@@ -30,8 +41,11 @@ std::string nothing_fits_text(const Plan& plan, const FlagsOf& flags) {
                         human_bytes(nearest.peak_bytes),
                         human_bytes(nearest.peak_bytes - plan.limit_bytes));
   }
-  if (!advice.on_devices) return text + "\nuse more devices, or a smaller model or sequence";
-  return text + fmt::format("\n{} devices would do, with\n  {}: {} of {}", advice.devices,
+  if (!advice.on_devices) {
+    return text + fmt::format("\nuse more {}, or a smaller model or sequence",
+                              share_a_machine(plan) ? "machines" : "devices");
+  }
+  return text + fmt::format("\n{} would do, with\n  {}: {} of {}", enough_devices(plan),
                             flags(*advice.on_devices), human_bytes(advice.on_devices->peak_bytes),
                             human_bytes(plan.limit_bytes));
 }
@@ -50,11 +64,12 @@ std::string misfit_sentence(const Plan& plan) {
                                         worst.memory.begin());
   const int64_t ranks = ranks_like(plan, worst);
   return fmt::format(
-      "does not fit: rank {} ({}{}) needs {} but has {}, {} too much; the largest part is {} "
+      "does not fit: rank {} ({}{}) needs {} but has {}{}, {} too much; the largest part is {} "
       "with {}",
       worst.first_rank, plan.mesh.describe(worst.first_rank),
       ranks > 1 ? fmt::format("; {} ranks need as much", with_thousands(ranks)) : "",
       human_bytes(worst.total_bytes()), human_bytes(plan.limit_bytes),
+      plan.limit_of.empty() ? "" : fmt::format(" ({})", plan.limit_of),
       human_bytes(worst.total_bytes() - plan.limit_bytes), name_of(kAllArenas[part]),
       human_bytes(worst.memory[part]));
 }

@@ -115,6 +115,7 @@ ordered_json json_with_ranks(const Plan& plan, bool ranks) {
   json["fits"] = plan.fits();
   json["peak_bytes"] = plan.peak_bytes();
   json["limit_bytes"] = plan.limit_bytes;
+  json["limit_of"] = plan.limit_of;
   json["reserved_bytes"] = plan.reserved_bytes;
   json["classes"] = ordered_json::array();
   for (const PlannedClass& one : plan.classes) json["classes"].push_back(class_json(plan, one));

@@ -22,6 +22,7 @@ namespace {
 struct Alternatives {
   std::string_view section, first, second;
 };
+constexpr std::string_view kInit = "init";
 constexpr Alternatives kAlternatives[] = {{"model", "preset", "hf"}, {"data", "path", "synth"}};
 
 bool says(const Entry& entry, std::string_view section, std::string_view name) {
@@ -122,6 +123,24 @@ ModelSpec base_model(const ModelSpec& asked, std::span<const Entry> entries,
   return {};
 }
 
+// model.init says where the weights come from: "weights" (of the folder, the default) or "random"
+// (the folder gives the shape of the model alone). It is no value of a run: one that starts from
+// random weights simply has no folder. The last entry counts; all are taken out.
+bool takes_random_weights(std::vector<Entry>& entries) {
+  const auto is_init = [](const Entry& e) { return e.section == "model" && e.name == kInit; };
+  bool random = false;
+  for (const Entry& entry : entries) {
+    if (!is_init(entry)) continue;
+    const std::string value = entry.value.is_string() ? entry.value.get<std::string>() : "";
+    require_config(value == "random" || value == "weights",
+                   "{}: model.init must be \"random\" or \"weights\", got {}", entry.value_at,
+                   value.empty() ? "no text" : in_quotes(value));
+    random = value == "random";
+  }
+  std::erase_if(entries, is_init);
+  return random;
+}
+
 // A family that the file names, and that is not the one the model started from, brings its blocks.
 void use_named_family(ModelSpec& model, const ModelSpec& asked, std::span<const Entry> entries) {
   const bool named = find_entry(entries, "model", "family") != nullptr;
@@ -171,6 +190,9 @@ RunSpec parse_run(std::string_view text, const std::string& file_name,
   const int64_t seq_len = sequence_length(entries, set);
   count_sequences(entries, seq_len);
   count_sequences(set, seq_len);
+  const bool says_weights = find_entry(set, "model", kInit) != nullptr;
+  const bool in_file = takes_random_weights(entries), in_set = takes_random_weights(set);
+  const bool random_weights = says_weights ? in_set : in_file;
   // Before anything is dropped or merged, so that mistakes are reported in the order of the file.
   RunSpec asked;
   apply(entries, asked, Ranges::kCheck);
@@ -188,6 +210,7 @@ RunSpec parse_run(std::string_view text, const std::string& file_name,
   spec.model.hf = hf_folder(spec.model.hf);
   require_model(spec, entries, file_name);
   require_rope_type(spec, entries);
+  if (random_weights) spec.model.hf.clear();
   return spec;
 }
 

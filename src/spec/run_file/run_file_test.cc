@@ -260,6 +260,25 @@ TEST(RunFileTest, HuggingFaceFoldersAreReadThroughTheReader) {
             "run.toml:2:6: cannot read nowhere/config.json");
 }
 
+TEST(RunFileTest, AFolderMayGiveTheModelAlone) {
+  const FileReader reader = [](const std::string&) {
+    return std::string(R"({"model_type": "llama", "num_hidden_layers": 3, "hidden_size": 32,
+        "intermediate_size": 88, "num_attention_heads": 4, "vocab_size": 160})");
+  };
+  const std::string with_folder = "[model]\nhf = \"weights/tiny\"\n";
+  const auto folder_of = [&](const std::string& text, std::vector<std::string> set) {
+    const RunSpec spec = parse(text, set, reader);
+    EXPECT_EQ(spec.model.layers, 3);
+    return spec.model.hf;
+  };
+  EXPECT_EQ(folder_of(with_folder + "init = \"random\"\n", {}), "");
+  EXPECT_EQ(folder_of(with_folder + "init = \"weights\"\n", {}), "weights/tiny");
+  EXPECT_EQ(folder_of(with_folder, {"model.init=random"}), "");
+  EXPECT_EQ(folder_of(with_folder + "init = \"random\"\n", {"model.init=weights"}), "weights/tiny");
+  EXPECT_EQ(failure("[model]\ninit = \"zeros\"\n"),
+            "run.toml:2:8: model.init must be \"random\" or \"weights\", got \"zeros\"");
+}
+
 TEST(RunFileTest, AlternativesExcludeEachOther) {
   EXPECT_EQ(failure("[model]\npreset = \"tiny-3m\"\nhf = \"x\"\n"),
             "run.toml:3:1: model.preset and model.hf exclude each other; keep one of them");

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/printable.h"
 #include "base/text.h"
 #include "spec/toml_entries.h"
 
@@ -51,7 +52,7 @@ std::string_view key_of_piece(std::string_view piece) {
 
 }  // namespace
 
-Setting setting_of_set(const std::string& text) { return {text, "--set " + text}; }
+Setting setting_of_set(const std::string& text) { return {text, "--set " + shortened(text)}; }
 
 std::vector<Entry> entries_of(const Setting& setting) {
   const std::string& text = setting.text;
@@ -69,7 +70,7 @@ std::vector<Entry> entries_of(const Setting& setting) {
     for (const Key& key : run_keys()) paths.push_back(join_path(key.section, key.name));
     const std::vector<std::string_view> known(paths.begin(), paths.end());
     const std::string nearest = nearest_name(path, known);
-    throw ConfigError(fmt::format("{}: unknown section '{}'; {}", at, section,
+    throw ConfigError(fmt::format("{}: unknown section '{}'; {}", at, shortened(section),
                                   nearest.empty() ? suggestion(section, names_in(""), "sections")
                                                   : fmt::format("did you mean '{}'?", nearest)));
   }

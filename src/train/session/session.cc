@@ -487,6 +487,9 @@ TrainSummary train_rank(const TrainOptions& options, CommWorld& host, CommWorld&
     const int rank = host.rank();
     const TrainJob job = prepare_job(spec, options.inject, {&rank, 1});
     require_room(job, options.gpu);
+    if (options.host_refusal) {
+      require_room_on_hosts(*control, job.programs.at(rank).total_bytes(), options.host_refusal);
+    }
     return Session(options, job, gpus, *control).run();
   });
 }

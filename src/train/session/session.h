@@ -9,6 +9,7 @@
 #include "comm/run_state.h"
 #include "comm/world.h"
 #include "spec/run_spec.h"
+#include "train/session/host_room.h"
 #include "train/session/injection.h"
 
 namespace tessera {
@@ -38,6 +39,9 @@ struct TrainOptions {
   int gpu = 0;            // of this process, where train.device is "cuda"
   // The caller has claimed spec.logging.run_dir (run_claim.h); else rank 0 does when it starts.
   bool run_dir_claimed = false;
+  // Asked by train_rank before memory is taken where the ranks of a host need more than it has.
+  // Null: nobody looks.
+  HostRefusal host_refusal;
 };
 
 struct TrainSummary {

@@ -54,15 +54,15 @@ void StoredReader::read(const LogicalTensor& tensor, int64_t first, std::span<do
   }
 }
 
-std::vector<std::string> stored_names(const ParameterLayout& layout) {
-  std::vector<std::string> names;
+std::vector<StoredShape> stored_shapes(const ParameterLayout& layout) {
+  std::vector<StoredShape> shapes;
   std::set<std::string> seen;
   for (const Bucket& bucket : layout.buckets) {
     for_each_tensor(bucket, [&](const LogicalTensor& t) {
-      if (seen.insert(t.stored.name).second) names.push_back(t.stored.name);
+      if (seen.insert(t.stored.name).second) shapes.push_back({t.stored.name, t.stored.shape});
     });
   }
-  return names;
+  return shapes;
 }
 
 }  // namespace tessera

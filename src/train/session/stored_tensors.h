@@ -58,7 +58,11 @@ void for_each_stored_run(const LogicalTensor& tensor, const F& f) {
   }
 }
 
-// The names of all stored tensors, each once, in the order of the model.
-std::vector<std::string> stored_names(const ParameterLayout& layout);
+// All stored tensors, each once, in the order of the model.
+struct StoredShape {
+  std::string name;
+  Shape shape;
+};
+std::vector<StoredShape> stored_shapes(const ParameterLayout& layout);
 
 }  // namespace tessera

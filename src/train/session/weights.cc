@@ -63,9 +63,15 @@ TensorSource initial_weights(const ModelSpec& model, uint64_t seed) {
 
 TensorSource hf_weights(const std::string& folder, const ParameterLayout& layout) {
   const auto weights = std::make_shared<HfWeights>(HfWeights::open(folder));
+  const std::vector<StoredShape> stored = stored_shapes(layout);
   std::vector<std::string> expected;
-  for (const std::string& name : stored_names(layout)) expected.push_back(name_in(*weights, name));
+  for (const StoredShape& one : stored) expected.push_back(name_in(*weights, one.name));
   require_exact_names(*weights, expected);
+  for (const StoredShape& one : stored) {
+    // What can be computed may be missing; who reads it says so.
+    const std::string name = name_in(*weights, one.name);
+    if (weights->find(name) != nullptr) weights->require_shape(name, one.shape);
+  }
   const auto reader = std::make_shared<StoredReader>(
       [weights](const std::string& name, const Shape& shape, int64_t first, std::span<double> out) {
         weights->read_range(name_in(*weights, name), shape, first, out);

@@ -1,6 +1,7 @@
 #include "train/verify/forward.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "compile/model/context.h"
 #include "tensor/element.h"
@@ -12,8 +13,10 @@ namespace tessera {
 
 std::vector<double> forward_logits(const RunSpec& spec, int64_t batch,
                                    const SampleSource& samples) {
-  World world(build_step(spec, StepKind::kForward));
-  const TensorSource weights = hf_weights(spec.model.hf, world.step().layout);
+  StepGraph step = build_step(spec, StepKind::kForward);
+  // Before memory is taken for a model that the folder may not be of.
+  const TensorSource weights = hf_weights(spec.model.hf, step.layout);
+  World world(std::move(step));
   const int64_t vocab = spec.model.vocab;
   const int64_t seq_len = spec.train.seq_len;
   std::vector<double> logits(static_cast<size_t>(batch * seq_len * vocab));

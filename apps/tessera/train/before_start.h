@@ -1,0 +1,54 @@
+// What `train` and `train --dry-run` look at before anything starts, so that nothing is found out
+// after an hour that was known before: the text, the vocabulary, the weights, the device, the
+// folders, the disk, the memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "cli/terminal.h"
+#include "launch/join/rank_mode.h"
+#include "plan/plan.h"
+#include "spec/run_spec.h"
+#include "train/session/host_room.h"
+#include "train/train_command.h"
+
+namespace tessera {
+
+class BeforeStart {
+ public:
+  // `spec` must have gone through resolve(), with its device chosen.
+  BeforeStart(const TrainCommandOptions& options, const RunSpec& spec, Console& console)
+      : options_(options), spec_(spec), console_(console) {}
+
+  // All that is read, and the folders that are written. Throws ConfigError, or Error for what
+  // cannot be read. Whoever does not hold rank 0 writes nothing.
+  void check_files(bool holds_rank_zero);
+  // Room for what rank 0 writes, after check_files(). Throws Error with ExitCode::kUsage; with --force it is a warning.
+  void check_disk() const;
+  // GPUs for `ranks` processes of this host; for threads, one.
+  void check_device(RankMode mode, int64_t ranks) const;
+  // Where all ranks are to be on this host. Throws Error with ExitCode::kDoesNotFit, saying what
+  // `plan --check` says; with --force it is a warning.
+  void check_memory(RankMode mode);
+
+  // For ranks that somebody else started, which add up their hosts themselves; null with --force.
+  [[nodiscard]] HostRefusal host_refusal() const;
+  // What it usually means when a rank is killed; check_memory() comes before it.
+  [[nodiscard]] std::string if_killed() const;
+
+ private:
+  void refuse_or_warn(const std::string& text, ExitCode code) const;
+  [[nodiscard]] std::string misfit_of(const Plan& plan) const;
+  void check_gpu_memory(RankMode mode, const RunSpec& here) const;
+
+  const TrainCommandOptions& options_;
+  const RunSpec& spec_;
+  Console& console_;
+  std::string run_dir_;  // where rank 0 would write
+  int64_t text_bytes_ = 0;
+  int64_t planned_bytes_ = 0;
+  HostMemory memory_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,40 @@
+#include "train/preflight/run_inputs.h"
+
+#include "base/error.h"
+#include "data/corpus.h"
+#include "train/session/weights.h"
+
+namespace tessera {
+namespace {
+
+int64_t check_text(const RunSpec& spec) {
+  const DataSpec& data = spec.data;
+  require_config(kByteTokens <= spec.model.vocab,
+                 "model.vocab is {} but the data has {} byte-level tokens: use vocab >= {}",
+                 spec.model.vocab, kByteTokens, kByteTokens);
+  const bool synthetic = data.path.empty();
+  const int64_t bytes = synthetic ? data.synth_bytes : Corpus::size_of_path(data.path);
+  require_samples(synthetic ? "synthetic stories" : data.path, bytes, spec.train.seq_len);
+  return bytes;
+}
+
+void check_weights(const RunSpec& spec) {
+  const std::string& folder = spec.model.hf;
+  if (folder.empty()) return;
+  require_config(HfWeights::present(folder),
+                 "model.hf: folder '{}' has no weights (model.safetensors, or the files of "
+                 "model.safetensors.index.json): use model.init = \"random\" to train its model "
+                 "from random ones, or convert the weights to safetensors",
+                 folder);
+  (void)hf_weights(folder, layout_parameters(spec, mesh_of(spec.parallel)));
+}
+
+}  // namespace
+
+int64_t check_inputs(const RunSpec& spec) {
+  const int64_t bytes = check_text(spec);
+  check_weights(spec);
+  return bytes;
+}
+
+}  // namespace tessera
