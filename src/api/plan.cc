@@ -3,7 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "api/chosen_split.h"
 #include "api/fields.h"
+#include "api/recipe.h"
 #include "api/schema.h"
 #include "base/error.h"
 #include "compile/pipeline/stages.h"
@@ -22,13 +24,23 @@ void read_run(Fields& fields, PlanQuery& query) {
   fields.text("cluster", query.split.cluster);
 }
 
+PlanQuery with_recipe(PlanQuery query, const FileReader& read, std::vector<Guess>& guesses) {
+  use_recipe(query.split, query.split.cluster, query.source, read, guesses);
+  return query;
+}
+
+BlockProducts products_of(const SplitFlags& split) {
+  return asks_for_fp8(split) ? BlockProducts::kFp8 : BlockProducts::kAsTrained;
+}
+
 void load_for_cluster(const PlanQuery& query, const std::string& name, const Surroundings& around,
                       std::string_view programs_for, PlanRequest& request) {
   require_config(programs_for.empty(),
                  "{} is drawn from the programs of all ranks; leave out --cluster", programs_for);
   request.cluster = find_cluster(name, around.read);
-  request.spec = load_split(query.source, query.split, *request.cluster, around.read,
-                            request.guesses, &request.open);
+  request.spec = load_fitting_split(query.source, query.split, *request.cluster,
+                                    find_engine(query.split.engine, around.read), around.read,
+                                    request.guesses, &request.open);
 }
 
 void require_cluster_for_model(const PlanQuery& query) {
@@ -40,6 +52,7 @@ void require_cluster_for_model(const PlanQuery& query) {
 void load_for_machine(const PlanQuery& query, const Surroundings& around,
                       std::string_view programs_for, PlanRequest& request) {
   require_cluster_for_model(query);
+  refuse_fp8(query.split, "a plan without --cluster");
   const RunSource source = with_settings(query.source, query.split);
   RunSpec spec = source.load(around.read);
   if (!can_compile_every_rank(spec)) {
@@ -73,9 +86,11 @@ PlanQuery plan_query(const nlohmann::json& request) {
   return query;
 }
 
-PlanRequest plan_request(const PlanQuery& query, const Surroundings& around,
+PlanRequest plan_request(const PlanQuery& asked, const Surroundings& around,
                          std::string_view programs_for) {
   PlanRequest request;
+  const PlanQuery query = with_recipe(asked, around.read, request.guesses);
+  request.products = products_of(query.split);
   request.tokens = query.split.tokens;
   request.advise = true;
   request.digests = true;
@@ -98,7 +113,10 @@ VaryQuery vary_query(const nlohmann::json& request) {
   return query;
 }
 
-Variation vary(const VaryQuery& query, const Surroundings& around) {
+Variation vary(const VaryQuery& asked, const Surroundings& around) {
+  VaryQuery query = asked;
+  std::vector<Guess> notes;
+  query.run = with_recipe(query.run, around.read, notes);
   require_config(!query.run.split.cluster.empty(),
                  "--vary needs a cluster to price the runs on: give --cluster, as in --cluster "
                  "h100-8");
@@ -107,7 +125,8 @@ Variation vary(const VaryQuery& query, const Surroundings& around) {
   return vary_plan(query.vary, [&](const std::string& setting) {
     RunSource source = query.run.source;
     source.overrides.push_back(setting);
-    PlanRequest request{.cluster = cluster, .engine = engine};
+    PlanRequest request{
+        .cluster = cluster, .engine = engine, .products = products_of(query.run.split)};
     request.spec = load_split(source, query.run.split, cluster, around.read, request.guesses);
     return request;
   });
@@ -123,8 +142,11 @@ EmitQuery emit_query(const nlohmann::json& request) {
   return query;
 }
 
-std::string emit(const EmitQuery& query, const Surroundings& around) {
+std::string emit(const EmitQuery& asked, const Surroundings& around) {
   PlanRequest request;
+  EmitQuery query = asked;
+  query.run = with_recipe(query.run, around.read, request.guesses);
+  refuse_fp8(query.run.split, "settings of another system");
   if (query.run.split.cluster.empty()) {
     require_cluster_for_model(query.run);
     request.spec = with_settings(query.run.source, query.run.split).load(around.read);

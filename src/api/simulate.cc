@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "api/chosen_split.h"
 #include "api/fields.h"
+#include "api/recipe.h"
 #include "api/schema.h"
 #include "api/slow_lost.h"
 #include "base/error.h"
@@ -68,6 +70,12 @@ SimulateQuery simulate_query(const nlohmann::json& request) {
   return query;
 }
 
+SimulateQuery with_recipe(SimulateQuery query, const Surroundings& around,
+                          std::vector<Guess>& guesses) {
+  use_recipe(query.split, query.cluster, query.source, around.read, guesses);
+  return query;
+}
+
 RunSpec load_simulated(const SimulateQuery& query, const Surroundings& around,
                        std::vector<Guess>& guesses) {
   const std::string& model = query.split.model;
@@ -75,9 +83,10 @@ RunSpec load_simulated(const SimulateQuery& query, const Surroundings& around,
                  "--model {} needs a cluster to be simulated on: give --cluster, as in "
                  "--cluster h100-8",
                  model);
-  if (!model.empty()) {
-    return load_split(query.source, query.split, find_cluster(query.cluster, around.read),
-                      around.read, guesses);
+  refuse_fp8(query.split, "a simulation");
+  if (!model.empty() || !query.split.recipe.empty()) {
+    return load_fitting_split(query.source, query.split, find_cluster(query.cluster, around.read),
+                              find_engine(query.split.engine, around.read), around.read, guesses);
   }
   return with_settings(query.source, query.split).load(around.read);
 }

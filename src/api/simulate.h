@@ -31,6 +31,10 @@ struct SimulateQuery {
 };
 SimulateQuery simulate_query(const nlohmann::json& request);
 
+// With its recipe, where it names one: what a simulation is asked then.
+SimulateQuery with_recipe(SimulateQuery query, const Surroundings& around,
+                          std::vector<Guess>& guesses);
+
 // The run that is simulated, resolved; what was filled in is added to `guesses`.
 RunSpec load_simulated(const SimulateQuery& query, const Surroundings& around,
                        std::vector<Guess>& guesses);

@@ -76,6 +76,11 @@ void fill_in(RunSpec& spec, const std::vector<std::string>& settings, const Clus
   }
 }
 
+// What is not a product of a block stays bf16.
+bool is_fp8(const SplitFlags::Word& word) {
+  return word.key == std::string_view("train.dtype") && word.value == "fp8";
+}
+
 // "--virtual-stages" is "virtual_stages" in JSON.
 std::string key_of(std::string_view flag) {
   std::string key(flag.substr(2));
@@ -94,14 +99,27 @@ void read_source(Fields& fields, RunSource& source) {
 
 void read_split(Fields& fields, SplitFlags& split) {
   fields.text("model", split.model);
+  fields.text("recipe", split.recipe);
   fields.text("engine", split.engine);
   for (SplitFlags::Size& size : split.sizes) fields.whole(key_of(size.flag), size.value, 0);
   fields.truth("sequence_parallel", split.sequence_parallel);
   for (SplitFlags::Word& word : split.words) fields.text(key_of(word.flag), word.value);
 }
 
+bool asks_for_fp8(const SplitFlags& split) {
+  return std::any_of(split.words.begin(), split.words.end(), is_fp8);
+}
+
+void refuse_fp8(const SplitFlags& split, std::string_view what) {
+  require_config(
+      !asks_for_fp8(split),
+      "{} with --dtype fp8, which no Program computes yet: use --dtype bf16; tessera plan "
+      "--dtype fp8 prices the step",
+      what);
+}
+
 std::vector<std::string> settings_of(const SplitFlags& split) {
-  std::vector<std::string> settings;
+  std::vector<std::string> settings = split.recipe_settings;
   if (!split.model.empty()) settings.push_back("model.preset=" + split.model);
   for (const SplitFlags::Size& size : split.sizes) {
     if (size.value != SplitFlags::kNotGiven) {
@@ -110,7 +128,8 @@ std::vector<std::string> settings_of(const SplitFlags& split) {
   }
   if (split.sequence_parallel) settings.emplace_back("parallel.sequence_parallel=true");
   for (const SplitFlags::Word& word : split.words) {
-    if (!word.value.empty()) settings.push_back(fmt::format("{}={}", word.key, word.value));
+    if (word.value.empty()) continue;
+    settings.push_back(fmt::format("{}={}", word.key, is_fp8(word) ? "bf16" : word.value));
   }
   return settings;
 }

@@ -19,6 +19,7 @@
 #include "cost/hardware/cluster.h"
 #include "cost/step/estimate.h"
 #include "plan/compile_run.h"
+#include "plan/estimate_run.h"
 #include "plan/fit_advice.h"
 
 namespace tessera {
@@ -29,11 +30,12 @@ struct PlanRequest {
   RunSpec spec = {};
   std::optional<Cluster> cluster = {};  // prices the step; none: memory and traffic alone
   std::optional<Engine> engine = {};    // whose time it is; none: our own
-  OpenSettings open = {};               // what follows from the rest, for advice
-  std::vector<Guess> guesses = {};      // taken before it came to this; listed first
-  int64_t tokens = 0;                   // of the whole training; 0: not asked
-  bool advise = false;                  // where the run does not fit: what would make it fit
-  bool digests = false;                 // of Programs also where a cluster prices the step
+  BlockProducts products = BlockProducts::kAsTrained;  // where a cluster prices the step
+  OpenSettings open = {};                              // what follows from the rest, for advice
+  std::vector<Guess> guesses = {};                     // taken before it came to this; listed first
+  int64_t tokens = 0;                                  // of the whole training; 0: not asked
+  bool advise = false;   // where the run does not fit: what would make it fit
+  bool digests = false;  // of Programs also where a cluster prices the step
 };
 
 // Where memory and traffic come from.
@@ -85,7 +87,8 @@ struct Plan {
   int64_t limit_bytes = 0;            // of a rank
   int64_t reserved_bytes = 0;         // of the device, and not part of the limit
   std::optional<PlannedStep> step;    // where a cluster prices it
-  int64_t tokens = 0;                 // of the whole training; 0: not asked
+  BlockProducts products = BlockProducts::kAsTrained;
+  int64_t tokens = 0;  // of the whole training; 0: not asked
   std::vector<Guess> guesses;
   std::optional<FitAdvice> advice;  // where it does not fit and advice was asked for
 

@@ -87,6 +87,8 @@ Command add_search(CLI::App& root) {
   add_text(*app, "--model", query.model, "NAME|FILE", "a model: see tessera presets");
   add_text(*app, "--cluster", query.cluster, "NAME|FILE",
            "a cluster: a100-256 is 256 devices of the entry a100");
+  add_text(*app, "--recipe", query.recipe, "NAME|FILE",
+           "model, cluster, batch and sequence of a published recipe: see tessera presets recipes");
   add_text(*app, "--engine", query.engine, "NAME|FILE",
            "whose time and memory: see tessera presets engines (default tessera)");
   add_whole(*app, "--global-batch", query.global_batch, 1, "sequences of a step");

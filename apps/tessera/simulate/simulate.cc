@@ -100,15 +100,15 @@ Command add_simulate(CLI::App& root) {
 }
 
 int run_simulate(const SimulateOptions& options, Console& console) {
-  const SimulateQuery& query = options.query;
+  const Surroundings around = console_surroundings();
+  std::vector<Guess> guesses;
+  const SimulateQuery query = with_recipe(options.query, around, guesses);
   // A word behind --schedule is taken for the run file.
   const bool is_schedule = choice_named<PipelineKind>(query.source.file).has_value();
   require_config(!query.schedule || !is_schedule,
                  "--schedule takes no value here, it shows the run's schedule: use --set "
                  "parallel.schedule={0}, and --schedule beside it to see that alone",
                  query.source.file);
-  const Surroundings around = console_surroundings();
-  std::vector<Guess> guesses;
   const RunSpec spec = load_simulated(query, around, guesses);
   if (query.schedule) {
     check_schedule_alone(query, !options.trace.empty());
