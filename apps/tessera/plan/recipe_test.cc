@@ -44,8 +44,8 @@ TEST(RecipeCommand, EveryRecipeIsPlannedBesideWhatWasPublished) {
 }
 
 TEST(RecipeCommand, FlagsWinOverARecipe) {
-  const nlohmann::json plan =
-      answer({"plan", "--recipe", "llama-3-405b-8k", "--tp", "4", "--dp", "256", "--json"});
+  const nlohmann::json plan = answer({"plan", "--recipe", "llama-3-405b-8k", "--tp", "4", "--dp",
+                                      "256", "--global-batch", "4096", "--json"});
   EXPECT_EQ(plan.at("mesh").at("tp"), 4);
   EXPECT_EQ(plan.at("mesh").at("pp"), 16);
   EXPECT_EQ(plan.at("cluster").at("name"), "llama3-24k-16384");
