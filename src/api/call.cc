@@ -9,13 +9,13 @@
 #include "api/explain.h"
 #include "api/plan.h"
 #include "api/presets.h"
+#include "api/recipe.h"
 #include "api/search.h"
 #include "api/simulate.h"
 #include "base/error.h"
 #include "base/failure.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "plan/report/plan_json.h"
 
 namespace tessera {
 namespace {
@@ -23,7 +23,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json answer_plan(const nlohmann::json& request, const Surroundings& around) {
-  return plan_json(make_plan(plan_request(plan_query(request), around)));
+  const PlanQuery query = plan_query(request);
+  return plan_document(query.split, make_plan(plan_request(query, around)), around.read);
 }
 
 Json answer_vary(const nlohmann::json& request, const Surroundings& around) {
@@ -40,8 +41,8 @@ Json answer_search(const nlohmann::json& request, const Surroundings& around) {
 }
 
 Json answer_simulate(const nlohmann::json& request, const Surroundings& around) {
-  const SimulateQuery query = simulate_query(request);
   std::vector<Guess> guesses;
+  const SimulateQuery query = with_recipe(simulate_query(request), around, guesses);
   const RunSpec spec = load_simulated(query, around, guesses);
   if (query.schedule_only) {
     check_schedule_alone(query);

@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "api/chosen_split.h"
 #include "api/fields.h"
+#include "api/recipe.h"
 #include "api/schema.h"
 #include "base/error.h"
 #include "base/text.h"
@@ -24,13 +26,23 @@ void read_run(Fields& fields, PlanQuery& query) {
   fields.text("cluster", query.split.cluster);
 }
 
+PlanQuery with_recipe(PlanQuery query, const FileReader& read, std::vector<Guess>& guesses) {
+  use_recipe(query.split, query.split.cluster, query.source, read, guesses);
+  return query;
+}
+
+BlockProducts products_of(const SplitFlags& split) {
+  return asks_for_fp8(split) ? BlockProducts::kFp8 : BlockProducts::kAsTrained;
+}
+
 void load_for_cluster(const PlanQuery& query, const std::string& name, const Surroundings& around,
                       std::string_view programs_for, PlanRequest& request) {
   require_config(programs_for.empty(),
                  "{} is drawn from the programs of all ranks; leave out --cluster", programs_for);
   request.cluster = find_cluster(name, around.read);
-  request.spec = load_split(query.source, query.split, *request.cluster, around.read,
-                            request.guesses, &request.open);
+  request.spec = load_fitting_split(query.source, query.split, *request.cluster,
+                                    find_engine(query.split.engine, around.read), around.read,
+                                    request.guesses, &request.open);
 }
 
 void require_cluster_for_model(const PlanQuery& query) {
@@ -42,6 +54,7 @@ void require_cluster_for_model(const PlanQuery& query) {
 void load_for_machine(const PlanQuery& query, const Surroundings& around,
                       std::string_view programs_for, PlanRequest& request) {
   require_cluster_for_model(query);
+  refuse_fp8(query.split, "a plan without --cluster");
   const RunSource source = with_settings(query.source, query.split);
   RunSpec spec = source.load(around.read);
   if (!can_compile_every_rank(spec)) {
@@ -99,9 +112,11 @@ OpenSettings open_settings_of(const RunSource& source, const FileReader& read) {
   return open_settings(said);
 }
 
-PlanRequest plan_request(const PlanQuery& query, const Surroundings& around,
+PlanRequest plan_request(const PlanQuery& asked, const Surroundings& around,
                          std::string_view programs_for) {
   PlanRequest request;
+  const PlanQuery query = with_recipe(asked, around.read, request.guesses);
+  request.products = products_of(query.split);
   request.tokens = query.split.tokens;
   request.advise = true;
   request.digests = true;
@@ -129,13 +144,14 @@ VaryQuery vary_query(const nlohmann::json& request) {
   return query;
 }
 
-Variation vary(const VaryQuery& query, const Surroundings& around) {
-  const PlanQuery& run = query.run;
+Variation vary(const VaryQuery& asked, const Surroundings& around) {
+  std::vector<Guess> notes;
+  const PlanQuery run = with_recipe(asked.run, around.read, notes);
   const std::string name = cluster_for(run.source, run.split, around.read);
   require_config(!name.empty(),
                  "--vary needs a cluster to price the runs on: give --cluster, as in --cluster "
                  "h100-8");
-  const std::vector<VariedKey> keys = parse_varied(query.vary);
+  const std::vector<VariedKey> keys = parse_varied(asked.vary);
   refuse_fixed_keys(keys, with_settings(run.source, run.split));
   const Cluster cluster = find_cluster(name, around.read);
   const Engine engine = find_engine(run.split.engine, around.read);
@@ -144,7 +160,7 @@ Variation vary(const VaryQuery& query, const Surroundings& around) {
     for (const std::string& setting : settings) {
       source.flags.push_back({setting, "--vary " + setting});
     }
-    PlanRequest request{.cluster = cluster, .engine = engine};
+    PlanRequest request{.cluster = cluster, .engine = engine, .products = products_of(run.split)};
     request.spec = load_split(source, run.split, cluster, around.read, request.guesses);
     return request;
   });
@@ -160,8 +176,11 @@ EmitQuery emit_query(const nlohmann::json& request) {
   return query;
 }
 
-std::string emit(const EmitQuery& query, const Surroundings& around) {
+std::string emit(const EmitQuery& asked, const Surroundings& around) {
   PlanRequest request;
+  EmitQuery query = asked;
+  query.run = with_recipe(query.run, around.read, request.guesses);
+  refuse_fp8(query.run.split, "settings of another system");
   const std::string cluster = cluster_for(query.run.source, query.run.split, around.read);
   if (cluster.empty()) {
     require_cluster_for_model(query.run);

@@ -44,7 +44,7 @@ struct EmitQuery {
   PlanQuery run = {};
   std::string system = "";  // of spec/emit/emit_settings.h
 };
-inline constexpr const char* kSystems = "megatron|torchtitan|deepspeed";
+inline constexpr const char* kSystems = "megatron|torchtitan|deepspeed|nanotron";
 EmitQuery emit_query(const nlohmann::json& request);
 std::string emit(const EmitQuery& query, const Surroundings& around);
 nlohmann::ordered_json emit_json(const EmitQuery& query, const std::string& settings);

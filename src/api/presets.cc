@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/fields.h"
+#include "api/recipe.h"
 #include "api/schema.h"
 #include "base/error.h"
 #include "base/quantity.h"
@@ -89,7 +90,7 @@ std::string device_table() {
   for (const std::string_view name : device_names()) {
     const DeviceSpec device = find_device(std::string(name));
     const Constant& peak = device.peak_flops[static_cast<size_t>(MathType::kF16)];
-    text.add_row({device.name, text_of(Quantity{device.memory_bytes.value, Unit::kBytes}),
+    text.add_row({device.name, human_bytes(static_cast<int64_t>(device.memory_bytes.value)),
                   text_of(Quantity{peak.value, Unit::kFlopsPerSecond}),
                   text_of(Quantity{device.memory_bandwidth.value, Unit::kBytesPerSecond}),
                   peak.source});
@@ -213,17 +214,31 @@ nlohmann::ordered_json engine_json() {
 
 struct Kind {
   std::string_view name;
-  std::string (*text)();
-  nlohmann::ordered_json (*json)();
+  std::string (*text)(const std::string& name);
+  nlohmann::ordered_json (*json)(const std::string& name);
 };
+// Those that are listed whole.
+template <std::string (*table)()>
+std::string whole_text(const std::string&) {
+  return table();
+}
+template <nlohmann::ordered_json (*list)()>
+nlohmann::ordered_json whole_json(const std::string&) {
+  return list();
+}
 constexpr std::array kKinds = {
-    Kind{"models", model_table, model_json}, Kind{"devices", device_table, device_json},
-    Kind{"clusters", cluster_table, cluster_json}, Kind{"engines", engine_table, engine_json}};
+    Kind{"models", whole_text<model_table>, whole_json<model_json>},
+    Kind{"devices", whole_text<device_table>, whole_json<device_json>},
+    Kind{"clusters", whole_text<cluster_table>, whole_json<cluster_json>},
+    Kind{"engines", whole_text<engine_table>, whole_json<engine_json>},
+    Kind{"recipes", recipes_text, recipes_json}};
 
 const Kind& kind_of(const PresetsQuery& query) {
   const auto* kind = std::find_if(kKinds.begin(), kKinds.end(),
                                   [&](const Kind& one) { return one.name == query.kind; });
   TESSERA_CHECK(kind != kKinds.end(), "no kind of preset is called {}", query.kind);
+  require_config(query.name.empty() || query.kind == "recipes",
+                 "presets {} are listed whole: leave out '{}'", query.kind, query.name);
   return *kind;
 }
 
@@ -233,15 +248,16 @@ PresetsQuery presets_query(const nlohmann::json& request) {
   PresetsQuery query;
   Fields fields(request, "presets");
   fields.choice("kind", query.kind, kPresetKinds);
+  fields.text("name", query.name);
   fields.finish();
   return query;
 }
 
-std::string presets_text(const PresetsQuery& query) { return kind_of(query).text(); }
+std::string presets_text(const PresetsQuery& query) { return kind_of(query).text(query.name); }
 
 nlohmann::ordered_json presets_json(const PresetsQuery& query) {
   nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
-  json[query.kind] = kind_of(query).json();
+  json[query.kind] = kind_of(query).json(query.name);
   return json;
 }
 

@@ -1,4 +1,4 @@
-// The request "presets": the models, devices, clusters or engines that are known by name.
+// The request "presets": the models, devices, clusters, engines or recipes that are known by name.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -6,10 +6,11 @@
 
 namespace tessera {
 
-inline constexpr const char* kPresetKinds = "models|devices|clusters|engines";
+inline constexpr const char* kPresetKinds = "models|devices|clusters|engines|recipes";
 
 struct PresetsQuery {
   std::string kind = "models";  // one of kPresetKinds
+  std::string name = "";        // of recipes: only this one, with its settings
 };
 PresetsQuery presets_query(const nlohmann::json& request);
 

@@ -1,10 +1,13 @@
 #include "api/search.h"
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "api/fields.h"
+#include "api/recipe.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
 #include "spec/catalogue/model_catalogue.h"
@@ -20,6 +23,26 @@ constexpr int64_t kMostThreads = 1024;
 Objective objective_of(const std::string& name) {
   if (name == "memory") return Objective::kMemory;
   return name == "cost" ? Objective::kCost : Objective::kTime;
+}
+
+// Fills in what the recipe says and nobody else does; its split stays open.
+SearchQuery with_recipe(SearchQuery query, const FileReader& read) {
+  if (query.recipe.empty()) return query;
+  const Recipe recipe = find_recipe(query.recipe, read);
+  const auto number = [&](std::string_view key) {
+    const std::string text = setting_of(recipe, key);
+    int64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    require_config(text.empty() || (error == std::errc() && end == text.data() + text.size()),
+                   "recipe {}: {} is {}: expected a whole number", in_quotes(query.recipe), key,
+                   in_quotes(text));
+    return value;
+  };
+  if (query.model.empty()) query.model = setting_of(recipe, "model.preset");
+  if (query.cluster.empty()) query.cluster = recipe.cluster;
+  if (query.global_batch == 0) query.global_batch = number("train.global_batch");
+  if (query.seq_len == 0) query.seq_len = number("train.seq_len");
+  return query;
 }
 
 void check(const SearchQuery& query) {
@@ -41,6 +64,7 @@ SearchQuery search_query(const nlohmann::json& request) {
   Fields fields(request, "search");
   fields.text("model", query.model);
   fields.text("cluster", query.cluster);
+  fields.text("recipe", query.recipe);
   fields.text("engine", query.engine);
   fields.batch("global_batch", query.global_batch, query.batch_tokens);
   fields.whole("seq_len", query.seq_len, 1, Thousand::kBinary);
@@ -85,8 +109,8 @@ SearchRequest search_request(const SearchQuery& query, const ModelSpec& model,
 }
 
 SearchReport search(const SearchQuery& asked, const Surroundings& around) {
-  check(asked);
-  SearchQuery query = asked;
+  SearchQuery query = with_recipe(asked, around.read);
+  check(query);
   if (query.batch_tokens > 0) {
     query.global_batch = sequences_of(query.batch_tokens, query.seq_len, "--global-batch");
   }

@@ -12,6 +12,7 @@ namespace tessera {
 
 struct SearchQuery {
   std::string model, cluster;  // names or files
+  std::string recipe;  // whose model, cluster, batch and sequence are meant, where not given
   std::string engine = "tessera";
   int64_t global_batch = 0, seq_len = 0;
   int64_t batch_tokens = 0;         // the batch as so many tokens; 0: global_batch says it

@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "api/chosen_split.h"
 #include "api/fields.h"
+#include "api/recipe.h"
 #include "api/schema.h"
 #include "api/slow_lost.h"
 #include "base/error.h"
@@ -90,6 +92,12 @@ std::string simulated_cluster(const SimulateQuery& query, const Surroundings& ar
   return cluster_for(query.source, split_with_cluster(query), around.read);
 }
 
+SimulateQuery with_recipe(SimulateQuery query, const Surroundings& around,
+                          std::vector<Guess>& guesses) {
+  use_recipe(query.split, query.cluster, query.source, around.read, guesses);
+  return query;
+}
+
 RunSpec load_simulated(const SimulateQuery& query, const Surroundings& around,
                        std::vector<Guess>& guesses) {
   const std::string cluster = simulated_cluster(query, around);
@@ -98,10 +106,13 @@ RunSpec load_simulated(const SimulateQuery& query, const Surroundings& around,
                  "--model {} needs a cluster to be simulated on: give --cluster, as in "
                  "--cluster h100-8",
                  model);
-  const bool has_split = !model.empty() || (query.source.file.empty() && !cluster.empty());
+  refuse_fp8(query.split, "a simulation");
+  const bool has_split = !model.empty() || !query.split.recipe.empty() ||
+                         (query.source.file.empty() && !cluster.empty());
   if (has_split) {
-    return load_split(query.source, split_with_cluster(query), find_cluster(cluster, around.read),
-                      around.read, guesses);
+    return load_fitting_split(query.source, split_with_cluster(query),
+                              find_cluster(cluster, around.read),
+                              find_engine(query.split.engine, around.read), around.read, guesses);
   }
   return with_settings(query.source, split_with_cluster(query)).load(around.read);
 }

@@ -33,6 +33,9 @@ SimulateQuery simulate_query(const nlohmann::json& request);
 
 // The cluster that is simulated, where a flag, a setting or the run file names one; else empty.
 std::string simulated_cluster(const SimulateQuery& query, const Surroundings& around);
+// With its recipe, where it names one: what a simulation is asked then.
+SimulateQuery with_recipe(SimulateQuery query, const Surroundings& around,
+                          std::vector<Guess>& guesses);
 
 // The run that is simulated, resolved; what was filled in is added to `guesses`.
 RunSpec load_simulated(const SimulateQuery& query, const Surroundings& around,

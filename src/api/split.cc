@@ -122,6 +122,11 @@ void fill_in(RunSpec& spec, const std::vector<std::string>& settings, const Clus
   }
 }
 
+// What is not a product of a block stays bf16.
+bool is_fp8(const SplitFlags::Word& word) {
+  return word.key == std::string_view("train.dtype") && word.value == "fp8";
+}
+
 // "--virtual-stages" is "virtual_stages" in JSON.
 std::string key_of(std::string_view flag) {
   std::string key(flag.substr(2));
@@ -140,10 +145,23 @@ void read_source(Fields& fields, RunSource& source) {
 
 void read_split(Fields& fields, SplitFlags& split) {
   fields.text("model", split.model);
+  fields.text("recipe", split.recipe);
   fields.text("engine", split.engine);
   for (SplitFlags::Size& size : split.sizes) fields.count_text(key_of(size.flag), size.value);
   fields.truth("sequence_parallel", split.sequence_parallel);
   for (SplitFlags::Word& word : split.words) fields.text(key_of(word.flag), word.value);
+}
+
+bool asks_for_fp8(const SplitFlags& split) {
+  return std::any_of(split.words.begin(), split.words.end(), is_fp8);
+}
+
+void refuse_fp8(const SplitFlags& split, std::string_view what) {
+  require_config(
+      !asks_for_fp8(split),
+      "{} with --dtype fp8, which no Program computes yet: use --dtype bf16; tessera plan "
+      "--dtype fp8 prices the step",
+      what);
 }
 
 std::vector<Setting> settings_of(const SplitFlags& split) {
@@ -160,13 +178,18 @@ std::vector<Setting> settings_of(const SplitFlags& split) {
   if (split.sequence_parallel) {
     settings.push_back({"parallel.sequence_parallel=true", "--sequence-parallel"});
   }
-  for (const SplitFlags::Word& word : split.words) add(word.key, word.value, word.flag, word.value);
+  for (const SplitFlags::Word& word : split.words) {
+    add(word.key, is_fp8(word) ? "bf16" : word.value, word.flag, word.value);
+  }
   return settings;
 }
 
 RunSource with_settings(RunSource source, const SplitFlags& split) {
   const std::vector<Setting> settings = settings_of(split);
   source.flags.insert(source.flags.begin(), settings.begin(), settings.end());
+  for (const std::string& setting : split.recipe_settings) {
+    source.under.push_back({setting, "--recipe " + split.recipe});
+  }
   return source;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "api/fields.h"
@@ -29,8 +30,10 @@ struct SplitFlags {
     const char* help;
     std::string value = "";
   };
-  std::string model, cluster;      // names; empty: not given
-  std::string engine = "tessera";  // a name or a file
+  std::string model, cluster;  // names; empty: not given
+  std::string recipe;          // a name or a file (api/recipe.h); empty: not given
+  std::vector<std::string> recipe_settings = {};  // its settings, under all flags
+  std::string engine = "tessera";                 // a name or a file
   std::vector<Size> sizes = {
       {"--tp", "parallel.tp", "ranks that split every layer"},
       {"--pp", "parallel.pp", "pipeline ranks"},
@@ -48,20 +51,26 @@ struct SplitFlags {
   std::vector<Word> words = {
       {"--schedule", "parallel.schedule", "NAME", "of the pipeline: 1f1b, interleaved, zb-v, …"},
       {"--recompute", "parallel.recompute", "KIND", "none, light, selective, full, every-K"},
-      {"--dtype", "train.dtype", "TYPE", "bf16, f16, f32"},
+      {"--dtype", "train.dtype", "TYPE", "bf16, f16, f32; fp8 for products, priced only"},
   };
   int64_t tokens = 0;  // of the whole training; 0: not asked
 };
 
 // Reads "run_file", "set", "mesh" and "ranks".
 void read_source(Fields& fields, RunSource& source);
-// Reads "model", "engine" and a key for each size and word, as its flag: "virtual_stages".
+// Reads "model", "recipe", "engine" and a key for each size and word, as its flag:
+// "virtual_stages".
 void read_split(Fields& fields, SplitFlags& split);
+
+// Whether the products of the blocks are to be priced in fp8 (--dtype fp8).
+bool asks_for_fp8(const SplitFlags& split);
+// Throws ConfigError where they are, since `what` cannot be said or done with it.
+void refuse_fp8(const SplitFlags& split, std::string_view what);
 
 // Flags as "section.key=value", those that were given.
 std::vector<Setting> settings_of(const SplitFlags& split);
 
-// The source with the flags before its own.
+// The source with the flags before its own, and a recipe's settings under all.
 RunSource with_settings(RunSource source, const SplitFlags& split);
 
 // The cluster that a flag, a setting or the run file names; empty: none does.

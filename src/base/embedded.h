@@ -15,6 +15,7 @@ std::span<const EmbeddedFile> embedded_models();     // catalogue/models
 std::span<const EmbeddedFile> embedded_devices();    // catalogue/devices
 std::span<const EmbeddedFile> embedded_clusters();   // catalogue/clusters
 std::span<const EmbeddedFile> embedded_engines();    // catalogue/engines
+std::span<const EmbeddedFile> embedded_recipes();    // catalogue/recipes
 std::span<const EmbeddedFile> embedded_published();  // catalogue/published
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 #include "base/ranks_text.h"
 #include "base/testing/count_parts.h"
 #include "base/text.h"
+#include "compile/program/memory_parts.h"
 #include "compile/testing/test_spec.h"
 #include "cost/hardware/catalogue.h"
 #include "draw/placements_svg.h"
@@ -30,7 +31,7 @@ TEST(PlanSvgTest, ShowsEveryCategoryAndCollectiveInBytes) {
   const Program& program = run.programs.front();
   for (const ArenaKind arena : kAllArenas) {
     EXPECT_NE(svg.find(fmt::format(">{}<", name_of(arena))), std::string::npos);
-    const int64_t bytes = program.arena_bytes[static_cast<size_t>(arena)];
+    const int64_t bytes = memory_parts(program)[static_cast<size_t>(arena)];
     EXPECT_NE(svg.find(fmt::format(">{}<", with_thousands(bytes))), std::string::npos) << svg;
   }
   EXPECT_NE(svg.find(fmt::format(">{}<", with_thousands(program.total_bytes()))),

@@ -4,12 +4,28 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "cost/hardware/catalogue.h"
 #include "sim/schedule/step_simulator.h"
 
 namespace tessera {
+namespace {
 
-RunEstimate estimate_run(const RunSpec& spec, const Cluster& cluster, const Engine& engine) {
+void use_fp8(const RunSpec& spec, const DeviceSpec& device, PrecisionChoice& precision) {
+  require_config(device.peak(MathType::kF8) > 0,
+                 "{} has no arithmetic of 8 bits: use --dtype bf16, or a device that has it, such "
+                 "as h100",
+                 device.name);
+  require_config(spec.train.dtype == DType::kBF16,
+                 "fp8 is for the products of blocks whose rest is bf16, but train.dtype is {}",
+                 name_of(spec.train.dtype));
+  precision.products = MathType::kF8;
+}
+
+}  // namespace
+
+RunEstimate estimate_run(const RunSpec& spec, const Cluster& cluster, const Engine& engine,
+                         BlockProducts products) {
   const int64_t world = spec.parallel.world();
   require_config(
       world <= cluster.devices,
@@ -19,6 +35,9 @@ RunEstimate estimate_run(const RunSpec& spec, const Cluster& cluster, const Engi
   RunEstimate result;
   result.run = strategy_of_run(
       spec, world == cluster.devices ? cluster : with_devices(cluster, world), engine);
+  if (products == BlockProducts::kFp8) {
+    use_fp8(spec, cluster.device, result.run.workload.precision);
+  }
   const std::string wrong = why_impossible(result.run.workload, result.run.strategy);
   require_config(wrong.empty(), "{}", wrong);
   result.estimate = StepSimulator(result.run.workload).simulate(result.run.strategy).estimate;
@@ -37,8 +56,8 @@ std::vector<Guess> default_constants(const Cluster& cluster) {
   const auto of_device = [&](std::string_view what) {
     return fmt::format("{} of {}", what, d.name);
   };
-  add(of_device("reserved memory"), d.reserved_bytes, 1e9, " GB");
-  add(of_device("memory"), d.memory_bytes, 1e9, " GB");
+  add(of_device("reserved memory"), d.reserved_bytes, kGibibyte, " GiB");
+  add(of_device("memory"), d.memory_bytes, kGibibyte, " GiB");
   add(of_device("share of memory bandwidth"), d.memory_efficiency, 0.01, " %");
   add(of_device("attention's share of the peak"), d.attention_efficiency, 0.01, " %");
   add(of_device("time of a launch"), d.launch_s, 1e-6, " us");

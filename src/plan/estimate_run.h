@@ -2,6 +2,7 @@
 // pipeline played with them.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "cost/step/cost_model.h"
@@ -9,14 +10,22 @@
 
 namespace tessera {
 
+// What the products of the blocks are computed in.
+enum class BlockProducts : uint8_t {
+  kAsTrained,  // train.dtype
+  kFp8,        // 8 bits; embedding, head, norms, routers and attention as train.dtype says
+};
+
 struct RunEstimate {
   RunStrategy run;  // its cluster has as many devices as there are ranks
   Estimate estimate;
 };
 
 // `spec` must have gone through resolve(). Throws ConfigError for a mesh with more ranks than the
-// cluster has devices, and for what the cost model cannot price.
-RunEstimate estimate_run(const RunSpec& spec, const Cluster& cluster, const Engine& engine);
+// cluster has devices, for 8 bits on a device without them, and for what the cost model cannot
+// price.
+RunEstimate estimate_run(const RunSpec& spec, const Cluster& cluster, const Engine& engine,
+                         BlockProducts products = BlockProducts::kAsTrained);
 
 // Constants of the device and its links that nobody has measured or published.
 std::vector<Guess> default_constants(const Cluster& cluster);

@@ -98,16 +98,28 @@ std::vector<std::string> settings_of_change(const RunSpec& before, const RunSpec
   return settings;
 }
 
+// Whether one of `keys` differs. dp is what the other axes leave.
+bool touches(const RunSpec& before, const RunSpec& after, const std::set<std::string>& keys) {
+  if (keys.empty()) return false;
+  const std::vector<std::string> settings = settings_between(before, after);
+  return std::any_of(settings.begin(), settings.end(), [&](const std::string& setting) {
+    const std::string key = setting.substr(0, setting.find('='));
+    if (key == "parallel.zero" && before.parallel.zero == after.parallel.zero) return false;
+    return key != "parallel.dp" && keys.contains(key);
+  });
+}
+
 class Advisor {
  public:
   Advisor(const RunSpec& spec, const OpenSettings& open, const Cluster& cluster,
-          const Engine& engine, ScalePlanner& planner, size_t most)
+          const Engine& engine, ScalePlanner& planner, size_t most, BlockProducts products)
       : before_(spec),
         base_(spec),
         open_(open),
         cluster_(cluster),
         engine_(engine),
         planner_(planner),
+        products_(products),
         most_(most),
         limit_(memory_limit(spec, cluster)),
         space_(fit_space(spec, cluster)) {
@@ -118,6 +130,8 @@ class Advisor {
   // The smallest, or the one after it.
   std::optional<FitChange> smallest_that_fits(double exact_share);
   [[nodiscard]] double exact_share() const { return exact_share_; }
+  // Keys that no change may touch.
+  void keep(std::set<std::string> said) { said_ = std::move(said); }
 
  private:
   using Combinations = std::vector<Combination>;
@@ -149,9 +163,11 @@ class Advisor {
   const Cluster& cluster_;
   const Engine& engine_;
   ScalePlanner& planner_;
+  BlockProducts products_;
   size_t most_;
   int64_t limit_;
   std::vector<SpaceChange> space_;
+  std::set<std::string> said_;
   double exact_share_ = 1;            // exact bytes of the run itself, of its closed form's
   std::vector<Combinations> priced_;  // by how many changes, less one
   std::vector<Combination> failed_;   // were planned, and do not fit
@@ -172,6 +188,7 @@ std::optional<RunSpec> Advisor::changed(const Combination& combination) const {
   } catch (const ConfigError&) {
     return std::nullopt;
   }
+  if (touches(before_, spec, said_)) return std::nullopt;
   return spec;
 }
 
@@ -179,7 +196,7 @@ void Advisor::price(Combination combination, Combinations& into) {
   const std::optional<RunSpec> spec = changed(combination);
   if (!spec) return;
   try {
-    const RunEstimate price = estimate_run(*spec, cluster_, engine_);
+    const RunEstimate price = estimate_run(*spec, cluster_, engine_, products_);
     combination.step_s = price.estimate.time.step_s;
     combination.bytes = closed_form_bytes(*spec, price.estimate);
   } catch (const ConfigError&) {
@@ -222,7 +239,8 @@ std::optional<FitChange> Advisor::planned(const Combination& combination) {
   if (!spec) return std::nullopt;
   FitChange change;
   try {
-    const Plan plan = make_plan({.spec = *spec, .cluster = cluster_, .engine = engine_}, planner_);
+    const Plan plan = make_plan(
+        {.spec = *spec, .cluster = cluster_, .engine = engine_, .products = products_}, planner_);
     change.peak_bytes = plan.peak_bytes();
     change.step_s = plan.step->estimate.time.step_s;
   } catch (const ConfigError&) {
@@ -235,10 +253,12 @@ std::optional<FitChange> Advisor::planned(const Combination& combination) {
 
 // How far closed forms are off is much the same for runs that differ in a few settings.
 void Advisor::compare_with_exact() {
-  const RunEstimate price = estimate_run(before_, cluster_, engine_);
+  const RunEstimate price = estimate_run(before_, cluster_, engine_, products_);
   const double closed = closed_form_bytes(before_, price.estimate);
   const auto exact = static_cast<double>(
-      make_plan({.spec = before_, .cluster = cluster_, .engine = engine_}, planner_).peak_bytes());
+      make_plan({.spec = before_, .cluster = cluster_, .engine = engine_, .products = products_},
+                planner_)
+          .peak_bytes());
   step_s_ = price.estimate.time.step_s;
   if (closed > 0) exact_share_ = std::clamp(exact / closed, 0.5, 2.0);
 }
@@ -342,7 +362,7 @@ FitAdvice Advisor::run() {
   price_singles();
   price_more(2);
   accept(likely(), Ideas::kNew, kMostPlans);
-  if (!accepted_.empty()) accept_cheapest_single();
+  if (!accepted_.empty() && most_ > 1) accept_cheapest_single();
   accept(likely(), Ideas::kNew, kMostPlans);
   if (accepted_.size() < most_) {
     price_more(3);
@@ -406,15 +426,15 @@ std::optional<Cluster> larger_cluster(const Cluster& cluster, int64_t devices) {
 }
 
 void add_devices(const RunSpec& spec, const OpenSettings& open, const Cluster& cluster,
-                 const Engine& engine, ScalePlanner& planner, double exact_share,
-                 FitAdvice& advice) {
+                 const Engine& engine, ScalePlanner& planner, BlockProducts products,
+                 double exact_share, FitAdvice& advice) {
   for (int64_t factor = 2; factor <= kMostTimesDevices; factor *= 2) {
     const int64_t devices = spec.parallel.world() * factor;
     const std::optional<RunSpec> more = on_more_devices(spec, factor);
     const std::optional<Cluster> larger = larger_cluster(cluster, devices);
     if (!more || !larger) continue;
     advice.on_devices =
-        Advisor(*more, open, *larger, engine, planner, 1).smallest_that_fits(exact_share);
+        Advisor(*more, open, *larger, engine, planner, 1, products).smallest_that_fits(exact_share);
     if (!advice.on_devices) continue;
     advice.devices = devices;
     advice.on_devices->settings = settings_of_change(spec, advice.on_devices->spec, open);
@@ -425,12 +445,26 @@ void add_devices(const RunSpec& spec, const OpenSettings& open, const Cluster& c
 }  // namespace
 
 FitAdvice advise_fit(const RunSpec& spec, const OpenSettings& open, const Cluster& cluster,
-                     const Engine& engine, ScalePlanner& planner, size_t most) {
-  Advisor advisor(spec, open, cluster, engine, planner, most);
+                     const Engine& engine, ScalePlanner& planner, size_t most,
+                     BlockProducts products) {
+  Advisor advisor(spec, open, cluster, engine, planner, most, products);
   FitAdvice advice = advisor.run();
   if (!advice.changes.empty()) return advice;
-  add_devices(spec, open, cluster, engine, planner, advisor.exact_share(), advice);
+  add_devices(spec, open, cluster, engine, planner, products, advisor.exact_share(), advice);
   return advice;
+}
+
+std::optional<FitChange> cheapest_fit(const RunSpec& spec, const OpenSettings& open,
+                                      const Cluster& cluster, const Engine& engine,
+                                      ScalePlanner& planner, const std::set<std::string>& said,
+                                      BlockProducts products) {
+  Advisor advisor(spec, open, cluster, engine, planner, 1, products);
+  std::set<std::string> kept = said;
+  kept.insert("train.gradients");
+  advisor.keep(std::move(kept));
+  FitAdvice advice = advisor.run();
+  if (advice.changes.empty()) return std::nullopt;
+  return std::move(advice.changes.front());
 }
 
 }  // namespace tessera

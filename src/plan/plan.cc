@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "compile/program/memory_parts.h"
 #include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
 #include "plan/engine_guesses.h"
@@ -17,12 +18,12 @@ namespace tessera {
 namespace {
 
 PlannedRank planned_rank(const Program& program) {
-  return {program.rank, program.arena_bytes, traffic_of(program),
+  return {program.rank, memory_parts(program), traffic_of(program),
           static_cast<int64_t>(program.instructions.size()), digest_of(program)};
 }
 
 PlannedClass planned_class(const RankClass& ranks, const Program& first) {
-  return {ranks.pipeline_rank,      ranks.first_rank,      ranks.ranks,      first.arena_bytes,
+  return {ranks.pipeline_rank,      ranks.first_rank,      ranks.ranks,      memory_parts(first),
           first.live_micro_batches, first.weight_versions, traffic_of(first)};
 }
 
@@ -106,12 +107,13 @@ Plan priced_plan(const PlanRequest& request, ScalePlanner& planner) {
   const RunSpec& spec = request.spec;
   const Cluster& cluster = *request.cluster;
   const Engine engine = engine_of(request);
-  RunEstimate priced = estimate_run(spec, cluster, engine);
+  RunEstimate priced = estimate_run(spec, cluster, engine, request.products);
   const std::string not_compiled = untrainable_choice(spec.model);
   const bool compiled = not_compiled.empty();
   Plan plan = !compiled ? plan_of(spec, priced)
                         : (lists_digests(request) ? plan_of(compile_run(spec))
                                                   : plan_of(planner.plan(spec)));
+  plan.products = request.products;
   plan.limit_bytes = memory_limit(spec, cluster);
   plan.reserved_bytes = static_cast<int64_t>(cluster.device.reserved_bytes.value);
   plan.guesses = request.guesses;
@@ -143,7 +145,8 @@ Plan unpriced_plan(const PlanRequest& request, ScalePlanner& planner) {
 FitAdvice advice_for(const PlanRequest& request, ScalePlanner& planner) {
   const Engine engine = engine_of(request);
   if (request.cluster) {
-    return advise_fit(request.spec, request.open, *request.cluster, engine, planner);
+    return advise_fit(request.spec, request.open, *request.cluster, engine, planner, 3,
+                      request.products);
   }
   FitAdvice advice;
   try {

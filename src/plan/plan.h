@@ -19,6 +19,7 @@
 #include "cost/hardware/cluster.h"
 #include "cost/step/estimate.h"
 #include "plan/compile_run.h"
+#include "plan/estimate_run.h"
 #include "plan/fit_advice.h"
 
 namespace tessera {
@@ -30,11 +31,12 @@ struct PlanRequest {
   std::string limit_of = {};            // whose memory that is, for people; empty: the run says it
   std::optional<Cluster> cluster = {};  // prices the step; none: memory and traffic alone
   std::optional<Engine> engine = {};    // whose time it is; none: our own
-  OpenSettings open = {};               // what follows from the rest, for advice
-  std::vector<Guess> guesses = {};      // taken before it came to this; listed first
-  int64_t tokens = 0;                   // of the whole training; 0: not asked
-  bool advise = false;                  // where the run does not fit: what would make it fit
-  bool digests = false;                 // of Programs also where a cluster prices the step
+  BlockProducts products = BlockProducts::kAsTrained;  // where a cluster prices the step
+  OpenSettings open = {};                              // what follows from the rest, for advice
+  std::vector<Guess> guesses = {};                     // taken before it came to this; listed first
+  int64_t tokens = 0;                                  // of the whole training; 0: not asked
+  bool advise = false;   // where the run does not fit: what would make it fit
+  bool digests = false;  // of Programs also where a cluster prices the step
 };
 
 // Where memory and traffic come from.
@@ -87,7 +89,8 @@ struct Plan {
   std::string limit_of = {};          // whose memory that is, where the machine was asked
   int64_t reserved_bytes = 0;         // of the device, and not part of the limit
   std::optional<PlannedStep> step;    // where a cluster prices it
-  int64_t tokens = 0;                 // of the whole training; 0: not asked
+  BlockProducts products = BlockProducts::kAsTrained;
+  int64_t tokens = 0;  // of the whole training; 0: not asked
   std::vector<Guess> guesses;
   std::optional<FitAdvice> advice;  // where it does not fit and advice was asked for
 

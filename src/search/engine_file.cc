@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/units.h"
 #include "compile/scale/scale_plan.h"
 #include "plan/memory_limit.h"
 #include "plan/run_of_strategy.h"
@@ -31,8 +32,8 @@ EngineFile engine_file(const ModelSpec& model, const Workload& workload, const S
     const int64_t limit = memory_limit(spec, workload.cluster);
     if (file.peak_bytes > limit) {
       return {"",
-              fmt::format("memory: its Programs need {:.1f} GB",
-                          static_cast<double>(file.peak_bytes) / 1e9),
+              fmt::format("memory: its Programs need {:.1f} GiB",
+                          static_cast<double>(file.peak_bytes) / kGibibyte),
               file.peak_bytes};
     }
   } catch (const ConfigError& error) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/units.h"
 #include "search/space.h"
 #include "spec/run_file/pipeline.h"
 
@@ -125,7 +126,8 @@ Unit unit_of(double seconds) {
 
 std::string sentence_of(const Neighbour& n) {
   if (!n.fits) {
-    return fmt::format("{} lacks {:.1f} GB", n.change, static_cast<double>(n.missing_bytes) / 1e9);
+    return fmt::format("{} lacks {:.1f} GiB", n.change,
+                       static_cast<double>(n.missing_bytes) / kGibibyte);
   }
   const Unit unit = unit_of(std::max(n.more_s, n.term_s));
   return fmt::format("{} takes {:.3g} {} more ({} {:+.3g} {})", n.change, n.more_s * unit.times,

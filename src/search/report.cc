@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "plan/report/plan_json.h"
 #include "search/neighbours.h"
 #include "spec/run_file/pipeline.h"
@@ -65,10 +66,10 @@ bool fits_anywhere(SearchRequest request, const OnProgress& progress) {
 std::vector<std::string> remedies_for(const SearchRequest& request, const Candidate& nearest,
                                       const OnProgress& progress) {
   std::vector<std::string> remedies;
-  remedies.push_back(fmt::format("devices with at least {:.1f} GB",
+  remedies.push_back(fmt::format("devices with at least {:.1f} GiB",
                                  (static_cast<double>(nearest.peak_bytes) +
                                   request.workload.cluster.device.reserved_bytes.value) /
-                                     1e9));
+                                     kGibibyte));
   for (int64_t times = 2; times <= kMostGrowth; times *= 2) {
     SearchRequest more = request;
     more.workload.cluster.devices *= times;
@@ -210,8 +211,8 @@ std::string seconds_text(double seconds) {
   return fmt::format("{:.4g} s", seconds);
 }
 
-std::string gigabytes(int64_t bytes) {
-  const double value = static_cast<double>(bytes) / 1e9;
+std::string gibibytes(int64_t bytes) {
+  const double value = static_cast<double>(bytes) / kGibibyte;
   return value < 0.95 ? fmt::format("{:.2g}", value) : fmt::format("{:.1f}", value);
 }
 
@@ -279,7 +280,7 @@ TextTable plan_table(bool with_engine) {
   std::vector<TextTable::Column> columns = {{"", Align::kRight},        {"split", Align::kLeft},
                                             {"schedule", Align::kLeft}, {"micro", Align::kRight},
                                             {"states", Align::kLeft},   {"recompute", Align::kLeft},
-                                            {"GB", Align::kRight}};
+                                            {"GiB", Align::kRight}};
   if (with_engine) columns.push_back({"train", Align::kRight});
   for (const TextTable::Column& column :
        {TextTable::Column{"step", Align::kRight}, TextTable::Column{"kernels", Align::kRight},
@@ -298,9 +299,9 @@ void add_plan(TextTable& table, size_t number, const SimulatedStrategy& plan,
   std::vector<std::string> cells = {
       std::to_string(number),        split_text(s),    schedule_text_of(s),
       std::to_string(s.micro_batch), sharding_text(s), recompute_text_of(s),
-      gigabytes(plan.peak_bytes())};
+      gibibytes(plan.peak_bytes())};
   if (file != nullptr) {
-    cells.push_back(file->peak_bytes > 0 ? gigabytes(file->peak_bytes) : "-");
+    cells.push_back(file->peak_bytes > 0 ? gibibytes(file->peak_bytes) : "-");
   }
   for (std::string cell :
        {seconds_text(time.step_s), percent(time.compute_s + time.optimizer_s, time.step_s),
@@ -366,10 +367,10 @@ std::string misfit_text(const SearchReport& report) {
   if (report.outcome.nearest.has_value()) {
     const Candidate& nearest = *report.outcome.nearest;
     text += fmt::format(
-        ": the nearest plan ({}, micro-batch {}, {}, recompute {}) needs {} GB of {} GB",
+        ": the nearest plan ({}, micro-batch {}, {}, recompute {}) needs {} GiB of {} GiB",
         split_text(nearest.strategy), nearest.strategy.micro_batch, sharding_text(nearest.strategy),
-        recompute_text_of(nearest.strategy), gigabytes(nearest.peak_bytes),
-        gigabytes(report.limit_bytes));
+        recompute_text_of(nearest.strategy), gibibytes(nearest.peak_bytes),
+        gibibytes(report.limit_bytes));
   }
   text += "\n";
   if (!report.remedies.empty()) {
@@ -425,11 +426,9 @@ nlohmann::ordered_json strategy_json(const Strategy& s) {
 }
 
 nlohmann::ordered_json strategy_json(const SimulatedStrategy& plan) {
-  return {{"strategy", strategy_json(plan.strategy)},
-          {"peak_bytes", plan.peak_bytes()},
-          {"time", time_json(plan.estimate.time)},
-          {"rates", rates_json(plan.estimate)},
-          {"closed_form_s", plan.closed_form_s}};
+  return {{"strategy", strategy_json(plan.strategy)},   {"peak_bytes", plan.peak_bytes()},
+          {"peak_gb", gigabytes_of(plan.peak_bytes())}, {"time", time_json(plan.estimate.time)},
+          {"rates", rates_json(plan.estimate)},         {"closed_form_s", plan.closed_form_s}};
 }
 
 nlohmann::ordered_json ranked_json(const RankedStrategy& ranked) {
@@ -483,9 +482,9 @@ std::string to_text(const SearchReport& report) {
     add_plan(table, ranked.number, ranked.plan, &ranked.file);
   }
   text += fmt::format(
-      "\n{}\nGB of {} that a device has for tensors; train: GB of tessera train's own Programs; "
+      "\n{}\nGiB of {} that a device has for tensors; train: GiB of tessera train's own Programs; "
       "kernels with the optimizer\n",
-      table.str(), gigabytes(report.limit_bytes));
+      table.str(), gibibytes(report.limit_bytes));
   if (!report.counts.empty()) text += cost_text(report);
   text += "\nwhy, beside what differs in one choice\n";
   for (size_t i = 0; i < report.plans.size(); ++i) {
@@ -525,6 +524,7 @@ nlohmann::ordered_json to_json(const SearchReport& report) {
                                  {"global_batch", report.workload.global_batch},
                                  {"objective", name_of(report.objective)},
                                  {"memory_limit_bytes", report.limit_bytes},
+                                 {"memory_limit_gb", gigabytes_of(report.limit_bytes)},
                                  {"splits", o.splits},
                                  {"groups", o.groups},
                                  {"groups_done", o.groups_done},

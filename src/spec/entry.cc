@@ -100,6 +100,10 @@ struct Assignment {
   }
   void operator()(PipelineChoice* field) const { *field = PipelineChoice::parse(choice()); }
   void operator()(DType* field) const {
+    require_config(value != "fp8",
+                   "{}: {} = \"fp8\" cannot be trained yet: use bf16; tessera plan --dtype fp8 "
+                   "prices it",
+                   at, path);
     const std::string name = choice();
     for (const DType type : {DType::kF32, DType::kF64, DType::kBF16, DType::kF16}) {
       if (name == name_of(type)) *field = type;

@@ -36,7 +36,15 @@ json to_json_value(const toml::node& node, const std::string& path, const std::s
   if (const auto* integer = node.as_integer()) return integer->get();
   if (const auto* number = node.as_floating_point()) return number->get();
   if (const auto* boolean = node.as_boolean()) return boolean->get();
-  if (node.is_table()) return json::object();
+  if (const auto* table = node.as_table()) {
+    json values = json::object();
+    if (is_section(path)) return values;  // its keys are entries of their own
+    for (const auto& [key, child] : *table) {
+      const std::string name(key.str());
+      values[name] = to_json_value(child, join_path(path, name), at);
+    }
+    return values;
+  }
   const auto* array = node.as_array();
   require_config(array != nullptr, "{}: {} is a date or time; no key takes one", at, path);
   json values = json::array();

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "compile/program/memory_parts.h"
 #include "tensor/gpu_memory.h"
 
 namespace tessera {
@@ -74,7 +75,8 @@ void require_room_on_gpu(std::span<const Program* const> programs, int gpu) {
   std::array<int64_t, kNumArenas> bytes{};
   int64_t needed = kGpuLibraryBytes;
   for (const Program* program : programs) {
-    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] += program->arena_bytes[i];
+    const auto parts = memory_parts(*program);
+    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] += parts[i];
     needed += program->total_bytes();
   }
   if (needed <= info.free_bytes) return;

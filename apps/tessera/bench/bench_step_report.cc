@@ -11,6 +11,7 @@
 #include "api/schema.h"
 #include "base/text.h"
 #include "compile/model/model_flops.h"
+#include "compile/program/memory_parts.h"
 
 namespace tessera {
 namespace {
@@ -105,12 +106,14 @@ std::string class_table(const StepReport& report, const std::vector<ClassRow>& r
 std::string memory_table(const StepReport& report) {
   TextTable table({{"memory of rank 0"}, {"planned", Align::kRight}, {"measured", Align::kRight}});
   const Program& program = report.run.programs.front();
+  const auto planned_parts = memory_parts(program);
+  const auto measured_parts = memory_parts(program, report.result.arena_bytes);
   int64_t measured = 0;
   for (const ArenaKind arena : kAllArenas) {
     const auto i = static_cast<size_t>(arena);
-    measured += report.result.arena_bytes[i];
-    table.add_row({std::string(name_of(arena)), with_thousands(program.arena_bytes[i]),
-                   with_thousands(report.result.arena_bytes[i])});
+    measured += measured_parts[i];
+    table.add_row({std::string(name_of(arena)), with_thousands(planned_parts[i]),
+                   with_thousands(measured_parts[i])});
   }
   table.add_rule();
   table.add_row({"total", with_thousands(program.total_bytes()), with_thousands(measured)});
@@ -248,10 +251,11 @@ nlohmann::ordered_json step_json(const StepReport& report) {
   json["loss"] = result.loss;
   if (spec.train.device == TrainDevice::kCuda) json["graph"] = result.graph;
   nlohmann::ordered_json& memory = json["memory"];
+  const auto planned = memory_parts(report.run.programs.front());
+  const auto measured = memory_parts(report.run.programs.front(), result.arena_bytes);
   for (const ArenaKind arena : kAllArenas) {
     const auto i = static_cast<size_t>(arena);
-    memory[std::string(name_of(arena))] = {{"planned", report.run.programs.front().arena_bytes[i]},
-                                           {"measured", result.arena_bytes[i]}};
+    memory[std::string(name_of(arena))] = {{"planned", planned[i]}, {"measured", measured[i]}};
   }
   memory["planned_bytes"] = report.run.programs.front().total_bytes();
   memory["device_bytes"] = result.device_bytes;

@@ -43,7 +43,8 @@ Words random_workload(Dice& dice) {
     add("--tp", tp);
     add("--pp", pp);
     if (sharded) add("--fsdp", replicas);
-    if (!sharded && dice.one_in(2)) add("--zero", dice.below(4));
+    // A split that is not said in whole would be filled in so that it fits.
+    if (!sharded) add("--zero", dice.one_in(2) ? dice.below(4) : 0);
     if (dice.one_in(3)) add("--set", fmt::format("parallel.recompute={}", dice.pick(kRecompute)));
     if (dice.one_in(3)) add("--set", fmt::format("parallel.schedule={}", dice.pick(kSchedules)));
   }

@@ -3,6 +3,7 @@
 #include <string_view>
 #include <utility>
 
+#include "api/recipe.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/flags.h"
@@ -15,7 +16,6 @@
 #include "plan/misfit.h"
 #include "plan/plan_command.h"
 #include "plan/plan_request.h"
-#include "plan/report/plan_json.h"
 #include "plan/report/plan_text.h"
 
 namespace tessera {
@@ -35,8 +35,11 @@ void print_programs(const PlanOptions& options, const RunSpec& spec, Console& co
   if (options.program) console.out << to_text(run.programs[static_cast<size_t>(options.rank)]);
 }
 
-void print_plan(const PlanOptions& options, const Plan& plan, Console& console) {
-  console.out << (options.json ? plan_json(plan).dump(2) + '\n' : plan_text(plan, options.check));
+void print_plan(const PlanOptions& options, const Plan& plan, const FileReader& read,
+                Console& console) {
+  const SplitFlags& split = options.query.split;
+  console.out << (options.json ? plan_document(split, plan, read).dump(2) + '\n'
+                               : plan_text(plan, options.check) + recipe_text(split, plan, read));
   if (!options.svg.empty()) write_file(options.svg, plan_svg(plan), console);
 }
 
@@ -96,7 +99,7 @@ int run_plan(const PlanOptions& options, Console& console) {
   request.digests = options.json;
   if (!program_flag(options).empty()) print_programs(options, request.spec, console);
   const Plan plan = make_plan(request);
-  if (!options.program) print_plan(options, plan, console);
+  if (!options.program) print_plan(options, plan, around.read, console);
   if (!options.check || plan.fits()) return 0;
   report_failure(console, misfit_with_flags(plan, query.source.mesh, query.split));
   return static_cast<int>(ExitCode::kDoesNotFit);

@@ -7,6 +7,9 @@ namespace tessera {
 void add_split(CLI::App& app, SplitFlags& request) {
   add_text(app, "--model", request.model, "NAME|DIR",
            "this model, without a run file: a preset, a .toml file, a Hugging Face folder");
+  add_text(
+      app, "--recipe", request.recipe, "NAME|FILE",
+      "a published recipe instead of a model, a cluster and a split: see tessera presets recipes");
   add_text(app, "--engine", request.engine, "NAME|FILE",
            "whose time it is: see tessera presets engines (default tessera)");
   for (SplitFlags::Size& size : request.sizes) {

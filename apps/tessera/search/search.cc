@@ -88,6 +88,8 @@ Command add_search(CLI::App& root) {
            "a model: see tessera presets; or a .toml file, or a Hugging Face folder");
   add_text(*app, "--cluster", query.cluster, "NAME|FILE",
            "a cluster: a100-256 is 256 devices of the entry a100");
+  add_text(*app, "--recipe", query.recipe, "NAME|FILE",
+           "model, cluster, batch and sequence of a published recipe: see tessera presets recipes");
   add_text(*app, "--engine", query.engine, "NAME|FILE",
            "whose time and memory: see tessera presets engines (default tessera)");
   add_batch(*app, "--global-batch", query.global_batch, query.batch_tokens,

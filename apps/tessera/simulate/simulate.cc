@@ -111,10 +111,10 @@ Command add_simulate(CLI::App& root) {
 }
 
 int run_simulate(const SimulateOptions& options, Console& console) {
-  const SimulateQuery& query = options.query;
-  refuse_file_as_schedule(query.split);
   const Surroundings around = console_surroundings();
   std::vector<Guess> guesses;
+  const SimulateQuery query = with_recipe(options.query, around, guesses);
+  refuse_file_as_schedule(query.split);
   const RunSpec spec = load_simulated(query, around, guesses);
   if (query.schedule_only) {
     check_schedule_alone(query, !options.trace.empty());

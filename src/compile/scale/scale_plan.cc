@@ -12,6 +12,7 @@
 #include "compile/lower/instances.h"
 #include "compile/lower/lowering.h"
 #include "compile/model/limits.h"
+#include "compile/program/memory_parts.h"
 #include "compile/step.h"
 #include "spec/recompute.h"
 #include "spec/run_file/run_file.h"
@@ -364,7 +365,7 @@ std::vector<ClassTotals> compile_classes(const RunSpec& spec,
   std::vector<ClassTotals> plans;
   for (const RankClass& ranks : classes) {
     const Program program = lower(step, ranks.first_rank);
-    plans.push_back({ranks, program.arena_bytes, calls_of(program), program.live_micro_batches,
+    plans.push_back({ranks, memory_parts(program), calls_of(program), program.live_micro_batches,
                      program.weight_versions});
   }
   return plans;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "compile/program/memory_parts.h"
 #include "compile/step.h"
 #include "compile/testing/random_run.h"
 #include "spec/run_file/run_file.h"
@@ -27,10 +28,11 @@ bool equals_compiled(const RunSpec& spec, const ScalePlan& plan) {
   for (int rank = 0; rank < static_cast<int>(step.mesh.world()); ++rank) {
     const Program program = lower(step, rank);
     const ClassTotals& one = plan.class_of_rank(rank);
+    const ArenaBytes parts = memory_parts(program);
     for (const ArenaKind arena : kAllArenas) {
       const auto a = static_cast<size_t>(arena);
-      EXPECT_EQ(one.memory[a], program.arena_bytes[a]) << name_of(arena) << " of rank " << rank;
-      equal = equal && one.memory[a] == program.arena_bytes[a];
+      EXPECT_EQ(one.memory[a], parts[a]) << name_of(arena) << " of rank " << rank;
+      equal = equal && one.memory[a] == parts[a];
     }
     EXPECT_EQ(one.in_flight, program.live_micro_batches);
     equal = equal && one.in_flight == program.live_micro_batches;

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "compile/lower/arena_layout.h"
 #include "compile/lower/lowering.h"
+#include "compile/program/memory_parts.h"
 #include "compile/staged_step.h"
 #include "spec/recompute.h"
 
@@ -285,7 +286,7 @@ ArenaBytes Measurement::bytes_with_lanes(int lanes) const {
 }
 
 void Measurement::measure_blocks() {
-  result_.merged = bytes_with_lanes(1);
+  result_.merged = memory_parts(program_, bytes_with_lanes(1));
   result_.shared = bytes_with_lanes(2);
   result_.lane = bytes_with_lanes(3);
   add(result_.lane, result_.shared, -1);

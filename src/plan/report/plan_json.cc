@@ -110,11 +110,21 @@ void add_advice(const Plan& plan, const FitAdvice& advice, ordered_json& json) {
 ordered_json json_with_ranks(const Plan& plan, bool ranks) {
   ordered_json json = document_head("plan", plan.mesh, plan.num_parameters);
   json["source"] = name_of(plan.source);
+  json["dtype"] = name_of(plan.spec.train.dtype);
+  if (plan.products == BlockProducts::kFp8) {
+    json["block_products"] = "fp8";
+    json["trainable"] = false;
+    json["why_not_trainable"] = "no Program computes products in fp8 yet";
+  }
+  json["device"] = name_of(plan.spec.train.device);
+  json["threads"] = plan.spec.train.threads;
   if (plan.step) json["engine"] = plan.step->engine;
   if (plan.step) json["cluster"] = cluster_json(plan.step->cluster, plan.step->cluster_devices);
   json["fits"] = plan.fits();
   json["peak_bytes"] = plan.peak_bytes();
+  json["peak_gb"] = gigabytes_of(plan.peak_bytes());
   json["limit_bytes"] = plan.limit_bytes;
+  json["limit_gb"] = gigabytes_of(plan.limit_bytes);
   json["limit_of"] = plan.limit_of;
   json["reserved_bytes"] = plan.reserved_bytes;
   json["classes"] = ordered_json::array();
@@ -130,6 +140,8 @@ ordered_json json_with_ranks(const Plan& plan, bool ranks) {
 }
 
 }  // namespace
+
+double gigabytes_of(int64_t bytes) { return static_cast<double>(bytes) / 1e9; }
 
 ordered_json document_head(std::string_view kind, const Mesh& mesh, int64_t num_parameters) {
   ordered_json json;

@@ -16,6 +16,9 @@ nlohmann::ordered_json plan_json(const Plan& plan);
 // With every rank that the plan has, for comparison with a run.
 nlohmann::ordered_json full_plan_json(const Plan& plan);
 
+// Bytes in GB (10^9), which stand beside bytes where people read them.
+double gigabytes_of(int64_t bytes);
+
 // schema_version, kind, world, mesh, parameters.
 nlohmann::ordered_json document_head(std::string_view kind, const Mesh& mesh,
                                      int64_t num_parameters);

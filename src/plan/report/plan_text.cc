@@ -26,9 +26,9 @@ std::string mesh_text(const Mesh& mesh) {
 }
 
 std::string mlp_text(const ModelSpec& model) {
-  if (model.experts == 0) return fmt::format("ffn {}", model.ffn);
+  if (model.experts == 0) return fmt::format("ffn {}", with_thousands(model.ffn));
   return fmt::format("{} of {} of ffn {}", model.experts_per_token,
-                     count_of(model.experts, "expert"), model.moe_ffn);
+                     count_of(model.experts, "expert"), with_thousands(model.moe_ffn));
 }
 
 std::string cluster_text(const Plan& plan) {
@@ -48,13 +48,21 @@ std::string pipeline_text(const Plan& plan) {
   return text + fmt::format(", bubble {:.1f} % (forward 1, backward 2)", 100 * facts.bubble);
 }
 
+std::string precision_text(const Plan& plan) {
+  if (plan.products == BlockProducts::kAsTrained)
+    return std::string(name_of(plan.spec.train.dtype));
+  return fmt::format("fp8 in the products of blocks, else {}: not yet trainable",
+                     name_of(plan.spec.train.dtype));
+}
+
 std::string head_text(const Plan& plan) {
   const RunSpec& spec = plan.spec;
   const ModelSpec& m = spec.model;
   std::string text = fmt::format(
       "model     {}{} layers, hidden {}, {}, heads {}/{}, vocab {}, {}: {} parameters\n",
-      m.preset.empty() ? "" : m.preset + ", ", m.layers, m.hidden, mlp_text(m), m.heads, m.kv_heads,
-      m.vocab, m.tied ? "tied" : "untied", with_thousands(plan.num_parameters));
+      m.preset.empty() ? "" : m.preset + ", ", m.layers, with_thousands(m.hidden), mlp_text(m),
+      m.heads, m.kv_heads, with_thousands(m.vocab), m.tied ? "tied" : "untied",
+      with_thousands(plan.num_parameters));
   if (plan.step) text += fmt::format("cluster   {}\n", cluster_text(plan));
   text += fmt::format(
       "mesh      {}{}, ZeRO-{}, sequence parallel {}, recompute {}\n"
@@ -64,7 +72,7 @@ std::string head_text(const Plan& plan) {
       spec.parallel.zero, spec.parallel.sequence_parallel ? "on" : "off", spec.parallel.recompute,
       count_of(spec.train.global_batch, "sequence"), with_thousands(spec.train.seq_len),
       with_thousands(spec.train.micro_batch), count_of(spec.parallel.replicas(), "replica"),
-      count_of(accumulation(spec), "micro-batch"), name_of(spec.train.dtype));
+      count_of(accumulation(spec), "micro-batch"), precision_text(plan));
   if (spec.parallel.pp > 1) text += fmt::format("pipeline  {}\n", pipeline_text(plan));
   return text;
 }
@@ -158,10 +166,27 @@ std::string heaviest_table(const Plan& plan) {
   return table.str();
 }
 
+// What the names of parts leave open.
+std::string parts_text(const Plan& plan) {
+  if (plan.source == PlanSource::kClosedForms) return "";
+  const TrainSpec& train = plan.spec.train;
+  std::string text = train.device == TrainDevice::kCuda
+                         ? "workspace: of the kernels of a GPU\n"
+                         : fmt::format("workspace: of the kernels of a CPU, {}\n",
+                                       count_of(train.threads, "thread"));
+  const bool one_stage = plan.schedule.stages <= plan.spec.parallel.pp;
+  if (accumulation(plan.spec) == 1 && one_stage && !plan.schedule.asynchronous) {
+    text +=
+        "one micro-batch: gradients lie where activations were; activations: what those need "
+        "beyond them\n";
+  }
+  return text;
+}
+
 // All places in the pipeline side by side, and the heaviest rank to the byte.
 std::string memory_text(const Plan& plan) {
-  return fmt::format("memory of a rank, heaviest stage first\n{}\n{}", memory_table(plan),
-                     heaviest_table(plan));
+  return fmt::format("memory of a rank, heaviest stage first\n{}\n{}{}", memory_table(plan),
+                     heaviest_table(plan), parts_text(plan));
 }
 
 std::string time_table(const StepTime& time) {

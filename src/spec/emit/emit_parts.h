@@ -62,5 +62,6 @@ inline std::optional<RecomputeChoice> recomputation_of_all(const RunSpec& spec) 
 std::string megatron_settings(const RunSpec& spec);
 std::string torchtitan_settings(const RunSpec& spec);
 std::string deepspeed_settings(const RunSpec& spec);
+std::string nanotron_settings(const RunSpec& spec);
 
 }  // namespace tessera

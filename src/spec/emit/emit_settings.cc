@@ -9,7 +9,8 @@
 namespace tessera {
 namespace {
 
-constexpr std::array<std::string_view, 3> kSystems = {"megatron", "torchtitan", "deepspeed"};
+constexpr std::array<std::string_view, 4> kSystems = {"megatron", "torchtitan", "deepspeed",
+                                                      "nanotron"};
 
 }  // namespace
 
@@ -17,6 +18,7 @@ std::string emit_settings(const RunSpec& spec, std::string_view system) {
   if (system == "megatron") return megatron_settings(spec);
   if (system == "torchtitan") return torchtitan_settings(spec);
   if (system == "deepspeed") return deepspeed_settings(spec);
+  if (system == "nanotron") return nanotron_settings(spec);
   throw ConfigError(fmt::format("unknown system {}; {}", in_quotes(system),
                                 suggestion(system, kSystems, "systems")));
 }

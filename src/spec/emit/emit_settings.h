@@ -9,7 +9,8 @@
 namespace tessera {
 
 // `spec` must have gone through resolve(), and have its stage_layers where they are not equal.
-// Megatron-LM: flags, one to a line. torchtitan: TOML. DeepSpeed: JSON. Throws ConfigError for a
+// Megatron-LM: flags, one to a line. torchtitan: TOML. DeepSpeed: JSON.
+// nanotron: YAML. Throws ConfigError for a
 // system that is not known, and for a run that the system's settings cannot say: it names what, and
 // what to use instead.
 std::string emit_settings(const RunSpec& spec, std::string_view system);

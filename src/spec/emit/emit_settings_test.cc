@@ -169,6 +169,82 @@ const std::set<std::string> kDeepSpeedKeys = {"train_batch_size",
                                               "activation_checkpointing.partition_activations",
                                               "activation_checkpointing.number_checkpoints"};
 
+// Fields of nanotron at commit 2411b022 (7 April 2026): src/nanotron/config/config.py,
+// parallelism_config.py and models_config.py.
+const std::set<std::string> kNanotronKeys = {"data_stages",
+                                             "data_stages.- name",
+                                             "data_stages.data",
+                                             "data_stages.data.dataset",
+                                             "data_stages.data.seed",
+                                             "data_stages.start_training_step",
+                                             "general",
+                                             "general.project",
+                                             "general.run",
+                                             "general.seed",
+                                             "model",
+                                             "model.ddp_bucket_cap_mb",
+                                             "model.dtype",
+                                             "model.init_method",
+                                             "model.init_method.std",
+                                             "model.make_vocab_size_divisible_by",
+                                             "model.model_config",
+                                             "model.model_config._attn_implementation",
+                                             "model.model_config.attention_bias",
+                                             "model.model_config.hidden_act",
+                                             "model.model_config.hidden_size",
+                                             "model.model_config.intermediate_size",
+                                             "model.model_config.is_llama_config",
+                                             "model.model_config.is_qwen2_config",
+                                             "model.model_config.max_position_embeddings",
+                                             "model.model_config.moe_config",
+                                             "model.model_config.moe_config.enable_shared_expert",
+                                             "model.model_config.moe_config.moe_intermediate_size",
+                                             "model.model_config.moe_config.num_experts",
+                                             "model.model_config.moe_config.router_aux_loss_coef",
+                                             "model.model_config.moe_config.token_dispatcher_type",
+                                             "model.model_config.moe_config.top_k",
+                                             "model.model_config.num_attention_heads",
+                                             "model.model_config.num_hidden_layers",
+                                             "model.model_config.num_key_value_heads",
+                                             "model.model_config.rms_norm_eps",
+                                             "model.model_config.rope_interleaved",
+                                             "model.model_config.rope_theta",
+                                             "model.model_config.sliding_window_size",
+                                             "model.model_config.tie_word_embeddings",
+                                             "model.model_config.vocab_size",
+                                             "optimizer",
+                                             "optimizer.accumulate_grad_in_fp32",
+                                             "optimizer.clip_grad",
+                                             "optimizer.learning_rate_scheduler",
+                                             "optimizer.learning_rate_scheduler.learning_rate",
+                                             "optimizer.learning_rate_scheduler.lr_decay_style",
+                                             "optimizer.learning_rate_scheduler.lr_warmup_steps",
+                                             "optimizer.learning_rate_scheduler.lr_warmup_style",
+                                             "optimizer.learning_rate_scheduler.min_decay_lr",
+                                             "optimizer.optimizer_factory",
+                                             "optimizer.optimizer_factory.adam_beta1",
+                                             "optimizer.optimizer_factory.adam_beta2",
+                                             "optimizer.optimizer_factory.adam_eps",
+                                             "optimizer.optimizer_factory.name",
+                                             "optimizer.optimizer_factory.torch_adam_is_fused",
+                                             "optimizer.weight_decay",
+                                             "optimizer.zero_stage",
+                                             "parallelism",
+                                             "parallelism.context_parallel_size",
+                                             "parallelism.dp",
+                                             "parallelism.expert_parallel_size",
+                                             "parallelism.pp",
+                                             "parallelism.pp_engine",
+                                             "parallelism.recompute_layer",
+                                             "parallelism.tp",
+                                             "parallelism.tp_linear_async_communication",
+                                             "parallelism.tp_mode",
+                                             "tokens",
+                                             "tokens.batch_accumulation_per_replica",
+                                             "tokens.micro_batch_size",
+                                             "tokens.sequence_length",
+                                             "tokens.train_steps"};
+
 RunSpec spec_with(Words changes) {
   const bool has_model = std::any_of(changes.begin(), changes.end(), [](const std::string& change) {
     return change.starts_with("model.preset");
@@ -254,6 +330,25 @@ Words keys_of_deepspeed(const std::string& text) {
   return keys;
 }
 
+// "model.model_config.hidden_size", by the depth of the lines.
+Words keys_of_nanotron(const std::string& text) {
+  Words keys;
+  Words open;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("#")) continue;
+    const size_t blanks = line.find_first_not_of(' ');
+    const bool item = line[blanks] == '-';
+    const std::string key = line.substr(blanks, line.find(':') - blanks);
+    open.resize(item ? 1 : blanks / 2);
+    std::string path;
+    for (const std::string& outer : open) path += outer + ".";
+    keys.push_back(path + key);
+    if (!item) open.push_back(key);
+  }
+  return keys;
+}
+
 // How many of the runs can be written, and which keys that took.
 struct Written {
   int runs = 0;
@@ -293,6 +388,45 @@ TEST(EmitSettings, WritesOnlyKeysThatTheSystemsHave) {
   const Written deepspeed = write_all("deepspeed", keys_of_deepspeed);
   EXPECT_GE(deepspeed.runs, 9);
   for (const std::string& key : deepspeed.keys) EXPECT_TRUE(kDeepSpeedKeys.contains(key)) << key;
+  const Written nanotron = write_all("nanotron", keys_of_nanotron);
+  EXPECT_GE(nanotron.runs, 4);
+  for (const std::string& key : nanotron.keys) EXPECT_TRUE(kNanotronKeys.contains(key)) << key;
+}
+
+TEST(EmitSettings, GivesNanotronYaml) {
+  const Words run = {"parallel.tp=4",
+                     "parallel.pp=2",
+                     "parallel.dp=8",
+                     "parallel.zero=1",
+                     "parallel.sequence_parallel=true",
+                     "parallel.recompute=full",
+                     "parallel.stage_layers=[18, 14]",
+                     "train.global_batch=64"};
+  const std::string text = emit_settings(spec_with(run), "nanotron");
+  for (const std::string line :
+       {"  dp: 8", "  pp: 2", "  tp: 4", "  pp_engine: 1f1b", "  tp_mode: REDUCE_SCATTER",
+        "  tp_linear_async_communication: true", "  recompute_layer: true", "  zero_stage: 1",
+        "    num_key_value_heads: 8", "    vocab_size: 128256", "    rms_norm_eps: 1.0e-05",
+        "  batch_accumulation_per_replica: 8", "  clip_grad: 1.0"}) {
+    EXPECT_TRUE(has(text, line + "\n")) << line << "\n" << text;
+  }
+}
+
+TEST(EmitSettings, RefusesWhatNanotronLacks) {
+  const auto refused = [](const Words& run, const std::string& part) {
+    EXPECT_TRUE(has(refusal(run, "nanotron"), part)) << refusal(run, "nanotron");
+  };
+  refused({"parallel.pp=2", "parallel.schedule=zb-h1", "train.global_batch=4"},
+          "schedule = \"zb-h1\" (use 1f1b, or gpipe");
+  refused({"parallel.pp=2", "train.global_batch=4"}, "stage_layers=18+14");
+  refused({"parallel.fsdp=2", "parallel.zero=3"}, "parallel.zero = 3 (use 0 or 1)");
+  refused({"parallel.tp=16"}, "use tp up to 8");
+  refused({"parallel.cp=2", "parallel.cp_kind=ring"}, "use allgather");
+  refused({"parallel.recompute=light"}, "use none or full");
+  refused({"model.preset=gpt2", "train.seq_len=128"}, "model.norm = \"layer\"");
+  refused({"model.preset=qwen3-8b"}, "model.qk_norm = true");
+  refused({"model.preset=llama-3.1-8b"}, "rope_scaling");
+  refused({"train.dtype=f16"}, "use bf16 or f32");
 }
 
 TEST(EmitSettings, GivesMegatronItsFlags) {

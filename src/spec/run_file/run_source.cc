@@ -17,6 +17,7 @@ std::vector<Setting> RunSource::settings() const {
   std::vector<Setting> all = flags;
   for (const std::string& text : overrides) all.push_back(setting_of_set(text));
   refuse_conflicts(all, mesh);
+  all.insert(all.begin(), under.begin(), under.end());
   return all;
 }
 

@@ -18,10 +18,12 @@ struct RunSource {
   int64_t ranks = 0;                   // the mesh must have this many; 0: any
   bool may_lack_file = false;          // the overrides then say everything
   bool may_be_model = false;           // --model and --cluster do instead of a file
+  std::vector<Setting> under = {};     // what a recipe says, and everybody else may change
   std::vector<Setting> flags = {};     // what flags of their own say, before the overrides
 
   [[nodiscard]] std::string text(const FileReader& read) const;  // of the file
-  // Flags, then overrides. ConfigError where they or the mesh contradict each other.
+  // A recipe's, then flags, then overrides. ConfigError where the latter two or the mesh
+  // contradict each other.
   [[nodiscard]] std::vector<Setting> settings() const;
   // Reads, overrides, resolves and checks; throws ConfigError.
   [[nodiscard]] RunSpec load(const FileReader& read) const;

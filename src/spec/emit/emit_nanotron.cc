@@ -1,0 +1,253 @@
+// Configurations of nanotron: src/nanotron/config at commit 2411b022 (April 2026).
+#include <fmt/ranges.h>
+
+#include "spec/emit/emit_parts.h"
+#include "spec/run_file/validate.h"
+
+namespace tessera {
+namespace {
+
+// The layers of each stage that nanotron makes (models/base.py): blocks go to a rank until the
+// arithmetic so far has passed that rank's share.
+std::vector<int64_t> stages_there(const RunSpec& spec) {
+  const ModelSpec& m = spec.model;
+  const auto number = [](int64_t value) { return static_cast<double>(value); };
+  const double layer = 4 * number(m.hidden) * number(m.hidden) + 3 * number(m.ffn * m.hidden);
+  const double all = layer * number(m.layers) + number(m.vocab * m.hidden);
+  std::vector<int64_t> stages(static_cast<size_t>(spec.parallel.pp), 0);
+  size_t rank = 0;
+  for (int64_t i = 1; i <= m.layers; ++i) {
+    ++stages[rank];
+    const double share = all * (static_cast<double>(rank + 1) / number(spec.parallel.pp));
+    if (layer * number(i) > share && rank + 1 < stages.size()) ++rank;
+  }
+  return stages;
+}
+
+class Nanotron {
+ public:
+  explicit Nanotron(const RunSpec& spec) : spec_(spec) {}
+
+  std::string str() {
+    add_general();
+    add_model();
+    add_optimizer();
+    add_split();
+    if (spec_.parallel.pp > 1) check_pipeline();
+    check_recompute();
+    add_tokens();
+    missing_.refuse("nanotron");
+    return "# nanotron as of April 2026; data_stages: random tokens until you name a dataset\n" +
+           text_;
+  }
+
+ private:
+  // A key at some depth of the document; without a value it opens a mapping.
+  void open(int depth, std::string_view key) { line(depth, fmt::format("{}:", key)); }
+  template <typename T>
+  void put(int depth, std::string_view key, const T& value) {
+    line(depth, fmt::format("{}: {}", key, value));
+  }
+  // YAML reads 1e-05 as a text, and 1 as no real number.
+  void put_real(int depth, std::string_view key, double value) {
+    std::string digits = fmt::format("{}", value);
+    const size_t e = digits.find('e');
+    if (e != digits.npos && digits.find('.') > e) {
+      digits.insert(e, ".0");
+    } else if (e == digits.npos && digits.find('.') == digits.npos) {
+      digits += ".0";
+    }
+    put(depth, key, digits);
+  }
+  void line(int depth, const std::string& text) {
+    text_ += std::string(static_cast<size_t>(2 * depth), ' ') + text + "\n";
+  }
+
+  void add_general();
+  void add_model();
+  void add_experts();
+  void check_blocks();
+  void add_optimizer();
+  void add_split();
+  void check_pipeline();
+  void check_recompute();
+  void add_tokens();
+
+  const RunSpec& spec_;
+  std::string text_;
+  Inexpressible missing_;
+};
+
+void Nanotron::add_general() {
+  open(0, "general");
+  put(1, "project", "tessera");
+  put(1, "run", spec_.model.preset.empty() ? "run" : spec_.model.preset);
+  put(1, "seed", spec_.train.seed);
+  open(0, "data_stages");
+  line(0, "- name: training");
+  put(1, "start_training_step", 1);
+  open(1, "data");
+  put(2, "dataset", "null");
+  put(2, "seed", spec_.train.seed);
+}
+
+// What its Llama and Qwen2 blocks are not.
+void Nanotron::check_blocks() {
+  const ModelSpec& m = spec_.model;
+  const auto lacks = [&](bool lacking, std::string what, std::string_view instead) {
+    if (lacking) missing_.add(std::move(what), instead);
+  };
+  lacks(m.norm != NormKind::kRms, "model.norm = \"layer\"", "use rms");
+  lacks(m.mlp != MlpKind::kSwiglu, "model.mlp without a gate", "use swiglu");
+  lacks(m.positions != PositionKind::kRope, "model.positions other than rope", "use rope");
+  lacks(m.mlp_bias, "model.mlp_bias = true", "use false");
+  lacks(m.attention_bias == AttentionBias::kAll, "model.attention_bias = \"all\"",
+        "use none, or qkv");
+  lacks(m.qk_norm, "model.qk_norm = true", "use false");
+  lacks(m.dropout > 0 || m.attention_dropout > 0, "dropout", "use 0");
+  lacks(m.heads * m.head_dim != m.hidden,
+        fmt::format("heads of {} columns for hidden {}", m.head_dim, m.hidden),
+        "heads * head_dim must be hidden");
+  lacks(m.kv_rank > 0 || m.dense_layers > 0 || m.mtp_layers > 0 || m.parallel_block,
+        "latent attention, dense layers before experts, further tokens or parallel blocks",
+        "use a model of Llama's or Qwen2's blocks");
+}
+
+void Nanotron::add_experts() {
+  const ModelSpec& m = spec_.model;
+  open(3, "moe_config");
+  put(4, "num_experts", m.experts);
+  put(4, "top_k", m.experts_per_token);
+  put(4, "moe_intermediate_size", m.moe_ffn);
+  put(4, "enable_shared_expert", m.shared_ffn > 0);
+  if (m.shared_ffn > 0) put(4, "shared_expert_intermediate_size", m.shared_ffn);
+  put_real(4, "router_aux_loss_coef", m.router_aux_coef);
+  put(4, "token_dispatcher_type", "alltoall");
+}
+
+void Nanotron::add_model() {
+  check_blocks();
+  const ModelSpec& m = spec_.model;
+  const DType dtype = spec_.train.dtype;
+  if (dtype != DType::kBF16 && dtype != DType::kF32) {
+    missing_.add(fmt::format("train.dtype = \"{}\"", name_of(dtype)), "use bf16 or f32");
+  }
+  const bool qwen = m.experts > 0 || m.attention_bias == AttentionBias::kQkv ||
+                    m.sliding_window > 0 || spec_.parallel.cp > 1;
+  open(0, "model");
+  put(1, "ddp_bucket_cap_mb", spec_.parallel.bucket_mb);
+  put(1, "dtype", dtype == DType::kBF16 ? "bfloat16" : "float32");
+  open(1, "init_method");
+  put_real(2, "std", m.init_std);
+  put(1, "make_vocab_size_divisible_by", 1);
+  open(1, "model_config");
+  put(2, qwen ? "is_qwen2_config" : "is_llama_config", true);
+  put(2, "attention_bias", m.attention_bias == AttentionBias::kQkv);
+  put(2, "hidden_act", "silu");
+  put(2, "hidden_size", m.hidden);
+  put(2, "intermediate_size", m.ffn);
+  put(2, "max_position_embeddings", spec_.train.seq_len);
+  put(2, "num_attention_heads", m.heads);
+  put(2, "num_hidden_layers", m.layers);
+  put(2, "num_key_value_heads", m.kv_heads);
+  put_real(2, "rms_norm_eps", m.norm_eps);
+  put_real(2, "rope_theta", m.rope.theta);
+  put(2, "rope_interleaved", false);
+  if (m.sliding_window > 0) put(2, "sliding_window_size", m.sliding_window);
+  put(2, "tie_word_embeddings", m.tied);
+  put(2, "vocab_size", m.vocab);
+  if (m.rope.scaling != RopeScaling::kDefault) {
+    missing_.add("model.rope_scaling", "it ignores rope_scaling: use type = \"default\"");
+  }
+  if (spec_.parallel.cp > 1) put(2, "_attn_implementation", "llama3_ring_attention");
+  if (m.experts > 0) add_experts();
+}
+
+void Nanotron::add_optimizer() {
+  const OptimizerSpec& o = spec_.optimizer;
+  open(0, "optimizer");
+  put(1, "accumulate_grad_in_fp32", spec_.train.gradients != DType::kBF16);
+  if (o.clip > 0) {
+    put_real(1, "clip_grad", o.clip);
+  } else {
+    put(1, "clip_grad", "null");
+  }
+  open(1, "learning_rate_scheduler");
+  put_real(2, "learning_rate", o.lr);
+  put(2, "lr_decay_style", "cosine");
+  put(2, "lr_warmup_steps", o.warmup);
+  put(2, "lr_warmup_style", "linear");
+  put_real(2, "min_decay_lr", o.min_lr);
+  open(1, "optimizer_factory");
+  put_real(2, "adam_beta1", o.beta1);
+  put_real(2, "adam_beta2", o.beta2);
+  put_real(2, "adam_eps", o.eps);
+  put(2, "name", "adamW");
+  put(2, "torch_adam_is_fused", true);
+  put_real(1, "weight_decay", o.weight_decay);
+  put(1, "zero_stage", spec_.parallel.zero);
+  if (spec_.parallel.zero > 1) {
+    missing_.add(fmt::format("parallel.zero = {}", spec_.parallel.zero), "use 0 or 1");
+  }
+  if (is_hybrid_sharded(spec_.parallel)) {
+    missing_.add(
+        fmt::format("ZeRO-1 within {} ranks of {}", spec_.parallel.fsdp, spec_.parallel.replicas()),
+        "shard over all: use fsdp = 1");
+  }
+}
+
+void Nanotron::add_split() {
+  const ParallelSpec& p = spec_.parallel;
+  open(0, "parallelism");
+  put(1, "dp", p.replicas());
+  put(1, "pp", p.pp);
+  put(1, "tp", p.tp);
+  put(1, "context_parallel_size", p.cp);
+  put(1, "expert_parallel_size", p.ep);
+  put(1, "pp_engine", p.schedule == PipelineKind::kGPipe ? "afab" : "1f1b");
+  put(1, "tp_mode", p.sequence_parallel ? "REDUCE_SCATTER" : "ALL_REDUCE");
+  put(1, "tp_linear_async_communication", p.sequence_parallel && p.overlap);
+  put(1, "recompute_layer", p.recompute == name_of(Recompute::kFull));
+  if (spec_.model.kv_heads < p.tp) {
+    missing_.add(fmt::format("tp = {} with {} key and value heads", p.tp, spec_.model.kv_heads),
+                 fmt::format("use tp up to {}", spec_.model.kv_heads));
+  }
+  if (p.cp > 1 && p.cp_kind != ContextKind::kAllGather) {
+    missing_.add(fmt::format("parallel.cp_kind = \"{}\"", name_of(p.cp_kind)), "use allgather");
+  }
+}
+
+void Nanotron::check_pipeline() {
+  const ParallelSpec& p = spec_.parallel;
+  if (p.schedule != PipelineKind::k1F1B && p.schedule != PipelineKind::kGPipe) {
+    missing_.add(fmt::format("parallel.schedule = \"{}\"", p.schedule.text()),
+                 "use 1f1b, or gpipe, which it calls afab");
+    return;
+  }
+  const std::vector<int64_t> theirs = stages_there(spec_);
+  if (p.stage_layers == theirs) return;
+  missing_.add(
+      fmt::format("stages of {} layers", fmt::join(p.stage_layers, "+")),
+      fmt::format("it makes its own: use --set parallel.stage_layers={}", fmt::join(theirs, "+")));
+}
+
+void Nanotron::check_recompute() {
+  const std::string& text = spec_.parallel.recompute;
+  if (text == name_of(Recompute::kNone) || text == name_of(Recompute::kFull)) return;
+  missing_.add(fmt::format("parallel.recompute = \"{}\"", text), "use none or full");
+}
+
+void Nanotron::add_tokens() {
+  const TrainSpec& t = spec_.train;
+  open(0, "tokens");
+  put(1, "batch_accumulation_per_replica", accumulation(spec_));
+  put(1, "micro_batch_size", t.micro_batch);
+  put(1, "sequence_length", t.seq_len);
+  put(1, "train_steps", t.steps);
+}
+
+}  // namespace
+
+std::string nanotron_settings(const RunSpec& spec) { return Nanotron(spec).str(); }
+
+}  // namespace tessera
