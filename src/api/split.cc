@@ -76,6 +76,20 @@ void fill_in(RunSpec& spec, const std::vector<std::string>& settings, const Clus
   }
 }
 
+// Experts take their ranks from tp, cp and fsdp. Where nobody names fsdp, the replicas are that, as
+// a search means it.
+void give_experts_ranks(RunSpec& spec, const std::vector<std::string>& settings,
+                        std::vector<Guess>& guesses) {
+  ParallelSpec& p = spec.parallel;
+  const bool enough = p.ep == 1 || p.ep == p.tp || p.ep == p.tp * p.cp;
+  if (enough || given(settings, "parallel.fsdp") || p.tp < 1 || p.ep % p.tp != 0) return;
+  p.fsdp = p.dp;
+  p.dp = 1;
+  if (p.zero == -1) p.zero = 0;
+  guesses.push_back({"parallel.fsdp",
+                     fmt::format("{}, the replicas: ep = {} takes ranks from fsdp", p.fsdp, p.ep)});
+}
+
 // "--virtual-stages" is "virtual_stages" in JSON.
 std::string key_of(std::string_view flag) {
   std::string key(flag.substr(2));
@@ -131,7 +145,10 @@ RunSpec load_split(const RunSource& source, const SplitFlags& split, const Clust
   if (!source.mesh.empty()) spec.parallel = parse_mesh(source.mesh, spec.parallel);
   read_schedule_file(spec.parallel, read);
   if (open != nullptr) *open = open_settings(spec);
-  if (!has_file && source.mesh.empty()) fill_in(spec, settings, cluster, guesses);
+  if (!has_file && source.mesh.empty()) {
+    fill_in(spec, settings, cluster, guesses);
+    give_experts_ranks(spec, settings, guesses);
+  }
   if (source.ranks > 0) require_world(spec.parallel, source.ranks, spec.model.heads);
   use_cluster_defaults(spec, cluster);
   resolve(spec);

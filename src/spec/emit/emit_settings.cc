@@ -1,5 +1,6 @@
 #include "spec/emit/emit_settings.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/text.h"
@@ -12,6 +13,10 @@ namespace {
 constexpr std::array<std::string_view, 3> kSystems = {"megatron", "torchtitan", "deepspeed"};
 
 }  // namespace
+
+bool can_emit(std::string_view system) {
+  return std::find(kSystems.begin(), kSystems.end(), system) != kSystems.end();
+}
 
 std::string emit_settings(const RunSpec& spec, std::string_view system) {
   if (system == "megatron") return megatron_settings(spec);
