@@ -201,15 +201,7 @@ void add_runnable(SearchReport& report, const RunnableRequest& request,
   std::vector<SimulatedStrategy> all;
   for (const RankedStrategy& ranked : report.plans) all.push_back(ranked.plan);
   all.insert(all.end(), report.others.begin(), report.others.end());
-  const auto score = [&](const SimulatedStrategy& plan) {
-    return first_score(report.objective, plan.step_s(), plan.peak_bytes());
-  };
   std::optional<RunnablePlan> found = best_runnable(request, all, progress);
-  // Beyond the last of them there may be faster ones.
-  if (!found.has_value() || score(found->plan) > score(all.back())) {
-    std::optional<RunnablePlan> other = search_runnable(request, progress);
-    if (other && (!found || score(other->plan) < score(found->plan))) found = std::move(other);
-  }
   if (!found.has_value()) {
     report.to_run = ways_to_run(request, progress);
     return;

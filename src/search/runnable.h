@@ -23,17 +23,14 @@ struct RunnableRequest {
   const EngineNames& names;
   const FileReader& read;
   SearchProgress at = {};  // that `progress` is told meanwhile
-  int most_cells = 256;
 };
 
-// `plans`: what a search has found, in its order. `progress` may stop it.
+// `plans`: what a search has found, best first; their cells come first, then those of all that run
+// files can say, also where the cost model finds them too large. The same for any number of
+// threads; `progress` may stop it.
 std::optional<RunnablePlan> best_runnable(const RunnableRequest& request,
                                           const std::vector<SimulatedStrategy>& plans,
                                           const OnProgress& progress);
-
-// The same for all plans that run files can say, also those that the cost model finds too large.
-std::optional<RunnablePlan> search_runnable(const RunnableRequest& request,
-                                            const OnProgress& progress);
 
 // Whether any can be run: looks at the smallest plans only.
 std::optional<RunnablePlan> smallest_runnable(const RunnableRequest& request,
