@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/error.h"
 #include "cost/hardware/catalogue.h"
 
 namespace tessera {
@@ -34,13 +33,13 @@ std::string family_of(const std::string& name) {
 
 }  // namespace
 
+int64_t most_devices(const std::string& cluster) {
+  return digits_of_host(cluster) > 0 ? kMostCards : kMaxDevices;
+}
+
 std::string name_of_size(const std::string& cluster, int64_t devices) {
   if (is_file(cluster)) return cluster;
   if (const size_t digits = digits_of_host(cluster)) {
-    require_config(devices <= kMostCards,
-                   "{} cards are more than one host has ({}): name a cluster with a network, as "
-                   "tessera presets clusters lists them",
-                   devices, kMostCards);
     return std::to_string(devices) + cluster.substr(digits);
   }
   return fmt::format("{}-{}", family_of(cluster), devices);

@@ -9,8 +9,11 @@
 
 namespace tessera {
 
+// The most devices of the family: a host of cards has no network.
+int64_t most_devices(const std::string& cluster);
+
 // "h100-512" with 96 devices is "h100-96", "8xrtx-4090" with 4 is "4xrtx-4090"; a file stays what
-// it is. Throws ConfigError for a host of more cards than one has.
+// it is.
 std::string name_of_size(const std::string& cluster, int64_t devices);
 Cluster cluster_of_size(const std::string& cluster, int64_t devices, const FileReader& read);
 

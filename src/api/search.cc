@@ -102,7 +102,8 @@ DeadlineQuestion question_of(const SearchQuery& query, const SearchRequest& requ
                              const Surroundings& around) {
   DeadlineQuestion question;
   question.days = query.deadline;
-  question.tokens = static_cast<double>(query.tokens);
+  question.tokens = query.tokens;
+  question.most_devices = most_devices(query.cluster);
   question.devices = request.workload.cluster.devices;
   question.cluster_of = [name = query.cluster, read = around.read,
                          price = request.workload.cluster.usd_per_device_hour](int64_t devices) {

@@ -29,6 +29,8 @@ class DeadlineSearch {
   DeadlineAnswer run() {
     const int64_t unit = std::max<int64_t>(1, request_.workload.cluster.node_devices());
     int64_t devices = first_count(unit);
+    // More than the batch has work for, or than divide it.
+    while (step_of(devices) == 0 && devices > answer_.question.devices) devices /= 2;
     if (is_in_time(devices)) {
       while (devices > 1 && is_in_time(devices / 2)) devices /= 2;
     } else {
@@ -36,10 +38,11 @@ class DeadlineSearch {
       do {
         before = step_of(devices);
         devices *= 2;
-      } while (!is_in_time(devices) && may_help(before, devices));
+      } while (devices <= answer_.question.most_devices && !is_in_time(devices) &&
+               may_help(before, devices));
     }
-    if (is_in_time(devices)) devices = fewest_between(devices / 2, devices);
-    answer_.devices = is_in_time(devices) ? devices : 0;
+    const bool found = devices <= answer_.question.most_devices && is_in_time(devices);
+    answer_.devices = found ? fewest_between(devices / 2, devices) : 0;
     std::sort(answer_.tried.begin(), answer_.tried.end(),
               [](const TriedCount& a, const TriedCount& b) { return a.devices < b.devices; });
     return std::move(answer_);
@@ -55,7 +58,8 @@ class DeadlineSearch {
     if (named.step_s > 0) wanted *= named.days / answer_.question.days;
     while (count * 2 <= unit && static_cast<double>(count) < wanted) count *= 2;
     if (static_cast<double>(count) < wanted) count = unit;
-    while (static_cast<double>(count) < wanted && count <= kMaxDevices / 2) count *= 2;
+    const int64_t most = answer_.question.most_devices;
+    while (static_cast<double>(count) < wanted && count <= most / 2) count *= 2;
     return count;
   }
 
@@ -77,7 +81,7 @@ class DeadlineSearch {
   // Whether still more may be faster.
   bool may_help(double before, int64_t devices) {
     const double now = step_of(devices);
-    if (devices > kMaxDevices / 2 || std::ssize(answer_.tried) >= kMostSearches) return false;
+    if (std::ssize(answer_.tried) >= kMostSearches) return false;
     const bool hopeless = before > 0 && (now == 0 || now > kLeastGain * before);
     return !hopeless && !stopped_;
   }
@@ -143,7 +147,7 @@ TriedCount count_of(const Workload& w, const DeadlineQuestion& question, double 
   count.step_s = step_s;
   const double tokens_of_step =
       static_cast<double>(w.global_batch) * static_cast<double>(w.seq_len);
-  const double seconds = question.tokens / tokens_of_step * step_s;
+  const double seconds = static_cast<double>(question.tokens) / tokens_of_step * step_s;
   count.days = seconds / kSecondsPerDay;
   count.usd =
       seconds / 3600 * static_cast<double>(w.cluster.devices) * w.cluster.usd_per_device_hour.value;

@@ -13,8 +13,9 @@ namespace tessera {
 
 struct DeadlineQuestion {
   double days = 0;
-  double tokens = 0;    // of the whole training
-  int64_t devices = 1;  // where to begin: of the cluster that was named
+  int64_t tokens = 0;                  // of the whole training
+  int64_t devices = 1;                 // where to begin: of the cluster that was named
+  int64_t most_devices = kMaxDevices;  // that the family has
   // The family's cluster of so many devices. Throws ConfigError where it has none.
   std::function<Cluster(int64_t devices)> cluster_of = {};
 };

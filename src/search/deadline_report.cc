@@ -21,7 +21,8 @@ std::string below_text(const TriedCount& count) {
 
 std::string answer_text(const DeadlineAnswer& answer) {
   const DeadlineQuestion& asked = answer.question;
-  const std::string question = fmt::format("{:.3g} tokens in {:g} days", asked.tokens, asked.days);
+  const std::string question = fmt::format("{} tokens in {:g} {}", with_thousands(asked.tokens),
+                                           asked.days, asked.days == 1 ? "day" : "days");
   const auto is_faster = [](const TriedCount& a, const TriedCount& b) {
     return a.step_s > 0 && (b.step_s == 0 || a.step_s < b.step_s);
   };
@@ -30,11 +31,18 @@ std::string answer_text(const DeadlineAnswer& answer) {
     return question + ": no number of devices that was tried has a plan that fits\n";
   }
   if (answer.devices == 0) {
+    const std::string remedy =
+        asked.most_devices < kMaxDevices
+            ? fmt::format(
+                  "one host has at most {} cards: name a cluster with a network (tessera "
+                  "presets clusters)",
+                  asked.most_devices)
+            : "a larger --global-batch gives more devices work";
     return fmt::format(
         "{}: no number of devices that was tried ends in time; the fastest, {}, {} "
-        "{:.1f} days; a larger --global-batch gives more devices work\n",
+        "{:.1f} days; {}\n",
         question, with_thousands(fastest->devices), fastest->devices == 1 ? "takes" : "take",
-        fastest->days);
+        fastest->days, remedy);
   }
   const auto found = std::find_if(answer.tried.begin(), answer.tried.end(),
                                   [&](const TriedCount& c) { return c.devices == answer.devices; });

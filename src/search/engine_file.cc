@@ -17,10 +17,10 @@ namespace tessera {
 namespace {
 
 // The run as `tessera plan` would read it. Nothing where it refuses it, with `lacks` saying why.
-std::optional<RunSpec> read_back(const EngineFile& file, const Workload& workload,
+std::optional<RunSpec> read_back(const std::string& toml, const Workload& workload,
                                  const FileReader& read, std::string& lacks) {
   try {
-    RunSpec spec = parse_run_file(file.toml, "plan.toml", {}, read);
+    RunSpec spec = parse_run_file(toml, "plan.toml", {}, read);
     use_cluster_defaults(spec, workload.cluster);
     resolve(spec);
     return spec;
@@ -67,7 +67,8 @@ EngineFile engine_file(const EngineNames& names, const Workload& workload, const
   }
   if (!file.lacks.empty()) return file;
   file.toml = run_file_of(names.model, workload, strategy, names.cluster);
-  if (const std::optional<RunSpec> spec = read_back(file, workload, read, file.lacks)) {
+  const std::string toml = run_file_of(names.model, workload, strategy);
+  if (const std::optional<RunSpec> spec = read_back(toml, workload, read, file.lacks)) {
     add_plan_flags(workload, strategy, *spec, file);
     file.lacks = why_not_run(*spec, workload, planner, file.peak_bytes);
   }

@@ -13,7 +13,6 @@
 #include "search/neighbours.h"
 #include "search/next_steps.h"
 #include "search/runnable.h"
-#include "spec/keys.h"
 #include "spec/run_file/pipeline.h"
 #include "spec/run_file/trainable.h"
 
@@ -220,8 +219,7 @@ void add_runnable(SearchReport& report, const RunnableRequest& request,
 void add_engine_files(SearchReport& report, const SearchRequest& request,
                       const ReportOptions& options, const FileReader& read,
                       const OnProgress& progress) {
-  const bool can_name = find_key("cluster", "name") != nullptr;
-  const EngineNames names{report.model, can_name ? options.cluster : ""};
+  const EngineNames names{report.model, options.cluster};
   std::vector<Strategy> strategies;
   for (const RankedStrategy& ranked : report.plans) strategies.push_back(ranked.plan.strategy);
   std::vector<EngineFile> files =

@@ -37,6 +37,7 @@ class GroupPricing {
       Strategy s = group;
       s.schedule = schedule.kind;
       s.virtual_stages = schedule.virtual_stages;
+      s.stage_layers = schedule.stage_layers;
       best_.reset();
       price_schedule(s, possible, variants);
       if (best_.has_value()) {

@@ -68,6 +68,10 @@ bool is_recompute_free(const FixedAxes& fixed, RecomputeWay way) {
   return fixed.system == nullptr || can_recompute(*fixed.system, choice_of(way));
 }
 
+CutSizes cut_sizes(const Workload& w) {
+  return {w.model.layers, w.model.hidden, w.model.ffn, w.model.vocab};
+}
+
 // What the work of a layer depends on: see the groups of a search.
 bool is_group_free(const FixedAxes& fixed, const Workload& w, const Strategy& s) {
   if (must_be_sayable(fixed) && !unsayable_choice(w, s).empty()) return false;
@@ -75,6 +79,7 @@ bool is_group_free(const FixedAxes& fixed, const Workload& w, const Strategy& s)
   const SystemRules& rules = *fixed.system;
   if (s.cp > 1 && !has(rules.context, s.context)) return false;
   if (s.ep > 1 && !rules.experts) return false;
+  if (s.tp > w.model.kv_heads && !rules.tp_above_kv_heads) return false;
   if (rules.sequence == SequenceRule::kNever && s.sequence_parallel) return false;
   return rules.sequence != SequenceRule::kAlwaysWithTp || s.tp == 1 || s.sequence_parallel;
 }
@@ -244,8 +249,17 @@ std::vector<ScheduleChoice> schedules_of(const Workload& w, const Strategy& s,
     if (!is_free(fixed.virtual_stages, choice.virtual_stages)) return true;
     Strategy cut = s;
     cut.virtual_stages = choice.virtual_stages;
-    return fixed.system != nullptr && !can_cut(*fixed.system, stage_layers_of(w, cut));
+    if (fixed.system == nullptr) return false;
+    if (fixed.system->own_stages != nullptr) return choice.virtual_stages > 1;
+    return !can_cut(*fixed.system, cut_sizes(w), stage_layers_of(w, cut));
   });
+  for (ScheduleChoice& choice : choices) {
+    if (fixed.system == nullptr || fixed.system->own_stages == nullptr) break;
+    choice.stage_layers = fixed.system->own_stages(cut_sizes(w), s.pp);
+  }
+  // Some have a cut that leaves a stage without layers.
+  std::erase_if(choices,
+                [](const ScheduleChoice& choice) { return has(choice.stage_layers, int64_t{0}); });
   return choices;
 }
 
@@ -293,7 +307,7 @@ bool keeps_fixed(const FixedAxes& fixed, const Strategy& s) {
 bool is_allowed(const FixedAxes& fixed, const Workload& workload, const Strategy& s) {
   if (!keeps_fixed(fixed, s) || !is_group_free(fixed, workload, s)) return false;
   return s.pp == 1 || fixed.system == nullptr ||
-         can_cut(*fixed.system, stage_layers_of(workload, s));
+         can_cut(*fixed.system, cut_sizes(workload), stage_layers_of(workload, s));
 }
 
 SearchSpace search_space(const Workload& workload, const FixedAxes& fixed) {

@@ -57,6 +57,7 @@ SearchSpace search_space(const Workload& workload, const FixedAxes& fixed);
 struct ScheduleChoice {
   PipelineKind kind = PipelineKind::k1F1B;
   int64_t virtual_stages = 1;
+  std::vector<int64_t> stage_layers = {};  // empty: even
 };
 struct ShardingChoice {
   int64_t zero = 0;

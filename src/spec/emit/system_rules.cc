@@ -26,6 +26,7 @@ constexpr std::array<int64_t, 2> kNoneOrStates = {0, 1};
 constexpr std::array<int64_t, 1> kOnlyAll = {3};
 constexpr std::array<C, 3> kAnyContext = {C::kRing, C::kAllGather, C::kUlysses};
 constexpr std::array<C, 2> kRotations = {C::kRing, C::kAllGather};
+constexpr std::array<C, 1> kOnlyAllGather = {C::kAllGather};
 constexpr std::array<C, 1> kOnlyUlysses = {C::kUlysses};
 
 bool is_nothing(const RecomputeChoice& all) {
@@ -36,6 +37,23 @@ bool none_or_layers(const RecomputeChoice& all) { return is_nothing(all) || all.
 bool none_or_blocks(const RecomputeChoice& all) { return is_nothing(all) || all.blocks > 0; }
 // Activation functions alone are no module of its selective recomputation.
 bool any_but_activations(const RecomputeChoice& all) { return all.blocks > 0 || !all.activations; }
+
+// As nanotron's models/base.py cuts: blocks go to a stage until the arithmetic so far has passed
+// its share.
+std::vector<int64_t> nanotron_stages(const CutSizes& sizes, int64_t stages) {
+  const auto number = [](int64_t value) { return static_cast<double>(value); };
+  const double layer = 4 * number(sizes.hidden) * number(sizes.hidden) +
+                       3 * number(sizes.ffn) * number(sizes.hidden);
+  const double all = layer * number(sizes.layers) + number(sizes.vocab) * number(sizes.hidden);
+  std::vector<int64_t> cut(static_cast<size_t>(stages), 0);
+  size_t stage = 0;
+  for (int64_t i = 1; i <= sizes.layers; ++i) {
+    ++cut[stage];
+    const double share = all * (static_cast<double>(stage + 1) / number(stages));
+    if (layer * number(i) > share && stage + 1 < cut.size()) ++stage;
+  }
+  return cut;
+}
 
 constexpr SystemRules kSystems[] = {
     {.name = "megatron",
@@ -79,10 +97,12 @@ constexpr SystemRules kSystems[] = {
      .schedules = kNanotronSchedules,
      .zero = kNoneOrStates,
      .zero_with_pp = kNoneOrStates,
-     .stages = StageRule::kEqual,
+     .context = kOnlyAllGather,
+     .stages = StageRule::kOwn,
+     .own_stages = nanotron_stages,
+     .tp_above_kv_heads = false,
      .recompute = none_or_layers,
-     .recompute_names = "none or full",
-     .stages_note = "it divides the layers itself: "},
+     .recompute_names = "none or full"},
 };
 
 template <typename Values, typename Value>
@@ -118,10 +138,15 @@ void refuse_pipeline(const SystemRules& rules, const RunSpec& spec, Inexpressibl
     missing.add(fmt::format("parallel.zero = {} with pp", p.zero),
                 "use " + one_of(rules.zero_with_pp));
   }
-  if (!can_cut(rules, p.stage_layers)) {
-    missing.add(fmt::format("parallel.stage_layers = {}", fmt::join(p.stage_layers, "+")),
-                std::string(rules.stages_note) + equal_stages_advice(spec));
-  }
+  const ModelSpec& m = spec.model;
+  const CutSizes sizes{m.layers, m.hidden, m.ffn, m.vocab};
+  if (can_cut(rules, sizes, p.stage_layers)) return;
+  const std::string instead =
+      rules.own_stages == nullptr
+          ? std::string(rules.stages_note) + equal_stages_advice(spec)
+          : fmt::format("it makes its own: use --set parallel.stage_layers={}",
+                        fmt::join(rules.own_stages(sizes, p.pp), "+"));
+  missing.add(fmt::format("parallel.stage_layers = {}", fmt::join(p.stage_layers, "+")), instead);
 }
 
 void refuse_sharding(const SystemRules& rules, const RunSpec& spec, Inexpressible& missing) {
@@ -159,8 +184,12 @@ std::string system_names() {
   return fmt::format("{}", fmt::join(names, "|"));
 }
 
-bool can_cut(const SystemRules& rules, std::span<const int64_t> layers) {
+bool can_cut(const SystemRules& rules, const CutSizes& sizes, std::span<const int64_t> layers) {
   if (rules.stages == StageRule::kAny || layers.size() < 2) return true;
+  if (rules.stages == StageRule::kOwn) {
+    const std::vector<int64_t> own = rules.own_stages(sizes, std::ssize(layers));
+    return std::equal(own.begin(), own.end(), layers.begin(), layers.end());
+  }
   const int64_t most = *std::max_element(layers.begin(), layers.end());
   const bool ends_too = rules.stages == StageRule::kEqual;
   const auto inner = ends_too ? layers : layers.subspan(1, layers.size() - 2);
@@ -186,6 +215,10 @@ void add_refusals(const SystemRules& rules, const RunSpec& spec, Inexpressible& 
   }
   if (rules.sequence == SequenceRule::kNever && p.sequence_parallel) {
     missing.add("parallel.sequence_parallel = true", "use false");
+  }
+  if (!rules.tp_above_kv_heads && p.tp > spec.model.kv_heads) {
+    missing.add(fmt::format("tp = {} with {} key and value heads", p.tp, spec.model.kv_heads),
+                fmt::format("use tp up to {}", spec.model.kv_heads));
   }
   if (p.ep > 1 && !rules.experts) {
     missing.add(fmt::format("parallel.ep = {}", p.ep),

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "spec/recompute.h"
 #include "spec/run_spec.h"
@@ -15,8 +16,13 @@ namespace tessera {
 
 class Inexpressible;
 
-enum class StageRule : uint8_t { kAny, kFewerAtTheEnds, kEqual };
+enum class StageRule : uint8_t { kAny, kFewerAtTheEnds, kEqual, kOwn };
 enum class SequenceRule : uint8_t { kEither, kAlwaysWithTp, kNever };
+
+// What a system weighs that cuts a model into stages itself.
+struct CutSizes {
+  int64_t layers = 0, hidden = 0, ffn = 0, vocab = 0;
+};
 
 struct SystemRules {
   std::string_view name;   // as flags have it
@@ -28,6 +34,8 @@ struct SystemRules {
   std::span<const ContextKind> context = {};       // empty: no cp
   SequenceRule sequence = SequenceRule::kEither;
   StageRule stages = StageRule::kAny;
+  std::vector<int64_t> (*own_stages)(const CutSizes&, int64_t stages) = nullptr;  // of kOwn
+  bool tp_above_kv_heads = true;
   bool experts = true;  // ep above 1
   // Of all blocks alike; what differs between blocks no system says.
   bool (*recompute)(const RecomputeChoice&) = nullptr;
@@ -41,7 +49,8 @@ const SystemRules& rules_of(std::string_view system);
 std::string system_names();  // "megatron|torchtitan|deepspeed"
 
 // Whether a pipeline of these stages, of which each has so many layers, can be said.
-bool can_cut(const SystemRules& rules, std::span<const int64_t> stage_layers);
+bool can_cut(const SystemRules& rules, const CutSizes& sizes,
+             std::span<const int64_t> stage_layers);
 // Nothing: blocks or stages differ.
 bool can_recompute(const SystemRules& rules, const std::optional<RecomputeChoice>& all);
 
