@@ -37,7 +37,7 @@ struct SystemRules {
   std::vector<int64_t> (*own_stages)(const CutSizes&, int64_t stages) = nullptr;  // of kOwn
   bool tp_above_kv_heads = true;
   bool experts = true;  // ep above 1
-  // Of all blocks alike; what differs between blocks no system says.
+  // Where all blocks are alike; what differs between blocks no system says.
   bool (*recompute)(const RecomputeChoice&) = nullptr;
   std::string_view recompute_names;  // "none or full"
   std::string_view zero_note = {}, stages_note = {}, experts_note = {};
