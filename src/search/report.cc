@@ -179,15 +179,38 @@ int64_t devices_to_run(const RunnableRequest& request, const OnProgress& progres
   return 0;
 }
 
+// The same with one flag left out, for each that is given, and then with none.
+std::vector<FixedAxes> freed_axes(const FixedAxes& fixed) {
+  std::vector<FixedAxes> all;
+  const auto free = [&](bool is_fixed, auto member) {
+    if (!is_fixed) return;
+    all.push_back(fixed);
+    all.back().*member = FixedAxes().*member;
+  };
+  free(fixed.zero >= 0, &FixedAxes::zero);
+  free(!fixed.recompute.empty(), &FixedAxes::recompute);
+  free(!fixed.schedules.empty(), &FixedAxes::schedules);
+  free(fixed.micro_batch > 0, &FixedAxes::micro_batch);
+  free(fixed.cp > 0, &FixedAxes::cp);
+  free(fixed.pp > 0, &FixedAxes::pp);
+  free(fixed.tp > 0, &FixedAxes::tp);
+  free(fixed.ep > 0, &FixedAxes::ep);
+  free(fixed.dp > 0, &FixedAxes::dp);
+  if (!all.empty() || fixed.system != nullptr) all.emplace_back();
+  return all;
+}
+
 // What of the request must change for a plan that tessera train can run.
 std::vector<std::string> ways_to_run(const RunnableRequest& request, const OnProgress& progress) {
   std::vector<std::string> ways;
-  SearchRequest open = request.search;
-  open.fixed = {};
-  const RunnableRequest free{open, request.names, request.read, request.at};
-  if (const auto found = smallest_runnable(free, progress)) {
-    const std::string flags = other_flags(request.search.fixed, found->plan.strategy);
-    if (!flags.empty()) ways.push_back(flags);
+  for (const FixedAxes& freed : freed_axes(request.search.fixed)) {
+    SearchRequest open = request.search;
+    open.fixed = freed;
+    const RunnableRequest free{open, request.names, request.read, request.at};
+    const auto found = smallest_runnable(free, progress);
+    if (!found.has_value()) continue;
+    ways.push_back(other_flags(request.search.fixed, found->plan.strategy));
+    break;
   }
   if (const int64_t devices = devices_to_run(request, progress)) {
     ways.push_back(fmt::format("{} devices", with_thousands(devices)));
