@@ -20,12 +20,21 @@ struct SearchQuery {
   std::string attention = "flash";  // flash | unfused
   // Only plans with these; 0 (zero: -1): any.
   int64_t tp = 0, pp = 0, dp = 0, cp = 0, ep = 0, micro_batch = 0, zero = -1;
+  std::string schedule = "";   // names of pipeline schedules, with commas; empty: any
+  std::string recompute = "";  // none, selective, full, some, with commas; empty: any
+  std::string system = "";     // whose settings must be able to say it; empty: none
+  // "How many devices?": the training must end in so many days. 0: not asked.
+  double deadline = 0;
+  int64_t tokens = 0;
   int64_t top = 20;
   bool pareto = false;
   double usd_per_hour = -1;  // of a device; negative: the cluster's
   int64_t threads = 0;       // 0: as many as the surroundings say
 };
 SearchQuery search_query(const nlohmann::json& request);
+
+// The command that asks the same.
+std::string command_of(const SearchQuery& query);
 
 // What the search itself is asked, for `model` as its name was resolved.
 SearchRequest search_request(const SearchQuery& query, const ModelSpec& model,

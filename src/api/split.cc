@@ -122,6 +122,20 @@ void fill_in(RunSpec& spec, const std::vector<std::string>& settings, const Clus
   }
 }
 
+// Experts take their ranks from tp, cp and fsdp. Where nobody names fsdp, the replicas are that, as
+// a search means it.
+void give_experts_ranks(RunSpec& spec, const std::vector<std::string>& settings,
+                        std::vector<Guess>& guesses) {
+  ParallelSpec& p = spec.parallel;
+  const bool enough = p.ep == 1 || p.ep == p.tp || p.ep == p.tp * p.cp;
+  if (enough || given(settings, "parallel.fsdp") || p.tp < 1 || p.ep % p.tp != 0) return;
+  p.fsdp = p.dp;
+  p.dp = 1;
+  if (p.zero == -1) p.zero = 0;
+  guesses.push_back({"parallel.fsdp",
+                     fmt::format("{}, the replicas: ep = {} takes ranks from fsdp", p.fsdp, p.ep)});
+}
+
 // What is not a product of a block stays bf16.
 bool is_fp8(const SplitFlags::Word& word) {
   return word.key == std::string_view("train.dtype") && word.value == "fp8";
@@ -211,7 +225,10 @@ RunSpec load_split(const RunSource& source, const SplitFlags& split, const Clust
   if (!source.mesh.empty()) spec.parallel = parse_mesh(source.mesh, spec.parallel);
   read_schedule_file(spec.parallel, read);
   if (open != nullptr) *open = open_settings(spec);
-  if (!has_file) fill_in(spec, said, cluster, guesses);
+  if (!has_file) {
+    fill_in(spec, said, cluster, guesses);
+    give_experts_ranks(spec, said, guesses);
+  }
   if (source.ranks > 0) require_world(spec.parallel, source.ranks, spec.model.heads);
   use_cluster_defaults(spec, cluster);
   resolve(spec);

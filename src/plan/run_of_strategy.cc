@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
 
@@ -25,20 +26,10 @@ DataSplit data_split(const Strategy& s) {
   return {s.dp / fsdp, fsdp};
 }
 
-std::vector<int64_t> stage_layers(const Workload& w, const Strategy& s) {
-  if (!s.stage_layers.empty()) return s.stage_layers;
-  std::vector<int64_t> layers;
-  const int64_t stages = s.pp * s.virtual_stages;
-  for (int64_t i = 0; i < stages; ++i) {
-    layers.push_back(EvenStages(w.model.layers, stages).layers_of(i));
-  }
-  return layers;
-}
-
 // "full:2+none/full:1+none/none": by stage, the last choice for all that follow.
 std::string stages_recompute_text(const Workload& w, const Strategy& s) {
   std::vector<std::string> choices;
-  const std::vector<int64_t> layers = stage_layers(w, s);
+  const std::vector<int64_t> layers = stage_layers_of(w, s);
   for (size_t i = 0; i < layers.size(); ++i) {
     const int64_t again = std::min(s.stage_recompute[i], layers[i]);
     choices.push_back(
@@ -74,7 +65,7 @@ void say_recompute(const Workload& w, Strategy& s) {
     if (s.stage_recompute.empty() && s.recompute_layers >= 0) {
       s.stage_recompute.assign(static_cast<size_t>(s.pp * s.virtual_stages), blocks_again(s));
     }
-    const std::vector<int64_t> layers = stage_layers(w, s);
+    const std::vector<int64_t> layers = stage_layers_of(w, s);
     for (size_t i = 0; i < s.stage_recompute.size(); ++i) {
       s.stage_recompute[i] = std::min(s.stage_recompute[i], layers[i]);
     }
@@ -82,6 +73,14 @@ void say_recompute(const Workload& w, Strategy& s) {
     if (text.find_first_of("+/") == text.npos) s.stage_recompute.clear();
   }
   s.recompute_layers = -1;
+}
+
+// Whether ep can be made of tp, of cp or none of it, and of ranks of fsdp (validate_experts.h).
+bool has_expert_ranks(const Strategy& s) {
+  if (s.ep % s.tp != 0) return false;
+  const int64_t rest = s.ep / s.tp;
+  const int64_t fsdp = data_split(s).fsdp;
+  return fsdp % rest == 0 || (rest % s.cp == 0 && fsdp % (rest / s.cp) == 0);
 }
 
 std::string_view schedule_name(const Strategy& s) {
@@ -94,6 +93,16 @@ std::string model_text(const ModelSpec& model) {
 
 }  // namespace
 
+std::vector<int64_t> stage_layers_of(const Workload& w, const Strategy& s) {
+  if (!s.stage_layers.empty()) return s.stage_layers;
+  std::vector<int64_t> layers;
+  const int64_t stages = s.pp * s.virtual_stages;
+  for (int64_t i = 0; i < stages; ++i) {
+    layers.push_back(EvenStages(w.model.layers, stages).layers_of(i));
+  }
+  return layers;
+}
+
 std::string unsayable_choice(const Workload& w, const Strategy& s) {
   if (s.order != RankOrder::kTensorDataPipeline) {
     return fmt::format("ranks in the order {}", name_of(s.order));
@@ -101,14 +110,18 @@ std::string unsayable_choice(const Workload& w, const Strategy& s) {
   if (s.shard > 0 && s.shard % s.cp != 0) {
     return fmt::format("sharding over {} ranks, a part of cp = {}", s.shard, s.cp);
   }
-  if (s.expert_tp > 1 && s.ep > 1) return "experts that are split over tp and over ep";
+  if (s.expert_tp > 1) return "experts that are split over tp";
+  if (s.ep > 1 && !has_expert_ranks(s)) {
+    return fmt::format("ep = {} that is not tp = {} times a part of the replicas", s.ep, s.tp);
+  }
   if (w.precision.products == MathType::kF8 || w.precision.products == MathType::kF4) {
     return fmt::format("{} products", name_of(w.precision.products));
   }
   return "";
 }
 
-std::string run_file_of(const ModelSpec& model, const Workload& w, const Strategy& s) {
+std::string run_file_of(const ModelSpec& model, const Workload& w, const Strategy& s,
+                        const std::string& cluster) {
   const DataSplit data = data_split(s);
   std::string text = model_text(model);
   text += fmt::format("\n[parallel]\ntp = {}\npp = {}\ncp = {}\ndp = {}\nfsdp = {}\n", s.tp, s.pp,
@@ -120,7 +133,7 @@ std::string run_file_of(const ModelSpec& model, const Workload& w, const Strateg
   if (s.zero == 3) text += fmt::format("release_after_forward = {}\n", s.release_after_forward);
   if (s.pp > 1) {
     text += fmt::format("schedule = \"{}\"\nvirtual_stages = {}\nstage_layers = [{}]\n",
-                        schedule_name(s), s.virtual_stages, fmt::join(stage_layers(w, s), ", "));
+                        schedule_name(s), s.virtual_stages, fmt::join(stage_layers_of(w, s), ", "));
   }
   text += fmt::format(
       "\n[train]\nseq_len = {}\nmicro_batch = {}\nglobal_batch = {}\ndtype = \"bf16\"\n"
@@ -128,15 +141,35 @@ std::string run_file_of(const ModelSpec& model, const Workload& w, const Strateg
       w.seq_len, s.micro_batch, w.global_batch, name_of(train_device(w.cluster.device.kind)));
   // What is reserved is not a rank's to use. Rounded down: the file must not promise more.
   const int64_t thousandths = usable_bytes(w.cluster) * 125 / (int64_t{1} << 27);
-  text +=
-      fmt::format("\n[cluster]\nmemory_gib = {}.{:03}\n", thousandths / 1000, thousandths % 1000);
+  text += "\n[cluster]\n";
+  if (!cluster.empty()) text += fmt::format("name = {}\n", nlohmann::json(cluster).dump());
+  text += fmt::format("memory_gib = {}.{:03}\n", thousandths / 1000, thousandths % 1000);
   return text;
+}
+
+std::string plan_flags_of(const Workload& w, const Strategy& s) {
+  const DataSplit data = data_split(s);
+  std::string text = fmt::format("--tp {} --pp {}", s.tp, s.pp);
+  if (s.cp > 1) text += fmt::format(" --cp {} --set parallel.cp_kind={}", s.cp, name_of(s.context));
+  text += fmt::format(" --dp {}", data.dp);
+  if (data.fsdp > 1) text += fmt::format(" --fsdp {}", data.fsdp);
+  if (s.ep > 1) text += fmt::format(" --ep {}", s.ep);
+  text += fmt::format(" --zero {}", s.zero);
+  if (s.zero == 3 && !s.release_after_forward)
+    text += " --set parallel.release_after_forward=false";
+  if (s.sequence_parallel) text += " --sequence-parallel";
+  if (s.pp > 1) {
+    text += fmt::format(" --schedule {} --virtual-stages {} --set parallel.stage_layers={}",
+                        schedule_name(s), s.virtual_stages, fmt::join(stage_layers_of(w, s), "+"));
+  }
+  return text + fmt::format(" --recompute {} --micro-batch {} --global-batch {} --seq-len {}",
+                            recompute_text(w, s), s.micro_batch, w.global_batch, w.seq_len);
 }
 
 Strategy as_run_files_say(const Workload& w, Strategy s) {
   say_recompute(w, s);
   if (s.pp > 1) {
-    s.stage_layers = stage_layers(w, s);
+    s.stage_layers = stage_layers_of(w, s);
   } else {
     s.stage_layers.clear();
     s.schedule = PipelineKind::k1F1B;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "cost/step/strategy.h"
 #include "spec/run_spec.h"
@@ -17,6 +18,14 @@ std::string unsayable_choice(const Workload& workload, const Strategy& strategy)
 Strategy as_run_files_say(const Workload& workload, Strategy strategy);
 
 // The run file of a strategy without an unsayable choice, for the model that `model.preset` names.
-std::string run_file_of(const ModelSpec& model, const Workload& workload, const Strategy& strategy);
+// `cluster`: as --cluster names it, for the file to say; empty: it does not.
+std::string run_file_of(const ModelSpec& model, const Workload& workload, const Strategy& strategy,
+                        const std::string& cluster = "");
+
+// The same run as flags of `tessera plan`, beside --model and --cluster: "--tp 2 --pp 8 ...".
+std::string plan_flags_of(const Workload& workload, const Strategy& strategy);
+
+// Layers by stage, as the run file lists them.
+std::vector<int64_t> stage_layers_of(const Workload& workload, const Strategy& strategy);
 
 }  // namespace tessera

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "compile/scale/scale_plan.h"
 #include "cost/step/strategy.h"
 #include "spec/file_reader.h"
 #include "spec/run_spec.h"
@@ -14,15 +15,26 @@
 namespace tessera {
 
 struct EngineFile {
-  std::string toml;        // empty where the engine cannot run it
-  std::string lacks;       // what the engine does not have; empty where it can
+  std::string toml = {};   // empty where the engine cannot run it
+  std::string lacks = {};  // what the engine does not have; empty where it can
   int64_t peak_bytes = 0;  // of its fullest rank, exactly; 0 where there is no Program
+  // Beside --model and --cluster, of `tessera plan`; empty where they cannot say the strategy.
+  std::string plan_flags = {};
+  double plan_step_s = 0;  // that `tessera plan` gives for them
 };
 
-// The file of each strategy. `model` is what the user named: the file refers to the same preset or
-// file. The text has been read back, and its Programs fit the devices. The same for any number of
-// threads.
-std::vector<EngineFile> engine_files(const ModelSpec& model, const Workload& workload,
+// What the files refer to: names as the user gave them, or files.
+struct EngineNames {
+  ModelSpec model;      // its preset is the name
+  std::string cluster;  // empty: files do not say it
+};
+
+// The text has been read back, and its Programs fit the devices. `planner` keeps what plans share.
+EngineFile engine_file(const EngineNames& names, const Workload& workload, const Strategy& strategy,
+                       const FileReader& read, ScalePlanner& planner);
+
+// The file of each strategy. The same for any number of threads.
+std::vector<EngineFile> engine_files(const EngineNames& names, const Workload& workload,
                                      std::span<const Strategy> strategies, const FileReader& read,
                                      int threads);
 

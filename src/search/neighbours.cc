@@ -42,8 +42,8 @@ void add_axis(std::vector<Change>& changes, const Strategy& plan, std::string_vi
 }
 
 // Whether the schedule can have this many micro-batches and stages.
-bool is_schedule_possible(const Workload& w, const Strategy& s) {
-  const auto all = variants_of(w, s, {}).schedules;
+bool is_schedule_possible(const Workload& w, const FixedAxes& fixed, const Strategy& s) {
+  const auto all = variants_of(w, s, fixed).schedules;
   return std::any_of(all.begin(), all.end(), [&](const ScheduleChoice& choice) {
     return choice.kind == s.schedule && choice.virtual_stages == s.virtual_stages;
   });
@@ -142,12 +142,13 @@ std::vector<Change> changes_of(const Workload& workload, const FixedAxes& fixed,
   std::erase_if(changes, [&](const Change& change) {
     return !keeps_fixed(fixed, change.strategy) ||
            !why_impossible(workload, change.strategy).empty() ||
-           !is_schedule_possible(workload, change.strategy);
+           !is_schedule_possible(workload, fixed, change.strategy);
   });
   return changes;
 }
 
-std::optional<SimulatedStrategy> simulate_change(StrategySimulator& simulator, const Change& change,
+std::optional<SimulatedStrategy> simulate_change(StrategySimulator& simulator,
+                                                 const FixedAxes& fixed, const Change& change,
                                                  int64_t limit) {
   std::vector<Strategy> ways = {change.strategy};
   if (!change.of_recompute) {
@@ -162,6 +163,7 @@ std::optional<SimulatedStrategy> simulate_change(StrategySimulator& simulator, c
   }
   std::optional<SimulatedStrategy> best;
   for (const Strategy& way : ways) {
+    if (!is_allowed(fixed, simulator.model().workload(), way)) continue;
     if (simulator.model().peak_bytes(way) > limit) continue;
     SimulatedStrategy plan = simulator.simulate(way);
     if (!best.has_value() || plan.step_s() < best->step_s()) best = std::move(plan);
@@ -176,7 +178,7 @@ std::vector<Neighbour> neighbours_of(StrategySimulator& simulator, const FixedAx
   for (const Change& change : changes_of(w, fixed, plan.strategy)) {
     Neighbour neighbour;
     neighbour.change = change.text;
-    const std::optional<SimulatedStrategy> other = simulate_change(simulator, change, limit);
+    const std::optional<SimulatedStrategy> other = simulate_change(simulator, fixed, change, limit);
     if (!other.has_value()) {
       neighbour.fits = false;
       neighbour.missing_bytes = simulator.model().peak_bytes(change.strategy) - limit;

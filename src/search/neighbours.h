@@ -31,7 +31,8 @@ std::vector<Change> changes_of(const Workload& workload, const FixedAxes& fixed,
 
 // The change with the stages that suit it best: layers, and what of them is computed again, unless
 // that is what it changes. Nothing where it does not fit in `limit` bytes.
-std::optional<SimulatedStrategy> simulate_change(StrategySimulator& simulator, const Change& change,
+std::optional<SimulatedStrategy> simulate_change(StrategySimulator& simulator,
+                                                 const FixedAxes& fixed, const Change& change,
                                                  int64_t limit);
 
 std::vector<Neighbour> neighbours_of(StrategySimulator& simulator, const FixedAxes& fixed,

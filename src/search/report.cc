@@ -10,7 +10,10 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "plan/report/plan_json.h"
+#include "search/deadline_report.h"
 #include "search/neighbours.h"
+#include "search/next_steps.h"
+#include "search/runnable.h"
 #include "spec/run_file/pipeline.h"
 #include "spec/run_file/trainable.h"
 
@@ -19,7 +22,6 @@ namespace {
 
 constexpr int64_t kFrontLines = 20;
 constexpr int64_t kMostGrowth = 64;  // times as many devices, when nothing fits
-constexpr size_t kRound = 16;  // of plans that are looked through for one that the engine can run
 
 Candidate candidate_of(const SimulatedStrategy& plan) {
   return {plan.strategy, plan.step_s(), plan.peak_bytes()};
@@ -30,7 +32,7 @@ std::vector<SimulatedStrategy> simulate_all(const SearchRequest& request,
   std::vector<Strategy> strategies;
   for (const Candidate& candidate : kept) strategies.push_back(candidate.strategy);
   std::vector<SimulatedStrategy> plans =
-      simulate_strategies(request.workload, strategies, limit, request.threads);
+      simulate_strategies(request.workload, request.fixed, strategies, limit, request.threads);
   std::sort(plans.begin(), plans.end(),
             [&](const SimulatedStrategy& a, const SimulatedStrategy& b) {
               return is_better(request.objective, candidate_of(a), candidate_of(b));
@@ -166,43 +168,94 @@ bool lacks_room(const SearchReport& report) {
          std::none_of(report.plans.begin(), report.plans.end(), can_run);
 }
 
-// The first of the plans behind the shown ones that the engine can run.
-std::optional<RankedStrategy> first_runnable(const SearchReport& report,
-                                             const SearchRequest& request, const FileReader& read,
-                                             const OnProgress& progress) {
-  const size_t count = report.others.size();
-  const SearchOutcome& o = report.outcome;
-  const SearchProgress at{o.groups, o.groups_done, o.configurations,
-                          report.plans.front().plan.step_s()};
-  for (size_t begin = 0; begin < count; begin += kRound) {
-    if (progress && !progress(at)) break;
-    std::vector<Strategy> strategies;
-    for (size_t i = begin; i < std::min(begin + kRound, count); ++i) {
-      strategies.push_back(report.others[i].strategy);
-    }
-    const std::vector<EngineFile> files =
-        engine_files(report.model, report.workload, strategies, read, request.threads);
-    for (size_t i = 0; i < files.size(); ++i) {
-      if (!files[i].lacks.empty()) continue;
-      const SimulatedStrategy& plan = report.others[begin + i];
-      StrategySimulator simulator(report.workload);
-      return RankedStrategy{
-          report.plans.size() + begin + i + 1, plan,
-          why_better(neighbours_of(simulator, request.fixed, plan, report.limit_bytes)), files[i]};
-    }
+// The fewest devices, of twice, four times as many, that run it in some way.
+int64_t devices_to_run(const RunnableRequest& request, const OnProgress& progress) {
+  for (int64_t times = 2; times <= kMostGrowth; times *= 2) {
+    SearchRequest more = request.search;
+    more.workload.cluster.devices *= times;
+    if (more.workload.cluster.devices > kMaxDevices) break;
+    const RunnableRequest there{more, request.names, request.read, request.at};
+    if (smallest_runnable(there, progress)) return more.workload.cluster.devices;
   }
-  return std::nullopt;
+  return 0;
 }
 
-void add_engine_files(SearchReport& report, const SearchRequest& request, const FileReader& read,
+// The same with one flag left out, for each that is given, and then with none.
+std::vector<FixedAxes> freed_axes(const FixedAxes& fixed) {
+  std::vector<FixedAxes> all;
+  const auto free = [&](bool is_fixed, auto member) {
+    if (!is_fixed) return;
+    all.push_back(fixed);
+    all.back().*member = FixedAxes().*member;
+  };
+  free(fixed.zero >= 0, &FixedAxes::zero);
+  free(!fixed.recompute.empty(), &FixedAxes::recompute);
+  free(!fixed.schedules.empty(), &FixedAxes::schedules);
+  free(fixed.micro_batch > 0, &FixedAxes::micro_batch);
+  free(fixed.cp > 0, &FixedAxes::cp);
+  free(fixed.pp > 0, &FixedAxes::pp);
+  free(fixed.tp > 0, &FixedAxes::tp);
+  free(fixed.ep > 0, &FixedAxes::ep);
+  free(fixed.dp > 0, &FixedAxes::dp);
+  if (!all.empty() || fixed.system != nullptr) all.emplace_back();
+  return all;
+}
+
+// What of the request must change for a plan that tessera train can run.
+std::vector<std::string> ways_to_run(const RunnableRequest& request, const OnProgress& progress) {
+  std::vector<std::string> ways;
+  for (const FixedAxes& freed : freed_axes(request.search.fixed)) {
+    SearchRequest open = request.search;
+    open.fixed = freed;
+    const RunnableRequest free{open, request.names, request.read, request.at};
+    const auto found = smallest_runnable(free, progress);
+    if (!found.has_value()) continue;
+    ways.push_back(other_flags(request.search.fixed, found->plan.strategy));
+    break;
+  }
+  if (const int64_t devices = devices_to_run(request, progress)) {
+    ways.push_back(fmt::format("{} devices", with_thousands(devices)));
+  }
+  return ways;
+}
+
+void add_runnable(SearchReport& report, const RunnableRequest& request,
+                  const OnProgress& progress) {
+  std::vector<SimulatedStrategy> all;
+  for (const RankedStrategy& ranked : report.plans) all.push_back(ranked.plan);
+  all.insert(all.end(), report.others.begin(), report.others.end());
+  std::optional<RunnablePlan> found = best_runnable(request, all, progress);
+  if (!found.has_value()) {
+    report.to_run = ways_to_run(request, progress);
+    return;
+  }
+  const auto same = std::find_if(all.begin(), all.end(), [&](const SimulatedStrategy& plan) {
+    return plan.strategy == found->plan.strategy;
+  });
+  StrategySimulator simulator(report.workload);
+  std::string why =
+      why_better(neighbours_of(simulator, request.search.fixed, found->plan, report.limit_bytes));
+  const auto number = static_cast<size_t>(same - all.begin()) + 1;
+  report.runnable =
+      RankedStrategy{number, std::move(found->plan), std::move(why), std::move(found->file)};
+}
+
+void add_engine_files(SearchReport& report, const SearchRequest& request,
+                      const ReportOptions& options, const FileReader& read,
                       const OnProgress& progress) {
+  const EngineNames names{report.model, options.cluster};
   std::vector<Strategy> strategies;
   for (const RankedStrategy& ranked : report.plans) strategies.push_back(ranked.plan.strategy);
   std::vector<EngineFile> files =
-      engine_files(report.model, report.workload, strategies, read, request.threads);
+      engine_files(names, report.workload, strategies, read, request.threads);
   for (size_t i = 0; i < files.size(); ++i) report.plans[i].file = std::move(files[i]);
-  if (report.plans.empty() || report.outcome.stopped || !lacks_room(report)) return;
-  report.runnable = first_runnable(report, request, read, progress);
+  if (report.outcome.stopped || !lacks_room(report)) return;
+  SearchRequest part = request;
+  part.workload = report.workload;
+  const SearchOutcome& o = report.outcome;
+  const SearchProgress at{o.groups, o.groups_done, o.configurations,
+                          report.plans.empty() ? 0 : report.plans.front().plan.step_s()};
+  add_runnable(report, {part, names, read, at}, progress);
 }
 
 std::string seconds_text(double seconds) {
@@ -363,7 +416,7 @@ std::string cost_text(const SearchReport& report) {
 
 std::string misfit_text(const SearchReport& report) {
   if (report.outcome.stopped) return "stopped before a plan was found that fits\n";
-  std::string text = "nothing fits";
+  std::string text = report.runnable ? "nothing fits by the cost model" : "nothing fits";
   if (report.outcome.nearest.has_value()) {
     const Candidate& nearest = *report.outcome.nearest;
     text += fmt::format(
@@ -394,10 +447,7 @@ std::string engine_text(const SearchReport& report) {
     text +=
         fmt::format("\nthe best that tessera train can run\n{}why: {}\n", table.str(), ranked.why);
   } else if (lacks_room(report)) {
-    text +=
-        "\ntessera train can run none of the simulated plans: more devices, --objective memory, or "
-        "a "
-        "larger --cp or --pp give others\n";
+    text += "\n" + no_run_text(report);
   }
   return text;
 }
@@ -437,6 +487,8 @@ nlohmann::ordered_json ranked_json(const RankedStrategy& ranked) {
   json["why"] = ranked.why;
   json["engine_lacks"] = ranked.file.lacks;
   if (ranked.file.peak_bytes > 0) json["engine_peak_bytes"] = ranked.file.peak_bytes;
+  json["plan_flags"] = ranked.file.plan_flags;
+  if (ranked.file.plan_step_s > 0) json["plan_step_s"] = ranked.file.plan_step_s;
   return json;
 }
 
@@ -461,7 +513,10 @@ SearchReport search_report(const SearchRequest& request, const ModelSpec& model,
     if (stopped) break;
   }
   if (request.objective == Objective::kCost) best.counts = std::move(counts);
-  add_engine_files(best, request, read, progress);
+  best.cluster = options.cluster;
+  best.engine = options.engine;
+  best.command = options.command;
+  add_engine_files(best, request, options, read, progress);
   if (best.outcome.stopped) return best;
   if (best.plans.empty() && best.outcome.nearest.has_value()) {
     best.remedies = remedies_for(request, *best.outcome.nearest, progress);
@@ -475,8 +530,16 @@ SearchReport search_report(const SearchRequest& request, const ModelSpec& model,
 }
 
 std::string to_text(const SearchReport& report) {
-  std::string text = head_text(report);
-  if (report.plans.empty()) return text + "\n" + misfit_text(report) + "\n" + rejected_text(report);
+  std::string text;
+  if (report.deadline.has_value()) {
+    text = deadline_text(*report.deadline, report.workload.cluster.usd_per_device_hour) + "\n";
+    if (report.deadline->devices == 0) return text;
+  }
+  text += head_text(report);
+  if (report.plans.empty()) {
+    return text + "\n" + misfit_text(report) + engine_text(report) + "\n" + rejected_text(report) +
+           next_text(report);
+  }
   TextTable table = plan_table(true);
   for (const RankedStrategy& ranked : report.plans) {
     add_plan(table, ranked.number, ranked.plan, &ranked.file);
@@ -490,7 +553,7 @@ std::string to_text(const SearchReport& report) {
   for (size_t i = 0; i < report.plans.size(); ++i) {
     text += fmt::format("{:>3}  {}\n", i + 1, report.plans[i].why);
   }
-  text += engine_text(report);
+  text += flags_text(report) + engine_text(report);
   if (!report.front.empty()) {
     TextTable front = plan_table(false);
     const std::vector<const SimulatedStrategy*> shown =
@@ -510,7 +573,7 @@ std::string to_text(const SearchReport& report) {
                           s.moves.empty() ? "" : fmt::format(" (with {})", s.moves));
     }
   }
-  return text + "\n" + rejected_text(report);
+  return text + "\n" + rejected_text(report) + next_text(report);
 }
 
 nlohmann::ordered_json to_json(const SearchReport& report) {
@@ -535,6 +598,7 @@ nlohmann::ordered_json to_json(const SearchReport& report) {
   json["plans"] = nlohmann::ordered_json::array();
   for (const RankedStrategy& ranked : report.plans) json["plans"].push_back(ranked_json(ranked));
   if (report.runnable.has_value()) json["best_runnable"] = ranked_json(*report.runnable);
+  json["runnable_with"] = report.to_run;
   json["pareto"] = nlohmann::ordered_json::array();
   for (const SimulatedStrategy& plan : report.front) json["pareto"].push_back(strategy_json(plan));
   if (!report.counts.empty()) {
@@ -566,6 +630,7 @@ nlohmann::ordered_json to_json(const SearchReport& report) {
                        {"peak_bytes", o.nearest->peak_bytes}};
   }
   json["remedies"] = report.remedies;
+  if (report.deadline.has_value()) json["deadline"] = deadline_json(*report.deadline);
   return json;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "search/deadline.h"
 #include "search/engine_file.h"
 #include "search/search.h"
 #include "search/sensitivity.h"
@@ -17,6 +18,9 @@ namespace tessera {
 struct ReportOptions {
   int64_t top = 20;
   bool sensitivity = true;
+  std::string cluster = "";  // as the user named it, for run files and next steps
+  std::string engine = "";   // the same; empty: ours
+  std::string command = "";  // that asks for this report
 };
 
 struct RankedStrategy {
@@ -45,10 +49,13 @@ struct SearchReport {
   std::vector<SimulatedStrategy> others;  // that follow them
   // The best plan that `tessera train` can run, where none of `plans` is one.
   std::optional<RankedStrategy> runnable;
+  std::vector<std::string> to_run;       // where there is none: what would give one, "128 devices"
   std::vector<SimulatedStrategy> front;  // simulated; fastest first
   std::vector<DeviceCount> counts;  // of a search for the lowest cost: the cluster and its parts
+  std::optional<DeadlineAnswer> deadline;  // where one was asked for
   std::vector<Sensitivity> sensitivities;
-  std::vector<std::string> remedies;  // where nothing fits
+  std::vector<std::string> remedies;     // where nothing fits
+  std::string cluster, engine, command;  // of ReportOptions
 };
 
 // Searches, simulates the kept plans, ranks them again and explains them. `read` opens model files.

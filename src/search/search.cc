@@ -32,7 +32,10 @@ struct Group {
 class Search {
  public:
   Search(const SearchRequest& request, const OnProgress& progress)
-      : request_(request), progress_(progress), limit_(usable_bytes(request.workload.cluster)) {
+      : request_(request),
+        progress_(progress),
+        limit_(request.limit_bytes > 0 ? request.limit_bytes
+                                       : usable_bytes(request.workload.cluster)) {
     const CostModel model(request.workload);
     models_.reserve(static_cast<size_t>(request.threads));
     for (int t = 0; t < request.threads; ++t) models_.push_back(model);
@@ -57,8 +60,11 @@ class Search {
                    "none of {} splits of {} devices is possible, most often because: {}; choose "
                    "another number "
                    "of devices, global batch or sequence length, or other values of --tp, --pp, "
-                   "--cp, --dp and --ep",
-                   outcome_.splits, request_.workload.cluster.devices, most_frequent_reason());
+                   "--cp, --dp and --ep{}",
+                   outcome_.splits, request_.workload.cluster.devices, most_frequent_reason(),
+                   request_.fixed.system == nullptr
+                       ? ""
+                       : fmt::format(", or leave out --for {}", request_.fixed.system->name));
     groups_.resize(space.groups.size());
     in_parallel(groups_.size(), request_.threads, [&](size_t i, size_t thread) {
       groups_[i] = bounded(space.groups[i], models_[thread]);
@@ -192,7 +198,8 @@ std::string_view reason_of(Rejected rejected) {
       "computes more layers again than memory asks for",
       "choosing stages one by one comes out as equal ones",
       "its work alone takes longer than the kept plans",
-      "priced, and others are better"};
+      "priced, and others are better",
+      "stages chosen one by one are not what --recompute or --for allow"};
   return kReasons.at(static_cast<size_t>(rejected));
 }
 

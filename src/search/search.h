@@ -26,6 +26,7 @@ struct SearchRequest {
   Objective objective = Objective::kTime;
   FixedAxes fixed = {};
   int64_t keep = 64;        // plans of different cells (see below)
+  int64_t limit_bytes = 0;  // of a device; 0: what the cluster's have for tensors
   bool pareto = false;      // also every plan that no other beats in both memory and time
   bool exhaustive = false;  // without bounds, for tests
   int threads = 1;
@@ -33,14 +34,15 @@ struct SearchRequest {
 
 // Why configurations are not among the best.
 enum class Rejected : uint8_t {
-  kStates,     // parameters, gradients and states alone are too large
-  kPeak,       // the peak is too large
-  kRecompute,  // computes more again than memory asks for
-  kAlike,      // stages that were chosen one by one come out as equal ones
-  kBound,      // its work alone takes longer than the kept plans
-  kSlower,     // was priced, and others are better
+  kStates,      // parameters, gradients and states alone are too large
+  kPeak,        // the peak is too large
+  kRecompute,   // computes more again than memory asks for
+  kAlike,       // stages that were chosen one by one come out as equal ones
+  kBound,       // its work alone takes longer than the kept plans
+  kSlower,      // was priced, and others are better
+  kNotAllowed,  // stages that were chosen one by one are not what --recompute or --for allow
 };
-inline constexpr int kNumRejected = 6;
+inline constexpr int kNumRejected = 7;
 std::string_view reason_of(Rejected rejected);
 
 struct SearchOutcome {

@@ -37,6 +37,7 @@ class GroupPricing {
       Strategy s = group;
       s.schedule = schedule.kind;
       s.virtual_stages = schedule.virtual_stages;
+      s.stage_layers = schedule.stage_layers;
       best_.reset();
       price_schedule(s, possible, variants);
       if (best_.has_value()) {
@@ -83,7 +84,7 @@ class GroupPricing {
     const int64_t layers = variants.recompute_layers;
     s.recompute = Recompute::kNone;
     s.recompute_layers = -1;
-    const bool keeps_all = try_plan(s);
+    const bool keeps_all = variants.none && try_plan(s);
     bool keeps_most = keeps_all;
     if (variants.selective) {
       s.recompute = Recompute::kSelective;
@@ -92,14 +93,15 @@ class GroupPricing {
     s.recompute = Recompute::kFull;
     const bool wants_least = request_.objective == Objective::kMemory || request_.pareto;
     if (keeps_most && !wants_least) {
-      reject(Rejected::kRecompute, layers);
+      reject(Rejected::kRecompute, (variants.full ? 1 : 0) + variants.parts());
       return keeps_all;
     }
     // More layers computed again take more time and less memory: the fewest that fit are best.
-    if (!try_plan(s)) {  // all of them
-      reject(Rejected::kPeak, layers - 1);
+    if (!(variants.full ? try_plan(s) : fits(s))) {  // all of them
+      reject(Rejected::kPeak, variants.parts());
       return keeps_all;
     }
+    if (!variants.some) return keeps_all;
     int64_t few = 0, enough = layers;  // `few` do not fit
     while (enough - few > 1) {
       const int64_t middle = (few + enough) / 2;
@@ -116,13 +118,14 @@ class GroupPricing {
 
   void price_all(Strategy s, const Variants& variants) {
     s.recompute = Recompute::kNone;
-    try_plan(s);
+    if (variants.none) try_plan(s);
     s.recompute = Recompute::kSelective;
     if (variants.selective) try_plan(s);
     s.recompute = Recompute::kFull;
     for (int64_t k = 1; k <= variants.recompute_layers; ++k) {
-      s.recompute_layers = k == variants.recompute_layers ? -1 : k;
-      try_plan(s);
+      const bool all = k == variants.recompute_layers;
+      s.recompute_layers = all ? -1 : k;
+      if (all ? variants.full : variants.some) try_plan(s);
     }
   }
 
@@ -143,6 +146,8 @@ class GroupPricing {
     const bool by_memory = request_.objective == Objective::kMemory;
     if (keeps_all && !request_.exhaustive) {
       reject(Rejected::kAlike, 1);
+    } else if (!variants.some) {
+      reject(Rejected::kNotAllowed, 1);
     } else {
       try_choice(s, fewest_again(model_, s, limit_));
     }
@@ -171,6 +176,10 @@ class GroupPricing {
     const Strategy chosen = with_stages(request_.workload, s, *choice);
     if (chosen.stage_layers.empty() && chosen.stage_recompute.empty()) {
       reject(Rejected::kAlike, 1);
+      return;
+    }
+    if (!is_allowed(request_.fixed, request_.workload, chosen)) {
+      reject(Rejected::kNotAllowed, 1);
       return;
     }
     try_plan(chosen);

@@ -332,7 +332,7 @@ TEST(SimulatedPlanTest, TakesTheStagesThatASimulationLikesBest) {
   s.pp = 4;
   StrategySimulator simulator(w);
   const std::vector<SimulatedStrategy> plans =
-      simulate_strategies(w, {{s}}, usable_bytes(w.cluster), 1);
+      simulate_strategies(w, {}, {{s}}, usable_bytes(w.cluster), 1);
   EXPECT_LT(plans.front().step_s(), simulator.simulate(s).step_s());
   const std::vector<int64_t>& layers = plans.front().strategy.stage_layers;
   ASSERT_EQ(layers.size(), 4U);

@@ -54,7 +54,7 @@ Descent descend(const Workload& workload, const FixedAxes& fixed, const Strategy
     std::optional<SimulatedStrategy> best;
     std::string text;
     for (const Change& change : changes_of(workload, fixed, at)) {
-      std::optional<SimulatedStrategy> plan = simulate_change(simulator, change, limit);
+      std::optional<SimulatedStrategy> plan = simulate_change(simulator, fixed, change, limit);
       if (!plan.has_value() || plan->step_s() >= result.step_s) continue;
       result.step_s = plan->step_s();
       text = change.text;

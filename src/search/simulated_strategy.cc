@@ -30,7 +30,7 @@ std::vector<Strategy> other_stages(CostModel& model, const Strategy& strategy, i
   return others;
 }
 
-std::vector<SimulatedStrategy> simulate_strategies(const Workload& workload,
+std::vector<SimulatedStrategy> simulate_strategies(const Workload& workload, const FixedAxes& fixed,
                                                    std::span<const Strategy> strategies,
                                                    int64_t limit, int threads) {
   std::deque<StrategySimulator> simulators;
@@ -40,6 +40,7 @@ std::vector<SimulatedStrategy> simulate_strategies(const Workload& workload,
     StrategySimulator& simulator = simulators[thread];
     plans[i] = simulator.simulate(strategies[i]);
     for (const Strategy& other : other_stages(simulator.model(), strategies[i], limit)) {
+      if (!is_allowed(fixed, workload, other)) continue;
       if (simulator.model().peak_bytes(other) > limit) continue;
       SimulatedStrategy plan = simulator.simulate(other);
       if (plan.step_s() < plans[i].step_s()) plans[i] = std::move(plan);

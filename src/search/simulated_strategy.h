@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cost/step/cost_model.h"
+#include "search/space.h"
 #include "sim/schedule/step_simulator.h"
 
 namespace tessera {
@@ -36,9 +37,9 @@ class StrategySimulator {
 // about which is best.
 std::vector<Strategy> other_stages(CostModel& model, const Strategy& strategy, int64_t limit);
 
-// Simulates each, also with other stages where those fit in `limit` bytes, and keeps the fastest;
-// in the order given.
-std::vector<SimulatedStrategy> simulate_strategies(const Workload& workload,
+// Simulates each, also with other stages where those are allowed and fit in `limit` bytes, and
+// keeps the fastest; in the order given.
+std::vector<SimulatedStrategy> simulate_strategies(const Workload& workload, const FixedAxes& fixed,
                                                    std::span<const Strategy> strategies,
                                                    int64_t limit, int threads);
 

@@ -5,6 +5,8 @@
 
 #include "base/rounding.h"
 #include "cost/hardware/cluster.h"
+#include "cost/step/stages.h"
+#include "plan/run_of_strategy.h"
 
 namespace tessera {
 namespace {
@@ -24,6 +26,63 @@ std::vector<int64_t> divisors(int64_t number, int64_t most) {
 }
 
 bool is_free(int64_t fixed, int64_t value) { return fixed == 0 || fixed == value; }
+
+template <typename Values, typename Value>
+bool has(const Values& values, const Value& value) {
+  return std::find(values.begin(), values.end(), value) != values.end();
+}
+
+// Whether anybody asks for what run files can say.
+bool must_be_sayable(const FixedAxes& fixed) { return fixed.sayable || fixed.system != nullptr; }
+
+bool is_schedule_free(const FixedAxes& fixed, PipelineKind kind) {
+  if (!fixed.schedules.empty() && !has(fixed.schedules, kind)) return false;
+  return fixed.system == nullptr || has(fixed.system->schedules, kind);
+}
+
+bool is_zero_free(const FixedAxes& fixed, const Strategy& s) {
+  if (fixed.zero >= 0 && fixed.zero != s.zero) return false;
+  if (fixed.system == nullptr) return true;
+  const bool hybrid = s.zero > 0 && s.shard > 0 && s.shard < s.dp * s.cp;
+  return has(fixed.system->zero, s.zero) &&
+         (s.pp == 1 || has(fixed.system->zero_with_pp, s.zero)) &&
+         (!hybrid || has(fixed.system->zero_within_fsdp, s.zero));
+}
+
+std::optional<RecomputeChoice> choice_of(RecomputeWay way) {
+  switch (way) {
+    case RecomputeWay::kNone:
+      return RecomputeChoice{};
+    case RecomputeWay::kSelective:
+      return RecomputeChoice{.norms = true, .activations = true, .attention = true};
+    case RecomputeWay::kFull:
+      return RecomputeChoice{.blocks = 1};
+    case RecomputeWay::kSome:
+      break;
+  }
+  return std::nullopt;
+}
+
+bool is_recompute_free(const FixedAxes& fixed, RecomputeWay way) {
+  if (!fixed.recompute.empty() && !has(fixed.recompute, way)) return false;
+  return fixed.system == nullptr || can_recompute(*fixed.system, choice_of(way));
+}
+
+CutSizes cut_sizes(const Workload& w) {
+  return {w.model.layers, w.model.hidden, w.model.ffn, w.model.vocab};
+}
+
+// What the work of a layer depends on: see the groups of a search.
+bool is_group_free(const FixedAxes& fixed, const Workload& w, const Strategy& s) {
+  if (must_be_sayable(fixed) && !unsayable_choice(w, s).empty()) return false;
+  if (fixed.system == nullptr) return true;
+  const SystemRules& rules = *fixed.system;
+  if (s.cp > 1 && !has(rules.context, s.context)) return false;
+  if (s.ep > 1 && !rules.experts) return false;
+  if (s.tp > w.model.kv_heads && !rules.tp_above_kv_heads) return false;
+  if (rules.sequence == SequenceRule::kNever && s.sequence_parallel) return false;
+  return rules.sequence != SequenceRule::kAlwaysWithTp || s.tp == 1 || s.sequence_parallel;
+}
 
 constexpr RankOrder kOrders[] = {RankOrder::kTensorDataPipeline, RankOrder::kTensorPipelineData,
                                  RankOrder::kDataTensorPipeline, RankOrder::kPipelineTensorData};
@@ -90,6 +149,7 @@ class SpaceBuilder {
       return;
     }
     const size_t before = space_.groups.size();
+    forbidden_ = false;
     if (w_.model.experts == 0) {
       add_groups(s);
     } else {
@@ -103,7 +163,9 @@ class SpaceBuilder {
         add_groups(s);
       }
     }
-    if (space_.groups.size() == before) ++rejected_["no micro-batch or number of experts divides"];
+    if (space_.groups.size() > before) return;
+    ++rejected_[forbidden_ ? "nothing of it is what --zero, --schedule, --recompute or --for allow"
+                           : "no micro-batch or number of experts divides"];
   }
 
   // What why_impossible would say of it, in words that many splits share.
@@ -135,7 +197,12 @@ class SpaceBuilder {
                {ContextKind::kRing, ContextKind::kAllGather, ContextKind::kUlysses}) {
             if (kind != ContextKind::kRing && s.cp == 1) continue;
             s.context = kind;
-            if (why_impossible(w_, s).empty()) space_.groups.push_back(s);
+            if (!why_impossible(w_, s).empty()) continue;
+            if (is_group_free(fixed_, w_, s) && variants_of(w_, s, fixed_).count() > 0) {
+              space_.groups.push_back(s);
+            } else {
+              forbidden_ = true;
+            }
           }
         }
       }
@@ -145,11 +212,12 @@ class SpaceBuilder {
   const Workload& w_;
   const FixedAxes& fixed_;
   SearchSpace space_;
+  bool forbidden_ = false;  // a choice of the split in work
   std::map<std::string, int64_t> rejected_;
 };
 
-std::vector<ScheduleChoice> schedules_of(const Workload& w, const Strategy& s) {
-  if (s.pp == 1) return {{}};
+// All that a pipeline of so many ranks, layers and micro-batches can have.
+std::vector<ScheduleChoice> possible_schedules(const Workload& w, const Strategy& s) {
   const int64_t layers = w.model.layers;
   const int64_t micro_batches = w.global_batch / (s.dp * s.micro_batch);
   std::vector<ScheduleChoice> choices = {
@@ -170,7 +238,33 @@ std::vector<ScheduleChoice> schedules_of(const Workload& w, const Strategy& s) {
   return choices;
 }
 
-std::vector<ShardingChoice> shardings_of(const Strategy& s, const FixedAxes& fixed) {
+// GPipe is as slow as 1F1B and keeps more, so it is only tried for who asks for it.
+std::vector<ScheduleChoice> schedules_of(const Workload& w, const Strategy& s,
+                                         const FixedAxes& fixed) {
+  if (s.pp == 1) return {{}};
+  std::vector<ScheduleChoice> choices = possible_schedules(w, s);
+  if (has(fixed.schedules, PipelineKind::kGPipe)) choices.push_back({PipelineKind::kGPipe, 1});
+  std::erase_if(choices, [&](const ScheduleChoice& choice) {
+    if (!is_schedule_free(fixed, choice.kind)) return true;
+    if (!is_free(fixed.virtual_stages, choice.virtual_stages)) return true;
+    Strategy cut = s;
+    cut.virtual_stages = choice.virtual_stages;
+    if (fixed.system == nullptr) return false;
+    if (fixed.system->own_stages != nullptr) return choice.virtual_stages > 1;
+    return !can_cut(*fixed.system, cut_sizes(w), stage_layers_of(w, cut));
+  });
+  for (ScheduleChoice& choice : choices) {
+    if (fixed.system == nullptr || fixed.system->own_stages == nullptr) break;
+    choice.stage_layers = fixed.system->own_stages(cut_sizes(w), s.pp);
+  }
+  // Some have a cut that leaves a stage without layers.
+  std::erase_if(choices,
+                [](const ScheduleChoice& choice) { return has(choice.stage_layers, int64_t{0}); });
+  return choices;
+}
+
+std::vector<ShardingChoice> shardings_of(const Workload& w, const Strategy& s,
+                                         const FixedAxes& fixed) {
   const int64_t replicas = s.dp * s.cp;
   std::vector<int64_t> shards;  // of ZeRO-3; 0: all replicas share
   for (const int64_t shard : divisors(replicas, replicas / 2))
@@ -183,17 +277,37 @@ std::vector<ShardingChoice> shardings_of(const Strategy& s, const FixedAxes& fix
     choices[i].release_after_forward = i - 3 < shards.size();
   }
   std::erase_if(choices, [&](const ShardingChoice& choice) {
-    return fixed.zero >= 0 && fixed.zero != choice.zero;
+    Strategy shared = s;
+    shared.zero = choice.zero;
+    shared.shard = choice.shard;
+    return !is_zero_free(fixed, shared) ||
+           (must_be_sayable(fixed) && !unsayable_choice(w, shared).empty());
   });
   return choices;
 }
 
 }  // namespace
 
+RecomputeWay way_of(const Strategy& s) {
+  if (s.recompute == Recompute::kSelective) return RecomputeWay::kSelective;
+  if (s.recompute != Recompute::kFull) return RecomputeWay::kNone;
+  const bool all = s.stage_recompute.empty() && s.recompute_layers < 0;
+  return all ? RecomputeWay::kFull : RecomputeWay::kSome;
+}
+
 bool keeps_fixed(const FixedAxes& fixed, const Strategy& s) {
   return is_free(fixed.tp, s.tp) && is_free(fixed.pp, s.pp) && is_free(fixed.dp, s.dp) &&
          is_free(fixed.cp, s.cp) && is_free(fixed.ep, s.ep) &&
-         is_free(fixed.micro_batch, s.micro_batch) && (fixed.zero < 0 || fixed.zero == s.zero);
+         is_free(fixed.micro_batch, s.micro_batch) && is_zero_free(fixed, s) &&
+         (s.pp == 1 || (is_schedule_free(fixed, s.schedule) &&
+                        is_free(fixed.virtual_stages, s.virtual_stages))) &&
+         is_recompute_free(fixed, way_of(s));
+}
+
+bool is_allowed(const FixedAxes& fixed, const Workload& workload, const Strategy& s) {
+  if (!keeps_fixed(fixed, s) || !is_group_free(fixed, workload, s)) return false;
+  return s.pp == 1 || fixed.system == nullptr ||
+         can_cut(*fixed.system, cut_sizes(workload), stage_layers_of(workload, s));
 }
 
 SearchSpace search_space(const Workload& workload, const FixedAxes& fixed) {
@@ -207,10 +321,14 @@ int64_t Variants::count() const {
 
 Variants variants_of(const Workload& workload, const Strategy& group, const FixedAxes& fixed) {
   Variants variants;
-  variants.schedules = schedules_of(workload, group);
-  variants.shardings = shardings_of(group, fixed);
+  variants.schedules = schedules_of(workload, group, fixed);
+  variants.shardings = shardings_of(workload, group, fixed);
+  variants.none = is_recompute_free(fixed, RecomputeWay::kNone);
   // Fused attention keeps nothing that selective recomputation could give back.
-  variants.selective = workload.attention == AttentionKind::kUnfused;
+  variants.selective = workload.attention == AttentionKind::kUnfused &&
+                       is_recompute_free(fixed, RecomputeWay::kSelective);
+  variants.full = is_recompute_free(fixed, RecomputeWay::kFull);
+  variants.some = is_recompute_free(fixed, RecomputeWay::kSome);
   variants.recompute_layers = ceil_div(workload.model.layers, group.pp);
   // Equal layers and chosen ones: see stage_choice.h.
   variants.stage_choices = group.pp > 1 ? 2 : 0;

@@ -3,23 +3,44 @@
 // all schedules times all shardings times all ways of recomputing.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cost/step/strategy.h"
+#include "spec/emit/system_rules.h"
 
 namespace tessera {
 
-// 0 (zero: -1): free.
+// How much backward computes again.
+enum class RecomputeWay : uint8_t {
+  kNone,
+  kSelective,
+  kFull,  // every layer
+  kSome,  // some layers of a rank, as many as memory asks for
+};
+inline constexpr std::array<std::string_view, 4> kRecomputeWays = {"none", "selective", "full",
+                                                                   "some"};
+RecomputeWay way_of(const Strategy& strategy);
+
+// What a search may choose. 0 (zero: -1), an empty list: free.
 struct FixedAxes {
   int64_t tp = 0, pp = 0, dp = 0, cp = 0, ep = 0;
   int64_t micro_batch = 0;
   int64_t zero = -1;
+  std::vector<PipelineKind> schedules = {};  // of pipelines; pp 1 has none
+  std::vector<RecomputeWay> recompute = {};
+  const SystemRules* system = nullptr;  // whose settings must be able to say it
+  bool sayable = false;                 // run files must be able to say it; with `system` as well
+  int64_t virtual_stages = 0;
 };
 
 // Whether the strategy has what is fixed.
 bool keeps_fixed(const FixedAxes& fixed, const Strategy& strategy);
+// Also that a system, or a run file, can say its stages and what they compute again.
+bool is_allowed(const FixedAxes& fixed, const Workload& workload, const Strategy& strategy);
 
 struct SplitRejection {
   std::string reason;
@@ -36,6 +57,7 @@ SearchSpace search_space(const Workload& workload, const FixedAxes& fixed);
 struct ScheduleChoice {
   PipelineKind kind = PipelineKind::k1F1B;
   int64_t virtual_stages = 1;
+  std::vector<int64_t> stage_layers = {};  // empty: even
 };
 struct ShardingChoice {
   int64_t zero = 0;
@@ -45,12 +67,15 @@ struct ShardingChoice {
 struct Variants {
   std::vector<ScheduleChoice> schedules;
   std::vector<ShardingChoice> shardings;
+  bool none = true, full = true;
   bool selective = false;        // whether selective recomputation saves anything
+  bool some = true;              // layers of a rank, but not all
   int64_t recompute_layers = 0;  // full recomputation of 1 to so many layers of a rank
   int64_t stage_choices = 0;     // stages that differ in layers and in what they compute again
+  [[nodiscard]] int64_t parts() const { return some ? recompute_layers - 1 : 0; }
   // Ways of recomputing.
   [[nodiscard]] int64_t recomputations() const {
-    return 1 + (selective ? 1 : 0) + recompute_layers;
+    return (none ? 1 : 0) + (selective ? 1 : 0) + (full ? 1 : 0) + parts();
   }
   [[nodiscard]] int64_t count() const;
 };

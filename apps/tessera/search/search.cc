@@ -14,6 +14,7 @@
 #include "cli/surroundings.h"
 #include "cli/write_file.h"
 #include "search/search_command.h"
+#include "spec/emit/system_rules.h"
 
 namespace tessera {
 namespace {
@@ -53,23 +54,40 @@ class SearchProgressLine {
   bool is_open_ = false;
 };
 
-void write_run_files(const SearchReport& report, const std::string& folder, Console& console) {
+// What a run file was found by, and what was promised of it.
+std::string file_head(const SearchReport& report, const RankedStrategy& ranked) {
+  constexpr double kGibibytes = 1024.0 * 1024.0 * 1024.0;
+  return fmt::format(
+      "# Plan {} of: {}\n"
+      "# tessera {}: step {:.4g} s by the search, {:.4g} s by tessera plan; {:.1f} GiB of {:.1f} "
+      "GiB "
+      "a rank\n\n",
+      ranked.number, report.command, TESSERA_VERSION, ranked.plan.step_s(), ranked.file.plan_step_s,
+      static_cast<double>(ranked.file.peak_bytes) / kGibibytes,
+      static_cast<double>(report.limit_bytes) / kGibibytes);
+}
+
+// The files that were written.
+int write_run_files(const SearchReport& report, const std::string& folder, Console& console) {
   namespace fs = std::filesystem;
   std::error_code error;
   fs::create_directories(folder, error);
   require(!error, "cannot create '{}': {}", folder, error.message());
-  bool wrote = false;
+  std::vector<std::string> written;
   const auto write = [&](const RankedStrategy& ranked) {
     if (!ranked.file.lacks.empty()) return;
     const fs::path path = fs::path(folder) / fmt::format("plan-{:02}.toml", ranked.number);
-    write_file(path.string(), ranked.file.toml, console);
-    wrote = true;
+    write_file(path.string(), file_head(report, ranked) + ranked.file.toml, console);
+    written.push_back(path.string());
   };
   for (const RankedStrategy& ranked : report.plans) write(ranked);
   if (report.runnable.has_value()) write(*report.runnable);
-  if (!wrote && !console.quiet) {
+  if (!console.quiet && written.empty()) {
     console.err << "no run file: tessera train can run none of these plans\n";
+  } else if (!console.quiet) {
+    console.err << fmt::format("next: tessera train {} --dry-run\n", written.front());
   }
+  return static_cast<int>(written.size());
 }
 
 }  // namespace
@@ -109,6 +127,14 @@ Command add_search(CLI::App& root) {
   add_whole(*app, "--ep", query.ep, 1, "only this ep");
   add_whole(*app, "--micro-batch", query.micro_batch, 1, "only this micro-batch");
   add_whole(*app, "--zero", query.zero, 0, "only this ZeRO stage");
+  add_text(*app, "--schedule", query.schedule, "NAME,…", "only these: 1f1b, interleaved, zb-v, …");
+  add_text(*app, "--recompute", query.recompute, "KIND,…",
+           "only these: none, selective, full (every layer), some (as memory asks for)");
+  add_choice(*app, "--for", query.system, system_names(),
+             "only what that system's settings can say: tessera plan --emit");
+  add_real(*app, "--deadline", query.deadline, 0,
+           "with --tokens: the fewest devices that end in so many days");
+  add_count(*app, "--tokens", query.tokens, "of the whole training, for --deadline: 1T, 15.6e12");
   add_whole(*app, "--threads", query.threads, 1, "threads (default: all cores)");
   add_text(*app, "--out", options->out, "DIR", "write run files of the plans to a folder");
   add_switch(*app, "--json", options->json, "print JSON");
@@ -126,9 +152,10 @@ int run_search(const SearchOptions& options, Console& console) {
   const SearchReport report = search(options.query, around);
   line.finish();
   console.out << (options.json ? to_json(report).dump(2) + '\n' : to_text(report));
-  if (!options.out.empty()) write_run_files(report, options.out, console);
+  const int files = options.out.empty() ? 1 : write_run_files(report, options.out, console);
   if (interrupt.interrupted()) return kSignalCode + interrupt.signal();
-  return static_cast<int>(report.plans.empty() ? ExitCode::kDoesNotFit : ExitCode::kOk);
+  const bool fits = !report.plans.empty() || report.runnable.has_value();
+  return static_cast<int>(fits && files > 0 ? ExitCode::kOk : ExitCode::kDoesNotFit);
 }
 
 }  // namespace tessera

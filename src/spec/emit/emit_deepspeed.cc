@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "spec/emit/emit_parts.h"
+#include "spec/emit/system_rules.h"
 #include "spec/run_file/validate.h"
 
 namespace tessera {
@@ -16,8 +17,9 @@ class DeepSpeed {
     add_training();
     add_sharding();
     add_split();
-    if (spec_.parallel.pp > 1) add_pipeline();
+    if (spec_.parallel.pp > 1) json_["pipeline"] = {{"stages", spec_.parallel.pp}};
     add_recompute();
+    add_refusals(rules_of("deepspeed"), spec_, missing_);
     missing_.refuse("DeepSpeed");
     return json_.dump(2) + "\n";
   }
@@ -26,7 +28,6 @@ class DeepSpeed {
   void add_training();
   void add_sharding();
   void add_split();
-  void add_pipeline();
   void add_recompute();
 
   const RunSpec& spec_;
@@ -64,47 +65,18 @@ void DeepSpeed::add_sharding() {
   zero["stage"] = p.zero;
   zero["overlap_comm"] = p.overlap;
   zero["reduce_bucket_size"] = p.bucket_mb * 1024 * 1024 / 4;  // elements
-  if (!is_hybrid_sharded(p)) return;
-  if (p.zero == 3) {
-    zero["mics_shard_size"] = p.fsdp;
-  } else {
-    missing_.add(fmt::format("ZeRO-{} within {} ranks of {}", p.zero, p.fsdp, p.replicas()),
-                 "use zero = 3, or shard over all with dp = 1 or fsdp = 1");
-  }
+  if (is_hybrid_sharded(p)) zero["mics_shard_size"] = p.fsdp;
 }
 
 void DeepSpeed::add_split() {
   const ParallelSpec& p = spec_.parallel;
   if (p.tp > 1) json_["tensor_parallel"] = {{"autotp_size", p.tp}};
   if (p.cp > 1) json_["sequence_parallel_size"] = p.cp;
-  if (p.cp > 1 && p.cp_kind != ContextKind::kUlysses) {
-    missing_.add(fmt::format("parallel.cp_kind = \"{}\"", name_of(p.cp_kind)), "use ulysses");
-  }
-  if (p.sequence_parallel) missing_.add("parallel.sequence_parallel = true", "use false");
-  if (p.ep > 1) missing_.add("parallel.ep", "it is an argument of its MoE layer: use ep = 1");
-}
-
-void DeepSpeed::add_pipeline() {
-  const ParallelSpec& p = spec_.parallel;
-  json_["pipeline"] = {{"stages", p.pp}};
-  if (p.schedule != PipelineKind::k1F1B) {
-    missing_.add(fmt::format("parallel.schedule = \"{}\"", p.schedule.text()), "use 1f1b");
-  }
-  if (p.zero > 1) missing_.add(fmt::format("parallel.zero = {} with pp", p.zero), "use 0 or 1");
-  if (!even_stages(p)) {
-    missing_.add("stages of different sizes",
-                 "they are an argument of its PipelineModule: " + equal_stages_advice(spec_));
-  }
 }
 
 void DeepSpeed::add_recompute() {
-  const std::string& text = spec_.parallel.recompute;
-  if (text == name_of(Recompute::kNone)) return;
   const std::optional<RecomputeChoice> choice = recomputation_of_all(spec_);
-  if (!choice || choice->blocks == 0) {
-    missing_.add(fmt::format("parallel.recompute = \"{}\"", text), "use none, full or every-K");
-    return;
-  }
+  if (!choice || choice->blocks == 0) return;
   const int64_t checkpoints = (spec_.model.layers + choice->blocks - 1) / choice->blocks;
   json_["activation_checkpointing"] = {{"partition_activations", false},
                                        {"number_checkpoints", checkpoints}};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "spec/emit/emit_parts.h"
+#include "spec/emit/system_rules.h"
 #include "spec/run_file/trainable.h"
 
 namespace tessera {
@@ -20,6 +21,7 @@ class Megatron {
     add_sharding();
     add_recompute();
     add_training();
+    add_refusals(rules_of("megatron"), spec_, missing_);
     missing_.refuse("Megatron-LM");
     return "# Megatron-LM (pretrain_gpt.py)\n" + flags_;
   }
@@ -111,10 +113,6 @@ void Megatron::add_split() {
 void Megatron::add_pipeline() {
   const ParallelSpec& p = spec_.parallel;
   if (p.pp == 1) return;
-  if (p.schedule != PipelineKind::k1F1B && p.schedule != PipelineKind::kInterleaved) {
-    missing_.add(fmt::format("parallel.schedule = \"{}\"", p.schedule.text()),
-                 "use 1f1b or interleaved");
-  }
   if (!even_stages(p)) {
     flag("pipeline-model-parallel-layout", layout());
   } else if (p.virtual_stages > 1) {
@@ -163,12 +161,9 @@ void Megatron::add_sharding() {
 }
 
 void Megatron::add_recompute() {
-  const std::string& text = spec_.parallel.recompute;
   const std::optional<RecomputeChoice> choice = recomputation_of_all(spec_);
-  if (!choice || (choice->activations && choice->blocks == 0)) {
-    missing_.add(fmt::format("parallel.recompute = \"{}\"", text),
-                 "use none, norms, selective, full or every-K");
-  } else if (choice->blocks > 0) {
+  if (!choice) return;
+  if (choice->blocks > 0) {
     flag("recompute-granularity", "full");
     flag("recompute-method", "uniform");
     flag("recompute-num-layers", choice->blocks);

@@ -2,27 +2,11 @@
 #include <fmt/ranges.h>
 
 #include "spec/emit/emit_parts.h"
+#include "spec/emit/system_rules.h"
 #include "spec/run_file/validate.h"
 
 namespace tessera {
 namespace {
-
-// The layers of each stage that nanotron makes (models/base.py): blocks go to a rank until the
-// arithmetic so far has passed that rank's share.
-std::vector<int64_t> stages_there(const RunSpec& spec) {
-  const ModelSpec& m = spec.model;
-  const auto number = [](int64_t value) { return static_cast<double>(value); };
-  const double layer = 4 * number(m.hidden) * number(m.hidden) + 3 * number(m.ffn * m.hidden);
-  const double all = layer * number(m.layers) + number(m.vocab * m.hidden);
-  std::vector<int64_t> stages(static_cast<size_t>(spec.parallel.pp), 0);
-  size_t rank = 0;
-  for (int64_t i = 1; i <= m.layers; ++i) {
-    ++stages[rank];
-    const double share = all * (static_cast<double>(rank + 1) / number(spec.parallel.pp));
-    if (layer * number(i) > share && rank + 1 < stages.size()) ++rank;
-  }
-  return stages;
-}
 
 class Nanotron {
  public:
@@ -33,9 +17,8 @@ class Nanotron {
     add_model();
     add_optimizer();
     add_split();
-    if (spec_.parallel.pp > 1) check_pipeline();
-    check_recompute();
     add_tokens();
+    add_refusals(rules_of("nanotron"), spec_, missing_);
     missing_.refuse("nanotron");
     return "# nanotron as of April 2026; data_stages: random tokens until you name a dataset\n" +
            text_;
@@ -69,8 +52,6 @@ class Nanotron {
   void check_blocks();
   void add_optimizer();
   void add_split();
-  void check_pipeline();
-  void check_recompute();
   void add_tokens();
 
   const RunSpec& spec_;
@@ -186,14 +167,6 @@ void Nanotron::add_optimizer() {
   put(2, "torch_adam_is_fused", true);
   put_real(1, "weight_decay", o.weight_decay);
   put(1, "zero_stage", spec_.parallel.zero);
-  if (spec_.parallel.zero > 1) {
-    missing_.add(fmt::format("parallel.zero = {}", spec_.parallel.zero), "use 0 or 1");
-  }
-  if (is_hybrid_sharded(spec_.parallel)) {
-    missing_.add(
-        fmt::format("ZeRO-1 within {} ranks of {}", spec_.parallel.fsdp, spec_.parallel.replicas()),
-        "shard over all: use fsdp = 1");
-  }
 }
 
 void Nanotron::add_split() {
@@ -208,33 +181,6 @@ void Nanotron::add_split() {
   put(1, "tp_mode", p.sequence_parallel ? "REDUCE_SCATTER" : "ALL_REDUCE");
   put(1, "tp_linear_async_communication", p.sequence_parallel && p.overlap);
   put(1, "recompute_layer", p.recompute == name_of(Recompute::kFull));
-  if (spec_.model.kv_heads < p.tp) {
-    missing_.add(fmt::format("tp = {} with {} key and value heads", p.tp, spec_.model.kv_heads),
-                 fmt::format("use tp up to {}", spec_.model.kv_heads));
-  }
-  if (p.cp > 1 && p.cp_kind != ContextKind::kAllGather) {
-    missing_.add(fmt::format("parallel.cp_kind = \"{}\"", name_of(p.cp_kind)), "use allgather");
-  }
-}
-
-void Nanotron::check_pipeline() {
-  const ParallelSpec& p = spec_.parallel;
-  if (p.schedule != PipelineKind::k1F1B && p.schedule != PipelineKind::kGPipe) {
-    missing_.add(fmt::format("parallel.schedule = \"{}\"", p.schedule.text()),
-                 "use 1f1b, or gpipe, which it calls afab");
-    return;
-  }
-  const std::vector<int64_t> theirs = stages_there(spec_);
-  if (p.stage_layers == theirs) return;
-  missing_.add(
-      fmt::format("stages of {} layers", fmt::join(p.stage_layers, "+")),
-      fmt::format("it makes its own: use --set parallel.stage_layers={}", fmt::join(theirs, "+")));
-}
-
-void Nanotron::check_recompute() {
-  const std::string& text = spec_.parallel.recompute;
-  if (text == name_of(Recompute::kNone) || text == name_of(Recompute::kFull)) return;
-  missing_.add(fmt::format("parallel.recompute = \"{}\"", text), "use none or full");
 }
 
 void Nanotron::add_tokens() {

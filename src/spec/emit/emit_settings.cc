@@ -1,5 +1,6 @@
 #include "spec/emit/emit_settings.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/text.h"
@@ -13,6 +14,10 @@ constexpr std::array<std::string_view, 4> kSystems = {"megatron", "torchtitan", 
                                                       "nanotron"};
 
 }  // namespace
+
+bool can_emit(std::string_view system) {
+  return std::find(kSystems.begin(), kSystems.end(), system) != kSystems.end();
+}
 
 std::string emit_settings(const RunSpec& spec, std::string_view system) {
   if (system == "megatron") return megatron_settings(spec);

@@ -15,4 +15,7 @@ namespace tessera {
 // what to use instead.
 std::string emit_settings(const RunSpec& spec, std::string_view system);
 
+// Whether there is such a system here.
+bool can_emit(std::string_view system);
+
 }  // namespace tessera

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "spec/emit/emit_parts.h"
+#include "spec/emit/system_rules.h"
 #include "spec/run_file/validate.h"
 
 namespace tessera {
@@ -49,6 +50,7 @@ class Torchtitan {
     add_split();
     if (spec_.parallel.pp > 1) add_pipeline();
     add_recompute();
+    add_refusals(rules_of("torchtitan"), spec_, missing_);
     missing_.refuse("torchtitan");
     return "# torchtitan up to 0.2.2 (job files in TOML)\n" + text_;
   }
@@ -126,12 +128,6 @@ void Torchtitan::add_training() {
 
 void Torchtitan::add_split() {
   const ParallelSpec& p = spec_.parallel;
-  if (p.zero == 1 || p.zero == 2) {
-    missing_.add(fmt::format("parallel.zero = {}", p.zero), "it shards all or nothing: use 0 or 3");
-  }
-  if (p.tp > 1 && !p.sequence_parallel) {
-    missing_.add("parallel.sequence_parallel = false with tp", "use true");
-  }
   section("parallelism");
   const int64_t shard = p.zero != 3 ? 1 : (p.fsdp > 1 ? p.fsdp : p.dp);
   number("data_parallel_replicate_degree", p.replicas() / shard);
@@ -139,9 +135,7 @@ void Torchtitan::add_split() {
   word("fsdp_reshard_after_forward", p.release_after_forward ? "always" : "never");
   number("tensor_parallel_degree", p.tp);
   number("context_parallel_degree", p.cp);
-  if (p.cp > 1 && p.cp_kind == ContextKind::kUlysses) {
-    missing_.add("parallel.cp_kind = \"ulysses\"", "use ring or allgather");
-  } else if (p.cp > 1) {
+  if (p.cp > 1) {
     word("context_parallel_rotate_method",
          p.cp_kind == ContextKind::kRing ? "alltoall" : "allgather");
   }
@@ -155,10 +149,6 @@ void Torchtitan::add_pipeline() {
   for (const Schedule& schedule : kSchedules) {
     if (p.schedule == schedule.ours) theirs = schedule.theirs;
   }
-  if (theirs.empty()) {
-    missing_.add(fmt::format("parallel.schedule = \"{}\"", p.schedule.text()),
-                 "use gpipe, 1f1b, interleaved, zb-v or dualpipe-v");
-  }
   word("pipeline_parallel_schedule", theirs);
   number("pipeline_parallel_microbatch_size", spec_.train.micro_batch);
   add_stages();
@@ -170,25 +160,14 @@ void Torchtitan::add_stages() {
   if (stages.size() < 2) return;
   int64_t most = 0;
   for (const int64_t layers : stages) most = std::max(most, layers);
-  for (size_t stage = 1; stage + 1 < stages.size(); ++stage) {
-    if (stages[stage] == most) continue;
-    missing_.add(fmt::format("parallel.stage_layers with {} layers between stages of {}",
-                             stages[stage], most),
-                 "only the first and the last stage can have fewer: " + equal_stages_advice(spec_));
-    return;
-  }
   number("pipeline_parallel_layers_per_stage", most);
   number("pipeline_parallel_first_stage_less_layers", most - stages.front());
   number("pipeline_parallel_last_stage_less_layers", most - stages.back());
 }
 
 void Torchtitan::add_recompute() {
-  const std::string& text = spec_.parallel.recompute;
-  const std::optional<Recompute> kind = choice_named<Recompute>(text);
-  if (kind != Recompute::kNone && kind != Recompute::kFull) {
-    // Its "selective" keeps every second product, which no choice of ours does.
-    missing_.add(fmt::format("parallel.recompute = \"{}\"", text), "use none or full");
-  }
+  // Its "selective" keeps every second product, which no choice of ours does.
+  const std::optional<Recompute> kind = choice_named<Recompute>(spec_.parallel.recompute);
   section("activation_checkpoint");
   word("mode", kind == Recompute::kFull ? "full" : "none");
 }
