@@ -15,7 +15,7 @@ inline constexpr int64_t kMaxBlockPasses = int64_t{1} << 21;
 double estimated_instructions(const RunSpec& spec, double places);
 
 // What a request may take: so many are compiled in a few seconds and in some hundred MiB.
-inline constexpr double kMostPlannedInstructions = 1 << 18;    // of all ranks of a plan
+inline constexpr double kMostPlannedInstructions = 1 << 17;    // of all ranks of a plan
 inline constexpr double kMostWholeInstructions = 1 << 19;      // where templates do not do
 inline constexpr double kMostSimulatedInstructions = 1 << 21;  // of ranks that differ
 
