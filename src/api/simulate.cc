@@ -11,6 +11,7 @@
 #include "api/slow_lost.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "compile/model/limits.h"
 #include "compile/pipeline/schedule/run_schedule.h"
 #include "cost/engine/engine_catalogue.h"
 #include "cost/engine/engine_keys.h"
@@ -33,6 +34,11 @@ RunSpec with_threads(RunSpec spec, const MeasuredMachine& machine) {
     spec.train.threads = std::max<int64_t>(1, machine.cores / spec.parallel.world());
   }
   return spec;
+}
+
+StepGraph simulated_step(const RunSpec& spec) {
+  require_simulatable(spec);
+  return build_step(spec, StepKind::kTraining);
 }
 
 Cluster of_size(Cluster cluster, int64_t world) {
@@ -124,6 +130,12 @@ void check_schedule_alone(const SimulateQuery& query, bool traced) {
 }
 
 SimulatedSchedule simulate_schedule_of(const RunSpec& spec) {
+  constexpr int64_t kMostShownCells = int64_t{1} << 18;
+  const int64_t stages = spec.parallel.pp * std::max<int64_t>(1, spec.parallel.virtual_stages);
+  require_config(accumulation(spec) <= kMostShownCells / stages,
+                 "a schedule of {} micro-batches on {} stages is more than the {} that are shown; "
+                 "use a smaller global_batch",
+                 accumulation(spec), stages, kMostShownCells);
   return simulate_schedule(run_schedule(spec.parallel, accumulation(spec)));
 }
 
@@ -150,7 +162,7 @@ StepSimulation::StepSimulation(const SimulateQuery& query, RunSpec spec, std::ve
       shows_contention_(!query.no_contention),
       whole_cluster_(find_cluster(cluster_name(query, spec, around, guesses_), around.read)),
       cluster_(of_size(whole_cluster_, spec.parallel.world())),
-      step_(build_step(with_threads(std::move(spec), cluster_.measured), StepKind::kTraining)),
+      step_(simulated_step(with_threads(std::move(spec), cluster_.measured))),
       programs_(distinct_programs(step_)) {
   guess_processor(cluster_, guesses_);
   const ClusterTimes modelled(cluster_, engine_.numbers, step_.spec.train.dtype, contention_);

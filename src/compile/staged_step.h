@@ -9,4 +9,8 @@ namespace tessera {
 StepGraph build_staged_step(const RunSpec& spec, StageLayout stages, StepKind kind,
                             const PassHook& hook = {}, const PassTimer& timer = {});
 
+// The same for a step of training, with at most so many chunks of the loss
+// (compile/model/loss_chunks.h).
+StepGraph build_template_step(const RunSpec& spec, StageLayout stages, int64_t most_loss_chunks);
+
 }  // namespace tessera

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "compile/model/limits.h"
+#include "compile/model/loss_chunks.h"
 #include "compile/passes/passes.h"
 #include "compile/passes/recompute.h"
 #include "compile/passes/ring_attention.h"
@@ -15,6 +16,7 @@ namespace {
 
 // Nodes are checked when they are added: passes that only add some leave it at that.
 void build(StepGraph& step) {
+  if (!step.forward.graph.nodes().empty()) return;  // that of a template
   step.forward = build_transformer(step.spec, step.mesh, step.layout, step.training);
 }
 
@@ -128,15 +130,32 @@ StepGraph build_step(const RunSpec& spec, StepKind kind, const PassHook& hook,
                            timer);
 }
 
-StepGraph build_staged_step(const RunSpec& spec, StageLayout stages, StepKind kind,
-                            const PassHook& hook, const PassTimer& timer) {
+namespace {
+
+// All but the graph.
+StepGraph unbuilt_step(const RunSpec& spec, StageLayout stages, StepKind kind) {
   StepGraph step;
   step.spec = spec;
   step.mesh = mesh_of(spec.parallel);
   step.training = kind == StepKind::kTraining;
   step.stages = std::move(stages);
   step.layout = layout_parameters(spec, step.mesh, spec.model.tied && step.stages.ends_differ());
+  return step;
+}
+
+}  // namespace
+
+StepGraph build_staged_step(const RunSpec& spec, StageLayout stages, StepKind kind,
+                            const PassHook& hook, const PassTimer& timer) {
+  StepGraph step = unbuilt_step(spec, std::move(stages), kind);
   run_passes(step, hook, timer);
+  return step;
+}
+
+StepGraph build_template_step(const RunSpec& spec, StageLayout stages, int64_t most_loss_chunks) {
+  StepGraph step = unbuilt_step(spec, std::move(stages), StepKind::kTraining);
+  step.forward = build_transformer_of_chunks(spec, step.mesh, step.layout, most_loss_chunks);
+  run_passes(step, {}, {});
   return step;
 }
 

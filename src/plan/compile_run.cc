@@ -1,17 +1,18 @@
 #include "plan/compile_run.h"
 
+#include "compile/model/limits.h"
 #include "spec/run_file/validate.h"
 
 namespace tessera {
 namespace {
 
-// Layers times micro-batches times ranks that are compiled one by one.
-constexpr double kMostCompiledCells = 1 << 17;
+// Layers times micro-batches times ranks, whatever their instructions are up to some number.
 constexpr double kMostQuickCells = 1 << 11;
+constexpr double kMostQuickInstructions = 1 << 19;
 
-double compiled_cells(const RunSpec& spec) {
-  return static_cast<double>(spec.model.layers) * static_cast<double>(accumulation(spec)) *
-         static_cast<double>(spec.parallel.world());
+double instructions_of_every_rank(const RunSpec& spec) {
+  return estimated_instructions(
+      spec, static_cast<double>(spec.parallel.world()) / static_cast<double>(spec.parallel.pp));
 }
 
 }  // namespace
@@ -24,9 +25,14 @@ CompiledRun compile_run(const RunSpec& spec) {
 }
 
 bool can_compile_every_rank(const RunSpec& spec) {
-  return compiled_cells(spec) <= kMostCompiledCells;
+  return instructions_of_every_rank(spec) <= kMostPlannedInstructions;
 }
 
-bool can_compile_quickly(const RunSpec& spec) { return compiled_cells(spec) <= kMostQuickCells; }
+bool can_compile_quickly(const RunSpec& spec) {
+  const double cells = static_cast<double>(spec.model.layers) *
+                       static_cast<double>(accumulation(spec)) *
+                       static_cast<double>(spec.parallel.world());
+  return cells <= kMostQuickCells && instructions_of_every_rank(spec) <= kMostQuickInstructions;
+}
 
 }  // namespace tessera

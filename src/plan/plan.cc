@@ -140,9 +140,20 @@ Plan unpriced_plan(const PlanRequest& request, ScalePlanner& planner) {
   return plan;
 }
 
+// Hundreds of changes are priced, each by cutting its layers into stages and playing its pipeline.
+constexpr int64_t kMostAdvisedCells = int64_t{1} << 13;
+constexpr int64_t kMostAdvisedLayers = 1024;
+
+bool is_quickly_priced(const RunSpec& spec) {
+  const int64_t stages = spec.parallel.pp * std::max<int64_t>(1, spec.parallel.virtual_stages);
+  return accumulation(spec) <= kMostAdvisedCells / stages &&
+         spec.model.layers <= kMostAdvisedLayers;
+}
+
 // Changes are compared by step time also where nobody named a cluster. What the cost model cannot
-// price gets no advice.
+// price gets no advice, nor what it takes long to price.
 FitAdvice advice_for(const PlanRequest& request, ScalePlanner& planner) {
+  if (!is_quickly_priced(request.spec)) return {};
   const Engine engine = engine_of(request);
   if (request.cluster) {
     return advise_fit(request.spec, request.open, *request.cluster, engine, planner, 3,

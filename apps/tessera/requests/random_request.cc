@@ -91,6 +91,23 @@ void add_cluster(Request& request, int64_t largest_power, Dice& dice) {
   add(request, cluster_word(request, largest_power, dice));
 }
 
+// One size that is far too large: it must be planned without being written down, or refused.
+void add_too_much(Request& request, Dice& dice) {
+  constexpr std::array<std::string_view, 4> kSizes = {"model.layers", "train.seq_len",
+                                                      "train.micro_batch", "train.global_batch"};
+  constexpr std::array<std::string_view, 3> kManyRanks = {"dp=1024,tp=2", "dp=4096", "pp=4,dp=512"};
+  if (dice.one_in(5)) {
+    add(request, fmt::format("--mesh={}", dice.pick(kManyRanks)));
+  } else {
+    add(request, "--set");
+    add(request, fmt::format("{}={}", dice.pick(kSizes), int64_t{1} << (8 + dice.below(24))));
+  }
+  if (dice.one_in(2)) {
+    add(request, "--set");
+    add(request, "train.global_batch=0");
+  }
+}
+
 // "--set" overrides and a "--mesh" for a run file of a small model; at most 8 ranks.
 void add_overrides(Request& request, Dice& dice) {
   constexpr std::array<std::string_view, 12> kSizes = {
@@ -128,6 +145,7 @@ void add_overrides(Request& request, Dice& dice) {
     }
   }
   if (dice.one_in(2)) add(request, fmt::format("--mesh={}", dice.pick(kMeshes)));
+  if (dice.one_in(8)) add_too_much(request, dice);
 }
 
 Request run_request(const char* command, Dice& dice) {

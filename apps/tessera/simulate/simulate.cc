@@ -32,6 +32,17 @@ int print_schedule(const SimulateOptions& options, const SimulatedSchedule& simu
   return 0;
 }
 
+// A trace has a line for each instruction of the ranks that are simulated.
+void require_traceable(const StepTimeline& timeline) {
+  constexpr size_t kMostTraced = size_t{1} << 19;
+  size_t instructions = 0;
+  for (const RankTimeline& rank : timeline.ranks) instructions += rank.times.size();
+  require_config(instructions <= kMostTraced,
+                 "--trace would write {} instructions, more than the {} that are; use a smaller "
+                 "global_batch or fewer layers, or --svg",
+                 instructions, kMostTraced);
+}
+
 // A folder gets one file per simulated rank and one of all.
 void write_trace(const StepSimulation& simulation, const std::string& target, Console& console) {
   namespace fs = std::filesystem;
@@ -122,6 +133,7 @@ int run_simulate(const SimulateOptions& options, Console& console) {
   }
   require_config(options.csv.empty(), "--csv writes a pipeline schedule: add --schedule-only");
   const StepSimulation simulation(query, spec, std::move(guesses), around);
+  if (!options.trace.empty()) require_traceable(simulation.timeline());
   console.out << (options.json ? simulation.json().dump(2) + '\n' : simulation.text());
   write_files(options, simulation, console);
   return 0;

@@ -1,7 +1,10 @@
 #include "compile/lower/arena_layout.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
+
+#include "compile/lower/first_fit.h"
 
 namespace tessera {
 
@@ -10,30 +13,12 @@ int64_t arena_aligned(int64_t bytes) {
   return (bytes + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
 }
 
-namespace {
-
-// Lowest offset at which `storage` meets nobody alive at the same time. `placed` is sorted by
-// offset.
-int64_t first_fit(const Storage& storage, const std::vector<Storage*>& placed) {
-  int64_t at = 0;
-  for (const Storage* other : placed) {
-    const bool together =
-        storage.first_use <= other->last_use && other->first_use <= storage.last_use;
-    if (!together) continue;
-    if (other->offset >= at + arena_aligned(storage.bytes)) break;
-    at = std::max(at, other->offset + arena_aligned(other->bytes));
-  }
-  return at;
-}
-
-}  // namespace
-
 void find_lifetimes(const Program& program, const std::vector<Region>& region_of,
                     const std::vector<InstructionPlace>& places, const std::vector<int>& part_ends,
                     std::vector<Storage>& storages) {
   std::map<int, size_t> signaller;
   // By stream, collectives that compute has not waited for.
-  std::array<std::vector<size_t>, kNumStreams> unsynced;
+  std::array<std::deque<size_t>, kNumStreams> unsynced;
   const auto touch = [&](const Instruction& instruction, int position) {
     for (const auto* ids : {&instruction.inputs, &instruction.outputs}) {
       for (const BufferId id : *ids) {
@@ -64,12 +49,12 @@ void find_lifetimes(const Program& program, const std::vector<Region>& region_of
     for (const int event : instruction.waits) {
       const size_t done = signaller.at(event);
       if (!has_collectives(instructions[done].stream)) continue;
-      std::vector<size_t>& waiting = unsynced[static_cast<size_t>(instructions[done].stream)];
+      std::deque<size_t>& waiting = unsynced[static_cast<size_t>(instructions[done].stream)];
       while (!waiting.empty() && waiting.front() <= done) {
         const size_t collective = waiting.front();
         const bool later = places[collective].item != places[i].item;
         touch(instructions[collective], later ? end_of_part(collective) : places[i].position);
-        waiting.erase(waiting.begin());
+        waiting.pop_front();
       }
     }
   }
@@ -92,18 +77,15 @@ void sort_by_size(std::vector<Storage*>& storages) {
 class Block {
  public:
   [[nodiscard]] int64_t place_for(const Storage& storage) const {
-    return first_fit(storage, placed_);
+    return fit_.place_for({storage.first_use, storage.last_use}, arena_aligned(storage.bytes));
   }
   void add(Storage& storage, int64_t offset) {
     storage.offset = offset;
-    bytes_ = std::max(bytes_, offset + arena_aligned(storage.bytes));
-    const auto at =
-        std::upper_bound(placed_.begin(), placed_.end(), &storage,
-                         [](const Storage* a, const Storage* b) { return a->offset < b->offset; });
-    placed_.insert(at, &storage);
+    fit_.add({storage.first_use, storage.last_use}, offset, arena_aligned(storage.bytes));
+    placed_.push_back(&storage);
   }
   void add(Storage& storage) { add(storage, place_for(storage)); }
-  [[nodiscard]] int64_t bytes() const { return bytes_; }
+  [[nodiscard]] int64_t bytes() const { return fit_.bytes(); }
   void shift(int64_t base, int64_t stride) const {
     for (Storage* storage : placed_) {
       storage->offset += base;
@@ -112,8 +94,8 @@ class Block {
   }
 
  private:
-  std::vector<Storage*> placed_;  // by offset
-  int64_t bytes_ = 0;
+  FirstFit fit_;
+  std::vector<Storage*> placed_;
 };
 
 }  // namespace

@@ -77,6 +77,18 @@ void Lowering::lower_pack(const Node& node, int64_t micro_batch) {
   zero_until(bucket.numel);
 }
 
+// Tokens that no chunk of the loss takes, in templates, have no gradient.
+void Lowering::zero_left_out(const Node& node, int64_t micro_batch) {
+  if (node.attrs.rows == 0) return;
+  Slot rest = map_.slots.at(node.outputs[0]);
+  for (const ValueId chunk : node.inputs) {
+    const Slot& taken = map_.slots.at(chunk);
+    rest.offset += taken.bytes();
+    rest.shape[0] -= taken.shape[0];
+  }
+  emit(OpKind::kZero, node, micro_batch, {}, {buffer(rest, node.name + ".rest", micro_batch)});
+}
+
 // After the last cast of a bucket's gradient: into the accumulator, unless it is there already.
 void Lowering::finish_bucket_gradient(const Node& node, int64_t micro_batch) {
   if (step_.keeps_full_gradients() || node.attrs.bucket < 0 || node.tag.pass != Pass::kReduce)
@@ -93,6 +105,7 @@ void Lowering::lower_node(const Node& node, int64_t micro_batch) {
   if (node.tag.pass == Pass::kReduce && step_.keeps_full_gradients() && !is_last()) return;
   switch (row_of(node.op).kernel.lowered) {
     case Lowered::kNothing:
+      if (node.op == OpKind::kConcat) zero_left_out(node, micro_batch);
       return;
     case Lowered::kPack:
       lower_pack(node, micro_batch);

@@ -86,7 +86,9 @@ void Lowering::lower_message(const PipelineItem& item) {
   const BufferId data = operand(crossing.value, item.micro_batch);
   Node node;
   node.name = graph_.value(crossing.value).name;
-  node.tag = step_.pipeline.tag_of(graph_, crossing);
+  const auto [tag, fresh] = crossing_tags_.try_emplace(item.crossing);
+  if (fresh) tag->second = step_.pipeline.tag_of(graph_, crossing);
+  node.tag = tag->second;
   Instruction& instruction = send ? emit(OpKind::kSend, node, item.micro_batch, {data}, {})
                                   : emit(OpKind::kReceive, node, item.micro_batch, {}, {data});
   instruction.stream = StreamKind::kPipe;

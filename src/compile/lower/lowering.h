@@ -51,6 +51,7 @@ class Lowering {
   void lower_shift(const Node& node, int64_t micro_batch);
   void lower_all_to_all(const Node& node, int64_t micro_batch);
   void lower_pack(const Node& node, int64_t micro_batch);
+  void zero_left_out(const Node& node, int64_t micro_batch);
   void lower_kernel(const Node& node, int64_t micro_batch);
   void finish_bucket_gradient(const Node& node, int64_t micro_batch);
   void lower_message(const PipelineItem& item);
@@ -112,6 +113,7 @@ class Lowering {
   // First and last item of (stage, part, update).
   std::map<std::tuple<int, int, int>, std::pair<int, int>> part_ends_;
   std::map<std::tuple<StorageId, int, int64_t, DType, Shape>, BufferId> known_;
+  std::map<int, Tag> crossing_tags_;  // of those that were sent or received so far
   int position_ = 0;
   int item_ = -1;  // -1: outside of micro-batches
   int64_t scratch_bytes_ = 0;

@@ -1,6 +1,7 @@
 #include "compile/lower/storage.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "base/error.h"
@@ -60,9 +61,9 @@ class Assigner {
   [[nodiscard]] bool can_overwrite(ValueId value, int position) const;
   void set(ValueId value, const Slot& slot) {
     map_.slots[value] = slot;
-    values_in_[slot.storage].push_back(value);
+    values_in_[slot.storage].emplace(last_use_[static_cast<size_t>(value)], value);
   }
-  [[nodiscard]] Slot slot(ValueId value) const {
+  [[nodiscard]] const Slot& slot(ValueId value) const {
     const auto found = map_.slots.find(value);
     TESSERA_CHECK(found != map_.slots.end(), "'{}' has no storage", graph_.value(value).name);
     return found->second;
@@ -85,7 +86,8 @@ class Assigner {
   StorageMap map_;
   std::vector<int> last_use_;
   std::vector<size_t> producer_;  // place of the node that makes each value
-  std::map<StorageId, std::vector<ValueId>> values_in_;
+  // By their last use, the latest first: those of a chain through all layers lie in one storage.
+  std::map<StorageId, std::multimap<int, ValueId, std::greater<>>> values_in_;
 };
 
 void Assigner::find_uses() {
@@ -265,9 +267,14 @@ void Assigner::add_constants() {
 
 // `value` and every value it was accumulated from live in `slot`.
 void Assigner::preassign(ValueId value, const Slot& slot) {
-  const Node& producer = graph_.nodes()[producer_[static_cast<size_t>(value)]];
-  if (producer.accumulate) preassign(producer.inputs.back(), slot);
-  set(value, slot);
+  std::vector<ValueId> values;  // the newest first: one for each chunk of the loss, perhaps
+  for (bool more = true; more;) {
+    values.push_back(value);
+    const Node& producer = graph_.nodes()[producer_[static_cast<size_t>(value)]];
+    more = producer.accumulate;
+    if (more) value = producer.inputs.back();
+  }
+  for (size_t i = values.size(); i > 0; --i) set(values[i - 1], slot);
 }
 
 void Assigner::preassign_packs() {
@@ -302,14 +309,15 @@ void Assigner::preassign_packs() {
 }
 
 bool Assigner::can_overwrite(ValueId value, int position) const {
-  const Slot mine = slot(value);
+  const Slot& mine = slot(value);
   const Storage& storage = map_.storages[static_cast<size_t>(mine.storage)];
   if (storage.kind == StorageKind::kPersistent || storage.last_use == kEndOfStep) return false;
-  for (const ValueId other : values_in_.at(mine.storage)) {
-    const Slot theirs = slot(other);
+  for (const auto& [last_use, other] : values_in_.at(mine.storage)) {
+    if (last_use <= position) break;
+    const Slot& theirs = slot(other);
     const bool overlap =
         theirs.offset < mine.offset + mine.bytes() && mine.offset < theirs.offset + theirs.bytes();
-    if (overlap && last_use_[static_cast<size_t>(other)] > position) return false;
+    if (overlap) return false;
   }
   return true;
 }
@@ -319,7 +327,7 @@ void Assigner::assign_new(ValueId value, int position, const std::vector<ValueId
   const TensorType& type = graph_.type(value);
   Slot wanted{-1, 0, type.dtype, local(value)};
   for (const ValueId old : may_overwrite) {
-    const Slot there = slot(old);
+    const Slot& there = slot(old);
     if (there.dtype != wanted.dtype || there.bytes() != wanted.bytes()) continue;
     if (!can_overwrite(old, position)) continue;
     wanted.storage = there.storage;

@@ -1,9 +1,53 @@
 #include "compile/model/limits.h"
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "compile/model/loss_chunks.h"
 #include "spec/run_file/validate.h"
 
 namespace tessera {
+namespace {
+
+// Those of a block and a micro-batch: forward, backward, what is computed again, casts and the
+// update.
+double instructions_of_block(const RunSpec& spec) {
+  const bool ring = spec.parallel.cp > 1 && spec.parallel.cp_kind == ContextKind::kRing;
+  const double hops = ring ? static_cast<double>(spec.parallel.cp) : 0;
+  return (spec.model.experts > 0 ? 96 : 64) + 16 * hops;
+}
+constexpr double kInstructionsOfLossChunk = 8;
+
+}  // namespace
+
+double estimated_instructions(const RunSpec& spec, double places) {
+  return places * static_cast<double>(accumulation(spec)) *
+         (static_cast<double>(spec.model.layers) * instructions_of_block(spec) +
+          static_cast<double>(loss_chunks(spec)) * kInstructionsOfLossChunk);
+}
+
+void require_simulatable(const RunSpec& spec) {
+  const double places = static_cast<double>(spec.parallel.cp) *
+                        static_cast<double>(std::min<int64_t>(2, spec.parallel.tp));
+  const double instructions = estimated_instructions(spec, places);
+  require_config(
+      instructions <= kMostSimulatedInstructions,
+      "a step of {} layers, {} micro-batches and {} chunks of the loss in each has about {:.3g} "
+      "instructions to simulate, more than the {:.0f} that are; use a smaller global_batch, fewer "
+      "layers or a larger train.loss_chunk. 'tessera plan --cluster' prices steps of any size, "
+      "--schedule shows the pipeline alone",
+      spec.model.layers, accumulation(spec), loss_chunks(spec), instructions,
+      kMostSimulatedInstructions);
+  constexpr double kMostFlops = 0x1p62;
+  const auto as_double = [](int64_t number) { return static_cast<double>(number); };
+  const double seq_len = as_double(spec.train.seq_len);
+  const double flops = 10 * as_double(spec.train.micro_batch) * seq_len * seq_len *
+                       as_double(spec.model.heads) * as_double(spec.model.head_dim);
+  require_config(flops <= kMostFlops,
+                 "attention over train.seq_len = {} needs {:.3g} operations in a micro-batch, more "
+                 "than are counted; use a shorter seq_len, or 'tessera plan --cluster'",
+                 spec.train.seq_len, flops);
+}
 
 void require_writable_graph(const RunSpec& spec) {
   require_config(spec.model.layers <= kMaxBlocks,

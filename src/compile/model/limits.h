@@ -10,6 +10,18 @@ namespace tessera {
 inline constexpr int64_t kMaxBlocks = 20'000;
 inline constexpr int64_t kMaxBlockPasses = int64_t{1} << 21;
 
+// About how many instructions the Programs of `places` ranks of every pipeline stage have together:
+// a few more than there are. From the sizes of the run alone, before anything is built.
+double estimated_instructions(const RunSpec& spec, double places);
+
+// What a request may take: so many are compiled in a few seconds and in some hundred MiB.
+inline constexpr double kMostPlannedInstructions = 1 << 17;    // of all ranks of a plan
+inline constexpr double kMostWholeInstructions = 1 << 19;      // where templates do not do
+inline constexpr double kMostSimulatedInstructions = 1 << 21;  // of ranks that differ
+
+// ConfigError for a step that has too many to be simulated, or attention too large to count.
+void require_simulatable(const RunSpec& spec);
+
 // ConfigError with the number and what makes it smaller. `spec` must have gone through resolve().
 void require_writable_graph(const RunSpec& spec);
 void require_writable_programs(const RunSpec& spec);

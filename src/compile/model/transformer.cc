@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/rounding.h"
+#include "compile/model/loss_chunks.h"
 #include "compile/model/moe.h"
 
 namespace tessera {
@@ -16,7 +18,7 @@ class TransformerBuilder {
   TransformerBuilder(const RunSpec& spec, const Mesh& mesh, const ParameterLayout& layout)
       : model_(spec.model), spec_(spec), mesh_(mesh), layout_(layout), g_(out_.graph) {}
 
-  ForwardGraph run(bool training);
+  ForwardGraph run(bool training, int64_t most_chunks);
 
  private:
   void add_inputs(bool training);
@@ -74,6 +76,7 @@ class TransformerBuilder {
   const ParameterLayout& layout_;
   bool sequence_parallel_ = false;
   bool training_ = false;
+  int64_t most_chunks_ = 0;  // of the loss; 0: all
   ForwardGraph out_;
   Graph& g_;
   Tag tag_;
@@ -244,10 +247,13 @@ ValueId TransformerBuilder::moe(ValueId x_TH, int64_t layer) {
 void TransformerBuilder::loss(ValueId x_TH, ValueId table_VH) {
   const int64_t ranks = spec_.parallel.replicas() * spec_.parallel.cp;  // that split the tokens
   const int64_t local_tokens = g_.type(x_TH).shape[0] / ranks;
+  const int64_t all = loss_chunks(spec_);
+  const int64_t taken = most_chunks_ > 0 ? std::min(all, most_chunks_) : all;
+  const int64_t chunk = spec_.train.loss_chunk;
   Attrs slices;
-  for (int64_t at = 0; at < local_tokens; at += spec_.train.loss_chunk) {
-    slices.lengths.push_back(std::min(spec_.train.loss_chunk, local_tokens - at) * ranks);
-  }
+  slices.lengths.assign(static_cast<size_t>(taken), chunk * ranks);
+  slices.lengths.back() = (local_tokens - (all - 1) * chunk) * ranks;
+  slices.rows = (all - taken) * chunk * ranks;
   std::vector<std::string> x_names;
   std::vector<std::string> label_names;
   for (size_t c = 0; c < slices.lengths.size(); ++c) {
@@ -288,7 +294,8 @@ ValueId TransformerBuilder::embedding() {
                     tag_);
 }
 
-ForwardGraph TransformerBuilder::run(bool training) {
+ForwardGraph TransformerBuilder::run(bool training, int64_t most_chunks) {
+  most_chunks_ = most_chunks;
   sequence_parallel_ = spec_.parallel.sequence_parallel;
   training_ = training;
   add_inputs(training);
@@ -318,7 +325,17 @@ ForwardGraph TransformerBuilder::run(bool training) {
 
 ForwardGraph build_transformer(const RunSpec& spec, const Mesh& mesh, const ParameterLayout& layout,
                                bool training) {
-  return TransformerBuilder(spec, mesh, layout).run(training);
+  return TransformerBuilder(spec, mesh, layout).run(training, /*most_chunks=*/0);
+}
+
+ForwardGraph build_transformer_of_chunks(const RunSpec& spec, const Mesh& mesh,
+                                         const ParameterLayout& layout, int64_t most_chunks) {
+  return TransformerBuilder(spec, mesh, layout).run(/*training=*/true, most_chunks);
+}
+
+int64_t loss_chunks(const RunSpec& spec) {
+  return ceil_div(spec.train.micro_batch * spec.train.seq_len / spec.parallel.cp,
+                  spec.train.loss_chunk);
 }
 
 }  // namespace tessera

@@ -163,31 +163,45 @@ void delay_weight_gradients(Graph& graph, const Mesh& mesh) {
 
 namespace {
 
+// By value, the positions of the nodes that read it, in order.
+std::vector<std::vector<size_t>> find_readers(const Graph& graph) {
+  std::vector<std::vector<size_t>> readers(graph.num_values());
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    for (const ValueId v : graph.nodes()[i].inputs) {
+      std::vector<size_t>& list = readers[static_cast<size_t>(v)];
+      if (list.empty() || list.back() != i) list.push_back(i);
+    }
+  }
+  return readers;
+}
+
 // The gathered input of column-split products: gathered again before the first gradient that goes
 // through the same weights, so that the gather hides behind it.
-void regather_activation(Graph& graph, const Node& gather, Insertions& insertions) {
-  const ValueId gathered = gather.outputs[0];
-  std::set<ValueId> weights;
-  for (const Node& node : graph.nodes()) {
-    if (node.op == OpKind::kLinear && node.inputs[0] == gathered) weights.insert(node.inputs[1]);
-  }
+void regather_activation(Graph& graph, const Node& gather,
+                         const std::vector<std::vector<size_t>>& readers, Insertions& insertions) {
   std::vector<Node>& nodes = graph.mutable_nodes();
-  const bool needed = std::any_of(nodes.begin(), nodes.end(), [&](const Node& node) {
-    return is_backward(node) && reads(node, gathered);
-  });
-  if (!needed) return;  // the block is recomputed, gather included
-  Renaming renamed;
-  bool inserted = false;
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    if (!is_backward(nodes[i])) continue;
-    const bool through = nodes[i].op == OpKind::kLinearDx && weights.contains(nodes[i].inputs[1]);
-    if (!inserted && (through || reads(nodes[i], gathered))) {
-      const Tag tag{Pass::kInputGrad, gather.tag.unit, -1};
-      insertions[i].push_back(clone_node(graph, gather, gather.inputs, tag, renamed));
-      inserted = true;
+  const ValueId gathered = gather.outputs[0];
+  std::vector<size_t> renames;  // gradients that read what was gathered
+  std::set<ValueId> weights;
+  for (const size_t i : readers[static_cast<size_t>(gathered)]) {
+    if (is_backward(nodes[i])) renames.push_back(i);
+    if (nodes[i].op == OpKind::kLinear && nodes[i].inputs[0] == gathered) {
+      weights.insert(nodes[i].inputs[1]);
     }
-    rename_inputs(nodes[i], renamed);
   }
+  if (renames.empty()) return;  // the block is recomputed, gather included
+  size_t first = renames.front();
+  for (const ValueId weight : weights) {
+    for (const size_t i : readers[static_cast<size_t>(weight)]) {
+      const bool through =
+          is_backward(nodes[i]) && nodes[i].op == OpKind::kLinearDx && nodes[i].inputs[1] == weight;
+      if (through) first = std::min(first, i);
+    }
+  }
+  Renaming renamed;
+  const Tag tag{Pass::kInputGrad, gather.tag.unit, -1};
+  insertions[first].push_back(clone_node(graph, gather, gather.inputs, tag, renamed));
+  for (const size_t i : renames) rename_inputs(nodes[i], renamed);
 }
 
 // Positions of the nodes that open a bucket's weights, and of those that read them, in order.
@@ -251,6 +265,7 @@ void regather_bucket(Graph& graph, size_t views_at, const BucketUse& use,
 void regather_activations(Graph& graph, const Mesh& mesh, const ParameterLayout& layout) {
   const int head_unit = layout.num_units - 1;
   Insertions insertions;
+  const std::vector<std::vector<size_t>> readers = find_readers(graph);
   // Nothing changes in the nodes meanwhile but inputs of gradients.
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
@@ -258,7 +273,9 @@ void regather_activations(Graph& graph, const Mesh& mesh, const ParameterLayout&
                          node.attrs.bucket < 0 && communicates(graph, node, mesh) &&
                          graph.type(node.inputs[0]).on(Axis::kTp) == split(0) &&
                          moving_kind(graph, node, mesh) == CastKind::kAllGather;
-    if (gathers && node.tag.unit != head_unit) regather_activation(graph, node, insertions);
+    if (gathers && node.tag.unit != head_unit) {
+      regather_activation(graph, node, readers, insertions);
+    }
   }
   if (insertions.empty()) return;
   insert_nodes(graph, std::move(insertions));

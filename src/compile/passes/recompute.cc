@@ -36,15 +36,39 @@ bool is_cheap(const Graph& graph, const Node& node, const Mesh& mesh, const Chea
   return false;
 }
 
-// Which of the forward nodes at `candidates` (in order) must run again so that the gradients of
-// `units` need none of their results.
-std::vector<size_t> needed_again(const Graph& graph, const std::vector<size_t>& candidates,
-                                 const UnitGroup& units) {
-  std::set<ValueId> read;
-  for (const Node& node : graph.nodes()) {
-    if (is_backward(node) && units.contains(node.tag.unit)) {
-      read.insert(node.inputs.begin(), node.inputs.end());
+// Positions of the nodes of each unit, in order.
+class NodesOfUnits {
+ public:
+  explicit NodesOfUnits(const Graph& graph) {
+    for (size_t i = 0; i < graph.nodes().size(); ++i) {
+      const auto unit = static_cast<size_t>(graph.nodes()[i].tag.unit);
+      if (positions_.size() <= unit) positions_.resize(unit + 1);
+      positions_[unit].push_back(i);
     }
+  }
+  [[nodiscard]] std::vector<size_t> of(const UnitGroup& units) const {
+    std::vector<size_t> all;
+    for (const int unit : units) {
+      const auto at = static_cast<size_t>(unit);
+      if (at >= positions_.size()) continue;
+      all.insert(all.end(), positions_[at].begin(), positions_[at].end());
+    }
+    if (units.size() > 1) std::sort(all.begin(), all.end());
+    return all;
+  }
+
+ private:
+  std::vector<std::vector<size_t>> positions_;
+};
+
+// Which of the forward nodes at `candidates` (in order) must run again so that the gradients among
+// the nodes at `unit_nodes` need none of their results.
+std::vector<size_t> needed_again(const Graph& graph, const std::vector<size_t>& candidates,
+                                 const std::vector<size_t>& unit_nodes) {
+  std::set<ValueId> read;
+  for (const size_t i : unit_nodes) {
+    const Node& node = graph.nodes()[i];
+    if (is_backward(node)) read.insert(node.inputs.begin(), node.inputs.end());
   }
   std::vector<size_t> again;
   for (size_t i = candidates.size(); i > 0; --i) {
@@ -61,9 +85,9 @@ std::vector<size_t> needed_again(const Graph& graph, const std::vector<size_t>& 
 }
 
 // Puts second instances of the nodes at `again` (in order) before the positions `before`, and lets
-// the gradients of `units` read those.
+// the gradients among the nodes at `unit_nodes` read those.
 void run_again(Graph& graph, const std::vector<size_t>& again, const std::vector<size_t>& before,
-               const UnitGroup& units, Insertions& insertions) {
+               const std::vector<size_t>& unit_nodes, Insertions& insertions) {
   Renaming renamed;
   for (size_t i = 0; i < again.size(); ++i) {
     Node source = graph.nodes()[again[i]];
@@ -71,8 +95,9 @@ void run_again(Graph& graph, const std::vector<size_t>& again, const std::vector
     const Tag tag{Pass::kRecompute, source.tag.unit, -1};
     insertions[before[i]].push_back(clone_node(graph, source, source.inputs, tag, renamed));
   }
-  for (Node& node : graph.mutable_nodes()) {
-    if (is_backward(node) && units.contains(node.tag.unit)) rename_inputs(node, renamed);
+  for (const size_t i : unit_nodes) {
+    Node& node = graph.mutable_nodes()[i];
+    if (is_backward(node)) rename_inputs(node, renamed);
   }
 }
 
@@ -134,16 +159,17 @@ void recompute_units(Graph& graph, const std::vector<UnitGroup>& groups) {
   if (groups.empty()) return;
   Insertions insertions;
   const std::vector<Node>& nodes = graph.nodes();
+  const NodesOfUnits positions(graph);
   for (const UnitGroup& units : groups) {
+    const std::vector<size_t> unit_nodes = positions.of(units);
     std::vector<size_t> forward;
     size_t backward = nodes.size();
-    for (size_t i = 0; i < nodes.size(); ++i) {
-      if (!units.contains(nodes[i].tag.unit)) continue;
+    for (const size_t i : unit_nodes) {
       if (nodes[i].tag.pass == Pass::kForward && !opens_weights(nodes[i])) forward.push_back(i);
       if (is_backward(nodes[i])) backward = std::min(backward, i);
     }
-    const std::vector<size_t> again = needed_again(graph, forward, units);
-    run_again(graph, again, std::vector<size_t>(again.size(), backward), units, insertions);
+    const std::vector<size_t> again = needed_again(graph, forward, unit_nodes);
+    run_again(graph, again, std::vector<size_t>(again.size(), backward), unit_nodes, insertions);
   }
   insert_nodes(graph, std::move(insertions));
   check_graph(graph, "recompute_units");
@@ -154,13 +180,12 @@ namespace {
 // For each node at `again`: before the first gradient that reads its result, or one of its inputs,
 // which that gradient may overwrite.
 std::vector<size_t> latest_positions(const Graph& graph, const std::vector<size_t>& again,
-                                     int unit) {
+                                     const std::vector<size_t>& unit_nodes) {
   const std::vector<Node>& nodes = graph.nodes();
   std::map<ValueId, size_t> first_read;
-  for (size_t i = nodes.size(); i > 0; --i) {
-    const Node& node = nodes[i - 1];
-    if (!is_backward(node) || node.tag.unit != unit) continue;
-    for (const ValueId in : node.inputs) first_read[in] = i - 1;
+  for (const size_t i : unit_nodes) {
+    if (!is_backward(nodes[i])) continue;
+    for (const ValueId in : nodes[i].inputs) first_read.try_emplace(in, i);
   }
   std::vector<size_t> positions(again.size());
   for (size_t i = again.size(); i > 0; --i) {
@@ -182,19 +207,19 @@ std::vector<size_t> latest_positions(const Graph& graph, const std::vector<size_
   return positions;
 }
 
-void run_cheap_again(Graph& graph, const Mesh& mesh, const CheapValues& values, int unit,
-                     Insertions& insertions) {
+void run_cheap_again(Graph& graph, const Mesh& mesh, const CheapValues& values,
+                     const std::vector<size_t>& unit_nodes, Insertions& insertions) {
   const std::vector<Node>& nodes = graph.nodes();
   std::vector<size_t> cheap;
-  for (size_t i = 0; i < nodes.size(); ++i) {
+  for (const size_t i : unit_nodes) {
     const Node& node = nodes[i];
-    if (node.tag.pass == Pass::kForward && node.tag.unit == unit && !opens_weights(node) &&
+    if (node.tag.pass == Pass::kForward && !opens_weights(node) &&
         is_cheap(graph, node, mesh, values)) {
       cheap.push_back(i);
     }
   }
-  const std::vector<size_t> again = needed_again(graph, cheap, {unit});
-  run_again(graph, again, latest_positions(graph, again, unit), {unit}, insertions);
+  const std::vector<size_t> again = needed_again(graph, cheap, unit_nodes);
+  run_again(graph, again, latest_positions(graph, again, unit_nodes), unit_nodes, insertions);
 }
 
 }  // namespace
@@ -202,8 +227,11 @@ void run_cheap_again(Graph& graph, const Mesh& mesh, const CheapValues& values, 
 void recompute_cheap_values(Graph& graph, const Mesh& mesh, const std::vector<CheapValues>& all) {
   if (all.empty()) return;
   Insertions insertions;
+  const NodesOfUnits positions(graph);
   for (const CheapValues& values : all) {
-    for (const int unit : values.units) run_cheap_again(graph, mesh, values, unit, insertions);
+    for (const int unit : values.units) {
+      run_cheap_again(graph, mesh, values, positions.of({unit}), insertions);
+    }
   }
   insert_nodes(graph, std::move(insertions));
   check_graph(graph, "recompute_cheap_values");

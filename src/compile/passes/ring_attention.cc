@@ -60,8 +60,12 @@ class RingExpansion {
 // What was made becomes `as`, which the rest of the graph reads.
 void RingExpansion::produce(ValueId made, ValueId as, Tag tag) {
   if (graph_.type(made) == graph_.type(as)) {
-    for (Node& node : graph_.mutable_nodes()) {
-      std::replace(node.outputs.begin(), node.outputs.end(), made, as);
+    std::vector<Node>& nodes = graph_.mutable_nodes();
+    for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {  // among the last ones
+      const auto out = std::find(node->outputs.begin(), node->outputs.end(), made);
+      if (out == node->outputs.end()) continue;
+      *out = as;
+      return;
     }
     return;
   }

@@ -171,10 +171,13 @@ void check_messages(const PipelineOrder& order, const StageLayout& plan) {
   const auto rank_of = [&](int stage) {
     return static_cast<size_t>(plan.schedule.rank_of_stage[static_cast<size_t>(stage)]);
   };
+  std::map<std::pair<int, int>, std::vector<size_t>> into;  // by stage and part
+  for (size_t c = 0; c < order.crossings.size(); ++c) {
+    into[{order.crossings[c].to_stage, order.crossings[c].to_part}].push_back(c);
+  }
   const auto part_ready = [&](const PipelineItem& item) {
-    for (size_t c = 0; c < order.crossings.size(); ++c) {
+    for (const size_t c : into[{item.stage, item.part}]) {
       const StageCrossing& x = order.crossings[c];
-      if (x.to_stage != item.stage || x.to_part != item.part) continue;
       const bool local = rank_of(x.from_stage) == rank_of(x.to_stage);
       if (local ? !done.contains({x.from_stage, x.from_part, item.micro_batch})
                 : !moved.contains({static_cast<int>(c), item.micro_batch})) {

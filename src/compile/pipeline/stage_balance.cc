@@ -25,8 +25,9 @@ class Cutter {
     choice_.assign(best_.size(), 0);
     best_[at(0, units_)] = 0;
     for (size_t s = 1; s <= stages_; ++s) {
-      for (size_t u = 0; u + s <= units_; ++u) {
-        for (size_t next = u + 1; next + s <= units_ + 1; ++next) {
+      const size_t last = s == stages_ ? 0 : units_ - s;  // all of them begin with the first unit
+      for (size_t u = 0; u <= last; ++u) {
+        for (size_t next = s == 1 ? units_ : u + 1; next + s <= units_ + 1; ++next) {
           const double first = sums_[next] - sums_[u];
           if (least(first) >= best_[at(s, u)]) break;
           const double candidate = value(first, best_[at(s - 1, next)]);

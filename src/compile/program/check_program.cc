@@ -61,6 +61,41 @@ bool any_overlap(const Program& program, const std::vector<BufferId>& a,
   return false;
 }
 
+// Who touched each byte of the arenas last, as numbers that grow.
+class NewestUse {
+ public:
+  void assign(const Buffer& buffer, size_t use) {
+    if (buffer.bytes() == 0) return;
+    Stretches& stretches = begins_[static_cast<size_t>(buffer.arena)];
+    const int64_t end = buffer.offset + buffer.bytes();
+    const size_t after = at(stretches, end);
+    stretches.erase(stretches.lower_bound(buffer.offset), stretches.upper_bound(end));
+    stretches[buffer.offset] = use;
+    stretches[end] = after;
+  }
+  // 0: nobody.
+  [[nodiscard]] size_t in(const Buffer& buffer) const {
+    const Stretches& stretches = begins_[static_cast<size_t>(buffer.arena)];
+    if (stretches.empty() || buffer.bytes() == 0) return 0;
+    size_t newest = at(stretches, buffer.offset);
+    for (auto it = stretches.upper_bound(buffer.offset);
+         it != stretches.end() && it->first < buffer.offset + buffer.bytes(); ++it) {
+      newest = std::max(newest, it->second);
+    }
+    return newest;
+  }
+
+ private:
+  using Stretches = std::map<int64_t, size_t>;  // first byte of a stretch with one last use
+
+  static size_t at(const Stretches& stretches, int64_t offset) {
+    const auto next = stretches.upper_bound(offset);
+    return next == stretches.begin() ? 0 : std::prev(next)->second;
+  }
+
+  std::array<Stretches, kNumArenas> begins_;
+};
+
 // Two instructions of different streams that touch the same bytes, one of them writing, need an
 // event between them, or a chain of events.
 class StreamOrder {
@@ -79,10 +114,15 @@ class StreamOrder {
       for (size_t s = 0; s < kNumStreams; ++s) done[s] = std::max(done[s], after_[other][s]);
     }
     for (size_t s = 0; s < kNumStreams; ++s) {
-      if (s != mine) check_against(index, s, done[s]);
+      if (s != mine && meets_running(instruction, s, done[s])) check_against(index, s, done[s]);
     }
     started_[mine].push_back(index);
     done[mine] = started_[mine].size();
+    for (const BufferId id : instruction.inputs)
+      read_[mine].assign(program_.buffer(id), done[mine]);
+    for (const BufferId id : instruction.outputs) {
+      written_[mine].assign(program_.buffer(id), done[mine]);
+    }
     after_.push_back(done);
     if (instruction.signal >= 0) signaller_[static_cast<size_t>(instruction.signal)] = index;
   }
@@ -91,6 +131,22 @@ class StreamOrder {
   using Clock =
       std::array<size_t, kNumStreams>;  // by stream, how many of its instructions are done
 
+  // Whether it may touch bytes of an instruction of that stream which is not known to be done: the
+  // newest one to touch them decides.
+  [[nodiscard]] bool meets_running(const Instruction& instruction, size_t stream,
+                                   size_t done) const {
+    if (done == started_[stream].size()) return false;
+    for (const BufferId id : instruction.inputs) {
+      if (written_[stream].in(program_.buffer(id)) > done) return true;
+    }
+    for (const BufferId id : instruction.outputs) {
+      const Buffer& buffer = program_.buffer(id);
+      if (written_[stream].in(buffer) > done || read_[stream].in(buffer) > done) return true;
+    }
+    return false;
+  }
+
+  // Says which one.
   void check_against(size_t index, size_t stream, size_t first_running) {
     const Instruction& instruction = program_.instructions[index];
     for (size_t i = first_running; i < started_[stream].size(); ++i) {
@@ -109,6 +165,7 @@ class StreamOrder {
   std::array<Clock, kNumStreams> done_{};  // by the stream that has waited
   std::vector<Clock> after_;               // by instruction: what is done when it is done
   std::array<std::vector<size_t>, kNumStreams> started_;
+  std::array<NewestUse, kNumStreams> read_, written_;  // by stream, as how many had started
 };
 
 }  // namespace

@@ -9,15 +9,27 @@
 namespace tessera {
 namespace {
 
-// Pairs of a query and a key that it sees, in all sequences of the micro-batch and one head.
+// 1 + 2 + … + n, where no term counts for more than `most`; 0 for a negative n.
+int64_t capped_sum(int64_t n, int64_t most) {
+  const int64_t rising = std::clamp<int64_t>(n, 0, most);
+  return rising * (rising + 1) / 2 + std::max<int64_t>(0, n - most) * most;
+}
+
+// Pairs of a query and a key that it sees, in all sequences of the micro-batch and one head. Chunk
+// by chunk: sequences may have millions of tokens.
 int64_t attended_pairs(const KernelArgs& args, int64_t q_rows) {
   const SequenceRows q{args.seq_len, args.parts, args.q_part};
   const SequenceRows kv{args.seq_len, args.parts, args.kv_part};
   int64_t pairs = 0;
-  for (int64_t i = 0; i < q.length(); ++i) {
-    const int64_t position = q.position(i);
-    pairs += kv.count_before(position + 1);
-    if (args.window > 0) pairs -= kv.count_before(position + 1 - args.window);
+  for (int64_t i = 0; i < q.num_chunks(); ++i) {
+    for (int64_t j = 0; j < kv.num_chunks(); ++j) {
+      // A query this far behind the beginning of a chunk of keys sees as many, and itself.
+      const int64_t behind = q.first_position(i) - kv.first_position(j);
+      const auto seen = [&](int64_t from) {
+        return capped_sum(from + q.chunk_len(), kv.chunk_len()) - capped_sum(from, kv.chunk_len());
+      };
+      pairs += seen(behind) - (args.window > 0 ? seen(behind - args.window) : 0);
+    }
   }
   return pairs * (q_rows / q.length());
 }

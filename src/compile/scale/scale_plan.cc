@@ -24,8 +24,8 @@ namespace {
 
 using Kind = PipelineItem::Kind;
 
-// Blocks times micro-batches that are compiled where templates do not do.
-constexpr int64_t kMostCompiledCells = int64_t{1} << 14;
+// Micro-batches times stages: the order of their parts and messages takes half a GiB.
+constexpr int64_t kMostOrderedCells = int64_t{1} << 21;
 
 void add(ArenaBytes& sum, const ArenaBytes& more, int64_t times = 1) {
   for (size_t a = 0; a < sum.size(); ++a) sum[a] += more[a] * times;
@@ -353,14 +353,15 @@ bool templates_do(const StageLayout& stages, const std::vector<int64_t>& blocks)
 
 std::vector<ClassTotals> compile_classes(const RunSpec& spec,
                                          const std::vector<RankClass>& classes) {
-  const int64_t cells = spec.model.layers * accumulation(spec);
-  require_config(cells <= kMostCompiledCells,
-                 "parallel.schedule = \"{}\" with {} layers and {} micro-batches must be compiled "
-                 "as a whole to be planned, which is done for at most {} layers times "
-                 "micro-batches; lower train.global_batch, or use schedule = \"1f1b\" with layers "
-                 "in every stage",
-                 spec.parallel.schedule.text(), spec.model.layers, accumulation(spec),
-                 kMostCompiledCells);
+  const double instructions = estimated_instructions(
+      spec, static_cast<double>(classes.size()) / static_cast<double>(spec.parallel.pp));
+  require_config(
+      instructions <= kMostWholeInstructions,
+      "parallel.schedule = \"{}\" with {} layers and {} micro-batches must be compiled "
+      "as a whole to be planned: about {:.3g} instructions, and at most {:.0f} are; lower "
+      "train.global_batch, or use schedule = \"1f1b\" with layers in every stage",
+      spec.parallel.schedule.text(), spec.model.layers, accumulation(spec), instructions,
+      kMostWholeInstructions);
   const StepGraph step = build_step(spec, StepKind::kTraining);
   std::vector<ClassTotals> plans;
   for (const RankClass& ranks : classes) {
@@ -416,10 +417,10 @@ ScalePlan ScalePlanner::plan(const RunSpec& spec) {
   const int64_t stages_of_pipeline =
       spec.parallel.pp * std::max<int64_t>(1, spec.parallel.virtual_stages);
   require_config(
-      accumulation(spec) <= kMaxScheduleCells / stages_of_pipeline,
+      accumulation(spec) <= kMostOrderedCells / stages_of_pipeline,
       "a step has {} micro-batches on {} stages, more than {} can be ordered; use a larger "
       "micro_batch or a smaller global_batch",
-      accumulation(spec), stages_of_pipeline, kMaxScheduleCells);
+      accumulation(spec), stages_of_pipeline, kMostOrderedCells);
   const StageLayout stages = lay_out_stages(spec, /*training=*/true);
   ScalePlan plan;
   plan.spec = spec;

@@ -89,6 +89,50 @@ TEST(ScalePlan, EqualsTheCompiledProgramsOfDeepRuns) {
   }
 }
 
+RunSpec llama_405b(int64_t micro_batches) {
+  const std::vector<std::string> changes = {
+      "model.preset=llama-3-405b", "parallel.tp=8",    "parallel.pp=16",
+      "parallel.dp=128",           "parallel.zero=1",  "parallel.sequence_parallel=true",
+      "train.seq_len=8192",        "train.dtype=bf16",
+  };
+  RunSpec spec = parse_run_file("", "", changes, nullptr);
+  spec.train.threads = 1;
+  spec.train.global_batch = 128 * micro_batches;
+  resolve(spec);
+  return spec;
+}
+
+// Many chunks of the loss come from a few.
+TEST(ScalePlan, EqualsTheCompiledProgramsOfManyLossChunks) {
+  testing::RandomRun random(31);
+  int64_t done = 0;
+  while (done < 40) {
+    RunSpec spec = random.next();
+    const int64_t tokens = spec.train.micro_batch * spec.train.seq_len / spec.parallel.cp;
+    spec.train.loss_chunk = std::max<int64_t>(1, tokens / (17 + done));
+    if (!testing::RandomRun::make_possible(spec) || tokens < 17) continue;
+    ++done;
+    ASSERT_TRUE(equals_compiled(spec, ScalePlanner().plan(spec)))
+        << "run " << done << ": " << to_json(spec).dump();
+  }
+}
+
+// Stages are compiled, not what they stand for: as many for a long sequence as for a short one.
+TEST(ScalePlan, CompilesNoMoreStagesForManyLayersAndMicroBatches) {
+  const auto compiled = [](int64_t layers, int64_t micro_batches, int64_t seq_len) {
+    RunSpec spec = llama_405b(micro_batches);
+    spec.model.layers = layers;
+    spec.train.seq_len = seq_len;
+    ScalePlanner planner;
+    planner.plan(spec);
+    return planner.compiled_stages();
+  };
+  const int64_t few = compiled(16 * 40, 64, 8192);
+  EXPECT_EQ(compiled(16 * 1000, 64, 8192), few);
+  EXPECT_EQ(compiled(16 * 40, 4096, 8192), few);
+  EXPECT_EQ(compiled(16 * 40, 64, int64_t{1} << 31), few);
+}
+
 // The peak of one micro-batch is where its activations are, or where its gradients are: which of
 // both depends on the blocks, so that stages of six blocks say nothing about 32.
 TEST(ScalePlan, EqualsTheCompiledProgramsOfOneMicroBatch) {
@@ -138,19 +182,6 @@ TEST(ScalePlan, EqualsTheCompiledProgramsOfEndsWithoutExperts) {
       ASSERT_TRUE(equals_compiled(spec, ScalePlanner().plan(spec))) << layers << " " << schedule;
     }
   }
-}
-
-RunSpec llama_405b(int64_t micro_batches) {
-  const std::vector<std::string> changes = {
-      "model.preset=llama-3-405b", "parallel.tp=8",    "parallel.pp=16",
-      "parallel.dp=128",           "parallel.zero=1",  "parallel.sequence_parallel=true",
-      "train.seq_len=8192",        "train.dtype=bf16",
-  };
-  RunSpec spec = parse_run_file("", "", changes, nullptr);
-  spec.train.threads = 1;
-  spec.train.global_batch = 128 * micro_batches;
-  resolve(spec);
-  return spec;
 }
 
 TEST(ScalePlan, HasAClassForEachStageOf16384Ranks) {

@@ -5,9 +5,11 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "base/text.h"
 #include "compile/lower/arena_layout.h"
 #include "compile/lower/lowering.h"
+#include "compile/model/loss_chunks.h"
 #include "compile/program/memory_parts.h"
 #include "compile/staged_step.h"
 #include "spec/recompute.h"
@@ -21,6 +23,12 @@ constexpr int64_t kMostBlocks = 10;
 // gone back leave gradients where their activations were, and the peak moves from the beginning of
 // the backward to its end at some number of blocks that small stages do not show.
 constexpr int64_t kMostBlocksOfOneMicroBatch = 512;
+
+// Up to here all chunks of the loss are compiled; else, so many and two of one more each.
+constexpr int64_t kMostLossChunks = 16;
+constexpr int64_t kFewLossChunks = 6;
+// The same where their memory does not lie on a line.
+constexpr int64_t kMostCompiledLossChunks = 1024;
 
 // A small pipeline around one stage.
 struct Surroundings {
@@ -314,14 +322,38 @@ void Measurement::count_calls() {
 
 }  // namespace
 
-StageTemplate compile_stage(const RunSpec& spec, const StageKind& kind) {
+namespace {
+
+// As it is but for its chunks of the loss: at most so many; 0: all.
+StageTemplate measure_stage(const RunSpec& spec, const StageKind& kind, int64_t most_loss_chunks) {
   const Surroundings pipeline = around(kind);
   const RunSpec small = spec_of(spec, kind, pipeline);
-  const StepGraph step = build_staged_step(small, stages_of(kind, pipeline), StepKind::kTraining);
+  const StepGraph step = build_template_step(small, stages_of(kind, pipeline), most_loss_chunks);
   TESSERA_CHECK(stage_cuts(step.stages.schedule)[static_cast<size_t>(pipeline.stage)] == kind.cut,
                 "the template of a stage is cut in another way");
   const auto ranks_per_stage = static_cast<int>(step.mesh.world() / small.parallel.pp);
   return Measurement(step, pipeline.stage, pipeline.stage * ranks_per_stage).run();
+}
+
+}  // namespace
+
+// Chunks of the loss repeat like blocks, except in a stage that has none.
+StageTemplate compile_stage(const RunSpec& spec, const StageKind& kind) {
+  const int64_t chunks = loss_chunks(spec);
+  if (chunks <= kMostLossChunks) return measure_stage(spec, kind, 0);
+  if (!kind.last) return measure_stage(spec, kind, kFewLossChunks);
+  std::array<StageTemplate, 3> points;
+  for (size_t i = 0; i < points.size(); ++i) {
+    points[i] = measure_stage(spec, kind, kFewLossChunks + static_cast<int64_t>(i));
+  }
+  StageTemplate line;
+  if (extrapolate({&points[0], &points[1], &points[2]}, chunks - kFewLossChunks, line)) return line;
+  require_config(chunks <= kMostCompiledLossChunks,
+                 "a micro-batch of {} tokens is {} chunks of the loss, more than the {} that are "
+                 "planned one by one; use train.loss_chunk = {} or more, or a smaller micro_batch",
+                 spec.train.micro_batch * spec.train.seq_len, chunks, kMostCompiledLossChunks,
+                 spec.train.loss_chunk * ceil_div(chunks, kMostCompiledLossChunks));
+  return measure_stage(spec, kind, 0);
 }
 
 namespace {

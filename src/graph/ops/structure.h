@@ -41,7 +41,7 @@ inline Types pack_types(const Operands& o) {
 
 inline Types slice_types(const Operands& o) {
   Types types;
-  int64_t sum = 0;
+  int64_t sum = o.attrs().rows;  // that no chunk takes
   for (const int64_t length : o.attrs().lengths) {
     TensorType type = o.in(0);
     type.shape[0] = length;
@@ -54,7 +54,7 @@ inline Types slice_types(const Operands& o) {
 
 inline Types concat_types(const Operands& o) {
   TensorType type = o.in(0);
-  type.shape[0] = 0;
+  type.shape[0] = o.attrs().rows;
   for (size_t i = 0; i < o.size(); ++i) {
     type.shape[0] += o.dim(i, 0);
     o.want(o.in(i).placements == type.placements, "chunks are placed differently");
@@ -111,7 +111,9 @@ inline void slice_gradient(Gradients& g, const Node& node, ValueId) {
   if (g.graph().type(node.inputs[0]).dtype == DType::kI32) return;  // labels have no gradient
   std::vector<ValueId> pieces;
   for (const ValueId chunk : node.outputs) pieces.push_back(g.of(chunk));
-  g.contribute(node.inputs[0], OpKind::kConcat, pieces, {}, input_grad(node));
+  Attrs attrs;
+  attrs.rows = node.attrs.rows;
+  g.contribute(node.inputs[0], OpKind::kConcat, pieces, attrs, input_grad(node));
 }
 
 // The gradient of a cast from a to b is the cast from dual(b) to dual(a): one for all axes that

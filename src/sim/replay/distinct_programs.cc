@@ -1,5 +1,6 @@
 #include "sim/replay/distinct_programs.h"
 
+#include <algorithm>
 #include <array>
 #include <map>
 
@@ -12,7 +13,7 @@ RankPrograms distinct_programs(const StepGraph& step) {
   for (int rank = 0; rank < static_cast<int>(step.mesh.world()); ++rank) {
     const std::array<int64_t, 3> place = {step.mesh.coord(rank, Axis::kPp),
                                           step.mesh.coord(rank, Axis::kCp),
-                                          step.mesh.coord(rank, Axis::kTp)};
+                                          std::min<int64_t>(1, step.mesh.coord(rank, Axis::kTp))};
     const auto [found, is_new] =
         known.try_emplace(place, static_cast<int>(programs.distinct.size()));
     if (is_new) programs.distinct.push_back(std::make_shared<const Program>(lower(step, rank)));

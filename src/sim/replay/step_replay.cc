@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/index.h"
 #include "base/ranks_text.h"
+#include "sim/replay/replay_size.h"
 
 namespace tessera {
 namespace {
@@ -548,6 +549,7 @@ StepTimeline replay_step(const RankPrograms& programs, const Times& times,
   const bool fold = options.fold && !times.shares_cores();
   RankClasses classes =
       fold ? classify(programs, times, marks_of(options, world)) : one_class_each(world);
+  require_bounded(replay_size(programs, times, classes), classes, fold);
   return Replay(programs, times, options, std::move(classes)).run();
 }
 

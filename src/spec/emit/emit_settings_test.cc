@@ -417,7 +417,7 @@ TEST(EmitSettings, RefusesWhatNanotronLacks) {
     EXPECT_TRUE(has(refusal(run, "nanotron"), part)) << refusal(run, "nanotron");
   };
   refused({"parallel.pp=2", "parallel.schedule=zb-h1", "train.global_batch=4"},
-          "schedule = \"zb-h1\" (use 1f1b, or gpipe");
+          "schedule = \"zb-h1\" (use 1f1b or gpipe");
   refused({"parallel.pp=2", "train.global_batch=4"}, "stage_layers=18+14");
   refused({"parallel.fsdp=2", "parallel.zero=3"}, "parallel.zero = 3 (use 0 or 1)");
   refused({"parallel.tp=16"}, "use tp up to 8");

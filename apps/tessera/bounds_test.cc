@@ -1,0 +1,80 @@
+// Run files with one size that is far too large are planned without writing it down, or refused
+// with the number and what to use instead, before the work begins.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "in_process.h"
+
+namespace tessera {
+namespace {
+
+std::string example(const char* name) {
+  return std::string(TESSERA_SOURCE_DIR) + "/examples/" + name;
+}
+
+std::vector<std::string> with(std::vector<std::string> words,
+                              const std::vector<std::string>& sets) {
+  for (const std::string& set : sets) words.insert(words.end(), {"--set", set});
+  return words;
+}
+
+const std::vector<std::vector<std::string>> kTooMuch = {
+    {"train.seq_len=10000000", "train.global_batch=0"},
+    {"train.micro_batch=1000000", "train.global_batch=0"},
+    {"train.micro_batch=100000", "train.global_batch=0"},
+    {"model.layers=2000"},
+    {"model.layers=20000"},
+    {"model.layers=20000", "train.global_batch=1024"},
+    {"train.global_batch=1048576"},
+};
+
+TEST(BoundsTest, PlansOfTooMuchAreMadeFromTemplates) {
+  for (const std::vector<std::string>& sets : kTooMuch) {
+    const Ended ended = run_in_process(with({"plan", example("demo.toml"), "--json"}, sets));
+    ASSERT_EQ(ended.code, 0) << sets.front() << ": " << ended.err;
+    const auto plan = nlohmann::json::parse(ended.out);
+    EXPECT_EQ(plan.at("source"), "templates") << sets.front();
+    EXPECT_EQ(run_in_process(with({"train", example("demo.toml"), "--dry-run"}, sets)).code, 0);
+  }
+}
+
+TEST(BoundsTest, ProgramsOfTooMuchAreRefused) {
+  for (const std::vector<std::string>& sets : kTooMuch) {
+    const Ended ended = run_in_process(with({"plan", example("demo.toml"), "--program"}, sets));
+    EXPECT_EQ(ended.code, 2) << sets.front();
+    EXPECT_NE(ended.err.find("too many to compile one by one for --program"), std::string::npos)
+        << ended.err;
+  }
+}
+
+TEST(BoundsTest, SimulationsOfTooMuchAreRefused) {
+  for (const std::vector<std::string>& sets :
+       {std::vector<std::string>{"train.global_batch=65536"},
+        {"train.seq_len=10000000"},
+        {"train.micro_batch=1000000", "train.global_batch=0"},
+        {"model.layers=20000"}}) {
+    const Ended ended = run_in_process(with({"simulate", example("pipeline.toml")}, sets));
+    EXPECT_EQ(ended.code, 2) << sets.front();
+    EXPECT_NE(ended.err.find("instructions to simulate, more than the 2097152 that are"),
+              std::string::npos)
+        << ended.err;
+  }
+  const std::vector<std::string> schedule = {"simulate", example("pipeline.toml"), "--schedule"};
+  EXPECT_EQ(run_in_process(with(schedule, {"train.global_batch=1048576"})).code, 2);
+}
+
+TEST(BoundsTest, AllOfManyRanksAreRefusedAndTheirClassesAreNot) {
+  const std::vector<std::string> words =
+      with({"simulate", example("demo.toml"), "--mesh", "dp=1024,tp=2"}, {"train.global_batch=0"});
+  EXPECT_EQ(run_in_process(words).code, 0);
+  std::vector<std::string> all = words;
+  all.emplace_back("--all-ranks");
+  const Ended ended = run_in_process(all);
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_NE(ended.err.find("leave out --all-ranks"), std::string::npos) << ended.err;
+}
+
+}  // namespace
+}  // namespace tessera
