@@ -1,11 +1,13 @@
-# CUDA is optional: where a compiler for it is found, the bodies in */cuda are built; else their
-# stubs in */cuda/absent, which refuse and say what to install. The runtime is linked statically and
-# finds the driver by itself; cuBLASLt, cuDNN and NCCL are opened when they are first needed. So one
-# program runs on machines with and without a GPU.
-set(TESSERA_CUDA "auto" CACHE STRING "CUDA backend: auto (where found), on or off")
+# CUDA is optional: where there are a GPU and a compiler for it, the bodies in */cuda are built; else
+# their stubs in */cuda/absent, which refuse and say what to install. The bodies take as long to
+# compile as all the rest, so a machine without a GPU builds them only when asked (-DTESSERA_CUDA=on).
+# The runtime is linked statically and finds the driver by itself; cuBLASLt, cuDNN and NCCL are opened
+# when they are first needed. So one program runs on machines with and without a GPU.
+set(TESSERA_CUDA "auto" CACHE STRING "CUDA backend: auto (where there is a GPU), on or off")
+file(GLOB TESSERA_GPUS /dev/nvidia[0-9]*)
 # For the GPU of this machine, or Hopper where it has none. "90-real;80-virtual" serves every GPU from
 # Ampere on, and takes twice as long to compile.
-if(EXISTS /dev/nvidia0)
+if(TESSERA_GPUS)
   set(TESSERA_CUDA_ARCHITECTURES "native" CACHE STRING "CMAKE_CUDA_ARCHITECTURES")
 else()
   set(TESSERA_CUDA_ARCHITECTURES "90-real" CACHE STRING "CMAKE_CUDA_ARCHITECTURES")
@@ -13,6 +15,8 @@ endif()
 set(TESSERA_CUDA_FOUND FALSE)
 if(TESSERA_SANITIZE)
   message(STATUS "CUDA: left out of a build with sanitizers")
+elseif(TESSERA_CUDA STREQUAL "auto" AND NOT TESSERA_GPUS)
+  message(STATUS "CUDA: no GPU here; -DTESSERA_CUDA=on builds for one all the same")
 elseif(TESSERA_CUDA MATCHES "^(auto|on)$")
   include(CheckLanguage)
   if(NOT CMAKE_CUDA_COMPILER AND EXISTS /usr/local/cuda/bin/nvcc)

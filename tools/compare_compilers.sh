@@ -26,15 +26,12 @@ if [[ -z $clang ]]; then
   exit 77
 fi
 
-launcher=()
-if command -v ccache >/dev/null; then launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache); fi
-
 # Prints the folder of the programs.
 build() {
   local name=$1 compiler=$2
   if ! {
     cmake -S . -B "$folder/$name" -G Ninja -DCMAKE_CXX_COMPILER="$compiler" -DTESSERA_MPI=off \
-      -DTESSERA_CUDA=off "${launcher[@]}" && ninja -C "$folder/$name" requests tessera
+      -DTESSERA_CUDA=off -DTESSERA_UNITY=ON && ninja -C "$folder/$name" requests tessera
   } >"$folder/$name.log" 2>&1; then
     tail -n 30 "$folder/$name.log" >&2
     exit 1

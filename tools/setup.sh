@@ -1,12 +1,24 @@
 #!/usr/bin/env bash
 # Installs what building Tessera needs on Debian 12 or Ubuntu 24.04, with apt. Does nothing, quickly,
 # when everything is there.
+# Usage: tools/setup.sh [tests]
+#   tests   also what the tests need, and MPI
 set -euo pipefail
 
 packages=(g++ cmake ninja-build libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev
-  libgtest-dev zlib1g-dev openmpi-bin libopenmpi-dev iproute2 python3)
+  zlib1g-dev)
+test_packages=(libgtest-dev openmpi-bin libopenmpi-dev iproute2 python3)
 blas_packages=(libblis-serial-dev libblis-pthread-dev libblis-openmp-dev
   libopenblas-serial-dev libopenblas-pthread-dev)
+
+case ${1:-} in
+  '') ;;
+  tests) packages+=("${test_packages[@]}") ;;
+  *)
+    echo "setup: error: unknown word '$1': use tests, or nothing" >&2
+    exit 2
+    ;;
+esac
 
 fail() {
   echo "setup: error: $*" >&2

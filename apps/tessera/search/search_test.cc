@@ -27,7 +27,7 @@ std::vector<std::string> with(const std::string& flag, const std::string& value)
 }
 
 TEST(SearchCommandTest, WritesRunFilesThatPlanReads) {
-  const std::string folder = testing::TempDir() + "/tessera_search_plans";
+  const std::string folder = ::testing::TempDir() + "/tessera_search_plans";
   std::filesystem::remove_all(folder);
   const Ended ended = run(with("--out", folder));
   ASSERT_EQ(ended.code, 0) << ended.err;

@@ -8,7 +8,7 @@
 namespace tessera {
 namespace {
 
-class OpTimeTest : public testing::Test {
+class OpTimeTest : public ::testing::Test {
  protected:
   DeviceSpec device_ = find_device("a100-80");
   EngineNumbers engine_ = find_engine("megatron").numbers;
