@@ -24,7 +24,8 @@ class BeforeStart {
   // All that is read, and the folders that are written. Throws ConfigError, or Error for what
   // cannot be read. Whoever does not hold rank 0 writes nothing.
   void check_files(bool holds_rank_zero);
-  // Room for what rank 0 writes, after check_files(). Throws Error with ExitCode::kUsage; with --force it is a warning.
+  // Room for what rank 0 writes, after check_files(). Throws Error with ExitCode::kUsage; with
+  // --force it is a warning.
   void check_disk() const;
   // GPUs for `ranks` processes of this host; for threads, one.
   void check_device(RankMode mode, int64_t ranks) const;

@@ -35,8 +35,9 @@ class RunDirectory {
 
   void write_text(const std::string& name, const std::string& text) const;
   void write_json(const std::string& name, const nlohmann::ordered_json& json) const;
-  // One line, written at once. NaN and Inf become the strings "NaN", "Infinity", "-Infinity". False:
-  // it cannot be written, as on a full disk; the file keeps its whole lines, and the next one may do.
+  // One line, written at once. NaN and Inf become the strings "NaN", "Infinity", "-Infinity".
+  // False: it cannot be written, as on a full disk; the file keeps its whole lines, and the next
+  // one may do.
   [[nodiscard]] bool append_metrics(nlohmann::ordered_json line);
 
   // Whether somebody removed the folder, or the metrics, while the run goes on.

@@ -258,12 +258,11 @@ std::string Session::save() {
   state_.saving = true;
   if (options_.on_state) options_.on_state(state_);
   if (directory_.has_value()) keep_run_directory();
-  const std::string failure =
-      save_or_rescue({.path = folder() + "/model.safetensors",
-                      .make_room = [this] { keep_run_directory(); },
-                      .rescue_dir = options_.rescue_dir,
-                      .step = steps_done_},
-                     job_.step, executor_, control_);
+  const std::string failure = save_or_rescue({.path = folder() + "/model.safetensors",
+                                              .make_room = [this] { keep_run_directory(); },
+                                              .rescue_dir = options_.rescue_dir,
+                                              .step = steps_done_},
+                                             job_.step, executor_, control_);
   state_.saving = false;
   state_.saved_step = failure.empty() ? steps_done_ : -1;
   if (options_.on_state) options_.on_state(state_);
