@@ -110,7 +110,7 @@ TEST_F(PreflightTest, TextAndVocabulary) {
 TEST_F(PreflightTest, FoldersThatCannotBeMade) {
   folder_.write("file", "x");
   expect_refused(2, "--set logging.run_dir=file/runs",
-                 {"file' is not a folder", "logging.run_dir"});
+                 {"'file': Not a directory", "logging.run_dir"});
   const CommandResult logs = run("train run.toml -q --dry-run --log-dir file/logs");
   EXPECT_EQ(logs.code, 2);
   EXPECT_NE(logs.err.find("set --log-dir"), std::string::npos) << logs.err;
@@ -129,7 +129,7 @@ class FolderOfWeightsTest : public PreflightTest {
     succeed("train run.toml -q --set logging.run_dir=trained");
     std::filesystem::create_directory(folder_.path("model"));
     for (const auto& [from, to] : {std::pair{"trained/config.json", "model/config.json"},
-                                   std::pair{"trained/weights.safetensors", "weights"}}) {
+                                   std::pair{"trained/model.safetensors", "weights"}}) {
       std::filesystem::copy_file(folder_.path(from), folder_.path(to));
     }
     std::string text = tiny_run_file();

@@ -153,8 +153,8 @@ TEST_F(RefusalTest, NanEndsTheRunWithItsOrigin) {
 TEST_F(RefusalTest, ADivergedRunDoesNotKeepTheResultsOfTheRunBefore) {
   ASSERT_EQ(testing::tessera(folder_, "train run.toml").code, 0);
   ASSERT_TRUE(std::filesystem::exists(folder_.path("out/summary.json")));
-  expect_refused(4, "train run.toml --overwrite --inject nan:tensor=layers.1.kv,step=2",
-                 {"at step 2"});
+  expect_refused(4, "train run.toml --overwrite --inject nan:tensor=layers.1.kv,step=1",
+                 {"at step 1"});
   EXPECT_FALSE(std::filesystem::exists(folder_.path("out/summary.json")));
   EXPECT_FALSE(std::filesystem::exists(folder_.path("out/config.json")));
 }

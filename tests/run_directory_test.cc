@@ -157,7 +157,7 @@ TEST_F(RunDirectoryTest, TheResolvedFileIsTheSameRunAgain) {
 }
 
 TEST_F(RunDirectoryTest, AScheduleFromAFileStaysWithTheRun) {
-  succeed("simulate run.toml --schedule --mesh pp=2 --set train.global_batch=2 --csv my.csv");
+  succeed("simulate run.toml --schedule-only --mesh pp=2 --set train.global_batch=2 --csv my.csv");
   succeed("train run.toml --mesh pp=2,schedule=my.csv --set train.global_batch=2");
   fs::remove(folder_.path("my.csv"));
   succeed("train out/resolved.toml --set logging.run_dir=again");

@@ -38,9 +38,19 @@ bool is_whole(const RunSource& source, const std::set<std::string>& said) {
          (said.contains("parallel.zero") || said.contains("parallel.fsdp"));
 }
 
+// Everything that somebody says, a recipe included.
+std::set<std::string> keys_said(const RunSource& source, const SplitFlags& split) {
+  const RunSource all = with_settings(source, split);
+  Settings settings = all.overrides;
+  for (const std::vector<Setting>* more : {&all.under, &all.flags}) {
+    for (const Setting& setting : *more) settings.push_back(setting.text);
+  }
+  return keys_of(settings);
+}
+
 RunSource with_first(const RunSource& source, const Settings& settings) {
   RunSource result = source;
-  result.overrides.insert(result.overrides.begin(), settings.begin(), settings.end());
+  for (const std::string& setting : settings) result.under.push_back({setting, "chosen"});
   return result;
 }
 
@@ -75,7 +85,7 @@ class SplitChoice {
         engine_(engine),
         read_(read),
         products_(asks_for_fp8(split) ? BlockProducts::kFp8 : BlockProducts::kAsTrained),
-        said_(keys_of(with_settings(source, split).overrides)) {}
+        said_(keys_said(source, split)) {}
 
   RunSpec load(std::vector<Guess>& guesses, OpenSettings* open);
 

@@ -187,7 +187,8 @@ HfWeights HfWeights::open(const std::string& folder) {
 }
 
 bool HfWeights::present(const std::string& folder) {
-  return exists(in_folder(folder, kSingleFile)) || exists(in_folder(folder, kIndexFile));
+  return exists(in_folder(folder, kSingleFile)) || exists(in_folder(folder, kIndexFile)) ||
+         exists(in_folder(folder, kFormerFile));
 }
 
 std::vector<std::string> HfWeights::names() const {

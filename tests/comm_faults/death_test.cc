@@ -260,7 +260,7 @@ class LockHolderTest : public FaultTest {
     static_cast<shared::WorldBlock*>(mapped)->group_lock.store(2);
     munmap(mapped, sizeof(shared::WorldBlock));
     world.ranks().signal(1, harm);
-    world.memory().request_stop();
+    world.memory().request_stop(SIGINT);
     world.ranks().wait_for_end(0);
     world.ranks().signal(1, SIGKILL);
     *name = world.name_of(1);
@@ -294,7 +294,7 @@ TEST_F(LeavingTest, StopIsSeenByEveryRank) {
     rank.join_all("dp")->barrier();  // the world still works
   });
   for (const int rank : {0, 1}) world.ranks().wait_for_line(rank, "ready");
-  world.memory().request_stop();
+  world.memory().request_stop(SIGINT);
   for (const RankEnd& end : world.ranks().finish()) EXPECT_EQ(end.error(), "");
 }
 

@@ -116,7 +116,7 @@ TEST(SearchPlansTest, NamesWhatWouldRunWhereNothingDoes) {
 }
 
 TEST(SearchPlansTest, ExitsWithThreeWhereAFolderGetsNoFile) {
-  const std::string folder = testing::TempDir() + "/tessera_search_none";
+  const std::string folder = ::testing::TempDir() + "/tessera_search_none";
   std::filesystem::remove_all(folder);
   const Ended ended =
       run("search --model deepseek-v2-lite --cluster h100-16 --global-batch 64 --seq-len 4096 "
@@ -129,7 +129,7 @@ TEST(SearchPlansTest, ExitsWithThreeWhereAFolderGetsNoFile) {
 }
 
 TEST(SearchPlansTest, FilesSayWhereTheyComeFrom) {
-  const std::string folder = testing::TempDir() + "/tessera_search_origin";
+  const std::string folder = ::testing::TempDir() + "/tessera_search_origin";
   std::filesystem::remove_all(folder);
   const std::string command =
       "search --model llama-3-8b --cluster h100-8 --global-batch 8 --seq-len 2048 --top 1";

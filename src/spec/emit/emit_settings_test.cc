@@ -414,11 +414,12 @@ TEST(EmitSettings, GivesNanotronYaml) {
 
 TEST(EmitSettings, RefusesWhatNanotronLacks) {
   const auto refused = [](const Words& run, const std::string& part) {
-    EXPECT_TRUE(has(refusal(run, "nanotron"), part)) << refusal(run, "nanotron");
+    EXPECT_TRUE(has(refusal(run, "nanotron"), part)) << part << "\n" << refusal(run, "nanotron");
   };
   refused({"parallel.pp=2", "parallel.schedule=zb-h1", "train.global_batch=4"},
           "schedule = \"zb-h1\" (use 1f1b or gpipe");
-  refused({"parallel.pp=2", "train.global_batch=4"}, "stage_layers=18+14");
+  refused({"parallel.pp=2", "train.global_batch=4", "parallel.stage_layers=[16, 16]"},
+          "use --set parallel.stage_layers=18+14");
   refused({"parallel.fsdp=2", "parallel.zero=3"}, "parallel.zero = 3 (use 0 or 1)");
   refused({"parallel.tp=16"}, "use tp up to 8");
   refused({"parallel.cp=2", "parallel.cp_kind=ring"}, "use allgather");

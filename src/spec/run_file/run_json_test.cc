@@ -77,8 +77,8 @@ TEST(RunJsonTest, EveryFieldSurvivesTheRoundTripThroughText) {
 TEST(RunJsonTest, RefusesWhatItDoesNotKnow) {
   EXPECT_EQ(failure({{"model", {{"layer", 4}}}}),
             "resolved run: unknown key 'layer' in [model]; did you mean 'layers'?");
-  EXPECT_EQ(failure({{"model", {{"layers", "4"}}}}),
-            "resolved run: model.layers must be an integer, got string \"4\"");
+  EXPECT_EQ(failure({{"model", {{"layers", "four"}}}}),
+            "resolved run: model.layers must be an integer, got string \"four\"");
   EXPECT_EQ(failure({{"model", {{"layers", std::numeric_limits<uint64_t>::max()}}}}),
             "resolved run: model.layers must be an integer below 2^63, got integer "
             "18446744073709551615");

@@ -13,7 +13,7 @@ namespace {
 // On a machine that need not be this one.
 RunSpec some_run(std::vector<std::string> set = {}) {
   RunSpec spec = parse_run_file(
-      "[model]\npreset = \"tiny-4m\"\n[parallel]\ndp = 4\n[train]\nmicro_batch = 8\nglobal_batch = "
+      "[model]\npreset = \"tiny-3m\"\n[parallel]\ndp = 4\n[train]\nmicro_batch = 8\nglobal_batch = "
       "32\nthreads = 1\n"
       "device = \"cpu\"\n",
       "run.toml", set, {});

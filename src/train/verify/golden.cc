@@ -127,15 +127,13 @@ void GoldenCheck::add(const std::string& kind, double relative, const std::strin
 }
 
 void GoldenCheck::check_logits() {
-  const int64_t values = batch_ * seq_len_ * spec_.model.vocab;
-  const int64_t recorded = numel(file_.at("logits").shape);
-  require(recorded == values, "'{}': logits has {} values, expected {}", file_.path(), recorded,
-          values);
   const std::vector<double> logits = forward_logits(
       spec_, batch_, [this](int64_t index, std::span<int32_t> tokens, std::span<int32_t> labels) {
         sample(index, tokens, labels);
       });
   const std::vector<double> expected = read_values(file_, "logits");
+  require(expected.size() == logits.size(), "'{}': logits has {} values, expected {}", file_.path(),
+          expected.size(), logits.size());
   add("logits", relative_difference(logits, expected), "logits");
 }
 
