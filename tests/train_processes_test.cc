@@ -315,7 +315,8 @@ TEST_F(TrainProcessesTest, AMistakeIsOneMessageAndNoRanks) {
   result = run("train run.toml -q --set logging.run_dir=file/out");
   EXPECT_EQ(result.code, 2);
   expect_one_line(result.err);
-  EXPECT_NE(result.err.find("error: cannot write in the run directory 'file/out'"), std::string::npos)
+  EXPECT_NE(result.err.find("error: cannot write in the run directory 'file/out'"),
+            std::string::npos)
       << result.err;
 }
 

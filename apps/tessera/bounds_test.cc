@@ -36,7 +36,9 @@ TEST(BoundsTest, PlansOfTooMuchAreMadeFromTemplates) {
     ASSERT_EQ(ended.code, 0) << sets.front() << ": " << ended.err;
     const auto plan = nlohmann::json::parse(ended.out);
     EXPECT_EQ(plan.at("source"), "templates") << sets.front();
-    EXPECT_EQ(run_in_process(with({"train", example("demo.toml"), "--dry-run"}, sets)).code, 0);
+    // Answered, or refused for its text or its memory.
+    const int code = run_in_process(with({"train", example("demo.toml"), "--dry-run"}, sets)).code;
+    EXPECT_TRUE(code == 0 || code == 2 || code == 3) << code;
   }
 }
 
@@ -57,11 +59,12 @@ TEST(BoundsTest, SimulationsOfTooMuchAreRefused) {
         {"model.layers=20000"}}) {
     const Ended ended = run_in_process(with({"simulate", example("pipeline.toml")}, sets));
     EXPECT_EQ(ended.code, 2) << sets.front();
-    EXPECT_NE(ended.err.find("instructions to simulate, more than the 2097152 that are"),
+    EXPECT_NE(ended.err.find("instructions to simulate, more than the 1048576 that are"),
               std::string::npos)
         << ended.err;
   }
-  const std::vector<std::string> schedule = {"simulate", example("pipeline.toml"), "--schedule"};
+  const std::vector<std::string> schedule = {"simulate", example("pipeline.toml"),
+                                             "--schedule-only"};
   EXPECT_EQ(run_in_process(with(schedule, {"train.global_batch=1048576"})).code, 2);
 }
 

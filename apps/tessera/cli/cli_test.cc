@@ -195,7 +195,7 @@ TEST(CliTest, ListsModelsWithTheirSizes) {
       nlohmann::json::parse(run_in_process({"presets", "clusters", "--json"}).out);
   EXPECT_GE(clusters["clusters"].size(), 3U);
   expect_usage({"presets", "planets"},
-               "kind is 'planets': use one of models, devices, clusters, engines");
+               "kind is 'planets': use one of models, devices, clusters, engines, recipes");
 }
 
 TEST(CliTest, NoCommandShowsHelpAndFails) {

@@ -76,8 +76,8 @@ TEST(SearchPlansTest, ExpertsAreTypedAsTheTableSaysThem) {
   const json plan = json::parse(ended.out);
   EXPECT_EQ(plan.at("world"), 64);
   const Ended open = run(
-      "plan --model mixtral-8x7b --cluster h100-64 --seq-len 4096 --global-batch 256 --pp 4 --ep 8 "
-      "--zero 1 --json");
+      "plan --model mixtral-8x7b --cluster h100-64 --seq-len 4096 --global-batch 256 --tp 1 --pp 4 "
+      "--ep 8 --zero 1 --json");
   ASSERT_EQ(open.err, "");
   EXPECT_EQ(json::parse(open.out).at("peak_bytes"), plan.at("peak_bytes"));
 }
@@ -96,7 +96,7 @@ TEST(SearchPlansTest, FindsWhatThePlannersAdviceFinds) {
       if (best == 0) best = plan.at("plan_step_s");
     }
     ASSERT_GT(best, 0) << workload;
-    const json advice = json::parse(run("plan " + workload + " --json").out);
+    const json advice = json::parse(run("plan " + workload + " --zero 0 --tp 1 --pp 1 --json").out);
     ASSERT_FALSE(advice.at("fits").get<bool>());
     ASSERT_FALSE(advice.at("changes").empty());
     for (const json& change : advice.at("changes")) {

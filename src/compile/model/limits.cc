@@ -35,7 +35,7 @@ void require_simulatable(const RunSpec& spec) {
       "a step of {} layers, {} micro-batches and {} chunks of the loss in each has about {:.3g} "
       "instructions to simulate, more than the {:.0f} that are; use a smaller global_batch, fewer "
       "layers or a larger train.loss_chunk. 'tessera plan --cluster' prices steps of any size, "
-      "--schedule shows the pipeline alone",
+      "--schedule-only shows the pipeline alone",
       spec.model.layers, accumulation(spec), loss_chunks(spec), instructions,
       kMostSimulatedInstructions);
   constexpr double kMostFlops = 0x1p62;

@@ -17,7 +17,7 @@ double estimated_instructions(const RunSpec& spec, double places);
 // What a request may take: so many are compiled in a few seconds and in some hundred MiB.
 inline constexpr double kMostPlannedInstructions = 1 << 17;    // of all ranks of a plan
 inline constexpr double kMostWholeInstructions = 1 << 19;      // where templates do not do
-inline constexpr double kMostSimulatedInstructions = 1 << 21;  // of ranks that differ
+inline constexpr double kMostSimulatedInstructions = 1 << 20;  // of ranks that differ
 
 // ConfigError for a step that has too many to be simulated, or attention too large to count.
 void require_simulatable(const RunSpec& spec);

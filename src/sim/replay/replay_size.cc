@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-constexpr double kMostInstructions = 1 << 21;
+constexpr double kMostInstructions = 1 << 20;
 constexpr double kMostLinkVisits = 1 << 24;
 constexpr double kMostMembers = 1 << 26;
 
