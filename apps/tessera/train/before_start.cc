@@ -19,18 +19,20 @@ void BeforeStart::refuse_or_warn(const std::string& text, ExitCode code) const {
   console_.err << "tessera: warning: " << text << std::endl;
 }
 
-void BeforeStart::check_files(bool holds_rank_zero) {
+void BeforeStart::check_files(bool chooses_folder) {
   text_bytes_ = check_inputs(spec_);
   if (!options_.log_dir.empty()) {
     require_writable(options_.log_dir, look_at_folder(options_.log_dir), "--log-dir");
   }
-  if (!holds_rank_zero) return;
+  if (!chooses_folder) return;
   run_dir_ = find_run_directory(directory_request(options_, spec_));
   require_writable(run_dir_, look_at_folder(run_dir_), "logging.run_dir");
 }
 
-void BeforeStart::check_disk() const {
-  const std::string shortage = disk_shortage(run_dir_, look_at_folder(run_dir_), output_of(spec_));
+void BeforeStart::check_disk() const { check_disk_of(run_dir_); }
+
+void BeforeStart::check_disk_of(const std::string& run_dir) const {
+  const std::string shortage = disk_shortage(run_dir, look_at_folder(run_dir), output_of(spec_));
   if (!shortage.empty()) refuse_or_warn(shortage, ExitCode::kUsage);
 }
 

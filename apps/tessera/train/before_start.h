@@ -22,11 +22,13 @@ class BeforeStart {
       : options_(options), spec_(spec), console_(console) {}
 
   // All that is read, and the folders that are written. Throws ConfigError, or Error for what
-  // cannot be read. Whoever does not hold rank 0 writes nothing.
-  void check_files(bool holds_rank_zero);
+  // cannot be read. Ranks that somebody started choose their folder once they have met, so
+  // that all hear of a refusal.
+  void check_files(bool chooses_folder);
   // Room for what rank 0 writes, after check_files(). Throws Error with ExitCode::kUsage; with
   // --force it is a warning.
   void check_disk() const;
+  void check_disk_of(const std::string& run_dir) const;
   // GPUs for `ranks` processes of this host; for threads, one.
   void check_device(RankMode mode, int64_t ranks) const;
   // Where all ranks are to be on this host. Throws Error with ExitCode::kDoesNotFit, saying what

@@ -160,13 +160,13 @@ int start_ranks(const TrainCommandOptions& options, RunSpec spec, const std::str
 class RankProcess {
  public:
   RankProcess(const TrainCommandOptions& options, const RunSpec& spec, RankMode mode,
-              const LaunchContext& context, HostRefusal host_refusal,
+              const LaunchContext& context, const BeforeStart& before,
               const Environment& environment, Console& console)
       : options_(options),
         spec_(spec),
         mode_(mode),
         context_(context),
-        host_refusal_(std::move(host_refusal)),
+        before_(before),
         environment_(environment),
         console_(console),
         interrupt_(interrupt_options()) {}
@@ -180,7 +180,7 @@ class RankProcess {
     train.should_stop = [this] { return std::max(interrupt_.signal(), stop_signal_of(*world_)); };
     train.on_state = [this](const RunState& state) { report(state); };
     // The agent has looked before it started its ranks.
-    if (mode_ != RankMode::kAgentRank) train.host_refusal = host_refusal_;
+    if (mode_ != RankMode::kAgentRank) train.host_refusal = before_.host_refusal();
     std::optional<ClaimedDirectory> claim;
     TrainSummary summary;
     try {
@@ -207,7 +207,9 @@ class RankProcess {
   // Once the world is there, so that the others hear of a directory that cannot be had.
   ClaimedDirectory claim_here(TrainOptions& train) {
     try {
-      return claim_directory(options_, train.spec, console_);
+      ClaimedDirectory claim = claim_directory(options_, train.spec, console_);
+      before_.check_disk_of(claim.path());
+      return claim;
     } catch (const std::exception& error) {
       abort_as_rank(*world_, failure_of(error).text);
       throw;
@@ -279,7 +281,7 @@ class RankProcess {
   const RunSpec& spec_;
   RankMode mode_;
   const LaunchContext& context_;
-  HostRefusal host_refusal_;
+  const BeforeStart& before_;
   const Environment& environment_;
   Console& console_;
   InterruptGuard interrupt_;
@@ -309,7 +311,7 @@ int dry_run(const TrainCommandOptions& options, const LaunchContext& context, Co
   const RankMode mode = choose_rank_mode(backend_of(options), context, spec.parallel.world());
   if (is_rank(mode)) require_started_ranks(spec, context);
   BeforeStart before(options, spec, console);
-  before.check_files(/*holds_rank_zero=*/true);
+  before.check_files(/*chooses_folder=*/true);
   const int64_t here = context.local_size.value_or(static_cast<int>(spec.parallel.world()));
   before.check_device(mode, here);
   PlanOptions plan;
@@ -366,16 +368,16 @@ int run_train(const TrainCommandOptions& options, const Environment& environment
     choose_device(spec);
     mode = choose_rank_mode(backend_of(options), context, spec.parallel.world());
     if (is_rank(mode)) require_started_ranks(spec, context);
-    if (mode != RankMode::kAgentRank) before.check_files(context.rank == 0);
+    if (mode != RankMode::kAgentRank) before.check_files(!is_rank(mode));
   } catch (const ConfigError& error) {
     return refuse_as_rank(context, error, console);
   }
   if (!is_rank(mode)) {
     before.check_device(mode, spec.parallel.world());
     before.check_memory(mode);
+    // After the memory, which is short more often: the first that is said is the one to begin with.
+    before.check_disk();
   }
-  // After the memory, which is short more often: the first that is said is the one to begin with.
-  if (mode != RankMode::kAgentRank && context.rank == 0) before.check_disk();
   if (mode == RankMode::kAgentRank) hear_run_directory(environment, spec);
   std::optional<ClaimedDirectory> claim;
   if (!is_rank(mode)) claim.emplace(claim_directory(options, spec, console));
@@ -383,8 +385,7 @@ int run_train(const TrainCommandOptions& options, const Environment& environment
   if (mode == RankMode::kAgent) {
     return start_ranks(options, spec, before.if_killed(), environment, console);
   }
-  return RankProcess(options, spec, mode, context, before.host_refusal(), environment, console)
-      .run();
+  return RankProcess(options, spec, mode, context, before, environment, console).run();
 }
 
 }  // namespace tessera
