@@ -97,7 +97,8 @@ void print_programs(const PlanOptions& options, const RunSpec& spec, Console& co
 }
 
 void print_plan(const PlanOptions& options, const Plan& plan, Console& console) {
-  console.out << (options.json ? plan_json(plan).dump(2) + '\n' : plan_text(plan, options.check));
+  console.out << (options.json ? plan_json(plan).dump(2) + '\n'
+                               : fitted(console, plan_text(plan, options.check)));
   if (!options.svg.empty()) write_file(options.svg, plan_svg(plan), console);
 }
 
@@ -115,7 +116,7 @@ int print_variation(const PlanOptions& options, const Surroundings& around, Cons
                  "and --placements");
   const Variation variation = vary({options.query, options.vary}, around);
   console.out << (options.json ? variation_json(variation).dump(2) + '\n'
-                               : variation_text(variation));
+                               : fitted(console, variation_text(variation)));
   return 0;
 }
 
