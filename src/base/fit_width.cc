@@ -146,7 +146,9 @@ class WideTable {
 
 bool is_to_be_copied(std::string_view line) {
   const std::string_view text = trim(line);
-  return text.starts_with("--") || text.starts_with("tessera ");
+  const bool in_columns = text.find("  ") != text.npos;  // a flag and what it does
+  return (text.starts_with("--") && !in_columns) || text.starts_with("tessera ") ||
+         text.find(": tessera ") != text.npos;
 }
 
 // Where further lines begin: below the text behind a label ("mesh      pp=4"), else two spaces in.
@@ -154,7 +156,7 @@ size_t indent_of(std::string_view line, size_t columns) {
   const size_t begin = std::min(line.find_first_not_of(' '), line.size());
   const size_t label = line.find("  ", begin);
   const size_t text = label == line.npos ? line.npos : line.find_first_not_of(' ', label);
-  return text != line.npos && text <= columns / 3 ? text : std::min(begin + 2, columns / 2);
+  return text != line.npos && text <= columns / 2 ? text : std::min(begin + 2, columns / 2);
 }
 
 std::string in_words(std::string_view line, size_t columns) {

@@ -81,6 +81,8 @@ TEST(FitWidthTest, LinesAreBrokenAtSpacesButCommandsAreNot) {
   const std::string command =
       "  tessera plan examples/demo.toml\n  --set model.layers=4 --mesh dp=2";
   EXPECT_EQ(fit_width(command, 12), command);
+  EXPECT_EQ(fit_width("  --json  print JSON instead", 20),
+            "  --json  print JSON\n          instead");
 }
 
 TEST(FitWidthTest, FieldsAreLeftOutAtTheEnd) {

@@ -43,8 +43,11 @@ std::string one_line(const Console& console, const std::string& text) {
 }
 
 void report_failure(Console& console, std::string_view text) {
+  constexpr std::string_view kWho = "tessera: error:";
+  const size_t columns = console.err_is_terminal && console.err_columns ? console.err_columns() : 0;
+  const std::string lines = fit_width(fmt::format("{} {}\n", kWho, text), columns);
   // One write: several ranks may share the stream.
-  console.err << fmt::format("{} {}\n", red(console, "tessera: error:"), text) << std::flush;
+  console.err << red(console, kWho) + lines.substr(kWho.size()) << std::flush;
 }
 
 std::string without_controls(std::string text) {
