@@ -139,13 +139,14 @@ SimulatedSchedule simulate_schedule_of(const RunSpec& spec) {
   return simulate_schedule(run_schedule(spec.parallel, accumulation(spec)));
 }
 
-std::string schedule_report_text(const SimulatedSchedule& simulated) {
+std::string schedule_report_text(const SimulatedSchedule& simulated, size_t columns) {
   const ScheduleFacts& facts = simulated.facts;
   return fmt::format(
       "{}\n{}, makespan {:g}, at most {} live (forward, input and weight gradient take 1 each)\n\n"
       "{}\n{}",
       schedule_title(simulated.schedule), bubble_text(facts), facts.makespan, facts.peak_live,
-      schedule_text(simulated), schedule_table(simulated));
+      columns > 0 ? schedule_text(simulated, columns) : schedule_text(simulated),
+      schedule_table(simulated));
 }
 
 nlohmann::ordered_json schedule_report_json(const SimulatedSchedule& simulated) {
@@ -182,7 +183,7 @@ StepSimulation::StepSimulation(const SimulateQuery& query, RunSpec spec, std::ve
 
 std::string StepSimulation::digest() const { return digest_of(*programs_.distinct.front()); }
 
-std::string StepSimulation::text() const {
+std::string StepSimulation::text(size_t columns) const {
   const std::string folded =
       timeline_.ranks.size() < static_cast<size_t>(timeline_.mesh.world())
           ? fmt::format("; {} of {} ranks simulated, the others do the same",
@@ -195,7 +196,7 @@ std::string StepSimulation::text() const {
     text += fmt::format("step {}{}, {} tokens/s\n", seconds_text(timeline_.makespan), slow_text(),
                         with_thousands(static_cast<int64_t>(tokens_per_s())));
   }
-  return text + "\n" + step_timeline_text(timeline_, activities_) +
+  return text + "\n" + step_timeline_text(timeline_, activities_, 100, columns) +
          fmt::format(
              "F forward, B backward, I input and W weight gradients, U update, - waits "
              "for communication, . idle{}\n\n",

@@ -45,7 +45,8 @@ RunSpec load_simulated(const SimulateQuery& query, const Surroundings& around,
 void check_schedule_alone(const SimulateQuery& query, bool traced = false);
 
 SimulatedSchedule simulate_schedule_of(const RunSpec& spec);
-std::string schedule_report_text(const SimulatedSchedule& simulated);
+// `columns`: of the terminal that it is for; 0: any.
+std::string schedule_report_text(const SimulatedSchedule& simulated, size_t columns = 0);
 nlohmann::ordered_json schedule_report_json(const SimulatedSchedule& simulated);
 
 // A whole step of all ranks. It stays where it is: its timeline points into it.
@@ -61,7 +62,8 @@ class StepSimulation {
   [[nodiscard]] std::string title() const;   // the run and the machine
   [[nodiscard]] std::string digest() const;  // of the first Program
 
-  [[nodiscard]] std::string text() const;
+  // Timelines have at most as many characters as `columns`; 0: a width that suits most.
+  [[nodiscard]] std::string text(size_t columns = 0) const;
   [[nodiscard]] nlohmann::ordered_json json() const;
 
  private:

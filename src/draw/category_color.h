@@ -15,7 +15,7 @@ inline Color color_of(ArenaKind arena) {
                                                       {138, 106, 184},
                                                       {226, 146, 52},
                                                       {200, 84, 84},
-                                                      {140, 140, 140}}};
+                                                      {158, 128, 100}}};
   return kColors[static_cast<size_t>(arena)];
 }
 

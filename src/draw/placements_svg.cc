@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "draw/category_color.h"
 #include "draw/held_parts.h"
@@ -11,10 +12,11 @@
 namespace tessera {
 namespace {
 
-constexpr double kMargin = 16, kLeastLabel = 220, kColumn = 72, kTitle = 58, kHead = 22;
+constexpr double kMargin = 16, kLeastLabel = 220, kColumn = 72, kHead = 22;
+constexpr double kLeastWidth = 420;                // between the margins
 constexpr double kLongSide = 52, kShortSide = 15;  // of a drawn tensor: at most, at least
 constexpr int kMostRanks = 16;
-constexpr Color kAxis = {66, 133, 200};
+constexpr Color kAxis = {112, 128, 154};
 
 struct Size {
   double width = 0, height = 0;
@@ -46,10 +48,12 @@ class PlacementsPicture {
   }
 
   std::string str() {
-    page_.text(kMargin, 24, 15, kTitleInk, Anchor::kStart, run_title(step_));
-    page_.text(kMargin, 42, 12, kInk, Anchor::kStart,
-               "which part of the tensors of a block each rank holds; striped: partial sums");
-    y_ = kTitle;
+    const std::string title = run_title(step_);
+    const double width = std::max(left_of(ranks_) - kMargin, kLeastWidth);
+    y_ = 8;
+    paragraph(title, 15, kTitleInk, width);
+    paragraph("which part of the tensors of a block each rank holds", 12, kInk, width);
+    y_ += 8;
     draw_ranks();
     for (const HeldTensor& tensor : tensors_) draw_tensor(tensor);
     if (ranks_ < step_.mesh.world()) {
@@ -57,12 +61,59 @@ class PlacementsPicture {
                  fmt::format("the first {} of {} ranks", ranks_, step_.mesh.world()));
       y_ += kHead;
     }
-    const double width = std::max(left_of(ranks_), text_pixels(run_title(step_), 15));
-    return page_.str(width + 2 * kMargin, y_ + kMargin);
+    draw_legend(width);
+    return page_.str(width + 2 * kMargin, y_ + kMargin, title,
+                     "which part of the tensors of a block each rank holds");
   }
 
  private:
   [[nodiscard]] double left_of(int rank) const { return kMargin + label_ + rank * kColumn; }
+
+  void paragraph(std::string_view text, double size, std::string_view ink, double width) {
+    for (const std::string& line : lines_of(text, size, width)) {
+      page_.text(kMargin, y_ + size + 1, size, ink, Anchor::kStart, line);
+      y_ += size + 5;
+    }
+  }
+
+  // What the letters of a type say, for those that occur, and what the colours are.
+  void draw_legend(double width) {
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kLetters = {
+        {{":S(0)", "S(0): split by rows"},
+         {":S(1)", "S(1): split by columns"},
+         {":R", "R: whole on every rank"},
+         {":I", "I: whole, and used the same way"},
+         {":P", "P: partial sums, striped, still to be added"}}};
+    double x = kMargin;
+    const auto entry = [&](std::string_view text, double before) {
+      if (x > kMargin && x + before + text_pixels(text, 11) > kMargin + width) {
+        x = kMargin;
+        y_ += 18;
+      }
+      page_.text(x + before, y_ + 11, 11, kInk, Anchor::kStart, text);
+      const double begin = x;
+      x += before + text_pixels(text, 11) + 16;
+      return begin;
+    };
+    for (const ArenaKind arena : kAllArenas) {
+      if (!occurs([&](const HeldTensor& tensor) { return tensor.category == arena; })) continue;
+      page_.area(entry(name_of(arena), 16), y_ + 1, 11, 11, hex(color_of(arena)));
+    }
+    x = kMargin;
+    y_ += 20;
+    for (const auto& [letters, meaning] : kLetters) {
+      const bool used = occurs([&, key = letters](const HeldTensor& tensor) {
+        return tensor.detail.find(key) != std::string::npos;
+      });
+      if (used) entry(meaning, 0);
+    }
+    y_ += 18;
+  }
+
+  template <typename Test>
+  [[nodiscard]] bool occurs(const Test& test) const {
+    return std::any_of(tensors_.begin(), tensors_.end(), test);
+  }
 
   // The mesh: a row per axis, outermost first, in which neighbours with equal coordinates join.
   void draw_ranks() {
@@ -95,7 +146,7 @@ class PlacementsPicture {
     const double x = left_of(first);
     const double width = (end - first) * kColumn;
     page_.box(x + 1, y_, width - 2, kHead - 2, hex(kAxis, coord % 2 == 0 ? 0.75 : 0.55));
-    page_.text(x + width / 2, y_ + 14, 12, kTitleInk, Anchor::kMiddle,
+    page_.text(x + width / 2, y_ + 14, 12, kBarInk, Anchor::kMiddle,
                fmt::format("{}{}", name_of(axis), coord));
   }
 

@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <map>
+#include <cmath>
 #include <numeric>
 #include <string_view>
 #include <utility>
@@ -12,43 +11,48 @@
 #include "base/ranks_text.h"
 #include "base/text.h"
 #include "draw/category_color.h"
+#include "draw/plan_step_svg.h"
 #include "draw/run_title.h"
 #include "draw/svg.h"
+#include "spec/run_file/validate.h"
 
 namespace tessera {
 namespace {
 
-constexpr Color kTraffic = {66, 133, 200};
-
-constexpr double kMargin = 16, kLeastLabel = 170, kColumn = 160, kTitle = 58, kBars = 220,
-                 kRow = 19;
-constexpr double kBarWidth = 92, kLeastForText = 13;
+constexpr double kMargin = 16, kLeastLabel = 170, kColumn = 160, kBars = 220, kRow = 19;
+constexpr double kTrafficRow = 25, kTrafficBar = 5;  // a lane of its own below the digits
+constexpr double kMostColumn = 240, kLeastForText = 13;
+constexpr double kStepWidth = 640;  // of what lies between the margins, for the parts of a step
+constexpr double kBarGap = 12;
+constexpr double kLeastPart = 2;  // of a part that is there at all
 constexpr size_t kMostColumns = 8;
-// Bars that lie, one for every place in the pipeline.
-constexpr double kPlaceLabel = 150, kPlace = 520, kThick = 14, kFigures = 190;
-constexpr double kPlacesWidth = kPlaceLabel + kPlace + kFigures;
-constexpr std::string_view kLimitInk = "#c00000";
 
-struct TimePart {
-  std::string name;
-  double seconds = 0;
-  Color color;
-};
+// "llama-3-8b, 8,030,261,248 parameters, bf16, dp=8 zero=1, 512 sequences of 8,192 tokens in 64
+// micro-batches, on 8 x h100"
+std::string full_title(const Plan& plan) {
+  const RunSpec& spec = plan.spec;
+  const std::string& model = spec.model.preset;
+  std::string text =
+      fmt::format("{}{}, {} of {} tokens in {}", model.empty() ? "" : model + ", ",
+                  run_title(spec, plan.num_parameters, plan.schedule.name),
+                  count_of(spec.train.global_batch, "sequence"), with_thousands(spec.train.seq_len),
+                  count_of(accumulation(spec), "micro-batch"));
+  if (!plan.step) return text;
+  return text + fmt::format(", on {} x {}", with_thousands(plan.step->cluster.devices),
+                            plan.step->cluster.device.name);
+}
 
-std::vector<TimePart> time_parts(const StepTime& time) {
-  constexpr std::array<Color, kNumCommAxes> kAxes = {
-      {{200, 84, 84}, {216, 118, 96}, {186, 92, 140}, {226, 146, 52}, {138, 106, 184}}};
-  std::vector<TimePart> parts = {{"forward", time.forward_s, {116, 169, 216}},
-                                 {"backward", time.backward_s(), {66, 133, 200}}};
-  for (int axis = 0; axis < kNumCommAxes; ++axis) {
-    const auto a = static_cast<size_t>(axis);
-    parts.push_back({fmt::format("exposed: {}", name_of(static_cast<CommAxis>(axis))),
-                     time.exposed_s[a], kAxes[a]});
-  }
-  parts.push_back({"bubble", time.bubble_s, {200, 200, 200}});
-  parts.push_back({"optimizer", time.optimizer_s, {46, 148, 110}});
-  std::erase_if(parts, [](const TimePart& part) { return part.seconds <= 0; });
-  return parts;
+// "fits, 46 % free: 39.4 GiB of 73.0 GiB"; empty where nobody says how much there is.
+std::string verdict(const Plan& plan) {
+  if (plan.limit_bytes <= 0) return "";
+  const double share =
+      static_cast<double>(plan.peak_bytes()) / static_cast<double>(plan.limit_bytes);
+  const std::string figures =
+      fmt::format("{} of {}", human_bytes(plan.peak_bytes()), human_bytes(plan.limit_bytes));
+  if (plan.fits())
+    return fmt::format("fits, {:.0f} % free: {}", std::floor(100 * (1 - share)), figures);
+  return fmt::format("does not fit: {:.{}f} times too large, {}", share, share < 9.5 ? 1 : 0,
+                     figures);
 }
 
 // Ranks that nobody can tell apart by their figures.
@@ -108,7 +112,7 @@ class PlanPicture {
  public:
   explicit PlanPicture(const Plan& plan)
       : plan_(plan),
-        title_(run_title(plan.spec, plan.num_parameters, plan.schedule.name)),
+        title_(full_title(plan)),
         kinds_(kinds_of(plan)),
         dropped_(keep_largest(kinds_)) {
     for (const RankKind& kind : kinds_) {
@@ -124,33 +128,39 @@ class PlanPicture {
     for (const auto& [group, op] : sent_) {
       label_ = std::max(label_, text_pixels(group + " " + op, 12) + 30);
     }
+    const auto columns = static_cast<double>(kinds_.size());
+    const double room = (kStepWidth - label_) / columns;
+    column_ = std::max(kColumn, plan.step ? room : std::min(room, kMostColumn));
+    width_ = label_ + columns * column_;
   }
 
   std::string str() {
-    page_.text(kMargin, 24, 15, kTitleInk, Anchor::kStart, title_);
-    page_.text(kMargin, 42, 12, kInk, Anchor::kStart, subtitle());
+    draw_title();
     for (size_t k = 0; k < kinds_.size(); ++k) draw_bar(k);
-    y_ = kTitle + kBars + 24;
+    y_ += kBars + 24;
     draw_heads();
     draw_memory();
     draw_traffic();
     draw_note();
-    double width = std::max(right_of(kinds_.size() - 1), text_pixels(title_, 15));
-    if (plan_.step) {
-      draw_places();
-      draw_time();
-      width = std::max(width, kPlacesWidth);
-    }
-    return page_.str(width + 2 * kMargin, y_ + kMargin);
+    if (plan_.step) y_ = draw_planned_step(page_, plan_, {kMargin, y_, width_});
+    return page_.str(
+        width_ + 2 * kMargin, y_ + kMargin, title_,
+        "memory of a rank by what it is for, and what it sends in a step; " + verdict(plan_));
   }
 
  private:
-  [[nodiscard]] std::string subtitle() const {
-    const std::string text = "memory of a rank, and what it sends";
-    if (!plan_.step) return text;
-    const std::string& model = plan_.spec.model.preset;
-    return fmt::format("{} on {} x {}: {}", model.empty() ? "a model" : model,
-                       plan_.step->cluster.devices, plan_.step->cluster.device.name, text);
+  void draw_title() {
+    y_ = 8;
+    for (const std::string& line : lines_of(title_, 15, width_)) {
+      page_.text(kMargin, y_ + 16, 15, kTitleInk, Anchor::kStart, line);
+      y_ += 19;
+    }
+    const std::string judged = verdict(plan_);
+    if (!judged.empty()) {
+      page_.text(kMargin, y_ + 15, 13, plan_.fits() ? kGoodInk : kBadInk, Anchor::kStart, judged);
+      y_ += 19;
+    }
+    y_ += 16;
   }
 
   [[nodiscard]] std::string traffic_title() const {
@@ -159,9 +169,9 @@ class PlanPicture {
   }
 
   [[nodiscard]] double left_of(size_t column) const {
-    return kMargin + label_ + static_cast<double>(column) * kColumn;
+    return kMargin + label_ + static_cast<double>(column) * column_;
   }
-  [[nodiscard]] double right_of(size_t column) const { return left_of(column) + kColumn - 14; }
+  [[nodiscard]] double right_of(size_t column) const { return left_of(column) + column_; }
   void cell(size_t column, std::string_view ink, const std::string& text) {
     page_.text(right_of(column), y_ + 13, 12, ink, Anchor::kEnd, text);
   }
@@ -171,20 +181,21 @@ class PlanPicture {
 
   void draw_bar(size_t column) {
     const RankKind& kind = kinds_[column];
-    const double x = right_of(column) - kBarWidth;
-    double y = kTitle + 16 + kBars;
+    const double thick = kinds_.size() == 1 ? column_ - kBarGap : 0.6 * column_;
+    const double x = right_of(column) - thick;
+    double y = y_ + 16 + kBars;
     for (const ArenaKind arena : kAllArenas) {
-      const auto i = static_cast<size_t>(arena);
-      const double height =
-          kBars * static_cast<double>(kind.memory[i]) / static_cast<double>(most_bytes_);
-      if (height <= 0) continue;
+      const int64_t bytes = kind.memory[static_cast<size_t>(arena)];
+      if (bytes == 0) continue;
+      const double height = std::max(
+          kBars * static_cast<double>(bytes) / static_cast<double>(most_bytes_), kLeastPart);
       y -= height;
-      page_.box(x, y, kBarWidth, height, hex(color_of(arena)));
+      page_.area(x, y, thick, height, hex(color_of(arena)));
       if (height < kLeastForText) continue;
-      page_.text(x + kBarWidth / 2, y + height / 2 + 4, 11, kWhite, Anchor::kMiddle,
-                 human_bytes(kind.memory[i]));
+      page_.text(x + thick / 2, y + height / 2 + 4, 11, kWhite, Anchor::kMiddle,
+                 human_bytes(bytes));
     }
-    page_.text(x + kBarWidth / 2, y - 5, 12, kTitleInk, Anchor::kMiddle,
+    page_.text(x + thick / 2, y - 5, 12, kTitleInk, Anchor::kMiddle,
                human_bytes(kind.total_bytes()));
   }
 
@@ -192,7 +203,7 @@ class PlanPicture {
     for (size_t k = 0; k < kinds_.size(); ++k) {
       cell(k, kTitleInk, kinds_[k].name());
       const std::string coords = shared_coords(plan_.mesh, kinds_[k].ranks);
-      if (text_pixels(coords, 11) > kColumn) continue;  // of one rank of a large mesh
+      if (text_pixels(coords, 11) > column_) continue;  // of one rank of a large mesh
       page_.text(right_of(k), y_ + 13 + kRow * 0.8, 11, kFaintInk, Anchor::kEnd, coords);
     }
     page_.text(kMargin, y_ + 13, 12, kTitleInk, Anchor::kStart, "memory in bytes");
@@ -202,7 +213,9 @@ class PlanPicture {
   void draw_memory() {
     for (const ArenaKind arena : kAllArenas) {
       const auto i = static_cast<size_t>(arena);
-      page_.box(kMargin, y_ + 2, 13, 13, hex(color_of(arena)));
+      const bool used = std::any_of(kinds_.begin(), kinds_.end(),
+                                    [i](const RankKind& kind) { return kind.memory[i] > 0; });
+      if (used) page_.box(kMargin, y_ + 2, 13, 13, hex(color_of(arena)));
       label(kInk, std::string(name_of(arena)));
       for (size_t k = 0; k < kinds_.size(); ++k) {
         cell(k, kInk, with_thousands(kinds_[k].memory[i]));
@@ -222,7 +235,7 @@ class PlanPicture {
     for (const auto& [group, op] : sent_) {
       label(kInk, group + " " + op);
       for (size_t k = 0; k < kinds_.size(); ++k) draw_sent(k, group, op);
-      y_ += kRow;
+      y_ += kTrafficRow;
     }
   }
 
@@ -232,11 +245,12 @@ class PlanPicture {
       return t.group == group && t.op == op;
     });
     if (found == traffic.end()) return;
-    const double width = (kColumn - 24) * static_cast<double>(found->bytes_sent) /
+    const double width = (column_ - kBarGap) * static_cast<double>(found->bytes_sent) /
                          static_cast<double>(std::max<int64_t>(most_sent_, 1));
-    page_.box(right_of(column) + 4 - width, y_ + 1, width, kRow - 3, hex(kTraffic, 0.7));
+    page_.area(right_of(column) - width, y_ + kRow - 2, width, kTrafficBar,
+               hex(color_of(ArenaKind::kCommunication), 0.4));
     cell(column, kInk, with_thousands(found->bytes_sent));
-    page_.text(left_of(column) + 8, y_ + 13, 11, kFaintInk, Anchor::kStart,
+    page_.text(left_of(column) + kBarGap, y_ + 13, 11, kFaintInk, Anchor::kStart,
                fmt::format("{} x", with_thousands(found->calls)));
   }
 
@@ -248,69 +262,13 @@ class PlanPicture {
     y_ += kRow;
   }
 
-  // The heaviest of every place in the pipeline, as long as they can be drawn.
-  void draw_places() {
-    std::map<int, const PlannedClass*> heaviest;
-    for (const PlannedClass& one : plan_.classes) {
-      const PlannedClass*& known = heaviest[one.pipeline_rank];
-      if (known == nullptr || known->total_bytes() < one.total_bytes()) known = &one;
-    }
-    const int64_t most = std::max(plan_.limit_bytes, plan_.peak_bytes());
-    const double scale = most > 0 ? kPlace / static_cast<double>(most) : 0;
-    y_ += kRow;
-    page_.text(kMargin, y_, 12, kInk, Anchor::kStart, "memory of a rank by place in the pipeline");
-    y_ += 0.8 * kRow;
-    const double top = y_ - 6;
-    for (const auto& [rank, one] : heaviest) draw_place(rank, *one, scale);
-    const double limit = kMargin + kPlaceLabel + scale * static_cast<double>(plan_.limit_bytes);
-    page_.area(limit - 1, top, 2, y_ - top, kLimitInk);
-    page_.text(limit - 4, y_ + 10, 11, kLimitInk, Anchor::kEnd,
-               fmt::format("limit {}", human_bytes(plan_.limit_bytes)));
-    y_ += 2 * kRow;
-  }
-
-  void draw_place(int rank, const PlannedClass& one, double scale) {
-    page_.text(kMargin, y_ + 11, 11, kInk, Anchor::kStart, fmt::format("pipeline rank {}", rank));
-    double x = kMargin + kPlaceLabel;
-    for (const ArenaKind arena : kAllArenas) {
-      const double width = scale * static_cast<double>(one.memory[static_cast<size_t>(arena)]);
-      page_.area(x, y_, width, kThick, hex(color_of(arena)));
-      x += width;
-    }
-    page_.text(kMargin + kPlaceLabel + kPlace + 8, y_ + 11, 11, kInk, Anchor::kStart,
-               human_bytes(one.total_bytes()));
-    y_ += kRow;
-  }
-
-  void draw_time() {
-    const Estimate& estimate = plan_.step->estimate;
-    const double step = estimate.time.step_s;
-    page_.text(kMargin, y_, 12, kInk, Anchor::kStart,
-               fmt::format("a step of {:.3f} s, MFU {:.1f} %", step, 100 * estimate.mfu));
-    y_ += kRow;
-    double x = kMargin + kPlaceLabel;
-    const double top = y_ - 10;
-    for (const TimePart& part : time_parts(estimate.time)) {
-      const double width = step > 0 ? kPlace * part.seconds / step : 0;
-      page_.area(x, top, width, kThick, hex(part.color));
-      x += width;
-    }
-    y_ += kRow;
-    for (const TimePart& part : time_parts(estimate.time)) {
-      page_.area(kMargin + kPlaceLabel, y_ - 9, 10, 10, hex(part.color));
-      page_.text(kMargin + kPlaceLabel + 14, y_, 11, kInk, Anchor::kStart,
-                 fmt::format("{}: {:.3f} s", part.name, part.seconds));
-      y_ += kRow;
-    }
-  }
-
   const Plan& plan_;
   std::string title_;
   std::vector<RankKind> kinds_;
   size_t dropped_;
   std::vector<std::pair<std::string, std::string>> sent_;  // group and collective
   int64_t most_bytes_ = 1, most_sent_ = 0;
-  double label_ = kLeastLabel;
+  double label_ = kLeastLabel, column_ = kColumn, width_ = 0;
   double y_ = 0;
   SvgPage page_;
 };

@@ -8,6 +8,7 @@
 #include "compile/program/memory_parts.h"
 #include "compile/testing/test_spec.h"
 #include "cost/hardware/catalogue.h"
+#include "draw/category_color.h"
 #include "draw/placements_svg.h"
 #include "draw/run_title.h"
 
@@ -71,11 +72,58 @@ TEST(PlanSvgTest, ShowsTheLimitAndTheStepWhereAClusterPricesIt) {
   const std::string svg = plan_svg(plan);
   EXPECT_EQ(count_parts(svg, ">pipeline rank "), 16U);
   EXPECT_NE(svg.find(fmt::format(">limit {}<", human_bytes(plan.limit_bytes))), std::string::npos);
-  for (const char* part : {">forward: ", ">backward: ", ">bubble: ", ">optimizer: "}) {
+  for (const char* part : {">forward ", ">backward ", ">bubble ", ">optimizer "}) {
     EXPECT_EQ(count_parts(svg, part), 1U) << part;
   }
   request.cluster.reset();
-  EXPECT_EQ(count_parts(plan_svg(make_plan(request)), ">forward: "), 0U);
+  EXPECT_EQ(count_parts(plan_svg(make_plan(request)), ">forward "), 0U);
+}
+
+std::string on_cluster(const std::string& mesh, const std::string& cluster, double memory_gib) {
+  RunSpec spec = testing::small_spec(mesh);
+  spec.cluster.memory_gib = memory_gib;
+  return plan_svg(
+      make_plan({.spec = testing::resolved(std::move(spec)), .cluster = find_cluster(cluster)}));
+}
+
+TEST(PlanSvgTest, SaysWhetherItFitsAndOfWhatItIs) {
+  const std::string roomy = on_cluster("dp=2,tp=2,zero=1", "h100-4", 0);
+  EXPECT_NE(roomy.find(">fits, 99 % free: "), std::string::npos) << roomy;
+  for (const char* part : {"parameters, f32, dp=2 tp=2 zero=1", " sequences of ", " tokens in ",
+                           "micro-batch", "on 4 x h100<", ">waits for dp ", " over "}) {
+    EXPECT_NE(roomy.find(part), std::string::npos) << part << "\n" << roomy;
+  }
+  const std::string narrow = on_cluster("dp=2,tp=2,zero=1", "h100-4", 1e-5);
+  EXPECT_NE(narrow.find(">does not fit: "), std::string::npos);
+  EXPECT_NE(narrow.find(" times too large, "), std::string::npos);
+}
+
+// What a step is made of has no colour of what memory is made of, unless it is the same thing.
+TEST(PlanSvgTest, OneColourHasOneMeaning) {
+  const std::string svg = on_cluster("pp=2,dp=2", "h100-4", 0);
+  const size_t step = svg.find(">a step of ");
+  ASSERT_NE(step, std::string::npos);
+  for (const ArenaKind arena : kAllArenas) {
+    if (arena == ArenaKind::kOptimizer || arena == ArenaKind::kCommunication) continue;
+    EXPECT_EQ(svg.find(hex(color_of(arena)), step), std::string::npos) << name_of(arena);
+  }
+}
+
+TEST(PlanSvgTest, IsReadOutAndSuitsADarkScreen) {
+  const std::string svg = picture("dp=2");
+  for (const char* part : {"role=\"img\"", "<title>", "<desc>memory of a rank",
+                           "@media screen and (prefers-color-scheme: dark)"}) {
+    EXPECT_EQ(count_parts(svg, part), 1U) << part;
+  }
+}
+
+TEST(PlacementsSvgTest, SaysWhatTheLettersMean) {
+  const CompiledRun run = compile("dp=2,tp=2");
+  const std::string svg = placements_svg(run.step, run.programs);
+  for (const char* part : {">S(0): split by rows<", ">R: whole on every rank<",
+                           ">P: partial sums, striped, still to be added<", ">optimizer<"}) {
+    EXPECT_EQ(count_parts(svg, part), 1U) << part << "\n" << svg;
+  }
 }
 
 TEST(PlacementsSvgTest, HasAColumnPerRankUnderItsCoordinates) {
@@ -105,6 +153,18 @@ TEST(RunTitleTest, NamesWhatDiffersFromOneRank) {
   EXPECT_TRUE(run_title(compile("tp=2,sequence_parallel=true").step)
                   .ends_with(" parameters, f32, tp=2 sequence_parallel"));
   EXPECT_TRUE(run_title(compile("pp=2,dp=2,zero=1").step).ends_with(" pp=2 dp=2 zero=1 1f1b"));
+}
+
+TEST(RunTitleTest, EqualChoicesOfStagesAreCounted) {
+  RunSpec spec = testing::small_spec("pp=4");
+  const auto title = [&](const char* recompute) {
+    spec.parallel.recompute = recompute;
+    return run_title(spec, 1000, "1f1b");
+  };
+  EXPECT_EQ(title("full/full/full/full"), "1,000 parameters, f32, pp=4 1f1b recompute=full");
+  EXPECT_EQ(title("full/full/full/none"),
+            "1,000 parameters, f32, pp=4 1f1b recompute=3 x full/none");
+  EXPECT_EQ(title("none/none/none/none"), "1,000 parameters, f32, pp=4 1f1b");
 }
 
 }  // namespace

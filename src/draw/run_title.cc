@@ -8,6 +8,23 @@
 #include "base/text.h"
 
 namespace tessera {
+namespace {
+
+// Equal choices of neighbouring pipeline ranks are counted: "full", "3 x full/none".
+std::string recompute_text(const std::string& choices) {
+  const std::vector<std::string_view> parts = split(choices, '/');
+  std::vector<std::string> runs;
+  for (size_t first = 0, end = 0; first < parts.size(); first = end) {
+    while (end < parts.size() && parts[end] == parts[first]) ++end;
+    const size_t count = end - first;
+    const bool counted = count > 1 && count < parts.size();
+    runs.push_back(counted ? fmt::format("{} x {}", count, parts[first])
+                           : std::string(parts[first]));
+  }
+  return fmt::format("{}", fmt::join(runs, "/"));
+}
+
+}  // namespace
 
 std::string run_title(const StepGraph& step) {
   return run_title(step.spec, step.layout.num_parameters, step.stages.schedule.name);
@@ -32,7 +49,8 @@ std::string run_title(const RunSpec& spec, int64_t num_parameters, const std::st
   if (p.pp > 1) text += " " + schedule;
   if (p.cp > 1) text += fmt::format(" {}", name_of(p.cp_kind));
   if (p.tp > 1 && p.sequence_parallel) text += " sequence_parallel";
-  if (p.recompute != name_of(Recompute::kNone)) text += " recompute=" + p.recompute;
+  const std::string recompute = recompute_text(p.recompute);
+  if (recompute != name_of(Recompute::kNone)) text += " recompute=" + recompute;
   return text;
 }
 

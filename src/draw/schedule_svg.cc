@@ -8,6 +8,7 @@
 
 #include "draw/pass_color.h"
 #include "draw/svg.h"
+#include "draw/time_bars.h"
 
 namespace tessera {
 namespace {
@@ -24,9 +25,9 @@ constexpr std::array<PassStyle, 4> kStyles = {{
     {StagePass::kWeightGrad, kWeightGradColor, "weight gradient"},
 }};
 
-constexpr double kMargin = 16, kLabel = 52, kRow = 26, kTitle = 40, kLegend = 44;
-constexpr double kWidth = 1180;                   // of the timeline, at most
-constexpr double kLeastUnit = 3, kMostUnit = 30;  // pixels of a unit of time
+constexpr double kMargin = 16, kLabel = 60, kRow = 26, kTitle = 40, kAxis = 22, kLegend = 30;
+constexpr double kWidth = 1180;   // of the timeline, at most
+constexpr double kMostUnit = 30;  // pixels of a unit of time
 
 const PassStyle& style_of(StagePass pass) {
   return *std::find_if(kStyles.begin(), kStyles.end(),
@@ -44,45 +45,77 @@ class SvgTimeline {
   explicit SvgTimeline(const SimulatedSchedule& simulated)
       : schedule_(simulated.schedule), timeline_(simulated.timeline), facts_(simulated.facts) {
     const double makespan = std::max(timeline_.makespan, 1.0);
-    unit_ = std::clamp(std::floor(kWidth / makespan), kLeastUnit, kMostUnit);
+    unit_ = std::min(kWidth / makespan, kMostUnit);
+    if (unit_ > 2) unit_ = std::floor(unit_);
     for (int stage = 0; stage < schedule_.stages; ++stage) {
       chunk_of_.push_back(chunk_of_stage(schedule_, stage));
     }
     chunks_ = 1 + *std::max_element(chunk_of_.begin(), chunk_of_.end());
     width_ = std::max(2 * kMargin + kLabel + makespan * unit_, 560.0);
-    height_ = kTitle + kRow * schedule_.ranks + kLegend + kMargin;
+    height_ = bottom() + kAxis + kLegend + kMargin;
+    std::vector<double> widths;
+    for (const auto& actions : timeline_.ranks) {
+      for (const TimedAction& timed : actions) widths.push_back((timed.end - timed.begin) * unit_);
+    }
+    slice_ = slice_for(widths);
+    as_shares_ = are_too_narrow(widths);
   }
 
   std::string str() {
-    draw_title();
+    const std::string title = fmt::format("{}: {}, at most {} live", schedule_title(schedule_),
+                                          bubble_text(facts_), facts_.peak_live);
+    width_ = std::max(width_, text_pixels(title, 15) + 2 * kMargin);
+    page_.text(kMargin, 25, 15, kTitleInk, Anchor::kStart, title);
     for (int rank = 0; rank < schedule_.ranks; ++rank) draw_rank(rank);
+    draw_axis();
     draw_legend();
-    return page_.str(width_, height_);
+    return page_.str(width_, height_, title,
+                     "what every rank of the pipeline does over time: a row per rank, a box per "
+                     "pass with the number of its micro-batch");
   }
 
  private:
-  void draw_title() {
-    page_.text(kMargin, 25, 15, kTitleInk, Anchor::kStart,
-               fmt::format("{}: {}, at most {} live", schedule_title(schedule_),
-                           bubble_text(facts_), facts_.peak_live));
+  [[nodiscard]] double bottom() const { return kTitle + kRow * schedule_.ranks; }
+
+  void draw_axis() {
+    for (const double at : round_ticks(timeline_.makespan)) {
+      const double x = kMargin + kLabel + at * unit_;
+      page_.line(x, bottom(), x, bottom() + 4, kFaintInk);
+      page_.text(x, bottom() + 17, 11, kFaintInk, at == 0 ? Anchor::kStart : Anchor::kMiddle,
+                 fmt::format("{:g}", at));
+    }
   }
 
   void draw_rank(int rank) {
     const double y = kTitle + kRow * rank;
     const double left = kMargin + kLabel;
     page_.text(kMargin, y + 17, 12, kInk, Anchor::kStart, fmt::format("rank {}", rank));
-    page_.box(left, y, timeline_.makespan * unit_, kRow, kBlank);  // idle
+    page_.box(left, y, timeline_.makespan * unit_, kRow, kIdle);
+    std::vector<TimeBar> bars;
     for (const TimedAction& timed : timeline_.ranks[static_cast<size_t>(rank)]) {
       const auto& [pass, stage, micro_batch] = timed.action;
-      const double x = left + timed.begin * unit_;
-      const double width = (timed.end - timed.begin) * unit_;
       const int chunk = chunk_of_[static_cast<size_t>(stage)];
-      page_.box(x, y + 1, width, kRow - 2, fill_of(pass, chunk, chunks_));
-      const std::string number = std::to_string(micro_batch);
-      if (width < kLetterPixels * static_cast<double>(number.size()) + 2) continue;
       const bool pale = 2 * chunk >= chunks_;
-      page_.text(x + width / 2, y + 17, 11, pale ? kTitleInk : kWhite, Anchor::kMiddle, number);
+      bars.push_back({left + timed.begin * unit_, (timed.end - timed.begin) * unit_,
+                      fill_of(pass, chunk, chunks_), std::to_string(micro_batch),
+                      pale ? kBarInk : kWhite});
     }
+    if (as_shares_) {
+      const BarLane lane = {left, y + 1, timeline_.makespan * unit_, kRow - 2};
+      draw_shares(page_, bars, fills(), lane, slice_);
+    } else {
+      draw_bars(page_, bars, y + 1, kRow - 2);
+    }
+  }
+
+  [[nodiscard]] std::vector<std::string> fills() const {
+    std::vector<std::string> all;
+    for (const PassStyle& style : kStyles) {
+      for (int chunk = 0; chunk < chunks_; ++chunk) {
+        all.push_back(fill_of(style.pass, chunk, chunks_));
+      }
+    }
+    return all;
   }
 
   [[nodiscard]] bool is_used(StagePass pass) const {
@@ -93,7 +126,7 @@ class SvgTimeline {
   }
 
   void draw_legend() {
-    const double y = kTitle + kRow * schedule_.ranks + 16;
+    const double y = bottom() + kAxis + 16;
     double x = kMargin + kLabel;
     const auto entry = [&](std::string_view meaning) {
       page_.text(x, y + 12, 12, kInk, Anchor::kStart, meaning);
@@ -108,9 +141,10 @@ class SvgTimeline {
       x += 4;
       entry(style.meaning);
     }
-    page_.box(x, y, 14, 14, kBlank);
+    page_.box(x, y, 14, 14, kIdle);
     x += 19;
     entry("idle");
+    if (as_shares_) entry("(heights: shares of the time)");
     if (chunks_ > 1) entry("(dark to pale: first to last stage of a rank)");
   }
 
@@ -119,6 +153,8 @@ class SvgTimeline {
   const ScheduleFacts& facts_;
   double unit_ = kMostUnit;
   double width_ = 0, height_ = 0;
+  double slice_ = 0;
+  bool as_shares_ = false;  // passes are too narrow to be drawn one by one
   std::vector<int> chunk_of_;
   int chunks_ = 1;
   SvgPage page_;

@@ -19,8 +19,8 @@ TEST(ScheduleSvgTest, HasABoxPerActionANumberInEachAndALegend) {
   EXPECT_TRUE(svg.ends_with("</svg>\n"));
   // Background, a row per rank, 3 passes for 3 * 4 cells, the legend's three passes and idle.
   EXPECT_EQ(count_parts(svg, "<rect"), 1U + 3 + 3 * 3 * 4 + 4);
-  // The title, a label per rank, a number in every box, the legend.
-  EXPECT_EQ(count_parts(svg, "<text"), 1U + 3 + 3 * 3 * 4 + 4);
+  // The title, a label per rank, a number in every box, ticks 0 to 14 by twos, the legend.
+  EXPECT_EQ(count_parts(svg, "<text"), 1U + 3 + 3 * 3 * 4 + 8 + 4);
   EXPECT_NE(svg.find("bubble 14.3 %"), std::string::npos) << svg;
   EXPECT_NE(svg.find(">weight gradient<"), std::string::npos);
   EXPECT_EQ(svg.find(">backward<"), std::string::npos);
@@ -29,6 +29,13 @@ TEST(ScheduleSvgTest, HasABoxPerActionANumberInEachAndALegend) {
 TEST(ScheduleSvgTest, BoxesThatAreTooNarrowHaveNoNumber) {
   const std::string svg = picture(make_schedule("gpipe", 2, 1, 600));
   EXPECT_LT(count_parts(svg, "<text"), 100U);
+}
+
+TEST(ScheduleSvgTest, LongOnesStayOnThePageAndShowShares) {
+  const std::string svg = picture(make_schedule("1f1b", 4, 1, 512));
+  EXPECT_NE(svg.find("shares of the time"), std::string::npos);
+  EXPECT_NE(svg.find("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1272\""), std::string::npos)
+      << svg.substr(0, 120);
 }
 
 TEST(ScheduleSvgTest, NamesAreEscaped) {

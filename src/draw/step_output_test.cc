@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/testing/count_parts.h"
 #include "draw/memory_curve.h"
 #include "draw/step_svg.h"
 #include "draw/step_text.h"
@@ -16,6 +17,8 @@
 
 namespace tessera {
 namespace {
+
+using testing::count_parts;
 
 struct Simulated {
   StepGraph step;
@@ -151,6 +154,47 @@ TEST(StepSvgTest, DrawsEveryRankAndIsTheSameEveryTime) {
   for (const char* word : {"rank 0", "rank 3", "forward", "backward", "idle"}) {
     EXPECT_NE(svg.find(word), std::string::npos) << word;
   }
+}
+
+TEST(StepSvgTest, OfALostRankSaysWhoWaitsForWhomAndUntilWhenItLived) {
+  const Simulated run = simulate("pp=2,dp=2", {.lost = LostRank{1, 1e-5}});
+  const std::string svg = step_svg(run.timeline, run.activities, "a run");
+  EXPECT_NE(svg.find(">a run: rank 1 lost after 10.0 us<"), std::string::npos) << svg;
+  EXPECT_EQ(count_parts(svg, "fill=\"url(#hatch)\""), 1U);
+  EXPECT_EQ(count_parts(svg, ">lost<"), 1U);
+  EXPECT_GE(count_parts(svg, ">waits for rank 1"), 1U) << svg;
+  EXPECT_NE(svg.find(">waits for ever<"), std::string::npos);
+  const Simulated whole = simulate("pp=2,dp=2");
+  EXPECT_EQ(step_svg(whole.timeline, whole.activities, "").find("hatch"), std::string::npos);
+}
+
+// A row of `count` micro-batches, each a forward of 1 and a backward of 2, and nothing else.
+Simulated one_row(int count) {
+  Simulated run;
+  run.timeline.ranks = {{{0}, nullptr, {}}};
+  run.timeline.makespan = 3.0 * count;
+  RankActivity activity;
+  for (int m = 0; m < count; ++m) {
+    const double at = 3.0 * m;
+    activity.segments.push_back({SegmentKind::kForward, m, at, at + 1});
+    activity.segments.push_back({SegmentKind::kBackward, m, at + 1, at + 3});
+  }
+  run.activities = {activity};
+  return run;
+}
+
+TEST(StepSvgTest, LongTimelinesAreNotEatenByOutlines) {
+  const Simulated few = one_row(8), many = one_row(64), most = one_row(512);
+  const auto svg_of = [](const Simulated& run) {
+    return step_svg(run.timeline, run.activities, "");
+  };
+  // The row and the legend have five outlined boxes; passes only where they are wide.
+  EXPECT_EQ(count_parts(svg_of(few), "stroke-width"), 5U + 16U);
+  EXPECT_EQ(count_parts(svg_of(many), "stroke-width"), 5U + 128U);  // 5.7 and 11.5 pixels
+  EXPECT_EQ(count_parts(svg_of(most), "stroke-width"), 5U);
+  EXPECT_EQ(svg_of(many).find("shares of the time"), std::string::npos);
+  EXPECT_NE(svg_of(most).find("shares of the time"), std::string::npos);
+  EXPECT_LT(svg_of(most).size(), svg_of(few).size() * 20);
 }
 
 TEST(MemoryCurveTest, StaysInsideTheArenaAndEndsNearNothing) {

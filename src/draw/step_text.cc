@@ -14,7 +14,8 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kMostRows = 64;  // classes that a timeline shows
+constexpr size_t kMostRows = 64;                      // classes that a timeline shows
+constexpr size_t kLeastWidth = 12, kMostWidth = 160;  // of the time, where columns are given
 
 // Adds a stretch of time to the columns that it covers.
 class Columns {
@@ -115,7 +116,8 @@ std::string seconds_text(double seconds) {
 }
 
 std::string step_timeline_text(const StepTimeline& timeline,
-                               const std::vector<RankActivity>& activities, size_t width) {
+                               const std::vector<RankActivity>& activities, size_t width,
+                               size_t columns) {
   const std::vector<ShownRow> all = rows_to_show(timeline, activities);
   const size_t rows = std::min(all.size(), kMostRows);
   std::vector<std::string> labels;
@@ -123,6 +125,10 @@ std::string step_timeline_text(const StepTimeline& timeline,
   for (size_t r = 0; r < rows; ++r) {
     labels.push_back(ranks_text(all[r].ranks));
     label_width = std::max(label_width, labels.back().size());
+  }
+  if (columns > 0) {
+    const size_t left = columns - std::min(columns, label_width + 1);
+    width = std::clamp(left, kLeastWidth, kMostWidth);
   }
   std::string text;
   for (size_t r = 0; r < rows; ++r) {

@@ -10,9 +10,11 @@
 namespace tessera {
 
 // A character is a slice of time: F forward, B backward, I input gradients, W weight gradients, U
-// update, - communication that kernels wait for, . idle; whatever there is most of.
+// update, - communication that kernels wait for, . idle; whatever there is most of. `width` is that
+// of the time; where `columns` says how wide a line may be, what labels leave of it.
 std::string step_timeline_text(const StepTimeline& timeline,
-                               const std::vector<RankActivity>& activities, size_t width = 100);
+                               const std::vector<RankActivity>& activities, size_t width = 100,
+                               size_t columns = 0);
 
 // Compute, exposed communication of every group and idle time, in time and percent.
 std::string step_table(const StepTimeline& timeline, const std::vector<RankActivity>& activities);

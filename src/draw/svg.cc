@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <utility>
 
 #include "base/printable.h"
+#include "base/text.h"
 
 namespace tessera {
 namespace {
@@ -25,6 +27,9 @@ std::string escaped(std::string_view text) {
       case '>':
         result += "&gt;";
         break;
+      case '"':
+        result += "&quot;";
+        break;
       default:
         result += c;
     }
@@ -44,7 +49,33 @@ std::string_view name_of(Anchor anchor) {
   return "";
 }
 
+// Inks and papers of a dark screen; bars keep their colours. Printed pages stay white.
+constexpr std::string_view kStyle = R"(<style>
+@media screen and (prefers-color-scheme: dark) {
+rect[fill="#ffffff"] { fill: #16181d } rect[stroke="#ffffff"] { stroke: #16181d }
+text[fill="#222222"] { fill: #f2f2f2 } text[fill="#444444"] { fill: #d4d4d4 }
+text[fill="#888888"] { fill: #a0a0a0 } text[fill="#c00000"] { fill: #ff7b7b }
+text[fill="#1e7d4f"] { fill: #5fcf98 } line[stroke="#444444"] { stroke: #d4d4d4 }
+rect[fill="#f0f0f0"] { fill: #2a2e35 } rect[fill="#dde1e6"] { fill: #3d444f }
+}
+</style>
+)";
+
 }  // namespace
+
+std::vector<std::string> lines_of(std::string_view text, double size, double width) {
+  std::vector<std::string> lines(1);
+  for (const std::string_view word : split(text, ' ')) {
+    const std::string longer =
+        lines.back().empty() ? std::string(word) : fmt::format("{} {}", lines.back(), word);
+    if (lines.back().empty() || text_pixels(longer, size) <= width) {
+      lines.back() = longer;
+    } else {
+      lines.emplace_back(word);
+    }
+  }
+  return lines;
+}
 
 std::string hex(Color color, double pale) {
   const auto mixed = [pale](int part) { return static_cast<int>(part + (255 - part) * pale); };
@@ -77,22 +108,46 @@ void SvgPage::area(double x, double y, double width, double height, std::string_
                        x, y, width, height, fill);
 }
 
+void SvgPage::pattern(std::string_view id, double thick, std::string_view fill) {
+  body_ += fmt::format(
+      "<defs><pattern id=\"{}\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\" "
+      "patternTransform=\"rotate(45)\"><rect width=\"{:g}\" height=\"5\" fill=\"{}\"/>"
+      "</pattern></defs>\n",
+      id, thick, fill);
+}
+
 void SvgPage::stripes(double x, double y, double width, double height) {
-  if (!std::exchange(has_stripes_, true)) {
-    body_ +=
-        "<defs><pattern id=\"stripes\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\" "
-        "patternTransform=\"rotate(45)\"><rect width=\"2\" height=\"5\" fill=\"#ffffff\"/>"
-        "</pattern></defs>\n";
-  }
+  if (!std::exchange(has_stripes_, true)) pattern("stripes", 2, kWhite);
   area(x, y, width, height, "url(#stripes)");
 }
 
-std::string SvgPage::str(double width, double height) const {
+void SvgPage::hatch(double x, double y, double width, double height) {
+  if (!std::exchange(has_hatch_, true)) pattern("hatch", 1.5, "#6a6f78");
+  area(x, y, width, height, "url(#hatch)");
+}
+
+void SvgPage::line(double x, double y, double to_x, double to_y, std::string_view stroke) {
+  body_ += fmt::format("<line x1=\"{:g}\" y1=\"{:g}\" x2=\"{:g}\" y2=\"{:g}\" stroke=\"{}\"/>\n", x,
+                       y, to_x, to_y, stroke);
+}
+
+void SvgPage::arrow(double x, double y, double to_x, double to_y, std::string_view stroke) {
+  constexpr double kHead = 6, kSpread = 0.45;
+  line(x, y, to_x, to_y, stroke);
+  const double angle = std::atan2(to_y - y, to_x - x);
+  for (const double side : {angle - kSpread, angle + kSpread}) {
+    line(to_x, to_y, to_x - kHead * std::cos(side), to_y - kHead * std::sin(side), stroke);
+  }
+}
+
+std::string SvgPage::str(double width, double height, std::string_view title,
+                         std::string_view description) const {
   return fmt::format(
              "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:g}\" height=\"{1:g}\" "
-             "viewBox=\"0 0 {0:g} {1:g}\" font-family=\"Helvetica, Arial, sans-serif\">\n"
+             "viewBox=\"0 0 {0:g} {1:g}\" font-family=\"Helvetica, Arial, sans-serif\" "
+             "role=\"img\">\n<title>{2}</title>\n<desc>{3}</desc>\n{4}"
              "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
-             width, height) +
+             width, height, escaped(title), escaped(description), kStyle) +
          body_ + "</svg>\n";
 }
 

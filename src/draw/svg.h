@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tessera {
 
@@ -14,13 +15,18 @@ struct Color {
 std::string hex(Color color, double pale = 0);
 
 inline constexpr std::string_view kTitleInk = "#222222", kInk = "#444444", kFaintInk = "#888888";
-inline constexpr std::string_view kWhite = "#ffffff", kBlank = "#f0f0f0";
+inline constexpr std::string_view kWhite = "#ffffff", kBlank = "#f0f0f0", kIdle = "#dde1e6";
+inline constexpr std::string_view kBarInk = "#1f1f1f";  // on pale bars, also where it is dark
+inline constexpr std::string_view kBadInk = "#c00000", kGoodInk = "#1e7d4f";
 inline constexpr double kLetterPixels = 6.2;  // of a character of size 11 or 12, about
 
 // Enough for a text of this size in the fonts that are usual.
 constexpr double text_pixels(std::string_view text, double size) {
   return 0.58 * size * static_cast<double>(text.size());
 }
+
+// The text in lines that are no wider than `width`, broken at spaces.
+std::vector<std::string> lines_of(std::string_view text, double size, double width);
 
 enum class Anchor { kStart, kMiddle, kEnd };
 
@@ -35,12 +41,22 @@ class SvgPage {
   void area(double x, double y, double width, double height, std::string_view fill);
   // White stripes over an area; it stays visible between them.
   void stripes(double x, double y, double width, double height);
+  // Dark stripes over an area: nothing happens there any more.
+  void hatch(double x, double y, double width, double height);
+  void line(double x, double y, double to_x, double to_y, std::string_view stroke);
+  // A line with a head at its end.
+  void arrow(double x, double y, double to_x, double to_y, std::string_view stroke);
 
-  [[nodiscard]] std::string str(double width, double height) const;
+  // `title` and `description` are read out to those who cannot see it. On a dark screen the paper
+  // is dark; printed it is white.
+  [[nodiscard]] std::string str(double width, double height, std::string_view title,
+                                std::string_view description) const;
 
  private:
+  void pattern(std::string_view id, double thick, std::string_view fill);
+
   std::string body_;
-  bool has_stripes_ = false;
+  bool has_stripes_ = false, has_hatch_ = false;
 };
 
 }  // namespace tessera

@@ -57,7 +57,7 @@ int run_bench_published(const BenchPublishedOptions& options, Console& console) 
     json.update(published_json(report));
     console.out << json.dump(2) << '\n';
   } else {
-    console.out << published_text(report, options.entries);
+    console.out << fitted(console, published_text(report, options.entries));
   }
   return 0;
 }

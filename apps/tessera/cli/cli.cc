@@ -64,7 +64,7 @@ Command add_help(CLI::App& root) {
   return {app, [words, &root](Console& console) {
             const CLI::App* at = &root;
             for (const std::string& word : *words) at = &find_command(*at, word);
-            console.out << help_of(*at);
+            console.out << fitted(console, help_of(*at));
             return 0;
           }};
 }
@@ -133,7 +133,7 @@ int parse_and_run(std::vector<std::string> args, Console& console, const Environ
   try {
     tree.root.parse(std::move(args));
   } catch (const CLI::CallForHelp&) {
-    console.out << help_of(reached_command(tree.root));
+    console.out << fitted(console, help_of(reached_command(tree.root)));
     return 0;
   } catch (const CLI::ParseError& error) {
     throw ConfigError(usage_message(tree.root, error));

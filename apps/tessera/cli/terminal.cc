@@ -1,11 +1,13 @@
 #include "cli/terminal.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
+#include "base/fit_width.h"
 #include "base/printable.h"
 #include "train/session/session.h"
 
@@ -41,10 +43,27 @@ std::string red(const Console& console, std::string_view text) {
   return console.colored() ? fmt::format("\033[1;31m{}\033[0m", text) : std::string(text);
 }
 
+size_t columns_of(int file) {
+  winsize size = {};
+  return ioctl(file, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+std::string fitted(const Console& console, std::string_view text) {
+  return fit_width(text, console.out_columns);
+}
+
+// One column stays free: terminals that wrap as soon as a line is full would leave a line behind.
+std::string one_line(const Console& console, const std::string& text) {
+  const size_t columns = console.err_columns ? console.err_columns() : 0;
+  return columns > 1 ? cut_fields(text, columns - 1) : text;
+}
+
 void report_failure(Console& console, std::string_view text) {
+  constexpr std::string_view kWho = "tessera: error:";
+  const size_t columns = console.err_is_terminal && console.err_columns ? console.err_columns() : 0;
+  const std::string lines = fit_width(fmt::format("{} {}\n", kWho, with_short_words(text)), columns);
   // One write: several ranks may share the stream.
-  console.err << fmt::format("{} {}\n", red(console, "tessera: error:"), with_short_words(text))
-              << std::flush;
+  console.err << red(console, kWho) + lines.substr(kWho.size()) << std::flush;
 }
 
 std::string short_count(double value) {
@@ -88,8 +107,8 @@ void ProgressLine::update(const TrainProgress& progress) {
   if (!last && now - shown_at_ < (redraw ? kRedrawPeriod : kPlainPeriod)) return;
   shown_at_ = now;
   // Carriage return and "erase to the end of the line".
-  console_.err << (redraw ? "\r\033[K" : "") << progress_text(progress) << (redraw ? "" : "\n")
-               << std::flush;
+  const std::string text = progress_text(progress);
+  console_.err << (redraw ? "\r\033[K" + one_line(console_, text) : text + "\n") << std::flush;
   line_open_ = redraw;
 }
 

@@ -18,7 +18,9 @@ struct Console {
   bool out_is_terminal = false;
   bool color_wanted = true;  // the environment's wish (NO_COLOR), under --color auto
   std::string color = "auto";
-  bool quiet = false;  // no progress
+  bool quiet = false;                        // no progress
+  size_t out_columns = 0;                    // of the terminal; 0: none, lines may be long
+  std::function<size_t()> err_columns = {};  // asked every time: windows change their size
   // Where `out` goes, without its filter: for bytes that are not meant as text. Null: `out`.
   std::ostream* raw_out = nullptr;
 
@@ -27,6 +29,15 @@ struct Console {
 
 // `text` in bold red when `console` shows colors.
 std::string red(const Console& console, std::string_view text);
+
+// How wide a terminal is; 0: it does not say, or is none.
+size_t columns_of(int file);
+
+// `text` for `console.out`: as wide as its terminal, unchanged elsewhere.
+std::string fitted(const Console& console, std::string_view text);
+
+// As much of a line on `err` as its terminal has room for: the fields at the end are left out.
+std::string one_line(const Console& console, const std::string& text);
 
 // "tessera: error: TEXT" on err. Words that are absurdly long are cut, and nothing in it reaches
 // the terminal as an escape sequence.
@@ -39,7 +50,8 @@ std::string short_duration(double seconds);
 // "step 120/1000 12% | loss 3.2100 | 41.2k tok/s | ETA 12m"
 std::string progress_text(const TrainProgress& progress);
 
-// Shows progress on `err`: on a terminal one line redrawn at most 10 times a second, elsewhere one
+// Shows progress on `err`: on a terminal one line redrawn at most 10 times a second, of which the
+// fields are shown that there is room for, elsewhere one
 // plain line every 10 seconds and for the last step. Silent when the console is quiet.
 // One thread. finish() ends the redrawn line so that other text can follow.
 class ProgressLine {

@@ -47,6 +47,33 @@ TEST(TerminalTest, ProgressIsOneLine) {
   EXPECT_EQ(progress_text(at_step(120)), "step 120/1000 12% | loss 3.2100 | 41.2k tok/s | ETA 12m");
 }
 
+TEST(TerminalTest, ProgressIsCutAtTheWidthOfTheTerminal) {
+  for (const size_t columns : {30U, 60U, 12U}) {
+    std::ostringstream out, err;
+    Console console{.out = out, .err = err};
+    console.err_is_terminal = true;
+    console.err_columns = [columns] { return columns; };
+    ProgressLine(console).update(at_step(120));
+    const std::string text = err.str();
+    // Carriage return and erasing take no room.
+    EXPECT_LT(text.find('\n') - std::string_view("\r\033[K").size(), columns) << text;
+    EXPECT_NE(text.find("step 120"), std::string::npos) << text;
+    EXPECT_EQ(text.find("ETA") != std::string::npos, columns == 60) << text;
+  }
+}
+
+TEST(TerminalTest, TablesAreStackedOnANarrowTerminalAndWholeInAPipe) {
+  std::ostringstream out, err;
+  Console console{.out = out, .err = err};
+  const std::string table =
+      "rank  parameters  total\n----  ----------  -----\n   0         123    456\n";
+  EXPECT_EQ(fitted(console, table), table);
+  console.out_columns = 20;
+  EXPECT_EQ(fitted(console, table),
+            "rank  parameters\n----  ----------\n   0         123\n\n"
+            "rank  total\n----  -----\n   0    456\n");
+}
+
 // Runs 1000 steps of 20 ms each on a false clock and returns what was written.
 std::string written(bool terminal, bool quiet) {
   std::ostringstream out, err;

@@ -39,7 +39,8 @@ void print_plan(const PlanOptions& options, const Plan& plan, const FileReader& 
                 Console& console) {
   const SplitFlags& split = options.query.split;
   console.out << (options.json ? plan_document(split, plan, read).dump(2) + '\n'
-                               : plan_text(plan, options.check) + recipe_text(split, plan, read));
+                               : fitted(console, plan_text(plan, options.check) +
+                                                     recipe_text(split, plan, read)));
   if (!options.svg.empty()) write_file(options.svg, plan_svg(plan), console);
 }
 
@@ -50,7 +51,7 @@ int print_variation(const PlanOptions& options, const Surroundings& around, Cons
                  "and --placements");
   const Variation variation = vary({options.query, options.vary}, around);
   console.out << (options.json ? variation_json(variation).dump(2) + '\n'
-                               : variation_text(variation));
+                               : fitted(console, variation_text(variation)));
   return 0;
 }
 

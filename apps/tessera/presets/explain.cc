@@ -90,7 +90,8 @@ std::vector<Command> add_explain(CLI::App& root) {
 
 int run_explain(const ExplainOptions& options, Console& console) {
   const Explanation explanation = explain(options.query, console_surroundings());
-  console.out << (options.json ? explain_json(explanation).dump(2) + '\n' : text_of(explanation));
+  console.out << (options.json ? explain_json(explanation).dump(2) + '\n'
+                               : fitted(console, text_of(explanation)));
   return 0;
 }
 

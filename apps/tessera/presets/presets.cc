@@ -21,7 +21,7 @@ Command add_presets(CLI::App& root) {
 
 int run_presets(const PresetsOptions& options, Console& console) {
   console.out << (options.json ? presets_json(options.query).dump(2) + '\n'
-                               : presets_text(options.query));
+                               : fitted(console, presets_text(options.query)));
   return 0;
 }
 

@@ -37,10 +37,10 @@ class SearchProgressLine {
     const int64_t filled = progress.groups_done * kWidth / std::max<int64_t>(1, progress.groups);
     const std::string best =
         progress.best_step_s > 0 ? fmt::format("best {:.4g} s", progress.best_step_s) : "none fits";
-    console_.err << fmt::format("\r[{:{}}] {} configurations, {}\033[K",
-                                std::string(static_cast<size_t>(filled), '#'), kWidth,
-                                with_thousands(progress.configurations), best)
-                 << std::flush;
+    const std::string text =
+        fmt::format("[{:{}}] {} configurations, {}", std::string(static_cast<size_t>(filled), '#'),
+                    kWidth, with_thousands(progress.configurations), best);
+    console_.err << "\r" << one_line(console_, text) << "\033[K" << std::flush;
     is_open_ = true;
   }
   void finish() {
@@ -151,7 +151,7 @@ int run_search(const SearchOptions& options, Console& console) {
   };
   const SearchReport report = search(options.query, around);
   line.finish();
-  console.out << (options.json ? to_json(report).dump(2) + '\n' : to_text(report));
+  console.out << (options.json ? to_json(report).dump(2) + '\n' : fitted(console, to_text(report)));
   const int files = options.out.empty() ? 1 : write_run_files(report, options.out, console);
   if (interrupt.interrupted()) return kSignalCode + interrupt.signal();
   const bool fits = !report.plans.empty() || report.runnable.has_value();

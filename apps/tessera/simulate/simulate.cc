@@ -25,8 +25,9 @@ namespace {
 
 int print_schedule(const SimulateOptions& options, const SimulatedSchedule& simulated,
                    Console& console) {
-  console.out << (options.json ? schedule_report_json(simulated).dump(2) + '\n'
-                               : schedule_report_text(simulated));
+  console.out << (options.json
+                      ? schedule_report_json(simulated).dump(2) + '\n'
+                      : fitted(console, schedule_report_text(simulated, console.out_columns)));
   if (!options.svg.empty()) write_file(options.svg, schedule_svg(simulated), console);
   if (!options.csv.empty()) write_file(options.csv, to_csv(simulated.schedule), console);
   return 0;
@@ -68,10 +69,9 @@ void write_trace(const StepSimulation& simulation, const std::string& target, Co
 void write_files(const SimulateOptions& options, const StepSimulation& simulation,
                  Console& console) {
   if (!options.svg.empty()) {
-    const StepTimeline& timeline = simulation.timeline();
-    const std::string title =
-        fmt::format("{}: {}", simulation.title(), seconds_text(timeline.makespan));
-    write_file(options.svg, step_svg(timeline, simulation.activities(), title), console);
+    write_file(options.svg,
+               step_svg(simulation.timeline(), simulation.activities(), simulation.title()),
+               console);
   }
   if (!options.trace.empty()) write_trace(simulation, options.trace, console);
 }
@@ -134,7 +134,8 @@ int run_simulate(const SimulateOptions& options, Console& console) {
   require_config(options.csv.empty(), "--csv writes a pipeline schedule: add --schedule-only");
   const StepSimulation simulation(query, spec, std::move(guesses), around);
   if (!options.trace.empty()) require_traceable(simulation.timeline());
-  console.out << (options.json ? simulation.json().dump(2) + '\n' : simulation.text());
+  console.out << (options.json ? simulation.json().dump(2) + '\n'
+                               : fitted(console, simulation.text(console.out_columns)));
   write_files(options, simulation, console);
   return 0;
 }

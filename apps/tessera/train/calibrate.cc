@@ -292,7 +292,7 @@ int run_calibrate(const CalibrateCommandOptions& options, const Environment& env
                               : describe(std::move(result), machine, source);
   check(cluster);
   write_file(options.out, to_toml(cluster), console);
-  console.out << summary(cluster, rates);
+  console.out << fitted(console, summary(cluster, rates));
   if (const std::string warning = load_warning(others.cores()); !warning.empty()) {
     console.err << "warning: " << warning << '\n';
   }

@@ -144,7 +144,7 @@ int run_doctor(const DoctorOptions& options, Console& console) {
     if (value.is_boolean()) text = value.get<bool>() ? "yes" : "no";
     std::string label = key.ends_with("_bytes") ? key.substr(0, key.size() - 6) : key;
     std::replace(label.begin(), label.end(), '_', ' ');
-    console.out << fmt::format("{:<18}{}\n", label, text);
+    console.out << fitted(console, fmt::format("{:<18}{}\n", label, text));
   }
   require(healthy, "'{}' cannot be written: change its permissions or set logging.run_dir",
           options.run_dir);

@@ -94,9 +94,9 @@ void print_results(const TrainCommandOptions& options, const TrainSummary& summa
   if (options.json) {
     console.out << summary.measured.dump(2) << '\n';
   } else {
-    console.out << planned_measured_table(summary.plan, summary.measured)
-                << comm_time_table(summary.measured.at("communication_time"))
-                << last_lines(summary);
+    console.out << fitted(console, planned_measured_table(summary.plan, summary.measured) +
+                                       comm_time_table(summary.measured.at("communication_time")) +
+                                       last_lines(summary));
   }
 }
 

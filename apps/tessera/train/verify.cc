@@ -140,7 +140,7 @@ int run_verify(const VerifyCommandOptions& options, Console& console) {
   if (options.json) {
     console.out << report.json.dump(2) << '\n';
   } else {
-    console.out << report.text;
+    console.out << fitted(console, report.text);
   }
   return static_cast<int>(report.equal ? ExitCode::kOk : ExitCode::kFailed);
 }
