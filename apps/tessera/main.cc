@@ -1,4 +1,5 @@
 // The tessera program. The environment is read here and nowhere below.
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <iostream>
@@ -8,6 +9,16 @@
 #include "cli/cli.h"
 #include "launch/environment.h"
 #include "tensor/machine_folders.h"
+
+namespace {
+
+// 0: no terminal, or one that does not tell.
+int columns_of(int file) {
+  winsize size{};
+  return ioctl(file, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
@@ -20,6 +31,8 @@ int main(int argc, char** argv) {
   tessera::Console console{.out = std::cout, .err = std::cerr};
   console.err_is_terminal = isatty(STDERR_FILENO) == 1 && value_of("TERM") != "dumb";
   console.out_is_terminal = isatty(STDOUT_FILENO) == 1;
+  console.out_columns = [] { return columns_of(STDOUT_FILENO); };
+  console.err_columns = [] { return columns_of(STDERR_FILENO); };
   console.color_wanted = value_of("NO_COLOR").empty();
   return tessera::run_cli({argv + 1, argv + argc}, console, environment);
 }

@@ -83,6 +83,18 @@ void SvgPage::stripes(double x, double y, double width, double height) {
   area(x, y, width, height, "url(#stripes)");
 }
 
+void SvgPage::curve(const std::vector<SvgPoint>& points, std::string_view stroke) {
+  if (points.size() == 1) {
+    body_ += fmt::format("<circle cx=\"{:.2f}\" cy=\"{:.2f}\" r=\"2.5\" fill=\"{}\"/>\n",
+                         points[0].x, points[0].y, stroke);
+  }
+  if (points.size() < 2) return;
+  body_ += "<polyline points=\"";
+  for (const SvgPoint& point : points) body_ += fmt::format("{:.2f},{:.2f} ", point.x, point.y);
+  body_.back() = '"';
+  body_ += fmt::format(" fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\"/>\n", stroke);
+}
+
 std::string SvgPage::str(double width, double height) const {
   return fmt::format(
              "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:g}\" height=\"{1:g}\" "

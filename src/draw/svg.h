@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tessera {
 
@@ -24,6 +25,10 @@ constexpr double text_pixels(std::string_view text, double size) {
 
 enum class Anchor { kStart, kMiddle, kEnd };
 
+struct SvgPoint {
+  double x = 0, y = 0;
+};
+
 class SvgPage {
  public:
   void text(double x, double y, double size, std::string_view fill, Anchor anchor,
@@ -35,6 +40,8 @@ class SvgPage {
   void area(double x, double y, double width, double height, std::string_view fill);
   // White stripes over an area; it stays visible between them.
   void stripes(double x, double y, double width, double height);
+  // A line through the points; a single one is a dot.
+  void curve(const std::vector<SvgPoint>& points, std::string_view stroke);
 
   [[nodiscard]] std::string str(double width, double height) const;
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "train/session/session.h"
 
@@ -57,11 +58,34 @@ std::string short_duration(double seconds) {
   return fmt::format("{:.0f}h {:.0f}m", std::floor(minutes / 60), std::fmod(minutes, 60));
 }
 
-std::string progress_text(const TrainProgress& progress) {
+std::string progress_text(const TrainProgress& progress, int columns) {
   const int64_t percent = progress.steps > 0 ? 100 * progress.step / progress.steps : 0;
-  return fmt::format("step {}/{} {}% | loss {:.4f} | {} tok/s | ETA {}", progress.step,
-                     progress.steps, percent, progress.loss, short_count(progress.tokens_per_s),
-                     short_duration(progress.eta_s));
+  struct Part {
+    std::string text;
+    int matters;  // the least goes first
+  };
+  std::vector<Part> parts = {
+      {fmt::format("step {}/{} {}%", progress.step, progress.steps, percent), 6},
+      {fmt::format("loss {:.4f}", progress.loss), 5},
+      {fmt::format("{} tok/s", short_count(progress.tokens_per_s)), 3},
+      {fmt::format("ETA {}", short_duration(progress.eta_s)), 4},
+      {fmt::format("lr {:.1e}", progress.lr), 0},
+      {fmt::format("grad {:.3g}", progress.grad_norm), 1}};
+  if (progress.mfu > 0) parts.push_back({fmt::format("MFU {:.1f}%", progress.mfu * 100), 2});
+  const auto joined = [&] {
+    std::string line;
+    for (const Part& part : parts) line += (line.empty() ? "" : " | ") + part.text;
+    return line;
+  };
+  std::string line = joined();
+  // A line that fills the terminal to its edge wraps on some.
+  while (columns > 0 && static_cast<int>(line.size()) >= columns && parts.size() > 1) {
+    parts.erase(std::min_element(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
+      return a.matters < b.matters;
+    }));
+    line = joined();
+  }
+  return line;
 }
 
 // The first update is always shown.
@@ -78,8 +102,9 @@ void ProgressLine::update(const TrainProgress& progress) {
   if (!last && now - shown_at_ < (redraw ? kRedrawPeriod : kPlainPeriod)) return;
   shown_at_ = now;
   // Carriage return and "erase to the end of the line".
-  console_.err << (redraw ? "\r\033[K" : "") << progress_text(progress) << (redraw ? "" : "\n")
-               << std::flush;
+  const int columns = redraw && console_.err_columns ? console_.err_columns() : 0;
+  console_.err << (redraw ? "\r\033[K" : "") << progress_text(progress, columns)
+               << (redraw ? "" : "\n") << std::flush;
   line_open_ = redraw;
 }
 

@@ -19,6 +19,9 @@ struct Console {
   bool color_wanted = true;  // the environment's wish (NO_COLOR), under --color auto
   std::string color = "auto";
   bool quiet = false;  // no progress
+  // Columns of the terminal at this moment, 0 where it has none; not set: not known.
+  std::function<int()> out_columns = {};
+  std::function<int()> err_columns = {};
 
   [[nodiscard]] bool colored() const;
 };
@@ -36,8 +39,10 @@ std::string without_controls(std::string text);
 std::string short_count(double value);
 // "8s", "12m", "3h 5m"; "?" when it is not known.
 std::string short_duration(double seconds);
-// "step 120/1000 12% | loss 3.2100 | 41.2k tok/s | ETA 12m"
-std::string progress_text(const TrainProgress& progress);
+// "step 120/1000 12% | loss 3.2100 | 41.2k tok/s | ETA 12m | lr 3.0e-04 | grad 1.20 | MFU 41%",
+// without what is not known. `columns`: parts that matter least are left out where it would be
+// wider; 0: it may be as wide as it is.
+std::string progress_text(const TrainProgress& progress, int columns = 0);
 
 // Shows progress on `err`: on a terminal one line redrawn at most 10 times a second, elsewhere one
 // plain line every 10 seconds and for the last step. Silent when the console is quiet.

@@ -23,6 +23,7 @@
 #include "train/machine_defaults.h"
 #include "train/session/comm_report.h"
 #include "train/session/planned_measured.h"
+#include "train/session/run_remarks.h"
 #include "train/session/session.h"
 #include "train/started_ranks.h"
 #include "train/train_command.h"
@@ -48,6 +49,7 @@ RunSpec load_spec(const TrainCommandOptions& options) {
   require_config(spec.data.path.empty() || std::filesystem::exists(spec.data.path),
                  "data '{}' does not exist: name a text file or a folder of text files",
                  spec.data.path);
+  check_watch(options.watch, spec);
   return spec;
 }
 
@@ -66,6 +68,7 @@ TrainOptions train_options(const TrainCommandOptions& options, const RunSpec& sp
     console.err << "tessera: " << text << std::endl;
   };
   if (!options.inject.empty()) train.inject = parse_injection(options.inject);
+  use_watch(options.watch, options.source, train);
   return train;
 }
 
@@ -75,8 +78,10 @@ void print_results(const TrainCommandOptions& options, const TrainSummary& summa
     console.out << summary.measured.dump(2) << '\n';
   } else {
     console.out << planned_measured_table(summary.plan, summary.measured)
-                << comm_time_table(summary.measured.at("communication_time"));
+                << comm_time_table(summary.measured.at("communication_time"))
+                << run_remarks(summary.measured);
   }
+  write_watched(options.watch, summary, console);
 }
 
 void say_stopped(int signal, const RunSpec& spec, Console& console) {
@@ -222,6 +227,7 @@ Command add_train(CLI::App& root, const Environment& environment) {
            "seconds from ^C until ranks are made to end (default 1.5)");
   add_real(*app, "--comm-timeout", options->comm_timeout_s, 0.1,
            "seconds that a rank waits for another (default: train.comm_timeout, 60)");
+  add_watch_flags(*app, options->watch);
   add_switch(*app, "--dry-run", options->dry_run, "check and plan only; writes nothing");
   add_switch(*app, "--json", options->json, "print the summary as JSON");
   hide(add_switch(*app, "--share-gpu", options->share_gpu, "processes may share a GPU"));

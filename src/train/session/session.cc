@@ -21,12 +21,14 @@
 #include "train/session/comm_report.h"
 #include "train/session/control.h"
 #include "train/session/divergence.h"
+#include "train/session/event_log.h"
 #include "train/session/job.h"
 #include "train/session/loss_scale.h"
 #include "train/session/measure.h"
 #include "train/session/router_load.h"
 #include "train/session/run_directory.h"
 #include "train/session/step_params.h"
+#include "train/session/straggler.h"
 #include "train/session/system_memory.h"
 
 namespace tessera {
@@ -62,6 +64,8 @@ class Session {
   void report_step(int64_t step, const StepOutcome& outcome, const StepParams& params,
                    Clock::time_point step_start);
   [[nodiscard]] bool wants_to_stop() const;
+  [[nodiscard]] bool time_is_up();
+  void keep_trace(int64_t step);
   void settle(const StepParams& params, const StepOutcome& outcome);
   [[noreturn]] void diverge(const StepParams& params, const StepOutcome& outcome);
   [[nodiscard]] nlohmann::ordered_json measure();
@@ -72,6 +76,7 @@ class Session {
   CommWorld& world_;
   Communicator& control_;
   std::optional<RunDirectory> directory_;  // rank 0 only
+  std::optional<EventLog> events_;         // likewise, where it is asked for
   int64_t gpu_free_before_;
   Rank rank_;
   Executor executor_;
@@ -84,6 +89,10 @@ class Session {
   std::vector<CommTime> reported_times_;
   int64_t reported_step_ = 0;
   RouterLoad load_;  // of the last step
+  Utilization utilization_;
+  ComputeClock compute_;
+  StepTrace trace_;
+  bool out_of_time_ = false;
 };
 
 // A kernel or a collective of the other stream may take as long as a peer may be late.
@@ -105,7 +114,9 @@ Session::Session(const TrainOptions& options, const TrainJob& job, CommWorld& wo
       rank_(world, rank_options(spec_, options.gpu)),
       executor_(rank_, job.step, job.programs.at(world.rank()),
                 execution(spec_, options, world.rank())),
-      scaler_(spec_.train) {}
+      scaler_(spec_.train),
+      utilization_(spec_, world, options.peak),
+      trace_(spec_, options.trace, executor_.program().instructions.size()) {}
 
 void Session::start_run_directory() {
   directory_.emplace(spec_.logging.run_dir);
@@ -117,6 +128,7 @@ void Session::start_run_directory() {
 void Session::report_step(int64_t step, const StepOutcome& outcome, const StepParams& params,
                           Clock::time_point step_start) {
   const double elapsed = seconds_since(start_);
+  const double mfu = utilization_.of_step(seconds_since(step_start));
   const auto tokens_per_step = static_cast<double>(spec_.train.global_batch * spec_.train.seq_len);
   if (step == 1) warm_seconds_ = elapsed;
   // The first step is left out of the rate once there are others.
@@ -133,6 +145,7 @@ void Session::report_step(int64_t step, const StepOutcome& outcome, const StepPa
         {"tokens", step * spec_.train.global_batch * spec_.train.seq_len},
         {"tokens_per_s", rate},
         {"step_ms", seconds_since(step_start) * 1e3}};
+    if (mfu > 0) line["mfu"] = mfu;
     if (spec_.train.dtype == DType::kF16) {
       line["loss_scale"] = params.loss_scale;
       line["skipped_steps"] = scaler_.skipped();
@@ -145,16 +158,32 @@ void Session::report_step(int64_t step, const StepOutcome& outcome, const StepPa
     reported_step_ = step;
     if (!load_.empty()) line["experts"] = to_json(load_);
     directory_->append_metrics(line);
+    if (events_.has_value()) events_->append(line);
   }
   if (options_.on_progress) {
     const double left = static_cast<double>(spec_.train.steps - step) * tokens_per_step / rate;
     options_.on_progress(
-        {step, spec_.train.steps, outcome.loss, outcome.grad_norm, params.lr, rate, left});
+        {step, spec_.train.steps, outcome.loss, outcome.grad_norm, params.lr, rate, left, mfu});
   }
 }
 
 bool Session::wants_to_stop() const {
   return world_.stop_requested() || (options_.should_stop && options_.should_stop());
+}
+
+// Rank 0's clock decides for all.
+bool Session::time_is_up() {
+  if (options_.max_seconds <= 0) return false;
+  out_of_time_ = decision_of_rank_zero(control_, seconds_since(start_) >= options_.max_seconds);
+  return out_of_time_;
+}
+
+// Instructions are timed from the first step of the trace to its last.
+void Session::keep_trace(int64_t step) {
+  if (trace_.wants(step)) trace_.keep(step, executor_.instruction_times()->spans());
+  if (trace_.wants(step + 1) != trace_.wants(step)) {
+    executor_.time_instructions(trace_.wants(step + 1));
+  }
 }
 
 // An overflow that a lower loss scale can cure costs a step, not the run.
@@ -211,6 +240,7 @@ void Session::train() {
     control_.barrier();  // as in measure()
     executor_.reset_traffic();
   }
+  keep_trace(0);
   start_ = Clock::now();
   for (int64_t step = 1; step <= spec_.train.steps; ++step) {
     const Clock::time_point step_start = Clock::now();
@@ -218,11 +248,14 @@ void Session::train() {
     StepParams params = step_params(spec_, step);
     scaler_.apply_to(params);
     executor_.set_probe(injection_probe(options_.inject, executor_, step));
+    const Clock::time_point launched = Clock::now();
     executor_.start(params);
     // A GPU is fed while it computes; on the CPU the inputs are in use until the step is over.
     const bool early = executor_.inputs_free();
     if (early && !last) fill_inputs(executor_, spec_, step + 1, job_.samples);
     const StepOutcome outcome = executor_.finish();
+    compute_.add_step(seconds_since(launched));
+    keep_trace(step);
     settle(params, outcome);
     if (!early && !last) fill_inputs(executor_, spec_, step + 1, job_.samples);
     steps_done_ = step;
@@ -238,7 +271,9 @@ void Session::train() {
       executor_.reset_comm_times();
       reported_times_.clear();
       reported_step_ = 1;
+      compute_.reset();
     }
+    if (!last && time_is_up()) return;
     if (!last && decision_of_rank_zero(control_, wants_to_stop())) return;
   }
 }
@@ -253,11 +288,13 @@ nlohmann::ordered_json Session::measure() {
       {"peak_resident_bytes", peak_resident_bytes()},
       {"gpu_free_before", gpu_free_before_},
       {"gpu_free_after", free_gpu_bytes(spec_, options_)},
+      {"compute_ms", compute_.ms_per_step(exposed_seconds(executor_.comm_times()))},
       {"comm_times", comm_times_json(executor_.comm_times(), timed_steps)}};
   nlohmann::ordered_json json =
       document_head("run", job_.step.mesh, job_.step.layout.num_parameters);
   std::vector<SystemMemory> memory;
   std::vector<nlohmann::ordered_json> comm_times;
+  std::vector<double> compute_ms;
   for (const std::string& text : exchange_texts(control_, mine.dump())) {
     const auto report = nlohmann::ordered_json::parse(text);
     json["ranks"].push_back(report.at("rank"));
@@ -265,6 +302,7 @@ nlohmann::ordered_json Session::measure() {
                       report.at("gpu_free_before").get<int64_t>(),
                       report.at("gpu_free_after").get<int64_t>()});
     comm_times.push_back(report.at("comm_times"));
+    compute_ms.push_back(report.at("compute_ms").get<double>());
   }
   const auto tokens = static_cast<double>(spec_.train.global_batch * spec_.train.seq_len);
   json["backend"] = world_.backend();
@@ -277,6 +315,14 @@ nlohmann::ordered_json Session::measure() {
                                          : tokens / elapsed;
   add_system_memory(memory, world_.backend() == "local", json);
   json["communication_time"] = merge_comm_times(comm_times);
+  // The host of a GPU does not see when its kernels wait.
+  if (spec_.train.device != TrainDevice::kCuda) {
+    add_compute_times(job_.step.mesh, compute_ms, json);
+  }
+  if (out_of_time_) {
+    json["out_of_time"] = {{"max_minutes", options_.max_seconds / 60},
+                           {"planned_steps", spec_.train.steps}};
+  }
   return json;
 }
 
@@ -285,12 +331,17 @@ TrainSummary Session::run() {
   train();
   TrainSummary summary;
   summary.measured = measure();
-  summary.stopped = steps_done_ < spec_.train.steps;
+  summary.stopped = steps_done_ < spec_.train.steps && !out_of_time_;
   summary.final_loss = final_loss_;
   save_weights(spec_.logging.run_dir + "/weights.safetensors", job_.step, executor_, control_);
   if (directory_.has_value()) {
     if (const auto config = hf_config(spec_)) directory_->write_json("config.json", *config);
     directory_->write_json("summary.json", summary.measured);
+  }
+  if (!options_.trace.empty()) {
+    const bool same_clock = world_.backend() == "local" || world_.backend() == "shm";
+    summary.trace = std::make_shared<TracedSteps>(
+        trace_.gather(control_, same_clock, job_.step, job_.programs));
   }
   summary.plan = job_.plan;
   return summary;

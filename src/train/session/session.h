@@ -3,12 +3,15 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "comm/world.h"
 #include "spec/run_spec.h"
 #include "train/session/injection.h"
+#include "train/session/step_trace.h"
+#include "train/session/utilization.h"
 
 namespace tessera {
 
@@ -20,6 +23,7 @@ struct TrainProgress {
   double lr = 0;
   double tokens_per_s = 0;
   double eta_s = 0;
+  double mfu = 0;  // of this step; 0: the peak is not known
 };
 
 struct TrainOptions {
@@ -29,8 +33,11 @@ struct TrainOptions {
   std::function<bool()> should_stop;                // asked after every step, on rank 0's thread
   std::function<void(const std::string&)> on_note;  // once, about this machine, as on_progress
   Injection inject;
-  int ranks_on_host = 0;  // that share this machine's cores and memory; 0: all
-  int gpu = 0;            // of this process, where train.device is "cuda"
+  int ranks_on_host = 0;   // that share this machine's cores and memory; 0: all
+  int gpu = 0;             // of this process, where train.device is "cuda"
+  PeakRate peak;           // for MFU
+  double max_seconds = 0;  // the run ends after the step that reaches it; 0: there is no limit
+  StepRange trace;         // steps whose instructions are timed; empty: none
 };
 
 struct TrainSummary {
@@ -38,6 +45,7 @@ struct TrainSummary {
   nlohmann::ordered_json measured;  // summary.json; rank 0 only
   bool stopped = false;             // ended early, because somebody asked
   double final_loss = 0;
+  std::shared_ptr<const TracedSteps> trace;  // rank 0 only; null: none was asked for
 };
 
 // Trains `rank` of `world`; every rank calls it with the same options. Rank 0 writes the run
