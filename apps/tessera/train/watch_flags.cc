@@ -56,7 +56,7 @@ PeakRate peak_of_gpu(const TrainOptions& train) {
 // Only `tessera calibrate` has measured this machine; entries of the catalogue are somebody else's.
 PeakRate peak_of_cpu(const TrainOptions& train, const RunSource& source) {
   const std::string name = named_cluster(train.config_text, source.file, source.settings());
-  if (name.empty()) return {};
+  if (!name.ends_with(".toml") || !std::filesystem::exists(name)) return {};
   const Cluster cluster = find_cluster(name, read_text);
   if (cluster.measured.empty() || cluster.measured.device != TrainDevice::kCpu) return {};
   const MathType type = on_matrix_units(train.spec.train.dtype) ? MathType::kF16 : MathType::kF32;

@@ -31,7 +31,7 @@ class InstructionTimes {
   [[nodiscard]] double seconds(size_t instruction) const {
     return steps_ == 0 ? 0 : seconds_[instruction] / static_cast<double>(steps_);
   }
-  // Of the last step, by instruction; only between steps. All 0 on devices that do not tell.
+  // By instruction, in the last step; only between steps. All 0 on devices that do not tell.
   [[nodiscard]] const std::vector<Span>& spans() const { return spans_; }
 
  private:

@@ -123,6 +123,7 @@ void Session::start_run_directory() {
   if (!options_.config_text.empty()) directory_->write_text("config.toml", options_.config_text);
   directory_->write_json("resolved.json", to_json(spec_));
   directory_->write_json("plan.json", job_.plan);
+  if (spec_.logging.tensorboard) events_.emplace(directory_->path(), unix_time());
 }
 
 void Session::report_step(int64_t step, const StepOutcome& outcome, const StepParams& params,
