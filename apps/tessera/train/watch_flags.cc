@@ -25,7 +25,8 @@ StepRange traced_steps(const WatchFlags& flags, const RunSpec& spec) {
   if (flags.trace.empty()) return {};
   StepRange range = flags.trace_steps.empty() ? kUsualSteps : parse_step_range(flags.trace_steps);
   if (flags.trace_steps.empty()) range.first = std::min(range.first, spec.train.steps);
-  range.last = std::min(range.last, spec.train.steps);
+  // A range that lies behind the end stays as it is, to be refused.
+  if (range.first <= spec.train.steps) range.last = std::min(range.last, spec.train.steps);
   return range;
 }
 
