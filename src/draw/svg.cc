@@ -140,6 +140,18 @@ void SvgPage::arrow(double x, double y, double to_x, double to_y, std::string_vi
   }
 }
 
+void SvgPage::curve(const std::vector<SvgPoint>& points, std::string_view stroke) {
+  if (points.size() == 1) {
+    body_ += fmt::format("<circle cx=\"{:.2f}\" cy=\"{:.2f}\" r=\"2.5\" fill=\"{}\"/>\n",
+                         points[0].x, points[0].y, stroke);
+  }
+  if (points.size() < 2) return;
+  body_ += "<polyline points=\"";
+  for (const SvgPoint& point : points) body_ += fmt::format("{:.2f},{:.2f} ", point.x, point.y);
+  body_.back() = '"';
+  body_ += fmt::format(" fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\"/>\n", stroke);
+}
+
 std::string SvgPage::str(double width, double height, std::string_view title,
                          std::string_view description) const {
   return fmt::format(

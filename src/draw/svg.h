@@ -30,6 +30,10 @@ std::vector<std::string> lines_of(std::string_view text, double size, double wid
 
 enum class Anchor { kStart, kMiddle, kEnd };
 
+struct SvgPoint {
+  double x = 0, y = 0;
+};
+
 class SvgPage {
  public:
   void text(double x, double y, double size, std::string_view fill, Anchor anchor,
@@ -46,6 +50,8 @@ class SvgPage {
   void line(double x, double y, double to_x, double to_y, std::string_view stroke);
   // A line with a head at its end.
   void arrow(double x, double y, double to_x, double to_y, std::string_view stroke);
+  // A line through the points; a single one is a dot.
+  void curve(const std::vector<SvgPoint>& points, std::string_view stroke);
 
   // `title` and `description` are read out to those who cannot see it. On a dark screen the paper
   // is dark; printed it is white.

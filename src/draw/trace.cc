@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/error.h"
 #include "base/ranks_text.h"
@@ -64,15 +65,18 @@ std::string micros(double seconds) { return fmt::format("{:.3f}", seconds * 1e6)
 
 class TraceWriter {
  public:
-  TraceWriter(const StepTimeline& timeline, const std::vector<RankActivity>& activities)
-      : timeline_(timeline), activities_(activities) {}
+  // What follows is about this step; both must outlive the next call.
+  void begin_step(const StepTimeline& timeline, const std::vector<RankActivity>& activities) {
+    timeline_ = &timeline;
+    activities_ = &activities;
+  }
 
   void add_rank(size_t of_class) {
-    const RankTimeline& rank = timeline_.ranks[of_class];
+    const RankTimeline& rank = timeline_->ranks[of_class];
     const int pid = rank.ranks.front();
     apart_ = has_data_stream(*rank.program);
-    add_names(rank, pid);
-    for (const Segment& segment : activities_[of_class].segments) add_segment(segment, pid);
+    if (named_.insert(pid).second) add_names(rank, pid);
+    for (const Segment& segment : (*activities_)[of_class].segments) add_segment(segment, pid);
     for (size_t i = 0; i < rank.times.size(); ++i) {
       if (rank.times[i].active >= 0) add_instruction(rank, i, pid);
     }
@@ -82,8 +86,8 @@ class TraceWriter {
   // Between ranks that are both in the trace.
   void add_messages() {
     std::map<std::pair<int, int>, std::vector<Message>> sent, received;
-    for (size_t c = 0; c < timeline_.ranks.size(); ++c) {
-      const RankTimeline& rank = timeline_.ranks[c];
+    for (size_t c = 0; c < timeline_->ranks.size(); ++c) {
+      const RankTimeline& rank = timeline_->ranks[c];
       for (size_t i = 0; i < rank.times.size(); ++i) {
         const Instruction& instruction = rank.program->instructions[i];
         if (instruction.stream != StreamKind::kPipe || rank.times[i].end < 0) continue;
@@ -102,8 +106,8 @@ class TraceWriter {
 
   [[nodiscard]] std::string str(const std::string& head) {
     require(events_.size() <= kMostEvents,
-            "the trace would have {} events, more than the {} that viewers open: simulate fewer "
-            "micro-batches (train.global_batch) or layers",
+            "the trace would have {} events, more than the {} that viewers open: take fewer "
+            "micro-batches (train.global_batch), layers or steps",
             events_.size(), kMostEvents);
     std::stable_sort(events_.begin(), events_.end(),
                      [](const Event& a, const Event& b) { return a.time < b.time; });
@@ -129,7 +133,7 @@ class TraceWriter {
 
   void add_names(const RankTimeline& rank, int pid) {
     std::string name = fmt::format("rank {}", pid);
-    const std::string coords = timeline_.mesh.describe(pid);
+    const std::string coords = timeline_->mesh.describe(pid);
     if (!coords.empty()) name += " · " + coords;
     if (rank.ranks.size() > 1) name += fmt::format(" ({})", ranks_text(rank.ranks));
     constexpr double kBefore = -1;
@@ -174,7 +178,7 @@ class TraceWriter {
   void add_instruction(const RankTimeline& rank, size_t i, int pid) {
     const Instruction& instruction = rank.program->instructions[i];
     const InstructionTime& time = rank.times[i];
-    const double end = time.end < 0 ? timeline_.makespan : time.end;
+    const double end = time.end < 0 ? timeline_->makespan : time.end;
     const bool kernel = instruction.stream == StreamKind::kCompute;
     const std::string_view op = kernel ? name_of(instruction.op) : communication_name(instruction);
     std::string args = fmt::format(R"("value":{},"instruction":{},"unit":{})",
@@ -209,9 +213,9 @@ class TraceWriter {
   }
 
   [[nodiscard]] int peer_class(const RankTimeline& rank, const Instruction& instruction) const {
-    const std::vector<int> members = timeline_.mesh.peers(rank.ranks.front(), instruction.group);
+    const std::vector<int> members = timeline_->mesh.peers(rank.ranks.front(), instruction.group);
     const int peer = members[static_cast<size_t>(instruction.peer)];
-    return timeline_.classes.of_rank[static_cast<size_t>(peer)];
+    return timeline_->classes.of_rank[static_cast<size_t>(peer)];
   }
 
   // An arrow from the begin of the send to the end of the receive, inside both slices.
@@ -226,8 +230,9 @@ class TraceWriter {
                     flows_, to.rank, static_cast<int>(kPipeline), micros(to.time.active)));
   }
 
-  const StepTimeline& timeline_;
-  const std::vector<RankActivity>& activities_;
+  const StepTimeline* timeline_ = nullptr;
+  const std::vector<RankActivity>* activities_ = nullptr;
+  std::set<int> named_;  // processes
   std::vector<Event> events_;
   bool apart_ = false;  // of the rank that is being added
   int flows_ = 0;
@@ -235,24 +240,39 @@ class TraceWriter {
 
 std::string head_of(const StepTimeline& timeline, int rank, const TraceOptions& options) {
   return fmt::format(R"({{"displayTimeUnit":"ms","schemaVersion":1,"distributedInfo":)"
-                     R"({{"backend":"sim","rank":{},"world_size":{}}},"otherData":)"
+                     R"({{"backend":{},"rank":{},"world_size":{}}},"otherData":)"
                      R"({{"tool":"tessera","config_digest":{}}},)",
-                     rank, timeline.mesh.world(), json_text(options.config_digest));
+                     json_text(options.backend), rank, timeline.mesh.world(),
+                     json_text(options.config_digest));
 }
 
 }  // namespace
 
 std::string trace_json(const StepTimeline& timeline, const std::vector<RankActivity>& activities,
                        const TraceOptions& options) {
-  TraceWriter writer(timeline, activities);
+  TraceWriter writer;
+  writer.begin_step(timeline, activities);
   for (size_t c = 0; c < timeline.ranks.size(); ++c) writer.add_rank(c);
   writer.add_messages();
   return writer.str(head_of(timeline, 0, options));
 }
 
+std::string trace_json(const std::vector<StepTimeline>& steps, const TraceOptions& options) {
+  TESSERA_CHECK(!steps.empty(), "a trace of no step");
+  TraceWriter writer;
+  for (const StepTimeline& step : steps) {
+    const std::vector<RankActivity> activities = activity_of(step);
+    writer.begin_step(step, activities);
+    for (size_t c = 0; c < step.ranks.size(); ++c) writer.add_rank(c);
+    writer.add_messages();
+  }
+  return writer.str(head_of(steps.front(), 0, options));
+}
+
 std::string trace_json_of(const StepTimeline& timeline, const std::vector<RankActivity>& activities,
                           size_t of_class, const TraceOptions& options) {
-  TraceWriter writer(timeline, activities);
+  TraceWriter writer;
+  writer.begin_step(timeline, activities);
   writer.add_rank(of_class);
   return writer.str(head_of(timeline, timeline.ranks[of_class].ranks.front(), options));
 }

@@ -174,6 +174,7 @@ constexpr Key kKeys[] = {
 
     {"logging", "run_dir", [](S& s) -> Field { return &s.logging.run_dir; }},
     {"logging", "every", [](S& s) -> Field { return &s.logging.every; }, kPositive},
+    {"logging", "tensorboard", [](S& s) -> Field { return &s.logging.tensorboard; }},
 };
 
 constexpr std::pair<std::string_view, std::string_view> kFlagDefaults[] = {{"cluster", "name"}};

@@ -149,7 +149,8 @@ struct ClusterSpec {
 
 struct LoggingSpec {
   std::string run_dir = "runs/run";
-  int64_t every = 1;  // steps between lines of metrics.jsonl
+  int64_t every = 1;         // steps between lines of metrics.jsonl
+  bool tensorboard = false;  // also write an event file for TensorBoard
 };
 
 struct RunSpec {

@@ -17,6 +17,7 @@
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/printable_stream.h"
+#include "metrics/metrics_command.h"
 #include "plan/plan_command.h"
 #include "presets/explain_command.h"
 #include "presets/presets_command.h"
@@ -99,6 +100,7 @@ struct Tree {
     commands.push_back(add_simulate(root));
     commands.push_back(add_search(root));
     commands.push_back(add_train(root, environment));
+    commands.push_back(add_metrics(root, environment));
     commands.push_back(add_verify(root));
     commands.push_back(add_generate(root));
     for (Command& command : add_data(root)) commands.push_back(std::move(command));

@@ -48,6 +48,7 @@ TEST(CliTest, EveryHelpBeginsWithAnExampleAndEndsWithTheNextCommand) {
   const std::vector<std::vector<std::string>> commands = {{},
                                                           {"plan"},
                                                           {"train"},
+                                                          {"metrics"},
                                                           {"verify"},
                                                           {"generate"},
                                                           {"data"},

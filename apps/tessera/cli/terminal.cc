@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "base/fit_width.h"
 #include "base/printable.h"
@@ -61,7 +62,8 @@ std::string one_line(const Console& console, const std::string& text) {
 void report_failure(Console& console, std::string_view text) {
   constexpr std::string_view kWho = "tessera: error:";
   const size_t columns = console.err_is_terminal && console.err_columns ? console.err_columns() : 0;
-  const std::string lines = fit_width(fmt::format("{} {}\n", kWho, with_short_words(text)), columns);
+  const std::string lines =
+      fit_width(fmt::format("{} {}\n", kWho, with_short_words(text)), columns);
   // One write: several ranks may share the stream.
   console.err << red(console, kWho) + lines.substr(kWho.size()) << std::flush;
 }
@@ -86,11 +88,34 @@ std::string short_duration(double seconds) {
   return fmt::format("{:.0f}h {:.0f}m", std::floor(minutes / 60), std::fmod(minutes, 60));
 }
 
-std::string progress_text(const TrainProgress& progress) {
+std::string progress_text(const TrainProgress& progress, int columns) {
   const int64_t percent = progress.steps > 0 ? 100 * progress.step / progress.steps : 0;
-  return fmt::format("step {}/{} {}% | loss {:.4f} | {} tok/s | ETA {}", progress.step,
-                     progress.steps, percent, progress.loss, short_count(progress.tokens_per_s),
-                     short_duration(progress.eta_s));
+  struct Part {
+    std::string text;
+    int matters;  // the least goes first
+  };
+  std::vector<Part> parts = {
+      {fmt::format("step {}/{} {}%", progress.step, progress.steps, percent), 6},
+      {fmt::format("loss {:.4f}", progress.loss), 5},
+      {fmt::format("{} tok/s", short_count(progress.tokens_per_s)), 3},
+      {fmt::format("ETA {}", short_duration(progress.eta_s)), 4},
+      {fmt::format("lr {:.1e}", progress.lr), 0},
+      {fmt::format("grad {:.3g}", progress.grad_norm), 1}};
+  if (progress.mfu > 0) parts.push_back({fmt::format("MFU {:.1f}%", progress.mfu * 100), 2});
+  const auto joined = [&] {
+    std::string line;
+    for (const Part& part : parts) line += (line.empty() ? "" : " | ") + part.text;
+    return line;
+  };
+  std::string line = joined();
+  // A line that fills the terminal to its edge wraps on some.
+  while (columns > 0 && static_cast<int>(line.size()) >= columns && parts.size() > 1) {
+    parts.erase(std::min_element(parts.begin(), parts.end(), [](const Part& a, const Part& b) {
+      return a.matters < b.matters;
+    }));
+    line = joined();
+  }
+  return line;
 }
 
 // The first update is always shown.
@@ -107,7 +132,8 @@ void ProgressLine::update(const TrainProgress& progress) {
   if (!last && now - shown_at_ < (redraw ? kRedrawPeriod : kPlainPeriod)) return;
   shown_at_ = now;
   // Carriage return and "erase to the end of the line".
-  const std::string text = progress_text(progress);
+  const int columns = redraw && console_.err_columns ? static_cast<int>(console_.err_columns()) : 0;
+  const std::string text = progress_text(progress, columns);
   console_.err << (redraw ? "\r\033[K" + one_line(console_, text) : text + "\n") << std::flush;
   line_open_ = redraw;
 }

@@ -47,8 +47,10 @@ void report_failure(Console& console, std::string_view text);
 std::string short_count(double value);
 // "8s", "12m", "3h 5m"; "?" when it is not known.
 std::string short_duration(double seconds);
-// "step 120/1000 12% | loss 3.2100 | 41.2k tok/s | ETA 12m"
-std::string progress_text(const TrainProgress& progress);
+// "step 120/1000 12% | loss 3.2100 | 41.2k tok/s | ETA 12m | lr 3.0e-04 | grad 1.20 | MFU 41%",
+// without what is not known. `columns`: parts that matter least are left out where it would be
+// wider; 0: it may be as wide as it is.
+std::string progress_text(const TrainProgress& progress, int columns = 0);
 
 // Shows progress on `err`: on a terminal one line redrawn at most 10 times a second, of which the
 // fields are shown that there is room for, elsewhere one

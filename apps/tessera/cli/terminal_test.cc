@@ -44,7 +44,30 @@ TrainProgress at_step(int64_t step) {
 }
 
 TEST(TerminalTest, ProgressIsOneLine) {
-  EXPECT_EQ(progress_text(at_step(120)), "step 120/1000 12% | loss 3.2100 | 41.2k tok/s | ETA 12m");
+  TrainProgress progress = at_step(120);
+  progress.lr = 3e-4;
+  progress.grad_norm = 1.25;
+  const std::string unknown_peak =
+      "step 120/1000 12% | loss 3.2100 | 41.2k tok/s | ETA 12m | lr 3.0e-04 | grad 1.25";
+  EXPECT_EQ(progress_text(progress), unknown_peak);
+  progress.mfu = 0.4123;
+  EXPECT_EQ(progress_text(progress), unknown_peak + " | MFU 41.2%");
+}
+
+TEST(TerminalTest, NarrowTerminalsGetWhatMattersMost) {
+  TrainProgress progress = at_step(120);
+  progress.mfu = 0.5;
+  const std::string whole = progress_text(progress);
+  for (int columns = 1; columns < 120; ++columns) {
+    const std::string line = progress_text(progress, columns);
+    EXPECT_TRUE(line.starts_with("step 120/1000 12%")) << columns;
+    if (columns > 17) {
+      EXPECT_LT(line.size(), static_cast<size_t>(columns));
+    }
+  }
+  EXPECT_EQ(progress_text(progress, 1000), whole);
+  EXPECT_EQ(progress_text(progress, 60), "step 120/1000 12% | loss 3.2100 | 41.2k tok/s | ETA 12m");
+  EXPECT_EQ(progress_text(progress, 34), "step 120/1000 12% | loss 3.2100");
 }
 
 TEST(TerminalTest, ProgressIsCutAtTheWidthOfTheTerminal) {

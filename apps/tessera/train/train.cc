@@ -30,6 +30,7 @@
 #include "train/run_place.h"
 #include "train/session/comm_report.h"
 #include "train/session/planned_measured.h"
+#include "train/session/run_remarks.h"
 #include "train/session/session.h"
 #include "train/started_ranks.h"
 #include "train/stop_report.h"
@@ -56,6 +57,7 @@ RunSpec load_spec(const TrainCommandOptions& options) {
                  "--backend nccl connects GPUs, but train.device is \"{}\": use \"cuda\"",
                  name_of(spec.train.device));
   if (!options.inject.empty()) (void)parse_injection(options.inject);
+  check_watch(options.watch, spec);
   return spec;
 }
 
@@ -86,6 +88,7 @@ TrainOptions train_options(const TrainCommandOptions& options, const RunSpec& sp
   };
   train.rescue_dir = rescue_dir(environment);
   if (!options.inject.empty()) train.inject = parse_injection(options.inject);
+  use_watch(options.watch, options.source, train);
   return train;
 }
 
@@ -96,8 +99,9 @@ void print_results(const TrainCommandOptions& options, const TrainSummary& summa
   } else {
     console.out << fitted(console, planned_measured_table(summary.plan, summary.measured) +
                                        comm_time_table(summary.measured.at("communication_time")) +
-                                       last_lines(summary));
+                                       run_remarks(summary.measured) + last_lines(summary));
   }
+  write_watched(options.watch, summary, console);
 }
 
 // The code of a run that has come to its end, and its last word.
@@ -346,6 +350,7 @@ Command add_train(CLI::App& root, const Environment& environment) {
            "seconds that a rank waits for another (default: train.comm_timeout, 60)");
   add_switch(*app, "--overwrite", options->overwrite,
              "use a run directory that holds a run; that run is moved to DIR/previous");
+  add_watch_flags(*app, options->watch);
   add_switch(*app, "--dry-run", options->dry_run, "check and plan only; writes nothing");
   add_switch(*app, "--force", options->force, "start although memory or disk are too small");
   add_switch(*app, "--json", options->json, "print the summary as JSON");

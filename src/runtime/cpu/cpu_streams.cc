@@ -27,7 +27,10 @@ void CpuStreams::before(size_t /*index*/, const Instruction& instruction) {
 void CpuStreams::after(size_t index, const Instruction& instruction) {
   if (times_ == nullptr) return;
   const auto stream = static_cast<size_t>(instruction.stream);
-  times_->add(index, std::chrono::duration<double>(Clock::now() - began_[stream]).count());
+  const auto seconds = [](Clock::time_point at) {
+    return std::chrono::duration<double>(at.time_since_epoch()).count();
+  };
+  times_->add(index, {seconds(began_[stream]), seconds(Clock::now())});
 }
 
 }  // namespace tessera

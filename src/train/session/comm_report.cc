@@ -29,6 +29,12 @@ nlohmann::ordered_json exposed_ms(std::span<const CommTime> before, std::span<co
   return json;
 }
 
+double exposed_seconds(std::span<const CommTime> times) {
+  double sum = 0;
+  for (const CommTime& time : times) sum += time.exposed_s;
+  return sum;
+}
+
 nlohmann::ordered_json comm_times_json(std::span<const CommTime> times, int64_t steps) {
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const CommTime& time : times) {

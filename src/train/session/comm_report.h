@@ -15,6 +15,9 @@ namespace tessera {
 nlohmann::ordered_json exposed_ms(std::span<const CommTime> before, std::span<const CommTime> now,
                                   int64_t steps);
 
+// That compute waited for any of it.
+double exposed_seconds(std::span<const CommTime> times);
+
 // What one rank reports, and the summary of all: "communication_time" of summary.json, in
 // milliseconds per step, the mean and the largest over the ranks that took part.
 nlohmann::ordered_json comm_times_json(std::span<const CommTime> times, int64_t steps);

@@ -12,6 +12,7 @@
 #include <span>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "base/error.h"
 #include "checkpoint/output_file.h"
@@ -59,6 +60,20 @@ void require_moved(const std::error_code& failure, const std::string& from, cons
 }
 
 // To a folder that is a run directory itself, so that its weights can be used as before.
+// TensorBoard's, whose names have the time in them.
+void move_event_files(const std::string& folder, const std::string& place) {
+  std::error_code failure;
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, failure)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("events.out.tfevents.")) names.push_back(name);
+  }
+  for (const std::string& name : names) {
+    fs::rename(in_folder(folder, name), in_folder(place, name), failure);
+    require_moved(failure, in_folder(folder, name), place);
+  }
+}
+
 std::string move_former_run(const std::string& folder) {
   if (run_file_in(folder).empty()) return "";
   std::string place = place_for_former_run(folder);
@@ -71,6 +86,7 @@ std::string move_former_run(const std::string& folder) {
     fs::rename(from, in_folder(place, name), failure);
     require_moved(failure, from, place);
   }
+  move_event_files(folder, place);
   return place;
 }
 

@@ -22,6 +22,7 @@
 #include "train/session/comm_report.h"
 #include "train/session/control.h"
 #include "train/session/divergence.h"
+#include "train/session/event_log.h"
 #include "train/session/final_weights.h"
 #include "train/session/job.h"
 #include "train/session/loss_scale.h"
@@ -30,6 +31,7 @@
 #include "train/session/run_claim.h"
 #include "train/session/run_directory.h"
 #include "train/session/step_params.h"
+#include "train/session/straggler.h"
 #include "train/session/system_memory.h"
 
 namespace tessera {
@@ -65,6 +67,7 @@ class Session {
   void write_description();
   void keep_run_directory();
   void log(const nlohmann::ordered_json& line);
+  void append_event(const nlohmann::ordered_json& line);
   void note(const std::string& text) const;
   [[nodiscard]] const std::string& folder() const;
   void train();
@@ -75,6 +78,8 @@ class Session {
   void report_step(int64_t step, const StepOutcome& outcome, const StepParams& params,
                    Clock::time_point step_start);
   [[nodiscard]] int wants_to_stop() const;
+  [[nodiscard]] bool time_is_up();
+  void keep_trace(int64_t step);
   void settle(const StepParams& params, const StepOutcome& outcome);
   [[noreturn]] void diverge(const StepParams& params, const StepOutcome& outcome);
   [[nodiscard]] std::string save_before_divergence();
@@ -87,6 +92,7 @@ class Session {
   Communicator& control_;
   std::optional<ClaimedDirectory> claim_;  // rank 0 only, unless the caller has one
   std::optional<RunDirectory> directory_;  // rank 0 only
+  std::optional<EventLog> events_;         // likewise, where it is asked for
   int64_t gpu_free_before_;
   Rank rank_;
   Executor executor_;
@@ -103,6 +109,10 @@ class Session {
   std::vector<CommTime> reported_times_;
   int64_t reported_step_ = 0;
   RouterLoad load_;  // of the last step
+  Utilization utilization_;
+  ComputeClock compute_;
+  StepTrace trace_;
+  bool out_of_time_ = false;
 };
 
 // A kernel or a collective of the other stream may take as long as a peer may be late.
@@ -124,7 +134,9 @@ Session::Session(const TrainOptions& options, const TrainJob& job, CommWorld& wo
       rank_(world, rank_options(spec_, options.gpu)),
       executor_(rank_, job.step, job.programs.at(world.rank()),
                 execution(spec_, options, world.rank())),
-      scaler_(spec_.train) {}
+      scaler_(spec_.train),
+      utilization_(spec_, world, options.peak),
+      trace_(spec_, options.trace, executor_.program().instructions.size()) {}
 
 void Session::start_run_directory() {
   if (!options_.run_dir_claimed) {
@@ -148,6 +160,7 @@ void Session::write_description() {
   write_resolved_run();
   if (!options_.config_text.empty()) directory_->write_text("config.toml", options_.config_text);
   directory_->write_json("plan.json", job_.plan);
+  if (spec_.logging.tensorboard) events_.emplace(directory_->path(), unix_time());
 }
 
 // As JSON for programs, and as a run file. What this machine has is not part of the latter; a
@@ -199,9 +212,21 @@ void Session::log(const nlohmann::ordered_json& line) {
                   directory_->file("metrics.jsonl")));
 }
 
+// A disk that fills costs TensorBoard its curves, not the run.
+void Session::append_event(const nlohmann::ordered_json& line) {
+  if (!events_.has_value()) return;
+  try {
+    events_->append(line);
+  } catch (const Error& error) {
+    events_.reset();
+    note(fmt::format("{}; the run goes on without events for TensorBoard", error.what()));
+  }
+}
+
 void Session::report_step(int64_t step, const StepOutcome& outcome, const StepParams& params,
                           Clock::time_point step_start) {
   const double elapsed = seconds_since(start_);
+  const double mfu = utilization_.of_step(seconds_since(step_start));
   const auto tokens_per_step = static_cast<double>(spec_.train.global_batch * spec_.train.seq_len);
   if (step == 1) warm_seconds_ = elapsed;
   // The first step is left out of the rate once there are others.
@@ -218,6 +243,7 @@ void Session::report_step(int64_t step, const StepOutcome& outcome, const StepPa
         {"tokens", step * spec_.train.global_batch * spec_.train.seq_len},
         {"tokens_per_s", rate},
         {"step_ms", seconds_since(step_start) * 1e3}};
+    if (mfu > 0) line["mfu"] = mfu;
     if (spec_.train.dtype == DType::kF16) {
       line["loss_scale"] = params.loss_scale;
       line["skipped_steps"] = scaler_.skipped();
@@ -230,11 +256,12 @@ void Session::report_step(int64_t step, const StepOutcome& outcome, const StepPa
     reported_step_ = step;
     if (!load_.empty()) line["experts"] = to_json(load_);
     log(line);
+    append_event(line);
   }
   if (options_.on_progress) {
     const double left = static_cast<double>(spec_.train.steps - step) * tokens_per_step / rate;
     options_.on_progress(
-        {step, spec_.train.steps, outcome.loss, outcome.grad_norm, params.lr, rate, left});
+        {step, spec_.train.steps, outcome.loss, outcome.grad_norm, params.lr, rate, left, mfu});
   }
 }
 
@@ -276,6 +303,22 @@ void Session::describe_weights() {
     if (const auto config = hf_config(spec_)) directory_->write_json("config.json", *config);
   } catch (const Error& error) {
     note(error.what());
+  }
+}
+
+// Rank 0's clock decides for all.
+bool Session::time_is_up() {
+  if (options_.max_seconds <= 0) return false;
+  const bool reached = world_.rank() == 0 && seconds_since(start_) >= options_.max_seconds;
+  out_of_time_ = largest_of_ranks(control_, reached ? 1 : 0) != 0;
+  return out_of_time_;
+}
+
+// Instructions are timed from the first step of the trace to its last.
+void Session::keep_trace(int64_t step) {
+  if (trace_.wants(step)) trace_.keep(step, executor_.instruction_times()->spans());
+  if (trace_.wants(step + 1) != trace_.wants(step)) {
+    executor_.time_instructions(trace_.wants(step + 1));
   }
 }
 
@@ -347,6 +390,7 @@ void Session::train() {
     control_.barrier();  // as in measure()
     executor_.reset_traffic();
   }
+  keep_trace(0);
   start_ = Clock::now();
   for (int64_t step = 1; step <= spec_.train.steps; ++step) {
     const Clock::time_point step_start = Clock::now();
@@ -354,11 +398,14 @@ void Session::train() {
     StepParams params = step_params(spec_, step);
     scaler_.apply_to(params);
     executor_.set_probe(injection_probe(options_.inject, executor_, step));
+    const Clock::time_point launched = Clock::now();
     executor_.start(params);
     // A GPU is fed while it computes; on the CPU the inputs are in use until the step is over.
     const bool early = executor_.inputs_free();
     if (early && !last) fill_inputs(executor_, spec_, step + 1, job_.samples);
     const StepOutcome outcome = executor_.finish();
+    compute_.add_step(seconds_since(launched));
+    keep_trace(step);
     settle(params, outcome);
     if (!early && !last) fill_inputs(executor_, spec_, step + 1, job_.samples);
     count_step(step, step_start);
@@ -374,8 +421,10 @@ void Session::train() {
       executor_.reset_comm_times();
       reported_times_.clear();
       reported_step_ = 1;
+      compute_.reset();
     }
     if (last) continue;
+    if (time_is_up()) return;
     stop_signal_ = static_cast<int>(largest_of_ranks(control_, wants_to_stop()));
     if (stop_signal_ != 0) return;
   }
@@ -391,11 +440,13 @@ nlohmann::ordered_json Session::measure() {
       {"peak_resident_bytes", peak_resident_bytes()},
       {"gpu_free_before", gpu_free_before_},
       {"gpu_free_after", free_gpu_bytes(spec_, options_)},
+      {"compute_ms", compute_.ms_per_step(exposed_seconds(executor_.comm_times()))},
       {"comm_times", comm_times_json(executor_.comm_times(), timed_steps)}};
   nlohmann::ordered_json json =
       document_head("run", job_.step.mesh, job_.step.layout.num_parameters);
   std::vector<SystemMemory> memory;
   std::vector<nlohmann::ordered_json> comm_times;
+  std::vector<double> compute_ms;
   for (const std::string& text : exchange_texts(control_, mine.dump())) {
     const auto report = nlohmann::ordered_json::parse(text);
     json["ranks"].push_back(report.at("rank"));
@@ -403,6 +454,7 @@ nlohmann::ordered_json Session::measure() {
                       report.at("gpu_free_before").get<int64_t>(),
                       report.at("gpu_free_after").get<int64_t>()});
     comm_times.push_back(report.at("comm_times"));
+    compute_ms.push_back(report.at("compute_ms").get<double>());
   }
   const auto tokens = static_cast<double>(spec_.train.global_batch * spec_.train.seq_len);
   json["backend"] = world_.backend();
@@ -415,6 +467,14 @@ nlohmann::ordered_json Session::measure() {
                                          : tokens / elapsed;
   add_system_memory(memory, world_.backend() == "local", json);
   json["communication_time"] = merge_comm_times(comm_times);
+  // The host of a GPU does not see when its kernels wait.
+  if (spec_.train.device != TrainDevice::kCuda) {
+    add_compute_times(job_.step.mesh, compute_ms, json);
+  }
+  if (out_of_time_) {
+    json["out_of_time"] = {{"max_minutes", options_.max_seconds / 60},
+                           {"planned_steps", spec_.train.steps}};
+  }
   return json;
 }
 
@@ -437,11 +497,16 @@ TrainSummary Session::run() {
   train();
   TrainSummary summary;
   summary.measured = measure();
-  summary.stopped = steps_done_ < spec_.train.steps;
+  summary.stopped = steps_done_ < spec_.train.steps && !out_of_time_;
   summary.stop_signal = stop_signal_;
   summary.final_loss = final_loss_;
   finish(summary);
   if (directory_.has_value()) summary.run_dir = directory_->path();
+  if (!options_.trace.empty()) {
+    const bool same_clock = world_.backend() == "local" || world_.backend() == "shm";
+    summary.trace = std::make_shared<TracedSteps>(
+        trace_.gather(control_, same_clock, job_.step, job_.programs));
+  }
   summary.plan = job_.plan;
   return summary;
 }

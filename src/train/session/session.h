@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -11,6 +12,8 @@
 #include "spec/run_spec.h"
 #include "train/session/host_room.h"
 #include "train/session/injection.h"
+#include "train/session/step_trace.h"
+#include "train/session/utilization.h"
 
 namespace tessera {
 
@@ -22,6 +25,7 @@ struct TrainProgress {
   double lr = 0;
   double tokens_per_s = 0;
   double eta_s = 0;
+  double mfu = 0;  // of this step; 0: the peak is not known
 };
 
 struct TrainOptions {
@@ -35,8 +39,11 @@ struct TrainOptions {
   std::function<void(const std::string&)> on_note;  // what a user should know, as on_progress
   std::string rescue_dir;  // for weights that the run directory does not take; empty: none
   Injection inject;
-  int ranks_on_host = 0;  // that share this machine's cores and memory; 0: all
-  int gpu = 0;            // of this process, where train.device is "cuda"
+  int ranks_on_host = 0;   // that share this machine's cores and memory; 0: all
+  int gpu = 0;             // of this process, where train.device is "cuda"
+  PeakRate peak;           // for MFU
+  double max_seconds = 0;  // the run ends after the step that reaches it; 0: there is no limit
+  StepRange trace;         // steps whose instructions are timed; empty: none
   // The caller has claimed spec.logging.run_dir (run_claim.h); else rank 0 does when it starts.
   bool run_dir_claimed = false;
   // Asked by train_rank before memory is taken where the ranks of a host need more than it has.
@@ -51,6 +58,7 @@ struct TrainSummary {
   bool stopped = false;             // ended early, because somebody asked
   int stop_signal = 0;              // by which
   double final_loss = 0;
+  std::shared_ptr<const TracedSteps> trace;  // rank 0 only; null: none was asked for
 };
 
 // Trains `rank` of `world`; every rank calls it with the same options. Rank 0 writes the run
