@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Usage: check_installed.sh BUILD SOURCE FOLDER
+# Usage: check_installed.sh BUILD SOURCE FOLDER [PYTHON]
 # Installs what BUILD has made into a new prefix in FOLDER, moves the prefix, builds the examples of
-# SOURCE against it with find_package and with pkg-config, and runs them.
+# SOURCE against it with find_package and with pkg-config, and runs them; imports the Python package,
+# where there is one.
 set -euo pipefail
-build=$1 source=$2 folder=$3
+build=$1 source=$2 folder=$3 python=${4:-python3}
 
 rm -rf "$folder"
 mkdir -p "$folder"
@@ -28,4 +29,11 @@ if command -v pkg-config >/dev/null; then
   echo "pkg-config: a program compiled with its flags runs"
 else
   echo "pkg-config is not installed: tessera.pc was not tried"
+fi
+
+module=$(find "$folder/prefix" -name '_tessera.*.so')
+if [[ -n $module ]]; then
+  PYTHONPATH=$(dirname "$(dirname "$module")") "$python" -B -c '
+import tessera
+print("import tessera:", tessera.plan(model="gpt2", cluster="h100-8"))'
 fi
