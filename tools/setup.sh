@@ -29,6 +29,8 @@ installed() {
   [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]
 }
 
+packages+=(python3-dev pybind11-dev) # for `import tessera`
+
 missing_packages() {
   local package
   for package in "${packages[@]}"; do

@@ -105,14 +105,19 @@ FileReader reader_of(std::map<std::string, std::string> files, FileReader outsid
 
 std::span<const Method> methods() { return kMethods; }
 
+Surroundings take_files_of(nlohmann::json& request, const Surroundings& around) {
+  Surroundings with_files = around;
+  with_files.read = reader_of(take_files(request), around.read);
+  return with_files;
+}
+
 nlohmann::ordered_json call(std::string_view method, const nlohmann::json& request,
                             const Surroundings& around) {
   const Method& found = find_method(method);
   require_config(request.is_object(), "{}: the request is of type {}: expected an object of keys",
                  method, request.type_name());
   nlohmann::json rest = request;
-  Surroundings with_files = around;
-  with_files.read = reader_of(take_files(rest), around.read);
+  const Surroundings with_files = take_files_of(rest, around);
   return found.answer(rest, with_files);
 }
 

@@ -27,6 +27,10 @@ std::span<const Method> methods();
 nlohmann::ordered_json call(std::string_view method, const nlohmann::json& request,
                             const Surroundings& around);
 
+// For those who answer a request by other means: takes "files" out of it, an object, and gives the
+// surroundings in which they are found first. ConfigError where they are not texts.
+Surroundings take_files_of(nlohmann::json& request, const Surroundings& around);
+
 // The same for callers that know no exceptions: text in, text out. {"result": ...}, or
 // {"error": {"code": 2, "message": "..."}} with the exit code that the command would have.
 std::string respond(std::string_view method, std::string_view request, const Surroundings& around);

@@ -16,6 +16,7 @@
 #include "cli/completion.h"
 #include "cli/flags.h"
 #include "cli/help.h"
+#include "cli/man_pages.h"
 #include "cli/printable_stream.h"
 #include "metrics/metrics_command.h"
 #include "plan/plan_command.h"
@@ -61,8 +62,17 @@ Command add_help(CLI::App& root) {
   CLI::App* app = add_command(
       root, "help", {"Show the help of a command.", "tessera help train", "tessera help plan"});
   auto words = std::make_shared<std::vector<std::string>>();
+  auto pages = std::make_shared<std::string>();
   add_list(*app, "command", *words, "[COMMAND]", "the command, such as 'data synth'");
-  return {app, [words, &root](Console& console) {
+  add_text(*app, "--man", *pages, "DIR", "write manual pages of all commands to DIR instead");
+  return {app, [words, pages, &root](Console& console) {
+            require_config(pages->empty() || words->empty(),
+                           "--man writes the pages of all commands: leave out '{}'",
+                           fmt::join(*words, " "));
+            if (!pages->empty()) {
+              write_man_pages(root, *pages, TESSERA_VERSION, console);
+              return 0;
+            }
             const CLI::App* at = &root;
             for (const std::string& word : *words) at = &find_command(*at, word);
             console.out << fitted(console, help_of(*at));

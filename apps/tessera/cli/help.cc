@@ -18,27 +18,9 @@ namespace {
 
 constexpr size_t kColumn = 30;
 
-std::string left_column(const CLI::Option& option) {
-  if (option.get_positional()) return option.get_type_name();
-  std::string names;
-  for (const std::string& name : option.get_snames()) names += fmt::format("-{}, ", name);
-  for (const std::string& name : option.get_lnames()) names += fmt::format("--{}, ", name);
-  names.resize(names.size() - 2);
-  return takes_value(option) ? fmt::format("{} {}", names, option.get_type_name()) : names;
-}
-
 std::string two_columns(const std::string& left, const std::string& right) {
   if (left.size() + 4 <= kColumn) return fmt::format("  {:<{}}{}\n", left, kColumn - 2, right);
   return fmt::format("  {}\n{:{}}{}\n", left, "", kColumn, right);
-}
-
-std::string usage_line(const CLI::App& app) {
-  std::string line = "Usage: " + full_name(app);
-  if (!subcommands_of(app).empty()) line += " COMMAND";
-  for (const CLI::Option* option : visible_options(app)) {
-    if (option->get_positional()) line += " " + option->get_type_name();
-  }
-  return line + " [options]\n";
 }
 
 class HelpFormatter final : public CLI::FormatterBase {
@@ -46,8 +28,8 @@ class HelpFormatter final : public CLI::FormatterBase {
   explicit HelpFormatter(HelpText text) : text_(std::move(text)) {}
 
   std::string make_help(const CLI::App* app, std::string, CLI::AppFormatMode) const override {
-    std::string help =
-        fmt::format("Example: {}\n\n{}\n\n{}", text_.example, text_.summary, usage_line(*app));
+    std::string help = fmt::format("Example: {}\n\n{}\n\nUsage: {}\n", text_.example, text_.summary,
+                                   usage_of(*app));
     const std::vector<const CLI::App*> commands = subcommands_of(*app);
     if (!commands.empty()) help += "\nCommands:\n";
     for (const CLI::App* command : commands) {
@@ -55,11 +37,13 @@ class HelpFormatter final : public CLI::FormatterBase {
     }
     help += "\nOptions:\n";
     for (const CLI::Option* option : visible_options(*app)) {
-      help += two_columns(left_column(*option), option->get_description());
+      help += two_columns(heading_of(*option), option->get_description());
     }
     if (app->get_parent() != nullptr) help += "  also -q and --color: see tessera --help\n";
     return help + fmt::format("\nNext: {}\n", text_.next);
   }
+
+  [[nodiscard]] const std::string& example() const { return text_.example; }
 
  private:
   HelpText text_;
@@ -100,6 +84,28 @@ CLI::App& command_of(CLI::App& parent, const std::string& name) {
 
 std::string help_of(const CLI::App& app) {
   return app.get_formatter()->make_help(&app, "", CLI::AppFormatMode::Normal);
+}
+
+std::string example_of(const CLI::App& app) {
+  return dynamic_cast<const HelpFormatter&>(*app.get_formatter()).example();
+}
+
+std::string heading_of(const CLI::Option& option) {
+  if (option.get_positional()) return option.get_type_name();
+  std::string names;
+  for (const std::string& name : option.get_snames()) names += fmt::format("-{}, ", name);
+  for (const std::string& name : option.get_lnames()) names += fmt::format("--{}, ", name);
+  names.resize(names.size() - 2);
+  return takes_value(option) ? fmt::format("{} {}", names, option.get_type_name()) : names;
+}
+
+std::string usage_of(const CLI::App& app) {
+  std::string line = full_name(app);
+  if (!subcommands_of(app).empty()) line += " COMMAND";
+  for (const CLI::Option* option : visible_options(app)) {
+    if (option->get_positional()) line += " " + option->get_type_name();
+  }
+  return line + " [options]";
 }
 
 std::string full_name(const CLI::App& app) {

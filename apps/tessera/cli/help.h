@@ -26,6 +26,13 @@ CLI::App& command_of(CLI::App& parent, const std::string& name);
 // App::help() would go on to the command that the line reached.
 std::string help_of(const CLI::App& app);
 
+// The command line that its help begins with.
+std::string example_of(const CLI::App& app);
+// An option as help and manual pages head its line: "--mesh SPEC".
+std::string heading_of(const CLI::Option& option);
+// The usage without its "Usage: ": "tessera plan [FILE] [options]".
+std::string usage_of(const CLI::App& app);
+
 // The command's own words: "tessera data synth".
 std::string full_name(const CLI::App& app);
 std::vector<const CLI::App*> subcommands_of(const CLI::App& app);

@@ -1,0 +1,11 @@
+# Run as a script, with PROGRAM, FOLDER and CHANGELOG: manual pages and completions as packages have them.
+file(REMOVE_RECURSE ${FOLDER}/man1 ${FOLDER}/bash ${FOLDER}/zsh ${FOLDER}/fish)
+file(MAKE_DIRECTORY ${FOLDER}/bash ${FOLDER}/zsh ${FOLDER}/fish)
+set(checked COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND ${PROGRAM} --quiet help --man ${FOLDER}/man1 ${checked})
+file(GLOB pages ${FOLDER}/man1/*.1)
+execute_process(COMMAND gzip -9nf ${pages} ${checked})
+execute_process(COMMAND ${PROGRAM} completion bash OUTPUT_FILE ${FOLDER}/bash/tessera ${checked})
+execute_process(COMMAND ${PROGRAM} completion zsh OUTPUT_FILE ${FOLDER}/zsh/_tessera ${checked})
+execute_process(COMMAND ${PROGRAM} completion fish OUTPUT_FILE ${FOLDER}/fish/tessera.fish ${checked})
+execute_process(COMMAND gzip -9nc ${CHANGELOG} OUTPUT_FILE ${FOLDER}/NEWS.gz ${checked})
