@@ -21,9 +21,9 @@ RunSource source_of(const Training& training) {
 }
 
 FileReader reader_of(const Training& training, const std::string& run_file) {
-  return [&training, run_file](const std::string& path) {
+  return [&training, run_file, outside = library::surroundings().read](const std::string& path) {
     if (path == run_file && !training.run_text.empty()) return training.run_text;
-    return library::surroundings().read(path);
+    return outside(path);
   };
 }
 
