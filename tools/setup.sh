@@ -7,7 +7,8 @@ set -euo pipefail
 
 packages=(g++ cmake ninja-build libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev
   zlib1g-dev)
-test_packages=(libgtest-dev openmpi-bin libopenmpi-dev iproute2 python3)
+test_packages=(libgtest-dev openmpi-bin libopenmpi-dev iproute2 python3
+  python3-dev pybind11-dev) # for `import tessera`
 blas_packages=(libblis-serial-dev libblis-pthread-dev libblis-openmp-dev
   libopenblas-serial-dev libopenblas-pthread-dev)
 
@@ -28,8 +29,6 @@ fail() {
 installed() {
   [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]
 }
-
-packages+=(python3-dev pybind11-dev) # for `import tessera`
 
 missing_packages() {
   local package

@@ -132,11 +132,14 @@ void SvgPage::line(double x, double y, double to_x, double to_y, std::string_vie
 }
 
 void SvgPage::arrow(double x, double y, double to_x, double to_y, std::string_view stroke) {
-  constexpr double kHead = 6, kSpread = 0.45;
+  constexpr double kBack = 5.4, kAside = 2.6;
   line(x, y, to_x, to_y, stroke);
-  const double angle = std::atan2(to_y - y, to_x - x);
-  for (const double side : {angle - kSpread, angle + kSpread}) {
-    line(to_x, to_y, to_x - kHead * std::cos(side), to_y - kHead * std::sin(side), stroke);
+  const double length = std::sqrt((to_x - x) * (to_x - x) + (to_y - y) * (to_y - y));
+  if (length == 0) return;
+  const double along_x = (to_x - x) / length, along_y = (to_y - y) / length;
+  for (const double aside : {-kAside, kAside}) {
+    line(to_x, to_y, to_x - kBack * along_x - aside * along_y,
+         to_y - kBack * along_y + aside * along_x, stroke);
   }
 }
 

@@ -108,7 +108,9 @@ void draw_shares(SvgPage& page, const std::vector<TimeBar>& bars,
 std::vector<double> round_ticks(double span) {
   constexpr double kMost = 8;
   if (!(span > 0)) return {0};
-  double step = std::pow(10, std::floor(std::log10(span / kMost)));
+  double step = 1;  // the power of ten below a part; not by logarithms, which libraries round apart
+  while (step > span / kMost) step /= 10;
+  while (step * 10 <= span / kMost) step *= 10;
   for (const double factor : {1.0, 2.0, 5.0, 10.0}) {
     if (span / (step * factor) > kMost) continue;
     step *= factor;

@@ -41,7 +41,7 @@ class TemporaryFolder {
 TEST(CliTest, ShowsTheVersion) {
   const Ended result = run_in_process({"--version"});
   EXPECT_EQ(result.code, 0);
-  EXPECT_EQ(result.out, "tessera 0.1.0 (schema 1)\n");
+  EXPECT_EQ(result.out, "tessera 0.2.0 (schema 1)\n");
 }
 
 TEST(CliTest, EveryHelpBeginsWithAnExampleAndEndsWithTheNextCommand) {

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class MetricsTest : public testing::Test {
+class MetricsTest : public ::testing::Test {
  protected:
   MetricsTest() {
     std::string name = (fs::temp_directory_path() / "tessera-metrics-XXXXXX").string();

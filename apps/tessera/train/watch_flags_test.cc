@@ -42,7 +42,7 @@ device = "cpu"
 synth = { seed = 7, bytes = 20000 }
 )";
 
-class WatchFlagsTest : public testing::Test {
+class WatchFlagsTest : public ::testing::Test {
  protected:
   WatchFlagsTest() {
     std::string name = (fs::temp_directory_path() / "tessera-watch-XXXXXX").string();
