@@ -145,7 +145,7 @@ void add_overrides(Request& request, Dice& dice) {
     }
   }
   if (dice.one_in(2)) add(request, fmt::format("--mesh={}", dice.pick(kMeshes)));
-  if (dice.one_in(8)) add_too_much(request, dice);
+  if (dice.one_in(64)) add_too_much(request, dice);
 }
 
 Request run_request(const char* command, Dice& dice) {
