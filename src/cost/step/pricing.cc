@@ -145,13 +145,14 @@ bool Pricing::adds_every_micro_batch() const {
 
 void Pricing::add_data_parallel(Breakdown& result) {
   data_links_ = links_of(l_.w.cluster, {l_.replicas, times_.strides().data});
-  DataParallel sums = l_.s.zero == 3 ? sum_across_shards() : sum_over_replicas();
+  DataParallel sums =
+      l_.s.zero == 3 ? sum_across_shards() : sum_over_replicas(busiest_rank_, busiest_layers_);
   const size_t data = index(CommAxis::kData), tensor = index(CommAxis::kTensor);
   result.traffic[data].bytes += sums.bytes;
   result.traffic[data].busy_s += sums.once_s;
   const double on_tp_s = add_expert_sums_over_tp(sums);
   result.traffic[tensor].busy_s += on_tp_s;
-  const double exposed = exposed_s(sums);
+  const double exposed = std::max(exposed_s(sums, busiest_), first_rank_exposed_s());
   const double exposed_on_tp = on_tp_s > 0 ? exposed * on_tp_s / sums.once_s : 0;
   data_exposed_s_ = exposed + tied_sum_s();
   result.time.exposed_s[tensor] += exposed_on_tp;
@@ -174,21 +175,35 @@ Pricing::DataParallel Pricing::sum_across_shards() {
           .wire_s = wire_s};
 }
 
-Pricing::DataParallel Pricing::sum_over_replicas() {
-  const RankLayout::Parameters held = l_.parameters(busiest_layers_, busiest_rank_);
+Pricing::DataParallel Pricing::sum_over_replicas(int64_t rank, const RankLayers& layers,
+                                                 bool counted) {
+  const RankLayout::Parameters held = l_.parameters(layers, rank);
   DataParallel sums;
-  const SumBuckets calls = l_.buckets(busiest_layers_, busiest_rank_);
+  const SumBuckets calls = l_.buckets(layers, rank);
   sum_over({l_.replicas, times_.strides().data}, data_links_,
-           {held.dense, calls.dense, calls.small}, sums);
+           {held.dense, calls.dense, calls.small}, sums, counted);
   if (l_.expert_replicas > 1 && held.experts > 0) {
     const RankGroup group{l_.expert_replicas, l_.expert_stride};
-    sum_over(group, links_of(l_.w.cluster, group), {held.experts, calls.experts}, sums);
+    sum_over(group, links_of(l_.w.cluster, group), {held.experts, calls.experts}, sums, counted);
   }
   return sums;
 }
 
+// The first rank comes to its end last, or with all others, and the gradient of its table is there
+// only then.
+double Pricing::first_rank_exposed_s() {
+  const bool counts = l_.w.engine.messages_in_order != 0 && l_.s.zero < 3 && l_.replicas > 1;
+  if (!counts || l_.s.pp == 1 || busiest_rank_ == 0 || !l_.w.overlap.data) return 0;
+  const RankLayers layers = l_.layers.of_rank(0);
+  const DataParallel sums = sum_over_replicas(0, layers, /*counted=*/false);
+  const double table = to_double(l_.w.model.table_parameters() / l_.s.tp);
+  const double held = to_double(l_.parameters(layers, 0).dense);
+  const double last_s = held > 0 ? (sums.once_s - sums.gather_s) * std::min(1.0, table / held) : 0;
+  return exposed_s(sums, times_.rank_time(0, layers), last_s);
+}
+
 void Pricing::sum_over(const RankGroup& group, const GroupLinks& links, const Summed& summed,
-                       DataParallel& sums) {
+                       DataParallel& sums, bool counted) {
   if (group.ranks <= 1 || summed.parameters == 0) return;
   const Cluster& cluster = l_.w.cluster;
   const double gradients = to_double(summed.parameters * l_.w.precision.gradient_bytes);
@@ -201,7 +216,7 @@ void Pricing::sum_over(const RankGroup& group, const GroupLinks& links, const Su
     sums.bytes += 2 * share * gradients;
     const double wire_s = least_all_reduce_wire_s(links, group.ranks, gradients);
     sums.wire_s += wire_s;
-    load_.add(links.level, CommAxis::kData, wire_s);
+    if (counted) load_.add(links.level, CommAxis::kData, wire_s);
     return;
   }
   const auto gather_s = [&](double bytes) {
@@ -217,7 +232,7 @@ void Pricing::sum_over(const RankGroup& group, const GroupLinks& links, const Su
   sums.bytes += share * (rounds * gradients + weights);
   const double wire_s = all_gather_wire_s(links, group.ranks, rounds * gradients + weights);
   sums.wire_s += wire_s;
-  load_.add(links.level, CommAxis::kData, wire_s);
+  if (counted) load_.add(links.level, CommAxis::kData, wire_s);
 }
 
 // Before the sums over replicas, where the layers have not done so.
@@ -239,7 +254,7 @@ double Pricing::add_expert_sums_over_tp(DataParallel& sums) {
 
 // Gradients leave while the last backward runs; gathered weights arrive during the first forward,
 // or at once, beside the rest of the update.
-double Pricing::exposed_s(const DataParallel& sums) const {
+double Pricing::exposed_s(const DataParallel& sums, const RankTime& rank, double last_s) const {
   const EngineNumbers& engine = l_.w.engine;
   if (!l_.w.overlap.data) return sums.once_s;
   const bool at_once = engine.gathers_after_update != 0;
@@ -247,12 +262,12 @@ double Pricing::exposed_s(const DataParallel& sums) const {
   const double window =
       adds_every_micro_batch()
           ? 0
-          : engine.overlap_window * (last_backwards_s() + (in_forward ? busiest_.forward : 0));
+          : engine.overlap_window * (last_backwards_s(rank) + (in_forward ? rank.forward : 0));
   const double after_s = at_once ? sums.gather_s : 0;
   const double beside_s = sums.once_s - after_s;
   const double on_wire = sums.once_s > 0 ? sums.wire_s / sums.once_s : 0;
-  const Overlapped both =
-      overlap(engine, {beside_s, on_wire * beside_s, window, beside_s * engine.last_bucket});
+  const Overlapped both = overlap(engine, {beside_s, on_wire * beside_s, window,
+                                           std::max(last_s, beside_s * engine.last_bucket)});
   // The last backward goes from stage to stage, and each of them is slower, unless weight gradients
   // come after it.
   const bool in_turn = engine.messages_in_order != 0 && !fills_with_weight_gradients(l_.s);
@@ -264,12 +279,12 @@ double Pricing::exposed_s(const DataParallel& sums) const {
 
 // From the first gradients that are complete to the last. A rank with several stages ends them one
 // after the other, each with as many micro-batches as there are ranks.
-double Pricing::last_backwards_s() const {
+double Pricing::last_backwards_s(const RankTime& rank) const {
   const Strategy& s = l_.s;
   const bool loop = s.pp > 1 && named_schedule(s.schedule).placement == StagePlacement::kLoop;
-  if (!loop || l_.w.engine.messages_in_order == 0) return busiest_.backward;
+  if (!loop || l_.w.engine.messages_in_order == 0) return rank.backward;
   const int64_t later = (s.virtual_stages - 1) * std::min(s.pp, l_.micro_batches);
-  return busiest_.backward * to_double(later + 1) / to_double(s.virtual_stages);
+  return rank.backward * to_double(later + 1) / to_double(s.virtual_stages);
 }
 
 // The part of the update that runs while the weights of the first buckets are gathered.

@@ -49,17 +49,20 @@ class Pricing {
   void add_data_parallel(Breakdown& result);
   [[nodiscard]] bool adds_every_micro_batch() const;
   DataParallel sum_across_shards();
-  DataParallel sum_over_replicas();
+  // `counted`: the load of links is.
+  DataParallel sum_over_replicas(int64_t rank, const RankLayers& layers, bool counted = true);
+  [[nodiscard]] double first_rank_exposed_s();
   struct Summed {
     int64_t parameters;
     int64_t buckets = 0;  // that they are added up in
     int64_t small = 0;    // further ones of norms and biases
   };
   void sum_over(const RankGroup& group, const GroupLinks& links, const Summed& summed,
-                DataParallel& sums);
+                DataParallel& sums, bool counted);
   double add_expert_sums_over_tp(DataParallel& sums);
-  [[nodiscard]] double exposed_s(const DataParallel& sums) const;
-  [[nodiscard]] double last_backwards_s() const;
+  [[nodiscard]] double exposed_s(const DataParallel& sums, const RankTime& rank,
+                                 double last_s = 0) const;
+  [[nodiscard]] double last_backwards_s(const RankTime& rank) const;
   [[nodiscard]] double later_updates_s() const;
   [[nodiscard]] double tied_sum_s() const;
   [[nodiscard]] double optimizer_s() const;

@@ -276,10 +276,10 @@ PassTimes RankTimes::stage_time(int64_t stage) const {
   }
   PassTimes pass{time.forward * stretch, time.backward * stretch + time.summing,
                  time.weight + time.summing};
-  if (l_.gathers_weights() && l_.w.engine.messages_in_order != 0 && stage > 0) {
+  if (l_.gathers_weights() && l_.w.engine.messages_in_order != 0) {
     // The first unit alone: the others come behind kernels.
     const ExposedGathering first = exposed_gathering(counts.experts > 0 ? experts_ : dense_, again);
-    pass.early_forward_s = std::min(first.forward_s, pass.forward_s);
+    if (stage > 0) pass.early_forward_s = std::min(first.forward_s, pass.forward_s);
     pass.early_backward_s = std::min(first.backward_s, pass.backward_s - pass.weight_grad_s);
   }
   return pass;
