@@ -192,7 +192,7 @@ Pricing::DataParallel Pricing::sum_over_replicas(int64_t rank, const RankLayers&
 // The first rank comes to its end last, or with all others, and the gradient of its table is there
 // only then.
 double Pricing::first_rank_exposed_s() {
-  const bool counts = l_.w.engine.messages_in_order != 0 && l_.s.zero < 3 && l_.replicas > 1;
+  const bool counts = l_.w.engine.messages_in_order != 0 && l_.s.zero < 2 && l_.replicas > 1;
   if (!counts || l_.s.pp == 1 || busiest_rank_ == 0 || !l_.w.overlap.data) return 0;
   const RankLayers layers = l_.layers.of_rank(0);
   const DataParallel sums = sum_over_replicas(0, layers, /*counted=*/false);
@@ -305,8 +305,11 @@ double Pricing::later_updates_s() const {
 double Pricing::tied_sum_s() const {
   if (!l_.w.model.tied || l_.head_rank == 0) return 0;
   const RankGroup ends{2, times_.strides().pp * (l_.s.pp - 1)};
+  // Where collectives are counted one by one, replicas have added up before, and each its shard.
+  const bool of_shard = l_.w.engine.sum_bucket_bytes != 0 && l_.s.zero >= 1;
   const double bytes =
-      to_double(l_.w.model.table_parameters() / l_.s.tp * l_.w.precision.gradient_bytes);
+      to_double(l_.w.model.table_parameters() / l_.s.tp * l_.w.precision.gradient_bytes) /
+      (of_shard ? to_double(l_.shard) : 1.0);
   return all_reduce_s(l_.w.cluster, ends, bytes);
 }
 
