@@ -249,7 +249,7 @@ TEST_F(CudaFaultTest, IsNamedInsideAGraph) {
                             "--inject gpu-fault:tensor=layers.1.down,step=5 ";
   expect_words(train(graph), {"rank 0: step 5: one of the instructions ", "'layers.1.down'",
                               "train.mark_every = 1 tells which", "cudaErrorIllegalAddress"});
-  expect_words(train(graph + "--set train.mark_every=1"),
+  expect_words(train(graph + "--overwrite --set train.mark_every=1"),
                {"rank 0: step 5: instruction ", "'layers.1.down'): the GPU failed: "});
 }
 
