@@ -30,11 +30,20 @@ cmake -S "$root" -B "$folder" -G Ninja -DTESSERA_CUDA=on -DTESSERA_WERROR=ON
 # The bodies, their tests and their benchmarks.
 mapfile -t objects < <(ninja -C "$folder" -t targets all |
   sed -n 's/^\([^:]*\/cuda[/_][^:]*\.o\): .*/\1/p' | grep -v /absent/)
-ninja -C "$folder" -j "$(nproc)" "${objects[@]}"
+mapfile -t bodies < <(printf '%s\n' "${objects[@]}" | grep '^src/' | grep -v '_test\.cc\.o$')
+ninja -C "$folder" -j "$(nproc)" "${bodies[@]}"
+# ninja would first build the whole program for a test: only its own command.
+compile() {
+  mkdir -p "$(dirname "$2/$1")"
+  cd "$2"
+  bash -c "$(ninja -t commands "$1" | tail -n 1)"
+}
+export -f compile
+printf '%s\n' "${objects[@]}" | grep -vxFf <(printf '%s\n' "${bodies[@]}") |
+  xargs -P "$(nproc)" -I '{}' bash -c 'compile "$1" "$2"' _ '{}' "$folder"
 
 # The link of the program as it would be with CUDA, over the libraries of BUILD. Stubs there lie in
 # the same object as other code may: what comes first counts.
-mapfile -t bodies < <(printf '%s\n' "${objects[@]}" | grep '^src/' | grep -v '_test\.cc\.o$')
 link=$(ninja -C "$folder" -t commands bin/tessera | tail -n 1)
 [[ $link == *" -o bin/tessera "* ]]
 cd "$build"
