@@ -1,5 +1,7 @@
 // What people type to plan and simulate: the same question asked in several ways.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -40,7 +42,10 @@ const Words kMeshFlags = {"--tp", "8", "--dp", "8", "--zero", "1"};
 // A folder of its own, gone with the test.
 class Folder {
  public:
-  Folder() : path_(std::filesystem::path(::testing::TempDir()) / "tessera_plan_flags") {
+  // One for each process: other tests run beside it.
+  Folder()
+      : path_(std::filesystem::path(::testing::TempDir()) /
+              fmt::format("tessera_plan_flags_{}", getpid())) {
     std::filesystem::remove_all(path_);
     std::filesystem::create_directories(path_);
   }
