@@ -11,7 +11,7 @@
 #include "support/bf16_bound.h"
 #include "support/command.h"
 #include "tensor/gpu_memory.h"
-#include "train/session/planned_measured.h"
+#include "train/report/planned_measured.h"
 #include "train/session/session.h"
 #include "train/verify/verify.h"
 

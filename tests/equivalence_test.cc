@@ -21,7 +21,7 @@
 #include "support/random_case.h"
 #include "support/record.h"
 #include "support/tiny.h"
-#include "train/session/planned_measured.h"
+#include "train/report/planned_measured.h"
 
 namespace tessera {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/testing/test_folder.h"
 #include "support/tiny.h"
 #include "train/machine_defaults.h"
-#include "train/session/planned_measured.h"
+#include "train/report/planned_measured.h"
 #include "train/session/session.h"
 
 namespace tessera {

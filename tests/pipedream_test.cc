@@ -11,7 +11,7 @@
 #include "support/record.h"
 #include "support/tiny.h"
 #include "train/machine_defaults.h"
-#include "train/session/planned_measured.h"
+#include "train/report/planned_measured.h"
 #include "train/session/session.h"
 #include "train/session/step_params.h"
 

@@ -14,8 +14,8 @@
 #include "api/simulate.h"
 #include "base/error.h"
 #include "base/failure.h"
-#include "base/json.h"
-#include "base/text.h"
+#include "base/text/json.h"
+#include "base/text/text.h"
 
 namespace tessera {
 namespace {

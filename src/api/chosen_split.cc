@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "compile/scale/scale_plan.h"
 #include "plan/fit_changes.h"
 #include "plan/memory_limit.h"

@@ -8,7 +8,7 @@
 #include "api/fields.h"
 #include "api/schema.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cost/explain/topic.h"
 
 namespace tessera {

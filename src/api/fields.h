@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/quantity.h"
+#include "base/text/quantity.h"
 
 namespace tessera {
 

@@ -9,7 +9,7 @@
 #include "api/recipe.h"
 #include "api/schema.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "compile/pipeline/stages.h"
 #include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"

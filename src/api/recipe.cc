@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/text.h"
-#include "base/units.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
 #include "cost/engine/engine_catalogue.h"
 #include "plan/estimate_run.h"
 #include "plan/report/misfit_text.h"

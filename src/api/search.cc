@@ -10,7 +10,7 @@
 #include "api/fields.h"
 #include "api/recipe.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
 #include "spec/catalogue/model_catalogue.h"

@@ -10,7 +10,7 @@
 #include "api/schema.h"
 #include "api/slow_lost.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "compile/model/limits.h"
 #include "compile/pipeline/schedule/run_schedule.h"
 #include "cost/engine/engine_catalogue.h"

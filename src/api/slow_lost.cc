@@ -4,8 +4,8 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/parse_real.h"
-#include "base/text.h"
+#include "base/text/parse_real.h"
+#include "base/text/text.h"
 
 namespace tessera {
 namespace {

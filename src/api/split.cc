@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "plan/memory_limit.h"
 #include "spec/entry.h"
 #include "spec/keys.h"

@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "checkpoint/json_events.h"
 
 namespace tessera {

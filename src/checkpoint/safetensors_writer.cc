@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "checkpoint/safetensors.h"
 
 namespace tessera {

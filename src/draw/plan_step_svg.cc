@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "draw/category_color.h"
 #include "draw/pass_color.h"
 #include "plan/report/links.h"

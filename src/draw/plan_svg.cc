@@ -8,8 +8,8 @@
 #include <string_view>
 #include <utility>
 
-#include "base/ranks_text.h"
-#include "base/text.h"
+#include "base/text/ranks_text.h"
+#include "base/text/text.h"
 #include "draw/category_color.h"
 #include "draw/plan_step_svg.h"
 #include "draw/run_title.h"

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "base/ranks_text.h"
 #include "base/testing/count_parts.h"
-#include "base/text.h"
+#include "base/text/ranks_text.h"
+#include "base/text/text.h"
 #include "compile/program/memory_parts.h"
 #include "compile/testing/test_spec.h"
 #include "cost/hardware/catalogue.h"

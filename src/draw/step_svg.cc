@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "base/ranks_text.h"
+#include "base/text/ranks_text.h"
 #include "draw/pass_color.h"
 #include "draw/step_text.h"
 #include "draw/svg.h"

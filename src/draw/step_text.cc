@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/ranks_text.h"
-#include "base/text.h"
+#include "base/text/ranks_text.h"
+#include "base/text/text.h"
 #include "draw/run_title.h"
 
 namespace tessera {

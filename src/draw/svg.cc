@@ -5,8 +5,8 @@
 #include <cmath>
 #include <utility>
 
-#include "base/printable.h"
-#include "base/text.h"
+#include "base/text/printable.h"
+#include "base/text/text.h"
 
 namespace tessera {
 namespace {

@@ -8,9 +8,9 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/ranks_text.h"
-#include "base/text.h"
-#include "base/units.h"
+#include "base/text/ranks_text.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
 #include "draw/memory_curve.h"
 #include "draw/run_title.h"
 

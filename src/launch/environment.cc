@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 
 namespace tessera {
 namespace {

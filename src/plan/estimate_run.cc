@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/text/units.h"
 #include "cost/hardware/catalogue.h"
 #include "sim/schedule/step_simulator.h"
 

@@ -1,6 +1,6 @@
 #include "plan/memory_limit.h"
 
-#include "base/units.h"
+#include "base/text/units.h"
 
 namespace tessera {
 

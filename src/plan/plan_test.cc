@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/text/units.h"
 #include "compile/testing/test_spec.h"
 #include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"

@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-#include "base/toml.h"
+#include "base/text/toml.h"
 #include "compile/pipeline/schedule/replay.h"
 #include "published/words.h"
 

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "published/bubble.h"
 #include "published/entry.h"
 #include "published/hardware.h"

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/parse_real.h"
+#include "base/text/parse_real.h"
 #include "published/words.h"
 
 namespace tessera {

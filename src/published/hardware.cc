@@ -8,8 +8,8 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/parse_real.h"
-#include "base/text.h"
+#include "base/text/parse_real.h"
+#include "base/text/text.h"
 #include "cost/hardware/catalogue.h"
 #include "published/words.h"
 

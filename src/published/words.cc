@@ -6,7 +6,7 @@
 
 #include "base/embedded.h"
 #include "base/error.h"
-#include "base/toml.h"
+#include "base/text/toml.h"
 
 namespace tessera {
 namespace {

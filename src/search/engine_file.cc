@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/units.h"
+#include "base/text/units.h"
 #include "plan/estimate_run.h"
 #include "plan/memory_limit.h"
 #include "plan/run_of_strategy.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/units.h"
+#include "base/text/units.h"
 #include "search/space.h"
 #include "spec/run_file/pipeline.h"
 

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/text.h"
-#include "base/units.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
 #include "plan/report/plan_json.h"
 #include "search/deadline_report.h"
 #include "search/neighbours.h"

@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/printable.h"
-#include "base/text.h"
+#include "base/text/printable.h"
+#include "base/text/text.h"
 
 namespace tessera {
 namespace {

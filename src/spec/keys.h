@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/quantity.h"
+#include "base/text/quantity.h"
 #include "spec/run_spec.h"
 
 namespace tessera {

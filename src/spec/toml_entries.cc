@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "base/toml.h"
+#include "base/text/toml.h"
 #include "spec/toml_depth.h"
 
 namespace tessera {

@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/text.h"
-#include "base/units.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
 #include "compile/program/memory_parts.h"
 #include "tensor/gpu_memory.h"
 

@@ -11,7 +11,7 @@
 
 #include "api/schema.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/other_load.h"
@@ -27,7 +27,7 @@
 #include "spec/run_file/run_source.h"
 #include "train/machine/step_bench.h"
 #include "train/machine_defaults.h"
-#include "train/session/planned_measured.h"
+#include "train/report/planned_measured.h"
 
 namespace tessera {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "api/schema.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/read_text.h"

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/schema.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/read_text.h"

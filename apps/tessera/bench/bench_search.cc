@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/schema.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/surroundings.h"

@@ -17,7 +17,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "bench/bench_arrays.h"
 #include "cli/interrupt.h"
 #include "comm/local/local_world.h"

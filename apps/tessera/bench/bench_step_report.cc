@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "api/schema.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "compile/model/model_flops.h"
 #include "compile/program/memory_parts.h"
 

@@ -5,7 +5,7 @@
 #include <charconv>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "collective/schedule.h"
 
 namespace tessera {

@@ -11,7 +11,7 @@
 #include "api/schema.h"
 #include "base/error.h"
 #include "base/failure.h"
-#include "base/printable.h"
+#include "base/text/printable.h"
 #include "bench/bench.h"
 #include "cli/completion.h"
 #include "cli/flags.h"

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/parse_real.h"
-#include "base/quantity.h"
+#include "base/text/parse_real.h"
+#include "base/text/quantity.h"
 
 namespace tessera {
 namespace {

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <utility>
 
-#include "base/printable.h"
-#include "base/text.h"
+#include "base/text/printable.h"
+#include "base/text/text.h"
 #include "cli/flags.h"
 
 namespace tessera {

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/fit_width.h"
-#include "base/printable.h"
+#include "base/text/fit_width.h"
+#include "base/text/printable.h"
 #include "train/session/session.h"
 
 namespace tessera {

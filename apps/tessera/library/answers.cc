@@ -2,7 +2,7 @@
 #include "api/plan.h"
 #include "api/simulate.h"
 #include "base/error.h"
-#include "base/json.h"
+#include "base/text/json.h"
 #include "draw/plan_svg.h"
 #include "draw/schedule_svg.h"
 #include "draw/step_svg.h"

@@ -10,7 +10,7 @@
 
 #include "api/schema.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/write_file.h"

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "in_process.h"
 
 namespace tessera {

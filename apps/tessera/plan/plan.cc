@@ -5,7 +5,7 @@
 
 #include "api/recipe.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/run_source_flags.h"

@@ -4,7 +4,7 @@
 #include <array>
 #include <charconv>
 
-#include "base/parse_real.h"
+#include "base/text/parse_real.h"
 
 namespace tessera::testing {
 namespace {

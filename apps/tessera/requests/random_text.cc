@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cost/hardware/catalogue.h"
 #include "cost/hardware/device_keys.h"
 #include "spec/catalogue/model_catalogue.h"

@@ -2,7 +2,7 @@
 
 #include "api/plan.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/read_text.h"
 #include "plan/misfit.h"
 #include "tensor/gpu_memory.h"

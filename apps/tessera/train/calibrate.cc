@@ -11,7 +11,7 @@
 #include <memory>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "bench/bench_start.h"
 #include "cli/flags.h"
 #include "cli/help.h"

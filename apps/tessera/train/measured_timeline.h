@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "sim/replay/step_replay.h"
-#include "train/session/step_trace.h"
+#include "train/report/step_trace.h"
 
 namespace tessera {
 

@@ -5,7 +5,7 @@
 
 #include "cli/terminal.h"
 #include "launch/environment.h"
-#include "train/session/run_claim.h"
+#include "train/directory/run_claim.h"
 #include "train/session/session.h"
 #include "train/train_command.h"
 

@@ -4,7 +4,7 @@
 
 #include <csignal>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/interrupt.h"
 #include "launch/stop_time.h"
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cli/flags.h"
 #include "cli/read_text.h"
 #include "cli/write_file.h"

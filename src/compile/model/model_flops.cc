@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "spec/catalogue/model_size.h"
 
 namespace tessera {

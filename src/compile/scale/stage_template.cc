@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/rounding.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "compile/lower/arena_layout.h"
 #include "compile/lower/lowering.h"
 #include "compile/model/loss_chunks.h"

@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "base/quantity.h"
+#include "base/text/quantity.h"
 
 namespace tessera {
 

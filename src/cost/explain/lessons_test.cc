@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cost/explain/topic.h"
 
 namespace tessera {

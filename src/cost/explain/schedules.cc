@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "compile/pipeline/schedule/replay.h"
 #include "cost/explain/calculators.h"
 #include "cost/formulas/bubbles.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cost/explain/calculators.h"
 
 namespace tessera {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/printable.h"
-#include "base/text.h"
+#include "base/text/printable.h"
+#include "base/text/text.h"
 #include "cost/hardware/catalogue.h"
 #include "spec/catalogue/model_catalogue.h"
 #include "spec/catalogue/model_size.h"

@@ -9,7 +9,7 @@
 
 #include "base/embedded.h"
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cost/hardware/cluster_file.h"
 #include "cost/hardware/constant_file.h"
 #include "cost/hardware/device_keys.h"

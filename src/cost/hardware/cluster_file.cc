@@ -8,7 +8,7 @@
 #include <span>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "cost/hardware/device_keys.h"
 
 namespace tessera {

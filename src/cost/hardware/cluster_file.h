@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "base/toml.h"
+#include "base/text/toml.h"
 #include "cost/hardware/cluster.h"
 
 namespace tessera {

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/quantity.h"
-#include "base/text.h"
+#include "base/text/quantity.h"
+#include "base/text/text.h"
 #include "spec/toml_depth.h"
 
 namespace tessera {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/toml.h"
+#include "base/text/toml.h"
 #include "cost/hardware/constant.h"
 #include "spec/catalogue/catalogue_source.h"
 

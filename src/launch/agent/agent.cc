@@ -15,7 +15,7 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "comm/shm/shm_world.h"
 #include "launch/agent/child_watch.h"
 #include "launch/agent/job_end.h"

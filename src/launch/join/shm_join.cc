@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/printable.h"
-#include "base/text.h"
+#include "base/text/printable.h"
+#include "base/text/text.h"
 #include "launch/agent/handover.h"
 #include "launch/rank_list.h"
 #include "launch/rendezvous/host_identity.h"

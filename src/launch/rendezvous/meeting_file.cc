@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "launch/rendezvous/socket.h"
 #include "launch/rendezvous/token.h"
 #include "launch/unique_fd.h"

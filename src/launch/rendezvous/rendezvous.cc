@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "comm/communicator.h"
 #include "launch/rendezvous/meeting_file.h"
 #include "launch/rendezvous/rendezvous_guest.h"

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "comm/communicator.h"
 #include "launch/poll_set.h"
 #include "launch/rank_list.h"

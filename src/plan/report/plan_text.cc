@@ -6,7 +6,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "compile/pipeline/schedule/replay.h"
 #include "plan/report/links.h"
 #include "plan/report/misfit_text.h"

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/index.h"
-#include "base/ranks_text.h"
+#include "base/text/ranks_text.h"
 #include "sim/replay/replay_size.h"
 
 namespace tessera {

@@ -7,9 +7,9 @@
 #include <span>
 
 #include "base/error.h"
-#include "base/parse_real.h"
-#include "base/printable.h"
-#include "base/text.h"
+#include "base/text/parse_real.h"
+#include "base/text/printable.h"
+#include "base/text/text.h"
 #include "spec/catalogue/catalogue_source.h"
 #include "spec/entry.h"
 #include "spec/families.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "spec/emit/emit_parts.h"
 #include "spec/run_file/trainable.h"
 

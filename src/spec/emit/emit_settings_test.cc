@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/toml.h"
+#include "base/text/toml.h"
 #include "spec/run_file/run_file.h"
 #include "spec/run_file/validate.h"
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <vector>
 
-#include "base/text.h"
+#include "base/text/text.h"
 #include "spec/emit/emit_parts.h"
 
 namespace tessera {

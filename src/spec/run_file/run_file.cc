@@ -6,8 +6,8 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/printable.h"
-#include "base/text.h"
+#include "base/text/printable.h"
+#include "base/text/text.h"
 #include "spec/catalogue/model_catalogue.h"
 #include "spec/entry.h"
 #include "spec/families.h"

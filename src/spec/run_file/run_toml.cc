@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "spec/entry.h"
 #include "spec/run_file/run_file.h"
 

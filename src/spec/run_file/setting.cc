@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/printable.h"
-#include "base/text.h"
+#include "base/text/printable.h"
+#include "base/text/text.h"
 #include "spec/toml_entries.h"
 
 namespace tessera {

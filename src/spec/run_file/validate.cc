@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "spec/entry.h"
 #include "spec/families.h"
 #include "spec/nearby.h"

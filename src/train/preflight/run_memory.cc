@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/text.h"
-#include "base/units.h"
+#include "base/text/text.h"
+#include "base/text/units.h"
 #include "train/machine_defaults.h"
 
 namespace tessera {

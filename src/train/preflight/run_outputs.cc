@@ -9,7 +9,7 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "checkpoint/safetensors.h"
 #include "train/session/stored_tensors.h"
 #include "train/session/weights.h"

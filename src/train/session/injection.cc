@@ -4,8 +4,8 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/printable.h"
-#include "base/text.h"
+#include "base/text/printable.h"
+#include "base/text/text.h"
 #include "tensor/element.h"
 
 namespace tessera {

@@ -10,10 +10,10 @@
 #include "comm/run_state.h"
 #include "comm/world.h"
 #include "spec/run_spec.h"
+#include "train/report/step_trace.h"
+#include "train/report/utilization.h"
 #include "train/session/host_room.h"
 #include "train/session/injection.h"
-#include "train/session/step_trace.h"
-#include "train/session/utilization.h"
 
 namespace tessera {
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/json.h"
 #include "base/philox.h"
+#include "base/text/json.h"
 #include "checkpoint/safetensors.h"
 #include "spec/run_file/run_file.h"
 #include "spec/run_file/validate.h"

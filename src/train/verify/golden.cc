@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/rounding.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "checkpoint/safetensors.h"
 #include "spec/run_file/run_file.h"
 #include "spec/run_file/validate.h"

@@ -5,15 +5,15 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/text/text.h"
 #include "plan/report/plan_json.h"
 #include "spec/entry.h"
 #include "spec/keys.h"
 #include "spec/run_file/pipeline.h"
 #include "spec/run_file/validate.h"
 #include "train/machine_defaults.h"
+#include "train/report/measure.h"
 #include "train/session/loss_scale.h"
-#include "train/session/measure.h"
 #include "train/session/step_params.h"
 #include "train/verify/difference.h"
 
