@@ -41,6 +41,9 @@ elseif(NOT TESSERA_SANITIZE STREQUAL "")
   message(FATAL_ERROR "TESSERA_SANITIZE is '${TESSERA_SANITIZE}': use address, thread or nothing")
 endif()
 
+# What is compiled more than it runs.
+set(TESSERA_LIGHT "$<$<CONFIG:Release>:-O1>")
+
 # tessera_library(NAME DIR deps...): every source of src/DIR except its tests, their support, and what
 # TESSERA_LEFT_OUT matches: the backends that this build cannot have, or the stubs of those it can.
 function(tessera_library name dir)
@@ -58,6 +61,24 @@ function(tessera_library name dir)
     target_link_libraries(tessera_${name} INTERFACE tessera_options ${ARGN})
   endif()
   set_property(GLOBAL APPEND PROPERTY TESSERA_FOLDERS "${name}|${dir}")
+endfunction()
+
+# tessera_test_program(TARGET): a program of GoogleTest. Much of the time that tests take to compile goes to
+# the headers that all of them have: builds from nothing read those once.
+set(TESSERA_TEST_OPTIONS -O0)  # tests are compiled more than they run
+function(tessera_test_program target)
+  target_compile_options(${target} PRIVATE ${TESSERA_TEST_OPTIONS})
+  if(TESSERA_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    if(NOT TARGET tessera_test_headers)
+      add_library(tessera_test_headers OBJECT ${CMAKE_SOURCE_DIR}/tests/support/test_headers.cc)
+      target_include_directories(tessera_test_headers PRIVATE ${CMAKE_SOURCE_DIR}/tests)
+      target_link_libraries(tessera_test_headers PRIVATE tessera_options nlohmann_json::nlohmann_json
+        GTest::gtest Threads::Threads)
+      target_compile_options(tessera_test_headers PRIVATE ${TESSERA_TEST_OPTIONS})
+      target_precompile_headers(tessera_test_headers PRIVATE ${CMAKE_SOURCE_DIR}/tests/support/test_headers.h)
+    endif()
+    target_precompile_headers(${target} REUSE_FROM tessera_test_headers)
+  endif()
 endfunction()
 
 # One test program per folder, from the *_test.cc beside its sources. What lies in its testing/ is
@@ -94,7 +115,7 @@ function(tessera_folder_tests)
       if(name MATCHES "^(kernels|comm|runtime|train)$")
         target_link_libraries(${name}_test PRIVATE tessera_test_environment)
       endif()
-      target_compile_options(${name}_test PRIVATE -O1)  # tests are compiled more than they run
+      tessera_test_program(${name}_test)
       target_compile_definitions(${name}_test PRIVATE TESSERA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
       gtest_discover_tests(${name}_test DISCOVERY_TIMEOUT 60 TEST_PREFIX "${name}.")
     endif()

@@ -7,6 +7,8 @@ mark_as_advanced(TESSERA_UNITY_FILES)
 if(TESSERA_UNITY)
   # g++ takes a source in a group for a header, which should have nothing of an unnamed namespace.
   add_compile_options("$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>")
+  # Memory is collected less often: a tenth of the time for a fifth more of it.
+  add_compile_options("$<$<COMPILE_LANG_AND_ID:CXX,GNU>:SHELL:--param ggc-min-heapsize=1000000>")
 endif()
 
 # tessera_header_types(HEADERS...): sets TESSERA_HEADER_TYPES, the types that they declare at the left margin.
