@@ -1,6 +1,6 @@
-// Random requests: none crashes, none prints NaN or an infinity, all end with a documented exit code,
-// and a second time they give the same bytes. A commit tries a quarter of ten thousand, ./test --all
-// all of them.
+// Random requests: none crashes, none prints NaN or an infinity, all end with a documented exit
+// code, and a second time they give the same bytes. A commit tries a quarter of ten thousand,
+// ./test --all all of them.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
