@@ -63,22 +63,18 @@ function(tessera_library name dir)
   set_property(GLOBAL APPEND PROPERTY TESSERA_FOLDERS "${name}|${dir}")
 endfunction()
 
-# tessera_test_program(TARGET): a program of GoogleTest. Much of the time that tests take to compile goes to
-# the headers that all of them have: builds from nothing read those once.
-set(TESSERA_TEST_OPTIONS -O0)  # tests are compiled more than they run
+# tessera_test_program(TARGET [LOOPS]): a program of GoogleTest. Tests are compiled more than they run, but
+# for those with LOOPS.
 function(tessera_test_program target)
-  target_compile_options(${target} PRIVATE ${TESSERA_TEST_OPTIONS})
-  if(TESSERA_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    if(NOT TARGET tessera_test_headers)
-      add_library(tessera_test_headers OBJECT ${CMAKE_SOURCE_DIR}/tests/support/test_headers.cc)
-      target_include_directories(tessera_test_headers PRIVATE ${CMAKE_SOURCE_DIR}/tests)
-      target_link_libraries(tessera_test_headers PRIVATE tessera_options nlohmann_json::nlohmann_json
-        GTest::gtest Threads::Threads)
-      target_compile_options(tessera_test_headers PRIVATE ${TESSERA_TEST_OPTIONS})
-      target_precompile_headers(tessera_test_headers PRIVATE ${CMAKE_SOURCE_DIR}/tests/support/test_headers.h)
-    endif()
-    target_precompile_headers(${target} REUSE_FROM tessera_test_headers)
+  if("LOOPS" IN_LIST ARGN)
+    set(kind tests_that_loop)
+    set(options -O1)
+  else()
+    set(kind tests)
+    set(options -O0)
   endif()
+  target_compile_options(${target} PRIVATE ${options})
+  tessera_read_headers_once(${target} ${kind} GTest::gtest)
 endfunction()
 
 # One test program per folder, from the *_test.cc beside its sources. What lies in its testing/ is
@@ -115,7 +111,11 @@ function(tessera_folder_tests)
       if(name MATCHES "^(kernels|comm|runtime|train)$")
         target_link_libraries(${name}_test PRIVATE tessera_test_environment)
       endif()
-      tessera_test_program(${name}_test)
+      set(loops)
+      if(name MATCHES "^(collective|comm|compile|kernels|search|sim)$")
+        set(loops LOOPS)
+      endif()
+      tessera_test_program(${name}_test ${loops})
       target_compile_definitions(${name}_test PRIVATE TESSERA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
       gtest_discover_tests(${name}_test DISCOVERY_TIMEOUT 60 TEST_PREFIX "${name}.")
     endif()

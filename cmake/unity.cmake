@@ -127,3 +127,33 @@ function(tessera_unity target)
   endforeach()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()
+
+# tessera_read_headers_once(TARGET KIND [libraries]): what most sources include is read once for all targets of
+# a KIND, which are compiled with the same options: those of the first one, so they are set before. No source
+# may count on it.
+set(TESSERA_COMMON_HEADERS <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <cstdlib> <filesystem>
+  <fstream> <functional> <map> <memory> <mutex> <numeric> <optional> <random> <set> <span> <sstream> <string>
+  <string_view> <thread> <tuple> <unordered_map> <utility> <variant> <vector> <fmt/format.h>
+  <nlohmann/json.hpp>)
+function(tessera_read_headers_once target kind)
+  if(NOT TESSERA_UNITY OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    return()
+  endif()
+  set(headers tessera_headers_of_${kind})
+  if(NOT TARGET ${headers})
+    file(WRITE ${TESSERA_GENERATED}/${headers}.cc "")  # a target has a source
+    add_library(${headers} OBJECT ${TESSERA_GENERATED}/${headers}.cc)
+    target_link_libraries(${headers} PRIVATE tessera_options nlohmann_json::nlohmann_json Threads::Threads
+      ${ARGN})
+    get_target_property(options ${target} COMPILE_OPTIONS)
+    target_compile_options(${headers} PRIVATE ${options})
+    get_target_property(position_independent ${target} POSITION_INDEPENDENT_CODE)
+    set_target_properties(${headers} PROPERTIES POSITION_INDEPENDENT_CODE ${position_independent})
+    set(common ${TESSERA_COMMON_HEADERS})
+    if("GTest::gtest" IN_LIST ARGN)
+      list(APPEND common <gtest/gtest.h>)
+    endif()
+    target_precompile_headers(${headers} PRIVATE ${common})
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${headers})
+endfunction()

@@ -62,13 +62,24 @@ bool is_source(const fs::path& path) {
   return is_cpp && !name.ends_with("_test.cc") && name.find("/testing/") == std::string::npos;
 }
 
-// The lines with what a rule forbids; comments and texts do not count.
+// Without comments and texts in quotes.
+std::string code_of(const std::string& line) {
+  std::string code;
+  bool quoted = false;
+  for (const char c : line.substr(0, line.find("//"))) {
+    if (c == '"') quoted = !quoted;
+    if (c != '"' && !quoted) code += c;
+  }
+  return code;
+}
+
+// The lines with what a rule forbids, which is a call, a header or a name in a class.
 std::vector<std::string> findings(const std::string& text, const Rule& rule) {
   std::vector<std::string> found;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    const std::string code =
-        std::regex_replace(line, std::regex(R"("[^"]*")"), "").substr(0, line.find("//"));
+    const std::string code = code_of(line);
+    if (code.find_first_of("(<:") == std::string::npos) continue;
     if (std::regex_search(code, rule.pattern)) found.push_back(line);
   }
   return found;
@@ -105,12 +116,11 @@ TEST(PurityTest, ExceptionsAreNeeded) {
 
 TEST(PurityTest, OnlyOneHeaderReadsToml) {
   const fs::path src = fs::path(TESSERA_SOURCE_DIR) / "src";
-  const std::regex pattern("<toml\\+\\+/");
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(src)) {
     if (!entry.is_regular_file() || !is_source(entry.path())) continue;
     const std::string name = fs::relative(entry.path(), src).string();
-    EXPECT_EQ(std::regex_search(text_of(entry.path()), pattern), name == "base/text/toml.h")
-        << name;
+    const bool reads = text_of(entry.path()).find("<toml++/") != std::string::npos;
+    EXPECT_EQ(reads, name == "base/text/toml.h") << name;
   }
 }
 
