@@ -7,6 +7,7 @@
 #include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
 #include "plan/run_of_strategy.h"
+#include "search/neighbours.h"
 #include "search/search.h"
 #include "spec/catalogue/model_catalogue.h"
 
@@ -53,6 +54,20 @@ TEST(ConstraintsTest, EveryPlanIsAllowed) {
       EXPECT_TRUE(is_allowed(request.fixed, request.workload, candidate.strategy));
       if (request.fixed.sayable || request.fixed.system != nullptr) {
         EXPECT_EQ(unsayable_choice(request.workload, candidate.strategy), "");
+      }
+    }
+  }
+}
+
+TEST(ConstraintsTest, NoNeighbourLacksMemoryThatItHas) {
+  for (const SearchRequest& request : constrained()) {
+    const SearchOutcome outcome = search_strategies(request);
+    StrategySimulator simulator(request.workload);
+    const int64_t limit = usable_bytes(request.workload.cluster);
+    for (const Candidate& candidate : outcome.best) {
+      const SimulatedStrategy plan = simulator.simulate(candidate.strategy);
+      for (const Neighbour& neighbour : neighbours_of(simulator, request.fixed, plan, limit)) {
+        EXPECT_TRUE(neighbour.fits || neighbour.missing_bytes > 0) << neighbour.change;
       }
     }
   }
