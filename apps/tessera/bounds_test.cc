@@ -51,17 +51,22 @@ TEST(BoundsTest, ProgramsOfTooMuchAreRefused) {
   }
 }
 
-TEST(BoundsTest, SimulationsOfTooMuchAreRefused) {
+TEST(BoundsTest, StepsOfTooMuchAreSimulatedByStages) {
   for (const std::vector<std::string>& sets :
        {std::vector<std::string>{"train.global_batch=65536"},
         {"train.seq_len=10000000"},
         {"train.micro_batch=1000000", "train.global_batch=0"},
         {"model.layers=20000"}}) {
-    const Ended ended = run_in_process(with({"simulate", example("pipeline.toml")}, sets));
-    EXPECT_EQ(ended.code, 2) << sets.front();
-    EXPECT_NE(ended.err.find("instructions to simulate, more than the 1048576 that are"),
-              std::string::npos)
-        << ended.err;
+    const char* reason = "instructions to simulate, more than the 1048576 that are";
+    const std::vector<std::string> words = with({"simulate", example("pipeline.toml")}, sets);
+    const Ended ended = run_in_process(words);
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    EXPECT_NE(ended.out.find(reason), std::string::npos) << ended.out;
+    std::vector<std::string> slow = words;
+    slow.insert(slow.end(), {"--slow", "rank=1,factor=2"});
+    const Ended refused = run_in_process(slow);
+    EXPECT_EQ(refused.code, 2) << sets.front();
+    EXPECT_NE(refused.err.find(reason), std::string::npos) << refused.err;
   }
   const std::vector<std::string> schedule = {"simulate", example("pipeline.toml"),
                                              "--schedule-only"};

@@ -12,6 +12,7 @@
 #include "api/recipe.h"
 #include "api/search.h"
 #include "api/simulate.h"
+#include "api/stage_simulation.h"
 #include "base/error.h"
 #include "base/failure.h"
 #include "base/text/json.h"
@@ -47,6 +48,10 @@ Json answer_simulate(const nlohmann::json& request, const Surroundings& around) 
   if (query.schedule_only) {
     check_schedule_alone(query);
     return schedule_report_json(simulate_schedule_of(spec));
+  }
+  std::string why = why_by_stages(query, spec);
+  if (!why.empty()) {
+    return StageSimulation(query, spec, std::move(guesses), around, std::move(why)).json();
   }
   return StepSimulation(query, spec, std::move(guesses), around).json();
 }

@@ -71,6 +71,12 @@ void guess_processor(const Cluster& cluster, std::vector<Guess>& guesses) {
 
 }  // namespace
 
+std::string guesses_text(const std::vector<Guess>& guesses) {
+  std::string text = guesses.empty() ? "" : "\nguessed\n";
+  for (const Guess& guess : guesses) text += fmt::format("  {}: {}\n", guess.what, guess.taken);
+  return text;
+}
+
 SimulateQuery::SimulateQuery() { source.may_be_model = true; }
 
 SimulateQuery simulate_query(const nlohmann::json& request) {
@@ -112,7 +118,6 @@ RunSpec load_simulated(const SimulateQuery& query, const Surroundings& around,
                  "--model {} needs a cluster to be simulated on: give --cluster, as in "
                  "--cluster h100-8",
                  model);
-  refuse_fp8(query.split, "a simulation");
   const bool has_split = !model.empty() || !query.split.recipe.empty() ||
                          (query.source.file.empty() && !cluster.empty());
   if (has_split) {
@@ -121,6 +126,14 @@ RunSpec load_simulated(const SimulateQuery& query, const Surroundings& around,
                               find_engine(query.split.engine, around.read), around.read, guesses);
   }
   return with_settings(query.source, split_with_cluster(query)).load(around.read);
+}
+
+SimulatedMachine simulated_machine(const SimulateQuery& query, const RunSpec& spec,
+                                   const Surroundings& around, std::vector<Guess>& guesses) {
+  SimulatedMachine machine;
+  machine.named = find_cluster(cluster_name(query, spec, around, guesses), around.read);
+  machine.used = of_size(machine.named, spec.parallel.world());
+  return machine;
 }
 
 void check_schedule_alone(const SimulateQuery& query, bool traced) {
@@ -161,14 +174,14 @@ StepSimulation::StepSimulation(const SimulateQuery& query, RunSpec spec, std::ve
       engine_(find_engine(query.split.engine, around.read)),
       contention_(query.no_contention ? no_contention() : contention_of(engine_.numbers)),
       shows_contention_(!query.no_contention),
-      whole_cluster_(find_cluster(cluster_name(query, spec, around, guesses_), around.read)),
-      cluster_(of_size(whole_cluster_, spec.parallel.world())),
-      step_(simulated_step(with_threads(std::move(spec), cluster_.measured))),
+      machine_(simulated_machine(query, spec, around, guesses_)),
+      step_(simulated_step(with_threads(std::move(spec), machine_.used.measured))),
       programs_(distinct_programs(step_)) {
-  guess_processor(cluster_, guesses_);
-  const ClusterTimes modelled(cluster_, engine_.numbers, step_.spec.train.dtype, contention_);
-  const MeasuredTimes measured(cluster_.measured, "threads");
-  const Times& times = cluster_.measured.empty() ? static_cast<const Times&>(modelled) : measured;
+  guess_processor(machine_.used, guesses_);
+  const ClusterTimes modelled(machine_.used, engine_.numbers, step_.spec.train.dtype, contention_);
+  const MeasuredTimes measured(machine_.used.measured, "threads");
+  const Times& times =
+      machine_.used.measured.empty() ? static_cast<const Times&>(modelled) : measured;
   ReplayOptions replay{.slow = parse_slow(query.slow), .fold = !query.all_ranks};
   timeline_ = replay_step(programs_, times, replay);
   if (!replay.slow.empty()) {
@@ -201,26 +214,21 @@ std::string StepSimulation::text(size_t columns) const {
              "F forward, B backward, I input and W weight gradients, U update, - waits "
              "for communication, . idle{}\n\n",
              timeline_.lost.has_value() ? ", x lost" : "") +
-         step_table(timeline_, activities_) + contention_text() + guesses_text();
+         step_table(timeline_, activities_) + contention_text() + guesses_text(guesses_);
 }
 
 nlohmann::ordered_json StepSimulation::json() const {
   nlohmann::ordered_json json =
       document_head("simulation", timeline_.mesh, step_.layout.num_parameters);
-  if (cluster_.measured.empty()) json["engine"] = engine_.name;
-  json["cluster"] = cluster_json(cluster_, whole_cluster_.devices);
-  if (cluster_.measured.empty()) json["contention"] = contention_json();
+  if (machine_.used.measured.empty()) json["engine"] = engine_.name;
+  json["cluster"] = cluster_json(machine_.used, machine_.named.devices);
+  if (machine_.used.measured.empty()) json["contention"] = contention_json();
+  json["simulated_by"] = "instructions";
   json.update(step_json(timeline_, activities_));
   if (!timeline_.lost.has_value()) json["tokens_per_s"] = tokens_per_s();
   if (without_slow_s_ > 0) json["step_without_slow_ranks_s"] = without_slow_s_;
   json["guesses"] = guesses_json(guesses_);
   return json;
-}
-
-std::string StepSimulation::guesses_text() const {
-  std::string text = guesses_.empty() ? "" : "\nguessed\n";
-  for (const Guess& guess : guesses_) text += fmt::format("  {}: {}\n", guess.what, guess.taken);
-  return text;
 }
 
 std::string StepSimulation::slow_text() const {
@@ -231,7 +239,7 @@ std::string StepSimulation::slow_text() const {
 
 // On a calibrated machine ranks share cores, which is measured.
 std::string StepSimulation::contention_text() const {
-  if (!cluster_.measured.empty() || !shows_contention_) return "";
+  if (!machine_.used.measured.empty() || !shows_contention_) return "";
   return fmt::format(
       "\nbeside a collective kernels lose {:g} % of their speed, beside a message {:g} % "
       "(--no-contention: nothing)\n",
@@ -254,8 +262,8 @@ nlohmann::ordered_json StepSimulation::contention_json() const {
 }
 
 std::string StepSimulation::title() const {
-  return fmt::format("{}, on {} x {}", run_title(step_), with_thousands(cluster_.devices),
-                     cluster_.device.name);
+  return fmt::format("{}, on {} x {}", run_title(step_), with_thousands(machine_.used.devices),
+                     machine_.used.device.name);
 }
 
 double StepSimulation::tokens_per_s() const {

@@ -10,6 +10,7 @@
 #include "api/surroundings.h"
 #include "compile/step.h"
 #include "cost/engine/engine.h"
+#include "cost/hardware/cluster.h"
 #include "sim/replay/contention.h"
 #include "sim/replay/rank_classes.h"
 #include "sim/replay/step_activity.h"
@@ -41,6 +42,16 @@ SimulateQuery with_recipe(SimulateQuery query, const Surroundings& around,
 RunSpec load_simulated(const SimulateQuery& query, const Surroundings& around,
                        std::vector<Guess>& guesses);
 
+// The machine: as many devices as there are ranks. Who named none gets a guess.
+struct SimulatedMachine {
+  Cluster named;  // the whole of it
+  Cluster used;
+};
+SimulatedMachine simulated_machine(const SimulateQuery& query, const RunSpec& spec,
+                                   const Surroundings& around, std::vector<Guess>& guesses);
+
+std::string guesses_text(const std::vector<Guess>& guesses);
+
 // ConfigError for a schedule alone together with what only a step has.
 void check_schedule_alone(const SimulateQuery& query, bool traced = false);
 
@@ -67,7 +78,6 @@ class StepSimulation {
   [[nodiscard]] nlohmann::ordered_json json() const;
 
  private:
-  [[nodiscard]] std::string guesses_text() const;
   [[nodiscard]] std::string slow_text() const;
   [[nodiscard]] std::string contention_text() const;
   [[nodiscard]] nlohmann::ordered_json contention_json() const;
@@ -77,8 +87,7 @@ class StepSimulation {
   Engine engine_;
   Contention contention_;
   bool shows_contention_;
-  Cluster whole_cluster_;  // that was named
-  Cluster cluster_;        // of as many devices as there are ranks
+  SimulatedMachine machine_;
   StepGraph step_;
   RankPrograms programs_;
   StepTimeline timeline_;

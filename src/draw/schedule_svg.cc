@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "draw/pass_color.h"
 #include "draw/svg.h"
@@ -42,11 +43,19 @@ std::string fill_of(StagePass pass, int chunk, int chunks) {
 
 class SvgTimeline {
  public:
-  explicit SvgTimeline(const SimulatedSchedule& simulated)
-      : schedule_(simulated.schedule), timeline_(simulated.timeline), facts_(simulated.facts) {
-    const double makespan = std::max(timeline_.makespan, 1.0);
+  // `of`: what takes seconds so; empty: units of time.
+  explicit SvgTimeline(const SimulatedSchedule& simulated, std::string of = "")
+      : schedule_(simulated.schedule),
+        timeline_(simulated.timeline),
+        facts_(simulated.facts),
+        of_(std::move(of)) {
+    double makespan = std::max(timeline_.makespan, 1.0);
     unit_ = std::min(kWidth / makespan, kMostUnit);
     if (unit_ > 2) unit_ = std::floor(unit_);
+    if (!of_.empty() && timeline_.makespan > 0) {
+      makespan = timeline_.makespan;
+      unit_ = kWidth / makespan;
+    }
     for (int stage = 0; stage < schedule_.stages; ++stage) {
       chunk_of_.push_back(chunk_of_stage(schedule_, stage));
     }
@@ -62,8 +71,9 @@ class SvgTimeline {
   }
 
   std::string str() {
-    const std::string title = fmt::format("{}: {}, at most {} live", schedule_title(schedule_),
-                                          bubble_text(facts_), facts_.peak_live);
+    const std::string title =
+        fmt::format("{}{}{}: {}, at most {} live", of_, of_.empty() ? "" : "; ",
+                    schedule_title(schedule_), bubble_text(facts_), facts_.peak_live);
     width_ = std::max(width_, text_pixels(title, 15) + 2 * kMargin);
     page_.text(kMargin, 25, 15, kTitleInk, Anchor::kStart, title);
     for (int rank = 0; rank < schedule_.ranks; ++rank) draw_rank(rank);
@@ -82,7 +92,7 @@ class SvgTimeline {
       const double x = kMargin + kLabel + at * unit_;
       page_.line(x, bottom(), x, bottom() + 4, kFaintInk);
       page_.text(x, bottom() + 17, 11, kFaintInk, at == 0 ? Anchor::kStart : Anchor::kMiddle,
-                 fmt::format("{:g}", at));
+                 of_.empty() ? fmt::format("{:g}", at) : tick_text(at, timeline_.makespan));
     }
   }
 
@@ -151,6 +161,7 @@ class SvgTimeline {
   const PipelineSchedule& schedule_;
   const ScheduleTimeline& timeline_;
   const ScheduleFacts& facts_;
+  std::string of_;
   double unit_ = kMostUnit;
   double width_ = 0, height_ = 0;
   double slice_ = 0;
@@ -164,6 +175,10 @@ class SvgTimeline {
 
 std::string schedule_svg(const SimulatedSchedule& simulated) {
   return SvgTimeline(simulated).str();
+}
+
+std::string schedule_svg_in_seconds(const SimulatedSchedule& simulated, const std::string& title) {
+  return SvgTimeline(simulated, title).str();
 }
 
 }  // namespace tessera

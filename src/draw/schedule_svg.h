@@ -10,5 +10,7 @@
 namespace tessera {
 
 std::string schedule_svg(const SimulatedSchedule& simulated);
+// The same of a schedule whose times are seconds, with a title that says of what.
+std::string schedule_svg_in_seconds(const SimulatedSchedule& simulated, const std::string& title);
 
 }  // namespace tessera

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/text/text.h"
+#include "draw/letter_columns.h"
 
 namespace tessera {
 namespace {
@@ -106,6 +107,29 @@ class TextTimeline {
 
 std::string schedule_text(const SimulatedSchedule& simulated, size_t width) {
   return TextTimeline(simulated, width).str();
+}
+
+std::string schedule_rows(const SimulatedSchedule& simulated, const std::string& end,
+                          size_t columns) {
+  constexpr size_t kUsualWidth = 100, kLeastWidth = 12, kMostWidth = 160, kMostRows = 64;
+  const auto& [schedule, timeline, facts] = simulated;
+  const size_t label = fmt::formatted_size("pp {}", schedule.ranks - 1) + 1;
+  const size_t left = columns - std::min(columns, label);
+  const size_t width = columns == 0 ? kUsualWidth : std::clamp(left, kLeastWidth, kMostWidth);
+  const size_t rows = std::min(timeline.ranks.size(), kMostRows);
+  std::string text;
+  for (size_t rank = 0; rank < rows; ++rank) {
+    LetterColumns row(timeline.makespan, width);
+    for (const TimedAction& timed : timeline.ranks[rank]) {
+      row.add(letter_of(timed.action.pass), timed.begin, timed.end);
+    }
+    text += fmt::format("{:<{}}{}\n", fmt::format("pp {}", rank), label, row.str());
+  }
+  text += fmt::format("{:<{}}0{:>{}}\n", "", label, end, width - 1);
+  if (rows < timeline.ranks.size()) {
+    text += fmt::format("… and {} more ranks of the pipeline\n", timeline.ranks.size() - rows);
+  }
+  return text;
 }
 
 std::string schedule_table(const SimulatedSchedule& simulated) {

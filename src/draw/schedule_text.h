@@ -16,6 +16,12 @@ namespace tessera {
 // Lines have at most `width` characters, or one unit of time where that is more.
 std::string schedule_text(const SimulatedSchedule& simulated, size_t width = 120);
 
+// A line per rank, however long the schedule is: a character is a slice of time, with the letter of
+// what it is most of (F, B, I, W; a dot: idle). As wide as `columns`, or as suits most where that
+// is 0. The end of the time axis is labelled `end`.
+std::string schedule_rows(const SimulatedSchedule& simulated, const std::string& end,
+                          size_t columns = 0);
+
 // What each rank does and keeps: stages, busy and idle time, live micro-batches.
 std::string schedule_table(const SimulatedSchedule& simulated);
 

@@ -9,6 +9,7 @@
 
 #include "base/text/ranks_text.h"
 #include "base/text/text.h"
+#include "draw/letter_columns.h"
 #include "draw/run_title.h"
 
 namespace tessera {
@@ -17,40 +18,8 @@ namespace {
 constexpr size_t kMostRows = 64;                      // classes that a timeline shows
 constexpr size_t kLeastWidth = 12, kMostWidth = 160;  // of the time, where columns are given
 
-// Adds a stretch of time to the columns that it covers.
-class Columns {
- public:
-  Columns(double makespan, size_t width)
-      : slice_(makespan > 0 ? makespan / static_cast<double>(width) : 1), amounts_(width) {}
-
-  void add(char letter, double begin, double end) {
-    const size_t kind = kLetters.find(letter);
-    auto column = static_cast<size_t>(begin / slice_);
-    for (; column < amounts_.size(); ++column) {
-      const double from = std::max(begin, static_cast<double>(column) * slice_);
-      const double to = std::min(end, static_cast<double>(column + 1) * slice_);
-      if (from >= end) break;
-      if (to > from) amounts_[column][kind] += to - from;
-    }
-  }
-
-  [[nodiscard]] std::string str() const {
-    std::string text;
-    for (const auto& amounts : amounts_) {
-      const auto most = std::max_element(amounts.begin(), amounts.end());
-      text += *most > 0 ? kLetters[static_cast<size_t>(most - amounts.begin())] : '.';
-    }
-    return text;
-  }
-
- private:
-  static constexpr std::string_view kLetters = "FBIWU-.";
-  double slice_;
-  std::vector<std::array<double, kLetters.size()>> amounts_;
-};
-
 std::string row_of(const RankActivity& activity, double makespan, size_t width) {
-  Columns columns(makespan, width);
+  LetterColumns columns(makespan, width);
   // Segments contain the waits between their kernels: those are taken out of them.
   auto wait = activity.waits.begin();
   for (const Segment& segment : activity.segments) {

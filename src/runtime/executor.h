@@ -25,7 +25,7 @@
 
 namespace tessera {
 
-class Executor : private StepLauncher {
+class Executor final : private StepLauncher {
  public:
   // Takes its place in the memory of the rank and joins the groups. Several executors of one rank
   // run in turn, never at once. `rank` must outlive the executor. Throws Error where the Program

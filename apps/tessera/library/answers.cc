@@ -1,6 +1,7 @@
 #include "api/call.h"
 #include "api/plan.h"
 #include "api/simulate.h"
+#include "api/stage_simulation.h"
 #include "base/error.h"
 #include "base/text/json.h"
 #include "draw/plan_svg.h"
@@ -20,6 +21,10 @@ nlohmann::json object_of(const std::string& method, const Json& request) {
 
 std::string step_picture(const SimulateQuery& query, const RunSpec& spec,
                          std::vector<Guess> guesses, const Surroundings& around) {
+  std::string why = why_by_stages(query, spec);
+  if (!why.empty()) {
+    return StageSimulation(query, spec, std::move(guesses), around, std::move(why)).svg();
+  }
   const StepSimulation simulation(query, spec, std::move(guesses), around);
   const StepTimeline& timeline = simulation.timeline();
   return step_svg(timeline, simulation.activities(),
@@ -67,8 +72,8 @@ std::string simulation_picture(const Json& request) {
   return library::refusing([&] {
     nlohmann::json rest = object_of("simulate", request);
     const Surroundings around = take_files_of(rest, library::surroundings());
-    const SimulateQuery query = simulate_query(rest);
     std::vector<Guess> guesses;
+    const SimulateQuery query = with_recipe(simulate_query(rest), around, guesses);
     const RunSpec spec = load_simulated(query, around, guesses);
     if (!query.schedule_only) return step_picture(query, spec, std::move(guesses), around);
     check_schedule_alone(query);

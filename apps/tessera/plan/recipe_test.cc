@@ -43,6 +43,24 @@ TEST(RecipeCommand, EveryRecipeIsPlannedBesideWhatWasPublished) {
   }
 }
 
+TEST(RecipeCommand, EveryRecipeIsSimulatedNearItsPlan) {
+  for (const std::string_view name : recipe_names()) {
+    SCOPED_TRACE(name);
+    const Words recipe = {"--recipe", std::string(name), "--json"};
+    Words plan = {"plan"}, simulate = {"simulate"};
+    plan.insert(plan.end(), recipe.begin(), recipe.end());
+    simulate.insert(simulate.end(), recipe.begin(), recipe.end());
+    const nlohmann::json simulated = answer(simulate);
+    const double planned_s = answer(plan).at("time").at("step_s").get<double>();
+    EXPECT_NEAR(simulated.at("step_s").get<double>(), planned_s, 0.15 * planned_s);
+    if (simulated.contains("pipeline")) {  // what is drawn is the greater part of the step
+      const double drawn_s = simulated.at("pipeline").at("makespan_s").get<double>();
+      EXPECT_GT(drawn_s, 0.7 * planned_s);
+      EXPECT_LE(drawn_s, planned_s);
+    }
+  }
+}
+
 TEST(RecipeCommand, FlagsWinOverARecipe) {
   const nlohmann::json plan = answer({"plan", "--recipe", "llama-3-405b-8k", "--tp", "4", "--dp",
                                       "256", "--global-batch", "4096", "--json"});
@@ -92,7 +110,7 @@ TEST(Fp8, IsRefusedWhereItCannotBe) {
     EXPECT_TRUE(has(ended.err, part)) << ended.err;
   };
   refused({"plan", "--cluster", "a100-8"}, "no arithmetic of 8 bits");
-  refused({"simulate", "--cluster", "h100-8"}, "use --dtype bf16");
+  refused({"simulate", "--cluster", "h100-8", "--trace", "x.json"}, "use --dtype bf16");
   refused({"plan", "--cluster", "h100-8", "--emit", "megatron"}, "use --dtype bf16");
   const Ended train =
       run_in_process({"train", std::string(TESSERA_SOURCE_DIR) + "/examples/demo.toml", "--dry-run",

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "api/stage_simulation.h"
 #include "base/error.h"
 #include "cli/flags.h"
 #include "cli/help.h"
@@ -30,6 +31,15 @@ int print_schedule(const SimulateOptions& options, const SimulatedSchedule& simu
                       : fitted(console, schedule_report_text(simulated, console.out_columns)));
   if (!options.svg.empty()) write_file(options.svg, schedule_svg(simulated), console);
   if (!options.csv.empty()) write_file(options.csv, to_csv(simulated.schedule), console);
+  return 0;
+}
+
+int print_stages(const SimulateOptions& options, const StageSimulation& simulation,
+                 Console& console) {
+  const std::string picture = options.svg.empty() ? "" : simulation.svg();
+  console.out << (options.json ? simulation.json().dump(2) + '\n'
+                               : fitted(console, simulation.text(console.out_columns)));
+  if (!options.svg.empty()) write_file(options.svg, picture, console);
   return 0;
 }
 
@@ -132,6 +142,11 @@ int run_simulate(const SimulateOptions& options, Console& console) {
     return print_schedule(options, simulate_schedule_of(spec), console);
   }
   require_config(options.csv.empty(), "--csv writes a pipeline schedule: add --schedule-only");
+  std::string why = why_by_stages(query, spec, !options.trace.empty());
+  if (!why.empty()) {
+    return print_stages(
+        options, StageSimulation(query, spec, std::move(guesses), around, std::move(why)), console);
+  }
   const StepSimulation simulation(query, spec, std::move(guesses), around);
   if (!options.trace.empty()) require_traceable(simulation.timeline());
   console.out << (options.json ? simulation.json().dump(2) + '\n'

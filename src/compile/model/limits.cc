@@ -26,27 +26,36 @@ double estimated_instructions(const RunSpec& spec, double places) {
           static_cast<double>(loss_chunks(spec)) * kInstructionsOfLossChunk);
 }
 
-void require_simulatable(const RunSpec& spec) {
+std::string why_not_simulatable(const RunSpec& spec) {
   const double places = static_cast<double>(spec.parallel.cp) *
                         static_cast<double>(std::min<int64_t>(2, spec.parallel.tp));
   const double instructions = estimated_instructions(spec, places);
-  require_config(
-      instructions <= kMostSimulatedInstructions,
-      "a step of {} layers, {} micro-batches and {} chunks of the loss in each has about {:.3g} "
-      "instructions to simulate, more than the {:.0f} that are; use a smaller global_batch, fewer "
-      "layers or a larger train.loss_chunk. 'tessera plan --cluster' prices steps of any size, "
-      "--schedule-only shows the pipeline alone",
-      spec.model.layers, accumulation(spec), loss_chunks(spec), instructions,
-      kMostSimulatedInstructions);
+  if (instructions > kMostSimulatedInstructions) {
+    return fmt::format(
+        "a step of {} layers, {} micro-batches and {} chunks of the loss in each has about {:.3g} "
+        "instructions to simulate, more than the {:.0f} that are",
+        spec.model.layers, accumulation(spec), loss_chunks(spec), instructions,
+        kMostSimulatedInstructions);
+  }
   constexpr double kMostFlops = 0x1p62;
   const auto as_double = [](int64_t number) { return static_cast<double>(number); };
   const double seq_len = as_double(spec.train.seq_len);
   const double flops = 10 * as_double(spec.train.micro_batch) * seq_len * seq_len *
                        as_double(spec.model.heads) * as_double(spec.model.head_dim);
-  require_config(flops <= kMostFlops,
-                 "attention over train.seq_len = {} needs {:.3g} operations in a micro-batch, more "
-                 "than are counted; use a shorter seq_len, or 'tessera plan --cluster'",
-                 spec.train.seq_len, flops);
+  if (flops <= kMostFlops) return "";
+  return fmt::format(
+      "attention over train.seq_len = {} needs {:.3g} operations in a micro-batch, more than are "
+      "counted",
+      spec.train.seq_len, flops);
+}
+
+void require_simulatable(const RunSpec& spec) {
+  const std::string why = why_not_simulatable(spec);
+  require_config(why.empty(),
+                 "{}; use a smaller global_batch, fewer layers, a larger train.loss_chunk or a "
+                 "shorter seq_len. 'tessera plan --cluster' prices steps of any size, "
+                 "--schedule-only shows the pipeline alone",
+                 why);
 }
 
 void require_writable_graph(const RunSpec& spec) {

@@ -2,6 +2,8 @@
 // memory holds it.
 #pragma once
 
+#include <string>
+
 #include "spec/run_spec.h"
 
 namespace tessera {
@@ -19,7 +21,10 @@ inline constexpr double kMostPlannedInstructions = 1 << 17;    // of all ranks o
 inline constexpr double kMostWholeInstructions = 1 << 19;      // where templates do not do
 inline constexpr double kMostSimulatedInstructions = 1 << 20;  // of ranks that differ
 
-// ConfigError for a step that has too many to be simulated, or attention too large to count.
+// Why a step cannot be simulated instruction by instruction: it has too many, or attention too
+// large to count. Empty: it can.
+std::string why_not_simulatable(const RunSpec& spec);
+// ConfigError with that.
 void require_simulatable(const RunSpec& spec);
 
 // ConfigError with the number and what makes it smaller. `spec` must have gone through resolve().

@@ -144,8 +144,8 @@ TEST(LinkLoadTest, NoStepIsShorterThanItsBusiestLink) {
   Draw draw(11);
   int bound = 0;
   for (int i = 0; i < 2400; ++i) {
-    const std::string cluster = std::vector<std::string>{"pc-4x24-8", "two-pcs", "h100-16",
-                                                         "a100-32"}[draw.of({0, 1, 2, 3})];
+    const std::string cluster = std::vector<std::string>{
+        "pc-4x24-8", "two-pcs", "h100-16", "a100-32"}[static_cast<size_t>(draw.of({0, 1, 2, 3}))];
     const std::string engine = draw.of({0, 1}) == 0 ? "tessera" : "megatron";
     Workload w = workload("llama-2-7b", cluster, 64, engine);
     w.overlap.pipeline = draw.of({0, 1}) == 1;

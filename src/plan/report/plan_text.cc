@@ -189,28 +189,6 @@ std::string memory_text(const Plan& plan) {
                      heaviest_table(plan), parts_text(plan));
 }
 
-std::string time_table(const StepTime& time) {
-  TextTable table({{"step", Align::kLeft}, {"time", Align::kRight}, {"share", Align::kRight}});
-  const auto add = [&](std::string what, double part) {
-    table.add_row({std::move(what), short_seconds(part), percent_text(part, time.step_s)});
-  };
-  add("kernels of the busiest stage", time.compute_s);
-  add("  forward", time.forward_s);
-  add("  backward", time.backward_s());
-  if (time.recompute_s > 0) add("    of which computed again", time.recompute_s);
-  for (int axis = 0; axis < kNumCommAxes; ++axis) {
-    const double exposed = time.exposed_s[static_cast<size_t>(axis)];
-    if (exposed <= 0) continue;
-    add(fmt::format("{} communication that nothing hides", name_of(static_cast<CommAxis>(axis))),
-        exposed);
-  }
-  if (time.bubble_s > 0) add("pipeline bubble", time.bubble_s);
-  add("optimizer", time.optimizer_s);
-  table.add_rule();
-  add("step", time.step_s);
-  return table.str();
-}
-
 // Numbers beyond what counts in whole are only seen in requests that make no sense.
 std::string rounded(double value) {
   constexpr double kMostWhole = 9e15;
@@ -332,6 +310,28 @@ std::string fit_line(const Plan& plan, bool checked) {
 }
 
 }  // namespace
+
+std::string time_table(const StepTime& time) {
+  TextTable table({{"step", Align::kLeft}, {"time", Align::kRight}, {"share", Align::kRight}});
+  const auto add = [&](std::string what, double part) {
+    table.add_row({std::move(what), short_seconds(part), percent_text(part, time.step_s)});
+  };
+  add("kernels of the busiest stage", time.compute_s);
+  add("  forward", time.forward_s);
+  add("  backward", time.backward_s());
+  if (time.recompute_s > 0) add("    of which computed again", time.recompute_s);
+  for (int axis = 0; axis < kNumCommAxes; ++axis) {
+    const double exposed = time.exposed_s[static_cast<size_t>(axis)];
+    if (exposed <= 0) continue;
+    add(fmt::format("{} communication that nothing hides", name_of(static_cast<CommAxis>(axis))),
+        exposed);
+  }
+  if (time.bubble_s > 0) add("pipeline bubble", time.bubble_s);
+  add("optimizer", time.optimizer_s);
+  table.add_rule();
+  add("step", time.step_s);
+  return table.str();
+}
 
 std::string plan_text(const Plan& plan, bool checked) {
   std::string text =

@@ -58,7 +58,7 @@ class Replay {
       const double made = made_at(product);
       if (made == kNever) return kNever;
       const bool here = schedule_.rank_of_stage[count(product.stage)] == rank;
-      ready = std::max(ready, made + (here ? 0 : costs_.transfer));
+      ready = std::max(ready, made + (here ? 0 : costs_.transfer_of(product)));
     }
     return ready;
   }
@@ -142,25 +142,30 @@ StageNeeds needs(const StageAction& action, int stages) {
 }
 
 double PassCosts::of(const StageAction& action) const {
-  const double scale =
-      stage_scale.empty() ? 1.0 : stage_scale.at(static_cast<size_t>(action.stage));
+  const StageCosts stage = stages.empty() ? StageCosts{forward, input_grad, weight_grad}
+                                          : stages.at(static_cast<size_t>(action.stage));
   switch (action.pass) {
     case StagePass::kForward:
-      return scale * forward;
+      return stage.forward;
     case StagePass::kBackward:
-      return scale * (input_grad + weight_grad);
+      return stage.input_grad + stage.weight_grad;
     case StagePass::kInputGrad:
-      return scale * input_grad;
+      return stage.input_grad;
     case StagePass::kWeightGrad:
-      return scale * weight_grad;
+      return stage.weight_grad;
   }
   return 0;
 }
 
+double PassCosts::transfer_of(const StageProduct& product) const {
+  if (transfers.empty()) return transfer;
+  const bool forward = product.kind == StageProduct::Kind::kOutput;
+  return transfers.at(static_cast<size_t>(forward ? product.stage : product.stage - 1));
+}
+
 ScheduleTimeline replay(const PipelineSchedule& schedule, const PassCosts& costs) {
-  TESSERA_CHECK(
-      costs.stage_scale.empty() || costs.stage_scale.size() == static_cast<size_t>(schedule.stages),
-      "{} scales for {} stages", costs.stage_scale.size(), schedule.stages);
+  TESSERA_CHECK(costs.stages.empty() || costs.stages.size() == static_cast<size_t>(schedule.stages),
+                "costs of {} stages for {}", costs.stages.size(), schedule.stages);
   return Replay(schedule, costs).run();
 }
 

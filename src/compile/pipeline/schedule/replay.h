@@ -38,14 +38,23 @@ class StageNeeds {
 // the stage after. Weight gradient: this stage's input gradient.
 StageNeeds needs(const StageAction& action, int stages);
 
+struct StageCosts {
+  double forward = 1;
+  double input_grad = 1;
+  double weight_grad = 1;  // a backward costs input_grad + weight_grad
+};
+
 struct PassCosts {
   double forward = 1;
   double input_grad = 1;
-  double weight_grad = 1;                // a backward costs input_grad + weight_grad
-  double transfer = 0;                   // from the end of a product until another rank has it
-  std::vector<double> stage_scale = {};  // by stage, times the costs above; empty: all 1
+  double weight_grad = 1;
+  double transfer = 0;  // from the end of a product until another rank has it
+  // Where they differ: by stage, and by boundary between stages, instead of the ones above.
+  std::vector<StageCosts> stages = {};
+  std::vector<double> transfers = {};
 
   [[nodiscard]] double of(const StageAction& action) const;
+  [[nodiscard]] double transfer_of(const StageProduct& product) const;
 };
 
 struct TimedAction {

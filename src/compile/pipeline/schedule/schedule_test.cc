@@ -155,10 +155,17 @@ TEST(ScheduleFactsTest, TransfersDelayOtherRanksOnly) {
   EXPECT_EQ(replay(v, {.transfer = 0.5}).makespan, replay(v).makespan);
 }
 
+TEST(ScheduleFactsTest, EveryBoundaryHasItsTransfer) {
+  const PipelineSchedule schedule = make_schedule("gpipe", 3, 1, 1);
+  PassCosts costs;
+  costs.transfers = {0.5, 3};
+  EXPECT_EQ(replay(schedule, costs).makespan, 3 * (1 + 2) + 2 * (0.5 + 3));
+}
+
 TEST(ScheduleFactsTest, ASlowStageSetsThePace) {
   const PipelineSchedule schedule = make_schedule("1f1b", 2, 1, 8);
   PassCosts costs;
-  costs.stage_scale = {1, 2};
+  costs.stages = {{}, {.forward = 2, .input_grad = 2, .weight_grad = 2}};
   EXPECT_EQ(replay(schedule, costs).makespan, 1 + 8 * 6 + 2);
 }
 

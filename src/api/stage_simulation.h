@@ -1,0 +1,44 @@
+// A step that has too many instructions to simulate them one by one, or that no Program computes:
+// its pipeline is played stage by stage, with the times that the cost model gives the stages.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/simulate.h"
+#include "plan/estimate_run.h"
+#include "sim/schedule/timeline.h"
+
+namespace tessera {
+
+// Why the step of a run is simulated by its stages; empty: by its Programs. ConfigError where it
+// would be by stages and something was asked that only Programs have: `traced`, a slow or a lost
+// rank.
+std::string why_by_stages(const SimulateQuery& query, const RunSpec& spec, bool traced = false);
+
+class StageSimulation {
+ public:
+  StageSimulation(const SimulateQuery& query, RunSpec spec, std::vector<Guess> guesses,
+                  const Surroundings& around, std::string why);
+
+  [[nodiscard]] std::string text(size_t columns = 0) const;
+  [[nodiscard]] nlohmann::ordered_json json() const;
+  // ConfigError where there is no pipeline to draw, or one of too many passes.
+  [[nodiscard]] std::string svg() const;
+
+ private:
+  [[nodiscard]] std::string title() const;
+  [[nodiscard]] std::string pipeline_text(size_t columns) const;
+
+  RunSpec spec_;
+  std::vector<Guess> guesses_;
+  std::string why_;
+  SimulatedMachine machine_;
+  std::string engine_;
+  RunEstimate priced_;
+  std::optional<SimulatedSchedule> pipeline_;  // in seconds; none: one stage, or too many passes
+};
+
+}  // namespace tessera
