@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs the commands that a page shows, and puts what they print below them.
 
-A command is the first line of a code block marked `console`, after "$ ". What follows in the block
-is its output:
+A command is the first line of a code block marked `console`, after "$ " (NAME=VALUE before it is put
+into its environment). What follows in the block is its output:
 
   console            the whole output
   console excerpt    lines of it, in order; "..." stands for lines that are left out between them,
@@ -11,13 +11,13 @@ is its output:
                      digits of floating-point sums): the words must be printed, and the block stays
   console recorded   not run, because it needs a GPU or minutes; the page says what was run where
 
-`exit N` behind any of them: the command ends with this exit code instead of 0, and what is shown is
-what it says on standard error. A block that shows a command with its output and is not marked is a
-mistake.
+`exit=2` behind any of them: the command ends with this exit code instead of 0, and its output is what
+it prints and then what it says on standard error. A block that shows a command with its output and
+is not marked is a mistake.
 
 The commands of a page run in order in one folder, which sees examples/, tests/ and bench/ of this
-checkout and is removed at the end: a block may use what an earlier one has made. Any other block
-whose first line is a comment with the name of a file (`# mine.toml`, `# mine.csv`) is that file.
+checkout and is removed at the end: a block may use what an earlier one has made. A block marked with
+a language and a name (`toml file=run.toml`) is that file.
 
 With --check nothing is written, and the exit code is 1 where a page is out of date.
 
@@ -25,6 +25,7 @@ With --check nothing is written, and the exit code is 1 where a page is out of d
 """
 import argparse
 import difflib
+import os
 import pathlib
 import re
 import shlex
@@ -36,23 +37,33 @@ FENCE = "```"
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SEEN = ("examples", "tests", "bench")
 GAP = "..."
-KIND = re.compile(r"console(?: (?P<part>excerpt|like|recorded))?(?: exit (?P<code>\d+))?")
-FILE_NAME = re.compile(r"# ([\w-]+\.(?:toml|csv))\b")
+KIND = re.compile(r"console(?: (?P<part>excerpt|like|recorded))?(?: exit=(?P<code>\d+))?")
+SHOWN_FILE = re.compile(r"\w+ file=([\w.-]+)")
 
 
 class Stale(Exception):
     """A block that has no counterpart in what the command prints today, or that is no block."""
 
 
-def output_of(binary, command, folder, code):
-    words = shlex.split(command)
-    if words[0] != "tessera":
+def split_command(command):
+    """The arguments of a tessera command, and what goes into its environment."""
+    words, settings = shlex.split(command), {}
+    while words and re.match(r"[A-Z_]+=", words[0]):
+        name, value = words.pop(0).split("=", 1)
+        settings[name] = value
+    if not words or words[0] != "tessera":
         raise Stale(f"'{command}' is not a tessera command")
-    done = subprocess.run([binary, *words[1:]], cwd=folder, capture_output=True, text=True,
-                          timeout=300, check=False)
-    if done.returncode != code:
-        raise Stale(f"'{command}' ended with {done.returncode} instead of {code}\n{done.stderr}")
-    text = done.stderr if code else done.stdout
+    return words[1:], settings
+
+
+def output_of(binary, command, folder, code):
+    """What a command prints; where an exit code is named, with what it says on standard error."""
+    arguments, settings = split_command(command)
+    done = subprocess.run([binary, *arguments], cwd=folder, env={**os.environ, **settings},
+                          capture_output=True, text=True, timeout=300, check=False)
+    if done.returncode != int(code or 0):
+        raise Stale(f"'{command}' ended with {done.returncode} instead of {code or 0}\n{done.stderr}")
+    text = done.stdout + done.stderr if code else done.stdout
     return [line.rstrip() for line in text.rstrip("\n").split("\n")]
 
 
@@ -105,7 +116,7 @@ def block_of(binary, kind, lines, folder):
         raise Stale(f"a console block begins with no command: {lines[:1]}")
     if kind["part"] == "recorded":
         return lines
-    printed = output_of(binary, lines[0][2:], folder, int(kind["code"] or 0))
+    printed = output_of(binary, lines[0][2:], folder, kind["code"])
     if kind["part"] == "excerpt":
         return [lines[0], *excerpt_of(lines[1:], printed)]
     if kind["part"] == "like":
@@ -117,9 +128,9 @@ def plain_block(kind, lines, folder):
     """A block without output: a file, for commands below it, or text."""
     if kind.startswith("console"):
         raise Stale(f"there is no block of kind '{kind}'")
-    if any(line.startswith("$ tessera") for line in lines):
+    if any(re.match(r"\$ (?:[A-Z_]+=\S* )*tessera\b", line) for line in lines):
         raise Stale(f"'{lines[0]}' is a command with its output: mark the block as console")
-    named = FILE_NAME.match(lines[0]) if lines else None
+    named = SHOWN_FILE.fullmatch(kind)
     if named:
         (folder / named[1]).write_text("\n".join(lines) + "\n", encoding="utf-8")
     return lines

@@ -15,7 +15,8 @@ case "$1" in
   table) printf 'name   bytes\\n-----  -----\\nstep      12\\nloss     3.5  model.a\\nend\\n' ;;
   show) cat "$2" ;;
   make) echo made > made.txt ;;
-  fail) echo 'no such thing' >&2; exit 2 ;;
+  fail) echo half; echo 'no such thing' >&2; exit 2 ;;
+  say) echo "$WORD" ;;
 esac
 """
 TABLE = "name   bytes\n-----  -----\nstep      12\nloss     3.5  model.a\nend\n"
@@ -83,25 +84,29 @@ class Pages(unittest.TestCase):
 
     def test_exit_codes_are_compared(self):
         self.expect_stale(block("console like", "$ tessera fail\n"), "ended with 2 instead of 0")
-        self.expect_fresh(block("console exit 2", "$ tessera fail\nno such thing\n"))
-        self.expect_stale(block("console exit 3", "$ tessera fail\nno such thing\n"), "ended with 2 instead of 3")
-        self.expect_stale(block("console exit 2", "$ tessera table\n" + TABLE), "ended with 0 instead of 2")
-        self.expect_stale(block("console excerpt exit 2", "$ tessera fail\nno thing\n"), "nothing is printed like")
+        self.expect_fresh(block("console exit=2", "$ tessera fail\nhalf\nno such thing\n"))
+        self.expect_stale(block("console exit=3", "$ tessera fail\nhalf\nno such thing\n"), "ended with 2 instead of 3")
+        self.expect_stale(block("console exit=2", "$ tessera table\n" + TABLE), "ended with 0 instead of 2")
+        self.expect_stale(block("console excerpt exit=2", "$ tessera fail\nno thing\n"), "nothing is printed like")
 
     def test_blocks_that_would_not_be_checked_are_found(self):
         self.expect_stale(block("", "$ tessera table\n"), "mark the block as console")
+        self.expect_stale(block("text", "$ WORD=a tessera say\na\n"), "mark the block as console")
         self.expect_stale(block("console exceprt", "$ tessera table\n"), "no block of kind 'console exceprt'")
         self.expect_stale(block("console", "name\n"), "begins with no command")
         self.expect_stale(block("console", "$ rm table\n"), "not a tessera command")
         self.expect_stale("```console\n$ tessera table\n", "a block has no end")
+
+    def test_a_command_may_have_an_environment(self):
+        self.expect_fresh(block("console", "$ WORD=hello tessera say\nhello\n"))
 
     def test_what_is_recorded_is_not_run(self):
         self.expect_fresh(block("console recorded", "$ tessera fail\nas it was\n"))
 
     def test_a_page_has_one_folder(self):
         self.expect_fresh(block("console excerpt", "$ tessera make\n") + block("console", "$ tessera show made.txt\nmade\n"))
-        self.expect_fresh(block("toml", "# mine.toml: a file\na = 1\n") +
-                          block("console", "$ tessera show mine.toml\n# mine.toml: a file\na = 1\n"))
+        self.expect_fresh(block("toml file=mine.toml", "a = 1\n") +
+                          block("console", "$ tessera show mine.toml\na = 1\n"))
         self.expect_stale(block("console", "$ tessera show made.txt\nmade\n"), "ended with 1")
 
     def test_writing_puts_numbers_right_and_leaves_the_rest(self):
