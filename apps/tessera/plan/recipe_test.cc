@@ -52,7 +52,7 @@ TEST(RecipeCommand, EveryRecipeIsSimulatedNearItsPlan) {
     simulate.insert(simulate.end(), recipe.begin(), recipe.end());
     const nlohmann::json simulated = answer(simulate);
     const double planned_s = answer(plan).at("time").at("step_s").get<double>();
-    EXPECT_NEAR(simulated.at("step_s").get<double>(), planned_s, 0.15 * planned_s);
+    EXPECT_NEAR(simulated.at("step_s").get<double>(), planned_s, 0.1 * planned_s);
     if (simulated.contains("pipeline")) {  // what is drawn is the greater part of the step
       const double drawn_s = simulated.at("pipeline").at("makespan_s").get<double>();
       EXPECT_GT(drawn_s, 0.7 * planned_s);

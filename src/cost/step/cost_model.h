@@ -20,6 +20,9 @@ struct PassTimes {
   // Parts of forward_s and of the rest of backward_s that need no input: weights that a rank which
   // has nothing to do gathers ahead of its turn.
   double early_forward_s = 0, early_backward_s = 0;
+  // The end of backward_s, which no longer needs the gradient that it was given: the next one may
+  // come.
+  double after_gradient_s = 0;
 };
 
 // The time of one message from a stage to the next or back; nothing where one rank has both.

@@ -282,7 +282,24 @@ PassTimes RankTimes::stage_time(int64_t stage) const {
     if (stage > 0) pass.early_forward_s = std::min(first.forward_s, pass.forward_s);
     pass.early_backward_s = std::min(first.backward_s, pass.backward_s - pass.weight_grad_s);
   }
+  pass.after_gradient_s = pass.backward_s * share_after_gradient(counts, again);
   return pass;
+}
+
+// The gradient that a stage is given goes into the MLP of its last layer and past it; attention and
+// the layers before have others.
+double RankTimes::share_after_gradient(const Counts& counts, double again) const {
+  const double layers = counts.dense + counts.experts;
+  if (layers == 0) return 0;
+  const ModelShape& m = l_.w.model;
+  const double attention = to_double(m.attention_parameters());
+  const double mlp = counts.experts > 0
+                         ? to_double(m.experts_per_token * m.mlp_parameters(m.moe_ffn) +
+                                     m.mlp_parameters(m.shared_ffn))
+                         : to_double(m.mlp_parameters(m.ffn));
+  // What is computed again of a layer comes before all of it.
+  const double last = attention / (attention + mlp) * 2 / (2 + again);
+  return (layers - 1 + last) / layers;
 }
 
 double RankTimes::forward_comm_s(int64_t rank, const RankLayers& layers) const {

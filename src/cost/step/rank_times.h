@@ -105,6 +105,7 @@ class RankTimes {
   [[nodiscard]] double over_level_s(const AxisCosts& comm, int level) const;
   // `first`, `last`: whether it has the embedding, and the head.
   [[nodiscard]] Counts counts_of(const RankLayers& layers, bool first, bool last) const;
+  [[nodiscard]] double share_after_gradient(const Counts& counts, double again) const;
   // `again`: the share of the layers that are computed again as a whole.
   void add_passes(RankTime& time, const Counts& counts, double again) const;
   void add_gathering(RankTime& time, const RankLayers& layers, const Counts& ends,

@@ -208,6 +208,7 @@ bool ProgramTapeBuilder::try_message(size_t rank) {
   }
   ProgramTape::Step step;
   step.is_message = true;
+  step.is_gradient = x.from_stage > x.to_stage;
   step.rank = static_cast<uint32_t>(rank);
   step.receiver = static_cast<uint32_t>(rank_of(x.to_stage));
   step.cost = static_cast<uint32_t>(std::min(x.from_stage, x.to_stage));
@@ -229,7 +230,7 @@ PipelineOutcome ProgramTape::run(const PipelineTimes& times) const {
                 times.stages.size());
   TESSERA_CHECK(times.messages.empty() || times.messages.size() + 1 == times.stages.size(),
                 "{} boundaries have times of {}", stages_ - 1, times.messages.size());
-  std::vector<double> cost(times.stages.size() * kParts, 0), early(cost);
+  std::vector<double> cost(times.stages.size() * kParts, 0), early(cost), after_gradient(cost);
   for (size_t stage = 0; stage < times.stages.size(); ++stage) {
     const StageTimes& of = times.stages[stage];
     double* const parts = &cost[stage * kParts];
@@ -242,6 +243,7 @@ PipelineOutcome ProgramTape::run(const PipelineTimes& times) const {
       case StageCut::kTwo:
         parts[0] = of.forward;
         parts[1] = of.input_grad + of.weight_grad;
+        after_gradient[stage * kParts + 1] = of.after_gradient;
         break;
       case StageCut::kThree:
         parts[0] = of.forward;
@@ -255,7 +257,12 @@ PipelineOutcome ProgramTape::run(const PipelineTimes& times) const {
   std::vector<double> begin(ranks, -1), work(ranks, 0);
   for (size_t i = 0; i < steps_.size(); ++i) {
     const Step& step = steps_[i];
-    double start = std::max(ends[step.waits[0]], ends[step.waits[1]]);
+    double free = ends[step.waits[1]];  // the memory that is written
+    if (step.is_gradient && step.waits[1] > 0) {
+      const Step& before = steps_[step.waits[1] - 1];
+      if (!before.is_message) free -= after_gradient[before.cost];
+    }
+    double start = std::max(ends[step.waits[0]], free);
     if (step.is_message) {
       start = std::max({start, messages[step.rank], messages[step.receiver]});
       const MessageTimes message =

@@ -29,6 +29,7 @@ class ProgramTape {
     uint32_t receiver = 0;  // of an action, its rank
     uint32_t cost = 0;      // of an action, kParts for each stage; of a message, its boundary
     bool is_message = false;
+    bool is_gradient = false;  // of a message: it goes to the stage before
     // Steps that must have ended; 0: none, so numbers count from 1.
     std::array<uint32_t, 2> waits = {0, 0};
   };

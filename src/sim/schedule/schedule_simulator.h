@@ -23,6 +23,8 @@ struct StageTimes {
   // Parts of forward and of input_grad that need no message; a ScheduleTape does without.
   double early_forward = 0;
   double early_input_grad = 0;
+  // The end of a backward, when the gradient that it was given is no longer needed; likewise.
+  double after_gradient = 0;
 };
 
 // Times of a message from one stage to the next or back, where another rank has that stage.

@@ -23,7 +23,8 @@ PipelineTimes times_of(const PipelineSeconds& price) {
   PipelineTimes times;
   for (const PassTimes& stage : price.stages) {
     times.stages.push_back({stage.forward_s, stage.backward_s - stage.weight_grad_s,
-                            stage.weight_grad_s, stage.early_forward_s, stage.early_backward_s});
+                            stage.weight_grad_s, stage.early_forward_s, stage.early_backward_s,
+                            stage.after_gradient_s});
   }
   for (const MessageSeconds& message : price.messages) {
     times.messages.push_back({message.latency_s, message.wire_s});
