@@ -34,19 +34,29 @@ class Columns {
     }
   }
 
-  [[nodiscard]] std::string str() const {
+  // Every column has the letter of what takes most of it. `in_turn`: where passes are narrower than
+  // columns, those that come off badly in one column have the next, so that the letters are the
+  // shares of the time.
+  [[nodiscard]] std::string str(bool in_turn) const {
     std::string text;
-    for (const auto& amounts : amounts_) {
-      const auto most = std::max_element(amounts.begin(), amounts.end());
-      text += *most > 0 ? kLetters[static_cast<size_t>(most - amounts.begin())] : '.';
+    Amounts owed = {};
+    for (const Amounts& amounts : amounts_) {
+      for (size_t kind = 0; kind < amounts.size(); ++kind) {
+        owed[kind] = amounts[kind] > 0 && in_turn ? owed[kind] + amounts[kind] : amounts[kind];
+      }
+      const auto most =
+          static_cast<size_t>(std::max_element(owed.begin(), owed.end()) - owed.begin());
+      text += owed[most] > 0 ? kLetters[most] : '.';
+      owed[most] -= slice_;
     }
     return text;
   }
 
  private:
   static constexpr std::string_view kLetters = "FBIWU-.";
+  using Amounts = std::array<double, kLetters.size()>;
   double slice_;
-  std::vector<std::array<double, kLetters.size()>> amounts_;
+  std::vector<Amounts> amounts_;
 };
 
 std::string row_of(const RankActivity& activity, double makespan, size_t width) {
@@ -64,7 +74,9 @@ std::string row_of(const RankActivity& activity, double makespan, size_t width) 
     columns.add(letter_of(segment.kind), at, segment.end);
   }
   for (const Wait& w : activity.waits) columns.add(w.group.empty() ? '.' : '-', w.begin, w.end);
-  return columns.str();
+  // Passes of less than a column and a half.
+  const bool in_turn = 3 * activity.segments.size() > 2 * width;
+  return columns.str(in_turn);
 }
 
 std::string share_text(double seconds, double makespan) {
