@@ -56,7 +56,7 @@ struct RankKind {
   [[nodiscard]] int64_t total_bytes() const {
     return std::accumulate(memory.begin(), memory.end(), int64_t{0});
   }
-  // Of classes only the first ranks are known; all ranks of a class are at one place.
+  // A class names its first rank alone; all of its ranks are at one place of the pipeline.
   [[nodiscard]] bool are_all_known() const { return count == static_cast<int64_t>(ranks.size()); }
   [[nodiscard]] std::string name() const {
     if (are_all_known()) return ranks_text(ranks);

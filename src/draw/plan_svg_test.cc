@@ -121,7 +121,7 @@ TEST(PassColorTest, OneColourHasOneMeaningAcrossPictures) {
   EXPECT_EQ(hex(color_of(ArenaKind::kCommunication)), hex(kExposedColor));
 }
 
-// Of a class only the first rank is known, whose place on other axes says nothing of the others.
+// A class names its first rank alone, whose place on other axes says nothing of the others.
 TEST(PlanSvgTest, KindsOfALargeMeshHaveOnlyTheirPlaceInThePipeline) {
   const std::string svg = on_cluster("pp=2,dp=128", "h100-256", 0);
   EXPECT_NE(svg.find(" ranks from 0<"), std::string::npos) << svg;

@@ -38,15 +38,16 @@ void draw_bar(SvgPage& page, const TimeBar& bar, double top, double height) {
   }
 }
 
-// One slice as boxes of the heights of its shares. All of them reach the bottom, the upper ones
-// behind the lower ones, so that no paper shines through between them.
+// One slice as boxes of the heights of its shares. Every one reaches a little behind the one below
+// it, so that no paper shines through between them.
 void draw_slice(SvgPage& page, const std::vector<double>& shares,
                 const std::vector<std::string>& fills, const BarLane& at) {
   double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
   for (size_t f = fills.size(); f-- > 0;) {
     if (shares[f] > 0) {
-      const double height = at.height * std::min(sum, 1.0);
-      page.area(at.left, at.top + at.height - height, at.width, height, fills[f]);
+      const double up_to = at.height * std::min(sum, 1.0);
+      const double height = std::min(at.height * shares[f] + kOverlap, up_to);
+      page.area(at.left, at.top + at.height - up_to, at.width, height, fills[f]);
     }
     sum -= shares[f];
   }

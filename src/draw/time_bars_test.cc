@@ -48,8 +48,8 @@ TEST(TimeBarsTest, SharesHaveTheHeightsOfTheTime) {
   }
   draw_shares(page, bars, {"#111111", "#222222"}, {0, 10, 8, 20}, 4);
   const std::string svg = page.str(100, 100, "", "");
-  // Both slices are equal: one box of a quarter, one that reaches to three quarters behind it.
-  EXPECT_NE(svg.find("x=\"0\" y=\"15\" width=\"8\" height=\"15\" fill=\"#222222\""),
+  // Both slices are equal: one box of a quarter, one of a half that reaches a little behind it.
+  EXPECT_NE(svg.find("x=\"0\" y=\"15\" width=\"8\" height=\"10.5\" fill=\"#222222\""),
             std::string::npos)
       << svg;
   EXPECT_NE(svg.find("x=\"0\" y=\"25\" width=\"8\" height=\"5\" fill=\"#111111\""),

@@ -209,7 +209,7 @@ TEST(CliTest, NoCommandShowsHelpAndFails) {
   EXPECT_EQ(result.err, run_in_process({"--help"}).out);
 }
 
-// Of what a terminal of 60 columns shows: on `out`, and on `err`.
+// On a terminal of 60 columns, `out` and `err` alike.
 TEST(CliTest, EveryCommandKeepsToTheWidthOfTheTerminal) {
   constexpr size_t kColumns = 60;
   const auto widest = [](const std::string& text) {
