@@ -18,10 +18,11 @@ int main(int argc, char** argv) {
   };
   tessera::use_folders(tessera::folders_from(value_of));
   tessera::Console console{.out = std::cout, .err = std::cerr};
-  console.err_is_terminal = isatty(STDERR_FILENO) == 1 && value_of("TERM") != "dumb";
+  const bool dumb = value_of("TERM") == "dumb";  // it knows no escape sequences
+  console.err_is_terminal = isatty(STDERR_FILENO) == 1 && !dumb;
   console.out_is_terminal = isatty(STDOUT_FILENO) == 1;
   if (console.out_is_terminal) console.out_columns = tessera::columns_of(STDOUT_FILENO);
   console.err_columns = [] { return tessera::columns_of(STDERR_FILENO); };
-  console.color_wanted = value_of("NO_COLOR").empty();
+  console.color_wanted = value_of("NO_COLOR").empty() && !dumb;
   return tessera::run_cli({argv + 1, argv + argc}, console, environment);
 }

@@ -266,6 +266,13 @@ std::string StepSimulation::title() const {
                      machine_.used.device.name);
 }
 
+std::string StepSimulation::picture_title() const {
+  return fmt::format(
+      "{}, on {} x {}",
+      full_run_title(step_.spec, step_.layout.num_parameters, step_.stages.schedule.name),
+      with_thousands(cluster_.devices), cluster_.device.name);
+}
+
 double StepSimulation::tokens_per_s() const {
   const TrainSpec& train = step_.spec.train;
   const auto tokens = static_cast<double>(train.global_batch * train.seq_len);

@@ -70,7 +70,9 @@ class StepSimulation {
 
   [[nodiscard]] const StepTimeline& timeline() const { return timeline_; }
   [[nodiscard]] const std::vector<RankActivity>& activities() const { return activities_; }
-  [[nodiscard]] std::string title() const;   // the run and the machine
+  [[nodiscard]] std::string title() const;  // the run and the machine
+  // With the model and the batch: what a picture has to say by itself.
+  [[nodiscard]] std::string picture_title() const;
   [[nodiscard]] std::string digest() const;  // of the first Program
 
   // Timelines have at most as many characters as `columns`; 0: a width that suits most.

@@ -27,19 +27,29 @@ class LetterColumns {
     }
   }
 
-  [[nodiscard]] std::string str() const {
+  // Every column has the letter of what takes most of it. `in_turn`: where passes are narrower than
+  // columns, those that come off badly in one column have the next, so that the letters are the
+  // shares of the time.
+  [[nodiscard]] std::string str(bool in_turn) const {
     std::string text;
-    for (const auto& amounts : amounts_) {
-      const auto most = std::max_element(amounts.begin(), amounts.end());
-      text += *most > 0 ? kLetters[static_cast<size_t>(most - amounts.begin())] : '.';
+    Amounts owed = {};
+    for (const Amounts& amounts : amounts_) {
+      for (size_t kind = 0; kind < amounts.size(); ++kind) {
+        owed[kind] = amounts[kind] > 0 && in_turn ? owed[kind] + amounts[kind] : amounts[kind];
+      }
+      const auto most =
+          static_cast<size_t>(std::max_element(owed.begin(), owed.end()) - owed.begin());
+      text += owed[most] > 0 ? kLetters[most] : '.';
+      owed[most] -= slice_;
     }
     return text;
   }
 
  private:
   static constexpr std::string_view kLetters = "FBIWU-.";
+  using Amounts = std::array<double, kLetters.size()>;
   double slice_;
-  std::vector<std::array<double, kLetters.size()>> amounts_;
+  std::vector<Amounts> amounts_;
 };
 
 }  // namespace tessera

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 #include <tuple>
+
+#include "compile/program/memory_parts.h"
 
 namespace tessera {
 namespace {
@@ -85,32 +88,44 @@ std::vector<MemoryPoint> memory_curve(const RankTimeline& rank) {
     int by;
     BufferId buffer;
   };
-  std::vector<Change> changes;
-  std::array<std::vector<int64_t>, 2> edges;
-  const auto arena_of = [](const Buffer& buffer) {
-    return buffer.arena == ArenaKind::kActivations ? 0U : 1U;
+  // What the arenas of activations and of communication hold, and the first one of gradients.
+  enum Part : size_t { kActivations, kCommunication, kGradients, kNumParts };
+  const std::vector<BufferId> held = gradient_buffers_among_activations(program);
+  const std::set<BufferId> gradients(held.begin(), held.end());
+  const auto parts_of = [&](BufferId id) -> std::vector<Part> {
+    if (program.buffer(id).arena == ArenaKind::kCommunication) return {kCommunication};
+    if (gradients.contains(id)) return {kActivations, kGradients};
+    return {kActivations};
   };
+  std::vector<Change> changes;
+  std::array<std::vector<int64_t>, kNumParts> edges;
   for (const Life& life : lives_of(rank)) {
     const Buffer& buffer = program.buffer(life.buffer);
     changes.push_back({life.begin, +1, life.buffer});
     changes.push_back({life.end, -1, life.buffer});
-    edges[arena_of(buffer)].push_back(buffer.offset);
-    edges[arena_of(buffer)].push_back(buffer.offset + buffer.bytes());
+    for (const Part part : parts_of(life.buffer)) {
+      edges[part].push_back(buffer.offset);
+      edges[part].push_back(buffer.offset + buffer.bytes());
+    }
   }
   // What ends makes room for what begins at the same time.
   std::sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
     return std::tie(a.time, a.by, a.buffer) < std::tie(b.time, b.by, b.buffer);
   });
-  std::array<Cover, 2> covers = {Cover(std::move(edges[0])), Cover(std::move(edges[1]))};
+  std::array<Cover, kNumParts> covers = {Cover(std::move(edges[kActivations])),
+                                         Cover(std::move(edges[kCommunication])),
+                                         Cover(std::move(edges[kGradients]))};
   std::vector<MemoryPoint> points;
   for (size_t i = 0; i < changes.size(); ++i) {
     const Buffer& buffer = program.buffer(changes[i].buffer);
-    covers[arena_of(buffer)].add(buffer.offset, buffer.offset + buffer.bytes(), changes[i].by);
+    for (const Part part : parts_of(changes[i].buffer)) {
+      covers[part].add(buffer.offset, buffer.offset + buffer.bytes(), changes[i].by);
+    }
     if (i + 1 < changes.size() && changes[i + 1].time == changes[i].time) continue;
-    const MemoryPoint point{changes[i].time, covers[0].covered(), covers[1].covered()};
-    const bool same = !points.empty() && points.back().activations == point.activations &&
-                      points.back().communication == point.communication;
-    if (!same) points.push_back(point);
+    const int64_t of_gradients = covers[kGradients].covered();
+    const MemoryPoint point{changes[i].time, covers[kActivations].covered() - of_gradients,
+                            of_gradients, covers[kCommunication].covered()};
+    if (points.empty() || !points.back().holds_as(point)) points.push_back(point);
   }
   return points;
 }

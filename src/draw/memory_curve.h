@@ -10,11 +10,17 @@ namespace tessera {
 
 struct MemoryPoint {
   double time = 0;
-  int64_t activations = 0;  // bytes in use from then on; never more than the arena has
+  int64_t activations = 0;  // bytes in use from then on, without those of gradients
+  int64_t gradients = 0;    // that lie among the activations; both: never more than the arena has
   int64_t communication = 0;
+  [[nodiscard]] bool holds_as(const MemoryPoint& other) const {
+    return activations == other.activations && gradients == other.gradients &&
+           communication == other.communication;
+  }
 };
 
-// At every change, ascending; what is there all the time (weights, optimizer) is not in it.
+// At every change, ascending; what is there all the time (weights, optimizer, gradients with an
+// arena of their own) is not in it.
 std::vector<MemoryPoint> memory_curve(const RankTimeline& rank);
 
 }  // namespace tessera

@@ -48,7 +48,8 @@ class PlacementsPicture {
   }
 
   std::string str() {
-    const std::string title = run_title(step_);
+    const std::string title =
+        full_run_title(step_.spec, step_.layout.num_parameters, step_.stages.schedule.name);
     const double width = std::max(left_of(ranks_) - kMargin, kLeastWidth);
     y_ = 8;
     paragraph(title, 15, kTitleInk, width);

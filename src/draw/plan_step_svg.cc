@@ -24,11 +24,11 @@ struct TimePart {
   std::string fill;
 };
 
-// Kernels are slate, communication is red as in memory, and so is the optimizer purple.
+// In the colours of timelines: communication is red as in memory, and so is the optimizer purple.
 std::vector<TimePart> time_parts(const StepTime& time) {
   constexpr double kPalest = 0.7;
-  std::vector<TimePart> parts = {{"forward", time.forward_s, hex({52, 64, 84})},
-                                 {"backward", time.backward_s(), hex({112, 128, 154})}};
+  std::vector<TimePart> parts = {{"forward", time.forward_s, hex(kForwardColor)},
+                                 {"backward", time.backward_s(), hex(kBackwardColor)}};
   const auto exposed = std::count_if(time.exposed_s.begin(), time.exposed_s.end(),
                                      [](double seconds) { return seconds > 0; });
   double shade = 0;

@@ -14,7 +14,6 @@
 #include "draw/plan_step_svg.h"
 #include "draw/run_title.h"
 #include "draw/svg.h"
-#include "spec/run_file/validate.h"
 
 namespace tessera {
 namespace {
@@ -27,16 +26,9 @@ constexpr double kBarGap = 12;
 constexpr double kLeastPart = 2;  // of a part that is there at all
 constexpr size_t kMostColumns = 8;
 
-// "llama-3-8b, 8,030,261,248 parameters, bf16, dp=8 zero=1, 512 sequences of 8,192 tokens in 64
-// micro-batches, on 8 x h100"
+// The run, and where it is priced: "…, on 8 x h100".
 std::string full_title(const Plan& plan) {
-  const RunSpec& spec = plan.spec;
-  const std::string& model = spec.model.preset;
-  std::string text =
-      fmt::format("{}{}, {} of {} tokens in {}", model.empty() ? "" : model + ", ",
-                  run_title(spec, plan.num_parameters, plan.schedule.name),
-                  count_of(spec.train.global_batch, "sequence"), with_thousands(spec.train.seq_len),
-                  count_of(accumulation(spec), "micro-batch"));
+  const std::string text = full_run_title(plan.spec, plan.num_parameters, plan.schedule.name);
   if (!plan.step) return text;
   return text + fmt::format(", on {} x {}", with_thousands(plan.step->cluster.devices),
                             plan.step->cluster.device.name);
@@ -64,9 +56,20 @@ struct RankKind {
   [[nodiscard]] int64_t total_bytes() const {
     return std::accumulate(memory.begin(), memory.end(), int64_t{0});
   }
+  // A class names its first rank alone; all of its ranks are at one place of the pipeline.
+  [[nodiscard]] bool are_all_known() const { return count == static_cast<int64_t>(ranks.size()); }
   [[nodiscard]] std::string name() const {
-    if (count == static_cast<int64_t>(ranks.size())) return ranks_text(ranks);
+    if (are_all_known()) return ranks_text(ranks);
     return fmt::format("{} ranks from {}", with_thousands(count), ranks.front());
+  }
+  [[nodiscard]] std::string coords(const Mesh& mesh) const {
+    if (are_all_known()) return shared_coords(mesh, ranks);
+    if (mesh.size(Axis::kPp) == 1) return "";
+    const auto [first, last] = std::minmax_element(ranks.begin(), ranks.end(), [&](int a, int b) {
+      return mesh.coord(a, Axis::kPp) < mesh.coord(b, Axis::kPp);
+    });
+    const int64_t from = mesh.coord(*first, Axis::kPp), to = mesh.coord(*last, Axis::kPp);
+    return from == to ? fmt::format("pp{}", from) : fmt::format("pp{} to pp{}", from, to);
   }
 };
 
@@ -202,7 +205,7 @@ class PlanPicture {
   void draw_heads() {
     for (size_t k = 0; k < kinds_.size(); ++k) {
       cell(k, kTitleInk, kinds_[k].name());
-      const std::string coords = shared_coords(plan_.mesh, kinds_[k].ranks);
+      const std::string coords = kinds_[k].coords(plan_.mesh);
       if (text_pixels(coords, 11) > column_) continue;  // of one rank of a large mesh
       page_.text(right_of(k), y_ + 13 + kRow * 0.8, 11, kFaintInk, Anchor::kEnd, coords);
     }

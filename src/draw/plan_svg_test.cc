@@ -9,6 +9,7 @@
 #include "compile/testing/test_spec.h"
 #include "cost/hardware/catalogue.h"
 #include "draw/category_color.h"
+#include "draw/pass_color.h"
 #include "draw/placements_svg.h"
 #include "draw/run_title.h"
 
@@ -109,6 +110,26 @@ TEST(PlanSvgTest, OneColourHasOneMeaning) {
   }
 }
 
+// In timelines too: a pass has no colour of a part of memory.
+TEST(PassColorTest, OneColourHasOneMeaningAcrossPictures) {
+  for (const ArenaKind arena : kAllArenas) {
+    for (const Color pass : {kForwardColor, kBackwardColor, kInputGradColor, kWeightGradColor}) {
+      EXPECT_NE(hex(color_of(arena)), hex(pass)) << name_of(arena);
+    }
+  }
+  EXPECT_EQ(hex(color_of(ArenaKind::kOptimizer)), hex(kUpdateColor));
+  EXPECT_EQ(hex(color_of(ArenaKind::kCommunication)), hex(kExposedColor));
+}
+
+// A class names its first rank alone, whose place on other axes says nothing of the others.
+TEST(PlanSvgTest, KindsOfALargeMeshHaveOnlyTheirPlaceInThePipeline) {
+  const std::string svg = on_cluster("pp=2,dp=128", "h100-256", 0);
+  EXPECT_NE(svg.find(" ranks from 0<"), std::string::npos) << svg;
+  EXPECT_NE(svg.find(">pp1<"), std::string::npos) << svg;
+  EXPECT_EQ(svg.find(" dp0<"), std::string::npos);
+  EXPECT_EQ(svg.find(">dp0<"), std::string::npos);
+}
+
 TEST(PlanSvgTest, IsReadOutAndSuitsADarkScreen) {
   const std::string svg = picture("dp=2");
   for (const char* part : {"role=\"img\"", "<title>", "<desc>memory of a rank",
@@ -153,6 +174,18 @@ TEST(RunTitleTest, NamesWhatDiffersFromOneRank) {
   EXPECT_TRUE(run_title(compile("tp=2,sequence_parallel=true").step)
                   .ends_with(" parameters, f32, tp=2 sequence_parallel"));
   EXPECT_TRUE(run_title(compile("pp=2,dp=2,zero=1").step).ends_with(" pp=2 dp=2 zero=1 1f1b"));
+}
+
+TEST(RunTitleTest, PicturesNameTheModelAndTheBatch) {
+  RunSpec spec = testing::resolved(testing::small_spec("pp=2,dp=2"));
+  spec.model.preset = "llama-3-8b";
+  spec.train.global_batch = 8 * spec.train.micro_batch;
+  spec.train.seq_len = 4096;
+  EXPECT_EQ(
+      full_run_title(spec, 1000, "1f1b"),
+      fmt::format("llama-3-8b, 1,000 parameters, f32, pp=2 dp=2 zero={} 1f1b, {} sequences of "
+                  "4,096 tokens in 4 micro-batches",
+                  spec.parallel.zero, 8 * spec.train.micro_batch));
 }
 
 TEST(RunTitleTest, EqualChoicesOfStagesAreCounted) {

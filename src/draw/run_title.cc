@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/text/text.h"
+#include "spec/run_file/validate.h"
 
 namespace tessera {
 namespace {
@@ -52,6 +53,15 @@ std::string run_title(const RunSpec& spec, int64_t num_parameters, const std::st
   const std::string recompute = recompute_text(p.recompute);
   if (recompute != name_of(Recompute::kNone)) text += " recompute=" + recompute;
   return text;
+}
+
+std::string full_run_title(const RunSpec& spec, int64_t num_parameters,
+                           const std::string& schedule) {
+  const std::string& model = spec.model.preset;
+  return fmt::format(
+      "{}{}, {} of {} tokens in {}", model.empty() ? "" : model + ", ",
+      run_title(spec, num_parameters, schedule), count_of(spec.train.global_batch, "sequence"),
+      with_thousands(spec.train.seq_len), count_of(accumulation(spec), "micro-batch"));
 }
 
 std::string shared_coords(const Mesh& mesh, const std::vector<int>& ranks) {

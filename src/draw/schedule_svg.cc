@@ -115,6 +115,7 @@ class SvgTimeline {
       draw_shares(page_, bars, fills(), lane, slice_);
     } else {
       draw_bars(page_, bars, y + 1, kRow - 2);
+      draw_labels(page_, bars, y + 1, kRow - 2);
     }
   }
 

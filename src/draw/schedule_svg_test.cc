@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/testing/count_parts.h"
+#include "draw/pass_color.h"
 
 namespace tessera {
 namespace {
@@ -48,7 +49,8 @@ TEST(ScheduleSvgTest, NamesAreEscaped) {
 
 TEST(ScheduleSvgTest, ChunksDifferInShade) {
   const std::string svg = picture(make_schedule("zb-v", 2, 2, 4));
-  EXPECT_NE(svg.find("#4285c8"), std::string::npos);
+  EXPECT_NE(svg.find(hex(kForwardColor)), std::string::npos);
+  EXPECT_NE(svg.find(hex(kForwardColor, 0.55)), std::string::npos);
   EXPECT_NE(svg.find("dark to pale"), std::string::npos);
   EXPECT_EQ(picture(make_schedule("gpipe", 2, 1, 4)).find("dark to pale"), std::string::npos);
 }

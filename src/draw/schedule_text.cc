@@ -123,7 +123,8 @@ std::string schedule_rows(const SimulatedSchedule& simulated, const std::string&
     for (const TimedAction& timed : timeline.ranks[rank]) {
       row.add(letter_of(timed.action.pass), timed.begin, timed.end);
     }
-    text += fmt::format("{:<{}}{}\n", fmt::format("pp {}", rank), label, row.str());
+    text += fmt::format("{:<{}}{}\n", fmt::format("pp {}", rank), label,
+                        row.str(3 * timeline.ranks[rank].size() > 2 * width));
   }
   text += fmt::format("{:<{}}0{:>{}}\n", "", label, end, width - 1);
   if (rows < timeline.ranks.size()) {

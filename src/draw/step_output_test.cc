@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/testing/count_parts.h"
+#include "compile/program/memory_parts.h"
 #include "draw/memory_curve.h"
 #include "draw/step_svg.h"
 #include "draw/step_text.h"
@@ -27,10 +28,10 @@ struct Simulated {
   std::vector<RankActivity> activities;
 };
 
-Simulated simulate(const std::string& mesh, ReplayOptions options = {}) {
+Simulated simulate(const std::string& mesh, ReplayOptions options = {}, int micro_batches = 4) {
   RunSpec spec = testing::small_spec(mesh);
   spec.model.layers = 4;
-  spec.train.global_batch = 4 * spec.parallel.replicas();
+  spec.train.global_batch = micro_batches * spec.parallel.replicas();
   Simulated result;
   result.step = build_step(testing::resolved(std::move(spec)), StepKind::kTraining);
   result.programs = distinct_programs(result.step);
@@ -114,6 +115,19 @@ TEST(RowsToShowTest, ClassesThatNobodyCanTellApartAreOneRow) {
   EXPECT_EQ(rows[1].of_class, 2U);
 }
 
+TEST(RowsToShowTest, ALostRankHasARowOfItsOwn) {
+  StepTimeline timeline;
+  timeline.makespan = 10;
+  timeline.ranks = {{{0}, nullptr, {}}, {{1}, nullptr, {}}, {{2}, nullptr, {}}};
+  const std::vector<RankActivity> activities(3);
+  EXPECT_EQ(rows_to_show(timeline, activities).size(), 1U);
+  timeline.lost = {.rank = 1, .at_s = 5};
+  const std::vector<ShownRow> rows = rows_to_show(timeline, activities);
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].ranks, (std::vector{0, 2}));
+  EXPECT_EQ(rows[1].ranks, std::vector{1});
+}
+
 TEST(StepTextTest, ShowsPassesWaitsAndShares) {
   const Simulated run = simulate("pp=2,dp=2");
   const std::string text = step_timeline_text(run.timeline, run.activities, 60);
@@ -188,13 +202,39 @@ TEST(StepSvgTest, LongTimelinesAreNotEatenByOutlines) {
   const auto svg_of = [](const Simulated& run) {
     return step_svg(run.timeline, run.activities, "");
   };
-  // The row and the legend have five outlined boxes; passes only where they are wide.
-  EXPECT_EQ(count_parts(svg_of(few), "stroke-width"), 5U + 16U);
-  EXPECT_EQ(count_parts(svg_of(many), "stroke-width"), 5U + 128U);  // 5.7 and 11.5 pixels
-  EXPECT_EQ(count_parts(svg_of(most), "stroke-width"), 5U);
+  // The row and the legend have three outlined boxes; passes only where they are wide.
+  EXPECT_EQ(count_parts(svg_of(few), "stroke-width"), 3U + 16U);
+  EXPECT_EQ(count_parts(svg_of(many), "stroke-width"), 3U + 128U);  // 5.7 and 11.5 pixels
+  EXPECT_EQ(count_parts(svg_of(most), "stroke-width"), 3U);
   EXPECT_EQ(svg_of(many).find("shares of the time"), std::string::npos);
   EXPECT_NE(svg_of(most).find("shares of the time"), std::string::npos);
   EXPECT_LT(svg_of(most).size(), svg_of(few).size() * 20);
+}
+
+TEST(StepSvgTest, TheLegendHasWhatIsSeen) {
+  Simulated run = one_row(8);
+  const auto svg = [&] { return step_svg(run.timeline, run.activities, ""); };
+  EXPECT_NE(svg().find(">backward<"), std::string::npos);
+  for (const char* word : {">idle<", ">update<", ">waits for communication<"}) {
+    EXPECT_EQ(svg().find(word), std::string::npos) << word;
+  }
+  run.activities[0].update_s = 0.001;
+  EXPECT_EQ(svg().find(">update<"), std::string::npos);  // a twentieth of a pixel
+  run.activities[0].update_s = 1;
+  EXPECT_NE(svg().find(">update<"), std::string::npos);
+  run.activities[0].waits = {{20, 22, "dp"}};
+  run.activities[0].idle_s = 1;
+  EXPECT_NE(svg().find(">waits for communication<"), std::string::npos);
+  EXPECT_NE(svg().find(">idle<"), std::string::npos);
+}
+
+// 64 micro-batches in 60 columns: forward is a third of every column, and of the letters.
+TEST(StepTextTest, ForwardIsSeenWherePassesAreNarrowerThanAColumn) {
+  const Simulated run = one_row(64);
+  const std::string text = step_timeline_text(run.timeline, run.activities, 60);
+  const auto forward = std::count(text.begin(), text.end(), 'F');
+  EXPECT_GE(forward, 18) << text;
+  EXPECT_LE(forward, 22) << text;
 }
 
 TEST(MemoryCurveTest, StaysInsideTheArenaAndEndsNearNothing) {
@@ -209,14 +249,39 @@ TEST(MemoryCurveTest, StaysInsideTheArenaAndEndsNearNothing) {
       for (const MemoryPoint& point : memory_curve(rank)) {
         EXPECT_GT(point.time, last);
         last = point.time;
-        EXPECT_LE(point.activations, arena(ArenaKind::kActivations)) << mesh;
+        EXPECT_LE(point.activations + point.gradients, arena(ArenaKind::kActivations)) << mesh;
         EXPECT_LE(point.communication, arena(ArenaKind::kCommunication)) << mesh;
         EXPECT_GE(point.activations, 0);
-        peak = std::max(peak, point.activations);
+        peak = std::max(peak, point.activations + point.gradients);
       }
       // The arena is that large because so much is alive at one time.
       EXPECT_GT(peak, arena(ArenaKind::kActivations) / 2) << mesh;
     }
+  }
+}
+
+// As in the tables of memory: the gradients of one micro-batch are no activations, although they
+// lie where those were.
+TEST(MemoryCurveTest, GradientsAreAPartOfTheirOwn) {
+  for (const char* mesh : {"dp=2,tp=2,zero=0", "dp=4,zero=1"}) {
+    const Simulated run = simulate(mesh, {}, 1);
+    for (const RankTimeline& rank : run.timeline.ranks) {
+      ASSERT_EQ(rank.program->arena_bytes[static_cast<size_t>(ArenaKind::kGradients)], 0) << mesh;
+      const int64_t all = gradients_among_activations(*rank.program);
+      int64_t peak = 0;
+      for (const MemoryPoint& point : memory_curve(rank)) {
+        EXPECT_GE(point.activations, 0) << mesh;
+        peak = std::max(peak, point.gradients);
+      }
+      EXPECT_LE(peak, all) << mesh;
+      EXPECT_GT(peak, all / 4) << mesh;  // ranks that share them keep a part
+    }
+    const auto json = nlohmann::json::parse(trace_json(run.timeline, run.activities));
+    double most = 0;
+    for (const auto& event : json["traceEvents"]) {
+      if (event["ph"] == "C") most = std::max(most, event["args"]["gradients"].get<double>());
+    }
+    EXPECT_GT(most, 0) << mesh;
   }
 }
 

@@ -132,6 +132,7 @@ class StepPicture {
       if (width < kLeastPixels) continue;
       page_.area(x, y + 1, width, kRow - 2, wait.group.empty() ? std::string(kIdle) : exposed());
     }
+    draw_labels(page_, bars, y + 1, kRow - 2);
   }
 
   // Bars that do not overlap: segments without the waits inside them, and waits for communication.
@@ -217,11 +218,32 @@ class StepPicture {
     }
   }
 
-  [[nodiscard]] bool is_used(SegmentKind kind) const {
-    return std::any_of(activities_.begin(), activities_.end(), [&](const RankActivity& activity) {
-      return std::any_of(activity.segments.begin(), activity.segments.end(),
-                         [&](const Segment& s) { return s.kind == kind; });
+  // The time that what `seconds_of` counts has in the row that has most of it, in pixels. What has
+  // less than half of one is not seen.
+  template <typename Count>
+  [[nodiscard]] bool is_seen(const Count& seconds_of) const {
+    return std::any_of(rows_.begin(), rows_.end(), [&](const ShownRow& row) {
+      return seconds_of(activities_[row.of_class]) * scale_ >= kLeastPixels;
     });
+  }
+  [[nodiscard]] bool is_seen(SegmentKind kind) const {
+    return is_seen([kind](const RankActivity& activity) {
+      // An update is mostly covered by the communication that it waits for.
+      if (kind == SegmentKind::kUpdate) return activity.update_s;
+      double sum = 0;
+      for (const Segment& s : activity.segments) sum += s.kind == kind ? s.end - s.begin : 0;
+      return sum;
+    });
+  }
+  [[nodiscard]] bool waits_are_seen() const {
+    return is_seen([](const RankActivity& activity) {
+      double sum = 0;
+      for (const Wait& one : activity.waits) sum += one.group.empty() ? 0 : one.end - one.begin;
+      return sum;
+    });
+  }
+  [[nodiscard]] bool idle_is_seen() const {
+    return is_seen([](const RankActivity& activity) { return activity.idle_s; });
   }
 
   void draw_legend() {
@@ -238,11 +260,11 @@ class StepPicture {
     };
     for (int kind = 0; kind < kNumSegmentKinds; ++kind) {
       const auto segment_kind = static_cast<SegmentKind>(kind);
-      if (is_used(segment_kind)) entry(fill_of(segment_kind), name_of(segment_kind));
+      if (is_seen(segment_kind)) entry(fill_of(segment_kind), name_of(segment_kind));
     }
-    entry(exposed(), "waits for communication");
+    if (waits_are_seen()) entry(exposed(), "waits for communication");
     if (!timeline_.stuck.empty()) entry(stuck(), "waits for ever");
-    entry(std::string(kIdle), "idle");
+    if (idle_is_seen()) entry(std::string(kIdle), "idle");
     if (as_shares_) note(kInk, "(heights: shares of the time)");
     if (left_out_ > 0) note(kFaintInk, fmt::format("and {} more kinds of rank", left_out_));
   }

@@ -33,7 +33,9 @@ std::string row_of(const RankActivity& activity, double makespan, size_t width) 
     columns.add(letter_of(segment.kind), at, segment.end);
   }
   for (const Wait& w : activity.waits) columns.add(w.group.empty() ? '.' : '-', w.begin, w.end);
-  return columns.str();
+  // Passes of less than a column and a half.
+  const bool in_turn = 3 * activity.segments.size() > 2 * width;
+  return columns.str(in_turn);
 }
 
 std::string share_text(double seconds, double makespan) {

@@ -64,10 +64,20 @@ rect[fill="#f0f0f0"] { fill: #2a2e35 } rect[fill="#dde1e6"] { fill: #3d444f }
 }  // namespace
 
 std::vector<std::string> lines_of(std::string_view text, double size, double width) {
-  std::vector<std::string> lines(1);
+  // "16,384 x h100" is one word.
+  std::vector<std::string> words;
   for (const std::string_view word : split(text, ' ')) {
+    const bool joins = !words.empty() && (word == "x" || words.back().ends_with(" x"));
+    if (joins) {
+      words.back() += fmt::format(" {}", word);
+    } else {
+      words.emplace_back(word);
+    }
+  }
+  std::vector<std::string> lines(1);
+  for (const std::string& word : words) {
     const std::string longer =
-        lines.back().empty() ? std::string(word) : fmt::format("{} {}", lines.back(), word);
+        lines.back().empty() ? word : fmt::format("{} {}", lines.back(), word);
     if (lines.back().empty() || text_pixels(longer, size) <= width) {
       lines.back() = longer;
     } else {

@@ -13,6 +13,22 @@ namespace {
 constexpr double kLeastOutlined = 4;  // pixels: an outline of less than a fifth
 constexpr double kLeastAlone = 1;     // what is narrower joins its neighbour
 constexpr double kLeastTold = 2;
+constexpr double kOverlap = 0.5;
+
+double label_pixels(const TimeBar& bar) {
+  return kLetterPixels * static_cast<double>(bar.label.size()) + 2;
+}
+
+// Numbers on a few bars of many say less than none.
+bool are_labels_shown(const std::vector<TimeBar>& bars) {
+  size_t labels = 0, fit = 0;
+  for (const TimeBar& bar : bars) {
+    if (bar.label.empty()) continue;
+    ++labels;
+    if (bar.width >= label_pixels(bar)) ++fit;
+  }
+  return 3 * fit >= labels;
+}
 
 void draw_bar(SvgPage& page, const TimeBar& bar, double top, double height) {
   if (bar.width >= kLeastOutlined) {
@@ -20,20 +36,18 @@ void draw_bar(SvgPage& page, const TimeBar& bar, double top, double height) {
   } else {
     page.area(bar.x, top, bar.width, height, bar.fill);
   }
-  const double needed = kLetterPixels * static_cast<double>(bar.label.size()) + 2;
-  if (bar.label.empty() || bar.width < needed) return;
-  page.text(bar.x + bar.width / 2, top + height / 2 + 4, 11, bar.ink, Anchor::kMiddle, bar.label);
 }
 
-// One slice as boxes of the heights of its shares. All of them reach the bottom, the upper ones
-// behind the lower ones, so that no paper shines through between them.
+// One slice as boxes of the heights of its shares. Every one reaches a little behind the one below
+// it, so that no paper shines through between them.
 void draw_slice(SvgPage& page, const std::vector<double>& shares,
                 const std::vector<std::string>& fills, const BarLane& at) {
   double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
   for (size_t f = fills.size(); f-- > 0;) {
     if (shares[f] > 0) {
-      const double height = at.height * std::min(sum, 1.0);
-      page.area(at.left, at.top + at.height - height, at.width, height, fills[f]);
+      const double up_to = at.height * std::min(sum, 1.0);
+      const double height = std::min(at.height * shares[f] + kOverlap, up_to);
+      page.area(at.left, at.top + at.height - up_to, at.width, height, fills[f]);
     }
     sum -= shares[f];
   }
@@ -57,15 +71,22 @@ void draw_bars(SvgPage& page, const std::vector<TimeBar>& bars, double top, doub
     while (joins && i < bars.size() && bars[i].fill == bar.fill && bars[i].width < kLeastAlone &&
            bars[i].x - (bar.x + bar.width) < kLeastAlone) {
       bar.width = bars[i].x + bars[i].width - bar.x;
-      bar.label.clear();
       ++i;
     }
     if (bar.width > 0) draw_bar(page, bar, top, height);
   }
 }
 
+void draw_labels(SvgPage& page, const std::vector<TimeBar>& bars, double top, double height) {
+  if (!are_labels_shown(bars)) return;
+  for (const TimeBar& bar : bars) {
+    if (bar.label.empty() || bar.width < label_pixels(bar)) continue;
+    page.text(bar.x + bar.width / 2, top + height / 2 + 4, 11, bar.ink, Anchor::kMiddle, bar.label);
+  }
+}
+
 double slice_for(const std::vector<double>& widths) {
-  constexpr double kBarsOfSlice = 6, kLeast = 4, kMost = 16;
+  constexpr double kBarsOfSlice = 12, kLeast = 8, kMost = 16;
   double sum = 0, squares = 0;
   for (const double width : widths) {
     sum += width;
@@ -101,7 +122,9 @@ void draw_shares(SvgPage& page, const std::vector<TimeBar>& bars,
     while (end < slices && shares[end] == shares[first]) ++end;
     const double x = static_cast<double>(first) * slice;
     const double right = std::min(static_cast<double>(end) * slice, lane.width);
-    draw_slice(page, shares[first], fills, {lane.left + x, lane.top, right - x, lane.height});
+    // Slices lie a little below the next one: no paper shines through between them.
+    const double width = std::min(right + kOverlap, lane.width) - x;
+    draw_slice(page, shares[first], fills, {lane.left + x, lane.top, width, lane.height});
   }
 }
 

@@ -26,6 +26,10 @@ bool are_too_narrow(const std::vector<double>& widths);
 // Every bar: with an outline from 4 pixels on; equal neighbours below a pixel are one.
 void draw_bars(SvgPage& page, const std::vector<TimeBar>& bars, double top, double height);
 
+// The labels of the bars, above whatever else was drawn on them: those that fit, where a third of
+// them do.
+void draw_labels(SvgPage& page, const std::vector<TimeBar>& bars, double top, double height);
+
 // The shares of the fills in slices of time, from the bottom up in the order of `fills`; what is
 // left blank is nobody's. Bars do not overlap. `slice` is its width in pixels.
 void draw_shares(SvgPage& page, const std::vector<TimeBar>& bars,

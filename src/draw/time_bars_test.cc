@@ -12,6 +12,7 @@ using testing::count_parts;
 std::string drawn(const std::vector<TimeBar>& bars) {
   SvgPage page;
   draw_bars(page, bars, 0, 20);
+  draw_labels(page, bars, 0, 20);
   return page.str(100, 100, "", "");
 }
 
@@ -20,6 +21,14 @@ TEST(TimeBarsTest, OnlyWideBarsHaveAnOutlineAndALabelThatFits) {
   EXPECT_EQ(count_parts(drawn({{0, 30, "#123456", "17"}}), ">17<"), 1U);
   EXPECT_EQ(count_parts(drawn({{0, 3.9, "#123456", "17"}}), "stroke-width"), 0U);
   EXPECT_EQ(count_parts(drawn({{0, 3.9, "#123456", "17"}}), ">17<"), 0U);
+}
+
+TEST(TimeBarsTest, NumbersOnAFewBarsOfManyAreLeftOut) {
+  std::vector<TimeBar> bars;
+  for (int i = 0; i < 64; ++i) bars.push_back({9.0 * i, 9, "#123456", std::to_string(i)});
+  EXPECT_EQ(count_parts(drawn(bars), "<text"), 0U);  // 0 to 9 would fit
+  bars.resize(20);
+  EXPECT_EQ(count_parts(drawn(bars), "<text"), 10U);
 }
 
 TEST(TimeBarsTest, EqualNeighboursBelowAPixelAreOne) {
@@ -39,8 +48,8 @@ TEST(TimeBarsTest, SharesHaveTheHeightsOfTheTime) {
   }
   draw_shares(page, bars, {"#111111", "#222222"}, {0, 10, 8, 20}, 4);
   const std::string svg = page.str(100, 100, "", "");
-  // Both slices are equal: one box of a quarter, one that reaches to three quarters behind it.
-  EXPECT_NE(svg.find("x=\"0\" y=\"15\" width=\"8\" height=\"15\" fill=\"#222222\""),
+  // Both slices are equal: one box of a quarter, one of a half that reaches a little behind it.
+  EXPECT_NE(svg.find("x=\"0\" y=\"15\" width=\"8\" height=\"10.5\" fill=\"#222222\""),
             std::string::npos)
       << svg;
   EXPECT_NE(svg.find("x=\"0\" y=\"25\" width=\"8\" height=\"5\" fill=\"#111111\""),

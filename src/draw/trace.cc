@@ -200,15 +200,16 @@ class TraceWriter {
       return static_cast<double>(arenas[static_cast<size_t>(arena)]) / kGibibyte;
     };
     const std::string fixed =
-        fmt::format(R"("parameters":{:.6f},"gradients":{:.6f},"optimizer":{:.6f})",
-                    constant(ArenaKind::kParameters), constant(ArenaKind::kGradients),
+        fmt::format(R"("parameters":{:.6f},"optimizer":{:.6f})", constant(ArenaKind::kParameters),
                     constant(ArenaKind::kOptimizer));
     for (const MemoryPoint& point : memory_curve(rank)) {
       add(point.time,
-          fmt::format(R"({{"ph":"C","name":"memory GiB","pid":{},"ts":{},"args":{{)"
-                      R"("activations":{:.6f},"communication":{:.6f},{}}}}})",
-                      pid, micros(point.time), static_cast<double>(point.activations) / kGibibyte,
-                      static_cast<double>(point.communication) / kGibibyte, fixed));
+          fmt::format(
+              R"({{"ph":"C","name":"memory GiB","pid":{},"ts":{},"args":{{)"
+              R"("activations":{:.6f},"gradients":{:.6f},"communication":{:.6f},{}}}}})",
+              pid, micros(point.time), static_cast<double>(point.activations) / kGibibyte,
+              constant(ArenaKind::kGradients) + static_cast<double>(point.gradients) / kGibibyte,
+              static_cast<double>(point.communication) / kGibibyte, fixed));
     }
   }
 

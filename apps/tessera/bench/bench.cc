@@ -42,7 +42,8 @@ class Printer {
     } else {
       const bool first = !std::exchange(begun_, true);
       console_.out << (options_.tsv ? sweep_tsv(plan_, report)
-                                    : (first ? "" : "\n") + sweep_table(plan_, report));
+                                    : (first ? "" : "\n") +
+                                          sweep_table(plan_, report, console_.out_columns));
       console_.out.flush();
     }
   }
@@ -284,7 +285,7 @@ int run_bench_comm(const BenchCommOptions& options, const Environment& environme
     return static_cast<int>(error.code());
   }
   if (list || options.explain) {
-    console.out << (list ? algorithm_table(plan) : choice_table(plan));
+    console.out << fitted(console, list ? algorithm_table(plan) : choice_table(plan));
     return 0;
   }
   if (context.launcher == Launcher::kNone) return measure_all(options, plan, environment, console);

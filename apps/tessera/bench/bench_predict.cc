@@ -311,10 +311,10 @@ int run_bench_predict(const BenchPredictOptions& options, Console& console) {
   if (options.json) {
     console.out << json_report(report, cluster.measured).dump(2) << '\n';
   } else {
-    console.out << text_report(report, cluster.measured);
+    console.out << fitted(console, text_report(report, cluster.measured));
   }
   if (const std::string warning = load_warning(report.others_cores); !warning.empty()) {
-    console.err << "warning: " << warning << '\n';
+    console.err << fitted_err(console, "warning: " + warning + '\n');
   }
   const bool holds = std::all_of(report.predictions.begin(), report.predictions.end(),
                                  [](const Prediction& p) { return p.plan_holds; });

@@ -142,13 +142,14 @@ int run_bench_pricing(const BenchPricingOptions& options, Console& console) {
     console.out << json.dump(2) << '\n';
     return 0;
   }
-  console.out << fmt::format(
+  const std::string text = fmt::format(
       "{} on {}: {} strategies, priced {} times in {:.2f} s by {} {}: {} a second, {} for a second "
       "of one core\n",
       options.model, options.cluster, with_thousands(static_cast<int64_t>(strategies.size())),
       with_thousands(rate.priced), rate.seconds, threads, threads == 1 ? "thread" : "threads",
       with_thousands(static_cast<int64_t>(per_second)),
       with_thousands(static_cast<int64_t>(per_cpu_second)));
+  console.out << fitted(console, text);
   return 0;
 }
 

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 
+#include "base/text/fit_width.h"
 #include "base/text/text.h"
 #include "collective/schedule.h"
 
@@ -52,6 +54,59 @@ std::string limit_line(const SweepReport& report) {
       work.in_place ? ", in place" : "");
 }
 
+using SweepCells = std::array<std::string, 11>;
+constexpr std::array<std::string_view, 11> kSweepHeads = {
+    "size",       "count",      "type",   "redop",    "root",    "time us",
+    "algbw GB/s", "busbw GB/s", "#wrong", "limit us", "of limit"};
+
+std::vector<SweepCells> sweep_cells(const SweepReport& report) {
+  std::vector<SweepCells> rows;
+  for (const BenchRow& row : report.rows) {
+    const BenchCase& bench = report.cases[row.index];
+    const double bandwidth = algorithm_bandwidth(bench, row) / kGiga;
+    const std::optional<double> limit = limit_seconds(report, bench);
+    rows.push_back({std::to_string(bench.array_bytes()), std::to_string(bench.count),
+                    std::string(name_of(bench.dtype)),
+                    std::string(reduces(bench.op) ? name_of(bench.reduce) : "none"),
+                    std::to_string(has_root(bench.op) ? kBenchRoot : -1), microseconds(row.seconds),
+                    fmt::format("{:.2f}", bandwidth),
+                    fmt::format("{:.2f}", bandwidth * bus_factor(bench.op, bench.ranks)),
+                    std::to_string(row.wrong), limit ? microseconds(*limit) : "-",
+                    limit ? fmt::format("{:.2f}", *limit / row.seconds) : "-"});
+  }
+  return rows;
+}
+
+// As nccl-tests prints them.
+std::string side_by_side(const SweepReport& report) {
+  constexpr std::array<int, 11> kWidths = {12, 12, 6, 6, 5, 12, 11, 11, 7, 12, 9};
+  const auto line = [&](const auto& cells) {
+    std::string text;
+    for (size_t c = 0; c < cells.size(); ++c) {
+      text += fmt::format("{}{:>{}}", c > 0 ? " " : "", cells[c], kWidths[c]);
+    }
+    return text + "\n";
+  };
+  std::string text = line(kSweepHeads);
+  text.front() = '#';
+  for (const SweepCells& row : sweep_cells(report)) text += line(row);
+  return text;
+}
+
+// For a terminal that is too narrow for that: what was measured first, then what was asked for.
+std::string stackable(const SweepReport& report) {
+  constexpr std::array<size_t, 11> kOrder = {0, 5, 6, 7, 10, 9, 8, 1, 2, 3, 4};
+  std::vector<TextTable::Column> heads;
+  for (const size_t c : kOrder) heads.push_back({std::string(kSweepHeads[c]), Align::kRight});
+  TextTable table(std::move(heads));
+  for (const SweepCells& row : sweep_cells(report)) {
+    std::vector<std::string> cells;
+    for (const size_t c : kOrder) cells.push_back(row[c]);
+    table.add_row(std::move(cells));
+  }
+  return table.str();
+}
+
 }  // namespace
 
 int64_t SweepReport::wrong() const {
@@ -60,30 +115,16 @@ int64_t SweepReport::wrong() const {
   return sum;
 }
 
-std::string sweep_table(const BenchSuite& plan, const SweepReport& report) {
+std::string sweep_table(const BenchSuite& plan, const SweepReport& report, size_t columns) {
   const BenchCase& any = report.cases.front();
-  std::string text =
+  const std::string head =
       fmt::format("# {}, {} ranks: {}, {}, algorithm {}{}\n", name_of(report.op), report.ranks,
                   ranks_are(plan.backend), any.in_place ? "in place" : "out of place",
-                  name_of(plan.algorithm), plan.sweep.touch ? ", input rewritten" : "");
-  text += limit_line(report);
-  constexpr std::string_view kLayout =
-      "{:>12} {:>12} {:>6} {:>6} {:>5} {:>12} {:>11} {:>11} {:>7} {:>12} {:>9}\n";
-  text += fmt::format(kLayout, "#       size", "count", "type", "redop", "root", "time us",
-                      "algbw GB/s", "busbw GB/s", "#wrong", "limit us", "of limit");
-  for (const BenchRow& row : report.rows) {
-    const BenchCase& bench = report.cases[row.index];
-    const double bandwidth = algorithm_bandwidth(bench, row) / kGiga;
-    const std::optional<double> limit = limit_seconds(report, bench);
-    text += fmt::format(kLayout, bench.array_bytes(), bench.count, name_of(bench.dtype),
-                        reduces(bench.op) ? name_of(bench.reduce) : "none",
-                        has_root(bench.op) ? kBenchRoot : -1, microseconds(row.seconds),
-                        fmt::format("{:.2f}", bandwidth),
-                        fmt::format("{:.2f}", bandwidth * bus_factor(bench.op, bench.ranks)),
-                        row.wrong, limit ? microseconds(*limit) : "-",
-                        limit ? fmt::format("{:.2f}", *limit / row.seconds) : "-");
-  }
-  return text;
+                  name_of(plan.algorithm), plan.sweep.touch ? ", input rewritten" : "") +
+      limit_line(report);
+  const std::string rows = side_by_side(report);
+  const bool fits = columns == 0 || rows.find('\n') <= columns;
+  return fits ? head + rows : fit_width(head + stackable(report), columns);
 }
 
 std::string sweep_tsv(const BenchSuite& plan, const SweepReport& report) {

@@ -22,7 +22,8 @@ struct SweepReport {
   [[nodiscard]] int64_t wrong() const;
 };
 
-std::string sweep_table(const BenchSuite& plan, const SweepReport& report);
+// `columns`: of a terminal; one that is narrower gets the columns below each other. 0: none.
+std::string sweep_table(const BenchSuite& plan, const SweepReport& report, size_t columns = 0);
 // "NAME<TAB>op<TAB>ranks<TAB>bytes<TAB>us<TAB>algbw<TAB>busbw" per row; NAME is "own" or
 // "own+touch", beside what other libraries' benchmarks print.
 std::string sweep_tsv(const BenchSuite& plan, const SweepReport& report);

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/text/text.h"
+
 namespace tessera {
 namespace {
 
@@ -36,6 +38,19 @@ TEST(BenchReportTest, ColumnsAreThoseOfNcclTestsAndTheLimit) {
       "            -         -\n"
       " 68719476736  17179869184    f32    sum    -1   8000000.00        8.59        8.59       3"
       "   8589934.59      1.07\n");
+}
+
+TEST(BenchReportTest, ANarrowTerminalGetsWhatWasMeasuredFirst) {
+  const BenchSuite plan = sample_plan();
+  const std::string text = sweep_table(plan, sample_report(plan), 60);
+  for (const std::string_view line : split(text, '\n')) EXPECT_LE(line.size(), 60U) << text;
+  EXPECT_NE(text.find("       size     time us  algbw GB/s  busbw GB/s  of limit\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("68719476736  8000000.00        8.59        8.59      1.07\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(sweep_table(plan, sample_report(plan), 200), sweep_table(plan, sample_report(plan)));
 }
 
 TEST(BenchReportTest, RowsForScripts) {

@@ -153,9 +153,9 @@ int run_bench_simulator(const BenchSimulatorOptions& options, Console& console) 
   TextTable table({{"schedules", Align::kLeft},
                    {"actions", Align::kRight},
                    {"one by one /s", Align::kRight},
-                   {"/core s", Align::kRight},
+                   {"per core", Align::kRight},
                    {"eight at a time /s", Align::kRight},
-                   {"/core s", Align::kRight}});
+                   {"eight per core", Align::kRight}});
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const SimulatorCase& bench : cases) {
     int64_t actions = 0;
@@ -179,8 +179,8 @@ int run_bench_simulator(const BenchSimulatorOptions& options, Console& console) 
         {"schema_version", kSchemaVersion}, {"threads", options.threads}, {"cases", rows}};
     console.out << json.dump(2) << '\n';
   } else {
-    console.out << fmt::format("{} threads, {:g} s for each figure\n\n{}", options.threads,
-                               options.seconds, table.str());
+    console.out << fitted(console, fmt::format("{} threads, {:g} s for each figure\n\n{}",
+                                               options.threads, options.seconds, table.str()));
   }
   return 0;
 }

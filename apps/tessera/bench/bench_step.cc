@@ -31,7 +31,7 @@ int run_bench_step(BenchStepOptions options, Console& console) {
   if (options.json) {
     console.out << step_json(report).dump(2) << '\n';
   } else {
-    console.out << step_text(report);
+    console.out << fitted(console, step_text(report));
   }
   return 0;
 }

@@ -128,7 +128,7 @@ int run_parsed(Tree& tree, Console& console) {
   const auto command = std::find_if(tree.commands.begin(), tree.commands.end(),
                                     [&](const Command& c) { return c.app == &reached; });
   if (command == tree.commands.end()) {
-    console.err << help_of(reached);
+    console.err << fitted_err(console, help_of(reached));
     return static_cast<int>(ExitCode::kUsage);
   }
   const int code = command->run(console);
@@ -167,6 +167,8 @@ int run_cli(const std::vector<std::string>& args, Console& console,
                    .color_wanted = console.color_wanted,
                    .color = console.color,
                    .quiet = console.quiet,
+                   .out_columns = console.out_columns,
+                   .err_columns = console.err_columns,
                    .raw_out = &console.out};
   try {
     require_text(args);

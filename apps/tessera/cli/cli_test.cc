@@ -5,12 +5,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/text/text.h"
 #include "cli/help.h"
 #include "in_process.h"
 
@@ -158,6 +160,7 @@ TEST(CliTest, MissingInputsAreUsageErrors) {
   expect_usage({"generate", "--run", "x", "--prompt", ""},
                "generate needs --prompt TEXT of at least one byte");
   expect_usage({"verify", "--hf", "x"}, "cannot open 'x/config.json': No such file or directory");
+  expect_usage({"bench", "published"}, "FILE is missing (see 'tessera bench published --help')");
   expect_usage({"verify", "--golden", "x"},
                "--golden has values recorded of a folder: give --hf as well");
 }
@@ -204,6 +207,36 @@ TEST(CliTest, NoCommandShowsHelpAndFails) {
   EXPECT_EQ(result.code, 2);
   EXPECT_EQ(result.out, "");
   EXPECT_EQ(result.err, run_in_process({"--help"}).out);
+}
+
+// On a terminal of 60 columns, `out` and `err` alike.
+TEST(CliTest, EveryCommandKeepsToTheWidthOfTheTerminal) {
+  constexpr size_t kColumns = 60;
+  const auto widest = [](const std::string& text) {
+    size_t most = 0;
+    for (const std::string_view line : split(text, '\n')) {
+      const bool copied = line.find("tessera ") != line.npos || line.find("--") != line.npos;
+      if (!copied) most = std::max(most, line.size());
+    }
+    return most;
+  };
+  const std::vector<std::vector<std::string>> commands = {
+      {"plan", "--model", "llama-3-8b", "--cluster", "h100-64", "--tp", "8"},
+      {"presets", "models"},
+      {"presets", "clusters"},
+      {"explain", "memory"},
+      {"bench", "comm", "--explain", "--op", "all_reduce", "--sizes", "1K-1M"},
+      {"plan", "--model", "llama-3-9b", "--cluster", "h100"},
+      {"bench"}};
+  for (const std::vector<std::string>& command : commands) {
+    std::ostringstream out, err;
+    Console console{.out = out, .err = err, .out_columns = kColumns};
+    console.err_columns = [] { return kColumns; };
+    (void)run_cli(command, console);
+    EXPECT_LE(widest(out.str()), kColumns) << out.str();
+    EXPECT_LE(widest(err.str()), kColumns) << err.str();
+    EXPECT_GT(out.str().size() + err.str().size(), kColumns) << command.front();
+  }
 }
 
 TEST(CliTest, GlobalFlagsMayFollowTheCommand) {

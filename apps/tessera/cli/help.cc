@@ -171,6 +171,12 @@ std::string usage_message(const CLI::App& root, const CLI::ParseError& error) {
   if (!unknown.empty()) return unknown_word(command, unknown.front());
   // CLI11 starts these messages with the option's name and a colon.
   const std::string_view what = error.what();
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    const std::string required(what.substr(0, what.find(' ')));
+    const CLI::Option* option = command.get_option_no_throw(required);
+    return fmt::format("{} is missing (see '{} --help')",
+                       option == nullptr ? required : heading_of(*option), full_name(command));
+  }
   const std::string_view start = what.substr(0, what.find(':'));
   const std::string_view name = start.empty() ? "an option" : start;
   const bool lacks_value = dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr;

@@ -53,6 +53,10 @@ std::string fitted(const Console& console, std::string_view text) {
   return fit_width(text, console.out_columns);
 }
 
+std::string fitted_err(const Console& console, std::string_view text) {
+  return fit_width(text, console.err_columns ? console.err_columns() : 0);
+}
+
 // One column stays free: terminals that wrap as soon as a line is full would leave a line behind.
 std::string one_line(const Console& console, const std::string& text) {
   const size_t columns = console.err_columns ? console.err_columns() : 0;
@@ -61,9 +65,8 @@ std::string one_line(const Console& console, const std::string& text) {
 
 void report_failure(Console& console, std::string_view text) {
   constexpr std::string_view kWho = "tessera: error:";
-  const size_t columns = console.err_is_terminal && console.err_columns ? console.err_columns() : 0;
   const std::string lines =
-      fit_width(fmt::format("{} {}\n", kWho, with_short_words(text)), columns);
+      fitted_err(console, fmt::format("{} {}\n", kWho, with_short_words(text)));
   // One write: several ranks may share the stream.
   console.err << red(console, kWho) + lines.substr(kWho.size()) << std::flush;
 }
@@ -100,7 +103,7 @@ std::string progress_text(const TrainProgress& progress, int columns) {
       {fmt::format("{} tok/s", short_count(progress.tokens_per_s)), 3},
       {fmt::format("ETA {}", short_duration(progress.eta_s)), 4},
       {fmt::format("lr {:.1e}", progress.lr), 0},
-      {fmt::format("grad {:.3g}", progress.grad_norm), 1}};
+      {fmt::format("grad {:#.3g}", progress.grad_norm), 1}};
   if (progress.mfu > 0) parts.push_back({fmt::format("MFU {:.1f}%", progress.mfu * 100), 2});
   const auto joined = [&] {
     std::string line;

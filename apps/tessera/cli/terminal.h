@@ -16,7 +16,7 @@ struct Console {
   std::ostream& err;
   bool err_is_terminal = false;
   bool out_is_terminal = false;
-  bool color_wanted = true;  // the environment's wish (NO_COLOR), under --color auto
+  bool color_wanted = true;  // the environment's wish (NO_COLOR, TERM), under --color auto
   std::string color = "auto";
   bool quiet = false;                        // no progress
   size_t out_columns = 0;                    // of the terminal; 0: none, lines may be long
@@ -35,6 +35,9 @@ size_t columns_of(int file);
 
 // `text` for `console.out`: as wide as its terminal, unchanged elsewhere.
 std::string fitted(const Console& console, std::string_view text);
+
+// `text` for `console.err`, in the same way.
+std::string fitted_err(const Console& console, std::string_view text);
 
 // As much of a line on `err` as its terminal has room for: the fields at the end are left out.
 std::string one_line(const Console& console, const std::string& text);

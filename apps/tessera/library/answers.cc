@@ -7,7 +7,6 @@
 #include "draw/plan_svg.h"
 #include "draw/schedule_svg.h"
 #include "draw/step_svg.h"
-#include "draw/step_text.h"
 #include "library/surroundings.h"
 
 namespace tessera {
@@ -26,9 +25,7 @@ std::string step_picture(const SimulateQuery& query, const RunSpec& spec,
     return StageSimulation(query, spec, std::move(guesses), around, std::move(why)).svg();
   }
   const StepSimulation simulation(query, spec, std::move(guesses), around);
-  const StepTimeline& timeline = simulation.timeline();
-  return step_svg(timeline, simulation.activities(),
-                  fmt::format("{}: {}", simulation.title(), seconds_text(timeline.makespan)));
+  return step_svg(simulation.timeline(), simulation.activities(), simulation.picture_title());
 }
 
 }  // namespace

@@ -155,8 +155,9 @@ void print_chart(const std::vector<RunMetrics>& runs, const MetricsQuery& query,
     for (size_t i = 0; i < runs.size(); ++i) out << mark(i) << '\n';
     out << '\n';
   }
-  out << metrics_table(
+  const std::string table = metrics_table(
       runs, query, [&](size_t i) { return chart.colored ? shown_name(runs[i].name) : mark(i); });
+  out << fitted(console, table);
 }
 
 void write_svg(const MetricsOptions& options, const std::vector<RunMetrics>& runs,
@@ -264,7 +265,7 @@ int run_metrics(const MetricsOptions& options, const Environment& environment, C
   const std::vector<RunMetrics> runs = read_runs(options, query);
   for (const RunMetrics& run : runs) {
     for (const std::string& note : metrics_notes(run, query.key)) {
-      console.err << shown_name("tessera: " + note) << '\n';
+      console.err << fitted_err(console, shown_name("tessera: " + note)) << '\n';
     }
   }
   if (options.json) {

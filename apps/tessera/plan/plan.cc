@@ -32,7 +32,9 @@ void print_programs(const PlanOptions& options, const RunSpec& spec, Console& co
   if (!options.placements.empty()) {
     write_file(options.placements, placements_svg(run.step, run.programs), console);
   }
-  if (options.program) console.out << to_text(run.programs[static_cast<size_t>(options.rank)]);
+  if (options.program) {
+    console.out << fitted(console, to_text(run.programs[static_cast<size_t>(options.rank)]));
+  }
 }
 
 void print_plan(const PlanOptions& options, const Plan& plan, const FileReader& read,

@@ -37,9 +37,9 @@ class SearchProgressLine {
     const int64_t filled = progress.groups_done * kWidth / std::max<int64_t>(1, progress.groups);
     const std::string best =
         progress.best_step_s > 0 ? fmt::format("best {:.4g} s", progress.best_step_s) : "none fits";
-    const std::string text =
-        fmt::format("[{:{}}] {} configurations, {}", std::string(static_cast<size_t>(filled), '#'),
-                    kWidth, with_thousands(progress.configurations), best);
+    const std::string text = fmt::format("[{:{}}] | {} | {} configurations",
+                                         std::string(static_cast<size_t>(filled), '#'), kWidth,
+                                         best, with_thousands(progress.configurations));
     console_.err << "\r" << one_line(console_, text) << "\033[K" << std::flush;
     is_open_ = true;
   }

@@ -80,7 +80,7 @@ void write_files(const SimulateOptions& options, const StepSimulation& simulatio
                  Console& console) {
   if (!options.svg.empty()) {
     write_file(options.svg,
-               step_svg(simulation.timeline(), simulation.activities(), simulation.title()),
+               step_svg(simulation.timeline(), simulation.activities(), simulation.picture_title()),
                console);
   }
   if (!options.trace.empty()) write_trace(simulation, options.trace, console);

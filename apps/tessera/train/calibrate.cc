@@ -294,7 +294,7 @@ int run_calibrate(const CalibrateCommandOptions& options, const Environment& env
   write_file(options.out, to_toml(cluster), console);
   console.out << fitted(console, summary(cluster, rates));
   if (const std::string warning = load_warning(others.cores()); !warning.empty()) {
-    console.err << "warning: " << warning << '\n';
+    console.err << fitted_err(console, "warning: " + warning + '\n');
   }
   return 0;
 }

@@ -48,8 +48,9 @@ ClaimedDirectory claim_directory(const TrainCommandOptions& options, RunSpec& sp
   ClaimedDirectory claimed = claim_run_directory(request);
   const std::string first_choice = request.path.empty() ? "runs/" + request.name : request.path;
   if (claimed.path() != first_choice && !console.quiet) {
-    console.err << fmt::format("tessera: this run goes to {}, since {} holds one\n", claimed.path(),
-                               first_choice)
+    console.err << fitted_err(console, fmt::format("tessera: this run goes to {}, since {} holds "
+                                                   "one\n",
+                                                   claimed.path(), first_choice))
                 << std::flush;
   }
   spec.logging.run_dir = claimed.path();

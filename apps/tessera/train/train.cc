@@ -66,7 +66,8 @@ std::chrono::milliseconds grace_of(const TrainCommandOptions& options) {
 }
 
 void say_line(const std::string& text, Console& console) {
-  if (!text.empty()) console.err << "tessera: " << printable(text) << std::endl;
+  if (text.empty()) return;
+  console.err << fitted_err(console, "tessera: " + printable(text)) << std::endl;
 }
 
 // Where weights go that the run directory does not take.

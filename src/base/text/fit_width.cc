@@ -1,6 +1,9 @@
 #include "base/text/fit_width.h"
 
 #include <algorithm>
+#include <array>
+#include <cctype>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -66,56 +69,179 @@ bool is_row(std::string_view line, const std::vector<Span>& spans) {
   return true;
 }
 
+// Whether a break at `space` would part a number from its unit: "73.0 GiB".
+bool parts_a_unit(std::string_view line, size_t space) {
+  constexpr std::array<std::string_view, 22> kUnits = {
+      "B",  "KiB", "MiB", "GiB", "TiB",  "PiB",  "kB",      "MB",      "GB",       "TB",   "s",
+      "ms", "us",  "ns",  "%",   "GB/s", "TB/s", "TFLOP/s", "PFLOP/s", "tokens/s", "days", "USD"};
+  if (space == 0 || std::isdigit(static_cast<unsigned char>(line[space - 1])) == 0) return false;
+  std::string_view word = line.substr(space + 1);
+  word = word.substr(0, word.find_first_of(" ,;:)"));
+  return std::find(kUnits.begin(), kUnits.end(), word) != kUnits.end();
+}
+
+// The last space in [begin, end) where a line may be broken; npos: there is none.
+size_t break_before(std::string_view line, size_t begin, size_t end) {
+  constexpr size_t kNone = std::string_view::npos;
+  const std::string_view head = line.substr(0, end);
+  const size_t last = head.rfind(' ');
+  for (size_t at = last; at != kNone && at >= begin;
+       at = at == 0 ? kNone : head.rfind(' ', at - 1)) {
+    if (!parts_a_unit(line, at)) return at;
+  }
+  return last == kNone || last < begin ? kNone : last;
+}
+
+// Lines of at most `width` characters, broken at spaces. A longer word stays whole.
+std::vector<std::string> lines_of_cell(std::string_view text, size_t width) {
+  std::vector<std::string> lines;
+  while (length_of(text) > width) {
+    size_t space = break_before(text, 1, byte_of(text, width + 1));
+    if (space == text.npos) space = text.find(' ', byte_of(text, width));
+    if (space == text.npos) break;
+    lines.push_back(without_end_spaces(std::string(text.substr(0, space))));
+    text.remove_prefix(std::min(text.find_first_not_of(' ', space), text.size()));
+  }
+  lines.emplace_back(text);
+  return lines;
+}
+
 class WideTable {
  public:
   // `lines`: the header, the rule and the rows.
   WideTable(std::vector<std::string_view> lines, std::vector<Span> spans, size_t columns)
-      : lines_(std::move(lines)), spans_(std::move(spans)), columns_(columns) {}
+      : lines_(std::move(lines)), spans_(std::move(spans)), columns_(columns) {
+    for (const Span& span : spans_) widths_.push_back(span.width);
+    raise_caption();
+  }
 
   [[nodiscard]] std::string str() const {
-    if (fits_behind(2) && !first_tells_apart()) return in_blocks(2);
-    return fits_behind(1) ? in_blocks(1) : row_by_row();
+    const std::string head = caption_.empty() ? "" : fit_width(caption_, columns_) + "\n";
+    if (fits_behind(2) && !first_tells_apart()) return head + in_blocks(2);
+    return fits_behind(1) ? head + in_blocks(1) : row_by_row();
   }
 
  private:
-  [[nodiscard]] size_t width_of(size_t first, size_t end) const {
-    return end == first ? 0 : spans_[end - 1].end() - spans_[first].first;
+  static constexpr size_t kLeastText = 24;  // of a column whose cells are broken into lines
+  static constexpr size_t kGoodText = 32;   // beside others
+
+  // The name of a first column that is much wider than what stands in it becomes a line above.
+  void raise_caption() {
+    constexpr size_t kWorthIt = 8;
+    const std::string name = cell(lines_[0], 0);
+    size_t widest = 1;
+    for (size_t r = 2; r < lines_.size(); ++r) {
+      if (spans_of(lines_[r]).empty()) widest = std::max(widest, length_of(cell(lines_[r], 0)));
+    }
+    if (name.find(' ') == name.npos || !is_left(0) || widths_[0] < widest + kWorthIt) return;
+    caption_ = name;
+    widths_[0] = widest;
+  }
+
+  [[nodiscard]] size_t width_of_keys(size_t keys) const {
+    size_t width = 0;
+    for (size_t c = 0; c < keys; ++c) width += widths_[c] + (c > 0 ? kGap : 0);
+    return width;
   }
 
   // Whether any other column has room beside the first `keys` columns.
   [[nodiscard]] bool fits_behind(size_t keys) const {
     if (keys >= spans_.size()) return false;
     size_t widest = 0;
-    for (size_t c = keys; c < spans_.size(); ++c) widest = std::max(widest, spans_[c].width);
-    return width_of(0, keys) + kGap + widest <= columns_;
+    for (size_t c = keys; c < spans_.size(); ++c) {
+      widest = std::max(widest, is_text(c) ? std::min(widths_[c], kLeastText) : widths_[c]);
+    }
+    return width_of_keys(keys) + kGap + widest <= columns_;
+  }
+
+  // Whether its cells may be broken into lines.
+  [[nodiscard]] bool is_text(size_t c) const {
+    return is_left(c) && std::any_of(lines_.begin() + 2, lines_.end(), [&](std::string_view line) {
+             return cell(line, c).find(' ') != std::string::npos;
+           });
+  }
+  [[nodiscard]] bool is_left(size_t c) const {
+    return std::all_of(lines_.begin(), lines_.end(), [&](std::string_view line) {
+      return cell(line, c).empty() || !whole_cell(line, c).starts_with(' ');
+    });
   }
 
   [[nodiscard]] bool first_tells_apart() const {
     std::set<std::string> seen;
     return std::all_of(lines_.begin() + 2, lines_.end(), [&](std::string_view line) {
-      return !spans_of(line).empty() || seen.insert(padded(line, 0)).second;
+      return !spans_of(line).empty() || seen.insert(cell(line, 0)).second;
     });
+  }
+
+  // Columns and how wide they are in a block.
+  using Block = std::vector<std::pair<size_t, size_t>>;
+
+  // A column of numbers without a name says the one before it in another unit.
+  [[nodiscard]] bool is_second_unit(size_t c) const {
+    return cell(lines_[0], c).empty() && !is_left(c);
+  }
+
+  // Those that have room, from `first` on; at least one. A second unit stays beside the first.
+  [[nodiscard]] Block next_block(size_t first, size_t room) const {
+    Block block;
+    const size_t all = room - kGap;  // what a column could have at most
+    for (size_t c = first; c < spans_.size();) {
+      size_t end = c + 1, needed = kGap + widths_[c];
+      while (end < spans_.size() && is_second_unit(end)) needed += kGap + widths_[end++];
+      if (needed > room && !block.empty() && (widths_[c] <= all || room < kGap + kGoodText)) break;
+      if (needed > room) {
+        const size_t width = std::min(widths_[c], room - kGap);
+        block.emplace_back(c, width);
+        room -= kGap + width;
+        if (++c < end && kGap + widths_[c] > room) break;
+        continue;
+      }
+      for (; c < end; ++c) block.emplace_back(c, widths_[c]);
+      room -= needed;
+    }
+    return block;
   }
 
   // `keys` columns stand in every block, and as many others as have room.
   [[nodiscard]] std::string in_blocks(size_t keys) const {
     std::string text;
     for (size_t first = keys; first < spans_.size();) {
-      size_t width = width_of(0, keys), end = first;
-      while (end < spans_.size() && width + kGap + spans_[end].width <= columns_) {
-        width += kGap + spans_[end++].width;
-      }
+      Block block = next_block(first, columns_ - width_of_keys(keys));
       if (first > keys) text += "\n";
-      for (const std::string_view line : lines_) {
-        std::string part = padded(line, 0);
-        for (size_t c = 1; c < end; ++c) {
-          if (c < keys || c >= first) part += std::string(kGap, ' ') + padded(line, c);
-        }
-        text += without_end_spaces(part) + "\n";
-      }
-      first = end;
+      first = block.back().first + 1;
+      for (size_t c = keys; c-- > 0;) block.insert(block.begin(), {c, widths_[c]});
+      for (const std::string_view line : lines_) text += block_row(line, block);
     }
     return text;
+  }
+
+  [[nodiscard]] std::string block_row(std::string_view line, const Block& block) const {
+    std::vector<std::vector<std::string>> cells;
+    size_t height = 1;
+    for (const auto& [c, width] : block) {
+      cells.push_back(cell_lines(line, c, width));
+      height = std::max(height, cells.back().size());
+    }
+    std::string text;
+    for (size_t row = 0; row < height; ++row) {
+      std::string part;
+      for (size_t i = 0; i < block.size(); ++i) {
+        std::string piece = row < cells[i].size() ? cells[i][row] : "";
+        piece.resize(piece.size() + block[i].second - std::min(block[i].second, length_of(piece)),
+                     ' ');
+        part += (i > 0 ? std::string(kGap, ' ') : "") + piece;
+      }
+      text += without_end_spaces(part) + "\n";
+    }
+    return text;
+  }
+
+  [[nodiscard]] std::vector<std::string> cell_lines(std::string_view line, size_t c,
+                                                    size_t width) const {
+    if (!spans_of(line).empty()) return {std::string(width, '-')};
+    if (c == 0 && !caption_.empty()) return {line == lines_[0] ? "" : cell(line, c)};
+    return width < widths_[c] ? lines_of_cell(cell(line, c), width)
+                              : std::vector<std::string>{whole_cell(line, c)};
   }
 
   [[nodiscard]] std::string row_by_row() const {
@@ -123,8 +249,7 @@ class WideTable {
     for (size_t r = 2; r < lines_.size(); ++r) {
       if (!spans_of(lines_[r]).empty()) continue;
       for (size_t c = 0; c < spans_.size(); ++c) {
-        const std::string name(trim(padded(lines_[0], c)));
-        const std::string value(trim(padded(lines_[r], c)));
+        const std::string name = cell(lines_[0], c), value = cell(lines_[r], c);
         if (value.empty()) continue;
         const std::string line = name.empty() ? value : name + ": " + value;
         text += fit_width((c > 0 ? "  " : "") + line, columns_) + "\n";
@@ -133,49 +258,84 @@ class WideTable {
     return text;
   }
 
-  [[nodiscard]] std::string padded(std::string_view line, size_t c) const {
-    std::string cell(characters(line, spans_[c].first, spans_[c].width));
-    cell.resize(cell.size() + spans_[c].width - length_of(cell), ' ');
-    return cell;
+  // As it stands in the line, with the spaces before and behind it.
+  [[nodiscard]] std::string whole_cell(std::string_view line, size_t c) const {
+    return std::string(characters(line, spans_[c].first, spans_[c].width));
+  }
+  [[nodiscard]] std::string cell(std::string_view line, size_t c) const {
+    return std::string(trim(whole_cell(line, c)));
   }
 
   std::vector<std::string_view> lines_;
   std::vector<Span> spans_;
+  std::vector<size_t> widths_;
+  std::string caption_;
   size_t columns_;
 };
 
-bool is_to_be_copied(std::string_view line) {
-  const std::string_view text = trim(line);
-  const bool in_columns = text.find("  ") != text.npos;  // a flag and what it does
-  return (text.starts_with("--") && !in_columns) || text.starts_with("tessera ") ||
-         text.find(": tessera ") != text.npos;
-}
-
 // Where further lines begin: below the text behind a label ("mesh      pp=4"), else two spaces in.
-size_t indent_of(std::string_view line, size_t columns) {
+struct Indent {
+  size_t characters = 0;
+  size_t byte = 0;  // where the text begins in the line
+  bool behind_label = false;
+};
+
+Indent indent_of(std::string_view line, size_t columns) {
   const size_t begin = std::min(line.find_first_not_of(' '), line.size());
   const size_t label = line.find("  ", begin);
   const size_t text = label == line.npos ? line.npos : line.find_first_not_of(' ', label);
-  return text != line.npos && text <= columns / 2 ? text : std::min(begin + 2, columns / 2);
+  if (text == line.npos) return {std::min(begin + 2, columns / 2), begin};
+  const size_t before = length_of(line.substr(0, text));
+  if (before <= columns / 2) return {before, text, true};
+  return {std::min(begin + 4, columns / 2), text, false};
 }
 
+// A label that takes more than half of the line has a line of its own.
 std::string in_words(std::string_view line, size_t columns) {
-  const size_t indent = indent_of(line, columns);
+  const Indent indent = indent_of(line, columns);
+  const std::string margin(indent.characters, ' ');
   std::string text;
-  bool first = true;
-  while (length_of(line) > (first ? columns : columns - indent)) {
-    const size_t room = byte_of(line, (first ? columns : columns - indent) + 1);
-    const size_t begin = first ? std::min(indent, line.size()) : 0;
-    size_t space = line.substr(0, room).rfind(' ');
+  const bool far_label = !indent.behind_label && indent.byte > line.find_first_not_of(' ');
+  if (far_label) {
+    text = without_end_spaces(std::string(line.substr(0, indent.byte))) + "\n";
+    line.remove_prefix(indent.byte);
+  }
+  const size_t width = columns - indent.characters;
+  bool first = !far_label;
+  while (length_of(line) > (first ? columns : width)) {
+    const size_t room = byte_of(line, (first ? columns : width) + 1);
+    const size_t begin = first ? std::min(indent.byte, line.size()) : 0;
+    size_t space = break_before(line, begin, room);
     // A word that is longer than a line stays whole.
-    if (space == line.npos || space < begin) space = line.find(' ', room);
+    if (space == line.npos) space = line.find(' ', room);
     if (space == line.npos) break;
-    text += (first ? "" : std::string(indent, ' ')) +
-            without_end_spaces(std::string(line.substr(0, space))) + "\n";
+    text += (first ? "" : margin) + without_end_spaces(std::string(line.substr(0, space))) + "\n";
     line.remove_prefix(std::min(line.find_first_not_of(' ', space), line.size()));
     first = false;
   }
-  return text + (first ? "" : std::string(indent, ' ')) + std::string(line);
+  return text + (first ? "" : margin) + std::string(line);
+}
+
+// Flags and commands are there to be copied: they stay whole, and what is said of them, or before
+// them, goes on lines of its own. Nothing: `line` has none.
+std::optional<std::string> with_command(std::string_view line, size_t columns) {
+  constexpr size_t kShortLabel = 12;  // "Example: tessera …"
+  const std::string_view text = trim(line);
+  const size_t begin = line.find_first_not_of(' ');
+  if (text.starts_with("tessera ")) return std::string(line);
+  const bool in_columns = text.find("  ") != text.npos;  // a flag and what it does
+  if (text.starts_with("--") && !in_columns) {
+    const size_t said = line.find(": ");
+    if (said == line.npos) return std::string(line);
+    const std::string why = std::string(begin + 4, ' ') + std::string(line.substr(said + 2));
+    return std::string(line.substr(0, said + 1)) + "\n" + in_words(why, columns);
+  }
+  const size_t command = line.find(": tessera ");
+  if (command == line.npos || text.starts_with("Usage")) return std::nullopt;
+  if (!in_columns && command <= begin + kShortLabel) return std::string(line);
+  const std::string before = in_words(line.substr(0, command + 1), columns);
+  return before + "\n" + std::string(indent_of(line, columns).characters, ' ') +
+         std::string(line.substr(command + 2));
 }
 
 // How many lines from `at` on are a table: a header, a rule and rows.
@@ -184,6 +344,12 @@ size_t table_lines(const std::vector<std::string_view>& lines, size_t at,
   size_t end = at + 2;
   while (end < lines.size() && is_row(lines[end], spans)) ++end;
   return end - at;
+}
+
+std::string fit_line(std::string_view line, size_t columns) {
+  if (length_of(line) <= columns || !spans_of(line).empty()) return std::string(line);
+  const std::optional<std::string> command = with_command(line, columns);
+  return command ? *command : in_words(line, columns);
 }
 
 }  // namespace
@@ -204,9 +370,7 @@ std::string fit_width(std::string_view text, size_t columns) {
       at += count;
       continue;
     }
-    const bool is_rule = !spans_of(line).empty();
-    const bool whole = length_of(line) <= columns || is_rule || is_to_be_copied(line);
-    fitted += whole ? std::string(line) : in_words(line, columns);
+    fitted += fit_line(line, columns);
     if (++at < lines.size()) fitted += "\n";
   }
   return fitted;
@@ -216,7 +380,9 @@ std::string cut_fields(std::string_view text, size_t columns) {
   constexpr std::string_view kBetween = " | ";
   while (length_of(text) > columns) {
     const size_t last = text.rfind(kBetween);
-    if (last == text.npos) return std::string(characters(text, 0, columns));
+    if (last == text.npos && columns > 0)
+      return std::string(characters(text, 0, columns - 1)) + "…";
+    if (last == text.npos) return "";
     text = text.substr(0, last);
   }
   return std::string(text);

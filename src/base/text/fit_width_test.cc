@@ -69,6 +69,75 @@ TEST(FitWidthTest, BlocksHaveTheColumnsThatTellRowsApart) {
   EXPECT_NE(text.find("dp     reduce_scatter  12,652,109,824\n"), std::string::npos) << text;
 }
 
+TEST(FitWidthTest, ASecondUnitStaysBesideTheFirst) {
+  TextTable table(
+      {{"part"}, {"calls", Align::kRight}, {"bytes", Align::kRight}, {"", Align::kRight}});
+  table.add_row({"parameters", "1", "6,375,866,368", "5.9 GiB"});
+  table.add_row({"workspace", "1", "512", "512 B"});
+  EXPECT_EQ(fit_width(table.str(), 36),
+            "part        calls\n"
+            "----------  -----\n"
+            "parameters      1\n"
+            "workspace       1\n\n"
+            "part                bytes\n"
+            "----------  -------------  -------\n"
+            "parameters  6,375,866,368  5.9 GiB\n"
+            "workspace             512    512 B\n");
+}
+
+TEST(FitWidthTest, ALongNameOfTheFirstColumnBecomesALineAbove) {
+  TextTable table({{"sent by rank 1024 per step"}, {"collective"}, {"bytes", Align::kRight}});
+  table.add_row({"dp", "all_gather", "6,326,054,912"});
+  table.add_row({"world", "all_reduce", "5,088"});
+  EXPECT_EQ(fit_width(table.str(), 40),
+            "sent by rank 1024 per step\n"
+            "       collective          bytes\n"
+            "-----  ----------  -------------\n"
+            "dp     all_gather  6,326,054,912\n"
+            "world  all_reduce          5,088\n");
+}
+
+TEST(FitWidthTest, LongTextIsBrokenInsideItsColumn) {
+  TextTable table({{"model"}, {"layers", Align::kRight}, {"source"}});
+  table.add_row({"llama-3-8b", "32", "config.json of a folder; arXiv 2407.21783, table 3"});
+  table.add_row({"gpt2", "12", "none"});
+  EXPECT_EQ(fit_width(table.str(), 44),
+            "model       layers\n"
+            "----------  ------\n"
+            "llama-3-8b      32\n"
+            "gpt2            12\n\n"
+            "model       source\n"
+            "----------  --------------------------------\n"
+            "llama-3-8b  config.json of a folder; arXiv\n"
+            "            2407.21783, table 3\n"
+            "gpt2        none\n");
+}
+
+TEST(FitWidthTest, ANumberStaysWithItsUnit) {
+  EXPECT_EQ(fit_width("needs 101.3 GiB but has 73.0 GiB", 29),
+            "needs 101.3 GiB but has\n  73.0 GiB");
+  EXPECT_EQ(fit_width("a step of 12.21 s, MFU 46.6 % here", 29),
+            "a step of 12.21 s, MFU 46.6 %\n  here");
+}
+
+TEST(FitWidthTest, ALabelAcrossTheLineHasALineOfItsOwn) {
+  EXPECT_EQ(fit_width("devices whose memory they fill      (w+g+c+o) P / C = 14", 40),
+            "devices whose memory they fill\n    (w+g+c+o) P / C = 14");
+  // Characters are counted, not bytes.
+  EXPECT_EQ(fit_width("  --vary X,Y,…    with --cluster: a table of the run", 36),
+            "  --vary X,Y,…    with --cluster: a\n                  table of the run");
+}
+
+TEST(FitWidthTest, WhatIsSaidOfFlagsAndBeforeCommandsIsBroken) {
+  EXPECT_EQ(fit_width("  --zero 3 --set parallel.recompute=light: 67.6 GiB of 73.0 GiB", 30),
+            "  --zero 3 --set parallel.recompute=light:\n      67.6 GiB of 73.0 GiB");
+  EXPECT_EQ(
+      fit_width("  --for NAME  only what it can say, as settings: tessera plan --emit NAME", 36),
+      "  --for NAME  only what it can say,\n"
+      "              as settings:\n"
+      "              tessera plan --emit NAME");
+}
+
 TEST(FitWidthTest, TextAfterATableIsNoRowOfIt) {
   const std::string text = fit_width(wide_table() + "fits: 39.4 GiB of a rank's 73.0 GiB\n", 46);
   EXPECT_TRUE(text.ends_with("108,753,089,536\nfits: 39.4 GiB of a rank's 73.0 GiB\n")) << text;
@@ -90,7 +159,7 @@ TEST(FitWidthTest, FieldsAreLeftOutAtTheEnd) {
   EXPECT_EQ(cut_fields(line, 80), line);
   EXPECT_EQ(cut_fields(line, 40), "step 120/1000 12% | loss 3.2100");
   EXPECT_EQ(cut_fields(line, 30), "step 120/1000 12%");
-  EXPECT_EQ(cut_fields(line, 8), "step 120");
+  EXPECT_EQ(cut_fields(line, 8), "step 12…");
 }
 
 }  // namespace

@@ -13,13 +13,6 @@ constexpr int64_t kAlignBytes = 64;  // storages begin at multiples of it
 
 using Range = std::pair<int64_t, int64_t>;  // from, to
 
-void add_range(const Program& program, BufferId id, std::vector<Range>& ranges) {
-  if (id == kNoBuffer) return;
-  const Buffer& buffer = program.buffer(id);
-  if (buffer.arena != ArenaKind::kActivations) return;
-  ranges.emplace_back(buffer.offset, round_up(buffer.offset + buffer.bytes(), kAlignBytes));
-}
-
 int64_t covered_bytes(std::vector<Range> ranges) {
   std::sort(ranges.begin(), ranges.end());
   int64_t covered = 0;
@@ -33,14 +26,26 @@ int64_t covered_bytes(std::vector<Range> ranges) {
 
 }  // namespace
 
-int64_t gradients_among_activations(const Program& program) {
-  std::vector<Range> ranges;
-  for (const BucketBuffers& bucket : program.buckets) add_range(program, bucket.gradient, ranges);
-  if (ranges.empty()) return 0;
+std::vector<BufferId> gradient_buffers_among_activations(const Program& program) {
+  std::vector<BufferId> found;
+  const auto add = [&](BufferId id) {
+    if (id != kNoBuffer && program.buffer(id).arena == ArenaKind::kActivations) found.push_back(id);
+  };
+  for (const BucketBuffers& bucket : program.buckets) add(bucket.gradient);
+  if (found.empty()) return found;
   // What a rank keeps may be a part of the gradient that it has summed.
   for (const Instruction& instruction : program.instructions) {
     if (instruction.tag.pass != Pass::kReduce) continue;
-    for (const BufferId id : instruction.inputs) add_range(program, id, ranges);
+    for (const BufferId id : instruction.inputs) add(id);
+  }
+  return found;
+}
+
+int64_t gradients_among_activations(const Program& program) {
+  std::vector<Range> ranges;
+  for (const BufferId id : gradient_buffers_among_activations(program)) {
+    const Buffer& buffer = program.buffer(id);
+    ranges.emplace_back(buffer.offset, round_up(buffer.offset + buffer.bytes(), kAlignBytes));
   }
   return covered_bytes(std::move(ranges));
 }

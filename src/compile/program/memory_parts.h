@@ -4,10 +4,15 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "compile/program/program.h"
 
 namespace tessera {
+
+// The buffers in the activations' arena that hold gradients, some of them inside others. None where
+// gradients have an arena of their own.
+std::vector<BufferId> gradient_buffers_among_activations(const Program& program);
 
 // Bytes of the activations' arena that hold gradients when the backward ends, where all of them are
 // there together. 0 where gradients have an arena of their own.

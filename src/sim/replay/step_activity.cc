@@ -200,10 +200,16 @@ bool look_alike(const RankActivity& a, const RankActivity& b, double makespan) {
 std::vector<ShownRow> rows_to_show(const StepTimeline& timeline,
                                    const std::vector<RankActivity>& activities) {
   std::vector<ShownRow> rows;
+  // Who waits for a lost rank may have done the same as that one until then.
+  const auto has_lost = [&](const std::vector<int>& ranks) {
+    return timeline.lost.has_value() &&
+           std::find(ranks.begin(), ranks.end(), timeline.lost->rank) != ranks.end();
+  };
   for (size_t c = 0; c < activities.size(); ++c) {
     const std::vector<int>& ranks = timeline.ranks[c].ranks;
     const auto like = std::find_if(rows.begin(), rows.end(), [&](const ShownRow& row) {
-      return look_alike(activities[row.of_class], activities[c], timeline.makespan);
+      return !has_lost(ranks) && !has_lost(row.ranks) &&
+             look_alike(activities[row.of_class], activities[c], timeline.makespan);
     });
     if (like == rows.end()) {
       rows.push_back({c, ranks});
