@@ -163,6 +163,18 @@ TEST_F(CliTest, AShortTextDoesNotPayForALongWindow) {
   EXPECT_EQ(texts.begin()->size(), 49U);
 }
 
+// A size that no machine has: whoever took memory before looking at the file could not say this.
+TEST_F(CliTest, GenerateComparesShapesBeforeMemoryIsTaken) {
+  succeed("train run.toml");
+  json resolved = json::parse(read_file(folder_.path("out/resolved.json")));
+  resolved["model"]["ffn"] = 1'000'000'000;
+  folder_.write("out/resolved.json", resolved.dump());
+  const CommandResult result = run("generate --run out --prompt a");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_NE(result.err.find("but the model of 'out/resolved.json' has "), std::string::npos)
+      << result.err;
+}
+
 // Whoever wrote a name, a terminal shows it and does not obey it.
 TEST_F(CliTest, NothingFromOutsideReachesTheTerminalRaw) {
   const std::string evil = "x\x1b]0;owned\x07\xc2\x9b\xe2\x80\xae\x7f";
