@@ -36,6 +36,7 @@ std::atomic<int64_t> steps_done{0};
 std::atomic<int64_t> longest_step_us{0};
 std::atomic<int64_t> weight_bytes{0};
 std::atomic<bool> saving{false};
+std::atomic<int64_t> saving_us{0};
 std::atomic<int64_t> saved_step{0};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<int64_t>::is_always_lock_free);
 
@@ -44,6 +45,7 @@ RunState reported() {
           .longest_step_us = longest_step_us.load(),
           .weight_bytes = weight_bytes.load(),
           .saving = saving.load(),
+          .saving_us = saving_us.load(),
           .saved_step = saved_step.load()};
 }
 
@@ -213,6 +215,7 @@ void InterruptGuard::report(const RunState& state) {
   longest_step_us.store(state.longest_step_us);
   weight_bytes.store(state.weight_bytes);
   saving.store(state.saving);
+  saving_us.store(state.saving_us);
   saved_step.store(state.saved_step);
 }
 

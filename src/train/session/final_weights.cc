@@ -25,7 +25,9 @@ std::string try_save(const FinalWeights& weights, const StepGraph& step, const E
   const bool writes = control.rank() == 0;
   const std::string refused =
       text_of_rank_zero(control, writes && weights.make_room ? weights.make_room() : "");
-  return refused.empty() ? try_save_weights(weights.path, step, executor, control) : refused;
+  return refused.empty()
+             ? try_save_weights(weights.path, step, executor, control, weights.on_growth)
+             : refused;
 }
 
 }  // namespace
@@ -39,7 +41,7 @@ std::string save_or_rescue(const FinalWeights& weights, const StepGraph& step,
   if (weights.rescue_dir.empty()) return lost;
   const std::string place =
       text_of_rank_zero(control, control.rank() == 0 ? rescue_path(weights) : "");
-  const std::string why_again = try_save_weights(place, step, executor, control);
+  const std::string why_again = try_save_weights(place, step, executor, control, weights.on_growth);
   if (!why_again.empty()) return fmt::format("{} ({})", lost, why_again);
   return fmt::format("{}; the weights of step {} are in '{}' instead: move them from there", why,
                      weights.step, place);

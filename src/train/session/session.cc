@@ -288,8 +288,14 @@ std::string Session::save() {
   TESSERA_CHECK(steps_done_ > 0, "weights without a step");
   state_.saving = true;
   if (options_.on_state) options_.on_state(state_);
+  const Clock::time_point begin = Clock::now();
+  const auto on_growth = [&] {
+    state_.saving_us = static_cast<int64_t>(seconds_since(begin) * 1e6);
+    if (options_.on_state) options_.on_state(state_);
+  };
   const std::string failure = save_or_rescue({.path = folder() + "/model.safetensors",
                                               .make_room = [this] { return keep_run_directory(); },
+                                              .on_growth = on_growth,
                                               .rescue_dir = options_.rescue_dir,
                                               .step = steps_done_},
                                              job_.step, executor_, control_);
@@ -337,8 +343,12 @@ std::string Session::save_before_divergence() {
   if (is_asynchronous(spec_.parallel)) {
     return "stages have updated their weights within the step, so none were saved";
   }
-  if (steps_done_ == 0) return "no step was done, so no weights were saved";
-  if (largest_of_ranks(control_, weights_are_finite(executor_) ? 0 : 1) != 0) {
+  const bool finite = largest_of_ranks(control_, weights_are_finite(executor_) ? 0 : 1) == 0;
+  if (steps_done_ == 0) {
+    return fmt::format("{}no step was done, so no weights were saved",
+                       finite ? "" : "the weights that it began with are not finite, and ");
+  }
+  if (!finite) {
     return fmt::format("the weights of step {} are not finite either, so none were saved",
                        steps_done_);
   }

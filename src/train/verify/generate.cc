@@ -120,6 +120,15 @@ void read_next(Executor& executor, const std::string& text, int64_t window,
   }
 }
 
+void require_finite(const std::vector<double>& row, const std::string& run_dir) {
+  if (std::all_of(row.begin(), row.end(), [](double logit) { return std::isfinite(logit); }))
+    return;
+  throw Error(fmt::format("'{}': the model says nothing that is finite: its weights hold NaN or "
+                          "Inf; train it again with a lower optimizer.lr",
+                          run_dir),
+              ExitCode::kDiverged);
+}
+
 }  // namespace
 
 std::string generate(const GenerateOptions& options) {
@@ -140,6 +149,7 @@ std::string generate(const GenerateOptions& options) {
       load_weights(executor, world.step(), weights);
       for (; n < options.tokens && length_now() == length; ++n) {
         read_next(executor, text, length, row);
+        require_finite(row, options.run_dir);
         text.push_back(static_cast<char>(choose(row, options, static_cast<uint64_t>(n))));
       }
     });
