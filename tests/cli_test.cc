@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -161,6 +162,36 @@ TEST_F(CliTest, AShortTextDoesNotPayForALongWindow) {
   }
   EXPECT_EQ(texts.size(), 1U);
   EXPECT_EQ(texts.begin()->size(), 49U);
+}
+
+// A size that no machine has: whoever took memory before looking at the file could not say this.
+TEST_F(CliTest, GenerateComparesShapesBeforeMemoryIsTaken) {
+  succeed("train run.toml");
+  json resolved = json::parse(read_file(folder_.path("out/resolved.json")));
+  resolved["model"]["ffn"] = 1'000'000'000;
+  folder_.write("out/resolved.json", resolved.dump());
+  const CommandResult result = run("generate --run out --prompt a");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_NE(result.err.find("but the model of 'out/resolved.json' has "), std::string::npos)
+      << result.err;
+}
+
+TEST_F(CliTest, WeightsThatAreNotFiniteSayNothing) {
+  succeed("train run.toml");
+  std::string bytes = read_file(folder_.path("out/model.safetensors"));
+  ASSERT_GT(bytes.size(), 4000U);
+  const float nan = std::nanf("");
+  for (size_t at = bytes.size() - 2000; at + 4 <= bytes.size(); at += 4) {
+    std::memcpy(bytes.data() + at, &nan, sizeof(nan));
+  }
+  folder_.write("out/model.safetensors", bytes);
+  const CommandResult result = run("generate --run out --prompt a");
+  EXPECT_EQ(result.code, 4) << result.out;
+  EXPECT_NE(result.err.find("weights hold NaN or Inf"), std::string::npos) << result.err;
+  const CommandResult trained = run("train run.toml --set model.hf=out --set logging.run_dir=two");
+  EXPECT_EQ(trained.code, 4);
+  EXPECT_NE(trained.err.find("the weights that it began with are not finite"), std::string::npos)
+      << trained.err;
 }
 
 // Whoever wrote a name, a terminal shows it and does not obey it.

@@ -56,6 +56,18 @@ std::string rank_that_needs(double share) {
                      bytes / (16 * 16 * 2) / 64 * 64);
 }
 
+// Ranks that are threads of other commands take their memory at once too.
+TEST_F(PreflightTest, OtherCommandsOfARunThatIsLargerThanTheMachine) {
+  for (const std::string command : {"verify run.toml --mesh dp=2 ", "bench step run.toml "}) {
+    const CommandResult result = run(command + kTooLarge);
+    EXPECT_EQ(result.code, 3) << command << result.err;
+    EXPECT_NE(result.err.find("does not fit: "), std::string::npos) << result.err;
+  }
+  const CommandResult result = run("bench step run.toml --mesh dp=4,zero=0" + rank_that_needs(0.4));
+  EXPECT_EQ(result.code, 3) << result.err;
+  EXPECT_NE(result.err.find("4 ranks in one process need "), std::string::npos) << result.err;
+}
+
 TEST_F(PreflightTest, RanksAreAddedUp) {
   const std::string settings = rank_that_needs(0.4);
   expect_refused(3, "--mesh dp=4,zero=0" + settings, {"does not fit: rank 0 ("});

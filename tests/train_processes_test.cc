@@ -49,7 +49,17 @@ void expect_one_line(const std::string& text) {
 struct Case {
   const char* mesh;
   const char* dtype;
+
+  friend void PrintTo(const Case& one, std::ostream* out) { *out << one.mesh << ' ' << one.dtype; }
 };
+
+// "dp_2_tp_2_f32": what names of tests may hold.
+std::string name_of_case(const ::testing::TestParamInfo<Case>& info) {
+  std::string name = fmt::format("{}_{}", info.param.mesh, info.param.dtype);
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '=' || c == ','; }, '_');
+  return name;
+}
 
 class SameBitsTest : public TrainProcessesTest, public ::testing::WithParamInterface<Case> {};
 
@@ -85,7 +95,8 @@ INSTANTIATE_TEST_SUITE_P(Meshes, SameBitsTest,
                                            Case{"dp=2,tp=2,zero=2", "bf16"},
                                            Case{"dp=2,fsdp=2,zero=3", "f64"}, Case{"cp=2", "bf16"},
                                            Case{"cp=4,cp_kind=allgather", "f32"},
-                                           Case{"cp=2,tp=2,cp_kind=ulysses", "f32"}));
+                                           Case{"cp=2,tp=2,cp_kind=ulysses", "f32"}),
+                         name_of_case);
 
 TEST_F(TrainProcessesTest, OneRankNeedsNoProcesses) {
   succeed("train run.toml -q --mesh dp=1");
@@ -225,6 +236,42 @@ TEST_F(TrainProcessesTest, ARunDirectoryThatIsRemovedIsMadeAgain) {
   for (const char* name : {"resolved.json", "plan.json", "summary.json", "model.safetensors"}) {
     EXPECT_TRUE(std::filesystem::exists(folder_.path(std::string("out/") + name))) << name;
   }
+}
+
+TEST_F(TrainProcessesTest, ARunDirectoryThatIsMadeAgainIsStillTheRuns) {
+  for (const std::string how : {"", " --threads"}) {
+    std::filesystem::remove_all(folder_.path("out"));
+    Command command(folder_, words_of("train run.toml -q --set train.steps=1000000" + how));
+    ASSERT_TRUE(wait_until([&] { return has_trained("out"); }));
+    std::filesystem::remove_all(folder_.path("out"));
+    ASSERT_TRUE(wait_until([&] { return has_trained("out"); }));
+    const CommandResult second = run("train run.toml -q");
+    EXPECT_EQ(second.code, 2);
+    EXPECT_NE(second.err.find("the run directory 'out' is in use by pid "), std::string::npos)
+        << second.err;
+    command.signal(SIGINT);
+    EXPECT_EQ(command.finish().code, 130);
+    EXPECT_FALSE(std::filesystem::exists(folder_.path("out/run.lock")));
+  }
+}
+
+TEST_F(TrainProcessesTest, ARunDirectoryThatAnotherRunHasTakenIsLeftToIt) {
+  succeed("train run.toml -q --set logging.run_dir=other");
+  const std::string others = read_file(folder_.path("other/model.safetensors"));
+  CommandOptions options;
+  options.environment = {"TMPDIR=" + folder_.path("spare")};
+  Command command(folder_, words_of("train run.toml -q --set train.steps=1000000"), options);
+  ASSERT_TRUE(wait_until([&] { return has_trained("out"); }));
+  std::filesystem::rename(folder_.path("out"), folder_.path("moved"));
+  std::filesystem::rename(folder_.path("other"), folder_.path("out"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  command.signal(SIGINT);
+  const CommandResult result = command.finish();
+  EXPECT_NE(result.err.find("'out' holds another run now (model.safetensors)"), std::string::npos)
+      << result.err;
+  EXPECT_NE(result.err.find("instead: move them from there"), std::string::npos) << result.err;
+  EXPECT_EQ(read_file(folder_.path("out/model.safetensors")), others);
+  EXPECT_EQ(metrics("out").size(), 2U);
 }
 
 TEST_F(TrainProcessesTest, WeightsThatTheRunDirectoryDoesNotTakeGoElsewhere) {

@@ -114,8 +114,8 @@ PYBIND11_MODULE(_tessera, module) {
   module.def("search", search);
   module.def("picture", picture);
   module.def("train", [](std::string run_file, std::string run_text, std::vector<std::string> set,
-                         std::string mesh, const py::object& on_step) {
-    return train({std::move(run_file), std::move(run_text), std::move(set), std::move(mesh)},
+                         std::string mesh, bool force, const py::object& on_step) {
+    return train({std::move(run_file), std::move(run_text), std::move(set), std::move(mesh), force},
                  on_step);
   });
   module.def("raise_refusals", raise_refusals);

@@ -15,6 +15,7 @@ struct Training {
   std::string run_text;          // instead of a file: the run in TOML
   std::vector<std::string> set;  // "section.key=value", over the run file
   std::string mesh;              // "dp=2,tp=2"; empty: as in the run file
+  bool force = false;            // start although memory or disk are too small
 };
 
 struct TrainedStep {
@@ -29,7 +30,8 @@ struct TrainedStep {
 // Called after every step, on a thread of the training; false ends it after that step.
 using OnTrainedStep = std::function<bool(const TrainedStep&)>;
 
-// Trains and writes the run directory; the answer is its summary.json.
+// Trains and writes the run directory; the answer is its summary.json. What the command looks at
+// before it starts is looked at here too: text, weights, device, run directory, memory, disk.
 Json train(const Training& training, const OnTrainedStep& on_step = nullptr);
 
 }  // namespace tessera

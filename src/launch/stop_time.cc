@@ -22,9 +22,10 @@ milliseconds longest_step(const RunState& state) {
 milliseconds stop_time(const RunState& state, milliseconds least) {
   if (state.steps_done == 0) return least;
   const milliseconds step = kStepsOfPatience * longest_step(state) + kStepSlack;
-  const milliseconds save =
-      state.saving ? kSaveSlack + milliseconds(state.weight_bytes / kSlowDiskBytesPerMs)
-                   : milliseconds(0);
+  const milliseconds save = state.saving
+                                ? milliseconds(state.saving_us / 1000) + kSaveSlack +
+                                      milliseconds(state.weight_bytes / kSlowDiskBytesPerMs)
+                                : milliseconds(0);
   return std::max(least, step + save);
 }
 

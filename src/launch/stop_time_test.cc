@@ -27,5 +27,12 @@ TEST(StopTimeTest, WeightsGetTimeByTheirSize) {
   EXPECT_GT(stop_time(state, milliseconds(0)) - before, milliseconds(600'000));
 }
 
+TEST(StopTimeTest, AFileThatGrowsIsWaitedFor) {
+  RunState state{.steps_done = 1, .weight_bytes = 400'000'000, .saving = true};
+  const milliseconds at_first = stop_time(state, milliseconds(0));
+  state.saving_us = 300'000'000;
+  EXPECT_EQ(stop_time(state, milliseconds(0)), at_first + milliseconds(300'000));
+}
+
 }  // namespace
 }  // namespace tessera

@@ -1,5 +1,8 @@
 #include "runtime/world.h"
 
+#include "base/error.h"
+#include "base/text/text.h"
+#include "comm/shm/host_memory.h"
 #include "runtime/rank_threads.h"
 
 namespace tessera {
@@ -12,6 +15,19 @@ RankOptions options_of(const StepGraph& step, const Program& program) {
 }
 
 }  // namespace
+
+void require_room_on_host(std::span<const Program> programs) {
+  int64_t needed = 0;
+  for (const Program& program : programs) needed += program.total_bytes();
+  const HostMemory memory = host_memory();
+  if (needed <= memory.available_bytes) return;
+  throw Error(
+      fmt::format("does not fit: {} in one process need {}, and {} of {} are free; use a smaller "
+                  "model, micro-batch or sequence",
+                  count_of(static_cast<int64_t>(programs.size()), "rank"), human_bytes(needed),
+                  human_bytes(memory.available_bytes), human_bytes(memory.total_bytes)),
+      ExitCode::kDoesNotFit);
+}
 
 World::World(StepGraph step, WorldOptions options) : World(step, compile_ranks(step), options) {}
 
@@ -26,7 +42,9 @@ World::World(StepGraph step, std::vector<Program> programs, WorldOptions options
               .busy_threads = rank_options_.threads + 1,
               .gpu = rank_options_.gpu ? 0 : -1}),
       ranks_(programs_.size()),
-      executors_(programs_.size()) {}
+      executors_(programs_.size()) {
+  if (!rank_options_.gpu) require_room_on_host(programs_);
+}
 
 World::~World() = default;
 

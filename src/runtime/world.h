@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "comm/local/local_world.h"
@@ -17,9 +18,14 @@ struct WorldOptions {
   std::chrono::milliseconds stream_timeout{120'000};  // longest wait for a stream of the same rank
 };
 
+// Arenas take all their pages when they are made. Throws Error with ExitCode::kDoesNotFit where the
+// ranks of these programs need more than is free on this host; `train` asks before it starts.
+void require_room_on_host(std::span<const Program> programs);
+
 class World {
  public:
   // Compiles every rank's Program; executors are created inside the first run(), on their threads.
+  // Throws as require_room_on_host() where the memory is this host's.
   explicit World(StepGraph step, WorldOptions options = {});
   // Programs given: tests change them first.
   World(StepGraph step, std::vector<Program> programs, WorldOptions options = {});

@@ -67,15 +67,15 @@ def presets(kind):
     return Answer("presets", json.loads(_tessera.ask("presets", json.dumps({"kind": kind}))))
 
 
-def train(run_file="", *, text="", set=(), mesh="", on_step=None):
+def train(run_file="", *, text="", set=(), mesh="", force=False, on_step=None):
     """Trains, with all ranks as threads of this process, and gives the run directory's summary.
 
     `text` is the run itself instead of a file. `on_step` gets a dict after every step and ends the
-    training by returning False.
+    training by returning False. `force` starts although memory or disk are too small.
     """
     def after_step(step):
         return on_step(json.loads(step))
-    summary = _tessera.train(str(run_file), text, list(set), mesh, after_step if on_step else None)
+    summary = _tessera.train(str(run_file), text, list(set), mesh, force, after_step if on_step else None)
     return Answer("train", json.loads(summary))
 
 

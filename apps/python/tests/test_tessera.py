@@ -118,6 +118,28 @@ class Training(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "enough"):
             tessera.train(text=SMALL, set=self.settings, on_step=fail)
 
+    def test_what_the_command_refuses_is_refused_before_the_first_step(self):
+        large = ["model.hidden=4096", "model.ffn=11008", "model.layers=64", "model.heads=32"]
+        for settings, code, words in [
+            (large, 3, "does not fit: rank 0 .* shared by 2 ranks"),
+            (["data.synth.bytes=20"], 2, "synthetic stories"),
+            (["data.path=/nowhere"], 2, "/nowhere"),
+            (["model.vocab=100"], 2, "model.vocab is 100"),
+            ([f"logging.run_dir={__file__}/run"], 2, "cannot write in the run directory"),
+        ]:
+            with self.subTest(settings), self.assertRaisesRegex(tessera.Refusal, words) as refused:
+                tessera.train(text=SMALL, set=[*self.settings, *settings])
+            self.assertEqual(refused.exception.exit_code, code)
+            self.assertFalse(os.path.exists(self.run_dir))
+
+    def test_a_run_directory_in_use_or_with_a_run_is_refused(self):
+        def second(step):
+            with self.assertRaisesRegex(tessera.Refusal, "is in use by pid"):
+                tessera.train(text=SMALL, set=self.settings)
+        tessera.train(text=SMALL, set=self.settings, on_step=second)
+        with self.assertRaisesRegex(tessera.Refusal, "holds a run"):
+            tessera.train(text=SMALL, set=self.settings)
+
     def test_a_folder_without_a_run_is_refused(self):
         with self.assertRaisesRegex(tessera.Refusal, "is no run directory"):
             tessera.run(self.folder.name)

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "bench/bench_step_report.h"
 #include "cli/read_text.h"
+#include "runtime/world.h"
 #include "tensor/gpu_memory.h"
 #include "train/machine_defaults.h"
 
@@ -21,6 +22,8 @@ int run_bench_step(BenchStepOptions options, Console& console) {
     std::vector<const Program*> programs;
     for (const Program& program : run.programs) programs.push_back(&program);
     require_room_on_gpu(programs, 0);
+  } else {
+    require_room_on_host(run.programs);
   }
   const std::string device = gpu ? cuda::gpu_info(0).name : "cpu";
   const DeviceRates rates = measure_device_rates(run.step);

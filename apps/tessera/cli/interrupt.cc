@@ -12,6 +12,7 @@
 #include <ctime>
 #include <string_view>
 
+#include "launch/stop_signals.h"
 #include "launch/stop_time.h"
 
 namespace tessera {
@@ -35,6 +36,7 @@ std::atomic<int64_t> steps_done{0};
 std::atomic<int64_t> longest_step_us{0};
 std::atomic<int64_t> weight_bytes{0};
 std::atomic<bool> saving{false};
+std::atomic<int64_t> saving_us{0};
 std::atomic<int64_t> saved_step{0};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<int64_t>::is_always_lock_free);
 
@@ -43,6 +45,7 @@ RunState reported() {
           .longest_step_us = longest_step_us.load(),
           .weight_bytes = weight_bytes.load(),
           .saving = saving.load(),
+          .saving_us = saving_us.load(),
           .saved_step = saved_step.load()};
 }
 
@@ -78,6 +81,12 @@ std::string_view name_of_stop(int signal) {
       return "SIGHUP";
     case SIGPIPE:
       return "SIGPIPE";
+    case SIGUSR1:
+      return "SIGUSR1";
+    case SIGUSR2:
+      return "SIGUSR2";
+    case SIGXCPU:
+      return "SIGXCPU";
     default:
       return "^C";
   }
@@ -108,8 +117,26 @@ void announce_end() {
   const milliseconds time = expected_stop_time(state);
   if (state.steps_done == 0 || time < kWorthSaying) return;
   SafeLine line;
-  line << line_start() << "tessera: finishing step " << state.steps_done + 1 << ", about "
-       << (time.count() + 999) / 1000 << " s; ^C again ends at once\n";
+  line << line_start() << "tessera: ";
+  if (state.saving) {
+    line << "writing the weights of step " << state.steps_done;
+  } else {
+    line << "finishing step " << state.steps_done + 1;
+  }
+  line << ", about " << (time.count() + 999) / 1000 << " s; ^C again ends at once\n";
+  line.say();
+}
+
+void say_loss(std::string_view why) {
+  const RunState state = reported();
+  SafeLine line;
+  line << line_start() << "tessera: stopped by " << name_of_stop(received.load()) << "; " << why
+       << ": ";
+  if (state.saved_step > 0) {
+    line << "the weights of step " << state.saved_step << " are saved\n";
+  } else {
+    line << "no weights were saved, " << state.steps_done << " steps are lost\n";
+  }
   line.say();
 }
 
@@ -126,7 +153,8 @@ extern "C" void on_interrupt(int number) {
     if (before == 0) received.store(number);
   } else if (before == 0 || before == SIGPIPE) {
     ask(number);
-  } else if (now_us() - received_at_us.load() >= kSameSignalUs) {
+  } else if (!repeats_itself(number) && now_us() - received_at_us.load() >= kSameSignalUs) {
+    if (speaks.load()) say_loss("a second signal ended it at once");
     std::signal(number, SIG_DFL);
     std::raise(number);  // comes when this handler returns
   }
@@ -135,28 +163,15 @@ extern "C" void on_interrupt(int number) {
 extern "C" void on_alarm(int) {
   const int64_t left = received_at_us.load() + patience_us() - now_us();
   if (left > 0) return set_alarm(left);  // by now the weights are being written
-  if (speaks.load()) {
-    const RunState state = reported();
-    SafeLine line;
-    line << line_start() << "tessera: stopped by " << name_of_stop(received.load())
-         << "; the step at hand did not end in time: ";
-    if (state.saved_step > 0) {
-      line << "the weights of step " << state.saved_step << " are saved\n";
-    } else {
-      line << "no weights were saved, " << state.steps_done << " steps are lost\n";
-    }
-    line.say();
-  }
+  if (speaks.load()) say_loss("the step at hand did not end in time");
   _exit(kSignalCode + received.load());
 }
-
-constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
 
 void handle(int number, void (*handler)(int)) {
   struct sigaction action {};
   if (sigaction(number, nullptr, &action) != 0) return;
   // nohup and shells say by this that a signal is not meant for the program.
-  if (number == SIGHUP && action.sa_handler == SIG_IGN) return;
+  if (may_stay_ignored(number) && action.sa_handler == SIG_IGN) return;
   action = {};
   action.sa_handler = handler;
   sigemptyset(&action.sa_mask);
@@ -180,16 +195,15 @@ InterruptGuard::InterruptGuard(InterruptOptions options) {
   on_terminal.store(isatty(STDERR_FILENO) == 1);
   report({});
   handle(SIGALRM, on_alarm);
-  for (const int number : kSignals) {
-    const bool taken = number == SIGINT    ? options.takes_sigint
-                       : number == SIGPIPE ? options.takes_sigpipe
-                                           : true;
-    if (taken) handle(number, on_interrupt);
+  for (const int number : kStopSignals) {
+    if (number != SIGINT || options.takes_sigint) handle(number, on_interrupt);
   }
+  if (options.takes_sigpipe) handle(SIGPIPE, on_interrupt);
 }
 
 InterruptGuard::~InterruptGuard() {
-  for (const int number : kSignals) forget(number);
+  for (const int number : kStopSignals) forget(number);
+  forget(SIGPIPE);
   set_alarm(0);
   std::signal(SIGALRM, SIG_DFL);
 }
@@ -201,6 +215,7 @@ void InterruptGuard::report(const RunState& state) {
   longest_step_us.store(state.longest_step_us);
   weight_bytes.store(state.weight_bytes);
   saving.store(state.saving);
+  saving_us.store(state.saving_us);
   saved_step.store(state.saved_step);
 }
 

@@ -1,7 +1,7 @@
-// SIGINT, SIGTERM and SIGHUP as a question instead of a death, for as long as one of these lives:
-// the first one makes signal() tell which it was, so that the run can end in order; the second one
-// kills. SIGPIPE may ask too, as often as it comes: nobody reads the output any more. SIGHUP stays
-// ignored under nohup. One at a time.
+// SIGINT, SIGTERM and the like (launch/stop_signals.h) as a question instead of a death, for as
+// long as one of these lives: the first one makes signal() tell which it was, so that the run can
+// end in order; the second one kills. SIGPIPE may ask too, as often as it comes: nobody reads the
+// output any more. What is ignored, as SIGHUP under nohup, stays so. One at a time.
 #pragma once
 
 #include <chrono>

@@ -9,7 +9,7 @@ namespace tessera {
 namespace {
 
 TEST(InterruptTest, TheFirstSignalIsAQuestion) {
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU}) {
     const InterruptGuard guard;
     EXPECT_FALSE(guard.interrupted());
     std::raise(number);
@@ -28,6 +28,27 @@ TEST(InterruptDeathTest, TheSecondSignalKills) {
         std::raise(SIGINT);
       },
       ::testing::KilledBySignal(SIGINT), "");
+}
+
+TEST(InterruptDeathTest, TheSecondSignalSaysWhatIsLost) {
+  EXPECT_EXIT(
+      {
+        InterruptGuard guard({.speaks = true});
+        guard.report({.steps_done = 7});
+        std::raise(SIGTERM);
+        std::this_thread::sleep_for(std::chrono::milliseconds(200));
+        std::raise(SIGINT);
+      },
+      ::testing::KilledBySignal(SIGINT), "stopped by SIGTERM.*no weights were saved, 7 steps");
+}
+
+// The kernel repeats it every second that a process computes.
+TEST(InterruptTest, ALimitOfCpuTimeAsksOnce) {
+  const InterruptGuard guard;
+  std::raise(SIGXCPU);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  std::raise(SIGXCPU);  // lived on
+  EXPECT_EQ(guard.signal(), SIGXCPU);
 }
 
 // `timeout` signals a process, and then the group that it is in.

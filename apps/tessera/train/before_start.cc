@@ -5,10 +5,8 @@
 #include "base/text/text.h"
 #include "cli/read_text.h"
 #include "plan/misfit.h"
-#include "tensor/gpu_memory.h"
 #include "train/machine_defaults.h"
 #include "train/preflight/run_inputs.h"
-#include "train/preflight/run_memory.h"
 #include "train/preflight/run_outputs.h"
 #include "train/run_place.h"
 
@@ -39,51 +37,16 @@ void BeforeStart::check_disk_of(const std::string& run_dir) const {
 void BeforeStart::check_device(RankMode mode, int64_t ranks) const {
   if (spec_.train.device != TrainDevice::kCuda) return;
   if (mode != RankMode::kThreads) return require_gpus(look_for_gpus(), ranks, options_.share_gpu);
-  const std::string why_not = cuda::gpu_info(0).why_not;
-  require_config(why_not.empty(), "train.device = \"cuda\": {}; use device = \"cpu\"", why_not);
+  require_gpu_for_threads(spec_);
 }
 
 void BeforeStart::check_memory(RankMode mode) {
-  RunSpec here = spec_;
-  use_machine_defaults(here);
-  memory_ = host_memory();
-  const bool gpu = here.train.device == TrainDevice::kCuda;
-  const int64_t ranks = here.parallel.world();
-  const int64_t processes = mode == RankMode::kThreads ? 1 : ranks;
-  SharedMemory shared{
-      .ranks = ranks, .other_bytes = processes * (text_bytes_ + kProcessBytes), .memory = memory_};
-  planned_bytes_ = planned_memory(here).all_ranks;
-  if (gpu) {
-    check_gpu_memory(mode, here);
-  } else {
-    shared.planned_bytes = planned_bytes_;
-  }
-  if (shared.suffices()) return;
-  if (shared.other_bytes > memory_.available_bytes) {
-    return refuse_or_warn(
-        fmt::format("does not fit: {} processes that each hold the text ({}) need {} for it, and "
-                    "{} are free on this machine; use less text or fewer ranks",
-                    processes, human_bytes(text_bytes_), human_bytes(shared.other_bytes),
-                    human_bytes(memory_.available_bytes)),
-        ExitCode::kDoesNotFit);
-  }
-  const OpenSettings open = open_settings_of(options_.source, read_text);
-  refuse_or_warn(misfit_of(plan_within(here, open, shared)), ExitCode::kDoesNotFit);
-}
-
-// The first GPU speaks for all: asking a GPU takes some of its memory until this process ends. Each
-// rank asks its own before it allocates.
-void BeforeStart::check_gpu_memory(RankMode mode, const RunSpec& here) const {
-  const cuda::GpuInfo gpu = cuda::gpu_info(0);
-  const int64_t sharers = mode == RankMode::kThreads ? here.parallel.world() : 1;
-  const int64_t share = (gpu.free_bytes - kGpuLibraryBytes) / sharers;
-  if (planned_memory(here).fullest_rank <= share) return;
-  const std::string whose =
-      fmt::format("{} are free on {}, {} of them for libraries{}", human_bytes(gpu.free_bytes),
-                  gpu.name, human_bytes(kGpuLibraryBytes),
-                  sharers > 1 ? fmt::format(", shared by {} ranks", sharers) : "");
-  const OpenSettings open = open_settings_of(options_.source, read_text);
-  refuse_or_warn(misfit_of(plan_within(here, open, share, whose)), ExitCode::kDoesNotFit);
+  memory_ = look_at_memory({.spec = spec_,
+                            .mode = mode,
+                            .text_bytes = text_bytes_,
+                            .open = [this] { return open_settings_of(options_.source, read_text); },
+                            .misfit = [this](const Plan& plan) { return misfit_of(plan); }});
+  if (!memory_.shortage.empty()) refuse_or_warn(memory_.shortage, ExitCode::kDoesNotFit);
 }
 
 std::string BeforeStart::misfit_of(const Plan& plan) const {
@@ -103,9 +66,10 @@ HostRefusal BeforeStart::host_refusal() const {
 }
 
 std::string BeforeStart::if_killed() const {
-  return fmt::format("probably out of memory: planned {}, {} has {}", human_bytes(planned_bytes_),
-                     memory_.group.empty() ? "the machine" : "its control group",
-                     human_bytes(memory_.total_bytes));
+  const HostMemory& host = memory_.memory;
+  return fmt::format(
+      "probably out of memory: planned {}, {} has {}", human_bytes(memory_.planned_bytes),
+      host.group.empty() ? "the machine" : "its control group", human_bytes(host.total_bytes));
 }
 
 }  // namespace tessera

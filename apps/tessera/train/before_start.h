@@ -10,6 +10,7 @@
 #include "launch/join/rank_mode.h"
 #include "plan/plan.h"
 #include "spec/run_spec.h"
+#include "train/preflight/local_memory.h"
 #include "train/session/host_room.h"
 #include "train/train_command.h"
 
@@ -43,15 +44,13 @@ class BeforeStart {
  private:
   void refuse_or_warn(const std::string& text, ExitCode code) const;
   [[nodiscard]] std::string misfit_of(const Plan& plan) const;
-  void check_gpu_memory(RankMode mode, const RunSpec& here) const;
 
   const TrainCommandOptions& options_;
   const RunSpec& spec_;
   Console& console_;
   std::string run_dir_;  // where rank 0 would write
   int64_t text_bytes_ = 0;
-  int64_t planned_bytes_ = 0;
-  HostMemory memory_;
+  LocalMemory memory_;
 };
 
 }  // namespace tessera

@@ -18,7 +18,10 @@ constexpr std::chrono::milliseconds kWorthSaying{500};
 std::string finishing_text(const RunState& state) {
   const std::chrono::milliseconds time = expected_stop_time(state);
   if (state.steps_done == 0 || time < kWorthSaying) return "";
-  return fmt::format("finishing step {}, about {} s; ^C again ends at once", state.steps_done + 1,
+  const std::string what = state.saving
+                               ? fmt::format("writing the weights of step {}", state.steps_done)
+                               : fmt::format("finishing step {}", state.steps_done + 1);
+  return fmt::format("{}, about {} s; ^C again ends at once", what,
                      std::chrono::ceil<std::chrono::seconds>(time).count());
 }
 

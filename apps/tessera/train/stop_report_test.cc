@@ -12,6 +12,8 @@ TEST(StopReportTest, SaysHowLongTheEndTakes) {
   EXPECT_EQ(finishing_text({.steps_done = 9, .longest_step_us = 2000}), "");
   EXPECT_EQ(finishing_text({.steps_done = 11, .longest_step_us = 3'900'000}),
             "finishing step 12, about 4 s; ^C again ends at once");
+  EXPECT_EQ(finishing_text({.steps_done = 11, .weight_bytes = 1'200'000'000, .saving = true}),
+            "writing the weights of step 11, about 4 s; ^C again ends at once");
 }
 
 TEST(StopReportTest, SaysTheTruthAboutWeights) {

@@ -136,6 +136,7 @@ struct RunStateBlock {
   std::atomic<int64_t> longest_step_us{0};
   std::atomic<int64_t> weight_bytes{0};
   std::atomic<uint32_t> saving{0};
+  std::atomic<int64_t> saving_us{0};
   std::atomic<int64_t> saved_step{0};
 };
 

@@ -241,6 +241,7 @@ RunState ShmMemory::run_state() const {
           .longest_step_us = run.longest_step_us.load(),
           .weight_bytes = run.weight_bytes.load(),
           .saving = run.saving.load() != 0,
+          .saving_us = run.saving_us.load(),
           .saved_step = run.saved_step.load()};
 }
 
@@ -299,6 +300,7 @@ void report_run(CommWorld& world, const RunState& state) {
   run.longest_step_us.store(state.longest_step_us);
   run.weight_bytes.store(state.weight_bytes);
   run.saving.store(state.saving ? 1 : 0);
+  run.saving_us.store(state.saving_us);
   run.saved_step.store(state.saved_step);
 }
 

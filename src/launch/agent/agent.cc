@@ -26,6 +26,7 @@
 #include "launch/oom_score.h"
 #include "launch/poll_set.h"
 #include "launch/rendezvous/token.h"
+#include "launch/stop_signals.h"
 #include "launch/stop_time.h"
 #include "launch/unique_fd.h"
 
@@ -52,10 +53,10 @@ constexpr milliseconds kLongSleep{60'000};
 // The signal that a rank which ended in order says it was asked by; 0: its code says something
 // else.
 int signal_of_stop_code(int code) {
-  for (const int signal : {SIGHUP, SIGINT, SIGPIPE, SIGTERM}) {
+  for (const int signal : kStopSignals) {
     if (code == kSignalCode + signal) return signal;
   }
-  return 0;
+  return code == kSignalCode + SIGPIPE ? SIGPIPE : 0;
 }
 
 std::vector<std::string> own_arguments() {

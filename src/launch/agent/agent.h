@@ -5,14 +5,14 @@
 // they are by environment variables (launch/environment.h). It never touches their data. Nothing
 // outlives it: ranks are killed by the kernel when the agent dies, and the memory has no name.
 //
-// ^C, SIGTERM and SIGHUP: the ranks are asked to stop (CommWorld::stop_requested), get time to end
-// by themselves (at least `grace`, and enough for the step at hand: launch/stop_time.h), then their
-// waits are aborted, then they are killed. A second ^C kills at once. A rank that exits with 128 +
-// a signal was asked by that signal itself, or nobody reads its output (SIGPIPE): the job has been
-// stopped by it, and the other ranks end likewise.
-// A rank that is killed or exits with a code other than 0: its peers learn it (ShmMemory::
-// report_death), get `leave_time` to end with their own errors, and are killed after that. A rank
-// that exits with 0 may do so while others go on.
+// ^C, SIGTERM and the like (launch/stop_signals.h): the ranks are asked to stop
+// (CommWorld::stop_requested), get time to end by themselves (at least `grace`, and enough for the
+// step at hand: launch/stop_time.h), then their waits are aborted, then they are killed. A second
+// ^C kills at once. A rank that exits with 128 + a signal was asked by that signal itself, or
+// nobody reads its output (SIGPIPE): the job has been stopped by it, and the other ranks end
+// likewise. A rank that is killed or exits with a code other than 0: its peers learn it
+// (ShmMemory:: report_death), get `leave_time` to end with their own errors, and are killed after
+// that. A rank that exits with 0 may do so while others go on.
 //
 // A rank that fails writes why with abort_as_rank (launch/rank_failure.h) and exits with its code
 // without printing: the agent prints the first reason of the job, once.
@@ -25,7 +25,7 @@
 //   1-9        a rank failed with that code (base/error.h; docs/cli.md)
 //   64-78      the same, codes of sysexits.h
 //   1          a rank was killed by a signal, or exited with any other code
-//   129, 130, 141, 143   stopped by SIGHUP, SIGINT, SIGPIPE, SIGTERM
+//   128 + N    stopped by signal N: 129 SIGHUP, 130 SIGINT, 141 SIGPIPE, 143 SIGTERM
 // Where several ranks failed it is the code of the one that gave the first reason.
 #pragma once
 

@@ -127,9 +127,9 @@ INSTANTIATE_TEST_SUITE_P(Codes, ExitCodeTest,
 // The others end with code 1 because of it, some before it does.
 TEST(AgentTest, PrintsWhatTheFailingRankSays) {
   for (int rank = 0; rank < 3; ++rank) {
-    Job job(3, fmt::format("fail 4 {}", rank));
+    Job job(3, fmt::format("fail 5 {}", rank));
     const auto pids = job.await_ranks();
-    EXPECT_EQ(job.finish().code, 4);
+    EXPECT_EQ(job.finish().code, 5);
     EXPECT_TRUE(job.err().starts_with(fmt::format("tessera: rank {}: the disk is full", rank)))
         << job.err();
     EXPECT_TRUE(contains(job.err(), "was barrier() #1")) << job.err();
@@ -240,7 +240,8 @@ TEST_P(StopTest, MeansTheSameForTheWholeGroup) {
 
 INSTANTIATE_TEST_SUITE_P(Signals, StopTest,
                          ::testing::Values(StopCase{SIGINT, 130}, StopCase{SIGTERM, 143},
-                                           StopCase{SIGHUP, 129}),
+                                           StopCase{SIGHUP, 129}, StopCase{SIGUSR1, 138},
+                                           StopCase{SIGXCPU, 152}),
                          [](const auto& test) { return signal_name(test.param.signal); });
 
 TEST(AgentTest, AbortsWaitsAfterTheGrace) {

@@ -60,12 +60,12 @@ std::string with_cause(const std::string& reason, int rank, const RankEnd& end) 
                      reason.substr(vague.size()));
 }
 
-// The message of a rank that found a mistake of the user says it all: where the rank was meanwhile
-// explains nothing.
+// The message of a rank that found a mistake of the user, or the tensor that is not finite, says it
+// all: where the rank was meanwhile explains nothing.
 bool explains_itself(const RankEnd& end) {
   if (!end.exit || end.exit->signal != 0) return false;
   const auto code = static_cast<ExitCode>(end.exit->code);
-  return code == ExitCode::kUsage || code == ExitCode::kDoesNotFit;
+  return code == ExitCode::kUsage || code == ExitCode::kDoesNotFit || code == ExitCode::kDiverged;
 }
 
 bool killed_by_others(const RankEnd& end) {

@@ -47,11 +47,11 @@ TEST(JobEndTest, SaysNothingOfSuccess) {
 
 // Rank 0 was seen to fail first, but only because of rank 2.
 TEST(JobEndTest, TakesTheCodeOfTheRankThatTheReasonNames) {
-  std::vector<RankEnd> ranks = {ended(1), ended(1), ended(4)};
+  std::vector<RankEnd> ranks = {ended(1), ended(1), ended(5)};
   ranks[2].last_call = "barrier() #3";
-  const JobEnd end = judge({.ranks = ranks, .first_failed = 0, .reason = "rank 2: loss is NaN"});
-  EXPECT_EQ(end.exit_code, 4);
-  EXPECT_EQ(end.message, "rank 2: loss is NaN; the last call of rank 2 was barrier() #3");
+  const JobEnd end = judge({.ranks = ranks, .first_failed = 0, .reason = "rank 2: out of luck"});
+  EXPECT_EQ(end.exit_code, 5);
+  EXPECT_EQ(end.message, "rank 2: out of luck; the last call of rank 2 was barrier() #3");
 }
 
 TEST(JobEndTest, TakesTheFirstWhereTheReasonNamesNobodyThatFailed) {
@@ -72,9 +72,9 @@ TEST(JobEndTest, DoesNotRepeatTheLastCall) {
   EXPECT_EQ(end.message, reason);
 }
 
-// Where a rank was when it found a mistake in a run file explains nothing.
+// Where a rank was when it found a mistake in a run file, or NaN, explains nothing.
 TEST(JobEndTest, AddsNoLastCallToAMistakeOfTheUser) {
-  for (const int code : {2, 3}) {
+  for (const int code : {2, 3, 4}) {
     std::vector<RankEnd> ranks = {ended(0), ended(code)};
     ranks[1].last_call = "broadcast(u8, 1635, root 0) #2 of group control";
     const JobEnd end =

@@ -4,6 +4,8 @@
 
 #include <cerrno>
 
+#include "launch/stop_signals.h"
+
 namespace tessera {
 namespace {
 
@@ -30,9 +32,9 @@ bool is_ignored(int signal) {
 
 SignalInbox::SignalInbox() {
   sigemptyset(&awaited_);
-  sigaddset(&awaited_, SIGINT);
-  sigaddset(&awaited_, SIGTERM);
-  if (!is_ignored(SIGHUP)) sigaddset(&awaited_, SIGHUP);  // it is under nohup
+  for (const int signal : kStopSignals) {
+    if (!may_stay_ignored(signal) || !is_ignored(signal)) sigaddset(&awaited_, signal);
+  }
   blocked_ = awaited_;
   sigaddset(&blocked_, SIGPIPE);
   ::pthread_sigmask(SIG_BLOCK, &blocked_, &previous_mask_);

@@ -1,5 +1,5 @@
-// SIGINT, SIGTERM and SIGHUP as messages instead of interruptions, for as long as one of these
-// lives.
+// The signals of launch/stop_signals.h as messages instead of interruptions, for as long as one of
+// these lives.
 #pragma once
 
 #include <signal.h>

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -98,6 +99,13 @@ void require_one_user(const std::vector<Presence>& everybody) {
   }
 }
 
+// Whether there is such a process; a number that is too large for one must not be taken for
+// another.
+bool is_process(int64_t pid) {
+  return pid > 0 && pid <= std::numeric_limits<pid_t>::max() &&
+         start_time_of(static_cast<pid_t>(pid)).has_value();
+}
+
 // Rank 0's memory, or the reason why there is none, goes to everybody.
 ShmMemory make_and_serve(HandoverDesk& desk, const std::vector<pid_t>& pids,
                          const ShmJoinOptions& options, Deadline deadline) {
@@ -126,8 +134,8 @@ std::string objection_to_presence(int rank, const std::string& text, bool only_h
             presence.host.name, here.name);
     require(presence.user == ::geteuid(), "it says that it runs as user {}, and rank 0 as user {}",
             presence.user, ::geteuid());
-    require(start_time_of(static_cast<pid_t>(presence.pid)).has_value(),
-            "it says that it is process {}, and there is none", presence.pid);
+    require(is_process(presence.pid), "it says that it is process {}, and there is none",
+            presence.pid);
     return "";
   } catch (const Error& error) {
     return error.what();

@@ -1,6 +1,7 @@
 #include "train/directory/run_directory.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -148,6 +149,14 @@ RunDirectory::RunDirectory(std::string path) : path_(std::move(path)) {
   former_run_ = move_former_run(path_);
   remove_leftovers(path_);
   open_metrics();
+  lock_ = identity_of(file("run.lock"));
+}
+
+// Nothing: there is no such file. Links are not followed.
+RunDirectory::Identity RunDirectory::identity_of(const std::string& path) {
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) != 0) return std::nullopt;
+  return std::pair<uint64_t, uint64_t>(status.st_dev, status.st_ino);
 }
 
 // The file is new: links that others put there are not followed.
@@ -195,17 +204,56 @@ bool RunDirectory::append_metrics(nlohmann::ordered_json line) {
   return false;
 }
 
-bool RunDirectory::vanished() const {
-  std::error_code failure;
-  return !fs::exists(file("metrics.jsonl"), failure);
+// Files stay in use while they are open, so no other gets the number of one that was removed.
+bool RunDirectory::is_ours() const {
+  const Identity found = identity_of(file("run.lock"));
+  return found == lock_ || (own_lock_.has_value() && found == second_lock_);
 }
 
-void RunDirectory::make_again() {
+bool RunDirectory::metrics_are_there() const {
+  struct stat status {};
+  if (!metrics_.valid() || ::fstat(metrics_.get(), &status) != 0) return false;
+  return identity_of(file("metrics.jsonl")) ==
+         std::pair<uint64_t, uint64_t>(status.st_dev, status.st_ino);
+}
+
+bool RunDirectory::vanished() const { return !is_ours() || !metrics_are_there(); }
+
+// Another run may have found the name free, and may even have come to its end.
+void RunDirectory::take_folder() {
+  RunLock lock = RunLock::take(path_);
+  const std::string found = metrics_are_there() ? "" : run_file_in(path_);
+  require(found.empty(), "the run directory '{}' holds another run now ({})", path_, found);
+  require_plain_run_files(path_);
+  second_lock_ = identity_of(file("run.lock"));
+  own_lock_.emplace(std::move(lock));
+}
+
+bool RunDirectory::make_again() {
   std::error_code failure;
   fs::create_directories(path_, failure);
   require(!failure, "cannot create the run directory '{}': {}", path_, failure.message());
+  if (!is_ours()) take_folder();
+  if (metrics_are_there()) return false;
+  if (is_there(file("metrics.jsonl"))) {
+    continue_metrics();
+    return false;
+  }
   metrics_bytes_ = 0;
   open_metrics();
+  return true;
+}
+
+// Editors and programs that rotate logs write another file and give it the name.
+void RunDirectory::continue_metrics() {
+  require_plain_run_files(path_);
+  constexpr int kFlags = O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  UniqueFd file(::open(this->file("metrics.jsonl").c_str(), kFlags));
+  struct stat status {};
+  const bool plain = file.valid() && ::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode);
+  require(plain, "cannot write '{}': {}", this->file("metrics.jsonl"), std::strerror(errno));
+  metrics_ = std::move(file);
+  metrics_bytes_ = status.st_size;
 }
 
 }  // namespace tessera

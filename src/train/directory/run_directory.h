@@ -4,9 +4,12 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "launch/unique_fd.h"
+#include "train/directory/run_lock.h"
 
 namespace tessera {
 
@@ -40,17 +43,30 @@ class RunDirectory {
   // one may do.
   [[nodiscard]] bool append_metrics(nlohmann::ordered_json line);
 
-  // Whether somebody removed the folder, or the metrics, while the run goes on.
+  // Whether somebody removed or replaced the folder, its lock or the metrics while the run goes on.
   [[nodiscard]] bool vanished() const;
-  // Makes the folder again, with an empty metrics.jsonl. Throws Error where that fails.
-  void make_again();
+  // Makes the folder again, with a lock of its own and an empty metrics.jsonl; metrics that
+  // somebody put in the place of ours are continued. Returns whether the lines so far are gone.
+  // Throws Error where the folder cannot be made, or has become another run's.
+  bool make_again();
+  // False: nothing may be written there until make_again() has returned.
+  [[nodiscard]] bool is_ours() const;
 
  private:
+  using Identity = std::optional<std::pair<uint64_t, uint64_t>>;  // device and inode
+
+  [[nodiscard]] static Identity identity_of(const std::string& path);
+  [[nodiscard]] bool metrics_are_there() const;
+  void take_folder();
   void open_metrics();
+  void continue_metrics();
 
   std::string path_;
   std::string former_run_;
-  int64_t metrics_bytes_ = 0;  // of whole lines
+  Identity lock_;  // under which the run was started, by this process or the one that started it
+  Identity second_lock_;             // of a folder that was made again; the first may come back
+  std::optional<RunLock> own_lock_;  // which that is
+  int64_t metrics_bytes_ = 0;        // of whole lines
   UniqueFd metrics_;
 };
 

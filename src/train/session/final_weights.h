@@ -9,9 +9,11 @@
 namespace tessera {
 
 struct FinalWeights {
-  std::string path;                 // where they belong
-  std::function<void()> make_room;  // rank 0: called once when that fails, before another try there
-  std::string rescue_dir;           // where they go if it fails again; empty: nowhere
+  std::string path;  // where they belong
+  // Rank 0: called before each of two tries; returns why nothing may be written there, or nothing.
+  std::function<std::string()> make_room;
+  std::function<void()> on_growth;  // as of try_save_weights
+  std::string rescue_dir;           // where they go if both fail; empty: nowhere
   int64_t step = 0;                 // that they are of, for messages
 };
 

@@ -16,6 +16,8 @@ namespace tessera {
 namespace {
 
 constexpr std::chrono::milliseconds kSignOfLife{200};
+// Ranks without a part in so much of the file would only see that rank 0 does not come.
+constexpr int64_t kQuietBytes = int64_t{32} << 20;
 
 struct Place {
   size_t bucket = 0;
@@ -170,11 +172,11 @@ class WeightFile {
   std::string failure_;
 };
 
-// A disk may take longer than ranks wait for each other: rank 0 tells them again and again that it
-// is still at it.
-void commit(std::optional<WeightFile>& file, Communicator& control) {
+// A disk may take longer than ranks wait for each other: rank 0, which alone has an action, tells
+// them again and again that it is still at it.
+void run_with_signs_of_life(Communicator& control, const std::function<void()>& action) {
   std::future<void> done;
-  if (file.has_value()) done = std::async(std::launch::async, [&file] { file->commit(); });
+  if (action) done = std::async(std::launch::async, action);
   bool busy = true;
   while (busy) {
     const bool mine = done.valid() && done.wait_for(kSignOfLife) == std::future_status::timeout;
@@ -186,7 +188,8 @@ void commit(std::optional<WeightFile>& file, Communicator& control) {
 }  // namespace
 
 std::string try_save_weights(const std::string& path, const StepGraph& step,
-                             const Executor& executor, Communicator& control) {
+                             const Executor& executor, Communicator& control,
+                             const std::function<void()>& on_growth) {
   const std::map<std::string, std::vector<Place>> places = places_of(step.layout);
   const StoredType type = stored_type(step.spec.train.dtype);
   std::vector<TensorHead> heads;
@@ -198,6 +201,13 @@ std::string try_save_weights(const std::string& path, const StepGraph& step,
   if (control.rank() == 0) file.emplace(path, heads);
   TensorGatherer gatherer(step, executor, control);
   std::vector<std::byte> stored;
+  int64_t quiet = 0;
+  const auto add = [&](const TensorHead& head) {
+    if (file.has_value()) file->add(head.name, stored);
+  };
+  const auto when_rank_zero = [&](std::function<void()> action) {
+    return file.has_value() ? std::move(action) : nullptr;
+  };
   for (const TensorHead& head : heads) {
     const int64_t element = size_bytes(step.spec.train.dtype);
     if (file.has_value()) stored.resize(static_cast<size_t>(numel(head.shape) * element));
@@ -205,9 +215,16 @@ std::string try_save_weights(const std::string& path, const StepGraph& step,
       const std::span<const std::byte> whole = gatherer.gather(place);
       if (file.has_value()) arrange(place.tensor, whole, element, stored);
     }
-    if (file.has_value()) file->add(head.name, stored);
+    quiet += numel(head.shape) * element;
+    if (quiet < kQuietBytes) {
+      add(head);
+      continue;
+    }
+    run_with_signs_of_life(control, when_rank_zero([&] { add(head); }));
+    quiet = 0;
+    if (on_growth) on_growth();
   }
-  commit(file, control);
+  run_with_signs_of_life(control, when_rank_zero([&] { file->commit(); }));
   return text_of_rank_zero(control, file.has_value() ? file->failure() : "");
 }
 

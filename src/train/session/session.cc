@@ -65,7 +65,7 @@ class Session {
   void start_run_directory();
   void write_resolved_run();
   void write_description();
-  void keep_run_directory();
+  std::string keep_run_directory();
   void log(const nlohmann::ordered_json& line);
   void append_event(const nlohmann::ordered_json& line);
   void note(const std::string& text) const;
@@ -181,29 +181,33 @@ void Session::note(const std::string& text) const {
   if (options_.on_note) options_.on_note(text);
 }
 
-// Somebody may have removed the directory: what is still to come needs a place.
-void Session::keep_run_directory() {
-  if (!directory_->vanished()) return;
+// Somebody may have removed the directory: what is still to come needs a place. Returns why nothing
+// may be written there; empty: it may.
+std::string Session::keep_run_directory() {
+  if (!directory_->vanished()) return "";
   const std::string& path = directory_->path();
   try {
-    directory_->make_again();
+    if (!directory_->make_again()) return "";
     write_description();
     note(
         fmt::format("the run directory '{}' was removed: it was made again; metrics up to step {} "
                     "are lost",
                     path, steps_done_));
+    return "";
   } catch (const Error& error) {
-    if (said_that_directory_fails_) return;
-    said_that_directory_fails_ = true;
-    note(
-        fmt::format("the run directory '{}' was removed and cannot be made again ({}): the run "
-                    "goes on without metrics",
-                    path, error.what()));
+    if (!said_that_directory_fails_) {
+      said_that_directory_fails_ = true;
+      note(fmt::format(
+          "the run directory '{}' was removed or replaced, and cannot be had again ({}): the run "
+          "goes on without metrics",
+          path, error.what()));
+    }
+    return directory_->is_ours() ? "" : error.what();
   }
 }
 
 void Session::log(const nlohmann::ordered_json& line) {
-  keep_run_directory();
+  (void)keep_run_directory();
   if (directory_->append_metrics(line) || said_that_metrics_fail_) return;
   said_that_metrics_fail_ = true;
   note(
@@ -284,9 +288,14 @@ std::string Session::save() {
   TESSERA_CHECK(steps_done_ > 0, "weights without a step");
   state_.saving = true;
   if (options_.on_state) options_.on_state(state_);
-  if (directory_.has_value()) keep_run_directory();
+  const Clock::time_point begin = Clock::now();
+  const auto on_growth = [&] {
+    state_.saving_us = static_cast<int64_t>(seconds_since(begin) * 1e6);
+    if (options_.on_state) options_.on_state(state_);
+  };
   const std::string failure = save_or_rescue({.path = folder() + "/model.safetensors",
-                                              .make_room = [this] { keep_run_directory(); },
+                                              .make_room = [this] { return keep_run_directory(); },
+                                              .on_growth = on_growth,
                                               .rescue_dir = options_.rescue_dir,
                                               .step = steps_done_},
                                              job_.step, executor_, control_);
@@ -334,8 +343,12 @@ std::string Session::save_before_divergence() {
   if (is_asynchronous(spec_.parallel)) {
     return "stages have updated their weights within the step, so none were saved";
   }
-  if (steps_done_ == 0) return "no step was done, so no weights were saved";
-  if (largest_of_ranks(control_, weights_are_finite(executor_) ? 0 : 1) != 0) {
+  const bool finite = largest_of_ranks(control_, weights_are_finite(executor_) ? 0 : 1) == 0;
+  if (steps_done_ == 0) {
+    return fmt::format("{}no step was done, so no weights were saved",
+                       finite ? "" : "the weights that it began with are not finite, and ");
+  }
+  if (!finite) {
     return fmt::format("the weights of step {} are not finite either, so none were saved",
                        steps_done_);
   }
@@ -483,7 +496,7 @@ void Session::finish(const TrainSummary& summary) {
   const std::string failure = steps_done_ > 0 ? save() : "";
   if (!directory_.has_value()) return;
   try {
-    directory_->write_json("summary.json", summary.measured);
+    if (directory_->is_ours()) directory_->write_json("summary.json", summary.measured);
   } catch (const Error& error) {
     require(!failure.empty(), "{}; the weights of step {} are in '{}'", error.what(), steps_done_,
             folder());

@@ -38,10 +38,12 @@ enum class StateKind { kWeights, kGradients };
 std::vector<LogicalValues> gather_state(World& world, StateKind kind);
 
 // Writes all weights, in the type they are trained in, as a safetensors file. Every rank of the
-// control group calls it; rank 0 writes, with one tensor in memory at a time. Returns, on every
-// rank, why rank 0 could not write the file; empty: it is there.
+// control group calls it; rank 0 writes, with one tensor in memory at a time. No rank waits for
+// another longer than some megabytes take. Returns, on every rank, why rank 0 could not write the
+// file; empty: it is there. `on_growth` is called now and then, when there is more of it.
 [[nodiscard]] std::string try_save_weights(const std::string& path, const StepGraph& step,
-                                           const Executor& executor, Communicator& control);
+                                           const Executor& executor, Communicator& control,
+                                           const std::function<void()>& on_growth = nullptr);
 // The same; throws Error, on every rank, where the file cannot be written.
 void save_weights(const std::string& path, const StepGraph& step, const Executor& executor,
                   Communicator& control);

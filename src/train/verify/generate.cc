@@ -40,17 +40,22 @@ RunSpec load_spec(const std::string& run_dir) {
   return spec;
 }
 
-TensorSource run_weights(const std::string& run_dir) {
+// Shapes are compared with the headers alone, before memory is taken for a model that the file may
+// not be of.
+TensorSource run_weights(const std::string& run_dir, const ParameterLayout& layout) {
   std::string path = run_dir + "/model.safetensors";
   if (!std::filesystem::exists(path)) path = run_dir + "/weights.safetensors";  // before 0.2
   require_config(
       std::filesystem::exists(path),
       "the run in '{}' has no model.safetensors: it did not come to its end; train again", run_dir);
   const auto file = std::make_shared<SafetensorsFile>(SafetensorsFile::open(path));
+  for (const StoredShape& tensor : stored_shapes(layout)) {
+    const Shape& found = file->at(tensor.name).shape;
+    require(found == tensor.shape, "'{}': '{}' is {}, but the model of '{}/resolved.json' has {}",
+            path, tensor.name, to_string(found), run_dir, to_string(tensor.shape));
+  }
   const auto reader = std::make_shared<StoredReader>(
-      [file](const std::string& name, const Shape& shape, int64_t first, std::span<double> out) {
-        require(file->at(name).shape == shape, "'{}': '{}' has another shape than the model",
-                file->path(), name);
+      [file](const std::string& name, const Shape&, int64_t first, std::span<double> out) {
         file->read_range(name, first, out);
       });
   return [reader](const LogicalTensor& tensor, int64_t first, std::span<double> out) {
@@ -115,18 +120,28 @@ void read_next(Executor& executor, const std::string& text, int64_t window,
   }
 }
 
+void require_finite(const std::vector<double>& row, const std::string& run_dir) {
+  if (std::all_of(row.begin(), row.end(), [](double logit) { return std::isfinite(logit); }))
+    return;
+  throw Error(fmt::format("'{}': the model says nothing that is finite: its weights hold NaN or "
+                          "Inf; train it again with a lower optimizer.lr",
+                          run_dir),
+              ExitCode::kDiverged);
+}
+
 }  // namespace
 
 std::string generate(const GenerateOptions& options) {
   require_config(!options.prompt.empty(), "the prompt is empty: give at least one byte");
   const RunSpec spec = load_spec(options.run_dir);
-  const TensorSource weights = run_weights(options.run_dir);
   // Byte-level text: tokens above 255 are never chosen.
   std::vector<double> row(static_cast<size_t>(std::min<int64_t>(spec.model.vocab, 256)));
   std::string text = options.prompt;
   const auto length_now = [&] {
     return compiled_length(static_cast<int64_t>(text.size()), spec.train.seq_len);
   };
+  const TensorSource weights =
+      run_weights(options.run_dir, forward_step(spec, length_now()).layout);
   for (int64_t n = 0; n < options.tokens;) {
     const int64_t length = length_now();
     World world(forward_step(spec, length));
@@ -134,6 +149,7 @@ std::string generate(const GenerateOptions& options) {
       load_weights(executor, world.step(), weights);
       for (; n < options.tokens && length_now() == length; ++n) {
         read_next(executor, text, length, row);
+        require_finite(row, options.run_dir);
         text.push_back(static_cast<char>(choose(row, options, static_cast<uint64_t>(n))));
       }
     });

@@ -6,7 +6,10 @@
 
 #include "base/error.h"
 #include "base/text/text.h"
+#include "base/text/units.h"
+#include "comm/shm/host_memory.h"
 #include "plan/report/plan_json.h"
+#include "spec/catalogue/model_size.h"
 #include "spec/entry.h"
 #include "spec/keys.h"
 #include "spec/run_file/pipeline.h"
@@ -82,6 +85,19 @@ std::string render(const VerifyOptions& options, const std::vector<TensorReport>
                     options.tolerance, above);
 }
 
+// Every gradient and weight of every step is kept in f64, of both runs.
+void require_room_for_records(const VerifyOptions& options) {
+  const double bytes = 2.0 * 2.0 * sizeof(double) * static_cast<double>(options.steps) *
+                       static_cast<double>(model_size(options.left.model).total);
+  const int64_t available = host_memory().available_bytes;
+  if (bytes <= static_cast<double>(available)) return;
+  throw Error(
+      fmt::format("does not fit: gradients and weights of {} on both meshes take {:.3g} GiB in "
+                  "f64, and {} are free on this machine; use fewer --steps or a smaller model",
+                  count_of(options.steps, "step"), bytes / kGibibyte, human_bytes(available)),
+      ExitCode::kDoesNotFit);
+}
+
 }  // namespace
 
 std::vector<StepRecord> record_run(const ShortRun& run) { return record_and_measure(run).steps; }
@@ -136,6 +152,7 @@ MeasuredRun record_and_measure(const ShortRun& run) {
 }
 
 VerifyReport verify_meshes(const VerifyOptions& options) {
+  require_room_for_records(options);
   ShortRun left{options.left, options.steps, text_samples(options.left), {}, {}, false, {}};
   ShortRun right{options.right, options.steps, left.samples, {}, options.inject, false, {}};
   if (left.spec.parallel.grad_reduce != right.spec.parallel.grad_reduce) {
