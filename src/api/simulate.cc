@@ -270,7 +270,7 @@ std::string StepSimulation::picture_title() const {
   return fmt::format(
       "{}, on {} x {}",
       full_run_title(step_.spec, step_.layout.num_parameters, step_.stages.schedule.name),
-      with_thousands(cluster_.devices), cluster_.device.name);
+      with_thousands(machine_.used.devices), machine_.used.device.name);
 }
 
 double StepSimulation::tokens_per_s() const {
