@@ -142,7 +142,7 @@ Plan unpriced_plan(const PlanRequest& request, ScalePlanner& planner) {
 
 // Hundreds of changes are priced, each by cutting its layers into stages and playing its pipeline.
 constexpr int64_t kMostAdvisedCells = int64_t{1} << 13;
-constexpr int64_t kMostAdvisedLayers = 1024;
+constexpr int64_t kMostAdvisedLayers = 256;
 
 bool is_quickly_priced(const RunSpec& spec) {
   const int64_t stages = spec.parallel.pp * std::max<int64_t>(1, spec.parallel.virtual_stages);

@@ -438,19 +438,23 @@ std::string cheaper(const RunSpec& spec, const StageKind& kind) {
 
 }  // namespace
 
-void StageTemplates::spend(const StageKind& kind) {
-  const double work = work_of(spec_, kind);
+void StageTemplates::require_affordable(std::span<const StageKind> kinds) const {
+  double work = 0;
+  for (const StageKind& kind : kinds) {
+    if (!known_.contains(kind)) work += work_of(spec_, kind);
+  }
   require_config(work_ + work <= most_work_,
-                 "a stage of {} layers has about {:.3g} instructions to plan, and {:.3g} of the "
+                 "stages of {} layers have about {:.3g} instructions to plan, and {:.3g} of the "
                  "{:.0f} of a request are left; use {}",
-                 kind.blocks, work, most_work_ - work_, kMostTemplateWork, cheaper(spec_, kind));
-  work_ += work;
+                 kinds.back().blocks, work, most_work_ - work_, kMostTemplateWork,
+                 cheaper(spec_, kinds.back()));
 }
 
 const StageTemplate& StageTemplates::compiled(const StageKind& kind) {
   const auto found = known_.find(kind);
   if (found != known_.end()) return found->second;
-  spend(kind);
+  require_affordable({&kind, 1});
+  work_ += work_of(spec_, kind);
   ++compiled_;
   return known_.emplace(kind, compile_stage(spec_, kind)).first->second;
 }
@@ -470,12 +474,11 @@ const StageTemplate& StageTemplates::of(const StageKind& kind) {
   if (from < least) from += ceil_div(least - from, period) * period;
   const int64_t largest = from + 2 * period;
   if (kind.blocks <= std::max(most, largest)) return compiled(kind);
+  std::array<StageKind, 3> smaller = {kind, kind, kind};
+  for (size_t i = 0; i < 3; ++i) smaller[i].blocks = from + static_cast<int64_t>(i) * period;
+  require_affordable(smaller);  // all of them, before the first
   std::array<const StageTemplate*, 3> points = {};
-  for (int64_t i = 0; i < 3; ++i) {
-    StageKind smaller = kind;
-    smaller.blocks = from + i * period;
-    points[static_cast<size_t>(i)] = &compiled(smaller);
-  }
+  for (size_t i = 0; i < 3; ++i) points[i] = &compiled(smaller[i]);
   StageTemplate line;
   if (!extrapolate(points, (kind.blocks - from) / period, line)) return compiled(kind);
   return known_.emplace(kind, std::move(line)).first->second;

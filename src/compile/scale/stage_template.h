@@ -8,6 +8,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -98,7 +99,7 @@ class StageTemplates {
 
  private:
   const StageTemplate& compiled(const StageKind& kind);
-  void spend(const StageKind& kind);
+  void require_affordable(std::span<const StageKind> kinds) const;
 
   RunSpec spec_;
   std::map<StageKind, StageTemplate> known_;
