@@ -57,7 +57,7 @@ TEST(BoundsTest, StepsOfTooMuchAreSimulatedByStages) {
         {"train.seq_len=10000000"},
         {"train.micro_batch=1000000", "train.global_batch=0"},
         {"model.layers=20000"}}) {
-    const char* reason = "instructions to simulate, more than the 1048576 that are";
+    const char* reason = "instructions to build and simulate, more than the 1310720 that are";
     const std::vector<std::string> words = with({"simulate", example("pipeline.toml")}, sets);
     const Ended ended = run_in_process(words);
     EXPECT_EQ(ended.code, 0) << ended.err;
@@ -71,6 +71,50 @@ TEST(BoundsTest, StepsOfTooMuchAreSimulatedByStages) {
   const std::vector<std::string> schedule = {"simulate", example("pipeline.toml"),
                                              "--schedule-only"};
   EXPECT_EQ(run_in_process(with(schedule, {"train.global_batch=1048576"})).code, 2);
+}
+
+TEST(BoundsTest, RecipesOnThousandsOfDevicesAreSimulated) {
+  for (const char* recipe : {"llama-3-405b-8k", "llama-3-405b-131k"}) {
+    const Ended ended = run_in_process({"simulate", "--recipe", recipe, "--json"});
+    ASSERT_EQ(ended.code, 0) << recipe << ": " << ended.err;
+    EXPECT_EQ(nlohmann::json::parse(ended.out).at("cluster").at("devices"), 16384) << recipe;
+  }
+}
+
+// Stages that small ones do not stand for are compiled as they are, or refused.
+TEST(BoundsTest, StagesThatTakeTooMuchToPlanAreRefused) {
+  for (const std::vector<std::string>& sets : std::vector<std::vector<std::string>>{
+           {"parallel.fsdp=2", "parallel.zero=3", "parallel.prefetch=1000000000000"},
+           {"parallel.recompute=every-5000"},
+           {"parallel.tp=1", "parallel.sequence_parallel=false", "parallel.cp=512",
+            "train.seq_len=4096", "train.global_batch=0"}}) {
+    std::vector<std::string> deep = {"model.layers=20000", "train.micro_batch=1",
+                                     "train.global_batch=64"};
+    deep.insert(deep.end(), sets.begin(), sets.end());
+    const Ended ended = run_in_process(with({"plan", example("demo.toml")}, deep));
+    EXPECT_EQ(ended.code, 2) << sets.back() << ": " << ended.out;
+    EXPECT_NE(ended.err.find("instructions to plan, and"), std::string::npos) << ended.err;
+  }
+}
+
+TEST(BoundsTest, FilesWithoutAnEndAreRefused) {
+  const Ended ended = run_in_process({"plan", "/dev/zero"});
+  EXPECT_EQ(ended.code, 2);
+  EXPECT_NE(ended.err.find("'/dev/zero' has more than the 67108864 bytes"), std::string::npos)
+      << ended.err;
+}
+
+// A table of runs takes no more than one plan may; those that find nothing left say so.
+TEST(BoundsTest, TablesOfManyLargeRunsAreCutShort) {
+  const Ended ended =
+      run_in_process({"plan", example("pipeline.toml"), "--cluster", "h100-4", "--json", "--vary",
+                      "train.global_batch=524288,524284,524280,524276,524272"});
+  ASSERT_EQ(ended.code, 0) << ended.err;
+  const auto plans = nlohmann::json::parse(ended.out).at("plans");
+  EXPECT_TRUE(plans.at(0).contains("step_s"));
+  EXPECT_NE(plans.at(4).at("refused").get<std::string>().find("plan fewer runs at a time"),
+            std::string::npos)
+      << plans.at(4);
 }
 
 TEST(BoundsTest, AllOfManyRanksAreRefusedAndTheirClassesAreNot) {

@@ -110,7 +110,7 @@ class SplitChoice {
   const FileReader& read_;
   BlockProducts products_;
   std::set<std::string> said_;
-  ScalePlanner planner_;
+  ScalePlanner planner_{kMostTemplateWork};
 };
 
 SplitChoice::Start SplitChoice::start_with(const Settings& settings) const {

@@ -34,14 +34,15 @@ void add_update(StepGraph& step) {
   Graph& g = step.forward.graph;
   std::vector<ValueId> parts = {step.forward.loss};
   std::vector<ValueId> summed;  // gradients as the optimizer reads them
+  const bool copies_tied = step.layout.tied_across_stages();
   for (size_t b = 0; b < step.layout.buckets.size(); ++b) {
     const Bucket& bucket = step.layout.buckets[b];
     const Tag tag{Pass::kUpdate, bucket.unit, -1};
     ValueId gradient = step.bucket_gradient[b];
     Attrs attrs;
     attrs.bucket = static_cast<int>(b);
-    const bool tied = step.layout.tied_across_stages() &&
-                      (bucket.copy_of >= 0 || static_cast<int>(b) == step.layout.tied_bucket());
+    const bool tied =
+        copies_tied && (bucket.copy_of >= 0 || static_cast<int>(b) == step.layout.tied_bucket());
     if (tied) {
       gradient = g.add_one(OpKind::kTieSum, {gradient}, "tied embedding sum", attrs, tag);
     }

@@ -112,11 +112,15 @@ class TraceWriter {
     std::stable_sort(events_.begin(), events_.end(),
                      [](const Event& a, const Event& b) { return a.time < b.time; });
     std::string text = head + "\"traceEvents\":[\n";
+    size_t size = text.size() + 4;
+    for (const Event& event : events_) size += event.text.size() + 2;
+    text.reserve(size);
     for (size_t i = 0; i < events_.size(); ++i) {
       text += events_[i].text;
       text += i + 1 < events_.size() ? ",\n" : "\n";
     }
-    return text + "]}\n";
+    text += "]}\n";
+    return text;
   }
 
  private:

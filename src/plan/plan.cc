@@ -142,7 +142,7 @@ Plan unpriced_plan(const PlanRequest& request, ScalePlanner& planner) {
 
 // Hundreds of changes are priced, each by cutting its layers into stages and playing its pipeline.
 constexpr int64_t kMostAdvisedCells = int64_t{1} << 13;
-constexpr int64_t kMostAdvisedLayers = 1024;
+constexpr int64_t kMostAdvisedLayers = 256;
 
 bool is_quickly_priced(const RunSpec& spec) {
   const int64_t stages = spec.parallel.pp * std::max<int64_t>(1, spec.parallel.virtual_stages);
@@ -155,12 +155,12 @@ bool is_quickly_priced(const RunSpec& spec) {
 FitAdvice advice_for(const PlanRequest& request, ScalePlanner& planner) {
   if (!is_quickly_priced(request.spec)) return {};
   const Engine engine = engine_of(request);
-  if (request.cluster) {
-    return advise_fit(request.spec, request.open, *request.cluster, engine, planner, 3,
-                      request.products);
-  }
   FitAdvice advice;
   try {
+    if (request.cluster) {
+      return advise_fit(request.spec, request.open, *request.cluster, engine, planner, 3,
+                        request.products);
+    }
     const std::string name = assumed_cluster(request.spec);
     advice = advise_fit(request.spec, request.open, find_cluster(name), engine, planner);
     advice.assumed_cluster = name;
@@ -226,7 +226,7 @@ Plan make_plan(const PlanRequest& request, ScalePlanner& planner) {
 }
 
 Plan make_plan(const PlanRequest& request) {
-  ScalePlanner planner;
+  ScalePlanner planner(kMostTemplateWork);
   return make_plan(request, planner);
 }
 

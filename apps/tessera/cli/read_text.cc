@@ -5,7 +5,6 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <string_view>
 #include <vector>
 
@@ -14,6 +13,10 @@
 
 namespace tessera {
 namespace {
+
+// No file of settings or figures comes near it; a device never ends.
+constexpr size_t kMostBytes = size_t{64} << 20;
+constexpr size_t kAtOnce = size_t{1} << 20;
 
 // "; did you mean 'mine.toml'?", where a file of its folder is called nearly so.
 std::string near_name(const std::string& path) {
@@ -45,10 +48,16 @@ std::string read_text(const std::string& path) {
   // A folder opens but cannot be read; an empty file has nothing to copy.
   const bool empty = file.peek() == std::ifstream::traits_type::eof();
   require_config(!file.bad(), "cannot read '{}'", path);
-  std::ostringstream text;
-  if (!empty) text << file.rdbuf();
-  require_config(text.good(), "cannot read '{}'", path);
-  return std::move(text).str();
+  std::string text;
+  for (size_t got = 0; !empty && file; text.resize(got)) {
+    require_config(got <= kMostBytes, "'{}' has more than the {} bytes that are read of a file",
+                   path, kMostBytes);
+    text.resize(got + kAtOnce);
+    file.read(text.data() + got, static_cast<std::streamsize>(kAtOnce));
+    got += static_cast<size_t>(file.gcount());
+  }
+  require_config(!file.bad(), "cannot read '{}'", path);
+  return text;
 }
 
 }  // namespace tessera

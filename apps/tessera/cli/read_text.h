@@ -5,6 +5,7 @@
 
 namespace tessera {
 
-std::string read_text(const std::string& path);  // ConfigError with the system's reason
+// ConfigError with the system's reason, and for more than 64 MiB.
+std::string read_text(const std::string& path);
 
 }  // namespace tessera

@@ -12,7 +12,8 @@ namespace tessera {
 void write_file(const std::string& path, const std::string& text, Console& console) {
   std::ofstream file(path, std::ios::binary);
   require(file.good(), "cannot create '{}': {}", path, std::strerror(errno));
-  const std::string bytes = path.ends_with(".gz") ? gzip(text) : text;
+  const std::string packed = path.ends_with(".gz") ? gzip(text) : "";
+  const std::string& bytes = path.ends_with(".gz") ? packed : text;
   file << bytes << std::flush;
   require(file.good(), "cannot write {} bytes to '{}': {}", bytes.size(), path,
           std::strerror(errno));

@@ -43,11 +43,16 @@ int print_stages(const SimulateOptions& options, const StageSimulation& simulati
   return 0;
 }
 
-// A trace has a line for each instruction of the ranks that are simulated.
-void require_traceable(const StepTimeline& timeline) {
+bool is_folder(const std::string& target) {
+  return target.ends_with('/') || std::filesystem::is_directory(target);
+}
+
+// A trace has a line for each instruction of the ranks that are simulated, and a folder two.
+void require_traceable(const StepTimeline& timeline, const std::string& target) {
   constexpr size_t kMostTraced = size_t{1} << 19;
   size_t instructions = 0;
   for (const RankTimeline& rank : timeline.ranks) instructions += rank.times.size();
+  if (is_folder(target)) instructions *= 2;
   require_config(instructions <= kMostTraced,
                  "--trace would write {} instructions, more than the {} that are; use a smaller "
                  "global_batch or fewer layers, or --svg",
@@ -60,7 +65,7 @@ void write_trace(const StepSimulation& simulation, const std::string& target, Co
   const TraceOptions trace{simulation.digest()};
   const StepTimeline& timeline = simulation.timeline();
   const fs::path path(target);
-  if (!fs::is_directory(path) && !target.ends_with('/')) {
+  if (!is_folder(target)) {
     write_file(target, trace_json(timeline, simulation.activities(), trace), console);
     return;
   }
@@ -148,7 +153,7 @@ int run_simulate(const SimulateOptions& options, Console& console) {
         options, StageSimulation(query, spec, std::move(guesses), around, std::move(why)), console);
   }
   const StepSimulation simulation(query, spec, std::move(guesses), around);
-  if (!options.trace.empty()) require_traceable(simulation.timeline());
+  if (!options.trace.empty()) require_traceable(simulation.timeline(), options.trace);
   console.out << (options.json ? simulation.json().dump(2) + '\n'
                                : fitted(console, simulation.text(console.out_columns)));
   write_files(options, simulation, console);

@@ -1,78 +1,93 @@
 #include "compile/lower/first_fit.h"
 
 #include <algorithm>
-#include <tuple>
+#include <utility>
+
+#include "base/index.h"
 
 namespace tessera {
-namespace {
 
-constexpr size_t kMostInRun = 128;
-
-}  // namespace
-
-void FirstFit::Run::summarize() {
-  const Placed& front = placed.front();
-  max_end = front.end;
-  max_gap = 0;
-  any = all = front.alive;
-  for (const Placed& one : placed) {
-    max_gap = std::max(max_gap, one.offset - max_end);
-    max_end = std::max(max_end, one.end);
-    any = {std::min(any.first, one.alive.first), std::max(any.last, one.alive.last)};
-    all = {std::max(all.first, one.alive.first), std::min(all.last, one.alive.last)};
+void FirstFit::add(Pieces& pieces, Piece added) {
+  const auto first = std::partition_point(pieces.begin(), pieces.end(),
+                                          [&](const Piece& p) { return p.end < added.begin; });
+  const auto behind = std::partition_point(first, pieces.end(),
+                                           [&](const Piece& p) { return p.begin <= added.end; });
+  if (first == behind) {
+    pieces.insert(first, added);
+    return;
   }
+  *first = {std::min(first->begin, added.begin), std::max((behind - 1)->end, added.end)};
+  pieces.erase(first + 1, behind);
 }
 
-bool FirstFit::search(const Run& run, Lifetime alive, int64_t bytes, int64_t& at) const {
-  const int64_t begins = run.placed.front().offset;
-  // All of them are in the way, with no room between: the same as one large one.
-  if (alive.first <= run.all.last && run.all.first <= alive.last && begins < at + bytes &&
-      run.max_gap < bytes) {
-    at = std::max(at, run.max_end);
-    return false;
+int FirstFit::half(int span, size_t which) {
+  const int known = spans_[index(span)].halves[which];
+  if (known != kNone) return known;
+  const int fresh = static_cast<int>(spans_.size());
+  spans_.emplace_back();
+  return spans_[index(span)].halves[which] = fresh;
+}
+
+void FirstFit::note(int span, int64_t begin, int64_t width, Lifetime alive, Piece piece) {
+  if (alive.last < begin || begin + width <= alive.first) return;
+  add(spans_[index(span)].any, piece);
+  if (alive.first <= begin && begin + width - 1 <= alive.last) {
+    add(spans_[index(span)].whole, piece);
+    return;
   }
-  for (const Placed& other : run.placed) {
-    ++looked_at_;
-    if (alive.first > other.alive.last || other.alive.first > alive.last) continue;
-    if (other.offset >= at + bytes) return true;
-    at = std::max(at, other.end);
-  }
-  return false;
+  // Only halves in which it is alive are made.
+  const int64_t middle = begin + width / 2;
+  if (alive.first < middle) note(half(span, 0), begin, width / 2, alive, piece);
+  if (alive.last >= middle) note(half(span, 1), middle, width / 2, alive, piece);
+}
+
+void FirstFit::collect(int span, int64_t begin, int64_t width, Lifetime alive,
+                       std::vector<std::span<const Piece>>& taken) const {
+  if (span == kNone || alive.last < begin || begin + width <= alive.first) return;
+  const Span& here = spans_[index(span)];
+  const bool all_of_it = alive.first <= begin && begin + width - 1 <= alive.last;
+  const Pieces& pieces = all_of_it ? here.any : here.whole;
+  if (!pieces.empty()) taken.emplace_back(pieces);
+  if (all_of_it) return;
+  collect(here.halves[0], begin, width / 2, alive, taken);
+  collect(here.halves[1], begin + width / 2, width / 2, alive, taken);
 }
 
 int64_t FirstFit::place_for(Lifetime alive, int64_t bytes) const {
+  std::vector<std::span<const Piece>> taken;
+  collect(root_, 0, width_, alive, taken);
   int64_t at = 0;
-  for (const Run& run : runs_) {
-    ++looked_at_;
-    const bool apart = alive.first > run.any.last || run.any.first > alive.last;
-    if (apart || run.max_end <= at) continue;
-    if (search(run, alive, bytes, at)) break;
+  for (bool moved = bytes > 0; moved;) {
+    moved = false;
+    for (std::span<const Piece>& ahead : taken) {
+      const auto next = std::partition_point(ahead.begin(), ahead.end(),
+                                             [&](const Piece& p) { return p.end <= at; });
+      ahead = ahead.subspan(static_cast<size_t>(next - ahead.begin()));
+      ++looked_at_;
+      while (!ahead.empty() && ahead.front().begin < at + bytes) {
+        at = ahead.front().end;
+        ahead = ahead.subspan(1);
+        moved = true;
+        ++looked_at_;
+      }
+    }
   }
   return at;
 }
 
 void FirstFit::add(Lifetime alive, int64_t offset, int64_t bytes) {
   bytes_ = std::max(bytes_, offset + bytes);
-  const Placed added{offset, offset + bytes, alive};
-  const auto before = [](const Placed& a, const Placed& b) {
-    return std::tie(a.offset, a.alive.first) < std::tie(b.offset, b.alive.first);
-  };
-  if (runs_.empty()) runs_.emplace_back();
-  auto run = std::partition_point(runs_.begin() + 1, runs_.end(),
-                                  [&](const Run& r) { return !before(added, r.placed.front()); });
-  --run;
-  std::vector<Placed>& placed = run->placed;
-  placed.insert(std::upper_bound(placed.begin(), placed.end(), added, before), added);
-  if (placed.size() > kMostInRun) {
-    Run rest;
-    rest.placed.assign(placed.begin() + kMostInRun / 2, placed.end());
-    placed.resize(kMostInRun / 2);
-    rest.summarize();
-    run->summarize();
-    runs_.insert(run + 1, std::move(rest));
-    return;
+  if (bytes == 0) return;  // in nobody's way
+  if (root_ == kNone) {
+    root_ = 0;
+    spans_.emplace_back();
   }
-  run->summarize();
+  for (; width_ <= alive.last; width_ *= 2) {
+    Span twice{{}, spans_[index(root_)].any, {root_, kNone}};
+    root_ = static_cast<int>(spans_.size());
+    spans_.push_back(std::move(twice));
+  }
+  note(root_, 0, width_, alive, {offset, offset + bytes});
 }
 
 }  // namespace tessera

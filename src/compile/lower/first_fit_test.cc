@@ -48,7 +48,7 @@ TEST(FirstFit, FindsTheSamePlaceAsALookAtEverybody) {
 }
 
 // What n layers keep from their forward to their backward lies side by side, what they need in
-// between in one place: without runs, searches would look at n * n / 2 of each.
+// between in one place: a look at everybody would be n * n / 2 of each.
 int64_t looked_at_for_kept(int n) {
   FirstFit fit;
   for (int layer = 0; layer < n; ++layer) {
@@ -67,6 +67,31 @@ int64_t looked_at_for_passing(int n) {
   }
   EXPECT_EQ(fit.bytes(), 64);
   return fit.looked_at();
+}
+
+// Both, layer by layer: the passing ones lie in gaps between kept ones, and those in gaps that
+// passing ones have left.
+int64_t looked_at_for_mixed(int n) {
+  FirstFit fit;
+  const auto place = [&](Lifetime alive, int64_t bytes) {
+    fit.add(alive, fit.place_for(alive, bytes), bytes);
+  };
+  const int end = 6 * n;
+  for (int at = 0; at < 3 * n; at += 3) {
+    place({at, end - at}, 128);
+    place({at + 1, at + 2}, 128);
+    place({end - at - 2, end - at - 1}, 128);
+  }
+  for (int at = 0; at < 3 * n; at += 3) {
+    place({at + 1, end - at - 1}, 64);
+    place({at, at + 1}, 64);
+  }
+  return fit.looked_at();
+}
+
+TEST(FirstFit, LooksAtFewOfManyThatMix) {
+  EXPECT_LT(looked_at_for_mixed(2000), int64_t{2000} * 300);
+  EXPECT_LT(looked_at_for_mixed(8000), int64_t{8000} * 300);
 }
 
 TEST(FirstFit, LooksAtFewOfMany) {

@@ -1,6 +1,8 @@
 #include "compile/lower/instances.h"
 
 #include <algorithm>
+#include <functional>
+#include <queue>
 #include <set>
 #include <tuple>
 
@@ -34,13 +36,17 @@ std::vector<std::pair<int, int>> number_spans(std::vector<ItemSpan> spans) {
   }
   std::vector<std::pair<int, int>> numbers;
   numbers.reserve(spans.size());
-  std::vector<int> busy_until;
+  // Spans that have begun, by their end, and the numbers that ended ones have left.
+  using Ending = std::pair<int, int>;
+  std::priority_queue<Ending, std::vector<Ending>, std::greater<>> busy;
+  std::priority_queue<int, std::vector<int>, std::greater<>> left;
+  int used = 0;
   for (const ItemSpan& span : spans) {
-    size_t number = 0;
-    while (number < busy_until.size() && busy_until[number] >= span.first) ++number;
-    if (number == busy_until.size()) busy_until.push_back(-1);
-    busy_until[number] = span.last;
-    numbers.emplace_back(span.micro_batch, static_cast<int>(number));
+    for (; !busy.empty() && busy.top().first < span.first; busy.pop()) left.push(busy.top().second);
+    const int number = left.empty() ? used++ : left.top();
+    if (!left.empty()) left.pop();
+    busy.emplace(span.last, number);
+    numbers.emplace_back(span.micro_batch, number);
   }
   return numbers;
 }

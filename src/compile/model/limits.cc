@@ -18,24 +18,38 @@ double instructions_of_block(const RunSpec& spec) {
 }
 constexpr double kInstructionsOfLossChunk = 8;
 
+double instructions_of_micro_batch(const RunSpec& spec, int64_t loss_chunks) {
+  return static_cast<double>(spec.model.layers) * instructions_of_block(spec) +
+         static_cast<double>(loss_chunks) * kInstructionsOfLossChunk;
+}
+
 }  // namespace
 
 double estimated_instructions(const RunSpec& spec, double places) {
   return places * static_cast<double>(accumulation(spec)) *
-         (static_cast<double>(spec.model.layers) * instructions_of_block(spec) +
-          static_cast<double>(loss_chunks(spec)) * kInstructionsOfLossChunk);
+         instructions_of_micro_batch(spec, loss_chunks(spec));
+}
+
+double estimated_work(const RunSpec& spec, double places, int64_t loss_chunks) {
+  constexpr double kOfNode = 4;
+  return (places * static_cast<double>(accumulation(spec)) + kOfNode) *
+         instructions_of_micro_batch(spec, loss_chunks);
+}
+
+bool cp_ranks_do_the_same(const RunSpec& spec) {
+  return spec.parallel.cp == 1 || spec.model.sliding_window == 0 ||
+         spec.parallel.cp_kind == ContextKind::kUlysses;
 }
 
 std::string why_not_simulatable(const RunSpec& spec) {
-  const double places = static_cast<double>(spec.parallel.cp) *
-                        static_cast<double>(std::min<int64_t>(2, spec.parallel.tp));
-  const double instructions = estimated_instructions(spec, places);
-  if (instructions > kMostSimulatedInstructions) {
+  const double on_cp = cp_ranks_do_the_same(spec) ? 1 : static_cast<double>(spec.parallel.cp);
+  const auto on_tp = static_cast<double>(std::min<int64_t>(2, spec.parallel.tp));
+  const double work = estimated_work(spec, on_cp * on_tp, loss_chunks(spec));
+  if (work > kMostSimulatedWork) {
     return fmt::format(
         "a step of {} layers, {} micro-batches and {} chunks of the loss in each has about {:.3g} "
-        "instructions to simulate, more than the {:.0f} that are",
-        spec.model.layers, accumulation(spec), loss_chunks(spec), instructions,
-        kMostSimulatedInstructions);
+        "instructions to build and simulate, more than the {:.0f} that are",
+        spec.model.layers, accumulation(spec), loss_chunks(spec), work, kMostSimulatedWork);
   }
   constexpr double kMostFlops = 0x1p62;
   const auto as_double = [](int64_t number) { return static_cast<double>(number); };

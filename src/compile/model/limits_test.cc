@@ -70,9 +70,10 @@ TEST(LimitsTest, SaysWhichStepsAreTooLargeToSimulate) {
   spec.train.global_batch = 1 << 20;
   EXPECT_EQ(why_not_simulated(spec),
             "a step of 2 layers, 1048576 micro-batches and 1 chunks of the loss in each has about "
-            "1.43e+08 instructions to simulate, more than the 1048576 that are; use a smaller "
-            "global_batch, fewer layers, a larger train.loss_chunk or a shorter seq_len. 'tessera "
-            "plan --cluster' prices steps of any size, --schedule-only shows the pipeline alone");
+            "1.43e+08 instructions to build and simulate, more than the 1310720 that are; use a "
+            "smaller global_batch, fewer layers, a larger train.loss_chunk or a shorter seq_len. "
+            "'tessera plan --cluster' prices steps of any size, --schedule-only shows the pipeline "
+            "alone");
   RunSpec deep = testing::small_spec("pp=2");
   deep.model.layers = 20'000;
   deep.train.global_batch = 64;

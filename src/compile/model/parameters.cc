@@ -43,6 +43,7 @@ class Layout {
   void begin_unit(std::string name) {
     unit_name_ = std::move(name);
     unit_ = layout_.num_units++;
+    first_of_unit_ = layout_.buckets.size();
   }
   // Stacks `parts`, which have the same columns and are split along `split_dim`.
   void add_matrix(const std::string& name, std::vector<LogicalTensor> parts, int split_dim,
@@ -64,6 +65,7 @@ class Layout {
   int64_t tp_;
   std::string unit_name_;
   int unit_ = 0;
+  size_t first_of_unit_ = 0;  // bucket
   int num_tensors_ = 0;
   ParameterLayout layout_;
 };
@@ -88,10 +90,11 @@ Bucket& Layout::bucket_for(const Placement& on_tp, bool decay, bool experts) {
   const int64_t limit = spec_.parallel.bucket_mb * 1'000'000;
   const int64_t element = size_bytes(spec_.train.gradient_type());
   int same_kind = 0;
-  for (Bucket& bucket : layout_.buckets) {
-    if (bucket.unit != unit_ || bucket.split_on_tp != split_on_tp || bucket.decay != decay ||
-        bucket.experts != experts)
+  for (size_t b = first_of_unit_; b < layout_.buckets.size(); ++b) {
+    Bucket& bucket = layout_.buckets[b];
+    if (bucket.split_on_tp != split_on_tp || bucket.decay != decay || bucket.experts != experts) {
       continue;
+    }
     if (!split_on_tp && !(bucket.weights.front().type.on(Axis::kTp) == on_tp)) continue;
     if (bucket.numel * element < limit) return bucket;
     ++same_kind;

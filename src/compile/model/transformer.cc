@@ -118,9 +118,11 @@ void TransformerBuilder::add_inputs(bool training) {
 // so that their sum, which comes last in the gradient, runs over shards.
 void TransformerBuilder::open_unit(int unit) {
   tag_ = {Pass::kForward, unit, -1};
-  for (size_t b = 0; b < layout_.buckets.size(); ++b) {
+  const auto first = std::partition_point(layout_.buckets.begin(), layout_.buckets.end(),
+                                          [&](const Bucket& b) { return b.unit < unit; });
+  for (auto b = static_cast<size_t>(first - layout_.buckets.begin());
+       b < layout_.buckets.size() && layout_.buckets[b].unit == unit; ++b) {
     const Bucket& bucket = layout_.buckets[b];
-    if (bucket.unit != unit) continue;
     Attrs attrs;
     attrs.bucket = static_cast<int>(b);
     attrs.to = replicate();

@@ -12,6 +12,7 @@
 #include "compile/lower/instances.h"
 #include "compile/lower/lowering.h"
 #include "compile/model/limits.h"
+#include "compile/model/loss_chunks.h"
 #include "compile/program/memory_parts.h"
 #include "compile/step.h"
 #include "spec/recompute.h"
@@ -26,6 +27,7 @@ using Kind = PipelineItem::Kind;
 
 // Micro-batches times stages: the order of their parts and messages takes half a GiB.
 constexpr int64_t kMostOrderedCells = int64_t{1} << 21;
+constexpr double kWorkOfCell = 0.5;
 
 void add(ArenaBytes& sum, const ArenaBytes& more, int64_t times = 1) {
   for (size_t a = 0; a < sum.size(); ++a) sum[a] += more[a] * times;
@@ -351,17 +353,20 @@ bool templates_do(const StageLayout& stages, const std::vector<int64_t>& blocks)
   return !stages.schedule.asynchronous && !(several && stages.schedule.micro_batches == 1);
 }
 
+double work_of_classes(const RunSpec& spec, const std::vector<RankClass>& classes) {
+  const double places = static_cast<double>(classes.size()) / static_cast<double>(spec.parallel.pp);
+  return estimated_work(spec, places, loss_chunks(spec));
+}
+
 std::vector<ClassTotals> compile_classes(const RunSpec& spec,
                                          const std::vector<RankClass>& classes) {
-  const double instructions = estimated_instructions(
-      spec, static_cast<double>(classes.size()) / static_cast<double>(spec.parallel.pp));
+  const double work = work_of_classes(spec, classes);
   require_config(
-      instructions <= kMostWholeInstructions,
+      work <= kMostWholeWork,
       "parallel.schedule = \"{}\" with {} layers and {} micro-batches must be compiled "
-      "as a whole to be planned: about {:.3g} instructions, and at most {:.0f} are; lower "
+      "as a whole to be planned: about {:.3g} instructions to build, and at most {:.0f} are; lower "
       "train.global_batch, or use schedule = \"1f1b\" with layers in every stage",
-      spec.parallel.schedule.text(), spec.model.layers, accumulation(spec), instructions,
-      kMostWholeInstructions);
+      spec.parallel.schedule.text(), spec.model.layers, accumulation(spec), work, kMostWholeWork);
   const StepGraph step = build_step(spec, StepKind::kTraining);
   std::vector<ClassTotals> plans;
   for (const RankClass& ranks : classes) {
@@ -405,6 +410,12 @@ const ClassTotals& ScalePlan::heaviest() const {
       [](const ClassTotals& a, const ClassTotals& b) { return a.total_bytes() < b.total_bytes(); });
 }
 
+double ScalePlanner::work() const {
+  double sum = other_work_;
+  for (const auto& [key, templates] : templates_) sum += templates.work();
+  return sum;
+}
+
 int64_t ScalePlanner::compiled_stages() const {
   int64_t sum = 0;
   for (const auto& [key, templates] : templates_) sum += templates.compiled();
@@ -421,6 +432,11 @@ ScalePlan ScalePlanner::plan(const RunSpec& spec) {
       "a step has {} micro-batches on {} stages, more than {} can be ordered; use a larger "
       "micro_batch or a smaller global_batch",
       accumulation(spec), stages_of_pipeline, kMostOrderedCells);
+  other_work_ += kWorkOfCell * static_cast<double>(accumulation(spec) * stages_of_pipeline);
+  require_config(work() <= most_work_,
+                 "with this run and those before it there are about {:.3g} instructions to plan, "
+                 "and at most {:.0f} are in one request; plan fewer runs at a time",
+                 work(), most_work_);
   const StageLayout stages = lay_out_stages(spec, /*training=*/true);
   ScalePlan plan;
   plan.spec = spec;
@@ -441,6 +457,7 @@ ScalePlan ScalePlanner::plan(const RunSpec& spec) {
   const std::vector<RankClass> classes = rank_classes(plan.mesh, plan.axes);
   if (!templates_do(stages, plan.stage_blocks)) {
     plan.classes = compile_classes(spec, classes);
+    other_work_ += work_of_classes(spec, classes);
     return plan;
   }
   // Templates do not depend on the pipeline, on how many layers there are, or on the batch.
@@ -454,6 +471,7 @@ ScalePlan ScalePlanner::plan(const RunSpec& spec) {
   RunSpec basis = spec;
   const auto [templates, fresh] =
       templates_.try_emplace(to_json(small).dump(), StageTemplates(std::move(basis)));
+  templates->second.allow(std::min(kMostTemplateWork, most_work_ - work()));
   const Composer composer(plan, stages, templates->second);
   int composed = -1;
   ClassTotals of_pipeline_rank;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -46,13 +47,20 @@ struct ScalePlan {
 // Templates of run descriptions that differ in pipeline and batch alone. Not thread-safe.
 class ScalePlanner {
  public:
+  // All plans together may take so much estimated_work(); those that would take more are refused.
+  explicit ScalePlanner(double most_work = std::numeric_limits<double>::infinity())
+      : most_work_(most_work) {}
   // `spec` must have gone through resolve(), threads and device included. Throws ConfigError for
   // runs that no schedule or cut fits, and for those that cannot be planned without compiling them
   // and are too large for that.
   ScalePlan plan(const RunSpec& spec);
   [[nodiscard]] int64_t compiled_stages() const;
+  // What has been compiled and ordered, in units of estimated_work().
+  [[nodiscard]] double work() const;
 
  private:
+  double most_work_;
+  double other_work_ = 0;  // than that of templates
   std::map<std::string, StageTemplates> templates_;
 };
 

@@ -413,9 +413,48 @@ bool extrapolate(const std::array<const StageTemplate*, 3>& points, int64_t at,
                  result.per_micro_batch);
 }
 
+namespace {
+
+// A stage with all that is compiled around it, as often as compile_stage() does.
+double work_of(const RunSpec& spec, const StageKind& kind) {
+  const int64_t chunks = loss_chunks(spec);
+  const bool as_they_are = chunks <= kMostLossChunks;
+  const double times = as_they_are || !kind.last ? 1 : 3;
+  return times * estimated_work(spec_of(spec, kind, around(kind)), 1,
+                                as_they_are ? chunks : kFewLossChunks);
+}
+
+// What would make it less, of what the run says.
+std::string cheaper(const RunSpec& spec, const StageKind& kind) {
+  std::string ways = "more stages (parallel.pp) or fewer layers";
+  if (kind.micro_batches == 1) ways += ", or a train.global_batch of two micro-batches or more";
+  if (kind.recompute.starts_with("every-")) ways += ", or a smaller K in recompute";
+  if (spec.parallel.cp > 2 && spec.parallel.cp_kind == ContextKind::kRing) {
+    ways += ", or cp_kind = \"allgather\"";
+  }
+  if (spec.parallel.zero == 3 && spec.parallel.prefetch > 1) ways += ", or prefetch = 1";
+  return ways;
+}
+
+}  // namespace
+
+void StageTemplates::require_affordable(std::span<const StageKind> kinds) const {
+  double work = 0;
+  for (const StageKind& kind : kinds) {
+    if (!known_.contains(kind)) work += work_of(spec_, kind);
+  }
+  require_config(work_ + work <= most_work_,
+                 "stages of {} layers have about {:.3g} instructions to plan, and {:.3g} of the "
+                 "{:.0f} of a request are left; use {}",
+                 kinds.back().blocks, work, most_work_ - work_, kMostTemplateWork,
+                 cheaper(spec_, kinds.back()));
+}
+
 const StageTemplate& StageTemplates::compiled(const StageKind& kind) {
   const auto found = known_.find(kind);
   if (found != known_.end()) return found->second;
+  require_affordable({&kind, 1});
+  work_ += work_of(spec_, kind);
   ++compiled_;
   return known_.emplace(kind, compile_stage(spec_, kind)).first->second;
 }
@@ -425,22 +464,21 @@ const StageTemplate& StageTemplates::of(const StageKind& kind) {
   // Blocks repeat with the period of recomputation, after the parts that have a fixed size and
   // after those that the beginning and the end of a stage see.
   const std::vector<RecomputePart> parts = parse_recompute(kind.recompute, spec_.model.layers);
-  int64_t least = 4 + spec_.parallel.prefetch;
+  int64_t least = 4 + (spec_.parallel.zero == 3 ? spec_.parallel.prefetch : 0);
   for (size_t p = 0; p + 1 < parts.size(); ++p) least += parts[p].size;
   const int64_t period = std::max<int64_t>(1, parts.back().choice.blocks);
   int64_t from = kind.blocks % period;
   const bool once = kind.micro_batches == 1;
   const int64_t most = once ? kMostBlocksOfOneMicroBatch : kMostBlocks;
   if (once) least = std::max(least, most - 2 * period);
-  while (from < least) from += period;
+  if (from < least) from += ceil_div(least - from, period) * period;
   const int64_t largest = from + 2 * period;
   if (kind.blocks <= std::max(most, largest)) return compiled(kind);
+  std::array<StageKind, 3> smaller = {kind, kind, kind};
+  for (size_t i = 0; i < 3; ++i) smaller[i].blocks = from + static_cast<int64_t>(i) * period;
+  require_affordable(smaller);  // all of them, before the first
   std::array<const StageTemplate*, 3> points = {};
-  for (int64_t i = 0; i < 3; ++i) {
-    StageKind smaller = kind;
-    smaller.blocks = from + i * period;
-    points[static_cast<size_t>(i)] = &compiled(smaller);
-  }
+  for (size_t i = 0; i < 3; ++i) points[i] = &compiled(smaller[i]);
   StageTemplate line;
   if (!extrapolate(points, (kind.blocks - from) / period, line)) return compiled(kind);
   return known_.emplace(kind, std::move(line)).first->second;

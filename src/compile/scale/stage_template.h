@@ -8,9 +8,11 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "compile/model/limits.h"
 #include "compile/pipeline/pipeline_items.h"
 #include "compile/program/comm_call.h"
 #include "compile/program/program.h"
@@ -88,15 +90,22 @@ StageTemplate compile_stage(const RunSpec& spec, const StageKind& kind);
 class StageTemplates {
  public:
   explicit StageTemplates(RunSpec spec) : spec_(std::move(spec)) {}
+  // ConfigError for what would take more than allow() has left.
   const StageTemplate& of(const StageKind& kind);
+  // From here on, templates of so much estimated_work().
+  void allow(double work) { most_work_ = work_ + work; }
+  [[nodiscard]] double work() const { return work_; }
   [[nodiscard]] int64_t compiled() const { return compiled_; }
 
  private:
   const StageTemplate& compiled(const StageKind& kind);
+  void require_affordable(std::span<const StageKind> kinds) const;
 
   RunSpec spec_;
   std::map<StageKind, StageTemplate> known_;
   int64_t compiled_ = 0;
+  double work_ = 0;
+  double most_work_ = kMostTemplateWork;
 };
 
 // The template at `at` steps from `first`, on the line through three at equal distances; false

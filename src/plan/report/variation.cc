@@ -105,7 +105,7 @@ Variation vary_plan(const std::vector<VariedKey>& keys, const RequestWith& reque
     variation.keys.push_back(varied.key);
     runs *= varied.values.size();
   }
-  ScalePlanner planner;
+  ScalePlanner planner(kMostTemplateWork);
   for (size_t number = 0; number < runs; ++number) {
     VariedRun varied{values_of_run(keys, number), std::nullopt};
     std::vector<std::string> settings;
@@ -113,7 +113,9 @@ Variation vary_plan(const std::vector<VariedKey>& keys, const RequestWith& reque
       settings.push_back(fmt::format("{}={}", keys[k].key, varied.values[k]));
     }
     try {
-      varied.plan = make_plan(request_with(settings), planner);
+      PlanRequest request = request_with(settings);
+      request.digests = false;  // a table has none
+      varied.plan = make_plan(request, planner);
     } catch (const ConfigError& error) {
       varied.refused = error.what();
     }

@@ -117,5 +117,45 @@ TEST(ClusterTimesTest, RefusesTypesWithoutARate) {
                ConfigError);
 }
 
+RunSpec context_spec(const std::string& mesh, int64_t window) {
+  RunSpec spec = testing::small_spec(mesh);
+  spec.train.seq_len = 64;
+  spec.model.sliding_window = window;
+  return testing::resolved(std::move(spec));
+}
+
+// Ranks of cp have other positions of a sequence, as many keys to look at, and one Program.
+TEST(DistinctProgramsTest, RanksThatShareAProgramTakeItsTimes) {
+  const ClusterTimes times(find_cluster("h100"), engine(), DType::kF32, no_contention());
+  for (const char* mesh : {"cp=4", "cp=4,cp_kind=allgather", "cp=2,cp_kind=ulysses", "cp=2,tp=2"}) {
+    for (const int64_t window : {0, 9}) {
+      const StepGraph step = build_step(context_spec(mesh, window), StepKind::kTraining);
+      const RankPrograms shared = distinct_programs(step);
+      for (int rank = 0; rank < shared.world(); ++rank) {
+        const Program own = lower(step, rank);
+        const Program& taken = shared.program(rank);
+        ASSERT_EQ(own.instructions.size(), taken.instructions.size());
+        for (size_t i = 0; i < own.instructions.size(); ++i) {
+          const Instruction& instruction = own.instructions[i];
+          if (instruction.stream != StreamKind::kCompute) continue;
+          ASSERT_EQ(times.kernel_s(own, instruction), times.kernel_s(taken, taken.instructions[i]))
+              << mesh << ", window " << window << ", rank " << rank << ", " << instruction.name;
+        }
+      }
+    }
+  }
+}
+
+TEST(DistinctProgramsTest, AWindowTellsRanksOfCpApart) {
+  const auto distinct = [](const std::string& mesh, int64_t window) {
+    return distinct_programs(build_step(context_spec(mesh, window), StepKind::kTraining))
+        .distinct.size();
+  };
+  EXPECT_EQ(distinct("cp=4", 0), 1U);
+  EXPECT_EQ(distinct("cp=4", 9), 4U);
+  EXPECT_EQ(distinct("cp=2,cp_kind=ulysses", 9), 1U);
+  EXPECT_EQ(distinct("cp=4,cp_kind=allgather,pp=2", 0), 2U);
+}
+
 }  // namespace
 }  // namespace tessera
