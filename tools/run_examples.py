@@ -6,6 +6,11 @@ is its output:
 
   console            the whole output
   console excerpt    lines of it, in order; "..." stands for any that are left out
+  console exit=2     a command that ends with this code: what it prints, and then what it says on
+                     standard error; NAME=VALUE before it is put in its environment
+
+Commands of the last kind see the files that the page shows above them, in blocks marked with a
+language and a name: `toml file=run.toml`.
 
 With --check nothing is written, and the exit code is 1 where a page is out of date. Commands run in
 an empty folder that sees examples/, tests/ and bench/ of this checkout.
@@ -13,6 +18,7 @@ an empty folder that sees examples/, tests/ and bench/ of this checkout.
     tools/run_examples.py build/bin/tessera docs/search.md README.md
 """
 import argparse
+import os
 import pathlib
 import re
 import shlex
@@ -42,6 +48,41 @@ def output_of(binary, command):
     if done.returncode != 0:
         sys.exit(f"run_examples: '{command}' ended with {done.returncode}\n{done.stderr}")
     return [line.rstrip() for line in done.stdout.rstrip("\n").split("\n")]
+
+
+def files_shown(lines):
+    """The files that a page shows: texts by name."""
+    files, at = {}, 0
+    while at < len(lines):
+        name = re.fullmatch(FENCE + r"\w+ file=([\w.-]+)", lines[at])
+        at += 1
+        if name:
+            end = lines.index(FENCE, at)
+            files[name[1]] = "\n".join(lines[at:end]) + "\n"
+            at = end
+    return files
+
+
+def failing_block_of(binary, code, lines, page_above):
+    """A command that has to end with `code`, and all that it prints."""
+    words = shlex.split(lines[0].removeprefix("$ "))
+    environment = dict(os.environ)
+    while re.match(r"[A-Z_]+=", words[0]):
+        name, value = words.pop(0).split("=", 1)
+        environment[name] = value
+    if words[0] != "tessera":
+        sys.exit(f"run_examples: '{lines[0]}' is not a tessera command")
+    with tempfile.TemporaryDirectory() as folder:
+        for name in SEEN:
+            (pathlib.Path(folder) / name).symlink_to(ROOT / name)
+        for name, text in files_shown(page_above).items():
+            (pathlib.Path(folder) / name).write_text(text, encoding="utf-8")
+        done = subprocess.run([binary, *words[1:]], cwd=folder, env=environment, capture_output=True,
+                              text=True, timeout=300, check=False)
+    if done.returncode != code:
+        sys.exit(f"run_examples: '{lines[0]}' ended with {done.returncode}, not {code}\n{done.stderr}")
+    printed = (done.stdout + done.stderr).rstrip("\n").split("\n")
+    return [lines[0], *(line.rstrip() for line in printed)]
 
 
 def words_of(line):
@@ -81,6 +122,12 @@ def rewritten(binary, lines):
         result.append(lines[at])
         kind = lines[at].removeprefix(FENCE)
         at += 1
+        if kind.startswith("console exit="):
+            end = lines.index(FENCE, at)
+            code = int(kind.removeprefix("console exit="))
+            result += failing_block_of(binary, code, lines[at:end], lines[:at])
+            at = end
+            continue
         if kind not in ("console", "console excerpt"):
             continue
         end = lines.index(FENCE, at)

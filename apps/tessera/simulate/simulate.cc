@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "cli/flags.h"
 #include "cli/help.h"
+#include "cli/output_flags.h"
 #include "cli/run_source_flags.h"
 #include "cli/surroundings.h"
 #include "cli/write_file.h"
@@ -44,13 +45,17 @@ void require_traceable(const StepTimeline& timeline) {
                  instructions, kMostTraced);
 }
 
+bool names_folder(const std::string& path) {
+  return path.ends_with('/') || std::filesystem::is_directory(path);
+}
+
 // A folder gets one file per simulated rank and one of all.
 void write_trace(const StepSimulation& simulation, const std::string& target, Console& console) {
   namespace fs = std::filesystem;
   const TraceOptions trace{simulation.digest()};
   const StepTimeline& timeline = simulation.timeline();
   const fs::path path(target);
-  if (!fs::is_directory(path) && !target.ends_with('/')) {
+  if (!names_folder(target)) {
     write_file(target, trace_json(timeline, simulation.activities(), trace), console);
     return;
   }
@@ -107,16 +112,20 @@ Command add_simulate(CLI::App& root) {
            "a rank stops at part X of the step: who waits for whom");
   add_switch(*app, "--no-contention", query.no_contention,
              "kernels keep their speed beside communication");
-  add_text(
+  add_checked_text(
       *app, "--trace", options->trace, "PATH",
-      "write a trace for ui.perfetto.dev (x.json.gz: compressed); to a folder, also one per rank");
-  add_text(*app, "--svg", options->svg, "FILE", "also write it as a picture");
+      "write a trace for ui.perfetto.dev (x.json.gz: compressed); to a folder, also one per rank",
+      [](const std::string& path) {
+        names_folder(path) ? check_output_folder("--trace", path)
+                           : check_output_file("--trace", path, kTraceOutput);
+      });
+  add_output_file(*app, "--svg", options->svg, kSvgOutput, "FILE", "also write it as a picture");
   add_switch(*app, "--all-ranks", query.all_ranks,
              "simulate every rank, also those that do the same as others");
   add_switch(*app, "--schedule-only", query.schedule_only,
              "the pipeline schedule without the step, with equal costs");
-  add_text(*app, "--csv", options->csv, "FILE",
-           "with --schedule-only: also write it as CSV, to change and to run");
+  add_output_file(*app, "--csv", options->csv, kCsvOutput, "FILE",
+                  "with --schedule-only: also write it as CSV, to change and to run");
   add_switch(*app, "--json", options->json, "print JSON");
   return {app, [options](Console& console) { return run_simulate(*options, console); }};
 }
