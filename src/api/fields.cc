@@ -133,15 +133,15 @@ void Fields::batch(std::string_view key, int64_t& sequences, int64_t& tokens) {
 void Fields::count(std::string_view key, int64_t& target) {
   const nlohmann::json* value = find(key);
   if (value == nullptr) return;
-  const std::string expected = "a whole number from 0 to 9e18, such as 15000000000000 or \"15T\"";
-  if (is_whole(*value) && value->get<int64_t>() >= 0) {
+  const std::string expected = "a whole number from 1 to 9e18, such as 15000000000000 or \"15T\"";
+  if (is_whole(*value) && value->get<int64_t>() >= 1) {
     target = value->get<int64_t>();
     return;
   }
   if (!value->is_string()) refuse(key, *value, expected);
   const double number =
       parse_quantity(Unit::kCount, value->get<std::string>(), fmt::format("{}: {}", place_, key));
-  if (number < 0 || number > kMostCount || number != std::floor(number)) {
+  if (number < 1 || number > kMostCount || number != std::floor(number)) {
     refuse(key, *value, expected);
   }
   target = static_cast<int64_t>(number);

@@ -63,7 +63,7 @@ std::string without_unit(std::string_view text) {
   const bool dollars = text.starts_with('$');
   if (dollars) text.remove_prefix(1);
   const std::optional<ParsedReal> number = parse_real(text);
-  if (!number.has_value() || !std::isfinite(number->value) || number->value < 0) return "";
+  if (!number.has_value() || !(number->value > 0 && number->value < 1e15)) return "";
   const std::string_view unit = trim(text.substr(number->length));
   if (unit == "%") return fmt::format("; write {:g}", number->value / 100);
   const bool is_unit = std::all_of(unit.begin(), unit.end(), [](char c) {
