@@ -1,5 +1,8 @@
 # The one seam for matrix products: a CBLAS, always called single-threaded (the engine splits work).
 # BLIS where it is installed, else OpenBLAS.
+if(NOT TESSERA_BLAS MATCHES "^(auto|blis|openblas)$")
+  message(FATAL_ERROR "TESSERA_BLAS is '${TESSERA_BLAS}': use auto, blis or openblas")
+endif()
 set(_suffix ${CMAKE_LIBRARY_ARCHITECTURE})
 set(TESSERA_BLAS_DEFINITION "")
 if(TESSERA_BLAS MATCHES "^(auto|blis)$")

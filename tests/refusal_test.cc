@@ -164,7 +164,7 @@ TEST_F(RefusalTest, MistakesOnTheCommandLine) {
   expect_refused(2, "plan run.toml --rnaks 4", {"unknown option '--rnaks'", "'--ranks'"});
   expect_refused(2, "data snyth", {"unknown command 'snyth'; did you mean 'synth'?"});
   expect_refused(2, "plan none.toml", {"cannot open 'none.toml'"});
-  expect_refused(2, "generate --run none --prompt x", {"'none' holds no run"});
+  expect_refused(2, "generate --run none --prompt x", {"'none' does not exist"});
   expect_refused(2, "verify run.toml", {"--mesh"});
 }
 

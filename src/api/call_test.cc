@@ -30,6 +30,10 @@ TEST(ApiCallTest, UnknownKeysAreRefusedByEveryMethod) {
     const std::string text = refusal(method.name, {{"no_such_key", 1}});
     EXPECT_NE(text.find("unknown key \"no_such_key\""), std::string::npos) << method.name << text;
   }
+  EXPECT_EQ(refusal("plan", {{"tensor_parallel", 8}}),
+            "plan: unknown key \"tensor_parallel\"; here it is tp");
+  EXPECT_EQ(refusal("plan", {{"learning_rate", 1}}),
+            "plan: unknown key \"learning_rate\"; here it is set = [\"optimizer.lr=…\"]");
   EXPECT_EQ(refusal("search", {{"modle", "gpt2"}}),
             "search: unknown key \"modle\"; did you mean 'model'?");
   EXPECT_EQ(refusal("plan", {{"virtual-stages", 2}}),

@@ -10,9 +10,23 @@
 #include "base/error.h"
 #include "base/text/quantity.h"
 #include "base/text/text.h"
+#include "spec/foreign_names.h"
 
 namespace tessera {
 namespace {
+
+// What to write for a key that a request does not have: ours for one of another system's.
+std::string meant_key(const std::string& key, const std::vector<std::string_view>& known) {
+  if (!nearest_name(key, known).empty()) return suggestion(key, known, "keys");
+  const std::string path = key_called(key);
+  const std::string name = path.substr(path.rfind('.') + 1);
+  const auto has = [&](std::string_view one) {
+    return std::find(known.begin(), known.end(), one) != known.end();
+  };
+  if (!path.empty() && has(name)) return fmt::format("here it is {}", name);
+  if (!path.empty() && has("set")) return fmt::format("here it is set = [\"{}=…\"]", path);
+  return suggestion(key, known, "keys");
+}
 
 constexpr double kMostCount = 9e18;  // an int64_t holds it
 
@@ -119,15 +133,15 @@ void Fields::batch(std::string_view key, int64_t& sequences, int64_t& tokens) {
 void Fields::count(std::string_view key, int64_t& target) {
   const nlohmann::json* value = find(key);
   if (value == nullptr) return;
-  const std::string expected = "a whole number from 0 to 9e18, such as 15000000000000 or \"15T\"";
-  if (is_whole(*value) && value->get<int64_t>() >= 0) {
+  const std::string expected = "a whole number from 1 to 9e18, such as 15000000000000 or \"15T\"";
+  if (is_whole(*value) && value->get<int64_t>() >= 1) {
     target = value->get<int64_t>();
     return;
   }
   if (!value->is_string()) refuse(key, *value, expected);
   const double number =
       parse_quantity(Unit::kCount, value->get<std::string>(), fmt::format("{}: {}", place_, key));
-  if (number < 0 || number > kMostCount || number != std::floor(number)) {
+  if (number < 1 || number > kMostCount || number != std::floor(number)) {
     refuse(key, *value, expected);
   }
   target = static_cast<int64_t>(number);
@@ -159,8 +173,9 @@ void Fields::finish() const {
   const std::vector<std::string_view> known(known_.begin(), known_.end());
   for (const auto& [key, value] : object_.items()) {
     const bool is_known = std::find(known.begin(), known.end(), key) != known.end();
-    require_config(is_known, "{}: unknown key {}; {}", place_, in_quotes(key),
-                   suggestion(key, known, "keys"));
+    if (is_known) continue;
+    throw ConfigError(
+        fmt::format("{}: unknown key {}; {}", place_, in_quotes(key), meant_key(key, known)));
   }
 }
 

@@ -1,5 +1,7 @@
 #include "api/search.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
@@ -25,7 +27,7 @@ namespace {
 
 // Kept for simulation: closed forms are kinder to some schedules than a simulation is.
 constexpr int64_t kLeastKept = 256;
-constexpr int64_t kMostThreads = 1024;
+constexpr int64_t kMostThreads = 256;
 
 Objective objective_of(const std::string& name) {
   if (name == "memory") return Objective::kMemory;
@@ -52,12 +54,44 @@ SearchQuery with_recipe(SearchQuery query, const FileReader& read) {
   return query;
 }
 
+// All that is missing at once.
+void require_question(const SearchQuery& query) {
+  std::vector<std::string_view> lacks, flags;
+  const auto need = [&](bool given, std::string_view what, std::string_view flag) {
+    if (given) return;
+    lacks.push_back(what);
+    flags.push_back(flag);
+  };
+  need(!query.model.empty(), "model", "--model llama-3-8b");
+  need(!query.cluster.empty(), "cluster", "--cluster h100-64");
+  need(query.global_batch > 0 || query.batch_tokens > 0, "batch", "--global-batch 512");
+  need(query.seq_len > 0, "sequence length", "--seq-len 8192");
+  require_config(lacks.empty(), "no {} given: add {}", fmt::join(lacks, ", no "),
+                 fmt::join(flags, " "));
+}
+
+// Axes that are held fast have to fit the cluster; what is left of it is searched.
+void require_divisible(const SearchQuery& query, const Cluster& cluster) {
+  int64_t ranks = 1;
+  std::vector<std::string> flags;
+  for (const auto& [flag, size] :
+       {std::pair{"--tp", query.tp}, {"--pp", query.pp}, {"--dp", query.dp}, {"--cp", query.cp}}) {
+    if (size == 0) continue;
+    require_config(size <= cluster.devices, "{} is {}, more than the {} devices of {}", flag, size,
+                   cluster.devices, cluster.name);
+    flags.push_back(fmt::format("{} {}", flag, size));
+    ranks *= size;
+    require_config(ranks <= cluster.devices && cluster.devices % ranks == 0,
+                   "{}: {} ranks do not divide the {} devices of {}; choose other values, or "
+                   "another number of devices",
+                   fmt::join(flags, " "), ranks, cluster.devices, cluster.name);
+  }
+}
+
 void check(const SearchQuery& query) {
-  require_config(!query.model.empty(), "no model given: add --model llama-3-8b");
-  require_config(!query.cluster.empty(), "no cluster given: add --cluster h100-64");
-  require_config(query.global_batch > 0 || query.batch_tokens > 0,
-                 "no batch given: add --global-batch 512");
-  require_config(query.seq_len > 0, "no sequence length given: add --seq-len 8192");
+  require_question(query);
+  require_config(query.threads <= kMostThreads, "--threads is {}: use 1 to {}", query.threads,
+                 kMostThreads);
   require_config(query.top <= 10'000, "--top is {}: use 1 to 10000", query.top);
   require_config(query.usd_per_hour <= 1e6, "--usd-per-hour is {}: use 0 to 1e6",
                  query.usd_per_hour);
@@ -229,8 +263,7 @@ SearchRequest search_request(const SearchQuery& query, const ModelSpec& model,
   request.fixed.recompute = ways_of(query);
   if (!query.system.empty()) request.fixed.system = &rules_of(query.system);
   request.keep = std::max(kLeastKept, 2 * query.top);
-  request.threads =
-      query.threads > 0 ? static_cast<int>(std::min(query.threads, kMostThreads)) : around.threads;
+  request.threads = query.threads > 0 ? static_cast<int>(query.threads) : around.threads;
   return request;
 }
 
@@ -243,6 +276,7 @@ SearchReport search(const SearchQuery& asked, const Surroundings& around) {
   ModelSpec model = find_model(query.model, around.read).model;
   model.preset = query.model;
   SearchRequest request = search_request(query, model, around);
+  if (query.deadline == 0) require_divisible(query, request.workload.cluster);
   require_emittable(query, model);
   ReportOptions options{query.top, true, query.cluster,
                         query.engine == SearchQuery().engine ? "" : query.engine,

@@ -8,8 +8,10 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/text/parse_real.h"
 #include "base/text/printable.h"
 #include "base/text/text.h"
+#include "spec/foreign_names.h"
 
 namespace tessera {
 namespace {
@@ -37,6 +39,61 @@ std::string describe(const json& value) {
   }
 }
 
+// "4,096" and "4 096" without what people put between thousands; empty for anything else.
+std::string without_thousands(std::string_view text) {
+  std::string digits;
+  size_t group = 0;  // digits since the last mark
+  for (const char c : text) {
+    const bool digit = c >= '0' && c <= '9';
+    const bool mark = c == ',' || c == ' ' || c == '\'';
+    const bool after_group = group == digits.size() ? group >= 1 && group <= 3 : group == 3;
+    if (!digit && !(mark && after_group)) return "";
+    if (digit) digits += c;
+    group = digit ? group + 1 : 0;
+  }
+  return group == 3 && digits.size() < text.size() ? digits : "";
+}
+
+std::string meant_truth(std::string_view text) {
+  const std::string small = lower_case(text);
+  const bool yes = small == "true" || small == "yes" || small == "on" || small == "1";
+  const bool no = small == "false" || small == "no" || small == "off" || small == "0";
+  return yes || no ? fmt::format("; write {}", yes) : "";
+}
+
+std::string meant_count(std::string_view text, const std::string& path) {
+  const std::string digits = without_thousands(text);
+  if (!digits.empty()) return fmt::format("; write {}", digits);
+  const std::vector<std::string_view> pieces = split(text, ',');
+  const bool several = pieces.size() > 1 && std::all_of(pieces.begin(), pieces.end(), [](auto one) {
+                         return parse_count(trim(one)).has_value();
+                       });
+  if (!several) return "";
+  return fmt::format("; it takes one value: 'tessera plan --vary {}={}' compares several", path,
+                     text);
+}
+
+// What a text should have been, where the key takes something else: "; write true".
+std::string meant_by(const Key& key, const json& value, const std::string& path) {
+  if (!value.is_string()) return "";
+  const auto& text = value.get_ref<const std::string&>();
+  constexpr size_t kLongest = 60;
+  if (text.size() > kLongest) return "";
+  RunSpec spec;  // a place for the field, which says what the key takes
+  const Field field = key.field(spec);
+  if (std::holds_alternative<bool*>(field)) return meant_truth(text);
+  if (std::holds_alternative<int64_t*>(field) || std::holds_alternative<uint64_t*>(field)) {
+    return meant_count(text, path);
+  }
+  if (std::holds_alternative<double*>(field)) {
+    return whole_real(text).has_value() ? fmt::format("; leave out the quotes: {}", text) : "";
+  }
+  const std::string_view here = value_called(text);
+  const bool known = std::find(key.choices.begin(), key.choices.end(), here) != key.choices.end();
+  const std::string meant = known ? std::string(here) : nearest_name(text, key.choices);
+  return meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant);
+}
+
 // The context of one assignment, and the checks that every field type shares.
 struct Assignment {
   const Key& key;
@@ -47,7 +104,8 @@ struct Assignment {
 
   [[noreturn]] void fail(std::string_view wanted) const {
     const std::string place = at.empty() ? path : fmt::format("{}: {}", at, path);
-    throw ConfigError(fmt::format("{} must be {}, got {}", place, wanted, describe(value)));
+    throw ConfigError(fmt::format("{} must be {}, got {}{}", place, wanted, describe(value),
+                                  meant_by(key, value, path)));
   }
   void expect(bool ok, std::string_view wanted) const {
     if (!ok) fail(wanted);
@@ -161,6 +219,11 @@ struct Reader {
 
 [[noreturn]] void fail_unknown(const Entry& entry) {
   const auto known = names_in(entry.section);
+  const std::string foreign = foreign_name_advice(entry.name);
+  if (!entry.section.empty() && !foreign.empty() && nearest_name(entry.name, known).empty()) {
+    throw ConfigError(fmt::format("{}: unknown key '{}' in [{}]{}", entry.key_at,
+                                  shortened(entry.name), entry.section, foreign));
+  }
   if (!entry.section.empty()) {
     throw ConfigError(fmt::format("{}: unknown key '{}' in [{}]; {}", entry.key_at,
                                   shortened(entry.name), entry.section,

@@ -88,7 +88,7 @@ TEST(FamilyTest, RefusesWhatAFamilyHasNoRoomFor) {
   }
   EXPECT_EQ(message_of([] { parse("[model]\nfamily = \"gpt5\"\n" + std::string(kShape)); }),
             "run.toml:2:10: model.family must be one of llama, mistral, qwen2, qwen3, gpt2, "
-            "mixtral, got string \"gpt5\"");
+            "mixtral, got string \"gpt5\"; did you mean 'gpt2'?");
 }
 
 TEST(FamilyTest, LearnedPositionsBoundTheSequence) {

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text/toml.h"
+#include "spec/toml_advice.h"
 #include "spec/toml_depth.h"
 
 namespace tessera {
@@ -93,6 +94,7 @@ std::optional<toml::table> parse_value(std::string_view text) {
 std::vector<Entry> entries_of_toml(std::string_view text, const std::string& file_name) {
   require_config(text.size() <= kMaxBytes, "{}: {} bytes, more than the limit of {}", file_name,
                  text.size(), kMaxBytes);
+  refuse_other_formats(text, file_name);
   refuse_deep_keys(text, file_name);
   std::vector<Placed> placed;
   const Places places{file_name, ""};
@@ -102,7 +104,9 @@ std::vector<Entry> entries_of_toml(std::string_view text, const std::string& fil
       collect("", key.str(), node, key.source(), places, placed);
     }
   } catch (const toml::parse_error& error) {
-    throw ConfigError(fmt::format("{}: {}", places.at(error.source()), error.description()));
+    const std::string reason(parser_reason(error.description()));
+    throw ConfigError(fmt::format("{}: {}{}", places.at(error.source()), reason,
+                                  toml_advice(text, error.source().begin.line, reason)));
   }
   return in_file_order(std::move(placed));
 }

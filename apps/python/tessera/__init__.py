@@ -9,6 +9,7 @@ with --json. A notebook draws plans, simulations and runs.
 """
 
 import json
+import os
 
 from tessera import _tessera
 from tessera.answers import Answer, Drawn, Refusal, Run, Table
@@ -25,9 +26,29 @@ def _request(run_file, keys):
     return keys if run_file is None else {"run_file": str(run_file), **keys}
 
 
+def _plain(value):
+    """Numbers of numpy and paths, which json does not know."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"{value!r} is a {type(value).__name__}: use a number, a text, or a list of them")
+
+
+def _json(request):
+    for key, value in request.items():
+        try:
+            json.dumps(value, allow_nan=False, default=_plain)
+        except ValueError:
+            raise Refusal(f"{key} is {value!r}: expected finite numbers", 2) from None
+        except TypeError as error:
+            raise Refusal(f"{key}: {error}", 2) from None
+    return json.dumps(request, default=_plain)
+
+
 def _drawn(method, request):
-    answer = json.loads(_tessera.ask(method, json.dumps(request)))
-    return Drawn(method, answer, lambda: _tessera.picture(method, json.dumps(request)))
+    text = _json(request)
+    return Drawn(method, json.loads(_tessera.ask(method, text)), lambda: _tessera.picture(method, text))
 
 
 def plan(run_file=None, **keys):
@@ -42,29 +63,29 @@ def simulate(run_file=None, **keys):
 
 def search(**keys):
     """The best strategies for a model on a cluster, and why."""
-    return Answer("search", json.loads(_tessera.search(json.dumps(keys))))
+    return Answer("search", json.loads(_tessera.search(_json(keys))))
 
 
 def vary(run_file=None, **keys):
     """The same run with each of several values: vary="train.micro_batch=1,2,4"."""
-    return Answer("vary", json.loads(_tessera.ask("vary", json.dumps(_request(run_file, keys)))))
+    return Answer("vary", json.loads(_tessera.ask("vary", _json(_request(run_file, keys)))))
 
 
 def emit(system, run_file=None, **keys):
     """The settings of another system for the same run, as a text."""
     request = {"system": system, **_request(run_file, keys)}
-    return json.loads(_tessera.ask("emit", json.dumps(request)))["settings"]
+    return json.loads(_tessera.ask("emit", _json(request)))["settings"]
 
 
 def explain(topic, **given):
     """A formula with the numbers put in: explain("ring", bytes="140GB", ranks=32)."""
     request = {"topic": topic, "given": {key.replace("_", "-"): value for key, value in given.items()}}
-    return Answer("explain", json.loads(_tessera.ask("explain", json.dumps(request))))
+    return Answer("explain", json.loads(_tessera.ask("explain", _json(request))))
 
 
-def presets(kind):
-    """The catalogue: models, devices, clusters or engines."""
-    return Answer("presets", json.loads(_tessera.ask("presets", json.dumps({"kind": kind}))))
+def presets(kind="models"):
+    """The catalogue: models, devices, clusters, engines or recipes."""
+    return Answer("presets", json.loads(_tessera.ask("presets", _json({"kind": kind}))))
 
 
 def train(run_file="", *, text="", set=(), mesh="", force=False, on_step=None):
@@ -73,6 +94,9 @@ def train(run_file="", *, text="", set=(), mesh="", force=False, on_step=None):
     `text` is the run itself instead of a file. `on_step` gets a dict after every step and ends the
     training by returning False. `force` starts although memory or disk are too small.
     """
+    if isinstance(run_file, dict):
+        raise Refusal("run_file is a dict: give a path, or the run itself as text=, in TOML", 2)
+
     def after_step(step):
         return on_step(json.loads(step))
     summary = _tessera.train(str(run_file), text, list(set), mesh, force, after_step if on_step else None)

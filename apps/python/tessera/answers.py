@@ -44,12 +44,26 @@ def _summary(kind, answer):
     return f"{kind}: {', '.join(answer)}"
 
 
+def _places_of(name, answer, path=""):
+    """Where deeper in an answer a key is: "['time']['step_s']"."""
+    for key, value in answer.items():
+        place = f"{path}[{key!r}]"
+        if path and key == name:
+            yield place
+        if isinstance(value, dict):
+            yield from _places_of(name, value, place)
+
+
 class Answer(dict):
     """The JSON of a command; prints as what it says in short."""
 
     def __init__(self, kind, answer):
         super().__init__(answer)
         self._kind = kind
+
+    def __missing__(self, name):
+        places = ", ".join(_places_of(name, self)) or "none of that name"
+        raise KeyError(f"no {name!r} at the top: there is {places}")
 
     def __repr__(self):
         return f"<{_summary(self._kind, self)}>"
@@ -120,6 +134,13 @@ def _finite(value):
     return isinstance(value, (int, float)) and math.isfinite(value)
 
 
+def _row(path, number, line):
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError:
+        raise Refusal(f"{path}: line {number} is not JSON: {line[:40]!r}", 1) from None
+
+
 class Run:
     """A run directory, read anew whenever something is asked: a run that goes on can be watched."""
 
@@ -154,7 +175,8 @@ class Run:
         """A row for every line of metrics.jsonl that is complete."""
         path = self.folder / "metrics.jsonl"
         text = path.read_text(encoding="utf-8") if path.is_file() else ""
-        return Table(json.loads(line) for line in text.split("\n")[:-1] if line.strip())
+        return Table(_row(path, number, line) for number, line in enumerate(text.split("\n")[:-1], 1)
+                     if line.strip())
 
     def __repr__(self):
         rows = self.metrics

@@ -73,6 +73,23 @@ class SameAsTheCommand(unittest.TestCase):
 
 
 class Notebook(unittest.TestCase):
+    def test_slips_of_python_are_refused_by_name(self):
+        def refused(call, *said):
+            with self.assertRaises(tessera.Refusal) as caught:
+                call()
+            self.assertEqual(caught.exception.exit_code, 2)
+            for part in said:
+                self.assertIn(part, str(caught.exception))
+        small = {"model": "gpt2", "cluster": "h100-8"}
+        refused(lambda: tessera.plan(**small, seq_len=float("nan")), "seq_len is nan", "finite")
+        refused(lambda: tessera.plan(**small, tp={1, 2}), "tp: {1, 2} is a set")
+        refused(lambda: tessera.train({"model": {"preset": "gpt2"}}), "run_file is a dict", "text=")
+        refused(lambda: tessera.plan("gpt2"), "it is a model: --model gpt2")
+        with self.assertRaises(KeyError) as caught:
+            tessera.plan(**small)["step_s"]
+        self.assertIn("['time']['step_s']", str(caught.exception))
+        self.assertEqual(tessera.presets(), tessera.presets("models"))
+
     def test_answers_are_short_and_have_pictures(self):
         plan = tessera.plan(model="gpt2", cluster="h100-8")
         self.assertIn("on 8 ranks", repr(plan))
@@ -139,6 +156,14 @@ class Training(unittest.TestCase):
         tessera.train(text=SMALL, set=self.settings, on_step=second)
         with self.assertRaisesRegex(tessera.Refusal, "holds a run"):
             tessera.train(text=SMALL, set=self.settings)
+
+    def test_a_line_that_is_no_json_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "resolved.json").write_text("{}")
+            (pathlib.Path(folder) / "metrics.jsonl").write_text('{"step": 1}\nstep,loss\n')
+            with self.assertRaises(tessera.Refusal) as caught:
+                tessera.run(folder).metrics
+            self.assertIn("metrics.jsonl: line 2 is not JSON: 'step,loss'", str(caught.exception))
 
     def test_a_folder_without_a_run_is_refused(self):
         with self.assertRaisesRegex(tessera.Refusal, "is no run directory"):

@@ -17,6 +17,8 @@
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/man_pages.h"
+#include "cli/output_flags.h"
+#include "cli/pasted_arguments.h"
 #include "cli/printable_stream.h"
 #include "metrics/metrics_command.h"
 #include "plan/plan_command.h"
@@ -64,7 +66,7 @@ Command add_help(CLI::App& root) {
   auto words = std::make_shared<std::vector<std::string>>();
   auto pages = std::make_shared<std::string>();
   add_list(*app, "command", *words, "[COMMAND]", "the command, such as 'data synth'");
-  add_text(*app, "--man", *pages, "DIR", "write manual pages of all commands to DIR instead");
+  add_output_folder(*app, "--man", *pages, "write manual pages of all commands to DIR instead");
   return {app, [words, pages, &root](Console& console) {
             require_config(pages->empty() || words->empty(),
                            "--man writes the pages of all commands: leave out '{}'",
@@ -172,6 +174,7 @@ int run_cli(const std::vector<std::string>& args, Console& console,
                    .raw_out = &console.out};
   try {
     require_text(args);
+    refuse_pasted(args);
     return parse_and_run(args, filtered, environment);
   } catch (const std::exception& error) {
     const Failure failure = failure_of(error);

@@ -92,7 +92,7 @@ TEST(CliTest, MistakesAreOneLineWithTheNearestName) {
   expect_usage({"plan", "--quite"},
                "unknown option '--quite'; did you mean '--quiet'? (see 'tessera plan --help')");
   expect_usage({"plan", "a.toml", "b.toml"},
-               "unexpected argument 'b.toml' (see 'tessera plan --help')");
+               "unexpected argument 'b.toml'; one run file at a time (see 'tessera plan --help')");
   expect_usage({"--json", "plan"}, "option '--json' goes after the command: tessera plan --json");
   expect_usage({"help", "trian"},
                "unknown command 'trian'; did you mean 'train'? (see 'tessera --help')");
@@ -108,7 +108,8 @@ TEST(CliTest, BadValuesNameFlagValueAndFix) {
   expect_usage({"verify", "--tolerance", "nan"},
                "--tolerance is 'nan': expected a number of at least 0");
   expect_usage({"verify", "--tolerance", "inf"}, "--tolerance is 'inf': expected a finite number");
-  expect_usage({"verify", "--dtype", "f16"}, "--dtype is 'f16': use one of f64, f32, bf16");
+  expect_usage({"verify", "--dtype", "f16"},
+               "--dtype is 'f16': use one of f64, f32, bf16; did you mean 'bf16'?");
   expect_usage({"--color", "pink", "doctor"}, "--color is 'pink': use one of auto, always, never");
   expect_usage({"completion"}, "no shell given: tessera completion bash|zsh|fish");
 }
@@ -152,13 +153,14 @@ TEST(CliTest, MissingInputsAreUsageErrors) {
       {"plan"},
       "no run file given: try 'examples/demo.toml', or --model llama-3-8b --cluster h100-8");
   expect_usage({"plan", "no/such.toml"}, "cannot open 'no/such.toml': No such file or directory");
-  expect_usage({"plan", "/"}, "cannot read '/'");
+  expect_usage({"plan", "/"}, "'/' is a folder: name a file");
   expect_usage({"plan", "/dev/null"},
                "/dev/null: [model] is missing layers, hidden, ffn, heads, vocab; give them, or "
                "name a preset or an hf folder");
   expect_usage({"generate", "--prompt", "x"}, "generate needs --run DIR, such as runs/demo");
-  expect_usage({"generate", "--run", "x", "--prompt", ""},
-               "generate needs --prompt TEXT of at least one byte");
+  expect_usage(
+      {"generate", "--run", "x", "--prompt", ""},
+      "--prompt is '': give it a value, or leave it out (is a variable of the shell unset?)");
   expect_usage({"verify", "--hf", "x"}, "cannot open 'x/config.json': No such file or directory");
   expect_usage({"bench", "published"}, "FILE is missing (see 'tessera bench published --help')");
   expect_usage({"verify", "--golden", "x"},
@@ -179,8 +181,9 @@ TEST(CliTest, ExplainsUnderBothNames) {
   EXPECT_EQ(json["given"]["ranks"], 32);
   expect_usage({"explain", "rign"},
                "unknown command 'rign'; did you mean 'ring'? (see 'tessera explain --help')");
-  expect_usage({"explain", "ring", "--ranks", ""},
-               "--ranks is \"\": expected a count, such as 70B or 1.5T");
+  expect_usage(
+      {"explain", "ring", "--ranks", ""},
+      "--ranks is '': give it a value, or leave it out (is a variable of the shell unset?)");
 }
 
 TEST(CliTest, ListsModelsWithTheirSizes) {

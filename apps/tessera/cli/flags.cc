@@ -10,14 +10,26 @@
 #include "base/error.h"
 #include "base/text/parse_real.h"
 #include "base/text/quantity.h"
+#include "base/text/text.h"
+#include "spec/foreign_names.h"
 
 namespace tessera {
 namespace {
 
+// "--svg" of "-s,--svg".
+std::string long_name(const std::string& name) { return name.substr(name.rfind(',') + 1); }
+
+void require_given(const std::string& name, const std::string& text) {
+  require_config(!name.starts_with('-') || !text.empty(),
+                 "{} is '': give it a value, or leave it out (is a variable of the shell unset?)",
+                 long_name(name));
+}
+
 CLI::Option* add_value(CLI::App& app, const std::string& name, const std::string& kind,
                        const std::string& description,
                        std::function<void(const std::string&)> read) {
-  CLI::callback_t callback = [read = std::move(read)](const CLI::results_t& results) {
+  CLI::callback_t callback = [name, read = std::move(read)](const CLI::results_t& results) {
+    require_given(name, results.back());
     read(results.back());
     return true;
   };
@@ -28,6 +40,15 @@ CLI::Option* add_value(CLI::App& app, const std::string& name, const std::string
       ->allow_extra_args(false);
 }
 
+// "; did you mean 'cuda'?", for "gpu" and "cudaa".
+std::string word_meant(const std::vector<std::string>& words, const std::string& text) {
+  const std::string_view here = value_called(text);
+  const bool known = std::find(words.begin(), words.end(), here) != words.end();
+  const std::vector<std::string_view> names(words.begin(), words.end());
+  const std::string meant = known ? std::string(here) : nearest_name(text, names);
+  return meant.empty() ? "" : fmt::format("; did you mean '{}'?", meant);
+}
+
 int64_t parse_whole(const std::string& name, const std::string& text, int64_t least,
                     Thousand k = Thousand::kDecimal) {
   const std::optional<int64_t> value = parse_count(text, k);
@@ -36,10 +57,28 @@ int64_t parse_whole(const std::string& name, const std::string& text, int64_t le
   return *value;
 }
 
+// "; write 30", of "30d" and "30 days", "90 %" and "$2": flags say in their help what they count
+// in.
+std::string without_unit(std::string_view text) {
+  const bool dollars = text.starts_with('$');
+  if (dollars) text.remove_prefix(1);
+  const std::optional<ParsedReal> number = parse_real(text);
+  if (!number.has_value() || !(number->value > 0 && number->value < 1e15)) return "";
+  const std::string_view unit = trim(text.substr(number->length));
+  if (unit == "%") return fmt::format("; write {:g}", number->value / 100);
+  const bool is_unit = std::all_of(unit.begin(), unit.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  });
+  return is_unit && (dollars || !unit.empty())
+             ? fmt::format("; without a unit: {:g}", number->value)
+             : "";
+}
+
 double parse_number(const std::string& name, const std::string& text, double least) {
   const std::optional<double> value = whole_real(text);
   const bool ok = value.has_value() && *value >= least;
-  require_config(ok, "{} is '{}': expected a number of at least {}", name, text, least);
+  require_config(ok, "{} is '{}': expected a number of at least {}{}", name, text, least,
+                 without_unit(text));
   return *value;
 }
 
@@ -51,9 +90,20 @@ CLI::Option* add_text(CLI::App& app, const std::string& name, std::string& targe
                    [&target](const std::string& text) { target = text; });
 }
 
+CLI::Option* add_checked_text(CLI::App& app, const std::string& name, std::string& target,
+                              const std::string& kind, const std::string& description,
+                              std::function<void(const std::string&)> check) {
+  return add_value(app, name, kind, description,
+                   [&target, check = std::move(check)](const std::string& text) {
+                     check(text);
+                     target = text;
+                   });
+}
+
 CLI::Option* add_list(CLI::App& app, const std::string& name, std::vector<std::string>& target,
                       const std::string& kind, const std::string& description) {
-  CLI::callback_t callback = [&target](const CLI::results_t& results) {
+  CLI::callback_t callback = [name, &target](const CLI::results_t& results) {
+    for (const std::string& text : results) require_given(name, text);
     target = results;
     return true;
   };
@@ -69,9 +119,13 @@ CLI::Option* add_choice(CLI::App& app, const std::string& name, std::string& tar
                         const std::string& choices, const std::string& description) {
   return add_value(app, name, choices, description, [=, &target](const std::string& text) {
     const std::vector<std::string> words = split_choices(choices);
-    require_config(std::find(words.begin(), words.end(), text) != words.end(),
-                   "{} is '{}': use one of {}", name, text, fmt::join(words, ", "));
-    target = text;
+    const std::string small = lower_case(text);
+    const auto found = std::find_if(words.begin(), words.end(), [&](const std::string& word) {
+      return lower_case(word) == small;
+    });
+    require_config(found != words.end(), "{} is '{}': use one of {}{}", name, text,
+                   fmt::join(words, ", "), found == words.end() ? word_meant(words, text) : "");
+    target = *found;
   });
 }
 
@@ -100,10 +154,8 @@ CLI::Option* add_batch(CLI::App& app, const std::string& name, int64_t& sequence
 
 CLI::Option* add_count_text(CLI::App& app, const std::string& name, std::string& target,
                             const std::string& description) {
-  return add_value(app, name, "N", description, [=, &target](const std::string& text) {
-    require_config(!text.empty(), "{} is '': expected a whole number, such as 8 or 8k", name);
-    target = text;
-  });
+  return add_value(app, name, "N", description,
+                   [=, &target](const std::string& text) { target = text; });
 }
 
 CLI::Option* add_count(CLI::App& app, const std::string& name, int64_t& target,
@@ -111,9 +163,20 @@ CLI::Option* add_count(CLI::App& app, const std::string& name, int64_t& target,
   constexpr double kMost = 9e18;  // an int64_t holds it
   return add_value(app, name, "N", description, [=, &target](const std::string& text) {
     const double value = parse_quantity(Unit::kCount, text, name);
-    require_config(value >= 0 && value <= kMost && value == std::floor(value),
-                   "{} is '{}': expected a whole number from 0 to 9e18, such as 15T", name, text);
+    require_config(value >= 1 && value <= kMost && value == std::floor(value),
+                   "{} is '{}': expected a whole number from 1 to 9e18, such as 15T", name, text);
     target = static_cast<int64_t>(value);
+  });
+}
+
+CLI::Option* add_bytes(CLI::App& app, const std::string& name, int64_t& target, int64_t most,
+                       const std::string& description) {
+  return add_value(app, name, "N", description, [=, &target](const std::string& text) {
+    std::optional<int64_t> bytes = parse_count(text);
+    if (!bytes.has_value()) bytes = whole_number(parse_quantity(Unit::kBytes, text, name));
+    require_config(bytes.has_value() && *bytes >= 1 && *bytes <= most,
+                   "{} is '{}': expected bytes, from 1 to {}, such as 4MB", name, text, most);
+    target = *bytes;
   });
 }
 

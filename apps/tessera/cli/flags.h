@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,13 +14,18 @@
 namespace tessera {
 
 // `kind` is how help names the value ("FILE", "N", "auto|always|never"). For a positional argument
-// (`name` without dashes) it is also how usage names the argument.
+// (`name` without dashes) it is also how usage names the argument. A flag takes no empty text: it
+// is what an unset variable of a shell leaves.
 CLI::Option* add_text(CLI::App& app, const std::string& name, std::string& target,
                       const std::string& kind, const std::string& description);
+// The same, where `check` throws for a text that cannot be meant.
+CLI::Option* add_checked_text(CLI::App& app, const std::string& name, std::string& target,
+                              const std::string& kind, const std::string& description,
+                              std::function<void(const std::string&)> check);
 // Every use of a flag adds one value; a positional list takes all arguments.
 CLI::Option* add_list(CLI::App& app, const std::string& name, std::vector<std::string>& target,
                       const std::string& kind, const std::string& description);
-// One of the words in `choices`, "a|b|c".
+// One of the words in `choices`, "a|b|c", in letters of any case.
 CLI::Option* add_choice(CLI::App& app, const std::string& name, std::string& target,
                         const std::string& choices, const std::string& description);
 // At least `least`, as people write whole numbers: 64, 2k, 1e3. The default is what `target` holds.
@@ -36,6 +42,9 @@ CLI::Option* add_count_text(CLI::App& app, const std::string& name, std::string&
                             const std::string& description);
 // A large whole number as people write it: 15T, 15.6e12.
 CLI::Option* add_count(CLI::App& app, const std::string& name, int64_t& target,
+                       const std::string& description);
+// Bytes, from 1 to `most`: 4000000, 4M, 4MB or 4MiB.
+CLI::Option* add_bytes(CLI::App& app, const std::string& name, int64_t& target, int64_t most,
                        const std::string& description);
 CLI::Option* add_real(CLI::App& app, const std::string& name, double& target, double least,
                       const std::string& description);

@@ -12,6 +12,7 @@
 #include "base/text/printable.h"
 #include "base/text/text.h"
 #include "cli/flags.h"
+#include "cli/mistaken_words.h"
 
 namespace tessera {
 namespace {
@@ -157,12 +158,20 @@ std::string unknown_word(const CLI::App& command, const std::string& word) {
                          name);
     }
     if (const std::string answer = not_yet(command, name); !answer.empty()) return answer;
-    return fmt::format("unknown option '{}'{}{}", shortened(name), did_you_mean(name, known), see);
+    std::string meant = flag_meant(command, name);
+    if (meant.empty()) meant = did_you_mean(name, known);
+    if (meant.empty()) meant = flags_there_are(command);
+    return fmt::format("unknown option '{}'{}{}", shortened(name), meant, see);
   }
   std::vector<std::string> names;
   for (const CLI::App* sub : subcommands_of(command)) names.push_back(sub->get_name());
-  if (names.empty()) return fmt::format("unexpected argument '{}'{}", word, see);
-  return fmt::format("unknown command '{}'{}{}", shortened(word), did_you_mean(word, names), see);
+  if (names.empty()) {
+    return fmt::format("unexpected argument '{}'{}{}", shortened(word),
+                       argument_meant(command, word), see);
+  }
+  const std::string meant = command_meant(command, word);
+  return fmt::format("unknown command '{}'{}{}", shortened(word),
+                     meant.empty() ? did_you_mean(word, names) : meant, see);
 }
 
 std::string usage_message(const CLI::App& root, const CLI::ParseError& error) {
@@ -180,6 +189,16 @@ std::string usage_message(const CLI::App& root, const CLI::ParseError& error) {
   const std::string_view start = what.substr(0, what.find(':'));
   const std::string_view name = start.empty() ? "an option" : start;
   const bool lacks_value = dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr;
+  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) {
+    // "Could not convert: --json = maybe"; values of options are read by flags.cc.
+    const std::string_view rest = what.substr(std::min(what.find("--"), what.size()));
+    return fmt::format("{} is a switch: write it without a value (see '{} --help')",
+                       rest.substr(0, rest.find(' ')), full_name(command));
+  }
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    return fmt::format("something is missing: {}, as in '{}' (see '{} --help')", usage_of(command),
+                       example_of(command), full_name(command));
+  }
   const std::string switch_name = fmt::format("{}-only", name);
   const std::vector<std::string> known = option_names(command);
   if (lacks_value && std::find(known.begin(), known.end(), switch_name) != known.end()) {

@@ -38,14 +38,54 @@ std::string near_name(const std::string& path) {
   return fmt::format("; did you mean '{}'?", (wanted.parent_path() / nearest).string());
 }
 
+// What other shells and systems would have made of the path.
+std::string of_another_shell(const std::string& path) {
+  if (path.find("://") != std::string::npos) return "; nothing is fetched: give a path";
+  if (path.find('\\') != std::string::npos) return "; write the path with /";
+  return path.starts_with("~") ? "; the shell puts the home folder only for a ~ without quotes"
+                               : "";
+}
+
+// What a folder was probably named for: ": the run file of this run is '…/resolved.toml'".
+std::string inside(const std::string& path) {
+  namespace fs = std::filesystem;
+  const fs::path folder(path);
+  std::error_code error;
+  if (fs::exists(folder / "resolved.toml", error)) {
+    return fmt::format(": the run file of this run is '{}'", (folder / "resolved.toml").string());
+  }
+  if (fs::exists(folder / "config.json", error)) {
+    return ": a Hugging Face folder is a model, --model or model.hf";
+  }
+  std::vector<std::string> files;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (entry->path().extension() == ".toml") files.push_back(entry->path().string());
+  }
+  if (files.empty()) return ": name a file";
+  return fmt::format(": name a file, such as '{}'", *std::min_element(files.begin(), files.end()));
+}
+
+// What is read more than once has to be a file; a pipe is empty the second time.
+void require_file(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  require_config(!std::filesystem::is_directory(status), "'{}' is a folder{}", path,
+                 std::filesystem::is_directory(status) ? inside(path) : "");
+  require_config(path != "-" && !std::filesystem::is_fifo(status),
+                 "'{}' is a stream, which can be read only once: write it to a file and name that",
+                 path);
+}
+
 }  // namespace
 
 std::string read_text(const std::string& path) {
+  require_file(path);
   std::ifstream file(path, std::ios::binary);
   const int reason = errno;
   require_config(file.good(), "cannot open '{}': {}{}", path, std::strerror(reason),
-                 file.good() ? "" : near_name(path));
-  // A folder opens but cannot be read; an empty file has nothing to copy.
+                 file.good() ? "" : near_name(path) + of_another_shell(path));
+  // An empty file has nothing to copy.
   const bool empty = file.peek() == std::ifstream::traits_type::eof();
   require_config(!file.bad(), "cannot read '{}'", path);
   std::string text;

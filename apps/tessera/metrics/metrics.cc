@@ -13,6 +13,7 @@
 #include "base/text/text.h"
 #include "cli/flags.h"
 #include "cli/help.h"
+#include "cli/output_flags.h"
 #include "cli/write_file.h"
 #include "draw/curves_svg.h"
 #include "metrics/metrics_command.h"
@@ -247,11 +248,12 @@ Command add_metrics(CLI::App& root, const Environment& environment) {
            "average in which the past weighs so much, 0 to below 1 (default 0)");
   add_switch(*app, "--log", options->logarithmic, "a logarithmic vertical axis");
   add_whole(*app, "--width", options->width, 20, "columns of the chart (default: the terminal's)");
-  add_text(*app, "--svg", options->svg, "FILE", "also write it as a picture");
-  add_text(*app, "--csv", options->csv, "FILE|-",
-           "write every line with every number; - prints it instead of the chart");
-  add_text(*app, "--tensorboard", options->tensorboard, "DIR",
-           "write an event file that TensorBoard reads; of several runs, in a folder each");
+  add_output_file(*app, "--svg", options->svg, kSvgOutput, "FILE", "also write it as a picture");
+  add_output_file(*app, "--csv", options->csv, kCsvOrStdout, "FILE|-",
+                  "write every line with every number; - prints it instead of the chart");
+  add_output_folder(
+      *app, "--tensorboard", options->tensorboard,
+      "write an event file that TensorBoard reads; of several runs, in a folder each");
   add_switch(*app, "--json", options->json, "print JSON");
   return {app, [options, &environment](Console& console) {
             return run_metrics(*options, environment, console);

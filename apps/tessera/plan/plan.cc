@@ -8,6 +8,7 @@
 #include "base/text/text.h"
 #include "cli/flags.h"
 #include "cli/help.h"
+#include "cli/output_flags.h"
 #include "cli/run_source_flags.h"
 #include "cli/surroundings.h"
 #include "cli/write_file.h"
@@ -79,9 +80,9 @@ Command add_plan(CLI::App& root) {
   add_switch(*app, "--check", options->check, "exit with 3 if the run does not fit in memory");
   add_switch(*app, "--program", options->program, "print the program of one rank instead");
   add_whole(*app, "--rank", options->rank, 0, "whose program (default 0)");
-  add_text(*app, "--svg", options->svg, "FILE", "also draw memory and traffic");
-  add_text(*app, "--placements", options->placements, "FILE",
-           "also draw which part of a tensor each rank holds");
+  add_output_file(*app, "--svg", options->svg, kSvgOutput, "FILE", "also draw memory and traffic");
+  add_output_file(*app, "--placements", options->placements, kSvgOutput, "FILE",
+                  "also draw which part of a tensor each rank holds");
   return {app, [options](Console& console) { return run_plan(*options, console); }};
 }
 
@@ -98,6 +99,8 @@ int run_plan(const PlanOptions& options, Console& console) {
   require_config(options.rank < world || !query.split.cluster.empty(),
                  "--rank is {}: the mesh has {} ranks, use 0 to {}", options.rank, world,
                  world - 1);
+  require_config(options.rank == 0 || options.program,
+                 "--rank {} says whose program is printed: add --program", options.rank);
   request.advise = options.check || options.json;
   request.digests = options.json;
   if (!program_flag(options).empty()) print_programs(options, request.spec, console);

@@ -82,6 +82,8 @@ std::optional<Call> as_call(const Request& request) {
       const bool together = equals != std::string::npos;
       if (!together && i + 1 == words.size()) return std::nullopt;
       const std::string text = together ? words[i].substr(equals + 1) : words[++i];
+      // A command line takes it for an unset variable; in a request it is what leaving out is.
+      if (text.empty()) return std::nullopt;
       const std::string key = key_of(flag);
       if (is_one_of(key, kLists)) {
         call.request[key].push_back(text);

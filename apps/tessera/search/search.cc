@@ -11,6 +11,7 @@
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/interrupt.h"
+#include "cli/output_flags.h"
 #include "cli/surroundings.h"
 #include "cli/write_file.h"
 #include "search/search_command.h"
@@ -136,7 +137,7 @@ Command add_search(CLI::App& root) {
            "with --tokens: the fewest devices that end in so many days");
   add_count(*app, "--tokens", query.tokens, "of the whole training, for --deadline: 1T, 15.6e12");
   add_whole(*app, "--threads", query.threads, 1, "threads (default: all cores)");
-  add_text(*app, "--out", options->out, "DIR", "write run files of the plans to a folder");
+  add_output_folder(*app, "--out", options->out, "write run files of the plans to a folder");
   add_switch(*app, "--json", options->json, "print JSON");
   return {app, [options](Console& console) { return run_search(*options, console); }};
 }

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "cli/flags.h"
 #include "cli/help.h"
+#include "cli/output_flags.h"
 #include "cli/run_source_flags.h"
 #include "cli/surroundings.h"
 #include "cli/write_file.h"
@@ -43,20 +44,20 @@ int print_stages(const SimulateOptions& options, const StageSimulation& simulati
   return 0;
 }
 
-bool is_folder(const std::string& target) {
-  return target.ends_with('/') || std::filesystem::is_directory(target);
-}
-
 // A trace has a line for each instruction of the ranks that are simulated, and a folder two.
 void require_traceable(const StepTimeline& timeline, const std::string& target) {
   constexpr size_t kMostTraced = size_t{1} << 19;
   size_t instructions = 0;
   for (const RankTimeline& rank : timeline.ranks) instructions += rank.times.size();
-  if (is_folder(target)) instructions *= 2;
+  if (names_folder(target)) instructions *= 2;
   require_config(instructions <= kMostTraced,
                  "--trace would write {} instructions, more than the {} that are; use a smaller "
                  "global_batch or fewer layers, or --svg",
                  instructions, kMostTraced);
+}
+
+bool names_folder(const std::string& path) {
+  return path.ends_with('/') || std::filesystem::is_directory(path);
 }
 
 // A folder gets one file per simulated rank and one of all.
@@ -65,7 +66,7 @@ void write_trace(const StepSimulation& simulation, const std::string& target, Co
   const TraceOptions trace{simulation.digest()};
   const StepTimeline& timeline = simulation.timeline();
   const fs::path path(target);
-  if (!is_folder(target)) {
+  if (!names_folder(target)) {
     write_file(target, trace_json(timeline, simulation.activities(), trace), console);
     return;
   }
@@ -122,16 +123,20 @@ Command add_simulate(CLI::App& root) {
            "a rank stops at part X of the step: who waits for whom");
   add_switch(*app, "--no-contention", query.no_contention,
              "kernels keep their speed beside communication");
-  add_text(
+  add_checked_text(
       *app, "--trace", options->trace, "PATH",
-      "write a trace for ui.perfetto.dev (x.json.gz: compressed); to a folder, also one per rank");
-  add_text(*app, "--svg", options->svg, "FILE", "also write it as a picture");
+      "write a trace for ui.perfetto.dev (x.json.gz: compressed); to a folder, also one per rank",
+      [](const std::string& path) {
+        names_folder(path) ? check_output_folder("--trace", path)
+                           : check_output_file("--trace", path, kTraceOutput);
+      });
+  add_output_file(*app, "--svg", options->svg, kSvgOutput, "FILE", "also write it as a picture");
   add_switch(*app, "--all-ranks", query.all_ranks,
              "simulate every rank, also those that do the same as others");
   add_switch(*app, "--schedule-only", query.schedule_only,
              "the pipeline schedule without the step, with equal costs");
-  add_text(*app, "--csv", options->csv, "FILE",
-           "with --schedule-only: also write it as CSV, to change and to run");
+  add_output_file(*app, "--csv", options->csv, kCsvOutput, "FILE",
+                  "with --schedule-only: also write it as CSV, to change and to run");
   add_switch(*app, "--json", options->json, "print JSON");
   return {app, [options](Console& console) { return run_simulate(*options, console); }};
 }

@@ -17,6 +17,7 @@
 #include "cli/help.h"
 #include "cli/machine_facts.h"
 #include "cli/other_load.h"
+#include "cli/read_text.h"
 #include "cli/write_file.h"
 #include "cost/hardware/catalogue.h"
 #include "cost/hardware/cluster_file.h"
@@ -240,6 +241,20 @@ std::string summary(const Cluster& cluster, const PeakRates& rates) {
          sharing_text(machine) + fits_text(machine);
 }
 
+// A run file ends in .toml too: nothing but an earlier calibration is written over.
+void refuse_other_file(const std::string& path) {
+  if (!std::filesystem::exists(path)) return;
+  bool measured = false;
+  try {
+    measured = !find_cluster(path, read_text).measured.empty();
+  } catch (const Error&) {
+    measured = false;  // no cluster file at all
+  }
+  require_config(measured,
+                 "--out is '{}', which is there and is no file of calibrate: choose another name",
+                 path);
+}
+
 }  // namespace
 
 Command add_calibrate(CLI::App& root, const Environment& environment) {
@@ -268,6 +283,7 @@ int run_calibrate(const CalibrateCommandOptions& options, const Environment& env
                  "--out is '{}', but {} is no folder that can be written to: make it, or choose "
                  "another",
                  options.out, folder.string());
+  refuse_other_file(options.out);
   const TrainDevice device = device_of(options);
   const bool gpu = device == TrainDevice::kCuda;
   if (gpu) {

@@ -6,10 +6,16 @@
 #include "base/error.h"
 #include "cli/flags.h"
 #include "cli/help.h"
+#include "cli/output_flags.h"
 #include "data/synth.h"
 #include "train/data_command.h"
 
 namespace tessera {
+namespace {
+
+constexpr int64_t kMostBytes = 16'000'000'000;  // they are made in memory
+
+}  // namespace
 
 std::vector<Command> add_data(CLI::App& root) {
   CLI::App* data = add_command(
@@ -21,9 +27,9 @@ std::vector<Command> add_data(CLI::App& root) {
                                  "tessera train examples/demo.toml --set data.path=stories.txt"});
   auto options = std::make_shared<SynthOptions>();
   add_whole(*synth, "--seed", options->seed, 0, "which stories (default 1)");
-  add_whole(*synth, "--bytes", options->bytes, 1, "how much text (default 4000000)");
-  add_text(*synth, "-o,--output", options->output, "FILE",
-           "where to; - is standard output (default)");
+  add_bytes(*synth, "--bytes", options->bytes, kMostBytes, "how much text (default 4000000)");
+  add_output_file(*synth, "-o,--output", options->output, kTextOutput, "FILE",
+                  "where to; - is standard output (default)");
   return {{synth, [options](Console& console) { return run_synth(*options, console); }}};
 }
 

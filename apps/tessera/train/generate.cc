@@ -10,6 +10,11 @@
 #include "train/generate_command.h"
 
 namespace tessera {
+namespace {
+
+constexpr int64_t kMostTokens = 1'000'000;  // all of them are there before the first is shown
+
+}  // namespace
 
 Command add_generate(CLI::App& root) {
   CLI::App* app = add_command(root, "generate",
@@ -31,6 +36,8 @@ Command add_generate(CLI::App& root) {
 int run_generate(const GenerateCommandOptions& options, Console& console) {
   require_config(!options.run_dir.empty(), "generate needs --run DIR, such as runs/demo");
   require_config(!options.prompt.empty(), "generate needs --prompt TEXT of at least one byte");
+  require_config(options.tokens <= kMostTokens, "--tokens is {}: use 1 to {}", options.tokens,
+                 kMostTokens);
   GenerateOptions generation;
   generation.run_dir = options.run_dir;
   generation.prompt = options.prompt;

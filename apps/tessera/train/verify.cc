@@ -11,6 +11,7 @@
 #include "cli/help.h"
 #include "cli/read_text.h"
 #include "cli/run_source_flags.h"
+#include "spec/catalogue/model_catalogue.h"
 #include "spec/run_file/run_file.h"
 #include "spec/run_file/validate.h"
 #include "train/verify/hf_check.h"
@@ -82,7 +83,8 @@ VerifyReport against_golden(const VerifyCommandOptions& options) {
 // The default length of a sequence, or what the model has positions for.
 std::string short_length(const std::string& folder) {
   const std::string path = hf_config_path(folder);
-  const int64_t positions = model_from_hf_config(read_text(path), path).max_positions;
+  const int64_t positions =
+      model_from_hf_config(read_hf_config(folder, read_text), path).max_positions;
   const int64_t usual = TrainSpec().seq_len;
   return fmt::format("train.seq_len={}", positions > 0 ? std::min(positions, usual) : usual);
 }

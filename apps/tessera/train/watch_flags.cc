@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/text/text.h"
 #include "cli/flags.h"
+#include "cli/output_flags.h"
 #include "cli/read_text.h"
 #include "cli/write_file.h"
 #include "cost/hardware/catalogue.h"
@@ -69,8 +70,8 @@ PeakRate peak_of_cpu(const TrainOptions& train, const RunSource& source) {
 void add_watch_flags(CLI::App& app, WatchFlags& flags) {
   add_real(app, "--max-minutes", flags.max_minutes, 0,
            "end after the step that reaches so many minutes; weights are written as at the end");
-  add_text(app, "--trace", flags.trace, "FILE",
-           "write a trace of real steps for ui.perfetto.dev (x.json.gz: compressed)");
+  add_output_file(app, "--trace", flags.trace, kTraceOutput, "FILE",
+                  "write a trace of real steps for ui.perfetto.dev (x.json.gz: compressed)");
   add_text(app, "--trace-steps", flags.trace_steps, "A..B", "which ones (default 3..5)");
 }
 
@@ -80,13 +81,6 @@ void check_watch(const WatchFlags& flags, const RunSpec& spec) {
   if (flags.trace.empty()) return;
   const StepRange range = traced_steps(flags, spec);
   const StepTrace fits(spec, range, 0);  // throws where it cannot be
-  const std::filesystem::path folder = std::filesystem::path(flags.trace).parent_path();
-  require_config(folder.empty() || std::filesystem::is_directory(folder),
-                 "--trace is '{}', but the folder '{}' does not exist: create it first",
-                 flags.trace, folder.string());
-  require_config(!std::filesystem::is_directory(flags.trace),
-                 "--trace is '{}', which is a folder: name a file, such as {}/steps.json.gz",
-                 flags.trace, flags.trace);
 }
 
 void use_watch(const WatchFlags& flags, const RunSource& source, TrainOptions& train) {

@@ -145,8 +145,9 @@ TEST_F(WatchFlagsTest, RefusesBeforeTheRunStarts) {
   has(refusal({"--trace-steps", "2..3"}), "give --trace as well");
   has(refusal({"--trace", path("t.json"), "--trace-steps", "9..10"}), "train.steps is 6");
   has(refusal({"--trace", path("t.json"), "--trace-steps", "3-4"}), "such as 3..5");
-  has(refusal({"--trace", path("none/t.json")}), "does not exist: create it first");
+  has(refusal({"--trace", path("none/t.json")}), "there is no folder");
   has(refusal({"--trace", folder_.string()}), "which is a folder");
+  has(refusal({"--trace", path("run.toml")}), "is a file of another kind");
 }
 
 }  // namespace

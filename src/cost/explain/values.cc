@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/text/parse_real.h"
 #include "base/text/printable.h"
 #include "base/text/text.h"
 #include "cost/hardware/catalogue.h"
@@ -35,6 +36,20 @@ void check_range(const Parameter& parameter, double value, std::string_view text
                  "--{} is {}: expected a whole number", parameter.name, in_quotes(text));
   require_config(parameter.unit != Unit::kShare || value <= 1,
                  "--{} is {}: a share is at most 100%", parameter.name, in_quotes(text));
+}
+
+// "80" for a memory of 80 GB: nobody means so few bytes, so it is the unit that is missing.
+void require_unit(const Parameter& parameter, double value, std::string_view text) {
+  constexpr double kFew = 1000, kFarBelow = 1e-6;
+  if (parameter.fallback.empty() || parameter.kind != Parameter::Kind::kReal || value >= kFew ||
+      value <= 0) {
+    return;
+  }
+  const double usual = parse_quantity(parameter.unit, parameter.fallback, parameter.name);
+  const bool bare = whole_real(trim(text)).has_value();
+  require_config(!bare || value >= kFarBelow * usual,
+                 "--{} is {}, a number without its unit: write it as in {}", parameter.name,
+                 in_quotes(text), parameter.fallback);
 }
 
 // Also checks that its numbers go together and can be counted.
@@ -87,6 +102,7 @@ void Values::read(const Parameter& parameter, std::string_view text) {
        is_list ? split(text, ',') : std::vector<std::string_view>{text}) {
     value.numbers.push_back(parse_quantity(parameter.unit, piece, what));
     check_range(parameter, value.numbers.back(), piece);
+    require_unit(parameter, value.numbers.back(), piece);
   }
   require_config(value.numbers.size() <= kMostNumbers, "{} has {} numbers; give at most {}", what,
                  value.numbers.size(), kMostNumbers);

@@ -13,6 +13,7 @@
 #include "cost/hardware/cluster_file.h"
 #include "cost/hardware/constant_file.h"
 #include "cost/hardware/device_keys.h"
+#include "spec/catalogue/model_catalogue.h"
 
 namespace tessera {
 namespace {
@@ -224,6 +225,40 @@ Cluster cards_in_a_host(const std::pair<std::string, int64_t>& cards, const File
   return cluster;
 }
 
+// "h100-64" for "h100x64", "h100:64", "64 h100" and "h100-64gpus"; empty for anything else.
+std::string count_meant(const std::string& name) {
+  constexpr size_t kMostDigits = 8;
+  std::string best;
+  for (const std::string_view entry : cluster_names()) {
+    std::string rest = lower_case(name);
+    const size_t at = rest.find(entry);
+    if (at == std::string::npos) continue;
+    rest.erase(at, entry.size());
+    for (const std::string_view word : {"gpus", "gpu", "devices"}) {
+      if (rest.ends_with(word)) rest.resize(rest.size() - word.size());
+    }
+    std::erase_if(rest, [](char c) {
+      return std::string_view(" x:*@_-,").find(c) != std::string_view::npos;
+    });
+    const bool digits =
+        !rest.empty() && rest.size() <= kMostDigits &&
+        std::all_of(rest.begin(), rest.end(), [](char c) { return c >= '0' && c <= '9'; });
+    if (digits) best = fmt::format("{}-{}", entry, rest);
+  }
+  return best;
+}
+
+[[noreturn]] void refuse_cluster(const std::string& name) {
+  const std::vector<std::string_view> models = model_names();
+  const bool model = std::find(models.begin(), models.end(), lower_case(name)) != models.end();
+  require_config(!model, "unknown cluster {}: it is a model, --model {}", in_quotes(name), name);
+  const std::string counted = count_meant(name);
+  require_config(counted.empty(), "unknown cluster {} (did you mean '{}'?)", in_quotes(name),
+                 counted);
+  const auto split = split_count(name);
+  refuse_name(kClusters, split.has_value() ? split->first : name);
+}
+
 }  // namespace
 
 std::vector<std::string_view> device_names() { return names_of(kDevices); }
@@ -248,9 +283,9 @@ Cluster find_cluster(const std::string& name, const FileReader& read) {
     if (const std::optional<CatalogueSource> source = look_up(kClusters, split->first, read)) {
       return with_devices(named_cluster(*source, split->first, read), split->second);
     }
-    refuse_name(kClusters, split->first);
+    refuse_cluster(name);
   }
-  refuse_name(kClusters, name);
+  refuse_cluster(name);
 }
 
 Cluster with_devices(Cluster cluster, int64_t devices) {

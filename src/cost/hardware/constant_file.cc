@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "base/text/quantity.h"
 #include "base/text/text.h"
+#include "spec/keys.h"
+#include "spec/toml_advice.h"
 #include "spec/toml_depth.h"
 
 namespace tessera {
@@ -32,7 +34,9 @@ ConstantFile::ConstantFile(const CatalogueSource& source) : file_name_(source.fi
   try {
     table_ = toml::parse(text, file_name_);
   } catch (const toml::parse_error& error) {
-    throw ConfigError(fmt::format("{}: {}", at(error.source()), error.description()));
+    const std::string reason(parser_reason(error.description()));
+    throw ConfigError(fmt::format("{}: {}{}", at(error.source()), reason,
+                                  toml_advice(text, error.source().begin.line, reason)));
   }
 }
 
@@ -45,6 +49,9 @@ void ConstantFile::refuse_unknown(const toml::table& table,
   for (const auto& [key, node] : table) {
     const std::string name(key.str());
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    require_config(!is_section(name),
+                   "{}: [{}] belongs in a run file, and this is read as hardware or an engine",
+                   at(key.source()), name);
     throw ConfigError(fmt::format("{}: unknown key {}; {}", at(key.source()), in_quotes(name),
                                   suggestion(name, known, "keys")));
   }

@@ -41,6 +41,22 @@ std::optional<CatalogueSource> in_user_folder(const CatalogueKind& kind, const s
   }
 }
 
+// The longest entry all of whose words a name has: "llama-3.1-8b" for "Meta-Llama-3.1-8B-Instruct",
+// "a100-80" for "NVIDIA A100-SXM4-80GB". Entries of a few letters would be in anything.
+std::string name_within(const std::string& name, const std::vector<std::string_view>& known) {
+  constexpr size_t kShortest = 4;
+  const std::string small = lower_case(name);
+  std::string longest;
+  for (const std::string_view entry : known) {
+    const std::vector<std::string_view> words = split(entry, '-');
+    const bool all = std::all_of(words.begin(), words.end(), [&](std::string_view word) {
+      return small.find(word) != std::string::npos;
+    });
+    if (all && entry.size() >= kShortest && entry.size() > longest.size()) longest = entry;
+  }
+  return longest;
+}
+
 // The entries that a name was probably meant to be, in quotes: those it is the beginning of ("a100"
 // for "a100-40" and "a100-80"), else the nearest one.
 std::vector<std::string> names_meant(const std::string& name,
@@ -52,7 +68,8 @@ std::vector<std::string> names_meant(const std::string& name,
     if (entry.starts_with(family)) meant.push_back(fmt::format("'{}'", entry));
   }
   if (!meant.empty() && meant.size() <= kMost) return meant;
-  const std::string nearest = nearest_name(name, known);
+  std::string nearest = nearest_name(name, known);
+  if (nearest.empty()) nearest = name_within(name, known);
   return nearest.empty() ? std::vector<std::string>() : std::vector{fmt::format("'{}'", nearest)};
 }
 
@@ -87,14 +104,17 @@ CatalogueSource find_source(const CatalogueKind& kind, const std::string& name,
   return *std::move(source);
 }
 
-void refuse_name(const CatalogueKind& kind, const std::string& name) {
+std::string meant_entries(const CatalogueKind& kind, const std::string& name) {
   const std::vector<std::string> meant = names_meant(name, names_of(kind));
+  return meant.empty() ? "" : fmt::format(" (did you mean {}?)", fmt::join(meant, " or "));
+}
+
+void refuse_name(const CatalogueKind& kind, const std::string& name) {
   throw ConfigError(
       fmt::format("unknown {} {}{}; 'tessera presets {}' lists what is known; or give a file that "
                   "ends in .toml{}",
-                  kind.what, in_quotes(name),
-                  meant.empty() ? "" : fmt::format(" (did you mean {}?)", fmt::join(meant, " or ")),
-                  kind.folder, kind.folder == "models" ? ", or a Hugging Face folder" : ""));
+                  kind.what, in_quotes(name), meant_entries(kind, name), kind.folder,
+                  kind.folder == "models" ? ", or a Hugging Face folder" : ""));
 }
 
 std::string beside(const std::string& file_name, const std::string& extended) {

@@ -34,6 +34,8 @@ std::optional<CatalogueSource> look_up(const CatalogueKind& kind, const std::str
 // Throws ConfigError with the nearest known name instead.
 CatalogueSource find_source(const CatalogueKind& kind, const std::string& name,
                             const FileReader& read);
+// " (did you mean 'a' or 'b'?)", or empty where no entry is near.
+std::string meant_entries(const CatalogueKind& kind, const std::string& name);
 [[noreturn]] void refuse_name(const CatalogueKind& kind, const std::string& name);
 
 // A file that another one extends lies beside it.

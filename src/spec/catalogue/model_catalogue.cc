@@ -106,6 +106,11 @@ void refuse_other_sections(std::span<const Entry> entries) {
     const bool head = entry.section.empty() && std::find(std::begin(kHeadKeys), std::end(kHeadKeys),
                                                          entry.name) != std::end(kHeadKeys);
     const bool model = entry.section == "model" || entry.section.starts_with("model.");
+    require_config(
+        head || model || !entry.section.empty() || !is_section(entry.name),
+        "{}: [{}] belongs in a run file, and this is read as a model: a run file is named "
+        "without --model",
+        entry.key_at, entry.name);
     require_config(head || model, "{}: unknown '{}' in a model file; {}", entry.key_at,
                    shortened(entry.name), suggestion(entry.name, kHeadKeys, "keys and sections"));
     require_config(entry.section != "model" || entry.name != "preset",
@@ -163,13 +168,28 @@ ModelEntry Reader::parse(const CatalogueSource& source) {
   return result;
 }
 
+// "; nothing is fetched from the Hub: ..." for what is called as models are there, or by an
+// address.
+std::string hub_advice(const std::string& name) {
+  if (look_up(kModels, name, nullptr).has_value()) {
+    return "; a preset has a shape and no weights: give a folder";
+  }
+  const size_t slash = name.rfind('/');
+  const bool address = name.find("://") != std::string::npos;
+  const bool id = slash != std::string::npos && name.find('/') == slash && slash > 0 &&
+                  slash + 1 < name.size() && name.front() != '.' && name.front() != '~';
+  if (!address && !id) return "";
+  return fmt::format("; nothing is fetched from the Hub: give a folder that is here, or a preset{}",
+                     meant_entries(kModels, name.substr(slash + 1)));
+}
+
 // The text of the config.json that `name` names; nothing where it is the name of something else.
 // What looks like a path is one, and its reader says why it cannot be read.
 std::optional<std::string> hf_config_named(const std::string& name, const FileReader& read) {
   if (!read || name.ends_with(".toml")) return std::nullopt;
   const bool is_path =
       name.ends_with(".json") || name.find('/') != std::string::npos || name == "." || name == "..";
-  if (is_path) return read(hf_config_path(name));
+  if (is_path) return read_hf_config(name, read);
   if (look_up(kModels, name, read).has_value()) return std::nullopt;
   try {
     return read(hf_config_path(name));
@@ -190,6 +210,16 @@ ModelEntry complete(ModelEntry entry, const std::string& file_name) {
 }
 
 }  // namespace
+
+std::string read_hf_config(const std::string& name, const FileReader& read) {
+  try {
+    return read(hf_config_path(name));
+  } catch (const ConfigError& error) {
+    const std::string advice = name.ends_with(".json") ? "" : hub_advice(name);
+    if (advice.empty()) throw;
+    throw ConfigError(error.what() + advice);
+  }
+}
 
 std::vector<std::string_view> model_names() { return names_of(kModels); }
 

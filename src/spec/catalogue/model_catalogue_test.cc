@@ -159,7 +159,10 @@ TEST_F(OwnFilesTest, MayBeHuggingFaceFolders) {
     EXPECT_EQ(model.preset, name);
     EXPECT_EQ(model.hf, "") << "the shape alone";
   }
-  EXPECT_EQ(failure_of("hub/none"), "cannot open 'hub/none/config.json'");
+  EXPECT_EQ(
+      failure_of("hub/none"),
+      "cannot open 'hub/none/config.json'; nothing is fetched from the Hub: give a folder that "
+      "is here, or a preset");
   files_["bad/config.json"] = R"({"model_type": "llama", "hidden_size": 64})";
   EXPECT_EQ(failure_of("bad"), "bad/config.json: num_hidden_layers is missing");
 }
@@ -202,7 +205,7 @@ TEST_F(OwnFilesTest, MistakesHaveTheirPlace) {
   files_["d.toml"] = "[model]\nlayers = 2\n";
   EXPECT_EQ(failure_of("d.toml"), "d.toml: [model] is missing hidden, ffn, heads, vocab");
   files_["e.toml"] = "[train]\nsteps = 2\n";
-  EXPECT_NE(failure_of("e.toml").find("e.toml:1:2: unknown 'train' in a model file"),
+  EXPECT_NE(failure_of("e.toml").find("e.toml:1:2: [train] belongs in a run file"),
             std::string::npos)
       << failure_of("e.toml");
   files_["f.toml"] = "extends = \"lama-3-8b\"\n";

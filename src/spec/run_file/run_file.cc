@@ -113,8 +113,7 @@ ModelSpec base_model(const ModelSpec& asked, std::span<const Entry> entries,
       return model;
     }
     if (hf != nullptr) {
-      const std::string file_name = hf_config_path(asked.hf);
-      return model_from_hf_config(read_file(file_name), file_name);
+      return model_from_hf_config(read_hf_config(asked.hf, read_file), hf_config_path(asked.hf));
     }
   } catch (const ConfigError& error) {
     throw ConfigError(
@@ -181,10 +180,6 @@ RunSpec parse_run_file(std::string_view text, const std::string& file_name,
 
 RunSpec parse_run(std::string_view text, const std::string& file_name,
                   std::span<const Setting> settings, const FileReader& read_file) {
-  require_config(!trim(text).starts_with('{'),
-                 "{}: this is JSON, and a run file is TOML: the run file of a run directory is the "
-                 "resolved.toml in it",
-                 file_name);
   std::vector<Entry> entries = entries_of_toml(text, file_name);
   std::vector<Entry> set = entries_of_all(settings);
   const int64_t seq_len = sequence_length(entries, set);
@@ -238,6 +233,9 @@ ParallelSpec parse_mesh(std::string_view mesh, const ParallelSpec& base) {
     const size_t equals = piece.find('=');
     require_config(equals != std::string_view::npos && equals > 0,
                    "{}: '{}' is not key=value; write for example dp=2,tp=2", at, piece);
+    require_config(piece.find('=', equals + 1) == std::string_view::npos,
+                   "{}: '{}' is more than one key=value; put commas between them, as in dp=2,tp=2",
+                   at, piece);
     const std::string name(trim(piece.substr(0, equals)));
     const std::string place = fmt::format("{}, piece '{}'", at, piece);
     require_config(seen.insert(name).second, "{}: '{}' is given twice", place, name);

@@ -170,8 +170,10 @@ TEST(RunFileTest, WrongTypesNamePlaceKeyAndValue) {
             std::string::npos);
   EXPECT_EQ(failure("[data]\nsynth = 5\n"),
             "run.toml:2:9: data.synth must be a table, got integer 5");
-  EXPECT_EQ(failure("[train]\ndtype = \"fp16\"\n"),
-            "run.toml:2:9: train.dtype must be one of f32, f64, bf16, f16, got string \"fp16\"");
+  EXPECT_EQ(
+      failure("[train]\ndtype = \"fp16\"\n"),
+      "run.toml:2:9: train.dtype must be one of f32, f64, bf16, f16, got string \"fp16\"; did "
+      "you mean 'f16'?");
   EXPECT_EQ(failure("[parallel]\ngrad_reduce = \"never\"\n"),
             "run.toml:2:15: parallel.grad_reduce must be one of auto, step, micro_batch, got "
             "string \"never\"");
@@ -455,6 +457,9 @@ TEST(MeshTest, MistakesNameThePiece) {
   EXPECT_EQ(mesh_failure("dp=2,,tp=2"),
             "mesh 'dp=2,,tp=2': '' is not key=value; write for example dp=2,tp=2");
   EXPECT_EQ(mesh_failure("dp"), "mesh 'dp': 'dp' is not key=value; write for example dp=2,tp=2");
+  EXPECT_EQ(mesh_failure("dp=2 tp=2"),
+            "mesh 'dp=2 tp=2': 'dp=2 tp=2' is more than one key=value; put commas between them, as "
+            "in dp=2,tp=2");
   EXPECT_EQ(mesh_failure("=2"), "mesh '=2': '=2' is not key=value; write for example dp=2,tp=2");
   EXPECT_EQ(mesh_failure("").substr(0, 9), "mesh '': ");
 }

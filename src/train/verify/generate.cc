@@ -27,6 +27,10 @@ namespace {
 RunSpec load_spec(const std::string& run_dir) {
   const std::string path = run_dir + "/resolved.json";
   std::ifstream in(path, std::ios::binary);
+  require_config(std::filesystem::exists(run_dir),
+                 "'{}' does not exist: name the directory of a run, such as runs/demo", run_dir);
+  require_config(std::filesystem::is_directory(run_dir),
+                 "'{}' is a file: name the directory of a run, such as runs/demo", run_dir);
   require_config(in.good(), "'{}' holds no run (no resolved.json): give the logging.run_dir of one",
                  run_dir);
   const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};

@@ -1,0 +1,195 @@
+#include "cli/mistaken_words.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "base/text/text.h"
+#include "cli/flags.h"
+#include "cli/help.h"
+#include "spec/foreign_names.h"
+
+namespace tessera {
+namespace {
+
+constexpr std::string_view kAnyCommand = "";
+
+// A flag that stands for no key of a run file.
+struct ForeignFlag {
+  std::string_view name;     // as spec/foreign_names.h spells names
+  std::string_view command;  // that it is typed after
+  std::string_view advice;
+};
+
+constexpr std::string_view kNoFlag = "the run file goes without a flag: COMMAND RUN.toml";
+constexpr std::string_view kRanks = "the mesh says how many ranks there are: --mesh dp=4";
+constexpr std::string_view kDevices = "the cluster says how many there are: --cluster h100-64";
+constexpr std::string_view kEvents =
+    "--set logging.tensorboard=true writes events while it trains, 'tessera metrics RUN "
+    "--tensorboard DIR' afterwards";
+constexpr std::string_view kRunIs = "a model that was trained is named by its run: --run runs/NAME";
+constexpr std::string_view kPrints = "it prints to standard output: write '> FILE' behind it";
+
+constexpr ForeignFlag kFlags[] = {
+    {"config", kAnyCommand, kNoFlag},
+    {"config_file", kAnyCommand, kNoFlag},
+    {"config_path", kAnyCommand, kNoFlag},
+    {"job.config_file", kAnyCommand, kNoFlag},
+    {"run_file", kAnyCommand, kNoFlag},
+    {"c", kAnyCommand, kNoFlag},
+    {"f", kAnyCommand, kNoFlag},
+    {"gpus", "train", kRanks},
+    {"num_gpus", "train", kRanks},
+    {"ngpus", "train", kRanks},
+    {"nproc_per_node", "train", kRanks},
+    {"nproc", "train", kRanks},
+    {"np", "train", kRanks},
+    {"world_size", "train", kRanks},
+    {"nnodes", "train", kRanks},
+    {"gpus", "search", kDevices},
+    {"num_gpus", "search", kDevices},
+    {"world_size", "search", kDevices},
+    {"devices", "search", kDevices},
+    {"gpus", "plan", kDevices},
+    {"num_gpus", "plan", kDevices},
+    {"world_size", "plan", kDevices},
+    {"devices", "plan", kDevices},
+    {"mesh", "search", "a search looks for the mesh; --tp, --pp, --dp, --cp and --ep hold it fast"},
+    {"wandb", "train", kEvents},
+    {"wandb_project", "train", kEvents},
+    {"tensorboard", "train", kEvents},
+    {"tensorboard_dir", "train", kEvents},
+    {"max_new_tokens", "generate", "here it is --tokens"},
+    {"max_tokens", "generate", "here it is --tokens"},
+    {"num_tokens", "generate", "here it is --tokens"},
+    {"length", "generate", "here it is --tokens"},
+    {"n", "generate", "here it is --tokens"},
+    {"model", "generate", kRunIs},
+    {"model_path", "generate", kRunIs},
+    {"checkpoint", "generate", kRunIs},
+    {"ckpt", "generate", kRunIs},
+    {"top_p", "generate", "there is --top-k, which chooses among so many, and --temperature"},
+    {"verbose", kAnyCommand, "progress is shown unless -q is given"},
+    {"v", kAnyCommand, "progress is shown unless -q is given; the version is -V"},
+    {"output", "plan", kPrints},
+    {"out", "plan", kPrints},
+    {"o", "plan", kPrints},
+};
+
+struct ForeignCommand {
+  std::string_view words;  // with commas
+  std::string_view here;
+};
+constexpr ForeignCommand kCommands[] = {
+    {"run,start,launch,fit,pretrain,finetune,learn,training", "train"},
+    {"estimate,memory,predict,size,cost,show,fits,dry-run", "plan"},
+    {"optimize,optimise,tune,autotune,find,best", "search"},
+    {"sample,infer,inference,chat,complete,predict-text,prompt,text", "generate"},
+    {"check,test,compare,validate", "verify"},
+    {"timeline,trace,profile,schedule", "simulate"},
+    {"list,ls,models,devices,clusters,catalogue,catalog", "presets"},
+    {"info,env,status,diagnose,system", "doctor"},
+    {"plot,logs,log,curves,tensorboard,watch", "metrics"},
+    {"calc,calculate,formula,theory", "explain"},
+    {"benchmark,measure", "bench"},
+};
+
+bool has_flag(const CLI::App& command, const std::string& name) {
+  return command.get_option_no_throw(name) != nullptr;
+}
+
+// A name as spec/foreign_names.h spells it: "--max-new-tokens" is "max_new_tokens".
+std::string spelt(std::string_view name) {
+  while (name.starts_with('-')) name.remove_prefix(1);
+  std::string text = lower_case(name);
+  std::replace(text.begin(), text.end(), '-', '_');
+  return text;
+}
+
+// The flag of `command`, or else the --set, that gives a key its value.
+std::string way_to_set(const CLI::App& command, const std::string& key, std::string_view value) {
+  std::string flag = "--" + key.substr(key.rfind('.') + 1);
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  if (has_flag(command, flag)) return flag;
+  return has_flag(command, "--set") ? fmt::format("--set {}={}", key, value) : "";
+}
+
+bool takes_run_file(const CLI::App& command) { return has_flag(command, "run_file"); }
+
+}  // namespace
+
+std::string flags_there_are(const CLI::App& command) {
+  constexpr size_t kMost = 12;
+  std::vector<std::string> names;
+  for (const CLI::Option* option : visible_options(command)) {
+    const bool help = option->check_lname("help");
+    if (!option->get_lnames().empty() && !help)
+      names.push_back("--" + option->get_lnames().front());
+  }
+  if (names.empty() || names.size() > kMost) return "";
+  return fmt::format("; there is {}", fmt::join(names, ", "));
+}
+
+std::string flag_meant(const CLI::App& command, const std::string& name) {
+  const std::string small = spelt(name);
+  for (const ForeignFlag& flag : kFlags) {
+    const bool here = flag.command == kAnyCommand || flag.command == command.get_name();
+    if (!here || flag.name != small) continue;
+    if (flag.advice != kNoFlag) return fmt::format("; {}", flag.advice);
+    if (!takes_run_file(command)) continue;
+    return fmt::format("; the run file goes without a flag: {} RUN.toml", full_name(command));
+  }
+  if (small.starts_with("no_") && !key_called(small.substr(3)).empty() &&
+      has_flag(command, "--set")) {
+    return fmt::format("; to turn it off: --set {}=false", key_called(small.substr(3)));
+  }
+  const std::string key = key_called(small);
+  const std::string way = key.empty() ? "" : way_to_set(command, key, "VALUE");
+  return way.empty() ? "" : fmt::format("; here it is {}", way);
+}
+
+std::string command_meant(const CLI::App& command, const std::string& word) {
+  const std::string small = lower_case(word);
+  if (word.ends_with(".toml") && command.get_parent() == nullptr) {
+    return fmt::format("; 'tessera plan {0}' shows what it needs, 'tessera train {0}' runs it",
+                       word);
+  }
+  if (command.get_name() == "data" && small.starts_with("token")) {
+    return "; text needs no tokens made of it: every byte is one";
+  }
+  if (command.get_parent() != nullptr) return "";
+  for (const ForeignCommand& one : kCommands) {
+    const std::vector<std::string_view> words = split(one.words, ',');
+    if (std::find(words.begin(), words.end(), small) == words.end()) continue;
+    return fmt::format("; here it is 'tessera {}'", one.here);
+  }
+  return "";
+}
+
+std::string argument_meant(const CLI::App& command, const std::string& word) {
+  if (word.ends_with(".toml") && takes_run_file(command)) {
+    const bool taken = command.get_option_no_throw("run_file")->count() > 0;
+    return taken ? "; one run file at a time"
+                 : fmt::format("; it goes after the command: {} {}", full_name(command), word);
+  }
+  const size_t equals = word.find('=');
+  if (equals != std::string::npos) {
+    const std::string key = key_called(word.substr(0, equals));
+    const std::string way = key.empty() ? "" : way_to_set(command, key, word.substr(equals + 1));
+    if (way.starts_with("--set")) {
+      return fmt::format("; a key is changed by {}, a mesh has commas and no spaces", way);
+    }
+    if (!way.empty()) return fmt::format("; write {} {}", way, word.substr(equals + 1));
+  }
+  if (has_flag(command, "--run") && has_flag(command, "--prompt")) {
+    return "; the run goes after --run, a text of several words between quotes: --run DIR --prompt "
+           "\"TEXT\"";
+  }
+  if (word.ends_with(".toml")) return "; it takes no run file" + flags_there_are(command);
+  return "; it takes no more: a value with spaces goes between quotes" + flags_there_are(command);
+}
+
+}  // namespace tessera
