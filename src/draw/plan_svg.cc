@@ -31,7 +31,7 @@ constexpr size_t kMostColumns = 8;
 // micro-batches, on 8 x h100"
 std::string full_title(const Plan& plan) {
   const RunSpec& spec = plan.spec;
-  const std::string& model = spec.model.preset;
+  const std::string& model = spec.model.preset.empty() ? spec.model.hf : spec.model.preset;
   std::string text =
       fmt::format("{}{}, {} of {} tokens in {}", model.empty() ? "" : model + ", ",
                   run_title(spec, plan.num_parameters, plan.schedule.name),
