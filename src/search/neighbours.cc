@@ -182,6 +182,7 @@ std::vector<Neighbour> neighbours_of(StrategySimulator& simulator, const FixedAx
     if (!other.has_value()) {
       neighbour.fits = false;
       neighbour.missing_bytes = simulator.model().peak_bytes(change.strategy) - limit;
+      if (neighbour.missing_bytes <= 0) continue;  // it fits: the search may not have it
     } else {
       neighbour.more_s = other->step_s() - plan.step_s();
       std::tie(neighbour.term, neighbour.term_s) =
