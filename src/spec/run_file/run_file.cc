@@ -78,6 +78,14 @@ const Entry* last_of(std::span<const Entry> entries, std::string_view section,
   return last;
 }
 
+std::vector<Entry> entries_of_file(std::string_view text, const std::string& file_name) {
+  require_config(!trim(text).starts_with('{'),
+                 "{}: this is JSON, and a run file is TOML: the run file of a run directory is the "
+                 "resolved.toml in it",
+                 file_name);
+  return entries_of_toml(text, file_name);
+}
+
 // Tokens of a sequence, as the last who speaks of it says; 0 where that is no length.
 int64_t sequence_length(std::span<const Entry> file, std::span<const Entry> set) {
   const Entry* said = last_of(set, "train", "seq_len");
@@ -103,8 +111,8 @@ void count_sequences(std::vector<Entry>& entries, int64_t seq_len) {
 // What the run file's [model] starts from: a preset, a Hugging Face folder, or nothing.
 ModelSpec base_model(const ModelSpec& asked, std::span<const Entry> entries,
                      const FileReader& read_file) {
-  const Entry* preset = find_entry(entries, "model", "preset");
-  const Entry* hf = find_entry(entries, "model", "hf");
+  const Entry* preset = last_of(entries, "model", "preset");
+  const Entry* hf = last_of(entries, "model", "hf");
   try {
     if (preset != nullptr) {
       ModelSpec model = find_model(asked.preset, read_file).model;
@@ -181,11 +189,7 @@ RunSpec parse_run_file(std::string_view text, const std::string& file_name,
 
 RunSpec parse_run(std::string_view text, const std::string& file_name,
                   std::span<const Setting> settings, const FileReader& read_file) {
-  require_config(!trim(text).starts_with('{'),
-                 "{}: this is JSON, and a run file is TOML: the run file of a run directory is the "
-                 "resolved.toml in it",
-                 file_name);
-  std::vector<Entry> entries = entries_of_toml(text, file_name);
+  std::vector<Entry> entries = entries_of_file(text, file_name);
   std::vector<Entry> set = entries_of_all(settings);
   const int64_t seq_len = sequence_length(entries, set);
   count_sequences(entries, seq_len);
@@ -216,7 +220,7 @@ RunSpec parse_run(std::string_view text, const std::string& file_name,
 
 std::string named_cluster(std::string_view text, const std::string& file_name,
                           std::span<const Setting> settings) {
-  const std::vector<Entry> file = entries_of_toml(text, file_name);
+  const std::vector<Entry> file = entries_of_file(text, file_name);
   const std::vector<Entry> set = entries_of_all(settings);
   const Entry* said = last_of(set, "cluster", "name");
   if (said == nullptr) said = last_of(file, "cluster", "name");
