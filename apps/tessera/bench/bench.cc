@@ -42,14 +42,15 @@ class Printer {
     } else {
       const bool first = !std::exchange(begun_, true);
       console_.out << (options_.tsv ? sweep_tsv(plan_, report)
-                                    : (first ? "" : "\n") + sweep_table(plan_, report));
+                                    : (first ? "" : "\n") +
+                                          sweep_table(plan_, report, console_.out_columns));
       console_.out.flush();
     }
   }
 
   int finish() {
     if (options_.json) {
-      nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
+      nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}, {"kind", "bench_comm"}};
       json.update(suite_json(plan_));
       json["sweeps"] = sweeps_;
       json["wrong"] = wrong_;
@@ -284,7 +285,7 @@ int run_bench_comm(const BenchCommOptions& options, const Environment& environme
     return static_cast<int>(error.code());
   }
   if (list || options.explain) {
-    console.out << (list ? algorithm_table(plan) : choice_table(plan));
+    console.out << fitted(console, list ? algorithm_table(plan) : choice_table(plan));
     return 0;
   }
   if (context.launcher == Launcher::kNone) return measure_all(options, plan, environment, console);

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
+#include "base/text/fit_width.h"
 #include "base/text/text.h"
 #include "collective/schedule.h"
 
@@ -52,6 +55,64 @@ std::string limit_line(const SweepReport& report) {
       work.in_place ? ", in place" : "");
 }
 
+// The columns of nccl-tests, and the limit.
+struct SweepColumn {
+  std::string_view name;
+  size_t width;
+  int matters;  // the least goes first where there is no room
+};
+constexpr std::array<SweepColumn, 11> kSweepColumns = {{{"#       size", 12, 10},
+                                                        {"count", 13, 3},
+                                                        {"type", 7, 2},
+                                                        {"redop", 7, 0},
+                                                        {"root", 6, 1},
+                                                        {"time us", 13, 9},
+                                                        {"algbw GB/s", 12, 6},
+                                                        {"busbw GB/s", 12, 8},
+                                                        {"#wrong", 8, 7},
+                                                        {"limit us", 13, 4},
+                                                        {"of limit", 10, 5}}};
+using SweepCells = std::array<std::string, kSweepColumns.size()>;
+
+SweepCells cells_of(const SweepReport& report, const BenchRow& row) {
+  const BenchCase& bench = report.cases[row.index];
+  const double bandwidth = algorithm_bandwidth(bench, row) / kGiga;
+  const std::optional<double> limit = limit_seconds(report, bench);
+  return {std::to_string(bench.array_bytes()),
+          std::to_string(bench.count),
+          std::string(name_of(bench.dtype)),
+          reduces(bench.op) ? std::string(name_of(bench.reduce)) : "none",
+          std::to_string(has_root(bench.op) ? kBenchRoot : -1),
+          microseconds(row.seconds),
+          fmt::format("{:.2f}", bandwidth),
+          fmt::format("{:.2f}", bandwidth * bus_factor(bench.op, bench.ranks)),
+          std::to_string(row.wrong),
+          limit ? microseconds(*limit) : "-",
+          limit ? fmt::format("{:.2f}", *limit / row.seconds) : "-"};
+}
+
+// The least that a column must matter to be shown.
+int least_shown(size_t columns) {
+  const auto width = [](int least) {
+    size_t sum = 0;
+    for (const SweepColumn& column : kSweepColumns)
+      sum += column.matters >= least ? column.width : 0;
+    return sum;
+  };
+  int least = 0;
+  while (columns > 0 && width(least) > columns && width(least + 1) > 0) ++least;
+  return least;
+}
+
+std::string sweep_line(const SweepCells& cells, int least) {
+  std::string line;
+  for (size_t c = 0; c < cells.size(); ++c) {
+    if (kSweepColumns[c].matters < least) continue;
+    line += fmt::format("{:>{}}", cells[c], kSweepColumns[c].width);
+  }
+  return line + "\n";
+}
+
 }  // namespace
 
 int64_t SweepReport::wrong() const {
@@ -60,29 +121,18 @@ int64_t SweepReport::wrong() const {
   return sum;
 }
 
-std::string sweep_table(const BenchSuite& plan, const SweepReport& report) {
+std::string sweep_table(const BenchSuite& plan, const SweepReport& report, size_t columns) {
   const BenchCase& any = report.cases.front();
   std::string text =
       fmt::format("# {}, {} ranks: {}, {}, algorithm {}{}\n", name_of(report.op), report.ranks,
                   ranks_are(plan.backend), any.in_place ? "in place" : "out of place",
                   name_of(plan.algorithm), plan.sweep.touch ? ", input rewritten" : "");
-  text += limit_line(report);
-  constexpr std::string_view kLayout =
-      "{:>12} {:>12} {:>6} {:>6} {:>5} {:>12} {:>11} {:>11} {:>7} {:>12} {:>9}\n";
-  text += fmt::format(kLayout, "#       size", "count", "type", "redop", "root", "time us",
-                      "algbw GB/s", "busbw GB/s", "#wrong", "limit us", "of limit");
-  for (const BenchRow& row : report.rows) {
-    const BenchCase& bench = report.cases[row.index];
-    const double bandwidth = algorithm_bandwidth(bench, row) / kGiga;
-    const std::optional<double> limit = limit_seconds(report, bench);
-    text += fmt::format(kLayout, bench.array_bytes(), bench.count, name_of(bench.dtype),
-                        reduces(bench.op) ? name_of(bench.reduce) : "none",
-                        has_root(bench.op) ? kBenchRoot : -1, microseconds(row.seconds),
-                        fmt::format("{:.2f}", bandwidth),
-                        fmt::format("{:.2f}", bandwidth * bus_factor(bench.op, bench.ranks)),
-                        row.wrong, limit ? microseconds(*limit) : "-",
-                        limit ? fmt::format("{:.2f}", *limit / row.seconds) : "-");
-  }
+  text = fit_width(text + limit_line(report), columns);
+  const int least = least_shown(columns);
+  SweepCells names;
+  for (size_t c = 0; c < names.size(); ++c) names[c] = kSweepColumns[c].name;
+  text += sweep_line(names, least);
+  for (const BenchRow& row : report.rows) text += sweep_line(cells_of(report, row), least);
   return text;
 }
 

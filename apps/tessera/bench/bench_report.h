@@ -22,7 +22,9 @@ struct SweepReport {
   [[nodiscard]] int64_t wrong() const;
 };
 
-std::string sweep_table(const BenchSuite& plan, const SweepReport& report);
+// `columns`: on a terminal that is narrower the columns that matter least are left out; 0: all are
+// there.
+std::string sweep_table(const BenchSuite& plan, const SweepReport& report, size_t columns = 0);
 // "NAME<TAB>op<TAB>ranks<TAB>bytes<TAB>us<TAB>algbw<TAB>busbw" per row; NAME is "own" or
 // "own+touch", beside what other libraries' benchmarks print.
 std::string sweep_tsv(const BenchSuite& plan, const SweepReport& report);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 namespace tessera {
 namespace {
@@ -36,6 +37,20 @@ TEST(BenchReportTest, ColumnsAreThoseOfNcclTestsAndTheLimit) {
       "            -         -\n"
       " 68719476736  17179869184    f32    sum    -1   8000000.00        8.59        8.59       3"
       "   8589934.59      1.07\n");
+}
+
+TEST(BenchReportTest, LeavesOutWhatMattersLeastOnANarrowTerminal) {
+  const BenchSuite plan = sample_plan();
+  const SweepReport report = sample_report(plan);
+  for (const size_t columns : {30U, 60U, 80U, 112U}) {
+    std::istringstream lines(sweep_table(plan, report, columns));
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), columns) << line;
+  }
+  const std::string narrow = sweep_table(plan, report, 60);
+  EXPECT_NE(narrow.find("#       size      time us  algbw GB/s  busbw GB/s  #wrong\n"),
+            std::string::npos)
+      << narrow;
+  EXPECT_EQ(sweep_table(plan, report, 300), sweep_table(plan, report));
 }
 
 TEST(BenchReportTest, RowsForScripts) {

@@ -47,6 +47,7 @@ int run_bench_search(const SearchOptions& options, Console& console) {
   const double decided = static_cast<double>(outcome.configurations) / seconds;
   if (options.json) {
     const nlohmann::ordered_json json = {{"schema_version", kSchemaVersion},
+                                         {"kind", "bench_search"},
                                          {"model", options.query.model},
                                          {"cluster", options.query.cluster},
                                          {"threads", request.threads},
@@ -59,12 +60,13 @@ int run_bench_search(const SearchOptions& options, Console& console) {
     console.out << json.dump(2) << '\n';
     return 0;
   }
-  console.out << fmt::format(
+  const std::string text = fmt::format(
       "{} on {}: {} configurations decided in {:.2f} s by {} threads ({} a second), {} of them "
       "priced ({} a second)\n",
       options.query.model, options.query.cluster, with_thousands(outcome.configurations), seconds,
       request.threads, with_thousands(static_cast<int64_t>(decided)),
       with_thousands(outcome.priced), with_thousands(static_cast<int64_t>(priced)));
+  console.out << fitted(console, text);
   return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "cli/read_text.h"
 #include "tensor/gpu_memory.h"
 #include "train/machine_defaults.h"
+#include "train/preflight/run_memory.h"
 
 namespace tessera {
 
@@ -14,7 +15,9 @@ int run_bench_step(BenchStepOptions options, Console& console) {
   if (!options.device.empty()) {
     options.source.overrides.push_back("train.device=" + options.device);
   }
-  const CompiledRun run = compile_here(options.source.load(read_text));
+  const RunSpec asked = options.source.load(read_text);
+  require_room_here(asked);
+  const CompiledRun run = compile_here(asked);
   const RunSpec& spec = run.step.spec;
   const bool gpu = spec.train.device == TrainDevice::kCuda;
   if (gpu) {
@@ -31,7 +34,7 @@ int run_bench_step(BenchStepOptions options, Console& console) {
   if (options.json) {
     console.out << step_json(report).dump(2) << '\n';
   } else {
-    console.out << step_text(report);
+    console.out << fitted(console, step_text(report));
   }
   return 0;
 }

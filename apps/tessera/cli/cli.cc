@@ -167,6 +167,8 @@ int run_cli(const std::vector<std::string>& args, Console& console,
                    .color_wanted = console.color_wanted,
                    .color = console.color,
                    .quiet = console.quiet,
+                   .out_columns = console.out_columns,
+                   .err_columns = console.err_columns,
                    .raw_out = &console.out};
   try {
     require_text(args);

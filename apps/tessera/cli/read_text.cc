@@ -35,6 +35,19 @@ std::string near_name(const std::string& path) {
   return fmt::format("; did you mean '{}'?", (wanted.parent_path() / nearest).string());
 }
 
+// What to name in the place of a folder, where something in it can be read.
+std::string inside_of(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path run_file = fs::path(path) / "resolved.toml";
+  if (fs::exists(run_file, error)) return fmt::format(": its run file is '{}'", run_file.string());
+  if (!fs::exists(fs::path(path) / "config.json", error)) return ": name a file in it";
+  return fmt::format(
+      ": plan, search and simulate take a Hugging Face folder by --model {0}, run files by hf = "
+      "\"{0}\" in [model]",
+      path);
+}
+
 }  // namespace
 
 std::string read_text(const std::string& path) {
@@ -42,7 +55,10 @@ std::string read_text(const std::string& path) {
   const int reason = errno;
   require_config(file.good(), "cannot open '{}': {}{}", path, std::strerror(reason),
                  file.good() ? "" : near_name(path));
-  // A folder opens but cannot be read; an empty file has nothing to copy.
+  std::error_code error;
+  const bool folder = std::filesystem::is_directory(path, error);
+  require_config(!folder, "'{}' is a folder{}", path, folder ? inside_of(path) : "");
+  // An empty file has nothing to copy.
   const bool empty = file.peek() == std::ifstream::traits_type::eof();
   require_config(!file.bad(), "cannot read '{}'", path);
   std::ostringstream text;
