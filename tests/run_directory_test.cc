@@ -216,7 +216,8 @@ TEST_F(RunDirectoryTest, TheLastLinesSayWhereItIsAndWhatIsNext) {
 }
 
 TEST_F(RunDirectoryTest, ResumingIsAnswered) {
-  for (const std::string flags : {"--resume", "--resume out", "--resume=out", "--continue"}) {
+  for (const std::string flags : {"--resume", "--resume out", "--resume=out", "--continue",
+                                  "--resume-from out", "--load-checkpoint out", "--restart"}) {
     expect_refused("train run.toml " + flags,
                    {"cannot be resumed yet", "--set model.hf=runs/NAME"});
   }

@@ -35,9 +35,7 @@ Called called(const Call& call, const Request& request) {
               with_files.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), around);
   const auto json = nlohmann::ordered_json::parse(response);
   if (json.contains("error")) return {json.at("error").at("code").get<int>(), ""};
-  const nlohmann::ordered_json& result = json.at("result");
-  if (call.method == "emit") return {0, result.at("settings").get<std::string>()};
-  return {0, result.dump(2) + "\n"};
+  return {0, json.at("result").dump(2) + "\n"};
 }
 
 bool is_text(const std::string& bytes) {

@@ -42,7 +42,7 @@ Explanation explain(const ExplainQuery& query, const Surroundings& around) {
 }
 
 nlohmann::ordered_json explain_json(const Explanation& explanation) {
-  nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
+  nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}, {"kind", "explanation"}};
   json.update(json_of(explanation));
   return json;
 }

@@ -57,22 +57,30 @@ void load_for_machine(const PlanQuery& query, const Surroundings& around,
   refuse_fp8(query.split, "a plan without --cluster");
   const RunSource source = with_settings(query.source, query.split);
   RunSpec spec = source.load(around.read);
-  if (!can_compile_every_rank(spec)) {
+  const bool by_templates = !can_compile_every_rank(spec);
+  if (by_templates) {
     require_config(programs_for.empty(),
                    "{} layers x {} micro-batches x {} ranks are too many to compile one by one for "
                    "{}; use fewer of them",
                    spec.model.layers, accumulation(spec), spec.parallel.world(), programs_for);
     const std::string name = assumed_cluster(spec);
     request.guesses.push_back({"cluster", name + ", since none is named (--cluster)"});
-    return load_for_cluster(query, name, around, programs_for, request);
+    load_for_cluster(query, name, around, programs_for, request);
+    if (around.use_machine == nullptr) return;
+  } else {
+    request.open = open_settings_of(source, around.read);
   }
-  request.open = open_settings_of(source, around.read);
   require_config(around.use_machine != nullptr,
                  "this run takes threads and memory from the machine, and here is none: give "
                  "--cluster, as in --cluster h100-8");
   request.limit_of = around.use_machine(spec);
   if (!request.limit_of.empty()) request.limit_of += "; --cluster plans for another";
-  request.spec = std::move(spec);
+  // A run that is too large to be compiled here is still one of this machine.
+  if (by_templates) {
+    request.spec.cluster.memory_gib = spec.cluster.memory_gib;
+  } else {
+    request.spec = std::move(spec);
+  }
 }
 
 // A key that varies and that something else of the command line gives a value.
@@ -197,7 +205,10 @@ std::string emit(const EmitQuery& asked, const Surroundings& around) {
 }
 
 nlohmann::ordered_json emit_json(const EmitQuery& query, const std::string& settings) {
-  return {{"schema_version", kSchemaVersion}, {"system", query.system}, {"settings", settings}};
+  return {{"schema_version", kSchemaVersion},
+          {"kind", "settings"},
+          {"system", query.system},
+          {"settings", settings}};
 }
 
 }  // namespace tessera

@@ -256,7 +256,7 @@ PresetsQuery presets_query(const nlohmann::json& request) {
 std::string presets_text(const PresetsQuery& query) { return kind_of(query).text(query.name); }
 
 nlohmann::ordered_json presets_json(const PresetsQuery& query) {
-  nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
+  nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}, {"kind", "presets"}};
   json[query.kind] = kind_of(query).json(query.name);
   return json;
 }

@@ -163,7 +163,7 @@ std::string schedule_report_text(const SimulatedSchedule& simulated, size_t colu
 }
 
 nlohmann::ordered_json schedule_report_json(const SimulatedSchedule& simulated) {
-  nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
+  nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}, {"kind", "schedule"}};
   json.update(schedule_json(simulated));
   return json;
 }

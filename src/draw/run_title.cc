@@ -57,7 +57,7 @@ std::string run_title(const RunSpec& spec, int64_t num_parameters, const std::st
 
 std::string full_run_title(const RunSpec& spec, int64_t num_parameters,
                            const std::string& schedule) {
-  const std::string& model = spec.model.preset;
+  const std::string& model = spec.model.preset.empty() ? spec.model.hf : spec.model.preset;
   return fmt::format(
       "{}{}, {} of {} tokens in {}", model.empty() ? "" : model + ", ",
       run_title(spec, num_parameters, schedule), count_of(spec.train.global_batch, "sequence"),

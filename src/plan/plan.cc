@@ -115,7 +115,9 @@ Plan priced_plan(const PlanRequest& request, ScalePlanner& planner) {
                                                   : plan_of(planner.plan(spec)));
   plan.products = request.products;
   plan.limit_bytes = memory_limit(spec, cluster);
-  plan.reserved_bytes = static_cast<int64_t>(cluster.device.reserved_bytes.value);
+  plan.limit_of = request.limit_of;
+  const bool of_device = plan.limit_of.empty();
+  plan.reserved_bytes = of_device ? static_cast<int64_t>(cluster.device.reserved_bytes.value) : 0;
   plan.guesses = request.guesses;
   if (!compiled) {
     plan.guesses.push_back(

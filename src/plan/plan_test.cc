@@ -162,6 +162,26 @@ TEST(PlanTest, SaysWhetherItFitsAndWhatEachLinkCarries) {
   EXPECT_NE(plan_text(small).find("fits: "), std::string::npos);
 }
 
+// 64 micro-batches of four chunks go from one PC to the other, and the last rank sends back to the
+// first: rank 0 has neighbours on both links.
+TEST(PlanTest, MessagesAreCountedOnTheLinksThatTheyCross) {
+  const Cluster cluster = find_cluster("pc-4x24-8");
+  const Plan plan = planned(
+      spec_with({"model.preset=llama-2-7b", "parallel.pp=8", "parallel.schedule=interleaved",
+                 "parallel.virtual_stages=4", "parallel.recompute=full", "train.dtype=bf16",
+                 "train.seq_len=4096", "train.global_batch=64"},
+                cluster),
+      cluster);
+  ASSERT_EQ(plan.heaviest().first_rank, 0);
+  const std::string text = plan_text(plan);
+  EXPECT_NE(text.find("by link: pcie 8.0 GiB, ethernet 6.0 GiB"), std::string::npos) << text;
+  const AxisTraffic& messages =
+      plan.step->estimate.traffic[static_cast<size_t>(CommAxis::kPipeline)];
+  const double bytes = 64.0 * 4 * 4096 * 4096 * 2;  // in one direction
+  EXPECT_NEAR(messages.busy_s, bytes / (0.3125e9 * 0.9), 0.01);
+  EXPECT_LT(messages.busy_s, plan.step->estimate.time.step_s);
+}
+
 TEST(PlanTest, PricesModelsThatNoProgramComputes) {
   const Cluster cluster = find_cluster("h100-2048");
   const RunSpec spec = spec_with(

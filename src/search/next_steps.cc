@@ -94,7 +94,7 @@ std::string next_text(const SearchReport& report) {
   const auto runs = [](const RankedStrategy& ranked) { return ranked.file.lacks.empty(); };
   const bool can_run =
       report.runnable.has_value() || std::any_of(report.plans.begin(), report.plans.end(), runs);
-  if (can_run && !report.command.empty()) {
+  if (can_run && !report.command.empty() && !report.writes_files) {
     text += fmt::format("{}{} --out plans\n", text.empty() ? "\nnext: " : "  or: ", report.command);
   }
   return text;

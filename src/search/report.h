@@ -56,6 +56,7 @@ struct SearchReport {
   std::vector<Sensitivity> sensitivities;
   std::vector<std::string> remedies;     // where nothing fits
   std::string cluster, engine, command;  // of ReportOptions
+  bool writes_files = false;  // run files are written beside it, so that it need not say how
 };
 
 // Searches, simulates the kept plans, ranks them again and explains them. `read` opens model files.

@@ -8,14 +8,16 @@
 #include "base/text/text.h"
 #include "base/text/units.h"
 #include "compile/program/memory_parts.h"
+#include "cost/hardware/catalogue.h"
+#include "plan/memory_limit.h"
 #include "tensor/gpu_memory.h"
 
 namespace tessera {
 namespace {
 
-// What a plan for a GPU supposes where there is none to ask: an H100's. cluster.memory_gib says
-// more.
-constexpr double kAbsentGpuBytes = 80 * kGibibyte;
+// What a plan for a GPU supposes where there is none to ask, as plans for clusters of it do.
+// cluster.memory_gib says more.
+double absent_gpu_bytes() { return static_cast<double>(usable_bytes(find_cluster("h100"))); }
 
 // A rank has a GPU of its own, here or where it is to run: a run for 16 GPUs can be planned on a
 // machine that has one, or none.
@@ -23,7 +25,7 @@ std::string use_gpu_memory(RunSpec& spec) {
   const cuda::GpuInfo gpu = cuda::gpu_info(0);
   const bool here = gpu.why_not.empty();
   spec.cluster.memory_gib =
-      (here ? static_cast<double>(gpu.free_bytes) : kAbsentGpuBytes) / kGibibyte;
+      (here ? static_cast<double>(gpu.free_bytes) : absent_gpu_bytes()) / kGibibyte;
   return here ? fmt::format("what is free on this machine's {}", gpu.name)
               : "an H100's, since this machine has no GPU";
 }

@@ -50,7 +50,7 @@ class Printer {
 
   int finish() {
     if (options_.json) {
-      nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
+      nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}, {"kind", "bench_comm"}};
       json.update(suite_json(plan_));
       json["sweeps"] = sweeps_;
       json["wrong"] = wrong_;

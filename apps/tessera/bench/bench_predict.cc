@@ -27,6 +27,7 @@
 #include "spec/run_file/run_source.h"
 #include "train/machine/step_bench.h"
 #include "train/machine_defaults.h"
+#include "train/preflight/run_memory.h"
 #include "train/report/planned_measured.h"
 
 namespace tessera {
@@ -117,7 +118,9 @@ Measurement measure(const CompiledRun& run, const BenchPredictOptions& options) 
 
 Prediction predict(const NamedRun& named, const MeasuredMachine& machine,
                    const BenchPredictOptions& options) {
-  const CompiledRun run = compile_here(named.source.load(read_text));
+  const RunSpec asked = named.source.load(read_text);
+  require_room_here(asked);
+  const CompiledRun run = compile_here(asked);
   const TrainDevice device = run.step.spec.train.device;
   require_config(device == machine.device,
                  "{}: train.device is {}, but the cluster file was measured on {}: choose runs for "
@@ -226,6 +229,7 @@ nlohmann::ordered_json json_report(const Report& report, const MeasuredMachine& 
   const std::vector<Prediction>& predictions = report.predictions;
   const ErrorSummary summary = summary_of(predictions);
   nlohmann::ordered_json json = {{"schema_version", kSchemaVersion},
+                                 {"kind", "bench_predict"},
                                  {"calibrated", machine.source},
                                  {"device", name_of(machine.device)},
                                  {"cores", machine.cores},

@@ -134,11 +134,15 @@ int run_bench_pricing(const BenchPricingOptions& options, Console& console) {
   const double per_second = static_cast<double>(rate.priced) / rate.seconds;
   const double per_cpu_second = static_cast<double>(rate.priced) / std::max(rate.cpu_s, 1e-9);
   if (options.json) {
-    const nlohmann::ordered_json json = {
-        {"schema_version", kSchemaVersion}, {"model", options.model},
-        {"cluster", options.cluster},       {"threads", threads},
-        {"strategies", strategies.size()},  {"priced", rate.priced},
-        {"seconds", rate.seconds},          {"per_second", per_second}};
+    const nlohmann::ordered_json json = {{"schema_version", kSchemaVersion},
+                                         {"kind", "bench_pricing"},
+                                         {"model", options.model},
+                                         {"cluster", options.cluster},
+                                         {"threads", threads},
+                                         {"strategies", strategies.size()},
+                                         {"priced", rate.priced},
+                                         {"seconds", rate.seconds},
+                                         {"per_second", per_second}};
     console.out << json.dump(2) << '\n';
     return 0;
   }

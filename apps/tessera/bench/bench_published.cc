@@ -53,7 +53,7 @@ int run_bench_published(const BenchPublishedOptions& options, Console& console) 
   const PublishedReport report =
       compare_published(parse_json(read_text(options.file), options.file), constants);
   if (options.json) {
-    nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
+    nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}, {"kind", "bench_published"}};
     json.update(published_json(report));
     console.out << json.dump(2) << '\n';
   } else {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "base/text/fit_width.h"
 #include "base/text/text.h"

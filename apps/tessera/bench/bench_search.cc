@@ -47,6 +47,7 @@ int run_bench_search(const SearchOptions& options, Console& console) {
   const double decided = static_cast<double>(outcome.configurations) / seconds;
   if (options.json) {
     const nlohmann::ordered_json json = {{"schema_version", kSchemaVersion},
+                                         {"kind", "bench_search"},
                                          {"model", options.query.model},
                                          {"cluster", options.query.cluster},
                                          {"threads", request.threads},

@@ -175,8 +175,10 @@ int run_bench_simulator(const BenchSimulatorOptions& options, Console& console) 
                     {"eight_at_a_time_per_core_s", many.per_core_s}});
   }
   if (options.json) {
-    const nlohmann::ordered_json json = {
-        {"schema_version", kSchemaVersion}, {"threads", options.threads}, {"cases", rows}};
+    const nlohmann::ordered_json json = {{"schema_version", kSchemaVersion},
+                                         {"kind", "bench_simulator"},
+                                         {"threads", options.threads},
+                                         {"cases", rows}};
     console.out << json.dump(2) << '\n';
   } else {
     console.out << fitted(console, fmt::format("{} threads, {:g} s for each figure\n\n{}",

@@ -8,6 +8,7 @@
 #include "runtime/world.h"
 #include "tensor/gpu_memory.h"
 #include "train/machine_defaults.h"
+#include "train/preflight/run_memory.h"
 
 namespace tessera {
 
@@ -15,7 +16,9 @@ int run_bench_step(BenchStepOptions options, Console& console) {
   if (!options.device.empty()) {
     options.source.overrides.push_back("train.device=" + options.device);
   }
-  const CompiledRun run = compile_here(options.source.load(read_text));
+  const RunSpec asked = options.source.load(read_text);
+  require_room_here(asked);
+  const CompiledRun run = compile_here(asked);
   const RunSpec& spec = run.step.spec;
   const bool gpu = spec.train.device == TrainDevice::kCuda;
   if (gpu) {

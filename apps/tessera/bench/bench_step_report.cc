@@ -230,7 +230,7 @@ nlohmann::ordered_json step_json(const StepReport& report) {
   const StepBenchResult& result = report.result;
   const double step_s = result.median_s();
   const double flops = model_flops(spec).total();
-  nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}};
+  nlohmann::ordered_json json = {{"schema_version", kSchemaVersion}, {"kind", "bench_step"}};
   json["device"] = report.device;
   json["dtype"] = name_of(spec.train.dtype);
   json["ranks"] = report.run.step.mesh.world();

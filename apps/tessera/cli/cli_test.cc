@@ -167,6 +167,100 @@ TEST(CliTest, MissingInputsAreUsageErrors) {
                "--golden has values recorded of a folder: give --hf as well");
 }
 
+TEST(CliTest, AFolderInThePlaceOfAFileSaysWhatIsInIt) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path().string();
+  std::ofstream(folder.path() / "config.json") << "{}";
+  expect_usage({"train", path}, "'" + path +
+                                    "' is a folder: a Hugging Face folder is a model, --model or "
+                                    "model.hf");
+  std::ofstream(folder.path() / "resolved.toml") << "";
+  for (const std::string command : {"plan", "train", "simulate"}) {
+    expect_usage({command, path}, "'" + path + "' is a folder: the run file of this run is '" +
+                                      path + "/resolved.toml'");
+  }
+}
+
+TEST(CliTest, AFolderWithoutWeightsCanBeVerifiedFromRandomOnes) {
+  const TemporaryFolder folder;
+  const std::string config = R"({"model_type": "llama", "hidden_size": 16, "intermediate_size": 32,
+    "num_hidden_layers": 1, "num_attention_heads": 2, "vocab_size": 256})";
+  std::ofstream(folder.path() / "config.json") << config;
+  const std::string run = (folder.path() / "run.toml").string();
+  std::ofstream(run) << "[model]\nhf = \"" << folder.path().string()
+                     << "\"\n[train]\nseq_len = 8\n[data]\nsynth = {}\n";
+  const Ended refused = run_in_process({"verify", run, "--mesh", "dp=2"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("use model.init = \"random\""), std::string::npos) << refused.err;
+  const Ended equal =
+      run_in_process({"verify", run, "--mesh", "dp=2", "--set", "model.init=random"});
+  EXPECT_EQ(equal.code, 0) << equal.err;
+}
+
+// As train does: what would take the machine down is not begun.
+TEST(CliTest, NothingIsMeasuredThatDoesNotFit) {
+  const TemporaryFolder folder;
+  const std::string run = (folder.path() / "run.toml").string();
+  std::ofstream(run) << "[model]\npreset = \"llama-3-405b\"\n[data]\nsynth = {}\n";
+  for (const std::vector<std::string>& args : std::vector<std::vector<std::string>>{
+           {"bench", "step", run}, {"verify", run, "--mesh", "dp=2"}}) {
+    const Ended refused = run_in_process(args);
+    EXPECT_EQ(refused.code, 3) << refused.err;
+    EXPECT_NE(refused.err.find("does not fit: rank 0"), std::string::npos) << refused.err;
+  }
+}
+
+TEST(CliTest, EveryDocumentSaysWhatItIs) {
+  const std::vector<std::pair<std::string, std::vector<std::string>>> documents = {
+      {"presets", {"presets"}},
+      {"presets", {"presets", "devices"}},
+      {"explanation", {"explain", "ring"}},
+      {"doctor", {"doctor"}},
+      {"settings", {"plan", "--model", "llama-3-8b", "--cluster", "h100-8", "--emit", "deepspeed"}},
+      {"schedule",
+       {"simulate", "--model", "tiny-3m", "--cluster", "h100-2", "--pp", "2", "--schedule-only"}},
+      {"simulation", {"simulate", "--model", "tiny-3m", "--cluster", "h100-2"}},
+      {"variation",
+       {"plan", "--model", "tiny-3m", "--cluster", "h100-2", "--vary", "parallel.tp=1"}},
+      {"plan", {"plan", "--model", "tiny-3m", "--cluster", "h100-2"}},
+      {"bench_comm",
+       {"bench", "comm", "--op", "all_reduce", "--backend", "local", "--ranks", "2", "--sizes",
+        "1K", "--budget", "0"}}};
+  for (const auto& [kind, args] : documents) {
+    std::vector<std::string> words = args;
+    words.emplace_back("--json");
+    const Ended ended = run_in_process(words);
+    ASSERT_EQ(ended.code, 0) << ended.err;
+    EXPECT_EQ(nlohmann::json::parse(ended.out).value("kind", "none"), kind) << words.front();
+  }
+}
+
+// The width of the terminal must reach the commands: what they print is made for it.
+TEST(CliTest, EveryLineIsAsWideAsTheTerminalAtMost) {
+  const std::vector<std::vector<std::string>> commands = {
+      {"plan", "--model", "llama-3-8b", "--cluster", "h100-8"},
+      {"plan", "--model", "llama-3-8b", "--cluster", "h100-8", "--vary", "parallel.tp=1,2"},
+      {"simulate", "--model", "tiny-3m", "--cluster", "h100-2", "--seq-len", "256"},
+      {"explain", "zero"},
+      {"presets", "clusters"},
+      {"train", "--help"},
+      {"doctor"}};
+  for (const size_t columns : {60U, 80U, 200U}) {
+    for (const std::vector<std::string>& args : commands) {
+      SCOPED_TRACE(args.front() + " at " + std::to_string(columns));
+      std::ostringstream out, err;
+      Console console{.out = out, .err = err, .out_is_terminal = true, .out_columns = columns};
+      EXPECT_EQ(run_cli(args, console), 0) << err.str();
+      std::istringstream lines(out.str());
+      for (std::string line; std::getline(lines, line);) {
+        // What is meant to be copied stays whole.
+        const bool command = line.starts_with("Example: ") || line.starts_with("Next: ");
+        EXPECT_TRUE(command || line.size() <= columns) << line;
+      }
+    }
+  }
+}
+
 TEST(CliTest, ExplainsUnderBothNames) {
   const std::vector<std::string> flags = {"--bytes", "140GB", "--ranks", "32", "--json"};
   std::vector<std::string> explain = {"explain", "ring"}, bench = {"bench", "formula", "ring"};

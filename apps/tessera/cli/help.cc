@@ -135,9 +135,13 @@ namespace {
 
 // What people who know other systems type, and what they can do here.
 std::string not_yet(const CLI::App& command, std::string_view option) {
-  constexpr std::array<std::string_view, 5> kResume = {"--resume", "--continue", "--load",
-                                                       "--checkpoint", "--resume-from-checkpoint"};
-  const bool resumes = std::find(kResume.begin(), kResume.end(), option) != kResume.end();
+  constexpr std::array<std::string_view, 6> kResume = {"--resume",  "--continue", "--load",
+                                                       "--restore", "--restart",  "--checkpoint"};
+  // "--resume-from", "--load-checkpoint" and the like as well.
+  const bool resumes = std::any_of(kResume.begin(), kResume.end(), [&](std::string_view word) {
+    return option.starts_with(word) && (option.size() == word.size() ||
+                                        option[word.size()] == '-' || option[word.size()] == '_');
+  });
   if (!resumes || command.get_name() != "train") return "";
   return fmt::format(
       "{}: a run cannot be resumed yet. To start a new one from the weights of runs/NAME, use "
@@ -178,6 +182,10 @@ std::string usage_message(const CLI::App& root, const CLI::ParseError& error) {
   const CLI::App& command = reached_command(root);
   const std::vector<std::string> unknown = root.remaining(/*recurse=*/true);
   if (!unknown.empty()) return unknown_word(command, unknown.front());
+  if (std::string_view(error.what()).ends_with(" is required")) {
+    return fmt::format("something is missing: {} (see '{} --help')", usage_of(command),
+                       full_name(command));
+  }
   // CLI11 starts these messages with the option's name and a colon.
   const std::string_view what = error.what();
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {

@@ -44,7 +44,6 @@ void print_plan(const PlanOptions& options, const Plan& plan, const FileReader& 
   console.out << (options.json ? plan_document(split, plan, read).dump(2) + '\n'
                                : fitted(console, plan_text(plan, options.check) +
                                                      recipe_text(split, plan, read)));
-  if (!options.svg.empty()) write_file(options.svg, plan_svg(plan), console);
 }
 
 int print_variation(const PlanOptions& options, const Surroundings& around, Console& console) {
@@ -56,6 +55,25 @@ int print_variation(const PlanOptions& options, const Surroundings& around, Cons
   console.out << (options.json ? variation_json(variation).dump(2) + '\n'
                                : fitted(console, variation_text(variation)));
   return 0;
+}
+
+int print_settings(const PlanOptions& options, const Surroundings& around, Console& console) {
+  require_config(!options.check && program_flag(options).empty() && options.svg.empty(),
+                 "--emit prints the settings of another system instead of a plan: leave out "
+                 "--check, --program, --svg and --placements");
+  const EmitQuery query{options.query, options.emit};
+  const std::string settings = emit(query, around);
+  console.out << (options.json ? emit_json(query, settings).dump(2) + '\n' : settings);
+  return 0;
+}
+
+// What would be left out without a word.
+void refuse_beside_program(const PlanOptions& options) {
+  require_config(!options.program || !options.json,
+                 "--program prints instructions, which have no JSON: leave out --json, or "
+                 "--program");
+  require_config(options.program || options.rank == 0,
+                 "--rank {} says whose program is printed: give --program as well", options.rank);
 }
 
 }  // namespace
@@ -89,10 +107,8 @@ Command add_plan(CLI::App& root) {
 int run_plan(const PlanOptions& options, Console& console) {
   const Surroundings around = console_surroundings();
   if (!options.vary.empty()) return print_variation(options, around, console);
-  if (!options.emit.empty()) {
-    console.out << emit({options.query, options.emit}, around);
-    return 0;
-  }
+  if (!options.emit.empty()) return print_settings(options, around, console);
+  refuse_beside_program(options);
   const PlanQuery& query = options.query;
   PlanRequest request = plan_request(query, around, program_flag(options));
   const int64_t world = request.spec.parallel.world();
@@ -106,6 +122,7 @@ int run_plan(const PlanOptions& options, Console& console) {
   if (!program_flag(options).empty()) print_programs(options, request.spec, console);
   const Plan plan = make_plan(request);
   if (!options.program) print_plan(options, plan, around.read, console);
+  if (!options.svg.empty()) write_file(options.svg, plan_svg(plan), console);
   if (!options.check || plan.fits()) return 0;
   report_failure(console, misfit_with_flags(plan, query.source.mesh, query.split));
   return static_cast<int>(ExitCode::kDoesNotFit);

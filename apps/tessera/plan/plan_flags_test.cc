@@ -197,6 +197,44 @@ TEST(PlanFlags, ARunFileMayNameItsCluster) {
   EXPECT_EQ(run_in_process({"plan", named, "--tokens", "1T"}).code, 0);
 }
 
+TEST(PlanFlags, NothingIsLeftOutWithoutAWord) {
+  const Folder folder;
+  const std::string file = folder.write("run.toml", "[model]\npreset = \"tiny-3m\"\n");
+  EXPECT_TRUE(contains(refusal_of({"plan", file, "--program", "--json"}), "leave out --json"));
+  EXPECT_TRUE(contains(refusal_of({"plan", file, "--rank", "1"}), "give --program as well"));
+  const Words emit = {"plan", "--model", "llama-3-8b", "--cluster", "h100-8", "--emit", "megatron"};
+  for (const std::string flag : {"--check", "--program"}) {
+    EXPECT_TRUE(contains(refusal_of(emit + Words{flag}), "instead of a plan: leave out --check"));
+  }
+  const nlohmann::json settings = json_of(emit);
+  EXPECT_EQ(settings.at("kind"), "settings");
+  EXPECT_EQ(settings.at("settings"), run_in_process(emit).out);
+  const std::string svg = folder.write("plan.svg", "");
+  EXPECT_EQ(run_in_process({"plan", file, "--program", "--svg", svg}).code, 0);
+  EXPECT_GT(std::filesystem::file_size(svg), 1000U);
+}
+
+// Two plans of one run must not disagree on what a rank has, whichever way they are made.
+TEST(PlanFlags, WithoutAClusterTheLimitIsOfThisMachine) {
+  const Folder folder;
+  const std::string file = folder.write("run.toml", "[model]\npreset = \"tiny-3m\"\n");
+  const nlohmann::json small = json_of({"plan", file});
+  const nlohmann::json large = json_of({"plan", file, "--set", "train.micro_batch=1000000"});
+  EXPECT_EQ(large.at("source"), "templates");
+  EXPECT_EQ(large.at("limit_bytes"), small.at("limit_bytes"));
+  EXPECT_EQ(large.at("limit_of"), small.at("limit_of"));
+  const nlohmann::json gpu = json_of({"plan", file, "--set", "train.device=cuda"});
+  if (gpu.at("limit_of").get<std::string>().find("no GPU") == std::string::npos) return;
+  EXPECT_EQ(gpu.at("limit_bytes"), json_of({"plan", file, "--cluster", "h100-1"}).at("limit_bytes"))
+      << "an H100's";
+}
+
+TEST(PlanFlags, AVariedValueThatIsAloneIsNamed) {
+  EXPECT_TRUE(contains(refusal_of({"plan", "--model", "llama-3-8b", "--cluster", "h100-8", "--vary",
+                                   "parallel.tp=3"}),
+                       "--vary parallel.tp=3: "));
+}
+
 TEST(SimulateFlags, SaysThatAProcessorIsAGuess) {
   const Folder folder;
   const std::string file = folder.write("run.toml", "[model]\npreset = \"tiny-3m\"\n");

@@ -68,11 +68,13 @@ std::optional<Call> as_call(const Request& request) {
   if (words.empty() || !is_one_of(words.front(), kMethods)) return std::nullopt;
   if (words.front() == "explain") return explain_call(words);
   Call call{words.front(), nlohmann::json::object()};
+  bool checks = false;
   for (size_t i = 1; i < words.size(); ++i) {
     const size_t equals = words[i].find('=');
     const bool is_flag = words[i].starts_with("--");
     const std::string flag = is_flag ? words[i].substr(0, equals) : words[i];
     if (is_one_of(flag, kOnlyFlags)) return std::nullopt;
+    checks = checks || flag == "--check";
     if (flag == "--json" || flag == "--check") continue;
     if (!is_flag) {
       call.request[call.method == "presets" ? "kind" : "run_file"] = words[i];
@@ -93,6 +95,8 @@ std::optional<Call> as_call(const Request& request) {
     }
   }
   if (call.request.contains("system")) call.method = "emit";
+  // A command refuses to check what it does not plan; a call has nothing to say so.
+  if (checks && call.method == "emit") return std::nullopt;
   if (call.request.contains("vary")) call.method = "vary";
   return call;
 }

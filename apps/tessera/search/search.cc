@@ -150,7 +150,8 @@ int run_search(const SearchOptions& options, Console& console) {
     line.show(at);
     return !interrupt.interrupted();
   };
-  const SearchReport report = search(options.query, around);
+  SearchReport report = search(options.query, around);
+  report.writes_files = !options.out.empty();
   line.finish();
   console.out << (options.json ? to_json(report).dump(2) + '\n' : fitted(console, to_text(report)));
   const int files = options.out.empty() ? 1 : write_run_files(report, options.out, console);

@@ -39,6 +39,26 @@ std::vector<json> plans_of(const json& report) {
   return plans;
 }
 
+// Slow links decide there: whoever prices messages below what a link can carry ranks plans wrongly.
+TEST(SearchPlansTest, TheFirstThreeKeepTheirOrderInSimulations) {
+  for (const auto& [machine, rest] : std::vector<std::pair<std::string, std::string>>{
+           {"--model llama-2-7b --cluster pc-4x24-8", "--global-batch 64 --seq-len 4096 --top 3"},
+           {"--model llama-3.2-3b --cluster two-pcs",
+            "--global-batch 32 --seq-len 4096 --top 3"}}) {
+    double before = 0;
+    for (const json& plan : search_json(machine + " " + rest).at("plans")) {
+      const auto flags = plan.at("plan_flags").get<std::string>();
+      ASSERT_NE(flags, "") << plan;
+      const Ended simulated = run("simulate " + machine + " " + flags + " --json");
+      ASSERT_EQ(simulated.err, "") << flags;
+      const auto step = json::parse(simulated.out).at("step_s").get<double>();
+      EXPECT_GT(step, before) << machine << " " << flags;
+      EXPECT_NEAR(step, plan.at("time").at("step_s").get<double>(), 0.1 * step) << flags;
+      before = step;
+    }
+  }
+}
+
 TEST(SearchPlansTest, FlagsOfPlanGiveTheSamePlan) {
   for (const auto& [machine, rest] : std::vector<std::pair<std::string, std::string>>{
            {"--model llama-3-8b --cluster h100-16", "--global-batch 64 --seq-len 4096 --top 4"},

@@ -31,6 +31,7 @@ TEST(SearchCommandTest, WritesRunFilesThatPlanReads) {
   std::filesystem::remove_all(folder);
   const Ended ended = run(with("--out", folder));
   ASSERT_EQ(ended.code, 0) << ended.err;
+  EXPECT_EQ(ended.out.find("--out plans"), std::string::npos) << "that was done";
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     RunSource source;
@@ -40,6 +41,16 @@ TEST(SearchCommandTest, WritesRunFilesThatPlanReads) {
   }
   EXPECT_GT(files, 3);
   std::filesystem::remove_all(folder);
+}
+
+// Settings that a system does not have are no neighbours of a plan, however much memory they need.
+TEST(SearchCommandTest, NothingLacksLessThanNothing) {
+  for (const std::string system : {"deepspeed", "nanotron", "megatron"}) {
+    const Ended ended = run({"--model", "llama-2-7b", "--cluster", "a100-16", "--global-batch",
+                             "64", "--seq-len", "4096", "--top", "2", "--for", system});
+    ASSERT_EQ(ended.code, 0) << ended.err;
+    EXPECT_EQ(ended.out.find("lacks -"), std::string::npos) << ended.out;
+  }
 }
 
 TEST(SearchCommandTest, SaysTheSameTwice) {

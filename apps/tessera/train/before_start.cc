@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/text/text.h"
 #include "cli/read_text.h"
+#include "data/text_doubt.h"
 #include "plan/misfit.h"
 #include "train/machine_defaults.h"
 #include "train/preflight/run_inputs.h"
@@ -19,6 +20,9 @@ void BeforeStart::refuse_or_warn(const std::string& text, ExitCode code) const {
 
 void BeforeStart::check_files(bool chooses_folder) {
   text_bytes_ = check_inputs(spec_);
+  // A run says so after its first step.
+  const std::string note = options_.dry_run ? data_note(spec_.data.path) : "";
+  if (!note.empty()) console_.err << "tessera: " << note << std::endl;
   if (!options_.log_dir.empty()) {
     require_writable(options_.log_dir, look_at_folder(options_.log_dir), "--log-dir");
   }

@@ -96,6 +96,7 @@ void add_gpus(nlohmann::ordered_json& report) {
 nlohmann::ordered_json inspect(const std::string& run_dir) {
   nlohmann::ordered_json report;
   report["schema_version"] = kSchemaVersion;
+  report["kind"] = "doctor";
   report["tessera"] = TESSERA_VERSION;
   report["compiler"] = compiler();
   const std::string cpu = proc_value("/proc/cpuinfo", "model name");

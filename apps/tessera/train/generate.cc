@@ -54,6 +54,7 @@ int run_generate(const GenerateCommandOptions& options, Console& console) {
   }
   nlohmann::ordered_json json;
   json["schema_version"] = kSchemaVersion;
+  json["kind"] = "generation";
   json["prompt"] = options.prompt;
   json["text"] = text;
   // A model of bytes may stop inside a character.

@@ -14,6 +14,8 @@
 #include "spec/catalogue/model_catalogue.h"
 #include "spec/run_file/run_file.h"
 #include "spec/run_file/validate.h"
+#include "train/preflight/run_inputs.h"
+#include "train/preflight/run_memory.h"
 #include "train/verify/hf_check.h"
 #include "train/verify_command.h"
 
@@ -52,6 +54,7 @@ VerifyReport between_meshes(const VerifyCommandOptions& options) {
   const std::string left = meshes.size() == 2 ? meshes[0] : "dp=1";
   verify.left = with_mesh(options, left);
   verify.right = with_mesh(options, meshes.back());
+  check_weights(verify.left);
   // Without train.global_batch each mesh has a batch of its own: compare them on one that suits
   // both.
   const int64_t batch = std::lcm(verify.left.train.global_batch, verify.right.train.global_batch);
@@ -59,6 +62,7 @@ VerifyReport between_meshes(const VerifyCommandOptions& options) {
     verify.left = with_mesh(options, left, batch);
     verify.right = with_mesh(options, meshes.back(), batch);
   }
+  for (const RunSpec* spec : {&verify.left, &verify.right}) require_room_here(*spec);
   verify.steps = options.steps;
   if (options.tolerance >= 0) verify.tolerance = options.tolerance;
   if (!options.inject.empty()) verify.inject = parse_injection(options.inject);

@@ -283,8 +283,11 @@ Cluster find_cluster(const std::string& name, const FileReader& read) {
     if (const std::optional<CatalogueSource> source = look_up(kClusters, split->first, read)) {
       return with_devices(named_cluster(*source, split->first, read), split->second);
     }
+    if (look_up(kDevices, split->first, read)) return cards_in_a_host(*split, read);
     refuse_cluster(name);
   }
+  require_config(!look_up(kDevices, name, read),
+                 "{} is a device: say how many there are, as in 8x{}", in_quotes(name), name);
   refuse_cluster(name);
 }
 

@@ -129,6 +129,17 @@ TEST(CatalogueTest, TheNameOfAClusterIsThatOfItsDevice) {
             std::string::npos);
 }
 
+TEST(CatalogueTest, DevicesMakeAClusterHoweverTheirNumberIsSaid) {
+  EXPECT_EQ(find_cluster("l40s-8").name, find_cluster("8xl40s").name);
+  EXPECT_EQ(find_cluster("rtx-4090-2").devices, 2);
+  EXPECT_NE(refusal([] { find_cluster("l40s"); }).find("is a device: say how many"),
+            std::string::npos);
+  EXPECT_NE(refusal([] { find_cluster("4x3090"); }).find("did you mean 'rtx-3090'?"),
+            std::string::npos);
+  EXPECT_NE(refusal([] { find_device("h100-sxm"); }).find("did you mean 'h100'?"),
+            std::string::npos);
+}
+
 TEST(CatalogueTest, RefusesWithPlaceValueAndFix) {
   EXPECT_NE(refusal([] { find_device("h20"); }).find("did you mean 'h200'?"), std::string::npos);
   EXPECT_NE(refusal([] { find_cluster("h100-0"); }).find("from 1 to"), std::string::npos);

@@ -17,6 +17,11 @@ class LinkLoad {
     busy_[static_cast<size_t>(level)][static_cast<size_t>(axis)] += seconds;
   }
 
+  [[nodiscard]] double seconds(int level, CommAxis axis) const {
+    if (static_cast<size_t>(level) >= kLevels) return 0;
+    return busy_[static_cast<size_t>(level)][static_cast<size_t>(axis)];
+  }
+
   // Seconds of the busiest level, and what sends most of it.
   struct Busiest {
     double seconds = 0;

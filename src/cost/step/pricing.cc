@@ -361,6 +361,8 @@ void Pricing::set_levels(Breakdown& result) {
     add_messages(
         load_, l_.w.cluster,
         {{s.pp, strides.pp}, times_.hop_bytes(), m * chunks, around ? m * (chunks - 1) : 0});
+    AxisTraffic& messages = result.traffic[index(CommAxis::kPipeline)];
+    messages.busy_s = load_.seconds(messages.level, CommAxis::kPipeline);
   }
 }
 

@@ -51,7 +51,8 @@ void check(const Workload& w) {
   require_config(tokens * widest * layers < 1e16 && tokens * to_double(m.vocab) < 1e17 &&
                      tokens * to_double(w.seq_len) * to_double(m.heads) * layers < 1e18,
                  "a step of {:g} tokens of this model is more than can be counted: use a smaller "
-                 "global_batch or seq_len",
+                 "global_batch or seq_len (a batch of 4M is 4 million sequences, one of 4Mitok 4 "
+                 "Mi tokens)",
                  tokens);
 }
 

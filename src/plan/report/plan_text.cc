@@ -34,10 +34,12 @@ std::string mlp_text(const ModelSpec& model) {
 std::string cluster_text(const Plan& plan) {
   const Cluster& cluster = plan.step->cluster;
   const bool part = plan.step->cluster_devices > cluster.devices;
+  const std::string of =
+      plan.limit_of.empty() ? human_bytes(plan.reserved_bytes) + " reserved" : plan.limit_of;
   return fmt::format(
-      "{}: {}{} x {}, {} for a rank ({} reserved)", cluster.name, with_thousands(cluster.devices),
+      "{}: {}{} x {}, {} for a rank ({})", cluster.name, with_thousands(cluster.devices),
       part ? fmt::format(" of its {}", with_thousands(plan.step->cluster_devices)) : "",
-      cluster.device.name, human_bytes(plan.limit_bytes), human_bytes(plan.reserved_bytes));
+      cluster.device.name, human_bytes(plan.limit_bytes), of);
 }
 
 // Without prices the bubble is that of equal passes.
@@ -58,10 +60,11 @@ std::string precision_text(const Plan& plan) {
 std::string head_text(const Plan& plan) {
   const RunSpec& spec = plan.spec;
   const ModelSpec& m = spec.model;
+  const std::string& name = m.preset.empty() ? m.hf : m.preset;
   std::string text = fmt::format(
       "model     {}{} layers, hidden {}, {}, heads {}/{}, vocab {}, {}: {} parameters\n",
-      m.preset.empty() ? "" : m.preset + ", ", m.layers, with_thousands(m.hidden), mlp_text(m),
-      m.heads, m.kv_heads, with_thousands(m.vocab), m.tied ? "tied" : "untied",
+      name.empty() ? "" : name + ", ", m.layers, with_thousands(m.hidden), mlp_text(m), m.heads,
+      m.kv_heads, with_thousands(m.vocab), m.tied ? "tied" : "untied",
       with_thousands(plan.num_parameters));
   if (plan.step) text += fmt::format("cluster   {}\n", cluster_text(plan));
   text += fmt::format(
@@ -220,6 +223,13 @@ std::string rates_text(const Plan& plan) {
   return text + "\n";
 }
 
+// What the heaviest rank sends, by link; nothing without a cluster.
+std::vector<LinkTraffic> links_of_traffic(const Plan& plan, const Traffic& traffic) {
+  if (!plan.step) return {};
+  return by_links(plan.step->cluster, plan.mesh, plan.schedule, plan.heaviest().first_rank,
+                  traffic);
+}
+
 std::string traffic_table(const Plan& plan) {
   const PlannedClass& heaviest = plan.heaviest();
   std::vector<TextTable::Column> columns = {
@@ -231,14 +241,16 @@ std::string traffic_table(const Plan& plan) {
   if (plan.step) columns.push_back({"link", Align::kLeft});
   TextTable table(std::move(columns));
   for (const Traffic& t : heaviest.traffic) {
-    std::vector<std::string> cells = {t.group, t.op, with_thousands(t.calls),
-                                      with_thousands(t.bytes_sent), human_bytes(t.bytes_sent)};
-    if (plan.step) {
-      const Cluster& cluster = plan.step->cluster;
-      cells.push_back(
-          link_name(cluster, level_of_group(cluster, plan.mesh, heaviest.first_rank, t.group)));
+    const auto add = [&](int64_t calls, int64_t bytes, std::string link) {
+      std::vector<std::string> cells = {t.group, t.op, with_thousands(calls), with_thousands(bytes),
+                                        human_bytes(bytes)};
+      if (plan.step) cells.push_back(std::move(link));
+      table.add_row(std::move(cells));
+    };
+    if (!plan.step) add(t.calls, t.bytes_sent, "");
+    for (const LinkTraffic& part : links_of_traffic(plan, t)) {
+      add(part.calls, part.bytes_sent, link_name(plan.step->cluster, part.level));
     }
-    table.add_row(std::move(cells));
   }
   return table.str();
 }
@@ -246,10 +258,9 @@ std::string traffic_table(const Plan& plan) {
 // "nvlink 280.0 GiB, infiniband 18.7 GiB": what a rank sends, by the outermost link on the way.
 std::string by_link(const Plan& plan) {
   const Cluster& cluster = plan.step->cluster;
-  const PlannedClass& heaviest = plan.heaviest();
   std::map<int, int64_t> bytes;
-  for (const Traffic& t : heaviest.traffic) {
-    bytes[level_of_group(cluster, plan.mesh, heaviest.first_rank, t.group)] += t.bytes_sent;
+  for (const Traffic& t : plan.heaviest().traffic) {
+    for (const LinkTraffic& part : links_of_traffic(plan, t)) bytes[part.level] += part.bytes_sent;
   }
   std::vector<std::string> parts;
   for (const auto& [level, sent] : bytes) {

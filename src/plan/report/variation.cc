@@ -123,7 +123,10 @@ Variation vary_plan(const std::vector<VariedKey>& keys, const RequestWith& reque
   }
   const bool any = std::any_of(variation.runs.begin(), variation.runs.end(),
                                [](const VariedRun& varied) { return varied.plan.has_value(); });
-  require_config(any, "{}", variation.runs.front().refused);
+  const std::string& why = variation.runs.front().refused;
+  const std::string_view flag = "--vary ";
+  require_config(any, "{}{}",
+                 why.starts_with(flag) ? "" : fmt::format("{}{}: ", flag, keys.front().text), why);
   return variation;
 }
 

@@ -57,18 +57,33 @@ std::string name_within(const std::string& name, const std::vector<std::string_v
   return longest;
 }
 
-// The entries that a name was probably meant to be, in quotes: those it is the beginning of ("a100"
-// for "a100-40" and "a100-80"), else the nearest one.
+// Whether one name has the other in it as a whole piece: "4090" and "rtx-4090", "h100-sxm" and
+// "h100".
+bool has_piece(std::string_view name, std::string_view piece) {
+  constexpr size_t kShortest = 3;
+  const size_t at = piece.size() < kShortest ? name.npos : name.find(piece);
+  if (at == name.npos) return false;
+  const size_t end = at + piece.size();
+  return (at == 0 || name[at - 1] == '-') && (end == name.size() || name[end] == '-');
+}
+
+// The entries that a name was probably meant to be, in quotes: those it is a piece of ("a100" for
+// "a100-40" and "a100-80"), else the nearest one, else the longest that is a piece of it.
 std::vector<std::string> names_meant(const std::string& name,
                                      const std::vector<std::string_view>& known) {
   constexpr size_t kMost = 4;
-  const std::string family = lower_case(name) + "-";
+  const std::string small = lower_case(name);
   std::vector<std::string> meant;
   for (const std::string_view entry : known) {
-    if (entry.starts_with(family)) meant.push_back(fmt::format("'{}'", entry));
+    if (has_piece(entry, small)) meant.push_back(fmt::format("'{}'", entry));
   }
   if (!meant.empty() && meant.size() <= kMost) return meant;
   std::string nearest = nearest_name(name, known);
+  for (const std::string_view entry : known) {
+    const bool longer =
+        nearest.empty() || (has_piece(small, nearest) && entry.size() > nearest.size());
+    if (longer && has_piece(small, entry)) nearest = entry;
+  }
   if (nearest.empty()) nearest = name_within(name, known);
   return nearest.empty() ? std::vector<std::string>() : std::vector{fmt::format("'{}'", nearest)};
 }

@@ -103,8 +103,8 @@ void count_sequences(std::vector<Entry>& entries, int64_t seq_len) {
 // What the run file's [model] starts from: a preset, a Hugging Face folder, or nothing.
 ModelSpec base_model(const ModelSpec& asked, std::span<const Entry> entries,
                      const FileReader& read_file) {
-  const Entry* preset = find_entry(entries, "model", "preset");
-  const Entry* hf = find_entry(entries, "model", "hf");
+  const Entry* preset = last_of(entries, "model", "preset");
+  const Entry* hf = last_of(entries, "model", "hf");
   try {
     if (preset != nullptr) {
       ModelSpec model = find_model(asked.preset, read_file).model;

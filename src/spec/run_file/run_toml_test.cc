@@ -72,11 +72,20 @@ TEST(RunTomlTest, AScheduleIsNamedAndNotHeld) {
 }
 
 TEST(RunTomlTest, JsonIsSentToTheRunFileBesideIt) {
-  const std::string message = testing::message_of(
-      [] { parse_run_file("\n {\"model\": {}}", "runs/a/resolved.json", {}, no_file); });
-  EXPECT_EQ(message,
-            "runs/a/resolved.json: this is JSON, and a run file is TOML: the run file of a run "
-            "directory is the resolved.toml in it");
+  constexpr std::string_view kJson = "\n {\"model\": {}}";
+  const std::string file = "runs/a/resolved.json";
+  const std::string wanted = file +
+                             ": this is JSON, and a run file is TOML: the run file of a run "
+                             "directory is the resolved.toml in it";
+  EXPECT_EQ(testing::message_of([&] { parse_run_file(kJson, file, {}, no_file); }), wanted);
+  EXPECT_EQ(testing::message_of([&] { static_cast<void>(named_cluster(kJson, file, {})); }),
+            wanted);
+}
+
+TEST(RunTomlTest, AnOverriddenModelIsReportedWhereItWasSaid) {
+  const std::string wrong = testing::message_of(
+      [] { read("[model]\npreset = \"tiny-3m\"\n", {"model.preset=tiny-3x"}); });
+  EXPECT_TRUE(wrong.starts_with("--set model.preset=tiny-3x: unknown model preset")) << wrong;
 }
 
 TEST(RunTomlTest, ANumberThatIsTooSmallIsNotCalledAnInteger) {

@@ -18,6 +18,8 @@ int64_t check_text(const RunSpec& spec) {
   return bytes;
 }
 
+}  // namespace
+
 void check_weights(const RunSpec& spec) {
   const std::string& folder = spec.model.hf;
   if (folder.empty()) return;
@@ -28,8 +30,6 @@ void check_weights(const RunSpec& spec) {
                  folder);
   (void)hf_weights(folder, layout_parameters(spec, mesh_of(spec.parallel)));
 }
-
-}  // namespace
 
 int64_t check_inputs(const RunSpec& spec) {
   const int64_t bytes = check_text(spec);

@@ -14,4 +14,7 @@ namespace tessera {
 // Returns the bytes of the text, which every process of the run keeps.
 int64_t check_inputs(const RunSpec& spec);
 
+// The part of it that looks at the weights.
+void check_weights(const RunSpec& spec);
+
 }  // namespace tessera

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/text/text.h"
 #include "base/text/units.h"
+#include "plan/report/misfit_text.h"
 #include "train/machine_defaults.h"
 
 namespace tessera {
@@ -48,6 +49,18 @@ Plan plan_within(const RunSpec& spec, const OpenSettings& open, int64_t limit_by
   request.spec.cluster.memory_gib =
       static_cast<double>(std::max<int64_t>(1, limit_bytes)) / kGibibyte;
   return make_plan(request);
+}
+
+void require_room_here(const RunSpec& spec) {
+  RunSpec here = spec;
+  use_machine_defaults(here);
+  if (here.train.device == TrainDevice::kCuda) return;
+  const SharedMemory shared{.ranks = here.parallel.world(),
+                            .planned_bytes = planned_memory(here).all_ranks,
+                            .other_bytes = kProcessBytes,
+                            .memory = host_memory()};
+  if (shared.suffices()) return;
+  throw Error(misfit_text(plan_within(here, {}, shared), set_flags), ExitCode::kDoesNotFit);
 }
 
 }  // namespace tessera

@@ -39,4 +39,9 @@ Plan plan_within(const RunSpec& spec, const OpenSettings& open, const SharedMemo
 Plan plan_within(const RunSpec& spec, const OpenSettings& open, int64_t limit_bytes,
                  const std::string& limit_of);
 
+// For commands whose ranks are threads of this process, before anything is allocated: what all of
+// them are planned to take must be free on this host. Throws Error with ExitCode::kDoesNotFit and
+// what would fit. A run on a GPU is looked at by others (require_room_on_gpu).
+void require_room_here(const RunSpec& spec);
+
 }  // namespace tessera

@@ -193,6 +193,7 @@ void GoldenCheck::check_training() {
 VerifyReport GoldenCheck::run() {
   report_.equal = true;
   report_.json["schema_version"] = kVerifySchemaVersion;
+  report_.json["kind"] = "verification";
   report_.json["hf"] = options_.hf;
   report_.json["golden"] = options_.golden;
   report_.json["dtype"] = std::string(name_of(options_.dtype));

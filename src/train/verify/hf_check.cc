@@ -71,6 +71,7 @@ VerifyReport check_hf(RunSpec spec) {
   VerifyReport report;
   report.equal = true;
   report.json = {{"schema_version", kVerifySchemaVersion},
+                 {"kind", "verification"},
                  {"hf", folder},
                  {"dtype", std::string(name_of(spec.train.dtype))},
                  {"parameters", parameters},

@@ -183,6 +183,7 @@ VerifyReport verify_meshes(const VerifyOptions& options) {
   int64_t above = 0;
   VerifyReport report;
   report.json["schema_version"] = kVerifySchemaVersion;
+  report.json["kind"] = "verification";
   report.json["equal"] = !first.has_value();
   report.json["tolerance"] = options.tolerance;
   report.json["steps"] = options.steps;

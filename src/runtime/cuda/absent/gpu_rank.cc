@@ -6,7 +6,8 @@
 namespace tessera {
 
 std::unique_ptr<GpuRank> GpuRank::open(const GpuOptions& options) {
-  throw Error(cuda::gpu_info(options.device).why_not);
+  throw Error(fmt::format("train.device = \"cuda\": {}; use device = \"cpu\"",
+                          cuda::gpu_info(options.device).why_not));
 }
 
 }  // namespace tessera

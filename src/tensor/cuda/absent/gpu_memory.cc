@@ -7,7 +7,7 @@ namespace {
 
 constexpr const char* kAbsent =
     "this program was built without CUDA: configure it with -DTESSERA_CUDA=on where nvcc is "
-    "installed, or use train.device = \"cpu\"";
+    "installed";
 
 }  // namespace
 
