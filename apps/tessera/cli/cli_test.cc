@@ -162,7 +162,6 @@ TEST(CliTest, MissingInputsAreUsageErrors) {
       {"generate", "--run", "x", "--prompt", ""},
       "--prompt is '': give it a value, or leave it out (is a variable of the shell unset?)");
   expect_usage({"verify", "--hf", "x"}, "cannot open 'x/config.json': No such file or directory");
-  expect_usage({"bench", "published"}, "FILE is missing (see 'tessera bench published --help')");
   expect_usage({"verify", "--golden", "x"},
                "--golden has values recorded of a folder: give --hf as well");
 }

@@ -182,17 +182,14 @@ std::string usage_message(const CLI::App& root, const CLI::ParseError& error) {
   const CLI::App& command = reached_command(root);
   const std::vector<std::string> unknown = root.remaining(/*recurse=*/true);
   if (!unknown.empty()) return unknown_word(command, unknown.front());
-  if (std::string_view(error.what()).ends_with(" is required")) {
-    return fmt::format("something is missing: {} (see '{} --help')", usage_of(command),
-                       full_name(command));
-  }
   // CLI11 starts these messages with the option's name and a colon.
   const std::string_view what = error.what();
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
     const std::string required(what.substr(0, what.find(' ')));
     const CLI::Option* option = command.get_option_no_throw(required);
-    return fmt::format("{} is missing (see '{} --help')",
-                       option == nullptr ? required : heading_of(*option), full_name(command));
+    return fmt::format("{} is missing: {}, as in '{}' (see '{} --help')",
+                       option == nullptr ? required : heading_of(*option), usage_of(command),
+                       example_of(command), full_name(command));
   }
   const std::string_view start = what.substr(0, what.find(':'));
   const std::string_view name = start.empty() ? "an option" : start;
@@ -202,10 +199,6 @@ std::string usage_message(const CLI::App& root, const CLI::ParseError& error) {
     const std::string_view rest = what.substr(std::min(what.find("--"), what.size()));
     return fmt::format("{} is a switch: write it without a value (see '{} --help')",
                        rest.substr(0, rest.find(' ')), full_name(command));
-  }
-  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
-    return fmt::format("something is missing: {}, as in '{}' (see '{} --help')", usage_of(command),
-                       example_of(command), full_name(command));
   }
   const std::string switch_name = fmt::format("{}-only", name);
   const std::vector<std::string> known = option_names(command);

@@ -82,7 +82,7 @@ TEST_F(MistakesTest, CommandsByOtherNamesAreTranslated) {
   expect_answer({"x.toml"}, {"'tessera plan x.toml' shows what it needs"});
   expect_answer({"x.toml", "train"}, {"it goes after the command: tessera train x.toml"});
   expect_answer({"data", "tokenize"}, {"every byte is one"});
-  expect_answer({"bench", "published"}, {"something is missing: tessera bench published FILE"});
+  expect_answer({"bench", "published"}, {"FILE is missing: tessera bench published FILE"});
 }
 
 TEST_F(MistakesTest, WordsInTheWrongPlaceAreToldTheirOwn) {
