@@ -2,6 +2,12 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
+# Debian's own packages lie in /usr, with some files and folders that only they have.
+set(TESSERA_DEBIAN FALSE)
+if(CMAKE_INSTALL_PREFIX STREQUAL "/usr" AND EXISTS /etc/debian_version)
+  set(TESSERA_DEBIAN TRUE)
+endif()
+
 install(TARGETS tessera RUNTIME COMPONENT program)
 install(TARGETS tessera_shared EXPORT tessera-targets
   LIBRARY COMPONENT library NAMELINK_COMPONENT headers)
@@ -22,3 +28,20 @@ file(RELATIVE_PATH TESSERA_PC_TO_PREFIX ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig $
 string(REGEX REPLACE "/$" "" TESSERA_PC_TO_PREFIX ${TESSERA_PC_TO_PREFIX})
 configure_file(cmake/tessera.pc.in ${TESSERA_GENERATED}/tessera.pc @ONLY)
 install(FILES ${TESSERA_GENERATED}/tessera.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT headers)
+
+# Examples lie beside what they need: run files, programs, a notebook.
+set(program_examples ${CMAKE_INSTALL_DOCDIR}/examples)
+set(headers_examples ${program_examples})
+set(python_examples ${program_examples})
+if(TESSERA_DEBIAN)
+  set(headers_examples ${CMAKE_INSTALL_DATADIR}/doc/libtessera-dev/examples)
+  set(python_examples ${CMAKE_INSTALL_DATADIR}/doc/python3-tessera/examples)
+else()
+  install(FILES LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+endif()
+install(FILES examples/demo.toml examples/pipeline.toml examples/experts.toml
+  DESTINATION ${program_examples} COMPONENT program)
+install(PROGRAMS examples/multi_host/ssh_run.sh examples/multi_host/slurm.sbatch
+  DESTINATION ${program_examples}/multi_host COMPONENT program)
+install(DIRECTORY examples/02_plan examples/03_train examples/04_own_schedule examples/05_simulate
+  examples/with_package DESTINATION ${headers_examples} COMPONENT headers)

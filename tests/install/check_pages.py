@@ -50,6 +50,8 @@ def main():
     program, folder = sys.argv[1], pathlib.Path(sys.argv[2])
     errors = []
     count = check(program, folder, [], errors)
+    if "share/doc/tessera/examples" not in gzip.open(folder / "man1" / "tessera.1.gz", "rt", encoding="utf-8").read():
+        errors.append("tessera: its page does not say where the examples are")
     pages = len(list((folder / "man1").glob("*.1.gz")))
     if pages != count:
         errors.append(f"{pages} pages for {count} commands")

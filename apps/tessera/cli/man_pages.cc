@@ -63,6 +63,11 @@ std::string as_phrase(std::string summary) {
   return summary;
 }
 
+constexpr const char* kFiles =
+    ".SH FILES\n.TP\n.I share/doc/tessera/examples\nrun files to start from, below the folder "
+    "where "
+    "tessera is installed: /usr for packages\n";
+
 std::string see_also(const CLI::App& app) {
   std::string pages;
   const auto add = [&](const CLI::App& other) {
@@ -98,6 +103,7 @@ std::string man_page(const CLI::App& app, const std::string& version) {
     page += tagged(heading_of(*option), option->get_description());
   }
   page += fmt::format(".SH EXAMPLES\n.nf\n{}\n.fi\n", roff(example_of(app)));
+  if (app.get_parent() == nullptr) page += kFiles;
   return page + see_also(app);
 }
 

@@ -77,6 +77,24 @@ void require_file(const std::string& path) {
                  path);
 }
 
+// Help and documents say examples/demo.toml, as it is called in the source; whoever installed a
+// package has it in the share/doc beside the program.
+std::string installed_example(const std::string& path) {
+  namespace fs = std::filesystem;
+  if (!path.starts_with("examples/")) return "";
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  const fs::path file = program.parent_path().parent_path() / "share/doc/tessera" / path;
+  if (error || !fs::is_regular_file(file, error)) return "";
+  return fmt::format("; it was installed as '{}'", file.string());
+}
+
+// What to open in place of `path`, which cannot be opened; empty where nobody knows.
+std::string instead_of(const std::string& path) {
+  const std::string installed = installed_example(path);
+  return installed.empty() ? near_name(path) + of_another_shell(path) : installed;
+}
+
 }  // namespace
 
 std::string read_text(const std::string& path) {
@@ -84,7 +102,7 @@ std::string read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   const int reason = errno;
   require_config(file.good(), "cannot open '{}': {}{}", path, std::strerror(reason),
-                 file.good() ? "" : near_name(path) + of_another_shell(path));
+                 file.good() ? "" : instead_of(path));
   // An empty file has nothing to copy.
   const bool empty = file.peek() == std::ifstream::traits_type::eof();
   require_config(!file.bad(), "cannot read '{}'", path);

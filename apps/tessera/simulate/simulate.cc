@@ -44,6 +44,10 @@ int print_stages(const SimulateOptions& options, const StageSimulation& simulati
   return 0;
 }
 
+bool names_folder(const std::string& path) {
+  return path.ends_with('/') || std::filesystem::is_directory(path);
+}
+
 // A trace has a line for each instruction of the ranks that are simulated, and a folder two.
 void require_traceable(const StepTimeline& timeline, const std::string& target) {
   constexpr size_t kMostTraced = size_t{1} << 19;
@@ -54,10 +58,6 @@ void require_traceable(const StepTimeline& timeline, const std::string& target) 
                  "--trace would write {} instructions, more than the {} that are; use a smaller "
                  "global_batch or fewer layers, or --svg",
                  instructions, kMostTraced);
-}
-
-bool names_folder(const std::string& path) {
-  return path.ends_with('/') || std::filesystem::is_directory(path);
 }
 
 // A folder gets one file per simulated rank and one of all.
