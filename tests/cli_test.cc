@@ -293,7 +293,7 @@ TEST_F(CliTest, PlanDrawsMemoryAndPlacements) {
   EXPECT_NE(plan.out.find("memory of a rank"), std::string::npos) << plan.out;
   EXPECT_NE(read_file(folder_.path("memory.svg")).find(">tp all_reduce<"), std::string::npos);
   EXPECT_NE(read_file(folder_.path("parts.svg")).find(">residual stream<"), std::string::npos);
-  EXPECT_EQ(run("plan run.toml --svg no/such/folder/a.svg").code, 1);
+  EXPECT_EQ(run("plan run.toml --svg no/such/folder/a.svg").code, 2);
 }
 
 TEST_F(CliTest, SimulateShowsTheScheduleOfEveryRank) {

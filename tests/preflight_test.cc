@@ -65,7 +65,7 @@ TEST_F(PreflightTest, OtherCommandsOfARunThatIsLargerThanTheMachine) {
   }
   const CommandResult result = run("bench step run.toml --mesh dp=4,zero=0" + rank_that_needs(0.4));
   EXPECT_EQ(result.code, 3) << result.err;
-  EXPECT_NE(result.err.find("4 ranks in one process need "), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("shared by 4 ranks"), std::string::npos) << result.err;
 }
 
 TEST_F(PreflightTest, RanksAreAddedUp) {

@@ -379,7 +379,7 @@ TEST(CliTest, DoctorReportsTheMachine) {
   EXPECT_GE(report["cores"], 1);
   EXPECT_GT(report["memory_bytes"], 0);
   EXPECT_EQ(report["run_dir_writable"], true);
-  EXPECT_FALSE(report.at("gpu").get<std::string>().empty());
+  EXPECT_TRUE(report.contains("gpu") || report.contains("gpu_0")) << result.out;
 }
 
 TEST(CliTest, DoctorRefusesARunDirectoryBelowAFile) {

@@ -73,7 +73,7 @@ void refuse_beside_program(const PlanOptions& options) {
                  "--program prints instructions, which have no JSON: leave out --json, or "
                  "--program");
   require_config(options.program || options.rank == 0,
-                 "--rank {} says whose program is printed: give --program as well", options.rank);
+                 "--rank {} says whose program is printed: add --program", options.rank);
 }
 
 }  // namespace
@@ -115,8 +115,6 @@ int run_plan(const PlanOptions& options, Console& console) {
   require_config(options.rank < world || !query.split.cluster.empty(),
                  "--rank is {}: the mesh has {} ranks, use 0 to {}", options.rank, world,
                  world - 1);
-  require_config(options.rank == 0 || options.program,
-                 "--rank {} says whose program is printed: add --program", options.rank);
   request.advise = options.check || options.json;
   request.digests = options.json;
   if (!program_flag(options).empty()) print_programs(options, request.spec, console);

@@ -201,7 +201,7 @@ TEST(PlanFlags, NothingIsLeftOutWithoutAWord) {
   const Folder folder;
   const std::string file = folder.write("run.toml", "[model]\npreset = \"tiny-3m\"\n");
   EXPECT_TRUE(contains(refusal_of({"plan", file, "--program", "--json"}), "leave out --json"));
-  EXPECT_TRUE(contains(refusal_of({"plan", file, "--rank", "1"}), "give --program as well"));
+  EXPECT_TRUE(contains(refusal_of({"plan", file, "--rank", "1"}), "add --program"));
   const Words emit = {"plan", "--model", "llama-3-8b", "--cluster", "h100-8", "--emit", "megatron"};
   for (const std::string flag : {"--check", "--program"}) {
     EXPECT_TRUE(contains(refusal_of(emit + Words{flag}), "instead of a plan: leave out --check"));

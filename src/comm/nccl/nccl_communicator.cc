@@ -26,7 +26,8 @@ void pause(std::chrono::nanoseconds waited) {
 // How often a rank that waits looks whether the others are still there.
 constexpr std::chrono::milliseconds kBetweenLooks{10};
 
-constexpr std::chrono::milliseconds kMomentForTheHost{250};
+// A process that was killed is gone only when its GPU memory is.
+constexpr std::chrono::milliseconds kMomentForTheHost{5'000};
 constexpr std::chrono::milliseconds kMomentForTheLate{5'000};
 
 double seconds(std::chrono::milliseconds time) { return static_cast<double>(time.count()) / 1e3; }
