@@ -112,7 +112,7 @@ class Page:
                     self.error(f"'{text}' is no name of the sources")
 
     def is_about_tests(self):
-        return self.path.name == "architecture.md"
+        return self.path.name in ("architecture.md", "promises.md")
 
     def check_path(self, text):
         places = (self.root, self.root / "src", self.root / "apps" / "tessera", self.path.parent)

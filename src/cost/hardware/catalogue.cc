@@ -235,7 +235,7 @@ std::string count_meant(const std::string& name) {
     if (at == std::string::npos) continue;
     rest.erase(at, entry.size());
     for (const std::string_view word : {"gpus", "gpu", "devices"}) {
-      if (rest.ends_with(word)) rest.resize(rest.size() - word.size());
+      if (rest.ends_with(word)) rest.erase(rest.size() - word.size());
     }
     std::erase_if(rest, [](char c) {
       return std::string_view(" x:*@_-,").find(c) != std::string_view::npos;

@@ -130,9 +130,9 @@ TEST(ShmJoinTest, StrangersCannotIntroduceThemselves) {
   EXPECT_TRUE(contains(objection(text(here.boot, pid, user + 1)), "runs as user"));
   // The last three have the low bits of a process that there is.
   const int64_t more = int64_t{1} << 32;
-  for (const std::string none : {std::string("2147483647"), std::string("0"), std::string("-1"),
-                                 std::to_string(more + ::getpid()), std::to_string(more + 1),
-                                 std::to_string(-more + ::getpid())}) {
+  for (const std::string& none : {std::string("2147483647"), std::string("0"), std::string("-1"),
+                                  std::to_string(more + ::getpid()), std::to_string(more + 1),
+                                  std::to_string(-more + ::getpid())}) {
     EXPECT_TRUE(contains(objection(text(here.boot, none, user)), "there is none")) << none;
   }
 }
