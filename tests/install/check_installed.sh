@@ -13,7 +13,7 @@ mv "$folder/first" "$folder/prefix" # nothing in it may know where it was
 
 # Nothing of the source tree may be seen: a header that was not installed must be missed here.
 programs=$(dirname "$(find "$folder/prefix/share/doc" -name with_package)")
-cmake -S "$programs/with_package" -B "$folder/build" -DCMAKE_PREFIX_PATH="$folder/prefix" \
+cmake -G Ninja -S "$programs/with_package" -B "$folder/build" -DCMAKE_PREFIX_PATH="$folder/prefix" \
   -DCMAKE_BUILD_TYPE=Debug >"$folder/configure.log" 2>&1 || { cat "$folder/configure.log"; exit 1; }
 cmake --build "$folder/build" -j 2 >"$folder/build.log" 2>&1 || { cat "$folder/build.log"; exit 1; }
 bash "$source/tests/install/run_examples.sh" "$folder/build" "$folder/outputs"

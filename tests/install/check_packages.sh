@@ -72,7 +72,7 @@ try_prefix "$folder/tarball" "$(cd "$folder/tarball" && echo lib/python3.*/site-
 for prefix in "$folder/debian/usr" "$folder/tarball"; do
   examples=$(dirname "$(find "$prefix/share/doc" -name with_package)")
   build=$(mktemp -d "$folder/build.XXXXXX")
-  cmake -S "$examples/with_package" -B "$build" "-DCMAKE_PREFIX_PATH=$prefix" >"$build/log" 2>&1 || fail "$(cat "$build/log")"
+  cmake -G Ninja -S "$examples/with_package" -B "$build" "-DCMAKE_PREFIX_PATH=$prefix" >"$build/log" 2>&1 || fail "$(cat "$build/log")"
   cmake --build "$build" --parallel 2 >"$build/log" 2>&1 || fail "$(cat "$build/log")"
   bash "$source/tests/install/run_examples.sh" "$build" "$build/outputs"
 done

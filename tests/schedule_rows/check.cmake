@@ -3,7 +3,7 @@
 function(configure planted)
   file(REMOVE_RECURSE ${FOLDER})
   execute_process(
-    COMMAND ${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${FOLDER} "-DPLANTED=${planted}"
+    COMMAND ${CMAKE_COMMAND} -G Ninja -S ${CMAKE_CURRENT_LIST_DIR} -B ${FOLDER} "-DPLANTED=${planted}"
     OUTPUT_QUIET ERROR_VARIABLE said)
   string(REGEX REPLACE "[ \n]+" " " said "${said}")
   set(said "${said}" PARENT_SCOPE)

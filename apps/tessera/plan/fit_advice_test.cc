@@ -98,7 +98,7 @@ void expect_minimal(const nlohmann::json& changes) {
 TEST(FitAdvice, FitsWhenItIsPasted) {
   int advised = 0;
   int complete = 0;
-  for (uint64_t seed = 0; seed < 50; ++seed) {
+  for (uint64_t seed = 0; seed < 30; ++seed) {
     Dice dice(seed);
     Words check = random_workload(dice);
     check.insert(check.end(), {"--check", "--json"});
@@ -125,7 +125,7 @@ TEST(FitAdvice, FitsWhenItIsPasted) {
       before = step_s;
     }
   }
-  EXPECT_GE(advised, 10);
+  EXPECT_GE(advised, 6);
   EXPECT_GE(10 * complete, 9 * advised);
 }
 
