@@ -22,7 +22,7 @@ double estimated_work(const RunSpec& spec, double places, int64_t loss_chunks);
 
 // What a request may take: so many are compiled in a few seconds and in some hundred MiB.
 inline constexpr double kMostPlannedInstructions = 1 << 17;  // of all ranks of a plan
-inline constexpr double kMostTemplateWork = 5 << 19;         // of all templates of a request
+inline constexpr double kMostTemplateWork = 3 << 19;         // of all templates of a request
 inline constexpr double kMostWholeWork = 1 << 20;            // where templates do not do
 inline constexpr double kMostSimulatedWork = 5 << 18;        // of ranks that differ
 
