@@ -17,6 +17,7 @@
 #include <iostream>
 #include <optional>
 
+#include "base/testing/share.h"
 #include "support/case_selection.h"
 #include "support/random_case.h"
 #include "support/record.h"
@@ -32,14 +33,9 @@ constexpr int64_t kRotations = 4;          // every line is run within as many c
 constexpr int64_t kSeedsPerRotation = 20;  // of --seeds some
 constexpr int64_t kSeeds = 200;            // of --seeds some under --all
 
-int64_t given_rotation() {
-  const char* text = std::getenv("TESSERA_ROTATION");
-  return text == nullptr || *text == '\0' ? 0 : std::stoll(text);
-}
-
 struct Options {
-  bool all = std::getenv("TESSERA_TEST_ALL") != nullptr;
-  int64_t rotation = given_rotation();
+  bool all = testing::tries_all();
+  int64_t rotation = testing::rotation();
   int64_t part = 0, parts = 1;
   std::optional<std::string> seeds, line;
   bool on_gpu = false;

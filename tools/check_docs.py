@@ -19,7 +19,7 @@ from checkers import errors_of, run_checker
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 QUOTED = re.compile(r"`([^`]+)`")
-SOURCE_SUFFIXES = {".h", ".cc", ".cu", ".cuh", ".py", ".sh", ".cmake", ".toml", ".txt", ".in"}
+SOURCE_SUFFIXES = {".h", ".cc", ".cu", ".cuh", ".py", ".sh", ".cmake", ".toml", ".txt", ".in", ".ts", ".mjs", ".svelte"}
 FILE_SUFFIX = r"(?:h|cc|cu|cuh|py|sh|cmake|md)"
 PATH = re.compile(rf"^[A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)*\.{FILE_SUFFIX}$")
 FOLDER = re.compile(r"^(?:src|apps|tests|tools|bench|docs|catalogue|examples|cmake)(?:/[a-z0-9_-]+)+/?$")

@@ -24,8 +24,9 @@ while IFS= read -r -d '' file; do
 done < <(list_files)
 
 # A few processes over all files, not a few for each: the check must be quick enough to run often.
-while read -r size file; do finding "$file: $size bytes; the limit is 500 KB"; done < <(
-  stat -c '%s %n' "${files[@]}" | awk '$1 > 500 * 1024')
+# The studio's page lies here packed, so that users need neither npm nor a compiler for it.
+while read -r size file; do finding "$file: $size bytes; the limit is 500 KB, 1 MB for the page"; done < <(
+  stat -c '%s %n' "${files[@]}" | awk '$1 > ($2 == "web/studio.html.gz" ? 1000000 : 500 * 1024)')
 mapfile -t text < <(grep -lI '' -- "${files[@]}")
 mapfile -t cpp < <(printf '%s\n' "${text[@]}" | grep -E '\.(h|cc|cu|cuh)$')
 mapfile -t scripts < <(grep -lE '^#!.*bash' -- "${text[@]}")

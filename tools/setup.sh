@@ -6,11 +6,19 @@
 set -euo pipefail
 
 packages=(g++ cmake ninja-build libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev
-  zlib1g-dev)
-test_packages=(libgtest-dev openmpi-bin libopenmpi-dev iproute2 python3
+  zlib1g-dev libboost-dev libpcre2-dev libutf8proc-dev libzstd-dev)
+test_packages=(libgtest-dev libonig-dev openmpi-bin libopenmpi-dev iproute2 python3
+  python3-jinja2            # the oracle of chat templates
   python3-dev pybind11-dev) # for `import tessera`
 blas_packages=(libblis-serial-dev libblis-pthread-dev libblis-openmp-dev
   libopenblas-serial-dev libopenblas-pthread-dev)
+
+# The page is tested in a browser where node can drive one; Debian's own node (18) cannot.
+node_is_new_enough() {
+  command -v node >/dev/null &&
+    node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)'
+}
+if node_is_new_enough; then test_packages+=(chromium fonts-dejavu-core); fi
 
 case ${1:-} in
   '') ;;
@@ -87,7 +95,7 @@ install_missing() {
 
 command -v dpkg-query >/dev/null && command -v apt-get >/dev/null ||
   fail "this script knows Debian and Ubuntu only. Install by hand: g++ >= 12, cmake >= 3.25, ninja," \
-    "fmt, CLI11, nlohmann-json, toml++, zlib, GoogleTest, python3, BLIS or OpenBLAS, and Open MPI if you" \
+    "fmt, CLI11, nlohmann-json, toml++, zlib, Boost (headers), PCRE2, utf8proc, zstd, GoogleTest, python3, BLIS or OpenBLAS, and Open MPI if you" \
     "want to train across machines."
 
 mapfile -t missing < <(missing_packages)

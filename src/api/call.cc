@@ -1,7 +1,6 @@
 #include "api/call.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "api/presets.h"
 #include "api/recipe.h"
 #include "api/search.h"
+#include "api/show/topic.h"
 #include "api/simulate.h"
 #include "api/stage_simulation.h"
 #include "base/error.h"
@@ -64,19 +64,26 @@ Json answer_presets(const nlohmann::json& request, const Surroundings&) {
   return presets_json(presets_query(request));
 }
 
-constexpr std::array kMethods = {
-    Method{"plan", answer_plan},         Method{"vary", answer_vary},
-    Method{"emit", answer_emit},         Method{"search", answer_search},
-    Method{"simulate", answer_simulate}, Method{"explain", answer_explain},
-    Method{"presets", answer_presets},
-};
+std::vector<Method> all_methods() {
+  std::vector<Method> all = {{"plan", answer_plan},         {"vary", answer_vary},
+                             {"emit", answer_emit},         {"search", answer_search},
+                             {"simulate", answer_simulate}, {"explain", answer_explain},
+                             {"presets", answer_presets}};
+  for (const ShowTopic& topic : show_topics()) {
+    const auto answer = [&topic](const nlohmann::json& request, const Surroundings& around) {
+      return show_json(topic, request, around);
+    };
+    all.push_back({topic.name, answer});
+  }
+  return all;
+}
 
 const Method& find_method(std::string_view name) {
-  for (const Method& method : kMethods) {
+  for (const Method& method : methods()) {
     if (method.name == name) return method;
   }
   std::vector<std::string_view> known;
-  for (const Method& method : kMethods) known.push_back(method.name);
+  for (const Method& method : methods()) known.push_back(method.name);
   throw ConfigError(
       fmt::format("unknown method {}; {}", in_quotes(name), suggestion(name, known, "methods")));
 }
@@ -108,7 +115,10 @@ FileReader reader_of(std::map<std::string, std::string> files, FileReader outsid
 
 }  // namespace
 
-std::span<const Method> methods() { return kMethods; }
+std::span<const Method> methods() {
+  static const std::vector<Method> all = all_methods();
+  return all;
+}
 
 Surroundings take_files_of(nlohmann::json& request, const Surroundings& around) {
   Surroundings with_files = around;

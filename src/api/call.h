@@ -6,6 +6,7 @@
 //   call("explain", {{"topic", "ring"}, {"given", {{"ranks", 8}}}}, {});
 #pragma once
 
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string>
@@ -17,8 +18,10 @@ namespace tessera {
 
 struct Method {
   std::string_view name;
-  nlohmann::ordered_json (*answer)(const nlohmann::json& request, const Surroundings& around);
+  std::function<nlohmann::ordered_json(const nlohmann::json& request, const Surroundings& around)>
+      answer;
 };
+// Those of this folder, and one for each topic of api/show.
 std::span<const Method> methods();
 
 // A request is an object: the keys of its method (docs/api.md), and "files", texts by path, which

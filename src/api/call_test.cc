@@ -80,6 +80,23 @@ TEST(ApiCallTest, FilesOfTheRequestComeFirst) {
   EXPECT_NO_THROW(call("explain", with_file, around));
 }
 
+TEST(ApiCallTest, APlanWithoutAdviceIsTheSameButForWhatTakesManyPlans) {
+  json request = {{"model", "llama-2-7b"}, {"cluster", "h100-8"}, {"tp", 1}, {"pp", 1}, {"zero", 0},
+                  {"global_batch", 8}};
+  json with = call("plan", request, {});
+  request["advice"] = false;
+  json without = call("plan", request, {});
+  EXPECT_EQ(with.at("fits"), false);
+  EXPECT_GT(with.at("changes").size(), 0U);
+  EXPECT_FALSE(without.contains("changes"));
+  EXPECT_LT(without.at("guesses").size(), with.at("guesses").size());
+  for (json* plan : {&with, &without}) {
+    plan->erase("changes");
+    plan->erase("guesses");
+  }
+  EXPECT_EQ(with, without);
+}
+
 TEST(ApiCallTest, ResponsesNeverThrow) {
   EXPECT_TRUE(respond("presets", "{", {}).starts_with(R"({"error":{"code":2,"message":"request)"));
   EXPECT_EQ(respond("presets", R"({"kind": 3})", {}),

@@ -88,6 +88,7 @@ class SplitChoice {
         said_(keys_said(source, split)) {}
 
   RunSpec load(std::vector<Guess>& guesses, OpenSettings* open);
+  [[nodiscard]] RunSpec first() const { return start().spec; }
 
  private:
   struct Start {
@@ -208,6 +209,11 @@ RunSpec load_fitting_split(const RunSource& source, const SplitFlags& split, con
                            const Engine& engine, const FileReader& read,
                            std::vector<Guess>& guesses, OpenSettings* open) {
   return SplitChoice(source, split, cluster, engine, read).load(guesses, open);
+}
+
+RunSpec load_possible_split(const RunSource& source, const SplitFlags& split,
+                            const Cluster& cluster, const Engine& engine, const FileReader& read) {
+  return SplitChoice(source, split, cluster, engine, read).first();
 }
 
 }  // namespace tessera

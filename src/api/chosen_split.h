@@ -17,4 +17,9 @@ RunSpec load_fitting_split(const RunSource& source, const SplitFlags& split, con
                            const Engine& engine, const FileReader& read,
                            std::vector<Guess>& guesses, OpenSettings* open = nullptr);
 
+// The run that load_fitting_split() begins with, whether it fits or not: what was said, and where
+// that is no run on so many devices, the first tp and pp with which there is one.
+RunSpec load_possible_split(const RunSource& source, const SplitFlags& split,
+                            const Cluster& cluster, const Engine& engine, const FileReader& read);
+
 }  // namespace tessera

@@ -110,6 +110,7 @@ PlanQuery plan_query(const nlohmann::json& request) {
   Fields fields(request, "plan");
   read_run(fields, query);
   fields.count("tokens", query.split.tokens);
+  fields.truth("advice", query.advice);
   fields.finish();
   return query;
 }
@@ -126,7 +127,8 @@ PlanRequest plan_request(const PlanQuery& asked, const Surroundings& around,
   const PlanQuery query = with_recipe(asked, around.read, request.guesses);
   request.products = products_of(query.split);
   request.tokens = query.split.tokens;
-  request.advise = true;
+  request.advise = query.advice;
+  request.weigh_guesses = query.advice;
   request.digests = true;
   request.engine = find_engine(query.split.engine, around.read);
   const std::string cluster = cluster_for(query.source, query.split, around.read);

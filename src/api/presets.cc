@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/constant_json.h"
 #include "api/fields.h"
 #include "api/recipe.h"
 #include "api/schema.h"
@@ -15,6 +16,7 @@
 #include "cost/engine/engine_catalogue.h"
 #include "cost/engine/engine_keys.h"
 #include "cost/hardware/catalogue.h"
+#include "cost/hardware/facts.h"
 #include "spec/catalogue/model_catalogue.h"
 #include "spec/catalogue/model_size.h"
 #include "spec/run_file/trainable.h"
@@ -83,6 +85,7 @@ nlohmann::ordered_json model_json() {
 
 std::string device_table() {
   TextTable text({{"device"},
+                  {"year", Align::kRight},
                   {"memory", Align::kRight},
                   {"16-bit peak", Align::kRight},
                   {"bandwidth", Align::kRight},
@@ -90,18 +93,14 @@ std::string device_table() {
   for (const std::string_view name : device_names()) {
     const DeviceSpec device = find_device(std::string(name));
     const Constant& peak = device.peak_flops[static_cast<size_t>(MathType::kF16)];
-    text.add_row({device.name, human_bytes(static_cast<int64_t>(device.memory_bytes.value)),
+    const double year = facts_of_device(std::string(name)).year.value;
+    text.add_row({device.name, year > 0 ? fmt::format("{:g}", year) : "-",
+                  human_bytes(static_cast<int64_t>(device.memory_bytes.value)),
                   text_of(Quantity{peak.value, Unit::kFlopsPerSecond}),
                   text_of(Quantity{device.memory_bandwidth.value, Unit::kBytesPerSecond}),
                   peak.source});
   }
   return text.str();
-}
-
-nlohmann::ordered_json constant_json(const Constant& constant) {
-  return {{"value", constant.value},
-          {"provenance", name_of(constant.provenance)},
-          {"source", constant.source}};
 }
 
 nlohmann::ordered_json device_json() {
@@ -112,7 +111,14 @@ nlohmann::ordered_json device_json() {
     devices.push_back({{"name", device.name},
                        {"memory_bytes", constant_json(device.memory_bytes)},
                        {"peak_flops", constant_json(peak)},
-                       {"memory_bandwidth", constant_json(device.memory_bandwidth)}});
+                       {"memory_bandwidth", constant_json(device.memory_bandwidth)},
+                       {"kind", name_of(device.kind)},
+                       {"multiprocessors", constant_json(device.multiprocessors)}});
+    const DeviceFacts facts = facts_of_device(std::string(name));
+    for (const DeviceFactKey& key : kDeviceFactKeys) {
+      const Constant& fact = facts.*key.field;
+      if (fact.value > 0) devices.back()[std::string(key.name)] = constant_json(fact);
+    }
   }
   return devices;
 }
@@ -234,9 +240,10 @@ constexpr std::array kKinds = {
     Kind{"recipes", recipes_text, recipes_json}};
 
 const Kind& kind_of(const PresetsQuery& query) {
-  const auto* kind = std::find_if(kKinds.begin(), kKinds.end(),
-                                  [&](const Kind& one) { return one.name == query.kind; });
-  TESSERA_CHECK(kind != kKinds.end(), "no kind of preset is called {}", query.kind);
+  const Kind* end = kKinds.data() + kKinds.size();
+  const Kind* kind =
+      std::find_if(kKinds.data(), end, [&](const Kind& one) { return one.name == query.kind; });
+  TESSERA_CHECK(kind != end, "no kind of preset is called {}", query.kind);
   require_config(query.name.empty() || query.kind == "recipes",
                  "presets {} are listed whole: leave out '{}'", query.kind, query.name);
   return *kind;

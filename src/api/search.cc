@@ -129,13 +129,14 @@ std::vector<RecomputeWay> ways_of(const SearchQuery& query) {
   std::vector<RecomputeWay> ways;
   if (query.recompute.empty()) return ways;
   for (const std::string_view piece : split(query.recompute, ',')) {
-    const auto* const way = std::find(kRecomputeWays.begin(), kRecomputeWays.end(), trim(piece));
+    const std::string_view* end = kRecomputeWays.data() + kRecomputeWays.size();
+    const std::string_view* way = std::find(kRecomputeWays.data(), end, trim(piece));
     require_config(
-        way != kRecomputeWays.end(),
+        way != end,
         "--recompute {}: use none, selective, full (every layer) or some (as many layers "
         "as memory asks for), several with commas",
         in_quotes(trim(piece)));
-    ways.push_back(static_cast<RecomputeWay>(way - kRecomputeWays.begin()));
+    ways.push_back(static_cast<RecomputeWay>(way - kRecomputeWays.data()));
   }
   const bool nothing_else = std::all_of(
       ways.begin(), ways.end(), [](RecomputeWay way) { return way == RecomputeWay::kSelective; });

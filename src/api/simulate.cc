@@ -79,6 +79,16 @@ std::string guesses_text(const std::vector<Guess>& guesses) {
 
 SimulateQuery::SimulateQuery() { source.may_be_model = true; }
 
+void read_simulated(Fields& fields, SimulateQuery& query) {
+  read_source(fields, query.source);
+  read_split(fields, query.split);
+  fields.text("cluster", query.cluster);
+  fields.texts("slow", query.slow);
+  fields.text("lost", query.lost);
+  fields.truth("no_contention", query.no_contention);
+  fields.truth("all_ranks", query.all_ranks);
+}
+
 SimulateQuery simulate_query(const nlohmann::json& request) {
   SimulateQuery query;
   Fields fields(request, "simulate");
@@ -88,13 +98,7 @@ SimulateQuery simulate_query(const nlohmann::json& request) {
         "simulate: schedule takes the name of a schedule, such as \"1f1b\"; for the schedule alone "
         "use schedule_only");
   }
-  read_source(fields, query.source);
-  read_split(fields, query.split);
-  fields.text("cluster", query.cluster);
-  fields.texts("slow", query.slow);
-  fields.text("lost", query.lost);
-  fields.truth("no_contention", query.no_contention);
-  fields.truth("all_ranks", query.all_ranks);
+  read_simulated(fields, query);
   fields.truth("schedule_only", query.schedule_only);
   fields.finish();
   return query;

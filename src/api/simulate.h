@@ -31,6 +31,8 @@ struct SimulateQuery {
   bool schedule_only = false;          // the pipeline schedule without its step
 };
 SimulateQuery simulate_query(const nlohmann::json& request);
+// All keys but schedule_only, for requests that simulate a whole step.
+void read_simulated(Fields& fields, SimulateQuery& query);
 
 // The cluster that is simulated, where a flag, a setting or the run file names one; else empty.
 std::string simulated_cluster(const SimulateQuery& query, const Surroundings& around);
@@ -69,11 +71,14 @@ class StepSimulation {
   StepSimulation& operator=(const StepSimulation&) = delete;
 
   [[nodiscard]] const StepTimeline& timeline() const { return timeline_; }
+  [[nodiscard]] const StepGraph& step() const { return step_; }
   [[nodiscard]] const std::vector<RankActivity>& activities() const { return activities_; }
   [[nodiscard]] std::string title() const;  // the run and the machine
   // With the model and the batch: what a picture has to say by itself.
   [[nodiscard]] std::string picture_title() const;
   [[nodiscard]] std::string digest() const;  // of the first Program
+  [[nodiscard]] const std::vector<Guess>& guesses() const { return guesses_; }
+  [[nodiscard]] const SimulatedMachine& machine() const { return machine_; }
 
   // Timelines have at most as many characters as `columns`; 0: a width that suits most.
   [[nodiscard]] std::string text(size_t columns = 0) const;

@@ -41,9 +41,12 @@ PassCosts costs_of(const PipelineSeconds& seconds) {
   return costs;
 }
 
+int64_t stages_of(const RunSpec& spec) {
+  return spec.parallel.pp * std::max<int64_t>(1, spec.parallel.virtual_stages);
+}
+
 bool is_shown(const RunSpec& spec) {
-  const int64_t stages = spec.parallel.pp * std::max<int64_t>(1, spec.parallel.virtual_stages);
-  return spec.parallel.pp > 1 && accumulation(spec) <= kMostShownCells / stages;
+  return spec.parallel.pp > 1 && accumulation(spec) <= kMostShownCells / stages_of(spec);
 }
 
 nlohmann::ordered_json pipeline_json(const SimulatedSchedule& pipeline) {
@@ -93,6 +96,20 @@ StageSimulation::StageSimulation(const SimulateQuery& query, RunSpec spec,
     pipeline_ = simulate_schedule(run_schedule(spec_.parallel, accumulation(spec_)),
                                   costs_of(model.pipeline(priced_.run.strategy)));
   }
+}
+
+PlayedStages StageSimulation::played() const {
+  require_config(accumulation(spec_) <= kMostShownCells / stages_of(spec_),
+                 "{} micro-batches on {} stages are more than the {} passes of a timeline; use a "
+                 "smaller global_batch",
+                 accumulation(spec_), stages_of(spec_), kMostShownCells);
+  CostModel model(priced_.run.workload);
+  const PipelineSeconds seconds = model.pipeline(priced_.run.strategy);
+  const double optimizer_s = priced_.estimate.time.optimizer_s;
+  return {pipeline_ ? *pipeline_
+                    : simulate_schedule(run_schedule(spec_.parallel, accumulation(spec_)),
+                                        costs_of(seconds)),
+          std::max(0.0, seconds.once_s - optimizer_s), optimizer_s};
 }
 
 std::string StageSimulation::title() const {

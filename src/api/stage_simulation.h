@@ -18,6 +18,14 @@ namespace tessera {
 // rank.
 std::string why_by_stages(const SimulateQuery& query, const RunSpec& spec, bool traced = false);
 
+// The pipeline, and what comes after it once in a step.
+struct PlayedStages {
+  SimulatedSchedule pipeline;  // in seconds
+  double sums_s = 0;           // over replicas: what nothing hides
+  double optimizer_s = 0;
+  [[nodiscard]] double end_s() const { return pipeline.facts.makespan + sums_s + optimizer_s; }
+};
+
 class StageSimulation {
  public:
   StageSimulation(const SimulateQuery& query, RunSpec spec, std::vector<Guess> guesses,
@@ -27,6 +35,12 @@ class StageSimulation {
   [[nodiscard]] nlohmann::ordered_json json() const;
   // ConfigError where there is no pipeline to draw, or one of too many passes.
   [[nodiscard]] std::string svg() const;
+
+  [[nodiscard]] const RunSpec& spec() const { return spec_; }
+  [[nodiscard]] const RunEstimate& priced() const { return priced_; }
+  [[nodiscard]] const std::string& why() const { return why_; }
+  // Also where there is one stage. ConfigError for one of too many passes.
+  [[nodiscard]] PlayedStages played() const;
 
  private:
   [[nodiscard]] std::string title() const;

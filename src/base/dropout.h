@@ -37,6 +37,7 @@ constexpr std::array<uint32_t, 2> dropout_key(uint64_t seed, int64_t step, int64
 
 // `params` is needed where something is dropped.
 constexpr DropoutMask with_key(DropoutMask mask, const StepParams* params) {
+  if (mask.on() && params->evaluate) mask.rate = 0;
   if (mask.on()) mask.key = dropout_key(params->seed, params->step, mask.unit, mask.site);
   return mask;
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "base/host_device.h"
 
@@ -16,8 +17,14 @@ struct StepParams {
   int64_t step = 1;   // 1 for the first
   uint64_t seed = 0;  // of dropout
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0;
+  double momentum = 0;  // of SGD
+  bool nesterov = false;
   double clip = 0;        // global norm; 0: off
   double loss_scale = 1;  // of every gradient until the update
+  // A step beyond these changes nothing.
+  double most_norm = std::numeric_limits<double>::infinity();
+  double most_loss = std::numeric_limits<double>::infinity();  // per token
+  bool evaluate = false;  // nothing is dropped, and no weight changes
 };
 
 // What a step reports, as f64: loss, tokens, tokens of the last update, then the sum of squares of
@@ -63,11 +70,32 @@ struct UpdatePlace {
 // parameters of a GPU's kernel.
 constexpr size_t kMostGroupedBuckets = 64;
 
+// What every optimizer takes from a step.
+struct UpdateScale {
+  double grad_scale = 1;  // of the sums over tokens, clipping included
+  bool skip = false;      // the loss or the gradient is known not to be finite, or too large
+};
+
+// `known`: the metrics of the step, or no more than the tokens of the update (one number) where
+// stages do not wait for each other.
+TESSERA_HD inline UpdateScale update_scale(const StepParams& p, const double* known,
+                                           int64_t count) {
+  const bool norm_known = count > 1;
+  const double tokens = norm_known ? known[kMetricTokens] : known[0];
+  const double norm = norm_known ? grad_norm_of(known, count, p.loss_scale) : 0;
+  const double loss = norm_known ? known[kMetricLoss] / at_least_one(tokens) : 0;
+  // The small constant is PyTorch's: it keeps the two comparable to the last digit.
+  const double wanted = p.clip / (norm + 1e-6);
+  const double clip = p.clip > 0 && wanted < 1 ? wanted : 1;
+  const bool finite = std::isfinite(loss) && std::isfinite(norm);
+  return {clip / at_least_one(tokens) / p.loss_scale,
+          p.evaluate || !finite || norm > p.most_norm || loss > p.most_loss};
+}
+
 // The numbers of one AdamW update, as the loop over the elements needs them:
 //   g = grad * grad_scale;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g g
 //   w = w * decay - step_size * m / (sqrt(v) * root_scale + eps)
-// `decay` is that of weights that decay; for the others it is 1. A step whose loss or gradient is
-// known not to be finite changes nothing: `skip`.
+// `decay` is that of weights that decay; for the others it is 1.
 template <typename A>
 struct AdamFactorsIn {
   A decay, beta1, beta2, one_minus_beta1, one_minus_beta2, step_size, root_scale, eps, grad_scale;
@@ -85,17 +113,9 @@ struct AdamFactorsIn {
 };
 using AdamFactors = AdamFactorsIn<double>;
 
-// `known`: the metrics of the step, or no more than the tokens of the update (one number) where
-// stages do not wait for each other.
 TESSERA_HD inline AdamFactors adam_factors(const StepParams& p, const double* known, int64_t count,
                                            const UpdatePlace& place) {
-  const bool norm_known = count > 1;
-  const double tokens = norm_known ? known[kMetricTokens] : known[0];
-  const double norm = norm_known ? grad_norm_of(known, count, p.loss_scale) : 0;
-  const double loss = norm_known ? known[kMetricLoss] : 0;
-  // The small constant is PyTorch's: it keeps the two comparable to the last digit.
-  const double wanted = p.clip / (norm + 1e-6);
-  const double clip = p.clip > 0 && wanted < 1 ? wanted : 1;
+  const UpdateScale scale = update_scale(p, known, count);
   const auto step = static_cast<double>((p.step - 1) * place.updates + place.update);
   const double correction1 = 1 - std::pow(p.beta1, step);
   const double correction2 = 1 - std::pow(p.beta2, step);
@@ -108,9 +128,35 @@ TESSERA_HD inline AdamFactors adam_factors(const StepParams& p, const double* kn
   f.step_size = p.lr / correction1;
   f.root_scale = 1 / std::sqrt(correction2);
   f.eps = p.eps;
-  f.grad_scale = clip / at_least_one(tokens) / p.loss_scale;
-  f.skip = !(std::isfinite(loss) && std::isfinite(norm));
+  f.grad_scale = scale.grad_scale;
+  f.skip = scale.skip;
   return f;
+}
+
+// The numbers of one update by SGD, as PyTorch makes it:
+//   g = grad * grad_scale + decay * w;  m = momentum m + g
+//   w = w - step_size * (g + momentum m) with Nesterov's look ahead, else w - step_size * m
+// Without momentum m is g and is not kept. `decay` of weights that do not decay is 0.
+template <typename A>
+struct SgdFactorsIn {
+  A decay, momentum, step_size, grad_scale;
+  bool nesterov, skip;
+
+  template <typename B>
+  [[nodiscard]] TESSERA_HD SgdFactorsIn<B> to() const {
+    return {static_cast<B>(decay),
+            static_cast<B>(momentum),
+            static_cast<B>(step_size),
+            static_cast<B>(grad_scale),
+            nesterov,
+            skip};
+  }
+};
+using SgdFactors = SgdFactorsIn<double>;
+
+TESSERA_HD inline SgdFactors sgd_factors(const StepParams& p, const double* known, int64_t count) {
+  const UpdateScale scale = update_scale(p, known, count);
+  return {p.weight_decay, p.momentum, p.lr, scale.grad_scale, p.nesterov, scale.skip};
 }
 
 }  // namespace tessera

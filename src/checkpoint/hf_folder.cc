@@ -229,6 +229,12 @@ void HfWeights::read(const std::string& name, const std::vector<int64_t>& expect
                      std::span<float> out) const {
   file_with(name, expected_shape).read(name, out);
 }
+void HfWeights::read_bytes(const std::string& name, std::span<std::byte> out) const {
+  const auto found = file_of_.find(name);
+  TESSERA_CHECK(found != file_of_.end(), "'{}' has no tensor '{}'", folder_, name);
+  files_[found->second].read_bytes(name, out);
+}
+
 void HfWeights::read_range(const std::string& name, const std::vector<int64_t>& expected_shape,
                            int64_t first, std::span<double> out) const {
   file_with(name, expected_shape).read_range(name, first, out);

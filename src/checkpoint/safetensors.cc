@@ -101,6 +101,13 @@ void SafetensorsFile::read(std::string_view name, std::span<int64_t> out) const 
   read_whole(name, out);
 }
 
+void SafetensorsFile::read_bytes(std::string_view name, std::span<std::byte> out) const {
+  const TensorInfo& tensor = at(name);
+  TESSERA_CHECK(std::ssize(out) == tensor.end - tensor.begin, "{} bytes for tensor '{}' of {}",
+                out.size(), name, tensor.end - tensor.begin);
+  file_.read_at(data_start_ + tensor.begin, out);
+}
+
 void SafetensorsFile::read_range(std::string_view name, int64_t first,
                                  std::span<double> out) const {
   read_converted(at(name), first, out);

@@ -46,6 +46,9 @@ class SafetensorsFile {
   void read_range(std::string_view name, int64_t first, std::span<float> out) const;
   void read_range(std::string_view name, int64_t first, std::span<int64_t> out) const;
 
+  // The whole tensor as the file has it; out.size() must be its number of bytes.
+  void read_bytes(std::string_view name, std::span<std::byte> out) const;
+
  private:
   SafetensorsFile(InputFile file, SafetensorsHeader header, int64_t data_start)
       : file_(std::move(file)), header_(std::move(header)), data_start_(data_start) {}

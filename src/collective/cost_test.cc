@@ -1,7 +1,7 @@
 // The closed forms against the schedules, and the table of docs/collectives.md against the forms.
 // After a change that is meant:
 //   TESSERA_UPDATE_GOLDEN=1 collective_test --gtest_filter='CostTable*'
-#include "collective/testing/cost.h"
+#include "collective/cost.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "collective/testing/all_ranks.h"
+#include "collective/all_ranks.h"
 
 namespace tessera {
 namespace {

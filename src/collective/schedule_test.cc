@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "collective/testing/all_ranks.h"
+#include "collective/all_ranks.h"
 #include "collective/testing/interpret.h"
 
 namespace tessera {

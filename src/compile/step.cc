@@ -29,7 +29,7 @@ void add_backward(StepGraph& step) {
   }
 }
 
-// The optimizer step: global norm, then AdamW on what each rank owns.
+// The optimizer step: global norm, then the update of what each rank owns.
 void add_update(StepGraph& step) {
   Graph& g = step.forward.graph;
   std::vector<ValueId> parts = {step.forward.loss};
@@ -56,11 +56,13 @@ void add_update(StepGraph& step) {
   sums.parts = static_cast<int64_t>(step.layout.buckets.size());
   const ValueId own = g.add_one(OpKind::kMetrics, parts, "metrics.own", sums, tag);
   step.metrics = g.cast(own, AxisSet::all(), invariant(), "metrics", tag);
+  const OpKind update =
+      step.spec.optimizer.kind == OptimizerKind::kSgd ? OpKind::kSgd : OpKind::kAdamW;
   for (size_t b = 0; b < step.layout.buckets.size(); ++b) {
     const Bucket& bucket = step.layout.buckets[b];
     Attrs attrs;
     attrs.bucket = static_cast<int>(b);
-    g.add_one(OpKind::kAdamW, {step.forward.bucket_storage[b], summed[b], step.metrics},
+    g.add_one(update, {step.forward.bucket_storage[b], summed[b], step.metrics},
               bucket.name + ".updated", attrs, {Pass::kUpdate, bucket.unit, -1});
   }
 }
@@ -99,7 +101,9 @@ constexpr StepPass kPasses[] = {
      [](StepGraph& step) { regather_weights(step.forward.graph, step.layout); }},
     {"prefetch_gathers", gathers_weights,
      [](StepGraph& step) {
-       prefetch_gathers(step.forward.graph, step.layout, step.spec.parallel.prefetch);
+       const ParallelSpec& parallel = step.spec.parallel;
+       prefetch_gathers(step.forward.graph, step.layout, step.stages, parallel.prefetch,
+                        parallel.unit_blocks);
      }},
     {"order_pipeline", always,
      [](StepGraph& step) { step.pipeline = order_pipeline(step.forward.graph, step.stages); }},

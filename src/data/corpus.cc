@@ -144,6 +144,12 @@ int64_t Corpus::size_of_path(const fs::path& path) {
   return static_cast<int64_t>(size);
 }
 
+std::vector<fs::path> text_files(const fs::path& path) {
+  std::vector<fs::path> files;
+  for (SizedFile& file : files_of(path)) files.push_back(std::move(file.path));
+  return files;
+}
+
 void require_samples(const std::string& name, int64_t tokens, int64_t seq_len) {
   require_config(seq_len > 0, "seq_len is {}: it must be positive", seq_len);
   require_config(tokens > seq_len,

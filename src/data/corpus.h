@@ -41,6 +41,9 @@ class Corpus {
   std::vector<uint8_t> bytes_;
 };
 
+// The files that Corpus::from_path() would read, in its order. Throws what it would for the path.
+std::vector<std::filesystem::path> text_files(const std::filesystem::path& path);
+
 // Throws ConfigError unless a text of so many tokens holds at least one sample, seq_len + 1 tokens.
 void require_samples(const std::string& name, int64_t tokens, int64_t seq_len);
 inline void require_samples(const Corpus& corpus, int64_t seq_len) {

@@ -12,14 +12,11 @@ namespace {
 
 constexpr double kWidth = 900, kPlotHeight = 360, kLeft = 70, kRight = 24, kTop = 60, kBottom = 46;
 constexpr double kLegendRow = 18;
-constexpr std::array<Color, 8> kColors = {{{66, 133, 200},
-                                           {226, 146, 52},
-                                           {46, 148, 110},
-                                           {200, 84, 84},
-                                           {138, 106, 184},
-                                           {120, 120, 120},
-                                           {180, 120, 60},
-                                           {90, 180, 190}}};
+constexpr std::array<Color, 8> kColors = {
+    color_of(palette::kParameters), color_of(palette::kActivationsEdge),
+    color_of(palette::kGradients),  color_of(palette::kCommunication),
+    color_of(palette::kOptimizer),  color_of(palette::kInk3),
+    color_of(palette::kWeightGrad), color_of(palette::kWorkspace)};
 
 std::string color_of(size_t series) { return hex(kColors[series % kColors.size()]); }
 

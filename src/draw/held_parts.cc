@@ -101,7 +101,8 @@ int64_t kept_elements(const StepGraph& step, const Program& program, size_t b, B
       return step.keeps_full_gradients() ? step.layout.buckets[b].numel
                                          : elements(buffers.gradient);
     case BucketState::kOptimizer:
-      return elements(buffers.m);
+      if (buffers.m == kNoBuffer && buffers.master == kNoBuffer) return 0;
+      return elements(buffers.m != kNoBuffer ? buffers.m : buffers.master);
   }
   return 0;
 }

@@ -39,20 +39,15 @@ class Cover {
   int64_t covered_ = 0;
 };
 
-// From the first write of a value to its last use.
-struct Life {
-  BufferId buffer = kNoBuffer;
-  double begin = 0, end = 0;
-};
-
 bool is_counted(const Buffer& buffer) {
   return buffer.arena == ArenaKind::kActivations || buffer.arena == ArenaKind::kCommunication;
 }
 
-// A buffer that is written without being read has a new value; the one before it has ended.
-std::vector<Life> lives_of(const RankTimeline& rank) {
+}  // namespace
+
+std::vector<BufferLife> buffer_lives(const RankTimeline& rank) {
   const Program& program = *rank.program;
-  std::vector<Life> lives;
+  std::vector<BufferLife> lives;
   std::map<BufferId, size_t> current;
   const auto touch = [&](BufferId id, size_t i, bool is_new) {
     if (id == kNoBuffer || !is_counted(program.buffer(id))) return;
@@ -60,10 +55,12 @@ std::vector<Life> lives_of(const RankTimeline& rank) {
     const auto [found, first] = current.try_emplace(id, lives.size());
     if (first || is_new) {
       found->second = lives.size();
-      lives.push_back({id, time.begin, time.end});
+      lives.push_back({id, i, i, time.begin, time.end});
     } else {
-      Life& life = lives[found->second];
-      life.end = std::max(life.end, time.end);
+      BufferLife& life = lives[found->second];
+      if (time.end < life.end) return;
+      life.end = time.end;
+      life.last = i;
     }
   };
   for (size_t i = 0; i < program.instructions.size(); ++i) {
@@ -78,8 +75,6 @@ std::vector<Life> lives_of(const RankTimeline& rank) {
   }
   return lives;
 }
-
-}  // namespace
 
 std::vector<MemoryPoint> memory_curve(const RankTimeline& rank) {
   const Program& program = *rank.program;
@@ -99,7 +94,7 @@ std::vector<MemoryPoint> memory_curve(const RankTimeline& rank) {
   };
   std::vector<Change> changes;
   std::array<std::vector<int64_t>, kNumParts> edges;
-  for (const Life& life : lives_of(rank)) {
+  for (const BufferLife& life : buffer_lives(rank)) {
     const Buffer& buffer = program.buffer(life.buffer);
     changes.push_back({life.begin, +1, life.buffer});
     changes.push_back({life.end, -1, life.buffer});

@@ -19,6 +19,17 @@ struct MemoryPoint {
   }
 };
 
+// A value in a buffer of activations or of communication: from the instruction that writes it to
+// the last one that uses it.
+struct BufferLife {
+  BufferId buffer = kNoBuffer;
+  size_t first = 0, last = 0;  // instructions; `last` is the one that ends last
+  double begin = 0, end = 0;
+};
+// In the order in which they begin. A buffer that is written without being read has a new value;
+// the one before it has ended.
+std::vector<BufferLife> buffer_lives(const RankTimeline& rank);
+
 // At every change, ascending; what is there all the time (weights, optimizer, gradients with an
 // arena of their own) is not in it.
 std::vector<MemoryPoint> memory_curve(const RankTimeline& rank);

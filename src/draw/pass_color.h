@@ -1,14 +1,18 @@
 // One colour per pass, in every timeline and bar of time.
 #pragma once
 
-#include "draw/svg.h"
+#include "draw/palette.h"
 
 namespace tessera {
 
-// None of memory's colours, but for those that mean the same there: purple is the optimizer, red is
-// communication.
-inline constexpr Color kForwardColor = {37, 150, 168}, kBackwardColor = {75, 90, 138},
-                       kInputGradColor = {112, 128, 176}, kWeightGradColor = {132, 156, 54},
-                       kUpdateColor = {138, 106, 184}, kExposedColor = {200, 84, 84};
+// The colour of the bytes that a pass works for: forward that of parameters, backward that of
+// gradients, an update that of the optimizer, waiting that of communication. The second half of a
+// backward that is split has one of its own.
+inline constexpr Color kForwardColor = color_of(palette::kParameters),
+                       kBackwardColor = color_of(palette::kGradients),
+                       kInputGradColor = color_of(palette::kGradients),
+                       kWeightGradColor = color_of(palette::kWeightGrad),
+                       kUpdateColor = color_of(palette::kOptimizer),
+                       kExposedColor = color_of(palette::kCommunication);
 
 }  // namespace tessera

@@ -98,7 +98,7 @@ class PlacementsPicture {
     };
     for (const ArenaKind arena : kAllArenas) {
       if (!occurs([&](const HeldTensor& tensor) { return tensor.category == arena; })) continue;
-      page_.area(entry(name_of(arena), 16), y_ + 1, 11, 11, hex(color_of(arena)));
+      fill_category(page_, arena, entry(name_of(arena), 16), y_ + 1, 11, 11);
     }
     x = kMargin;
     y_ += 20;
@@ -172,7 +172,7 @@ class PlacementsPicture {
       const double y = y_ + static_cast<double>(rect.first_row) * row;
       const double width = static_cast<double>(rect.num_cols) * col;
       const double height = static_cast<double>(rect.num_rows) * row;
-      page_.area(x, y, width, height, hex(color_of(tensor.category)));
+      fill_category(page_, tensor.category, x, y, width, height);
       if (tensor.partial) page_.stripes(x, y, width, height);
     }
     page_.frame(left, y_, size.width, size.height, kFaintInk);

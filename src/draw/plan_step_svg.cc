@@ -82,10 +82,10 @@ class StepStrip {
     const double top = y_ - 4;
     limit_ = bars_ + scale_ * static_cast<double>(plan_.limit_bytes);
     for (const auto& [rank, one] : heaviest) draw_place(rank, *one);
-    page_.area(limit_ - 1, top, 2, y_ - top, kBadInk);
+    page_.dashes(limit_, top, limit_, y_, kTitleInk);
     const std::string text = fmt::format("limit {}", human_bytes(plan_.limit_bytes));
     const bool at_left = limit_ - text_pixels(text, 11) < bars_;
-    page_.text(at_left ? limit_ - 1 : limit_ + 1, y_ + 11, 11, kBadInk,
+    page_.text(at_left ? limit_ - 1 : limit_ + 1, y_ + 11, 11, kTitleInk,
                at_left ? Anchor::kStart : Anchor::kEnd, text);
     y_ += 0.6 * kRow;
   }
@@ -97,9 +97,10 @@ class StepStrip {
       const int64_t bytes = one.memory[static_cast<size_t>(arena)];
       if (bytes == 0) continue;
       const double width = std::max(scale_ * static_cast<double>(bytes), kLeastBar);
-      page_.area(x, y_, width, kThick, hex(color_of(arena)));
+      fill_category(page_, arena, x, y_, width, kThick);
       x += width;
     }
+    if (x > limit_) page_.hatch(limit_, y_, x - limit_, kThick);
     // Beside its bar, but never across the limit.
     const std::string total = human_bytes(one.total_bytes());
     const bool crosses = x < limit_ + 6 && x + 8 + text_pixels(total, 11) > limit_;

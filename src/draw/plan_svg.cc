@@ -160,7 +160,7 @@ class PlanPicture {
     }
     const std::string judged = verdict(plan_);
     if (!judged.empty()) {
-      page_.text(kMargin, y_ + 15, 13, plan_.fits() ? kGoodInk : kBadInk, Anchor::kStart, judged);
+      page_.text(kMargin, y_ + 15, 13, plan_.fits() ? kTitleInk : kBadInk, Anchor::kStart, judged);
       y_ += 19;
     }
     y_ += 16;
@@ -193,9 +193,9 @@ class PlanPicture {
       const double height = std::max(
           kBars * static_cast<double>(bytes) / static_cast<double>(most_bytes_), kLeastPart);
       y -= height;
-      page_.area(x, y, thick, height, hex(color_of(arena)));
+      fill_category(page_, arena, x, y, thick, height);
       if (height < kLeastForText) continue;
-      page_.text(x + thick / 2, y + height / 2 + 4, 11, kWhite, Anchor::kMiddle,
+      page_.text(x + thick / 2, y + height / 2 + 4, 11, ink_on(color_of(arena)), Anchor::kMiddle,
                  human_bytes(bytes));
     }
     page_.text(x + thick / 2, y - 5, 12, kTitleInk, Anchor::kMiddle,
@@ -218,7 +218,7 @@ class PlanPicture {
       const auto i = static_cast<size_t>(arena);
       const bool used = std::any_of(kinds_.begin(), kinds_.end(),
                                     [i](const RankKind& kind) { return kind.memory[i] > 0; });
-      if (used) page_.box(kMargin, y_ + 2, 13, 13, hex(color_of(arena)));
+      if (used) fill_category(page_, arena, kMargin, y_ + 2, 13, 13);
       label(kInk, std::string(name_of(arena)));
       for (size_t k = 0; k < kinds_.size(); ++k) {
         cell(k, kInk, with_thousands(kinds_[k].memory[i]));

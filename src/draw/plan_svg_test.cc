@@ -99,23 +99,23 @@ TEST(PlanSvgTest, SaysWhetherItFitsAndOfWhatItIs) {
   EXPECT_NE(narrow.find(" times too large, "), std::string::npos);
 }
 
-// What a step is made of has no colour of what memory is made of, unless it is the same thing.
+// What a step is made of has no colour of bytes that no pass works for.
 TEST(PlanSvgTest, OneColourHasOneMeaning) {
   const std::string svg = on_cluster("pp=2,dp=2", "h100-4", 0);
   const size_t step = svg.find(">a step of ");
   ASSERT_NE(step, std::string::npos);
   for (const ArenaKind arena : kAllArenas) {
-    if (arena == ArenaKind::kOptimizer || arena == ArenaKind::kCommunication) continue;
+    if (arena != ArenaKind::kActivations && arena != ArenaKind::kWorkspace) continue;
     EXPECT_EQ(svg.find(hex(color_of(arena)), step), std::string::npos) << name_of(arena);
   }
 }
 
-// In timelines too: a pass has no colour of a part of memory.
+// In timelines too: a pass has the colour of the bytes that it works for.
 TEST(PassColorTest, OneColourHasOneMeaningAcrossPictures) {
+  EXPECT_EQ(hex(color_of(ArenaKind::kParameters)), hex(kForwardColor));
+  EXPECT_EQ(hex(color_of(ArenaKind::kGradients)), hex(kBackwardColor));
   for (const ArenaKind arena : kAllArenas) {
-    for (const Color pass : {kForwardColor, kBackwardColor, kInputGradColor, kWeightGradColor}) {
-      EXPECT_NE(hex(color_of(arena)), hex(pass)) << name_of(arena);
-    }
+    EXPECT_NE(hex(color_of(arena)), hex(kWeightGradColor)) << name_of(arena);
   }
   EXPECT_EQ(hex(color_of(ArenaKind::kOptimizer)), hex(kUpdateColor));
   EXPECT_EQ(hex(color_of(ArenaKind::kCommunication)), hex(kExposedColor));

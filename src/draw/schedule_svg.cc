@@ -36,9 +36,9 @@ const PassStyle& style_of(StagePass pass) {
 }
 
 // Later chunks are mixed with white.
+double paleness(int chunk, int chunks) { return chunks > 1 ? 0.55 * chunk / (chunks - 1) : 0.0; }
 std::string fill_of(StagePass pass, int chunk, int chunks) {
-  const double pale = chunks > 1 ? 0.55 * chunk / (chunks - 1) : 0.0;
-  return hex(style_of(pass).color, pale);
+  return hex(style_of(pass).color, paleness(chunk, chunks));
 }
 
 class SvgTimeline {
@@ -105,10 +105,9 @@ class SvgTimeline {
     for (const TimedAction& timed : timeline_.ranks[static_cast<size_t>(rank)]) {
       const auto& [pass, stage, micro_batch] = timed.action;
       const int chunk = chunk_of_[static_cast<size_t>(stage)];
-      const bool pale = 2 * chunk >= chunks_;
       bars.push_back({left + timed.begin * unit_, (timed.end - timed.begin) * unit_,
                       fill_of(pass, chunk, chunks_), std::to_string(micro_batch),
-                      pale ? kBarInk : kWhite});
+                      ink_on(style_of(pass).color, paleness(chunk, chunks_))});
     }
     if (as_shares_) {
       const BarLane lane = {left, y + 1, timeline_.makespan * unit_, kRow - 2};

@@ -4,6 +4,7 @@
 
 #include "base/testing/count_parts.h"
 #include "draw/pass_color.h"
+#include "draw/svg.h"
 
 namespace tessera {
 namespace {

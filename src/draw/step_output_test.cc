@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 
 #include "base/testing/count_parts.h"
 #include "compile/program/memory_parts.h"
 #include "draw/memory_curve.h"
+#include "draw/pass_color.h"
 #include "draw/step_svg.h"
 #include "draw/step_text.h"
 #include "draw/trace.h"
@@ -370,6 +372,33 @@ TEST(TraceTest, OfOneRankHasItsNumber) {
   const auto json = nlohmann::json::parse(trace_json_of(run.timeline, run.activities, 1));
   EXPECT_EQ(json["distributedInfo"]["rank"], 1);
   for (const auto& event : json["traceEvents"]) EXPECT_EQ(event["pid"], 1);
+}
+
+// Kernels of an update that waits between all of them, each time for less than can be drawn: as
+// much of the row is painted as an update as it works, not as it lasts.
+TEST(StepSvgTest, ShortWaitsOfAnUpdateAreNotPaintedAsUpdate) {
+  Simulated run = simulate("dp=2,zero=1");
+  constexpr int kKernels = 4000;
+  const double step = run.timeline.makespan, part = step / kKernels;
+  RankActivity activity;
+  activity.segments.push_back({.kind = SegmentKind::kUpdate, .begin = 0, .end = step});
+  for (int i = 0; i < kKernels; ++i) {
+    activity.waits.push_back({(i + 0.25) * part, (i + 1) * part, i % 2 == 0 ? "dp" : ""});
+  }
+  activity.update_s = step / 4;
+  run.activities.assign(run.activities.size(), activity);
+  const std::string svg = step_svg(run.timeline, run.activities, "waits");
+  constexpr double kRowPixels = 1100 * 24;
+  const auto painted = [&](Color color) {
+    double pixels = 0;
+    const std::regex area("width=\"([0-9.]+)\" height=\"([0-9.]+)\" fill=\"" + hex(color) + "\"");
+    for (std::sregex_iterator it(svg.begin(), svg.end(), area), end; it != end; ++it) {
+      pixels += std::stod((*it)[1]) * std::stod((*it)[2]);
+    }
+    return pixels / kRowPixels;
+  };
+  EXPECT_NEAR(painted(kUpdateColor), 0.25, 0.05);
+  EXPECT_NEAR(painted(kExposedColor), 0.375, 0.06);
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ namespace {
 constexpr double kMargin = 16, kRow = 26, kTitleLine = 19, kAxis = 24, kLegend = 30;
 constexpr double kWidth = 1100;       // of the timeline
 constexpr double kLeastPixels = 0.5;  // a wait that is shorter is not drawn
+constexpr double kLeastTogether = 2;  // waits that are together as wide are seen
 constexpr size_t kMostRows = 64;
 constexpr double kRoomForWaits = 1.25;  // of the time, where a rank is lost
 
@@ -122,32 +123,62 @@ class StepPicture {
 
   void draw_each(const RankActivity& activity, double y) {
     std::vector<TimeBar> bars;
+    std::vector<BarLane> mixed;
+    auto wait = activity.waits.begin();
     for (const Segment& segment : activity.segments) {
-      bars.push_back(bar(segment.begin, segment.end, fill_of(segment.kind)));
+      const TimeBar whole = bar(segment.begin, segment.end, fill_of(segment.kind));
+      if (has_many_short_waits(activity, segment, wait)) {
+        mixed.push_back({whole.x, y + 1, whole.width, kRow - 2});
+        continue;
+      }
+      bars.push_back(whole);
+      bars.back().ink = ink_on(kColors[static_cast<size_t>(segment.kind)]);
       if (segment.micro_batch >= 0) bars.back().label = std::to_string(segment.micro_batch);
     }
     draw_bars(page_, bars, y + 1, kRow - 2);
-    for (const Wait& wait : activity.waits) {
-      const double x = x_of(wait.begin), width = x_of(wait.end) - x;
+    draw_mixed(activity, mixed);
+    for (const Wait& one : activity.waits) {
+      const double x = x_of(one.begin), width = x_of(one.end) - x;
       if (width < kLeastPixels) continue;
-      page_.area(x, y + 1, width, kRow - 2, wait.group.empty() ? std::string(kIdle) : exposed());
+      page_.area(x, y + 1, width, kRow - 2, one.group.empty() ? std::string(kIdle) : exposed());
     }
     draw_labels(page_, bars, y + 1, kRow - 2);
+  }
+
+  // Waits that are too short to be drawn, but together long enough to be seen. Segments come in
+  // order, and `wait` goes along.
+  [[nodiscard]] bool has_many_short_waits(const RankActivity& activity, const Segment& segment,
+                                          std::vector<Wait>::const_iterator& wait) const {
+    while (wait != activity.waits.end() && wait->end <= segment.begin) ++wait;
+    double short_ones = 0;
+    for (auto inside = wait; inside != activity.waits.end() && inside->begin < segment.end;
+         ++inside) {
+      const double width = (inside->end - inside->begin) * scale_;
+      if (width < kLeastPixels) short_ones += width;
+    }
+    return short_ones >= kLeastTogether;
+  }
+
+  // Segments between whose kernels a rank waits again and again, as shares of the time.
+  void draw_mixed(const RankActivity& activity, const std::vector<BarLane>& lanes) {
+    if (lanes.empty()) return;
+    std::vector<TimeBar> all = pieces(activity);
+    std::sort(all.begin(), all.end(), [](const TimeBar& a, const TimeBar& b) { return a.x < b.x; });
+    auto first = all.begin();
+    for (const BarLane& lane : lanes) {
+      const double right = lane.left + lane.width;
+      while (first != all.end() && first->x + first->width <= lane.left) ++first;
+      auto last = first;
+      while (last != all.end() && last->x < right) ++last;
+      draw_shares(page_, {first, last}, fills(), lane, std::min(slice_, lane.width));
+    }
   }
 
   // Bars that do not overlap: segments without the waits inside them, and waits for communication.
   [[nodiscard]] std::vector<TimeBar> pieces(const RankActivity& activity) const {
     std::vector<TimeBar> bars;
-    auto wait = activity.waits.begin();
-    for (const Segment& segment : activity.segments) {
-      double at = segment.begin;
-      while (wait != activity.waits.end() && wait->end <= segment.begin) ++wait;
-      for (auto inside = wait; inside != activity.waits.end() && inside->begin < segment.end;
-           ++inside) {
-        if (inside->begin > at) bars.push_back(bar(at, inside->begin, fill_of(segment.kind)));
-        at = inside->end;
-      }
-      if (segment.end > at) bars.push_back(bar(at, segment.end, fill_of(segment.kind)));
+    for (const Segment& piece : busy_pieces(activity)) {
+      bars.push_back(bar(piece.begin, piece.end, fill_of(piece.kind)));
     }
     for (const Wait& one : activity.waits) {
       if (!one.group.empty()) bars.push_back(bar(one.begin, one.end, exposed()));

@@ -20,17 +20,8 @@ constexpr size_t kLeastWidth = 12, kMostWidth = 160;  // of the time, where colu
 
 std::string row_of(const RankActivity& activity, double makespan, size_t width) {
   LetterColumns columns(makespan, width);
-  // Segments contain the waits between their kernels: those are taken out of them.
-  auto wait = activity.waits.begin();
-  for (const Segment& segment : activity.segments) {
-    double at = segment.begin;
-    while (wait != activity.waits.end() && wait->end <= segment.begin) ++wait;
-    for (auto inside = wait; inside != activity.waits.end() && inside->begin < segment.end;
-         ++inside) {
-      columns.add(letter_of(segment.kind), at, inside->begin);
-      at = inside->end;
-    }
-    columns.add(letter_of(segment.kind), at, segment.end);
+  for (const Segment& piece : busy_pieces(activity)) {
+    columns.add(letter_of(piece.kind), piece.begin, piece.end);
   }
   for (const Wait& w : activity.waits) columns.add(w.group.empty() ? '.' : '-', w.begin, w.end);
   // Passes of less than a column and a half.

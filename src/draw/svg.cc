@@ -50,16 +50,23 @@ std::string_view name_of(Anchor anchor) {
 }
 
 // Inks and papers of a dark screen; bars keep their colours. Printed pages stay white.
-constexpr std::string_view kStyle = R"(<style>
-@media screen and (prefers-color-scheme: dark) {
-rect[fill="#ffffff"] { fill: #16181d } rect[stroke="#ffffff"] { stroke: #16181d }
-text[fill="#222222"] { fill: #f2f2f2 } text[fill="#444444"] { fill: #d4d4d4 }
-text[fill="#888888"] { fill: #a0a0a0 } text[fill="#c00000"] { fill: #ff7b7b }
-text[fill="#1e7d4f"] { fill: #5fcf98 } line[stroke="#444444"] { stroke: #d4d4d4 }
-rect[fill="#f0f0f0"] { fill: #2a2e35 } rect[fill="#dde1e6"] { fill: #3d444f }
+std::string dark_style() {
+  std::string style = "<style>\n@media screen and (prefers-color-scheme: dark) {\n";
+  const auto rule = [&](std::string_view element, std::string_view what,
+                        const PaletteColor& color) {
+    style +=
+        fmt::format("{0}[{1}=\"{2}\"] {{ {1}: {3} }}\n", element, what, color.light, color.dark);
+  };
+  rule("rect", "fill", palette::kSurface);
+  rule("rect", "stroke", palette::kSurface);
+  rule("rect", "fill", palette::kSunken);
+  rule("rect", "stroke", palette::kActivationsEdge);
+  for (const PaletteColor& ink : {palette::kInk1, palette::kInk2, palette::kInk3, palette::kBad}) {
+    rule("text", "fill", ink);
+    rule("line", "stroke", ink);
+  }
+  return style + "}\n</style>\n";
 }
-</style>
-)";
 
 }  // namespace
 
@@ -102,9 +109,9 @@ void SvgPage::text(double x, double y, double size, std::string_view fill, Ancho
 
 void SvgPage::box(double x, double y, double width, double height, std::string_view fill) {
   body_ += fmt::format(
-      "<rect x=\"{:g}\" y=\"{:g}\" width=\"{:g}\" height=\"{:g}\" fill=\"{}\" stroke=\"#ffffff\" "
+      "<rect x=\"{:g}\" y=\"{:g}\" width=\"{:g}\" height=\"{:g}\" fill=\"{}\" stroke=\"{}\" "
       "stroke-width=\"0.8\"/>\n",
-      x, y, width, height, fill);
+      x, y, width, height, fill, kWhite);
 }
 
 void SvgPage::frame(double x, double y, double width, double height, std::string_view stroke) {
@@ -132,13 +139,20 @@ void SvgPage::stripes(double x, double y, double width, double height) {
 }
 
 void SvgPage::hatch(double x, double y, double width, double height) {
-  if (!std::exchange(has_hatch_, true)) pattern("hatch", 1.5, "#6a6f78");
+  if (!std::exchange(has_hatch_, true)) pattern("hatch", 1.5, kFaintInk);
   area(x, y, width, height, "url(#hatch)");
 }
 
 void SvgPage::line(double x, double y, double to_x, double to_y, std::string_view stroke) {
   body_ += fmt::format("<line x1=\"{:g}\" y1=\"{:g}\" x2=\"{:g}\" y2=\"{:g}\" stroke=\"{}\"/>\n", x,
                        y, to_x, to_y, stroke);
+}
+
+void SvgPage::dashes(double x, double y, double to_x, double to_y, std::string_view stroke) {
+  body_ += fmt::format(
+      "<line x1=\"{:g}\" y1=\"{:g}\" x2=\"{:g}\" y2=\"{:g}\" stroke=\"{}\" stroke-width=\"2\" "
+      "stroke-dasharray=\"5 3\"/>\n",
+      x, y, to_x, to_y, stroke);
 }
 
 void SvgPage::arrow(double x, double y, double to_x, double to_y, std::string_view stroke) {
@@ -171,8 +185,8 @@ std::string SvgPage::str(double width, double height, std::string_view title,
              "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:g}\" height=\"{1:g}\" "
              "viewBox=\"0 0 {0:g} {1:g}\" font-family=\"Helvetica, Arial, sans-serif\" "
              "role=\"img\">\n<title>{2}</title>\n<desc>{3}</desc>\n{4}"
-             "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
-             width, height, escaped(title), escaped(description), kStyle) +
+             "<rect width=\"100%\" height=\"100%\" fill=\"{5}\"/>\n",
+             width, height, escaped(title), escaped(description), dark_style(), kWhite) +
          body_ + "</svg>\n";
 }
 

@@ -6,18 +6,19 @@
 #include <string_view>
 #include <vector>
 
+#include "draw/palette.h"
+
 namespace tessera {
 
-struct Color {
-  int red = 0, green = 0, blue = 0;
-};
 // "#4285c8"; `pale` from 0 to 1 mixes it with white.
 std::string hex(Color color, double pale = 0);
 
-inline constexpr std::string_view kTitleInk = "#222222", kInk = "#444444", kFaintInk = "#888888";
-inline constexpr std::string_view kWhite = "#ffffff", kBlank = "#f0f0f0", kIdle = "#dde1e6";
-inline constexpr std::string_view kBarInk = "#1f1f1f";  // on pale bars, also where it is dark
-inline constexpr std::string_view kBadInk = "#c00000", kGoodInk = "#1e7d4f";
+inline constexpr std::string_view kTitleInk = palette::kInk1.light, kInk = palette::kInk2.light,
+                                  kFaintInk = palette::kInk3.light, kBadInk = palette::kBad.light;
+inline constexpr std::string_view kWhite = palette::kSurface.light, kBlank = palette::kSunken.light,
+                                  kIdle = palette::kIdleTime.light;
+// On pale bars, also where the paper is dark.
+inline constexpr std::string_view kBarInk = palette::kOnLightFill.light;
 inline constexpr double kLetterPixels = 6.2;  // of a character of size 11 or 12, about
 
 // Enough for a text of this size in the fonts that are usual.
@@ -48,6 +49,8 @@ class SvgPage {
   // Dark stripes over an area: nothing happens there any more.
   void hatch(double x, double y, double width, double height);
   void line(double x, double y, double to_x, double to_y, std::string_view stroke);
+  // Thick and dashed: a limit.
+  void dashes(double x, double y, double to_x, double to_y, std::string_view stroke);
   // A line with a head at its end.
   void arrow(double x, double y, double to_x, double to_y, std::string_view stroke);
   // A line through the points; a single one is a dot.

@@ -151,8 +151,9 @@ std::string tick_text(double seconds, double span) {
   };
   constexpr std::array<Unit, 4> kUnits = {{{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}, {1e-9, "ns"}}};
   if (seconds == 0) return "0";
-  const auto* unit = std::find_if(kUnits.begin(), kUnits.end() - 1,
-                                  [&](const Unit& one) { return span >= one.seconds; });
+  const Unit* last = kUnits.data() + kUnits.size() - 1;
+  const Unit* unit =
+      std::find_if(kUnits.data(), last, [&](const Unit& one) { return span >= one.seconds; });
   // Multiples of a round step have few digits.
   return fmt::format("{:.6g} {}", seconds / unit->seconds, unit->name);
 }

@@ -51,4 +51,13 @@ std::map<ValueId, ValueId> differentiate(Graph& graph, bool narrow) {
   return of_parameters;
 }
 
+void differentiate_from(Graph& graph, ValueId value, ValueId gradient) {
+  Gradients gradients(graph, /*narrow=*/false);
+  gradients.contribute_value(value, gradient, {.pass = Pass::kInputGrad});
+  for (const size_t i : visit_order(graph.nodes())) {
+    const Node node = graph.nodes()[i];  // a copy: visiting appends nodes
+    visit(gradients, node);
+  }
+}
+
 }  // namespace tessera

@@ -15,4 +15,8 @@ namespace tessera {
 // in the type of the activations.
 std::map<ValueId, ValueId> differentiate(Graph& graph, bool narrow = false);
 
+// Without a loss: appends the backward nodes of `value`, whose gradient is `gradient`, placed as
+// the dual of it.
+void differentiate_from(Graph& graph, ValueId value, ValueId gradient);
+
 }  // namespace tessera

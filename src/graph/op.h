@@ -101,12 +101,16 @@ enum class OpKind : uint8_t {
   kLayerNormDwBias,  // kLayerNormDw and kBiasDw
   kLayerNormGrad,    // and kLayerNormDx
   kRmsNormGrad,      // kRmsNormDx and kRmsNormDw
+  kSgd,              // as kAdamW
   kEnd,              // how many there are; no op
 };
 constexpr size_t kNumOps = static_cast<size_t>(OpKind::kEnd);
 constexpr size_t index_of(OpKind op) { return static_cast<size_t>(op); }
 
 std::string_view name_of(OpKind op);
+
+// Whether it is an optimizer's update of weights.
+constexpr bool updates_weights(OpKind op) { return op == OpKind::kAdamW || op == OpKind::kSgd; }
 
 // F forward, I input gradients, W weight gradients, G gradient reduction, U update, R forward
 // computed again for the backward.

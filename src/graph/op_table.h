@@ -148,6 +148,7 @@ enum class KernelNumbers : uint8_t {
 enum class ExtraOperands : uint8_t {
   kNone,
   kRopeTables,       // cosines and sines, as inputs
+  kDocumentStarts,   // where the document of each query begins, as the last input, if any
   kRouterLoad,       // the layer's choices by expert, as an output
   kWithoutLastInput  // the node has it for its gradient
 };

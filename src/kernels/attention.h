@@ -27,6 +27,9 @@ struct AttentionShape {
   // Sequences split over `parts` ranks: the rows of q and kv are those of one part, or of all
   // (base/sequence_rows.h). Positions decide who sees whom.
   int64_t parts = 1, q_part = 0, kv_part = 0;
+  // [rows of q], or null: the first position that a query may see, where its document begins. In a
+  // sequence they never fall.
+  const int32_t* starts = nullptr;
   DropoutMask dropout{};  // of the probabilities, by query head, query and key
 
   [[nodiscard]] constexpr SequenceRows q_rows() const { return {seq_len, parts, q_part}; }

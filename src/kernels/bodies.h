@@ -22,7 +22,7 @@
   /* loss.h */ \
   X(cross_entropy_stats) X(cross_entropy_loss) X(cross_entropy_grad) \
   /* optimizer.h */ \
-  X(sum_squares) X(add_metrics) X(count_tokens) X(adamw) \
+  X(sum_squares) X(add_metrics) X(count_tokens) X(adamw) X(sgd) \
   /* movement.h */ \
   X(fill_zero) X(copy) X(accumulate_into) X(scale) X(split_columns) X(join_columns) \
   /* experts.h */ \

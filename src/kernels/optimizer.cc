@@ -6,15 +6,27 @@
 namespace tessera::kernels {
 namespace {
 
-void check_bucket(const char* op, const UpdatedTensors& bucket, const UpdatedTensors& first) {
+void check_bucket(const char* op, int states, const UpdatedTensors& bucket,
+                  const UpdatedTensors& first) {
   const int64_t count = bucket.weight.numel();
   const DType weights = first.weight.dtype;
   const DType type = accumulate_type(weights);
   check_flat(op, "master", bucket.master, first.has_rests() ? DType::kBF16 : type, count);
-  check_flat(op, "m", bucket.m, type, count);
-  check_flat(op, "v", bucket.v, type, count);
+  if (states > 0) check_flat(op, "m", bucket.m, type, count);
+  if (states > 1) check_flat(op, "v", bucket.v, type, count);
   check_flat(op, "grad", bucket.grad, gradient_type(weights, first.grad), count);
   check_flat(op, "weight", bucket.weight, weights, count);
+}
+
+void check_update(const char* op, int states, const Context& ctx,
+                  std::span<const UpdatedTensors> buckets, const Tensor& known) {
+  TESSERA_CHECK(!buckets.empty() && buckets.size() <= kMostGroupedBuckets, "{}: {} buckets", op,
+                buckets.size());
+  for (const UpdatedTensors& bucket : buckets) check_bucket(op, states, bucket, buckets[0]);
+  check_flat(op, "known", known, DType::kF64, known.numel());
+  TESSERA_CHECK(known.numel() == 1 || known.numel() >= kMetricsHead, "{}: {} numbers known", op,
+                known.numel());
+  check_params(op, ctx.params);
 }
 
 }  // namespace
@@ -57,15 +69,15 @@ void count_tokens(Context& ctx, const Tensor& labels, Tensor& counts) {
 
 void adamw(Context& ctx, std::span<const UpdatedTensors> buckets, const Tensor& known,
            const UpdatePlace& place) {
-  constexpr const char* kOp = "adamw";
-  TESSERA_CHECK(!buckets.empty() && buckets.size() <= kMostGroupedBuckets, "{}: {} buckets", kOp,
-                buckets.size());
-  for (const UpdatedTensors& bucket : buckets) check_bucket(kOp, bucket, buckets[0]);
-  check_flat(kOp, "known", known, DType::kF64, known.numel());
-  TESSERA_CHECK(known.numel() == 1 || known.numel() >= kMetricsHead, "{}: {} numbers known", kOp,
-                known.numel());
-  check_params(kOp, ctx.params);
+  check_update("adamw", 2, ctx, buckets, known);
   bodies_of(ctx).adamw(ctx, buckets, known, place);
+}
+
+void sgd(Context& ctx, std::span<const UpdatedTensors> buckets, const Tensor& known,
+         const UpdatePlace& place) {
+  const bool keeps_m = !buckets.empty() && buckets[0].m.data != nullptr;
+  check_update("sgd", keeps_m ? 1 : 0, ctx, buckets, known);
+  bodies_of(ctx).sgd(ctx, buckets, known, place);
 }
 
 }  // namespace tessera::kernels

@@ -22,10 +22,11 @@ void add_metrics(Context& ctx, const Tensor& loss, const Tensor& labels, Tensor&
                  int64_t updates);
 // counts[i] (f64) = unmasked labels of part i of counts.numel() equal ones.
 void count_tokens(Context& ctx, const Tensor& labels, Tensor& counts);
-// master, m, v: the accumulate type. grad: as weight gradients above. weight: storage type, written
-// from master; weight and master may be the same tensor (f32 and f64 training keep one copy). A
-// master of 16-bit elements beside a bf16 weight holds the rests of base/master_weight.h: then
-// weight is read too. All buckets of a call are alike in this.
+// master, m, v: the accumulate type; v is AdamW's alone, and m is empty in SGD without momentum.
+// grad: as weight gradients above. weight: storage type, written from master; weight and master may
+// be the same tensor (f32 and f64 training keep one copy). A master of 16-bit elements beside a
+// bf16 weight holds the rests of base/master_weight.h: then weight is read too. All buckets of a
+// call are alike in this.
 struct UpdatedTensors {
   Tensor master, m, v, grad, weight;
   bool decay = false;
@@ -39,5 +40,9 @@ struct UpdatedTensors {
 // ctx.params; `known` (f64) gives the norm and the tokens (base/step_params.h).
 void adamw(Context& ctx, std::span<const UpdatedTensors> buckets, const Tensor& known,
            const UpdatePlace& place);
+// As PyTorch's SGD: g += weight_decay * w;  m = momentum * m + g;  w -= lr * m, or with Nesterov's
+// look ahead lr * (g + momentum * m). The place does not matter.
+void sgd(Context& ctx, std::span<const UpdatedTensors> buckets, const Tensor& known,
+         const UpdatePlace& place);
 
 }  // namespace tessera::kernels

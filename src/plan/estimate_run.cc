@@ -24,22 +24,26 @@ void use_fp8(const RunSpec& spec, const DeviceSpec& device, PrecisionChoice& pre
 
 }  // namespace
 
-RunEstimate estimate_run(const RunSpec& spec, const Cluster& cluster, const Engine& engine,
-                         BlockProducts products) {
+RunStrategy priced_strategy(const RunSpec& spec, const Cluster& cluster, const Engine& engine,
+                            BlockProducts products) {
   const int64_t world = spec.parallel.world();
   require_config(
       world <= cluster.devices,
       "the mesh has {} ranks but cluster {} has {} devices; use smaller dp, fsdp, tp, cp "
       "or pp, or a cluster of more devices (h100-64 is 64 of h100)",
       world, cluster.name, cluster.devices);
-  RunEstimate result;
-  result.run = strategy_of_run(
+  RunStrategy run = strategy_of_run(
       spec, world == cluster.devices ? cluster : with_devices(cluster, world), engine);
-  if (products == BlockProducts::kFp8) {
-    use_fp8(spec, cluster.device, result.run.workload.precision);
-  }
-  const std::string wrong = why_impossible(result.run.workload, result.run.strategy);
+  if (products == BlockProducts::kFp8) use_fp8(spec, cluster.device, run.workload.precision);
+  const std::string wrong = why_impossible(run.workload, run.strategy);
   require_config(wrong.empty(), "{}", wrong);
+  return run;
+}
+
+RunEstimate estimate_run(const RunSpec& spec, const Cluster& cluster, const Engine& engine,
+                         BlockProducts products) {
+  RunEstimate result;
+  result.run = priced_strategy(spec, cluster, engine, products);
   result.estimate = StepSimulator(result.run.workload).simulate(result.run.strategy).estimate;
   return result;
 }

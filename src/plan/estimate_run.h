@@ -21,9 +21,13 @@ struct RunEstimate {
   Estimate estimate;
 };
 
-// `spec` must have gone through resolve(). Throws ConfigError for a mesh with more ranks than the
-// cluster has devices, for 8 bits on a device without them, and for what the cost model cannot
-// price.
+// What of a run the cost model prices. `spec` must have gone through resolve(). Throws ConfigError
+// for a mesh with more ranks than the cluster has devices, for 8 bits on a device without them, and
+// for what the cost model cannot price.
+RunStrategy priced_strategy(const RunSpec& spec, const Cluster& cluster, const Engine& engine,
+                            BlockProducts products = BlockProducts::kAsTrained);
+
+// Throws as priced_strategy() does.
 RunEstimate estimate_run(const RunSpec& spec, const Cluster& cluster, const Engine& engine,
                          BlockProducts products = BlockProducts::kAsTrained);
 

@@ -129,7 +129,9 @@ Plan priced_plan(const PlanRequest& request, ScalePlanner& planner) {
                           std::move(priced.estimate)};
   plan.step->cluster.name = cluster.name;
   append(plan.guesses, default_constants(plan.step->cluster));
-  add_engine_guesses(engine, priced.run.workload, priced.run.strategy, plan.guesses);
+  if (request.weigh_guesses) {
+    add_engine_guesses(engine, priced.run.workload, priced.run.strategy, plan.guesses);
+  }
   return plan;
 }
 

@@ -35,8 +35,9 @@ struct PlanRequest {
   OpenSettings open = {};                              // what follows from the rest, for advice
   std::vector<Guess> guesses = {};                     // taken before it came to this; listed first
   int64_t tokens = 0;                                  // of the whole training; 0: not asked
-  bool advise = false;   // where the run does not fit: what would make it fit
-  bool digests = false;  // of Programs also where a cluster prices the step
+  bool advise = false;        // where the run does not fit: what would make it fit
+  bool digests = false;       // of Programs also where a cluster prices the step
+  bool weigh_guesses = true;  // of the engine: the step is priced again for each of them
 };
 
 // Where memory and traffic come from.

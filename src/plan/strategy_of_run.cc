@@ -57,6 +57,9 @@ void RunReader::fill_workload() {
   w.overlap.pipeline = spec_.parallel.overlap;
   w.fused_loss = spec_.train.loss_chunk < spec_.train.micro_batch * spec_.train.seq_len;
   w.loss_chunk = spec_.train.loss_chunk;
+  // Engines count both moments of AdamW, which are read and written in f32.
+  const int64_t fewer = OptimizerSpec{}.states() - spec_.optimizer.states();
+  w.engine.optimizer_bytes -= static_cast<double>(fewer * 2 * size_bytes(DType::kF32));
   if (w.engine.sum_bucket_bytes > 0) {
     w.engine.sum_bucket_bytes = static_cast<double>(spec_.parallel.bucket_mb) * 1e6;
   }
@@ -67,7 +70,7 @@ void RunReader::fill_workload() {
 void RunReader::fill_precision() {
   PrecisionChoice& p = seen_.workload.precision;
   const DType dtype = spec_.train.dtype;
-  const int64_t moments = 2 * size_bytes(accumulate_type(dtype));
+  const int64_t moments = spec_.optimizer.states() * size_bytes(accumulate_type(dtype));
   p.parameter_bytes = p.activation_bytes = size_bytes(dtype);
   p.gradient_bytes = size_bytes(spec_.train.gradient_type());
   p.state_bytes = moments;

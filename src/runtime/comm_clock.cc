@@ -27,7 +27,7 @@ CommClock::CommClock(const Program& program)
 }
 
 CommClock::Row* CommClock::row_of(int instruction) {
-  if (instruction < 0) return nullptr;
+  if (instruction < 0 || !counts_) return nullptr;
   const int row = row_of_[static_cast<size_t>(instruction)];
   return row < 0 ? nullptr : &rows_[static_cast<size_t>(row)];
 }

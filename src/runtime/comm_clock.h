@@ -36,6 +36,8 @@ class CommClock {
   // Since the start, or the last reset. Sorted by group and operation. Only between steps.
   [[nodiscard]] std::vector<CommTime> times() const;
   void reset();
+  // Whether time counts from now on. Only between steps.
+  void count(bool on) { counts_ = on; }
 
  private:
   struct Row {
@@ -46,6 +48,7 @@ class CommClock {
   };
   Row* row_of(int instruction);
 
+  bool counts_ = true;
   std::vector<Row> rows_;
   std::vector<int> row_of_;                 // by instruction; -1: a kernel
   std::vector<int> signaller_;              // by event: the instruction

@@ -28,7 +28,14 @@ inline kernels::AttentionShape attention_shape(const KernelCall& c) {
   shape.kv_part = args.kv_part;
   shape.window = args.window;
   shape.dropout = dropout_mask(args);
+  if (args.documents) shape.starts = c.in(c.instruction.inputs.size() - 1).as<int32_t>();
   return shape;
+}
+
+// An input that attention may have, before that of its documents.
+inline Tensor attention_input(const KernelCall& c, size_t i) {
+  const size_t own = c.instruction.inputs.size() - (c.args().documents ? 1 : 0);
+  return i < own ? c.in(i) : Tensor();
 }
 
 // This rank has one part of the statistics: [1, tokens, 3].
@@ -166,13 +173,13 @@ inline constexpr KernelRow kModelKernels[] = {
      }},
     {OpKind::kAttentionPart,
      [](const KernelCall& c) {
-       kernels::attention_part(c.context, c.in(0), c.in(1), c.in_if_any(2), c.in_if_any(3),
-                               c.out(0), c.out(1), attention_shape(c));
+       kernels::attention_part(c.context, c.in(0), c.in(1), attention_input(c, 2),
+                               attention_input(c, 3), c.out(0), c.out(1), attention_shape(c));
      }},
     {OpKind::kAttentionGradPart,
      [](const KernelCall& c) {
        kernels::attention_grad_part(c.context, c.in(0), c.in(1), c.in(2), c.in(3), c.in(4),
-                                    c.in_if_any(5), c.out(0), c.out(1), attention_shape(c));
+                                    attention_input(c, 5), c.out(0), c.out(1), attention_shape(c));
      }},
 
     {OpKind::kSwiGlu, [](const KernelCall& c) { kernels::swiglu(c.context, c.in(0), c.out(0)); }},

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 
 #include "base/error.h"
 #include "runtime/kernel_call.h"
@@ -18,19 +19,24 @@ inline void sum_squares(const KernelCall& c) {
   kernels::sum_squares(c.context, std::span(squared).first(buckets.size()), c.out(0));
 }
 
-inline void adamw(const KernelCall& c) {
+using Update = void(kernels::Context&, std::span<const kernels::UpdatedTensors>, const Tensor&,
+                    const UpdatePlace&);
+
+template <Update* update>
+void update_weights(const KernelCall& c) {
   std::array<kernels::UpdatedTensors, kMostGroupedBuckets> updated;
   const KernelArgs& args = c.args();
   const size_t buckets = args.buckets.size();
   const size_t outputs = c.instruction.outputs.size() / buckets;  // of each
   for (size_t b = 0; b < buckets; ++b) {
     const BufferId* output = &c.instruction.outputs[b * outputs];
-    const BufferId master = has_master(c.instruction) ? output[3] : output[0];
-    updated.at(b) = {c.at(master), c.at(output[1]), c.at(output[2]),
+    const auto state = [&](int64_t s) { return s <= args.states ? c.at(output[s]) : Tensor{}; };
+    const BufferId master = has_master(c.instruction) ? output[1 + args.states] : output[0];
+    updated.at(b) = {c.at(master), state(1),        state(2),
                      c.in(b),      c.at(output[0]), args.buckets[b].decay};
   }
-  kernels::adamw(c.context, std::span(updated).first(buckets), c.at(c.instruction.inputs.back()),
-                 {args.update, args.updates});
+  update(c.context, std::span(updated).first(buckets), c.at(c.instruction.inputs.back()),
+         {args.update, args.updates});
 }
 
 inline void metrics(const KernelCall& c) {
@@ -50,7 +56,8 @@ inline constexpr KernelRow kStepKernels[] = {
     {OpKind::kMetrics, metrics},
     {OpKind::kCountTokens,
      [](const KernelCall& c) { kernels::count_tokens(c.context, c.in(0), c.out(0)); }},
-    {OpKind::kAdamW, adamw},
+    {OpKind::kAdamW, update_weights<kernels::adamw>},
+    {OpKind::kSgd, update_weights<kernels::sgd>},
 
     {OpKind::kZero, [](const KernelCall& c) { kernels::fill_zero(c.context, c.out(0)); }},
     {OpKind::kConvert, copy},

@@ -120,7 +120,10 @@ void Executor::communicate(Communicator& peers, const Instruction& instruction) 
 void Executor::run_instruction(kernels::Context& context, const Instruction& instruction,
                                size_t index) {
   if (!is_communication(instruction.op)) {
-    return run_kernel(context, instruction, memory_.tensors());
+    const PhaseClock::Clock::time_point start = PhaseClock::Clock::now();
+    run_kernel(context, instruction, memory_.tensors());
+    phases_.add(instruction.tag.pass, PhaseClock::Clock::now() - start);
+    return;
   }
   Communicator& peers = *peers_[index];
   // Its input is there, unless the stream is to wait for it.

@@ -20,6 +20,7 @@
 #include "runtime/device/options.h"
 #include "runtime/device/program_streams.h"
 #include "runtime/dispatch.h"
+#include "runtime/phase_clock.h"
 #include "runtime/program_memory.h"
 #include "runtime/rank.h"
 
@@ -76,6 +77,12 @@ class Executor final : private StepLauncher {
   void reset_traffic() { rank_.channels().meter().reset(); }
   [[nodiscard]] std::vector<CommTime> comm_times() const { return clock_.times(); }
   void reset_comm_times() { clock_.reset(); }
+  [[nodiscard]] PassSeconds pass_seconds() const { return phases_.seconds(); }
+  // Whether the time of steps counts from now on: that of an evaluation is not training's.
+  void count_times(bool on) {
+    clock_.count(on);
+    phases_.count(on);
+  }
 
   // From the next step on, or no longer; what was measured before is forgotten.
   void time_instructions(bool on);
@@ -112,6 +119,7 @@ class Executor final : private StepLauncher {
   std::vector<std::atomic<uint32_t>> events_;
   std::vector<uint64_t> executed_;
   CommClock clock_;
+  PhaseClock phases_;
   std::optional<InstructionTimes> times_;  // none: not asked for
   StepParams params_;
   uint32_t epoch_ = 0;

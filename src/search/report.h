@@ -28,6 +28,7 @@ struct RankedStrategy {
   SimulatedStrategy plan;
   std::string why;  // better than its neighbours
   EngineFile file;
+  [[nodiscard]] bool can_run() const { return file.lacks.empty(); }  // `tessera train`
 };
 
 // The fastest plan of so many devices.
@@ -57,6 +58,9 @@ struct SearchReport {
   std::vector<std::string> remedies;     // where nothing fits
   std::string cluster, engine, command;  // of ReportOptions
   bool writes_files = false;  // run files are written beside it, so that it need not say how
+
+  // None of the shown plans can be run, though there are Programs for the model: others may fit.
+  [[nodiscard]] bool lacks_room() const;
 };
 
 // Searches, simulates the kept plans, ranks them again and explains them. `read` opens model files.

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/testing/share.h"
 #include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
 #include "search/simulated_strategy.h"
@@ -48,7 +49,7 @@ void expect_same(const std::vector<Candidate>& a, const std::vector<Candidate>& 
 }
 
 TEST(SearchTest, BoundsLeaveOutNothingThatIsAmongTheBest) {
-  for (const Workload& w : small_workloads()) {
+  for (const Workload& w : testing::share_of(small_workloads(), 2)) {
     for (const Objective objective : {Objective::kTime, Objective::kMemory}) {
       SearchRequest request{.workload = w, .objective = objective};
       request.keep = 5;

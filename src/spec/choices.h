@@ -122,6 +122,35 @@ enum class CudaGraph : uint8_t {
 template <>
 inline constexpr std::array<std::string_view, 3> kNamesOf<CudaGraph> = {"auto", "on", "off"};
 
+// What changes the weights.
+enum class OptimizerKind : uint8_t {
+  kAdamW,
+  kSgd,  // with momentum where that is above 0
+};
+template <>
+inline constexpr std::array<std::string_view, 2> kNamesOf<OptimizerKind> = {"adamw", "sgd"};
+
+// How the learning rate goes on after its warm-up.
+enum class LrSchedule : uint8_t {
+  kConstant,
+  kLinear,       // falls to min_lr
+  kCosine,       // likewise, by half a wave
+  kWsd,          // stays, then falls as linear in the last steps
+  kInverseSqrt,  // falls with the root of the step, not below min_lr
+};
+template <>
+inline constexpr std::array<std::string_view, 5> kNamesOf<LrSchedule> = {
+    "constant", "linear", "cosine", "wsd", "inverse_sqrt"};
+
+// Which weights decay.
+enum class DecayOn : uint8_t {
+  kMatrices,
+  kAll,
+  kNone,
+};
+template <>
+inline constexpr std::array<std::string_view, 3> kNamesOf<DecayOn> = {"matrices", "all", "none"};
+
 template <typename E>
 concept ChoiceEnum = kNamesOf<E>
 .size() > 0;

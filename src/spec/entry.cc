@@ -192,6 +192,28 @@ struct Assignment {
     }
     *field = std::move(numbers);
   }
+  // [{ path = "a", weight = 2 }, { path = "b" }]
+  void operator()(std::vector<DataPart>* field) const {
+    constexpr std::string_view kWanted =
+        "an array of tables such as { path = \"set\", weight = 2.5 }";
+    expect(value.is_array(), kWanted);
+    std::vector<DataPart> parts;
+    for (const json& table : value) {
+      expect(table.is_object() && table.contains("path") && table["path"].is_string(), kWanted);
+      DataPart part{.path = table["path"].get<std::string>()};
+      for (const auto& [name, said] : table.items()) {
+        expect(name == "path" || name == "weight", kWanted);
+        if (name != "weight") continue;
+        expect(said.is_number(), kWanted);
+        Assignment{key, said, path, at, ranges}.expect_in_range(
+            said, "an array of tables, their weights");
+        part.weight = said.get<double>();
+      }
+      expect(!part.path.empty(), kWanted);
+      parts.push_back(std::move(part));
+    }
+    *field = std::move(parts);
+  }
   void operator()(Betas field) const {
     constexpr std::string_view kWanted = "an array of two numbers [beta1, beta2]";
     expect(value.is_array() && value.size() == 2, kWanted);
@@ -213,6 +235,13 @@ struct Reader {
   nlohmann::ordered_json operator()(const PipelineChoice* choice) const { return choice->text(); }
   nlohmann::ordered_json operator()(Betas betas) const {
     return nlohmann::ordered_json::array({*betas.first, *betas.second});
+  }
+  nlohmann::ordered_json operator()(const std::vector<DataPart>* parts) const {
+    auto list = nlohmann::ordered_json::array();
+    for (const DataPart& part : *parts) {
+      list.push_back({{"path", part.path}, {"weight", part.weight}});
+    }
+    return list;
   }
   nlohmann::ordered_json operator()(const auto* value) const { return *value; }
 };

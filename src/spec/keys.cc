@@ -19,6 +19,7 @@ constexpr Range kZeroStage{0, 3};
 constexpr Range kAboveZero{.min = 0, .open_min = true};
 constexpr Range kBelowOne{.min = 0, .max = 1, .open_max = true};
 constexpr Range kLossScale{0, 32768};  // a logit's gradient, at most this, must fit f16
+constexpr Range kTokenOrNone{-1, 2147483647};
 constexpr Range kSeconds{0.1, 1e6};
 constexpr Range kGibibytes{0, 1e9};  // the bytes fit in int64_t
 
@@ -111,6 +112,7 @@ constexpr Key kKeys[] = {
      kNamesOf<ContextKind>},
     {"parallel", "overlap", [](S& s) -> Field { return &s.parallel.overlap; }},
     {"parallel", "prefetch", [](S& s) -> Field { return &s.parallel.prefetch; }, kAny},
+    {"parallel", "unit_blocks", [](S& s) -> Field { return &s.parallel.unit_blocks; }, kPositive},
     {"parallel", "release_after_forward",
      [](S& s) -> Field { return &s.parallel.release_after_forward; }},
     {"parallel", "recompute", [](S& s) -> Field { return &s.parallel.recompute; }},
@@ -159,18 +161,48 @@ constexpr Key kKeys[] = {
     {"train", "aux_group", [](S& s) -> Field { return &s.train.aux_group; }, kPositive},
     {"train", "comm_timeout", [](S& s) -> Field { return &s.train.comm_timeout; }, kSeconds},
 
+    {"train", "skip_spikes", [](S& s) -> Field { return &s.train.skip_spikes; }},
+    {"train", "spike_norm", [](S& s) -> Field { return &s.train.spike_norm; }, kAny},
+    {"train", "spike_loss", [](S& s) -> Field { return &s.train.spike_loss; }, kAny},
+    {"train", "spike_window", [](S& s) -> Field { return &s.train.spike_window; }, kPositive},
+    {"train", "spike_limit", [](S& s) -> Field { return &s.train.spike_limit; }, kPositive},
+
+    {"optimizer", "kind", [](S& s) -> Field { return &s.optimizer.kind; }, kAny,
+     kNamesOf<OptimizerKind>},
     {"optimizer", "lr", [](S& s) -> Field { return &s.optimizer.lr; }, kAboveZero},
     {"optimizer", "warmup", [](S& s) -> Field { return &s.optimizer.warmup; }, kAny},
+    {"optimizer", "schedule", [](S& s) -> Field { return &s.optimizer.schedule; }, kAny,
+     kNamesOf<LrSchedule>},
+    {"optimizer", "decay_steps", [](S& s) -> Field { return &s.optimizer.decay_steps; }, kAny},
+    {"optimizer", "decay_share", [](S& s) -> Field { return &s.optimizer.decay_share; },
+     Range{0, 1}},
     {"optimizer", "min_lr", [](S& s) -> Field { return &s.optimizer.min_lr; }, kAny},
     {"optimizer", "betas",
      [](S& s) -> Field { return Betas{&s.optimizer.beta1, &s.optimizer.beta2}; }, kBelowOne},
     {"optimizer", "eps", [](S& s) -> Field { return &s.optimizer.eps; }, kAboveZero},
+    {"optimizer", "momentum", [](S& s) -> Field { return &s.optimizer.momentum; }, kBelowOne},
+    {"optimizer", "nesterov", [](S& s) -> Field { return &s.optimizer.nesterov; }},
     {"optimizer", "weight_decay", [](S& s) -> Field { return &s.optimizer.weight_decay; }, kAny},
+    {"optimizer", "weight_decay_on", [](S& s) -> Field { return &s.optimizer.weight_decay_on; },
+     kAny, kNamesOf<DecayOn>},
+    {"optimizer", "weight_decay_also",
+     [](S& s) -> Field { return &s.optimizer.weight_decay_also; }},
+    {"optimizer", "weight_decay_not", [](S& s) -> Field { return &s.optimizer.weight_decay_not; }},
     {"optimizer", "clip", [](S& s) -> Field { return &s.optimizer.clip; }, kAny},
 
     {"data", "path", [](S& s) -> Field { return &s.data.path; }},
+    {"data", "document_mask", [](S& s) -> Field { return &s.data.document_mask; }},
+    {"data", "end_token", [](S& s) -> Field { return &s.data.end_token; }, kTokenOrNone},
+    {"data", "train", [](S& s) -> Field { return &s.data.train; }},
+    {"data", "valid", [](S& s) -> Field { return &s.data.valid; }},
+    {"data", "mix", [](S& s) -> Field { return &s.data.mix; }, kAboveZero},
+    {"data", "chats", [](S& s) -> Field { return &s.data.chats; }},
+    {"data", "tokenizer", [](S& s) -> Field { return &s.data.tokenizer; }},
     {"data.synth", "seed", [](S& s) -> Field { return &s.data.synth_seed; }},
     {"data.synth", "bytes", [](S& s) -> Field { return &s.data.synth_bytes; }, kPositive},
+
+    {"eval", "every", [](S& s) -> Field { return &s.eval.every; }, kAny},
+    {"eval", "batches", [](S& s) -> Field { return &s.eval.batches; }, kAny},
 
     {"logging", "run_dir", [](S& s) -> Field { return &s.logging.run_dir; }},
     {"logging", "every", [](S& s) -> Field { return &s.logging.every; }, kPositive},

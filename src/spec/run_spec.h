@@ -73,7 +73,8 @@ struct ParallelSpec {
   int64_t bucket_mb = 25;  // a gradient bucket closes once it is this large
   GradReduce grad_reduce = GradReduce::kAuto;
   ContextKind cp_kind = ContextKind::kRing;
-  int64_t prefetch = 1;  // ZeRO-3: how many units ahead are gathered
+  int64_t prefetch = 1;     // ZeRO-3: how many units ahead are gathered
+  int64_t unit_blocks = 1;  // ZeRO-3: blocks of a stage that are gathered together
   // ZeRO-3: gathered weights are given back after each use and gathered again for the backward;
   // otherwise they are gathered once and kept to the end of the step.
   bool release_after_forward = true;
@@ -120,6 +121,13 @@ struct TrainSpec {
   int64_t loss_scale_hysteresis = 2;   // dynamic: halved from the so-many-th overflow on
   int64_t aux_group = 1;     // sequences whose tokens the load-balancing loss takes means over
   double comm_timeout = 60;  // seconds that a rank waits for another inside one collective
+  // A step whose norm of the gradient or loss is so many times its mean of late, or not finite,
+  // changes nothing.
+  bool skip_spikes = false;
+  double spike_norm = 5;      // 0: the norm may be what it is
+  double spike_loss = 2;      // likewise
+  int64_t spike_window = 50;  // steps that the means look back; before so many none is a spike
+  int64_t spike_limit = 10;   // steps skipped one after another that end the run
 
   [[nodiscard]] DType gradient_type() const {
     const bool narrow = gradients == DType::kBF16 && dtype == DType::kBF16;
@@ -128,19 +136,62 @@ struct TrainSpec {
 };
 
 struct OptimizerSpec {
+  OptimizerKind kind = OptimizerKind::kAdamW;
   double lr = 3e-4;
-  int64_t warmup = 0;  // steps of linear warm-up, then cosine to min_lr
+  int64_t warmup = 0;  // steps of linear warm-up
+  LrSchedule schedule = LrSchedule::kCosine;
   double min_lr = 0.0;
-  double beta1 = 0.9, beta2 = 0.95;
-  double eps = 1e-8;
-  double weight_decay = 0.1;  // on matrices only
-  double clip = 1.0;          // global norm; 0: off
+  // wsd: the last steps, in which the rate falls, as a number or as a share of all; both 0: a tenth
+  // of them.
+  int64_t decay_steps = 0;
+  double decay_share = 0;
+  double beta1 = 0.9, beta2 = 0.95;  // adamw
+  double eps = 1e-8;                 // adamw
+  double momentum = 0;               // sgd
+  bool nesterov = false;             // sgd
+  double weight_decay = 0.1;
+  DecayOn weight_decay_on = DecayOn::kMatrices;
+  // Names of tensors for which this is not so: as spec/name_patterns.h reads them.
+  std::string weight_decay_also;
+  std::string weight_decay_not;
+  double clip = 1.0;  // global norm; 0: off
+
+  // Numbers that it keeps of every weight, beside a master copy.
+  [[nodiscard]] int64_t states() const {
+    if (kind == OptimizerKind::kAdamW) return 2;
+    return momentum > 0 ? 1 : 0;
+  }
+};
+
+// A set of tokens (docs/data.md) of a mixture.
+struct DataPart {
+  std::string path;
+  double weight = 1;  // its share of the samples, beside the other parts'
 };
 
 struct DataSpec {
-  std::string path;  // text file or folder; empty: synthetic stories
+  std::string path;   // text file or folder, whose bytes are tokens; empty: synthetic stories
+  std::string chats;  // conversations instead, one JSON object a line
+  // Sets of tokens instead: the folder of `tessera data prepare`, or the prefix of Megatron's
+  // files.
+  std::string train;
+  std::vector<DataPart> mix;  // instead of `train`
+  // What [eval] measures, of the same kind; empty: other stories than those of training.
+  std::string valid;
+  // A folder, of sets or conversations; empty: the model folder's, else the set's own.
+  std::string tokenizer;
   uint64_t synth_seed = 1;
   int64_t synth_bytes = 4'000'000;
+  bool document_mask = false;  // attention stays inside a document
+  int64_t end_token = -1;      // that ends a document; -1: as the data says
+
+  [[nodiscard]] bool is_sets() const { return !train.empty() || !mix.empty(); }
+};
+
+// Loss on text that the run does not train on.
+struct EvalSpec {
+  int64_t every = 0;    // steps from one to the next; 0: never
+  int64_t batches = 0;  // of global_batch sequences; 0: all of the text
 };
 
 struct ClusterSpec {
@@ -160,6 +211,7 @@ struct RunSpec {
   TrainSpec train;
   OptimizerSpec optimizer;
   DataSpec data;
+  EvalSpec eval;
   LoggingSpec logging;
 };
 

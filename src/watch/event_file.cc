@@ -108,8 +108,8 @@ class Fields {
  private:
   std::string_view take(uint64_t size) {
     require_config(size <= left_.size(), "a message that is cut off");
-    const std::string_view taken = left_.substr(0, size);
-    left_.remove_prefix(size);
+    const std::string_view taken = left_.substr(0, static_cast<size_t>(size));
+    left_.remove_prefix(taken.size());
     return taken;
   }
   uint64_t fixed(uint64_t bytes) {
@@ -215,8 +215,8 @@ std::vector<Scalars> read_event_file(std::string_view bytes) {
                    "byte {}: the check sum of a length is another", at);
     require_config(size <= bytes.size() - at - kHead - kTail, "byte {}: a record that is cut off",
                    at);
-    const std::string_view data = bytes.substr(at + kHead, size);
-    require_config(number_at(bytes, at + kHead + size, 4) == masked(crc32c(data)),
+    const std::string_view data = bytes.substr(at + kHead, static_cast<size_t>(size));
+    require_config(number_at(bytes, at + kHead + data.size(), 4) == masked(crc32c(data)),
                    "byte {}: the check sum of a record is another", at);
     Scalars scalars = event_of(data);
     if (!scalars.values.empty()) events.push_back(std::move(scalars));

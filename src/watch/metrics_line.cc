@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text/json.h"
+#include "watch/quick_line.h"
 
 namespace tessera {
 namespace {
@@ -39,6 +40,7 @@ const double* MetricsLine::find(std::string_view key) const {
 }
 
 MetricsLine parse_metrics_line(std::string_view text) {
+  if (auto line = quick_metrics_line(text)) return *std::move(line);
   nlohmann::json json;
   try {
     json = parse_json(text, "");

@@ -12,7 +12,7 @@ namespace tessera {
 struct MetricsLine {
   std::string event;  // "nan"; empty: a step
   int64_t step = 0;
-  // Numbers, by name; those inside an object are named "exposed_ms.dp all_reduce".
+  // Numbers, by name and in any order; those inside an object are named "exposed_ms.dp all_reduce".
   // Lists and texts are left out. "NaN" and "Infinity" are the numbers they stand for.
   std::vector<std::pair<std::string, double>> values;
 

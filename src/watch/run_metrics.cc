@@ -13,9 +13,10 @@ namespace {
 
 constexpr size_t kMostBadLines = 3;  // that are named
 constexpr size_t kMostKeys = 1000;   // a foreign file may have another key in every line
-constexpr std::array<std::string_view, 11> kUsual = {
-    "step",         "time",    "loss", "lr",         "grad_norm",    "tokens",
-    "tokens_per_s", "step_ms", "mfu",  "loss_scale", "skipped_steps"};
+constexpr std::array<std::string_view, 13> kUsual = {
+    "step", "time",       "loss",         "valid_loss",   "valid_perplexity",
+    "lr",   "grad_norm",  "tokens",       "tokens_per_s", "step_ms",
+    "mfu",  "loss_scale", "skipped_steps"};
 
 class Reader {
  public:

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 
-COMMAND = re.compile(r"^  ([a-z][a-z0-9-]*)(?:\s{2,}|$)")
+COMMAND = re.compile(r"^  ([a-z][a-z0-9_-]*)(?:\s{2,}|$)")
 FLAG = re.compile(r"^  (?:-\w, )?(--[a-z][a-z0-9-]*)")
 
 

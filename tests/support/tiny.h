@@ -31,8 +31,8 @@ inline RunSpec tiny_spec() {
 }
 
 // Where a bare name in a line is looked for; the first section that has it wins.
-inline constexpr std::array<std::string_view, 4> kCaseSections = {"parallel", "model", "train",
-                                                                  "optimizer"};
+inline constexpr std::array<std::string_view, 5> kCaseSections = {"parallel", "model", "train",
+                                                                  "optimizer", "data"};
 
 // The section of a run file key that a line may name, or "" for none.
 inline std::string_view section_of(std::string_view name) {
@@ -48,8 +48,8 @@ struct TinyCase {
 };
 
 // "dp=2 tp=2 vocab=37 mask=some" on top of tiny_spec(), resolved. Every key of the run file's
-// [parallel], [model], [train] and [optimizer] may be named; "family" brings its blocks, which the
-// keys after it may change. ConfigError as for a run file.
+// [parallel], [model], [train], [optimizer] and [data] may be named; "family" brings its blocks,
+// which the keys after it may change. ConfigError as for a run file.
 inline TinyCase parse_case(const std::string& line) {
   TinyCase result{tiny_spec(), "none"};
   std::istringstream words(line);

@@ -25,10 +25,14 @@
 #include "presets/explain_command.h"
 #include "presets/presets_command.h"
 #include "search/search_command.h"
+#include "show/show_command.h"
 #include "simulate/simulate_command.h"
+#include "studio/studio_command.h"
 #include "train/calibrate_command.h"
 #include "train/data_command.h"
 #include "train/doctor_command.h"
+#include "train/eval_command.h"
+#include "train/export_command.h"
 #include "train/generate_command.h"
 #include "train/train_command.h"
 #include "train/verify_command.h"
@@ -113,12 +117,16 @@ struct Tree {
     commands.push_back(add_search(root));
     commands.push_back(add_train(root, environment));
     commands.push_back(add_metrics(root, environment));
+    commands.push_back(add_studio(root, environment));
     commands.push_back(add_verify(root));
+    commands.push_back(add_eval(root));
     commands.push_back(add_generate(root));
+    commands.push_back(add_export_hf(root));
     for (Command& command : add_data(root)) commands.push_back(std::move(command));
     for (Command& command : add_bench(root, environment)) commands.push_back(std::move(command));
     commands.push_back(add_calibrate(root, environment));
     for (Command& command : add_explain(root)) commands.push_back(std::move(command));
+    for (Command& command : add_show(root)) commands.push_back(std::move(command));
     for (auto add : {add_presets, add_doctor, add_completion, add_version, add_help})
       commands.push_back(add(root));
   }

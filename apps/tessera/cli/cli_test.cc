@@ -51,10 +51,14 @@ TEST(CliTest, EveryHelpBeginsWithAnExampleAndEndsWithTheNextCommand) {
                                                           {"plan"},
                                                           {"train"},
                                                           {"metrics"},
+                                                          {"studio"},
                                                           {"verify"},
                                                           {"generate"},
                                                           {"data"},
                                                           {"data", "synth"},
+                                                          {"data", "tokens"},
+                                                          {"data", "tokenizer", "train"},
+                                                          {"data", "chat"},
                                                           {"bench"},
                                                           {"bench", "comm"},
                                                           {"bench", "step"},
@@ -64,6 +68,8 @@ TEST(CliTest, EveryHelpBeginsWithAnExampleAndEndsWithTheNextCommand) {
                                                           {"presets"},
                                                           {"explain"},
                                                           {"explain", "ring"},
+                                                          {"show"},
+                                                          {"show", "schedule"},
                                                           {"bench", "formula"}};
   for (std::vector<std::string> words : commands) {
     std::vector<std::string> by_help = {"help"};
@@ -405,7 +411,8 @@ std::string bash_offers(const std::string& script, const std::string& words) {
 TEST(CliTest, BashCompletesCommandsFlagsAndChoices) {
   const std::string script = run_in_process({"completion", "bash"}).out;
   EXPECT_EQ(bash_offers(script, "tessera tr"), "train");
-  EXPECT_EQ(bash_offers(script, "tessera data ''"), "synth -h --help -q --quiet --color");
+  EXPECT_EQ(bash_offers(script, "tessera data ''"),
+            "synth chat prepare check tokens tokenizer -h --help -q --quiet --color");
   EXPECT_EQ(bash_offers(script, "tessera data synth --b"), "--bytes");
   EXPECT_EQ(bash_offers(script, "tessera plan run.toml --pro"), "--program");
   EXPECT_EQ(bash_offers(script, "tessera plan --color a"), "auto always");

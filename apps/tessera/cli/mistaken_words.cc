@@ -85,7 +85,7 @@ struct ForeignCommand {
 };
 constexpr ForeignCommand kCommands[] = {
     {"run,start,launch,fit,pretrain,finetune,learn,training", "train"},
-    {"estimate,memory,predict,size,cost,show,fits,dry-run", "plan"},
+    {"estimate,memory,predict,size,cost,fits,dry-run", "plan"},
     {"optimize,optimise,tune,autotune,find,best", "search"},
     {"sample,infer,inference,chat,complete,predict-text,prompt,text", "generate"},
     {"check,test,compare,validate", "verify"},
@@ -158,7 +158,9 @@ std::string command_meant(const CLI::App& command, const std::string& word) {
                        word);
   }
   if (command.get_name() == "data" && small.starts_with("token")) {
-    return "; text needs no tokens made of it: every byte is one";
+    return "; 'tessera data tokens' shows the tokens of a text, 'tessera data tokenizer train' "
+           "makes a "
+           "tokenizer";
   }
   if (command.get_parent() != nullptr) return "";
   for (const ForeignCommand& one : kCommands) {

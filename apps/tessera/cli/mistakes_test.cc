@@ -81,7 +81,7 @@ TEST_F(MistakesTest, CommandsByOtherNamesAreTranslated) {
   expect_answer({"run", "x.toml"}, {"unknown command 'run'; here it is 'tessera train'"});
   expect_answer({"x.toml"}, {"'tessera plan x.toml' shows what it needs"});
   expect_answer({"x.toml", "train"}, {"it goes after the command: tessera train x.toml"});
-  expect_answer({"data", "tokenize"}, {"every byte is one"});
+  expect_answer({"data", "tokenize"}, {"'tessera data tokens' shows the tokens of a text"});
   expect_answer({"bench", "published"}, {"FILE is missing: tessera bench published FILE"});
 }
 

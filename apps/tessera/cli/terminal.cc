@@ -104,6 +104,10 @@ std::string progress_text(const TrainProgress& progress, int columns) {
       {fmt::format("ETA {}", short_duration(progress.eta_s)), 4},
       {fmt::format("lr {:.1e}", progress.lr), 0},
       {fmt::format("grad {:#.3g}", progress.grad_norm), 1}};
+  if (progress.valid_loss > 0) {
+    parts.push_back({fmt::format("valid {:.4f}", progress.valid_loss), 5});
+  }
+  if (progress.skipped) parts.push_back({"skipped", 7});
   if (progress.mfu > 0) parts.push_back({fmt::format("MFU {:.1f}%", progress.mfu * 100), 2});
   const auto joined = [&] {
     std::string line;

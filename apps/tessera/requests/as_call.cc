@@ -44,6 +44,12 @@ nlohmann::json value_of(const std::string& key, const std::string& text) {
   return text;
 }
 
+bool is_utf8(const std::string& bytes) {
+  using Handler = nlohmann::json::error_handler_t;
+  return nlohmann::json(bytes).dump(-1, ' ', false, Handler::ignore) ==
+         nlohmann::json(bytes).dump(-1, ' ', false, Handler::replace);
+}
+
 // A topic and the values of its flags.
 Call explain_call(const Words& words) {
   Call call{"explain", {{"topic", words.at(1)}}};
@@ -61,10 +67,29 @@ Call explain_call(const Words& words) {
   return call;
 }
 
+// A topic is a method; its lists are numbers with commas between.
+std::optional<Call> show_call(const Words& words) {
+  Call call{words.at(1), nlohmann::json::object()};
+  for (size_t i = 2; i < words.size(); ++i) {
+    if (words[i] == "--json") continue;
+    const size_t equals = words[i].find('=');
+    const bool together = equals != std::string::npos;
+    if (!together && i + 1 == words.size()) return std::nullopt;
+    const std::string key = key_of(words[i].substr(0, equals));
+    const std::string text = together ? words[i].substr(equals + 1) : words[++i];
+    const auto list = nlohmann::json::parse("[" + text + "]", nullptr, false);
+    const bool is_list = !list.is_discarded() && list.size() > 1;
+    const bool is_number = !list.is_discarded() && list.size() == 1 && list[0].is_number();
+    call.request[key] = is_list ? list : is_number ? list[0] : nlohmann::json(text);
+  }
+  return call;
+}
+
 }  // namespace
 
 std::optional<Call> as_call(const Request& request) {
   const Words& words = request.words;
+  if (words.size() > 1 && words.front() == "show") return show_call(words);
   if (words.empty() || !is_one_of(words.front(), kMethods)) return std::nullopt;
   if (words.front() == "explain") return explain_call(words);
   Call call{words.front(), nlohmann::json::object()};
@@ -98,6 +123,23 @@ std::optional<Call> as_call(const Request& request) {
   // A command refuses to check what it does not plan; a call has nothing to say so.
   if (checks && call.method == "emit") return std::nullopt;
   if (call.request.contains("vary")) call.method = "vary";
+  return call;
+}
+
+Request with_json(Request request) {
+  Words& words = request.words;
+  if (std::find(words.begin(), words.end(), "--json") == words.end()) words.emplace_back("--json");
+  return request;
+}
+
+std::optional<Call> as_whole_call(const Request& request) {
+  std::optional<Call> call = as_call(with_json(request));
+  if (!call.has_value()) return std::nullopt;
+  if (!std::all_of(request.words.begin(), request.words.end(), is_utf8)) return std::nullopt;
+  for (const auto& [name, text] : request.files) {
+    if (!is_utf8(text)) return std::nullopt;
+    call->request["files"][name] = text;
+  }
   return call;
 }
 

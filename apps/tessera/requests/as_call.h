@@ -18,4 +18,11 @@ struct Call {
 // write a file or print something else.
 std::optional<Call> as_call(const Request& request);
 
+// The same command with --json.
+Request with_json(Request request);
+
+// The call of with_json(request) with the texts of its files. Nothing where one of them, or a word,
+// is not UTF-8: JSON cannot say it.
+std::optional<Call> as_whole_call(const Request& request);
+
 }  // namespace tessera::testing

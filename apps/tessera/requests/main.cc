@@ -1,14 +1,16 @@
 // Asks the command line random requests and prints its answers: tools/compare_compilers.sh builds
 // it with two compilers and compares the bytes. Complaints go to standard error, and make the exit
 // code 1.
-// Usage: requests [COUNT] [SEED] [--quiet]
-#include <algorithm>
+// Usage: requests [COUNT] [SEED] [--quiet|--calls]
+//   --quiet   only complaints, and the slowest
+//   --calls   COUNT lines of requests/call_line.h instead, of those that are calls
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "requests/answer.h"
+#include "requests/call_line.h"
 
 namespace tessera::testing {
 namespace {
@@ -41,15 +43,30 @@ int ask(int count, uint64_t seed, bool quiet) {
   return complaints == 0 ? 0 : 1;
 }
 
+int print_calls(int count, uint64_t seed) {
+  const Workplace workplace;
+  for (int printed = 0; printed < count; ++seed) {
+    Dice dice(seed);
+    const auto line = call_line(random_request(dice), workplace);
+    if (!line.has_value()) continue;
+    std::printf("%s\n", line->dump().c_str());
+    ++printed;
+  }
+  return 0;
+}
+
+// Takes `word` out of `words`: whether it was there.
+bool take(std::vector<std::string>& words, const char* word) { return std::erase(words, word) > 0; }
+
 }  // namespace
 }  // namespace tessera::testing
 
 int main(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
-  const auto quiet = std::find(words.begin(), words.end(), "--quiet");
-  const bool is_quiet = quiet != words.end();
-  if (is_quiet) words.erase(quiet);
+  const bool quiet = tessera::testing::take(words, "--quiet");
+  const bool calls = tessera::testing::take(words, "--calls");
   const int count = words.empty() ? 2000 : std::atoi(words[0].c_str());
   const uint64_t seed = words.size() < 2 ? 1 : std::strtoull(words[1].c_str(), nullptr, 10);
-  return tessera::testing::ask(count, seed, is_quiet);
+  if (calls) return tessera::testing::print_calls(count, seed);
+  return tessera::testing::ask(count, seed, quiet);
 }

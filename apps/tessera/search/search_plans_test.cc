@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "base/testing/share.h"
 #include "cli/read_text.h"
 #include "in_process.h"
 
@@ -60,15 +61,16 @@ TEST(SearchPlansTest, TheFirstThreeKeepTheirOrderInSimulations) {
 }
 
 TEST(SearchPlansTest, FlagsOfPlanGiveTheSamePlan) {
-  for (const auto& [machine, rest] : std::vector<std::pair<std::string, std::string>>{
-           {"--model llama-3-8b --cluster h100-16", "--global-batch 64 --seq-len 4096 --top 4"},
-           {"--model llama-3-70b --cluster a100-64", "--global-batch 128 --seq-len 4096 --top 3"},
-           {"--model llama-3-8b --cluster h100-16",
-            "--global-batch 16 --seq-len 32768 --cp 4 --top 2"},
-           {"--model mixtral-8x7b --cluster h100-64",
-            "--global-batch 256 --seq-len 4096 --ep 8 --tp 1 --top 6"},
-           {"--model llama-2-7b --cluster pc-4x24-8",
-            "--global-batch 32 --seq-len 2048 --zero 3 --top 2"}}) {
+  using Case = std::pair<std::string, std::string>;
+  const std::vector<Case> cases = {
+      {"--model llama-3-8b --cluster h100-16", "--global-batch 64 --seq-len 4096 --top 4"},
+      {"--model llama-3-70b --cluster a100-64", "--global-batch 128 --seq-len 4096 --top 3"},
+      {"--model llama-3-8b --cluster h100-16", "--global-batch 16 --seq-len 32768 --cp 4 --top 2"},
+      {"--model mixtral-8x7b --cluster h100-64",
+       "--global-batch 256 --seq-len 4096 --ep 8 --tp 1 --top 6"},
+      {"--model llama-2-7b --cluster pc-4x24-8",
+       "--global-batch 32 --seq-len 2048 --zero 3 --top 2"}};
+  for (const auto& [machine, rest] : testing::share_of(cases, 2)) {
     int compared = 0;
     for (const json& plan : plans_of(search_json(machine + " " + rest))) {
       const auto flags = plan.at("plan_flags").get<std::string>();
@@ -104,10 +106,11 @@ TEST(SearchPlansTest, ExpertsAreTypedAsTheTableSaysThem) {
 
 // The cost model's plans need more in our Programs: what plan proposes, search finds.
 TEST(SearchPlansTest, FindsWhatThePlannersAdviceFinds) {
-  for (const std::string workload :
-       {"--model mixtral-8x22b --cluster h100-64 --global-batch 256 --seq-len 4096",
-        "--model mixtral-8x22b --cluster h100-256 --global-batch 512 --seq-len 4096",
-        "--model mixtral-8x7b --cluster h100-32 --global-batch 64 --seq-len 32768"}) {
+  for (const std::string& workload : testing::share_of<std::string>(
+           {"--model mixtral-8x22b --cluster h100-64 --global-batch 256 --seq-len 4096",
+            "--model mixtral-8x22b --cluster h100-256 --global-batch 512 --seq-len 4096",
+            "--model mixtral-8x7b --cluster h100-32 --global-batch 64 --seq-len 32768"},
+           3)) {
     const json report = search_json(workload + " --top 2");
     double best = 0;
     for (const json& plan : plans_of(report)) {
@@ -165,7 +168,8 @@ TEST(SearchPlansTest, FilesSayWhereTheyComeFrom) {
 }
 
 TEST(SearchPlansTest, PlansForASystemCanBeEmittedForIt) {
-  for (const std::string system : {"megatron", "torchtitan", "deepspeed"}) {
+  const std::vector<std::string> systems = {"megatron", "torchtitan", "deepspeed"};
+  for (const std::string& system : testing::share_of(systems, 3)) {
     int emitted = 0;
     for (const std::string workload :
          {"--model llama-3-8b --cluster h100-16 --global-batch 64 --seq-len 4096",

@@ -2,13 +2,17 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <utility>
 
 #include "base/error.h"
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/output_flags.h"
 #include "data/synth.h"
+#include "train/data_chat.h"
 #include "train/data_command.h"
+#include "train/data_sets.h"
+#include "train/tokenizer_command.h"
 
 namespace tessera {
 namespace {
@@ -18,9 +22,9 @@ constexpr int64_t kMostBytes = 16'000'000'000;  // they are made in memory
 }  // namespace
 
 std::vector<Command> add_data(CLI::App& root) {
-  CLI::App* data = add_command(
-      root, "data",
-      {"Make training data.", "tessera data synth -o stories.txt", "tessera data synth --help"});
+  CLI::App* data = add_command(root, "data",
+                               {"Make training data, and look at it.",
+                                "tessera data synth -o stories.txt", "tessera data synth --help"});
   CLI::App* synth = add_command(*data, "synth",
                                 {"Write simple synthetic stories, the same for the same seed.",
                                  "tessera data synth --seed 7 --bytes 1000000 -o stories.txt",
@@ -30,7 +34,12 @@ std::vector<Command> add_data(CLI::App& root) {
   add_bytes(*synth, "--bytes", options->bytes, kMostBytes, "how much text (default 4000000)");
   add_output_file(*synth, "-o,--output", options->output, kTextOutput, "FILE",
                   "where to; - is standard output (default)");
-  return {{synth, [options](Console& console) { return run_synth(*options, console); }}};
+  std::vector<Command> commands = {
+      {synth, [options](Console& console) { return run_synth(*options, console); }},
+      add_data_chat(*data)};
+  for (Command& command : add_set_commands(*data)) commands.push_back(std::move(command));
+  for (Command& command : add_tokenizer_commands(*data)) commands.push_back(std::move(command));
+  return commands;
 }
 
 int run_synth(const SynthOptions& options, Console& console) {

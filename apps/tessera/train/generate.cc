@@ -45,11 +45,22 @@ int run_generate(const GenerateCommandOptions& options, Console& console) {
   generation.temperature = options.temperature;
   generation.top_k = options.top_k;
   generation.seed = static_cast<uint64_t>(options.seed);
+  bool shown = false;
+  if (!options.json) {
+    generation.on_text = [&](const std::string& part) {
+      shown = true;
+      console.out << part << std::flush;
+    };
+  }
   const std::string text = generate(generation);
   if (!options.json) {
     // A model of bytes may say anything: a terminal gets it filtered, a file as it is.
     const bool raw = !console.out_is_terminal && console.raw_out != nullptr;
-    (raw ? *console.raw_out : console.out) << text << '\n';
+    if (shown) {
+      console.out << '\n';
+    } else {
+      (raw ? *console.raw_out : console.out) << text << '\n';
+    }
     return 0;
   }
   nlohmann::ordered_json json;

@@ -16,6 +16,7 @@
 #include "spec/run_file/validate.h"
 #include "train/preflight/run_inputs.h"
 #include "train/preflight/run_memory.h"
+#include "train/tokenizer_command.h"
 #include "train/verify/hf_check.h"
 #include "train/verify_command.h"
 
@@ -135,13 +136,20 @@ Command add_verify(CLI::App& root) {
            "largest relative difference; 0: same bits (default 1e-12; with --hf 1e-9)");
   add_text(*app, "--hf", options->hf, "DIR",
            "a Hugging Face folder with weights: its loss, or see --golden");
-  add_text(*app, "--golden", options->golden, "FILE", "recorded values for --hf");
+  add_text(*app, "--tokenizer", options->tokenizer, "DIR",
+           "a folder with a tokenizer.json: does it give the ids of --golden?");
+  add_text(*app, "--golden", options->golden, "FILE", "recorded values for --hf or --tokenizer");
   add_switch(*app, "--json", options->json, "print JSON");
   hide(add_text(*app, "--inject", options->inject, "SPEC", "provoke a fault"));
   return {app, [options](Console& console) { return run_verify(*options, console); }};
 }
 
 int run_verify(const VerifyCommandOptions& options, Console& console) {
+  if (!options.tokenizer.empty()) {
+    require_config(options.hf.empty() && options.source.file.empty() && options.meshes.empty(),
+                   "--tokenizer takes --golden and --json alone");
+    return run_verify_tokenizer(options.tokenizer, options.golden, options.json, console);
+  }
   const VerifyReport report = verify(options);
   if (options.json) {
     console.out << report.json.dump(2) << '\n';

@@ -14,6 +14,7 @@ struct VerifyCommandOptions {
   RunSource source;
   std::vector<std::string> meshes;
   std::string hf, golden;  // compare with recorded values instead of between meshes
+  std::string tokenizer;   // compare its ids with recorded ones, and nothing else
   int64_t steps = 3;
   std::string dtype;      // empty: f64; f32 for a folder alone
   double tolerance = -1;  // below 0: 1e-12 between meshes, 1e-9 against recorded values

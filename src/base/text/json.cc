@@ -8,7 +8,6 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kMaxBytes = size_t{16} << 20;
 constexpr int kMaxDepth = 64;
 
 [[noreturn]] void fail_at(std::string_view text, size_t offset, const std::string& file_name,
@@ -50,19 +49,28 @@ std::string_view reason_of(std::string_view what) {
   return start == what.npos ? what : what.substr(start + 2);
 }
 
-}  // namespace
-
-nlohmann::json parse_json(std::string_view text, const std::string& file_name) {
-  require_config(text.size() <= kMaxBytes, "{}: {} bytes of JSON, more than the limit of {}",
-                 file_name, text.size(), kMaxBytes);
+template <typename Json>
+Json parse_as(std::string_view text, const std::string& file_name, size_t most_bytes) {
+  require_config(text.size() <= most_bytes, "{}: {} bytes of JSON, more than the limit of {}",
+                 file_name, text.size(), most_bytes);
   check_depth(text, file_name);
   try {
-    return nlohmann::json::parse(text);
+    return Json::parse(text);
   } catch (const nlohmann::json::parse_error& error) {
     fail_at(text, error.byte == 0 ? 0 : error.byte - 1, file_name, reason_of(error.what()));
   } catch (const nlohmann::json::exception& error) {
     throw ConfigError(fmt::format("{}: {}", file_name, reason_of(error.what())));
   }
+}
+
+}  // namespace
+
+nlohmann::json parse_json(std::string_view text, const std::string& file_name, size_t most_bytes) {
+  return parse_as<nlohmann::json>(text, file_name, most_bytes);
+}
+
+nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& file_name) {
+  return parse_as<nlohmann::ordered_json>(text, file_name, kMostJsonBytes);
 }
 
 }  // namespace tessera

@@ -7,8 +7,13 @@
 
 namespace tessera {
 
-// Throws ConfigError "FILE:LINE:COLUMN: reason (byte N)" for a syntax error, text above 16 MiB or
-// nesting deeper than 64.
-nlohmann::json parse_json(std::string_view text, const std::string& file_name);
+inline constexpr size_t kMostJsonBytes = size_t{16} << 20;
+
+// Throws ConfigError "FILE:LINE:COLUMN: reason (byte N)" for a syntax error, text above
+// `most_bytes` or nesting deeper than 64.
+nlohmann::json parse_json(std::string_view text, const std::string& file_name,
+                          size_t most_bytes = kMostJsonBytes);
+// The same, where the order of keys matters.
+nlohmann::ordered_json parse_ordered_json(std::string_view text, const std::string& file_name);
 
 }  // namespace tessera

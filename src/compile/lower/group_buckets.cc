@@ -14,14 +14,14 @@ bool continues(const Program& program, const Instruction& group, const Instructi
   if (next.op == OpKind::kSumSquares) {
     return next.outputs == group.outputs && same_type(next.inputs[0], group.inputs[0]);
   }
-  return next.op == OpKind::kAdamW && next.inputs.back() == group.inputs.back() &&
+  return updates_weights(next.op) && next.inputs.back() == group.inputs.back() &&
          next.args.update == group.args.update && has_master(next) == has_master(group) &&
          has_whole_master(program, next) == has_whole_master(program, group) &&
          same_type(next.outputs[0], group.outputs[0]);
 }
 
 void append(Instruction& group, const Instruction& next) {
-  const bool updates = next.op == OpKind::kAdamW;  // the last input is common to all
+  const bool updates = updates_weights(next.op);  // the last input is common to all
   group.inputs.insert(group.inputs.end() - (updates ? 1 : 0), next.inputs[0]);
   if (updates) group.outputs.insert(group.outputs.end(), next.outputs.begin(), next.outputs.end());
   group.args.buckets.push_back(next.args.buckets[0]);

@@ -135,6 +135,11 @@ void Lowering::publish_buffers() {
     program_.rope_cos = buffer(map_.rope_cos, "rope.cos");
     program_.rope_sin = buffer(map_.rope_sin, "rope.sin");
   }
+  if (map_.document_starts.valid()) {
+    Slot slot = map_.document_starts;
+    slot.shape = {program_.micro_batches, slot.shape[0]};
+    program_.document_starts = buffer(slot, "document.starts.all");
+  }
   if (map_.router_load.valid()) program_.router_load = buffer(map_.router_load, "router.load.all");
   if (step_.training) {
     const bool has_loss = step_.holds(program_.rank, head);
@@ -154,8 +159,8 @@ void Lowering::publish_buffers() {
     if (slots.full.valid()) buffers.full = buffer(slots.full, name + ".full");
     if (step_.training) {
       buffers.gradient = buffer(slots.gradient, "d(" + name + ")");
-      buffers.m = buffer(slots.m, name + ".m");
-      buffers.v = buffer(slots.v, name + ".v");
+      if (slots.m.valid()) buffers.m = buffer(slots.m, name + ".m");
+      if (slots.v.valid()) buffers.v = buffer(slots.v, name + ".v");
       if (slots.master.valid()) buffers.master = buffer(slots.master, name + ".master");
     }
     program_.buckets.push_back(buffers);

@@ -32,6 +32,7 @@ KernelArgs Lowering::args_of(const Node& node) const {
       if (split_on_tp(node.inputs[0])) args.first_head = coord(Axis::kTp) * args.heads;
       if (split_on_tp(node.inputs[1])) args.first_kv_head = coord(Axis::kTp) * args.kv_heads;
       add_context_args(node, args);
+      args.documents = map_.document_starts.valid();
       break;
     case KernelNumbers::kVocabularyOfTable:
       add_vocabulary_args(node, map_.slots.at(node.inputs[1]).shape[0], args);
@@ -96,14 +97,18 @@ void Lowering::add_context_args(const Node& node, KernelArgs& args) const {
   }
 }
 
-void Lowering::add_extra_operands(const Node& node, std::vector<BufferId>& inputs,
-                                  std::vector<BufferId>& outputs) {
+void Lowering::add_extra_operands(const Node& node, int64_t micro_batch,
+                                  std::vector<BufferId>& inputs, std::vector<BufferId>& outputs) {
   switch (row_of(node.op).kernel.extra) {
     case ExtraOperands::kNone:
       return;
     case ExtraOperands::kRopeTables:
       inputs.push_back(buffer(map_.rope_cos, "rope.cos"));
       inputs.push_back(buffer(map_.rope_sin, "rope.sin"));
+      return;
+    case ExtraOperands::kDocumentStarts:
+      if (!map_.document_starts.valid()) return;
+      inputs.push_back(buffer(map_.document_starts, "document.starts", micro_batch));
       return;
     case ExtraOperands::kRouterLoad: {
       Slot row = map_.router_load;
@@ -134,7 +139,7 @@ void Lowering::lower_kernel(const Node& node, int64_t micro_batch) {
     inputs.pop_back();
     if (before != outputs[0]) emit(OpKind::kCopy, node, micro_batch, {before}, {outputs[0]});
   }
-  add_extra_operands(node, inputs, outputs);
+  add_extra_operands(node, micro_batch, inputs, outputs);
   Instruction& instruction =
       emit(node.op, node, micro_batch, std::move(inputs), std::move(outputs));
   instruction.args = args_of(node);

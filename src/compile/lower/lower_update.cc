@@ -25,7 +25,7 @@ void Lowering::lower_sum_squares(size_t b, const Tag& tag) {
 
 // Makes version `update` of a bucket. The one before stays where it is as long as somebody reads
 // it; without a whole master copy the new one begins as its copy.
-void Lowering::lower_adamw(const Node& node, int update) {
+void Lowering::lower_optimizer(const Node& node, int update) {
   const auto b = static_cast<size_t>(node.attrs.bucket);
   if (step_.shares_weights(program_.rank, b)) return;
   const BucketSlots& slots = map_.buckets[b];
@@ -36,8 +36,9 @@ void Lowering::lower_adamw(const Node& node, int update) {
   if (before != weights && !whole_master) {
     emit(OpKind::kCopy, node, -1, {before}, {weights});
   }
-  std::vector<BufferId> outputs = {weights, buffer(slots.m, bucket.name + ".m"),
-                                   buffer(slots.v, bucket.name + ".v")};
+  std::vector<BufferId> outputs = {weights};
+  if (slots.m.valid()) outputs.push_back(buffer(slots.m, bucket.name + ".m"));
+  if (slots.v.valid()) outputs.push_back(buffer(slots.v, bucket.name + ".v"));
   if (slots.master.valid()) outputs.push_back(buffer(slots.master, bucket.name + ".master"));
   BufferId divisor = buffer(map_.metrics, "metrics");
   if (asynchronous()) {
@@ -47,9 +48,10 @@ void Lowering::lower_adamw(const Node& node, int update) {
     divisor = buffer(tokens, "update.tokens");
   }
   Instruction& instruction =
-      emit(OpKind::kAdamW, node, -1, {buffer(slots.gradient, "d(" + bucket.name + ")"), divisor},
+      emit(node.op, node, -1, {buffer(slots.gradient, "d(" + bucket.name + ")"), divisor},
            std::move(outputs));
   instruction.args.buckets = {{node.attrs.bucket, bucket.decay}};
+  instruction.args.states = step_.spec.optimizer.states();
   instruction.args.update = update;
   instruction.args.updates = versions_.updates;
   const bool gathers =
@@ -92,7 +94,7 @@ void Lowering::lower_stage_update() {
   position_ = order_.end.at({item.stage, item.part});
   for (const size_t n : order_.nodes) {
     const Node& node = graph_.nodes()[n];
-    if (node.op == OpKind::kAdamW) lower_adamw(node, update_of(item));
+    if (updates_weights(node.op)) lower_optimizer(node, update_of(item));
   }
 }
 
@@ -118,7 +120,7 @@ void Lowering::lower_update() {
     } else if (node.op == OpKind::kCast) {
       lower_cast(node, -1);
     } else if (!asynchronous()) {
-      lower_adamw(node, 1);
+      lower_optimizer(node, 1);
     }
   }
 }

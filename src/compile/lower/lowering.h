@@ -60,14 +60,14 @@ class Lowering {
   void lower_sum_squares(size_t bucket, const Tag& tag);
   void count_update_tokens();
   void lower_stage_update();
-  void lower_adamw(const Node& node, int update);
+  void lower_optimizer(const Node& node, int update);
   KernelArgs args_of(const Node& node) const;
   [[nodiscard]] bool split_on_tp(ValueId value) const;
   [[nodiscard]] int64_t heads_on_tp(int64_t heads, ValueId value) const;
   void add_token_args(const Node& node, KernelArgs& args) const;
   void add_vocabulary_args(const Node& node, int64_t rows, KernelArgs& args) const;
   void add_context_args(const Node& node, KernelArgs& args) const;
-  void add_extra_operands(const Node& node, std::vector<BufferId>& inputs,
+  void add_extra_operands(const Node& node, int64_t micro_batch, std::vector<BufferId>& inputs,
                           std::vector<BufferId>& outputs);
   [[nodiscard]] int64_t keys_per_sequence(const Node& node) const;
   void reserve_scratch(const Node& node);

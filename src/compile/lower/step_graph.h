@@ -29,6 +29,7 @@ struct StepGraph {
   // values have died, and kept until the step ends. Not where they go on from micro-batch to
   // micro-batch, or where a rank runs the parts of several stages in turn.
   [[nodiscard]] bool gradients_are_activations(int rank) const;
+  [[nodiscard]] bool masks_documents() const { return training && spec.data.document_mask; }
   [[nodiscard]] bool gathers_weights_per_use() const;  // ZeRO-3 with something to gather
   // Whether it gives gathered weights back after each use.
   [[nodiscard]] bool releases_weights() const {

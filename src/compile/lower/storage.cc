@@ -41,6 +41,7 @@ class Assigner {
  private:
   void find_uses();
   void add_inputs();
+  Slot add_input(const std::string& name, const Shape& shape, int64_t micro_batches);
   void add_bucket(size_t b);
   Slot add_gradient(const std::string& name, DType dtype, const Shape& shape);
   void add_constants();
@@ -165,14 +166,21 @@ void Assigner::add_inputs() {
     // Every stage of an asynchronous pipeline counts the tokens of its updates.
     const bool counted = value == step_.forward.labels && step_.stages.schedule.asynchronous;
     if (value == kNoValue || (!holds(unit) && !counted)) continue;
-    const Shape shape = local(value);
-    const Slot all = map_.add_slot(graph_.value(value).name, ArenaKind::kActivations, DType::kI32,
-                                   {micro_batches * shape[0]}, /*persistent=*/true);
-    Slot one = all;
-    one.shape = shape;
-    map_.storages[static_cast<size_t>(all.storage)].micro_batch_stride = one.bytes();
-    set(value, one);
+    set(value, add_input(graph_.value(value).name, local(value), micro_batches));
   }
+  if (!step_.masks_documents()) return;
+  const int64_t rows = attending_rows(step_.spec, step_.mesh, rank_).length();
+  map_.document_starts =
+      add_input("document.starts", {step_.spec.train.micro_batch * rows}, micro_batches);
+}
+
+// What every micro-batch has its own part of; the slot is that of the first.
+Slot Assigner::add_input(const std::string& name, const Shape& shape, int64_t micro_batches) {
+  Slot slot = map_.add_slot(name, ArenaKind::kActivations, DType::kI32, {micro_batches * shape[0]},
+                            /*persistent=*/true);
+  slot.shape = shape;
+  map_.storages[static_cast<size_t>(slot.storage)].micro_batch_stride = slot.bytes();
+  return slot;
 }
 
 void Assigner::add_bucket(size_t b) {
@@ -217,13 +225,15 @@ void Assigner::add_bucket(size_t b) {
     slots.owned_gradient = sharded ? slots.gradient : part(slots.gradient, coord, shards);
   }
   if (step_.training && !step_.shares_weights(rank_, b)) {
-    slots.m = map_.add_slot(bucket.name + ".m", ArenaKind::kOptimizer, wide, state, true);
-    slots.v = map_.add_slot(bucket.name + ".v", ArenaKind::kOptimizer, wide, state, true);
+    const int64_t states = spec.optimizer.states();
+    const auto add_state = [&](const char* name, DType type) {
+      return map_.add_slot(bucket.name + name, ArenaKind::kOptimizer, type, state, true);
+    };
+    if (states > 0) slots.m = add_state(".m", wide);
+    if (states > 1) slots.v = add_state(".v", wide);
     if (dtype != wide) {
       // For bf16 weights only the rest that they lack (base/master_weight.h).
-      const DType master = dtype == DType::kBF16 ? dtype : wide;
-      slots.master =
-          map_.add_slot(bucket.name + ".master", ArenaKind::kOptimizer, master, state, true);
+      slots.master = add_state(".master", dtype == DType::kBF16 ? dtype : wide);
     }
   }
   map_.buckets.push_back(slots);

@@ -65,6 +65,7 @@ struct StorageMap {
   std::map<ValueId, Slot> slots;
   std::vector<BucketSlots> buckets;  // invalid slots where another pipeline rank holds the bucket
   Slot loss, metrics, rope_cos, rope_sin;
+  Slot document_starts;             // of one micro-batch; invalid unless documents are masked
   Slot update_tokens;               // asynchronous schedules
   Slot router_load;                 // choices of every expert in every layer
   std::map<ValueId, Slot> staging;  // by result of an all-to-all: columns sorted by rank

@@ -9,5 +9,7 @@ namespace tessera {
 
 // The rows of this rank's token buffers.
 SequenceRows held_rows(const RunSpec& spec, const Mesh& mesh, int rank);
+// The rows of the queries of its attention: with "ulysses" those of all ranks.
+SequenceRows attending_rows(const RunSpec& spec, const Mesh& mesh, int rank);
 
 }  // namespace tessera

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/rounding.h"
+#include "compile/model/decay_rule.h"
 #include "graph/op.h"
 #include "spec/run_file/validate_experts.h"
 
@@ -22,7 +23,7 @@ bool of_vocabulary(const std::string& weight) { return weight == "embed" || weig
 class Layout {
  public:
   Layout(const RunSpec& spec, const Mesh& mesh)
-      : spec_(spec), mesh_(mesh), tp_(mesh.size(Axis::kTp)) {
+      : spec_(spec), mesh_(mesh), tp_(mesh.size(Axis::kTp)), decay_(spec.optimizer) {
     const bool fsdp = mesh.size(fsdp_axes()) > 1;
     layout_.shard_axes = (fsdp ? fsdp_axes() : AxisSet(Axis::kDp)).with(Axis::kCp);
     layout_.replica_axes = fsdp ? AxisSet(Axis::kDp) : fsdp_axes();
@@ -56,7 +57,8 @@ class Layout {
   void add_moe(const std::string& ours, const std::string& theirs);
   void add_experts(const std::string& name, const std::string& prefix,
                    const std::vector<std::string>& parts, int64_t rows, int64_t cols);
-  Bucket& bucket_for(const Placement& on_tp, bool decay, bool experts = false);
+  Bucket& bucket_for(const Placement& on_tp, const Weight& weight, bool matrix,
+                     bool experts = false);
   void place(Bucket& bucket, Weight weight);
   [[nodiscard]] TensorType weight_type(const Shape& shape, int split_dim, Use use) const;
 
@@ -66,6 +68,7 @@ class Layout {
   std::string unit_name_;
   int unit_ = 0;
   size_t first_of_unit_ = 0;  // bucket
+  DecayRule decay_;
   int num_tensors_ = 0;
   ParameterLayout layout_;
 };
@@ -85,16 +88,17 @@ TensorType Layout::weight_type(const Shape& shape, int split_dim, Use use) const
   return type;
 }
 
-Bucket& Layout::bucket_for(const Placement& on_tp, bool decay, bool experts) {
+Bucket& Layout::bucket_for(const Placement& on_tp, const Weight& weight, bool matrix,
+                           bool experts) {
+  const bool decay = decay_.of(weight.parts, matrix);
   const bool split_on_tp = on_tp.kind == Placement::Kind::kSplit && !experts;
   const int64_t limit = spec_.parallel.bucket_mb * 1'000'000;
   const int64_t element = size_bytes(spec_.train.gradient_type());
   int same_kind = 0;
   for (size_t b = first_of_unit_; b < layout_.buckets.size(); ++b) {
     Bucket& bucket = layout_.buckets[b];
-    if (bucket.split_on_tp != split_on_tp || bucket.decay != decay || bucket.experts != experts) {
-      continue;
-    }
+    const bool same_rule = bucket.matrices == matrix && bucket.decay == decay;
+    if (bucket.split_on_tp != split_on_tp || !same_rule || bucket.experts != experts) continue;
     if (!split_on_tp && !(bucket.weights.front().type.on(Axis::kTp) == on_tp)) continue;
     if (bucket.numel * element < limit) return bucket;
     ++same_kind;
@@ -103,10 +107,12 @@ Bucket& Layout::bucket_for(const Placement& on_tp, bool decay, bool experts) {
   const char* matrices = experts ? "experts" : split_on_tp ? "matrices" : "replicated";
   const char* vectors = split_on_tp ? "biases" : shared ? "shared" : "norms";
   Bucket bucket;
-  bucket.name = fmt::format("{}.{}{}", unit_name_, decay ? matrices : vectors,
+  const char* unusual = decay == matrix ? "" : decay ? ".decayed" : ".undecayed";
+  bucket.name = fmt::format("{}.{}{}{}", unit_name_, matrix ? matrices : vectors, unusual,
                             same_kind > 0 ? std::to_string(same_kind + 1) : "");
   bucket.unit = unit_;
   bucket.split_on_tp = split_on_tp;
+  bucket.matrices = matrix;
   bucket.decay = decay;
   bucket.experts = experts;
   layout_.buckets.push_back(std::move(bucket));
@@ -146,7 +152,8 @@ void Layout::add_matrix(const std::string& name, std::vector<LogicalTensor> part
                         split_dim == 1 ? local_cols * tp_ : local_cols};
   weight.type = weight_type(padded, split_dim, use);
   const Placement on_tp = weight.type.on(Axis::kTp);
-  place(bucket_for(on_tp, /*decay=*/true), std::move(weight));
+  Bucket& bucket = bucket_for(on_tp, weight, /*matrix=*/true);
+  place(bucket, std::move(weight));
 }
 
 void Layout::add_vector(const std::string& name, std::vector<LogicalTensor> parts, bool split,
@@ -164,7 +171,8 @@ void Layout::add_vector(const std::string& name, std::vector<LogicalTensor> part
   weight.local_shape = {local};
   weight.type = weight_type({split ? local * tp_ : local}, split ? 0 : -1, use);
   const Placement on_tp = weight.type.on(Axis::kTp);
-  place(bucket_for(on_tp, /*decay=*/false), std::move(weight));
+  Bucket& bucket = bucket_for(on_tp, weight, /*matrix=*/false);
+  place(bucket, std::move(weight));
 }
 
 void Layout::add_norm(const std::string& name, ModelPart part, int64_t layer) {
@@ -284,7 +292,8 @@ void Layout::add_experts(const std::string& name, const std::string& prefix,
     if (layout_.expert_axes.contains(axis)) weight.type.placements[index_of(axis)] = split(0);
   }
   const Placement on_tp = weight.type.on(Axis::kTp);
-  place(bucket_for(on_tp, /*decay=*/true, /*experts=*/true), std::move(weight));
+  Bucket& bucket = bucket_for(on_tp, weight, /*matrix=*/true, /*experts=*/true);
+  place(bucket, std::move(weight));
 }
 
 void Layout::add_moe(const std::string& ours, const std::string& theirs) {
@@ -306,6 +315,7 @@ ParameterLayout Layout::run(bool copy_tied) {
   add_norm("final_norm", ModelPart::kFinalNorm, 0);
   if (!m.tied) add_matrix("head", {weight_of(m, ModelPart::kHead, 0)}, 0);
   if (copy_tied) copy_embedding();
+  decay_.require_all_used();
   for (Bucket& bucket : layout_.buckets) {
     bucket.numel = round_up(bucket.numel, kAlign * layout_.shards_of(bucket));
   }

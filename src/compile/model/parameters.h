@@ -28,6 +28,7 @@ struct Bucket {
   std::string name;
   int unit = 0;
   bool split_on_tp = false;
+  bool matrices = true;  // otherwise vectors: norms, biases
   bool decay = false;
   bool experts = false;  // split over ep by experts
   std::vector<Weight> weights;

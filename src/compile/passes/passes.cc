@@ -260,6 +260,19 @@ void regather_bucket(Graph& graph, size_t views_at, const BucketUse& use,
   }
 }
 
+// By unit: the first of the units whose weights are gathered together with its own.
+std::vector<int> first_gathered_with(const ParameterLayout& layout, const StageLayout& stages,
+                                     int64_t blocks) {
+  std::vector<int> first;
+  for (int unit = 0; unit < layout.num_units; ++unit) {
+    const bool joins = unit > 1 && unit < layout.num_units - 1 &&
+                       stages.stage_of(unit) == stages.stage_of(unit - 1) &&
+                       unit - first.back() < blocks;
+    first.push_back(joins ? first.back() : unit);
+  }
+  return first;
+}
+
 }  // namespace
 
 void regather_activations(Graph& graph, const Mesh& mesh, const ParameterLayout& layout) {
@@ -292,8 +305,14 @@ void regather_weights(Graph& graph, const ParameterLayout& layout) {
   check_graph(graph, "regather_weights");
 }
 
-void prefetch_gathers(Graph& graph, const ParameterLayout& layout, int64_t depth) {
+void prefetch_gathers(Graph& graph, const ParameterLayout& layout, const StageLayout& stages,
+                      int64_t depth, int64_t blocks) {
   const Stretches stretches(graph, layout.num_units - 1);
+  const std::vector<int> first = first_gathered_with(layout, stages, blocks);
+  const auto stretch_of = [&](const Node& node) {
+    const auto [unit, phase] = stretches.of(node);
+    return Stretch{first[static_cast<size_t>(unit)], phase};
+  };
   // Casts of weights travel with the views that name their parts.
   const auto opens_weights = [](const Node& node) {
     return node.op == OpKind::kViews ||
@@ -314,8 +333,8 @@ void prefetch_gathers(Graph& graph, const ParameterLayout& layout, int64_t depth
       continue;
     }
     if (computes(node)) {
-      if (starts.empty() || stretches.of(node) != current) {
-        current = stretches.of(node);
+      if (starts.empty() || stretch_of(node) != current) {
+        current = stretch_of(node);
         starts.push_back(rest.size());
         opening.emplace_back();
       }

@@ -30,7 +30,9 @@ void delay_weight_gradients(Graph& graph, const Mesh& mesh);
 void regather_activations(Graph& graph, const Mesh& mesh, const ParameterLayout& layout);
 void regather_weights(Graph& graph, const ParameterLayout& layout);
 
-// Issues the weight gathers of ZeRO-3 `depth` units before they are needed.
-void prefetch_gathers(Graph& graph, const ParameterLayout& layout, int64_t depth);
+// Issues the weight gathers of ZeRO-3 `depth` units before they are needed. `blocks` blocks of a
+// stage are one unit here: their weights are gathered together, before the first of them runs.
+void prefetch_gathers(Graph& graph, const ParameterLayout& layout, const StageLayout& stages,
+                      int64_t depth, int64_t blocks);
 
 }  // namespace tessera

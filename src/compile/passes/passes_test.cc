@@ -142,6 +142,32 @@ TEST(Prefetch, WeightsAreGatheredThatManyUnitsAhead) {
   }
 }
 
+TEST(Prefetch, BlocksOfAUnitAreGatheredTogether) {
+  RunSpec spec = sharded(5, 1);
+  const int64_t alone = arena(program_of(spec), ArenaKind::kCommunication);
+  spec.parallel.unit_blocks = 2;
+  const Program program = program_of(spec);
+  // The embedding, blocks 1 and 2, 3 and 4, block 5, the head, and back.
+  const auto stretch_of = [](const Instruction& i) {
+    const int64_t unit = i.tag.unit == 6 ? 4 : (i.tag.unit + 1) / 2;
+    return i.tag.pass == Pass::kForward || unit == 4 ? unit : 8 - unit;
+  };
+  int64_t running = -1;  // stretch of the newest kernel
+  int gathers = 0;
+  for (const Instruction& i : program.instructions) {
+    if (i.tag.pass == Pass::kUpdate) break;
+    if (i.tag.pass == Pass::kReduce) continue;
+    if (i.stream == StreamKind::kCompute) {
+      running = stretch_of(i);
+      continue;
+    }
+    ++gathers;
+    EXPECT_EQ(std::max<int64_t>(stretch_of(i) - 1, 0), running + 1) << i.name;
+  }
+  EXPECT_EQ(gathers, 5 * 2 * 2 + 2 + 1) << "as many as with units of one block";
+  EXPECT_GT(arena(program, ArenaKind::kCommunication), alone);
+}
+
 TEST(Prefetch, GatheredWeightsAreReleased) {
   const int64_t four = arena(program_of(sharded(4, 1)), ArenaKind::kCommunication);
   const int64_t twelve = arena(program_of(sharded(12, 1)), ArenaKind::kCommunication);

@@ -176,8 +176,9 @@ void check_program(const Program& program) {
     const Buffer& b = program.buffer(id);
     written[static_cast<size_t>(b.arena)].add(b.offset, b.offset + b.bytes());
   };
-  if (program.tokens != kNoBuffer) mark(program.tokens);
-  if (program.labels != kNoBuffer) mark(program.labels);
+  for (const BufferId input : {program.tokens, program.labels, program.document_starts}) {
+    if (input != kNoBuffer) mark(input);
+  }
   // Padding of persistent gradients is zero from the start.
   for (const BucketBuffers& bucket : program.buckets) {
     const bool persistent = bucket.gradient != kNoBuffer &&

@@ -90,7 +90,7 @@ class VersionReplay {
     for (const BufferId id : instruction.outputs) {
       const Buffer& buffer = program_.buffer(id);
       if (!may_hold_weights(buffer)) continue;
-      const bool makes = instruction.op == OpKind::kAdamW && buffer.arena == ArenaKind::kParameters;
+      const bool makes = updates_weights(instruction.op) && buffer.arena == ArenaKind::kParameters;
       bytes_.assign(buffer, makes ? made_by(index, buffer) : moved);
     }
   }

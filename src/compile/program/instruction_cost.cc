@@ -79,7 +79,7 @@ void add_every_operand(const Program& program, const Instruction& instruction,
 }
 
 // Weights with a whole master copy are only written.
-void add_adamw(const Program& program, const Instruction& instruction, InstructionCost& cost) {
+void add_optimizer(const Program& program, const Instruction& instruction, InstructionCost& cost) {
   const size_t buckets = instruction.args.buckets.size();
   const size_t outputs = instruction.outputs.size() / buckets;  // of each
   const bool whole_master = has_whole_master(program, instruction);
@@ -124,7 +124,7 @@ void add_bytes(const Program& program, const Instruction& instruction, Instructi
       cost.bytes_read += out->bytes();
       return;
     case BytesMoved::kOptimizer:
-      return add_adamw(program, instruction, cost);
+      return add_optimizer(program, instruction, cost);
   }
 }
 

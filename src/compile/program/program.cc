@@ -23,12 +23,14 @@ std::string_view name_of(StreamKind stream) {
 }
 
 bool has_master(const Instruction& instruction) {
-  return instruction.outputs.size() / instruction.args.buckets.size() > 3;
+  return instruction.outputs.size() / instruction.args.buckets.size() >
+         1 + static_cast<size_t>(instruction.args.states);
 }
 
 bool has_whole_master(const Program& program, const Instruction& instruction) {
   const auto dtype = [&](size_t i) { return program.buffer(instruction.outputs[i]).dtype; };
-  return has_master(instruction) && dtype(3) != dtype(0);
+  const size_t master = 1 + static_cast<size_t>(instruction.args.states);
+  return has_master(instruction) && dtype(master) != dtype(0);
 }
 
 GroupId group_of(const Instruction& instruction) {
@@ -125,6 +127,7 @@ uint64_t hash_of(const Program& program, const Instruction& i) {
   hasher.add(static_cast<int>(i.args.site));
   hasher.add(i.args.eps);
   hasher.add(i.args.inverse);
+  if (i.args.documents) hasher.add(i.args.documents);
   hasher.add(i.args.buckets.size());
   for (const BucketArgs& bucket : i.args.buckets) {
     hasher.add(bucket.index);
@@ -139,6 +142,7 @@ uint64_t hash_of(const Program& program, const Instruction& i) {
   hasher.add(e.coef);
   hasher.add(i.args.update);
   hasher.add(i.args.updates);
+  if (i.op == OpKind::kSgd) hasher.add(i.args.states);
   for (const int event : i.waits) hasher.add(event);
   hasher.add(i.signal);
   hasher.add(i.micro_batch);

@@ -83,19 +83,21 @@ struct KernelArgs {
   DropoutSite site{};
   double eps = 0;
   bool inverse = false;
-  // sum_squares, adamw: buckets in the order of their tensors, at most kMostGroupedBuckets.
+  // sum_squares, adamw, sgd: buckets in the order of their tensors, at most kMostGroupedBuckets.
   std::vector<BucketArgs> buckets;
   bool owner = false;  // metrics: this rank's loss and tokens count
   ExpertArgs experts;
   // Attention: the rows of q and kv, as in base/sequence_rows.h.
   int64_t parts = 1, q_part = 0, kv_part = 0;
+  bool documents = false;           // attention: the last input says where documents begin
   int64_t column_groups = 1;        // split_columns, join_columns
-  int64_t update = 1, updates = 1;  // adamw: which update of the step; metrics: how many
+  int64_t update = 1, updates = 1;  // adamw, sgd: which update of the step; metrics: how many
+  int64_t states = 2;               // adamw, sgd: numbers that they keep of a weight
 };
 
 // Inputs and outputs are as the kernel takes them. Of sum_squares: a gradient for each bucket;
-// the metrics. Of adamw: a gradient for each bucket, then what is known of the step; weight, m, v
-// and, where has_master, a master copy for each bucket.
+// the metrics. Of adamw and sgd: a gradient for each bucket, then what is known of the step;
+// weight, m and v as far as args.states goes and, where has_master, a master copy for each bucket.
 struct Instruction {
   OpKind op = OpKind::kCopy;
   CastKind collective = CastKind::kNothing;  // of kCast and kTieSum
@@ -118,7 +120,8 @@ struct Instruction {
 // whole bucket, or this rank's shard of it. `full` is the whole bucket, or kNoBuffer with ZeRO-3.
 struct BucketBuffers {
   BufferId weights = kNoBuffer, full = kNoBuffer, gradient = kNoBuffer;
-  BufferId m = kNoBuffer, v = kNoBuffer, master = kNoBuffer;  // master: bf16 only
+  BufferId m = kNoBuffer, v = kNoBuffer;  // that the optimizer keeps
+  BufferId master = kNoBuffer;            // of 16-bit weights
 };
 
 struct Program {
@@ -135,6 +138,9 @@ struct Program {
   int weight_versions = 1;                // copies of the weights
 
   BufferId tokens = kNoBuffer, labels = kNoBuffer;  // [micro_batches, tokens of this rank]
+  // [micro_batches, queries of this rank's attention]: where in its sequence the document of each
+  // begins. Attention has it as its last input.
+  BufferId document_starts = kNoBuffer;
   BufferId metrics =
       kNoBuffer;  // f64: sum of squares of the gradient, loss, tokens, those of the last update
   BufferId loss = kNoBuffer;         // f64[1]
@@ -147,8 +153,8 @@ struct Program {
   [[nodiscard]] int64_t total_bytes() const;
 };
 
-// Whether the weights of an adamw have a master copy or the rest of one (base/master_weight.h); and
-// whether it is a whole copy, from which they are written.
+// Whether the weights of an update have a master copy or the rest of one (base/master_weight.h);
+// and whether it is a whole copy, from which they are written.
 bool has_master(const Instruction& instruction);
 bool has_whole_master(const Program& program, const Instruction& instruction);
 

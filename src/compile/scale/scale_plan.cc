@@ -175,7 +175,10 @@ void Composer::add_rank_wide(const std::vector<int>& stages, ClassTotals& plan) 
                             storage.role == Role::kLoss;
       if (!of_stage && s != stages.front()) continue;
       int64_t bytes = storage.bytes;
-      if (storage.role == Role::kTokens || storage.role == Role::kLabels) bytes *= micro_batches_;
+      if (storage.role == Role::kTokens || storage.role == Role::kLabels ||
+          storage.role == Role::kDocuments) {
+        bytes *= micro_batches_;
+      }
       if (storage.role == Role::kMetrics) bytes += buckets() * size_bytes(DType::kF64);
       if (storage.role == Role::kRouterLoad) bytes *= plan_.spec.model.layers;
       plan.memory[static_cast<size_t>(storage.arena)] += arena_aligned(bytes);
@@ -338,7 +341,7 @@ int64_t scratch_of_update(const ScalePlan& plan, const RankClass& ranks,
   }
   group_buckets(program, places);
   Instruction update;
-  update.op = OpKind::kAdamW;
+  update.op = plan.spec.optimizer.kind == OptimizerKind::kSgd ? OpKind::kSgd : OpKind::kAdamW;
   program.instructions.push_back(std::move(update));
   return instruction_scratch(program, plan.spec.train.device == TrainDevice::kCuda);
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/testing/share.h"
 #include "compile/program/memory_parts.h"
 #include "compile/step.h"
 #include "compile/testing/random_run.h"
@@ -51,25 +52,26 @@ bool equals_compiled(const RunSpec& spec, const ScalePlan& plan) {
 }
 
 // TESSERA_RANDOM_RUNS asks for more of them.
-int64_t random_runs() {
+testing::Share random_runs() {
   const char* asked = std::getenv("TESSERA_RANDOM_RUNS");
-  return asked == nullptr ? 200 : std::atoll(asked);
+  return asked == nullptr ? testing::share_of(200, 4) : testing::Share{0, std::atoll(asked)};
 }
 
 TEST(ScalePlan, EqualsTheCompiledProgramsOfRandomRuns) {
   testing::RandomRun random(2026);
+  const testing::Share runs = random_runs();
   int64_t done = 0;
   int64_t pipelined = 0;
-  for (int64_t drawn = 0; done < random_runs(); ++drawn) {
-    ASSERT_LT(drawn, 200 * random_runs()) << "hardly any run is possible";
+  for (int64_t drawn = 0; done < runs.end; ++drawn) {
+    ASSERT_LT(drawn, 200 * runs.end) << "hardly any run is possible";
     RunSpec spec = random.next();
     if (!testing::RandomRun::make_possible(spec)) continue;
-    ++done;
+    if (++done <= runs.begin) continue;
     pipelined += spec.parallel.pp > 1 ? 1 : 0;
     ASSERT_TRUE(equals_compiled(spec, ScalePlanner().plan(spec)))
         << "run " << done << ": " << to_json(spec).dump();
   }
-  EXPECT_GT(pipelined, random_runs() / 4);
+  EXPECT_GT(pipelined, runs.size() / 5);
 }
 
 // Stages of many blocks come from smaller ones.

@@ -1,6 +1,7 @@
 #include "compile/scale/stage_template.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -185,6 +186,10 @@ void Measurement::find_rank_wide() {
   };
   input(Role::kTokens, step_.forward.tokens);
   input(Role::kLabels, step_.forward.labels);
+  if (m.document_starts.valid()) {
+    add_rank_wide(Role::kDocuments, m.document_starts,
+                  storage(m.document_starts.storage).micro_batch_stride);
+  }
   whole(Role::kCommon, m.rope_cos);
   whole(Role::kCommon, m.rope_sin);
   whole(Role::kLoss, m.loss);
@@ -461,12 +466,16 @@ const StageTemplate& StageTemplates::compiled(const StageKind& kind) {
 
 const StageTemplate& StageTemplates::of(const StageKind& kind) {
   if (const auto found = known_.find(kind); found != known_.end()) return found->second;
-  // Blocks repeat with the period of recomputation, after the parts that have a fixed size and
-  // after those that the beginning and the end of a stage see.
+  // Blocks repeat with the period of recomputation and of gathers, after the parts that have a
+  // fixed size and after those that the beginning and the end of a stage see.
   const std::vector<RecomputePart> parts = parse_recompute(kind.recompute, spec_.model.layers);
-  int64_t least = 4 + (spec_.parallel.zero == 3 ? spec_.parallel.prefetch : 0);
+  const ParallelSpec& parallel = spec_.parallel;
+  const bool gathers = parallel.zero == 3;
+  // At least one: a stage may be the embedding or the head alone.
+  const int64_t together = gathers ? std::clamp<int64_t>(kind.blocks, 1, parallel.unit_blocks) : 1;
+  int64_t least = 4 + (gathers ? std::min(parallel.prefetch, kind.blocks) * together : 0);
   for (size_t p = 0; p + 1 < parts.size(); ++p) least += parts[p].size;
-  const int64_t period = std::max<int64_t>(1, parts.back().choice.blocks);
+  const int64_t period = std::lcm(std::max<int64_t>(1, parts.back().choice.blocks), together);
   int64_t from = kind.blocks % period;
   const bool once = kind.micro_batches == 1;
   const int64_t most = once ? kMostBlocksOfOneMicroBatch : kMostBlocks;

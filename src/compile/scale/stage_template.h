@@ -58,11 +58,11 @@ struct PassingStorage {
 
 // What a rank has once, whatever its stages.
 struct RankStorage {
-  enum class Role : uint8_t { kCommon, kTokens, kLabels, kLoss, kMetrics, kRouterLoad };
+  enum class Role : uint8_t { kCommon, kTokens, kLabels, kDocuments, kLoss, kMetrics, kRouterLoad };
   Role role = Role::kCommon;
   ArenaKind arena = ArenaKind::kWorkspace;
-  int64_t bytes = 0;  // kTokens, kLabels: of a micro-batch; kMetrics: of no bucket; kRouterLoad: of
-                      // a layer
+  int64_t bytes = 0;  // kTokens, kLabels, kDocuments: of a micro-batch; kMetrics: of no bucket;
+                      // kRouterLoad: of a layer
   friend bool operator==(const RankStorage&, const RankStorage&) = default;
 };
 

@@ -85,6 +85,7 @@ class RandomRun {
     p.cp_kind = pick({ContextKind::kRing, ContextKind::kAllGather, ContextKind::kUlysses});
     p.grad_reduce = pick({GradReduce::kAuto, GradReduce::kStep, GradReduce::kMicroBatch});
     p.prefetch = from(0, 3);
+    p.unit_blocks = p.prefetch > 1 ? 2 : 1;
     p.release_after_forward = !one_in(3);
     p.overlap = !one_in(4);
     p.bucket_mb = pick<int64_t>({0, 25});

@@ -66,10 +66,11 @@ Engine named_engine(const CatalogueSource& source, const std::string& name,
 }  // namespace
 
 const Constant& constant_of(const Engine& engine, double EngineNumbers::*field) {
-  const auto* key = std::find_if(kEngineKeys.begin(), kEngineKeys.end(),
-                                 [&](const EngineKey& k) { return k.field == field; });
-  TESSERA_CHECK(key != kEngineKeys.end(), "a number of an engine has no key");
-  return engine.constants[static_cast<size_t>(key - kEngineKeys.begin())];
+  const EngineKey* end = kEngineKeys.data() + kEngineKeys.size();
+  const EngineKey* key =
+      std::find_if(kEngineKeys.data(), end, [&](const EngineKey& k) { return k.field == field; });
+  TESSERA_CHECK(key != end, "a number of an engine has no key");
+  return engine.constants[static_cast<size_t>(key - kEngineKeys.data())];
 }
 
 void check(const EngineNumbers& engine) {

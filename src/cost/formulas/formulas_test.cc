@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "collective/testing/cost.h"
+#include "collective/cost.h"
 #include "compile/pipeline/schedule/replay.h"
 #include "compile/step.h"
 #include "compile/testing/test_spec.h"

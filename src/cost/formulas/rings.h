@@ -1,5 +1,5 @@
 // Collectives over a ring and over trees: bytes and times with a latency for each message and one
-// bandwidth, nothing shared. collective/testing/cost.h has the bytes of the algorithms that we run;
+// bandwidth, nothing shared. collective/cost.h has the bytes of the algorithms that we run;
 // the tests compare.
 #pragma once
 

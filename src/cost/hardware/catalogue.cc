@@ -50,8 +50,8 @@ void read_kind(const ConstantFile& reader, const toml::table& table, DeviceKind&
 
 // `table`: of a file of its own, or [device] of a cluster's.
 DeviceSpec read_device(const ConstantFile& reader, const toml::table& table, ExtendsChain& chain) {
-  std::vector<std::string_view> known = {"name", "kind", "extends", "peak_flops",
-                                         "product_efficiency"};
+  std::vector<std::string_view> known = {
+      "name", "kind", "extends", "peak_flops", "product_efficiency", "facts"};
   for (const DeviceKey& key : kDeviceKeys) known.push_back(key.name);
   reader.refuse_unknown(table, known);
   DeviceSpec device;
@@ -145,8 +145,8 @@ void use_measured_kind(const toml::table& table, Cluster& cluster) {
 
 Cluster read_cluster(const ConstantFile& reader, ExtendsChain& chain) {
   const toml::table& table = reader.table();
-  constexpr std::array<std::string_view, 7> kKnown = {
-      "name", "extends", "device", "devices", "levels", "usd_per_device_hour", "measured"};
+  constexpr std::array<std::string_view, 8> kKnown = {
+      "name", "extends", "device", "devices", "levels", "usd_per_device_hour", "measured", "facts"};
   reader.refuse_unknown(table, kKnown);
   Cluster cluster;
   std::string base;

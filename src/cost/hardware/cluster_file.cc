@@ -144,9 +144,9 @@ class MeasuredReader {
   void refuse_unknown(const toml::table& table, std::span<const std::string_view> known) const {
     for (const auto& [key, value] : table) {
       const std::string name(key.str());
-      require_config(std::find(known.begin(), known.end(), name) != known.end(),
-                     "{}: unknown key {}; {}", at(value), in_quotes(name),
-                     suggestion(name, known, "keys"));
+      if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+      throw ConfigError(fmt::format("{}: unknown key {}; {}", at(value), in_quotes(name),
+                                    suggestion(name, known, "keys")));
     }
   }
 

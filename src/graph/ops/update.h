@@ -13,7 +13,7 @@ inline Types metrics_types(const Operands& o) {
   return {type};
 }
 
-inline Types adamw_types(const Operands& o) {
+inline Types updated_types(const Operands& o) {
   const TensorType& weight = o.in(0);
   const TensorType& gradient = o.in(1);
   for (const Axis axis : kAllAxes) {
@@ -49,7 +49,7 @@ inline int64_t cpu_sum_squares(const KernelSizes& s) { return workspace::sum_squ
 inline int64_t gpu_sum_squares(const KernelSizes& s) {
   return workspace::cuda::sum_squares(elements_of(s), static_cast<int64_t>(s.inputs.size()));
 }
-inline int64_t gpu_adamw(const KernelSizes&) { return workspace::cuda::kAdamFactorsBytes; }
+inline int64_t gpu_update(const KernelSizes&) { return workspace::cuda::kAdamFactorsBytes; }
 
 inline constexpr OpRow kUpdateOps[] = {
     // Each element counts once, on its owner, so the result is a sum over every axis.
@@ -79,14 +79,25 @@ inline constexpr OpRow kUpdateOps[] = {
     {.kind = OpKind::kAdamW,
      .name = "adamw",
      .signature = "weight gradient metrics > weight",
-     .types = adamw_types,
+     .types = updated_types,
      .rules = RuleTexts::none(),
      .gradient = no_gradient,
      .storage = Place::kFirstInput,
      .adds = Adds::kNever,
      .op_class = OpClass::kOptimizer,
      .cost = {.bytes = BytesMoved::kOptimizer},
-     .kernel = {.lowered = Lowered::kUpdate, .gpu_scratch = gpu_adamw}},
+     .kernel = {.lowered = Lowered::kUpdate, .gpu_scratch = gpu_update}},
+    {.kind = OpKind::kSgd,
+     .name = "sgd",
+     .signature = "weight gradient metrics > weight",
+     .types = updated_types,
+     .rules = RuleTexts::none(),
+     .gradient = no_gradient,
+     .storage = Place::kFirstInput,
+     .adds = Adds::kNever,
+     .op_class = OpClass::kOptimizer,
+     .cost = {.bytes = BytesMoved::kOptimizer},
+     .kernel = {.lowered = Lowered::kUpdate, .gpu_scratch = gpu_update}},
     {.kind = OpKind::kTieSum,
      .name = "tie_sum",
      .signature = "gradient > sum",

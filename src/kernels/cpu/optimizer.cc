@@ -8,44 +8,81 @@
 #include "kernels/cpu/dispatch.h"
 #include "kernels/cpu/independent.h"
 #include "kernels/scratch.h"
+#include "kernels/update_rules.h"
 
 namespace tessera::kernels::cpu {
 namespace {
 
-// The new master weight; m and v become the new ones.
-template <typename A>
-inline A adam_step(const AdamFactorsIn<A>& f, A master, A& m, A& v, A grad) {
-  const A g = grad * f.grad_scale;
-  const A first = f.beta1 * m + f.one_minus_beta1 * g;
-  const A second = f.beta2 * v + f.one_minus_beta2 * g * g;
-  m = first;
-  v = second;
-  return master * f.decay - f.step_size * first / (std::sqrt(second) * f.root_scale + f.eps);
+// States that a rule does not keep are of the loop alone.
+template <typename Rule, typename A>
+inline A updated(const typename Rule::Factors& f, A decay, A master, A* m, A* v, A grad,
+                 int64_t i) {
+  A none = 0, also_none = 0;
+  A* const first = Rule::kStates > 0 ? m + i : &none;
+  A* const second = Rule::kStates > 1 ? v + i : &also_none;
+  return Rule::step(f, decay, master, *first, *second, grad);
 }
 
 // weight may be master: element i is read before it is written.
-template <typename T, typename G>
-void adamw_range(const AdamFactorsIn<Acc<T>>& f, Acc<T>* master, Acc<T>* m, Acc<T>* v,
-                 const G* grad, T* weight, int64_t begin, int64_t end) {
+template <typename Rule, typename T, typename G>
+void update_range(const typename Rule::Factors& f, Acc<T> decay, Acc<T>* master, Acc<T>* m,
+                  Acc<T>* v, const G* grad, T* weight, int64_t begin, int64_t end) {
   TESSERA_INDEPENDENT
   for (int64_t i = begin; i < end; ++i) {
-    const Acc<T> updated = adam_step(f, master[i], m[i], v[i], widen(grad[i]));
-    master[i] = updated;
-    weight[i] = narrow<T>(updated);
+    const Acc<T> after = updated<Rule>(f, decay, master[i], m, v, widen(grad[i]), i);
+    master[i] = after;
+    weight[i] = narrow<T>(after);
   }
 }
 
-template <typename G>
-void adamw_rests(const AdamFactorsIn<float>& f, int16_t* rest, float* m, float* v, const G* grad,
-                 BFloat16* weight, int64_t begin, int64_t end) {
+template <typename Rule, typename G>
+void update_rests(const typename Rule::Factors& f, float decay, int16_t* rest, float* m, float* v,
+                  const G* grad, BFloat16* weight, int64_t begin, int64_t end) {
   TESSERA_INDEPENDENT
   for (int64_t i = begin; i < end; ++i) {
     const float master = master_weight(weight[i].bits, rest[i]);
-    const float updated = adam_step(f, master, m[i], v[i], widen(grad[i]));
-    weight[i] = BFloat16(updated);
-    rest[i] = rest_of_master(updated, weight[i].bits);
+    const float after = updated<Rule>(f, decay, master, m, v, widen(grad[i]), i);
+    weight[i] = BFloat16(after);
+    rest[i] = rest_of_master(after, weight[i].bits);
   }
 }
+
+// `RuleIn<A>`: the rule in arithmetic of type A.
+template <template <typename> typename RuleIn>
+void update_buckets(const char* op, Context& ctx, std::span<const UpdatedTensors> buckets,
+                    const Tensor& known, const UpdatePlace& place) {
+  const auto known_factors =
+      RuleIn<double>::factors(*ctx.params, known.as<double>(), known.numel(), place);
+  if (known_factors.skip) return;
+  dispatch(op, buckets[0].weight.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using A = Acc<T>;
+    using Rule = RuleIn<A>;
+    const auto factors = known_factors.template to<A>();
+    for (const UpdatedTensors& x : buckets) {
+      const A decay = Rule::decay_of(factors, x.decay);
+      with_gradient<T>(x.grad, [&](auto gradient) {
+        using G = typename decltype(gradient)::type;
+        ctx.workers.parallel_for(x.weight.numel(), 4096, [&](int64_t begin, int64_t end) {
+          if constexpr (std::is_same_v<T, BFloat16>) {
+            if (x.has_rests()) {
+              return update_rests<Rule>(factors, decay, x.master.as<int16_t>(), x.m.as<float>(),
+                                        x.v.as<float>(), x.grad.as<G>(), x.weight.as<BFloat16>(),
+                                        begin, end);
+            }
+          }
+          update_range<Rule, T>(factors, decay, x.master.as<A>(), x.m.as<A>(), x.v.as<A>(),
+                                x.grad.as<G>(), x.weight.as<T>(), begin, end);
+        });
+      });
+    }
+  });
+}
+
+template <typename A>
+using SgdWithMomentum = SgdRule<A, true>;
+template <typename A>
+using PlainSgd = SgdRule<A, false>;
 
 template <typename T>
 double squares_of(const T* data, int64_t begin, int64_t end) {
@@ -114,31 +151,15 @@ void count_tokens(Context& /*ctx*/, const Tensor& labels, Tensor& counts) {
 
 void adamw(Context& ctx, std::span<const UpdatedTensors> buckets, const Tensor& known,
            const UpdatePlace& place) {
-  const DType type = buckets[0].weight.dtype;
-  AdamFactors known_factors = adam_factors(*ctx.params, known.as<double>(), known.numel(), place);
-  if (known_factors.skip) return;
-  const double decay = known_factors.decay;
-  dispatch("adamw", type, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    using A = Acc<T>;
-    for (const UpdatedTensors& x : buckets) {
-      known_factors.decay = x.decay ? decay : 1;
-      const AdamFactorsIn<A> factors = known_factors.to<A>();
-      with_gradient<T>(x.grad, [&](auto gradient) {
-        using G = typename decltype(gradient)::type;
-        ctx.workers.parallel_for(x.weight.numel(), 4096, [&](int64_t begin, int64_t end) {
-          if constexpr (std::is_same_v<T, BFloat16>) {
-            if (x.has_rests()) {
-              return adamw_rests(factors, x.master.as<int16_t>(), x.m.as<float>(), x.v.as<float>(),
-                                 x.grad.as<G>(), x.weight.as<BFloat16>(), begin, end);
-            }
-          }
-          adamw_range<T>(factors, x.master.as<A>(), x.m.as<A>(), x.v.as<A>(), x.grad.as<G>(),
-                         x.weight.as<T>(), begin, end);
-        });
-      });
-    }
-  });
+  update_buckets<AdamRule>("adamw", ctx, buckets, known, place);
+}
+
+void sgd(Context& ctx, std::span<const UpdatedTensors> buckets, const Tensor& known,
+         const UpdatePlace& place) {
+  if (buckets[0].m.data == nullptr) {
+    return update_buckets<PlainSgd>("sgd", ctx, buckets, known, place);
+  }
+  update_buckets<SgdWithMomentum>("sgd", ctx, buckets, known, place);
 }
 
 }  // namespace tessera::kernels::cpu

@@ -94,6 +94,75 @@ TEST(AdamW, MatchesTheFormulaOverSeveralSteps) {
   }
 }
 
+// PyTorch's rule, with and without momentum, Nesterov's look ahead and decay.
+TEST(Sgd, MatchesTheFormulaOverSeveralSteps) {
+  Rng rng(15);
+  constexpr double kScale = 0.25;
+  struct Kind {
+    double momentum;
+    bool nesterov, decay;
+  };
+  for (const Kind& kind : {Kind{0, false, true}, Kind{0.9, false, true}, Kind{0.9, true, true},
+                           Kind{0.9, true, false}}) {
+    for (const DType type : kFloatTypes) {
+      const DType acc = accumulate_type(type);
+      Array master = Array(acc, {kMany}).randomise(rng);
+      Array m = Array(acc, {kMany}).fill(0), grad(acc, {kMany}), weight(type, {kMany});
+      std::vector<double> w = master.values(), m1(kMany, 0);
+      Rig rig(2);
+      StepParams& options = rig.params();
+      options.lr = 0.01;
+      options.weight_decay = 0.1;
+      options.momentum = kind.momentum;
+      options.nesterov = kind.nesterov;
+      const Array tokens = Array(DType::kF64, {1}).fill(1 / kScale);
+      for (options.step = 1; options.step <= 3; ++options.step) {
+        grad.randomise(rng);
+        const Tensor& out = type == acc ? master : weight;
+        const Tensor kept = kind.momentum > 0 ? m.tensor() : Tensor{};
+        sgd(rig, std::array<UpdatedTensors, 1>{{{master, kept, {}, grad, out, kind.decay}}}, tokens,
+            {});
+        for (size_t i = 0; i < w.size(); ++i) {
+          const double decay = kind.decay ? options.weight_decay : 0;
+          const double g = grad.get(static_cast<int64_t>(i)) * kScale + decay * w[i];
+          m1[i] = kind.momentum * m1[i] + g;
+          w[i] -= options.lr * (kind.nesterov ? g + kind.momentum * m1[i] : m1[i]);
+        }
+      }
+      expect_close(master, w, tolerance(acc));
+      if (kind.momentum > 0) expect_close(m, m1, tolerance(acc));
+      if (type != acc) {
+        EXPECT_TRUE(weight.same_bits(convert(master, type)));
+      }
+    }
+  }
+}
+
+// What the guard of spikes says of a step (train/session/spike_guard.h).
+TEST(Sgd, AStepBeyondItsLimitsChangesNothing) {
+  const Array before = Array(DType::kF64, {3}).fill(1), grad = Array(DType::kF64, {3}).fill(1);
+  // A loss of 2 per token, four tokens, a norm of sqrt(64) / 4 = 2 per token.
+  Array metrics(DType::kF64, {kMetricsHead + 1});
+  metrics.set(kMetricLoss, 8);
+  metrics.set(kMetricTokens, 4);
+  metrics.set(kMetricUpdateTokens, 4);
+  metrics.set(kMetricsHead, 64);
+  struct Limits {
+    double norm, loss;
+    bool passes;
+  };
+  for (const Limits& limits :
+       {Limits{2, 2, true}, Limits{1.99, 2, false}, Limits{2, 1.99, false}}) {
+    Rig rig(1);
+    rig.params().lr = 0.5;
+    rig.params().most_norm = limits.norm;
+    rig.params().most_loss = limits.loss;
+    Array weight = before;
+    sgd(rig, std::array<UpdatedTensors, 1>{{{weight, {}, {}, grad, weight, false}}}, metrics, {});
+    EXPECT_EQ(weight.get(0), limits.passes ? 1 - 0.5 / 4 : 1);
+  }
+}
+
 // A bf16 weight and its rest are updated as its master copy is.
 TEST(AdamW, RestsOfBf16WeightsAreTheMasterCopy) {
   Rng rng(6);

@@ -7,6 +7,7 @@
 #include "kernels/cuda/bodies.h"
 #include "kernels/cuda/device/packs.cuh"
 #include "kernels/scratch.h"
+#include "kernels/update_rules.h"
 
 namespace tessera::kernels::cuda {
 namespace {
@@ -171,35 +172,35 @@ __global__ void __launch_bounds__(kLabelThreads)
   if (threadIdx.x == 0) counts[blockIdx.x] = count;
 }
 
-// ---- AdamW ----
+// ---- the update ----
 // Blocks of few threads, each with one pack of every tensor, and as many of them as it takes: that
 // keeps more of the memory busy than fewer blocks that go on to their next packs.
-constexpr int kAdamThreads = 128;
-constexpr int kAdamBlocks = 8;  // that a multiprocessor holds at once
+constexpr int kUpdateThreads = 128;
+constexpr int kUpdateBlocks = 8;  // that a multiprocessor holds at once
 template <typename T>
-constexpr int kAdamPack = sizeof(T) == 2 ? 8 : kPack<T>;
+constexpr int kUpdatePack = sizeof(T) == 2 ? 8 : kPack<T>;
 template <typename T>
-constexpr int64_t kAdamChunk = kAdamThreads* kAdamPack<T>;
+constexpr int64_t kUpdateChunk = kUpdateThreads* kUpdatePack<T>;
 
 // One block. The metrics are added up by one thread in their order, from shared memory where they
 // fit there.
 constexpr int64_t kMostStaged = 4096;
-template <typename A>
-__global__ void __launch_bounds__(kAdamThreads)
+template <typename Rule, typename A>
+__global__ void __launch_bounds__(kUpdateThreads)
     factors_kernel(const StepParams* params, const double* known, int64_t num_known,
-                   UpdatePlace place, AdamFactorsIn<A>* factors) {
+                   UpdatePlace place, typename Rule::Factors* factors) {
   extern __shared__ double staged[];
   const bool stage = num_known <= kMostStaged;
-  for (int64_t i = threadIdx.x; stage && i < num_known; i += kAdamThreads) staged[i] = known[i];
+  for (int64_t i = threadIdx.x; stage && i < num_known; i += kUpdateThreads) staged[i] = known[i];
   __syncthreads();
   if (threadIdx.x != 0) return;
-  *factors = adam_factors(*params, stage ? staged : known, num_known, place).to<A>();
+  *factors = Rule::factors(*params, stage ? staged : known, num_known, place).template to<A>();
 }
 
 // M: elements of the master copy, Acc<T>, or int16_t for the rests of bf16 weights. G: of the
 // gradient.
 template <typename T, typename M, typename G>
-struct AdamEntry {
+struct UpdateEntry {
   M* master;
   Acc<T>*m, *v;
   const G* grad;
@@ -209,51 +210,42 @@ struct AdamEntry {
   bool decay, packed;  // all tensors can be read in packs
 };
 
-// The new master weight; m and v become the new ones.
-template <typename A>
-__device__ A adam_step(const AdamFactorsIn<A>& f, A decay, A master, A& m, A& v, A grad) {
-  const A g = grad * f.grad_scale;
-  m = f.beta1 * m + f.one_minus_beta1 * g;
-  v = f.beta2 * v + f.one_minus_beta2 * g * g;
-  return master * decay - f.step_size * m / (sqrt(v) * f.root_scale + f.eps);
-}
-
-// W neighbours of a bucket, on their way through an update.
-template <int W, typename T, typename M, typename G>
-struct AdamPack {
+// W neighbours of a bucket, on their way through an update. States that the rule does not keep are
+// neither read nor written.
+template <typename Rule, int W, typename T, typename M, typename G>
+struct UpdatePack {
   using A = Acc<T>;
   static constexpr bool kRests = std::is_same_v<M, int16_t>;
   Values<G, W> grad;
-  Values<A, W> m, v;
+  Values<A, W> m{}, v{};
   Values<M, W> master;
   Values<T, W> weight;
 
-  __device__ AdamPack(const AdamEntry<T, M, G>& x, int64_t at)
-      : grad(load_values<W>(x.grad + at)),
-        m(load_values<W>(x.m + at)),
-        v(load_values<W>(x.v + at)),
-        master(load_values<W>(x.master + at)) {
+  __device__ UpdatePack(const UpdateEntry<T, M, G>& x, int64_t at)
+      : grad(load_values<W>(x.grad + at)), master(load_values<W>(x.master + at)) {
+    if constexpr (Rule::kStates > 0) m = load_values<W>(x.m + at);
+    if constexpr (Rule::kStates > 1) v = load_values<W>(x.v + at);
     if constexpr (kRests) weight = load_values<W>(x.weight + at);
   }
 
-  __device__ void update(const AdamFactorsIn<A>& f, A decay) {
+  __device__ void update(const typename Rule::Factors& f, A decay) {
 #pragma unroll
     for (int i = 0; i < W; ++i) {
       if constexpr (kRests) {
         const float before = master_weight(__bfloat16_as_ushort(weight.at[i]), master.at[i]);
-        const float after = adam_step(f, decay, before, m.at[i], v.at[i], widen(grad.at[i]));
+        const float after = Rule::step(f, decay, before, m.at[i], v.at[i], widen(grad.at[i]));
         weight.at[i] = narrow<T>(after);
         master.at[i] = rest_of_master(after, __bfloat16_as_ushort(weight.at[i]));
       } else {
-        master.at[i] = adam_step(f, decay, master.at[i], m.at[i], v.at[i], widen(grad.at[i]));
+        master.at[i] = Rule::step(f, decay, master.at[i], m.at[i], v.at[i], widen(grad.at[i]));
         weight.at[i] = narrow<T>(master.at[i]);
       }
     }
   }
 
-  __device__ void store(const AdamEntry<T, M, G>& x, int64_t at) const {
-    store_values(x.m + at, m);
-    store_values(x.v + at, v);
+  __device__ void store(const UpdateEntry<T, M, G>& x, int64_t at) const {
+    if constexpr (Rule::kStates > 0) store_values(x.m + at, m);
+    if constexpr (Rule::kStates > 1) store_values(x.v + at, v);
     store_values(x.master + at, master);
     if constexpr (std::is_same_v<T, M>) {
       if (x.weight == x.master) return;
@@ -262,39 +254,39 @@ struct AdamPack {
   }
 };
 
-template <typename T, typename M, typename G>
-__global__ void __launch_bounds__(kAdamThreads, kAdamBlocks)
-    adamw_kernel(const __grid_constant__ Table<AdamEntry<T, M, G>> table,
-                 const AdamFactorsIn<Acc<T>>* known) {
-  constexpr int W = kAdamPack<T>;
-  const AdamFactorsIn<Acc<T>> factors = *known;
+template <typename Rule, typename T, typename M, typename G>
+__global__ void __launch_bounds__(kUpdateThreads, kUpdateBlocks)
+    update_kernel(const __grid_constant__ Table<UpdateEntry<T, M, G>> table,
+                  const typename Rule::Factors* known) {
+  constexpr int W = kUpdatePack<T>;
+  const typename Rule::Factors factors = *known;
   if (factors.skip) return;
   const int chunk = static_cast<int>(blockIdx.x);
-  const AdamEntry<T, M, G>& entry = table.entries[entry_of(table, chunk)];
-  const Acc<T> decay = entry.decay ? factors.decay : Acc<T>{1};
-  const int64_t begin = (chunk - entry.first_chunk) * kAdamChunk<T>;
+  const UpdateEntry<T, M, G>& entry = table.entries[entry_of(table, chunk)];
+  const Acc<T> decay = Rule::decay_of(factors, entry.decay);
+  const int64_t begin = (chunk - entry.first_chunk) * kUpdateChunk<T>;
   const int64_t mine = begin + threadIdx.x * W;
   if (entry.packed && mine + W <= entry.count) {
-    AdamPack<W, T, M, G> pack(entry, mine);
+    UpdatePack<Rule, W, T, M, G> pack(entry, mine);
     pack.update(factors, decay);
     pack.store(entry, mine);
     return;
   }
   // In packs that are not whole every thread takes its own elements, otherwise neighbours do.
-  const int stride = entry.packed ? 1 : kAdamThreads;
+  const int stride = entry.packed ? 1 : kUpdateThreads;
   int64_t i = entry.packed ? mine : begin + threadIdx.x;
   for (int left = W; left > 0 && i < entry.count; --left, i += stride) {
-    AdamPack<1, T, M, G> one(entry, i);
+    UpdatePack<Rule, 1, T, M, G> one(entry, i);
     one.update(factors, decay);
     one.store(entry, i);
   }
 }
 
 template <typename T, typename M, typename G>
-AdamEntry<T, M, G> adam_entry(const UpdatedTensors& x) {
+UpdateEntry<T, M, G> update_entry(const UpdatedTensors& x) {
   using A = Acc<T>;
-  constexpr size_t kWidth = kAdamPack<T>;
-  AdamEntry<T, M, G> entry{
+  constexpr size_t kWidth = kUpdatePack<T>;
+  UpdateEntry<T, M, G> entry{
       x.master.as<M>(), x.m.as<A>(), x.v.as<A>(), x.grad.as<G>(), x.weight.as<T>(),
       x.weight.numel(), 0,           x.decay,     false};
   const auto aligned = [](const auto* data) {
@@ -305,28 +297,53 @@ AdamEntry<T, M, G> adam_entry(const UpdatedTensors& x) {
   return entry;
 }
 
-template <typename T, typename M, typename G>
-void launch_adamw(const Context& ctx, std::span<const UpdatedTensors> buckets, const Tensor& known,
-                  const UpdatePlace& place) {
-  constexpr const char* kOp = "adamw";
-  Table<AdamEntry<T, M, G>> table;
+template <typename Rule, typename T, typename M, typename G>
+void launch_update(const char* op, const Context& ctx, std::span<const UpdatedTensors> buckets,
+                   const Tensor& known, const UpdatePlace& place) {
+  Table<UpdateEntry<T, M, G>> table;
   static_assert(sizeof(table) <= 4000);  // 4096 bytes of parameters work everywhere
   for (const UpdatedTensors& bucket : buckets) {
-    table.add(adam_entry<T, M, G>(bucket), kAdamChunk<T>);
+    table.add(update_entry<T, M, G>(bucket), kUpdateChunk<T>);
   }
   if (table.used == 0) return;
-  using F = AdamFactorsIn<Acc<T>>;
+  using F = typename Rule::Factors;
   static_assert(sizeof(F) <= workspace::cuda::kAdamFactorsBytes);
-  Scratch scratch(kOp, ctx.workspace, workspace::cuda::kAdamFactorsBytes);
+  Scratch scratch(op, ctx.workspace, workspace::cuda::kAdamFactorsBytes);
   F* const factors = scratch.take<F>(1);
   const int64_t staged = known.numel() <= kMostStaged ? known.bytes() : 0;
-  factors_kernel<<<1, kAdamThreads, static_cast<size_t>(staged), ctx.gpu->stream()>>>(
-      ctx.params, known.as<double>(), known.numel(), place, factors);
-  check_launch(kOp);
+  factors_kernel<Rule, Acc<T>>
+      <<<1, kUpdateThreads, static_cast<size_t>(staged), ctx.gpu->stream()>>>(
+          ctx.params, known.as<double>(), known.numel(), place, factors);
+  check_launch(op);
   const auto blocks = static_cast<unsigned>(table.num_chunks);
-  adamw_kernel<<<blocks, kAdamThreads, 0, ctx.gpu->stream()>>>(table, factors);
-  check_launch(kOp);
+  update_kernel<Rule><<<blocks, kUpdateThreads, 0, ctx.gpu->stream()>>>(table, factors);
+  check_launch(op);
 }
+
+// `RuleIn<A>`: the rule in arithmetic of type A.
+template <template <typename> typename RuleIn>
+void update_buckets(const char* op, Context& ctx, std::span<const UpdatedTensors> buckets,
+                    const Tensor& known, const UpdatePlace& place) {
+  const UpdatedTensors& first = buckets[0];
+  dispatch(op, first.weight.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using Rule = RuleIn<Acc<T>>;
+    with_gradient<T>(first.grad, [&](auto gradient) {
+      using G = typename decltype(gradient)::type;
+      if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+        if (first.master.dtype == DType::kBF16) {
+          return launch_update<Rule, T, int16_t, G>(op, ctx, buckets, known, place);
+        }
+      }
+      launch_update<Rule, T, Acc<T>, G>(op, ctx, buckets, known, place);
+    });
+  });
+}
+
+template <typename A>
+using SgdWithMomentum = SgdRule<A, true>;
+template <typename A>
+using PlainSgd = SgdRule<A, false>;
 
 }  // namespace
 
@@ -352,19 +369,15 @@ void count_tokens(Context& ctx, const Tensor& labels, Tensor& counts) {
 
 void adamw(Context& ctx, std::span<const UpdatedTensors> buckets, const Tensor& known,
            const UpdatePlace& place) {
-  const UpdatedTensors& first = buckets[0];
-  dispatch("adamw", first.weight.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    with_gradient<T>(first.grad, [&](auto gradient) {
-      using G = typename decltype(gradient)::type;
-      if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-        if (first.master.dtype == DType::kBF16) {
-          return launch_adamw<T, int16_t, G>(ctx, buckets, known, place);
-        }
-      }
-      launch_adamw<T, Acc<T>, G>(ctx, buckets, known, place);
-    });
-  });
+  update_buckets<AdamRule>("adamw", ctx, buckets, known, place);
+}
+
+void sgd(Context& ctx, std::span<const UpdatedTensors> buckets, const Tensor& known,
+         const UpdatePlace& place) {
+  if (buckets[0].m.data == nullptr) {
+    return update_buckets<PlainSgd>("sgd", ctx, buckets, known, place);
+  }
+  update_buckets<SgdWithMomentum>("sgd", ctx, buckets, known, place);
 }
 
 }  // namespace tessera::kernels::cuda

@@ -170,6 +170,43 @@ TEST(CudaAdamW, MatchesTheCpuForEveryTypeAndSize) {
   });
 }
 
+TEST(CudaSgd, MatchesTheCpuWithAndWithoutMomentum) {
+  SKIP_WITHOUT_GPU();
+  Rng rng(13);
+  Rig cpu;
+  GpuRig gpu(workspace::cuda::kAdamFactorsBytes);
+  for (const bool nesterov : {false, true}) {
+    for (const double momentum : {0.0, 0.9}) {
+      StepParams with = params();
+      with.momentum = momentum;
+      with.nesterov = nesterov;
+      cpu.params() = with;
+      gpu.set_params(with);
+      for_each_type([&](DType type, DType gradients) {
+        for (const int64_t count : {int64_t{7}, int64_t{4096}, int64_t{70003}}) {
+          SCOPED_TRACE(fmt::format("{} elements, momentum {}", count, momentum));
+          Bucket x(type, gradients, count, rng);
+          const Array known = known_metrics(5, rng);
+          OnGpu master(x.master), m(x.m), grad(x.grad), weight(x.weight), known_gpu(known);
+          const DType acc = accumulate_type(type);
+          Array& weight_cpu = type == acc ? x.master : x.weight;
+          OnGpu& weight_gpu = type == acc ? master : weight;
+          const bool keeps = momentum > 0;
+          const Tensor m_cpu = keeps ? x.m.tensor() : Tensor{};
+          const Tensor m_gpu = keeps ? static_cast<Tensor>(m) : Tensor{};
+          const std::array on_cpu = {UpdatedTensors{x.master, m_cpu, {}, x.grad, weight_cpu, true}};
+          const std::array on_gpu = {UpdatedTensors{master, m_gpu, {}, grad, weight_gpu, true}};
+          sgd(cpu, on_cpu, known, {});
+          sgd(gpu, on_gpu, known_gpu, {});
+          expect_same(master, x.master, tolerance(acc));
+          expect_same(m, x.m, tolerance(acc));
+          EXPECT_TRUE(weight_gpu.get().same_bits(convert(master.get(), type)));
+        }
+      });
+    }
+  }
+}
+
 TEST(CudaAdamW, UpdatesRestsOfBf16Weights) {
   SKIP_WITHOUT_GPU();
   Rng rng(6);

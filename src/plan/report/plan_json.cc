@@ -4,6 +4,7 @@
 #include <string>
 
 #include "plan/report/links.h"
+#include "plan/report/plan_why.h"
 #include "plan/report/training.h"
 
 namespace tessera {
@@ -206,7 +207,12 @@ ordered_json rank_json(const Mesh& mesh, const PlannedRank& rank) {
 }
 
 ordered_json plan_json(const Plan& plan) {
-  return json_with_ranks(plan, plan.mesh.world() <= kMostListedRanks);
+  ordered_json json = json_with_ranks(plan, plan.mesh.world() <= kMostListedRanks);
+  json["why"] = ordered_json::array();
+  for (const PlanReason& reason : reasons_of(plan)) {
+    json["why"].push_back({{"title", reason.title}, {"text", reason.text}});
+  }
+  return json;
 }
 
 ordered_json full_plan_json(const Plan& plan) { return json_with_ranks(plan, true); }

@@ -35,7 +35,7 @@ std::optional<size_t> GpuStreams::find_fault() const {
 }
 
 void GpuStreams::allocate_staging() {
-  for (const BufferId id : {program_.tokens, program_.labels}) {
+  for (const BufferId id : {program_.tokens, program_.labels, program_.document_starts}) {
     if (id == kNoBuffer) continue;
     for (HostArena& half : staging_[id]) {
       half = cuda::allocate_pinned(program_.buffer(id).name, program_.buffer(id).bytes());

@@ -229,4 +229,26 @@ std::vector<RankActivity> activity_of(const StepTimeline& timeline) {
   return activities;
 }
 
+std::vector<Segment> busy_pieces(const RankActivity& activity) {
+  std::vector<Segment> pieces;
+  const auto add = [&](const Segment& segment, double begin, double end) {
+    if (end <= begin) return;
+    pieces.push_back(segment);
+    pieces.back().begin = begin;
+    pieces.back().end = end;
+  };
+  auto wait = activity.waits.begin();
+  for (const Segment& segment : activity.segments) {
+    double at = segment.begin;
+    while (wait != activity.waits.end() && wait->end <= segment.begin) ++wait;
+    for (auto inside = wait; inside != activity.waits.end() && inside->begin < segment.end;
+         ++inside) {
+      add(segment, at, inside->begin);
+      at = inside->end;
+    }
+    add(segment, at, segment.end);
+  }
+  return pieces;
+}
+
 }  // namespace tessera

@@ -50,6 +50,9 @@ struct RankActivity {
 
 std::vector<RankActivity> activity_of(const StepTimeline& timeline);  // by class
 
+// The segments without the waits inside them: time in which kernels run, in order.
+std::vector<Segment> busy_pieces(const RankActivity& activity);
+
 // Classes that differ by less than anyone can see (one has a kernel of a microsecond more), as one.
 struct ShownRow {
   size_t of_class = 0;     // whose activity is shown

@@ -111,8 +111,11 @@ void refuse_other_sections(std::span<const Entry> entries) {
         "{}: [{}] belongs in a run file, and this is read as a model: a run file is named "
         "without --model",
         entry.key_at, entry.name);
-    require_config(head || model, "{}: unknown '{}' in a model file; {}", entry.key_at,
-                   shortened(entry.name), suggestion(entry.name, kHeadKeys, "keys and sections"));
+    if (!head && !model) {
+      throw ConfigError(fmt::format("{}: unknown '{}' in a model file; {}", entry.key_at,
+                                    shortened(entry.name),
+                                    suggestion(entry.name, kHeadKeys, "keys and sections")));
+    }
     require_config(entry.section != "model" || entry.name != "preset",
                    "{}: model.{} does not belong in a model file; use extends = \"NAME\"",
                    entry.key_at, entry.name);

@@ -5,9 +5,16 @@
 #include "spec/emit/emit_parts.h"
 #include "spec/emit/system_rules.h"
 #include "spec/run_file/trainable.h"
+#include "spec/run_file/validate_optimizer.h"
 
 namespace tessera {
 namespace {
+
+std::string_view learning_rate_name(LrSchedule schedule) {
+  if (schedule == LrSchedule::kWsd) return "WSD";
+  if (schedule == LrSchedule::kInverseSqrt) return "inverse-square-root";
+  return name_of(schedule);
+}
 
 class Megatron {
  public:
@@ -192,7 +199,11 @@ void Megatron::add_training() {
   const OptimizerSpec& o = spec_.optimizer;
   flag("lr", o.lr);
   flag("min-lr", o.min_lr);
-  flag("lr-decay-style", "cosine");
+  flag("lr-decay-style", learning_rate_name(o.schedule));
+  if (o.schedule == LrSchedule::kWsd) {
+    flag("lr-wsd-decay-style", "linear");
+    flag("lr-wsd-decay-iters", falling_steps(o, t.steps));
+  }
   flag("lr-warmup-iters", o.warmup);
   flag("adam-beta1", o.beta1);
   flag("adam-beta2", o.beta2);

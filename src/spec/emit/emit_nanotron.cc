@@ -155,7 +155,7 @@ void Nanotron::add_optimizer() {
   }
   open(1, "learning_rate_scheduler");
   put_real(2, "learning_rate", o.lr);
-  put(2, "lr_decay_style", "cosine");
+  put(2, "lr_decay_style", std::string(name_of(o.schedule)));
   put(2, "lr_warmup_steps", o.warmup);
   put(2, "lr_warmup_style", "linear");
   put_real(2, "min_decay_lr", o.min_lr);

@@ -49,6 +49,8 @@ const std::set<std::string> kMegatronFlags = {"accumulate-allreduce-grads-in-fp3
                                               "lr",
                                               "lr-decay-style",
                                               "lr-warmup-iters",
+                                              "lr-wsd-decay-iters",
+                                              "lr-wsd-decay-style",
                                               "max-position-embeddings",
                                               "micro-batch-size",
                                               "microbatch-group-size-per-virtual-pipeline-stage",
@@ -96,6 +98,7 @@ const std::set<std::string> kMegatronFlags = {"accumulate-allreduce-grads-in-fp3
 const std::set<std::string> kTorchtitanKeys = {
     "activation_checkpoint.mode",
     "debug.seed",
+    "lr_scheduler.decay_ratio",
     "lr_scheduler.decay_type",
     "lr_scheduler.min_lr_factor",
     "lr_scheduler.warmup_steps",

@@ -6,6 +6,7 @@
 #include "spec/emit/emit_parts.h"
 #include "spec/emit/system_rules.h"
 #include "spec/run_file/validate.h"
+#include "spec/run_file/validate_optimizer.h"
 
 namespace tessera {
 namespace {
@@ -120,7 +121,11 @@ void Torchtitan::add_training() {
   number("weight_decay", o.weight_decay);
   section("lr_scheduler");
   number("warmup_steps", o.warmup);
-  word("decay_type", "cosine");
+  word("decay_type", o.schedule == LrSchedule::kCosine ? "cosine" : "linear");
+  if (o.schedule == LrSchedule::kWsd) {
+    number("decay_ratio",
+           static_cast<double>(falling_steps(o, t.steps)) / static_cast<double>(t.steps));
+  }
   number("min_lr_factor", o.lr > 0 ? o.min_lr / o.lr : 0);
   section("debug");
   number("seed", t.seed);

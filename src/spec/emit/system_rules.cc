@@ -55,6 +55,14 @@ std::vector<int64_t> nanotron_stages(const CutSizes& sizes, int64_t stages) {
   return cut;
 }
 
+constexpr std::array kAnyLearningRate = {LrSchedule::kConstant, LrSchedule::kLinear,
+                                         LrSchedule::kCosine, LrSchedule::kWsd,
+                                         LrSchedule::kInverseSqrt};
+constexpr std::array kFallingAtTheEnd = {LrSchedule::kLinear, LrSchedule::kCosine,
+                                         LrSchedule::kWsd};
+constexpr std::array kLinearOrCosine = {LrSchedule::kLinear, LrSchedule::kCosine};
+constexpr std::array kOnlyCosine = {LrSchedule::kCosine};
+
 constexpr SystemRules kSystems[] = {
     {.name = "megatron",
      .title = "Megatron-LM",
@@ -64,7 +72,8 @@ constexpr SystemRules kSystems[] = {
      .zero_within_fsdp = kAnyZero,
      .context = kAnyContext,
      .recompute = any_but_activations,
-     .recompute_names = "none, norms, full or every-K"},
+     .recompute_names = "none, norms, full or every-K",
+     .learning_rates = kAnyLearningRate},
     {.name = "torchtitan",
      .title = "torchtitan",
      .schedules = kTorchtitanSchedules,
@@ -76,6 +85,7 @@ constexpr SystemRules kSystems[] = {
      .stages = StageRule::kFewerAtTheEnds,
      .recompute = none_or_layers,
      .recompute_names = "none or full",
+     .learning_rates = kFallingAtTheEnd,
      .zero_note = "it shards all or nothing: ",
      .stages_note = "only the first and the last stage can have fewer: "},
     {.name = "deepspeed",
@@ -90,6 +100,7 @@ constexpr SystemRules kSystems[] = {
      .experts = false,
      .recompute = none_or_blocks,
      .recompute_names = "none, full or every-K",
+     .learning_rates = kOnlyCosine,
      .stages_note = "they are an argument of its PipelineModule: ",
      .experts_note = "it is an argument of its MoE layer: "},
     {.name = "nanotron",
@@ -102,7 +113,8 @@ constexpr SystemRules kSystems[] = {
      .own_stages = nanotron_stages,
      .tp_above_kv_heads = false,
      .recompute = none_or_layers,
-     .recompute_names = "none or full"},
+     .recompute_names = "none or full",
+     .learning_rates = kLinearOrCosine},
 };
 
 template <typename Values, typename Value>
@@ -164,6 +176,22 @@ void refuse_sharding(const SystemRules& rules, const RunSpec& spec, Inexpressibl
   }
 }
 
+void refuse_optimizer(const SystemRules& rules, const RunSpec& spec, Inexpressible& missing) {
+  const OptimizerSpec& o = spec.optimizer;
+  if (o.kind != OptimizerKind::kAdamW) {
+    missing.add(fmt::format("optimizer.kind = \"{}\"", name_of(o.kind)), "use adamw");
+  }
+  if (!has(rules.learning_rates, o.schedule)) {
+    missing.add(fmt::format("optimizer.schedule = \"{}\"", name_of(o.schedule)),
+                "use " + one_of(rules.learning_rates));
+  }
+  if (o.weight_decay_on != DecayOn::kMatrices || !o.weight_decay_also.empty() ||
+      !o.weight_decay_not.empty()) {
+    missing.add("which weights decay (optimizer.weight_decay_on, _also, _not)", "leave these out");
+  }
+  if (spec.train.skip_spikes) missing.add("train.skip_spikes = true", "use false");
+}
+
 }  // namespace
 
 std::span<const SystemRules> system_rules() { return kSystems; }
@@ -204,6 +232,7 @@ void add_refusals(const SystemRules& rules, const RunSpec& spec, Inexpressible& 
   const ParallelSpec& p = spec.parallel;
   if (p.pp > 1) refuse_pipeline(rules, spec, missing);
   refuse_sharding(rules, spec, missing);
+  refuse_optimizer(rules, spec, missing);
   if (p.cp > 1 && rules.context.empty()) {
     missing.add(fmt::format("parallel.cp = {}", p.cp), "use cp = 1");
   } else if (p.cp > 1 && !has(rules.context, p.cp_kind)) {

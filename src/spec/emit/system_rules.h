@@ -40,6 +40,7 @@ struct SystemRules {
   // Where all blocks are alike; what differs between blocks no system says.
   bool (*recompute)(const RecomputeChoice&) = nullptr;
   std::string_view recompute_names;  // "none or full"
+  std::span<const LrSchedule> learning_rates = {};
   std::string_view zero_note = {}, stages_note = {}, experts_note = {};
 };
 

@@ -12,10 +12,6 @@
 namespace tessera {
 namespace {
 
-bool has_groups(const ParallelSpec& parallel) {
-  return parallel.schedule == PipelineKind::kPipedream2bw;
-}
-
 // Two versions are enough when a group is at least as long as the pipeline is deep: the update of a
 // group is then made before the forward that reads it begins. A step of one group has one version.
 bool can_be_group(int64_t group, int64_t micro_batches, int64_t stages) {
@@ -52,10 +48,16 @@ bool is_asynchronous(const ParallelSpec& parallel) {
 int64_t micro_batches_per_update(const RunSpec& spec) {
   const ParallelSpec& parallel = spec.parallel;
   const int64_t micro_batches = accumulation(spec);
-  if (!is_asynchronous(parallel)) return micro_batches;
-  if (!has_groups(parallel)) return 1;
-  if (parallel.schedule_group > 0) return parallel.schedule_group;
-  return smallest_group(micro_batches, parallel.pp);
+  const std::optional<PipelineKind> kind = parallel.schedule.kind();
+  if (!kind) return micro_batches;
+  const bool says_group = *kind == PipelineKind::kPipedream2bw && parallel.schedule_group > 0;
+  return says_group ? parallel.schedule_group
+                    : micro_batches_per_update(*kind, micro_batches, parallel.pp);
+}
+
+int64_t micro_batches_per_update(PipelineKind kind, int64_t micro_batches, int64_t stages) {
+  if (!schedule_kind(kind).asynchronous) return micro_batches;
+  return kind == PipelineKind::kPipedream2bw ? smallest_group(micro_batches, stages) : 1;
 }
 
 void check_asynchronous(const RunSpec& spec) {
@@ -81,7 +83,7 @@ void check_asynchronous(const RunSpec& spec) {
       "step read different versions of the weights, so that gathered ones cannot be kept "
       "for the step; use release_after_forward = true, or zero = 2",
       parallel.schedule.text());
-  if (has_groups(parallel)) check_group(spec);
+  if (parallel.schedule == PipelineKind::kPipedream2bw) check_group(spec);
 }
 
 }  // namespace tessera

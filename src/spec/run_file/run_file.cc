@@ -23,7 +23,11 @@ struct Alternatives {
   std::string_view section, first, second;
 };
 constexpr std::string_view kInit = "init";
-constexpr Alternatives kAlternatives[] = {{"model", "preset", "hf"}, {"data", "path", "synth"}};
+constexpr Alternatives kAlternatives[] = {
+    {"model", "preset", "hf"},  {"data", "path", "synth"},  {"data", "path", "train"},
+    {"data", "path", "mix"},    {"data", "synth", "train"}, {"data", "synth", "mix"},
+    {"data", "train", "mix"},   {"data", "chats", "path"},  {"data", "chats", "synth"},
+    {"data", "chats", "train"}, {"data", "chats", "mix"}};
 
 bool says(const Entry& entry, std::string_view section, std::string_view name) {
   return (entry.section == section && entry.name == name) ||
@@ -167,6 +171,14 @@ void require_rope_type(const RunSpec& spec, std::span<const Entry> entries) {
                  "{}: model.rope_scaling needs type = \"llama3\"", scaling->key_at);
 }
 
+void require_parts(const RunSpec& spec, std::span<const Entry> entries) {
+  const Entry* mix = last_of(entries, "data", "mix");
+  require_config(mix == nullptr || !spec.data.mix.empty(),
+                 "{}: data.mix names no set; write for example mix = [{{ path = \"a\", weight = 2 "
+                 "}}, {{ path = \"b\", weight = 1 }}]",
+                 mix == nullptr ? "" : mix->value_at);
+}
+
 }  // namespace
 
 RunSpec parse_run_file(std::string_view text, const std::string& file_name,
@@ -205,6 +217,7 @@ RunSpec parse_run(std::string_view text, const std::string& file_name,
   spec.model.hf = hf_folder(spec.model.hf);
   require_model(spec, entries, file_name);
   require_rope_type(spec, entries);
+  require_parts(spec, entries);
   if (random_weights) spec.model.hf.clear();
   return spec;
 }

@@ -464,5 +464,38 @@ TEST(MeshTest, MistakesNameThePiece) {
   EXPECT_EQ(mesh_failure("").substr(0, 9), "mesh '': ");
 }
 
+TEST(RunFileTest, SetsOfTokensAreNamedOneOrMixed) {
+  const RunSpec one = parse(kModel, {"data.train=set", "data.valid=other", "data.tokenizer=t"});
+  EXPECT_TRUE(one.data.is_sets());
+  EXPECT_EQ(one.data.train, "set");
+  EXPECT_EQ(one.data.valid, "other");
+  EXPECT_EQ(one.data.tokenizer, "t");
+  RunSpec mixed = parse(kModel, {"data.mix=[{path=\"a\", weight=0.7}, {path=\"b\"}]"});
+  ASSERT_EQ(mixed.data.mix.size(), 2U);
+  EXPECT_EQ(mixed.data.mix[0].path, "a");
+  EXPECT_EQ(mixed.data.mix[0].weight, 0.7);
+  EXPECT_EQ(mixed.data.mix[1].weight, 1);
+  mixed.parallel.zero = 0;
+  const RunSpec again = parse_run_file(to_toml(mixed), "again.toml", {}, nullptr);
+  EXPECT_EQ(to_json(again).at("data"), to_json(mixed).at("data"));
+  EXPECT_EQ(to_json(run_spec_from_json(to_json(mixed))), to_json(mixed));
+}
+
+TEST(RunFileTest, RefusesMixturesThatAreNone) {
+  EXPECT_EQ(failure(kModel, {"data.mix=[]"}).substr(0, 49),
+            "--set data.mix=[]: data.mix names no set; write f");
+  for (const char* mix : {"[3]", "set", "[{weight=2}]", "[{path=\"a\", wieght=2}]",
+                          "[{path=\"a\", weight=0}]", "[{path=\"\"}]"}) {
+    EXPECT_NE(
+        failure(kModel, {std::string("data.mix=") + mix}).find("data.mix must be an array of"),
+        std::string::npos)
+        << mix << ": " << failure(kModel, {std::string("data.mix=") + mix});
+  }
+  EXPECT_EQ(
+      failure(kModel, {"data.train=x", "data.mix=[{path=\"a\"}]"}),
+      "--set data.mix=[{path=\"a\"}]: data.train and data.mix exclude each other; keep one of "
+      "them");
+}
+
 }  // namespace
 }  // namespace tessera

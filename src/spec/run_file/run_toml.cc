@@ -15,7 +15,18 @@ constexpr std::string_view kHead =
 
 // JSON's escapes are TOML's too, and TOML wants one more.
 std::string toml_value(const nlohmann::ordered_json& value) {
-  std::string text = value.dump();
+  std::string text;
+  if (value.is_array() && !value.empty() && value.front().is_object()) {
+    for (const nlohmann::ordered_json& table : value) {
+      std::string fields;
+      for (const auto& [name, field] : table.items()) {
+        fields += fmt::format("{}{} = {}", fields.empty() ? "" : ", ", name, toml_value(field));
+      }
+      text += fmt::format("{}{{ {} }}", text.empty() ? "" : ", ", fields);
+    }
+    return "[" + text + "]";
+  }
+  text = value.dump();
   for (size_t at = text.find('\x7f'); at != std::string::npos; at = text.find('\x7f', at)) {
     text.replace(at, 1, "\\u007f");
   }
@@ -26,7 +37,10 @@ std::string toml_value(const nlohmann::ordered_json& value) {
 bool is_left_out(const Key& key, const RunSpec& spec, const nlohmann::ordered_json& value) {
   if (key.section == "logging" && key.name == "run_dir") return true;
   if (key.section == "parallel" && key.name == "schedule_csv") return true;  // from the file
-  if (key.section == "data.synth") return !spec.data.path.empty();
+  if (key.section == "data.synth") {
+    return !spec.data.path.empty() || !spec.data.chats.empty() || spec.data.is_sets();
+  }
+  if (key.section == "data" && key.name == "mix") return spec.data.mix.empty();
   return value.is_string() && value.get_ref<const std::string&>().empty();
 }
 

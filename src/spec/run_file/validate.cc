@@ -11,7 +11,9 @@
 #include "spec/recompute.h"
 #include "spec/run_file/asynchronous.h"
 #include "spec/run_file/pipeline.h"
+#include "spec/run_file/validate_data.h"
 #include "spec/run_file/validate_experts.h"
+#include "spec/run_file/validate_optimizer.h"
 
 namespace tessera {
 namespace {
@@ -164,6 +166,16 @@ void check_gradients(const TrainSpec& train) {
                  name_of(train.dtype));
 }
 
+void check_documents(const RunSpec& spec) {
+  const DataSpec& data = spec.data;
+  require_config(data.end_token < spec.model.vocab,
+                 "data.end_token = {} is no token of a vocabulary of {}; use one below {}",
+                 data.end_token, spec.model.vocab, spec.model.vocab);
+  require_config(!data.document_mask || data.end_token >= 0 || data.is_sets(),
+                 "data.document_mask needs to know where a document ends; give data.end_token, the "
+                 "id of the token that ends one, or sets of tokens, which say it");
+}
+
 }  // namespace
 
 void resolve(RunSpec& spec) {
@@ -179,8 +191,11 @@ void resolve(RunSpec& spec) {
   check_split(spec);
   check_loss_scale(spec.train);
   check_gradients(spec.train);
+  check_optimizer(spec);
+  check_data(spec);
   check_experts(spec);
   check_asynchronous(spec);
+  check_documents(spec);
   // A schedule from a file says how many stages it has only when it is read.
   const bool known = parallel.virtual_stages > 0;
   parse_stages_recompute(parallel.recompute, spec.model.layers,

@@ -24,9 +24,10 @@ namespace {
 namespace fs = std::filesystem;
 
 // Weights first: they are what must not be lost should the moving be cut off.
-constexpr std::array<std::string_view, 10> kRunFiles = {
-    "model.safetensors", "weights.safetensors", "config.json",  "summary.json", "metrics.jsonl",
-    "resolved.json",     "resolved.toml",       "schedule.csv", "plan.json",    "config.toml"};
+constexpr std::array<std::string_view, 12> kRunFiles = {
+    "model.safetensors", "weights.safetensors", "config.json",    "summary.json",
+    "metrics.jsonl",     "resolved.json",       "resolved.toml",  "schedule.csv",
+    "plan.json",         "config.toml",         "tokenizer.json", "tokenizer_config.json"};
 // Those of its end; weights.safetensors by Tessera before 0.2.
 bool is_result(std::string_view name) {
   return name == "model.safetensors" || name == "weights.safetensors" || name == "config.json" ||

@@ -1,5 +1,5 @@
 // The files of a run: config.toml, resolved.json, resolved.toml, plan.json, metrics.jsonl,
-// model.safetensors, config.json, summary.json.
+// model.safetensors, config.json, summary.json; tokenizer.json where it trains on tokens.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,11 @@
 #include "train/preflight/run_inputs.h"
 
+#include <filesystem>
+
 #include "base/error.h"
 #include "data/corpus.h"
+#include "train/session/chat_samples.h"
+#include "train/session/run_sets.h"
 #include "train/session/weights.h"
 
 namespace tessera {
@@ -9,12 +13,22 @@ namespace {
 
 int64_t check_text(const RunSpec& spec) {
   const DataSpec& data = spec.data;
+  check_sets(spec);
+  if (data.is_sets()) return 0;
+  if (!data.chats.empty()) {
+    (void)ChatSamples(spec, data.chats);
+    if (spec.eval.every > 0) (void)ChatSamples(spec, data.valid);
+    return static_cast<int64_t>(std::filesystem::file_size(data.chats));
+  }
   require_config(kByteTokens <= spec.model.vocab,
                  "model.vocab is {} but the data has {} byte-level tokens: use vocab >= {}",
                  spec.model.vocab, kByteTokens, kByteTokens);
   const bool synthetic = data.path.empty();
   const int64_t bytes = synthetic ? data.synth_bytes : Corpus::size_of_path(data.path);
   require_samples(synthetic ? "synthetic stories" : data.path, bytes, spec.train.seq_len);
+  if (spec.eval.every > 0 && !data.valid.empty()) {
+    require_samples(data.valid, Corpus::size_of_path(data.valid), spec.train.seq_len);
+  }
   return bytes;
 }
 

@@ -1,12 +1,23 @@
 #include "train/session/batch.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "compile/model/context.h"
+#include "data/documents.h"
+#include "train/session/run_sets.h"
 
 namespace tessera {
 
 SampleSource text_samples(const RunSpec& spec) {
   const DataSpec& data = spec.data;
+  if (data.is_sets()) {
+    const auto samples = std::make_shared<SetSamples>(training_sets(spec), spec.train.seq_len,
+                                                      spec.train.seed, spec.model.vocab);
+    return [samples](int64_t sample, std::span<int32_t> tokens, std::span<int32_t> labels) {
+      samples->fill(sample, tokens, labels);
+    };
+  }
   auto corpus = std::make_shared<Corpus>(data.path.empty()
                                              ? Corpus::synthetic(data.synth_seed, data.synth_bytes)
                                              : Corpus::from_path(data.path));
@@ -21,6 +32,19 @@ SampleSource text_samples(const RunSpec& spec) {
   };
 }
 
+namespace {
+
+// Where the document of every query of one sequence begins, in the rows of the rank's attention.
+void place_starts(std::span<const int32_t> of_positions, const SequenceRows& rows, int64_t sequence,
+                  int64_t sequences, int32_t* starts) {
+  for (int64_t c = 0; c < rows.num_chunks(); ++c) {
+    const int32_t* from = of_positions.data() + rows.first_position(c);
+    std::copy_n(from, rows.chunk_len(), starts + rows.first_row(c, sequence, sequences));
+  }
+}
+
+}  // namespace
+
 void fill_inputs(Executor& executor, const RunSpec& spec, int64_t step,
                  const SampleSource& source) {
   const Program& program = executor.program();
@@ -31,12 +55,18 @@ void fill_inputs(Executor& executor, const RunSpec& spec, int64_t step,
   const SequenceRows rows = held_rows(spec, mesh, program.rank);
   std::vector<int32_t> whole_tokens(static_cast<size_t>(spec.train.seq_len));
   std::vector<int32_t> whole_labels(whole_tokens.size());
+  const SequenceRows attending = attending_rows(spec, mesh, program.rank);
+  std::vector<int32_t> whole_starts(whole_tokens.size());
   const int64_t first = (step - 1) * program.micro_batches * replicas * micro_batch;
   // Only the first stage of a pipeline reads tokens, only the last one labels.
-  if (program.tokens == kNoBuffer && program.labels == kNoBuffer) return;
+  if (program.tokens == kNoBuffer && program.labels == kNoBuffer &&
+      program.document_starts == kNoBuffer) {
+    return;
+  }
   const auto buffer = [&](BufferId id) { return id == kNoBuffer ? nullptr : executor.input(id); };
   int32_t* tokens = buffer(program.tokens);
   int32_t* labels = buffer(program.labels);
+  int32_t* starts = buffer(program.document_starts);
   for (int64_t m = 0; m < program.micro_batches; ++m) {
     for (int64_t j = 0; j < micro_batch; ++j) {
       const int64_t sample = first + (m * replicas + replica) * micro_batch + j;
@@ -47,6 +77,10 @@ void fill_inputs(Executor& executor, const RunSpec& spec, int64_t step,
         if (tokens != nullptr) tokens[first_row + i] = whole_tokens[position];
         if (labels != nullptr) labels[first_row + i] = whole_labels[position];
       }
+      if (starts == nullptr) continue;
+      find_document_starts(whole_tokens, static_cast<int32_t>(spec.data.end_token), whole_starts);
+      place_starts(whole_starts, attending, j, micro_batch,
+                   starts + m * micro_batch * attending.length());
     }
   }
 }

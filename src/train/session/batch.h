@@ -17,7 +17,10 @@ namespace tessera {
 using SampleSource =
     std::function<void(int64_t sample, std::span<int32_t> tokens, std::span<int32_t> labels)>;
 
-// The text that [data] names. Throws ConfigError when it is missing, empty or too short.
+constexpr int32_t kMaskedLabel = -100;
+
+// What [data] names: the bytes of a text, or sets of tokens. Throws ConfigError when it is missing,
+// empty or too short.
 SampleSource text_samples(const RunSpec& spec);
 
 // Puts this rank's samples of step `step` (1 is the first) into its input buffers.

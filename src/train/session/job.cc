@@ -4,10 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include "plan/report/plan_json.h"
+#include "train/session/chat_samples.h"
+#include "train/session/run_sets.h"
 
 namespace tessera {
 
-TrainJob prepare_job(const RunSpec& spec, const Injection& inject, std::span<const int> ranks) {
+TrainJob prepare_job(const RunSpec& given, const Injection& inject, std::span<const int> ranks) {
+  const RunSpec spec = with_end_token(given);
   TrainJob job;
   std::vector<Program> programs;
   if (std::find(ranks.begin(), ranks.end(), 0) != ranks.end()) {
@@ -26,7 +29,8 @@ TrainJob prepare_job(const RunSpec& spec, const Injection& inject, std::span<con
     const int rank = program.rank;
     job.programs.emplace(rank, std::move(program));
   }
-  job.samples = text_samples(spec);
+  job.samples = spec.data.chats.empty() ? text_samples(spec) : chat_samples(spec);
+  job.held_out = held_out(spec);
   job.weights = spec.model.hf.empty() ? initial_weights(spec.model, spec.train.seed)
                                       : hf_weights(spec.model.hf, job.step.layout);
   return job;

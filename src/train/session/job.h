@@ -8,6 +8,7 @@
 
 #include "compile/step.h"
 #include "train/session/batch.h"
+#include "train/session/held_out.h"
 #include "train/session/injection.h"
 #include "train/session/weights.h"
 
@@ -18,6 +19,7 @@ struct TrainJob {
   std::map<int, Program> programs;  // of the ranks of this process
   nlohmann::ordered_json plan;      // of all ranks; null unless rank 0 is of this process
   SampleSource samples;
+  HeldOut held_out;
   TensorSource weights;
 };
 

@@ -4,9 +4,11 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/failure.h"
@@ -24,6 +26,7 @@
 #include "train/report/comm_report.h"
 #include "train/report/event_log.h"
 #include "train/report/measure.h"
+#include "train/report/phase_report.h"
 #include "train/report/router_load.h"
 #include "train/report/straggler.h"
 #include "train/session/control.h"
@@ -31,6 +34,8 @@
 #include "train/session/final_weights.h"
 #include "train/session/job.h"
 #include "train/session/loss_scale.h"
+#include "train/session/run_sets.h"
+#include "train/session/spike_guard.h"
 #include "train/session/step_params.h"
 #include "train/session/system_memory.h"
 
@@ -65,6 +70,7 @@ class Session {
   void start_run_directory();
   void write_resolved_run();
   void write_description();
+  void write_tokenizer();
   std::string keep_run_directory();
   void log(const nlohmann::ordered_json& line);
   void append_event(const nlohmann::ordered_json& line);
@@ -76,7 +82,9 @@ class Session {
   void describe_weights();
   void finish(const TrainSummary& summary);
   void report_step(int64_t step, const StepOutcome& outcome, const StepParams& params,
-                   Clock::time_point step_start);
+                   double step_seconds);
+  [[nodiscard]] bool evaluates(int64_t step) const;
+  void evaluate();
   [[nodiscard]] int wants_to_stop() const;
   [[nodiscard]] bool time_is_up();
   void keep_trace(int64_t step);
@@ -84,6 +92,9 @@ class Session {
   [[noreturn]] void diverge(const StepParams& params, const StepOutcome& outcome);
   [[nodiscard]] std::string save_before_divergence();
   [[nodiscard]] nlohmann::ordered_json measure();
+  void gather_memory();
+  void fill_next(int64_t step);
+  [[nodiscard]] PhaseTimes phases() const;
 
   const TrainOptions& options_;
   const TrainJob& job_;
@@ -97,18 +108,27 @@ class Session {
   Rank rank_;
   Executor executor_;
   LossScaler scaler_;
+  SpikeGuard guard_;
+  std::string skipped_;  // why the last step changed nothing; empty: it did
   Clock::time_point start_;
   double warm_seconds_ = 0;  // when the first step was done: it pays for page faults
   int64_t steps_done_ = 0;
   int stop_signal_ = 0;
   RunState state_;
   double final_loss_ = 0;
+  std::optional<double> valid_loss_;  // of the last evaluation
+  bool just_evaluated_ = false;       // in the step at hand
+  int64_t eval_passes_ = 0;           // of the Program, in all evaluations
+  double eval_seconds_ = 0;
   bool said_that_metrics_fail_ = false;
   bool said_that_directory_fails_ = false;
   // The clock at the last line of metrics.jsonl, and the step of that line.
   std::vector<CommTime> reported_times_;
   int64_t reported_step_ = 0;
-  RouterLoad load_;  // of the last step
+  PhaseTimes reported_phases_;
+  double data_seconds_ = 0;          // of filling inputs
+  std::vector<int64_t> rank_bytes_;  // of the arenas of every rank
+  RouterLoad load_;                  // of the last step
   Utilization utilization_;
   ComputeClock compute_;
   StepTrace trace_;
@@ -135,6 +155,7 @@ Session::Session(const TrainOptions& options, const TrainJob& job, CommWorld& wo
       executor_(rank_, job.step, job.programs.at(world.rank()),
                 execution(spec_, options, world.rank())),
       scaler_(spec_.train),
+      guard_(spec_.train),
       utilization_(spec_, world, options.peak),
       trace_(spec_, options.trace, executor_.program().instructions.size()) {}
 
@@ -160,7 +181,24 @@ void Session::write_description() {
   write_resolved_run();
   if (!options_.config_text.empty()) directory_->write_text("config.toml", options_.config_text);
   directory_->write_json("plan.json", job_.plan);
+  write_tokenizer();
   if (spec_.logging.tensorboard) events_.emplace(directory_->path(), unix_time());
+}
+
+// Whoever speaks with the model needs it. One of a run that was cut off must not stay.
+void Session::write_tokenizer() {
+  const DataSpec& data = spec_.data;
+  std::string folder = data.is_sets() ? tokenizer_folder_of(spec_, training_sets(spec_)) : "";
+  if (!data.chats.empty()) folder = data.tokenizer.empty() ? spec_.model.hf : data.tokenizer;
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja"}) {
+    const std::filesystem::path from = std::filesystem::path(folder) / name;
+    std::error_code failure;
+    std::filesystem::remove(directory_->file(name), failure);
+    if (folder.empty() || !std::filesystem::exists(from, failure)) continue;
+    std::filesystem::copy_file(from, directory_->file(name), failure);
+    if (failure)
+      note(fmt::format("cannot copy '{}' to the run: {}", from.string(), failure.message()));
+  }
 }
 
 // As JSON for programs, and as a run file. What this machine has is not part of the latter; a
@@ -228,16 +266,17 @@ void Session::append_event(const nlohmann::ordered_json& line) {
 }
 
 void Session::report_step(int64_t step, const StepOutcome& outcome, const StepParams& params,
-                          Clock::time_point step_start) {
-  const double elapsed = seconds_since(start_);
-  const double mfu = utilization_.of_step(seconds_since(step_start));
+                          double step_seconds) {
+  const double elapsed = seconds_since(start_) - eval_seconds_;
+  const double mfu = utilization_.of_step(step_seconds);
   const auto tokens_per_step = static_cast<double>(spec_.train.global_batch * spec_.train.seq_len);
   if (step == 1) warm_seconds_ = elapsed;
   // The first step is left out of the rate once there are others.
   const double rate = step == 1 ? tokens_per_step / elapsed
                                 : tokens_per_step * static_cast<double>(step - 1) /
                                       std::max(1e-9, elapsed - warm_seconds_);
-  if (step % std::max<int64_t>(1, spec_.logging.every) == 0 || step == spec_.train.steps) {
+  const bool due = step % std::max<int64_t>(1, spec_.logging.every) == 0;
+  if (due || step == spec_.train.steps || !skipped_.empty() || just_evaluated_) {
     nlohmann::ordered_json line = {
         {"step", step},
         {"time", unix_time()},
@@ -246,16 +285,27 @@ void Session::report_step(int64_t step, const StepOutcome& outcome, const StepPa
         {"grad_norm", outcome.grad_norm},
         {"tokens", step * spec_.train.global_batch * spec_.train.seq_len},
         {"tokens_per_s", rate},
-        {"step_ms", seconds_since(step_start) * 1e3}};
-    if (mfu > 0) line["mfu"] = mfu;
-    if (spec_.train.dtype == DType::kF16) {
-      line["loss_scale"] = params.loss_scale;
-      line["skipped_steps"] = scaler_.skipped();
+        {"step_ms", step_seconds * 1e3}};
+    if (just_evaluated_) {
+      line["valid_loss"] = *valid_loss_;
+      line["valid_perplexity"] = std::exp(*valid_loss_);
     }
+    if (mfu > 0) line["mfu"] = mfu;
+    if (spec_.train.dtype == DType::kF16) line["loss_scale"] = params.loss_scale;
+    if (spec_.train.dtype == DType::kF16 || guard_.on()) {
+      line["skipped_steps"] = scaler_.skipped() + guard_.skipped();
+    }
+    if (!skipped_.empty()) line["skipped"] = skipped_;
     const std::vector<CommTime> times = executor_.comm_times();
     if (!times.empty()) {
       line["exposed_ms"] = exposed_ms(reported_times_, times, step - reported_step_);
     }
+    line["memory_bytes"] = memory_of_ranks(rank_bytes_);
+    // The host of a GPU does not see when its kernels run.
+    if (spec_.train.device != TrainDevice::kCuda) {
+      line["phase_ms"] = phase_ms(reported_phases_, phases(), step - reported_step_);
+    }
+    reported_phases_ = phases();
     reported_times_ = times;
     reported_step_ = step;
     if (!load_.empty()) line["experts"] = to_json(load_);
@@ -264,9 +314,28 @@ void Session::report_step(int64_t step, const StepOutcome& outcome, const StepPa
   }
   if (options_.on_progress) {
     const double left = static_cast<double>(spec_.train.steps - step) * tokens_per_step / rate;
-    options_.on_progress(
-        {step, spec_.train.steps, outcome.loss, outcome.grad_norm, params.lr, rate, left, mfu});
+    options_.on_progress({step, spec_.train.steps, outcome.loss, outcome.grad_norm, params.lr, rate,
+                          left, mfu, !skipped_.empty(), valid_loss_.value_or(0)});
   }
+}
+
+PhaseTimes Session::phases() const {
+  return {executor_.pass_seconds(), exposed_seconds(executor_.comm_times()), data_seconds_};
+}
+
+// What the arenas were given, which stays so for the whole run. All ranks call it.
+void Session::gather_memory() {
+  int64_t mine = 0;
+  for (const ArenaKind arena : kAllArenas) mine += executor_.arena_bytes(arena);
+  for (const std::string& bytes : exchange_texts(control_, std::to_string(mine))) {
+    rank_bytes_.push_back(std::stoll(bytes));
+  }
+}
+
+void Session::fill_next(int64_t step) {
+  const Clock::time_point start = Clock::now();
+  fill_inputs(executor_, spec_, step, job_.samples);
+  data_seconds_ += seconds_since(start);
 }
 
 int Session::wants_to_stop() const {
@@ -331,11 +400,22 @@ void Session::keep_trace(int64_t step) {
   }
 }
 
-// An overflow that a lower loss scale can cure costs a step, not the run.
+// An overflow that a lower loss scale can cure, and a spike that the guard leaves out, cost a step,
+// not the run.
 void Session::settle(const StepParams& params, const StepOutcome& outcome) {
-  if (outcome.finite()) return scaler_.after_update();
-  if (!outcome.overflowed() || !scaler_.can_fall()) diverge(params, outcome);
-  scaler_.after_overflow();
+  skipped_.clear();
+  if (outcome.overflowed() && scaler_.can_fall()) return scaler_.after_overflow();
+  skipped_ = guard_.reason(params, outcome);
+  if (skipped_.empty()) {
+    if (!outcome.finite()) diverge(params, outcome);
+    guard_.after_update(outcome);
+    return scaler_.after_update();
+  }
+  guard_.after_skip(params, outcome);
+  if (guard_.gives_up()) diverge(params, outcome);
+  if (directory_.has_value()) {
+    note(fmt::format("step {} changed nothing: {}", steps_done_ + 1, skipped_));
+  }
 }
 
 // Which weights a run keeps whose next step is not finite, for the message. All ranks call it.
@@ -369,9 +449,12 @@ void Session::diverge(const StepParams& params, const StepOutcome& outcome) {
          {"loss", outcome.loss},
          {"grad_norm", outcome.grad_norm}});
   }
-  fill_inputs(executor_, spec_, step, job_.samples);  // those of the next may be there already
-  const Executor::Probe injected = injection_probe(options_.inject, executor_, step);
-  const std::optional<BadTensor> mine = find_first_nonfinite(executor_, params, injected);
+  std::optional<BadTensor> mine;
+  if (!outcome.finite()) {
+    fill_inputs(executor_, spec_, step, job_.samples);  // those of the next may be there already
+    const Executor::Probe injected = injection_probe(options_.inject, executor_, step);
+    mine = find_first_nonfinite(executor_, params, injected);
+  }
   std::optional<FoundTensor> first;
   std::string weights;
   try {
@@ -388,17 +471,52 @@ void Session::diverge(const StepParams& params, const StepOutcome& outcome) {
                                       job_.step.mesh.describe(first->rank))
                         : fmt::format("the loss is {} and the norm of the gradient {}",
                                       outcome.loss, outcome.grad_norm);
-  throw Error(fmt::format("numeric divergence at step {}: {}; {}, try {}", step, where, weights,
-                          outcome.overflowed() && spec_.train.loss_scale > 0
-                              ? "train.loss_scale = 0, which adapts"
-                              : "a lower optimizer.lr"),
-              ExitCode::kDiverged);
+  const std::string skipped =
+      guard_.gives_up() ? fmt::format(
+                              "{} steps one after another were skipped (train.spike_limit), "
+                              "of the last ",
+                              guard_.in_a_row())
+                        : "";
+  throw Error(
+      fmt::format("numeric divergence at step {}: {}{}; {}, try {}", step, skipped, where, weights,
+                  outcome.overflowed() && spec_.train.loss_scale > 0
+                      ? "train.loss_scale = 0, which adapts"
+                      : "a lower optimizer.lr"),
+      ExitCode::kDiverged);
+}
+
+bool Session::evaluates(int64_t step) const {
+  if (job_.held_out.empty()) return false;
+  return step % spec_.eval.every == 0 || step == spec_.train.steps;
+}
+
+// The Program of the run, told to change nothing, on samples that it is not trained on: no memory
+// beside the planned, and on every mesh what one rank would compute.
+void Session::evaluate() {
+  const Clock::time_point begin = Clock::now();
+  executor_.set_probe({});
+  executor_.count_times(false);
+  StepParams params = step_params(spec_, 1);
+  params.evaluate = true;
+  double loss = 0, tokens = 0;
+  for (int64_t batch = 1; batch <= job_.held_out.batches; ++batch) {
+    fill_inputs(executor_, spec_, batch, job_.held_out.samples);
+    const StepOutcome outcome = executor_.run(params);
+    loss += outcome.loss * outcome.tokens;
+    tokens += outcome.tokens;
+  }
+  eval_passes_ += job_.held_out.batches;
+  (void)take_router_load(executor_, control_);
+  executor_.count_times(true);
+  valid_loss_ = loss / std::max(1.0, tokens);
+  eval_seconds_ += seconds_since(begin);
 }
 
 void Session::train() {
   load_weights(executor_, job_.step,
                inject_into_weights(options_.inject, world_.rank(), job_.weights));
-  fill_inputs(executor_, spec_, 1, job_.samples);
+  gather_memory();
+  fill_next(1);
   if (executor_.tune()) {
     control_.barrier();  // as in measure()
     executor_.reset_traffic();
@@ -410,21 +528,26 @@ void Session::train() {
     const bool last = step == spec_.train.steps;
     StepParams params = step_params(spec_, step);
     scaler_.apply_to(params);
+    guard_.apply_to(params);
     executor_.set_probe(injection_probe(options_.inject, executor_, step));
     const Clock::time_point launched = Clock::now();
     executor_.start(params);
     // A GPU is fed while it computes; on the CPU the inputs are in use until the step is over.
     const bool early = executor_.inputs_free();
-    if (early && !last) fill_inputs(executor_, spec_, step + 1, job_.samples);
+    if (early && !last) fill_next(step + 1);
     const StepOutcome outcome = executor_.finish();
     compute_.add_step(seconds_since(launched));
     keep_trace(step);
     settle(params, outcome);
-    if (!early && !last) fill_inputs(executor_, spec_, step + 1, job_.samples);
+    load_ = take_router_load(executor_, control_);
+    if (!early && !last && !evaluates(step)) fill_next(step + 1);
+    const double step_seconds = seconds_since(step_start);
+    just_evaluated_ = evaluates(step);
+    if (just_evaluated_) evaluate();
+    if (just_evaluated_ && !last) fill_next(step + 1);
     count_step(step, step_start);
     final_loss_ = outcome.loss;
-    load_ = take_router_load(executor_, control_);
-    if (directory_.has_value()) report_step(step, outcome, params, step_start);
+    if (directory_.has_value()) report_step(step, outcome, params, step_seconds);
     if (step == 1 && directory_.has_value() && options_.on_note) {
       for (const std::string& note : executor_.notes()) options_.on_note(note);
       if (const std::string note = data_note(spec_.data.path); !note.empty())
@@ -433,6 +556,7 @@ void Session::train() {
     if (step == 1 && !last) {  // it pays for page faults
       executor_.reset_comm_times();
       reported_times_.clear();
+      reported_phases_ = phases();
       reported_step_ = 1;
       compute_.reset();
     }
@@ -449,7 +573,7 @@ nlohmann::ordered_json Session::measure() {
   control_.barrier();  // what a rank has sent is counted when its last peer has it
   const int64_t timed_steps = std::max<int64_t>(1, steps_done_ - 1);
   const nlohmann::ordered_json mine = {
-      {"rank", measured_rank_json(executor_, steps_done_)},
+      {"rank", measured_rank_json(executor_, steps_done_ + eval_passes_)},
       {"peak_resident_bytes", peak_resident_bytes()},
       {"gpu_free_before", gpu_free_before_},
       {"gpu_free_after", free_gpu_bytes(spec_, options_)},
@@ -474,10 +598,15 @@ nlohmann::ordered_json Session::measure() {
   if (const auto graph = executor_.graph_text()) json["cuda_graph"] = *graph;
   json["steps"] = steps_done_;
   json["final_loss"] = final_loss_;
+  if (valid_loss_.has_value()) {
+    json["valid_loss"] = *valid_loss_;
+    json["valid_perplexity"] = std::exp(*valid_loss_);
+  }
   json["seconds"] = elapsed;
+  const double trained = elapsed - eval_seconds_;
   json["tokens_per_s"] = steps_done_ > 1 ? tokens * static_cast<double>(steps_done_ - 1) /
-                                               std::max(1e-9, elapsed - warm_seconds_)
-                                         : tokens / elapsed;
+                                               std::max(1e-9, trained - warm_seconds_)
+                                         : tokens / trained;
   add_system_memory(memory, world_.backend() == "local", json);
   json["communication_time"] = merge_comm_times(comm_times);
   // The host of a GPU does not see when its kernels wait.

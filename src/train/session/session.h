@@ -25,7 +25,9 @@ struct TrainProgress {
   double lr = 0;
   double tokens_per_s = 0;
   double eta_s = 0;
-  double mfu = 0;  // of this step; 0: the peak is not known
+  double mfu = 0;         // of this step; 0: the peak is not known
+  bool skipped = false;   // the step changed nothing (train.skip_spikes)
+  double valid_loss = 0;  // of the last evaluation; 0: there was none
 };
 
 struct TrainOptions {

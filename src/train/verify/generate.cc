@@ -14,6 +14,9 @@
 #include "base/philox.h"
 #include "base/text/json.h"
 #include "checkpoint/safetensors.h"
+#include "data/chat_folder.h"
+#include "data/tokenizer/encoder.h"
+#include "data/tokenizer/stream_decoder.h"
 #include "spec/run_file/run_file.h"
 #include "spec/run_file/validate.h"
 #include "tensor/element.h"
@@ -105,15 +108,72 @@ StepGraph forward_step(RunSpec spec, int64_t length) {
   return build_step(spec, StepKind::kForward);
 }
 
+// What a run speaks in: text is encoded once, and decoded as it comes.
+class RunSpeech {
+ public:
+  virtual ~RunSpeech() = default;
+  [[nodiscard]] virtual std::vector<int32_t> encode(const std::string& prompt) = 0;
+  [[nodiscard]] virtual std::string decode(int32_t token) = 0;
+  [[nodiscard]] virtual std::string finish() { return ""; }
+  [[nodiscard]] virtual int64_t vocab() const = 0;  // tokens from there on are never chosen
+  [[nodiscard]] virtual int32_t end_token() const { return -1; }
+  [[nodiscard]] virtual bool gives_characters() const { return false; }
+};
+
+class ByteSpeech final : public RunSpeech {
+ public:
+  std::vector<int32_t> encode(const std::string& prompt) override {
+    std::vector<int32_t> tokens;
+    for (const char byte : prompt) tokens.push_back(static_cast<uint8_t>(byte));
+    return tokens;
+  }
+  std::string decode(int32_t token) override { return {static_cast<char>(token)}; }
+  [[nodiscard]] int64_t vocab() const override { return 256; }
+};
+
+class TokenSpeech final : public RunSpeech {
+ public:
+  explicit TokenSpeech(const std::string& run_dir)
+      : tokenizer_(Tokenizer::load(run_dir)),
+        decoder_(tokenizer_, /*skip_special=*/true),
+        end_token_(tokenizer_.id_of(special_tokens_of(run_dir).value("eos_token", ""))) {}
+
+  std::vector<int32_t> encode(const std::string& prompt) override {
+    std::vector<int32_t> tokens;
+    TokenEncoder(tokenizer_).encode(prompt, /*add_special=*/true, tokens);
+    // Some tokenizers end a text themselves; this one goes on.
+    if (tokens.size() > 1 && tokens.back() == end_token_) tokens.pop_back();
+    require_config(!tokens.empty(), "the prompt has no tokens: give some text");
+    return tokens;
+  }
+  std::string decode(int32_t token) override { return decoder_.push(token); }
+  std::string finish() override { return decoder_.finish(); }
+  [[nodiscard]] int64_t vocab() const override { return tokenizer_.vocab_size(); }
+  [[nodiscard]] int32_t end_token() const override { return end_token_; }
+  [[nodiscard]] bool gives_characters() const override { return true; }
+
+ private:
+  Tokenizer tokenizer_;
+  StreamDecoder decoder_;
+  int32_t end_token_;
+};
+
+std::unique_ptr<RunSpeech> speech_of(const std::string& run_dir) {
+  if (std::filesystem::exists(run_dir + "/tokenizer.json")) {
+    return std::make_unique<TokenSpeech>(run_dir);
+  }
+  return std::make_unique<ByteSpeech>();
+}
+
 // What the model says comes after the last token of `text`, of which it sees the end.
-void read_next(Executor& executor, const std::string& text, int64_t window,
+void read_next(Executor& executor, const std::vector<int32_t>& text, int64_t window,
                std::vector<double>& row) {
   const Program& program = executor.program();
   const auto length = static_cast<int64_t>(text.size());
   const int64_t from = std::max<int64_t>(0, length - window);
   int32_t* tokens = executor.input(program.tokens);
   for (int64_t t = 0; t < window; ++t) {
-    tokens[t] = from + t < length ? static_cast<uint8_t>(text[static_cast<size_t>(from + t)]) : 0;
+    tokens[t] = from + t < length ? text[static_cast<size_t>(from + t)] : 0;
   }
   executor.run({});
   const HostView view = executor.view(program.logits);
@@ -138,26 +198,34 @@ void require_finite(const std::vector<double>& row, const std::string& run_dir) 
 std::string generate(const GenerateOptions& options) {
   require_config(!options.prompt.empty(), "the prompt is empty: give at least one byte");
   const RunSpec spec = load_spec(options.run_dir);
-  // Byte-level text: tokens above 255 are never chosen.
-  std::vector<double> row(static_cast<size_t>(std::min<int64_t>(spec.model.vocab, 256)));
-  std::string text = options.prompt;
-  const auto length_now = [&] {
-    return compiled_length(static_cast<int64_t>(text.size()), spec.train.seq_len);
+  const std::unique_ptr<RunSpeech> speech = speech_of(options.run_dir);
+  std::vector<double> row(static_cast<size_t>(std::min(spec.model.vocab, speech->vocab())));
+  std::vector<int32_t> tokens = speech->encode(options.prompt);
+  std::string text;
+  const auto say = [&](const std::string& part) {
+    text += part;
+    if (options.on_text && speech->gives_characters() && !part.empty()) options.on_text(part);
   };
+  for (const int32_t token : tokens) say(speech->decode(token));
+  const auto length_now = [&] { return compiled_length(std::ssize(tokens), spec.train.seq_len); };
   const TensorSource weights =
       run_weights(options.run_dir, forward_step(spec, length_now()).layout);
-  for (int64_t n = 0; n < options.tokens;) {
+  bool ended = false;
+  for (int64_t n = 0; n < options.tokens && !ended;) {
     const int64_t length = length_now();
     World world(forward_step(spec, length));
     world.run([&](int, Executor& executor) {
       load_weights(executor, world.step(), weights);
-      for (; n < options.tokens && length_now() == length; ++n) {
-        read_next(executor, text, length, row);
+      for (; n < options.tokens && !ended && length_now() == length; ++n) {
+        read_next(executor, tokens, length, row);
         require_finite(row, options.run_dir);
-        text.push_back(static_cast<char>(choose(row, options, static_cast<uint64_t>(n))));
+        tokens.push_back(static_cast<int32_t>(choose(row, options, static_cast<uint64_t>(n))));
+        ended = tokens.back() == speech->end_token();
+        say(speech->decode(tokens.back()));
       }
     });
   }
+  say(speech->finish());
   return text;
 }
 

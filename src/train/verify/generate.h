@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace tessera {
@@ -13,9 +14,12 @@ struct GenerateOptions {
   double temperature = 0.8;  // 0: always the most likely token, ties to the lowest
   int64_t top_k = 0;         // 0: all
   uint64_t seed = 1;
+  // Hears the text as it comes, the prompt first: whole characters. Only of a run with a tokenizer.
+  std::function<void(const std::string&)> on_text = nullptr;
 };
 
-// The prompt and its continuation. Looks back at most seq_len tokens.
+// The prompt and its continuation. Looks back at most seq_len tokens. A run with a tokenizer.json
+// speaks its tokens, and ends where the model ends the text; others speak bytes.
 std::string generate(const GenerateOptions& options);
 
 }  // namespace tessera

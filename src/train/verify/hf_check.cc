@@ -38,8 +38,16 @@ double mean_loss(const RunSpec& spec, const std::vector<double>& logits,
   return sum / static_cast<double>(spec.train.global_batch * spec.train.seq_len);
 }
 
+std::string data_of(const DataSpec& data) {
+  if (data.is_sets()) {
+    return fmt::format("'{}'", data.train.empty() ? data.mix.front().path : data.train);
+  }
+  return "the bytes of " + (data.path.empty() ? "the built-in stories" : "'" + data.path + "'");
+}
+
 // The bytes of the text, folded into a vocabulary that is smaller than a byte.
 SampleSource byte_samples(const RunSpec& spec) {
+  if (spec.data.is_sets()) return text_samples(spec);
   const int64_t vocab = spec.model.vocab;
   RunSpec wide = spec;
   wide.model.vocab = std::max<int64_t>(vocab, 256);
@@ -79,11 +87,10 @@ VerifyReport check_hf(RunSpec spec) {
                  {"loss", loss},
                  {"uniform_loss", nothing}};
   report.text = fmt::format(
-      "{}: {} with {} parameters\nloss {:.4f} over {} tokens (the bytes of {}), in {}; one that "
+      "{}: {} with {} parameters\nloss {:.4f} over {} tokens ({}), in {}; one that "
       "knows nothing has {:.4f}\nit loads and computes; --golden compares with recorded values\n",
       folder, name_of(spec.model.family), with_thousands(parameters), loss, with_thousands(tokens),
-      spec.data.path.empty() ? "the built-in stories" : "'" + spec.data.path + "'",
-      name_of(spec.train.dtype), nothing);
+      data_of(spec.data), name_of(spec.train.dtype), nothing);
   return report;
 }
 

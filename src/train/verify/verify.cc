@@ -17,6 +17,7 @@
 #include "train/machine_defaults.h"
 #include "train/report/measure.h"
 #include "train/session/loss_scale.h"
+#include "train/session/run_sets.h"
 #include "train/session/step_params.h"
 #include "train/verify/difference.h"
 
@@ -153,8 +154,10 @@ MeasuredRun record_and_measure(const ShortRun& run) {
 
 VerifyReport verify_meshes(const VerifyOptions& options) {
   require_room_for_records(options);
-  ShortRun left{options.left, options.steps, text_samples(options.left), {}, {}, false, {}};
-  ShortRun right{options.right, options.steps, left.samples, {}, options.inject, false, {}};
+  ShortRun left{
+      with_end_token(options.left), options.steps, text_samples(options.left), {}, {}, false, {}};
+  ShortRun right{
+      with_end_token(options.right), options.steps, left.samples, {}, options.inject, false, {}};
   if (left.spec.parallel.grad_reduce != right.spec.parallel.grad_reduce) {
     left.spec.parallel.grad_reduce = right.spec.parallel.grad_reduce = GradReduce::kMicroBatch;
   }

@@ -34,12 +34,15 @@ struct KeyRange {
   [[nodiscard]] int64_t size() const { return end - begin; }
 };
 
-// Those that queries at positions [first, first + count) see, some of them or all.
-inline KeyRange visible_keys(const AttentionShape& shape, int64_t first, int64_t count) {
+// Those that queries at positions [first, first + count), in rows from `row` on, see, some of them
+// or all.
+inline KeyRange visible_keys(const AttentionShape& shape, int64_t row, int64_t first,
+                             int64_t count) {
   const SequenceRows keys = shape.kv_rows();
   const int64_t end = keys.count_before(first + count);
-  const int64_t begin = shape.window > 0 ? keys.count_before(first + 1 - shape.window) : 0;
-  return {std::min(begin, end), end};
+  int64_t from = shape.window > 0 ? first + 1 - shape.window : 0;
+  if (shape.starts != nullptr) from = std::max<int64_t>(from, shape.starts[row]);
+  return {std::min(keys.count_before(from), end), end};
 }
 
 // A block of work: `queries` tokens that are adjacent rows and positions, for heads [first_head,
@@ -56,7 +59,7 @@ struct QueryBlock {
   }
   // What one query sees, counted from keys.begin.
   [[nodiscard]] KeyRange visible(const AttentionShape& shape, int64_t query) const {
-    const KeyRange seen = visible_keys(shape, first_position + query, 1);
+    const KeyRange seen = visible_keys(shape, first_row + query, first_position + query, 1);
     return {seen.begin - keys.begin, seen.end - keys.begin};
   }
 };
@@ -81,7 +84,7 @@ void for_each_block(const AttentionShape& shape, const WorkItem& item, const F& 
         const int64_t queries = std::min(most, tokens.chunk_len() - query);
         const int64_t position = tokens.first_position(c) + query;
         f(QueryBlock{head, stacked, row + query, position, queries,
-                     visible_keys(shape, position, queries), item.sequence});
+                     visible_keys(shape, row + query, position, queries), item.sequence});
       }
     }
   }

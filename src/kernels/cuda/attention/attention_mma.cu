@@ -78,13 +78,12 @@ __global__ void __launch_bounds__(kThreads, kDim == 64 ? 2 : 1)
     forward_kernel(Tensors<T> x, AttentionShape shape, int64_t num_sequences, int64_t tiles,
                    bool packed, const StepParams* params) {
   extern __shared__ __align__(16) unsigned char memory[];
-  __shared__ TileTokens<kQueries> queries;
+  __shared__ TileQueries<kQueries> queries;
   __shared__ TileTokens<kKeys> keys[3];
   T* q_tile = reinterpret_cast<T*>(memory);
   const KeyWalk<T, kDim, kQueries, kKeys> walk(shape, num_sequences, tiles, packed, x.kv, keys,
                                                q_tile + kQueries * kStride<kDim>);
   const BlockPlace& place = walk.place;
-  const Sight sees(shape);
   walk.begin(queries, [&] { walk.load_queries(x.q, queries, q_tile); });
 
   const WarpQueries mine(queries);
@@ -96,11 +95,11 @@ __global__ void __launch_bounds__(kThreads, kDim == 64 ? 2 : 1)
   walk.for_each_step(mine, [&](const TileTokens<kKeys>& here, const T* k_tile, const T* v_tile) {
     float scores[kTiles][4], shrink[2];
     dot_rows<kDim>(q_tile + mine.first_row * kStride<kDim>, k_tile, scores);
-    const bool all_seen =
-        sees(mine.first_query, here.position[kKeys - 1]) && sees(mine.last_query, here.position[0]);
-    if (!all_seen) {
+    if (!mine.all_see(here.position[0], here.position[kKeys - 1])) {
       for_each_result<kTiles>([&](int n, int i, int column) {
-        if (!sees(mine.query[i / 2], here.position[column])) scores[n][i] = -INFINITY;
+        if (!sees(mine.query[i / 2], mine.start[i / 2], here.position[column])) {
+          scores[n][i] = -INFINITY;
+        }
       });
     }
     running.weigh(scores, scale, shrink);

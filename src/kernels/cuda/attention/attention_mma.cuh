@@ -161,15 +161,23 @@ struct WarpQueries {
   int first_row;
   int row[2];
   int32_t query[2];  // their positions
-  int32_t first_query, last_query;
+  int32_t start[2];  // the first that they see
+  int32_t first_query, last_query, last_start;
 
   template <int kQueries>
-  __device__ explicit WarpQueries(const TileTokens<kQueries>& queries)
+  __device__ explicit WarpQueries(const TileQueries<kQueries>& queries)
       : first_row(warp_index() * kWarpRows),
         row{first_row + lane_index() / 4, first_row + lane_index() / 4 + 8},
         query{queries.position[row[0]], queries.position[row[1]]},
+        start{queries.start[row[0]], queries.start[row[1]]},
         first_query(queries.position[first_row]),
-        last_query(warp_max(queries.position[first_row + lane_index() % kWarpRows])) {}
+        last_query(warp_max(queries.position[first_row + lane_index() % kWarpRows])),
+        last_start(warp_max(queries.start[first_row + lane_index() % kWarpRows])) {}
+
+  // Whether all of its queries see all keys from one position to another.
+  [[nodiscard]] __device__ bool all_see(int32_t first_key, int32_t last_key) const {
+    return last_key <= first_query && first_key >= last_start;
+  }
 };
 
 // A block's walk over the keys that some of its kQueries queries see, kStep at a time. While the
@@ -204,14 +212,14 @@ struct KeyWalk {
         keys(tokens),
         k_tiles(to_keys),
         v_tiles(k_tiles + 2 * kStep * kStride<kDim>) {
-    const TokenRange range = keys_seen(shape, first, last);
+    const TokenRange range = keys_seen(shape, {place.sequence, num_sequences}, first, last);
     first_key = range.begin / kStep * kStep;
     steps =
         range.end > first_key ? static_cast<int>((range.end - first_key + kStep - 1) / kStep) : 0;
   }
 
-  __device__ void locate_queries(TileTokens<kQueries>& queries) const {
-    locate(shape.q_rows(), place.sequence, num_sequences, first, kNoQuery, queries);
+  __device__ void locate_queries(TileQueries<kQueries>& queries) const {
+    cuda::locate_queries(shape, place.sequence, num_sequences, first, queries);
   }
   __device__ void load_queries(const T* from, const TileTokens<kQueries>& queries, T* to) const {
     load_tile<kDim>(from + place.head * dim, q_rows, queries, to);
@@ -236,7 +244,7 @@ struct KeyWalk {
   // Locates the queries and the first keys, and starts the copies of both: load_rows() those of
   // the queries.
   template <typename F>
-  __device__ void begin(TileTokens<kQueries>& queries, const F& load_rows) const {
+  __device__ void begin(TileQueries<kQueries>& queries, const F& load_rows) const {
     locate_queries(queries);
     locate_keys(0);
     __syncthreads();

@@ -26,7 +26,8 @@ constexpr int kQueriesBytes = 2 * (2 * kQueries + 4 * kKeys<kDim>)*kStride<kDim>
 // d_o . o of the warp's rows: two lanes each, so that all loads of a lane are under way at once.
 template <typename T>
 __device__ inline void dots_of_rows(const Tensors<T>& x, const AttentionShape& shape, int64_t head,
-                                    bool packed, const TileTokens<kQueries>& queries, float* dots) {
+                                    bool packed, const TileQueries<kQueries>& queries,
+                                    float* dots) {
   const int r = warp_index() * kWarpRows + lane_index() / 2, side = lane_index() % 2;
   const int64_t row = queries.row[r], at = row * shape.heads + head;
   const int dim = static_cast<int>(shape.head_dim);
@@ -56,7 +57,7 @@ __global__ void __launch_bounds__(kThreads, 1)
                      bool packed, const StepParams* params) {
   constexpr int kStep = kKeys<kDim>, kTiles = kStep / 8;
   extern __shared__ __align__(16) unsigned char memory[];
-  __shared__ TileTokens<kQueries> queries;
+  __shared__ TileQueries<kQueries> queries;
   __shared__ TileTokens<kStep> keys[3];
   __shared__ float dots[kQueries];
   T* q_tile = reinterpret_cast<T*>(memory);
@@ -65,7 +66,6 @@ __global__ void __launch_bounds__(kThreads, 1)
                                                d_o_tile + kQueries * kStride<kDim>);
   const BlockPlace& place = walk.place;
   const int dim = walk.dim;
-  const Sight sees(shape);
   walk.begin(queries, [&] {
     walk.load_queries(x.q, queries, q_tile);
     walk.load_queries(x.d_o, queries, d_o_tile);
@@ -90,11 +90,10 @@ __global__ void __launch_bounds__(kThreads, 1)
     float scores[kTiles][4], d_scores[kTiles][4];
     dot_rows<kDim>(q_tile + mine.first_row * kStride<kDim>, k_tile, scores);
     dot_rows<kDim>(d_o_tile + mine.first_row * kStride<kDim>, v_tile, d_scores);
-    const bool all_seen =
-        sees(mine.first_query, here.position[kStep - 1]) && sees(mine.last_query, here.position[0]);
+    const bool all_seen = mine.all_see(here.position[0], here.position[kStep - 1]);
     for_each_result<kTiles>([&](int n, int i, int at) {
       const int32_t key = here.position[at];
-      const bool seen = all_seen || sees(mine.query[i / 2], key);
+      const bool seen = all_seen || sees(mine.query[i / 2], mine.start[i / 2], key);
       const float p = seen ? exp2_of(scores[n][i] * scale_log2 - lse[i / 2]) : 0.0F;
       float d_weight = d_scores[n][i];
       if constexpr (kDropout) d_weight *= dropout.factor(mine.query[i / 2], key);
@@ -144,7 +143,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   extern __shared__ __align__(16) unsigned char memory[];
   __shared__ TileTokens<kRows> keys;
   // Tokens of the tile in use, of the next, whose rows are being copied, and of the one before.
-  __shared__ TileTokens<kStep> queries[3];
+  __shared__ TileQueries<kStep> queries[3];
   __shared__ float lse[2][kStep], dots[2][kStep];
   T* k_tile = reinterpret_cast<T*>(memory);
   T* v_tile = k_tile + kRows * kStride<kDim>;
@@ -158,16 +157,15 @@ __global__ void __launch_bounds__(kThreads, 1)
   const RowsOf q_rows{shape.heads * dim, dim, packed};
   const RowsOf kv_rows{2 * shape.kv_heads * dim, dim, packed};
   const T* from_keys = x.kv + place.head * dim;
-  const Sight sees(shape);
-  const TokenRange range = queries_seeing(shape, first, last);
+  const TokenRange range = queries_seeing(shape, {place.sequence, num_sequences}, first, last);
   const TokenRange heads = query_heads_of(shape, place.head);
   const int64_t first_query = range.begin / kStep * kStep;
   const int steps_per_head =
       range.end > first_query ? static_cast<int>((range.end - first_query + kStep - 1) / kStep) : 0;
   const int steps = steps_per_head * static_cast<int>(heads.end - heads.begin);
   const auto locate_queries = [&](int step) {
-    locate(shape.q_rows(), place.sequence, num_sequences,
-           first_query + step % steps_per_head * kStep, kNoQuery, queries[step % 3]);
+    cuda::locate_queries(shape, place.sequence, num_sequences,
+                         first_query + step % steps_per_head * kStep, queries[step % 3]);
   };
   const auto load_queries = [&](int step) {
     const int64_t head = heads.begin + step / steps_per_head;
@@ -207,7 +205,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     wait_for_copies();
     __syncthreads();  // this tile is here, and the one before is read no more
     if (step + 1 < steps) load_queries(step + 1);
-    const TileTokens<kStep>& here = queries[step % 3];
+    const TileQueries<kStep>& here = queries[step % 3];
     const int32_t last_here = here.position[kStep - 1];
     // Queries before the keys of this warp see none.
     if (last_here != kNoQuery && last_here < first_key) continue;
@@ -215,12 +213,13 @@ __global__ void __launch_bounds__(kThreads, 1)
     float weights[kTiles][4], d_scores[kTiles][4];
     dot_rows<kDim>(k_tile + warp_row * kStride<kDim>, q_tiles + tile, weights);
     dot_rows<kDim>(v_tile + warp_row * kStride<kDim>, d_o_tiles + tile, d_scores);
-    const bool all_seen = sees(here.position[0], last_key) && sees(last_here, first_key);
+    const bool all_seen =
+        last_here != kNoQuery && last_key <= here.position[0] && first_key >= here.start[kStep - 1];
     const DropoutDraw<float> dropout(shape, params, place.sequence,
                                      heads.begin + step / steps_per_head);
     for_each_result<kTiles>([&](int n, int i, int at) {
       const int32_t query = here.position[at];
-      const bool seen = all_seen || sees(query, key[i / 2]);
+      const bool seen = all_seen || sees(query, here.start[at], key[i / 2]);
       const float lse_here = lse[step % 2][at] * kLog2E;
       const float p = seen ? exp2_of(weights[n][i] * scale_log2 - lse_here) : 0.0F;
       float factor = 1;

@@ -33,18 +33,17 @@ struct Running {
 // Scores become weights exp(score - max), dropped where dropout says; returns in `shrink` what
 // everything before is to be multiplied by.
 template <typename A, int kRows, int kTile>
-__device__ void softmax_tile(const A (&scores)[kRows][kRows], const Sight& sees,
-                             const TileTokens<kTile>& queries, const TileTokens<kTile>& keys,
-                             const DropoutDraw<A>& dropout, Running<A, kRows>& running,
-                             A (&shrink)[kRows], A* weights) {
+__device__ void softmax_tile(const A (&scores)[kRows][kRows], const TileQueries<kTile>& queries,
+                             const TileTokens<kTile>& keys, const DropoutDraw<A>& dropout,
+                             Running<A, kRows>& running, A (&shrink)[kRows], A* weights) {
 #pragma unroll
   for (int i = 0; i < kRows; ++i) {
     const int row = thread_row() + i * kSide;
-    const int32_t query = queries.position[row];
+    const int32_t query = queries.position[row], start = queries.start[row];
     A max = running.max[i];
 #pragma unroll
     for (int j = 0; j < kRows; ++j) {
-      if (sees(query, keys.position[thread_column() + j * kSide]) && scores[i][j] > max) {
+      if (sees(query, start, keys.position[thread_column() + j * kSide]) && scores[i][j] > max) {
         max = scores[i][j];
       }
     }
@@ -57,7 +56,7 @@ __device__ void softmax_tile(const A (&scores)[kRows][kRows], const Sight& sees,
     for (int j = 0; j < kRows; ++j) {
       const int column = thread_column() + j * kSide;
       const int32_t key = keys.position[column];
-      A weight = sees(query, key) ? exp(scores[i][j] - max) : A{0};
+      A weight = sees(query, start, key) ? exp(scores[i][j] - max) : A{0};
       running.sum[i] += weight;
       if (dropout.on() && weight > A{0}) weight *= dropout.factor(query, key);
       weights[row * kStride<kTile> + column] = weight;
@@ -87,12 +86,12 @@ __global__ void __launch_bounds__(kThreads)
                    const StepParams* params) {
   constexpr int kTile = kTileRows<A, kDim>, kRows = kTile / kSide;
   extern __shared__ __align__(16) unsigned char memory[];
-  __shared__ TileTokens<kTile> queries, keys;
+  __shared__ TileQueries<kTile> queries;
+  __shared__ TileTokens<kTile> keys;
   auto& tile = *reinterpret_cast<Tiles<A, kDim>*>(memory);
 
   const QueryBlock<A, kTile> block(shape, num_sequences, tiles);
   const BlockPlace& place = block.place;
-  const Sight sees(shape);
   const DropoutDraw<A> dropout(shape, params, place.sequence, place.head);
   block.locate_queries(block.first, queries);
   __syncthreads();
@@ -103,7 +102,7 @@ __global__ void __launch_bounds__(kThreads)
   for_each_key_tile<kDim>(block, x.kv, keys, tile.k, tile.v, [&] {
     A scores[kRows][kRows] = {}, shrink[kRows];
     dot_rows<kDim>(tile.q, tile.k, scores);
-    softmax_tile(scores, sees, queries, keys, dropout, running, shrink, tile.weights);
+    softmax_tile(scores, queries, keys, dropout, running, shrink, tile.weights);
     __syncwarp();  // a row of weights is of one half of a warp
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {

@@ -58,8 +58,9 @@ struct BlockRows {
 
   // What queries are multiplied by.
   [[nodiscard]] __device__ A scale() const { return A{1} / sqrt(static_cast<A>(dim)); }
-  __device__ void locate_queries(int64_t first, TileTokens<kTile>& queries) const {
-    locate(shape.q_rows(), place.sequence, num_sequences, first, kNoQuery, queries);
+  [[nodiscard]] __device__ SequenceOf sequence() const { return {place.sequence, num_sequences}; }
+  __device__ void locate_queries(int64_t first, TileQueries<kTile>& queries) const {
+    cuda::locate_queries(shape, place.sequence, num_sequences, first, queries);
   }
   __device__ void locate_keys(int64_t first, TileTokens<kTile>& keys) const {
     locate(shape.kv_rows(), place.sequence, num_sequences, first, kNoKey, keys);
@@ -96,7 +97,7 @@ __device__ inline void for_each_key_tile(const QueryBlock<A, kTile>& block, cons
   const AttentionShape& shape = block.shape;
   const int64_t kv_head = kv_head_of(shape, block.place.head);
   const int64_t last = min(block.first + kTile, shape.q_rows().length()) - 1;
-  const TokenRange range = keys_seen(shape, block.first, last);
+  const TokenRange range = keys_seen(shape, block.sequence(), block.first, last);
   for (int64_t key = range.begin / kTile * kTile; key < range.end; key += kTile) {
     __syncthreads();  // the tile before is read no more
     block.locate_keys(key, keys);

@@ -73,7 +73,8 @@ struct Shared {
   static constexpr int kTile = kTileRows<A, kDim>, kRows = kTile / kSide;
 
   Tiles<A, kDim>& tile;
-  TileTokens<kTile>&queries, &keys;
+  TileQueries<kTile>& queries;
+  TileTokens<kTile>& keys;
   A (&lse)[kTile], (&dots)[kTile];  // of the queries
 
   // The located queries of a head, but for `dots`.
@@ -84,21 +85,20 @@ struct Shared {
     load_numbers(x.lse, block.shape.heads, head, queries, lse);
   }
   // The dropped weights (unless null) and d_scores of the queries and keys that are loaded.
-  __device__ void differentiate(const Sight& sees, const DropoutDraw<A>& dropout, A* weights,
-                                A* d_scores) const {
+  __device__ void differentiate(const DropoutDraw<A>& dropout, A* weights, A* d_scores) const {
     A scores[kRows][kRows] = {}, d_weights[kRows][kRows] = {};
     dot_rows<kDim>(tile.q, tile.k, scores);
     dot_rows<kDim>(tile.d_o, tile.v, d_weights);
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
       const int row = thread_row() + i * kSide;
-      const int32_t query = queries.position[row];
+      const int32_t query = queries.position[row], start = queries.start[row];
 #pragma unroll
       for (int j = 0; j < kRows; ++j) {
         const int column = thread_column() + j * kSide;
         const int32_t key = keys.position[column];
         A weight{0}, d_score{0};
-        if (sees(query, key)) {
+        if (sees(query, start, key)) {
           const A factor = dropout.on() ? dropout.factor(query, key) : A{1};
           const A p = exp(scores[i][j] - lse[row]);
           weight = p * factor;
@@ -117,7 +117,8 @@ __global__ void __launch_bounds__(kThreads)
                      const StepParams* params) {
   constexpr int kTile = kTileRows<A, kDim>;
   extern __shared__ __align__(16) unsigned char memory[];
-  __shared__ TileTokens<kTile> queries, keys;
+  __shared__ TileQueries<kTile> queries;
+  __shared__ TileTokens<kTile> keys;
   __shared__ A lse[kTile], dots[kTile];
   auto& tile = *reinterpret_cast<Tiles<A, kDim>*>(memory);
   const Shared<A, kDim> shared{tile, queries, keys, lse, dots};
@@ -125,7 +126,6 @@ __global__ void __launch_bounds__(kThreads)
   const QueryBlock<A, kTile> block(shape, num_sequences, tiles);
   const BlockPlace& place = block.place;
   const A scale = block.scale();
-  const Sight sees(shape);
   const DropoutDraw<A> dropout(shape, params, place.sequence, place.head);
   block.locate_queries(block.first, queries);
   __syncthreads();
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(kThreads)
 
   A out[kTile / kSide][kDim / kSide] = {};
   for_each_key_tile<kDim>(block, x.kv, keys, tile.k, tile.v, [&] {
-    shared.differentiate(sees, dropout, nullptr, tile.square[0]);
+    shared.differentiate(dropout, nullptr, tile.square[0]);
     __syncwarp();  // a row of d_scores is of one half of a warp
     weigh_rows<kDim, false>(tile.square[0], tile.k, out);
   });
@@ -152,7 +152,8 @@ __global__ void __launch_bounds__(kThreads)
                   const StepParams* params) {
   constexpr int kTile = kTileRows<A, kDim>, kRows = kTile / kSide;
   extern __shared__ __align__(16) unsigned char memory[];
-  __shared__ TileTokens<kTile> queries, keys;
+  __shared__ TileQueries<kTile> queries;
+  __shared__ TileTokens<kTile> keys;
   __shared__ A lse[kTile], dots[kTile];
   auto& tile = *reinterpret_cast<Tiles<A, kDim>*>(memory);
   const Shared<A, kDim> shared{tile, queries, keys, lse, dots};
@@ -163,13 +164,12 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t first = place.tile * kTile;
   const int64_t last = min(first + kTile, shape.kv_rows().length()) - 1;
   const A scale = block.scale();
-  const Sight sees(shape);
   block.locate_keys(first, keys);
   __syncthreads();
   block.template load_keys<kDim>(x.kv, place.head, keys, tile.k, tile.v);
 
   A d_keys[kRows][kDim / kSide] = {}, d_values[kRows][kDim / kSide] = {};
-  const TokenRange range = queries_seeing(shape, first, last);
+  const TokenRange range = queries_seeing(shape, block.sequence(), first, last);
   const TokenRange heads = query_heads_of(shape, place.head);
   for (int64_t head = heads.begin; head < heads.end; ++head) {
     const DropoutDraw<A> dropout(shape, params, place.sequence, head);
@@ -180,7 +180,7 @@ __global__ void __launch_bounds__(kThreads)
       shared.load_queries(block, x, head, scale);
       load_numbers<A>(x.dots, shape.heads, head, queries, dots);
       __syncthreads();
-      shared.differentiate(sees, dropout, weights, d_scores);
+      shared.differentiate(dropout, weights, d_scores);
       __syncthreads();
       weigh_rows<kDim, true>(weights, tile.d_o, d_values);
       // The queries carry the scale.

@@ -14,6 +14,7 @@ using namespace testing;  // test vocabulary
 struct Case {
   int64_t sequences;
   AttentionShape shape;
+  bool documents = false;
 };
 
 DropoutMask some_dropout() {
@@ -23,9 +24,9 @@ DropoutMask some_dropout() {
 std::string text_of(const Case& c, DType type) {
   const AttentionShape& s = c.shape;
   return fmt::format(
-      "{} x S {} heads {} of {} on {}, window {}, parts {} ({} on {}), dropout {} {}", c.sequences,
-      s.seq_len, s.heads, s.head_dim, s.kv_heads, s.window, s.parts, s.q_part, s.kv_part,
-      s.dropout.rate, name_of(type));
+      "{} x S {} heads {} of {} on {}, window {}, parts {} ({} on {}), dropout {}, documents {} {}",
+      c.sequences, s.seq_len, s.heads, s.head_dim, s.kv_heads, s.window, s.parts, s.q_part,
+      s.kv_part, s.dropout.rate, c.documents, name_of(type));
 }
 
 std::vector<Case> whole_cases() {
@@ -71,6 +72,11 @@ std::vector<Case> whole_cases() {
         .first_head = 4,
         .first_kv_head = 2,
         .dropout = some_dropout()}},
+      // Documents shorter and longer than a tile, with windows and without.
+      {2, {.seq_len = 300, .heads = 4, .kv_heads = 2, .head_dim = 64, .heads_per_kv = 2}, true},
+      {1, {.seq_len = 700, .heads = 1, .kv_heads = 1, .head_dim = 128}, true},
+      {1, {.seq_len = 260, .heads = 2, .kv_heads = 2, .head_dim = 33, .window = 20}, true},
+      {2, {.seq_len = 97, .heads = 1, .kv_heads = 1, .head_dim = 256}, true},
   };
 }
 
@@ -89,6 +95,7 @@ std::vector<Case> split_cases() {
         shape.window = (q + kv) % 2 == 0 ? 0 : 30;
         if (q == 1) shape.dropout = some_dropout();
         all.push_back({2, shape});
+        all.push_back({2, shape, true});
       }
     }
   }
@@ -105,6 +112,42 @@ std::vector<Case> chosen(std::vector<Case> cases) {
   for (Case& c : cases) c.sequences = 1;
   return cases;
 }
+
+// Documents of one to a few hundred tokens, the same in every sequence, for both sides.
+class Documents {
+ public:
+  explicit Documents(const Case& c) : starts_(placed(c)), on_gpu_(starts_) {}
+  [[nodiscard]] AttentionShape cpu(const Case& c) const { return with(c, starts_.tensor()); }
+  [[nodiscard]] AttentionShape gpu(const Case& c) const { return with(c, on_gpu_); }
+
+ private:
+  static AttentionShape with(const Case& c, const Tensor& starts) {
+    AttentionShape shape = c.shape;
+    if (c.documents) shape.starts = starts.as<int32_t>();
+    return shape;
+  }
+  static Array placed(const Case& c) {
+    const SequenceRows rows = c.shape.q_rows();
+    Array starts(DType::kI32, {c.sequences * rows.length()});
+    std::vector<int64_t> begins;  // by position
+    for (int64_t length = 1; static_cast<int64_t>(begins.size()) < c.shape.seq_len; length *= 3) {
+      begins.insert(begins.end(), static_cast<size_t>(length), static_cast<int64_t>(begins.size()));
+      if (length > 100) length = 1;
+    }
+    for (int64_t b = 0; b < c.sequences; ++b) {
+      for (int64_t chunk = 0; chunk < rows.num_chunks(); ++chunk) {
+        for (int64_t i = 0; i < rows.chunk_len(); ++i) {
+          const int64_t start = begins[static_cast<size_t>(rows.first_position(chunk) + i)];
+          starts.set(rows.first_row(chunk, b, c.sequences) + i, static_cast<double>(start));
+        }
+      }
+    }
+    return starts;
+  }
+
+  Array starts_;
+  OnGpu on_gpu_;
+};
 
 double tight(DType type) { return 4 * tolerance(type); }
 
@@ -158,6 +201,8 @@ TEST(CudaAttention, MatchesTheCpuForEveryTypeAndShape) {
   SKIP_WITHOUT_GPU();
   Rng rng(1);
   for (const Case& c : chosen(whole_cases())) {
+    const Documents documents(c);
+    const AttentionShape shape = documents.cpu(c), gpu_shape = documents.gpu(c);
     for (const DType type : kFloatTypes) {
       SCOPED_TRACE(text_of(c, type));
       const Inputs in(type, c, rng);
@@ -170,17 +215,17 @@ TEST(CudaAttention, MatchesTheCpuForEveryTypeAndShape) {
       cpu.params() = kParams;
       GpuRig gpu(scratch_bytes(type, c));
       gpu.set_params(kParams);
-      kernels::attention(cpu, in.q, in.kv, o, lse, c.shape);
-      own_attention(gpu, q, kv, {}, {}, o_gpu, lse_gpu, c.shape);
+      kernels::attention(cpu, in.q, in.kv, o, lse, shape);
+      own_attention(gpu, q, kv, {}, {}, o_gpu, lse_gpu, gpu_shape);
       expect_same(o_gpu, o, tight(type));
       expect_same_lse(lse_gpu.get(), lse, tight(wide));
       // The gradients of both from the same forward pass.
       const OnGpu o_cpu(o), lse_cpu(lse);
-      kernels::attention_grad(cpu, in.q, in.kv, o, lse, in.d_o, dq, dkv, c.shape);
-      own_attention_grad(gpu, q, kv, o_cpu, lse_cpu, d_o, {}, dq_gpu, dkv_gpu, c.shape);
+      kernels::attention_grad(cpu, in.q, in.kv, o, lse, in.d_o, dq, dkv, shape);
+      own_attention_grad(gpu, q, kv, o_cpu, lse_cpu, d_o, {}, dq_gpu, dkv_gpu, gpu_shape);
       expect_same(dq_gpu, dq, tight(type));
       expect_same(dkv_gpu, dkv, tight(type));
-      own_attention_grad(gpu, q, kv, o_cpu, lse_cpu, d_o, {}, dq_again, dkv_again, c.shape);
+      own_attention_grad(gpu, q, kv, o_cpu, lse_cpu, d_o, {}, dq_again, dkv_again, gpu_shape);
       EXPECT_TRUE(dq_again.get().same_bits(dq_gpu.get()));
       EXPECT_TRUE(dkv_again.get().same_bits(dkv_gpu.get()));
     }
@@ -191,6 +236,8 @@ TEST(CudaAttention, PartsOfSequencesMatchTheCpu) {
   SKIP_WITHOUT_GPU();
   Rng rng(2);
   for (const Case& c : chosen(split_cases())) {
+    const Documents documents(c);
+    const AttentionShape shape = documents.cpu(c), gpu_shape = documents.gpu(c);
     for (const DType type : kFloatTypes) {
       SCOPED_TRACE(text_of(c, type));
       const Inputs in(type, c, rng);
@@ -205,17 +252,17 @@ TEST(CudaAttention, PartsOfSequencesMatchTheCpu) {
       GpuRig gpu(scratch_bytes(type, c));
       gpu.set_params(kParams);
       // Alone: queries that see nothing get zeros and -inf.
-      kernels::attention_part(cpu, in.q, in.kv, {}, {}, o, lse, c.shape);
-      kernels::attention_part(gpu, q, kv, {}, {}, o_gpu, lse_gpu, c.shape);
+      kernels::attention_part(cpu, in.q, in.kv, {}, {}, o, lse, shape);
+      kernels::attention_part(gpu, q, kv, {}, {}, o_gpu, lse_gpu, gpu_shape);
       expect_same(o_gpu, o, tight(type));
       expect_same_lse(lse_gpu.get(), lse, tight(wide));
       // With what is known, out of place and in place.
-      kernels::attention_part(cpu, in.q, in.kv, known.o, known.lse, o, lse, c.shape);
-      kernels::attention_part(gpu, q, kv, o_known, lse_known, o_gpu, lse_gpu, c.shape);
+      kernels::attention_part(cpu, in.q, in.kv, known.o, known.lse, o, lse, shape);
+      kernels::attention_part(gpu, q, kv, o_known, lse_known, o_gpu, lse_gpu, gpu_shape);
       expect_same(o_gpu, o, tight(type));
       expect_same_lse(lse_gpu.get(), lse, tight(wide));
       OnGpu o_place(known.o), lse_place(known.lse);
-      kernels::attention_part(gpu, q, kv, o_place, lse_place, o_place, lse_place, c.shape);
+      kernels::attention_part(gpu, q, kv, o_place, lse_place, o_place, lse_place, gpu_shape);
       EXPECT_TRUE(o_place.get().same_bits(o_gpu.get()));
       EXPECT_TRUE(lse_place.get().same_bits(lse_gpu.get()));
       // Gradients of these keys, alone and on top of others.
@@ -223,15 +270,14 @@ TEST(CudaAttention, PartsOfSequencesMatchTheCpu) {
       const OnGpu stored_gpu(stored), lse_cpu(lse);
       Array dq = poisoned(in.q, wide), dkv = poisoned(in.kv, wide);
       OnGpu dq_gpu(dq), dkv_gpu(dkv), dq_place(known.o);
-      kernels::attention_grad_part(cpu, in.q, in.kv, stored, lse, in.d_o, {}, dq, dkv, c.shape);
+      kernels::attention_grad_part(cpu, in.q, in.kv, stored, lse, in.d_o, {}, dq, dkv, shape);
       kernels::attention_grad_part(gpu, q, kv, stored_gpu, lse_cpu, d_o, {}, dq_gpu, dkv_gpu,
-                                   c.shape);
+                                   gpu_shape);
       expect_same(dq_gpu, dq, tight(type));
       expect_same(dkv_gpu, dkv, tight(type));
-      kernels::attention_grad_part(cpu, in.q, in.kv, stored, lse, in.d_o, known.o, dq, dkv,
-                                   c.shape);
+      kernels::attention_grad_part(cpu, in.q, in.kv, stored, lse, in.d_o, known.o, dq, dkv, shape);
       kernels::attention_grad_part(gpu, q, kv, stored_gpu, lse_cpu, d_o, dq_place, dq_place,
-                                   dkv_gpu, c.shape);
+                                   dkv_gpu, gpu_shape);
       expect_same(dq_place, dq, tight(type));
     }
   }

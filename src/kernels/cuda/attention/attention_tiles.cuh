@@ -19,6 +19,12 @@ struct TileTokens {
   int64_t row[kTile];
   int32_t position[kTile];
 };
+// Queries also have the first position that each sees; in a tile they never fall, but for those
+// beyond the sequence, where it is 0.
+template <int kTile>
+struct TileQueries : TileTokens<kTile> {
+  int32_t start[kTile];
+};
 
 // Every thread of the block calls it, with a barrier before the first use.
 template <int kTile>
@@ -44,33 +50,63 @@ __device__ inline void locate(const SequenceRows& rows, int64_t sequence, int64_
 constexpr int32_t kNoQuery = -1;
 constexpr int32_t kNoKey = 0x7fffffff;
 
+// The first position that the query in a row sees.
+__device__ inline int32_t first_seen(const AttentionShape& shape, int64_t row, int64_t position) {
+  int64_t first = shape.window > 0 ? std::max<int64_t>(0, position + 1 - shape.window) : 0;
+  if (shape.starts != nullptr) first = std::max<int64_t>(first, shape.starts[row]);
+  return static_cast<int32_t>(first);
+}
 // Whether a query sees a key.
-struct Sight {
-  int32_t window;  // as long as the sequence where there is none
-  __device__ explicit Sight(const AttentionShape& shape)
-      : window(static_cast<int32_t>(
-            shape.window > 0 && shape.window < shape.seq_len ? shape.window : shape.seq_len)) {}
-  __device__ bool operator()(int32_t query, int32_t key) const {
-    return key <= query && key > query - window;
+__device__ inline bool sees(int32_t query, int32_t start, int32_t key) {
+  return key <= query && key >= start;
+}
+
+template <int kTile>
+__device__ inline void locate_queries(const AttentionShape& shape, int64_t sequence,
+                                      int64_t num_sequences, int64_t first,
+                                      TileQueries<kTile>& queries) {
+  locate<kTile>(shape.q_rows(), sequence, num_sequences, first, kNoQuery, queries);
+  for (int i = static_cast<int>(threadIdx.x); i < kTile; i += static_cast<int>(blockDim.x)) {
+    const int64_t row = queries.row[i];  // as this thread has written it
+    queries.start[i] = row < 0 ? 0 : first_seen(shape, row, queries.position[i]);
+  }
+}
+
+// The sequence of a block, among so many.
+struct SequenceOf {
+  int64_t sequence, num_sequences;
+  [[nodiscard]] __device__ int64_t row(const SequenceRows& rows, int64_t at) const {
+    const int64_t chunk = at / rows.chunk_len();
+    return rows.first_row(chunk, sequence, num_sequences) + at - chunk * rows.chunk_len();
   }
 };
 
 // The keys that some of the queries [first, last] see.
-__device__ inline TokenRange keys_seen(const AttentionShape& shape, int64_t first, int64_t last) {
+__device__ inline TokenRange keys_seen(const AttentionShape& shape, const SequenceOf& of,
+                                       int64_t first, int64_t last) {
   const SequenceRows queries = shape.q_rows(), keys = shape.kv_rows();
   const int64_t end = keys.count_before(queries.position(last) + 1);
-  const int64_t begin =
-      shape.window > 0 ? keys.count_before(queries.position(first) + 1 - shape.window) : 0;
-  return {begin, end};
+  const int32_t start = first_seen(shape, of.row(queries, first), queries.position(first));
+  return {keys.count_before(start), end};
 }
 
 // The queries that see some of the keys [first, last].
-__device__ inline TokenRange queries_seeing(const AttentionShape& shape, int64_t first,
-                                            int64_t last) {
+__device__ inline TokenRange queries_seeing(const AttentionShape& shape, const SequenceOf& of,
+                                            int64_t first, int64_t last) {
   const SequenceRows queries = shape.q_rows(), keys = shape.kv_rows();
+  const int64_t last_key = keys.position(last);
   const int64_t begin = queries.count_before(keys.position(first));
-  const int64_t end = shape.window > 0 ? queries.count_before(keys.position(last) + shape.window)
-                                       : queries.length();
+  int64_t end = shape.window > 0 ? queries.count_before(last_key + shape.window) : queries.length();
+  if (shape.starts == nullptr) return {begin, end};
+  // The first one whose document begins behind all of the keys.
+  for (int64_t low = begin; low < end;) {
+    const int64_t middle = (low + end) / 2;
+    if (shape.starts[of.row(queries, middle)] > last_key) {
+      end = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
   return {begin, end};
 }
 

@@ -147,7 +147,7 @@ std::optional<CudnnAttentionShape> served(const AttentionShape& shape, const Ten
                                           std::initializer_list<const void*> places) {
   constexpr int64_t kShortest = 128, kNarrowest = 32, kWidest = 256;
   const bool fits = (q.dtype == DType::kBF16 || q.dtype == DType::kF16) && shape.parts == 1 &&
-                    !shape.dropout.on() && shape.seq_len >= kShortest &&
+                    shape.starts == nullptr && !shape.dropout.on() && shape.seq_len >= kShortest &&
                     shape.head_dim >= kNarrowest && shape.head_dim <= kWidest &&
                     shape.head_dim % 8 == 0 && q.dim(0) > 0 && groups_are_even(shape);
   if (!fits) return {};

@@ -1,0 +1,344 @@
+#include "data/prepare/prepare.h"
+
+#include <gtest/gtest.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "base/error.h"
+#include "data/prepare/encode_unit.h"
+#include "data/prepare/json_text.h"
+#include "data/set/check_set.h"
+#include "data/synth.h"
+#include "data/tokenizer/encoder.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kTokenizer = TESSERA_SOURCE_DIR "/tests/data/tokenizers/llama3";
+constexpr int32_t kBegin = 0, kEnd = 1;
+
+std::string bytes_of_file(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+std::string packed_gzip(const std::string& text) {
+  z_stream stream{};
+  deflateInit2(&stream, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
+  std::string packed(deflateBound(&stream, text.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  deflate(&stream, Z_FINISH);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return packed;
+}
+
+std::string packed_zstd(const std::string& text) {
+  std::string packed(ZSTD_compressBound(text.size()), '\0');
+  packed.resize(ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), 3));
+  return packed;
+}
+
+std::string json_line(const std::string& text) {
+  return nlohmann::json{{"id", 7}, {"text", text}, {"meta", {{"text", "not this"}}}}.dump() + "\n";
+}
+
+class PrepareTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ =
+        fs::path(::testing::TempDir()) /
+        (std::string("prepare_") + ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::remove_all(folder_);
+    fs::create_directories(folder_ / "in");
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string write(const std::string& name, const std::string& text) {
+    std::ofstream(folder_ / "in" / name, std::ios::binary) << text;
+    return (folder_ / "in" / name).string();
+  }
+  PrepareOptions options(const std::string& out = "out") {
+    PrepareOptions options;
+    options.inputs = {(folder_ / "in").string()};
+    options.tokenizer = kTokenizer;
+    options.end_token = "<|end|>";
+    options.out = (folder_ / out).string();
+    options.threads = 2;
+    return options;
+  }
+  static std::string refusal(const PrepareOptions& options) {
+    try {
+      (void)prepare(options);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  }
+  // Texts of documents, without the tokens around them, which must be there.
+  static std::vector<std::string> documents_of(const fs::path& path) {
+    const TokenSet set = TokenSet::open(path);
+    (void)check_set(set, 0);
+    static const Tokenizer tokenizer = Tokenizer::load(kTokenizer);
+    std::vector<int32_t> tokens(static_cast<size_t>(set.size()));
+    set.copy(0, tokens);
+    std::vector<std::string> texts;
+    for (auto begin = tokens.begin(); begin != tokens.end();) {
+      const auto end = std::find(begin, tokens.end(), kEnd);
+      EXPECT_EQ(*begin, kBegin);
+      EXPECT_NE(end, tokens.end());
+      texts.push_back(tokenizer.decode(std::vector<int32_t>(begin + 1, end), false));
+      begin = end + 1;
+    }
+    EXPECT_EQ(std::ssize(texts), set.documents());
+    return texts;
+  }
+  // All files of a folder of sets but the tokenizer.
+  static std::map<std::string, std::string> contents(const fs::path& folder) {
+    std::map<std::string, std::string> files;
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+      const std::string name = entry.path().lexically_relative(folder).string();
+      if (entry.is_regular_file()) files[name] = bytes_of_file(entry.path());
+    }
+    return files;
+  }
+  // Several files of several kinds, a few units each.
+  void write_corpus() {
+    std::string lines;
+    for (uint64_t i = 0; i < 200; ++i) lines += json_line(synth_stories(i + 1, 2000));
+    write("a.jsonl", lines);
+    write("b.jsonl.gz", packed_gzip(lines));
+    write("c.txt", synth_stories(99, 1'500'000));
+    write("d.txt.zst", packed_zstd(synth_stories(98, 300'000)));
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(PrepareTest, EveryKindOfInputGivesItsDocuments) {
+  write("1.txt", "one document");
+  write("2.jsonl", json_line("first") + "\n" + json_line("") + json_line("second ü\n"));
+  write("3.txt.gz", packed_gzip("packed") + packed_gzip(" twice"));
+  write("4.jsonl.zst", packed_zstd(json_line("third")) + packed_zstd(json_line("fourth")));
+  write("5.ndjson", "\xef\xbb\xbf" + json_line("after a mark").substr(0, 200));
+  write(".hidden", "not this");
+  const PrepareResult result = prepare(options());
+  EXPECT_EQ(documents_of(folder_ / "out"),
+            (std::vector<std::string>{"one document", "first", "second ü\n", "packed twice",
+                                      "third", "fourth", "after a mark"}));
+  EXPECT_EQ(result.num_empty, 1);
+  EXPECT_EQ(result.num_inputs, 5);
+  EXPECT_EQ(result.dtype, "u16");
+  EXPECT_FALSE(fs::exists(folder_ / "out" / "prepare.json"));
+  EXPECT_TRUE(fs::exists(folder_ / "out" / "tokenizer.json"));
+}
+
+TEST_F(PrepareTest, SeparatorsKeysAndSpecialTokensAreTheUsers) {
+  write("a.txt", "one<|x|>two<|x|><|x|>three<|x|>");
+  PrepareOptions some = options();
+  some.separator = "<|x|>";
+  (void)prepare(some);
+  EXPECT_EQ(documents_of(some.out), (std::vector<std::string>{"one", "two", "three"}));
+  PrepareOptions plain = options("plain");
+  plain.inputs = {write("b.json", "{\"body\": \"words\", \"text\": 3}")};
+  plain.key = "body";
+  plain.add_special = false;
+  (void)prepare(plain);
+  const TokenSet set = TokenSet::open(plain.out);
+  std::vector<int32_t> tokens(static_cast<size_t>(set.size()));
+  set.copy(0, tokens);
+  EXPECT_NE(tokens.front(), kBegin);
+  EXPECT_EQ(tokens.back(), kEnd);
+}
+
+TEST_F(PrepareTest, TheSameBytesForAnyNumberOfThreadsAndAnyInterruption) {
+  write_corpus();
+  PrepareOptions once = options("once");
+  once.valid = 0.1;
+  once.threads = 1;
+  const PrepareResult result = prepare(once);
+  EXPECT_GT(result.sets[1].documents, 20);
+  EXPECT_LT(result.sets[1].documents, 120);
+  const auto expected = contents(once.out);
+  PrepareOptions threads = once;
+  threads.out = (folder_ / "threads").string();
+  threads.threads = 5;
+  (void)prepare(threads);
+  EXPECT_EQ(contents(threads.out), expected);
+  // Stopped after every third unit, with bytes behind what was saved, by changing threads.
+  PrepareOptions often = once;
+  often.out = (folder_ / "often").string();
+  int starts = 0;
+  for (bool stopped = true; stopped; ++starts) {
+    int units = 0;
+    often.threads = 1 + starts % 3;
+    often.should_stop = [&] { return ++units == 3; };
+    const PrepareResult part = prepare(often);
+    stopped = part.stopped;
+    EXPECT_EQ(part.resumed, starts > 0);
+    if (!stopped) continue;
+    EXPECT_FALSE(fs::exists(fs::path(often.out) / "train/set.json"));
+    std::ofstream(fs::path(often.out) / "train/tokens.bin", std::ios::app) << "lost";
+  }
+  EXPECT_GE(starts, 3);
+  EXPECT_EQ(contents(often.out), expected);
+}
+
+TEST_F(PrepareTest, LargeDocumentsAreEncodedInPiecesAndStayOne) {
+  std::string text = synth_stories(5, 1'500'000);
+  write("a.txt", text);
+  write("b.jsonl", json_line(text));
+  write("c.txt", std::string(1'200'000, 'x'));  // not one line end
+  (void)prepare(options());
+  const std::vector<std::string> documents = documents_of(folder_ / "out");
+  ASSERT_EQ(documents.size(), 3U);
+  EXPECT_EQ(documents[0], text);
+  EXPECT_EQ(documents[1], text);
+  EXPECT_EQ(documents[2], std::string(1'200'000, 'x'));
+}
+
+TEST_F(PrepareTest, TheSplitDependsOnTheDocumentAndTheSeedAlone) {
+  std::vector<std::string> texts;
+  for (uint64_t i = 0; i < 200; ++i) texts.push_back(synth_stories(i + 1, 100) + std::to_string(i));
+  const auto split = [&](const std::string& out, int64_t seed) {
+    std::string lines;
+    for (const std::string& text : texts) lines += json_line(text);
+    write("a.jsonl", lines);
+    PrepareOptions some = options(out);
+    some.valid = 0.2;
+    some.seed = seed;
+    (void)prepare(some);
+    std::vector<std::string> valid = documents_of(fs::path(some.out) / "valid");
+    EXPECT_EQ(valid.size() + documents_of(fs::path(some.out) / "train").size(), texts.size());
+    std::ranges::sort(valid);
+    return valid;
+  };
+  const std::vector<std::string> first = split("first", 1);
+  EXPECT_GT(first.size(), 20U);
+  EXPECT_LT(first.size(), 65U);
+  std::ranges::reverse(texts);
+  EXPECT_EQ(split("other order", 1), first);
+  EXPECT_NE(split("other seed", 2), first);
+}
+
+TEST_F(PrepareTest, MegatronFilesHoldTheSameTokens) {
+  write("a.jsonl", json_line("one") + json_line("two words"));
+  PrepareOptions megatron = options("megatron");
+  megatron.format = SetFormat::kMegatron;
+  const PrepareResult result = prepare(megatron);
+  EXPECT_EQ(result.sets[0].path, (folder_ / "megatron/train").string());
+  EXPECT_EQ(documents_of(folder_ / "megatron/train"),
+            (std::vector<std::string>{"one", "two words"}));
+  EXPECT_NE(refusal(megatron).find("holds a set already"), std::string::npos);
+}
+
+TEST_F(PrepareTest, UnreadableLinesAreNamedOrLeftOut) {
+  const std::string path =
+      write("a.jsonl", json_line("good") + "{\"text\": \n" + json_line("better") + "[1]\n" +
+                           "{\"text\": 5}\n{\"title\": \"x\"}\n");
+  PrepareOptions some = options();
+  EXPECT_EQ(refusal(some).substr(0, path.size() + 24), path + ":2: the line is no JSON ");
+  some.skip_bad = 3;
+  EXPECT_NE(refusal(some).find(":6: the line has no \"text\": name another with --key"),
+            std::string::npos)
+      << refusal(some);
+  some.skip_bad = 4;
+  std::vector<std::string> notes;
+  some.on_note = [&](const std::string& text) { notes.push_back(text); };
+  some.overwrite = true;
+  EXPECT_EQ(prepare(some).num_bad, 4);
+  ASSERT_EQ(notes.size(), 4U);
+  EXPECT_NE(notes[1].find(":4: the line is a list, not an object"), std::string::npos) << notes[1];
+  EXPECT_NE(notes[2].find(":5: the line has a number under \"text\""), std::string::npos);
+  EXPECT_EQ(documents_of(some.out), (std::vector<std::string>{"good", "better"}));
+}
+
+TEST_F(PrepareTest, ALineOfMoreThan16MiBIsLeftOutOrNamed) {
+  write("a.jsonl",
+        json_line("before") + json_line(std::string(kMostLineBytes, 'y')) + json_line("after"));
+  PrepareOptions some = options();
+  EXPECT_NE(refusal(some).find("a.jsonl:2: the line has more than 16,777,216 bytes"),
+            std::string::npos);
+  some.skip_bad = 1;
+  some.overwrite = true;
+  (void)prepare(some);
+  EXPECT_EQ(documents_of(some.out), (std::vector<std::string>{"before", "after"}));
+}
+
+TEST_F(PrepareTest, DamagedPackedFilesAreNamed) {
+  const std::string text = synth_stories(1, 100'000);
+  for (const auto& [name, packed] :
+       {std::pair{"a.txt.gz", packed_gzip(text)}, std::pair{"a.txt.zst", packed_zstd(text)}}) {
+    PrepareOptions some = options("damaged");
+    some.overwrite = true;
+    some.inputs = {write(name, packed.substr(0, packed.size() / 2))};
+    EXPECT_NE(refusal(some).find(std::string(name) + "': it is cut off"), std::string::npos)
+        << refusal(some);
+    std::string broken = packed;
+    for (size_t i = 5; i < 60; ++i) broken[i] = static_cast<char>(~broken[i]);
+    some.inputs = {write(name, broken)};
+    EXPECT_NE(refusal(some).find(name), std::string::npos);
+  }
+}
+
+TEST_F(PrepareTest, RefusesWhatItMustNotReplaceOrCannotContinue) {
+  write_corpus();
+  PrepareOptions some = options();
+  some.should_stop = [] { return true; };
+  EXPECT_TRUE(prepare(some).stopped);
+  PrepareOptions other = some;
+  other.seed = 5;
+  EXPECT_NE(refusal(other).find("its seed was 1, not 5"), std::string::npos) << refusal(other);
+  write("a.jsonl", json_line("changed"));
+  EXPECT_NE(refusal(some).find("a.jsonl' was changed since"), std::string::npos) << refusal(some);
+  write("z.txt", "more");
+  some.overwrite = true;
+  some.should_stop = nullptr;
+  EXPECT_FALSE(prepare(some).resumed);
+  some.overwrite = false;
+  EXPECT_NE(refusal(some).find("holds a set already"), std::string::npos);
+  some.inputs = {some.out};
+  EXPECT_NE(refusal(some).find("lies in --out"), std::string::npos) << refusal(some);
+}
+
+TEST_F(PrepareTest, RefusesTextWithoutDocumentsAndTokenizersWithoutAnEnd) {
+  write("empty.jsonl", "\n\n");
+  EXPECT_NE(refusal(options()).find("no documents"), std::string::npos);
+  PrepareOptions some = options();
+  some.end_token = "";
+  EXPECT_NE(refusal(some).find("name one with --end"), std::string::npos);
+  some.end_token = "<|no such|>";
+  EXPECT_NE(refusal(some).find("has no token '<|no such|>'"), std::string::npos);
+  some.inputs = {(folder_ / "absent").string()};
+  some.end_token = "<|end|>";
+  EXPECT_NE(refusal(some).find("does not exist"), std::string::npos);
+}
+
+TEST(JsonTextTest, DamagedLinesAreRefusedNeverCrash) {
+  const std::string whole = json_line("some \\ text \xf0\x9f\x98\x80 \" [1, 2, {}]");
+  std::mt19937 random(3);
+  std::string text;
+  EXPECT_EQ(json_text(whole, "text", text), "");
+  EXPECT_EQ(text, "some \\ text \xf0\x9f\x98\x80 \" [1, 2, {}]");
+  for (int i = 0; i < 3000; ++i) {
+    std::string damaged = whole;
+    for (int n = 0; n < 3; ++n) damaged[random() % damaged.size()] = static_cast<char>(random());
+    (void)json_text(damaged, "text", text);
+  }
+  EXPECT_NE(json_text(std::string(100'000, '['), "text", text), "");
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,17 @@
+// The model of tokenizer.json.
+#pragma once
+
+#include <memory>
+
+#include "data/tokenizer/json_reader.h"
+#include "data/tokenizer/model.h"
+
+namespace tessera {
+
+// Whether the model can be given bytes instead of characters of the byte alphabet.
+bool model_takes_bytes(const JsonPlace& place);
+// Throws ConfigError for a type other than BPE and Unigram, naming it, for dropout, for prefixes
+// and suffixes of words.
+std::unique_ptr<const TokenModel> read_model(const JsonPlace& place, bool raw_bytes);
+
+}  // namespace tessera

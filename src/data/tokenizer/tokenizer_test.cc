@@ -1,0 +1,182 @@
+#include "data/tokenizer/tokenizer.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
+#include <string>
+
+#include "base/error.h"
+#include "data/tokenizer/encoder.h"
+#include "data/tokenizer/stream_decoder.h"
+
+namespace tessera {
+namespace {
+
+using Json = nlohmann::json;
+
+Json document_of(const std::string& kind) {
+  std::ifstream file(TESSERA_SOURCE_DIR "/tests/data/tokenizers/" + kind + "/tokenizer.json");
+  return Json::parse(file);
+}
+
+Tokenizer tokenizer_of(const Json& document) { return Tokenizer::parse(document.dump(), "t.json"); }
+
+// What is said of `document` when it is read.
+std::string refusal(const Json& document) {
+  try {
+    tokenizer_of(document);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "read";
+}
+
+std::vector<int32_t> ids_of(const Tokenizer& tokenizer, std::string_view text) {
+  TokenEncoder encoder(tokenizer);
+  std::vector<int32_t> ids;
+  encoder.encode(text, false, ids);
+  return ids;
+}
+
+TEST(TokenizerTest, NamesThePartThatItDoesNotKnow) {
+  Json document = document_of("llama3");
+  document["pre_tokenizer"]["pretokenizers"][0] = {{"type", "BertPreTokenizer"}};
+  EXPECT_EQ(refusal(document).find("t.json: pre_tokenizer.pretokenizers[0]: pre-tokenizer "
+                                   "'BertPreTokenizer' is not supported"),
+            0U);
+  document = document_of("unigram");
+  document["normalizer"] = {{"type", "Precompiled"}, {"precompiled_charsmap", "AA=="}};
+  EXPECT_NE(refusal(document).find("normalizer 'Precompiled' is not supported"), std::string::npos);
+  document = document_of("gpt2");
+  document["decoder"] = {{"type", "CTC"}};
+  EXPECT_NE(refusal(document).find("decoder 'CTC' is not supported"), std::string::npos);
+  document = document_of("gpt2");
+  document["post_processor"] = {{"type", "Mine"}};
+  EXPECT_NE(refusal(document).find("post-processor 'Mine' is not supported"), std::string::npos);
+  document = document_of("gpt2");
+  document["model"]["type"] = "WordPiece";
+  EXPECT_NE(refusal(document).find("model 'WordPiece' is not supported"), std::string::npos);
+}
+
+TEST(TokenizerTest, RefusesWhatWouldChangeTokens) {
+  Json document = document_of("gpt2");
+  document["model"]["dropout"] = 0.1;
+  EXPECT_NE(refusal(document).find("dropout"), std::string::npos);
+  document["model"]["dropout"] = nullptr;
+  document["model"]["end_of_word_suffix"] = "</w>";
+  EXPECT_NE(refusal(document).find("end_of_word_suffix '</w>'"), std::string::npos);
+  document = document_of("llama3");
+  Json& pattern = document["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"];
+  pattern = "[a-z&&[^aeiou]]+";
+  EXPECT_NE(refusal(document).find("'&&' in a class"), std::string::npos);
+  pattern = "(?m:a)";
+  EXPECT_NE(refusal(document).find("a group '(?m:'"), std::string::npos);
+  pattern = "(a";
+  EXPECT_NE(refusal(document).find("missing closing parenthesis"), std::string::npos);
+}
+
+TEST(TokenizerTest, NamesBadMergesAndIds) {
+  Json document = document_of("gpt2");
+  document["model"]["merges"].push_back({"qq", "zz"});
+  EXPECT_NE(refusal(document).find("\"qq\" is not in the vocabulary"), std::string::npos);
+  document["model"]["merges"] = {"a b c"};
+  EXPECT_NE(refusal(document).find("merge 1, 'a b c'"), std::string::npos);
+  document = document_of("gpt2");
+  document["model"].erase("merges");
+  EXPECT_NE(refusal(document).find("'merges' is missing"), std::string::npos);
+  document = document_of("gpt2");
+  document["model"]["vocab"]["!"] = -1;
+  EXPECT_NE(refusal(document).find("the id of '!'"), std::string::npos);
+  document = document_of("llama3");
+  document["post_processor"]["special_tokens"]["<|begin_of_text|>"]["ids"] = {99999};
+  EXPECT_NE(refusal(document).find("id 99999"), std::string::npos);
+  document = document_of("unigram");
+  document["model"]["unk_id"] = 800;
+  EXPECT_NE(refusal(document).find("unk_id is 800"), std::string::npos);
+}
+
+TEST(TokenizerTest, DamagedFilesAreErrorsNeverCrashes) {
+  std::mt19937_64 random(5);
+  for (const std::string kind : {"llama3", "llama2", "unigram"}) {
+    Json document = document_of(kind);
+    if (document["model"]["type"] == "BPE") {
+      document["model"]["merges"].erase(document["model"]["merges"].begin() + 20,
+                                        document["model"]["merges"].end());
+    }
+    const std::string text = document.dump();
+    for (int i = 0; i < 60; ++i) {
+      std::string damaged = text;
+      for (uint64_t k = random() % 4 + 1; k > 0; --k) {
+        const size_t at = random() % 2 == 0 ? random() % damaged.size()
+                                            : random() % std::min<size_t>(damaged.size(), 1500);
+        damaged[at] = static_cast<char>("\"{}[],:0ae\\ "[random() % 12]);
+      }
+      try {
+        const Tokenizer tokenizer = Tokenizer::parse(damaged, "damaged");
+        const std::vector<int32_t> ids = ids_of(tokenizer, "Hello <s> w\xC3\xB6rld \xE6\x97\xA5 1");
+        (void)tokenizer.decode(ids, true);
+      } catch (const Error&) {
+      }
+    }
+  }
+}
+
+TEST(TokenizerTest, LongRunsTakeTimeInProportion) {
+  const auto start = std::chrono::steady_clock::now();
+  for (const std::string kind : {"gpt2", "llama3", "qwen2", "llama2", "metaspace", "unigram"}) {
+    const Tokenizer tokenizer = tokenizer_of(document_of(kind));
+    for (const std::string unit : {"a", " ", "\n", "\xE6\x97\xA5", "<", "\xCC\x81", "'"}) {
+      std::string text;
+      while (text.size() < 300'000) text += unit;
+      EXPECT_GT(ids_of(tokenizer, text).size(), 1U);
+    }
+  }
+  // Quadratic time would be hours.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(120));
+}
+
+TEST(TokenizerTest, TextThatIsNotUtf8CountsAsReplacementCharacters) {
+  const Tokenizer tokenizer = tokenizer_of(document_of("gpt2"));
+  EXPECT_EQ(ids_of(tokenizer, "a\xFF\xE6\x97z\xF0\x9F"),
+            ids_of(tokenizer, "a\xEF\xBF\xBD\xEF\xBF\xBDz\xEF\xBF\xBD"));
+}
+
+TEST(TokenizerTest, SpecialTokensAreLeftOutOnRequest) {
+  const Tokenizer tokenizer = tokenizer_of(document_of("llama2"));
+  const std::vector<int32_t> ids = {1, tokenizer.id_of("\xE2\x96\x81t"), 2};
+  EXPECT_EQ(tokenizer.decode(ids, true), "t");
+  EXPECT_EQ(tokenizer.decode(ids, false), "<s> t</s>");
+  EXPECT_TRUE(tokenizer.is_special(1));
+  EXPECT_EQ(tokenizer.id_of("</s>"), 2);
+  EXPECT_EQ(tokenizer.id_of("no such token"), -1);
+  EXPECT_EQ(tokenizer.token_of(2), "</s>");
+  EXPECT_EQ(tokenizer.vocab_size(), 1210);
+}
+
+TEST(TokenizerTest, AStreamHoldsBackHalfOfACharacter) {
+  const Tokenizer bytes = tokenizer_of(document_of("gpt2"));
+  const std::vector<int32_t> smile = ids_of(bytes, "\xF0\x9F\x99\x82!");
+  StreamDecoder stream(bytes, true);
+  std::string text;
+  for (size_t i = 0; i + 2 < smile.size(); ++i) EXPECT_EQ(stream.push(smile[i]), "");
+  EXPECT_EQ(stream.push(smile[smile.size() - 2]), "\xF0\x9F\x99\x82");
+  EXPECT_EQ(stream.push(smile.back()), "!");
+  EXPECT_EQ(stream.push(smile.front()), "");
+  EXPECT_EQ(stream.finish(), "\xEF\xBF\xBD");
+
+  const Tokenizer fallback = tokenizer_of(document_of("llama2"));
+  StreamDecoder other(fallback, true);
+  for (const int32_t byte : {0xF0, 0x9F, 0x99}) EXPECT_EQ(other.push(byte + 3), "");
+  EXPECT_EQ(other.push(0x82 + 3), "\xF0\x9F\x99\x82");
+  // Bytes that are never a character do not hold the rest back for ever.
+  std::string rest;
+  for (int i = 0; i < 40; ++i) rest += other.push(0xFF + 3);
+  EXPECT_GE(rest.size(), 30U * 3);
+}
+
+}  // namespace
+}  // namespace tessera

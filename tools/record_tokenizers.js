@@ -1,0 +1,181 @@
+// Writes tests/data/tokenizers/recorded.json: what the reference library makes of a few thousand odd strings, for
+// variants of the tokenizers beside it. Of each variant it keeps hashes, one for every fifty strings.
+// Usage: npm install tokenizers (in a folder outside the repository), then
+//   NODE_PATH=FOLDER/node_modules node tools/record_tokenizers.js tests/data/tokenizers [COUNT [SEED]]
+'use strict';
+const { Tokenizer } = require('tokenizers');
+const fs = require('fs');
+
+const [, , folder, count = '2000', seed = '1'] = process.argv;
+const chunk = 50;
+
+let state = Number(seed) >>> 0;
+function random() {
+  state = (state + 0x6d2b79f5) >>> 0;
+  let t = Math.imul(state ^ (state >>> 15), state | 1);
+  t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+  return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+}
+const below = (n) => Math.floor(random() * n);
+
+const parts = [
+  '  ', ' ', '\n', '\t', '\r\n', '\u00a0', '\u2003', '\u180e', '\u3000', '\u0085', '\u200b', '\ufeff', "'s", "'S", "'t", "'re",
+  "'VE", "'ll", "'ſ", "'", "don't", 'the', 'The', ' world', 'Hello', 'hello', 'ing', 'naïve', 'é', 'e\u0301', '\u0301',
+  '\u0327\u0301', '\u0301\u0327', 'ﬁ', '①', '²', '½', 'Ⅷ', '१२३', '12', '123', '1234', '0x1F', '3.14', '日本語', '中文',
+  '한국어', '가', '\u1100\u1161\u11a8', '\u1161', 'العربية', 'हिन्दी', 'क्षि', 'ไทย', 'ß', 'İ', 'ı', 'ǅ', 'Å', '\u212b',
+  '👩‍👩‍👧', '🙂', '🇩🇪', '\u{1f3fd}', '<s>', '</s>', '<unk>', '<a>', '<b>', '<c>', '<ab>', '<a><b', '<|end|>',
+  '<|begin_of_text|>', '<0x41>', '▁', '▁▁', '_', '-', '--', '=', '==', '!', '?!', '...', '/', '\\', '\0', '\u0007',
+  '\u{10ffff}', '\u{e0041}', 'a', 'b', 'x', 'xxxxxxxx', 'aaaaaaaaaaaaaaaa', 'for (int i = 0; i < n; ++i) {', 'return x;',
+  '}\n\n', '    ', '\n\n\n', ' \n \n', 'Ａb', 'ｆｕｌｌ', '㍿', '\u{1d5a0}', '\ufdfa', '\u2126', '\u{2f800}', '\u0344',
+  '\u{1d15e}', '\u09c7\u09be', '\u0958', '\u{11935}\u{11930}', '\ua7f2', '\u32ff', '\u{16ea0}', '\u{105c0}', '\u{11f04}',
+  '\u{2ebf0}', '\u{31350}', '\u{1e030}', '\u{10d40}', '\u{11de0}', '\u212a', 'ſs', '\ufb05',
+];
+
+function character() {
+  const kind = random();
+  if (kind < 0.4) return String.fromCodePoint(32 + below(95));
+  if (kind < 0.6) return String.fromCodePoint(below(0x250));
+  let code = 0xd800;
+  while (code >= 0xd800 && code <= 0xdfff) code = below(kind < 0.85 ? 0x10000 : 0x110000);
+  return String.fromCodePoint(code);
+}
+
+function text() {
+  const length = Math.floor(random() * random() * 24) + 1;
+  let made = '';
+  for (let i = 0; i < length; ++i) made += random() < 0.75 ? parts[below(parts.length)] : character();
+  if (random() < 0.02) made += parts[below(parts.length)].repeat(below(60));
+  return made;
+}
+
+const split = (regex, behavior = 'Isolated', invert = false) =>
+  ({ type: 'Split', pattern: { Regex: regex }, behavior, invert });
+const byteLevel = (add_prefix_space = false, use_regex = false) =>
+  ({ type: 'ByteLevel', add_prefix_space, trim_offsets: true, use_regex });
+const sequence = (...pretokenizers) => ({ type: 'Sequence', pretokenizers });
+const token = (content, flags) =>
+  ({ id: 0, content, single_word: false, lstrip: false, rstrip: false, normalized: false, special: false, ...flags });
+const added = { '/added_tokens': [
+  token('<a>', { lstrip: true }), token('<b>', { rstrip: true, special: true }), token('<c>', { single_word: true }),
+  token('the', { normalized: true }), token(' é', { normalized: true }), token('<a><b', {}), token('Ａb', { normalized: true }),
+  token('<ab>', { lstrip: true, rstrip: true, single_word: true, normalized: true, special: true }),
+] };
+const gpt2 = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+const llama3 = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" +
+  '|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+';
+const cl100k = "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]++[\\r\\n]*|\\s*[\\r\\n]" +
+  '|\\s+(?!\\S)|\\s+';
+const upper = '[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]';
+const lower = '[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]';
+const ends = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?";
+const o200k = `[^\\r\\n\\p{L}\\p{N}]?${upper}*${lower}+${ends}|[^\\r\\n\\p{L}\\p{N}]?${upper}+${lower}*${ends}` +
+  '|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+';
+const trim = (add_prefix_space) => ({ type: 'ByteLevel', add_prefix_space, trim_offsets: true, use_regex: true });
+const bytes = Array.from({ length: 256 }, (_, i) => [`<0x${i.toString(16).toUpperCase().padStart(2, '0')}>`, -20]);
+
+// Name, base, what is replaced, what is appended.
+const variants = [
+  ...['gpt2', 'llama3', 'qwen2', 'llama2', 'metaspace', 'unigram'].flatMap((kind) =>
+    [[kind, kind, {}, {}], [`${kind}-added`, kind, {}, added]]),
+  ['gpt2-prefix', 'gpt2', { '/pre_tokenizer': byteLevel(true, true), '/post_processor': trim(true) }, {}],
+  ['gpt2-trim', 'gpt2', { '/post_processor': trim(false) }, {}],
+  ['gpt2-one-piece', 'gpt2', { '/pre_tokenizer': byteLevel(false, false) }, {}],
+  ['gpt2-ignore-merges', 'gpt2', { '/model/ignore_merges': true }, {}],
+  ['gpt2-roberta', 'gpt2', { '/post_processor': { type: 'RobertaProcessing', sep: ['<|end|>', 1],
+    cls: ['<|begin_of_text|>', 0], trim_offsets: true, add_prefix_space: false } }, {}],
+  ['gpt2-regex', 'gpt2', { '/pre_tokenizer': sequence(split(`(?:${gpt2})`), byteLevel()) }, {}],
+  ['gpt2-words', 'gpt2', { '/pre_tokenizer': sequence(split('\\w+', 'Removed', true), byteLevel()) }, {}],
+  ['gpt2-white-space', 'gpt2', { '/pre_tokenizer': sequence({ type: 'WhitespaceSplit' }, byteLevel(true)) }, {}],
+  ['gpt2-many-splits', 'gpt2', { '/pre_tokenizer': sequence(split('[\\r\\n]'), split('\\s?\\p{L}+'), split('\\s?\\p{P}+'),
+    split('[一-龥ࠀ-一가-퟿]+'), { type: 'Digits', individual_digits: true }, byteLevel()) }, {}],
+  ...['Removed', 'Isolated', 'MergedWithPrevious', 'MergedWithNext', 'Contiguous'].map((behavior, i) =>
+    [`gpt2-${behavior}`, 'gpt2', { '/pre_tokenizer': sequence(
+      { type: 'Split', pattern: i % 2 ? { String: ' ' } : { Regex: '\\s+|\\bt|\\d' }, behavior, invert: i > 2 },
+      { type: 'Digits', individual_digits: i % 2 === 0 }, byteLevel(i === 1, true)) }, {}]),
+  ['llama3-merges', 'llama3', { '/model/ignore_merges': false }, {}],
+  ['llama3-regex', 'llama3', { '/pre_tokenizer': sequence(split(`(?:${llama3})`), byteLevel()) }, {}],
+  ['llama3-cl100k', 'llama3', { '/pre_tokenizer': sequence(split(cl100k), byteLevel()) }, {}],
+  ['llama3-o200k', 'llama3', { '/pre_tokenizer': sequence(split(o200k), byteLevel()) }, {}],
+  ['qwen2-lower', 'qwen2', { '/normalizer': { type: 'Sequence',
+    normalizers: [{ type: 'NFKD' }, { type: 'Lowercase' }, { type: 'NFC' }] } }, {}],
+  ['qwen2-strip', 'qwen2', { '/normalizer': { type: 'Sequence', normalizers: [
+    { type: 'Strip', strip_left: true, strip_right: true }, { type: 'Replace', pattern: { Regex: ' {2,}' }, content: ' ' }] } }, {}],
+  ['llama2-no-fuse', 'llama2', { '/model/fuse_unk': false, '/model/byte_fallback': false }, {}],
+  ['llama2-fuse', 'llama2', { '/model/byte_fallback': false }, {}],
+  ['llama2-no-unk', 'llama2', { '/model/byte_fallback': false, '/model/unk_token': null }, {}],
+  ['llama2-split', 'llama2', { '/normalizer': { type: 'Replace', pattern: { String: ' ' }, content: '▁' },
+    '/pre_tokenizer': { type: 'Split', pattern: { String: ' ' }, behavior: 'MergedWithPrevious', invert: false } }, {}],
+  ['metaspace-always', 'metaspace', { '/pre_tokenizer/prepend_scheme': 'always' }, {}],
+  ['metaspace-split', 'metaspace', { '/pre_tokenizer/split': true }, added],
+  ...['NFC', 'NFD', 'NFKD'].map((type) => [`unigram-${type}`, 'unigram', { '/normalizer': { type } }, {}]),
+  ['unigram-first', 'unigram', { '/pre_tokenizer/prepend_scheme': 'first', '/decoder/prepend_scheme': 'first' }, added],
+  ['unigram-never', 'unigram', { '/pre_tokenizer/prepend_scheme': 'never', '/pre_tokenizer/split': false,
+    '/decoder/prepend_scheme': 'never' }, {}],
+  ['unigram-bytes', 'unigram', { '/model/byte_fallback': true, '/decoder': { type: 'Sequence', decoders: [{ type: 'ByteFallback' },
+    { type: 'Metaspace', replacement: '▁', prepend_scheme: 'always', split: true }] } }, { '/model/vocab': bytes }],
+];
+
+function place(document, pointer) {
+  const names = pointer.slice(1).split('/');
+  let parent = document;
+  for (const name of names.slice(0, -1)) parent = parent[name];
+  return [parent, names[names.length - 1]];
+}
+
+function made(base, replace, append) {
+  const document = JSON.parse(fs.readFileSync(`${folder}/${base}/tokenizer.json`, 'utf8'));
+  for (const [pointer, value] of Object.entries(replace)) {
+    const [parent, name] = place(document, pointer);
+    parent[name] = value;
+  }
+  for (const [pointer, list] of Object.entries(append)) {
+    const [parent, name] = place(document, pointer);
+    parent[name] = parent[name].concat(list);
+  }
+  return document;
+}
+
+// FNV-1a, 64 bits, of numbers as four bytes, lowest first; lists and texts begin with their length.
+class Hash {
+  constructor() { this.value = 0xcbf29ce484222325n; }
+  byte(b) { this.value = BigInt.asUintN(64, (this.value ^ BigInt(b)) * 0x100000001b3n); }
+  number(n) { for (let i = 0; i < 4; ++i) this.byte((n >>> (8 * i)) & 255); }
+  list(numbers) { this.number(numbers.length); numbers.forEach((n) => this.number(n)); }
+  text(t) { const b = Buffer.from(t, 'utf8'); this.number(b.length); for (const c of b) this.byte(c); }
+  hex() { return this.value.toString(16).padStart(16, '0'); }
+}
+
+async function hashes(tokenizer, texts) {
+  const result = [];
+  for (let i = 0; i < texts.length; i += chunk) {
+    const some = texts.slice(i, i + chunk);
+    const whole = await tokenizer.encodeBatch(some, { addSpecialTokens: true });
+    const plain = await tokenizer.encodeBatch(some, { addSpecialTokens: false });
+    const decoded = await tokenizer.decodeBatch(plain.map((e) => e.getIds()), true);
+    const hash = new Hash();
+    some.forEach((_, j) => {
+      hash.list(whole[j].getIds());
+      hash.list(plain[j].getIds());
+      hash.text(decoded[j]);
+      hash.list(whole[j].getOffsets().flat());
+    });
+    result.push(hash.hex());
+  }
+  return result;
+}
+
+(async () => {
+  const texts = [];
+  while (texts.length < Number(count)) texts.push(text());
+  const recorded = [];
+  for (const [name, base, replace, append] of variants) {
+    const tokenizer = Tokenizer.fromString(JSON.stringify(made(base, replace, append)));
+    recorded.push({ name, base, replace, append, hashes: await hashes(tokenizer, texts) });
+  }
+  const lines = [
+    `{"library": "tokenizers 0.23.2", "chunk": ${chunk},`,
+    `"texts": [\n${texts.map((t) => JSON.stringify(t)).join(',\n')}],`,
+    `"variants": [\n${recorded.map((v) => JSON.stringify(v)).join(',\n')}]}`,
+  ];
+  fs.writeFileSync(`${folder}/recorded.json`, `${lines.join('\n')}\n`);
+})();

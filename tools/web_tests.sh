@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Tests of the studio's page. Skips, with the reason, where node or Chromium are too old or absent.
+# Usage: tools/web_tests.sh unit|page FOLDER [TESSERA]
+#   unit     types, parts and widgets, without a browser
+#   page     the packed page of the repository, in Chromium
+#   FOLDER   where npm puts what the tests need, once for each package-lock.json
+#   TESSERA  the program whose server shows runs to the page; without it those tests are skipped
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+which=${1:?unit or page}
+folder=${2:?a folder to work in}
+
+skip() {
+  echo "skipped: $*"
+  exit 77
+}
+
+node_is_new_enough() {
+  node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 20 || (a === 20 && b >= 19) ? 0 : 1)'
+}
+
+command -v node >/dev/null && command -v npm >/dev/null || skip "node and npm are not here: install node 20.19 or newer"
+node_is_new_enough || skip "node is $(node --version): 20.19 or newer is needed"
+browser=${CHROMIUM:-/usr/bin/chromium}
+if [[ $which == page && ! -x $browser ]]; then skip "no $browser: apt-get install chromium, or CHROMIUM=PATH"; fi
+
+# A copy, so that tests write nothing into the sources; its packages stay as long as the lock file does.
+mkdir -p "$folder"
+(
+  flock 9
+  lock=$(sha256sum <"$root/web/package-lock.json")
+  if [[ $(cat "$folder/installed" 2>/dev/null) != "$lock" ]]; then
+    rm -rf "$folder/web"
+    mkdir -p "$folder/web"
+    cp "$root"/web/package*.json "$root/web/.npmrc" "$folder/web/"
+    (cd "$folder/web" && PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 npm ci --no-progress >"$folder/npm.log" 2>&1) || {
+      tail -n 5 "$folder/npm.log"
+      skip "npm could not fetch the packages of web/package-lock.json"
+    }
+    echo "$lock" >"$folder/installed"
+  fi
+  (cd "$root/web" && tar cf - --exclude=./node_modules --exclude=./dist .) | tar xf - -C "$folder/web"
+  mkdir -p "$folder/examples"
+  cp "$root"/examples/*.toml "$folder/examples/" # the page has them inside
+) 9>"$folder/lock"
+
+cd "$folder/web"
+case $which in
+  unit)
+    # Types depend on these files alone: the same ones are not checked twice, but with --all.
+    sources=$(find src ./*.json ./*.ts ./*.js -type f -print0 | sort -z | xargs -0 sha256sum | sha256sum)
+    if [[ -n ${TESSERA_TEST_ALL:-} || $(cat "$folder/checked" 2>/dev/null) != "$sources" ]]; then
+      npx svelte-check --fail-on-warnings
+      echo "$sources" >"$folder/checked"
+    fi
+    npx vitest run
+    ;;
+  page)
+    node scripts/pack.mjs --check
+    gzip -dc studio.html.gz >"$folder/studio.html"
+    STUDIO=$folder/studio.html TESSERA=${3:-} node e2e/run.mjs
+    ;;
+  *) echo "web_tests: error: unknown word '$which': use unit or page" >&2; exit 2 ;;
+esac

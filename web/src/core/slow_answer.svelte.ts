@@ -1,0 +1,52 @@
+// A question that takes seconds: asked on a thread of its own when the reader rests, given up when it
+// is out of date. The old answer stays; `current` says whether it is of the question as it is now.
+import { theCore } from './core';
+import type { Question } from './answer.svelte';
+
+const kRestMs = 150;
+
+export class SlowAnswer<T> {
+  value = $state.raw<T | undefined>(undefined);
+  error = $state.raw<Error | undefined>(undefined);
+  busy = $state(false);
+  private asked = $state('');
+  private answered = $state('');
+  current = $derived(this.answered !== '' && this.answered === this.asked);
+
+  constructor(question: () => Question) {
+    $effect(() => {
+      const now = question();
+      const text = JSON.stringify(now) ?? '';
+      this.asked = text;
+      if (now === undefined || text === this.answered) {
+        this.busy = false;
+        return;
+      }
+      const stop = new AbortController();
+      this.busy = true;
+      const timer = setTimeout(() => void this.ask(now, text, stop.signal), kRestMs);
+      return () => {
+        clearTimeout(timer);
+        stop.abort();
+      };
+    });
+  }
+
+  private async ask([method, request]: NonNullable<Question>, text: string, signal: AbortSignal) {
+    try {
+      const value = await theCore().askAlone<T>(method, request, () => {}, signal);
+      if (signal.aborted) return;
+      this.value = value;
+      this.error = undefined;
+    } catch (error) {
+      if (signal.aborted) return;
+      this.error = error as Error;
+    }
+    this.answered = text;
+    this.busy = false;
+  }
+}
+
+export function slowAnswer<T>(question: () => Question): SlowAnswer<T> {
+  return new SlowAnswer<T>(question);
+}

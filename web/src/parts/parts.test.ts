@@ -1,0 +1,81 @@
+import { describe, expect, it } from 'vitest';
+import { commandOf } from './command';
+import { mathOf, piecesOf } from './math';
+import { nearest, powersOfTwo } from './nearest';
+import { csvOf } from './save';
+import { ticksOf } from './scale';
+import { markAt } from './timeline';
+
+describe('nearest', () => {
+  it('goes to the valid value that is nearest by ratio', () => {
+    expect(nearest([1, 2, 4, 8], 6)).toBe(8);
+    expect(nearest([1, 2, 4, 8], 5)).toBe(4);
+    expect(nearest([0, 1, 2, 3], 0)).toBe(0);
+    expect(powersOfTwo(2, 16)).toEqual([2, 4, 8, 16]);
+  });
+});
+
+describe('commandOf', () => {
+  it('has a flag for each key of the request', () => {
+    expect(commandOf('explain', { topic: 'bubble', given: { ranks: 4, 'micro-batches': 8 } })).toBe(
+      'tessera explain bubble --ranks 4 --micro-batches 8',
+    );
+    expect(
+      commandOf('schedule', { micro_batches: 8, stage_costs: [1, 2], p2p: 0, sp: true, no: false }),
+    ).toBe('tessera show schedule --micro-batches 8 --stage-costs 1,2 --p2p 0 --sp');
+  });
+});
+
+describe('piecesOf', () => {
+  it('breaks before signs, but not in parentheses', () => {
+    expect(piecesOf('= 2 * (4 + 1) / 5 + 1 = 3 GB')).toEqual(['= 2', '* (4 + 1) / 5', '+ 1', '= 3 GB']);
+  });
+});
+
+describe('mathOf', () => {
+  it('draws a factor over another as a fraction, without needless parentheses', () => {
+    expect(mathOf('2 (N-1)/N')).toContain(
+      '<mfrac><mrow><mi>N</mi><mo stretchy="false">−</mo><mn>1</mn></mrow><mrow><mi>N</mi></mrow></mfrac>',
+    );
+  });
+  it('takes powers before fractions, and a size with its letter as one number', () => {
+    expect(mathOf('m^y / d')).toContain('<mfrac><mrow><msup>');
+    expect(mathOf('(k-1) 2')).not.toContain('infix');
+    expect(mathOf('= 2')).toContain('infix');
+    expect(mathOf('34 s b h')).toContain('<mi>s</mi>');
+    expect(mathOf('= 34 s')).toContain('<mtext>&nbsp;s</mtext>');
+    expect(mathOf('70B / 80 GB')).toContain('<mn>70B</mn>');
+  });
+  it('escapes what it is given', () => {
+    expect(mathOf('a < <img>')).not.toContain('<img>');
+  });
+});
+
+describe('csvOf', () => {
+  it('quotes what would break a row', () => {
+    expect(csvOf({ columns: ['a'], rows: [['x,"y"']] })).toBe('a\n"x,""y"""\n');
+  });
+});
+
+describe('ticksOf', () => {
+  it('are round numbers within the range', () => {
+    expect(ticksOf([0, 10], 'linear', 5)).toEqual([0, 2, 4, 6, 8, 10]);
+    expect(ticksOf([0, 3], 'log', 5)).toEqual([1, 10, 100, 1000]);
+  });
+});
+
+describe('markAt', () => {
+  const rows = [
+    {
+      name: 'a',
+      marks: [
+        { start: 0, end: 1, color: 'forward' },
+        { start: 5, end: 6, color: 'backward' },
+      ],
+    },
+  ];
+  it('finds the mark under a point, and none in a gap', () => {
+    expect(markAt(rows, { from: 0, to: 10 }, 100, 18, 55, 9)).toEqual({ row: 0, mark: 1 });
+    expect(markAt(rows, { from: 0, to: 10 }, 100, 18, 30, 9)).toBeUndefined();
+  });
+});
