@@ -27,9 +27,15 @@ LineFollower::LineFollower(RunEntry run, LinePlace from, RunFacts& facts)
 http::EventPart LineFollower::next() {
   http::EventPart part;
   if (!std::exchange(greeted_, true)) part.text = kGreeting;
-  tell_state(part.text);
+  look_at_state();  // before the lines: whoever hears that a run has finished has heard its last line
+  send_file(part);
+  if (!part.more) part.text += std::exchange(news_, "");
+  return part;
+}
+
+void LineFollower::send_file(http::EventPart& part) {
   const RunFile file(run_.path, "metrics.jsonl");
-  if (!file.valid() || file.state() == seen_) return part;
+  if (!file.valid() || file.state() == seen_) return;
   const std::optional<std::string> key = file_key(file.read(0, kKeyBytes));
   const bool another = key.has_value() && !place_.key.empty() && *key != place_.key;
   if (another || file.state().size < place_.offset) {
@@ -37,21 +43,20 @@ http::EventPart LineFollower::next() {
   }
   if (!key.has_value()) {  // its first line is being written
     seen_ = file.state();
-    return part;
+    return;
   }
   place_.key = *key;
   if (!find_place(file, part.text)) {
     part.more = true;
-    return part;
+    return;
   }
   send_lines(file, part);
-  return part;
 }
 
-void LineFollower::tell_state(std::string& text) {
+void LineFollower::look_at_state() {
   const auto now = steady_clock::now();
-  if (!state_.empty() && now - state_told_ < kStateInterval) return;
-  state_told_ = now;
+  if (!news_.empty() || (!state_.empty() && now - state_seen_ < kStateInterval)) return;
+  state_seen_ = now;
   const nlohmann::ordered_json facts = facts_.of(run_);
   // The reason may count seconds: that alone is no news.
   if (facts.at("state") == state_) return;
@@ -61,7 +66,7 @@ void LineFollower::tell_state(std::string& text) {
                                        {"last_step", facts.at("last_step")},
                                        {"steps", facts.at("steps")},
                                        {"age_s", facts.at("age_s")}};
-  text += format_event("", "state",
+  news_ = format_event("", "state",
                        told.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 

@@ -27,7 +27,8 @@ class LineFollower : public http::EventSource {
   http::EventPart next() override;
 
  private:
-  void tell_state(std::string& text);
+  void look_at_state();
+  void send_file(http::EventPart& part);
   void reset(std::string& text, std::string_view why);
   bool find_place(const RunFile& file, std::string& text);
   bool find_line(const RunFile& file);
@@ -44,8 +45,9 @@ class LineFollower : public http::EventSource {
   int64_t last_line_end_ = 0;
   std::optional<FileState> seen_;  // when there was nothing more
   bool greeted_ = false;
-  std::chrono::steady_clock::time_point state_told_;
+  std::chrono::steady_clock::time_point state_seen_;
   std::string state_;
+  std::string news_;  // of the state: told when all lines are
 };
 
 }  // namespace tessera

@@ -66,6 +66,23 @@ TEST_F(LineFollowerTest, SendsWholeLinesAsTheyCome) {
   EXPECT_TRUE(last_id(all(*follower)).starts_with("4.35."));  // the third is empty
 }
 
+TEST_F(LineFollowerTest, SaysThatARunHasFinishedAfterItsLastLine) {
+  folder_.write("a/resolved.json", "{}");
+  folder_.write("a/summary.json", R"({"steps":9000})");
+  for (int i = 1; i <= 9000; ++i) append(fmt::format("{{\"step\":{}}}\n", i));  // several parts
+  const auto follower = follow();
+  std::string text;
+  http::EventPart part;
+  do {
+    part = follower->next();
+    text += part.text;
+  } while (part.more);
+  const size_t state = text.find(R"("state":"finished")"), last = text.find(R"({"step":9000})");
+  ASSERT_NE(state, std::string::npos);
+  ASSERT_NE(last, std::string::npos);
+  EXPECT_GT(state, last);
+}
+
 TEST_F(LineFollowerTest, ResumesAtEveryPlaceByteForByte) {
   for (int i = 1; i <= 200; ++i) append(fmt::format("{{\"step\":{}}}\n", i));
   const std::string whole = all(*follow());
