@@ -45,7 +45,7 @@ constexpr Suffix kRates[] = {{"", 1},
                              {"Gbit/s", 1e9 / 8},
                              {"Tbit/s", 1e12 / 8}};
 constexpr Suffix kSeconds[] = {{"", 1},      {"s", 1},    {"ms", 1e-3}, {"us", 1e-6},
-                               {"ns", 1e-9}, {"h", 3600}, {"d", 86400}};
+                               {"ns", 1e-9}, {"min", 60}, {"h", 3600},  {"d", 86400}};
 constexpr Suffix kFlopRates[] = {{"", 1},           {"T", 1e12},       {"P", 1e15},
                                  {"E", 1e18},       {"FLOP/s", 1},     {"GFLOP/s", 1e9},
                                  {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}, {"EFLOP/s", 1e18}};

@@ -23,5 +23,6 @@ Topic cost_topic();
 Topic scaling_topic();
 Topic cluster_topic();
 Topic grid_topic();
+Topic failures_topic();
 
 }  // namespace tessera

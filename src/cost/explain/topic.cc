@@ -31,7 +31,7 @@ std::span<const Topic> topics() {
       memory_topic(),  zero_topic(),    activations_topic(), recompute_topic(), ring_topic(),
       tree_topic(),    average_topic(), accumulate_topic(),  tp_topic(),        pipeline_topic(),
       bubble_topic(),  context_topic(), flops_topic(),       cost_topic(),      roofline_topic(),
-      cluster_topic(), grid_topic(),    scaling_topic()};
+      cluster_topic(), grid_topic(),    scaling_topic(),     failures_topic()};
   return kTopics;
 }
 

@@ -9,6 +9,7 @@
 #include "compile/testing/test_spec.h"
 #include "cost/formulas/activations.h"
 #include "cost/formulas/bubbles.h"
+#include "cost/formulas/failure_replay.h"
 #include "cost/formulas/power.h"
 #include "cost/formulas/rings.h"
 #include "cost/formulas/states.h"
@@ -148,6 +149,70 @@ TEST(ActivationsTest, TermsAreThoseOfThePaper) {
   half.cp = 2;
   EXPECT_DOUBLE_EQ(block_bytes(half, Kept::kSelective, true),
                    block_bytes(gpt3, Kept::kSelective, true) / 2);
+}
+
+// Numbers of the literature: Young's square root, and the interval that Daly's form corrects it to.
+TEST(FailuresTest, IntervalsOfYoungAndDaly) {
+  const FailureModel model{.mtbf = 24 * 3600, .stall = 300, .restart = 600};
+  EXPECT_DOUBLE_EQ(young_interval(model), std::sqrt(2.0 * 300 * 86400));
+  EXPECT_NEAR(daly_interval(model), 7001.389, 1e-3);
+  EXPECT_NEAR(best_interval(model), daly_interval(model), 1e-3 * best_interval(model));
+  // The slope of the goodput is 0 where e^((t+s)/M) (1 - t/M) = 1.
+  const double t = best_interval(model) / model.mtbf;
+  EXPECT_NEAR(std::exp(t + model.stall / model.mtbf) * (1 - t), 1, 1e-6);
+}
+
+TEST(FailuresTest, TheClosedFormIsTheMeanOfRunsThatArePlayed) {
+  for (const FailureModel model :
+       {FailureModel{.mtbf = 10'000, .stall = 30, .restart = 300},
+        FailureModel{.mtbf = 4'000, .stall = 100, .restart = 900},
+        FailureModel{.mtbf = 50'000, .stall = 5, .write = 200, .restart = 60}}) {
+    for (const double factor : {0.3, 1.0, 3.0}) {
+      const double interval = factor * best_interval(model);
+      double useful = 0, total = 0;
+      for (uint64_t seed = 0; seed < 20; ++seed) {
+        const FailureReplay replay =
+            replay_failures({.model = model, .interval = interval, .work = 300 * model.mtbf}, seed);
+        EXPECT_TRUE(replay.finished);
+        EXPECT_NEAR(replay.of(RunPhase::kTrain), 300 * model.mtbf, 1e-6 * replay.total);
+        useful += replay.of(RunPhase::kTrain);
+        total += replay.total;
+      }
+      EXPECT_NEAR(useful / total, goodput(model, interval), 0.02 * goodput(model, interval))
+          << model.mtbf << " " << factor;
+    }
+  }
+}
+
+TEST(FailuresTest, SpansOfARunHaveNoGapsAndAreItsSeconds) {
+  const FailingRun run{.model = {.mtbf = 3000, .stall = 20, .write = 400, .restart = 100},
+                       .interval = 600,
+                       .work = 200'000,
+                       .spares = 1,
+                       .repair = 4000};
+  const FailureReplay replay = replay_failures(run, 7, true);
+  EXPECT_GT(replay.failures, 10);
+  EXPECT_GT(replay.of(RunPhase::kWait), 0) << "one spare is too few";
+  double at = 0, seconds[kNumRunPhases] = {};
+  for (const RunSpan& span : replay.spans) {
+    EXPECT_NEAR(span.begin, at, 1e-6);
+    EXPECT_GT(span.end, span.begin);
+    seconds[static_cast<int>(span.phase)] += span.end - span.begin;
+    at = span.end;
+  }
+  EXPECT_NEAR(at, replay.total, 1e-6);
+  for (int phase = 0; phase < kNumRunPhases; ++phase) {
+    EXPECT_NEAR(seconds[phase], replay.seconds[phase], 1e-5) << phase;
+  }
+  EXPECT_EQ(replay_failures(run, 7).total, replay.total) << "the same with and without spans";
+  EXPECT_NE(replay_failures(run, 8).total, replay.total);
+}
+
+TEST(FailuresTest, ARunThatNeverEndsIsGivenUp) {
+  const FailureReplay replay = replay_failures(
+      {.model = {.mtbf = 1, .stall = 10, .restart = 10}, .interval = 100, .work = 1e6}, 1);
+  EXPECT_FALSE(replay.finished);
+  EXPECT_EQ(replay.failures, kMostFailures);
 }
 
 TEST(PowerTest, AgreesWithTheLibraryTo14Digits) {
