@@ -41,10 +41,11 @@ RunStrategy priced_strategy(const RunSpec& spec, const Cluster& cluster, const E
 }
 
 RunEstimate estimate_run(const RunSpec& spec, const Cluster& cluster, const Engine& engine,
-                         BlockProducts products) {
+                         BlockProducts products, ScheduleTapes* tapes) {
   RunEstimate result;
   result.run = priced_strategy(spec, cluster, engine, products);
-  result.estimate = StepSimulator(result.run.workload).simulate(result.run.strategy).estimate;
+  result.estimate =
+      StepSimulator(result.run.workload, tapes).simulate(result.run.strategy).estimate;
   return result;
 }
 

@@ -10,6 +10,8 @@
 
 namespace tessera {
 
+class ScheduleTapes;
+
 // What the products of the blocks are computed in.
 enum class BlockProducts : uint8_t {
   kAsTrained,  // train.dtype
@@ -27,9 +29,10 @@ struct RunEstimate {
 RunStrategy priced_strategy(const RunSpec& spec, const Cluster& cluster, const Engine& engine,
                             BlockProducts products = BlockProducts::kAsTrained);
 
-// Throws as priced_strategy() does.
+// Throws as priced_strategy() does. `tapes`: of whoever prices many runs.
 RunEstimate estimate_run(const RunSpec& spec, const Cluster& cluster, const Engine& engine,
-                         BlockProducts products = BlockProducts::kAsTrained);
+                         BlockProducts products = BlockProducts::kAsTrained,
+                         ScheduleTapes* tapes = nullptr);
 
 // Constants of the device and its links that nobody has measured or published.
 std::vector<Guess> default_constants(const Cluster& cluster);

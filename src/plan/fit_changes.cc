@@ -12,6 +12,7 @@
 #include "plan/fit_space.h"
 #include "plan/memory_limit.h"
 #include "plan/plan.h"
+#include "sim/schedule/schedule_tapes.h"
 #include "spec/run_file/trainable.h"
 #include "spec/run_file/validate.h"
 
@@ -164,6 +165,7 @@ class Advisor {
   const Engine& engine_;
   ScalePlanner& planner_;
   BlockProducts products_;
+  ScheduleTapes tapes_;  // most changes keep the shape of the pipeline
   size_t most_;
   int64_t limit_;
   std::vector<SpaceChange> space_;
@@ -196,7 +198,7 @@ void Advisor::price(Combination combination, Combinations& into) {
   const std::optional<RunSpec> spec = changed(combination);
   if (!spec) return;
   try {
-    const RunEstimate price = estimate_run(*spec, cluster_, engine_, products_);
+    const RunEstimate price = estimate_run(*spec, cluster_, engine_, products_, &tapes_);
     combination.step_s = price.estimate.time.step_s;
     combination.bytes = closed_form_bytes(*spec, price.estimate);
   } catch (const ConfigError&) {
@@ -253,7 +255,7 @@ std::optional<FitChange> Advisor::planned(const Combination& combination) {
 
 // How far closed forms are off is much the same for runs that differ in a few settings.
 void Advisor::compare_with_exact() {
-  const RunEstimate price = estimate_run(before_, cluster_, engine_, products_);
+  const RunEstimate price = estimate_run(before_, cluster_, engine_, products_, &tapes_);
   const double closed = closed_form_bytes(before_, price.estimate);
   const auto exact = static_cast<double>(
       make_plan({.spec = before_, .cluster = cluster_, .engine = engine_, .products = products_},

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "compile/pipeline/schedule/schedule.h"
-
 namespace tessera {
 namespace {
 
@@ -34,24 +32,16 @@ PipelineTimes times_of(const PipelineSeconds& price) {
 
 }  // namespace
 
-StepSimulator::StepSimulator(Workload workload) : model_(std::move(workload)) {}
+StepSimulator::StepSimulator(Workload workload, ScheduleTapes* tapes)
+    : model_(std::move(workload)),
+      own_tapes_(tapes == nullptr ? std::make_unique<ScheduleTapes>() : nullptr),
+      tapes_(tapes == nullptr ? own_tapes_.get() : tapes) {}
 
-StepSimulator::Played StepSimulator::play(const ScheduleKey& key, const PipelineTimes& times) {
-  const auto make = [&] {
-    const auto& [kind, ranks, virtual_stages, micro_batches] = key;
-    return make_schedule(kind, static_cast<int>(ranks), static_cast<int>(virtual_stages),
-                         static_cast<int>(micro_batches));
-  };
-  PipelineOutcome outcome;
-  if (model_.workload().engine.messages_in_order != 0) {
-    std::unique_ptr<ProgramTape>& tape = program_tapes_[key];
-    if (tape == nullptr) tape = std::make_unique<ProgramTape>(make());
-    outcome = tape->run(times);
-  } else {
-    std::unique_ptr<ScheduleTape>& tape = tapes_[key];
-    if (tape == nullptr) tape = std::make_unique<ScheduleTape>(make());
-    outcome = simulator_.run(*tape, times);
-  }
+StepSimulator::Played StepSimulator::play(const ScheduleTapes::Key& key,
+                                          const PipelineTimes& times) {
+  const PipelineOutcome outcome = model_.workload().engine.messages_in_order != 0
+                                      ? tapes_->program(key).run(times)
+                                      : simulator_.run(tapes_->schedule(key), times);
   return {outcome.makespan, outcome.busiest};
 }
 
