@@ -21,24 +21,25 @@ class UnitQueue {
   bool put(WorkUnit unit) {
     std::unique_lock lock(mutex_);
     const auto bytes = std::ssize(unit.text);
-    changed_.wait(lock, [&] {
+    has_room_.wait(lock, [&] {
       return ended_ || under_way_ == 0 || under_way_ + bytes <= kMostBytesUnderWay;
     });
     if (ended_) return false;
     under_way_ += bytes;
     to_encode_.push_back(std::move(unit));
-    changed_.notify_all();
+    has_work_.notify_one();
     return true;
   }
   // So many units there are.
   void close(int64_t count) {
     const std::scoped_lock lock(mutex_);
     count_ = count;
-    changed_.notify_all();
+    has_work_.notify_all();
+    has_next_.notify_one();
   }
   std::optional<WorkUnit> next_to_encode() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return ended_ || !to_encode_.empty() || count_.has_value(); });
+    has_work_.wait(lock, [&] { return ended_ || !to_encode_.empty() || count_.has_value(); });
     if (ended_ || to_encode_.empty()) return std::nullopt;
     WorkUnit unit = std::move(to_encode_.front());
     to_encode_.pop_front();
@@ -48,12 +49,12 @@ class UnitQueue {
     const std::scoped_lock lock(mutex_);
     const int64_t number = unit.number;
     encoded_.emplace(number, std::move(unit));
-    changed_.notify_all();
+    if (number == next_) has_next_.notify_one();
   }
   // The unit after the last; none: that was the last.
   std::optional<EncodedUnit> next_encoded() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return encoded_.contains(next_) || count_ == next_; });
+    has_next_.wait(lock, [&] { return encoded_.contains(next_) || count_ == next_; });
     if (count_ == next_) return std::nullopt;
     auto node = encoded_.extract(next_++);
     return std::move(node.mapped());
@@ -61,17 +62,21 @@ class UnitQueue {
   void taken(int64_t bytes) {
     const std::scoped_lock lock(mutex_);
     under_way_ -= bytes;
-    changed_.notify_all();
+    has_room_.notify_one();
   }
   void end() {
     const std::scoped_lock lock(mutex_);
     ended_ = true;
-    changed_.notify_all();
+    has_work_.notify_all();
+    has_room_.notify_all();
   }
 
  private:
   std::mutex mutex_;
-  std::condition_variable changed_;
+  // One for each who waits, so that many threads are not woken for nothing.
+  std::condition_variable has_room_;  // the reader
+  std::condition_variable has_work_;  // those who encode
+  std::condition_variable has_next_;  // who takes the units in order
   std::deque<WorkUnit> to_encode_;
   std::map<int64_t, EncodedUnit> encoded_;
   std::optional<int64_t> count_;

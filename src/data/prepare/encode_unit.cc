@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <string_view>
 #include <utility>
 
+#include "base/error.h"
 #include "base/philox.h"
 #include "base/text/text.h"
 #include "data/prepare/json_text.h"
@@ -22,11 +24,12 @@ class UnitEncoder {
     encoded_.to = unit.to;
     encoded_.packed_bytes = unit.packed_bytes;
     encoded_.text_bytes = std::ssize(unit.text);
-    encoded_.ids.reserve(unit.text.size() / 3);
+    ids_.reserve(unit.text.size() / 3);
   }
 
   EncodedUnit run() {
     unit_.is_lines ? encode_lines() : encode_pieces();
+    bytes_of(options_.type) == 2 ? narrow<uint16_t>() : narrow<uint32_t>();
     return std::move(encoded_);
   }
 
@@ -80,20 +83,38 @@ class UnitEncoder {
   }
 
   void encode(std::string_view text, const DocumentPiece& piece, uint64_t hash) {
-    std::vector<int32_t>& ids = encoded_.ids;
+    std::vector<int32_t>& ids = ids_;
+    const size_t before = ids.size();
     encoder_.encode(text, options_.add_special && piece.begins, ids);
     // Some tokenizers end a text themselves.
     const bool ended =
         options_.add_special && piece.begins && !ids.empty() && ids.back() == options_.end_token;
     if (ended && !piece.ends) ids.pop_back();
     if (!ended && piece.ends) ids.push_back(options_.end_token);
+    int32_t largest = 0;
+    for (size_t i = before; i < ids.size(); ++i) {
+      TESSERA_CHECK(ids[i] >= 0, "id {}", ids[i]);
+      largest = std::max(largest, ids[i]);
+    }
     encoded_.pieces.push_back(
-        {ids.size(), piece.ends, is_for_validation(hash, options_.valid, options_.seed)});
+        {ids.size(), piece.ends, is_for_validation(hash, options_.valid, options_.seed), largest});
+  }
+
+  template <typename T>
+  void narrow() {
+    encoded_.tokens.resize(ids_.size() * sizeof(T));
+    std::byte* to = encoded_.tokens.data();
+    for (const int32_t id : ids_) {
+      const T narrowed = static_cast<T>(id);
+      std::memcpy(to, &narrowed, sizeof(T));
+      to += sizeof(T);
+    }
   }
 
   const WorkUnit& unit_;
   const EncodeOptions& options_;
   TokenEncoder& encoder_;
+  std::vector<int32_t> ids_;
   EncodedUnit encoded_;
 };
 

@@ -191,7 +191,8 @@ class PrepareJob {
                                .end_token = end_token_,
                                .add_special = options_.add_special,
                                .valid = options_.valid,
-                               .seed = static_cast<uint64_t>(options_.seed)};
+                               .seed = static_cast<uint64_t>(options_.seed),
+                               .type = set_facts().type};
     const int64_t cores = std::max(1U, std::thread::hardware_concurrency());
     const int64_t threads = options_.threads > 0 ? options_.threads : cores;
     started_ = Clock::now();
@@ -215,12 +216,14 @@ class PrepareJob {
                      "{}; --skip-bad N leaves out N such lines", text);
       if (options_.on_note) options_.on_note(text + "; it is left out");
     }
+    const auto token_bytes = static_cast<size_t>(bytes_of(set_facts().type));
     size_t begin = 0;
     for (const EncodedPiece& piece : unit.pieces) {
       SetWriter& writer = piece.for_validation ? writers_.back() : writers_.front();
-      writer.append(std::span(unit.ids).subspan(begin, piece.end - begin));
+      const size_t end = piece.end * token_bytes;
+      writer.append_written(std::span(unit.tokens).subspan(begin, end - begin), piece.largest_id);
       if (piece.ends_document) writer.end_document();
-      begin = piece.end;
+      begin = end;
     }
     state_.num_empty += unit.num_empty;
     state_.place = unit.to;
@@ -253,9 +256,11 @@ class PrepareJob {
     for (const SetWriter& writer : writers_) documents += writer.documents();
     if (documents == 0) {
       clear_unfinished();
-      throw ConfigError(fmt::format("there are no documents in {}: all {} {} empty",
-                                    options_.inputs.front(), inputs_.size(),
-                                    inputs_.size() == 1 ? "file is" : "files are"));
+      throw ConfigError(fmt::format(
+          "there are no documents in {}: {}; name files that have text",
+          in_quotes(options_.inputs.front()),
+          inputs_.size() == 1 ? "it has no text"
+                              : fmt::format("none of the {} files has text", inputs_.size())));
     }
     for (const SetPlace& place : set_places()) copy_tokenizer(place);
     for (SetWriter& writer : writers_) writer.finish();

@@ -12,6 +12,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "base/testing/share.h"
 #include "data/prepare/encode_unit.h"
 #include "data/prepare/json_text.h"
 #include "data/set/check_set.h"
@@ -332,7 +333,7 @@ TEST(JsonTextTest, DamagedLinesAreRefusedNeverCrash) {
   std::string text;
   EXPECT_EQ(json_text(whole, "text", text), "");
   EXPECT_EQ(text, "some \\ text \xf0\x9f\x98\x80 \" [1, 2, {}]");
-  for (int i = 0; i < 3000; ++i) {
+  for (int i = 0; i < (testing::tries_all() ? 300'000 : 3'000); ++i) {
     std::string damaged = whole;
     for (int n = 0; n < 3; ++n) damaged[random() % damaged.size()] = static_cast<char>(random());
     (void)json_text(damaged, "text", text);

@@ -95,13 +95,18 @@ void SetWriter::append_as(std::span<const int32_t> ids) {
 void SetWriter::append(std::span<const int32_t> ids) {
   if (ids.empty()) return;
   const auto [least, most] = std::minmax_element(ids.begin(), ids.end());
-  TESSERA_CHECK(*least >= 0 && *most < facts_.vocab_size, "ids {} to {} of {}", *least, *most,
-                facts_.vocab_size);
-  facts_.largest_id = std::max<int64_t>(facts_.largest_id, *most);
+  TESSERA_CHECK(*least >= 0, "id {}", *least);
   bytes_of(facts_.type) == 2 ? append_as<uint16_t>(ids) : append_as<uint32_t>(ids);
-  tokens_.append(narrow_);
-  token_sums_.add(narrow_);
-  facts_.tokens += std::ssize(ids);
+  append_written(narrow_, *most);
+}
+
+void SetWriter::append_written(std::span<const std::byte> tokens, int64_t largest_id) {
+  if (tokens.empty()) return;
+  TESSERA_CHECK(largest_id < facts_.vocab_size, "id {} of {}", largest_id, facts_.vocab_size);
+  facts_.largest_id = std::max(facts_.largest_id, largest_id);
+  tokens_.append(tokens);
+  token_sums_.add(tokens);
+  facts_.tokens += std::ssize(tokens) / bytes_of(facts_.type);
 }
 
 void SetWriter::end_document() {

@@ -37,6 +37,8 @@ class SetWriter {
 
   // Tokens of the document at hand; ids must fit the vocabulary.
   void append(std::span<const int32_t> ids);
+  // The same where the bytes of the file were made already; `largest_id` is that of them.
+  void append_written(std::span<const std::byte> tokens, int64_t largest_id);
   void end_document();
 
   // All of it is on the disk then, and state() is how to go on.

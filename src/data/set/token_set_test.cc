@@ -4,13 +4,17 @@
 
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/testing/share.h"
+#include "data/set/block_sums.h"
 #include "data/set/check_set.h"
 #include "data/set/set_writer.h"
+#include "data/testing/json_damage.h"
 
 namespace tessera {
 namespace {
@@ -218,7 +222,7 @@ TEST_F(TokenSetTest, RandomDamageNeverCrashes) {
                                                   {set / "set.json", set},
                                                   {set / "documents.bin", set}}) {
     const std::string whole = read_bytes(file);
-    for (int i = 0; i < 250; ++i) {
+    for (int i = 0; i < (testing::tries_all() ? 10'000 : 250); ++i) {
       std::string damaged = whole;
       for (size_t n = 1 + some(4); n > 0; --n) {
         const size_t at = some(damaged.size());
@@ -243,6 +247,29 @@ TEST_F(TokenSetTest, RandomDamageNeverCrashes) {
     EXPECT_EQ(refusal(of), "");
   }
   EXPECT_GT(refused, 600);
+}
+
+// Headers with a right checksum, so that every field is looked at.
+TEST_F(TokenSetTest, ChangedHeadersNeverCrash) {
+  using Json = nlohmann::ordered_json;
+  const fs::path set = write_set(SetFormat::kTessera);
+  const std::string whole = read_bytes(set / "set.json");
+  std::mt19937_64 random(8);
+  testing::JsonDamage<Json> damage(random);
+  int refused = 0;
+  const int count = testing::tries_all() ? 20'000 : 500;
+  for (int i = 0; i < count; ++i) {
+    Json head = Json::parse(whole);
+    head.erase("crc32");
+    for (size_t left = 1 + random() % 3; left > 0; --left) damage.apply(head);
+    if (head.is_object()) {
+      const std::string text = head.dump(1, ' ', false, Json::error_handler_t::replace);
+      head["crc32"] = fmt::format("{:08x}", crc32_of(std::as_bytes(std::span(text))));
+    }
+    write_bytes(set / "set.json", head.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+    refused += refusal(set).empty() ? 0 : 1;
+  }
+  EXPECT_GT(refused, count / 2);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "base/error.h"
+#include "base/testing/share.h"
 #include "base/testing/test_folder.h"
 #include "data/template/chat_template.h"
 #include "data/testing/template_oracle.h"
@@ -193,8 +194,9 @@ TEST(TemplateFuzzTest, RandomTemplatesRenderAsJinjaRendersThem) {
   std::vector<TemplateCase> cases;
   const char* seed = std::getenv("TESSERA_FUZZ_SEED");
   const char* count = std::getenv("TESSERA_FUZZ_CASES");
+  const size_t most = testing::tries_all() ? 10'000 : 1'000;
   Writer writer(seed == nullptr ? 18 : std::strtoull(seed, nullptr, 10));
-  const size_t num_cases = count == nullptr ? 1000 : std::strtoull(count, nullptr, 10);
+  const size_t num_cases = count == nullptr ? most : std::strtoull(count, nullptr, 10);
   while (cases.size() < num_cases) cases.push_back({writer.block(2), fuzz_context()});
   const std::vector<TemplateAnswer> answers = testing::ask_jinja2(TESSERA_SOURCE_DIR, cases);
   size_t texts = 0, refusals = 0, wrong = 0;
@@ -227,9 +229,10 @@ TEST(TemplateFuzzTest, DamagedTemplatesEndInAMessage) {
       nlohmann::ordered_json::parse(testing::read_file(folder + "/conversations.json"));
   const TemplateLimits small = {.steps = 20'000, .made_bytes = 1 << 20, .output_bytes = 1 << 16};
   const char* count = std::getenv("TESSERA_FUZZ_DAMAGED");
+  const size_t most = testing::tries_all() ? 60'000 : 3'000;
   std::mt19937_64 random(7);
   size_t refused = 0, rendered = 0;
-  for (size_t i = 0, num = count == nullptr ? 3000 : std::strtoull(count, nullptr, 10); i < num;
+  for (size_t i = 0, num = count == nullptr ? most : std::strtoull(count, nullptr, 10); i < num;
        ++i) {
     std::string source = sources[random() % sources.size()];
     for (size_t edits = 1 + random() % 4; edits > 0; --edits) {

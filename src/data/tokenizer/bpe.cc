@@ -11,6 +11,7 @@
 #include "data/tokenizer/merging.h"
 #include "data/tokenizer/pair_table.h"
 #include "data/tokenizer/piece_cache.h"
+#include "data/tokenizer/splitter.h"
 #include "data/tokenizer/string_table.h"
 #include "data/tokenizer/unicode.h"
 #include "data/tokenizer/vocabulary.h"
@@ -20,10 +21,18 @@ namespace {
 
 constexpr std::string_view kBlank = "\xE2\x96\x81";  // U+2581, which stands for a blank
 
+// A piece that waits until its place in the cache has come from memory.
+struct WaitingPiece {
+  std::string_view piece;
+  PieceCache::Key key;
+};
+constexpr size_t kMostWaiting = 32;
+
 struct BpeWorkspace : ModelWorkspace {
   PieceCache cache;
   MergeWorkspace merging;
   std::vector<ModelToken> tokens;
+  std::array<WaitingPiece, kMostWaiting> waiting;
 };
 
 class Bpe : public TokenModel {
@@ -43,13 +52,21 @@ class Bpe : public TokenModel {
   }
   void encode(std::string_view piece, ModelWorkspace& workspace,
               std::vector<int32_t>& ids) const override;
+  void encode_split(std::string_view text, KnownSplit split, ModelWorkspace& workspace,
+                    std::vector<int32_t>& ids) const override;
   void encode_with_bytes(std::string_view piece, ModelWorkspace& workspace,
                          std::vector<ModelToken>& tokens) const override;
 
  private:
   void add_merges(const BpeOptions& options);
   void find_cut(const BpeOptions& options);
+  template <KnownSplit kSplit>
+  void encode_split_by(std::string_view text, BpeWorkspace& own, std::vector<int32_t>& ids) const;
   void encode_word(std::string_view word, BpeWorkspace& own, std::vector<int32_t>& ids) const;
+  void encode_known(std::string_view word, const PieceCache::Key& key, BpeWorkspace& own,
+                    std::vector<int32_t>& ids) const;
+  void encode_unknown(std::string_view word, const PieceCache::Key* key, BpeWorkspace& own,
+                      std::vector<int32_t>& ids) const;
   void merge_word(std::string_view word, BpeWorkspace& own) const;
   void first_symbols(std::string_view word, std::vector<ModelToken>& symbols) const;
   [[nodiscard]] int32_t id_of_bytes(std::string_view bytes) const {
@@ -149,20 +166,72 @@ void Bpe::encode(std::string_view piece, ModelWorkspace& workspace,
   }
 }
 
-void Bpe::encode_word(std::string_view word, BpeWorkspace& own, std::vector<int32_t>& ids) const {
-  const bool is_short = word.size() <= PieceCache::kMostBytes;
-  PieceCache::Key key;
-  if (is_short) {
-    key = PieceCache::key_of(word);
-    if (const std::span<const int32_t> known = own.cache.find(key); !known.empty()) {
-      ids.insert(ids.end(), known.begin(), known.end());
-      return;
+void Bpe::encode_split(std::string_view text, KnownSplit split, ModelWorkspace& workspace,
+                       std::vector<int32_t>& ids) const {
+  auto& own = static_cast<BpeWorkspace&>(workspace);
+  if (!raw_bytes_) return TokenModel::encode_split(text, split, workspace, ids);
+  switch (split) {
+    case KnownSplit::kGpt2:
+      return encode_split_by<KnownSplit::kGpt2>(text, own, ids);
+    case KnownSplit::kLlama3:
+      return encode_split_by<KnownSplit::kLlama3>(text, own, ids);
+    case KnownSplit::kQwen2:
+      return encode_split_by<KnownSplit::kQwen2>(text, own, ids);
+  }
+}
+
+// Some pieces are split before the first of them is looked up: memory is asked for all of them at
+// once.
+template <KnownSplit kSplit>
+void Bpe::encode_split_by(std::string_view text, BpeWorkspace& own,
+                          std::vector<int32_t>& ids) const {
+  const Splitter splitter(text, character_table());
+  for (size_t at = 0; at < text.size();) {
+    size_t count = 0;
+    for (; count < kMostWaiting && at < text.size(); ++count) {
+      const size_t end = splitter.end_of_piece<kSplit>(at);
+      WaitingPiece& waiting = own.waiting[count];
+      waiting.piece = text.substr(at, end - at);
+      at = end;
+      if (waiting.piece.size() > PieceCache::kMostBytes) continue;
+      waiting.key = PieceCache::key_of(waiting.piece);
+      own.cache.prefetch(waiting.key);
+    }
+    for (size_t i = 0; i < count; ++i) {
+      const WaitingPiece& waiting = own.waiting[i];
+      if (waiting.piece.size() > PieceCache::kMostBytes) {
+        encode_unknown(waiting.piece, nullptr, own, ids);
+      } else {
+        encode_known(waiting.piece, waiting.key, own, ids);
+      }
     }
   }
+}
+
+void Bpe::encode_word(std::string_view word, BpeWorkspace& own, std::vector<int32_t>& ids) const {
+  if (word.size() > PieceCache::kMostBytes) return encode_unknown(word, nullptr, own, ids);
+  encode_known(word, PieceCache::key_of(word), own, ids);
+}
+
+inline void Bpe::encode_known(std::string_view word, const PieceCache::Key& key, BpeWorkspace& own,
+                              std::vector<int32_t>& ids) const {
+  const std::span<const int32_t> known = own.cache.find(key);
+  if (known.size() == 1) {
+    ids.push_back(known.front());
+  } else if (!known.empty()) {
+    ids.insert(ids.end(), known.begin(), known.end());
+  } else {
+    encode_unknown(word, &key, own, ids);
+  }
+}
+
+// `key`: under which the cache is told, if at all.
+void Bpe::encode_unknown(std::string_view word, const PieceCache::Key* key, BpeWorkspace& own,
+                         std::vector<int32_t>& ids) const {
   const size_t before = ids.size();
   merge_word(word, own);
   for (const ModelToken& token : own.tokens) ids.push_back(token.id);
-  if (is_short) own.cache.put(key, std::span<const int32_t>(ids).subspan(before));
+  if (key != nullptr) own.cache.put(*key, std::span<const int32_t>(ids).subspan(before));
 }
 
 void Bpe::encode_with_bytes(std::string_view piece, ModelWorkspace& workspace,

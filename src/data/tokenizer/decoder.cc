@@ -1,5 +1,6 @@
 #include "data/tokenizer/decoder.h"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <utility>
@@ -32,7 +33,7 @@ class ByteLevelDecoder : public TokenDecoder {
 };
 
 // "<0x41>" -> 0x41.
-std::optional<char> byte_of(const std::string& text) {
+std::optional<char> fallback_byte(std::string_view text) {
   if (text.size() != 6 || !text.starts_with("<0x") || text.back() != '>') return std::nullopt;
   // The library's parser takes a sign before a digit too.
   const char* first = text.data() + (text[3] == '+' ? 4 : 3);
@@ -57,7 +58,7 @@ class ByteFallbackDecoder : public TokenDecoder {
       bytes.clear();
     };
     for (std::string& text : texts) {
-      if (const std::optional<char> byte = byte_of(text)) {
+      if (const std::optional<char> byte = fallback_byte(text)) {
         bytes.push_back(*byte);
         continue;
       }
@@ -66,6 +67,9 @@ class ByteFallbackDecoder : public TokenDecoder {
     }
     flush();
     texts = std::move(out);
+  }
+  [[nodiscard]] std::optional<char> byte_of(std::string_view token) const override {
+    return fallback_byte(token);
   }
 };
 
@@ -157,6 +161,16 @@ class SequenceDecoder : public TokenDecoder {
   }
   [[nodiscard]] bool is_byte_level() const override {
     return steps_.size() == 1 && steps_.front()->is_byte_level();
+  }
+  [[nodiscard]] bool cuts_characters() const override {
+    return std::any_of(steps_.begin(), steps_.end(),
+                       [](const auto& step) { return step->cuts_characters(); });
+  }
+  [[nodiscard]] std::optional<char> byte_of(std::string_view token) const override {
+    for (const auto& step : steps_) {
+      if (const std::optional<char> byte = step->byte_of(token)) return byte;
+    }
+    return std::nullopt;
   }
 
  private:

@@ -130,12 +130,7 @@ void TokenEncoder::split_directly(std::string_view text, std::vector<int32_t>& i
     text = prefixed_;
   }
   if (!direct.split) return parts_.model->encode(text, *workspace_, ids);
-  const uint8_t* table = character_table();
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = end_of_piece(*direct.split, text, at, table);
-    parts_.model->encode(text.substr(at, end - at), *workspace_, ids);
-    at = end;
-  }
+  parts_.model->encode_split(text, *direct.split, *workspace_, ids);
 }
 
 std::vector<TextPiece> TokenEncoder::cut_pieces(std::string_view text, uint32_t begin,

@@ -1,5 +1,7 @@
 #include "data/tokenizer/known_split.h"
 
+#include "data/tokenizer/splitter.h"
+
 namespace tessera {
 namespace {
 
@@ -11,118 +13,6 @@ constexpr std::string_view kLlama3 =
 constexpr std::string_view kQwen2 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
     R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
-
-constexpr uint8_t kClassBits = kLetterBit | kNumberBit | kSpaceBit;
-
-struct Seen {
-  uint8_t bits = 0;    // 0: none of letter, number, space
-  uint32_t bytes = 0;  // 0: the end of the text
-};
-
-class Splitter {
- public:
-  Splitter(std::string_view text, const uint8_t* table) : text_(text), table_(table) {}
-
-  [[nodiscard]] size_t gpt2(size_t at) const {
-    const char c = text_[at];
-    if (c == '\'') {
-      if (const size_t bytes = contraction(at, false); bytes > 0) return at + bytes;
-    }
-    const Seen first = look(at);
-    if (c == ' ') {
-      const Seen next = look(at + 1);
-      if (next.bytes > 0 && (next.bits & kSpaceBit) == 0) return run(at + 1, next);
-    }
-    if ((first.bits & kSpaceBit) == 0) return run(at, first);
-    return spaces(at);
-  }
-
-  [[nodiscard]] size_t llama3(size_t at, int most_digits) const {
-    const char c = text_[at];
-    if (c == '\'') {
-      if (const size_t bytes = contraction(at, true); bytes > 0) return at + bytes;
-    }
-    const Seen first = look(at);
-    if ((first.bits & kLetterBit) != 0) return run(at, first);
-    if ((first.bits & kNumberBit) != 0) return digits(at, most_digits);
-    const Seen next = look(at + first.bytes);
-    if ((next.bits & kLetterBit) != 0 && c != '\r' && c != '\n') return run(at + first.bytes, next);
-    if (c == ' ' && next.bytes > 0 && next.bits == 0) return newlines(run(at + 1, next));
-    if (first.bits == 0) return newlines(run(at, first));
-    return spaces_or_newline(at);
-  }
-
- private:
-  [[nodiscard]] Seen look(size_t at) const {
-    if (at >= text_.size()) return {};
-    const auto byte = static_cast<unsigned char>(text_[at]);
-    if (byte < 0x80) return {static_cast<uint8_t>(table_[byte] & kClassBits), 1};
-    const CodePoint point = code_point_at(text_, at);
-    return {static_cast<uint8_t>(table_[point.code] & kClassBits), point.bytes};
-  }
-
-  // The end of the characters that are of the class of `seen`, which stands at `at`.
-  [[nodiscard]] size_t run(size_t at, Seen seen) const {
-    const uint8_t bits = seen.bits;
-    do {
-      at += seen.bytes;
-      seen = look(at);
-    } while (seen.bytes > 0 && seen.bits == bits);
-    return at;
-  }
-
-  [[nodiscard]] size_t digits(size_t at, int most) const {
-    for (Seen seen = look(at); most > 0 && (seen.bits & kNumberBit) != 0; --most) {
-      at += seen.bytes;
-      seen = look(at);
-    }
-    return at;
-  }
-
-  [[nodiscard]] size_t newlines(size_t at) const {
-    while (at < text_.size() && (text_[at] == '\r' || text_[at] == '\n')) ++at;
-    return at;
-  }
-
-  // \s+(?!\S)|\s+: all of them before the end of the text, else all but the last, which goes with
-  // what follows it.
-  [[nodiscard]] size_t spaces(size_t at) const {
-    const size_t end = run(at, look(at));
-    if (end == text_.size()) return end;
-    const size_t last = start_of_last(text_, end);
-    return last == at ? end : last;
-  }
-
-  // \s*[\r\n]+ before that: up to the last newline of the run.
-  [[nodiscard]] size_t spaces_or_newline(size_t at) const {
-    const size_t end = run(at, look(at));
-    for (size_t i = end; i > at; --i) {
-      if (text_[i - 1] == '\r' || text_[i - 1] == '\n') return i;
-    }
-    if (end == text_.size()) return end;
-    const size_t last = start_of_last(text_, end);
-    return last == at ? end : last;
-  }
-
-  // The bytes of 's|'t|'re|'ve|'m|'ll|'d at `at`, or 0. U+017F, a long s, is an s in another case.
-  [[nodiscard]] size_t contraction(size_t at, bool any_case) const {
-    const auto letter = [&](size_t i) -> char {
-      if (i >= text_.size()) return '\0';
-      const char c = text_[i];
-      return any_case && c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
-    };
-    const char first = letter(at + 1);
-    if (first == 's' || first == 't' || first == 'm' || first == 'd') return 2;
-    const char second = letter(at + 2);
-    if ((first == 'r' || first == 'v') && second == 'e') return 3;
-    if (first == 'l' && second == 'l') return 3;
-    if (any_case && text_.substr(at + 1, 2) == "\xC5\xBF") return 3;
-    return 0;
-  }
-
-  std::string_view text_;
-  const uint8_t* table_;
-};
 
 }  // namespace
 
@@ -149,11 +39,11 @@ size_t end_of_piece(KnownSplit split, std::string_view text, size_t at, const ui
   const Splitter splitter(text, table);
   switch (split) {
     case KnownSplit::kGpt2:
-      return splitter.gpt2(at);
+      return splitter.end_of_piece<KnownSplit::kGpt2>(at);
     case KnownSplit::kLlama3:
-      return splitter.llama3(at, 3);
+      return splitter.end_of_piece<KnownSplit::kLlama3>(at);
     case KnownSplit::kQwen2:
-      return splitter.llama3(at, 1);
+      return splitter.end_of_piece<KnownSplit::kQwen2>(at);
   }
   return text.size();
 }

@@ -10,10 +10,13 @@
 #undef re_registers
 #endif
 
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "base/testing/share.h"
+#include "data/testing/odd_strings.h"
 #include "data/tokenizer/regex.h"
 #include "data/tokenizer/unicode.h"
 
@@ -147,30 +150,90 @@ class Oniguruma {
   OnigRegex regex_ = nullptr;
 };
 
-TEST(KnownSplitTest, IsThatOfOniguruma) {
+// Characters that are letters or numbers by our tables, but not by this Oniguruma's.
+class NewerCharacterFinder {
+ public:
+  [[nodiscard]] bool any_in(const std::string& text) {
+    for (size_t at = 0; at < text.size();) {
+      const CodePoint point = code_point_at(text, at);
+      const bool ours = (character_table()[point.code] & (kLetterBit | kNumberBit)) != 0;
+      if (ours && point.code > 0x7F && is_newer(text.substr(at, point.bytes), point.code)) {
+        return true;
+      }
+      at += point.bytes;
+    }
+    return false;
+  }
+
+ private:
+  bool is_newer(const std::string& character, uint32_t code) {
+    const auto [found, is_first] = seen_.emplace(code, false);
+    if (is_first) found->second = known_.ends(character).empty();
+    return found->second;
+  }
+  const Oniguruma known_{"[\\p{L}\\p{N}]"};
+  std::map<uint32_t, bool> seen_;
+};
+
+// Patterns of other models, which run on PCRE2: cl100k, o200k, DeepSeek's and BLOOM's.
+constexpr std::string_view kOtherPatterns[] = {
+    R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*)"
+    R"(|\s*[\r\n]|\s+(?!\S)|\s+)",
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+)"
+    R"(|\s+(?!\S)|\s+)",
+    R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+)"
+    R"(| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+    R"( ?[^(\s|[.,!?…。，、।۔،])]+)"};
+
+std::vector<size_t> by_regex(const Regex& regex, const std::string& text) {
+  std::vector<Part> parts;
+  regex.find(text, parts);
+  std::vector<size_t> ends;
+  for (const Part& part : parts) {
+    if (part.is_match) ends.push_back(part.end);
+  }
+  return ends;
+}
+
+// A tenth of them with each commit.
+TEST(KnownSplitTest, IsThatOfOnigurumaFor100000Strings) {
   OnigEncoding encodings[] = {ONIG_ENCODING_UTF8};
   onig_initialize(encodings, 1);
-  const Oniguruma known("[\\p{L}\\p{N}]");
-  std::mt19937_64 random(12);
-  for (const KnownSplit split : kSplits) {
-    const Oniguruma reference(pattern_of(split));
-    int num_compared = 0;
-    for (int i = 0; i < 34'000; ++i) {
-      const std::string text = odd_text(random, 0x30000);
-      bool is_newer = false;
-      for (size_t at = 0; at < text.size();) {
-        const CodePoint point = code_point_at(text, at);
-        const bool ours = (character_table()[point.code] & (kLetterBit | kNumberBit)) != 0;
-        if (ours && point.code > 0x7F && known.ends(text.substr(at, point.bytes)).empty()) {
-          is_newer = true;
-        }
-        at += point.bytes;
-      }
-      if (is_newer) continue;
-      ++num_compared;
-      ASSERT_EQ(by_table(split, text), reference.ends(text)) << "'" << text << "'";
+  NewerCharacterFinder newer;
+  const Oniguruma gpt2(pattern_of(KnownSplit::kGpt2));
+  const Oniguruma llama3(pattern_of(KnownSplit::kLlama3));
+  const Oniguruma qwen2(pattern_of(KnownSplit::kQwen2));
+  const testing::OddStrings strings(TESSERA_SOURCE_DIR "/tests/data/tokenizers");
+  const testing::Share share = testing::share_of(100'000, 10);
+  int64_t num_compared = 0;
+  for (int64_t i = share.begin; i < share.end; ++i) {
+    std::string text;
+    append_lossy(strings.make(static_cast<uint32_t>(i)), text);
+    if (newer.any_in(text)) continue;
+    ++num_compared;
+    ASSERT_EQ(by_table(KnownSplit::kGpt2, text), gpt2.ends(text)) << i << " '" << text << "'";
+    ASSERT_EQ(by_table(KnownSplit::kLlama3, text), llama3.ends(text)) << i << " '" << text << "'";
+    ASSERT_EQ(by_table(KnownSplit::kQwen2, text), qwen2.ends(text)) << i << " '" << text << "'";
+  }
+  EXPECT_GT(num_compared, share.size() / 2);
+}
+
+TEST(KnownSplitTest, PatternsOfOtherModelsAreThoseOfOniguruma) {
+  OnigEncoding encodings[] = {ONIG_ENCODING_UTF8};
+  onig_initialize(encodings, 1);
+  NewerCharacterFinder newer;
+  const testing::OddStrings strings(TESSERA_SOURCE_DIR "/tests/data/tokenizers");
+  const testing::Share share = testing::share_of(100'000, 50);
+  for (const std::string_view pattern : kOtherPatterns) {
+    const Oniguruma reference(pattern);
+    const Regex regex{std::string(pattern)};
+    for (int64_t i = share.begin; i < share.end; ++i) {
+      std::string text;
+      append_lossy(strings.make(static_cast<uint32_t>(i)), text);
+      if (newer.any_in(text)) continue;
+      ASSERT_EQ(by_regex(regex, text), reference.ends(text)) << pattern << "\n'" << text << "'";
     }
-    EXPECT_GT(num_compared, 20'000);
   }
 }
 

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "data/tokenizer/known_split.h"
+
 namespace tessera {
 
 // A token, and how many bytes of the piece it stands for; 0: those of the token before it.
@@ -44,7 +46,10 @@ class TokenModel {
   // Appends the ids of a piece.
   virtual void encode(std::string_view piece, ModelWorkspace& workspace,
                       std::vector<int32_t>& ids) const = 0;
-  // The same with the bytes of each.
+  // The same for every piece of a text that is split by a table.
+  virtual void encode_split(std::string_view text, KnownSplit split, ModelWorkspace& workspace,
+                            std::vector<int32_t>& ids) const;
+  // As encode(), with the bytes of each.
   virtual void encode_with_bytes(std::string_view piece, ModelWorkspace& workspace,
                                  std::vector<ModelToken>& tokens) const = 0;
 };

@@ -7,6 +7,7 @@
 #include "base/text/printable.h"
 #include "data/tokenizer/bpe.h"
 #include "data/tokenizer/unigram.h"
+#include "data/tokenizer/vocabulary.h"
 
 namespace tessera {
 namespace {
@@ -53,8 +54,14 @@ std::unique_ptr<const TokenModel> read_bpe(const JsonPlace& place, bool raw_byte
   options.vocab.reserve(vocab.value().size());
   for (const auto& [token, id] : vocab.value().items()) {
     const bool fits = id.is_number_unsigned() && id.get<uint64_t>() <= INT32_MAX;
-    if (!fits) vocab.fail(fmt::format("the id of '{}' is no whole number", shortened(token)));
+    if (!fits) {
+      vocab.fail(fmt::format("the id of '{}' is {}, not a whole number from 0 to {}",
+                             shortened(token), shortened(id.dump()), kMostTokens - 1));
+    }
     options.vocab.emplace_back(token, id.get<int32_t>());
+  }
+  if (!place.has("merges")) {
+    place.fail("'merges' is missing: a BPE is nothing without them; copy the file again");
   }
   const JsonPlace merges = place.at("merges");
   if (!merges.value().is_array()) merges.fail("expected a list");

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/hash.h"
+#include "data/testing/recorded_hash.h"
 #include "data/tokenizer/encoder.h"
 #include "data/tokenizer/golden.h"
 #include "data/tokenizer/stream_decoder.h"
@@ -18,6 +18,7 @@ namespace tessera {
 namespace {
 
 using Json = nlohmann::json;
+using testing::RecordedHash;
 
 const std::string kFolder = TESSERA_SOURCE_DIR "/tests/data/tokenizers/";
 constexpr const char* kKinds[] = {"gpt2", "llama3", "qwen2", "llama2", "metaspace", "unigram"};
@@ -28,34 +29,6 @@ std::string read_text(const std::string& path) {
   text << file.rdbuf();
   return text.str();
 }
-
-// As tools/record_tokenizers.js hashes.
-class RecordedHash {
- public:
-  void add(uint32_t number) {
-    for (int i = 0; i < 4; ++i) add_byte(static_cast<uint8_t>(number >> (8 * i)));
-  }
-  void add(const std::vector<int32_t>& list) {
-    add(static_cast<uint32_t>(list.size()));
-    for (const int32_t number : list) add(static_cast<uint32_t>(number));
-  }
-  void add(const std::string& text) {
-    add(static_cast<uint32_t>(text.size()));
-    for (const char c : text) add_byte(static_cast<uint8_t>(c));
-  }
-  void add(const std::vector<ByteRange>& offsets) {
-    add(static_cast<uint32_t>(2 * offsets.size()));
-    for (const ByteRange& range : offsets) {
-      add(range.begin);
-      add(range.end);
-    }
-  }
-  [[nodiscard]] std::string text() const { return hex(value_); }
-
- private:
-  void add_byte(uint8_t byte) { value_ = (value_ ^ byte) * 0x100000001b3; }
-  uint64_t value_ = kFnvOffsetBasis;
-};
 
 Json made(const Json& variant) {
   Json document =

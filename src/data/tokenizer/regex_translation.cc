@@ -66,7 +66,16 @@ class Translation {
 
   void in_class(char c) {
     if (c == '&' && peek(1) == '&') refuse("'&&' in a class");
-    if (c == '[') refuse("a class in a class");
+    if (c == '[') {
+      // One that is not negated adds its characters to those around it.
+      if (peek(1) == '^' || peek(1) == ':' || peek(1) == ']') refuse("a class in a class");
+      ++inner_classes_;
+      return put("", 1);
+    }
+    if (c == ']' && inner_classes_ > 0) {
+      --inner_classes_;
+      return put("", 1);
+    }
     if (c == ']') in_class_ = false;
     take(1);
   }
@@ -206,6 +215,7 @@ class Translation {
   std::string out_;
   size_t at_ = 0;
   bool in_class_ = false;
+  int inner_classes_ = 0;
 };
 
 }  // namespace

@@ -24,14 +24,18 @@ class StreamDecoder {
 
  private:
   std::string push_bytes(std::string_view token);
+  std::string push_fallback(int32_t id, char byte);
+  // The bytes that were held back are no character.
+  std::string drop_fallback();
   // What the ids that were not shown yet add, given those before them.
   [[nodiscard]] std::string unseen() const;
   void accept();
 
   const Tokenizer& tokenizer_;
   bool skip_special_;
-  std::string bytes_;         // of a character that is not complete; byte-level tokenizers
-  std::vector<int32_t> ids_;  // others: the last ids that were shown, and all that were not
+  std::string bytes_;         // of a character that is not complete
+  std::vector<int32_t> ids_;  // the last ids that were shown, and all that were not; where tokens
+                              // depend on those around them
   size_t num_shown_ = 0;
 };
 
