@@ -15,12 +15,12 @@
 #include "train/session/evaluation.h"
 #include "train/session/final_weights.h"
 #include "train/session/loss_scale.h"
-#include "train/session/run_output.h"
 #include "train/session/run_summary.h"
+#include "train/session/run_writer.h"
 #include "train/session/session_clock.h"
 #include "train/session/spike_guard.h"
 #include "train/session/step_params.h"
-#include "train/session/step_report.h"
+#include "train/session/step_reporter.h"
 
 namespace tessera {
 namespace {
@@ -64,14 +64,14 @@ class Session {
   const RunSpec& spec_;
   CommWorld& world_;
   Communicator& control_;
-  std::optional<RunOutput> output_;  // rank 0 only
+  std::optional<RunWriter> output_;  // rank 0 only
   int64_t gpu_free_before_;
   Rank rank_;
   Executor executor_;
   LossScaler scaler_;
   SpikeGuard guard_;
   Evaluation evaluation_;
-  StepReport report_;
+  StepReporter report_;
   StepTrace trace_;
   std::string skipped_;  // why the last step changed nothing; empty: it did
   HostTimer timer_;      // from the first step on
@@ -132,7 +132,7 @@ void Session::gather_memory() {
 
 void Session::fill_next(int64_t step) {
   const HostTimer timer;
-  fill_inputs(executor_, spec_, step, job_.samples);
+  fill_inputs(executor_, spec_, step, job_.samples.fill, job_.samples.starts);
   data_seconds_ += timer.seconds();
 }
 
@@ -195,7 +195,7 @@ void Session::diverge(const StepParams& params, const StepOutcome& outcome) {
   }
   std::optional<BadTensor> mine;
   if (!outcome.finite()) {
-    fill_inputs(executor_, spec_, step, job_.samples);  // those of the next may be there already
+    fill_next(step);  // those of the step after it may be there already
     const Executor::Probe injected = injection_probe(options_.inject, executor_, step);
     mine = find_first_nonfinite(executor_, params, injected);
   }
@@ -238,7 +238,7 @@ void Session::report_step(const StepParams& params, const StepOutcome& outcome,
                        .data_seconds = data_seconds_,
                        .skipped = skipped_,
                        .evaluated = evaluation_.due_after(steps_done_),
-                       .valid_loss = evaluation_.loss(),
+                       .evaluation = evaluation_.last(),
                        .load = load_};
   if (spec_.train.dtype == DType::kF16 || guard_.on()) {
     step.skipped_steps = scaler_.skipped() + guard_.skipped();
@@ -364,7 +364,7 @@ nlohmann::ordered_json Session::measure() {
                       .eval_seconds = evaluation_.seconds(),
                       .warm_seconds = report_.warm_seconds(),
                       .final_loss = final_loss_,
-                      .valid_loss = evaluation_.loss(),
+                      .evaluation = evaluation_.last(),
                       .max_seconds = out_of_time_ ? options_.max_seconds : 0,
                       .eval_passes = evaluation_.passes(),
                       .gpu_free_before = gpu_free_before_,

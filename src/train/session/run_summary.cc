@@ -1,7 +1,6 @@
 #include "train/session/run_summary.h"
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -14,27 +13,27 @@
 namespace tessera {
 namespace {
 
-nlohmann::ordered_json report_of_rank(const RunFacts& facts, const Executor& executor) {
-  const int64_t timed_steps = std::max<int64_t>(1, facts.steps - 1);
-  return {{"rank", measured_rank_json(executor, facts.steps + facts.eval_passes)},
+nlohmann::ordered_json report_of_rank(const RunTotals& totals, const Executor& executor) {
+  const int64_t timed_steps = std::max<int64_t>(1, totals.steps - 1);
+  return {{"rank", measured_rank_json(executor, totals.steps + totals.eval_passes)},
           {"peak_resident_bytes", peak_resident_bytes()},
-          {"gpu_free_before", facts.gpu_free_before},
-          {"gpu_free_after", facts.gpu_free_after},
-          {"compute_ms", facts.compute.ms_per_step(exposed_seconds(executor.comm_times()))},
+          {"gpu_free_before", totals.gpu_free_before},
+          {"gpu_free_after", totals.gpu_free_after},
+          {"compute_ms", totals.compute.ms_per_step(exposed_seconds(executor.comm_times()))},
           {"comm_times", comm_times_json(executor.comm_times(), timed_steps)}};
 }
 
-double tokens_per_second(const RunFacts& facts, const RunSpec& spec) {
+double tokens_per_second(const RunTotals& totals, const RunSpec& spec) {
   const auto tokens = static_cast<double>(spec.train.global_batch * spec.train.seq_len);
-  const double trained = facts.seconds - facts.eval_seconds;
-  if (facts.steps <= 1) return tokens / trained;
-  return tokens * static_cast<double>(facts.steps - 1) /
-         std::max(1e-9, trained - facts.warm_seconds);
+  const double trained = totals.seconds - totals.eval_seconds;
+  if (totals.steps <= 1) return tokens / trained;
+  return tokens * static_cast<double>(totals.steps - 1) /
+         std::max(1e-9, trained - totals.warm_seconds);
 }
 
 }  // namespace
 
-nlohmann::ordered_json run_summary(const RunFacts& facts, const TrainJob& job,
+nlohmann::ordered_json run_summary(const RunTotals& totals, const TrainJob& job,
                                    const Executor& executor, const CommWorld& world,
                                    Communicator& control) {
   const RunSpec& spec = job.step.spec;
@@ -43,7 +42,7 @@ nlohmann::ordered_json run_summary(const RunFacts& facts, const TrainJob& job,
   std::vector<SystemMemory> memory;
   std::vector<nlohmann::ordered_json> comm_times;
   std::vector<double> compute_ms;
-  for (const std::string& text : exchange_texts(control, report_of_rank(facts, executor).dump())) {
+  for (const std::string& text : exchange_texts(control, report_of_rank(totals, executor).dump())) {
     const auto report = nlohmann::ordered_json::parse(text);
     json["ranks"].push_back(report.at("rank"));
     memory.push_back({report.at("peak_resident_bytes").get<int64_t>(),
@@ -54,20 +53,17 @@ nlohmann::ordered_json run_summary(const RunFacts& facts, const TrainJob& job,
   }
   json["backend"] = world.backend();
   if (const auto graph = executor.graph_text()) json["cuda_graph"] = *graph;
-  json["steps"] = facts.steps;
-  json["final_loss"] = facts.final_loss;
-  if (facts.valid_loss.has_value()) {
-    json["valid_loss"] = *facts.valid_loss;
-    json["valid_perplexity"] = std::exp(*facts.valid_loss);
-  }
-  json["seconds"] = facts.seconds;
-  json["tokens_per_s"] = tokens_per_second(facts, spec);
+  json["steps"] = totals.steps;
+  json["final_loss"] = totals.final_loss;
+  add_losses(totals.evaluation, json);
+  json["seconds"] = totals.seconds;
+  json["tokens_per_s"] = tokens_per_second(totals, spec);
   add_system_memory(memory, world.backend() == "local", json);
   json["communication_time"] = merge_comm_times(comm_times);
   // The host of a GPU does not see when its kernels wait.
   if (spec.train.device != TrainDevice::kCuda) add_compute_times(job.step.mesh, compute_ms, json);
-  if (facts.max_seconds > 0) {
-    json["out_of_time"] = {{"max_minutes", facts.max_seconds / 60},
+  if (totals.max_seconds > 0) {
+    json["out_of_time"] = {{"max_minutes", totals.max_seconds / 60},
                            {"planned_steps", spec.train.steps}};
   }
   return json;

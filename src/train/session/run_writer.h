@@ -17,11 +17,11 @@ namespace tessera {
 
 // A disk that fills or a directory that vanishes costs a run its metrics, never its steps: notes
 // say so, once each.
-class RunOutput {
+class RunWriter {
  public:
   // Claims the directory unless the caller has (TrainOptions::run_dir_claimed), moves aside what
   // was there, and writes the description. Both arguments must outlive it.
-  RunOutput(const TrainOptions& options, const TrainJob& job);
+  RunWriter(const TrainOptions& options, const TrainJob& job);
 
   [[nodiscard]] const RunDirectory& directory() const { return *directory_; }
 

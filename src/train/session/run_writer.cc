@@ -1,4 +1,4 @@
-#include "train/session/run_output.h"
+#include "train/session/run_writer.h"
 
 #include <nlohmann/json.hpp>
 
@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-RunOutput::RunOutput(const TrainOptions& options, const TrainJob& job)
+RunWriter::RunWriter(const TrainOptions& options, const TrainJob& job)
     : options_(options), job_(job), spec_(job.step.spec) {
   if (!options_.run_dir_claimed) {
     claim_.emplace(
@@ -23,7 +23,7 @@ RunOutput::RunOutput(const TrainOptions& options, const TrainJob& job)
   write_description();
 }
 
-void RunOutput::write_description() {
+void RunWriter::write_description() {
   write_resolved_run();
   if (!options_.config_text.empty()) directory_->write_text("config.toml", options_.config_text);
   directory_->write_json("plan.json", job_.plan);
@@ -33,7 +33,7 @@ void RunOutput::write_description() {
 
 // As JSON for programs, and as a run file. What this machine has is not part of the latter; a
 // schedule that came from a file is kept with the run.
-void RunOutput::write_resolved_run() {
+void RunWriter::write_resolved_run() {
   RunSpec resolved = spec_;
   resolved.logging.run_dir = directory_->path();
   directory_->write_json("resolved.json", to_json(resolved));
@@ -45,11 +45,11 @@ void RunOutput::write_resolved_run() {
   directory_->write_text("resolved.toml", to_toml(resolved));
 }
 
-void RunOutput::note(const std::string& text) const {
+void RunWriter::note(const std::string& text) const {
   if (options_.on_note) options_.on_note(text);
 }
 
-std::string RunOutput::keep_directory() {
+std::string RunWriter::keep_directory() {
   if (!directory_->vanished()) return "";
   const std::string& path = directory_->path();
   try {
@@ -72,7 +72,7 @@ std::string RunOutput::keep_directory() {
   }
 }
 
-void RunOutput::log(const nlohmann::ordered_json& line) {
+void RunWriter::log(const nlohmann::ordered_json& line) {
   (void)keep_directory();
   if (directory_->append_metrics(line) || said_that_metrics_fail_) return;
   said_that_metrics_fail_ = true;
@@ -82,7 +82,7 @@ void RunOutput::log(const nlohmann::ordered_json& line) {
                   directory_->file("metrics.jsonl")));
 }
 
-void RunOutput::append_event(const nlohmann::ordered_json& line) {
+void RunWriter::append_event(const nlohmann::ordered_json& line) {
   if (!events_.has_value()) return;
   try {
     events_->append(line);
@@ -92,7 +92,7 @@ void RunOutput::append_event(const nlohmann::ordered_json& line) {
   }
 }
 
-void RunOutput::describe_weights() {
+void RunWriter::describe_weights() {
   try {
     if (const auto config = hf_config(spec_)) directory_->write_json("config.json", *config);
   } catch (const Error& error) {

@@ -1,7 +1,6 @@
-#include "train/session/step_report.h"
+#include "train/session/step_reporter.h"
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "train/report/comm_report.h"
@@ -16,23 +15,23 @@ double tokens_per_step(const RunSpec& spec) {
 
 }  // namespace
 
-bool StepReport::line_is_due(const ReportedStep& step) const {
+bool StepReporter::line_is_due(const ReportedStep& step) const {
   const bool due = step.step % std::max<int64_t>(1, spec_.logging.every) == 0;
   return due || step.step == spec_.train.steps || !step.skipped.empty() || step.evaluated;
 }
 
 // The first step is left out of the rate once there are others.
-double StepReport::tokens_per_second(const ReportedStep& step) const {
+double StepReporter::tokens_per_second(const ReportedStep& step) const {
   const double tokens = tokens_per_step(spec_);
   if (step.step == 1) return tokens / step.elapsed;
   return tokens * static_cast<double>(step.step - 1) / std::max(1e-9, step.elapsed - warm_seconds_);
 }
 
-PhaseTimes StepReport::phases(double data_seconds) const {
+PhaseTimes StepReporter::phases(double data_seconds) const {
   return {executor_.pass_seconds(), exposed_seconds(executor_.comm_times()), data_seconds};
 }
 
-void StepReport::add_times(const ReportedStep& step, nlohmann::ordered_json& line) {
+void StepReporter::add_times(const ReportedStep& step, nlohmann::ordered_json& line) {
   const int64_t steps = step.step - reported_step_;
   std::vector<CommTime> times = executor_.comm_times();
   if (!times.empty()) line["exposed_ms"] = exposed_ms(reported_times_, times, steps);
@@ -47,7 +46,7 @@ void StepReport::add_times(const ReportedStep& step, nlohmann::ordered_json& lin
   reported_step_ = step.step;
 }
 
-nlohmann::ordered_json StepReport::line_of(const ReportedStep& step, double rate, double mfu) {
+nlohmann::ordered_json StepReporter::line_of(const ReportedStep& step, double rate, double mfu) {
   nlohmann::ordered_json line = {
       {"step", step.step},
       {"time", unix_seconds()},
@@ -57,10 +56,7 @@ nlohmann::ordered_json StepReport::line_of(const ReportedStep& step, double rate
       {"tokens", step.step * spec_.train.global_batch * spec_.train.seq_len},
       {"tokens_per_s", rate},
       {"step_ms", step.seconds * 1e3}};
-  if (step.evaluated) {
-    line["valid_loss"] = *step.valid_loss;
-    line["valid_perplexity"] = std::exp(*step.valid_loss);
-  }
+  if (step.evaluated) add_losses(step.evaluation, line);
   if (mfu > 0) line["mfu"] = mfu;
   if (spec_.train.dtype == DType::kF16) line["loss_scale"] = step.params.loss_scale;
   if (step.skipped_steps.has_value()) line["skipped_steps"] = *step.skipped_steps;
@@ -70,7 +66,7 @@ nlohmann::ordered_json StepReport::line_of(const ReportedStep& step, double rate
   return line;
 }
 
-void StepReport::report(const ReportedStep& step, RunOutput& output) {
+void StepReporter::report(const ReportedStep& step, RunWriter& output) {
   if (step.step == 1) warm_seconds_ = step.elapsed;
   const double rate = tokens_per_second(step);
   const double mfu = utilization_.of_step(step.seconds);
@@ -84,10 +80,10 @@ void StepReport::report(const ReportedStep& step, RunOutput& output) {
       static_cast<double>(spec_.train.steps - step.step) * tokens_per_step(spec_) / rate;
   options_.on_progress({step.step, spec_.train.steps, step.outcome.loss, step.outcome.grad_norm,
                         step.params.lr, rate, left, mfu, !step.skipped.empty(),
-                        step.valid_loss.value_or(0)});
+                        step.evaluation.empty() ? 0 : loss_of_all(step.evaluation)});
 }
 
-void StepReport::forget_first_step(double data_seconds) {
+void StepReporter::forget_first_step(double data_seconds) {
   reported_times_.clear();
   reported_phases_ = phases(data_seconds);
   reported_step_ = 1;

@@ -9,7 +9,8 @@
 #include "train/report/phase_report.h"
 #include "train/report/router_load.h"
 #include "train/report/utilization.h"
-#include "train/session/run_output.h"
+#include "train/session/evaluation.h"
+#include "train/session/run_writer.h"
 
 namespace tessera {
 
@@ -23,15 +24,15 @@ struct ReportedStep {
   std::string skipped;                        // why it changed nothing; empty: it did
   std::optional<int64_t> skipped_steps = {};  // so far, where steps may be skipped
   bool evaluated = false;                     // it ended with an evaluation
-  std::optional<double> valid_loss;           // of the last evaluation
+  std::vector<SetLoss> evaluation;            // the last one; empty: there was none
   RouterLoad load;
 };
 
-class StepReport {
+class StepReporter {
  public:
   // All must outlive it.
-  StepReport(const TrainOptions& options, const RunSpec& spec, const CommWorld& world,
-             const Executor& executor)
+  StepReporter(const TrainOptions& options, const RunSpec& spec, const CommWorld& world,
+               const Executor& executor)
       : options_(options),
         spec_(spec),
         executor_(executor),
@@ -41,7 +42,7 @@ class StepReport {
   void set_memory(std::vector<int64_t> rank_bytes) { rank_bytes_ = std::move(rank_bytes); }
 
   // Rank 0: after every step.
-  void report(const ReportedStep& step, RunOutput& output);
+  void report(const ReportedStep& step, RunWriter& output);
   // The first step pays for page faults: what follows counts from here. The clocks of
   // communication were reset.
   void forget_first_step(double data_seconds);
