@@ -12,6 +12,7 @@
 #include "spec/run_file/validate.h"
 #include "support/command.h"
 #include "support/token_sets.h"
+#include "train/directory/run_remarks.h"
 #include "train/report/planned_measured.h"
 #include "train/session/run_sets.h"
 #include "train/session/session.h"
@@ -171,7 +172,10 @@ TEST(HeldOutTest, LinesAndCommandsKnowTheSets) {
   RunSpec spec = with_sets("dp=1", folder);
   spec.logging.run_dir = folder.path("run");
   spec.logging.tensorboard = true;
-  (void)trained(spec);
+  const std::string remarks = run_remarks(trained(spec).measured);
+  for (const char* start : {"held out, code: loss ", "held out, docs: loss ", "held out, all: "}) {
+    EXPECT_NE(remarks.find(start), std::string::npos) << remarks;
+  }
   const testing::CommandResult csv = testing::tessera(folder, "metrics run --csv -");
   ASSERT_EQ(csv.code, 0) << csv.err;
   for (const char* key : {"valid_loss", "valid.code.loss", "valid.docs.perplexity"}) {
