@@ -115,6 +115,27 @@ TEST(ExportHf, ARunBecomesAFolderWithItsTokenizer) {
   EXPECT_EQ(testing::tessera(folder, "verify --hf out --set train.seq_len=16").code, 0);
 }
 
+// A model of its own family's first ids would stop at the wrong token.
+TEST(ExportHf, ARunFromNothingSaysWhichTokenEndsAText) {
+  const TestFolder folder;
+  ASSERT_EQ(testing::tessera(folder, "data synth --bytes 20000 -o text.txt").code, 0);
+  ASSERT_EQ(testing::tessera(folder, "data tokenizer train text.txt --vocab 300 --out tok").code,
+            0);
+  ASSERT_EQ(testing::tessera(folder, "data prepare text.txt --tokenizer tok --out set").code, 0);
+  folder.write("run.toml",
+               "[model]\nlayers=1\nhidden=16\nffn=32\nheads=2\nvocab=300\n[train]\nseq_len=16\n"
+               "steps=1\n[data]\ntrain=\"set\"\n[logging]\nrun_dir=\"run\"\n");
+  CommandResult result = testing::tessera(folder, "train run.toml --threads");
+  ASSERT_EQ(result.code, 0) << result.err;
+  result = testing::tessera(folder, "export-hf run out");
+  ASSERT_EQ(result.code, 0) << result.err;
+  for (const char* file : {"out/config.json", "out/generation_config.json"}) {
+    const auto json = nlohmann::json::parse(read_file(folder.path(file)));
+    EXPECT_EQ(json.at("eos_token_id"), 0) << file;
+    EXPECT_TRUE(json.at("bos_token_id").is_null()) << file;
+  }
+}
+
 TEST(ExportHf, RefusesWhatIsNoModel) {
   const TestFolder folder;
   EXPECT_THROW(export_hf({.source = folder.path(), .out = folder.path("out")}), ConfigError);

@@ -412,7 +412,7 @@ TEST(CliTest, BashCompletesCommandsFlagsAndChoices) {
   const std::string script = run_in_process({"completion", "bash"}).out;
   EXPECT_EQ(bash_offers(script, "tessera tr"), "train");
   EXPECT_EQ(bash_offers(script, "tessera data ''"),
-            "synth chat prepare check tokens tokenizer -h --help -q --quiet --color");
+            "synth chat samples prepare check tokens tokenizer -h --help -q --quiet --color");
   EXPECT_EQ(bash_offers(script, "tessera data synth --b"), "--bytes");
   EXPECT_EQ(bash_offers(script, "tessera plan run.toml --pro"), "--program");
   EXPECT_EQ(bash_offers(script, "tessera plan --color a"), "auto always");

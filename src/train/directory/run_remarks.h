@@ -1,4 +1,5 @@
-// What a run says at its end beside its tables: that its time was up, which rank was slow.
+// What a run says at its end beside its tables: how good it is on held-out data, that its time was
+// up, which rank was slow.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -13,6 +13,8 @@
 #include "base/text/json.h"
 #include "checkpoint/hf_folder.h"
 #include "checkpoint/hf_shards.h"
+#include "data/chat_folder.h"
+#include "data/tokenizer/tokenizer.h"
 #include "spec/run_file/run_file.h"
 #include "train/verify/difference.h"
 #include "train/verify/forward.h"
@@ -82,6 +84,23 @@ ordered_json read_json(const std::string& path) {
   return parse_json(text, path);
 }
 
+// "eos_token_id" and the like, as the tokenizer beside a run says. Null where it has none: programs
+// would take what the first models of a family had.
+void add_token_ids(const ModelFolder& model, ordered_json& config) {
+  const std::string tokenizer = find_beside(model, "tokenizer.json");
+  const ordered_json named =
+      tokenizer.empty() ? ordered_json::object() : special_tokens_of(tokenizer);
+  std::optional<Tokenizer> loaded;
+  for (const std::string key : kTokenKeys) {
+    const std::string token = named.value(key.substr(0, key.size() - 3), "");
+    config[key] = nullptr;
+    if (token.empty()) continue;
+    if (!loaded.has_value()) loaded.emplace(Tokenizer::load(tokenizer));
+    const int32_t id = loaded->id_of(token);
+    if (id >= 0) config[key] = id;
+  }
+}
+
 // Ours, with what the folder that the weights came from says beside the model.
 ordered_json config_of(const ModelFolder& model) {
   std::optional<ordered_json> config = hf_config(model.spec);
@@ -96,6 +115,8 @@ ordered_json config_of(const ModelFolder& model) {
     for (const char* key : kKeptKeys) {
       if (theirs.contains(key)) (*config)[key] = theirs[key];
     }
+  } else {
+    add_token_ids(model, *config);
   }
   return *config;
 }
