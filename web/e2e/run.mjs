@@ -38,6 +38,7 @@ async function opened(browser, problems, { options, tolerates }) {
     await page.waitForFunction(settled, null, { timeout: kMostMs });
     await page.waitForTimeout(30);
     await page.waitForFunction(settled, null, { timeout: kMostMs });
+    await page.evaluate(() => dispatchEvent(new Event('pagehide'))); // its address is written now
   };
   return { context, page };
 }
