@@ -4,8 +4,7 @@ import { readFileSync } from 'node:fs';
 
 const card = (page, title) =>
   page.locator('section.card', { has: page.getByRole('heading', { name: title }) });
-const param = (page, name) =>
-  page.evaluate((key) => new URLSearchParams(location.hash.split('?')[1] ?? '').get(key), name);
+const param = async (page, name) => new URLSearchParams((await page.address()).split('?')[1] ?? '').get(name);
 const kPipeline = 'model=gpt2&cluster=h100-8&tp=2&pp=4&zero=1&seq_len=1024&global_batch=16';
 const milliseconds = (text) => Number(/([\d.]+) ms/.exec(text)?.[1]);
 
@@ -135,7 +134,7 @@ export const tests = [
       const gone = await step.locator('.says').innerText();
       check.contains(gone, 'Rank 2 is gone after 956 µs');
       check.contains(gone, 'Rank 0 waits for rank 2 in reduce_scatter over dp');
-      check.contains(await page.evaluate(() => location.hash), 'lost=true');
+      check.contains(await page.address(), 'lost=true');
     },
   },
   {

@@ -39,6 +39,7 @@ const kLost = /ERR_CONNECTION|ERR_INCOMPLETE|ERR_EMPTY_RESPONSE|Failed to load r
 // A test with a folder and a server of its own.
 const served = (name, run, more = {}) => ({
   name,
+  fresh: true,
   skip: why || undefined,
   ...more,
   run: async (page, check, context) => {
@@ -267,7 +268,7 @@ export const tests = [
       'a,b',
       'legend',
     );
-    check.contains(page.url(), 'with=b', 'address');
+    check.contains(await page.address(), 'with=b', 'address');
     await page.waitForFunction(() => document.querySelectorAll('canvas').length >= 4);
     await pause(500);
     const rows = await rowsOf(page, 'Loss');
@@ -297,7 +298,7 @@ export const tests = [
     await becomes(page, check, 'step', '25');
     await becomes(page, check, 'state', 'replay');
     check.that((await figure(page, 'loss').textContent()) !== before, 'the loss of that step');
-    check.contains(page.url(), 'until=25', 'address');
+    check.contains(await page.address(), 'until=25', 'address');
     check.that(everyStep(await rowsOf(page, 'Loss'), 25), 'steps up to 25');
     check.that(!(await card(page, 'Events').innerText()).includes('step 40'), 'events up to 25');
     check.contains(

@@ -44,7 +44,8 @@ class CoreThread {
   private asked: Asked[] = []; // to be sent together
 
   constructor(module: WebAssembly.Module) {
-    this.worker.onmessage = ({ data }: MessageEvent<FromWorker[]>) => data.forEach((one) => this.receive(one));
+    this.worker.onmessage = ({ data }: MessageEvent<FromWorker[]>) =>
+      data.forEach((one) => this.receive(one));
     this.worker.postMessage({ module });
   }
 
