@@ -242,4 +242,28 @@ export const tests = [
       check.that((await page.locator('main [role=alert]').first().innerText()).length > 20, 'a message');
     },
   },
+  {
+    name: 'a large Program says what it does, leaves the page free and can be cancelled',
+    fresh: true,
+    run: async (page, check) => {
+      await page.open('/inside/collectives');
+      const large =
+        'model=llama-3-405b&cluster=h100-24576&tp=8&pp=16&zero=1&seq_len=8192&global_batch=3072&sequence_parallel=true';
+      await page.evaluate((hash) => (location.hash = hash), `/inside/map?${large}`);
+      const streams = card(page, 'Streams');
+      await streams.getByText(/compiling the Program/).waitFor();
+      // Meanwhile the frame answers.
+      const began = Date.now();
+      await page.keyboard.press('?');
+      await page.getByRole('region', { name: 'Keyboard map' }).waitFor();
+      check.that(Date.now() - began < 2000, `the map of keys took ${Date.now() - began} ms`);
+      await page.keyboard.press('Escape');
+      await streams.getByRole('button', { name: 'cancel' }).click();
+      await page.settle();
+      check.contains(await streams.innerText(), 'Cancelled. It is asked again');
+      await page.evaluate(() => (location.hash = '/inside/map'));
+      await page.settle();
+      check.contains(await streams.innerText(), '211 instructions');
+    },
+  },
 ];

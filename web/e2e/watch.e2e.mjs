@@ -74,6 +74,16 @@ export const tests = [
       'Expert load',
     ])
       check.equal(await card(page, title).locator('canvas').count(), 1, title);
+    // One cursor for all charts, and what stands beside them is of its step.
+    const loss = await card(page, 'Loss').locator('canvas').boundingBox();
+    await page.mouse.move(loss.x + loss.width / 2, loss.y + 60);
+    check.equal(await page.locator('.charts .cursor').count(), 7, 'charts with the cursor');
+    const named = await card(page, /^At step/)
+      .locator('h2')
+      .innerText();
+    check.that(/^At step 2\d$/.test(named), `in the middle: ${named}`);
+    await page.mouse.move(5, 5);
+    check.equal(await page.locator('.charts .cursor').count(), 0, 'charts with a cursor that has left');
     const rows = await rowsOf(page, 'Loss');
     check.that(everyStep(rows, 48), `the steps that were done again are there once: ${rows.length} rows`);
     const events = await card(page, 'Events').locator('li').allInnerTexts();

@@ -127,7 +127,7 @@ function drawAxes(pen: Pen, plane: Plane, { width, format }: Drawing) {
   pen.fillStyle = color('ink-3');
   pen.textBaseline = 'middle';
   pen.textAlign = 'right';
-  for (const tick of ticksOf(plane.values, 'linear', Math.max(2, Math.floor((bottom - plane.top) / 40)))) {
+  for (const tick of ticksOf(plane.values, 'linear', Math.max(2, Math.floor((bottom - plane.top) / 30)))) {
     stroke(pen, 'line', [], left, yOf(plane, tick), right, yOf(plane, tick));
     pen.fillText(format(tick), left - 8, yOf(plane, tick));
   }
