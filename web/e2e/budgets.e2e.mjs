@@ -90,7 +90,7 @@ const kLessonSliders = [
   ['ring', '/learn/collectives'],
 ];
 
-export const tests = [
+const measured = [
   {
     name: 'sizes of the page',
     run: async (page, check) => {
@@ -179,3 +179,5 @@ export const tests = [
     },
   },
 ];
+// Each alone in a page of its own.
+export const tests = measured.map((test) => ({ ...test, fresh: true }));

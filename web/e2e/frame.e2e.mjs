@@ -23,11 +23,22 @@ export const tests = [
     },
   },
   {
-    name: 'keeps the theme that the reader chose',
+    name: 'keeps the theme that the reader chose, also in what is drawn on a canvas',
+    fresh: true,
     run: async (page, check) => {
-      await page.open(kLight);
+      await page.open('/learn/pipelines');
+      // Idle time, at the right end of the last row.
+      const ground = () =>
+        page.evaluate(() => {
+          const canvas = document.querySelector('.schedule canvas');
+          return [
+            ...canvas.getContext('2d').getImageData(canvas.width - 3, canvas.height - 9, 1, 1).data,
+          ].join();
+        });
+      check.equal(await ground(), '237,237,232,255', 'idle in light');
       await page.getByRole('button', { name: /Theme/ }).click();
       check.equal(await page.evaluate(() => document.documentElement.dataset.theme), 'dark', 'theme');
+      check.equal(await ground(), '32,37,45,255', 'idle in dark');
     },
   },
   {
@@ -41,6 +52,7 @@ export const tests = [
   },
   {
     name: 'has a map of its keys, and a switch that turns the single ones off',
+    fresh: true,
     run: async (page, check) => {
       await page.open(kLight);
       const map = page.getByRole('region', { name: 'Keyboard map' });
@@ -59,6 +71,7 @@ export const tests = [
   },
   {
     name: 'says that it loads, and keeps its frame meanwhile',
+    fresh: true,
     run: async (page, check) => {
       await page.addInitScript(() => {
         const compile = WebAssembly.compile;

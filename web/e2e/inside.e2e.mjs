@@ -4,8 +4,7 @@ import { readFileSync } from 'node:fs';
 
 const card = (page, title) =>
   page.locator('section.card', { has: page.getByRole('heading', { name: title }) });
-const param = (page, name) =>
-  page.evaluate((key) => new URLSearchParams(location.hash.split('?')[1] ?? '').get(key), name);
+const param = async (page, name) => new URLSearchParams((await page.address()).split('?')[1] ?? '').get(name);
 const kPipeline = 'model=gpt2&cluster=h100-8&tp=2&pp=4&zero=1&seq_len=1024&global_batch=16';
 const milliseconds = (text) => Number(/([\d.]+) ms/.exec(text)?.[1]);
 
@@ -135,7 +134,7 @@ export const tests = [
       const gone = await step.locator('.says').innerText();
       check.contains(gone, 'Rank 2 is gone after 956 µs');
       check.contains(gone, 'Rank 0 waits for rank 2 in reduce_scatter over dp');
-      check.contains(await page.evaluate(() => location.hash), 'lost=true');
+      check.contains(await page.address(), 'lost=true');
     },
   },
   {
@@ -241,6 +240,30 @@ export const tests = [
     run: async (page, check) => {
       await page.open('/inside/map?model=llama-3-8b&cluster=h100-8&tp=3&pp=1');
       check.that((await page.locator('main [role=alert]').first().innerText()).length > 20, 'a message');
+    },
+  },
+  {
+    name: 'a large Program says what it does, leaves the page free and can be cancelled',
+    fresh: true,
+    run: async (page, check) => {
+      await page.open('/inside/collectives');
+      const large =
+        'model=llama-3-405b&cluster=h100-24576&tp=8&pp=16&zero=1&seq_len=8192&global_batch=3072&sequence_parallel=true';
+      await page.evaluate((hash) => (location.hash = hash), `/inside/map?${large}`);
+      const streams = card(page, 'Streams');
+      await streams.getByText(/compiling the Program/).waitFor();
+      // Meanwhile the frame answers.
+      const began = Date.now();
+      await page.keyboard.press('?');
+      await page.getByRole('region', { name: 'Keyboard map' }).waitFor();
+      check.that(Date.now() - began < 2000, `the map of keys took ${Date.now() - began} ms`);
+      await page.keyboard.press('Escape');
+      await streams.getByRole('button', { name: 'cancel' }).click();
+      await page.settle();
+      check.contains(await streams.innerText(), 'Cancelled. It is asked again');
+      await page.evaluate(() => (location.hash = '/inside/map'));
+      await page.settle();
+      check.contains(await streams.innerText(), '211 instructions');
     },
   },
 ];

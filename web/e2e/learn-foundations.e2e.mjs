@@ -34,7 +34,7 @@ const kWithoutFormula = ['Devices over the years', 'What a device is made of']; 
 const commonTests = Object.entries(kWidgets).map(([lesson, titles]) => ({
   name: `${lesson}: keys move each picture, its address brings it back, reset undoes it; formula, table, CSV`,
   run: async (page, check) => {
-    const hash = () => page.evaluate(() => location.hash.slice(1));
+    const hash = async () => (await page.address()).split('#')[1];
     for (const title of titles) {
       await page.open(`/learn/${lesson}`);
       const widget = card(page, title);
@@ -112,7 +112,7 @@ export const tests = [
       const box = await plot.boundingBox();
       await page.mouse.move(box.x + box.width - 14, box.y + 60);
       await page.settle();
-      check.contains(await page.evaluate(() => location.hash), 'year=10');
+      check.contains(await page.address(), 'year=10');
       check.contains(await textOf(card(page, 'The scaling gap')), 'models, year 10');
     },
   },
@@ -520,7 +520,7 @@ export const tests = [
       check.contains(await textOf(widget), 'ZeRO-2: a rank holds');
       await widget.getByRole('button', { name: 'reset' }).click();
       await page.settle();
-      check.that(!(await page.evaluate(() => location.hash)).includes('params'), 'the address is clean');
+      check.that(!(await page.address()).includes('params'), 'the address is clean');
       check.contains(await textOf(widget), 'ZeRO-3: a rank holds 14 GB');
     },
   },

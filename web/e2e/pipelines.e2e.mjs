@@ -186,7 +186,7 @@ export const tests = [
       await timeline.getByLabel('ranks P, as a number').fill('8');
       await timeline.getByLabel('ranks P, as a number').press('Enter');
       await page.settle();
-      check.contains(page.url(), 'p=8', 'address');
+      check.contains(await page.address(), 'p=8', 'address');
       check.equal(await bubbleOf(page, '1f1b'), '46.7 %', '8 ranks, 8 micro-batches');
       await timeline.getByRole('button', { name: 'reset' }).click();
       await page.settle();

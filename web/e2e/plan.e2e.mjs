@@ -58,7 +58,7 @@ export const tests = [
       const says = await verdict(page);
       check.contains(says, 'Fits.');
       check.near(gibOf(says), promised, 1e-9, 'memory as promised');
-      check.contains(await page.evaluate(() => location.hash), 'cp=', 'the address');
+      check.contains(await page.address(), 'cp=', 'the address');
     },
   },
   {
@@ -151,7 +151,7 @@ export const tests = [
       const after = await verdict(page);
       check.that(after !== before, 'another model, another plan');
       check.contains(await page.locator('.verdict h1').innerText(), 'config.json on 8 H100');
-      const link = await page.evaluate(() => location.hash.slice(1));
+      const link = (await page.address()).split('#')[1];
       await page.open(link);
       check.equal(await verdict(page), after, 'the link');
     },
@@ -175,7 +175,7 @@ export const tests = [
       await page.settle();
       check.that((await figure(page, 'step, priced')) !== step, 'B is what A was');
       check.contains(await memory.innerText(), '+', 'more memory');
-      check.contains(await page.evaluate(() => location.hash), 'a=', 'A is in the address');
+      check.contains(await page.address(), 'a=', 'A is in the address');
     },
   },
   {

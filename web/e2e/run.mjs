@@ -15,23 +15,35 @@ const settled = () =>
   document.querySelector('main') !== null &&
   ![...document.querySelectorAll('[data-busy]')].some((e) => e.dataset.busy === 'true');
 
-async function opened(browser, problems, { options, tolerates }) {
+async function opened(browser, { options, tolerates }) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   const page = await context.newPage();
+  page.problems = [];
   page.on('console', (message) => {
     // A test that ends a server says which errors follow from that.
     const said = `${message.text()}`;
-    if (message.type() === 'error' && !tolerates?.test(said)) problems.push(`console: ${said}`);
+    if (message.type() === 'error' && !tolerates?.test(said)) page.problems.push(`console: ${said}`);
   });
-  page.on('pageerror', (error) => problems.push(`error: ${error}`));
+  page.on('pageerror', (error) => page.problems.push(`error: ${error}`));
   page.on('request', (request) => {
     const own = page.allowed && request.url().startsWith(page.allowed); // of a test with a server
-    if (!own && !/^(file|data|blob):/.test(request.url())) problems.push(`request: ${request.url()}`);
+    if (!own && !/^(file|data|blob):/.test(request.url())) page.problems.push(`request: ${request.url()}`);
   });
   page.setDefaultTimeout(60_000);
+  // A page that is loaded goes to the place over one that has nothing of it: a load for each test took
+  // longer than the tests. A test that needs a page of its own says `fresh`.
   page.open = async (place) => {
-    await page.goto('about:blank');
-    await page.goto(`${html}#${place}`);
+    if (page.url().startsWith(html)) {
+      await page.evaluate(async (there) => {
+        for (const hash of ['/watch', there]) {
+          location.hash = hash;
+          await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
+        }
+        scrollTo(0, 0);
+      }, place);
+    } else {
+      await page.goto(`${html}#${place}`);
+    }
     await page.settle();
   };
   page.settle = async () => {
@@ -39,13 +51,28 @@ async function opened(browser, problems, { options, tolerates }) {
     await page.waitForTimeout(30);
     await page.waitForFunction(settled, null, { timeout: kMostMs });
   };
+  // The address, which the page writes when its sliders rest, or when it is left.
+  page.address = () =>
+    page.evaluate(() => {
+      dispatchEvent(new Event('pagehide'));
+      return location.href;
+    });
   return { context, page };
 }
 
+// Pages that tests with the same options share, one after the other.
+const shared = new Map();
+async function pageFor(browser, test) {
+  if (test.fresh) return opened(browser, test);
+  const key = JSON.stringify(test.options ?? {});
+  if (!shared.has(key)) shared.set(key, await opened(browser, test));
+  return shared.get(key);
+}
+
 async function runOne(browser, test) {
-  const problems = [];
   const check = new Check();
-  const { context, page } = await opened(browser, problems, test);
+  const { context, page } = await pageFor(browser, test);
+  page.problems.length = 0;
   const mostMs = test.mostMs ?? kMostMs;
   let timer;
   try {
@@ -54,13 +81,17 @@ async function runOne(browser, test) {
     });
     await Promise.race([test.run(page, check, context), late]);
   } catch (error) {
-    problems.push(String(error.stack ?? error));
-  } finally {
-    clearTimeout(timer);
-    await context.close();
+    page.problems.push(String(error.stack ?? error));
   }
-  if (check.done === 0) problems.push('checked nothing');
-  return [...problems, ...check.failures];
+  clearTimeout(timer);
+  if (check.done === 0) page.problems.push('checked nothing');
+  const problems = [...page.problems, ...check.failures];
+  // What a failure left behind must not fail the next.
+  if (test.fresh || problems.length > 0) {
+    await context.close();
+    shared.delete(JSON.stringify(test.options ?? {}));
+  }
+  return problems;
 }
 
 const wanted = process.argv.slice(2);

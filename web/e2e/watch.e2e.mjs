@@ -39,6 +39,7 @@ const kLost = /ERR_CONNECTION|ERR_INCOMPLETE|ERR_EMPTY_RESPONSE|Failed to load r
 // A test with a folder and a server of its own.
 const served = (name, run, more = {}) => ({
   name,
+  fresh: true,
   skip: why || undefined,
   ...more,
   run: async (page, check, context) => {
@@ -73,6 +74,16 @@ export const tests = [
       'Expert load',
     ])
       check.equal(await card(page, title).locator('canvas').count(), 1, title);
+    // One cursor for all charts, and what stands beside them is of its step.
+    const loss = await card(page, 'Loss').locator('canvas').boundingBox();
+    await page.mouse.move(loss.x + loss.width / 2, loss.y + 60);
+    check.equal(await page.locator('.charts .cursor').count(), 7, 'charts with the cursor');
+    const named = await card(page, /^At step/)
+      .locator('h2')
+      .innerText();
+    check.that(/^At step 2\d$/.test(named), `in the middle: ${named}`);
+    await page.mouse.move(5, 5);
+    check.equal(await page.locator('.charts .cursor').count(), 0, 'charts with a cursor that has left');
     const rows = await rowsOf(page, 'Loss');
     check.that(everyStep(rows, 48), `the steps that were done again are there once: ${rows.length} rows`);
     const events = await card(page, 'Events').locator('li').allInnerTexts();
@@ -267,7 +278,7 @@ export const tests = [
       'a,b',
       'legend',
     );
-    check.contains(page.url(), 'with=b', 'address');
+    check.contains(await page.address(), 'with=b', 'address');
     await page.waitForFunction(() => document.querySelectorAll('canvas').length >= 4);
     await pause(500);
     const rows = await rowsOf(page, 'Loss');
@@ -297,7 +308,7 @@ export const tests = [
     await becomes(page, check, 'step', '25');
     await becomes(page, check, 'state', 'replay');
     check.that((await figure(page, 'loss').textContent()) !== before, 'the loss of that step');
-    check.contains(page.url(), 'until=25', 'address');
+    check.contains(await page.address(), 'until=25', 'address');
     check.that(everyStep(await rowsOf(page, 'Loss'), 25), 'steps up to 25');
     check.that(!(await card(page, 'Events').innerText()).includes('step 40'), 'events up to 25');
     check.contains(

@@ -1,6 +1,6 @@
 // The one door to the core. Everything that the page shows was asked here.
 import { loadModule } from './module';
-import type { FromWorker } from './worker';
+import type { Asked, FromWorker } from './worker';
 import CoreWorker from './worker?worker&inline';
 
 export type Request = Record<string, unknown>;
@@ -41,9 +41,11 @@ class CoreThread {
   private readonly worker = new CoreWorker();
   private readonly waiting = new Map<number, Waiting>();
   private next = 1;
+  private asked: Asked[] = []; // to be sent together
 
   constructor(module: WebAssembly.Module) {
-    this.worker.onmessage = ({ data }: MessageEvent<FromWorker>) => this.receive(data);
+    this.worker.onmessage = ({ data }: MessageEvent<FromWorker[]>) =>
+      data.forEach((one) => this.receive(one));
     this.worker.postMessage({ module });
   }
 
@@ -51,8 +53,12 @@ class CoreThread {
     const id = this.next++;
     return new Promise((resolve, reject) => {
       this.waiting.set(id, { resolve, reject, progress });
-      this.worker.postMessage({ id, method, request });
+      if (this.asked.push({ id, method, request }) === 1) queueMicrotask(() => this.send());
     });
+  }
+  private send() {
+    this.worker.postMessage({ asked: this.asked });
+    this.asked = [];
   }
 
   end(why: Error) {

@@ -11,6 +11,7 @@ export class SlowAnswer<T> {
   busy = $state(false);
   private asked = $state('');
   private answered = $state('');
+  private under: AbortController | undefined; // of the question that is under way
   current = $derived(this.answered !== '' && this.answered === this.asked);
 
   constructor(question: () => Question) {
@@ -23,13 +24,24 @@ export class SlowAnswer<T> {
         return;
       }
       const stop = new AbortController();
+      this.under = stop;
       this.busy = true;
-      const timer = setTimeout(() => void this.ask(now, text, stop.signal), kRestMs);
+      this.error = undefined;
+      const timer = setTimeout(() => {
+        if (!stop.signal.aborted) void this.ask(now, text, stop.signal);
+      }, kRestMs);
       return () => {
         clearTimeout(timer);
         stop.abort();
       };
     });
+  }
+
+  // The reader does not wait for it.
+  cancel() {
+    this.under?.abort();
+    this.busy = false;
+    this.error = new Error('Cancelled. It is asked again when the run or the rank changes.');
   }
 
   private async ask([method, request]: NonNullable<Question>, text: string, signal: AbortSignal) {

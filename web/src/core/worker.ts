@@ -1,11 +1,14 @@
 // A thread that asks the core. The page stays free; a request is cancelled by ending the thread.
 import { CoreInstance } from './instance';
 
+export interface Asked {
+  id: number;
+  method: string;
+  request: string;
+}
 export interface ToWorker {
   module?: WebAssembly.Module;
-  id?: number;
-  method?: string;
-  request?: string;
+  asked?: Asked[];
 }
 export interface FromWorker {
   id: number;
@@ -15,24 +18,39 @@ export interface FromWorker {
 }
 
 const kMostBytesKept = 256 * 2 ** 20;
-const post = (message: FromWorker) => (self as unknown as Worker).postMessage(message);
+// What was answered within so long goes in one message: a message costs the page more than a small answer.
+const kTogetherMs = 4;
+const post = (message: FromWorker[]) => (self as unknown as Worker).postMessage(message);
 
 let core: CoreInstance | undefined;
 let current = 0;
 
+function answered({ id, method, request }: Asked): FromWorker {
+  current = id;
+  try {
+    const text = core!.ask(method, request);
+    if (core!.bytes > kMostBytesKept) core!.renew();
+    return { id, text };
+  } catch (error) {
+    return { id, trap: String(error) };
+  }
+}
+
 self.onmessage = ({ data }: MessageEvent<ToWorker>) => {
   if (data.module) {
     core = new CoreInstance(data.module, (progress) => {
-      post({ id: current, progress });
+      post([{ id: current, progress }]);
       return true;
     });
-    return;
   }
-  current = data.id!;
-  try {
-    post({ id: current, text: core!.ask(data.method!, data.request!) });
-    if (core!.bytes > kMostBytesKept) core!.renew();
-  } catch (error) {
-    post({ id: current, trap: String(error) });
+  let ready: FromWorker[] = [];
+  let since = performance.now();
+  for (const one of data.asked ?? []) {
+    ready.push(answered(one));
+    if (performance.now() - since < kTogetherMs) continue;
+    post(ready);
+    ready = [];
+    since = performance.now();
   }
+  if (ready.length > 0) post(ready);
 };

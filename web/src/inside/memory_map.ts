@@ -1,5 +1,6 @@
 // The map of an arena: up is address, right is time. A buffer is a rectangle from its first write to
 // its last read.
+import { color, sheetOf } from '../parts/canvas';
 import type { Buffer } from './types';
 
 export interface MapView {
@@ -30,17 +31,10 @@ export function boxOf(buffer: Buffer, { width, height, bytes, view }: MapDrawing
 }
 
 export function drawMap(canvas: HTMLCanvasElement, buffers: Buffer[], drawing: MapDrawing) {
-  const context = canvas.getContext('2d');
-  if (!context || drawing.width <= 0) return;
-  const scale = globalThis.devicePixelRatio || 1;
-  canvas.width = Math.round(drawing.width * scale);
-  canvas.height = Math.round(drawing.height * scale);
-  context.scale(scale, scale);
-  const style = getComputedStyle(canvas);
-  const color = (name: string) => style.getPropertyValue(`--${name}`).trim();
+  const context = sheetOf(canvas, drawing.width, drawing.height);
+  if (!context) return;
   context.fillStyle = color('sunken');
   context.fillRect(0, 0, drawing.width, drawing.height);
-  context.font = '12px system-ui, sans-serif';
   context.textBaseline = 'middle';
   for (const buffer of buffers) {
     const box = boxOf(buffer, drawing);

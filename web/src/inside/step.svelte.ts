@@ -35,5 +35,6 @@ export function stepOf(request: () => Request | undefined) {
     get error() {
       return played.error;
     },
+    cancel: () => played.cancel(),
   };
 }

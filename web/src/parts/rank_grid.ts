@@ -1,5 +1,6 @@
 // How a machine's ranks are laid out as tiles, and how they are drawn. Nodes are boxes in the order of
 // the machine; tens of thousands of tiles are one canvas.
+import { color, sheetOf } from './canvas';
 
 export interface Layout {
   world: number;
@@ -83,24 +84,16 @@ const kLeastOutlined = 9; // smaller tiles are filled instead
 const kLeastLettered = 16;
 
 export function drawGrid(canvas: HTMLCanvasElement, width: number, layout: Layout, drawing: Drawing) {
-  const context = canvas.getContext('2d');
-  if (!context || width <= 0) return;
-  const scale = globalThis.devicePixelRatio || 1;
-  canvas.width = Math.round(width * scale);
-  canvas.height = Math.round(layout.height * scale);
-  context.scale(scale, scale);
-  const style = getComputedStyle(canvas);
-  const color = (name: string) => style.getPropertyValue(`--${name}`).trim() || '#888';
-  context.drawImage(tilesOf(canvas, layout, drawing, color), 0, 0, width, layout.height);
-  for (const group of drawing.groups) drawGroup(context, layout, group, color);
-  drawSelected(context, layout, drawing.selected, color);
+  const context = sheetOf(canvas, width, layout.height);
+  if (!context) return;
+  context.drawImage(tilesOf(canvas, layout, drawing), 0, 0, width, layout.height);
+  for (const group of drawing.groups) drawGroup(context, layout, group);
+  drawSelected(context, layout, drawing.selected);
 }
-
-type Color = (name: string) => string;
 
 // The tiles stay what they are while the selection moves over them.
 const kDrawn = new WeakMap<HTMLCanvasElement, { of: unknown[]; tiles: HTMLCanvasElement }>();
-function tilesOf(canvas: HTMLCanvasElement, layout: Layout, drawing: Drawing, color: Color) {
+function tilesOf(canvas: HTMLCanvasElement, layout: Layout, drawing: Drawing) {
   const of = [layout, drawing.shade, drawing.shades, canvas.width, color('idle')];
   const known = kDrawn.get(canvas);
   if (known && known.of.every((part, i) => part === of[i])) return known.tiles;
@@ -110,14 +103,14 @@ function tilesOf(canvas: HTMLCanvasElement, layout: Layout, drawing: Drawing, co
   const context = tiles.getContext('2d')!;
   const scale = globalThis.devicePixelRatio || 1;
   context.scale(scale, scale);
-  drawTiles(context, layout, drawing, color);
+  drawTiles(context, layout, drawing);
   kDrawn.set(canvas, { of, tiles });
   return tiles;
 }
 
 // Neighbours of one shade are one rectangle, all of a shade are drawn at once, and the gaps between
 // tiles are cut out last: a tile for itself costs ten times as much.
-function drawTiles(context: CanvasRenderingContext2D, layout: Layout, drawing: Drawing, color: Color) {
+function drawTiles(context: CanvasRenderingContext2D, layout: Layout, drawing: Drawing) {
   const { world, nodeSize, nodeColumns, tile, gap, perRow, height } = layout;
   const shades = Math.max(1, drawing.shades);
   const shadeOf = (rank: number) => drawing.shade?.[rank] ?? 0;
@@ -152,7 +145,7 @@ function drawTiles(context: CanvasRenderingContext2D, layout: Layout, drawing: D
     );
 }
 
-function drawGroup(context: CanvasRenderingContext2D, layout: Layout, group: Group, color: Color) {
+function drawGroup(context: CanvasRenderingContext2D, layout: Layout, group: Group) {
   const size = layout.tile - (layout.tile > 3 ? 1 : 0);
   context.strokeStyle = color(group.axis);
   context.fillStyle = color(group.axis);
@@ -177,7 +170,7 @@ function drawGroup(context: CanvasRenderingContext2D, layout: Layout, group: Gro
   context.setLineDash([]);
 }
 
-function drawSelected(context: CanvasRenderingContext2D, layout: Layout, rank: number, color: Color) {
+function drawSelected(context: CanvasRenderingContext2D, layout: Layout, rank: number) {
   if (rank < 0 || rank >= layout.world) return;
   const size = layout.tile - (layout.tile > 3 ? 1 : 0);
   const { x, y } = placeOf(layout, rank);

@@ -1,4 +1,5 @@
 // How a timeline is drawn and asked. Colours are names of the palette.
+import { color, sheetOf } from './canvas';
 
 export interface Mark {
   start: number;
@@ -41,16 +42,10 @@ const kLightFills = new Set([
 const kLeastTextPixels = 14;
 
 export function drawTimeline(canvas: HTMLCanvasElement, rows: Row[], drawing: Drawing) {
-  const context = canvas.getContext('2d');
-  if (!context || drawing.width <= 0) return;
   const { width, height, rowHeight, view } = drawing;
-  const scale = globalThis.devicePixelRatio || 1;
-  canvas.width = Math.round(width * scale);
-  canvas.height = Math.round(height * scale);
-  context.scale(scale, scale);
-  const color = paletteOf(canvas);
+  const context = sheetOf(canvas, width, height);
+  if (!context) return;
   const x = (time: number) => ((time - view.from) / (view.to - view.from)) * width;
-  context.font = '12px system-ui, sans-serif';
   context.textBaseline = 'middle';
   rows.forEach((row, i) => {
     const top = i * rowHeight + 1;
@@ -81,19 +76,6 @@ export function drawTimeline(canvas: HTMLCanvasElement, rows: Row[], drawing: Dr
     for (const y of [0, rowHeight - 1.5]) context.fillRect(0, drawing.marked * rowHeight + y, width, 1.5);
     context.fillRect(0, drawing.marked * rowHeight, 3, rowHeight);
   }
-}
-
-function paletteOf(element: Element) {
-  const style = getComputedStyle(element);
-  const known = new Map<string, string>();
-  return (name: string) => {
-    let value = known.get(name);
-    if (value === undefined) {
-      value = style.getPropertyValue(`--${name}`).trim() || '#888';
-      known.set(name, value);
-    }
-    return value;
-  };
 }
 
 function hatch(context: CanvasRenderingContext2D, x: number, y: number, w: number, h: number, color: string) {

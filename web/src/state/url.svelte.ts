@@ -16,12 +16,20 @@ function read(): Place & { params: Record<string, string> } {
   };
 }
 
+// To write an address costs a browser several milliseconds: a slider that moves writes one when it rests.
+const kRestMs = 120;
+
 class Url {
   private now = $state.raw(read());
-  private writes = false; // an address is to be written
+  private later: ReturnType<typeof setTimeout> | undefined; // an address is to be written
 
   constructor() {
-    addEventListener('hashchange', () => (this.now = read()));
+    addEventListener('hashchange', () => {
+      clearTimeout(this.later); // what was to be written is of the page before
+      this.later = undefined;
+      this.now = read();
+    });
+    addEventListener('pagehide', () => this.write());
   }
   get place() {
     return this.now.place;
@@ -43,13 +51,19 @@ class Url {
       else params[name] = value;
     }
     this.now = { ...this.now, params };
-    if (this.writes) return;
-    this.writes = true;
-    queueMicrotask(() => this.write()); // after what changes with it: the core is asked first
+    clearTimeout(this.later);
+    this.later = setTimeout(() => this.write(), kRestMs);
   }
   private write() {
-    this.writes = false;
+    if (this.later === undefined) return;
+    clearTimeout(this.later);
+    this.later = undefined;
     history.replaceState(null, '', hrefOf(this.now.place, this.now.rest, this.now.params));
+  }
+  // The whole address, to be copied.
+  get link(): string {
+    this.write();
+    return location.href;
   }
   go(place: string, rest = '', params: Record<string, string> = {}) {
     location.hash = hrefOf(place, rest, params);

@@ -6,16 +6,6 @@ import { eventsOf, verdictOf } from './events';
 import { trackOf } from './track';
 import Watch from './Watch.svelte';
 
-vi.mock('uplot', () => ({
-  default: class {
-    static pxRatio = 1;
-    static join = (tables: unknown[][]) => tables[0];
-    setData() {}
-    setSize() {}
-    destroy() {}
-  },
-}));
-
 // A server whose numbers are its own: the page must follow it.
 class StubServer {
   lines: Line[] = [];
