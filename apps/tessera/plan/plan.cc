@@ -58,9 +58,10 @@ int print_variation(const PlanOptions& options, const Surroundings& around, Cons
 }
 
 int print_settings(const PlanOptions& options, const Surroundings& around, Console& console) {
-  require_config(!options.check && program_flag(options).empty() && options.svg.empty(),
+  require_config(!options.check && program_flag(options).empty() && options.svg.empty() &&
+                     options.query.split.tokens == 0,
                  "--emit prints the settings of another system instead of a plan: leave out "
-                 "--check, --program, --svg and --placements");
+                 "--check, --program, --svg, --placements and --tokens");
   const EmitQuery query{options.query, options.emit};
   const std::string settings = emit(query, around);
   console.out << (options.json ? emit_json(query, settings).dump(2) + '\n' : settings);

@@ -206,6 +206,7 @@ TEST(PlanFlags, NothingIsLeftOutWithoutAWord) {
   for (const std::string flag : {"--check", "--program"}) {
     EXPECT_TRUE(contains(refusal_of(emit + Words{flag}), "instead of a plan: leave out --check"));
   }
+  EXPECT_TRUE(contains(refusal_of(emit + Words{"--tokens", "1T"}), "and --tokens"));
   const nlohmann::json settings = json_of(emit);
   EXPECT_EQ(settings.at("kind"), "settings");
   EXPECT_EQ(settings.at("settings"), run_in_process(emit).out);

@@ -120,10 +120,9 @@ std::optional<Call> as_call(const Request& request) {
     }
   }
   if (call.request.contains("system")) call.method = "emit";
-  // A command refuses to check what it does not plan; a call has nothing to say so.
-  if (checks && call.method == "emit") return std::nullopt;
-  // A command takes --tokens beside --emit, which has no use for it; the call does not know it.
-  if (call.method == "emit" && call.request.contains("tokens")) return std::nullopt;
+  // A command refuses to check what it does not plan, or to say how long it takes; a call has
+  // nothing to say so.
+  if (call.method == "emit" && (checks || call.request.contains("tokens"))) return std::nullopt;
   if (call.request.contains("vary")) call.method = "vary";
   return call;
 }
