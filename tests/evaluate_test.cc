@@ -165,6 +165,47 @@ TEST_F(EvaluateRunTest, AccuracyIsOfTheLikeliestChoice) {
             std::string::npos);
 }
 
+// Other programs compare what they compute with it: here the values that PyTorch recorded.
+TEST(EvaluateTest, WritesTheLogitsOfGivenIds) {
+  const TestFolder folder;
+  for (const char* name : {"llama-gqa", "qwen3", "gpt2", "mistral-window", "mixtral"}) {
+    SCOPED_TRACE(name);
+    const SafetensorsFile golden = SafetensorsFile::open(own_model(name) + "/golden.safetensors");
+    const std::vector<int64_t> shape = golden.at("logits").shape;  // [rows, length, vocab]
+    std::vector<int64_t> ids(static_cast<size_t>(shape[0] * shape[1]));
+    golden.read("input_ids", std::span(ids));
+    nlohmann::json rows;
+    for (size_t i = 0; i < ids.size(); ++i)
+      rows[i / static_cast<size_t>(shape[1])].push_back(ids[i]);
+    folder.write("ids.json", rows.dump());
+    const CommandResult result = testing::tessera(
+        folder, "eval " + own_model(name) + " --ids ids.json --logits out.safetensors");
+    ASSERT_EQ(result.code, 0) << result.err;
+    const SafetensorsFile out = SafetensorsFile::open(folder.path("out.safetensors"));
+    ASSERT_EQ(out.at("logits").shape, shape);
+    std::vector<double> mine(ids.size() * static_cast<size_t>(shape[2])), theirs(mine.size());
+    out.read("logits", std::span(mine));
+    golden.read("logits", std::span(theirs));
+    EXPECT_LE(relative_difference(mine, theirs), 1e-5);
+    std::vector<int64_t> again(ids.size());
+    out.read("input_ids", std::span(again));
+    EXPECT_EQ(again, ids);
+  }
+}
+
+TEST(EvaluateTest, RefusesIdsThatAreNone) {
+  const TestFolder folder;
+  const std::string model = own_model("llama-gqa");
+  for (const char* ids : {"", "[]", "[[]]", "[[1], [1, 2]]", "[[-1]]", "[[1.5]]", "[[99]]", "{}"}) {
+    folder.write("ids.json", ids);
+    const CommandResult result =
+        testing::tessera(folder, "eval " + model + " --ids ids.json --logits x.safetensors");
+    EXPECT_EQ(result.code, 2) << ids << ": " << result.err;
+  }
+  EXPECT_EQ(testing::tessera(folder, "eval " + model).code, 2);
+  EXPECT_EQ(testing::tessera(folder, "eval " + model + " --ids ids.json").code, 2);
+}
+
 TEST_F(EvaluateRunTest, RefusesWhatCannotBe) {
   folder_.write("bad.jsonl", "{\"query\": 1}\n");
   const CommandResult bad = testing::tessera(folder_, "eval run --data bad.jsonl");

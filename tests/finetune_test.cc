@@ -2,12 +2,15 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <set>
 
 #include "base/error.h"
 #include "base/testing/test_folder.h"
 #include "data/tokenizer/tokenizer.h"
 #include "spec/run_file/run_file.h"
 #include "spec/run_file/validate.h"
+#include "support/record.h"
+#include "support/token_sets.h"
 #include "train/session/chat_samples.h"
 #include "train/session/session.h"
 
@@ -133,6 +136,103 @@ TEST(FinetuneTest, EveryMeshLearnsTheSame) {
     ASSERT_EQ(other.size(), one.size());
     for (size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(other[i], one[i], 1e-11) << mesh;
   }
+}
+
+RunSpec packed_spec(const TestFolder& folder, const std::string& mesh = "dp=1") {
+  RunSpec spec = chat_spec(folder, mesh);
+  spec.data.chats = folder.path("chat/chats.jsonl");
+  spec.data.tokenizer = folder.path("chat");
+  spec.data.document_mask = true;
+  spec.train.seq_len = 160;
+  spec.train.global_batch = 2;
+  resolve(spec);
+  return spec;
+}
+
+// Every conversation is there once, as it would be alone.
+TEST(PackedChatsTest, SequencesHoldWholeConversations) {
+  const TestFolder folder;
+  testing::make_chat_folder(folder.path("chat"));
+  RunSpec spec = packed_spec(folder);
+  const ChatSamples packed(spec, spec.data.chats);
+  spec.data.document_mask = false;
+  const ChatSamples alone(spec, spec.data.chats);
+  ASSERT_EQ(alone.count(), 9);
+  EXPECT_EQ(packed.conversations(), 9);
+  EXPECT_LE(packed.count(), 5) << "several fit in a sequence";
+  std::multiset<std::vector<int32_t>> expected, found;  // tokens, then labels, of a conversation
+  const auto add = [](std::multiset<std::vector<int32_t>>& to, std::span<const int32_t> tokens,
+                      std::span<const int32_t> labels) {
+    std::vector<int32_t> both(tokens.begin(), tokens.end());
+    both.insert(both.end(), labels.begin(), labels.end());
+    to.insert(both);
+  };
+  std::vector<int32_t> tokens(160), labels(160), starts(160);
+  for (int64_t i = 0; i < alone.count(); ++i) {
+    alone.fill(i, tokens, labels);
+    alone.starts(i, starts);
+    const auto length = static_cast<size_t>(starts.back());  // where the rest begins
+    add(expected, std::span(tokens).first(length), std::span(labels).first(length));
+  }
+  for (int64_t i = 0; i < packed.count(); ++i) {
+    packed.fill(i, tokens, labels);
+    packed.starts(i, starts);
+    for (size_t begin = 0, t = 1; t <= 160; ++t) {
+      if (t < 160 && static_cast<size_t>(starts[t]) == begin) continue;
+      const bool is_rest = t == 160 && std::all_of(labels.begin() + static_cast<ptrdiff_t>(begin),
+                                                   labels.end(), [](int32_t x) { return x < 0; });
+      const auto part = [&](std::vector<int32_t>& x) {
+        return std::span(x).subspan(begin, t - begin);
+      };
+      if (!is_rest) add(found, part(tokens), part(labels));
+      begin = t;
+    }
+  }
+  EXPECT_EQ(found, expected);
+}
+
+// With rotary positions only distances count, so a conversation is worth the same wherever it is.
+TEST(PackedChatsTest, LossIsThatOfTheConversationsAlone) {
+  const TestFolder folder;
+  testing::make_chat_folder(folder.path("chat"));
+  const auto valid_loss = [&](const std::string& mesh, bool packs) {
+    RunSpec spec = packed_spec(folder, mesh);
+    spec.data.document_mask = packs;
+    spec.data.valid = {{"", spec.data.chats}};
+    spec.eval.every = 1;
+    spec.train.steps = 1;
+    spec.optimizer.lr = 1e-14;  // as good as untrained
+    spec.logging.run_dir = folder.path(fmt::format("run-{}-{}", mesh, packs));
+    TrainOptions options;
+    options.spec = spec;
+    return run_training(options).measured.at("valid_loss").get<double>();
+  };
+  const double alone = valid_loss("dp=1", false);
+  for (const char* mesh : {"dp=1", "dp=2,zero=1", "tp=2", "cp=2", "pp=2"}) {
+    EXPECT_NEAR(valid_loss(mesh, true), alone, 1e-11 * alone) << mesh;
+  }
+}
+
+TEST(PackedChatsTest, EveryMeshLearnsTheSameAndALeakIsFound) {
+  const TestFolder folder;
+  testing::make_chat_folder(folder.path("chat"));
+  const auto steps = [&](const std::string& mesh, bool with_borders) {
+    ShortRun run;
+    run.spec = packed_spec(folder, mesh);
+    run.spec.model.init_std = 0.3;
+    const Samples samples = training_samples(run.spec);
+    run.samples = samples.fill;
+    if (with_borders) run.starts = samples.starts;
+    run.steps = 2;
+    return record_run(run);
+  };
+  const std::vector<StepRecord> one = steps("dp=1", true);
+  for (const char* mesh : {"dp=2,zero=1", "tp=2,sequence_parallel=true", "cp=2",
+                           "cp=2,cp_kind=allgather", "cp=2,cp_kind=ulysses", "pp=2"}) {
+    SCOPED_TRACE(mesh);
+    testing::expect_equal(steps(mesh, true), one, 1e-10);
+  }
+  EXPECT_GT(std::abs(steps("dp=1", false).front().loss - one.front().loss), 1e-6);
 }
 
 }  // namespace

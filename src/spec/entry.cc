@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "base/error.h"
 #include "base/text/parse_real.h"
@@ -214,6 +215,38 @@ struct Assignment {
     }
     *field = std::move(parts);
   }
+  // "set", ["a", "b"] or { docs = "a", code = "b" }
+  void operator()(std::vector<ValidSet>* field) const {
+    constexpr std::string_view kWanted =
+        "the path of a set, an array of paths, or a table such as { docs = \"a\", code = \"b\" }";
+    std::vector<ValidSet> sets;
+    for (const auto& [name, said] : value.items()) {  // of a text: itself
+      expect(said.is_string() && (value.is_string() || !said.get<std::string>().empty()), kWanted);
+      expect(!value.is_object() || !name.empty(), kWanted);
+      sets.push_back({value.is_object() ? name : "", said.get<std::string>()});
+    }
+    expect(value.is_string() || !sets.empty(), kWanted);
+    if (value.is_string() && sets.front().path.empty()) sets.clear();
+    if (value.is_array()) name_by_paths(sets);
+    std::sort(sets.begin(), sets.end(),
+              [](const ValidSet& a, const ValidSet& b) { return a.name < b.name; });
+    *field = std::move(sets);
+  }
+  // By the last part of their paths, where these are different, else by the whole.
+  void name_by_paths(std::vector<ValidSet>& sets) const {
+    const auto name = [&](bool whole) {
+      std::set<std::string> names;
+      for (ValidSet& set : sets) {
+        const std::string_view path = std::string_view(set.path).substr(
+            0, std::max<size_t>(1, set.path.find_last_not_of('/') + 1));
+        const size_t last = whole ? 0 : path.find_last_of('/') + 1;
+        set.name = path.substr(last < path.size() ? last : 0);
+        names.insert(set.name);
+      }
+      return names.size() == sets.size();
+    };
+    if (!name(/*whole=*/false)) expect(name(/*whole=*/true), "paths that are all different");
+  }
   void operator()(Betas field) const {
     constexpr std::string_view kWanted = "an array of two numbers [beta1, beta2]";
     expect(value.is_array() && value.size() == 2, kWanted);
@@ -242,6 +275,13 @@ struct Reader {
       list.push_back({{"path", part.path}, {"weight", part.weight}});
     }
     return list;
+  }
+  nlohmann::ordered_json operator()(const std::vector<ValidSet>* sets) const {
+    if (sets->empty()) return "";
+    if (sets->size() == 1 && sets->front().name.empty()) return sets->front().path;
+    auto table = nlohmann::ordered_json::object();
+    for (const ValidSet& set : *sets) table[set.name] = set.path;
+    return table;
   }
   nlohmann::ordered_json operator()(const auto* value) const { return *value; }
 };

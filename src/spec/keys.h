@@ -23,11 +23,11 @@ struct Betas {
 };
 
 // Where a key's value lives in a RunSpec. The pointer's type is the type of the key.
-using Field =
-    std::variant<int64_t*, uint64_t*, double*, bool*, std::string*, DType*, Betas,
-                 std::vector<int64_t>*, std::vector<DataPart>*, ModelFamily*, NormKind*, MlpKind*,
-                 PositionKind*, AttentionBias*, RopeScaling*, GradReduce*, ContextKind*,
-                 PipelineChoice*, TrainDevice*, CudaGraph*, OptimizerKind*, LrSchedule*, DecayOn*>;
+using Field = std::variant<int64_t*, uint64_t*, double*, bool*, std::string*, DType*, Betas,
+                           std::vector<int64_t>*, std::vector<DataPart>*, std::vector<ValidSet>*,
+                           ModelFamily*, NormKind*, MlpKind*, PositionKind*, AttentionBias*,
+                           RopeScaling*, GradReduce*, ContextKind*, PipelineChoice*, TrainDevice*,
+                           CudaGraph*, OptimizerKind*, LrSchedule*, DecayOn*>;
 
 // Bounds of a number. An open bound is itself refused. NaN is in no range.
 struct Range {

@@ -169,6 +169,12 @@ struct DataPart {
   double weight = 1;  // its share of the samples, beside the other parts'
 };
 
+// What an evaluation measures: a text, a set of tokens, or conversations.
+struct ValidSet {
+  std::string name;  // in metrics; empty: it is the only one
+  std::string path;
+};
+
 struct DataSpec {
   std::string path;   // text file or folder, whose bytes are tokens; empty: synthetic stories
   std::string chats;  // conversations instead, one JSON object a line
@@ -176,8 +182,9 @@ struct DataSpec {
   // files.
   std::string train;
   std::vector<DataPart> mix;  // instead of `train`
-  // What [eval] measures, of the same kind; empty: other stories than those of training.
-  std::string valid;
+  // What [eval] measures, of the same kind, in the order of names; empty: other stories than those
+  // of training.
+  std::vector<ValidSet> valid;
   // A folder, of sets or conversations; empty: the model folder's, else the set's own.
   std::string tokenizer;
   uint64_t synth_seed = 1;

@@ -18,12 +18,14 @@ enum EventField : uint64_t { kWallTime = 1, kStep = 2, kFileVersion = 3, kSummar
 constexpr uint64_t kSummaryValue = 1;
 enum ValueField : uint64_t { kTag = 1, kSimpleValue = 2 };
 
-constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kTags = {
+constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kTags = {
     {{"loss", "train/loss"},
      {"lr", "train/lr"},
      {"grad_norm", "train/grad_norm"},
      {"loss_scale", "train/loss_scale"},
      {"tokens", "train/tokens"},
+     {"valid_loss", "valid/loss"},
+     {"valid_perplexity", "valid/perplexity"},
      {"tokens_per_s", "speed/tokens_per_s"},
      {"step_ms", "speed/step_ms"},
      {"mfu", "speed/mfu"}}};
@@ -207,6 +209,19 @@ std::vector<Scalars> read_event_file(std::string_view bytes) {
   return events;
 }
 
+namespace {
+
+constexpr std::string_view kOfSet = "valid.";
+
+// "valid.NAME.loss" as "valid/loss NAME": the sets of one number stand side by side.
+std::string set_tag(const std::string& key) {
+  const size_t last = key.rfind('.');
+  if (last < kOfSet.size()) return "valid/" + key.substr(kOfSet.size());
+  return "valid/" + key.substr(last + 1) + " " + key.substr(kOfSet.size(), last - kOfSet.size());
+}
+
+}  // namespace
+
 Scalars scalars_of(const MetricsLine& line) {
   Scalars scalars;
   scalars.step = line.step;
@@ -214,6 +229,9 @@ Scalars scalars_of(const MetricsLine& line) {
   for (const auto& [key, tag] : kTags) {
     const double* value = line.find(key);
     if (value != nullptr) scalars.values.emplace_back(tag, *value);
+  }
+  for (const auto& [key, value] : line.values) {
+    if (key.starts_with(kOfSet)) scalars.values.emplace_back(set_tag(key), value);
   }
   return scalars;
 }

@@ -20,6 +20,8 @@ struct OutputKind {
 inline constexpr OutputKind kSvgOutput = {"a picture (SVG)", ".svg", "picture.svg"};
 inline constexpr OutputKind kTraceOutput = {"a trace (JSON)", ".json|.gz", "trace.json"};
 inline constexpr OutputKind kCsvOutput = {"CSV", ".csv", "table.csv"};
+inline constexpr OutputKind kSafetensorsOutput = {"tensors (safetensors)", ".safetensors",
+                                                  "tensors.safetensors"};
 inline constexpr OutputKind kTextOutput = {"text", ".txt", "stories.txt", true, true};
 
 // Where "-" is standard output.

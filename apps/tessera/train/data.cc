@@ -11,6 +11,7 @@
 #include "data/synth.h"
 #include "train/data_chat.h"
 #include "train/data_command.h"
+#include "train/data_samples.h"
 #include "train/data_sets.h"
 #include "train/tokenizer_command.h"
 
@@ -36,7 +37,8 @@ std::vector<Command> add_data(CLI::App& root) {
                   "where to; - is standard output (default)");
   std::vector<Command> commands = {
       {synth, [options](Console& console) { return run_synth(*options, console); }},
-      add_data_chat(*data)};
+      add_data_chat(*data),
+      add_data_samples(*data)};
   for (Command& command : add_set_commands(*data)) commands.push_back(std::move(command));
   for (Command& command : add_tokenizer_commands(*data)) commands.push_back(std::move(command));
   return commands;

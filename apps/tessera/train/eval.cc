@@ -4,11 +4,14 @@
 #include <nlohmann/json.hpp>
 
 #include "api/schema.h"
+#include "base/error.h"
 #include "base/text/text.h"
 #include "cli/flags.h"
 #include "cli/help.h"
+#include "cli/output_flags.h"
 #include "train/eval_command.h"
 #include "train/verify/evaluate.h"
+#include "train/verify/logits_file.h"
 
 namespace tessera {
 namespace {
@@ -74,20 +77,34 @@ Command add_eval(CLI::App& root) {
   auto options = std::make_shared<EvalCommandOptions>();
   must_be_given(add_text(*app, "model", options->model, "RUN|DIR",
                          "the directory of a run, or a Hugging Face folder"));
-  must_be_given(add_list(*app, "--data", options->data, "FILE",
-                         "a text, or a .jsonl with a query, choices and the right one on every "
-                         "line; can be repeated"));
+  add_list(*app, "--data", options->data, "FILE",
+           "a text, or a .jsonl with a query, choices and the right one on every line; can be "
+           "repeated");
   add_text(*app, "--tokenizer", options->tokenizer, "DIR",
            "a tokenizer.json or a folder with one (default: the model's, else bytes)");
   add_length(*app, "--seq-len", options->seq_len,
              "tokens that the model sees at most (default: as it was trained)");
   add_whole(*app, "--limit", options->limit, 0,
             "take so many windows of a text, or questions; 0 is all (default)");
+  add_text(*app, "--ids", options->ids, "FILE.json",
+           "lists of ids of one length, [[5, 1, 7], [2, 2, 9]], for --logits");
+  add_output_file(*app, "--logits", options->logits, kSafetensorsOutput, "FILE",
+                  "write the logits of --ids, for other programs to compare");
   add_switch(*app, "--json", options->json, "print JSON");
   return {app, [options](Console& console) { return run_eval(*options, console); }};
 }
 
 int run_eval(const EvalCommandOptions& options, Console& console) {
+  require_config(options.ids.empty() == options.logits.empty(),
+                 "--ids and --logits belong together: ids to look at, and where to write");
+  require_config(!options.data.empty() || !options.ids.empty(),
+                 "eval needs something to measure: a text or questions as --data, or --ids with "
+                 "--logits");
+  if (!options.ids.empty()) {
+    write_logits(open_model_folder(options.model), read_ids(options.ids), options.logits);
+    if (!console.quiet) console.err << "wrote " << options.logits << '\n';
+    if (options.data.empty()) return 0;
+  }
   const std::vector<SetScore> scores = evaluate({.model = options.model,
                                                  .data = options.data,
                                                  .tokenizer = options.tokenizer,

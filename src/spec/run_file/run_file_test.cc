@@ -468,7 +468,9 @@ TEST(RunFileTest, SetsOfTokensAreNamedOneOrMixed) {
   const RunSpec one = parse(kModel, {"data.train=set", "data.valid=other", "data.tokenizer=t"});
   EXPECT_TRUE(one.data.is_sets());
   EXPECT_EQ(one.data.train, "set");
-  EXPECT_EQ(one.data.valid, "other");
+  ASSERT_EQ(one.data.valid.size(), 1U);
+  EXPECT_EQ(one.data.valid[0].name, "");
+  EXPECT_EQ(one.data.valid[0].path, "other");
   EXPECT_EQ(one.data.tokenizer, "t");
   RunSpec mixed = parse(kModel, {"data.mix=[{path=\"a\", weight=0.7}, {path=\"b\"}]"});
   ASSERT_EQ(mixed.data.mix.size(), 2U);
@@ -479,6 +481,39 @@ TEST(RunFileTest, SetsOfTokensAreNamedOneOrMixed) {
   const RunSpec again = parse_run_file(to_toml(mixed), "again.toml", {}, nullptr);
   EXPECT_EQ(to_json(again).at("data"), to_json(mixed).at("data"));
   EXPECT_EQ(to_json(run_spec_from_json(to_json(mixed))), to_json(mixed));
+}
+
+using NamedPaths = std::vector<std::pair<std::string, std::string>>;
+
+NamedPaths valid_sets(const std::string& said) {
+  RunSpec spec = parse(kModel, {"data.valid=" + said});
+  spec.parallel.zero = 0;
+  // Whoever reads what was written reads the same.
+  const RunSpec again = parse_run_file(to_toml(spec), "again.toml", {}, nullptr);
+  EXPECT_EQ(to_json(again).at("data"), to_json(spec).at("data"));
+  EXPECT_EQ(to_json(run_spec_from_json(to_json(spec))), to_json(spec));
+  NamedPaths sets;
+  for (const ValidSet& set : spec.data.valid) sets.emplace_back(set.name, set.path);
+  return sets;
+}
+
+TEST(RunFileTest, SetsOfAnEvaluationHaveNames) {
+  EXPECT_EQ(valid_sets("a/b"), (NamedPaths{{"", "a/b"}}));
+  EXPECT_EQ(valid_sets("{docs=\"x\", code=\"y\"}"), (NamedPaths{{"code", "y"}, {"docs", "x"}}));
+  EXPECT_EQ(valid_sets("{docs=\"x\"}"), (NamedPaths{{"docs", "x"}}));
+  EXPECT_EQ(valid_sets("[\"s/docs/\", \"s/code\"]"),
+            (NamedPaths{{"code", "s/code"}, {"docs", "s/docs/"}}));
+  EXPECT_EQ(valid_sets("[\"b/valid\", \"a/valid\"]"),
+            (NamedPaths{{"a/valid", "a/valid"}, {"b/valid", "b/valid"}}));
+  EXPECT_EQ(valid_sets(""), NamedPaths());
+  for (const char* said : {"[]", "{}", "3", "[3]", "[\"\"]", "{docs=\"\"}", "{docs=[\"a\"]}"}) {
+    EXPECT_NE(failure(kModel, {std::string("data.valid=") + said})
+                  .find("data.valid must be the path of a set, an array of paths, or a table"),
+              std::string::npos)
+        << said << ": " << failure(kModel, {std::string("data.valid=") + said});
+  }
+  EXPECT_NE(failure(kModel, {"data.valid=[\"a\", \"a\"]"}).find("all different"),
+            std::string::npos);
 }
 
 TEST(RunFileTest, RefusesMixturesThatAreNone) {

@@ -24,6 +24,7 @@ struct Change {
   void operator()(DType* field) const { *field = DType::kBF16; }
   void operator()(std::vector<int64_t>* field) const { *field = {1, 2}; }
   void operator()(std::vector<DataPart>* field) const { *field = {{"a", 2}, {"b", 0.5}}; }
+  void operator()(std::vector<ValidSet>* field) const { *field = {{"a", "x"}, {"b \"c", "y"}}; }
   void operator()(Betas field) const {
     *field.first = 0.1 / number;
     *field.second = 0.2 / number;

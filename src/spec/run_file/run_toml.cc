@@ -13,16 +13,26 @@ constexpr std::string_view kHead =
     "# What a run was told and what it chose: training this file is the same run again.\n"
     "# logging.run_dir is left out, so that it gets a directory of its own.\n";
 
+std::string toml_value(const nlohmann::ordered_json& value);
+
+// Names that a user chose are quoted: they may have any characters.
+std::string toml_table(const nlohmann::ordered_json& table, bool quoted) {
+  std::string fields;
+  for (const auto& [name, field] : table.items()) {
+    fields +=
+        fmt::format("{}{} = {}", fields.empty() ? "" : ", ",
+                    quoted ? toml_value(nlohmann::ordered_json(name)) : name, toml_value(field));
+  }
+  return fmt::format("{{ {} }}", fields);
+}
+
 // JSON's escapes are TOML's too, and TOML wants one more.
 std::string toml_value(const nlohmann::ordered_json& value) {
   std::string text;
+  if (value.is_object()) return toml_table(value, /*quoted=*/true);
   if (value.is_array() && !value.empty() && value.front().is_object()) {
     for (const nlohmann::ordered_json& table : value) {
-      std::string fields;
-      for (const auto& [name, field] : table.items()) {
-        fields += fmt::format("{}{} = {}", fields.empty() ? "" : ", ", name, toml_value(field));
-      }
-      text += fmt::format("{}{{ {} }}", text.empty() ? "" : ", ", fields);
+      text += (text.empty() ? "" : ", ") + toml_table(table, /*quoted=*/false);
     }
     return "[" + text + "]";
   }

@@ -171,7 +171,12 @@ void check_documents(const RunSpec& spec) {
   require_config(data.end_token < spec.model.vocab,
                  "data.end_token = {} is no token of a vocabulary of {}; use one below {}",
                  data.end_token, spec.model.vocab, spec.model.vocab);
-  require_config(!data.document_mask || data.end_token >= 0 || data.is_sets(),
+  require_config(data.chats.empty() || data.end_token < 0,
+                 "data.end_token = {} is for text and sets of tokens; conversations of data.chats "
+                 "end where they end: leave it out",
+                 data.end_token);
+  const bool says_ends = data.is_sets() || !data.chats.empty();
+  require_config(!data.document_mask || data.end_token >= 0 || says_ends,
                  "data.document_mask needs to know where a document ends; give data.end_token, the "
                  "id of the token that ends one, or sets of tokens, which say it");
 }

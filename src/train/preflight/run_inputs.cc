@@ -11,14 +11,19 @@
 namespace tessera {
 namespace {
 
+int64_t bytes_of(const std::string& file) {
+  return static_cast<int64_t>(std::filesystem::file_size(file));
+}
+
 int64_t check_text(const RunSpec& spec) {
   const DataSpec& data = spec.data;
   check_sets(spec);
   if (data.is_sets()) return 0;
   if (!data.chats.empty()) {
     (void)ChatSamples(spec, data.chats);
-    if (spec.eval.every > 0) (void)ChatSamples(spec, data.valid);
-    return static_cast<int64_t>(std::filesystem::file_size(data.chats));
+    if (spec.eval.every == 0) return bytes_of(data.chats);
+    for (const ValidSet& valid : data.valid) (void)ChatSamples(spec, valid.path);
+    return bytes_of(data.chats);
   }
   require_config(kByteTokens <= spec.model.vocab,
                  "model.vocab is {} but the data has {} byte-level tokens: use vocab >= {}",
@@ -26,8 +31,9 @@ int64_t check_text(const RunSpec& spec) {
   const bool synthetic = data.path.empty();
   const int64_t bytes = synthetic ? data.synth_bytes : Corpus::size_of_path(data.path);
   require_samples(synthetic ? "synthetic stories" : data.path, bytes, spec.train.seq_len);
-  if (spec.eval.every > 0 && !data.valid.empty()) {
-    require_samples(data.valid, Corpus::size_of_path(data.valid), spec.train.seq_len);
+  if (spec.eval.every == 0) return bytes;
+  for (const ValidSet& valid : data.valid) {
+    require_samples(valid.path, Corpus::size_of_path(valid.path), spec.train.seq_len);
   }
   return bytes;
 }

@@ -24,6 +24,15 @@ void remove_former(const std::string& folder) {
   for (const fs::path& path : former) fs::remove(path, error);
 }
 
+// With those inside an object, as parse_metrics_line() names them.
+void add_numbers(const nlohmann::ordered_json& object, const std::string& prefix,
+                 MetricsLine& line) {
+  for (const auto& [key, value] : object.items()) {
+    if (value.is_number()) line.values.emplace_back(prefix + key, value.get<double>());
+    if (value.is_object() && prefix.empty()) add_numbers(value, key + ".", line);
+  }
+}
+
 }  // namespace
 
 EventLog::EventLog(const std::string& folder, double unix_time) {
@@ -37,9 +46,7 @@ EventLog::EventLog(const std::string& folder, double unix_time) {
 void EventLog::append(const nlohmann::ordered_json& metrics_line) {
   MetricsLine line;
   line.step = metrics_line.at("step").get<int64_t>();
-  for (const auto& [key, value] : metrics_line.items()) {
-    if (value.is_number()) line.values.emplace_back(key, value.get<double>());
-  }
+  add_numbers(metrics_line, "", line);
   file_ << event_record(scalars_of(line)) << std::flush;
   require(file_.good(), "cannot write '{}': is the disk full?", path_);
 }

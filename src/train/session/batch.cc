@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "compile/model/context.h"
 #include "data/documents.h"
+#include "train/session/chat_samples.h"
 #include "train/session/run_sets.h"
 
 namespace tessera {
@@ -32,6 +33,11 @@ SampleSource text_samples(const RunSpec& spec) {
   };
 }
 
+Samples training_samples(const RunSpec& spec) {
+  if (spec.data.chats.empty()) return {text_samples(spec), {}};
+  return chat_samples(spec);
+}
+
 namespace {
 
 // Where the document of every query of one sequence begins, in the rows of the rank's attention.
@@ -45,8 +51,8 @@ void place_starts(std::span<const int32_t> of_positions, const SequenceRows& row
 
 }  // namespace
 
-void fill_inputs(Executor& executor, const RunSpec& spec, int64_t step,
-                 const SampleSource& source) {
+void fill_inputs(Executor& executor, const RunSpec& spec, int64_t step, const SampleSource& source,
+                 const StartsSource& starts_of) {
   const Program& program = executor.program();
   const Mesh& mesh = program.mesh;
   const int64_t replica = mesh.position(program.rank, sample_axes());
@@ -78,7 +84,11 @@ void fill_inputs(Executor& executor, const RunSpec& spec, int64_t step,
         if (labels != nullptr) labels[first_row + i] = whole_labels[position];
       }
       if (starts == nullptr) continue;
-      find_document_starts(whole_tokens, static_cast<int32_t>(spec.data.end_token), whole_starts);
+      if (starts_of) {
+        starts_of(sample, whole_starts);
+      } else {
+        find_document_starts(whole_tokens, static_cast<int32_t>(spec.data.end_token), whole_starts);
+      }
       place_starts(whole_starts, attending, j, micro_batch,
                    starts + m * micro_batch * attending.length());
     }

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/text/text.h"
@@ -107,24 +108,82 @@ ChatSamples::ChatSamples(const RunSpec& spec, const std::string& file) {
   require_config(!chats_.empty(),
                  "'{}' has no conversation in whose first {} tokens an assistant says something",
                  file, spec.train.seq_len);
-}
-
-void ChatSamples::fill(int64_t chat, std::span<int32_t> tokens, std::span<int32_t> labels) const {
-  const Chat& x = chats_[static_cast<size_t>(chat)];
-  for (size_t t = 0; t < tokens.size(); ++t) {
-    const bool labelled = t + 1 < x.ids.size() && x.learned[t + 1];
-    tokens[t] = t < x.ids.size() ? x.ids[t] : 0;
-    labels[t] = labelled ? x.ids[t + 1] : kMaskedLabel;
+  if (spec.data.document_mask) {
+    pack(static_cast<size_t>(spec.train.seq_len));
+  } else {
+    for (size_t i = 0; i < chats_.size(); ++i) sequences_.push_back({i});
   }
 }
 
-SampleSource chat_samples(const RunSpec& spec) {
-  const auto chats = std::make_shared<ChatSamples>(spec, spec.data.chats);
-  // Windows of one token each: their order is that of the conversations.
+// Best fit, long ones first: each goes where it leaves the least room, of equals to the sequence
+// that was begun last. Within a sequence they keep the order of the file.
+void ChatSamples::pack(size_t seq_len) {
+  std::vector<size_t> order(chats_.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return chats_[a].length() > chats_[b].length(); });
+  std::multimap<size_t, size_t> room;  // left, and in which sequence
+  for (const size_t chat : order) {
+    const size_t length = chats_[chat].length();
+    auto place = room.lower_bound(length);
+    if (place == room.end()) {
+      sequences_.emplace_back();
+      place = room.emplace(seq_len, sequences_.size() - 1);
+    }
+    const auto [left, sequence] = *place;
+    room.erase(place);
+    sequences_[sequence].push_back(chat);
+    if (left > length) room.emplace(left - length, sequence);
+  }
+  for (std::vector<size_t>& chats : sequences_) std::sort(chats.begin(), chats.end());
+}
+
+void ChatSamples::fill(int64_t sequence, std::span<int32_t> tokens,
+                       std::span<int32_t> labels) const {
+  std::fill(tokens.begin(), tokens.end(), 0);
+  std::fill(labels.begin(), labels.end(), kMaskedLabel);
+  size_t begin = 0;
+  for (const size_t i : sequences_[static_cast<size_t>(sequence)]) {
+    const Chat& x = chats_[i];
+    // The last token has a place where the next conversation does not want it.
+    for (size_t t = 0; t < x.ids.size() && begin + t < tokens.size(); ++t) {
+      tokens[begin + t] = x.ids[t];
+      if (t < x.length() && x.learned[t + 1]) labels[begin + t] = x.ids[t + 1];
+    }
+    begin += x.length();
+  }
+}
+
+void ChatSamples::starts(int64_t sequence, std::span<int32_t> starts) const {
+  size_t begin = 0;
+  for (const size_t i : sequences_[static_cast<size_t>(sequence)]) {
+    const size_t length = chats_[i].length();
+    std::fill_n(starts.begin() + static_cast<ptrdiff_t>(begin), length,
+                static_cast<int32_t>(begin));
+    begin += length;
+  }
+  std::fill(starts.begin() + static_cast<ptrdiff_t>(begin), starts.end(),
+            static_cast<int32_t>(begin));
+}
+
+Samples in_file_order(const std::shared_ptr<const ChatSamples>& chats) {
+  return {[chats](int64_t sample, std::span<int32_t> tokens, std::span<int32_t> labels) {
+            chats->fill(sample, tokens, labels);
+          },
+          [chats](int64_t sample, std::span<int32_t> starts) { chats->starts(sample, starts); }};
+}
+
+Samples chat_samples(const RunSpec& spec) {
+  const auto chats = std::make_shared<const ChatSamples>(spec, spec.data.chats);
+  const Samples all = in_file_order(chats);
+  // Windows of one token each: their order is that of the sequences.
   const Sampler order(chats->count() + 1, 1, spec.train.seed);
-  return [chats, order](int64_t sample, std::span<int32_t> tokens, std::span<int32_t> labels) {
-    chats->fill(order.sample_start(sample), tokens, labels);
-  };
+  return {[all, order](int64_t sample, std::span<int32_t> tokens, std::span<int32_t> labels) {
+            all.fill(order.sample_start(sample), tokens, labels);
+          },
+          [all, order](int64_t sample, std::span<int32_t> starts) {
+            all.starts(order.sample_start(sample), starts);
+          }};
 }
 
 }  // namespace tessera

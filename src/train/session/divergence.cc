@@ -60,4 +60,19 @@ std::optional<FoundTensor> first_over_ranks(Communicator& control,
   return first;
 }
 
+std::string describe_divergence(const std::optional<FoundTensor>& first, const StepOutcome& outcome,
+                                int64_t skipped_in_a_row, const Mesh& mesh) {
+  const std::string skipped =
+      skipped_in_a_row == 0
+          ? ""
+          : fmt::format("{} steps one after another were skipped (train.spike_limit), of the last ",
+                        skipped_in_a_row);
+  if (!first.has_value()) {
+    return fmt::format("{}the loss is {} and the norm of the gradient {}", skipped, outcome.loss,
+                       outcome.grad_norm);
+  }
+  return fmt::format("{}the first tensor that is not finite is {} on rank {} ({})", skipped,
+                     first->tensor.description, first->rank, mesh.describe(first->rank));
+}
+
 }  // namespace tessera

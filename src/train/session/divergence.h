@@ -30,4 +30,9 @@ struct FoundTensor {
 std::optional<FoundTensor> first_over_ranks(Communicator& control,
                                             const std::optional<BadTensor>& mine);
 
+// What ended a run, for people: `skipped_in_a_row` steps before it, if any, and the first tensor
+// that is not finite, or the numbers of the step where every tensor is.
+std::string describe_divergence(const std::optional<FoundTensor>& first, const StepOutcome& outcome,
+                                int64_t skipped_in_a_row, const Mesh& mesh);
+
 }  // namespace tessera

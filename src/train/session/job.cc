@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "plan/report/plan_json.h"
-#include "train/session/chat_samples.h"
 #include "train/session/run_sets.h"
 
 namespace tessera {
@@ -29,7 +28,7 @@ TrainJob prepare_job(const RunSpec& given, const Injection& inject, std::span<co
     const int rank = program.rank;
     job.programs.emplace(rank, std::move(program));
   }
-  job.samples = spec.data.chats.empty() ? text_samples(spec) : chat_samples(spec);
+  job.samples = training_samples(spec);
   job.held_out = held_out(spec);
   job.weights = spec.model.hf.empty() ? initial_weights(spec.model, spec.train.seed)
                                       : hf_weights(spec.model.hf, job.step.layout);

@@ -18,8 +18,8 @@ struct TrainJob {
   StepGraph step;
   std::map<int, Program> programs;  // of the ranks of this process
   nlohmann::ordered_json plan;      // of all ranks; null unless rank 0 is of this process
-  SampleSource samples;
-  HeldOut held_out;
+  Samples samples;
+  std::vector<HeldOut> held_out;  // by set
   TensorSource weights;
 };
 

@@ -85,8 +85,8 @@ std::vector<WeightedSet> training_sets(const RunSpec& spec) {
   return sets;
 }
 
-std::shared_ptr<const TokenSet> validation_set(const RunSpec& spec) {
-  return spec.data.valid.empty() ? nullptr : open_set(spec.data.valid, "data.valid", spec);
+std::shared_ptr<const TokenSet> validation_set(const RunSpec& spec, const std::string& path) {
+  return open_set(path, "data.valid", spec);
 }
 
 int64_t end_token_of(const std::vector<WeightedSet>& sets) {
@@ -100,6 +100,7 @@ int64_t end_token_of(const std::vector<WeightedSet>& sets) {
 
 RunSpec with_end_token(RunSpec spec) {
   if (!spec.data.document_mask || spec.data.end_token >= 0) return spec;
+  if (!spec.data.chats.empty()) return spec;
   spec.data.end_token = end_token_of(training_sets(spec));
   require_config(spec.data.end_token >= 0,
                  "data.document_mask: the sets do not say, or not the same, which token ends a "
@@ -124,8 +125,15 @@ std::string tokenizer_folder_of(const RunSpec& spec, const std::vector<WeightedS
 void check_sets(const RunSpec& spec) {
   if (!spec.data.is_sets()) return;
   std::vector<WeightedSet> sets = training_sets(spec);
-  if (const auto valid = validation_set(spec)) sets.push_back({valid, 1});
-  (void)with_end_token(spec);
+  const int64_t end_token = with_end_token(spec).data.end_token;
+  for (const ValidSet& valid : spec.data.valid) {
+    sets.push_back({validation_set(spec, valid.path), 1});
+    const int64_t own = sets.back().set->end_token();
+    require_config(!spec.data.document_mask || own < 0 || own == end_token,
+                   "data.valid: documents of '{}' end with token {}, but data.document_mask looks "
+                   "for {}: prepare it with the end of the training data",
+                   valid.path, own, end_token);
+  }
   check_tokenizers(spec, sets);
   for (const WeightedSet& one : sets) {
     if (one.set->vocab_size() == 0) look_at_ids(*one.set, spec.model.vocab);

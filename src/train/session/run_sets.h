@@ -14,13 +14,13 @@ namespace tessera {
 // looked at, no token. Throws ConfigError for a set that is missing, damaged, without documents,
 // too short for one sample, or of a vocabulary that is larger than the model's.
 std::vector<WeightedSet> training_sets(const RunSpec& spec);
-// The set of data.valid, likewise; null: none.
-std::shared_ptr<const TokenSet> validation_set(const RunSpec& spec);
+// One of data.valid, likewise.
+std::shared_ptr<const TokenSet> validation_set(const RunSpec& spec, const std::string& path);
 
 // The token that ends a document, where all sets say the same; else -1.
 int64_t end_token_of(const std::vector<WeightedSet>& sets);
-// With the end token of its sets, where it masks documents and names none. Throws ConfigError where
-// they say none, or different ones.
+// With the end token of its sets, where it masks documents and names none; conversations have
+// none. Throws ConfigError where they say none, or different ones.
 RunSpec with_end_token(RunSpec spec);
 
 // The folder whose tokenizer.json is the run's: that of data.tokenizer, of the model's folder, or

@@ -127,7 +127,7 @@ MeasuredRun record_and_measure(const ShortRun& run) {
     if (run.constant_lr) params.lr = spec.optimizer.lr;
     StepOutcome outcome;
     world.run([&](int rank, Executor& executor) {
-      fill_inputs(executor, spec, s, run.samples);
+      fill_inputs(executor, spec, s, run.samples, run.starts);
       executor.set_probe(injection_probe(run.inject, executor, s));
       const StepOutcome mine = executor.run(params);
       if (rank == 0) outcome = mine;
@@ -154,10 +154,16 @@ MeasuredRun record_and_measure(const ShortRun& run) {
 
 VerifyReport verify_meshes(const VerifyOptions& options) {
   require_room_for_records(options);
-  ShortRun left{
-      with_end_token(options.left), options.steps, text_samples(options.left), {}, {}, false, {}};
-  ShortRun right{
-      with_end_token(options.right), options.steps, left.samples, {}, options.inject, false, {}};
+  const Samples samples = training_samples(options.left);
+  ShortRun left{.spec = with_end_token(options.left),
+                .steps = options.steps,
+                .samples = samples.fill,
+                .starts = samples.starts};
+  ShortRun right{.spec = with_end_token(options.right),
+                 .steps = options.steps,
+                 .samples = samples.fill,
+                 .inject = options.inject,
+                 .starts = samples.starts};
   if (left.spec.parallel.grad_reduce != right.spec.parallel.grad_reduce) {
     left.spec.parallel.grad_reduce = right.spec.parallel.grad_reduce = GradReduce::kMicroBatch;
   }

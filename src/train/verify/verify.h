@@ -22,10 +22,11 @@ struct ShortRun {
   RunSpec spec;  // resolved
   int64_t steps = 3;
   SampleSource samples;
-  TensorSource weights;  // empty: initial weights, or the model's Hugging Face folder
-  Injection inject;
+  TensorSource weights = {};  // empty: initial weights, or the model's Hugging Face folder
+  Injection inject = {};
   bool constant_lr = false;
-  std::function<void(std::vector<Program>&)> edit_programs;  // tests plant faults here
+  std::function<void(std::vector<Program>&)> edit_programs = {};  // tests plant faults here
+  StartsSource starts = {};  // of the samples, where they say it themselves
 };
 std::vector<StepRecord> record_run(const ShortRun& run);
 

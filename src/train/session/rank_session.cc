@@ -1,0 +1,417 @@
+#include "train/session/rank_session.h"
+
+#include <algorithm>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/error.h"
+#include "data/text_doubt.h"
+#include "spec/run_file/asynchronous.h"
+#include "tensor/gpu_memory.h"
+#include "train/machine_defaults.h"
+#include "train/session/control.h"
+#include "train/session/divergence.h"
+#include "train/session/evaluation.h"
+#include "train/session/final_weights.h"
+#include "train/session/loss_scale.h"
+#include "train/session/run_summary.h"
+#include "train/session/run_writer.h"
+#include "train/session/session_clock.h"
+#include "train/session/spike_guard.h"
+#include "train/session/step_params.h"
+#include "train/session/step_reporter.h"
+
+namespace tessera {
+namespace {
+
+// 0: the run needs no GPU.
+int64_t free_gpu_bytes(const RunSpec& spec, const TrainOptions& options) {
+  return spec.train.device == TrainDevice::kCuda ? cuda::gpu_info(options.gpu).free_bytes : 0;
+}
+
+class Session {
+ public:
+  Session(const TrainOptions& options, const TrainJob& job, CommWorld& world,
+          Communicator& control);
+  TrainSummary run();
+
+ private:
+  void train();
+  void gather_memory();
+  void fill_next(int64_t step);
+  [[nodiscard]] StepOutcome run_step(int64_t step, StepParams& params);
+  void evaluate(int64_t step);
+  void settle(const StepParams& params, const StepOutcome& outcome);
+  [[noreturn]] void diverge(const StepParams& params, const StepOutcome& outcome);
+  [[nodiscard]] std::string save_before_divergence();
+  void count_step(int64_t step, double step_seconds);
+  void report_step(const StepParams& params, const StepOutcome& outcome, double step_seconds);
+  void tell_notes() const;
+  void forget_first_step();
+  void keep_trace(int64_t step);
+  [[nodiscard]] bool ends_early();
+  [[nodiscard]] int wants_to_stop() const;
+  [[nodiscard]] bool time_is_up();
+  [[nodiscard]] std::string save();
+  [[nodiscard]] nlohmann::ordered_json measure();
+  void finish(const TrainSummary& summary);
+  void tell_state() const;
+  [[nodiscard]] const std::string& folder() const;
+
+  const TrainOptions& options_;
+  const TrainJob& job_;
+  const RunSpec& spec_;
+  CommWorld& world_;
+  Communicator& control_;
+  std::optional<RunWriter> output_;  // rank 0 only
+  int64_t gpu_free_before_;
+  Rank rank_;
+  Executor executor_;
+  LossScaler scaler_;
+  SpikeGuard guard_;
+  Evaluation evaluation_;
+  StepReporter report_;
+  StepTrace trace_;
+  std::string skipped_;  // why the last step changed nothing; empty: it did
+  HostTimer timer_;      // from the first step on
+  int64_t steps_done_ = 0;
+  int stop_signal_ = 0;
+  bool out_of_time_ = false;
+  RunState state_;
+  double final_loss_ = 0;
+  double data_seconds_ = 0;  // of filling inputs
+  RouterLoad load_;          // of the last step
+  ComputeClock compute_;
+};
+
+// A kernel or a collective of the other stream may take as long as a peer may be late.
+ExecutorOptions execution(const RunSpec& spec, const TrainOptions& train, int rank) {
+  ExecutorOptions options = executor_options(spec);
+  options.timeout = std::max(options.timeout, 2 * comm_timeout(spec));
+  options.fault = fault_of(train.inject, rank);
+  return options;
+}
+
+Session::Session(const TrainOptions& options, const TrainJob& job, CommWorld& world,
+                 Communicator& control)
+    : options_(options),
+      job_(job),
+      spec_(job.step.spec),
+      world_(world),
+      control_(control),
+      gpu_free_before_(free_gpu_bytes(spec_, options)),
+      rank_(world, rank_options(spec_, options.gpu)),
+      executor_(rank_, job.step, job.programs.at(world.rank()),
+                execution(spec_, options, world.rank())),
+      scaler_(spec_.train),
+      guard_(spec_.train),
+      evaluation_(spec_, job.held_out),
+      report_(options, spec_, world, executor_),
+      trace_(spec_, options.trace, executor_.program().instructions.size()) {}
+
+// Where the run's files go; ranks other than 0 have none.
+const std::string& Session::folder() const {
+  return output_.has_value() ? output_->directory().path() : spec_.logging.run_dir;
+}
+
+void Session::tell_state() const {
+  if (options_.on_state) options_.on_state(state_);
+}
+
+// What the arenas were given, which stays so for the whole run. All ranks call it.
+void Session::gather_memory() {
+  int64_t mine = 0;
+  for (const ArenaKind arena : kAllArenas) mine += executor_.arena_bytes(arena);
+  std::vector<int64_t> rank_bytes;
+  for (const std::string& bytes : exchange_texts(control_, std::to_string(mine))) {
+    rank_bytes.push_back(std::stoll(bytes));
+  }
+  report_.set_memory(std::move(rank_bytes));
+}
+
+void Session::fill_next(int64_t step) {
+  const HostTimer timer;
+  fill_inputs(executor_, spec_, step, job_.samples.fill, job_.samples.starts);
+  data_seconds_ += timer.seconds();
+}
+
+// Instructions are timed from the first step of the trace to its last.
+void Session::keep_trace(int64_t step) {
+  if (trace_.wants(step)) trace_.keep(step, executor_.instruction_times()->spans());
+  if (trace_.wants(step + 1) != trace_.wants(step)) {
+    executor_.time_instructions(trace_.wants(step + 1));
+  }
+}
+
+// An overflow that a lower loss scale can cure, and a spike that the guard leaves out, cost a step,
+// not the run.
+void Session::settle(const StepParams& params, const StepOutcome& outcome) {
+  skipped_.clear();
+  if (outcome.overflowed() && scaler_.can_fall()) return scaler_.after_overflow();
+  skipped_ = guard_.reason(params, outcome);
+  if (skipped_.empty()) {
+    if (!outcome.finite()) diverge(params, outcome);
+    guard_.after_update(outcome);
+    return scaler_.after_update();
+  }
+  guard_.after_skip(params, outcome);
+  if (guard_.gives_up()) diverge(params, outcome);
+  if (output_.has_value()) {
+    output_->note(fmt::format("step {} changed nothing: {}", steps_done_ + 1, skipped_));
+  }
+}
+
+// Which weights a run keeps whose next step is not finite, for the message. All ranks call it.
+std::string Session::save_before_divergence() {
+  if (is_asynchronous(spec_.parallel)) {
+    return "stages have updated their weights within the step, so none were saved";
+  }
+  const bool finite = largest_of_ranks(control_, weights_are_finite(executor_) ? 0 : 1) == 0;
+  if (steps_done_ == 0) {
+    return fmt::format("{}no step was done, so no weights were saved",
+                       finite ? "" : "the weights that it began with are not finite, and ");
+  }
+  if (!finite) {
+    return fmt::format("the weights of step {} are not finite either, so none were saved",
+                       steps_done_);
+  }
+  const std::string failure = save();
+  if (!failure.empty()) return failure;
+  return fmt::format("the weights of step {} are unchanged and saved in '{}'", steps_done_,
+                     folder());
+}
+
+// Every rank comes here in the same step, because all see the same sums. Rank 0 speaks for all: the
+// others wait until its words have ended the world, so that nobody leaves before they are said.
+void Session::diverge(const StepParams& params, const StepOutcome& outcome) {
+  const int64_t step = steps_done_ + 1;
+  if (output_.has_value()) {
+    output_->log({{"event", "nan"},
+                  {"step", step},
+                  {"time", unix_seconds()},
+                  {"loss", outcome.loss},
+                  {"grad_norm", outcome.grad_norm}});
+  }
+  std::optional<BadTensor> mine;
+  if (!outcome.finite()) {
+    fill_next(step);  // those of the step after it may be there already
+    const Executor::Probe injected = injection_probe(options_.inject, executor_, step);
+    mine = find_first_nonfinite(executor_, params, injected);
+  }
+  std::optional<FoundTensor> first;
+  std::string weights;
+  try {
+    first = first_over_ranks(control_, mine);
+    weights = save_before_divergence();
+    if (world_.rank() != 0) control_.barrier();
+  } catch (const CommError&) {
+    if (world_.rank() == 0) throw;
+    throw Error(world_.abort_reason(), ExitCode::kDiverged);
+  }
+  const int64_t skipped = guard_.gives_up() ? guard_.in_a_row() : 0;
+  const bool scale_is_fixed = outcome.overflowed() && spec_.train.loss_scale > 0;
+  throw Error(
+      fmt::format("numeric divergence at step {}: {}; {}, try {}", step,
+                  describe_divergence(first, outcome, skipped, job_.step.mesh), weights,
+                  scale_is_fixed ? "train.loss_scale = 0, which adapts" : "a lower optimizer.lr"),
+      ExitCode::kDiverged);
+}
+
+void Session::count_step(int64_t step, double step_seconds) {
+  steps_done_ = step;
+  if (output_.has_value()) output_->count_step(step);
+  state_.steps_done = step;
+  state_.longest_step_us =
+      std::max(state_.longest_step_us, static_cast<int64_t>(step_seconds * 1e6));
+  tell_state();
+}
+
+void Session::report_step(const StepParams& params, const StepOutcome& outcome,
+                          double step_seconds) {
+  if (!output_.has_value()) return;
+  ReportedStep step = {.step = steps_done_,
+                       .outcome = outcome,
+                       .params = params,
+                       .seconds = step_seconds,
+                       .elapsed = timer_.seconds() - evaluation_.seconds(),
+                       .data_seconds = data_seconds_,
+                       .skipped = skipped_,
+                       .evaluated = evaluation_.due_after(steps_done_),
+                       .evaluation = evaluation_.last(),
+                       .load = load_};
+  if (spec_.train.dtype == DType::kF16 || guard_.on()) {
+    step.skipped_steps = scaler_.skipped() + guard_.skipped();
+  }
+  report_.report(step, *output_);
+}
+
+// What is known after the first step.
+void Session::tell_notes() const {
+  if (!output_.has_value() || !options_.on_note) return;
+  for (const std::string& note : executor_.notes()) output_->note(note);
+  if (const std::string note = data_note(spec_.data.path); !note.empty()) output_->note(note);
+}
+
+// It pays for page faults.
+void Session::forget_first_step() {
+  executor_.reset_comm_times();
+  report_.forget_first_step(data_seconds_);
+  compute_.reset();
+}
+
+// Runs step `step`, whose inputs are there, and fills in those of the next, if the inputs are not
+// wanted for an evaluation first.
+StepOutcome Session::run_step(int64_t step, StepParams& params) {
+  const bool last = step == spec_.train.steps;
+  scaler_.apply_to(params);
+  guard_.apply_to(params);
+  executor_.set_probe(injection_probe(options_.inject, executor_, step));
+  const HostTimer launched;
+  executor_.start(params);
+  // A GPU is fed while it computes; on the CPU the inputs are in use until the step is over.
+  const bool early = executor_.inputs_free();
+  if (early && !last) fill_next(step + 1);
+  const StepOutcome outcome = executor_.finish();
+  compute_.add_step(launched.seconds());
+  keep_trace(step);
+  settle(params, outcome);
+  load_ = take_router_load(executor_, control_);
+  if (!early && !last && !evaluation_.due_after(step)) fill_next(step + 1);
+  return outcome;
+}
+
+void Session::evaluate(int64_t step) {
+  if (!evaluation_.due_after(step)) return;
+  evaluation_.run(executor_, control_);
+  if (step < spec_.train.steps) fill_next(step + 1);
+}
+
+void Session::train() {
+  load_weights(executor_, job_.step,
+               inject_into_weights(options_.inject, world_.rank(), job_.weights));
+  gather_memory();
+  fill_next(1);
+  if (executor_.tune()) {
+    control_.barrier();  // as in run_summary()
+    executor_.reset_traffic();
+  }
+  keep_trace(0);
+  timer_ = HostTimer();
+  for (int64_t step = 1; step <= spec_.train.steps; ++step) {
+    const HostTimer timer;
+    StepParams params = step_params(spec_, step);
+    const StepOutcome outcome = run_step(step, params);
+    const double step_seconds = timer.seconds();
+    evaluate(step);
+    count_step(step, timer.seconds());
+    final_loss_ = outcome.loss;
+    report_step(params, outcome, step_seconds);
+    if (step == 1) tell_notes();
+    if (step == spec_.train.steps) return;
+    if (step == 1) forget_first_step();
+    if (ends_early()) return;
+  }
+}
+
+bool Session::ends_early() {
+  if (time_is_up()) return true;
+  stop_signal_ = static_cast<int>(largest_of_ranks(control_, wants_to_stop()));
+  return stop_signal_ != 0;
+}
+
+int Session::wants_to_stop() const {
+  const int signal = options_.should_stop ? options_.should_stop() : 0;
+  return signal == 0 && world_.stop_requested() ? SIGTERM : signal;
+}
+
+// Rank 0's clock decides for all.
+bool Session::time_is_up() {
+  if (options_.max_seconds <= 0) return false;
+  const bool reached = world_.rank() == 0 && timer_.seconds() >= options_.max_seconds;
+  out_of_time_ = largest_of_ranks(control_, reached ? 1 : 0) != 0;
+  return out_of_time_;
+}
+
+// All ranks save; empty, or why the weights are not in the run directory. Never without a step:
+// weights that nobody trained must not take the place of others.
+std::string Session::save() {
+  TESSERA_CHECK(steps_done_ > 0, "weights without a step");
+  state_.saving = true;
+  tell_state();
+  const HostTimer timer;
+  const auto on_growth = [&] {
+    state_.saving_us = static_cast<int64_t>(timer.seconds() * 1e6);
+    tell_state();
+  };
+  const std::string failure =
+      save_or_rescue({.path = folder() + "/model.safetensors",
+                      .make_room = [this] { return output_->keep_directory(); },
+                      .on_growth = on_growth,
+                      .rescue_dir = options_.rescue_dir,
+                      .step = steps_done_},
+                     job_.step, executor_, control_);
+  state_.saving = false;
+  state_.saved_step = failure.empty() ? steps_done_ : -1;
+  tell_state();
+  if (failure.empty() && output_.has_value()) output_->describe_weights();
+  return failure;
+}
+
+nlohmann::ordered_json Session::measure() {
+  return run_summary({.steps = steps_done_,
+                      .seconds = timer_.seconds(),
+                      .eval_seconds = evaluation_.seconds(),
+                      .warm_seconds = report_.warm_seconds(),
+                      .final_loss = final_loss_,
+                      .evaluation = evaluation_.last(),
+                      .max_seconds = out_of_time_ ? options_.max_seconds : 0,
+                      .eval_passes = evaluation_.passes(),
+                      .gpu_free_before = gpu_free_before_,
+                      .gpu_free_after = free_gpu_bytes(spec_, options_),
+                      .compute = compute_},
+                     job_, executor_, world_, control_);
+}
+
+// Rank 0 speaks for all where the files of the end cannot be written.
+void Session::finish(const TrainSummary& summary) {
+  const std::string failure = steps_done_ > 0 ? save() : "";
+  if (!output_.has_value()) return;
+  try {
+    const RunDirectory& directory = output_->directory();
+    if (directory.is_ours()) directory.write_json("summary.json", summary.measured);
+  } catch (const Error& error) {
+    require(!failure.empty(), "{}; the weights of step {} are in '{}'", error.what(), steps_done_,
+            folder());
+  }
+  require(failure.empty(), "{}", failure);
+}
+
+TrainSummary Session::run() {
+  if (world_.rank() == 0) output_.emplace(options_, job_);
+  state_.weight_bytes = job_.step.layout.num_parameters * size_bytes(spec_.train.dtype);
+  train();
+  TrainSummary summary;
+  summary.measured = measure();
+  summary.stopped = steps_done_ < spec_.train.steps && !out_of_time_;
+  summary.stop_signal = stop_signal_;
+  summary.final_loss = final_loss_;
+  finish(summary);
+  if (output_.has_value()) summary.run_dir = folder();
+  if (!options_.trace.empty()) {
+    const bool same_clock = world_.backend() == "local" || world_.backend() == "shm";
+    summary.trace = std::make_shared<TracedSteps>(
+        trace_.gather(control_, same_clock, job_.step, job_.programs));
+  }
+  summary.plan = job_.plan;
+  return summary;
+}
+
+}  // namespace
+
+TrainSummary run_session(const TrainOptions& options, const TrainJob& job, CommWorld& world,
+                         Communicator& control) {
+  return Session(options, job, world, control).run();
+}
+
+}  // namespace tessera

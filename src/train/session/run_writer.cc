@@ -1,0 +1,103 @@
+#include "train/session/run_writer.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "spec/run_file/run_file.h"
+#include "train/session/session_clock.h"
+#include "train/session/tokenizer_copy.h"
+
+namespace tessera {
+
+RunWriter::RunWriter(const TrainOptions& options, const TrainJob& job)
+    : options_(options), job_(job), spec_(job.step.spec) {
+  if (!options_.run_dir_claimed) {
+    claim_.emplace(
+        claim_run_directory({.path = spec_.logging.run_dir, .weights_from = spec_.model.hf}));
+  }
+  directory_.emplace(claim_.has_value() ? claim_->path() : spec_.logging.run_dir);
+  if (!directory_->former_run().empty()) {
+    note(fmt::format("the run that was in {} is now in {}", directory_->path(),
+                     directory_->former_run()));
+  }
+  write_description();
+}
+
+void RunWriter::write_description() {
+  write_resolved_run();
+  if (!options_.config_text.empty()) directory_->write_text("config.toml", options_.config_text);
+  directory_->write_json("plan.json", job_.plan);
+  copy_tokenizer(spec_, *directory_, [this](const std::string& text) { note(text); });
+  if (spec_.logging.tensorboard) events_.emplace(directory_->path(), unix_seconds());
+}
+
+// As JSON for programs, and as a run file. What this machine has is not part of the latter; a
+// schedule that came from a file is kept with the run.
+void RunWriter::write_resolved_run() {
+  RunSpec resolved = spec_;
+  resolved.logging.run_dir = directory_->path();
+  directory_->write_json("resolved.json", to_json(resolved));
+  resolved.cluster.memory_gib = options_.spec.cluster.memory_gib;
+  if (resolved.parallel.schedule.is_file()) {
+    directory_->write_text("schedule.csv", resolved.parallel.schedule_csv);
+    resolved.parallel.schedule = PipelineChoice::parse(directory_->file("schedule.csv"));
+  }
+  directory_->write_text("resolved.toml", to_toml(resolved));
+}
+
+void RunWriter::note(const std::string& text) const {
+  if (options_.on_note) options_.on_note(text);
+}
+
+std::string RunWriter::keep_directory() {
+  if (!directory_->vanished()) return "";
+  const std::string& path = directory_->path();
+  try {
+    if (!directory_->make_again()) return "";
+    write_description();
+    note(
+        fmt::format("the run directory '{}' was removed: it was made again; metrics up to step {} "
+                    "are lost",
+                    path, steps_done_));
+    return "";
+  } catch (const Error& error) {
+    if (!said_that_directory_fails_) {
+      said_that_directory_fails_ = true;
+      note(fmt::format(
+          "the run directory '{}' was removed or replaced, and cannot be had again ({}): the run "
+          "goes on without metrics",
+          path, error.what()));
+    }
+    return directory_->is_ours() ? "" : error.what();
+  }
+}
+
+void RunWriter::log(const nlohmann::ordered_json& line) {
+  (void)keep_directory();
+  if (directory_->append_metrics(line) || said_that_metrics_fail_) return;
+  said_that_metrics_fail_ = true;
+  note(
+      fmt::format("cannot write '{}': is the disk full? The run goes on without metrics, and will "
+                  "try to write its weights at the end",
+                  directory_->file("metrics.jsonl")));
+}
+
+void RunWriter::append_event(const nlohmann::ordered_json& line) {
+  if (!events_.has_value()) return;
+  try {
+    events_->append(line);
+  } catch (const Error& error) {
+    events_.reset();
+    note(fmt::format("{}; the run goes on without events for TensorBoard", error.what()));
+  }
+}
+
+void RunWriter::describe_weights() {
+  try {
+    if (const auto config = hf_config(spec_)) directory_->write_json("config.json", *config);
+  } catch (const Error& error) {
+    note(error.what());
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,56 @@
+// What rank 0 writes while a run trains: its directory with the description of the run, the lines
+// of metrics.jsonl, and events for TensorBoard.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "train/directory/run_claim.h"
+#include "train/directory/run_directory.h"
+#include "train/report/event_log.h"
+#include "train/session/job.h"
+#include "train/session/session.h"
+
+namespace tessera {
+
+// A disk that fills or a directory that vanishes costs a run its metrics, never its steps: notes
+// say so, once each.
+class RunWriter {
+ public:
+  // Claims the directory unless the caller has (TrainOptions::run_dir_claimed), moves aside what
+  // was there, and writes the description. Both arguments must outlive it.
+  RunWriter(const TrainOptions& options, const TrainJob& job);
+
+  [[nodiscard]] const RunDirectory& directory() const { return *directory_; }
+
+  // A line of metrics.jsonl.
+  void log(const nlohmann::ordered_json& line);
+  // The scalars of such a line for TensorBoard, where it is asked for.
+  void append_event(const nlohmann::ordered_json& line);
+  // Somebody may have removed the directory: what is still to come needs a place. Returns why
+  // nothing may be written there; empty: it may.
+  std::string keep_directory();
+  // What other programs need to read the weights; without it they are still the weights.
+  void describe_weights();
+  void note(const std::string& text) const;
+
+  void count_step(int64_t step) { steps_done_ = step; }
+
+ private:
+  void write_description();
+  void write_resolved_run();
+
+  const TrainOptions& options_;
+  const TrainJob& job_;
+  const RunSpec& spec_;
+  std::optional<ClaimedDirectory> claim_;  // unless the caller has one
+  std::optional<RunDirectory> directory_;
+  std::optional<EventLog> events_;  // where it is asked for
+  int64_t steps_done_ = 0;
+  bool said_that_metrics_fail_ = false;
+  bool said_that_directory_fails_ = false;
+};
+
+}  // namespace tessera
