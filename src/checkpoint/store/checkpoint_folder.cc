@@ -132,7 +132,7 @@ CheckpointFolder open_checkpoint(const FileOps& files, const std::string& folder
   const std::string state_path = files.path_text(state);
   checkpoint.state = parse_store_json(
       read_hashed(files, state, kMostStateBytes, checkpoint.commit.state_hash), state_path);
-  require_same_save(parse_head(JsonPlace(checkpoint.state, state_path), state_path),
+  require_same_save(parse_head(StoreValue(checkpoint.state, state_path), state_path),
                     checkpoint.commit.head, state_path);
   return checkpoint;
 }

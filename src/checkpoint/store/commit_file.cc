@@ -36,12 +36,12 @@ CommitFile parse_commit(std::string_view text, const std::string& path) {
                                    in_quotes(rest), crc32c(body)));
   }
   const nlohmann::json parsed = parse_store_json(body, path);
-  const JsonPlace root(parsed, path);
+  const StoreValue root(parsed, path);
   CommitFile commit;
   commit.head = parse_head(root, path);
   commit.manifest_hash = root.at("manifest").hash();
   commit.state_hash = root.at("state").hash();
-  const JsonPlace sums = root.at("sums");
+  const StoreValue sums = root.at("sums");
   for (const auto& [name, value] : sums.object().items()) {
     if (!is_shard_file(name)) sums.fail(fmt::format("names {}", in_quotes(name)));
     commit.crc_hashes[name] = sums.member(name, value).hash();

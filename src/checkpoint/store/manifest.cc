@@ -20,13 +20,13 @@ json chunk_json(const ManifestChunk& chunk) {
           {"end", chunk.end}};
 }
 
-std::vector<ManifestFile> parse_files(const JsonPlace& list) {
+std::vector<ManifestFile> parse_files(const StoreValue& list) {
   std::vector<ManifestFile> files;
   const auto count = static_cast<int64_t>(list.size());
   if (count < 1 || count > kMostShards) list.fail(fmt::format("has {} entries", count));
   for (int64_t i = 0; i < count; ++i) {
-    const JsonPlace file = list.at(static_cast<size_t>(i));
-    const JsonPlace name = file.at("name");
+    const StoreValue file = list.at(static_cast<size_t>(i));
+    const StoreValue name = file.at("name");
     if (name.text() != data_file(i, count)) {
       name.fail(fmt::format("is {}, not \"{}\"", in_quotes(name.text()), data_file(i, count)));
     }
@@ -35,7 +35,7 @@ std::vector<ManifestFile> parse_files(const JsonPlace& list) {
   return files;
 }
 
-ManifestChunk parse_chunk(const JsonPlace& place, const ManifestTensor& tensor,
+ManifestChunk parse_chunk(const StoreValue& place, const ManifestTensor& tensor,
                           const std::vector<ManifestFile>& files) {
   ManifestChunk chunk;
   chunk.box = {place.at("offset").sizes(), place.at("shape").sizes()};
@@ -54,14 +54,14 @@ ManifestChunk parse_chunk(const JsonPlace& place, const ManifestTensor& tensor,
   return chunk;
 }
 
-ManifestTensor parse_tensor(const std::string& name, const JsonPlace& place,
+ManifestTensor parse_tensor(const std::string& name, const StoreValue& place,
                             const std::vector<ManifestFile>& files) {
   ManifestTensor tensor;
   tensor.name = name;
   if (name.empty() || name.size() > kMaxTensorName || name.find('\0') != name.npos) {
     place.fail(fmt::format("has a name of {} bytes", name.size()));
   }
-  const JsonPlace dtype = place.at("dtype");
+  const StoreValue dtype = place.at("dtype");
   const auto type = parse_stored_type(dtype.text());
   if (!type) dtype.fail(fmt::format("is {}, which is unknown", in_quotes(dtype.text())));
   tensor.type = *type;
@@ -69,7 +69,7 @@ ManifestTensor parse_tensor(const std::string& name, const JsonPlace& place,
   if (!tensor_bytes(tensor.type, tensor.shape)) {
     place.fail(fmt::format("of shape {} has an impossible size", shape_text(tensor.shape)));
   }
-  const JsonPlace chunks = place.at("chunks");
+  const StoreValue chunks = place.at("chunks");
   std::vector<Box> boxes;
   for (size_t i = 0; i < chunks.size(); ++i) {
     tensor.chunks.push_back(parse_chunk(chunks.at(i), tensor, files));
@@ -112,11 +112,11 @@ json to_json(const Manifest& manifest) {
 
 Manifest parse_manifest(std::string_view text, const std::string& path) {
   const json parsed = parse_store_json(text, path);
-  const JsonPlace root(parsed, path);
+  const StoreValue root(parsed, path);
   Manifest manifest;
   manifest.head = parse_head(root, path);
   manifest.files = parse_files(root.at("files"));
-  const JsonPlace tensors = root.at("tensors");
+  const StoreValue tensors = root.at("tensors");
   for (const auto& [name, value] : tensors.object().items()) {  // in order of their names
     manifest.tensors.push_back(parse_tensor(name, tensors.member(name, value), manifest.files));
   }

@@ -71,7 +71,7 @@ std::string text_of(const ShardAck& ack) {
 ShardAck parse_ack(std::string_view text) {
   static const std::string kFile = "acknowledgement of a shard";
   const nlohmann::json parsed = parse_store_json(text, kFile);
-  const JsonPlace root(parsed, kFile);
+  const StoreValue root(parsed, kFile);
   return {{root.at("run").id(), static_cast<uint64_t>(root.at("generation").whole()),
            root.at("save").id()},
           root.at("rank").whole(kMostShards),

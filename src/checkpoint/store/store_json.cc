@@ -64,53 +64,53 @@ json parse_store_json(std::string_view text, const std::string& file) {
 
 std::string dump_store_json(const json& value) { return value.dump(1) + "\n"; }
 
-void JsonPlace::fail(const std::string& reason) const {
+void StoreValue::fail(const std::string& reason) const {
   fail_corrupt(*file_, fmt::format("{} {}", place_.empty() ? "it" : place_, reason));
 }
 
-JsonPlace JsonPlace::member(const std::string& key, const json& value) const {
+StoreValue StoreValue::member(const std::string& key, const json& value) const {
   const std::string shown = is_id(key) ? key : in_quotes(key, 200);
   return {value, *file_, place_.empty() ? shown : place_ + "." + shown};
 }
 
-const json& JsonPlace::object() const {
+const json& StoreValue::object() const {
   if (!value_->is_object()) fail("is no object");
   return *value_;
 }
 
-JsonPlace JsonPlace::at(const char* key) const {
+StoreValue StoreValue::at(const char* key) const {
   const auto found = object().find(key);
   if (found == value_->end()) fail(fmt::format("has no {}", key));
   return member(key, *found);
 }
 
-size_t JsonPlace::size() const {
+size_t StoreValue::size() const {
   if (!value_->is_array()) fail("is no list");
   return value_->size();
 }
 
-JsonPlace JsonPlace::at(size_t index) const {
+StoreValue StoreValue::at(size_t index) const {
   return {value_->at(index), *file_, fmt::format("{}[{}]", place_, index)};
 }
 
-int64_t JsonPlace::whole(int64_t most) const {
+int64_t StoreValue::whole(int64_t most) const {
   if (!value_->is_number_unsigned()) fail("is no whole number");
   const auto value = value_->get<uint64_t>();
   if (value > static_cast<uint64_t>(most)) fail(fmt::format("is {}, more than {}", value, most));
   return static_cast<int64_t>(value);
 }
 
-const std::string& JsonPlace::text() const {
+const std::string& StoreValue::text() const {
   if (!value_->is_string()) fail("is no text");
   return value_->get_ref<const std::string&>();
 }
 
-std::string JsonPlace::id() const {
+std::string StoreValue::id() const {
   if (!is_id(text())) fail(fmt::format("is {}, which is no id", in_quotes(text())));
   return text();
 }
 
-std::string JsonPlace::hash() const {
+std::string StoreValue::hash() const {
   const bool digits = text().find_first_not_of("0123456789abcdef") == std::string::npos;
   if (text().size() != kHashDigits || !digits) {
     fail(fmt::format("is {}, which is no SHA-256", in_quotes(text())));
@@ -118,7 +118,7 @@ std::string JsonPlace::hash() const {
   return text();
 }
 
-std::vector<int64_t> JsonPlace::sizes() const {
+std::vector<int64_t> StoreValue::sizes() const {
   if (size() > kMostBoxDims) fail(fmt::format("has {} dims, more than {}", size(), kMostBoxDims));
   std::vector<int64_t> values;
   for (size_t i = 0; i < size(); ++i) values.push_back(at(i).whole());
@@ -132,12 +132,12 @@ json head_json(const SaveId& id, int64_t step) {
           {"save", id.save},       {"step", step}};
 }
 
-FileHead parse_head(const JsonPlace& root, const std::string& file) {
-  const JsonPlace format = root.at("format");
+FileHead parse_head(const StoreValue& root, const std::string& file) {
+  const StoreValue format = root.at("format");
   if (format.text() != kFormatName) {
     format.fail(fmt::format("is {}, not \"{}\"", in_quotes(format.text()), kFormatName));
   }
-  const JsonPlace numbers = root.at("version");
+  const StoreValue numbers = root.at("version");
   if (numbers.size() != 2) numbers.fail("is not [major, minor]");
   FileHead head;
   head.version = {numbers.at(size_t{0}).whole(), numbers.at(size_t{1}).whole()};

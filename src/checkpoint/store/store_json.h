@@ -22,13 +22,13 @@ nlohmann::json parse_store_json(std::string_view text, const std::string& file);
 std::string dump_store_json(const nlohmann::json& json);
 
 // A value of a parsed file, and where it stands. Borrows both.
-class JsonPlace {
+class StoreValue {
  public:
-  JsonPlace(const nlohmann::json& value, const std::string& file, std::string place = "")
+  StoreValue(const nlohmann::json& value, const std::string& file, std::string place = "")
       : value_(&value), file_(&file), place_(std::move(place)) {}
 
-  [[nodiscard]] JsonPlace at(const char* key) const;            // of an object; must be there
-  [[nodiscard]] JsonPlace at(size_t index) const;               // of a list
+  [[nodiscard]] StoreValue at(const char* key) const;           // of an object; must be there
+  [[nodiscard]] StoreValue at(size_t index) const;              // of a list
   [[nodiscard]] size_t size() const;                            // of a list
   [[nodiscard]] const nlohmann::json& object() const;           // must be one
   [[nodiscard]] int64_t whole(int64_t most = INT64_MAX) const;  // from 0 to `most`
@@ -36,7 +36,7 @@ class JsonPlace {
   [[nodiscard]] std::string id() const;              // is_id
   [[nodiscard]] std::string hash() const;            // 64 lower-case digits
   [[nodiscard]] std::vector<int64_t> sizes() const;  // a list of at most kMostBoxDims
-  [[nodiscard]] JsonPlace member(const std::string& key, const nlohmann::json& value) const;
+  [[nodiscard]] StoreValue member(const std::string& key, const nlohmann::json& value) const;
   [[nodiscard]] const std::string& place() const { return place_; }
 
   // "PLACE REASON", as fail_corrupt says it.
@@ -56,6 +56,6 @@ struct FileHead {
   SaveId id;
   int64_t step = 0;
 };
-FileHead parse_head(const JsonPlace& root, const std::string& file);
+FileHead parse_head(const StoreValue& root, const std::string& file);
 
 }  // namespace tessera

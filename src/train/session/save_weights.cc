@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "checkpoint/safetensors.h"
-#include "train/session/bucket_runs.h"
+#include "train/state/bucket_runs.h"
 #include "train/session/control.h"
 #include "train/session/stored_tensors.h"
 #include "train/session/weights.h"
