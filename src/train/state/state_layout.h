@@ -37,8 +37,8 @@ struct StateLayout {
   std::vector<std::vector<StateBox>> ranks;  // by rank; replicas hold equal boxes
 };
 
-// Of a training step. Padding belongs to no tensor; a tied weight that two stages hold is one
-// tensor with replicas.
+// The layout of a training step. Padding belongs to no tensor; a tied weight that two stages hold
+// is one tensor with replicas.
 StateLayout lay_out_state(const StepGraph& step);
 
 // Where the boxes of `rank` lie when it holds all of its buckets, as it does of weights between
