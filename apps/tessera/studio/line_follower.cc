@@ -27,7 +27,8 @@ LineFollower::LineFollower(RunEntry run, LinePlace from, RunFacts& facts)
 http::EventPart LineFollower::next() {
   http::EventPart part;
   if (!std::exchange(greeted_, true)) part.text = kGreeting;
-  look_at_state();  // before the lines: whoever hears that a run has finished has heard its last line
+  look_at_state();  // before the lines: whoever hears that a run has finished has heard its last
+                    // line
   send_file(part);
   if (!part.more) part.text += std::exchange(news_, "");
   return part;
