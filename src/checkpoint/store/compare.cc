@@ -1,9 +1,10 @@
 #include "checkpoint/store/compare.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <set>
 
 #include "checkpoint/safetensors_header.h"

@@ -1,4 +1,5 @@
 // Checkpoints that something happened to: all of it is found, named, and never read.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/crc32c.h"

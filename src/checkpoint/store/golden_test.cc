@@ -1,5 +1,6 @@
 // Checkpoints that version 1.0 wrote, kept in tests/data/checkpoints: they stay readable, and what
 // is written today is the same bytes. TESSERA_UPDATE_GOLDEN=1 writes them anew.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>

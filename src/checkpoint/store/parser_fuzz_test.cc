@@ -1,4 +1,5 @@
 // Damaged files of a checkpoint are errors of the right kind, never crashes or large allocations.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/crc32c.h"
