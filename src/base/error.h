@@ -17,6 +17,10 @@ enum class ExitCode : int {
   kUsage = 2,       // usage or configuration
   kDoesNotFit = 3,  // plan --check
   kDiverged = 4,    // NaN or Inf
+  kCorrupt = 65,    // a checkpoint whose bytes are not those that were written
+  kAbsent = 66,     // no checkpoint, or one that was never finished
+  kIo = 74,         // a disk that is full, read-only or fails
+  kVersion = 76,    // a format that a newer Tessera wrote
 };
 
 class Error : public std::runtime_error {
@@ -33,6 +37,12 @@ class Error : public std::runtime_error {
 class ConfigError : public Error {
  public:
   explicit ConfigError(const std::string& message) : Error(message, ExitCode::kUsage) {}
+};
+
+// What the disk refused: exit code 74.
+class IoError : public Error {
+ public:
+  explicit IoError(const std::string& message) : Error(message, ExitCode::kIo) {}
 };
 
 class InternalError : public std::logic_error {

@@ -72,6 +72,12 @@ struct TensorHead {
 // By type (wide ones first) and name: the order of the tensors in a file.
 void sort_in_file_order(std::vector<TensorHead>& tensors);
 
+// What a file of these begins with: the length of its header and the header, padded so that the
+// data begins at a multiple of 64. The tensors must be in file order, with distinct and valid
+// names.
+std::string safetensors_head(std::span<const TensorHead> tensors,
+                             const std::map<std::string, std::string>& metadata);
+
 // The size of the file that SafetensorsWriter makes of these.
 int64_t safetensors_file_bytes(std::vector<TensorHead> tensors,
                                const std::map<std::string, std::string>& metadata);

@@ -67,15 +67,6 @@ std::string header_json(std::span<const TensorHead> tensors,
   return fmt::format("{{{}}}", fmt::join(entries, ","));
 }
 
-// With the blanks that let the data begin at a multiple of kDataAlignment.
-std::string padded_header(std::span<const TensorHead> tensors,
-                          const std::map<std::string, std::string>& metadata) {
-  std::string header = header_json(tensors, metadata);
-  const size_t length = sizeof(uint64_t) + header.size();
-  header.resize(header.size() + (kDataAlignment - length % kDataAlignment) % kDataAlignment, ' ');
-  return header;
-}
-
 }  // namespace
 
 void sort_in_file_order(std::vector<TensorHead>& tensors) {
@@ -84,10 +75,20 @@ void sort_in_file_order(std::vector<TensorHead>& tensors) {
   });
 }
 
+std::string safetensors_head(std::span<const TensorHead> tensors,
+                             const std::map<std::string, std::string>& metadata) {
+  std::string header = header_json(tensors, metadata);
+  const size_t whole = sizeof(uint64_t) + header.size();
+  header.resize(header.size() + (kDataAlignment - whole % kDataAlignment) % kDataAlignment, ' ');
+  std::string head;
+  for (size_t i = 0; i < sizeof(uint64_t); ++i) head += static_cast<char>(header.size() >> (8 * i));
+  return head + header;
+}
+
 int64_t safetensors_file_bytes(std::vector<TensorHead> tensors,
                                const std::map<std::string, std::string>& metadata) {
   sort_in_file_order(tensors);
-  auto bytes = static_cast<int64_t>(sizeof(uint64_t) + padded_header(tensors, metadata).size());
+  auto bytes = static_cast<int64_t>(safetensors_head(tensors, metadata).size());
   for (const TensorHead& tensor : tensors) bytes += bytes_of(tensor);
   return bytes;
 }
@@ -95,13 +96,12 @@ int64_t safetensors_file_bytes(std::vector<TensorHead> tensors,
 SafetensorsWriter::SafetensorsWriter(const std::string& path, std::vector<TensorHead> tensors,
                                      const std::map<std::string, std::string>& metadata)
     : tensors_(checked(std::move(tensors))), file_(path) {
-  const std::string header = padded_header(tensors_, metadata);
-  const uint64_t length = header.size();
-  require(length <= static_cast<uint64_t>(kMaxHeaderBytes),
+  const std::string head = safetensors_head(tensors_, metadata);
+  const size_t length = head.size() - sizeof(uint64_t);
+  require(length <= static_cast<size_t>(kMaxHeaderBytes),
           "cannot write '{}': its header would have {} bytes, more than {}; use several files",
           path, length, kMaxHeaderBytes);
-  file_.write(std::as_bytes(std::span(&length, 1)));
-  file_.write(std::as_bytes(std::span(header)));
+  file_.write(std::as_bytes(std::span(head)));
 }
 
 void SafetensorsWriter::add(std::string_view name, std::span<const std::byte> bytes) {

@@ -2,7 +2,8 @@
 
 #include <vector>
 
-#include "http/sha256.h"
+#include "base/sha256.h"
+#include "http/base64.h"
 
 namespace tessera::http {
 namespace {

@@ -2,8 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "base/sha256.h"
+#include "http/base64.h"
 #include "http/content_policy.h"
-#include "http/sha256.h"
 
 namespace tessera::http {
 namespace {

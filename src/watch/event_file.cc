@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 
+#include "base/crc32c.h"
 #include "base/error.h"
 
 namespace tessera {
@@ -28,17 +29,6 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 10> kTags = 
      {"tokens_per_s", "speed/tokens_per_s"},
      {"step_ms", "speed/step_ms"},
      {"mfu", "speed/mfu"}}};
-
-constexpr std::array<uint32_t, 256> make_table() {
-  std::array<uint32_t, 256> table{};
-  for (uint32_t i = 0; i < 256; ++i) {
-    uint32_t crc = i;
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82F63B78U : 0U);
-    table[i] = crc;
-  }
-  return table;
-}
-constexpr std::array<uint32_t, 256> kTable = make_table();
 
 // A check sum that is stored inside data that is summed itself is turned and moved.
 uint32_t masked(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xA282EAD8U; }
@@ -172,14 +162,6 @@ uint64_t number_at(std::string_view bytes, size_t at, int size) {
 }
 
 }  // namespace
-
-uint32_t crc32c(std::string_view data) {
-  uint32_t crc = 0xFFFFFFFFU;
-  for (const char c : data) {
-    crc = kTable[(crc ^ static_cast<unsigned char>(c)) & 0xFF] ^ (crc >> 8);
-  }
-  return ~crc;
-}
 
 std::string event_file_head(double time) {
   std::string event = event_at(time);

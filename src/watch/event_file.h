@@ -13,9 +13,6 @@
 
 namespace tessera {
 
-// Castagnoli's polynomial: of "123456789" it is 0xE3069283.
-uint32_t crc32c(std::string_view data);
-
 struct Scalars {
   double time = 0;  // Unix time, seconds
   int64_t step = 0;

@@ -9,14 +9,6 @@
 namespace tessera {
 namespace {
 
-TEST(EventFileTest, CheckSumIsCastagnolis) {
-  EXPECT_EQ(crc32c("123456789"), 0xE3069283U);
-  EXPECT_EQ(crc32c(""), 0U);
-  // RFC 3720, B.4.
-  EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8A9136AAU);
-  EXPECT_EQ(crc32c(std::string(32, '\xff')), 0x62A8AB43U);
-}
-
 // Byte by byte, as the format says it: a length of 24, its sum, the time as a double, the version.
 TEST(EventFileTest, HeadIsTheRecordThatReadersExpect) {
   const std::string head = event_file_head(0);

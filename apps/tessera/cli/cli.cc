@@ -13,6 +13,7 @@
 #include "base/failure.h"
 #include "base/text/printable.h"
 #include "bench/bench.h"
+#include "checkpoint/checkpoint_command.h"
 #include "cli/completion.h"
 #include "cli/flags.h"
 #include "cli/help.h"
@@ -122,6 +123,7 @@ struct Tree {
     commands.push_back(add_eval(root));
     commands.push_back(add_generate(root));
     commands.push_back(add_export_hf(root));
+    for (Command& command : add_checkpoint(root)) commands.push_back(std::move(command));
     for (Command& command : add_data(root)) commands.push_back(std::move(command));
     for (Command& command : add_bench(root, environment)) commands.push_back(std::move(command));
     commands.push_back(add_calibrate(root, environment));

@@ -65,7 +65,18 @@ std::string with_cause(const std::string& reason, int rank, const RankEnd& end) 
 bool explains_itself(const RankEnd& end) {
   if (!end.exit || end.exit->signal != 0) return false;
   const auto code = static_cast<ExitCode>(end.exit->code);
-  return code == ExitCode::kUsage || code == ExitCode::kDoesNotFit || code == ExitCode::kDiverged;
+  switch (code) {
+    case ExitCode::kUsage:
+    case ExitCode::kDoesNotFit:
+    case ExitCode::kDiverged:
+    case ExitCode::kCorrupt:
+    case ExitCode::kAbsent:
+    case ExitCode::kIo:
+    case ExitCode::kVersion:
+      return true;
+    default:
+      return false;
+  }
 }
 
 bool killed_by_others(const RankEnd& end) {

@@ -1,6 +1,8 @@
 #include "train/session/control.h"
 
 #include <algorithm>
+#include <chrono>
+#include <future>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -39,6 +41,18 @@ std::string text_of_rank_zero(Communicator& control, std::string mine) {
 int64_t largest_of_ranks(Communicator& control, int64_t mine) {
   control.all_reduce(&mine, 1, DType::kI64, 0, ReduceOp::kMax);
   return mine;
+}
+
+void run_with_signs_of_life(Communicator& control, const std::function<void()>& action) {
+  constexpr std::chrono::milliseconds kSignOfLife{200};
+  std::future<void> done;
+  if (action) done = std::async(std::launch::async, action);
+  bool busy = true;
+  while (busy) {
+    const bool mine = done.valid() && done.wait_for(kSignOfLife) == std::future_status::timeout;
+    busy = largest_of_ranks(control, mine ? 1 : 0) != 0;
+  }
+  if (done.valid()) done.get();
 }
 
 RunSpec agree_on_spec(Communicator& control, RunSpec mine, int ranks_on_host) {

@@ -1,6 +1,7 @@
 #include "train/session/loss_scale.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 namespace tessera {
 
@@ -30,6 +31,20 @@ void LossScaler::after_overflow() {
   if (!dynamic_) return;
   overflows_left_ = std::max<int64_t>(0, overflows_left_ - 1);
   if (overflows_left_ == 0) scale_ = std::max(1.0, scale_ / 2);
+}
+
+nlohmann::json LossScaler::state() const {
+  return {{"scale", scale_},
+          {"clean", clean_},
+          {"overflows_left", overflows_left_},
+          {"skipped", skipped_}};
+}
+
+void LossScaler::restore(const nlohmann::json& state) {
+  if (dynamic_) scale_ = state.at("scale").get<double>();  // a fixed one is the run file's
+  clean_ = state.at("clean").get<int64_t>();
+  overflows_left_ = state.at("overflows_left").get<int64_t>();
+  skipped_ = state.at("skipped").get<int64_t>();
 }
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 
 #include "runtime/dispatch.h"
 #include "spec/run_spec.h"
@@ -31,6 +32,10 @@ class LossScaler {
   void after_update();
   // Every overflow but the first `hysteresis` - 1 after a growth halves the scale.
   void after_overflow();
+
+  // What a checkpoint keeps of it, and back: the same bits.
+  [[nodiscard]] nlohmann::json state() const;
+  void restore(const nlohmann::json& state);
 
  private:
   bool dynamic_;

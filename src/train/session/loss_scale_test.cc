@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 namespace tessera {
 namespace {
 
@@ -81,6 +83,28 @@ TEST(LossScalerTest, SkippedStepsDoNotCountAsUpdates) {
   scaler.apply_to(params);
   EXPECT_EQ(params.step, 4);
   EXPECT_EQ(params.loss_scale, kFirstLossScale);
+}
+
+// Saved at any moment, it does what it would have done.
+TEST(LossScalerTest, GoesOnFromWhatWasSaved) {
+  const auto event = [](LossScaler& scaler, int i) {
+    if (i % 5 == 4 || i % 7 == 6) {
+      scaler.after_overflow();
+    } else {
+      scaler.after_update();
+    }
+  };
+  for (int saved = 0; saved < 20; ++saved) {
+    LossScaler scaler(half(0)), again(half(0));
+    for (int i = 0; i < saved; ++i) event(scaler, i);
+    again.restore(nlohmann::json::parse(scaler.state().dump()));
+    for (int i = saved; i < 40; ++i) {
+      EXPECT_EQ(again.scale(), scaler.scale());
+      EXPECT_EQ(again.skipped(), scaler.skipped());
+      event(scaler, i);
+      event(again, i);
+    }
+  }
 }
 
 }  // namespace

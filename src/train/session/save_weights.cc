@@ -1,21 +1,18 @@
 // Whole tensors put together on rank 0 from the parts that the ranks own, and written one by one.
-#include <chrono>
 #include <cstring>
-#include <future>
 #include <optional>
 
 #include "base/error.h"
 #include "base/hash.h"
 #include "checkpoint/safetensors.h"
-#include "train/session/bucket_runs.h"
 #include "train/session/control.h"
 #include "train/session/stored_tensors.h"
 #include "train/session/weights.h"
+#include "train/state/bucket_runs.h"
 
 namespace tessera {
 namespace {
 
-constexpr std::chrono::milliseconds kSignOfLife{200};
 // Ranks without a part in so much of the file would only see that rank 0 does not come.
 constexpr int64_t kQuietBytes = int64_t{32} << 20;
 
@@ -171,19 +168,6 @@ class WeightFile {
   std::optional<SafetensorsWriter> writer_;
   std::string failure_;
 };
-
-// A disk may take longer than ranks wait for each other: rank 0, which alone has an action, tells
-// them again and again that it is still at it.
-void run_with_signs_of_life(Communicator& control, const std::function<void()>& action) {
-  std::future<void> done;
-  if (action) done = std::async(std::launch::async, action);
-  bool busy = true;
-  while (busy) {
-    const bool mine = done.valid() && done.wait_for(kSignOfLife) == std::future_status::timeout;
-    busy = largest_of_ranks(control, mine ? 1 : 0) != 0;
-  }
-  if (done.valid()) done.get();
-}
 
 }  // namespace
 

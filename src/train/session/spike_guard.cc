@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 namespace tessera {
 
@@ -60,6 +61,18 @@ void SpikeGuard::after_skip(const StepParams& params, const StepOutcome& outcome
   if (!outcome.finite()) return;
   norm_.add(std::min(outcome.grad_norm, params.most_norm), window_);
   loss_.add(std::min(outcome.loss, params.most_loss), window_);
+}
+
+nlohmann::json SpikeGuard::state() const {
+  return {{"norm_mean", norm_.value},  {"norm_count", norm_.count}, {"loss_mean", loss_.value},
+          {"loss_count", loss_.count}, {"skipped", skipped_},       {"in_a_row", in_a_row_}};
+}
+
+void SpikeGuard::restore(const nlohmann::json& state) {
+  norm_ = {state.at("norm_mean").get<double>(), state.at("norm_count").get<int64_t>()};
+  loss_ = {state.at("loss_mean").get<double>(), state.at("loss_count").get<int64_t>()};
+  skipped_ = state.at("skipped").get<int64_t>();
+  in_a_row_ = state.at("in_a_row").get<int64_t>();
 }
 
 }  // namespace tessera

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "base/step_params.h"
@@ -30,6 +31,10 @@ class SpikeGuard {
   void after_update(const StepOutcome& outcome);
   // What was above a limit counts as that limit: a run whose loss has risen for good goes on.
   void after_skip(const StepParams& params, const StepOutcome& outcome);
+
+  // What a checkpoint keeps of it, and back: the same bits.
+  [[nodiscard]] nlohmann::json state() const;
+  void restore(const nlohmann::json& state);
 
  private:
   // A mean that forgets: each value counts 1/n of it, where n is the number of values so far, or

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 namespace tessera {
 namespace {
@@ -75,6 +76,25 @@ TEST(SpikeGuard, IsOffUnlessAskedFor) {
   guard.apply_to(params);
   EXPECT_EQ(params.most_norm, INFINITY);
   EXPECT_EQ(guard.reason(params, outcome(NAN, NAN)), "");
+}
+
+// Through the text of a checkpoint, in the middle of a row of skipped steps.
+TEST(SpikeGuard, GoesOnFromWhatWasSaved) {
+  SpikeGuard guard(guarded());
+  StepParams params;
+  for (const double x : {0.1, 1.0 / 3, 0.7}) guard.after_update(outcome(x, 2 * x));
+  guard.apply_to(params);
+  guard.after_skip(params, outcome(50, 60));
+  SpikeGuard again(guarded());
+  again.restore(nlohmann::json::parse(guard.state().dump()));
+  StepParams mine, theirs;
+  again.apply_to(mine);
+  guard.apply_to(theirs);
+  EXPECT_EQ(mine.most_norm, theirs.most_norm);
+  EXPECT_EQ(mine.most_loss, theirs.most_loss);
+  EXPECT_EQ(again.skipped(), 1);
+  again.after_skip(mine, outcome(50, 60));
+  EXPECT_TRUE(again.gives_up());
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "train/session/bucket_runs.h"
+#include "train/state/bucket_runs.h"
 
 namespace tessera {
 

@@ -10,8 +10,8 @@
 #include "base/master_weight.h"
 #include "base/philox.h"
 #include "tensor/element.h"
-#include "train/session/bucket_runs.h"
 #include "train/session/stored_tensors.h"
+#include "train/state/bucket_runs.h"
 
 namespace tessera {
 namespace {

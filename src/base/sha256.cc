@@ -1,9 +1,10 @@
-#include "http/sha256.h"
+#include "base/sha256.h"
 
-#include <algorithm>
+#include <fmt/format.h>
+
 #include <bit>
 
-namespace tessera::http {
+namespace tessera {
 namespace {
 
 // The first 32 bits of the fractions of the cube roots of the first 64 primes.
@@ -80,19 +81,10 @@ std::array<uint8_t, 32> sha256(std::string_view text) {
   return digest;
 }
 
-std::string base64(std::span<const uint8_t> bytes) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    const size_t have = std::min<size_t>(3, bytes.size() - i);
-    uint32_t group = 0;
-    for (size_t j = 0; j < 3; ++j) group = group << 8 | (j < have ? bytes[i + j] : 0U);
-    for (size_t j = 0; j < 4; ++j) {
-      text += j <= have ? kDigits[group >> (18 - j * 6) & 63] : '=';
-    }
-  }
-  return text;
+std::string sha256_hex(std::string_view text) {
+  std::string digits;
+  for (const uint8_t byte : sha256(text)) digits += fmt::format("{:02x}", byte);
+  return digits;
 }
 
-}  // namespace tessera::http
+}  // namespace tessera

@@ -1,0 +1,80 @@
+#include "train/session/checkpoint_save.h"
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/error.h"
+#include "train/session/control.h"
+
+namespace tessera {
+namespace {
+
+// What a disk may refuse, as text; empty: it did not.
+std::string failure_of_disk(const std::function<void()>& action) {
+  try {
+    action();
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+struct Written {
+  std::vector<ShardAck> acks;
+  std::string failure;
+};
+
+// What all ranks say of their shards: an acknowledgement, or behind a '!' why there is none.
+Written gather(Communicator& control, const std::string& mine) {
+  Written written;
+  const std::vector<std::string> all = exchange_texts(control, mine);
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (!all[rank].starts_with('!')) {
+      written.acks.push_back(parse_ack(all[rank]));
+    } else if (written.failure.empty()) {
+      written.failure = fmt::format("rank {}: {}", rank, all[rank].substr(1));
+    }
+  }
+  return written;
+}
+
+}  // namespace
+
+std::string save_checkpoint(FileOps& files, const CheckpointPlan& plan, const SaveId& id,
+                            int64_t step, const nlohmann::json& state, const Executor& executor,
+                            Communicator& control) {
+  const bool commits = control.rank() == 0;
+  const auto on_rank_zero = [&](std::function<void()> action) {
+    return commits ? std::move(action) : nullptr;
+  };
+  std::string failure;
+  run_with_signs_of_life(
+      control, on_rank_zero([&] { failure = failure_of_disk([&] { begin_save(files, id); }); }));
+  failure = text_of_rank_zero(control, failure);
+  if (!failure.empty()) return failure;
+  std::string mine;
+  run_with_signs_of_life(control, [&] {
+    const std::string why = failure_of_disk([&] {
+      mine = text_of(write_shard(files, plan.save, id, step, control.rank(),
+                                 state_source(executor, plan.layout, plan.save)));
+    });
+    if (!why.empty()) mine = "!" + why;
+  });
+  const Written written = gather(control, mine);
+  failure = written.failure;
+  run_with_signs_of_life(control, on_rank_zero([&] {
+                           if (failure.empty()) {
+                             failure = failure_of_disk([&] {
+                               commit_save(files, plan.save, id, step, written.acks, state);
+                             });
+                           }
+                           // The disk may refuse that too; the next start collects it.
+                           if (!failure.empty()) {
+                             (void)failure_of_disk([&] { abandon_save(files, id); });
+                           }
+                         }));
+  return text_of_rank_zero(control, failure);
+}
+
+}  // namespace tessera
