@@ -8,6 +8,7 @@ import ActivationsKept from './ActivationsKept.svelte';
 import CheatSheet from './CheatSheet.svelte';
 import CheckpointSize from './CheckpointSize.svelte';
 import Exercise from './Exercise.svelte';
+import FailureCost from './FailureCost.svelte';
 import RecomputePlanned from './RecomputePlanned.svelte';
 
 // A core that says what is put into it: widgets must show that, and nothing of their own.
@@ -114,6 +115,31 @@ it('adds up what a checkpoint keeps, and asks how long that is written', async (
   await waitFor(() => expect(status()).toMatch(/^7 TB to write; at 256 GB\/s that is 9 s, said\./));
   expect(asked[0]![1]).toEqual({ topic: 'memory', given: { params: 405e9 } });
   expect(asked[1]![1]).toEqual({ topic: 'ring', given: { bytes: 7e12, ranks: 2, bandwidth: 256e9 } });
+});
+
+it('shows how often the core would save, and asks again for other failures', async () => {
+  stub((_, { given }) => ({
+    results: {
+      mtbf: said(1, `${(given as { devices: number }).devices} s, said`),
+      young: said(2),
+      best: said(3, '13 s, said'),
+      goodput: said(0.5, '50 %, said'),
+      days: said(60, '60, said'),
+      restarts: said(7, '7, said'),
+    },
+    tables: { intervals: { columns: ['saves', 'every', 'goodput'], rows: [['best', 3, 0.5]] } },
+    notes: ['said'],
+  }));
+  render(FailureCost);
+  await waitFor(() =>
+    expect(status()).toMatch(/^A failure every 16384 s, said\. Save every 13 s, said: then 50 %, said of/),
+  );
+  expect(asked[0]![1]).toEqual({
+    topic: 'failures',
+    given: { devices: 16384, 'mtbf-device': 18e7, save: 30, restart: 300 },
+  });
+  url.set({ fail_devices: '8' });
+  await waitFor(() => expect(status()).toMatch(/^A failure every 8 s, said/));
 });
 
 it('shows the activations that the core counts, and asks again for another split', async () => {
