@@ -216,8 +216,8 @@ int run_checkpoint_ls(const CheckpointOptions& options, Console& console) {
     return 0;
   }
   if (lines.empty()) {
-    throw Error(fmt::format("'{}' holds no checkpoint: a run makes them every checkpoint.every "
-                            "steps",
+    throw Error(fmt::format("'{}' holds no checkpoint: name a folder with step-... "
+                            "folders in it",
                             options.path),
                 ExitCode::kAbsent);
   }
