@@ -15,10 +15,11 @@ endif()
 
 add_library(tessera_options INTERFACE)
 target_compile_options(tessera_options INTERFACE
-  # -Wrestrict gives false alarms on std::string in g++ 12 (GCC bug 105651); newer clang warns of what
-  # std::stable_sort of that g++ uses inside.
+  # -Wrestrict gives false alarms on std::string in g++ 12 (GCC bug 105651), -Wdangling-reference in g++ 13
+  # on every function that takes a temporary and gives a reference; newer clang warns of what
+  # std::stable_sort of g++ 12 uses inside.
   "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;${shadow_warning};-Wconversion>"
-  "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict>"
+  "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict;-Wno-dangling-reference>"
   "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-deprecated-declarations>"
   "$<$<COMPILE_LANGUAGE:CUDA>:-lineinfo;--expt-relaxed-constexpr;--expt-extended-lambda>")
 if(TESSERA_WERROR)
