@@ -216,10 +216,9 @@ TEST_F(RunDirectoryTest, TheLastLinesSayWhereItIsAndWhatIsNext) {
 }
 
 TEST_F(RunDirectoryTest, ResumingIsAnswered) {
-  for (const std::string flags : {"--resume", "--resume out", "--resume=out", "--continue",
-                                  "--resume-from out", "--load-checkpoint out", "--restart"}) {
-    expect_refused("train run.toml " + flags,
-                   {"cannot be resumed yet", "--set model.hf=runs/NAME"});
+  for (const std::string flags :
+       {"--continue", "--resume-from out", "--load-checkpoint out", "--restart"}) {
+    expect_refused("train run.toml " + flags, {"with --resume auto", "--set model.hf=runs/NAME"});
   }
 }
 

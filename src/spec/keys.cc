@@ -21,6 +21,7 @@ constexpr Range kBelowOne{.min = 0, .max = 1, .open_max = true};
 constexpr Range kLossScale{0, 32768};  // a logit's gradient, at most this, must fit f16
 constexpr Range kTokenOrNone{-1, 2147483647};
 constexpr Range kSeconds{0.1, 1e6};
+constexpr Range kMinutes{0, 1e6};
 constexpr Range kGibibytes{0, 1e9};  // the bytes fit in int64_t
 
 constexpr std::array<std::string_view, 4> kDTypes = {"f32", "f64", "bf16", "f16"};
@@ -203,6 +204,13 @@ constexpr Key kKeys[] = {
 
     {"eval", "every", [](S& s) -> Field { return &s.eval.every; }, kAny},
     {"eval", "batches", [](S& s) -> Field { return &s.eval.batches; }, kAny},
+
+    {"checkpoint", "every", [](S& s) -> Field { return &s.checkpoint.every; }, kAny},
+    {"checkpoint", "every_minutes", [](S& s) -> Field { return &s.checkpoint.every_minutes; },
+     kMinutes},
+    {"checkpoint", "keep", [](S& s) -> Field { return &s.checkpoint.keep; }, kPositive},
+    {"checkpoint", "keep_every", [](S& s) -> Field { return &s.checkpoint.keep_every; }, kAny},
+    {"checkpoint", "dir", [](S& s) -> Field { return &s.checkpoint.dir; }},
 
     {"logging", "run_dir", [](S& s) -> Field { return &s.logging.run_dir; }},
     {"logging", "every", [](S& s) -> Field { return &s.logging.every; }, kPositive},

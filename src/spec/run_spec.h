@@ -211,6 +211,17 @@ struct LoggingSpec {
   bool tensorboard = false;  // also write an event file for TensorBoard
 };
 
+// Saves that a run can go on from.
+struct CheckpointSpec {
+  int64_t every = 0;         // steps from one to the next; 0: not by steps
+  double every_minutes = 0;  // likewise by the clock; 0: not
+  int64_t keep = 3;          // the newest so many stay
+  int64_t keep_every = 0;    // and every step that is a multiple of it; 0: none
+  std::string dir;           // empty: "checkpoints" in the run directory
+
+  [[nodiscard]] bool on() const { return every > 0 || every_minutes > 0; }
+};
+
 struct RunSpec {
   ModelSpec model;
   ClusterSpec cluster;
@@ -219,6 +230,7 @@ struct RunSpec {
   OptimizerSpec optimizer;
   DataSpec data;
   EvalSpec eval;
+  CheckpointSpec checkpoint;
   LoggingSpec logging;
 };
 

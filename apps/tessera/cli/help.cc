@@ -134,7 +134,7 @@ std::vector<const CLI::Option*> visible_options(const CLI::App& app) {
 namespace {
 
 // What people who know other systems type, and what they can do here.
-std::string not_yet(const CLI::App& command, std::string_view option) {
+std::string other_name_of_resume(const CLI::App& command, std::string_view option) {
   constexpr std::array<std::string_view, 6> kResume = {"--resume",  "--continue", "--load",
                                                        "--restore", "--restart",  "--checkpoint"};
   // "--resume-from", "--load-checkpoint" and the like as well.
@@ -144,8 +144,8 @@ std::string not_yet(const CLI::App& command, std::string_view option) {
   });
   if (!resumes || command.get_name() != "train") return "";
   return fmt::format(
-      "{}: a run cannot be resumed yet. To start a new one from the weights of runs/NAME, use "
-      "--set "
+      "{}: a run goes on from its newest checkpoint with --resume auto, from a named one with "
+      "--resume PATH. To start a new one from the weights of runs/NAME, use --set "
       "model.hf=runs/NAME: its optimizer starts anew, and the text from the beginning",
       option);
 }
@@ -161,7 +161,8 @@ std::string unknown_word(const CLI::App& command, const std::string& word) {
       return fmt::format("option '{}' goes after the command: {} {}", name, full_name(command),
                          name);
     }
-    if (const std::string answer = not_yet(command, name); !answer.empty()) return answer;
+    if (const std::string answer = other_name_of_resume(command, name); !answer.empty())
+      return answer;
     std::string meant = flag_meant(command, name);
     if (meant.empty()) meant = did_you_mean(name, known);
     if (meant.empty()) meant = flags_there_are(command);

@@ -39,6 +39,7 @@ RunDirectoryRequest directory_request(const TrainCommandOptions& options, const 
   return {.path = spec.logging.run_dir,
           .name = run_name_of(options.source.file),
           .weights_from = spec.model.hf,
+          .resume = !options.resume.empty(),
           .overwrite = options.overwrite};
 }
 

@@ -81,6 +81,8 @@ TrainOptions train_options(const TrainCommandOptions& options, const RunSpec& sp
   TrainOptions train;
   train.spec = spec;
   train.run_dir_claimed = true;
+  train.resume = options.resume;
+  train.overwrite = options.overwrite;
   train.config_text = options.source.text(read_text);
   train.on_progress = [&line](const TrainProgress& progress) { line.update(progress); };
   train.on_note = [&line, &console](const std::string& text) {
@@ -351,6 +353,8 @@ Command add_train(CLI::App& root, const Environment& environment) {
            "seconds that a rank waits for another (default: train.comm_timeout, 60)");
   add_switch(*app, "--overwrite", options->overwrite,
              "use a run directory that holds a run; that run is moved to DIR/previous");
+  add_text(*app, "--resume", options->resume, "auto|PATH",
+           "go on from a checkpoint, on any mesh; auto: the newest good one, if there is one");
   add_watch_flags(*app, options->watch);
   add_switch(*app, "--dry-run", options->dry_run, "check and plan only; writes nothing");
   add_switch(*app, "--force", options->force, "start although memory or disk are too small");

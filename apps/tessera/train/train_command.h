@@ -15,6 +15,7 @@ struct TrainCommandOptions {
   bool dry_run = false;
   bool json = false;
   bool overwrite = false;        // the run directory may hold a run
+  std::string resume;            // auto, a checkpoint or a folder of them; empty: none
   bool force = false;            // start although memory or disk are too small
   bool threads = false;          // the same as backend = "local"
   std::string backend = "auto";  // auto | local | shm | mpi | nccl

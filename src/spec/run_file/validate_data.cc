@@ -43,11 +43,25 @@ void check_eval(const RunSpec& spec) {
                  eval.every);
 }
 
+void check_checkpoint(const RunSpec& spec) {
+  const CheckpointSpec& checkpoint = spec.checkpoint;
+  require_config(
+      checkpoint.on() || (checkpoint.keep_every == 0 && checkpoint.dir.empty()),
+      "checkpoint.{} is set, but neither every nor every_minutes: nothing is saved; give one",
+      checkpoint.dir.empty() ? "keep_every" : "dir");
+  require_config(
+      !checkpoint.on() || !is_asynchronous(spec.parallel),
+      "checkpoint.every: with schedule = \"{}\" stages keep several versions of their weights, "
+      "which no checkpoint holds; leave [checkpoint] out, or use schedule = \"1f1b\"",
+      spec.parallel.schedule.text());
+}
+
 }  // namespace
 
 void check_data(const RunSpec& spec) {
   check_chats(spec);
   check_eval(spec);
+  check_checkpoint(spec);
 }
 
 }  // namespace tessera

@@ -24,7 +24,8 @@ std::string numbered(const std::string& name, int number) {
 
 // Empty: any number of the name will do.
 std::string asked_for(const RunDirectoryRequest& request) {
-  return request.path.empty() && request.overwrite ? numbered(request.name, 1) : request.path;
+  return request.path.empty() && (request.overwrite || request.resume) ? numbered(request.name, 1)
+                                                                       : request.path;
 }
 
 void require_usable(const RunDirectoryRequest& request, const std::string& path) {
@@ -35,7 +36,7 @@ void require_usable(const RunDirectoryRequest& request, const std::string& path)
       "logging.run_dir",
       path);
   require_plain_run_files(path);
-  if (request.overwrite) return;
+  if (request.overwrite || request.resume) return;
   const std::string found = run_file_in(path);
   require_config(found.empty(),
                  "the run directory '{}' holds a run ({}): --overwrite moves it to '{}', or set "

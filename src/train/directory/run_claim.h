@@ -13,6 +13,7 @@ struct RunDirectoryRequest {
                              // a run and `overwrite` does not say that it may be used
   std::string name = "run";  // NAME
   std::string weights_from = {};  // model.hf: a run must not write over what it starts from
+  bool resume = false;            // the run that the directory holds is to go on
   bool overwrite = false;  // a directory that holds a run may be used: that run is moved aside
 };
 

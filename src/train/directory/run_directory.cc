@@ -17,6 +17,7 @@
 
 #include "base/error.h"
 #include "checkpoint/output_file.h"
+#include "train/directory/metrics_cut.h"
 
 namespace tessera {
 namespace {
@@ -24,15 +25,17 @@ namespace {
 namespace fs = std::filesystem;
 
 // Weights first: they are what must not be lost should the moving be cut off.
-constexpr std::array<std::string_view, 12> kRunFiles = {
-    "model.safetensors", "weights.safetensors", "config.json",    "summary.json",
-    "metrics.jsonl",     "resolved.json",       "resolved.toml",  "schedule.csv",
-    "plan.json",         "config.toml",         "tokenizer.json", "tokenizer_config.json"};
+constexpr std::array<std::string_view, 13> kRunFiles = {
+    "model.safetensors", "weights.safetensors",   "config.json",  "summary.json", "metrics.jsonl",
+    "resolved.json",     "resolved.toml",         "schedule.csv", "plan.json",    "config.toml",
+    "tokenizer.json",    "tokenizer_config.json", "events.jsonl"};
 // Those of its end; weights.safetensors by Tessera before 0.2.
 bool is_result(std::string_view name) {
   return name == "model.safetensors" || name == "weights.safetensors" || name == "config.json" ||
          name == "summary.json";
 }
+
+constexpr std::string_view kCheckpoints = "checkpoints";
 
 std::string in_folder(const std::string& folder, std::string_view name) {
   return (fs::path(folder) / name).string();
@@ -88,6 +91,10 @@ std::string move_former_run(const std::string& folder) {
     fs::rename(from, in_folder(place, name), failure);
     require_moved(failure, from, place);
   }
+  if (is_there(in_folder(folder, kCheckpoints))) {
+    fs::rename(in_folder(folder, kCheckpoints), in_folder(place, kCheckpoints), failure);
+    require_moved(failure, in_folder(folder, kCheckpoints), place);
+  }
   move_event_files(folder, place);
   return place;
 }
@@ -96,6 +103,7 @@ std::string move_former_run(const std::string& folder) {
 void remove_leftovers(const std::string& folder) {
   std::error_code failure;
   fs::remove(in_folder(folder, "metrics.jsonl"), failure);
+  fs::remove(in_folder(folder, "events.jsonl"), failure);
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, failure)) {
     const std::string name = entry.path().filename().string();
     const bool left = std::any_of(kRunFiles.begin(), kRunFiles.end(), [&](std::string_view file) {
@@ -118,7 +126,10 @@ std::string run_file_in(const std::string& folder) {
     const bool counts = !began || name == "metrics.jsonl" || is_result(name);
     if (is_there(path) && counts && !nothing) return std::string(name);
   }
-  return "";
+  std::error_code failure;
+  const fs::path saves = in_folder(folder, kCheckpoints);
+  const bool saved = fs::is_directory(saves, failure) && !fs::is_empty(saves, failure);
+  return saved ? std::string(kCheckpoints) : "";
 }
 
 std::string place_for_former_run(const std::string& folder) {
@@ -141,12 +152,27 @@ void require_plain_run_files(const std::string& folder) {
   }
 }
 
-RunDirectory::RunDirectory(std::string path) : path_(std::move(path)) {
+void RunDirectory::make_folder() const {
   std::error_code failure;
   fs::create_directories(path_, failure);
   require_config(!failure, "cannot create the run directory '{}': {}; set logging.run_dir", path_,
                  failure.message());
   require_plain_run_files(path_);
+}
+
+RunDirectory::RunDirectory(std::string path, int64_t step) : path_(std::move(path)) {
+  make_folder();
+  drop_metrics_after(file("metrics.jsonl"), step);
+  if (is_there(file("metrics.jsonl"))) {
+    continue_metrics();
+  } else {
+    open_metrics();
+  }
+  lock_ = identity_of(file("run.lock"));
+}
+
+RunDirectory::RunDirectory(std::string path) : path_(std::move(path)) {
+  make_folder();
   former_run_ = move_former_run(path_);
   remove_leftovers(path_);
   open_metrics();

@@ -31,6 +31,9 @@ class RunDirectory {
   // moved, with all its files, to a folder of its own inside: weights are never replaced. Throws
   // ConfigError when the folder cannot be written.
   explicit RunDirectory(std::string path);
+  // Goes on with the run that is there, after step `step`: its files stay, lines of metrics.jsonl
+  // about later steps go.
+  RunDirectory(std::string path, int64_t step);
 
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::string file(const std::string& name) const { return path_ + "/" + name; }
@@ -57,6 +60,7 @@ class RunDirectory {
 
   [[nodiscard]] static Identity identity_of(const std::string& path);
   [[nodiscard]] bool metrics_are_there() const;
+  void make_folder() const;
   void take_folder();
   void open_metrics();
   void continue_metrics();

@@ -24,6 +24,7 @@ void require_writable(const std::string& path, const FolderState& state,
 struct RunOutput {
   int64_t weights_bytes = 0;  // of the file, exactly
   int64_t log_bytes = 0;      // of the other files, about
+  int64_t save_bytes = 0;     // of the checkpoints in the run directory at one time, about
 };
 // `spec` must have gone through resolve().
 RunOutput output_of(const RunSpec& spec);

@@ -7,9 +7,11 @@
 
 #include "base/error.h"
 #include "data/text_doubt.h"
+#include "launch/rendezvous/token.h"
 #include "spec/run_file/asynchronous.h"
 #include "tensor/gpu_memory.h"
 #include "train/machine_defaults.h"
+#include "train/session/checkpoints.h"
 #include "train/session/control.h"
 #include "train/session/divergence.h"
 #include "train/session/evaluation.h"
@@ -38,6 +40,10 @@ class Session {
 
  private:
   void train();
+  void begin_weights();
+  void resume(const std::string& dir, const std::string& folder);
+  void begin_checkpoints();
+  void save_checkpoint_of(int64_t step);
   void gather_memory();
   void fill_next(int64_t step);
   [[nodiscard]] StepOutcome run_step(int64_t step, StepParams& params);
@@ -79,6 +85,9 @@ class Session {
   int stop_signal_ = 0;
   bool out_of_time_ = false;
   RunState state_;
+  std::optional<Checkpoints> checkpoints_;  // where the run file asks for them
+  int64_t before_ = 0;  // steps that the checkpoint has, which the run goes on from
+  SaveId save_id_;      // rank 0 only
   double final_loss_ = 0;
   double data_seconds_ = 0;  // of filling inputs
   RouterLoad load_;          // of the last step
@@ -234,7 +243,8 @@ void Session::report_step(const StepParams& params, const StepOutcome& outcome,
                        .outcome = outcome,
                        .params = params,
                        .seconds = step_seconds,
-                       .elapsed = timer_.seconds() - evaluation_.seconds(),
+                       .elapsed = timer_.seconds() - evaluation_.seconds() -
+                                  (checkpoints_.has_value() ? checkpoints_->seconds() : 0),
                        .data_seconds = data_seconds_,
                        .skipped = skipped_,
                        .evaluated = evaluation_.due_after(steps_done_),
@@ -287,18 +297,96 @@ void Session::evaluate(int64_t step) {
   if (step < spec_.train.steps) fill_next(step + 1);
 }
 
+// The weights of the beginning, or all of the state that the run goes on from.
+void Session::begin_weights() {
+  std::string place;
+  if (output_.has_value() && output_->resumed().has_value()) {
+    place = output_->resumed()->dir + "\n" + output_->resumed()->checkpoint.folder;
+  }
+  place = text_of_rank_zero(control_, place);
+  if (place.empty()) {
+    load_weights(executor_, job_.step,
+                 inject_into_weights(options_.inject, world_.rank(), job_.weights));
+  } else {
+    const size_t cut = place.rfind('\n');
+    resume(place.substr(0, cut), place.substr(cut + 1));
+  }
+  if (spec_.checkpoint.on()) begin_checkpoints();
+}
+
+void Session::resume(const std::string& dir, const std::string& folder) {
+  const std::unique_ptr<FileOps> files = real_files(dir);
+  const CheckpointFolder checkpoint = open_checkpoint(*files, folder);
+  const HostTimer timer;
+  load_state(executor_, job_.step, lay_out_state(job_.step), *files, checkpoint);
+  try {
+    scaler_.restore(checkpoint.state.at("loss_scale"));
+    guard_.restore(checkpoint.state.at("spike_guard"));
+    final_loss_ = checkpoint.state.value("loss", 0.0);
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(fmt::format("'{}/{}/state.json' is damaged: {}; use another checkpoint", dir,
+                            folder, error.what()),
+                ExitCode::kCorrupt);
+  }
+  before_ = checkpoint.step();
+  steps_done_ = before_;
+  state_.steps_done = before_;
+  report_.begin_at(before_ + 1);
+  save_id_ = {checkpoint.commit.head.id.run, checkpoint.commit.head.id.generation + 1, ""};
+  if (!output_.has_value()) return;
+  output_->note(fmt::format("goes on after step {} of '{}/{}'", before_, dir, folder));
+  output_->event({{"event", "resume"},
+                  {"step", before_},
+                  {"rank", world_.rank()},
+                  {"checkpoint", dir + "/" + folder},
+                  {"seconds", timer.seconds()}});
+}
+
+void Session::begin_checkpoints() {
+  const bool own =
+      !output_.has_value() || !output_->resumed().has_value() || output_->resumed()->same_place;
+  if (save_id_.run.empty() || !own) save_id_ = {random_token(), 1, ""};
+  checkpoints_.emplace(spec_, job_.step, executor_, control_,
+                       [this](const std::string& text) { output_->note(text); });
+  checkpoints_->begin(checkpoint_dir(spec_, folder()), save_id_, before_ > 0 && own);
+}
+
+// What a run needs beside its tensors is a function of these: data, rates and dropout are
+// functions of seed and step.
+void Session::save_checkpoint_of(int64_t step) {
+  state_.saving = true;
+  tell_state();
+  const double before = checkpoints_->seconds();
+  const nlohmann::json state = {{"identity", identity_of_run(spec_)},
+                                {"samples", step * spec_.train.global_batch},
+                                {"loss", final_loss_},
+                                {"loss_scale", scaler_.state()},
+                                {"spike_guard", guard_.state()},
+                                {"mesh", to_json(spec_).at("parallel")}};
+  const bool saved = checkpoints_->save(step, state);
+  state_.saving = false;
+  tell_state();
+  if (!output_.has_value()) return;
+  nlohmann::ordered_json event = {{"event", saved ? "save" : "save failed"},
+                                  {"step", step},
+                                  {"rank", world_.rank()},
+                                  {"seconds", checkpoints_->seconds() - before}};
+  if (!saved) event["reason"] = checkpoints_->failure();
+  output_->event(event);
+}
+
 void Session::train() {
-  load_weights(executor_, job_.step,
-               inject_into_weights(options_.inject, world_.rank(), job_.weights));
+  begin_weights();
   gather_memory();
-  fill_next(1);
+  const int64_t first = before_ + 1;
+  if (first <= spec_.train.steps) fill_next(first);
   if (executor_.tune()) {
     control_.barrier();  // as in run_summary()
     executor_.reset_traffic();
   }
-  keep_trace(0);
+  keep_trace(before_);
   timer_ = HostTimer();
-  for (int64_t step = 1; step <= spec_.train.steps; ++step) {
+  for (int64_t step = first; step <= spec_.train.steps; ++step) {
     const HostTimer timer;
     StepParams params = step_params(spec_, step);
     const StepOutcome outcome = run_step(step, params);
@@ -307,10 +395,14 @@ void Session::train() {
     count_step(step, timer.seconds());
     final_loss_ = outcome.loss;
     report_step(params, outcome, step_seconds);
-    if (step == 1) tell_notes();
-    if (step == spec_.train.steps) return;
-    if (step == 1) forget_first_step();
-    if (ends_early()) return;
+    const bool last = step == spec_.train.steps;
+    if (step == first) tell_notes();
+    if (step == first && !last) forget_first_step();
+    const bool ends = last || ends_early();
+    if (checkpoints_.has_value() && (checkpoints_->due_after(step) || ends)) {
+      save_checkpoint_of(step);
+    }
+    if (ends) return;
   }
 }
 
@@ -360,6 +452,7 @@ std::string Session::save() {
 
 nlohmann::ordered_json Session::measure() {
   return run_summary({.steps = steps_done_,
+                      .before = before_,
                       .seconds = timer_.seconds(),
                       .eval_seconds = evaluation_.seconds(),
                       .warm_seconds = report_.warm_seconds(),
@@ -369,6 +462,8 @@ nlohmann::ordered_json Session::measure() {
                       .eval_passes = evaluation_.passes(),
                       .gpu_free_before = gpu_free_before_,
                       .gpu_free_after = free_gpu_bytes(spec_, options_),
+                      .saves = checkpoints_.has_value() ? checkpoints_->saves() : 0,
+                      .save_seconds = checkpoints_.has_value() ? checkpoints_->seconds() : 0,
                       .compute = compute_},
                      job_, executor_, world_, control_);
 }

@@ -14,8 +14,9 @@ namespace tessera {
 namespace {
 
 nlohmann::ordered_json report_of_rank(const RunTotals& totals, const Executor& executor) {
-  const int64_t timed_steps = std::max<int64_t>(1, totals.steps - 1);
-  return {{"rank", measured_rank_json(executor, totals.steps + totals.eval_passes)},
+  const int64_t timed_steps = std::max<int64_t>(1, totals.steps - totals.before - 1);
+  return {{"rank", measured_rank_json(executor, std::max<int64_t>(1, totals.steps - totals.before +
+                                                                         totals.eval_passes))},
           {"peak_resident_bytes", peak_resident_bytes()},
           {"gpu_free_before", totals.gpu_free_before},
           {"gpu_free_after", totals.gpu_free_after},
@@ -25,10 +26,11 @@ nlohmann::ordered_json report_of_rank(const RunTotals& totals, const Executor& e
 
 double tokens_per_second(const RunTotals& totals, const RunSpec& spec) {
   const auto tokens = static_cast<double>(spec.train.global_batch * spec.train.seq_len);
-  const double trained = totals.seconds - totals.eval_seconds;
-  if (totals.steps <= 1) return tokens / trained;
-  return tokens * static_cast<double>(totals.steps - 1) /
-         std::max(1e-9, trained - totals.warm_seconds);
+  const double trained = totals.seconds - totals.eval_seconds - totals.save_seconds;
+  const int64_t steps = totals.steps - totals.before;
+  if (steps <= 0) return 0;
+  if (steps == 1) return tokens / std::max(1e-9, trained);
+  return tokens * static_cast<double>(steps - 1) / std::max(1e-9, trained - totals.warm_seconds);
 }
 
 }  // namespace
@@ -57,6 +59,10 @@ nlohmann::ordered_json run_summary(const RunTotals& totals, const TrainJob& job,
   json["final_loss"] = totals.final_loss;
   add_losses(totals.evaluation, json);
   json["seconds"] = totals.seconds;
+  if (totals.before > 0) json["resumed_after"] = totals.before;
+  if (totals.saves > 0) {
+    json["checkpoints"] = {{"saves", totals.saves}, {"seconds", totals.save_seconds}};
+  }
   json["tokens_per_s"] = tokens_per_second(totals, spec);
   add_system_memory(memory, world.backend() == "local", json);
   json["communication_time"] = merge_comm_times(comm_times);

@@ -14,6 +14,7 @@ namespace tessera {
 // What a rank knows of its run. Rank 0's is the one that is written down, but for the last two.
 struct RunTotals {
   int64_t steps = 0;        // done
+  int64_t before = 0;       // of those, by the checkpoint that the run went on from
   double seconds = 0;       // of all, evaluations included
   double eval_seconds = 0;  // of those
   double warm_seconds = 0;  // of the first step
@@ -23,6 +24,8 @@ struct RunTotals {
   int64_t eval_passes = 0;          // of the Program, in all evaluations
   int64_t gpu_free_before = 0;      // before the run took any; 0: it needs no GPU
   int64_t gpu_free_after = 0;
+  int64_t saves = 0;        // checkpoints
+  double save_seconds = 0;  // of all of them; part of `seconds`
   ComputeClock compute;
 };
 

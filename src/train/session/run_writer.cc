@@ -1,9 +1,11 @@
 #include "train/session/run_writer.h"
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "spec/run_file/run_file.h"
+#include "train/session/checkpoints.h"
 #include "train/session/session_clock.h"
 #include "train/session/tokenizer_copy.h"
 
@@ -12,15 +14,35 @@ namespace tessera {
 RunWriter::RunWriter(const TrainOptions& options, const TrainJob& job)
     : options_(options), job_(job), spec_(job.step.spec) {
   if (!options_.run_dir_claimed) {
-    claim_.emplace(
-        claim_run_directory({.path = spec_.logging.run_dir, .weights_from = spec_.model.hf}));
+    claim_.emplace(claim_run_directory({.path = spec_.logging.run_dir,
+                                        .weights_from = spec_.model.hf,
+                                        .resume = !options_.resume.empty(),
+                                        .overwrite = options_.overwrite}));
   }
-  directory_.emplace(claim_.has_value() ? claim_->path() : spec_.logging.run_dir);
+  open_directory();
   if (!directory_->former_run().empty()) {
     note(fmt::format("the run that was in {} is now in {}", directory_->path(),
                      directory_->former_run()));
   }
   write_description();
+}
+
+void RunWriter::open_directory() {
+  const std::string path = claim_.has_value() ? claim_->path() : spec_.logging.run_dir;
+  const auto say = [this](const std::string& text) { note(text); };
+  resumed_ = find_resume_point(options_.resume, checkpoint_dir(spec_, path), spec_, say);
+  if (resumed_.has_value() && resumed_->same_place) {
+    directory_.emplace(path, resumed_->step());
+    return;
+  }
+  // What does not go on here is not ours to write over.
+  const std::string found = options_.resume.empty() ? "" : run_file_in(path);
+  require_config(
+      found.empty() || options_.overwrite,
+      "the run directory '{}' holds a run ({}) without the checkpoint that this one goes "
+      "on from: --overwrite moves it to '{}', or set another logging.run_dir",
+      path, found, place_for_former_run(path));
+  directory_.emplace(path);
 }
 
 void RunWriter::write_description() {
@@ -47,6 +69,12 @@ void RunWriter::write_resolved_run() {
 
 void RunWriter::note(const std::string& text) const {
   if (options_.on_note) options_.on_note(text);
+}
+
+void RunWriter::event(nlohmann::ordered_json line) const {
+  line["time"] = unix_seconds();
+  std::ofstream file(directory_->file("events.jsonl"), std::ios::binary | std::ios::app);
+  file << line.dump() + "\n" << std::flush;
 }
 
 std::string RunWriter::keep_directory() {

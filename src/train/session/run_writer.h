@@ -11,6 +11,7 @@
 #include "train/directory/run_directory.h"
 #include "train/report/event_log.h"
 #include "train/session/job.h"
+#include "train/session/resume.h"
 #include "train/session/session.h"
 
 namespace tessera {
@@ -22,6 +23,9 @@ class RunWriter {
   // Claims the directory unless the caller has (TrainOptions::run_dir_claimed), moves aside what
   // was there, and writes the description. Both arguments must outlive it.
   RunWriter(const TrainOptions& options, const TrainJob& job);
+
+  // Where the run goes on, if it does, and whose its saves are.
+  [[nodiscard]] const std::optional<ResumePoint>& resumed() const { return resumed_; }
 
   [[nodiscard]] const RunDirectory& directory() const { return *directory_; }
 
@@ -35,10 +39,13 @@ class RunWriter {
   // What other programs need to read the weights; without it they are still the weights.
   void describe_weights();
   void note(const std::string& text) const;
+  // A line of events.jsonl, with the time; a disk that does not take it costs the line.
+  void event(nlohmann::ordered_json line) const;
 
   void count_step(int64_t step) { steps_done_ = step; }
 
  private:
+  void open_directory();
   void write_description();
   void write_resolved_run();
 
@@ -46,6 +53,7 @@ class RunWriter {
   const TrainJob& job_;
   const RunSpec& spec_;
   std::optional<ClaimedDirectory> claim_;  // unless the caller has one
+  std::optional<ResumePoint> resumed_;
   std::optional<RunDirectory> directory_;
   std::optional<EventLog> events_;  // where it is asked for
   int64_t steps_done_ = 0;

@@ -46,6 +46,9 @@ struct TrainOptions {
   PeakRate peak;           // for MFU
   double max_seconds = 0;  // the run ends after the step that reaches it; 0: there is no limit
   StepRange trace;         // steps whose instructions are timed; empty: none
+  // Where the run goes on: "auto", a checkpoint or a folder of them (resume.h); empty: it begins.
+  std::string resume;
+  bool overwrite = false;  // a run that is in the directory and does not go on is moved aside
   // The caller has claimed spec.logging.run_dir (run_claim.h); else rank 0 does when it starts.
   bool run_dir_claimed = false;
   // Asked by train_rank before memory is taken where the ranks of a host need more than it has.

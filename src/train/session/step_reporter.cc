@@ -23,8 +23,9 @@ bool StepReporter::line_is_due(const ReportedStep& step) const {
 // The first step is left out of the rate once there are others.
 double StepReporter::tokens_per_second(const ReportedStep& step) const {
   const double tokens = tokens_per_step(spec_);
-  if (step.step == 1) return tokens / step.elapsed;
-  return tokens * static_cast<double>(step.step - 1) / std::max(1e-9, step.elapsed - warm_seconds_);
+  if (step.step == first_) return tokens / step.elapsed;
+  return tokens * static_cast<double>(step.step - first_) /
+         std::max(1e-9, step.elapsed - warm_seconds_);
 }
 
 PhaseTimes StepReporter::phases(double data_seconds) const {
@@ -67,7 +68,7 @@ nlohmann::ordered_json StepReporter::line_of(const ReportedStep& step, double ra
 }
 
 void StepReporter::report(const ReportedStep& step, RunWriter& output) {
-  if (step.step == 1) warm_seconds_ = step.elapsed;
+  if (step.step == first_) warm_seconds_ = step.elapsed;
   const double rate = tokens_per_second(step);
   const double mfu = utilization_.of_step(step.seconds);
   if (line_is_due(step)) {
@@ -86,7 +87,7 @@ void StepReporter::report(const ReportedStep& step, RunWriter& output) {
 void StepReporter::forget_first_step(double data_seconds) {
   reported_times_.clear();
   reported_phases_ = phases(data_seconds);
-  reported_step_ = 1;
+  reported_step_ = first_;
 }
 
 }  // namespace tessera

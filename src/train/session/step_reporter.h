@@ -41,6 +41,12 @@ class StepReporter {
   // The arenas of every rank, which stay so for the whole run.
   void set_memory(std::vector<int64_t> rank_bytes) { rank_bytes_ = std::move(rank_bytes); }
 
+  // The first step of this process; 1 unless the run goes on.
+  void begin_at(int64_t step) {
+    first_ = step;
+    reported_step_ = step - 1;
+  }
+
   // Rank 0: after every step.
   void report(const ReportedStep& step, RunWriter& output);
   // The first step pays for page faults: what follows counts from here. The clocks of
@@ -62,6 +68,7 @@ class StepReporter {
   const Executor& executor_;
   Utilization utilization_;
   std::vector<int64_t> rank_bytes_;
+  int64_t first_ = 1;
   double warm_seconds_ = 0;
   // The clocks at the last line, and the step of that line.
   std::vector<CommTime> reported_times_;

@@ -1,0 +1,126 @@
+#include "train/session/resume.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/sha256.h"
+#include "checkpoint/store/saves.h"
+#include "checkpoint/store/store_error.h"
+#include "spec/run_file/run_file.h"
+#include "train/session/run_sets.h"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Empty where the run reads bytes.
+std::string tokenizer_hash(const RunSpec& spec) {
+  const DataSpec& data = spec.data;
+  std::string folder = data.is_sets() ? tokenizer_folder_of(spec, training_sets(spec)) : "";
+  if (!data.chats.empty()) folder = data.tokenizer.empty() ? spec.model.hf : data.tokenizer;
+  if (folder.empty()) return "";
+  std::ifstream file(fs::path(folder) / "tokenizer.json", std::ios::binary);
+  if (!file.good()) return "";
+  return sha256_hex(std::string(std::istreambuf_iterator<char>(file), {}));
+}
+
+// Newer saves would count as the newest of the run, and retention would take what it makes now.
+void require_newest(const ResumePoint& point) {
+  for (const StoredSave& save : list_saves(*real_files(point.dir))) {
+    require_config(
+        !save.committed || save.step <= point.step(),
+        "cannot go on from '{}/{}' in the same directory, where {} is newer: set another "
+        "logging.run_dir, or remove the newer ones",
+        point.dir, point.checkpoint.folder, save.folder);
+  }
+}
+
+std::optional<CheckpointFolder> newest_in(const std::string& dir,
+                                          const std::function<void(const std::string&)>& note) {
+  const std::unique_ptr<FileOps> files = real_files(dir);
+  return newest_good(*files, [&](const StoredSave& save, const Error& why) {
+    note(fmt::format("{}/{} cannot be used, an older one is: {}", dir, save.folder, why.what()));
+  });
+}
+
+// A step's folder, one of checkpoints, or a run directory.
+ResumePoint named(const std::string& path, const std::function<void(const std::string&)>& note) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) {
+    fail_absent(path, "is no folder: name a checkpoint, a folder of them, or a run directory");
+  }
+  fs::path place = fs::absolute(path).lexically_normal();
+  if (place.filename().empty()) place = place.parent_path();
+  if (fs::exists(place / kCommitFile, ignored) || step_of_folder(place.filename().string())) {
+    const std::string dir = place.parent_path().string();
+    const std::unique_ptr<FileOps> files = real_files(dir);
+    CheckpointFolder checkpoint = open_checkpoint(*files, place.filename().string());
+    quick_check(*files, checkpoint);
+    return {dir, std::move(checkpoint)};
+  }
+  if (fs::is_directory(place / "checkpoints", ignored)) place /= "checkpoints";
+  std::optional<CheckpointFolder> newest = newest_in(place.string(), note);
+  if (!newest) fail_absent(path, "holds no checkpoint: name a folder that has step-* folders");
+  return {place.string(), std::move(*newest)};
+}
+
+void require_same(const ResumePoint& point, const RunSpec& spec) {
+  const nlohmann::json mine = identity_of_run(spec);
+  const auto found = point.checkpoint.state.find("identity");
+  if (found == point.checkpoint.state.end() || !found->is_object()) {
+    fail_corrupt(point.dir + "/" + point.checkpoint.folder + "/state.json",
+                 "it does not say which run it is of");
+  }
+  for (const auto& [key, value] : mine.items()) {
+    const nlohmann::json theirs = found->value(key, nlohmann::json());
+    require_config(
+        theirs == value,
+        "cannot go on from '{}/{}': {} is {} there, but {} in this run; use the run file "
+        "that made it",
+        point.dir, point.checkpoint.folder, key, theirs.dump(), value.dump());
+  }
+}
+
+}  // namespace
+
+nlohmann::json identity_of_run(const RunSpec& spec) {
+  nlohmann::json identity;
+  const nlohmann::json model = to_json(spec).at("model");
+  for (const auto& [key, value] : model.items()) {
+    // Where it came from, and how it began, do not matter any more.
+    if (key == "preset" || key == "hf" || key == "init_std") continue;
+    identity["model." + key] = value;
+  }
+  identity["train.dtype"] = name_of(spec.train.dtype);
+  identity["optimizer.kind"] = name_of(spec.optimizer.kind);
+  identity["train.seed"] = spec.train.seed;
+  identity["train.global_batch"] = spec.train.global_batch;
+  identity["train.seq_len"] = spec.train.seq_len;
+  identity["tokenizer"] = tokenizer_hash(spec);
+  return identity;
+}
+
+std::optional<ResumePoint> find_resume_point(const std::string& resume, const std::string& own_dir,
+                                             const RunSpec& spec,
+                                             const std::function<void(const std::string&)>& note) {
+  if (resume.empty()) return std::nullopt;
+  std::optional<ResumePoint> point;
+  std::error_code ignored;
+  if (resume != "auto") {
+    point = named(resume, note);
+  } else if (fs::is_directory(own_dir, ignored)) {
+    std::optional<CheckpointFolder> newest = newest_in(own_dir, note);
+    if (newest) point = ResumePoint{own_dir, std::move(*newest)};
+  }
+  if (!point) return std::nullopt;
+  point->same_place = fs::equivalent(point->dir, own_dir, ignored);
+  if (point->same_place && resume != "auto") require_newest(*point);
+  require_same(*point, spec);
+  return point;
+}
+
+}  // namespace tessera

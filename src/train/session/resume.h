@@ -1,0 +1,33 @@
+// Where a run goes on: which checkpoint, and whether it is one of this run.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "checkpoint/store/checkpoint_folder.h"
+#include "spec/run_spec.h"
+
+namespace tessera {
+
+struct ResumePoint {
+  std::string dir;  // that holds the checkpoint
+  CheckpointFolder checkpoint;
+  bool same_place = false;  // it is of the folder that the run saves to
+  [[nodiscard]] int64_t step() const { return checkpoint.step(); }
+};
+
+// `resume`: "auto": the newest good one of `own_dir`, nothing where it holds none; else a
+// checkpoint or a folder of them, which must be there. What cannot be used and why goes to `note`.
+// Throws Error as checkpoint_folder.h and newest_good() say, and refuses (ExitCode::kUsage, with
+// both values) a checkpoint of another model, vocabulary, seed or batch.
+std::optional<ResumePoint> find_resume_point(const std::string& resume, const std::string& own_dir,
+                                             const RunSpec& spec,
+                                             const std::function<void(const std::string&)>& note);
+
+// What state.json has of a run that can be held against its run file.
+nlohmann::json identity_of_run(const RunSpec& spec);
+
+}  // namespace tessera
