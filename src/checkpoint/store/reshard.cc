@@ -144,7 +144,12 @@ ReadFigures reshard(const StoredCheckpoint& from, FileOps& to,
     require_new_step(to, step);  // somebody else may have been quicker
     commit_save(to, plan, id, step, acks, state);
   } catch (...) {
-    abandon_save(to, id);
+    try {
+      abandon_save(to, id);
+    } catch (const Error&) {
+      // The disk is still not well: the first failure is the one to tell, and what is left has no
+      // name of a step.
+    }
     throw;
   }
   return figures;

@@ -22,7 +22,8 @@ std::vector<std::vector<HeldBox>> in_small_boxes(const std::vector<TensorHead>& 
 // Writes all tensors of `from` into `to` as `held` says (by rank), under the step that they have,
 // and commits them with `state`. Every block is checked before it is used. Throws Error:
 // ExitCode::kUsage where `to` has that step already, or the tensors are not those of `from`, all
-// of them; else as read_boxes() and write_shard() do. A failure leaves nothing in `to`.
+// of them; else as read_boxes() and write_shard() do. What a failure has left is removed
+// as far as the disk lets it; a checkpoint that is whole already, but for LATEST, stays.
 ReadFigures reshard(const StoredCheckpoint& from, FileOps& to,
                     const std::vector<TensorHead>& tensors,
                     const std::vector<std::vector<HeldBox>>& held, const SaveId& id,
