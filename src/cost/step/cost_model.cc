@@ -74,18 +74,32 @@ double share_again(const Workload& w, const Strategy& s) {
 struct CostModel::Memo {
   Workload workload;
   std::unordered_map<SplitKey, SplitCost, SplitHash> splits;
+  // The one asked for last: a search asks for the same many times in a row.
+  SplitKey last_key = {};
+  const SplitCost* last = nullptr;
+
+  Memo() = default;
+  explicit Memo(const Memo& other) : workload(other.workload), splits(other.splits) {}
+  Memo& operator=(const Memo&) = delete;
 
   const SplitCost& split(const Strategy& s) {
     const SplitKey key = key_of(s);
-    const auto found = splits.find(key);
-    if (found != splits.end()) return found->second;
+    if (last == nullptr || key != last_key) {
+      const auto found = splits.find(key);
+      last = found != splits.end() ? &found->second : &splits.emplace(key, priced(s)).first->second;
+      last_key = key;
+    }
+    return *last;
+  }
+
+  [[nodiscard]] SplitCost priced(const Strategy& s) const {
     SplitCost cost;
     const ModelShape& m = workload.model;
     if (m.moe_layers() < m.layers) cost.dense = layer_cost(workload, s, false);
     if (m.moe_layers() > 0) cost.experts = layer_cost(workload, s, true);
     cost.embedding = embedding_cost(workload, s);
     cost.head = head_cost(workload, s);
-    return splits.emplace(key, cost).first->second;
+    return cost;
   }
 
   [[nodiscard]] int64_t micro_batches(const Strategy& s) const {

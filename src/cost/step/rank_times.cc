@@ -103,68 +103,89 @@ void RankTimes::prepare_hops() {
   }
 }
 
+struct RankTimes::Gathering {
+  GroupLinks links, expert_links, across_links;
+  int64_t sharers = 0;
+  double weight_bytes = 0, gradient_bytes = 0, all_bytes = 0;
+  bool gathers = false, again = false, adds = false;
+  RankGroup across;
+  // Whether the axes of a layer's own communication use the links that it is gathered over.
+  std::array<bool, kNumCommAxes> same_level = {};
+
+  [[nodiscard]] double over_level_s(const AxisCosts& comm) const {
+    const auto over = [&](CommAxis axis) {
+      const auto i = static_cast<size_t>(axis);
+      return comm.seconds[i] > 0 && same_level[i] ? comm.seconds[i] : 0;
+    };
+    return over(CommAxis::kTensor) + over(CommAxis::kContext) + over(CommAxis::kExpert);
+  }
+};
+
 void RankTimes::prepare_gathering() {
   const Workload& w = l_.w;
-  const int64_t sharers = l_.expert_shard();
-  const GroupLinks links = links_of(w.cluster, {l_.shard, strides_.data});
-  const GroupLinks expert_links =
-      l_.has_experts() ? links_of(w.cluster, {sharers, l_.expert_stride}) : GroupLinks{};
-  const auto weight_bytes = to_double(w.precision.parameter_bytes);
-  const auto gradient_bytes = to_double(w.precision.gradient_bytes);
-  const bool gathers = l_.gathers_weights();
-  const bool again = gathers && l_.s.release_after_forward;
-  const double all_bytes = (gathers ? weight_bytes * (again ? 2 : 1) : 0.0) + gradient_bytes;
+  Gathering all;
+  all.sharers = l_.expert_shard();
+  all.links = links_of(w.cluster, {l_.shard, strides_.data});
+  if (l_.has_experts()) all.expert_links = links_of(w.cluster, {all.sharers, l_.expert_stride});
+  all.weight_bytes = to_double(w.precision.parameter_bytes);
+  all.gradient_bytes = to_double(w.precision.gradient_bytes);
+  all.gathers = l_.gathers_weights();
+  all.again = all.gathers && l_.s.release_after_forward;
+  all.all_bytes = (all.gathers ? all.weight_bytes * (all.again ? 2 : 1) : 0.0) + all.gradient_bytes;
   // Replicas of a shard group add their shards up; some engines do so in every micro-batch.
-  const RankGroup across{l_.replicas / l_.shard, strides_.data * l_.shard};
-  const bool adds = gathers && across.ranks > 1 && w.engine.adds_every_micro_batch != 0;
-  const GroupLinks across_links = adds ? links_of(w.cluster, across) : GroupLinks{};
-  const auto prepare = [&](Unit& unit) {
-    const auto dense = to_double(unit.cost.dense_parameters);
-    const auto experts = to_double(unit.cost.expert_parameters);
-    const SumBuckets& buckets = unit.cost.buckets;
-    const auto gather_s = [&](double bytes) {
-      const auto on = [&](const GroupLinks& group, int64_t ranks) {
-        return [&w, &group, ranks](double part) {
-          return all_gather_s(w.cluster, group, ranks, part);
-        };
-      };
-      return in_buckets_s(buckets.dense, buckets.small, dense * bytes, on(links, l_.shard)) +
-             in_buckets_s(buckets.experts, 0, experts * bytes, on(expert_links, sharers));
-    };
-    GatherCost& cost = unit.gather;
-    cost.forward_s = gathers ? gather_s(weight_bytes) : 0;
-    cost.sum_s = gather_s(gradient_bytes);
-    if (adds) {
-      const double bytes = (dense + experts) * gradient_bytes / to_double(l_.shard);
-      cost.sum_s += in_buckets_s(
-          buckets.dense + buckets.experts, buckets.small, bytes,
-          [&](double part) { return all_reduce_s(w.cluster, across_links, across.ranks, part); });
-      cost.across_bytes = 2 * bytes;
-      cost.across_wire_s = least_all_reduce_wire_s(across_links, across.ranks, bytes);
-    }
-    if (l_.experts_on_tp) {
-      const RankGroup on_tp{l_.s.tp, strides_.tp};
-      cost.sum_s += in_buckets_s(buckets.experts, 0, experts * gradient_bytes,
-                                 [&](double part) { return all_reduce_s(w.cluster, on_tp, part); });
-    }
-    cost.backward_s = cost.sum_s + (again ? cost.forward_s : 0);
-    cost.bytes = (dense + experts) * all_bytes;
-    cost.wire_s = all_gather_wire_s(links, l_.shard, dense * all_bytes);
-    cost.expert_wire_s = all_gather_wire_s(expert_links, sharers, experts * all_bytes);
-    cost.busy_forward_s = over_level_s(unit.cost.forward_comm, links.level);
-    cost.busy_backward_s = over_level_s(unit.cost.backward_comm, links.level);
+  all.across = {l_.replicas / l_.shard, strides_.data * l_.shard};
+  all.adds = all.gathers && all.across.ranks > 1 && w.engine.adds_every_micro_batch != 0;
+  if (all.adds) all.across_links = links_of(w.cluster, all.across);
+  const auto compare = [&](CommAxis axis, const RankGroup& group) {
+    all.same_level[static_cast<size_t>(axis)] = links_of(w.cluster, group).level == all.links.level;
   };
-  for (Unit* unit : {&dense_, &experts_, &head_, &embedding_}) prepare(*unit);
+  compare(CommAxis::kTensor, {l_.s.tp, strides_.tp});
+  compare(CommAxis::kContext, {l_.s.cp, strides_.data});
+  compare(CommAxis::kExpert, {l_.s.ep, expert_strides_of(l_.s).ep});
+  prepare_gathering(dense_, all);
+  if (l_.has_experts()) prepare_gathering(experts_, all);
+  if (w.engine.gathers_ends == 0) return;
+  prepare_gathering(head_, all);
+  prepare_gathering(embedding_, all);
 }
 
-double RankTimes::over_level_s(const AxisCosts& comm, int level) const {
-  const auto over = [&](CommAxis axis, const RankGroup& group) {
-    const double seconds = comm.seconds[static_cast<size_t>(axis)];
-    return seconds > 0 && links_of(l_.w.cluster, group).level == level ? seconds : 0;
+void RankTimes::prepare_gathering(Unit& unit, const Gathering& all) const {
+  const Cluster& cluster = l_.w.cluster;
+  const auto dense = to_double(unit.cost.dense_parameters);
+  const auto experts = to_double(unit.cost.expert_parameters);
+  const SumBuckets& buckets = unit.cost.buckets;
+  const auto gather_s = [&](double bytes) {
+    const auto on = [&](const GroupLinks& group, int64_t ranks) {
+      return [&cluster, &group, ranks](double part) {
+        return all_gather_s(cluster, group, ranks, part);
+      };
+    };
+    return in_buckets_s(buckets.dense, buckets.small, dense * bytes, on(all.links, l_.shard)) +
+           in_buckets_s(buckets.experts, 0, experts * bytes, on(all.expert_links, all.sharers));
   };
-  return over(CommAxis::kTensor, {l_.s.tp, strides_.tp}) +
-         over(CommAxis::kContext, {l_.s.cp, strides_.data}) +
-         over(CommAxis::kExpert, {l_.s.ep, expert_strides_of(l_.s).ep});
+  GatherCost& cost = unit.gather;
+  cost.forward_s = all.gathers ? gather_s(all.weight_bytes) : 0;
+  cost.sum_s = gather_s(all.gradient_bytes);
+  if (all.adds) {
+    const double bytes = (dense + experts) * all.gradient_bytes / to_double(l_.shard);
+    cost.sum_s +=
+        in_buckets_s(buckets.dense + buckets.experts, buckets.small, bytes, [&](double part) {
+          return all_reduce_s(cluster, all.across_links, all.across.ranks, part);
+        });
+    cost.across_bytes = 2 * bytes;
+    cost.across_wire_s = least_all_reduce_wire_s(all.across_links, all.across.ranks, bytes);
+  }
+  if (l_.experts_on_tp) {
+    const RankGroup on_tp{l_.s.tp, strides_.tp};
+    cost.sum_s += in_buckets_s(buckets.experts, 0, experts * all.gradient_bytes,
+                               [&](double part) { return all_reduce_s(cluster, on_tp, part); });
+  }
+  cost.backward_s = cost.sum_s + (all.again ? cost.forward_s : 0);
+  cost.bytes = (dense + experts) * all.all_bytes;
+  cost.wire_s = all_gather_wire_s(all.links, l_.shard, dense * all.all_bytes);
+  cost.expert_wire_s = all_gather_wire_s(all.expert_links, all.sharers, experts * all.all_bytes);
+  cost.busy_forward_s = all.over_level_s(unit.cost.forward_comm);
+  cost.busy_backward_s = all.over_level_s(unit.cost.backward_comm);
 }
 
 RankTimes::Counts RankTimes::counts_of(const RankLayers& layers, bool first, bool last) const {
@@ -212,11 +233,23 @@ RankTimes::ExposedGathering RankTimes::exposed_gathering(const Unit& unit, doubl
           waited_s};
 }
 
+template <typename Gather>
+void RankTimes::for_gathered(const RankLayers& layers, const Counts& ends, double again,
+                             const Gather& gather) const {
+  if (!l_.sums_in_layers() || l_.replicas == 1) return;
+  const auto meet = [&](const Unit& unit, double count, double share) {
+    if (count != 0) gather(unit, count, share);
+  };
+  meet(dense_, to_double(layers.dense), again);
+  meet(experts_, to_double(layers.experts), again);
+  if (l_.w.engine.gathers_ends == 0) return;
+  meet(embedding_, ends.embeddings, 0);
+  meet(head_, ends.heads, 0);
+}
+
 void RankTimes::add_gathering(RankTime& time, const RankLayers& layers, const Counts& ends,
                               double again) const {
-  if (!l_.sums_in_layers() || l_.replicas == 1) return;
-  const auto gather = [&](const Unit& unit, double count, double share) {
-    if (count == 0) return;
+  for_gathered(layers, ends, again, [&](const Unit& unit, double count, double share) {
     const auto axis = static_cast<size_t>(CommAxis::kData);
     const double exposed = exposed_gathering(unit, share).total_s();
     time.exposed[axis] += count * exposed;
@@ -226,12 +259,7 @@ void RankTimes::add_gathering(RankTime& time, const RankLayers& layers, const Co
     time.across_wire += count * unit.gather.across_wire_s;
     time.gather_wire += count * unit.gather.wire_s;
     time.expert_gather_wire += count * unit.gather.expert_wire_s;
-  };
-  gather(dense_, to_double(layers.dense), again);
-  gather(experts_, to_double(layers.experts), again);
-  if (l_.w.engine.gathers_ends == 0) return;
-  gather(embedding_, ends.embeddings, 0);
-  gather(head_, ends.heads, 0);
+  });
 }
 
 RankTime RankTimes::rank_time(int64_t rank, const RankLayers& layers) const {
@@ -248,6 +276,24 @@ RankTime RankTimes::rank_time(int64_t rank, const RankLayers& layers) const {
     time.bytes[i] += messages * hop_bytes_;
   }
   return time;
+}
+
+// In the order of rank_time, so that both are equal to the last bit.
+double RankTimes::rank_seconds(int64_t rank, const RankLayers& layers) const {
+  double sum = 0;
+  const double again = share_again(layers);
+  const Counts counts = counts_of(layers, l_.has_embedding(rank), l_.has_head(rank));
+  const auto add = [&](const PassSeconds& pass, double count) {
+    if (count > 0) sum += count * (pass.forward + pass.backward);
+  };
+  add(with_again(dense_.pass, again), counts.dense);
+  add(with_again(experts_.pass, again), counts.experts);
+  add(embedding_.pass, counts.embeddings);
+  add(head_.pass, counts.heads);
+  for_gathered(layers, counts, again, [&](const Unit& unit, double count, double share) {
+    sum += count * exposed_gathering(unit, share).total_s();
+  });
+  return l_.s.pp > 1 ? sum + messages_of(rank) * hop_s_ : sum;
 }
 
 PassTimes RankTimes::stage_time(int64_t stage) const {

@@ -50,6 +50,8 @@ class RankTimes {
 
   // As if the rank had these layers. All inner ranks take the same time for the same layers.
   [[nodiscard]] RankTime rank_time(int64_t rank, const RankLayers& layers) const;
+  // Its `seconds` alone.
+  [[nodiscard]] double rank_seconds(int64_t rank, const RankLayers& layers) const;
   // Without messages.
   [[nodiscard]] PassTimes stage_time(int64_t stage) const;
   // Communication in the forward of a rank that has these layers.
@@ -98,11 +100,12 @@ class RankTimes {
     double dense = 0, experts = 0, embeddings = 0, heads = 0;
   };
 
+  struct Gathering;  // what all units gather over
+
   void wait_for_tensor_parallel();
   void prepare_hops();
   void prepare_gathering();
-  // What a layer says over links of `level` while it runs.
-  [[nodiscard]] double over_level_s(const AxisCosts& comm, int level) const;
+  void prepare_gathering(Unit& unit, const Gathering& gathering) const;
   // `first`, `last`: whether it has the embedding, and the head.
   [[nodiscard]] Counts counts_of(const RankLayers& layers, bool first, bool last) const;
   [[nodiscard]] double share_after_gradient(const Counts& counts, double again) const;
@@ -110,6 +113,10 @@ class RankTimes {
   void add_passes(RankTime& time, const Counts& counts, double again) const;
   void add_gathering(RankTime& time, const RankLayers& layers, const Counts& ends,
                      double again) const;
+  // Calls back with every unit that is gathered, how many of it, and their share computed again.
+  template <typename Gather>
+  void for_gathered(const RankLayers& layers, const Counts& ends, double again,
+                    const Gather& gather) const;
   // What of a unit's gathering its kernels do not hide.
   struct ExposedGathering {
     double forward_s = 0, backward_s = 0;

@@ -14,7 +14,7 @@ class RankTrial {
 
   // One micro-batch through the rank; `again` of its layers are computed again.
   [[nodiscard]] double seconds(int64_t rank, int64_t layers, int64_t again) const {
-    return times_.rank_time(rank, layers_of(layers, again)).seconds;
+    return times_.rank_seconds(rank, layers_of(layers, again));
   }
   [[nodiscard]] int64_t bytes(int64_t rank, int64_t layers, int64_t again) const {
     return fixed_bytes(rank, layers) + activation_bytes(rank, layers, again);

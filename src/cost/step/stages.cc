@@ -11,6 +11,11 @@ bool is_v_shaped(const Strategy& s) {
   return named_schedule(s.schedule).placement == StagePlacement::kV;
 }
 
+// `turns`: every other chunk goes through the ranks backwards.
+int64_t stage_at(int64_t ranks, int64_t rank, int64_t chunk, bool turns) {
+  return chunk % 2 == 1 && turns ? (chunk + 1) * ranks - 1 - rank : chunk * ranks + rank;
+}
+
 }  // namespace
 
 int64_t rank_of_stage(const Strategy& s, int64_t stage) {
@@ -19,8 +24,7 @@ int64_t rank_of_stage(const Strategy& s, int64_t stage) {
 }
 
 int64_t stage_of_rank(const Strategy& s, int64_t rank, int64_t chunk) {
-  if (chunk % 2 == 1 && is_v_shaped(s)) return (chunk + 1) * s.pp - 1 - rank;
-  return chunk * s.pp + rank;
+  return stage_at(s.pp, rank, chunk, chunk % 2 == 1 && is_v_shaped(s));
 }
 
 RankLayers StageLayers::of_stage(int64_t stage) const {
@@ -37,8 +41,9 @@ RankLayers StageLayers::of_stage(int64_t stage) const {
 
 RankLayers StageLayers::of_rank(int64_t rank) const {
   RankLayers result;
+  const bool turns = s_.virtual_stages > 1 && is_v_shaped(s_);
   for (int64_t chunk = 0; chunk < s_.virtual_stages; ++chunk) {
-    const RankLayers stage = of_stage(stage_of_rank(s_, rank, chunk));
+    const RankLayers stage = of_stage(stage_at(s_.pp, rank, chunk, turns));
     result.dense += stage.dense;
     result.experts += stage.experts;
     result.again += stage.again;
