@@ -115,17 +115,19 @@ Bpe::Bpe(const BpeOptions& options)
 void Bpe::add_merges(const BpeOptions& options) {
   require_config(options.merges.size() < kNoRank, "{} merges", options.merges.size());
   merges_.reserve(options.merges.size());
+  std::string joined;
   for (size_t rank = 0; rank < options.merges.size(); ++rank) {
     const auto& [left, right] = options.merges[rank];
     const auto known = [&](const std::string& token) {
       const int32_t id = vocabulary_.id_of(token);
-      require_config(id != kNoToken, "merge {}, {} and {}: {} is not in the vocabulary", rank + 1,
-                     in_quotes(left), in_quotes(right), in_quotes(token));
-      return id;
+      if (id != kNoToken) return id;  // no message is made for a good one: there are many
+      throw ConfigError(fmt::format("merge {}, {} and {}: {} is not in the vocabulary", rank + 1,
+                                    in_quotes(left), in_quotes(right), in_quotes(token)));
     };
     const int32_t first = known(left);
     const int32_t second = known(right);
-    merges_.insert(first, second, {static_cast<uint32_t>(rank), known(left + right)});
+    joined.assign(left).append(right);
+    merges_.insert(first, second, {static_cast<uint32_t>(rank), known(joined)});
   }
 }
 
@@ -133,6 +135,7 @@ void Bpe::add_merges(const BpeOptions& options) {
 // then short, and most of them are known already.
 void Bpe::find_cut(const BpeOptions& options) {
   cut_at_blanks_ = !raw_bytes_ && vocabulary_.id_of(kBlank) != kNoToken;
+  if (!cut_at_blanks_) return;
   for (const auto& [left, right] : options.merges) {
     const std::string token = left + right;
     for (size_t at = token.find(kBlank); at != token.npos; at = token.find(kBlank, at + 1)) {

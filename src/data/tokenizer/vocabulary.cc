@@ -11,9 +11,10 @@ Vocabulary::Vocabulary(const std::vector<std::pair<std::string, int32_t>>& token
   int32_t highest = -1;
   size_t bytes = 0;
   for (const auto& [token, id] : tokens) {
-    require_config(id >= 0 && id < kMostTokens,
-                   "token {} has id {}: ids are whole numbers from 0 to {}", in_quotes(token), id,
-                   kMostTokens - 1);
+    if (id < 0 || id >= kMostTokens) {
+      throw ConfigError(fmt::format("token {} has id {}: ids are whole numbers from 0 to {}",
+                                    in_quotes(token), id, kMostTokens - 1));
+    }
     highest = std::max(highest, id);
     bytes += token.size();
   }
