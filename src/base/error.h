@@ -21,6 +21,7 @@ enum class ExitCode : int {
   kAbsent = 66,     // no checkpoint, or one that was never finished
   kIo = 74,         // a disk that is full, read-only or fails
   kVersion = 76,    // a format that a newer Tessera wrote
+  kPoison = 78,     // a step that fails whenever it is tried
 };
 
 class Error : public std::runtime_error {

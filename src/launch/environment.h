@@ -31,6 +31,7 @@ inline constexpr std::string_view kSize = "TESSERA_WORLD_SIZE";
 inline constexpr std::string_view kLocalRank = "TESSERA_LOCAL_RANK";
 inline constexpr std::string_view kMemory = "TESSERA_SHM_FD";
 inline constexpr std::string_view kToken = "TESSERA_RUN_TOKEN";
+inline constexpr std::string_view kGeneration = "TESSERA_GENERATION";
 }  // namespace agent_variable
 
 enum class Launcher : uint8_t { kNone, kAgent, kOpenMpi, kPmi, kTorchrun, kSlurm };
@@ -43,8 +44,9 @@ struct LaunchContext {
   std::optional<int> local_rank;  // among the ranks of this host, where the launcher says it
   std::optional<int> local_size;
 
-  std::string token;  // tells runs apart: TESSERA_RUN_TOKEN, else what torchrun calls the run
-  int shm_fd = -1;    // agent: the ShmMemory that this rank inherited
+  std::string token;   // tells runs apart: TESSERA_RUN_TOKEN, else what torchrun calls the run
+  int shm_fd = -1;     // agent: the ShmMemory that this rank inherited
+  int generation = 1;  // agent: how often the ranks of this job have been started
 
   // torchrun: where ranks that do not know each other meet. A file (TESSERA_RENDEZVOUS_FILE) goes
   // before an address (MASTER_ADDR, MASTER_PORT).

@@ -30,6 +30,7 @@
 #include "train/machine_defaults.h"
 #include "train/report/comm_report.h"
 #include "train/report/planned_measured.h"
+#include "train/restarts.h"
 #include "train/run_place.h"
 #include "train/session/session.h"
 #include "train/started_ranks.h"
@@ -42,11 +43,14 @@ namespace {
 constexpr std::chrono::milliseconds kKeepTheWord{500};
 constexpr std::chrono::milliseconds kLeaveLast{2'000};
 
-std::string backend_of(const TrainCommandOptions& options) {
+// A single rank is a process of its own where it may have to be started again.
+std::string backend_of(const TrainCommandOptions& options, const LaunchContext& context) {
   require_config(!options.threads || options.backend == "auto" || options.backend == "local",
                  "--threads means --backend local, but --backend is {}: give one of them",
                  options.backend);
-  return options.threads ? "local" : options.backend;
+  if (options.threads) return "local";
+  const bool to_start = context.launcher == Launcher::kNone && options.restarts > 0;
+  return to_start && options.backend == "auto" ? "shm" : options.backend;
 }
 
 RunSpec load_spec(const TrainCommandOptions& options) {
@@ -76,6 +80,11 @@ std::string rescue_dir(const Environment& environment) {
   return found == environment.end() || found->second.empty() ? "/tmp" : found->second;
 }
 
+std::vector<Fault> faults_of(const Environment& environment) {
+  const auto found = environment.find("TESSERA_FAULT");
+  return found == environment.end() ? std::vector<Fault>() : parse_faults(found->second);
+}
+
 TrainOptions train_options(const TrainCommandOptions& options, const RunSpec& spec,
                            const Environment& environment, ProgressLine& line, Console& console) {
   TrainOptions train;
@@ -91,7 +100,9 @@ TrainOptions train_options(const TrainCommandOptions& options, const RunSpec& sp
   };
   train.rescue_dir = rescue_dir(environment);
   if (!options.inject.empty()) train.inject = parse_injection(options.inject);
+  train.faults = faults_of(environment);
   use_watch(options.watch, options.source, train);
+  hear_restarts(environment, train);
   return train;
 }
 
@@ -149,6 +160,20 @@ int start_ranks(const TrainCommandOptions& options, RunSpec spec, const std::str
   agent.log_dir = options.log_dir;
   agent.grace = grace_of(options);
   agent.if_killed = if_killed;
+  RestartJournal journal(spec.logging.run_dir);
+  agent.restarts = static_cast<int>(options.restarts);
+  agent.prepare = [&](int, Environment& told) { journal.prepare(told); };
+  agent.on_loss = [&](const RankLoss& loss, const RunState& run) { journal.lost(loss, run); };
+  agent.on_restart = [&](const RankLoss& loss, int generation, int left) {
+    journal.restarted(loss, generation, left);
+    say_line(restart_text(loss, generation, left), console);
+  };
+  agent.on_end = [&](const RunState& run) { journal.ended(run); };
+  agent.describe_step = [&](int64_t step) {
+    const int64_t batch = spec.train.global_batch;
+    return fmt::format("samples {} to {}; see tessera data samples --steps {}", (step - 1) * batch,
+                       step * batch - 1, step);
+  };
   agent.on_failure = [&](const std::string& text) { report_failure(console, text); };
   agent.on_stop = [&](const RunState& state) {
     const std::string text = finishing_text(state);
@@ -180,9 +205,13 @@ class RankProcess {
 
   int run() {
     raise_oom_score(kRankOomScore);
-    world_ = join_world(mode_, context_, world_options());
     ProgressLine line(console_);
     TrainOptions train = train_options(options_, spec_, environment_, line, console_);
+    train.generation = context_.generation;
+    Failpoints failpoints(train.faults, context_.rank, context_.generation);
+    failpoints.pass("rdzv.join");
+    world_ = join_world(mode_, context_, world_options());
+    failpoints.pass("comm.init");
     train.ranks_on_host = context_.local_size.value_or(0);
     train.should_stop = [this] { return std::max(interrupt_.signal(), stop_signal_of(*world_)); };
     train.on_state = [this](const RunState& state) { report(state); };
@@ -238,7 +267,7 @@ class RankProcess {
   void report(const RunState& state) {
     state_ = state;
     interrupt_.report(state);
-    if (mode_ == RankMode::kAgentRank && context_.rank == 0) report_run(*world_, state);
+    if (mode_ == RankMode::kAgentRank) report_run(*world_, state);
   }
 
   TrainSummary train_on_gpu(TrainOptions& train) {
@@ -315,7 +344,9 @@ int refuse_as_rank(const LaunchContext& context, const ConfigError& error, Conso
 int dry_run(const TrainCommandOptions& options, const LaunchContext& context, Console& console) {
   RunSpec spec = load_spec(options);
   choose_device(spec);
-  const RankMode mode = choose_rank_mode(backend_of(options), context, spec.parallel.world());
+  const RankMode mode =
+      choose_rank_mode(backend_of(options, context), context, spec.parallel.world());
+  require_restartable(options, mode, context);
   if (is_rank(mode)) require_started_ranks(spec, context);
   BeforeStart before(options, spec, console);
   before.check_files(/*chooses_folder=*/true);
@@ -355,6 +386,9 @@ Command add_train(CLI::App& root, const Environment& environment) {
              "use a run directory that holds a run; that run is moved to DIR/previous");
   add_text(*app, "--resume", options->resume, "auto|PATH",
            "go on from a checkpoint, on any mesh; auto: the newest good one, if there is one");
+  add_whole(*app, "--restarts", options->restarts, 0,
+            "how often all ranks start again after one was lost, from the newest checkpoint "
+            "(default 0)");
   add_watch_flags(*app, options->watch);
   add_switch(*app, "--dry-run", options->dry_run, "check and plan only; writes nothing");
   add_switch(*app, "--force", options->force, "start although memory or disk are too small");
@@ -375,8 +409,10 @@ int run_train(const TrainCommandOptions& options, const Environment& environment
   BeforeStart before(options, spec, console);
   try {
     spec = load_spec(options);
+    (void)faults_of(environment);
     choose_device(spec);
-    mode = choose_rank_mode(backend_of(options), context, spec.parallel.world());
+    mode = choose_rank_mode(backend_of(options, context), context, spec.parallel.world());
+    require_restartable(options, mode, context);
     if (is_rank(mode)) require_started_ranks(spec, context);
     if (mode != RankMode::kAgentRank) before.check_files(!is_rank(mode));
   } catch (const ConfigError& error) {

@@ -16,6 +16,7 @@ struct TrainCommandOptions {
   bool json = false;
   bool overwrite = false;        // the run directory may hold a run
   std::string resume;            // auto, a checkpoint or a folder of them; empty: none
+  int64_t restarts = 0;          // how often all ranks may be started again
   bool force = false;            // start although memory or disk are too small
   bool threads = false;          // the same as backend = "local"
   std::string backend = "auto";  // auto | local | shm | mpi | nccl

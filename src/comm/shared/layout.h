@@ -126,6 +126,9 @@ struct alignas(64) RankBlock {
   uint64_t start_ticks;                  // of the process, as the system counts
   std::atomic<uint32_t> death_state{0};  // 1: being written, 2: there
   char death[kDeathBytes];
+  std::atomic<uint32_t> section{0};  // a RunSection
+  std::atomic<int64_t> step{0};
+  std::atomic<uint64_t> beats{0};  // how often it has said where it is
   std::atomic<uint64_t> num_records{0};
   CallRecord records[kRecords];
 };
@@ -138,6 +141,7 @@ struct RunStateBlock {
   std::atomic<uint32_t> saving{0};
   std::atomic<int64_t> saving_us{0};
   std::atomic<int64_t> saved_step{0};
+  std::atomic<uint32_t> opened{0};
 };
 
 struct WorldBlock {

@@ -205,6 +205,9 @@ ShmRankStatus ShmMemory::status(int rank) const {
   status.state = static_cast<ShmRankState>(block.rank[rank].state.load(std::memory_order_acquire));
   status.pid = block.rank[rank].pid.load();
   status.last_call = shared::last_call(block, rank);
+  status.section = static_cast<RunSection>(block.rank[rank].section.load());
+  status.step = block.rank[rank].step.load();
+  status.beats = block.rank[rank].beats.load();
   return status;
 }
 
@@ -242,7 +245,10 @@ RunState ShmMemory::run_state() const {
           .weight_bytes = run.weight_bytes.load(),
           .saving = run.saving.load() != 0,
           .saving_us = run.saving_us.load(),
-          .saved_step = run.saved_step.load()};
+          .saved_step = run.saved_step.load(),
+          .opened = run.opened.load() != 0,
+          .section = static_cast<RunSection>(state_->mapping->block().rank[0].section.load()),
+          .step = state_->mapping->block().rank[0].step.load()};
 }
 
 std::unique_ptr<CommWorld> attach_shm_world(const ShmWorldOptions& options) {
@@ -295,13 +301,20 @@ int stop_signal_of(const CommWorld& world) {
 void report_run(CommWorld& world, const RunState& state) {
   const auto* endpoint = dynamic_cast<const shared::Endpoint*>(&world);
   if (endpoint == nullptr) return;
-  shared::RunStateBlock& run = endpoint->domain().block().run;
+  shared::WorldBlock& block = endpoint->domain().block();
+  shared::RankBlock& mine = block.rank[world.rank()];
+  mine.section.store(static_cast<uint32_t>(state.section));
+  mine.step.store(state.step);
+  mine.beats.fetch_add(1);
+  if (world.rank() != 0) return;
+  shared::RunStateBlock& run = block.run;
   run.steps_done.store(state.steps_done);
   run.longest_step_us.store(state.longest_step_us);
   run.weight_bytes.store(state.weight_bytes);
   run.saving.store(state.saving ? 1 : 0);
   run.saving_us.store(state.saving_us);
   run.saved_step.store(state.saved_step);
+  run.opened.store(state.opened ? 1 : 0);
 }
 
 }  // namespace tessera

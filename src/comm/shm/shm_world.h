@@ -36,6 +36,10 @@ struct ShmRankStatus {
   ShmRankState state = ShmRankState::kAbsent;
   pid_t pid = 0;
   std::string last_call;  // "all_reduce(f32, 4096) #17 of group dp", or empty
+  // As it said last with report_run, and how often it did.
+  RunSection section = RunSection::kSetup;
+  int64_t step = 0;
+  uint64_t beats = 0;
 };
 
 // The shared memory as its maker sees it. Throws Error when the system refuses, with the reason.
@@ -90,7 +94,8 @@ struct ShmWorldOptions {
 std::unique_ptr<CommWorld> attach_shm_world(const ShmWorldOptions& options);
 
 // For ranks of such a world: the signal of ShmMemory::request_stop (0: nobody asked), and what
-// ShmMemory::run_state is to say. In another world they are 0 and nothing.
+// ShmMemory::status is to say of this rank, and run_state if it is rank 0. In another world they
+// are 0 and nothing.
 [[nodiscard]] int stop_signal_of(const CommWorld& world);
 void report_run(CommWorld& world, const RunState& state);
 

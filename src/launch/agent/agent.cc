@@ -20,6 +20,7 @@
 #include "launch/agent/child_watch.h"
 #include "launch/agent/job_end.h"
 #include "launch/agent/output_forwarder.h"
+#include "launch/agent/restart_ledger.h"
 #include "launch/agent/signal_inbox.h"
 #include "launch/agent/spawn.h"
 #include "launch/cores.h"
@@ -72,10 +73,9 @@ std::vector<std::string> own_arguments() {
 }
 
 // Through no link, and not into a pipe, where opening waits until somebody reads it.
-UniqueFd open_log(const std::string& path) {
-  constexpr int kFlags =
-      O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-  UniqueFd fd(::open(path.c_str(), kFlags, 0666));
+UniqueFd open_log(const std::string& path, bool anew) {
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  UniqueFd fd(::open(path.c_str(), kFlags | (anew ? O_TRUNC : 0), 0666));
   struct stat status {};
   const bool opened = fd.valid() && ::fstat(fd.get(), &status) == 0;
   require_config(opened, "cannot write the log '{}': {}; use another --log-dir", path,
@@ -90,10 +90,23 @@ UniqueFd open_for_rank(const std::string& path, int flags) {
   return fd;
 }
 
+double unix_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// One generation of ranks.
 class Agent {
  public:
-  explicit Agent(const AgentOptions& options);
-  int run();
+  Agent(const AgentOptions& options, SignalInbox& signals, int generation);
+  // Until all ranks are gone.
+  JobEnd run();
+  // What was seen of the rank because of which it failed.
+  [[nodiscard]] RankLoss loss(const JobEnd& end) const;
+  [[nodiscard]] RunState run_state() const { return memory_.run_state(); }
+  // Whether somebody wants the job to end, so that no other generation starts.
+  [[nodiscard]] bool interrupted() const { return stop_signal_ != 0 || interrupted_; }
+  // The last words of the job.
+  void tell_end(const JobEnd& end);
 
  private:
   void start_rank(int rank);
@@ -104,17 +117,20 @@ class Agent {
   void on_end(int rank);
   void on_time();
   void kill_ranks();
+  [[nodiscard]] milliseconds flush_time() const;
   [[nodiscard]] bool orderly(const ChildExit& exit) const;
   [[nodiscard]] milliseconds time_to_next_deadline() const;
   [[nodiscard]] JobEnd judge_job() const;
 
   const AgentOptions& options_;
+  int generation_;
+  Environment environment_;
   std::string executable_;
   std::vector<std::string> arguments_;
   std::string token_;
   std::vector<Core> cores_;
   ShmMemory memory_;
-  SignalInbox signals_;
+  SignalInbox& signals_;
   UniqueFd first_log_;  // of rank 0, whose output goes to two places
   OutputForwarder output_;
   UniqueFd no_input_;
@@ -125,23 +141,29 @@ class Agent {
   Clock::time_point stopped_at_;
   std::optional<int> first_failed_;
   std::vector<bool> killed_;
-  std::vector<std::string> last_calls_;
+  std::vector<ShmRankStatus> last_seen_;
+  double failed_at_ = 0;
+  bool interrupted_ = false;
   std::optional<Clock::time_point> abort_at_;
   std::optional<Clock::time_point> kill_at_;
   std::optional<Clock::time_point> give_up_at_;
 };
 
-Agent::Agent(const AgentOptions& options)
+Agent::Agent(const AgentOptions& options, SignalInbox& signals, int generation)
     : options_(options),
+      generation_(generation),
+      environment_(options.environment),
       executable_(options.executable.empty() ? "/proc/self/exe" : options.executable),
       arguments_(options.arguments.empty() ? own_arguments() : options.arguments),
       token_(random_token()),
       memory_(
           ShmMemory::create({.ranks = options.ranks, .bytes_per_rank = options.bytes_per_rank})),
+      signals_(signals),
       output_(options.out_fd, options.err_fd),
       no_input_(open_for_rank("/dev/null", O_RDONLY)),
       killed_(static_cast<size_t>(options.ranks)),
-      last_calls_(static_cast<size_t>(options.ranks)) {
+      last_seen_(static_cast<size_t>(options.ranks)) {
+  if (options.prepare) options.prepare(generation, environment_);
   if (options.pin_to_cores) cores_ = allowed_cores();
   if (options.log_dir.empty()) return;
   std::error_code failure;
@@ -150,7 +172,7 @@ Agent::Agent(const AgentOptions& options)
                  failure.message());
 }
 
-int Agent::run() {
+JobEnd Agent::run() {
   for (int rank = 0; rank < options_.ranks; ++rank) start_rank(rank);
   ranks_.open_pidfds();
   while (ranks_.num_running() > 0 && !(give_up_at_ && Clock::now() >= *give_up_at_)) {
@@ -161,26 +183,44 @@ int Agent::run() {
     output_.forward(poll_);
     on_time();
   }
-  const milliseconds flush_time = stop_signal_ != 0 ? kFlushTimeAfterStop
-                                  : first_failed_   ? kFlushTimeAfterFailure
-                                                    : kFlushTime;
-  bool interrupted = false;
-  output_.finish(flush_time, [&] {
-    interrupted = interrupted || signals_.take().has_value();
-    return interrupted;
+  output_.finish(flush_time(), [&] {
+    interrupted_ = interrupted_ || signals_.take().has_value();
+    return interrupted_;
   });
-  const JobEnd end = judge_job();
+  return judge_job();
+}
+
+milliseconds Agent::flush_time() const {
+  if (stop_signal_ != 0) return kFlushTimeAfterStop;
+  return first_failed_ ? kFlushTimeAfterFailure : kFlushTime;
+}
+
+void Agent::tell_end(const JobEnd& end) {
   if (!end.message.empty()) {
     if (options_.on_failure) {
       options_.on_failure(end.message);
     } else {
-      output_.say("tessera: " + end.message, flush_time);
+      output_.say("tessera: " + end.message, flush_time());
     }
   }
   if (stop_signal_ != 0 && options_.on_stopped) {
     options_.on_stopped(stop_signal_, memory_.run_state());
   }
-  return end.exit_code;
+}
+
+RankLoss Agent::loss(const JobEnd& end) const {
+  const int rank = end.culprit.value();
+  const ShmRankStatus& seen = last_seen_[static_cast<size_t>(rank)];
+  return {.verdict = Verdict::kLost,
+          .generation = generation_,
+          .rank = rank,
+          .pid = ranks_.pid(rank),
+          .exit = ranks_.exit_of(rank).value_or(ChildExit{}),
+          .section = seen.section,
+          .step = seen.step,
+          .reason = end.message,
+          .unix_time = failed_at_,
+          .curable = end.curable};
 }
 
 void Agent::start_rank(int rank) {
@@ -188,7 +228,7 @@ void Agent::start_rank(int rank) {
   request.name = fmt::format("rank {}", rank);
   request.executable = executable_;
   request.arguments = arguments_;
-  request.environment = options_.environment;
+  request.environment = environment_;
   const auto tell = [&](std::string_view name, const std::string& value) {
     request.environment.insert_or_assign(std::string(name), value);
   };
@@ -197,11 +237,14 @@ void Agent::start_rank(int rank) {
   tell(agent_variable::kLocalRank, std::to_string(rank));
   tell(agent_variable::kMemory, std::to_string(memory_.fd()));
   tell(agent_variable::kToken, token_);
+  tell(agent_variable::kGeneration, std::to_string(generation_));
 
   UniqueFd out;
   UniqueFd err;
   const bool logged = !options_.log_dir.empty();
-  if (logged) out = open_log(fmt::format("{}/rank-{}.log", options_.log_dir, rank));
+  if (logged) {
+    out = open_log(fmt::format("{}/rank-{}.log", options_.log_dir, rank), generation_ == 1);
+  }
   if (logged && rank == 0) {
     first_log_ = std::move(out);
     out = output_.open_pipe("", OutputForwarder::Target::kOut, first_log_.get());
@@ -241,6 +284,7 @@ milliseconds Agent::time_to_next_deadline() const {
 void Agent::on_signal(int signal) {
   const Clock::time_point now = Clock::now();
   if (first_failed_ || stop_signal_ != 0) {
+    interrupted_ = true;
     if (stop_signal_ == 0 || now - stopped_at_ >= kSameSignal) kill_ranks();
     return;
   }
@@ -272,7 +316,7 @@ bool Agent::orderly(const ChildExit& exit) const {
 void Agent::on_end(int rank) {
   const ChildExit exit = *ranks_.exit_of(rank);
   // Now, because the group that it speaks of may be gone when the job has ended.
-  last_calls_[static_cast<size_t>(rank)] = memory_.status(rank).last_call;
+  last_seen_[static_cast<size_t>(rank)] = memory_.status(rank);
   if (killed_[static_cast<size_t>(rank)]) return;
   if (stop_signal_ == 0 && signal_of_stop_code(kSignalCode + exit.signal) != 0) {
     if (const std::optional<int> signal = signals_.take(kOwnSignal)) on_signal(*signal);
@@ -293,7 +337,10 @@ void Agent::on_end(int rank) {
                               ranks_.pid(rank), describe(exit)));
   }
   memory_.report_death(rank, describe(exit));
-  if (!first_failed_) first_failed_ = rank;
+  if (!first_failed_) {
+    first_failed_ = rank;
+    failed_at_ = unix_seconds();
+  }
   const Clock::time_point kill_at = Clock::now() + options_.leave_time;
   kill_at_ = std::min(kill_at_.value_or(kill_at), kill_at);
 }
@@ -329,7 +376,7 @@ JobEnd Agent::judge_job() const {
     ends.push_back({.pid = ranks_.pid(rank),
                     .exit = ranks_.exit_of(rank),
                     .killed_by_agent = killed_[static_cast<size_t>(rank)],
-                    .last_call = last_calls_[static_cast<size_t>(rank)]});
+                    .last_call = last_seen_[static_cast<size_t>(rank)].last_call});
   }
   return judge({.ranks = ends,
                 .stop_signal = stop_signal_,
@@ -338,12 +385,20 @@ JobEnd Agent::judge_job() const {
                 .reason = memory_.abort_reason()});
 }
 
+std::string poison_text(const RestartLedger& ledger, const RankLoss& loss,
+                        const AgentOptions& options) {
+  const std::string read = options.describe_step ? options.describe_step(loss.step) : "";
+  return fmt::format("{}{}, and is not tried again", ledger.poison(loss.step),
+                     read.empty() ? "" : " (" + read + ")");
+}
+
 }  // namespace
 
 void AgentOptions::validate() const {
   require_config(ranks >= 1, "ranks is {}: a job has at least one", ranks);
   require_config(threads_per_rank >= 1, "threads_per_rank is {}: it must be at least 1",
                  threads_per_rank);
+  require_config(restarts >= 0, "restarts is {}: it must not be negative", restarts);
   require_config(grace >= milliseconds(0), "grace is {} ms: it must not be negative",
                  grace.count());
   require_config(leave_time >= milliseconds(0), "leave_time is {} ms: it must not be negative",
@@ -354,7 +409,31 @@ int run_agent(const AgentOptions& options) {
   options.validate();
   open_standard_descriptors();
   raise_oom_score(kAgentOomScore);
-  return Agent(options).run();
+  // Over all generations: a signal that comes between two of them is the next one's.
+  SignalInbox signals;
+  RestartLedger ledger(options.restarts);
+  for (int generation = 1;; ++generation) {
+    Agent agent(options, signals, generation);
+    JobEnd end = agent.run();
+    if (end.culprit) {
+      const RankLoss loss = agent.loss(end);
+      if (options.on_loss) options.on_loss(loss, agent.run_state());
+      const RestartLedger::Answer answer = ledger.after(loss);
+      if (answer == RestartLedger::Answer::kRestart && !agent.interrupted()) {
+        if (options.on_restart) options.on_restart(loss, generation + 1, ledger.left());
+        continue;
+      }
+      if (answer == RestartLedger::Answer::kPoison) {
+        end.exit_code = static_cast<int>(ExitCode::kPoison);
+        end.message = poison_text(ledger, loss, options) + ": " + end.message;
+      } else {
+        end.message += ledger.history();
+      }
+    }
+    if (options.on_end) options.on_end(agent.run_state());
+    agent.tell_end(end);
+    return end.exit_code;
+  }
 }
 
 }  // namespace tessera

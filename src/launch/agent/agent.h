@@ -17,6 +17,12 @@
 // A rank that fails writes why with abort_as_rank (launch/rank_failure.h) and exits with its code
 // without printing: the agent prints the first reason of the job, once.
 //
+// A rank that is lost (killed, crashed) may cost the job no more than time: with `restarts`, all
+// ranks are started again, as the next generation, in new memory, once all of this one are gone.
+// Never after a signal, nor where the rank found a mistake that it would find again (a code of the
+// table below other than 1). The same step failing kPoisonFailures times (restart_ledger.h) ends
+// the job.
+//
 // When the machine runs out of memory, the kernel takes the ranks before other processes, and the
 // agent next (launch/oom_score.h).
 //
@@ -24,6 +30,7 @@
 //   0          every rank exited with 0
 //   1-9        a rank failed with that code (base/error.h; docs/cli.md)
 //   64-78      the same, codes of sysexits.h
+//   78         a step that failed again and again
 //   1          a rank was killed by a signal, or exited with any other code
 //   128 + N    stopped by signal N: 129 SIGHUP, 130 SIGINT, 141 SIGPIPE, 143 SIGTERM
 // Where several ranks failed it is the code of the one that gave the first reason.
@@ -36,6 +43,7 @@
 #include <vector>
 
 #include "comm/run_state.h"
+#include "launch/agent/rank_loss.h"
 #include "launch/environment.h"
 
 namespace tessera {
@@ -57,6 +65,18 @@ struct AgentOptions {
   std::string log_dir = {};
   int out_fd = 1;
   int err_fd = 2;
+
+  int restarts = 0;  // how often the ranks may be started again
+  // Before a generation (1, 2, ...) starts: what its ranks are told beside `environment`.
+  std::function<void(int generation, Environment& environment)> prepare = nullptr;
+  // After a generation has failed; `run` is what rank 0 reported last.
+  std::function<void(const RankLoss& loss, const RunState& run)> on_loss = nullptr;
+  // Before the next one starts; `left` restarts remain then.
+  std::function<void(const RankLoss& loss, int generation, int left)> on_restart = nullptr;
+  // After the last one, however it ended.
+  std::function<void(const RunState& run)> on_end = nullptr;
+  // What a step read, for the message of one that fails again and again. Null: it is not said.
+  std::function<std::string(int64_t step)> describe_step = nullptr;
 
   std::chrono::milliseconds grace{1'500};       // at least, from a signal to the abort
   std::chrono::milliseconds leave_time{1'000};  // from the first failure to SIGKILL

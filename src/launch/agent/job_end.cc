@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <vector>
 
@@ -79,6 +80,11 @@ bool explains_itself(const RankEnd& end) {
   }
 }
 
+bool all_gone(const JobHistory& history) {
+  return std::all_of(history.ranks.begin(), history.ranks.end(),
+                     [](const RankEnd& end) { return end.exit.has_value(); });
+}
+
 bool killed_by_others(const RankEnd& end) {
   return end.exit && end.exit->signal == SIGKILL && !end.killed_by_agent;
 }
@@ -116,7 +122,10 @@ JobEnd judge(const JobHistory& history) {
     message += fmt::format("; the last call of rank {} was {}", rank, end.last_call);
   }
   if (killed_by_others(end) && !history.if_killed.empty()) message += "; " + history.if_killed;
-  return {.exit_code = job_code(end), .message = message + late_ranks(history)};
+  return {.exit_code = job_code(end),
+          .message = message + late_ranks(history),
+          .culprit = rank,
+          .curable = !explains_itself(end) && all_gone(history)};
 }
 
 }  // namespace tessera

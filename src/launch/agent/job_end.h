@@ -29,6 +29,10 @@ struct JobHistory {
 struct JobEnd {
   int exit_code = 0;
   std::string message;  // empty: nothing to say
+  // Where it failed: the rank that the others followed, and whether a new process may do
+  // better: not where it found a mistake that it would find again, or a rank cannot be killed.
+  std::optional<int> culprit = {};
+  bool curable = false;
 };
 
 // By the table in launch/agent/agent.h.

@@ -40,6 +40,7 @@ class Session {
 
  private:
   void train();
+  [[nodiscard]] Executor::Probe probe_of(int64_t step);
   void begin_weights();
   void resume(const std::string& dir, const std::string& folder);
   void begin_checkpoints();
@@ -63,11 +64,13 @@ class Session {
   [[nodiscard]] nlohmann::ordered_json measure();
   void finish(const TrainSummary& summary);
   void tell_state() const;
+  void enter(RunSection section, int64_t step);
   [[nodiscard]] const std::string& folder() const;
 
   const TrainOptions& options_;
   const TrainJob& job_;
   const RunSpec& spec_;
+  Failpoints failpoints_;
   CommWorld& world_;
   Communicator& control_;
   std::optional<RunWriter> output_;  // rank 0 only
@@ -107,6 +110,7 @@ Session::Session(const TrainOptions& options, const TrainJob& job, CommWorld& wo
     : options_(options),
       job_(job),
       spec_(job.step.spec),
+      failpoints_(options.faults, world.rank(), options.generation),
       world_(world),
       control_(control),
       gpu_free_before_(free_gpu_bytes(spec_, options)),
@@ -126,6 +130,12 @@ const std::string& Session::folder() const {
 
 void Session::tell_state() const {
   if (options_.on_state) options_.on_state(state_);
+}
+
+void Session::enter(RunSection section, int64_t step) {
+  state_.section = section;
+  state_.step = step;
+  tell_state();
 }
 
 // What the arenas were given, which stays so for the whole run. All ranks call it.
@@ -270,13 +280,36 @@ void Session::forget_first_step() {
   compute_.reset();
 }
 
+std::string_view point_of(const Instruction& instruction) {
+  if (is_communication(instruction.op)) return "step.collective";
+  switch (instruction.tag.pass) {
+    case Pass::kForward:
+      return "step.forward";
+    case Pass::kUpdate:
+      return "step.update";
+    default:
+      return "step.backward";
+  }
+}
+
+// What is to happen between the instructions of a step; usually nothing.
+Executor::Probe Session::probe_of(int64_t step) {
+  Executor::Probe injected = injection_probe(options_.inject, executor_, step);
+  if (!failpoints_.armed("step.", step)) return injected;
+  return [this, step, injected = std::move(injected)](size_t index, const Instruction& i) {
+    if (injected) injected(index, i);
+    failpoints_.pass(point_of(i), step);
+  };
+}
+
 // Runs step `step`, whose inputs are there, and fills in those of the next, if the inputs are not
 // wanted for an evaluation first.
 StepOutcome Session::run_step(int64_t step, StepParams& params) {
   const bool last = step == spec_.train.steps;
   scaler_.apply_to(params);
   guard_.apply_to(params);
-  executor_.set_probe(injection_probe(options_.inject, executor_, step));
+  executor_.set_probe(probe_of(step));
+  failpoints_.pass("step.begin", step);
   const HostTimer launched;
   executor_.start(params);
   // A GPU is fed while it computes; on the CPU the inputs are in use until the step is over.
@@ -293,6 +326,8 @@ StepOutcome Session::run_step(int64_t step, StepParams& params) {
 
 void Session::evaluate(int64_t step) {
   if (!evaluation_.due_after(step)) return;
+  enter(RunSection::kEvaluation, step);
+  failpoints_.pass("eval", step);
   evaluation_.run(executor_, control_);
   if (step < spec_.train.steps) fill_next(step + 1);
 }
@@ -318,6 +353,7 @@ void Session::resume(const std::string& dir, const std::string& folder) {
   const std::unique_ptr<FileOps> files = real_files(dir);
   const CheckpointFolder checkpoint = open_checkpoint(*files, folder);
   const HostTimer timer;
+  failpoints_.pass("load", checkpoint.step());
   load_state(executor_, job_.step, lay_out_state(job_.step), *files, checkpoint);
   try {
     scaler_.restore(checkpoint.state.at("loss_scale"));
@@ -355,7 +391,8 @@ void Session::begin_checkpoints() {
 // functions of seed and step.
 void Session::save_checkpoint_of(int64_t step) {
   state_.saving = true;
-  tell_state();
+  enter(RunSection::kSave, step);
+  failpoints_.pass("save.stage", step);
   const double before = checkpoints_->seconds();
   const nlohmann::json state = {{"identity", identity_of_run(spec_)},
                                 {"samples", step * spec_.train.global_batch},
@@ -388,6 +425,7 @@ void Session::train() {
   timer_ = HostTimer();
   for (int64_t step = first; step <= spec_.train.steps; ++step) {
     const HostTimer timer;
+    enter(RunSection::kStep, step);
     StepParams params = step_params(spec_, step);
     const StepOutcome outcome = run_step(step, params);
     const double step_seconds = timer.seconds();
@@ -484,8 +522,12 @@ void Session::finish(const TrainSummary& summary) {
 
 TrainSummary Session::run() {
   if (world_.rank() == 0) output_.emplace(options_, job_);
+  state_.opened = true;
+  tell_state();
   state_.weight_bytes = job_.step.layout.num_parameters * size_bytes(spec_.train.dtype);
   train();
+  enter(RunSection::kEnd, steps_done_);
+  failpoints_.pass("end", steps_done_);
   TrainSummary summary;
   summary.measured = measure();
   summary.stopped = steps_done_ < spec_.train.steps && !out_of_time_;

@@ -30,6 +30,13 @@ RunWriter::RunWriter(const TrainOptions& options, const TrainJob& job)
 void RunWriter::open_directory() {
   const std::string path = claim_.has_value() ? claim_->path() : spec_.logging.run_dir;
   const auto say = [this](const std::string& text) { note(text); };
+  if (options_.goes_on) {
+    const std::string own = checkpoint_dir(spec_, path);
+    resumed_ = find_resume_point("auto", own, spec_, say);
+    if (!resumed_.has_value()) resumed_ = find_resume_point(options_.resume, own, spec_, say);
+    directory_.emplace(path, resumed_.has_value() ? resumed_->step() : 0);
+    return;
+  }
   resumed_ = find_resume_point(options_.resume, checkpoint_dir(spec_, path), spec_, say);
   if (resumed_.has_value() && resumed_->same_place) {
     directory_.emplace(path, resumed_->step());

@@ -12,6 +12,7 @@
 #include "spec/run_spec.h"
 #include "train/report/step_trace.h"
 #include "train/report/utilization.h"
+#include "train/session/failpoint.h"
 #include "train/session/host_room.h"
 #include "train/session/injection.h"
 
@@ -41,13 +42,18 @@ struct TrainOptions {
   std::function<void(const std::string&)> on_note;  // what a user should know, as on_progress
   std::string rescue_dir;  // for weights that the run directory does not take; empty: none
   Injection inject;
-  int ranks_on_host = 0;   // that share this machine's cores and memory; 0: all
-  int gpu = 0;             // of this process, where train.device is "cuda"
-  PeakRate peak;           // for MFU
-  double max_seconds = 0;  // the run ends after the step that reaches it; 0: there is no limit
-  StepRange trace;         // steps whose instructions are timed; empty: none
+  std::vector<Fault> faults;  // to provoke, in ranks of generation `generation`
+  int generation = 1;         // how often the ranks of this run have been started
+  int ranks_on_host = 0;      // that share this machine's cores and memory; 0: all
+  int gpu = 0;                // of this process, where train.device is "cuda"
+  PeakRate peak;              // for MFU
+  double max_seconds = 0;     // the run ends after the step that reaches it; 0: there is no limit
+  StepRange trace;            // steps whose instructions are timed; empty: none
   // Where the run goes on: "auto", a checkpoint or a folder of them (resume.h); empty: it begins.
   std::string resume;
+  // An earlier process of this very run has opened the directory: it goes on from the newest good
+  // checkpoint there, else from where that process began.
+  bool goes_on = false;
   bool overwrite = false;  // a run that is in the directory and does not go on is moved aside
   // The caller has claimed spec.logging.run_dir (run_claim.h); else rank 0 does when it starts.
   bool run_dir_claimed = false;

@@ -1,0 +1,96 @@
+#include "train/restarts.h"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text/text.h"
+
+namespace tessera {
+namespace {
+
+constexpr std::string_view kGoesOn = "TESSERA_RUN_GOES_ON";  // seconds since the run began
+constexpr double kNoTimeLeft = 1e-6;
+
+nlohmann::ordered_json exit_of(const ChildExit& exit) {
+  if (exit.signal != 0) return {{"signal", signal_name(exit.signal)}};
+  return {{"code", exit.code}};
+}
+
+}  // namespace
+
+void require_restartable(const TrainCommandOptions& options, RankMode mode,
+                         const LaunchContext& context) {
+  if (options.restarts == 0) return;
+  require_config(mode != RankMode::kThreads,
+                 "--restarts {}: ranks that are threads of this process end with it: leave out {}, "
+                 "and each rank is a process that can be started again",
+                 options.restarts, options.threads ? "--threads" : "--backend local");
+  require_config(mode == RankMode::kAgent || mode == RankMode::kAgentRank,
+                 "--restarts {}: {} started the ranks, and it alone can start them again: leave "
+                 "the flag out and use --resume auto, or start tessera once without a launcher",
+                 options.restarts, name_of(context.launcher));
+}
+
+void RestartJournal::prepare(Environment& environment) const {
+  environment.erase(std::string(kGoesOn));
+  if (opened_) environment.emplace(kGoesOn, fmt::format("{:.3f}", since_start_.seconds()));
+}
+
+void RestartJournal::lost(const RankLoss& loss, const RunState& run) {
+  opened_ = opened_ || run.opened;
+  lines_.push_back(nlohmann::ordered_json({{"event", "verdict"},
+                                           {"verdict", name_of(loss.verdict)},
+                                           {"rank", loss.rank},
+                                           {"pid", loss.pid},
+                                           {"exit", exit_of(loss.exit)},
+                                           {"generation", loss.generation},
+                                           {"phase", name_of(loss.section)},
+                                           {"step", loss.step},
+                                           {"reason", loss.reason},
+                                           {"time", loss.unix_time}})
+                       .dump());
+  write();
+}
+
+void RestartJournal::restarted(const RankLoss& loss, int generation, int left) {
+  lines_.push_back(nlohmann::ordered_json({{"event", "restart"},
+                                           {"generation", generation},
+                                           {"rank", loss.rank},
+                                           {"reason", name_of(loss.verdict)},
+                                           {"restarts_left", left},
+                                           {"time", unix_seconds()}})
+                       .dump());
+  write();
+}
+
+void RestartJournal::ended(const RunState& run) {
+  opened_ = opened_ || run.opened;
+  write();
+}
+
+// A disk that does not take the lines costs them, never the run.
+void RestartJournal::write() {
+  if (!opened_ || lines_.empty()) return;
+  std::ofstream file(run_dir_ + "/events.jsonl", std::ios::binary | std::ios::app);
+  for (const std::string& line : lines_) file << line + "\n";
+  file.flush();
+  lines_.clear();
+}
+
+void hear_restarts(const Environment& environment, TrainOptions& train) {
+  const auto told = environment.find(kGoesOn);
+  if (told == environment.end()) return;
+  train.goes_on = true;
+  if (train.max_seconds > 0) {
+    train.max_seconds = std::max(kNoTimeLeft, train.max_seconds - std::stod(told->second));
+  }
+}
+
+std::string restart_text(const RankLoss& loss, int generation, int left) {
+  return fmt::format("{}: all ranks start again (generation {}), {} left", loss.reason, generation,
+                     count_of(left, "restart"));
+}
+
+}  // namespace tessera

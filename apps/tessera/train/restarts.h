@@ -1,0 +1,49 @@
+// What `train --restarts` adds to a run: its processes know that they go on, and events.jsonl tells
+// of every rank that was lost.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launch/agent/rank_loss.h"
+#include "launch/environment.h"
+#include "launch/join/rank_mode.h"
+#include "train/session/session.h"
+#include "train/session/session_clock.h"
+#include "train/train_command.h"
+
+namespace tessera {
+
+// Throws ConfigError where there is nobody who could start the ranks again.
+void require_restartable(const TrainCommandOptions& options, RankMode mode,
+                         const LaunchContext& context);
+
+// The agent's side.
+class RestartJournal {
+ public:
+  explicit RestartJournal(std::string run_dir) : run_dir_(std::move(run_dir)) {}
+
+  // What the ranks of the next generation are told.
+  void prepare(Environment& environment) const;
+  void lost(const RankLoss& loss, const RunState& run);
+  void restarted(const RankLoss& loss, int generation, int left);
+  void ended(const RunState& run);
+
+ private:
+  void write();
+
+  std::string run_dir_;
+  HostTimer since_start_;
+  // Until a rank has opened the directory, what lies there may be another run's.
+  bool opened_ = false;
+  std::vector<std::string> lines_;  // not yet written
+};
+
+// The rank's side.
+void hear_restarts(const Environment& environment, TrainOptions& train);
+
+// "rank 2 (pid 4711) was killed by SIGKILL, ...: all ranks start again (generation 2), 2 restarts
+// are left"
+std::string restart_text(const RankLoss& loss, int generation, int left);
+
+}  // namespace tessera

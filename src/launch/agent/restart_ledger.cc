@@ -1,0 +1,57 @@
+#include "launch/agent/restart_ledger.h"
+
+#include <fmt/format.h>
+
+#include "base/text/text.h"
+
+namespace tessera {
+namespace {
+
+std::string place_of(const RankLoss& loss) {
+  if (loss.section == RunSection::kSetup) return "before its first step";
+  return fmt::format("in {}step {}", loss.section == RunSection::kStep ? "" : "the end of ",
+                     loss.step);
+}
+
+std::string describe(const RankLoss& loss) {
+  return fmt::format("rank {} {} {}", loss.rank, tessera::describe(loss.exit), place_of(loss));
+}
+
+}  // namespace
+
+RestartLedger::Answer RestartLedger::after(const RankLoss& loss) {
+  const bool recovered = !losses_.empty() && loss.step > losses_.back().step + kGoodSteps;
+  if (recovered) left_ = restarts_;
+  losses_.push_back(loss);
+  if (!loss.curable) return Answer::kEnd;
+  // Before the first step nothing is known of it.
+  if (loss.section != RunSection::kSetup) {
+    std::vector<int>& ranks = failed_[loss.step];
+    ranks.push_back(loss.rank);
+    if (static_cast<int>(ranks.size()) >= kPoisonFailures) return Answer::kPoison;
+  }
+  if (left_ == 0) return Answer::kEnd;
+  --left_;
+  return Answer::kRestart;
+}
+
+std::string RestartLedger::history() const {
+  if (losses_.size() < 2) return "";
+  std::string text;
+  for (size_t i = 0; i + 1 < losses_.size(); ++i) {
+    text += fmt::format("{} {}", i == 0 ? "" : ",", describe(losses_[i]));
+  }
+  return fmt::format("; started again {} before, after{}",
+                     count_of(static_cast<int64_t>(losses_.size()) - 1, "time"), text);
+}
+
+std::string RestartLedger::poison(int64_t step) const {
+  std::string ranks;
+  const std::vector<int>& failed = failed_.at(step);
+  for (size_t i = 0; i < failed.size(); ++i) {
+    ranks += fmt::format("{}{}", i == 0 ? "" : i + 1 == failed.size() ? " and " : ", ", failed[i]);
+  }
+  return fmt::format("step {} has failed {} times, on ranks {}", step, failed.size(), ranks);
+}
+
+}  // namespace tessera

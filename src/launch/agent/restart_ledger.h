@@ -1,0 +1,44 @@
+// Whether a job that lost a rank is started again. Pure.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "launch/agent/rank_loss.h"
+
+namespace tessera {
+
+// A step that fails so often is not tried again: what it reads or computes is at fault.
+inline constexpr int kPoisonFailures = 3;
+// So many steps beyond the last failure show that its cause is gone: all restarts may be used anew.
+inline constexpr int64_t kGoodSteps = 1000;
+
+class RestartLedger {
+ public:
+  explicit RestartLedger(int restarts) : restarts_(restarts), left_(restarts) {}
+
+  enum class Answer : uint8_t {
+    kRestart,
+    kEnd,     // no restart is left, or none would help
+    kPoison,  // this step has failed kPoisonFailures times
+  };
+  // Counts the loss, and the restart where that is the answer.
+  Answer after(const RankLoss& loss);
+
+  [[nodiscard]] int left() const { return left_; }
+  // What the message of a job that ends adds: "; started again 2 times before: after rank 2 was
+  // killed by SIGKILL in step 5, ..."; empty where it was not.
+  [[nodiscard]] std::string history() const;
+  // "step 7 has failed 3 times, on ranks 2, 2 and 0"
+  [[nodiscard]] std::string poison(int64_t step) const;
+
+ private:
+  int restarts_;
+  int left_;
+  std::vector<RankLoss> losses_;
+  std::map<int64_t, std::vector<int>> failed_;  // ranks, by step
+};
+
+}  // namespace tessera

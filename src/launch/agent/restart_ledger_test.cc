@@ -1,0 +1,66 @@
+#include "launch/agent/restart_ledger.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace tessera {
+namespace {
+
+using Answer = RestartLedger::Answer;
+
+RankLoss killed(int rank, int64_t step, RunSection section = RunSection::kStep) {
+  return {.rank = rank,
+          .exit = {.code = 0, .signal = SIGKILL},
+          .section = section,
+          .step = step,
+          .curable = true};
+}
+
+TEST(RestartLedgerTest, CountsDown) {
+  RestartLedger ledger(2);
+  EXPECT_EQ(ledger.history(), "");
+  EXPECT_EQ(ledger.after(killed(1, 5)), Answer::kRestart);
+  EXPECT_EQ(ledger.left(), 1);
+  EXPECT_EQ(ledger.after(killed(0, 7, RunSection::kSave)), Answer::kRestart);
+  EXPECT_EQ(ledger.after(killed(0, 9)), Answer::kEnd);
+  EXPECT_EQ(ledger.history(),
+            "; started again 2 times before, after rank 1 was killed by SIGKILL in step 5, rank 0 "
+            "was killed by SIGKILL in the end of step 7");
+}
+
+TEST(RestartLedgerTest, WhatWouldFailAgainEnds) {
+  RestartLedger ledger(2);
+  RankLoss loss = killed(1, 5);
+  loss.curable = false;
+  EXPECT_EQ(ledger.after(loss), Answer::kEnd);
+  EXPECT_EQ(ledger.left(), 2);
+}
+
+TEST(RestartLedgerTest, TheSameStepThreeTimesIsPoison) {
+  RestartLedger ledger(9);
+  EXPECT_EQ(ledger.after(killed(2, 7)), Answer::kRestart);
+  EXPECT_EQ(ledger.after(killed(2, 6)), Answer::kRestart);
+  EXPECT_EQ(ledger.after(killed(2, 7)), Answer::kRestart);
+  EXPECT_EQ(ledger.after(killed(0, 7)), Answer::kPoison);
+  EXPECT_EQ(ledger.poison(7), "step 7 has failed 3 times, on ranks 2, 2 and 0");
+}
+
+// Nothing is known of a step that nobody came to.
+TEST(RestartLedgerTest, TheBeginningIsNoStep) {
+  RestartLedger ledger(4);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(ledger.after(killed(0, 0, RunSection::kSetup)), Answer::kRestart);
+  }
+  EXPECT_EQ(ledger.after(killed(0, 0, RunSection::kSetup)), Answer::kEnd);
+}
+
+TEST(RestartLedgerTest, GoodStepsGiveTheRestartsBack) {
+  RestartLedger ledger(1);
+  EXPECT_EQ(ledger.after(killed(0, 10)), Answer::kRestart);
+  EXPECT_EQ(ledger.after(killed(0, 11 + kGoodSteps)), Answer::kRestart);
+  EXPECT_EQ(ledger.after(killed(0, 11 + 2 * kGoodSteps)), Answer::kEnd);
+}
+
+}  // namespace
+}  // namespace tessera

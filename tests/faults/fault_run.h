@@ -1,0 +1,161 @@
+// A tiny run that something happens to, and what must hold afterwards, whatever it was:
+//   I1 nothing waits past its bound (Command::finish fails after a minute)
+//   I2 the loss curve and the final weights are those of the run that nothing happened to
+//   I3 every step reads its samples exactly once: the metrics are those of one pass over the steps
+//   I4 the newest checkpoint is whole, and no unfinished one was left
+//   I5 events.jsonl names the rank, the verdict and the phase
+//   I6 no process of the job is left
+//   I7 the exit code is the documented one
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "support/command.h"
+#include "support/processes.h"
+
+namespace tessera::testing {
+
+// What events.jsonl is to say of the first verdict; empty and negative: whatever it says.
+struct ExpectedVerdict {
+  std::string verdict = "lost";
+  int rank = -1;
+  std::string phase = {};
+  int64_t step = -1;
+};
+
+class FaultTest : public CommandTest {
+ protected:
+  static constexpr int kSteps = 8;
+
+  FaultTest() { folder_.write("run.toml", run_file()); }
+
+  // dp = 2, tp = 2 would be four processes on few cores: two do.
+  static std::string run_file() {
+    return fmt::format(
+        "[model]\nlayers=2\nhidden=16\nffn=32\nheads=2\nvocab=256\n[parallel]\ndp=2\n[train]\n"
+        "seq_len=8\nglobal_batch=4\nsteps={}\ndtype=\"f32\"\nthreads=1\n[data.synth]\nbytes=3000\n"
+        "[optimizer]\nlr=1e-2\n[checkpoint]\nevery=3\nkeep=2\n",
+        kSteps);
+  }
+
+  // The run that nothing happens to, made once for all tests of the program.
+  struct Undisturbed {
+    std::string weights;
+    std::vector<nlohmann::json> metrics;
+  };
+  static const Undisturbed& undisturbed() {
+    static const Undisturbed kRun = [] {
+      TestFolder folder;
+      folder.write("run.toml", run_file());
+      const CommandResult result =
+          tessera(folder, "train run.toml -q --threads --set logging.run_dir=out");
+      EXPECT_EQ(result.code, 0) << result.err;
+      return Undisturbed{read_file(folder.path("out/model.safetensors")),
+                         read_metrics(folder.path("out/metrics.jsonl"))};
+    }();
+    return kRun;
+  }
+
+  CommandOptions with_fault(const std::string& fault) const {
+    CommandOptions options;
+    if (!fault.empty()) options.environment.push_back("TESSERA_FAULT=" + fault);
+    return options;
+  }
+  // `fault`: as TESSERA_FAULT.
+  CommandResult train(const std::string& fault, const std::string& flags = "--restarts 2") {
+    std::filesystem::remove_all(folder_.path("out"));
+    std::vector<std::string> words =
+        words_of("train run.toml -q --set logging.run_dir=out " + flags);
+    Command command(folder_, words, with_fault(fault));
+    agent_ = command.pid();
+    return command.finish();
+  }
+
+  [[nodiscard]] std::vector<nlohmann::json> events(const std::string& kind) const {
+    std::vector<nlohmann::json> found;
+    if (!std::filesystem::exists(folder_.path("out/events.jsonl"))) return found;
+    for (const nlohmann::json& event : read_metrics(folder_.path("out/events.jsonl"))) {
+      if (event.at("event") == kind) found.push_back(event);
+    }
+    return found;
+  }
+
+  // I2, I3, I4.
+  void expect_same_run() {
+    EXPECT_FALSE(undisturbed().weights.empty());
+    EXPECT_TRUE(read_file(folder_.path("out/model.safetensors")) == undisturbed().weights)
+        << "other weights";
+    const std::vector<nlohmann::json> metrics = read_metrics(folder_.path("out/metrics.jsonl"));
+    ASSERT_EQ(metrics.size(), undisturbed().metrics.size());
+    for (size_t i = 0; i < metrics.size(); ++i) {
+      for (const char* key : {"step", "loss", "lr", "grad_norm", "tokens"}) {
+        EXPECT_EQ(metrics[i].at(key), undisturbed().metrics[i].at(key)) << key << " of line " << i;
+      }
+    }
+    expect_good_checkpoints();
+  }
+  void expect_good_checkpoints() {
+    const CommandResult verified = run("checkpoint verify out --deep");
+    EXPECT_EQ(verified.code, 0) << verified.err;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path("out/checkpoints"))) {
+      EXPECT_FALSE(entry.path().filename().string().starts_with(".inprogress"))
+          << entry.path().filename();
+    }
+  }
+  // I5.
+  void expect_verdict(const ExpectedVerdict& expected) {
+    const std::vector<nlohmann::json> verdicts = events("verdict");
+    ASSERT_FALSE(verdicts.empty());
+    const nlohmann::json& first = verdicts.front();
+    EXPECT_EQ(first.at("verdict"), expected.verdict) << first;
+    if (expected.rank >= 0) {
+      EXPECT_EQ(first.at("rank"), expected.rank) << first;
+    }
+    if (!expected.phase.empty()) {
+      EXPECT_EQ(first.at("phase"), expected.phase) << first;
+    }
+    if (expected.step >= 0) {
+      EXPECT_EQ(first.at("step"), expected.step) << first;
+    }
+    EXPECT_EQ(first.at("generation"), 1) << first;
+    EXPECT_GT(first.at("time").get<double>(), 0);
+  }
+  // I6. What a rank shares has no name, so that nothing but a process can be left of it.
+  void expect_nothing_left() const {
+    EXPECT_TRUE(wait_until([&] { return ranks_of(agent_).empty() && !is_running(agent_); }));
+    EXPECT_EQ(left_in_folder(), 0);
+  }
+  // Processes whose working directory is that of this test.
+  [[nodiscard]] int left_in_folder() const {
+    int left = 0;
+    std::error_code gone;
+    const std::filesystem::path here = std::filesystem::canonical(folder_.path());
+    for (const auto& entry : std::filesystem::directory_iterator("/proc", gone)) {
+      const std::filesystem::path cwd = std::filesystem::read_symlink(entry.path() / "cwd", gone);
+      if (!gone && cwd == here) ++left;
+      gone.clear();
+    }
+    return left;
+  }
+
+  // All of them, of a run that survives.
+  void expect_survived(const CommandResult& result, const ExpectedVerdict& verdict,
+                       size_t restarts = 1) {
+    ASSERT_EQ(result.code, 0) << result.err;
+    expect_same_run();
+    expect_verdict(verdict);
+    EXPECT_EQ(events("restart").size(), restarts);
+    expect_nothing_left();
+  }
+
+  pid_t agent_ = 0;
+};
+
+}  // namespace tessera::testing

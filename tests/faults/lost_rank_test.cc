@@ -1,0 +1,133 @@
+// Rows 1, 2 and 8 of the matrix of faults: a rank that is killed, wherever it is.
+#include <random>
+
+#include "faults/fault_run.h"
+
+namespace tessera::testing {
+namespace {
+
+class LostRankTest : public FaultTest {};
+
+TEST_F(LostRankTest, Row1KilledWhileRanksMeet) {
+  for (const std::string point : {"rdzv.join", "comm.init"}) {
+    SCOPED_TRACE(point);
+    expect_survived(train(point + ":rank=1,act=kill"), {.rank = 1, .phase = "setup", .step = 0});
+  }
+}
+
+TEST_F(LostRankTest, Row2KilledInsideAStep) {
+  for (const std::string point :
+       {"step.begin", "step.forward", "step.backward", "step.update", "step.collective"}) {
+    SCOPED_TRACE(point);
+    expect_survived(train(point + ":rank=1,step=5,act=kill"),
+                    {.rank = 1, .phase = "step", .step = 5});
+  }
+}
+
+// From outside, at a moment that nobody chose; rank 0 writes the run's files.
+TEST_F(LostRankTest, Row2KilledAtARandomMoment) {
+  std::random_device random;
+  const unsigned seed = random();
+  SCOPED_TRACE(seed);
+  std::mt19937 draws(seed);
+  const auto victim = static_cast<int>(draws() % 2);
+  const size_t lines = 1 + draws() % (kSteps - 1);
+  Command command(folder_, words_of("train run.toml -q --set logging.run_dir=out --restarts 1"),
+                  // Slow enough that the run is still there when it is to be killed.
+                  with_fault("step.begin:act=delay=40"));
+  agent_ = command.pid();
+  ASSERT_TRUE(wait_until([&] {
+    const std::string metrics = folder_.path("out/metrics.jsonl");
+    if (!std::filesystem::exists(metrics)) return false;
+    const std::string text = read_file(metrics);
+    return static_cast<size_t>(std::count(text.begin(), text.end(), '\n')) >= lines;
+  }));
+  ::kill(ranks_of(agent_).at(victim), SIGKILL);
+  expect_survived(command.finish(), {.rank = victim});
+}
+
+TEST_F(LostRankTest, BeginsAnewWhereThereIsNoCheckpoint) {
+  const CommandResult result = train("step.begin:rank=0,step=2,act=kill");
+  expect_survived(result, {.rank = 0, .phase = "step", .step = 2});
+  EXPECT_TRUE(events("resume").empty());
+}
+
+TEST_F(LostRankTest, Row8KilledWhileItGoesOnAndAgain) {
+  expect_survived(train("step.begin:rank=1,step=5,act=kill;load:rank=0,generation=2,act=kill;"
+                        "load:rank=1,generation=3,act=kill",
+                        "--restarts 3"),
+                  {.rank = 1, .phase = "step", .step = 5}, 3);
+}
+
+// What a rank cannot do better the next time.
+TEST_F(LostRankTest, AStepThatFailsThreeTimesEndsTheRun) {
+  const CommandResult result =
+      train("step.forward:rank=1,step=5,generation=0,act=kill", "--restarts 9");
+  EXPECT_EQ(result.code, 78) << result.err;
+  EXPECT_NE(result.err.find("step 5 has failed 3 times, on ranks 1, 1 and 1 (samples 16 to 19; "),
+            std::string::npos)
+      << result.err;
+  EXPECT_EQ(events("verdict").size(), 3U);
+  EXPECT_EQ(events("restart").size(), 2U);
+  expect_good_checkpoints();
+  expect_nothing_left();
+}
+
+TEST_F(LostRankTest, OutOfRestartsSaysWhatWasTried) {
+  const CommandResult result =
+      train("step.begin:rank=1,step=5,act=kill;step.begin:rank=0,step=6,generation=2,act=kill",
+            "--restarts 1");
+  EXPECT_EQ(result.code, 1) << result.err;
+  EXPECT_NE(result.err.find("started again 1 time before, after rank 1 was killed by SIGKILL in "
+                            "step 5"),
+            std::string::npos)
+      << result.err;
+  expect_good_checkpoints();
+  expect_nothing_left();
+}
+
+TEST_F(LostRankTest, WithoutTheFlagARunIsLostAsBefore) {
+  const CommandResult result = train("step.begin:rank=1,step=5,act=kill", "");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.err.find("again"), std::string::npos) << result.err;
+  expect_verdict({.rank = 1, .phase = "step", .step = 5});
+  EXPECT_TRUE(events("restart").empty());
+}
+
+// A mistake of the user stays one.
+TEST_F(LostRankTest, WhatWouldFailAgainIsNotTriedAgain) {
+  EXPECT_EQ(train("", "").code, 0);
+  const CommandResult other =
+      run("train run.toml -q --set logging.run_dir=out --resume auto --set train.seed=9 "
+          "--restarts 3");
+  EXPECT_EQ(other.code, 2);
+  EXPECT_EQ(other.err.find("again"), std::string::npos) << other.err;
+  EXPECT_TRUE(events("restart").empty());
+}
+
+TEST_F(LostRankTest, ASingleRankIsAProcessToo) {
+  const CommandResult result = train("step.begin:step=5,act=kill", "--mesh dp=1 --restarts 1");
+  EXPECT_EQ(result.code, 0) << result.err;
+  expect_verdict({.rank = 0, .phase = "step", .step = 5});
+}
+
+TEST_F(LostRankTest, AFaultThatIsNoneIsRefused) {
+  for (const auto& [fault, words] :
+       {std::pair("nowhere:act=kill", "\"nowhere\" is no point; use POINT:act=kill"),
+        std::pair("step.begin:act=melt", "act \"melt\" is none of kill"),
+        std::pair("step.begin:rank=x,act=kill", "\"x\" is no whole number"),
+        std::pair("step.begin:where=1", "unknown key \"where\"")}) {
+    const CommandResult result = train(fault);
+    EXPECT_EQ(result.code, 2);
+    EXPECT_NE(result.err.find(words), std::string::npos) << result.err;
+  }
+}
+
+TEST_F(LostRankTest, ThreadsAreRefused) {
+  const CommandResult result = train("", "--threads --restarts 1");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_NE(result.err.find("leave out --threads"), std::string::npos) << result.err;
+}
+
+}  // namespace
+}  // namespace tessera::testing
