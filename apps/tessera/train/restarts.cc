@@ -38,10 +38,26 @@ void RestartJournal::prepare(Environment& environment) const {
   if (opened_) environment.emplace(kGoesOn, fmt::format("{:.3f}", since_start_.seconds()));
 }
 
+void RestartJournal::trouble(const RankTrouble& trouble, const RunState& run) {
+  opened_ = opened_ || run.opened;
+  nlohmann::ordered_json line = {{"event", trouble.over ? "goes on" : "verdict"},
+                                 {"verdict", name_of(trouble.verdict)},
+                                 {"rank", trouble.rank},
+                                 {"pid", trouble.pid},
+                                 {"seconds", trouble.seconds},
+                                 {"generation", trouble.generation},
+                                 {"phase", name_of(trouble.section)},
+                                 {"step", trouble.step}};
+  if (!trouble.ranks.empty()) line["ranks"] = trouble.ranks;
+  line["time"] = unix_seconds();
+  lines_.push_back(line.dump());
+  write();
+}
+
 void RestartJournal::lost(const RankLoss& loss, const RunState& run) {
   opened_ = opened_ || run.opened;
   lines_.push_back(nlohmann::ordered_json({{"event", "verdict"},
-                                           {"verdict", name_of(loss.verdict)},
+                                           {"verdict", name_of(Verdict::kLost)},
                                            {"rank", loss.rank},
                                            {"pid", loss.pid},
                                            {"exit", exit_of(loss.exit)},
@@ -86,6 +102,18 @@ void hear_restarts(const Environment& environment, TrainOptions& train) {
   if (train.max_seconds > 0) {
     train.max_seconds = std::max(kNoTimeLeft, train.max_seconds - std::stod(told->second));
   }
+}
+
+std::string trouble_text(const RankTrouble& trouble) {
+  const bool hung = trouble.verdict == Verdict::kHung;
+  const std::string who = fmt::format("rank {} (pid {})", trouble.rank, trouble.pid);
+  if (trouble.over) return fmt::format("{} goes on after {:.1f} s", who, trouble.seconds);
+  const std::string where = fmt::format("in {} {}", name_of(trouble.section), trouble.step);
+  if (hung) {
+    return fmt::format("{} has hung for {:.1f} s, {}, and all others wait for it", who,
+                       trouble.seconds, where);
+  }
+  return fmt::format("{} has been stopped for {:.1f} s, {}", who, trouble.seconds, where);
 }
 
 std::string restart_text(const RankLoss& loss, int generation, int left) {

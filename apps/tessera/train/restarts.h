@@ -25,8 +25,10 @@ class RestartJournal {
 
   // What the ranks of the next generation are told.
   void prepare(Environment& environment) const;
+  void trouble(const RankTrouble& trouble, const RunState& run);
   void lost(const RankLoss& loss, const RunState& run);
   void restarted(const RankLoss& loss, int generation, int left);
+  // What rank 0 has reported last.
   void ended(const RunState& run);
 
  private:
@@ -41,6 +43,9 @@ class RestartJournal {
 
 // The rank's side.
 void hear_restarts(const Environment& environment, TrainOptions& train);
+
+// "rank 2 (pid 4711) is stopped, for 5.1 s, in step 7"
+std::string trouble_text(const RankTrouble& trouble);
 
 // "rank 2 (pid 4711) was killed by SIGKILL, ...: all ranks start again (generation 2), 2 restarts
 // are left"

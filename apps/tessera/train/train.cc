@@ -65,8 +65,12 @@ RunSpec load_spec(const TrainCommandOptions& options) {
   return spec;
 }
 
+std::chrono::milliseconds milliseconds_of(double seconds) {
+  return std::chrono::milliseconds(std::llround(seconds * 1e3));
+}
+
 std::chrono::milliseconds grace_of(const TrainCommandOptions& options) {
-  return std::chrono::milliseconds(std::llround(options.grace_s * 1e3));
+  return milliseconds_of(options.grace_s);
 }
 
 void say_line(const std::string& text, Console& console) {
@@ -162,6 +166,12 @@ int start_ranks(const TrainCommandOptions& options, RunSpec spec, const std::str
   agent.if_killed = if_killed;
   RestartJournal journal(spec.logging.run_dir);
   agent.restarts = static_cast<int>(options.restarts);
+  agent.watch = {milliseconds_of(options.stopped_after_s), milliseconds_of(options.stopped_grace_s),
+                 milliseconds_of(options.hung_after_s)};
+  agent.on_trouble = [&](const RankTrouble& trouble, const RunState& run) {
+    journal.trouble(trouble, run);
+    say_line(trouble_text(trouble), console);
+  };
   agent.prepare = [&](int, Environment& told) { journal.prepare(told); };
   agent.on_loss = [&](const RankLoss& loss, const RunState& run) { journal.lost(loss, run); };
   agent.on_restart = [&](const RankLoss& loss, int generation, int left) {
@@ -389,6 +399,13 @@ Command add_train(CLI::App& root, const Environment& environment) {
   add_whole(*app, "--restarts", options->restarts, 0,
             "how often all ranks start again after one was lost, from the newest checkpoint "
             "(default 0)");
+  add_real(*app, "--stopped-after", options->stopped_after_s, 0.01,
+           "with --restarts: seconds until a rank that is stopped is named (default 5)");
+  add_real(*app, "--stopped-grace", options->stopped_grace_s, 0,
+           "with --restarts: seconds from then until it is killed (default 10)");
+  add_real(*app, "--hung-after", options->hung_after_s, 0.01,
+           "with --restarts: least seconds without progress until the rank that all wait for is "
+           "killed (default 30)");
   add_watch_flags(*app, options->watch);
   add_switch(*app, "--dry-run", options->dry_run, "check and plan only; writes nothing");
   add_switch(*app, "--force", options->force, "start although memory or disk are too small");

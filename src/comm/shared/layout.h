@@ -128,7 +128,9 @@ struct alignas(64) RankBlock {
   char death[kDeathBytes];
   std::atomic<uint32_t> section{0};  // a RunSection
   std::atomic<int64_t> step{0};
-  std::atomic<uint64_t> beats{0};  // how often it has said where it is
+  std::atomic<uint32_t> left{0};      // a bit for every section that it has been in and left
+  std::atomic<uint64_t> beats{0};     // how often it has said where it is
+  std::atomic<int32_t> waits_for{0};  // the rank that one of its threads sleeps for, and 1
   std::atomic<uint64_t> num_records{0};
   CallRecord records[kRecords];
 };

@@ -16,6 +16,26 @@ constexpr std::chrono::microseconds kLongestSleep{10'000};
 // With other calls of the same thread in flight, which want to progress too.
 constexpr std::chrono::microseconds kShortSleep{200};
 
+// Whom a rank waits for, for those who look for the one that all wait for. Threads of a rank may
+// wait at the same time: the last one that goes to sleep is heard.
+class SaidWait {
+ public:
+  explicit SaidWait(std::atomic<int32_t>& word) : word_(word) {}
+  ~SaidWait() {
+    if (said_) word_.store(0, std::memory_order_relaxed);
+  }
+  SaidWait(const SaidWait&) = delete;
+  SaidWait& operator=(const SaidWait&) = delete;
+  void say(int world_rank) {
+    said_ = true;
+    word_.store(world_rank + 1, std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<int32_t>& word_;
+  bool said_ = false;
+};
+
 }  // namespace
 
 SharedCommunicator::SharedCommunicator(Endpoint& endpoint, std::string name, const std::string& key,
@@ -80,6 +100,7 @@ bool SharedCommunicator::idle() const { return completed_ == issued_ && messages
 
 bool SharedCommunicator::wait_until(uint64_t ticket, std::chrono::milliseconds time) {
   Waiter waiter(domain_.crowded());
+  SaidWait said(domain_.block().rank[endpoint_.rank()].waits_for);
   warned_ = false;
   while (true) {
     Blocker calls;
@@ -95,6 +116,7 @@ bool SharedCommunicator::wait_until(uint64_t ticket, std::chrono::milliseconds t
     const std::chrono::milliseconds waited = waiter.waited();
     look_for_trouble(blocker, waited);
     if (time.count() >= 0 && waited >= time) return false;
+    said.say(world_rank(blocker.peer));
     waiter.sleep(blocker, others ? kShortSleep : kLongestSleep);
   }
 }

@@ -205,10 +205,18 @@ ShmRankStatus ShmMemory::status(int rank) const {
   status.state = static_cast<ShmRankState>(block.rank[rank].state.load(std::memory_order_acquire));
   status.pid = block.rank[rank].pid.load();
   status.last_call = shared::last_call(block, rank);
-  status.section = static_cast<RunSection>(block.rank[rank].section.load());
-  status.step = block.rank[rank].step.load();
-  status.beats = block.rank[rank].beats.load();
+  status.progress = progress(rank);
   return status;
+}
+
+RankProgress ShmMemory::progress(int rank) const {
+  const shared::RankBlock& block = state_->mapping->block().rank[rank];
+  return {.section = static_cast<RunSection>(block.section.load()),
+          .step = block.step.load(),
+          .left = block.left.load(),
+          .beats = block.beats.load(),
+          .calls = block.num_records.load(),
+          .waits_for = block.waits_for.load() - 1};
 }
 
 void ShmMemory::abort(const std::string& reason) {
@@ -303,8 +311,11 @@ void report_run(CommWorld& world, const RunState& state) {
   if (endpoint == nullptr) return;
   shared::WorldBlock& block = endpoint->domain().block();
   shared::RankBlock& mine = block.rank[world.rank()];
-  mine.section.store(static_cast<uint32_t>(state.section));
-  mine.step.store(state.step);
+  const uint32_t before = mine.section.exchange(static_cast<uint32_t>(state.section));
+  const bool other_step = mine.step.exchange(state.step) != state.step;
+  if (other_step || before != static_cast<uint32_t>(state.section)) {
+    mine.left.fetch_or(1U << before);
+  }
   mine.beats.fetch_add(1);
   if (world.rank() != 0) return;
   shared::RunStateBlock& run = block.run;

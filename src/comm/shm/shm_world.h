@@ -32,14 +32,21 @@ enum class ShmRankState : uint32_t {
   kLeft,      // gave its world back
 };
 
+// How far a rank has come.
+struct RankProgress {
+  RunSection section = RunSection::kSetup;  // as it said last with report_run
+  int64_t step = 0;
+  uint32_t left = 0;   // a bit for every section that it has been in and left
+  uint64_t beats = 0;  // how often it said so
+  uint64_t calls = 0;  // collectives that it has begun
+  int waits_for = -1;  // a rank that it has waited for long enough to sleep; -1: none
+};
+
 struct ShmRankStatus {
   ShmRankState state = ShmRankState::kAbsent;
   pid_t pid = 0;
   std::string last_call;  // "all_reduce(f32, 4096) #17 of group dp", or empty
-  // As it said last with report_run, and how often it did.
-  RunSection section = RunSection::kSetup;
-  int64_t step = 0;
-  uint64_t beats = 0;
+  RankProgress progress;
 };
 
 // The shared memory as its maker sees it. Throws Error when the system refuses, with the reason.
@@ -54,6 +61,7 @@ class ShmMemory {
   [[nodiscard]] int fd() const;
   [[nodiscard]] int ranks() const;
   [[nodiscard]] ShmRankStatus status(int rank) const;
+  [[nodiscard]] RankProgress progress(int rank) const;
 
   // As CommWorld::abort, for all ranks; the first reason stays.
   void abort(const std::string& reason);

@@ -94,6 +94,22 @@ double unix_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+// Not one that a debugger holds ('t').
+bool is_stopped(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string line;
+  if (!std::getline(file, line)) return false;
+  const size_t name_end = line.rfind(") ");
+  return name_end != std::string::npos && line.compare(name_end + 2, 1, "T") == 0;
+}
+
+// "was stopped for 15.1 s and was killed"
+std::string describe(const RankTrouble& trouble) {
+  const bool hung = trouble.verdict == Verdict::kHung;
+  return fmt::format("{} for {:.1f} s and was killed", hung ? "hung" : "was stopped",
+                     trouble.seconds);
+}
+
 // One generation of ranks.
 class Agent {
  public:
@@ -116,6 +132,9 @@ class Agent {
   void be_patient_until(Clock::time_point time);
   void on_end(int rank);
   void on_time();
+  void look_at_ranks();
+  void act_on(const WatchFinding& finding);
+  [[nodiscard]] std::vector<std::string> what_ranks_do() const;
   void kill_ranks();
   [[nodiscard]] milliseconds flush_time() const;
   [[nodiscard]] bool orderly(const ChildExit& exit) const;
@@ -142,6 +161,9 @@ class Agent {
   std::optional<int> first_failed_;
   std::vector<bool> killed_;
   std::vector<ShmRankStatus> last_seen_;
+  RankWatch watch_;
+  std::optional<Clock::time_point> look_at_;
+  std::vector<std::optional<RankTrouble>> condemned_;  // ranks that a verdict has killed
   double failed_at_ = 0;
   bool interrupted_ = false;
   std::optional<Clock::time_point> abort_at_;
@@ -162,7 +184,10 @@ Agent::Agent(const AgentOptions& options, SignalInbox& signals, int generation)
       output_(options.out_fd, options.err_fd),
       no_input_(open_for_rank("/dev/null", O_RDONLY)),
       killed_(static_cast<size_t>(options.ranks)),
-      last_seen_(static_cast<size_t>(options.ranks)) {
+      last_seen_(static_cast<size_t>(options.ranks)),
+      watch_(options.ranks, options.watch),
+      condemned_(static_cast<size_t>(options.ranks)) {
+  if (options.restarts > 0) look_at_ = Clock::now();
   if (options.prepare) options.prepare(generation, environment_);
   if (options.pin_to_cores) cores_ = allowed_cores();
   if (options.log_dir.empty()) return;
@@ -211,13 +236,14 @@ void Agent::tell_end(const JobEnd& end) {
 RankLoss Agent::loss(const JobEnd& end) const {
   const int rank = end.culprit.value();
   const ShmRankStatus& seen = last_seen_[static_cast<size_t>(rank)];
-  return {.verdict = Verdict::kLost,
+  const std::optional<RankTrouble>& trouble = condemned_[static_cast<size_t>(rank)];
+  return {.verdict = trouble ? trouble->verdict : Verdict::kLost,
           .generation = generation_,
           .rank = rank,
           .pid = ranks_.pid(rank),
           .exit = ranks_.exit_of(rank).value_or(ChildExit{}),
-          .section = seen.section,
-          .step = seen.step,
+          .section = seen.progress.section,
+          .step = seen.progress.step,
           .reason = end.message,
           .unix_time = failed_at_,
           .curable = end.curable};
@@ -274,7 +300,7 @@ void Agent::wait_for_events() {
 
 milliseconds Agent::time_to_next_deadline() const {
   milliseconds time = kLongSleep;
-  for (const auto& deadline : {abort_at_, kill_at_, give_up_at_}) {
+  for (const auto& deadline : {abort_at_, kill_at_, give_up_at_, look_at_}) {
     if (!deadline) continue;
     time = std::min(time, std::chrono::ceil<milliseconds>(*deadline - Clock::now()));
   }
@@ -336,7 +362,8 @@ void Agent::on_end(int rank) {
     memory_.abort(fmt::format("rank {} (pid {}) {} before it joined the others", rank,
                               ranks_.pid(rank), describe(exit)));
   }
-  memory_.report_death(rank, describe(exit));
+  const std::optional<RankTrouble>& trouble = condemned_[static_cast<size_t>(rank)];
+  memory_.report_death(rank, trouble ? describe(*trouble) : describe(exit));
   if (!first_failed_) {
     first_failed_ = rank;
     failed_at_ = unix_seconds();
@@ -358,6 +385,57 @@ void Agent::on_time() {
     }
   }
   if (kill_at_ && now >= *kill_at_) kill_ranks();
+  if (look_at_ && now >= *look_at_) look_at_ranks();
+}
+
+// Until the job ends for another reason: those that end in order may take their time.
+void Agent::look_at_ranks() {
+  if (first_failed_ || stop_signal_ != 0 || give_up_at_) {
+    look_at_.reset();
+    return;
+  }
+  const Clock::time_point now = Clock::now();
+  look_at_ = now + options_.watch.tick();
+  std::vector<RankSight> sights;
+  for (int rank = 0; rank < options_.ranks; ++rank) {
+    const bool running = ranks_.running(rank);
+    sights.push_back({.running = running,
+                      .stopped = running && is_stopped(ranks_.pid(rank)),
+                      .progress = memory_.progress(rank)});
+  }
+  for (const WatchFinding& finding : watch_.look(now, sights)) act_on(finding);
+}
+
+void Agent::act_on(const WatchFinding& finding) {
+  using Kind = WatchFinding::Kind;
+  const RankProgress progress = memory_.progress(finding.rank);
+  const bool hung = finding.kind == Kind::kHung;
+  RankTrouble trouble{.verdict = hung ? Verdict::kHung : Verdict::kStopped,
+                      .generation = generation_,
+                      .rank = finding.rank,
+                      .pid = ranks_.pid(finding.rank),
+                      .seconds = std::chrono::duration<double>(finding.time).count(),
+                      .section = progress.section,
+                      .step = progress.step,
+                      .over = finding.kind == Kind::kGoesOn};
+  if (hung) trouble.ranks = what_ranks_do();
+  const bool told = finding.kind != Kind::kStoppedTooLong;  // it was, when it was found stopped
+  if (told && options_.on_trouble) options_.on_trouble(trouble, memory_.run_state());
+  if (!hung && finding.kind != Kind::kStoppedTooLong) return;
+  condemned_[static_cast<size_t>(finding.rank)] = trouble;
+  ranks_.kill_child(finding.rank);
+}
+
+std::vector<std::string> Agent::what_ranks_do() const {
+  std::vector<std::string> texts;
+  for (int rank = 0; rank < options_.ranks; ++rank) {
+    const ShmRankStatus status = memory_.status(rank);
+    const std::string call = status.last_call.empty() ? "no collective yet" : status.last_call;
+    const int peer = status.progress.waits_for;
+    texts.push_back(peer < 0 ? fmt::format("rank {} waits for nobody; last {}", rank, call)
+                             : fmt::format("rank {} waits for rank {}; last {}", rank, peer, call));
+  }
+  return texts;
 }
 
 void Agent::kill_ranks() {
@@ -376,6 +454,7 @@ JobEnd Agent::judge_job() const {
     ends.push_back({.pid = ranks_.pid(rank),
                     .exit = ranks_.exit_of(rank),
                     .killed_by_agent = killed_[static_cast<size_t>(rank)],
+                    .killed_by_verdict = condemned_[static_cast<size_t>(rank)].has_value(),
                     .last_call = last_seen_[static_cast<size_t>(rank)].last_call});
   }
   return judge({.ranks = ends,
@@ -399,6 +478,9 @@ void AgentOptions::validate() const {
   require_config(threads_per_rank >= 1, "threads_per_rank is {}: it must be at least 1",
                  threads_per_rank);
   require_config(restarts >= 0, "restarts is {}: it must not be negative", restarts);
+  const bool waits = watch.stopped_after > milliseconds(0) && watch.hung_after > milliseconds(0) &&
+                     watch.stopped_grace >= milliseconds(0);
+  require_config(waits, "the bounds of stopped and hung ranks must be more than 0");
   require_config(grace >= milliseconds(0), "grace is {} ms: it must not be negative",
                  grace.count());
   require_config(leave_time >= milliseconds(0), "leave_time is {} ms: it must not be negative",

@@ -23,6 +23,9 @@
 // table below other than 1). The same step failing kPoisonFailures times (restart_ledger.h) ends
 // the job.
 //
+// With `restarts`, ranks whose processes are there and do not go on are found too (rank_watch.h):
+// one that is stopped or that all others wait for is named, killed, and so lost.
+//
 // When the machine runs out of memory, the kernel takes the ranks before other processes, and the
 // agent next (launch/oom_score.h).
 //
@@ -44,6 +47,7 @@
 
 #include "comm/run_state.h"
 #include "launch/agent/rank_loss.h"
+#include "launch/agent/rank_watch.h"
 #include "launch/environment.h"
 
 namespace tessera {
@@ -66,7 +70,10 @@ struct AgentOptions {
   int out_fd = 1;
   int err_fd = 2;
 
-  int restarts = 0;  // how often the ranks may be started again
+  int restarts = 0;        // how often the ranks may be started again
+  WatchBounds watch = {};  // where there are restarts
+  // A rank was found to be stopped or hung, or goes on again.
+  std::function<void(const RankTrouble& trouble, const RunState& run)> on_trouble = nullptr;
   // Before a generation (1, 2, ...) starts: what its ranks are told beside `environment`.
   std::function<void(int generation, Environment& environment)> prepare = nullptr;
   // After a generation has failed; `run` is what rank 0 reported last.

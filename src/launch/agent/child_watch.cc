@@ -92,6 +92,11 @@ void ChildWatch::kill_running() {
   }
 }
 
+void ChildWatch::kill_child(int child) {
+  const Child& one = children_[static_cast<size_t>(child)];
+  if (!one.exit) ::kill(one.pid, SIGKILL);
+}
+
 void ChildWatch::continue_running() {
   for (const Child& child : children_) {
     if (!child.exit) ::kill(child.pid, SIGCONT);

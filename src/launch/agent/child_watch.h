@@ -40,7 +40,8 @@ class ChildWatch {
     return children_[static_cast<size_t>(child)].exit;
   }
   void kill_running();
-  void continue_running();  // those that were stopped by SIGSTOP go on
+  void kill_child(int child);  // nothing where it has ended
+  void continue_running();     // those that were stopped by SIGSTOP go on
 
  private:
   struct Child {

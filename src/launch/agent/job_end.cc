@@ -86,7 +86,7 @@ bool all_gone(const JobHistory& history) {
 }
 
 bool killed_by_others(const RankEnd& end) {
-  return end.exit && end.exit->signal == SIGKILL && !end.killed_by_agent;
+  return end.exit && end.exit->signal == SIGKILL && !end.killed_by_agent && !end.killed_by_verdict;
 }
 
 JobEnd judge_stopped(const JobHistory& history) {

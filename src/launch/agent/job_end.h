@@ -15,6 +15,7 @@ struct RankEnd {
   pid_t pid = 0;
   std::optional<ChildExit> exit = {};  // none: it does not die, not even of SIGKILL
   bool killed_by_agent = false;        // because it did not end in time
+  bool killed_by_verdict = false;      // because it was stopped or hung
   std::string last_call = {};          // "all_reduce(f32, 4096) #17 of group dp", or empty
 };
 

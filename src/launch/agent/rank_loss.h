@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "comm/run_state.h"
 #include "launch/agent/child_exit.h"
@@ -12,19 +13,39 @@
 namespace tessera {
 
 enum class Verdict : uint8_t {
-  kLost,  // the process ended: killed, crashed, or with a code of its own
+  kLost,     // the process ended: killed, crashed, or with a code of its own
+  kStopped,  // it is there and the system does not let it run (SIGSTOP)
+  kHung,     // it runs, and all others wait for it
 };
 constexpr const char* name_of(Verdict verdict) {
   switch (verdict) {
     case Verdict::kLost:
       return "lost";
+    case Verdict::kStopped:
+      return "stopped";
+    case Verdict::kHung:
+      return "hung";
   }
   return "";
 }
 
+// What was seen of a rank that has not ended.
+struct RankTrouble {
+  Verdict verdict = Verdict::kStopped;
+  int generation = 1;
+  int rank = 0;
+  pid_t pid = 0;
+  double seconds = 0;  // for how long it has been so
+  RunSection section = RunSection::kSetup;
+  int64_t step = 0;
+  bool over = false;  // a stopped rank that goes on again
+  // What each rank did last: "rank 0 waits for rank 1 in all_reduce(f32, 4096) #7 of group dp".
+  std::vector<std::string> ranks = {};
+};
+
 struct RankLoss {
-  Verdict verdict = Verdict::kLost;
-  int generation = 1;  // how often the ranks had been started
+  Verdict verdict = Verdict::kLost;  // others than kLost: that because of which it was killed
+  int generation = 1;                // how often the ranks had been started
   int rank = 0;
   pid_t pid = 0;
   ChildExit exit = {};

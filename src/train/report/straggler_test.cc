@@ -6,6 +6,7 @@
 
 #include "compile/model/parameters.h"
 #include "train/directory/run_remarks.h"
+#include "train/report/slow_rank.h"
 
 namespace tessera {
 namespace {
@@ -63,6 +64,29 @@ TEST(StragglerTest, IsSaidAtTheEnd) {
   summary["out_of_time"] = {{"max_minutes", 1.5}, {"planned_steps", 5000}};
   EXPECT_EQ(run_remarks(summary),
             "\nthe time was up (--max-minutes 1.5): 1,234 of 5,000 steps are done\n");
+}
+
+TEST(SlowRankTest, IsSlowStepAfterStep) {
+  const std::vector<double> usual(kSlowWindow, 10.0);
+  const std::vector<double> slow(kSlowWindow, 15.0);
+  const auto found = find_slow_rank(mesh_with(1, 4), {usual, usual, slow, usual});
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->rank, 2);
+  EXPECT_DOUBLE_EQ(found->median_ms, 10);
+  // The stages of a pipeline do different work.
+  EXPECT_FALSE(find_slow_rank(mesh_with(2, 2), {usual, usual, slow, slow}).has_value());
+  EXPECT_FALSE(
+      find_slow_rank(mesh_with(1, 4), {usual, usual, std::vector<double>(kSlowWindow, 12), usual})
+          .has_value());
+}
+
+// One long pause is no slow machine.
+TEST(SlowRankTest, IsNotSlowForOneStep) {
+  const std::vector<double> usual(kSlowWindow, 10.0);
+  std::vector<double> paused = usual;
+  paused[7] = 5000;
+  for (size_t step = 20; step < kSlowWindow; ++step) paused[step] = 9;
+  EXPECT_FALSE(find_slow_rank(mesh_with(1, 4), {usual, paused, usual, usual}).has_value());
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "data/text_doubt.h"
@@ -11,6 +12,8 @@
 #include "spec/run_file/asynchronous.h"
 #include "tensor/gpu_memory.h"
 #include "train/machine_defaults.h"
+#include "train/report/comm_report.h"
+#include "train/report/slow_rank.h"
 #include "train/session/checkpoints.h"
 #include "train/session/control.h"
 #include "train/session/divergence.h"
@@ -56,6 +59,7 @@ class Session {
   void report_step(const StepParams& params, const StepOutcome& outcome, double step_seconds);
   void tell_notes() const;
   void forget_first_step();
+  void look_for_slow_rank();
   void keep_trace(int64_t step);
   [[nodiscard]] bool ends_early();
   [[nodiscard]] int wants_to_stop() const;
@@ -95,6 +99,8 @@ class Session {
   double data_seconds_ = 0;  // of filling inputs
   RouterLoad load_;          // of the last step
   ComputeClock compute_;
+  std::vector<double> step_compute_ms_;  // since ranks were last compared
+  int slow_rank_ = -1;                   // that was said to be
 };
 
 // A kernel or a collective of the other stream may take as long as a peer may be late.
@@ -302,6 +308,31 @@ Executor::Probe Session::probe_of(int64_t step) {
   };
 }
 
+// Times of a GPU's kernels are not the host's.
+void Session::look_for_slow_rank() {
+  if (step_compute_ms_.size() < kSlowWindow) return;
+  const std::vector<double> mine = std::exchange(step_compute_ms_, {});
+  if (world_.size() == 1 || spec_.train.device == TrainDevice::kCuda) return;
+  std::vector<std::vector<double>> compute_ms;
+  for (const std::string& text : exchange_texts(control_, nlohmann::json(mine).dump())) {
+    compute_ms.push_back(nlohmann::json::parse(text).get<std::vector<double>>());
+  }
+  const std::optional<Straggler> slow = find_slow_rank(job_.step.mesh, compute_ms);
+  const int rank = slow ? slow->rank : -1;
+  if (!output_.has_value() || rank == std::exchange(slow_rank_, rank) || !slow) return;
+  output_->note(fmt::format(
+      "rank {} is slow: {:.3g} ms of its own in a step, where {:.3g} ms are usual; all wait for it",
+      rank, slow->compute_ms, slow->median_ms));
+  output_->event({{"event", "verdict"},
+                  {"verdict", "slow"},
+                  {"rank", rank},
+                  {"generation", options_.generation},
+                  {"phase", "step"},
+                  {"step", steps_done_},
+                  {"compute_ms", slow->compute_ms},
+                  {"median_ms", slow->median_ms}});
+}
+
 // Runs step `step`, whose inputs are there, and fills in those of the next, if the inputs are not
 // wanted for an evaluation first.
 StepOutcome Session::run_step(int64_t step, StepParams& params) {
@@ -309,14 +340,17 @@ StepOutcome Session::run_step(int64_t step, StepParams& params) {
   scaler_.apply_to(params);
   guard_.apply_to(params);
   executor_.set_probe(probe_of(step));
-  failpoints_.pass("step.begin", step);
+  const double waited = exposed_seconds(executor_.comm_times());
   const HostTimer launched;
+  failpoints_.pass("step.begin", step);
   executor_.start(params);
   // A GPU is fed while it computes; on the CPU the inputs are in use until the step is over.
   const bool early = executor_.inputs_free();
   if (early && !last) fill_next(step + 1);
   const StepOutcome outcome = executor_.finish();
-  compute_.add_step(launched.seconds());
+  const double taken = launched.seconds();
+  compute_.add_step(taken);
+  step_compute_ms_.push_back(1e3 * (taken - exposed_seconds(executor_.comm_times()) + waited));
   keep_trace(step);
   settle(params, outcome);
   load_ = take_router_load(executor_, control_);
@@ -433,6 +467,7 @@ void Session::train() {
     count_step(step, timer.seconds());
     final_loss_ = outcome.loss;
     report_step(params, outcome, step_seconds);
+    look_for_slow_rank();
     const bool last = step == spec_.train.steps;
     if (step == first) tell_notes();
     if (step == first && !last) forget_first_step();

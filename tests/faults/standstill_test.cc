@@ -1,0 +1,73 @@
+// Rows 11, 12 and 13 of the matrix of faults: ranks whose processes are there and do not go on.
+#include "faults/fault_run.h"
+
+namespace tessera::testing {
+namespace {
+
+class StandstillTest : public FaultTest {
+ protected:
+  // With small bounds; rank 1 stops itself in step 5.
+  Command stopped_run(const std::string& flags) {
+    return Command(folder_,
+                   words_of("train run.toml -q --set logging.run_dir=out --restarts 1 "
+                            "--stopped-after 0.1 " +
+                            flags),
+                   with_fault("step.forward:rank=1,step=5,at=1,act=stop"));
+  }
+};
+
+TEST_F(StandstillTest, Row11StoppedForEver) {
+  Command command = stopped_run("--stopped-grace 0.2");
+  agent_ = command.pid();
+  const CommandResult result = command.finish();
+  expect_survived(result, {.verdict = "stopped", .rank = 1, .phase = "step", .step = 5});
+  const std::vector<nlohmann::json> verdicts = events("verdict");
+  ASSERT_EQ(verdicts.size(), 2U);
+  EXPECT_EQ(verdicts[1].at("verdict"), "lost");
+  EXPECT_EQ(verdicts[1].at("rank"), 1);
+  EXPECT_NE(result.err.find("was stopped for "), std::string::npos) << result.err;
+  EXPECT_EQ(result.err.find("out of memory"), std::string::npos) << result.err;
+}
+
+TEST_F(StandstillTest, Row11StoppedForAWhile) {
+  Command command = stopped_run("--stopped-grace 60");
+  agent_ = command.pid();
+  ASSERT_TRUE(wait_until([&] { return !events("verdict").empty(); }));
+  ::kill(ranks_of(agent_).at(1), SIGCONT);
+  expect_survived(command.finish(), {.verdict = "stopped", .rank = 1, .phase = "step", .step = 5},
+                  0);
+  EXPECT_EQ(events("goes on").size(), 1U);
+}
+
+TEST_F(StandstillTest, Row12SlowIsSaidAndNothingElseHappens) {
+  const std::string flags =
+      "--set train.steps=60 --set checkpoint.every=0 --set checkpoint.every_minutes=60 "
+      "--restarts 1 --hung-after 60";
+  const CommandResult result = train("step.begin:rank=1,act=delay=20", flags);
+  EXPECT_EQ(result.code, 0) << result.err;
+  ASSERT_EQ(events("verdict").size(), 1U);
+  expect_verdict({.verdict = "slow", .rank = 1, .phase = "step", .step = 50});
+  EXPECT_TRUE(events("restart").empty());
+  EXPECT_NE(result.err.find("rank 1 is slow: "), std::string::npos) << result.err;
+  expect_nothing_left();
+}
+
+TEST_F(StandstillTest, Row13ARankThatSpinsIsNamedAndNotItsVictims) {
+  for (const int rank : {0, 1}) {
+    SCOPED_TRACE(rank);
+    const CommandResult result =
+        train(fmt::format("step.backward:rank={},step=5,at=1,act=spin", rank),
+              "--restarts 1 --hung-after 1");
+    expect_survived(result, {.verdict = "hung", .rank = rank, .phase = "step", .step = 5});
+    const nlohmann::json verdict = events("verdict").at(0);
+    ASSERT_EQ(verdict.at("ranks").size(), 2U);
+    EXPECT_NE(
+        verdict.at("ranks")[static_cast<size_t>(rank)].get<std::string>().find("waits for nobody"),
+        std::string::npos)
+        << verdict;
+    EXPECT_NE(result.err.find(fmt::format("rank {} (pid ", rank)), std::string::npos) << result.err;
+  }
+}
+
+}  // namespace
+}  // namespace tessera::testing
