@@ -9,9 +9,11 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace tessera::testing {
 
@@ -47,19 +49,34 @@ inline bool is_running(pid_t pid) {
   return state != 0 && state != 'Z' && state != 'X';
 }
 
-// Pids of the ranks that the agent `parent` has started, by rank.
-inline std::map<int, pid_t> ranks_of(pid_t parent) {
-  std::map<int, pid_t> ranks;
+inline std::vector<pid_t> children_of(pid_t parent) {
+  std::vector<pid_t> children;
   std::error_code gone;
   for (const auto& entry : std::filesystem::directory_iterator("/proc", gone)) {
     const std::string name = entry.path().filename();
     pid_t pid = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
     if (error != std::errc() || *end != '\0' || stat_of(pid).parent != parent) continue;
-    std::ifstream variables(entry.path() / "environ");
-    for (std::string variable; std::getline(variables, variable, '\0');) {
-      if (variable.starts_with("TESSERA_RANK=")) ranks[std::stoi(variable.substr(13))] = pid;
-    }
+    children.push_back(pid);
+  }
+  return children;
+}
+
+// What the process was started with: the value of "NAME=", or nothing.
+inline std::optional<std::string> variable_of(pid_t pid, const std::string& name) {
+  std::ifstream variables("/proc/" + std::to_string(pid) + "/environ");
+  for (std::string variable; std::getline(variables, variable, '\0');) {
+    if (variable.starts_with(name)) return variable.substr(name.size());
+  }
+  return std::nullopt;
+}
+
+// Pids of the ranks that the agent `parent` has started, by rank; not those that were spares.
+inline std::map<int, pid_t> ranks_of(pid_t parent) {
+  std::map<int, pid_t> ranks;
+  for (const pid_t child : children_of(parent)) {
+    const std::optional<std::string> rank = variable_of(child, "TESSERA_RANK=");
+    if (rank) ranks[std::stoi(*rank)] = child;
   }
   return ranks;
 }

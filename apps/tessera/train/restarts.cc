@@ -22,6 +22,9 @@ nlohmann::ordered_json exit_of(const ChildExit& exit) {
 
 void require_restartable(const TrainCommandOptions& options, RankMode mode,
                          const LaunchContext& context) {
+  require_config(options.spares == 0 || options.restarts > 0,
+                 "--spares {}: a spare takes a place only in a restart: add --restarts 1",
+                 options.spares);
   if (options.restarts == 0) return;
   require_config(mode != RankMode::kThreads,
                  "--restarts {}: ranks that are threads of this process end with it: leave out {}, "
@@ -70,6 +73,15 @@ void RestartJournal::lost(const RankLoss& loss, const RunState& run) {
   write();
 }
 
+void RestartJournal::spare(pid_t pid, int rank, int generation) {
+  nlohmann::ordered_json line = {{"event", rank < 0 ? "spare lost" : "spare"}, {"pid", pid}};
+  if (rank >= 0) line["rank"] = rank;
+  line["generation"] = generation;
+  line["time"] = unix_seconds();
+  lines_.push_back(line.dump());
+  write();
+}
+
 void RestartJournal::restarted(const RankLoss& loss, int generation, int left) {
   lines_.push_back(nlohmann::ordered_json({{"event", "restart"},
                                            {"generation", generation},
@@ -102,6 +114,11 @@ void hear_restarts(const Environment& environment, TrainOptions& train) {
   if (train.max_seconds > 0) {
     train.max_seconds = std::max(kNoTimeLeft, train.max_seconds - std::stod(told->second));
   }
+}
+
+std::string spare_text(pid_t pid, int rank) {
+  if (rank < 0) return fmt::format("the spare with pid {} has died", pid);
+  return fmt::format("the spare with pid {} is rank {} now", pid, rank);
 }
 
 std::string trouble_text(const RankTrouble& trouble) {

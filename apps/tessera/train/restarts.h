@@ -27,6 +27,7 @@ class RestartJournal {
   void prepare(Environment& environment) const;
   void trouble(const RankTrouble& trouble, const RunState& run);
   void lost(const RankLoss& loss, const RunState& run);
+  void spare(pid_t pid, int rank, int generation);
   void restarted(const RankLoss& loss, int generation, int left);
   // What rank 0 has reported last.
   void ended(const RunState& run);
@@ -43,6 +44,9 @@ class RestartJournal {
 
 // The rank's side.
 void hear_restarts(const Environment& environment, TrainOptions& train);
+
+// "the spare with pid 4712 is rank 2 now", or that it died.
+std::string spare_text(pid_t pid, int rank);
 
 // "rank 2 (pid 4711) is stopped, for 5.1 s, in step 7"
 std::string trouble_text(const RankTrouble& trouble);

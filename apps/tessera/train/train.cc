@@ -19,6 +19,7 @@
 #include "comm/nccl/nccl_world.h"
 #include "comm/shm/shm_world.h"
 #include "launch/agent/agent.h"
+#include "launch/agent/spares.h"
 #include "launch/first_voice.h"
 #include "launch/join/rank_mode.h"
 #include "launch/oom_score.h"
@@ -166,6 +167,11 @@ int start_ranks(const TrainCommandOptions& options, RunSpec spec, const std::str
   agent.if_killed = if_killed;
   RestartJournal journal(spec.logging.run_dir);
   agent.restarts = static_cast<int>(options.restarts);
+  agent.spares = static_cast<int>(options.spares);
+  agent.on_spare = [&](pid_t pid, int rank, int generation) {
+    journal.spare(pid, rank, generation);
+    say_line(spare_text(pid, rank), console);
+  };
   agent.watch = {milliseconds_of(options.stopped_after_s), milliseconds_of(options.stopped_grace_s),
                  milliseconds_of(options.hung_after_s)};
   agent.on_trouble = [&](const RankTrouble& trouble, const RunState& run) {
@@ -399,6 +405,8 @@ Command add_train(CLI::App& root, const Environment& environment) {
   add_whole(*app, "--restarts", options->restarts, 0,
             "how often all ranks start again after one was lost, from the newest checkpoint "
             "(default 0)");
+  add_whole(*app, "--spares", options->spares, 0,
+            "with --restarts: processes that wait to take the place of a lost rank (default 0)");
   add_real(*app, "--stopped-after", options->stopped_after_s, 0.01,
            "with --restarts: seconds until a rank that is stopped is named (default 5)");
   add_real(*app, "--stopped-grace", options->stopped_grace_s, 0,
@@ -417,8 +425,12 @@ Command add_train(CLI::App& root, const Environment& environment) {
           }};
 }
 
-int run_train(const TrainCommandOptions& options, const Environment& environment,
+int run_train(const TrainCommandOptions& options, const Environment& started_with,
               Console& console) {
+  // A spare becomes a rank here, or ends unused.
+  const std::optional<Environment> role = take_role(started_with);
+  if (!role) return 0;
+  const Environment& environment = *role;
   const LaunchContext context = detect_launch(environment);
   if (options.dry_run) return dry_run(options, context, console);
   RunSpec spec;

@@ -22,6 +22,7 @@
 #include "launch/agent/output_forwarder.h"
 #include "launch/agent/restart_ledger.h"
 #include "launch/agent/signal_inbox.h"
+#include "launch/agent/spares.h"
 #include "launch/agent/spawn.h"
 #include "launch/cores.h"
 #include "launch/oom_score.h"
@@ -113,11 +114,15 @@ std::string describe(const RankTrouble& trouble) {
 // One generation of ranks.
 class Agent {
  public:
-  Agent(const AgentOptions& options, SignalInbox& signals, int generation);
+  // `replaced`: ranks that spares take the place of.
+  Agent(const AgentOptions& options, SignalInbox& signals, SparePool& spares, int generation,
+        const std::vector<int>& replaced);
   // Until all ranks are gone.
   JobEnd run();
   // What was seen of the rank because of which it failed.
   [[nodiscard]] RankLoss loss(const JobEnd& end) const;
+  // That rank, and others that somebody killed or that crashed.
+  [[nodiscard]] std::vector<int> lost_ranks(const JobEnd& end) const;
   [[nodiscard]] RunState run_state() const { return memory_.run_state(); }
   // Whether somebody wants the job to end, so that no other generation starts.
   [[nodiscard]] bool interrupted() const { return stop_signal_ != 0 || interrupted_; }
@@ -125,7 +130,10 @@ class Agent {
   void tell_end(const JobEnd& end);
 
  private:
-  void start_rank(int rank);
+  void start_rank(int rank, bool by_spare);
+  void start_spares();
+  void say_spare(pid_t pid, int rank) const;
+  [[nodiscard]] SpawnRequest child_request() const;
   void wait_for_events();
   void on_signal(int signal);
   void begin_stop(int signal);
@@ -150,9 +158,11 @@ class Agent {
   std::vector<Core> cores_;
   ShmMemory memory_;
   SignalInbox& signals_;
+  SparePool& spares_;
   UniqueFd first_log_;  // of rank 0, whose output goes to two places
   OutputForwarder output_;
   UniqueFd no_input_;
+  std::vector<int> replaced_;
   ChildWatch ranks_;
   PollSet poll_;
 
@@ -171,7 +181,8 @@ class Agent {
   std::optional<Clock::time_point> give_up_at_;
 };
 
-Agent::Agent(const AgentOptions& options, SignalInbox& signals, int generation)
+Agent::Agent(const AgentOptions& options, SignalInbox& signals, SparePool& spares, int generation,
+             const std::vector<int>& replaced)
     : options_(options),
       generation_(generation),
       environment_(options.environment),
@@ -181,8 +192,10 @@ Agent::Agent(const AgentOptions& options, SignalInbox& signals, int generation)
       memory_(
           ShmMemory::create({.ranks = options.ranks, .bytes_per_rank = options.bytes_per_rank})),
       signals_(signals),
+      spares_(spares),
       output_(options.out_fd, options.err_fd),
       no_input_(open_for_rank("/dev/null", O_RDONLY)),
+      replaced_(replaced),
       killed_(static_cast<size_t>(options.ranks)),
       last_seen_(static_cast<size_t>(options.ranks)),
       watch_(options.ranks, options.watch),
@@ -198,13 +211,17 @@ Agent::Agent(const AgentOptions& options, SignalInbox& signals, int generation)
 }
 
 JobEnd Agent::run() {
-  for (int rank = 0; rank < options_.ranks; ++rank) start_rank(rank);
+  for (int rank = 0; rank < options_.ranks; ++rank) {
+    start_rank(rank, std::count(replaced_.begin(), replaced_.end(), rank) > 0);
+  }
   ranks_.open_pidfds();
+  start_spares();
   while (ranks_.num_running() > 0 && !(give_up_at_ && Clock::now() >= *give_up_at_)) {
     wait_for_events();
     // Signals first: what they explain is no failure of a rank.
     while (const std::optional<int> signal = signals_.take()) on_signal(*signal);
     for (const int rank : ranks_.reap(poll_)) on_end(rank);
+    for (const pid_t spare : spares_.reap(poll_)) say_spare(spare, -1);
     output_.forward(poll_);
     on_time();
   }
@@ -249,12 +266,40 @@ RankLoss Agent::loss(const JobEnd& end) const {
           .curable = end.curable};
 }
 
-void Agent::start_rank(int rank) {
+std::vector<int> Agent::lost_ranks(const JobEnd& end) const {
+  std::vector<int> lost;
+  for (int rank = 0; rank < options_.ranks; ++rank) {
+    const std::optional<ChildExit>& exit = ranks_.exit_of(rank);
+    const bool killed = exit && exit->signal != 0 && !killed_[static_cast<size_t>(rank)];
+    if (killed || end.culprit == rank) lost.push_back(rank);
+  }
+  return lost;
+}
+
+SpawnRequest Agent::child_request() const {
   SpawnRequest request;
-  request.name = fmt::format("rank {}", rank);
   request.executable = executable_;
   request.arguments = arguments_;
   request.environment = environment_;
+  request.stdout_fd = options_.out_fd;
+  request.stderr_fd = options_.err_fd;
+  request.oom_score = kRankOomScore;
+  request.signal_mask = signals_.previous_mask();
+  return request;
+}
+
+// After the ranks, which come first where processes are scarce.
+void Agent::start_spares() {
+  if (options_.spares > 0) spares_.fill(options_.spares, child_request());
+}
+
+void Agent::say_spare(pid_t pid, int rank) const {
+  if (options_.on_spare) options_.on_spare(pid, rank, generation_);
+}
+
+void Agent::start_rank(int rank, bool by_spare) {
+  SpawnRequest request = child_request();
+  request.name = fmt::format("rank {}", rank);
   const auto tell = [&](std::string_view name, const std::string& value) {
     request.environment.insert_or_assign(std::string(name), value);
   };
@@ -285,8 +330,13 @@ void Agent::start_rank(int rank) {
   request.stderr_fd = err.valid() ? err.get() : out.valid() ? out.get() : options_.err_fd;
   request.inherited_fd = memory_.fd();
   request.cpus = share_of_cores(cores_, rank, options_.ranks, options_.threads_per_rank);
-  request.oom_score = kRankOomScore;
-  request.signal_mask = signals_.previous_mask();
+  if (by_spare) {
+    if (const std::optional<pid_t> spare = spares_.take(request)) {
+      ranks_.add(*spare);
+      say_spare(*spare, rank);
+      return;
+    }
+  }
   ranks_.add(spawn_child(request));
 }
 
@@ -294,6 +344,7 @@ void Agent::wait_for_events() {
   poll_.clear();
   signals_.add_to(poll_);
   ranks_.add_to(poll_);
+  spares_.add_to(poll_);
   output_.add_to(poll_);
   poll_.wait(std::min({signals_.longest_sleep(), ranks_.longest_sleep(), time_to_next_deadline()}));
 }
@@ -477,6 +528,9 @@ void AgentOptions::validate() const {
   require_config(ranks >= 1, "ranks is {}: a job has at least one", ranks);
   require_config(threads_per_rank >= 1, "threads_per_rank is {}: it must be at least 1",
                  threads_per_rank);
+  require_config(spares >= 0 && (spares == 0 || restarts > 0),
+                 "spares is {} and restarts is {}: a spare takes a place only in a restart", spares,
+                 restarts);
   require_config(restarts >= 0, "restarts is {}: it must not be negative", restarts);
   const bool waits = watch.stopped_after > milliseconds(0) && watch.hung_after > milliseconds(0) &&
                      watch.stopped_grace >= milliseconds(0);
@@ -493,15 +547,18 @@ int run_agent(const AgentOptions& options) {
   raise_oom_score(kAgentOomScore);
   // Over all generations: a signal that comes between two of them is the next one's.
   SignalInbox signals;
+  SparePool spares;
+  std::vector<int> replaced;
   RestartLedger ledger(options.restarts);
   for (int generation = 1;; ++generation) {
-    Agent agent(options, signals, generation);
+    Agent agent(options, signals, spares, generation, replaced);
     JobEnd end = agent.run();
     if (end.culprit) {
       const RankLoss loss = agent.loss(end);
       if (options.on_loss) options.on_loss(loss, agent.run_state());
       const RestartLedger::Answer answer = ledger.after(loss);
       if (answer == RestartLedger::Answer::kRestart && !agent.interrupted()) {
+        replaced = agent.lost_ranks(end);
         if (options.on_restart) options.on_restart(loss, generation + 1, ledger.left());
         continue;
       }

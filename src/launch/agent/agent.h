@@ -26,6 +26,9 @@
 // With `restarts`, ranks whose processes are there and do not go on are found too (rank_watch.h):
 // one that is stopped or that all others wait for is named, killed, and so lost.
 //
+// With `spares`, so many processes wait beside the ranks (spares.h): each rank of a new generation
+// whose predecessor was lost is one of them.
+//
 // When the machine runs out of memory, the kernel takes the ranks before other processes, and the
 // agent next (launch/oom_score.h).
 //
@@ -70,7 +73,10 @@ struct AgentOptions {
   int out_fd = 1;
   int err_fd = 2;
 
-  int restarts = 0;        // how often the ranks may be started again
+  int restarts = 0;  // how often the ranks may be started again
+  int spares = 0;    // processes that wait to take the place of a rank; only with restarts
+  // A spare has become `rank` of a generation; or, with rank -1, has died.
+  std::function<void(pid_t pid, int rank, int generation)> on_spare = nullptr;
   WatchBounds watch = {};  // where there are restarts
   // A rank was found to be stopped or hung, or goes on again.
   std::function<void(const RankTrouble& trouble, const RunState& run)> on_trouble = nullptr;
