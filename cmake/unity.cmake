@@ -2,7 +2,7 @@
 # target are compiled as one (CMake's unity builds), which takes less than half of the time; one that is
 # edited is then compiled with its group, so a build that is edited in is better without.
 option(TESSERA_UNITY "compile several sources as one: for builds from nothing" OFF)
-set(TESSERA_UNITY_FILES 20 CACHE STRING "how many sources are compiled as one, at most")
+set(TESSERA_UNITY_FILES 40 CACHE STRING "how many sources are compiled as one, at most")
 mark_as_advanced(TESSERA_UNITY_FILES)
 if(TESSERA_UNITY)
   # g++ takes a source in a group for a header, which should have nothing of an unnamed namespace.
