@@ -13,7 +13,7 @@
 #include "checkpoint/store/saves.h"
 #include "runtime/world.h"
 #include "support/random_case.h"
-#include "train/state/rank_state.h"
+#include "train/state/staging.h"
 
 namespace tessera {
 namespace {
@@ -118,8 +118,14 @@ class MeshState {
     begin_save(files, id);
     std::vector<ShardAck> acks;
     for (int rank = 0; rank < world_.size(); ++rank) {
-      acks.push_back(write_shard(files, plan, id, 1, rank,
-                                 state_source(world_.executor(rank), layout_, plan)));
+      Executor& executor = world_.executor(rank);
+      Staging staging(executor.rank().device(), lay_out_staging(layout_, plan, rank));
+      staging.fill(executor);
+      // Half of them from where it is.
+      acks.push_back(
+          write_shard(files, plan, id, 1, rank,
+                      rank % 2 == 1 ? state_source(executor, layout_, plan) : staging.source(),
+                      staging.write_buffer()));
     }
     commit_save(files, plan, id, 1, acks, nlohmann::json::object());
   }

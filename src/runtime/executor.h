@@ -48,6 +48,8 @@ class Executor final : private StepLauncher {
   // Between steps, and in a probe.
   [[nodiscard]] HostView view(BufferId id) const { return memory_.view(id); }
   void write(BufferId id, const HostView& contents) { memory_.write(id, contents); }
+  // Parts of buffers into memory of the host; best into Rank::device().allocate_staging().
+  void copy_out(std::span<const BufferCopy> copies) const { memory_.copy_out(copies); }
   void edit(BufferId id, const std::function<void(const Tensor& contents)>& change) {
     memory_.edit(id, change);
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/error.h"
+
 namespace tessera {
 
 ProgramMemory::ProgramMemory(RankDevice& device, const Program& program, Arenas arenas)
@@ -19,6 +21,20 @@ ProgramMemory::ProgramMemory(RankDevice& device, const Program& program, Arenas 
 const HostArena& ProgramMemory::at(ArenaKind arena) const {
   const auto i = static_cast<size_t>(arena);
   return arenas_.shared[i] != nullptr ? *arenas_.shared[i] : arenas_.own[i];
+}
+
+void ProgramMemory::copy_out(std::span<const BufferCopy> copies) const {
+  std::vector<CopyOut> all;
+  for (const BufferCopy& copy : copies) {
+    const Tensor& from = tensor(copy.buffer);
+    TESSERA_CHECK(copy.first_byte >= 0 && copy.size_bytes >= 0 &&
+                      copy.first_byte + copy.size_bytes <= from.bytes(),
+                  "bytes {} to {} of a buffer of {}", copy.first_byte,
+                  copy.first_byte + copy.size_bytes, from.bytes());
+    all.push_back(
+        {static_cast<const std::byte*>(from.data) + copy.first_byte, copy.to, copy.size_bytes});
+  }
+  device_.copy_out(all);
 }
 
 void ProgramMemory::edit(BufferId id, const std::function<void(const Tensor&)>& change) {

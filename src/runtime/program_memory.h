@@ -13,6 +13,14 @@
 
 namespace tessera {
 
+// Bytes of a buffer, and where on the host they go.
+struct BufferCopy {
+  BufferId buffer = kNoBuffer;
+  int64_t first_byte = 0;
+  int64_t size_bytes = 0;
+  std::byte* to = nullptr;
+};
+
 class ProgramMemory {
  public:
   // By arena: `shared` belongs to the rank, where it is not null; `own` to this Program alone.
@@ -33,6 +41,7 @@ class ProgramMemory {
   // Between steps, and in a probe.
   [[nodiscard]] HostView view(BufferId id) const { return device_.view(tensor(id)); }
   void write(BufferId id, const HostView& contents) { device_.write(tensor(id), contents); }
+  void copy_out(std::span<const BufferCopy> copies) const;
   void edit(BufferId id, const std::function<void(const Tensor& contents)>& change);
 
  private:

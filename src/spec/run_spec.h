@@ -217,6 +217,7 @@ struct CheckpointSpec {
   double every_minutes = 0;  // likewise by the clock; 0: not
   int64_t keep = 3;          // the newest so many stay
   int64_t keep_every = 0;    // and every step that is a multiple of it; 0: none
+  bool async = true;         // steps go on while a save is written
   std::string dir;           // empty: "checkpoints" in the run directory
 
   [[nodiscard]] bool on() const { return every > 0 || every_minutes > 0; }

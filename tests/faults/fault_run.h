@@ -41,7 +41,7 @@ class FaultTest : public CommandTest {
     return fmt::format(
         "[model]\nlayers=2\nhidden=16\nffn=32\nheads=2\nvocab=256\n[parallel]\ndp=2\n[train]\n"
         "seq_len=8\nglobal_batch=4\nsteps={}\ndtype=\"f32\"\nthreads=1\n[data.synth]\nbytes=3000\n"
-        "[optimizer]\nlr=1e-2\n[checkpoint]\nevery=3\nkeep=2\n",
+        "[optimizer]\nlr=1e-2\n[checkpoint]\nevery=3\nkeep=2\nasync=false\n",
         kSteps);
   }
 

@@ -58,6 +58,14 @@ void begin_save(FileOps& files, const SaveId& id) {
   files.make_folder(in_progress_folder(id));
 }
 
+void join_save(FileOps& files, const SaveId& id) {
+  try {
+    begin_save(files, id);
+  } catch (const Error&) {
+    if (!has_folder(files, in_progress_folder(id))) throw;
+  }
+}
+
 void commit_save(FileOps& files, const SavePlan& plan, const SaveId& id, int64_t step,
                  std::span<const ShardAck> acks, const nlohmann::json& state) {
   TESSERA_CHECK(state.is_object(), "the state of a save is no object");

@@ -15,6 +15,9 @@ namespace tessera {
 // Makes the folder that the shards of this save go into.
 void begin_save(FileOps& files, const SaveId& id);
 
+// The same where ranks come one by one: makes the folder unless another rank has.
+void join_save(FileOps& files, const SaveId& id);
+
 // Every shard has been written. Refuses (Error) an acknowledgement of another run, generation, save
 // or size, one that is there twice and one that is missing. `state`: an object; what it is the
 // store does not know, but that the head of all files is added to it. A save of the same step that

@@ -12,13 +12,12 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kBufferBytes = size_t{8} << 20;
+constexpr int64_t kLeastBufferBytes = int64_t{4} << 10, kMostBufferBytes = int64_t{8} << 20;
 
 // Collects bytes, sums them, and writes them in large pieces.
 class SummedFile {
  public:
-  explicit SummedFile(NewFile& file, int64_t bytes)
-      : file_(file), buffer_(std::min(kBufferBytes, static_cast<size_t>(bytes))) {}
+  SummedFile(NewFile& file, std::span<std::byte> buffer) : file_(file), buffer_(buffer) {}
 
   void add(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
@@ -31,7 +30,7 @@ class SummedFile {
   }
 
   void flush() {
-    file_.write(std::span(buffer_).first(filled_));
+    if (filled_ > 0) file_.write(buffer_.first(filled_));
     filled_ = 0;
   }
 
@@ -39,7 +38,7 @@ class SummedFile {
 
  private:
   NewFile& file_;
-  std::vector<std::byte> buffer_;
+  std::span<std::byte> buffer_;
   size_t filled_ = 0;
   RunningSums sums_;
 };
@@ -79,15 +78,24 @@ ShardAck parse_ack(std::string_view text) {
           root.at("sums").hash()};
 }
 
+int64_t write_buffer_bytes(int64_t data_bytes) {
+  return std::clamp(data_bytes, kLeastBufferBytes, kMostBufferBytes);
+}
+
 ShardAck write_shard(FileOps& files, const SavePlan& plan, const SaveId& id, int64_t step,
-                     int64_t rank, const ChunkSource& source) {
+                     int64_t rank, const ChunkSource& source, std::span<std::byte> buffer) {
   const std::string folder = in_progress_folder(id);
   const ShardLayout layout = layout_shard(plan, id, step, rank);
+  std::vector<std::byte> own;
+  if (buffer.empty()) {
+    own.resize(static_cast<size_t>(write_buffer_bytes(bytes_written(plan, rank))));
+    buffer = own;
+  }
   FileSums sums;
   {
     const std::unique_ptr<NewFile> file = files.create({folder, data_file(rank, plan.world())});
     file->preallocate(layout.bytes);
-    SummedFile summed(*file, layout.bytes);
+    SummedFile summed(*file, buffer);
     summed.add(std::as_bytes(std::span(layout.head)));
     for (const HeldBox& held : plan.writes[static_cast<size_t>(rank)]) {
       const int64_t element = size_bits(plan.tensors[held.tensor].type) / 8;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 
 #include "checkpoint/box/runs.h"
@@ -30,10 +31,14 @@ struct ShardAck {
 std::string text_of(const ShardAck& ack);  // for the way to who commits
 ShardAck parse_ack(std::string_view text);
 
+// What a shard is best collected in before it is written, for `data_bytes` of chunks.
+int64_t write_buffer_bytes(int64_t data_bytes);
+
 // Writes the shard of `rank` into the folder that begin_save() made. Room is asked for first, so
 // that a full disk is noticed before anything is written; bytes are summed while they are copied
-// into the one buffer of 8 MiB that this needs. Throws IoError.
+// into `buffer`, which is all the memory that this needs. Empty: it takes write_buffer_bytes() of
+// its own. Throws IoError.
 ShardAck write_shard(FileOps& files, const SavePlan& plan, const SaveId& id, int64_t step,
-                     int64_t rank, const ChunkSource& source);
+                     int64_t rank, const ChunkSource& source, std::span<std::byte> buffer = {});
 
 }  // namespace tessera

@@ -1,8 +1,16 @@
 #include "runtime/cpu/cpu_device.h"
 
+#include <cstring>
+
 #include "runtime/cpu/cpu_streams.h"
 
 namespace tessera {
+
+void CpuDevice::copy_out(std::span<const CopyOut> copies) {
+  for (const CopyOut& copy : copies) {
+    std::memcpy(copy.to, copy.from, static_cast<size_t>(copy.size_bytes));
+  }
+}
 
 std::unique_ptr<ProgramStreams> CpuDevice::open_streams(const Program& program,
                                                         std::span<const Tensor> tensors,

@@ -16,6 +16,10 @@ class CpuDevice final : public RankDevice {
   }
   HostView view(const Tensor& tensor) override { return {tensor, {}}; }
   void write(const Tensor& /*tensor*/, const HostView& /*contents*/) override {}  // it is there
+  HostArena allocate_staging(const std::string& name, int64_t size_bytes) override {
+    return {name, size_bytes};
+  }
+  void copy_out(std::span<const CopyOut> copies) override;
   std::unique_ptr<ProgramStreams> open_streams(const Program& program,
                                                std::span<const Tensor> tensors,
                                                const ExecutorOptions& options) override;

@@ -25,6 +25,8 @@ class CudaRank final : public GpuRank {
   std::unique_ptr<GpuProgram> prepare(const Program& program) override;
 
   HostArena allocate(const std::string& name, int64_t size_bytes) override;
+  HostArena allocate_pinned(const std::string& name, int64_t size_bytes) override;
+  void wait() override;
   void make_current() override;
   kernels::cuda::Gpu* kernels() override { return &kernels_; }
   void* stream(StreamKind stream) const override { return cuda_stream(stream); }

@@ -50,6 +50,13 @@ HostArena CudaRank::allocate(const std::string& name, int64_t size_bytes) {
   return cuda::allocate_on_gpu(device(), name, size_bytes);
 }
 
+HostArena CudaRank::allocate_pinned(const std::string& name, int64_t size_bytes) {
+  make_current();
+  return cuda::allocate_pinned(name, size_bytes);
+}
+
+void CudaRank::wait() { check(cudaDeviceSynchronize(), "waiting for the GPU"); }
+
 void CudaRank::make_current() { check(cudaSetDevice(device()), "choosing the GPU"); }
 
 void CudaRank::copy_in(void* to, const void* pinned, int64_t size_bytes) {

@@ -22,6 +22,13 @@ struct HostView {
   std::vector<std::byte> copy;
 };
 
+// Bytes on the device, and where on the host they go.
+struct CopyOut {
+  const void* from = nullptr;
+  void* to = nullptr;
+  int64_t size_bytes = 0;
+};
+
 class RankDevice {
  public:
   virtual ~RankDevice() = default;
@@ -32,6 +39,11 @@ class RankDevice {
   // Between steps, and in a probe. Writing is for views of the same tensor.
   virtual HostView view(const Tensor& tensor) = 0;
   virtual void write(const Tensor& tensor, const HostView& contents) = 0;
+
+  // Memory of the host that copy_out() is fastest to: pinned where the device is a GPU.
+  virtual HostArena allocate_staging(const std::string& name, int64_t size_bytes) = 0;
+  // Between steps; everything is there when this returns.
+  virtual void copy_out(std::span<const CopyOut> copies) = 0;
 
   // For one Program, whose buffers are `tensors`. All of them must outlive the streams, and so must
   // the device.

@@ -14,6 +14,13 @@ void GpuDevice::write(const Tensor& tensor, const HostView& contents) {
   gpu_->write(tensor.data, contents.tensor.data, contents.tensor.bytes());
 }
 
+void GpuDevice::copy_out(std::span<const CopyOut> copies) {
+  gpu_->make_current();
+  gpu_->wait();  // also for what other streams still write
+  for (const CopyOut& copy : copies) gpu_->copy_out(copy.to, copy.from, copy.size_bytes);
+  gpu_->wait();
+}
+
 std::unique_ptr<ProgramStreams> GpuDevice::open_streams(const Program& program,
                                                         std::span<const Tensor> tensors,
                                                         const ExecutorOptions& options) {

@@ -19,6 +19,10 @@ class GpuDevice final : public RankDevice {
   }
   HostView view(const Tensor& tensor) override;
   void write(const Tensor& tensor, const HostView& contents) override;
+  HostArena allocate_staging(const std::string& name, int64_t size_bytes) override {
+    return gpu_->allocate_pinned(name, size_bytes);
+  }
+  void copy_out(std::span<const CopyOut> copies) override;
   std::unique_ptr<ProgramStreams> open_streams(const Program& program,
                                                std::span<const Tensor> tensors,
                                                const ExecutorOptions& options) override;

@@ -24,6 +24,8 @@ class GpuRank {
   virtual std::unique_ptr<GpuProgram> prepare(const Program& program) = 0;
 
   virtual HostArena allocate(const std::string& name, int64_t size_bytes) = 0;
+  virtual HostArena allocate_pinned(const std::string& name,
+                                    int64_t size_bytes) = 0;  // on the host
   // The calling thread's CUDA calls mean this GPU from now on.
   virtual void make_current() = 0;
   virtual kernels::cuda::Gpu* kernels() = 0;
@@ -42,7 +44,8 @@ class GpuRank {
   // What a kernel found wrong with its data since this was asked last, or nothing.
   virtual std::string trouble() = 0;
 
-  // Wait for the GPU: whole buffers, between steps.
+  // Wait for the GPU: all streams; whole buffers, between steps.
+  virtual void wait() = 0;
   virtual void read(void* to, const void* from, int64_t size_bytes) = 0;
   virtual void write(void* to, const void* from, int64_t size_bytes) = 0;
 };

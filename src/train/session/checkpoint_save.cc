@@ -20,14 +20,12 @@ std::string failure_of_disk(const std::function<void()>& action) {
   }
 }
 
-struct Written {
-  std::vector<ShardAck> acks;
-  std::string failure;
-};
+}  // namespace
 
-// What all ranks say of their shards: an acknowledgement, or behind a '!' why there is none.
-Written gather(Communicator& control, const std::string& mine) {
-  Written written;
+WrittenShards gather_shards(Communicator& control, const std::string& ack,
+                            const std::string& failure) {
+  WrittenShards written;
+  const std::string mine = failure.empty() ? ack : "!" + failure;
   const std::vector<std::string> all = exchange_texts(control, mine);
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (!all[rank].starts_with('!')) {
@@ -39,7 +37,16 @@ Written gather(Communicator& control, const std::string& mine) {
   return written;
 }
 
-}  // namespace
+std::string commit_or_abandon(FileOps& files, const SavePlan& plan, const SaveId& id, int64_t step,
+                              const WrittenShards& written, const nlohmann::json& state) {
+  std::string failure = written.failure;
+  if (failure.empty()) {
+    failure = failure_of_disk([&] { commit_save(files, plan, id, step, written.acks, state); });
+  }
+  // The disk may refuse that too; the next start collects it.
+  if (!failure.empty()) (void)failure_of_disk([&] { abandon_save(files, id); });
+  return failure;
+}
 
 std::string save_checkpoint(FileOps& files, const CheckpointPlan& plan, const SaveId& id,
                             int64_t step, const nlohmann::json& state, const Executor& executor,
@@ -53,26 +60,16 @@ std::string save_checkpoint(FileOps& files, const CheckpointPlan& plan, const Sa
       control, on_rank_zero([&] { failure = failure_of_disk([&] { begin_save(files, id); }); }));
   failure = text_of_rank_zero(control, failure);
   if (!failure.empty()) return failure;
-  std::string mine;
+  std::string ack;
   run_with_signs_of_life(control, [&] {
-    const std::string why = failure_of_disk([&] {
-      mine = text_of(write_shard(files, plan.save, id, step, control.rank(),
-                                 state_source(executor, plan.layout, plan.save)));
+    failure = failure_of_disk([&] {
+      ack = text_of(write_shard(files, plan.save, id, step, control.rank(),
+                                state_source(executor, plan.layout, plan.save)));
     });
-    if (!why.empty()) mine = "!" + why;
   });
-  const Written written = gather(control, mine);
-  failure = written.failure;
+  const WrittenShards written = gather_shards(control, ack, failure);
   run_with_signs_of_life(control, on_rank_zero([&] {
-                           if (failure.empty()) {
-                             failure = failure_of_disk([&] {
-                               commit_save(files, plan.save, id, step, written.acks, state);
-                             });
-                           }
-                           // The disk may refuse that too; the next start collects it.
-                           if (!failure.empty()) {
-                             (void)failure_of_disk([&] { abandon_save(files, id); });
-                           }
+                           failure = commit_or_abandon(files, plan.save, id, step, written, state);
                          }));
   return text_of_rank_zero(control, failure);
 }

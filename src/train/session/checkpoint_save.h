@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "checkpoint/store/committer.h"
 #include "comm/communicator.h"
@@ -18,6 +19,20 @@ struct CheckpointPlan {
   StateLayout layout;
   SavePlan save;
 };
+
+// What all ranks say of their shards.
+struct WrittenShards {
+  std::vector<ShardAck> acks;
+  std::string failure;  // the first, naming the rank; empty: all are there
+};
+// Every rank tells its acknowledgement, or why it has none.
+WrittenShards gather_shards(Communicator& control, const std::string& ack,
+                            const std::string& failure);
+
+// For the rank that commits, once all have spoken. Returns why there is no new checkpoint; then
+// what there was of it is removed.
+std::string commit_or_abandon(FileOps& files, const SavePlan& plan, const SaveId& id, int64_t step,
+                              const WrittenShards& written, const nlohmann::json& state);
 
 // Every rank of the control group calls it between steps, with the same id and step: each writes
 // its shard, rank 0 commits. No rank waits for another without a sign of life, however slow the

@@ -47,7 +47,12 @@ class Session {
   void begin_weights();
   void resume(const std::string& dir, const std::string& folder);
   void begin_checkpoints();
-  void save_checkpoint_of(int64_t step);
+  [[nodiscard]] nlohmann::json state_of(int64_t step) const;
+  void begin_save(int64_t step);
+  void tell_save(const SaveNews& news);
+  void save_if_due(int64_t step);
+  void keep_saving();
+  void end_checkpoints();
   void gather_memory();
   void fill_next(int64_t step);
   [[nodiscard]] StepOutcome run_step(int64_t step, StepParams& params);
@@ -93,6 +98,7 @@ class Session {
   bool out_of_time_ = false;
   RunState state_;
   std::optional<Checkpoints> checkpoints_;  // where the run file asks for them
+  HostTimer saving_timer_;                  // since the run began to wait for a save
   int64_t before_ = 0;  // steps that the checkpoint has, which the run goes on from
   SaveId save_id_;      // rank 0 only
   double final_loss_ = 0;
@@ -228,6 +234,7 @@ void Session::diverge(const StepParams& params, const StepOutcome& outcome) {
   std::string weights;
   try {
     first = first_over_ranks(control_, mine);
+    if (checkpoints_.has_value()) checkpoints_->finish();  // the last before it
     weights = save_before_divergence();
     if (world_.rank() != 0) control_.barrier();
   } catch (const CommError&) {
@@ -416,34 +423,67 @@ void Session::begin_checkpoints() {
   const bool own =
       !output_.has_value() || !output_->resumed().has_value() || output_->resumed()->same_place;
   if (save_id_.run.empty() || !own) save_id_ = {random_token(), 1, ""};
-  checkpoints_.emplace(spec_, job_.step, executor_, control_,
-                       [this](const std::string& text) { output_->note(text); });
+  checkpoints_.emplace(
+      spec_, job_.step, executor_, control_,
+      Checkpoints::Listener{.note = [this](const std::string& text) { output_->note(text); },
+                            .begin = [this](int64_t step) { begin_save(step); },
+                            .news = [this](const SaveNews& news) { tell_save(news); },
+                            .wait = [this] { keep_saving(); }});
   checkpoints_->begin(checkpoint_dir(spec_, folder()), save_id_, before_ > 0 && own);
 }
 
 // What a run needs beside its tensors is a function of these: data, rates and dropout are
 // functions of seed and step.
-void Session::save_checkpoint_of(int64_t step) {
-  state_.saving = true;
+nlohmann::json Session::state_of(int64_t step) const {
+  return {{"identity", identity_of_run(spec_)},
+          {"samples", step * spec_.train.global_batch},
+          {"loss", final_loss_},
+          {"loss_scale", scaler_.state()},
+          {"spike_guard", guard_.state()},
+          {"mesh", to_json(spec_).at("parallel")}};
+}
+
+void Session::begin_save(int64_t step) {
+  if (!spec_.checkpoint.async) state_.saving = true;
   enter(RunSection::kSave, step);
   failpoints_.pass("save.stage", step);
-  const double before = checkpoints_->seconds();
-  const nlohmann::json state = {{"identity", identity_of_run(spec_)},
-                                {"samples", step * spec_.train.global_batch},
-                                {"loss", final_loss_},
-                                {"loss_scale", scaler_.state()},
-                                {"spike_guard", guard_.state()},
-                                {"mesh", to_json(spec_).at("parallel")}};
-  const bool saved = checkpoints_->save(step, state);
+}
+
+void Session::tell_save(const SaveNews& news) {
+  if (!output_.has_value()) return;
+  const bool saved = news.kind == SaveNews::Kind::kSaved;
+  const char* event = saved                                   ? "save"
+                      : news.kind == SaveNews::Kind::kSkipped ? "save skipped"
+                                                              : "save failed";
+  nlohmann::ordered_json line = {{"event", event}, {"step", news.step}, {"rank", world_.rank()}};
+  if (news.kind != SaveNews::Kind::kSkipped) line["seconds"] = news.seconds;
+  if (!saved) line["reason"] = news.reason;
+  output_->event(line);
+}
+
+// A disk that is waited for is at work: whoever waits for the run knows that from the time.
+void Session::keep_saving() {
+  state_.saving_us = static_cast<int64_t>(saving_timer_.seconds() * 1e6);
+  tell_state();
+}
+
+void Session::save_if_due(int64_t step) {
+  if (!checkpoints_.has_value()) return;
+  saving_timer_ = HostTimer();
+  checkpoints_->after_step(step, [&] { return state_of(step); });
   state_.saving = false;
   tell_state();
-  if (!output_.has_value()) return;
-  nlohmann::ordered_json event = {{"event", saved ? "save" : "save failed"},
-                                  {"step", step},
-                                  {"rank", world_.rank()},
-                                  {"seconds", checkpoints_->seconds() - before}};
-  if (!saved) event["reason"] = checkpoints_->failure();
-  output_->event(event);
+}
+
+// The last save, and one that is still under way.
+void Session::end_checkpoints() {
+  if (!checkpoints_.has_value()) return;
+  state_.saving = true;
+  saving_timer_ = HostTimer();
+  enter(RunSection::kSave, steps_done_);
+  checkpoints_->at_end(steps_done_, [this] { return state_of(steps_done_); });
+  state_.saving = false;
+  tell_state();
 }
 
 void Session::train() {
@@ -466,16 +506,13 @@ void Session::train() {
     evaluate(step);
     count_step(step, timer.seconds());
     final_loss_ = outcome.loss;
+    save_if_due(step);
     report_step(params, outcome, step_seconds);
     look_for_slow_rank();
     const bool last = step == spec_.train.steps;
     if (step == first) tell_notes();
     if (step == first && !last) forget_first_step();
-    const bool ends = last || ends_early();
-    if (checkpoints_.has_value() && (checkpoints_->due_after(step) || ends)) {
-      save_checkpoint_of(step);
-    }
-    if (ends) return;
+    if (last || ends_early()) return end_checkpoints();
   }
 }
 

@@ -1,0 +1,110 @@
+#include "train/state/staging.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <utility>
+
+#include "base/error.h"
+
+namespace tessera {
+namespace {
+
+using Stretch = StagingLayout::Stretch;
+
+// From its first element to behind its last, in bytes of its buffer; others may lie between.
+Stretch hull_of(const StateBox& box, int64_t element) {
+  int64_t last = box.place.first;
+  for (size_t d = 0; d < box.place.box.dims(); ++d) {
+    last += (box.place.box.shape[d] - 1) * box.place.strides[d];
+  }
+  return {box.bucket, box.part, box.place.first * element, (last - box.place.first + 1) * element,
+          0};
+}
+
+bool before(const Stretch& a, const Stretch& b) {
+  return std::tie(a.bucket, a.part, a.first) < std::tie(b.bucket, b.part, b.first);
+}
+
+// Those that touch or overlap become one.
+std::vector<Stretch> joined(std::vector<Stretch> hulls) {
+  std::ranges::sort(hulls, before);
+  std::vector<Stretch> stretches;
+  for (const Stretch& hull : hulls) {
+    Stretch* const last = stretches.empty() ? nullptr : &stretches.back();
+    const bool touches = last != nullptr && last->bucket == hull.bucket &&
+                         last->part == hull.part && hull.first <= last->first + last->size;
+    if (touches) {
+      last->size = std::max(last->size, hull.first + hull.size - last->first);
+    } else {
+      stretches.push_back(hull);
+    }
+  }
+  return stretches;
+}
+
+}  // namespace
+
+StagingLayout lay_out_staging(const StateLayout& layout, const SavePlan& plan, int rank) {
+  std::map<std::pair<std::string, Box>, const StateBox*> boxes;
+  for (const StateBox& box : layout.ranks[static_cast<size_t>(rank)]) {
+    boxes[{layout.tensors[box.tensor].name, box.place.box}] = &box;
+  }
+  StagingLayout staging;
+  std::vector<Stretch> hulls;
+  std::vector<const StateBox*> written;
+  for (const HeldBox& held : plan.writes[static_cast<size_t>(rank)]) {
+    const TensorHead& tensor = plan.tensors[held.tensor];
+    const auto found = boxes.find({tensor.name, held.box});
+    TESSERA_CHECK(found != boxes.end(), "rank {} does not hold {} of '{}'", rank,
+                  box_text(held.box), tensor.name);
+    written.push_back(found->second);
+    hulls.push_back(hull_of(*found->second, size_bits(tensor.type) / 8));
+  }
+  staging.stretches = joined(hulls);
+  for (Stretch& stretch : staging.stretches) {
+    stretch.at = staging.copy_bytes;
+    staging.copy_bytes += stretch.size;
+  }
+  for (size_t i = 0; i < written.size(); ++i) {
+    const auto behind = std::ranges::upper_bound(staging.stretches, hulls[i], before);
+    TESSERA_CHECK(behind != staging.stretches.begin(), "a box without a place");
+    const Stretch& home = *std::prev(behind);
+    Placed place = written[i]->place;
+    place.first = 0;
+    staging.chunks.push_back({home.at + hulls[i].first - home.first, std::move(place)});
+  }
+  staging.buffer_bytes = write_buffer_bytes(bytes_written(plan, rank));
+  return staging;
+}
+
+Staging::Staging(RankDevice& device, StagingLayout layout)
+    : layout_(std::move(layout)),
+      memory_(device.allocate_staging("checkpoint staging", layout_.bytes())) {}
+
+void Staging::fill(const Executor& executor) {
+  std::vector<BufferCopy> copies;
+  for (const Stretch& stretch : layout_.stretches) {
+    const BucketBuffers& buffers = executor.program().buckets[stretch.bucket];
+    copies.push_back({buffer_of(buffers, stretch.part), stretch.first, stretch.size,
+                      memory_.data() + stretch.at});
+  }
+  executor.copy_out(copies);
+}
+
+ChunkSource Staging::source() const {
+  const auto next = std::make_shared<size_t>(0);
+  return [this, next](const HeldBox& held) -> ChunkMemory {
+    const StagingLayout::Chunk& chunk = layout_.chunks.at((*next)++);
+    TESSERA_CHECK(chunk.place.box == held.box, "{} is asked for, but {} is next",
+                  box_text(held.box), box_text(chunk.place.box));
+    return {memory_.data() + chunk.at, chunk.place};
+  };
+}
+
+std::span<std::byte> Staging::write_buffer() const {
+  return {memory_.data() + layout_.copy_bytes, static_cast<size_t>(layout_.buffer_bytes)};
+}
+
+}  // namespace tessera
