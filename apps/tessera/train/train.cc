@@ -106,6 +106,7 @@ TrainOptions train_options(const TrainCommandOptions& options, const RunSpec& sp
   train.rescue_dir = rescue_dir(environment);
   if (!options.inject.empty()) train.inject = parse_injection(options.inject);
   train.faults = faults_of(environment);
+  train.compare_every = options.compare_every;
   use_watch(options.watch, options.source, train);
   hear_restarts(environment, train);
   return train;
@@ -414,6 +415,9 @@ Command add_train(CLI::App& root, const Environment& environment) {
   add_real(*app, "--hung-after", options->hung_after_s, 0.01,
            "with --restarts: least seconds without progress until the rank that all wait for is "
            "killed (default 30)");
+  add_whole(*app, "--compare-replicas", options->compare_every, 0,
+            "steps after which ranks compare hashes of the state that several of them hold "
+            "(default 0: never)");
   add_watch_flags(*app, options->watch);
   add_switch(*app, "--dry-run", options->dry_run, "check and plan only; writes nothing");
   add_switch(*app, "--force", options->force, "start although memory or disk are too small");

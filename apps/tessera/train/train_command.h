@@ -17,6 +17,7 @@ struct TrainCommandOptions {
   bool overwrite = false;        // the run directory may hold a run
   std::string resume;            // auto, a checkpoint or a folder of them; empty: none
   int64_t restarts = 0;          // how often all ranks may be started again
+  int64_t compare_every = 0;     // steps between comparisons of replicas; 0: none
   int64_t spares = 0;            // processes that wait to take the place of a lost rank
   double stopped_after_s = 5;    // a rank that does not run so long is named,
   double stopped_grace_s = 10;   // and killed after so long more

@@ -13,9 +13,9 @@
 namespace tessera {
 namespace {
 
-constexpr std::array<std::string_view, 11> kPoints = {
-    "rdzv.join",   "comm.init",       "load", "step.begin", "step.forward", "step.backward",
-    "step.update", "step.collective", "eval", "save.stage", "end"};
+constexpr std::array<std::string_view, 12> kPoints = {
+    "rdzv.join",   "comm.init",       "load",     "step.begin", "step.forward", "step.backward",
+    "step.update", "step.collective", "step.end", "eval",       "save.stage",   "end"};
 
 int64_t number(std::string_view text, const std::string& whole) {
   int64_t value = 0;
@@ -27,13 +27,16 @@ int64_t number(std::string_view text, const std::string& whole) {
 
 Fault::Act act_named(std::string_view text, const std::string& whole) {
   using Act = Fault::Act;
-  constexpr std::array<std::pair<std::string_view, Act>, 4> kActs = {
-      {{"kill", Act::kKill}, {"stop", Act::kStop}, {"spin", Act::kSpin}, {"fail", Act::kFail}}};
+  constexpr std::array<std::pair<std::string_view, Act>, 5> kActs = {{{"kill", Act::kKill},
+                                                                      {"stop", Act::kStop},
+                                                                      {"spin", Act::kSpin},
+                                                                      {"fail", Act::kFail},
+                                                                      {"flip", Act::kFlip}}};
   for (const auto& [name, act] : kActs) {
     if (name == text) return act;
   }
   throw ConfigError(
-      fmt::format("TESSERA_FAULT={}: act {} is none of kill, stop, delay=MS, spin, fail",
+      fmt::format("TESSERA_FAULT={}: act {} is none of kill, stop, delay=MS, spin, fail, flip",
                   shortened(whole), in_quotes(text)));
 }
 
@@ -97,7 +100,8 @@ bool Failpoints::armed(std::string_view prefix, int64_t step) const {
   });
 }
 
-void Failpoints::pass(std::string_view point, int64_t step) {
+bool Failpoints::pass(std::string_view point, int64_t step) {
+  bool flips = false;
   for (Armed& one : faults_) {
     const Fault& fault = one.fault;
     if (fault.point != point || (fault.step >= 0 && step >= 0 && fault.step != step)) continue;
@@ -118,8 +122,12 @@ void Failpoints::pass(std::string_view point, int64_t step) {
         break;
       case Fault::Act::kFail:
         throw Error(fmt::format("TESSERA_FAULT asks for an error at {}", point));
+      case Fault::Act::kFlip:
+        flips = true;
+        break;
     }
   }
+  return flips;
 }
 
 }  // namespace tessera

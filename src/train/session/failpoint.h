@@ -4,12 +4,13 @@
 //   TESSERA_FAULT="step.backward:rank=2,step=7,act=kill;save.stage:rank=0,at=3,act=kill"
 //
 //   point    rdzv.join, comm.init, load, step.begin, step.forward, step.backward, step.update,
-//            step.collective, eval, save.stage, end
+//            step.collective, step.end, eval, save.stage, end
 //   rank     which (default: all)
 //   step     which (default: all)
 //   at       only the so-many-th time that a rank passes the point (default: every time)
 //   generation  of the ranks (default 1: those of a restart are left alone; 0: all)
-//   act      kill, stop (SIGSTOP), delay=MS, spin (for ever), fail (an error of the rank)
+//   act      kill, stop (SIGSTOP), delay=MS, spin (for ever), fail (an error of the rank),
+//            flip (one bit of a weight, at step.end)
 #pragma once
 
 #include <atomic>
@@ -23,7 +24,7 @@
 namespace tessera {
 
 struct Fault {
-  enum class Act : uint8_t { kKill, kStop, kDelay, kSpin, kFail };
+  enum class Act : uint8_t { kKill, kStop, kDelay, kSpin, kFail, kFlip };
   std::string point;
   int rank = -1;       // -1: all
   int64_t step = -1;   // -1: all
@@ -45,8 +46,8 @@ class Failpoints {
   [[nodiscard]] bool armed() const { return !faults_.empty(); }
   // Whether a fault may lie at one of the points that begin with `prefix` in this step.
   [[nodiscard]] bool armed(std::string_view prefix, int64_t step) const;
-  // Does what is armed here. Throws Error (fail).
-  void pass(std::string_view point, int64_t step = -1);
+  // Does what is armed here; returns whether the caller is to flip a bit. Throws Error (fail).
+  bool pass(std::string_view point, int64_t step = -1);
 
  private:
   struct Armed {

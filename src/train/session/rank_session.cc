@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "data/text_doubt.h"
+#include "launch/rank_list.h"
 #include "launch/rendezvous/token.h"
 #include "spec/run_file/asynchronous.h"
 #include "tensor/gpu_memory.h"
@@ -26,6 +27,7 @@
 #include "train/session/spike_guard.h"
 #include "train/session/step_params.h"
 #include "train/session/step_reporter.h"
+#include "train/state/replicas.h"
 
 namespace tessera {
 namespace {
@@ -65,6 +67,8 @@ class Session {
   void tell_notes() const;
   void forget_first_step();
   void look_for_slow_rank();
+  void compare_replicas(int64_t step);
+  void flip_a_bit();
   void keep_trace(int64_t step);
   [[nodiscard]] bool ends_early();
   [[nodiscard]] int wants_to_stop() const;
@@ -106,7 +110,8 @@ class Session {
   RouterLoad load_;          // of the last step
   ComputeClock compute_;
   std::vector<double> step_compute_ms_;  // since ranks were last compared
-  int slow_rank_ = -1;                   // that was said to be
+  int64_t compared_step_ = 0;
+  int slow_rank_ = -1;  // that was said to be
 };
 
 // A kernel or a collective of the other stream may take as long as a peer may be late.
@@ -340,6 +345,57 @@ void Session::look_for_slow_rank() {
                   {"median_ms", slow->median_ms}});
 }
 
+// A high bit of the mantissa of a weight near the loss, so that all gradients notice.
+void Session::flip_a_bit() {
+  const std::vector<BucketBuffers>& buckets = executor_.program().buckets;
+  for (auto bucket = buckets.rbegin(); bucket != buckets.rend(); ++bucket) {
+    if (bucket->weights == kNoBuffer) continue;
+    executor_.edit(bucket->weights, [](const Tensor& contents) {
+      auto* bytes = static_cast<unsigned char*>(contents.data);
+      bytes[size_bytes(contents.dtype) - 2] ^= 0x20U;
+    });
+    return;
+  }
+}
+
+// Every rank sees the same hashes. The odd one speaks, and ends the world; the others wait until it
+// has.
+void Session::compare_replicas(int64_t step) {
+  if (std::exchange(compared_step_, step) == step) return;
+  std::vector<std::vector<HeldState>> held;
+  for (const std::string& text :
+       exchange_texts(control_, text_of(hash_state(executor_, job_.step)))) {
+    held.push_back(parse_held_state(text));
+  }
+  const std::optional<ReplicaDifference> difference = find_difference(held);
+  if (!difference) return;
+  if (output_.has_value()) {
+    output_->event({{"event", "verdict"},
+                    {"verdict", "corrupt"},
+                    {"rank", difference->odd.front()},
+                    {"ranks", difference->odd},
+                    {"majority", difference->majority},
+                    {"generation", options_.generation},
+                    {"phase", "step"},
+                    {"step", step},
+                    {"what", difference->what}});
+  }
+  const std::string text = fmt::format(
+      "after step {} its '{}' is not that of the other {} that hold it: an error of "
+      "its memory or its processor",
+      step, difference->what, difference->holders.size() - difference->odd.size());
+  if (world_.rank() == difference->odd.front()) {
+    require(!difference->majority, "{}", text);
+    const std::string all = fmt::format(
+        "after step {} {} hold different bytes of '{}', and there is no majority: an error of "
+        "the memory or the processor of one of them",
+        step, rank_list(difference->odd), difference->what);
+    world_.abort(all);
+    throw Error(all);
+  }
+  control_.barrier();
+}
+
 // Runs step `step`, whose inputs are there, and fills in those of the next, if the inputs are not
 // wanted for an evaluation first.
 StepOutcome Session::run_step(int64_t step, StepParams& params) {
@@ -445,6 +501,8 @@ nlohmann::json Session::state_of(int64_t step) const {
 
 void Session::begin_save(int64_t step) {
   if (!spec_.checkpoint.async) state_.saving = true;
+  // What is saved must be right: it is what a run goes on from that has found an error.
+  if (options_.compare_every > 0) compare_replicas(step);
   enter(RunSection::kSave, step);
   failpoints_.pass("save.stage", step);
 }
@@ -487,6 +545,10 @@ void Session::end_checkpoints() {
 }
 
 void Session::train() {
+  require_config(options_.compare_every == 0 || has_replicas(job_.step),
+                 "--compare-replicas {}: every rank of this mesh holds a part that no other has: "
+                 "leave the flag out, or use data parallelism (dp)",
+                 options_.compare_every);
   begin_weights();
   gather_memory();
   const int64_t first = before_ + 1;
@@ -504,15 +566,19 @@ void Session::train() {
     const StepOutcome outcome = run_step(step, params);
     const double step_seconds = timer.seconds();
     evaluate(step);
+    if (failpoints_.pass("step.end", step)) flip_a_bit();
     count_step(step, timer.seconds());
     final_loss_ = outcome.loss;
+    if (options_.compare_every > 0 && step % options_.compare_every == 0) compare_replicas(step);
     save_if_due(step);
     report_step(params, outcome, step_seconds);
     look_for_slow_rank();
     const bool last = step == spec_.train.steps;
     if (step == first) tell_notes();
     if (step == first && !last) forget_first_step();
-    if (last || ends_early()) return end_checkpoints();
+    if (!last && !ends_early()) continue;
+    if (options_.compare_every > 0) compare_replicas(step);
+    return end_checkpoints();
   }
 }
 

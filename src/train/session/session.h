@@ -47,8 +47,11 @@ struct TrainOptions {
   int ranks_on_host = 0;      // that share this machine's cores and memory; 0: all
   int gpu = 0;                // of this process, where train.device is "cuda"
   PeakRate peak;              // for MFU
-  double max_seconds = 0;     // the run ends after the step that reaches it; 0: there is no limit
-  StepRange trace;            // steps whose instructions are timed; empty: none
+  // Replicas of the state are compared after every so many steps, and before every save and the
+  // end; 0: never.
+  int64_t compare_every = 0;
+  double max_seconds = 0;  // the run ends after the step that reaches it; 0: there is no limit
+  StepRange trace;         // steps whose instructions are timed; empty: none
   // Where the run goes on: "auto", a checkpoint or a folder of them (resume.h); empty: it begins.
   std::string resume;
   // An earlier process of this very run has opened the directory: it goes on from the newest good
