@@ -13,9 +13,10 @@
 namespace tessera {
 namespace {
 
-constexpr std::array<std::string_view, 12> kPoints = {
-    "rdzv.join",   "comm.init",       "load",     "step.begin", "step.forward", "step.backward",
-    "step.update", "step.collective", "step.end", "eval",       "save.stage",   "end"};
+constexpr std::array<std::string_view, 16> kPoints = {
+    "rdzv.join",   "comm.init",       "load",        "step.begin", "step.forward", "step.backward",
+    "step.update", "step.collective", "step.end",    "eval",       "save.stage",   "save.change",
+    "save.write",  "save.sync",       "save.rename", "end"};
 
 int64_t number(std::string_view text, const std::string& whole) {
   int64_t value = 0;

@@ -4,7 +4,8 @@
 //   TESSERA_FAULT="step.backward:rank=2,step=7,act=kill;save.stage:rank=0,at=3,act=kill"
 //
 //   point    rdzv.join, comm.init, load, step.begin, step.forward, step.backward, step.update,
-//            step.collective, step.end, eval, save.stage, end
+//            step.collective, step.end, eval, save.stage, save.change (of a file or
+//            folder), save.write, save.sync, save.rename, end
 //   rank     which (default: all)
 //   step     which (default: all)
 //   at       only the so-many-th time that a rank passes the point (default: every time)

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "checkpoint/store/watched_files.h"
 #include "data/text_doubt.h"
 #include "launch/rank_list.h"
 #include "launch/rendezvous/token.h"
@@ -49,6 +50,7 @@ class Session {
   void begin_weights();
   void resume(const std::string& dir, const std::string& folder);
   void begin_checkpoints();
+  [[nodiscard]] std::shared_ptr<FileOps> open_files(const std::string& dir, bool make);
   [[nodiscard]] nlohmann::json state_of(int64_t step) const;
   void begin_save(int64_t step);
   void tell_save(const SaveNews& news);
@@ -475,6 +477,23 @@ void Session::resume(const std::string& dir, const std::string& folder) {
                   {"seconds", timer.seconds()}});
 }
 
+// Where a fault is armed, it is met before every change of a file.
+std::shared_ptr<FileOps> Session::open_files(const std::string& dir, bool make) {
+  struct Watched {
+    std::unique_ptr<FileOps> files;
+    WatchedFiles watched;
+  };
+  std::unique_ptr<FileOps> files = real_files(dir, make);
+  if (!failpoints_.armed("save.", -1)) return files;
+  FileOps& real = *files;
+  const auto both = std::make_shared<Watched>(
+      Watched{std::move(files), WatchedFiles(real, [this](const char* kind, int64_t) {
+                failpoints_.pass("save.change");
+                failpoints_.pass(std::string("save.") + kind);
+              })});
+  return {both, &both->watched};
+}
+
 void Session::begin_checkpoints() {
   const bool own =
       !output_.has_value() || !output_->resumed().has_value() || output_->resumed()->same_place;
@@ -484,7 +503,8 @@ void Session::begin_checkpoints() {
       Checkpoints::Listener{.note = [this](const std::string& text) { output_->note(text); },
                             .begin = [this](int64_t step) { begin_save(step); },
                             .news = [this](const SaveNews& news) { tell_save(news); },
-                            .wait = [this] { keep_saving(); }});
+                            .wait = [this] { keep_saving(); }},
+      [this](const std::string& dir, bool make) { return open_files(dir, make); });
   checkpoints_->begin(checkpoint_dir(spec_, folder()), save_id_, before_ > 0 && own);
 }
 

@@ -1,0 +1,62 @@
+// Rows 3, 4 and 5 of the matrix of faults: a rank that is killed while a checkpoint is made.
+#include <random>
+
+#include "faults/fault_run.h"
+
+namespace tessera::testing {
+namespace {
+
+class KilledSaveTest : public FaultTest {
+ protected:
+  // Four steps, a save after the second and one at the end.
+  static constexpr const char* kFlags =
+      "--restarts 1 --set train.steps=4 --set checkpoint.every=2 --set checkpoint.async=";
+  void expect_same_weights(const std::string& weights) {
+    EXPECT_TRUE(read_file(folder_.path("out/model.safetensors")) == weights) << "other weights";
+  }
+};
+
+TEST_F(KilledSaveTest, Row3WhileItIsCopied) {
+  for (const std::string async : {"false", "true"}) {
+    // The second save may be left out where the first is still being written.
+    const int step = async == "true" ? 3 : 6;
+    for (const int rank : {0, 1}) {
+      SCOPED_TRACE(async + std::to_string(rank));
+      expect_survived(train(fmt::format("save.stage:rank={},step={},act=kill", rank, step),
+                            "--restarts 1 --set checkpoint.async=" + async),
+                      {.rank = rank, .phase = "save", .step = step});
+    }
+  }
+}
+
+// Before changes of files and folders, those of the commit included: what is there is the old
+// checkpoint or the new one. Every ninth change, from another one on each time: all are met in the
+// long run.
+TEST_F(KilledSaveTest, Row4And5BeforeAChangeOfAFile) {
+  constexpr int kStride = 9;
+  std::random_device random;
+  for (const std::string async : {"false", "true"}) {
+    const CommandResult straight = train("", kFlags + async);
+    ASSERT_EQ(straight.code, 0) << straight.err;
+    const std::string weights = read_file(folder_.path("out/model.safetensors"));
+    int killed = 0;
+    for (const int rank : {0, 1}) {
+      for (int at = 1 + static_cast<int>(random() % kStride);; at += kStride) {
+        SCOPED_TRACE(fmt::format("async {} rank {} change {}", async, rank, at));
+        const CommandResult result =
+            train(fmt::format("save.change:rank={},at={},act=kill", rank, at), kFlags + async);
+        ASSERT_EQ(result.code, 0) << result.err;
+        expect_same_weights(weights);
+        if (events("verdict").empty()) break;  // it made no more changes
+        expect_verdict({.rank = rank});
+        expect_good_checkpoints();
+        ++killed;
+      }
+    }
+    EXPECT_GT(killed, 2);
+    expect_nothing_left();
+  }
+}
+
+}  // namespace
+}  // namespace tessera::testing
