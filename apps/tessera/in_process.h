@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "all_commands.h"
 #include "cli/cli.h"
 
 namespace tessera {
@@ -17,7 +18,7 @@ struct Ended {
 inline Ended run_in_process(const std::vector<std::string>& args) {
   std::ostringstream out, err;
   Console console{.out = out, .err = err};
-  const int code = run_cli(args, console);
+  const int code = run_cli(args, console, {}, add_all_commands);
   return {code, std::move(out).str(), std::move(err).str()};
 }
 

@@ -12,8 +12,6 @@
 #include "base/error.h"
 #include "base/failure.h"
 #include "base/text/printable.h"
-#include "bench/bench.h"
-#include "checkpoint/checkpoint_command.h"
 #include "cli/completion.h"
 #include "cli/flags.h"
 #include "cli/help.h"
@@ -21,22 +19,6 @@
 #include "cli/output_flags.h"
 #include "cli/pasted_arguments.h"
 #include "cli/printable_stream.h"
-#include "metrics/metrics_command.h"
-#include "plan/plan_command.h"
-#include "presets/explain_command.h"
-#include "presets/presets_command.h"
-#include "search/search_command.h"
-#include "show/show_command.h"
-#include "simulate/simulate_command.h"
-#include "studio/studio_command.h"
-#include "train/calibrate_command.h"
-#include "train/data_command.h"
-#include "train/doctor_command.h"
-#include "train/eval_command.h"
-#include "train/export_command.h"
-#include "train/generate_command.h"
-#include "train/train_command.h"
-#include "train/verify_command.h"
 
 namespace tessera {
 namespace {
@@ -103,7 +85,7 @@ struct Tree {
   std::vector<Command> commands;
   bool version = false;
 
-  Tree(Console& console, const Environment& environment) {
+  Tree(Console& console, const Environment& environment, AddCommands add) {
     set_help(root, {"Train transformer language models over many ranks, planned to the byte.",
                     "tessera train examples/demo.toml", "tessera plan examples/demo.toml"});
     root.set_help_flag("-h,--help", "show this help");
@@ -113,24 +95,8 @@ struct Tree {
     // Global flags may also follow the command.
     root.fallthrough();
     root.require_subcommand(0, 1);
-    commands.push_back(add_plan(root));
-    commands.push_back(add_simulate(root));
-    commands.push_back(add_search(root));
-    commands.push_back(add_train(root, environment));
-    commands.push_back(add_metrics(root, environment));
-    commands.push_back(add_studio(root, environment));
-    commands.push_back(add_verify(root));
-    commands.push_back(add_eval(root));
-    commands.push_back(add_generate(root));
-    commands.push_back(add_export_hf(root));
-    for (Command& command : add_checkpoint(root)) commands.push_back(std::move(command));
-    for (Command& command : add_data(root)) commands.push_back(std::move(command));
-    for (Command& command : add_bench(root, environment)) commands.push_back(std::move(command));
-    commands.push_back(add_calibrate(root, environment));
-    for (Command& command : add_explain(root)) commands.push_back(std::move(command));
-    for (Command& command : add_show(root)) commands.push_back(std::move(command));
-    for (auto add : {add_presets, add_doctor, add_completion, add_version, add_help})
-      commands.push_back(add(root));
+    commands = add(root, environment);
+    for (auto own : {add_completion, add_version, add_help}) commands.push_back(own(root));
   }
 };
 
@@ -151,8 +117,9 @@ int run_parsed(Tree& tree, Console& console) {
   return code;
 }
 
-int parse_and_run(std::vector<std::string> args, Console& console, const Environment& environment) {
-  Tree tree(console, environment);
+int parse_and_run(std::vector<std::string> args, Console& console, const Environment& environment,
+                  AddCommands add) {
+  Tree tree(console, environment, add);
   std::reverse(args.begin(), args.end());  // the order CLI11 wants
   try {
     tree.root.parse(std::move(args));
@@ -167,8 +134,8 @@ int parse_and_run(std::vector<std::string> args, Console& console, const Environ
 
 }  // namespace
 
-int run_cli(const std::vector<std::string>& args, Console& console,
-            const Environment& environment) {
+int run_cli(const std::vector<std::string>& args, Console& console, const Environment& environment,
+            AddCommands add) {
   PrintableStream out(console.out);
   PrintableStream err(console.err, kOwnSequences);
   err << std::unitbuf;
@@ -185,7 +152,7 @@ int run_cli(const std::vector<std::string>& args, Console& console,
   try {
     require_text(args);
     refuse_pasted(args);
-    return parse_and_run(args, filtered, environment);
+    return parse_and_run(args, filtered, environment, add);
   } catch (const std::exception& error) {
     const Failure failure = failure_of(error);
     report_failure(filtered, failure.text);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "all_commands.h"
 #include "base/error.h"
 #include "cli/read_text.h"
 #include "in_process.h"
@@ -99,7 +100,7 @@ TEST(SearchCommandTest, StopsAtAnInterruptWithTheBestSoFar) {
   console.err_is_terminal = true;
   const int code = run_cli({"search", "--model", "llama-3-70b", "--cluster", "a100-64",
                             "--global-batch", "128", "--seq-len", "4096", "--top", "3"},
-                           console);
+                           console, {}, add_all_commands);
   EXPECT_EQ(code, 130);
   EXPECT_NE(out.str().find("stopped after"), std::string::npos) << out.str();
   EXPECT_NE(out.str().find("tp "), std::string::npos);
