@@ -105,6 +105,62 @@ TEST_F(LostRankTest, WhatWouldFailAgainIsNotTriedAgain) {
   EXPECT_TRUE(events("restart").empty());
 }
 
+// Each start of the run finds what the one before has left, and must not take it for another run.
+TEST_F(LostRankTest, AFormerRunIsMovedAsideOnce) {
+  for (const std::string fault :
+       {"comm.init:rank=1,act=kill", "step.begin:rank=1,step=2,act=kill"}) {
+    SCOPED_TRACE(fault);
+    ASSERT_EQ(train("", "--set train.seed=3").code, 0);
+    const std::string former = read_file(folder_.path("out/model.safetensors"));
+    Command command(
+        folder_, words_of("train run.toml -q --set logging.run_dir=out --overwrite --restarts 1"),
+        with_fault(fault));
+    agent_ = command.pid();
+    expect_survived(command.finish(), {.rank = 1});
+    EXPECT_TRUE(read_file(folder_.path("out/previous/model.safetensors")) == former);
+    EXPECT_FALSE(std::filesystem::exists(folder_.path("out/previous-2")));
+  }
+}
+
+TEST_F(LostRankTest, ARunFromAnotherDirectoryBeginsThereAgain) {
+  ASSERT_EQ(train("", "").code, 0);
+  std::filesystem::rename(folder_.path("out"), folder_.path("other"));
+  const CommandResult result = train("step.begin:rank=1,step=8,act=kill",
+                                     "--restarts 1 --resume other/checkpoints/step-00000006");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(read_file(folder_.path("out/model.safetensors")) == undisturbed().weights);
+  EXPECT_EQ(read_metrics(folder_.path("out/metrics.jsonl")).front().at("step"), 7);
+  EXPECT_EQ(events("resume").size(), 2U);
+}
+
+// Somebody who wants the run to end does not want it to start again.
+TEST_F(LostRankTest, ASignalEndsTheRunInAnyGeneration) {
+  Command command(folder_, words_of("train run.toml -q --set logging.run_dir=out --restarts 5"),
+                  with_fault("step.begin:rank=1,step=2,act=kill;"
+                             "step.begin:generation=2,act=delay=100"));
+  agent_ = command.pid();
+  ASSERT_TRUE(wait_until([&] { return events("restart").size() == 1; }));
+  ASSERT_TRUE(wait_until([&] {
+    const std::string metrics = folder_.path("out/metrics.jsonl");
+    return std::filesystem::exists(metrics) && !read_metrics(metrics).empty();
+  }));
+  command.signal(SIGTERM);
+  EXPECT_NE(command.finish().code, 0);
+  EXPECT_EQ(events("restart").size(), 1U);
+  expect_nothing_left();
+  const CommandResult result = run("train run.toml -q --set logging.run_dir=out --resume auto");
+  ASSERT_EQ(result.code, 0) << result.err;
+  expect_same_run();
+}
+
+TEST_F(LostRankTest, LogsOfAllGenerationsAreKept) {
+  const CommandResult result =
+      train("step.begin:rank=0,step=5,act=kill", "--restarts 1 --log-dir logs");
+  ASSERT_EQ(result.code, 0) << result.err;
+  const std::string log = read_file(folder_.path("logs/rank-0.log"));
+  EXPECT_NE(log.find("goes on after step 3"), std::string::npos) << log;
+}
+
 TEST_F(LostRankTest, ASingleRankIsAProcessToo) {
   const CommandResult result = train("step.begin:step=5,act=kill", "--mesh dp=1 --restarts 1");
   EXPECT_EQ(result.code, 0) << result.err;
