@@ -173,7 +173,8 @@ Command add_prepare(CLI::App& data) {
   add_whole(*app, "--seed", prepare.seed, 0, "which documents those are (default 1)");
   add_choice(*app, "--format", options->format, "tessera|megatron",
              "megatron: OUT/train.bin and OUT/train.idx (default tessera)");
-  add_whole(*app, "--threads", prepare.threads, 1, "that encode (default: one for each core)");
+  add_whole(*app, "--threads", prepare.threads, 1,
+            "that encode, at most 32 of them (default: one for each core)");
   add_whole(*app, "--skip-bad", prepare.skip_bad, 0,
             "leave out so many unreadable lines (default 0: the first ends the work)");
   add_switch(*app, "--overwrite", prepare.overwrite, "replace the set that is in OUT");

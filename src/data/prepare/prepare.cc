@@ -30,6 +30,8 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kSaveEvery{10};
+// More than one thread can read for. Each needs memory: so many stay below 512 MiB.
+constexpr int64_t kMostEncoders = 32;
 
 // One `data prepare` at a time in a folder.
 class FolderLock {
@@ -188,17 +190,21 @@ class PrepareJob {
 
   void write_documents() {
     const EncodeOptions encode{.key = options_.key,
+                               .separator = options_.separator,
                                .end_token = end_token_,
                                .add_special = options_.add_special,
                                .valid = options_.valid,
                                .seed = static_cast<uint64_t>(options_.seed),
-                               .type = set_facts().type};
+                               .type = set_facts().type,
+                               .limits = options_.limits};
     const int64_t cores = std::max(1U, std::thread::hardware_concurrency());
-    const int64_t threads = options_.threads > 0 ? options_.threads : cores;
+    const OrderLimits limits{
+        .threads = std::min(options_.threads > 0 ? options_.threads : cores, kMostEncoders),
+        .extra_bytes = options_.extra_bytes};
     started_ = Clock::now();
     saved_ = started_;
-    UnitReader reader(inputs_, options_.separator, state_.place);
-    encode_in_order(reader, tokenizer_, encode, threads, [&](EncodedUnit unit) {
+    UnitReader reader(inputs_, options_.separator, state_.place, options_.limits);
+    encode_in_order(reader, tokenizer_, encode, limits, [&](const UnitUnderWay& unit) {
       write(unit);
       result_.stopped = options_.should_stop && options_.should_stop();
       if (result_.stopped || Clock::now() - saved_ > kSaveEvery) save();
@@ -206,29 +212,29 @@ class PrepareJob {
     });
   }
 
-  void write(const EncodedUnit& unit) {
+  void write(const UnitUnderWay& under_way) {
+    const EncodedUnit& unit = under_way.encoded;
+    const WorkUnit& work = under_way.work;
     if (unit.failure) std::rethrow_exception(unit.failure);
     for (const BadLine& bad : unit.bad) {
-      const std::string& path = inputs_[static_cast<size_t>(unit.from.file)].path;
-      const std::string text = fmt::format("{}:{}: the line {}", path, bad.line, bad.what);
+      const std::string& path = inputs_[static_cast<size_t>(work.from.file)].path;
+      const std::string text =
+          fmt::format("{}:{}: the line {}", path, state_.line + bad.line, bad.what);
       ++state_.num_bad;
       require_config(state_.num_bad <= options_.skip_bad,
                      "{}; --skip-bad N leaves out N such lines", text);
       if (options_.on_note) options_.on_note(text + "; it is left out");
     }
-    const auto token_bytes = static_cast<size_t>(bytes_of(set_facts().type));
-    size_t begin = 0;
-    for (const EncodedPiece& piece : unit.pieces) {
-      SetWriter& writer = piece.for_validation ? writers_.back() : writers_.front();
-      const size_t end = piece.end * token_bytes;
-      writer.append_written(std::span(unit.tokens).subspan(begin, end - begin), piece.largest_id);
-      if (piece.ends_document) writer.end_document();
-      begin = end;
+    for (size_t i = 0; i < unit.sets.size(); ++i) {
+      const EncodedTokens& set = unit.sets[i];
+      SetWriter& writer = i == 0 ? writers_.front() : writers_.back();
+      writer.append({set.tokens.bytes(), set.ends, set.crc32, set.largest_id});
     }
     state_.num_empty += unit.num_empty;
-    state_.place = unit.to;
-    result_.progress.input_bytes = unit.packed_bytes;
-    result_.progress.text_bytes += unit.text_bytes;
+    state_.place = work.to;
+    state_.line = work.to.file == work.from.file ? state_.line + unit.num_lines : 1;
+    result_.progress.input_bytes = work.packed_bytes;
+    result_.progress.text_bytes += std::ssize(work.text.text());
     report();
   }
 

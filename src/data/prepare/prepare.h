@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "data/prepare/work_unit.h"
 #include "data/set/set_writer.h"
 
 namespace tessera {
@@ -32,6 +33,8 @@ struct PrepareOptions {
   int64_t skip_bad = 0;      // lines that may be unreadable
   int64_t threads = 0;       // 0: one for each core
   bool overwrite = false;    // what is in `out`
+  UnitLimits limits = {};    // decide about cuts, so about what is written
+  size_t extra_bytes = size_t{64} << 20;  // OrderLimits
   std::function<void(const PrepareProgress&)> on_progress = nullptr;
   std::function<void(const std::string&)> on_note = nullptr;
   std::function<bool()> should_stop = nullptr;

@@ -46,9 +46,9 @@ std::optional<PrepareState> read_state(const fs::path& out) {
     PrepareState state{.job = read.at("job"),
                        .place = {.file = place.at(0).get<int64_t>(),
                                  .byte = place.at(1).get<int64_t>(),
-                                 .line = place.at(2).get<int64_t>(),
                                  .in_document = place.at(3).get<bool>(),
                                  .document_hash = place.at(4).get<uint64_t>()},
+                       .line = place.at(2).get<int64_t>(),
                        .num_empty = read.at("empty").get<int64_t>(),
                        .num_bad = read.at("bad").get<int64_t>()};
     require_config(state.place.file >= 0 && state.place.byte >= 0, "a place before the first");
@@ -65,7 +65,7 @@ void write_state(const fs::path& out, const PrepareState& state) {
   const json written = {
       {"version", kVersion},
       {"job", state.job},
-      {"place", {place.file, place.byte, place.line, place.in_document, place.document_hash}},
+      {"place", {place.file, place.byte, state.line, place.in_document, place.document_hash}},
       {"empty", state.num_empty},
       {"bad", state.num_bad},
       {"sets", state.sets}};

@@ -14,6 +14,7 @@ namespace tessera {
 struct PrepareState {
   nlohmann::json job;  // inputs and options: the same job continues
   InputPlace place;
+  int64_t line = 1;  // of JSON lines, at the place
   int64_t num_empty = 0, num_bad = 0;
   std::vector<nlohmann::json> sets = {};  // SetWriter::save()
 };

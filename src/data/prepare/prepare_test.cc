@@ -210,6 +210,73 @@ TEST_F(PrepareTest, LargeDocumentsAreEncodedInPiecesAndStayOne) {
   EXPECT_EQ(documents[2], std::string(1'200'000, 'x'));
 }
 
+// Small units, so that documents, separators and lines lie across their borders in every way.
+TEST_F(PrepareTest, UnitsAreCutWhereDocumentsAre) {
+  const UnitLimits small{.unit_bytes = 64, .line_bytes = 300, .piece_bytes = 64};
+  std::mt19937 random(7);
+  for (const std::string separator : {"\n\n", "aba", "|"}) {
+    std::string text;
+    while (text.size() < 20'000) {
+      const size_t run = random() % 9;
+      text += random() % 4 == 0   ? std::string(run, '\n')
+              : random() % 3 == 0 ? std::string("abababab").substr(0, run)
+                                  : std::string(random() % 90, 'x') + "|";
+    }
+    std::vector<std::string> expected;
+    for (size_t at = 0; at < text.size();) {
+      const size_t end = std::min(text.find(separator, at), text.size());
+      if (end > at) expected.push_back(text.substr(at, end - at));
+      at = end + separator.size();
+    }
+    PrepareOptions some = options();
+    some.inputs = {write("a.txt", text)};
+    some.separator = separator;
+    some.limits = small;
+    some.overwrite = true;
+    (void)prepare(some);
+    EXPECT_TRUE(documents_of(some.out) == expected) << separator;
+  }
+  std::string lines;
+  std::vector<std::string> expected;
+  int64_t num_long = 0;
+  for (int i = 0; i < 300; ++i) {
+    const std::string text(1 + random() % 400, static_cast<char>('a' + i % 26));
+    const std::string line = json_line(text);
+    lines += i % 50 == 49 ? "\n" : "";
+    lines += line;
+    line.size() > small.line_bytes ? void(++num_long) : expected.push_back(text);
+  }
+  PrepareOptions some = options("lines");
+  some.inputs = {write("b.jsonl", lines)};
+  some.limits = small;
+  some.skip_bad = 1000;
+  some.extra_bytes = 0;  // every unit that needs more waits until all before it are written
+  std::vector<std::string> notes;
+  some.on_note = [&](const std::string& note) { notes.push_back(note); };
+  for (const int64_t threads : {1, 7}) {
+    some.threads = threads;
+    some.overwrite = true;
+    notes.clear();
+    EXPECT_EQ(prepare(some).num_bad, num_long);
+    EXPECT_TRUE(documents_of(some.out) == expected);
+  }
+  // Lines are counted over units, blank ones too.
+  int64_t line = 0;
+  std::vector<int64_t> longs;
+  for (size_t at = 0; at < lines.size();) {
+    const size_t end = lines.find('\n', at) + 1;
+    ++line;
+    if (end - at > small.line_bytes) longs.push_back(line);
+    at = end;
+  }
+  ASSERT_EQ(notes.size(), longs.size());
+  for (size_t i = 0; i < notes.size(); ++i) {
+    EXPECT_NE(notes[i].find(fmt::format(".jsonl:{}: the line has more than 300", longs[i])),
+              std::string::npos)
+        << notes[i];
+  }
+}
+
 TEST_F(PrepareTest, TheSplitDependsOnTheDocumentAndTheSeedAlone) {
   std::vector<std::string> texts;
   for (uint64_t i = 0; i < 200; ++i) texts.push_back(synth_stories(i + 1, 100) + std::to_string(i));
@@ -267,8 +334,8 @@ TEST_F(PrepareTest, UnreadableLinesAreNamedOrLeftOut) {
 }
 
 TEST_F(PrepareTest, ALineOfMoreThan16MiBIsLeftOutOrNamed) {
-  write("a.jsonl",
-        json_line("before") + json_line(std::string(kMostLineBytes, 'y')) + json_line("after"));
+  write("a.jsonl", json_line("before") + json_line(std::string(UnitLimits().line_bytes, 'y')) +
+                       json_line("after"));
   PrepareOptions some = options();
   EXPECT_NE(refusal(some).find("a.jsonl:2: the line has more than 16,777,216 bytes"),
             std::string::npos);

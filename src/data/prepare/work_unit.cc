@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "base/error.h"
@@ -12,12 +13,49 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kUnitBytes = size_t{256} << 10;
-constexpr size_t kReadBytes = size_t{256} << 10;
-constexpr size_t kAheadBytes = size_t{1} << 20;
+constexpr size_t kMostHashedBytes = size_t{256} << 10;
+constexpr size_t kLeastUnitBytes = 64;
 constexpr std::string_view kMark = "\xef\xbb\xbf";  // that some programs put before UTF-8
 
 bool is_blank(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+
+size_t last_of(std::string_view text, char c) {
+  const void* found = text.empty() ? nullptr : ::memrchr(text.data(), c, text.size());
+  return found == nullptr ? text.npos
+                          : static_cast<size_t>(static_cast<const char*>(found) - text.data());
+}
+
+// Where the last occurrence of `wanted` begins.
+size_t last_of(std::string_view text, std::string_view wanted) {
+  for (size_t end = text.size(); end >= wanted.size();) {
+    const size_t last = last_of(text.substr(0, end), wanted.back());
+    if (last == text.npos || last + 1 < wanted.size()) break;
+    const size_t begin = last + 1 - wanted.size();
+    if (text.substr(begin, wanted.size()) == wanted) return begin;
+    end = last;
+  }
+  return text.npos;
+}
+
+// The end of the last separator, as if they were looked for from the beginning of the text: three
+// newlines are one "\n\n" and the first byte of what follows it. npos: there is none.
+size_t end_of_last(std::string_view text, std::string_view separator) {
+  if (separator.empty()) return text.npos;
+  size_t begin = last_of(text, separator);
+  if (begin == text.npos) return begin;
+  const size_t overlap = separator.size() - 1;
+  // Back to one that none before it reaches into.
+  while (begin > 0 && overlap > 0) {
+    const size_t from = begin - std::min(begin, overlap);
+    const size_t before =
+        last_of(text.substr(from, begin - 1 + separator.size() - from), separator);
+    if (before == text.npos) break;
+    begin = from + before;
+  }
+  size_t end = begin;
+  for (; begin != text.npos; begin = text.find(separator, end)) end = begin + separator.size();
+  return end;
+}
 
 }  // namespace
 
@@ -44,10 +82,15 @@ bool has_json_lines(const std::filesystem::path& path) {
   return name.ends_with(".jsonl") || name.ends_with(".ndjson") || name.ends_with(".json");
 }
 
-uint64_t document_hash(std::string_view text) { return hash_name(text.substr(0, kMostPieceBytes)); }
+uint64_t document_hash(std::string_view text) {
+  return hash_name(text.substr(0, kMostHashedBytes));
+}
 
-UnitReader::UnitReader(std::vector<PrepareInput> inputs, std::string separator, InputPlace from)
-    : inputs_(std::move(inputs)), separator_(std::move(separator)), place_(from) {
+UnitReader::UnitReader(std::vector<PrepareInput> inputs, std::string separator, InputPlace from,
+                       UnitLimits limits)
+    : inputs_(std::move(inputs)), separator_(std::move(separator)), place_(from), limits_(limits) {
+  TESSERA_CHECK(limits.unit_bytes >= kLeastUnitBytes && limits.piece_bytes >= kLeastUnitBytes,
+                "units of {} bytes in pieces of {}", limits.unit_bytes, limits.piece_bytes);
   for (int64_t i = 0; i < std::min(from.file, std::ssize(inputs_)); ++i) {
     packed_before_ += inputs_[static_cast<size_t>(i)].bytes;
   }
@@ -63,117 +106,104 @@ bool UnitReader::open_next() {
   source_ = open_bytes(input.path);
   is_lines_ = has_json_lines(input.path);
   at_end_ = false;
-  buffer_.clear();
-  at_ = 0;
-  for (int64_t skipped = 0; skipped < place_.byte;) {
-    const int64_t some = std::min<int64_t>(place_.byte - skipped, kReadBytes);
-    require_config(fill(static_cast<size_t>(some)),
+  rest_.set_size(0);
+  for (int64_t left = place_.byte; left > 0;) {
+    const auto some = std::min(static_cast<size_t>(left), limits_.unit_bytes);
+    rest_.set_size(0);
+    fill(rest_, some);
+    require_config(rest_.size() == some,
                    "'{}' ends before byte {}, where the work stopped: start over with --overwrite",
                    input.path, place_.byte);
-    at_ += static_cast<size_t>(some);
-    skipped += some;
+    left -= static_cast<int64_t>(some);
   }
-  if (place_.byte == 0 && fill(kMark.size()) && std::string_view(buffer_).starts_with(kMark)) {
-    consume(kMark.size());
+  rest_.set_size(0);
+  if (place_.byte == 0) {
+    fill(rest_, kMark.size());
+    if (rest_.text() == kMark) {
+      rest_.set_size(0);
+      place_.byte = std::ssize(kMark);
+    }
   }
   return true;
 }
 
-// Until so many bytes are there; false: the file ends before.
-bool UnitReader::fill(size_t wanted) {
-  if (buffered() >= wanted || at_end_) return buffered() >= wanted;
-  buffer_.erase(0, at_);
-  at_ = 0;
-  // Ahead of what is wanted, so that the rest is not moved for every document.
-  while (buffer_.size() < wanted + kAheadBytes && !at_end_) {
-    const size_t before = buffer_.size();
-    buffer_.resize(before + kReadBytes);
-    const size_t count = source_->read({buffer_.data() + before, kReadBytes});
-    buffer_.resize(before + count);
-    at_end_ = count < kReadBytes;
-  }
-  return buffer_.size() >= wanted;
+// Until so many bytes are there, or the file ends.
+void UnitReader::fill(ByteBuffer& text, size_t wanted) {
+  if (at_end_ || text.size() >= wanted) return;
+  if (wanted > text.capacity()) text.reserve(std::max(wanted, text.capacity() * 3 / 2));
+  const size_t missing = wanted - text.size();
+  const size_t count = source_->read({text.data() + text.size(), missing});
+  text.set_size(text.size() + count);
+  at_end_ = count < missing;
 }
 
-void UnitReader::consume(size_t bytes) {
-  at_ += bytes;
-  place_.byte += static_cast<int64_t>(bytes);
-}
-
-std::optional<WorkUnit> UnitReader::next() {
-  if (source_ == nullptr && !open_next()) return std::nullopt;
-  WorkUnit unit;
+bool UnitReader::next(WorkUnit& unit) {
+  if (source_ == nullptr && !open_next()) return false;
   unit.number = number_++;
   unit.from = place_;
   unit.is_lines = is_lines_;
-  is_lines_ ? read_lines(unit) : read_text(unit);
+  unit.has_long_line = false;
+  unit.text.set_size(0);
+  // At once for all that it will hold, so that it does not grow.
+  unit.text.reserve(limits_.unit_bytes + separator_.size());
+  unit.text.append(rest_.text());
+  const size_t used = is_lines_ ? read_lines(unit) : read_text(unit);
+  rest_.set_size(0);
+  rest_.append(unit.text.text().substr(used));
+  unit.text.set_size(used);
+  if (unit.has_long_line) unit.text.reset(2 * limits_.unit_bytes);
+  place_.byte += static_cast<int64_t>(used);
   unit.packed_bytes = packed_before_ + source_->bytes_read();
-  if (!fill(1)) {
+  if (rest_.size() == 0) fill(rest_, 1);  // does the file go on?
+  if (rest_.size() == 0) {
     packed_before_ += inputs_[static_cast<size_t>(place_.file)].bytes;
     place_ = {.file = place_.file + 1};
     source_.reset();
   }
   unit.to = place_;
-  return unit;
+  return true;
 }
 
-void UnitReader::read_text(WorkUnit& unit) {
-  while (unit.text.size() < kUnitBytes) {
-    const bool more = fill(kMostPieceBytes + separator_.size() + 1);
-    const std::string_view rest = std::string_view(buffer_).substr(at_);
-    if (rest.empty()) break;
-    DocumentPiece piece{.begin = unit.text.size(), .begins = !place_.in_document};
-    const size_t found = separator_.empty() ? rest.npos : rest.find(separator_);
-    size_t used = 0;
-    if (found <= kMostPieceBytes) {  // npos is more
-      unit.text += rest.substr(0, found);
-      used = found + separator_.size();
-    } else if (!more && rest.size() <= kMostPieceBytes) {
-      unit.text += rest;
-      used = rest.size();
-    } else {
-      used = cut_of_piece(rest.substr(0, kMostPieceBytes));
-      unit.text += rest.substr(0, used);
-      piece.ends = false;
+// To the end of the last document that is there whole; where there is none, a part of one.
+size_t UnitReader::read_text(WorkUnit& unit) {
+  fill(unit.text, limits_.unit_bytes + separator_.size());
+  const std::string_view text = unit.text.text();
+  const size_t end = at_end_ ? text.size() : end_of_last(text, separator_);
+  if (end != text.npos) {
+    place_.in_document = false;
+    return end;
+  }
+  // Before the last bytes, where a separator may begin.
+  const size_t cut = cut_of_piece(text.substr(0, limits_.unit_bytes));
+  if (!place_.in_document) place_.document_hash = document_hash(text.substr(0, cut));
+  place_.in_document = true;
+  return cut;
+}
+
+size_t UnitReader::read_lines(WorkUnit& unit) {
+  for (size_t wanted = limits_.unit_bytes;; wanted += limits_.unit_bytes) {
+    fill(unit.text, wanted);
+    const std::string_view text = unit.text.text();
+    if (text.size() > limits_.line_bytes &&
+        std::min(text.find('\n'), text.size() - 1) >= limits_.line_bytes) {
+      unit.has_long_line = true;
+      return skip_line(unit.text);
     }
-    piece.end = unit.text.size();
-    if (piece.begins && !piece.ends) place_.document_hash = document_hash(rest);
-    piece.hash = place_.document_hash;
-    place_.in_document = !piece.ends;
-    unit.pieces.push_back(piece);
-    consume(used);
+    if (at_end_) return text.size();
+    if (const size_t last = last_of(text, '\n'); last != text.npos) return last + 1;
   }
 }
 
-void UnitReader::read_lines(WorkUnit& unit) {
-  size_t searched = 0;
-  while (unit.text.size() < kUnitBytes && fill(1)) {
-    const size_t end = buffer_.find('\n', at_ + searched);
-    if (end == std::string::npos && buffered() <= kMostLineBytes && !at_end_) {
-      searched = buffered();
-      fill(searched + 1);
-      continue;
-    }
-    searched = 0;
-    const size_t size = end == std::string::npos ? buffered() : end + 1 - at_;
-    if (size > kMostLineBytes) {
-      unit.long_line = place_.line;
-      skip_line();
-      return;
-    }
-    unit.text.append(buffer_, at_, size);
-    consume(size);
-    ++place_.line;
+// The end of the line that `text` begins with, in what is there of it then.
+size_t UnitReader::skip_line(ByteBuffer& text) {
+  while (true) {
+    const size_t end = text.text().find('\n');
+    if (end != std::string_view::npos) return end + 1;
+    if (at_end_) return text.size();
+    place_.byte += static_cast<int64_t>(text.size());
+    text.set_size(0);
+    fill(text, limits_.unit_bytes);
   }
-}
-
-void UnitReader::skip_line() {
-  while (fill(1)) {
-    const size_t end = buffer_.find('\n', at_);
-    consume(end == std::string::npos ? buffered() : end + 1 - at_);
-    if (end != std::string::npos) break;
-  }
-  ++place_.line;
 }
 
 }  // namespace tessera

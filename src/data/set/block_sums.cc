@@ -27,6 +27,15 @@ void BlockSums::add(std::span<const std::byte> bytes) {
   }
 }
 
+void BlockSums::add(std::span<const std::byte> bytes, uint32_t sum) {
+  const int64_t in_block = bytes_ % kSumBlockBytes;
+  if (in_block == 0 || bytes.empty() || in_block + std::ssize(bytes) > kSumBlockBytes) {
+    return add(bytes);
+  }
+  sums_.back() = static_cast<uint32_t>(crc32_combine(sums_.back(), sum, std::ssize(bytes)));
+  bytes_ += std::ssize(bytes);
+}
+
 uint32_t crc32_of(std::span<const std::byte> bytes, uint32_t before) {
   uLong sum = before;
   sum = crc32_z(sum, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());

@@ -19,6 +19,8 @@ class BlockSums {
   BlockSums(int64_t bytes, std::vector<uint32_t> sums);
 
   void add(std::span<const std::byte> bytes);
+  // The same where crc32_of(bytes) is known: they are looked at only where a block ends in them.
+  void add(std::span<const std::byte> bytes, uint32_t sum);
   [[nodiscard]] int64_t bytes() const { return bytes_; }
   [[nodiscard]] const std::vector<uint32_t>& sums() const { return sums_; }
 

@@ -14,7 +14,8 @@ namespace tessera {
 namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
-constexpr mode_t kRights = 0666;  // less the umask
+constexpr size_t kDirectBytes = size_t{64} << 10;  // copying them into the buffer saves nothing
+constexpr mode_t kRights = 0666;                   // less the umask
 
 }  // namespace
 
@@ -51,19 +52,26 @@ OutputBytes::OutputBytes(OutputBytes&& other) noexcept
       buffer_(std::move(other.buffer_)) {}
 
 void OutputBytes::append(std::span<const std::byte> bytes) {
+  if (bytes.size() >= kDirectBytes) {
+    write_buffer();
+    return write(bytes);
+  }
   buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
   if (buffer_.size() >= kBufferBytes) write_buffer();
 }
 
 void OutputBytes::write_buffer() {
-  std::span<const std::byte> left = buffer_;
+  write(buffer_);
+  buffer_.clear();
+}
+
+void OutputBytes::write(std::span<const std::byte> left) {
   while (!left.empty()) {
     const ssize_t written = ::write(file_, left.data(), left.size());
     if (written < 0 && errno == EINTR) continue;
     require(written > 0, "cannot write '{}': {}", path_, std::strerror(errno));
     left = left.subspan(static_cast<size_t>(written));
   }
-  buffer_.clear();
 }
 
 void OutputBytes::flush() {

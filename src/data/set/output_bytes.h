@@ -33,6 +33,7 @@ class OutputBytes {
  private:
   OutputBytes(std::string path, int file) : path_(std::move(path)), file_(file) {}
   void write_buffer();
+  void write(std::span<const std::byte> left);
 
   std::string path_;
   int file_ = -1;

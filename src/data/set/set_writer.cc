@@ -97,24 +97,33 @@ void SetWriter::append(std::span<const int32_t> ids) {
   const auto [least, most] = std::minmax_element(ids.begin(), ids.end());
   TESSERA_CHECK(*least >= 0, "id {}", *least);
   bytes_of(facts_.type) == 2 ? append_as<uint16_t>(ids) : append_as<uint32_t>(ids);
-  append_written(narrow_, *most);
-}
-
-void SetWriter::append_written(std::span<const std::byte> tokens, int64_t largest_id) {
-  if (tokens.empty()) return;
-  TESSERA_CHECK(largest_id < facts_.vocab_size, "id {} of {}", largest_id, facts_.vocab_size);
-  facts_.largest_id = std::max(facts_.largest_id, largest_id);
-  tokens_.append(tokens);
-  token_sums_.add(tokens);
-  facts_.tokens += std::ssize(tokens) / bytes_of(facts_.type);
+  append({.tokens = narrow_, .ends = {}, .crc32 = crc32_of(narrow_), .largest_id = *most});
 }
 
 void SetWriter::end_document() {
-  const auto end = static_cast<uint64_t>(facts_.tokens);
-  const auto bytes = std::as_bytes(std::span(&end, 1));
+  const uint64_t end = static_cast<uint64_t>(facts_.tokens);
+  add_ends({&end, 1});
+}
+
+void SetWriter::append(const Written& written) {
+  if (written.tokens.empty()) return;
+  TESSERA_CHECK(written.largest_id < facts_.vocab_size, "id {} of {}", written.largest_id,
+                facts_.vocab_size);
+  facts_.largest_id = std::max(facts_.largest_id, written.largest_id);
+  tokens_.append(written.tokens);
+  token_sums_.add(written.tokens, written.crc32);
+  const auto before = static_cast<uint64_t>(facts_.tokens);
+  facts_.tokens += std::ssize(written.tokens) / bytes_of(facts_.type);
+  wide_ends_.clear();
+  for (const uint32_t end : written.ends) wide_ends_.push_back(before + end);
+  add_ends(wide_ends_);
+}
+
+void SetWriter::add_ends(std::span<const uint64_t> ends) {
+  const auto bytes = std::as_bytes(ends);
   ends_.append(bytes);
   end_sums_.add(bytes);
-  ++facts_.documents;
+  facts_.documents += std::ssize(ends);
 }
 
 nlohmann::json SetWriter::save() {

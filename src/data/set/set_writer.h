@@ -37,9 +37,16 @@ class SetWriter {
 
   // Tokens of the document at hand; ids must fit the vocabulary.
   void append(std::span<const int32_t> ids);
-  // The same where the bytes of the file were made already; `largest_id` is that of them.
-  void append_written(std::span<const std::byte> tokens, int64_t largest_id);
   void end_document();
+
+  // Tokens as they are in the file, made elsewhere.
+  struct Written {
+    std::span<const std::byte> tokens;
+    std::span<const uint32_t> ends;  // of documents, in these tokens
+    uint32_t crc32 = 0;              // of them
+    int64_t largest_id = 0;
+  };
+  void append(const Written& written);
 
   // All of it is on the disk then, and state() is how to go on.
   nlohmann::json save();
@@ -52,12 +59,14 @@ class SetWriter {
  private:
   template <typename T>
   void append_as(std::span<const int32_t> ids);
+  void add_ends(std::span<const uint64_t> ends);
 
   SetPlace place_;
   SetDescription facts_;
   OutputBytes tokens_, ends_;
   BlockSums token_sums_, end_sums_;
   std::vector<std::byte> narrow_;
+  std::vector<uint64_t> wide_ends_;
 };
 
 }  // namespace tessera
