@@ -24,6 +24,23 @@ TEST_F(LostRankTest, Row2KilledInsideAStep) {
   }
 }
 
+// With 16-bit weights, and saves beside the steps.
+TEST_F(LostRankTest, Row2OnEveryKindOfMesh) {
+  for (const std::string mesh : {"tp=2", "pp=2", "fsdp=2,zero=3", "dp=2,zero=2", "cp=2"}) {
+    SCOPED_TRACE(mesh);
+    const std::string flags = "--set train.dtype=bf16 --set checkpoint.async=true --mesh " + mesh;
+    ASSERT_EQ(train("", "--threads " + flags).code, 0);
+    const std::string weights = read_file(folder_.path("out/model.safetensors"));
+    const CommandResult result =
+        train("step.backward:rank=1,step=5,act=kill", "--restarts 1 " + flags);
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_TRUE(read_file(folder_.path("out/model.safetensors")) == weights) << "other weights";
+    expect_verdict({.rank = 1, .phase = "step", .step = 5});
+    expect_good_checkpoints();
+    expect_nothing_left();
+  }
+}
+
 // From outside, at a moment that nobody chose; rank 0 writes the run's files.
 TEST_F(LostRankTest, Row2KilledAtARandomMoment) {
   std::random_device random;
