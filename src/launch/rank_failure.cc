@@ -21,4 +21,14 @@ std::optional<int> rank_of_reason(std::string_view reason) {
   return rank;
 }
 
+std::optional<int> rank_waited_for(std::string_view reason) {
+  constexpr std::string_view kFor = " for rank ";
+  if (!reason.starts_with("group ") || reason.find(" waited ") == std::string_view::npos) {
+    return std::nullopt;
+  }
+  const size_t at = reason.find(kFor);
+  if (at == std::string_view::npos) return std::nullopt;
+  return rank_of_reason(reason.substr(at + 5));
+}
+
 }  // namespace tessera

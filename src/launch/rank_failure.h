@@ -16,4 +16,8 @@ void abort_as_rank(CommWorld& world, const std::string& text);
 // The rank that a reason begins with ("rank 2: …", "rank 2 (pid 4711) …").
 std::optional<int> rank_of_reason(std::string_view reason);
 
+// The rank that another one has waited for in vain ("group dp: rank 0 waited 60.000 s in … for rank
+// 2 (pid 4711, running) …"): it is the one that hangs, not the one that says so.
+std::optional<int> rank_waited_for(std::string_view reason);
+
 }  // namespace tessera

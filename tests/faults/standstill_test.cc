@@ -52,12 +52,12 @@ TEST_F(StandstillTest, Row12SlowIsSaidAndNothingElseHappens) {
   expect_nothing_left();
 }
 
-TEST_F(StandstillTest, Row13ARankThatSpinsIsNamedAndNotItsVictims) {
+TEST_F(StandstillTest, Row13ARankThatSpinsOrSleepsIsNamedAndNotItsVictims) {
   for (const int rank : {0, 1}) {
     SCOPED_TRACE(rank);
-    const CommandResult result =
-        train(fmt::format("step.backward:rank={},step=5,at=1,act=spin", rank),
-              "--restarts 1 --hung-after 1");
+    const CommandResult result = train(fmt::format("step.backward:rank={},step=5,at=1,act={}", rank,
+                                                   rank == 0 ? "delay=60000" : "spin"),
+                                       "--restarts 1 --hung-after 2");
     expect_survived(result, {.verdict = "hung", .rank = rank, .phase = "step", .step = 5});
     const nlohmann::json verdict = events("verdict").at(0);
     ASSERT_EQ(verdict.at("ranks").size(), 2U);
@@ -67,6 +67,16 @@ TEST_F(StandstillTest, Row13ARankThatSpinsIsNamedAndNotItsVictims) {
         << verdict;
     EXPECT_NE(result.err.find(fmt::format("rank {} (pid ", rank)), std::string::npos) << result.err;
   }
+}
+
+// Where those that wait give up first, they do not take the blame.
+TEST_F(StandstillTest, Row13ARankThatIsWaitedForTooLongIsNamed) {
+  const CommandResult result = train("step.backward:rank=1,step=5,at=1,act=delay=60000",
+                                     "--restarts 1 --spares 1 --comm-timeout 3");
+  expect_survived(result, {.verdict = "lost", .rank = 1, .phase = "step", .step = 5});
+  EXPECT_EQ(events("restart").at(0).at("reason"), "hung");
+  ASSERT_EQ(events("spare").size(), 1U);
+  EXPECT_EQ(events("spare")[0].at("rank"), 1);
 }
 
 }  // namespace

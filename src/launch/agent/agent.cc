@@ -27,6 +27,7 @@
 #include "launch/cores.h"
 #include "launch/oom_score.h"
 #include "launch/poll_set.h"
+#include "launch/rank_failure.h"
 #include "launch/rendezvous/token.h"
 #include "launch/stop_signals.h"
 #include "launch/stop_time.h"
@@ -130,6 +131,7 @@ class Agent {
   void tell_end(const JobEnd& end);
 
  private:
+  [[nodiscard]] int lost_rank(const JobEnd& end) const;
   void start_rank(int rank, bool by_spare);
   void start_spares();
   void say_spare(pid_t pid, int rank) const;
@@ -250,11 +252,21 @@ void Agent::tell_end(const JobEnd& end) {
   }
 }
 
+// A rank that gave up waiting is the first to fail, and not the one to blame.
+int Agent::lost_rank(const JobEnd& end) const {
+  const std::optional<int> waited_for = rank_waited_for(memory_.abort_reason());
+  const bool known = waited_for && *waited_for < options_.ranks;
+  return known ? *waited_for : end.culprit.value();
+}
+
 RankLoss Agent::loss(const JobEnd& end) const {
-  const int rank = end.culprit.value();
+  const int rank = lost_rank(end);
+  const bool waited_for = rank != end.culprit;
   const ShmRankStatus& seen = last_seen_[static_cast<size_t>(rank)];
   const std::optional<RankTrouble>& trouble = condemned_[static_cast<size_t>(rank)];
-  return {.verdict = trouble ? trouble->verdict : Verdict::kLost,
+  return {.verdict = trouble      ? trouble->verdict
+                     : waited_for ? Verdict::kHung
+                                  : Verdict::kLost,
           .generation = generation_,
           .rank = rank,
           .pid = ranks_.pid(rank),
@@ -271,7 +283,7 @@ std::vector<int> Agent::lost_ranks(const JobEnd& end) const {
   for (int rank = 0; rank < options_.ranks; ++rank) {
     const std::optional<ChildExit>& exit = ranks_.exit_of(rank);
     const bool killed = exit && exit->signal != 0 && !killed_[static_cast<size_t>(rank)];
-    if (killed || end.culprit == rank) lost.push_back(rank);
+    if (killed || lost_rank(end) == rank) lost.push_back(rank);
   }
   return lost;
 }

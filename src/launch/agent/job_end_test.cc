@@ -38,6 +38,16 @@ TEST(RankFailureTest, FindsTheRankOfAReason) {
   }
 }
 
+TEST(RankFailureTest, FindsTheRankThatWasWaitedFor) {
+  EXPECT_EQ(rank_waited_for("group dp: rank 0 waited 60.000 s in barrier() #3 for rank 12 (pid 47, "
+                            "running) (made 2 calls)"),
+            12);
+  for (const char* reason : {"", "group dp: rank 0 left", "rank 1: waited for rank 2 (pid 3)",
+                             "group dp: rank 0 waited 1 s for nobody"}) {
+    EXPECT_EQ(rank_waited_for(reason), std::nullopt) << reason;
+  }
+}
+
 TEST(JobEndTest, SaysNothingOfSuccess) {
   const std::vector<RankEnd> ranks = {ended(0), ended(0)};
   const JobEnd end = judge({.ranks = ranks, .reason = "aborted by somebody who then ended well"});
