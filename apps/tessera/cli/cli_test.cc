@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "all_commands.h"
 #include "base/text/text.h"
 #include "cli/help.h"
 #include "in_process.h"
@@ -255,7 +256,7 @@ TEST(CliTest, EveryLineIsAsWideAsTheTerminalAtMost) {
       SCOPED_TRACE(args.front() + " at " + std::to_string(columns));
       std::ostringstream out, err;
       Console console{.out = out, .err = err, .out_is_terminal = true, .out_columns = columns};
-      EXPECT_EQ(run_cli(args, console), 0) << err.str();
+      EXPECT_EQ(run_cli(args, console, {}, add_all_commands), 0) << err.str();
       std::istringstream lines(out.str());
       for (std::string line; std::getline(lines, line);) {
         // What is meant to be copied stays whole.
@@ -334,7 +335,7 @@ TEST(CliTest, EveryCommandKeepsToTheWidthOfTheTerminal) {
     std::ostringstream out, err;
     Console console{.out = out, .err = err, .out_columns = kColumns};
     console.err_columns = [] { return kColumns; };
-    (void)run_cli(command, console);
+    (void)run_cli(command, console, {}, add_all_commands);
     EXPECT_LE(widest(out.str()), kColumns) << out.str();
     EXPECT_LE(widest(err.str()), kColumns) << err.str();
     EXPECT_GT(out.str().size() + err.str().size(), kColumns) << command.front();
@@ -372,7 +373,7 @@ TEST(CliTest, AFullDiskIsAnError) {
   std::ostringstream out, err;
   out.setstate(std::ios::badbit);
   Console console{.out = out, .err = err};
-  EXPECT_EQ(run_cli({"data", "synth", "--bytes", "10"}, console), 1);
+  EXPECT_EQ(run_cli({"data", "synth", "--bytes", "10"}, console, {}, add_all_commands), 1);
   EXPECT_NE(err.str().find("standard output"), std::string::npos) << err.str();
 }
 
