@@ -58,5 +58,26 @@ TEST_F(KilledSaveTest, Row4And5BeforeAChangeOfAFile) {
   }
 }
 
+// A save that is whole but for its name is gone on from, and gets its name when all have read it.
+TEST_F(KilledSaveTest, Row5BetweenCommitAndTheNameOfTheFolder) {
+  const CommandResult straight = train("", std::string(kFlags) + "false");
+  ASSERT_EQ(straight.code, 0) << straight.err;
+  const std::string weights = read_file(folder_.path("out/model.safetensors"));
+  bool adopted = false;
+  // Renames are those of COMMIT, of the folder and of LATEST, in this order; then the second save.
+  for (const int rename : {2, 5}) {
+    SCOPED_TRACE(rename);
+    const CommandResult result = train(fmt::format("save.rename:rank=0,at={},act=kill;"
+                                                   "load:rank=1,generation=2,act=delay=300",
+                                                   rename),
+                                       std::string(kFlags) + "false");
+    ASSERT_EQ(result.code, 0) << result.err;
+    expect_same_weights(weights);
+    expect_good_checkpoints();
+    adopted = adopted || result.err.find("after its last byte was finished") != std::string::npos;
+  }
+  EXPECT_TRUE(adopted);
+}
+
 }  // namespace
 }  // namespace tessera::testing

@@ -468,6 +468,8 @@ void Session::resume(const std::string& dir, const std::string& folder) {
   state_.steps_done = before_;
   report_.begin_at(before_ + 1);
   save_id_ = {checkpoint.commit.head.id.run, checkpoint.commit.head.id.generation + 1, ""};
+  // What was cut off between COMMIT and its name gets the name next: not while somebody reads it.
+  control_.barrier();
   if (!output_.has_value()) return;
   output_->note(fmt::format("goes on after step {} of '{}/{}'", before_, dir, folder));
   output_->event({{"event", "resume"},
