@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <initializer_list>
 #include <random>
 #include <string>
 #include <vector>
@@ -36,7 +37,8 @@ TEST(Crc32cTest, HasTheKnownAnswers) {
 
 TEST(Crc32cTest, InstructionAndTablesAreTheDefinition) {
   const std::vector<std::byte> bytes = random_bytes(20'000, 1);
-  for (const size_t count : {0, 1, 7, 8, 9, 63, 2047, 6143, 6144, 6145, 12287, 12288, 19'990}) {
+  for (const size_t count : std::initializer_list<size_t>{0, 1, 7, 8, 9, 63, 2047, 6143, 6144, 6145,
+                                                          12287, 12288, 19'990}) {
     for (size_t begin = 0; begin < 9; begin += 3) {
       const auto part = std::span(bytes).subspan(begin, count);
       EXPECT_EQ(crc32c(part), by_bits(part)) << count << " from " << begin;
@@ -48,7 +50,7 @@ TEST(Crc32cTest, InstructionAndTablesAreTheDefinition) {
 TEST(Crc32cTest, GoesOnFromASum) {
   const std::vector<std::byte> bytes = random_bytes(15'000, 2);
   const std::span<const std::byte> all(bytes);
-  for (const size_t cut : {0, 1, 5, 4096, 6144, 14'999, 15'000}) {
+  for (const size_t cut : std::initializer_list<size_t>{0, 1, 5, 4096, 6144, 14'999, 15'000}) {
     EXPECT_EQ(crc32c(all.subspan(cut), crc32c(all.first(cut))), crc32c(all)) << cut;
     EXPECT_EQ(crc32c_by_tables(all.subspan(cut), crc32c(all.first(cut))), crc32c(all)) << cut;
   }

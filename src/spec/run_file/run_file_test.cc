@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "base/error.h"
 #include "base/testing/message_of.h"
 #include "spec/run_file/run_source.h"
