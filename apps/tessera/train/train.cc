@@ -20,6 +20,7 @@
 #include "comm/shm/shm_world.h"
 #include "launch/agent/agent.h"
 #include "launch/agent/spares.h"
+#include "launch/agent/stop_code.h"
 #include "launch/first_voice.h"
 #include "launch/join/rank_mode.h"
 #include "launch/oom_score.h"
@@ -132,7 +133,7 @@ int end_of_run(const TrainSummary& summary, const InterruptGuard& interrupt, con
   if (interrupt.signal() == SIGPIPE) return kSignalCode + SIGPIPE;
   if (!summary.stopped) return 0;
   say_line(stopped_text(summary.stop_signal, state, spec.logging.run_dir), console);
-  return kSignalCode + summary.stop_signal;
+  return stop_code(summary.stop_signal, state.checkpointed());
 }
 
 int train_on_threads(const TrainCommandOptions& options, const RunSpec& spec,
@@ -253,7 +254,10 @@ class RankProcess {
     }
     console_.out.flush();
     if (interrupt_.signal() == SIGPIPE) return kSignalCode + SIGPIPE;
-    return summary.stopped ? kSignalCode + summary.stop_signal : 0;
+    if (!summary.stopped) return 0;
+    // The agent judges for its ranks, and wants to know which signal it was.
+    if (mode_ == RankMode::kAgentRank) return kSignalCode + summary.stop_signal;
+    return stop_code(summary.stop_signal, state_.checkpointed());
   }
 
  private:

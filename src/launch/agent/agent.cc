@@ -522,6 +522,7 @@ JobEnd Agent::judge_job() const {
   }
   return judge({.ranks = ends,
                 .stop_signal = stop_signal_,
+                .checkpointed = memory_.run_state().checkpointed(),
                 .first_failed = first_failed_,
                 .if_killed = options_.if_killed,
                 .reason = memory_.abort_reason()});

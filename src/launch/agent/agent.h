@@ -38,6 +38,7 @@
 //   64-78      the same, codes of sysexits.h
 //   78         a step that failed again and again
 //   1          a rank was killed by a signal, or exited with any other code
+//   85         stopped by SIGTERM or SIGUSR1, with a checkpoint of the last step (stop_code.h)
 //   128 + N    stopped by signal N: 129 SIGHUP, 130 SIGINT, 141 SIGPIPE, 143 SIGTERM
 // Where several ranks failed it is the code of the one that gave the first reason.
 #pragma once

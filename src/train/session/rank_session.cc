@@ -530,8 +530,9 @@ void Session::begin_save(int64_t step) {
 }
 
 void Session::tell_save(const SaveNews& news) {
-  if (!output_.has_value()) return;
   const bool saved = news.kind == SaveNews::Kind::kSaved;
+  if (saved) state_.checkpoint_step = news.step;
+  if (!output_.has_value()) return;
   const char* event = saved                                   ? "save"
                       : news.kind == SaveNews::Kind::kSkipped ? "save skipped"
                                                               : "save failed";
