@@ -110,10 +110,10 @@ TEST_F(PreemptedTest, WithoutACheckpointTheCodesAreThoseOfTheSignals) {
   EXPECT_EQ(preempt(SIGUSR1, "--threads --set checkpoint.every=0").code, 128 + SIGUSR1);
   EXPECT_FALSE(std::filesystem::exists(folder_.path("out/checkpoints")));
   // The disk refuses the one that was asked for.
-  Command command(
-      folder_,
-      words_of(std::string("train run.toml -q --overwrite --set logging.run_dir=out ") + kFlags),
-      with_fault(std::string(kSlow) + ";save.write:rank=1,act=fail"));
+  std::filesystem::remove_all(folder_.path("out"));
+  Command command(folder_,
+                  words_of(std::string("train run.toml -q --set logging.run_dir=out ") + kFlags),
+                  with_fault(std::string(kSlow) + ";save.write:rank=1,act=fail"));
   ASSERT_TRUE(wait_until([&] { return steps_done() >= 2; }));
   command.signal(SIGTERM);
   const CommandResult refused = command.finish();
@@ -122,7 +122,6 @@ TEST_F(PreemptedTest, WithoutACheckpointTheCodesAreThoseOfTheSignals) {
   EXPECT_EQ(events("save failed").size(), 1U);
 }
 
-// A second step may not begin before the signal is heard, however early it comes.
 TEST_F(PreemptedTest, BeforeTheFirstStepThereIsNothingToSave) {
   Command command(folder_,
                   words_of(std::string("train run.toml -q --set logging.run_dir=out ") + kFlags),

@@ -64,6 +64,8 @@ RunSpec load_spec(const TrainCommandOptions& options) {
                  name_of(spec.train.device));
   if (!options.inject.empty()) (void)parse_injection(options.inject);
   check_watch(options.watch, spec);
+  // Nobody would go on from what is lost with this command.
+  if (options.restarts == 0) spec.checkpoint.memory_every = 0;
   return spec;
 }
 
@@ -167,6 +169,8 @@ int start_ranks(const TrainCommandOptions& options, RunSpec spec, const std::str
   agent.log_dir = options.log_dir;
   agent.grace = grace_of(options);
   agent.if_killed = if_killed;
+  const UniqueFd kept = spec.checkpoint.memory_every > 0 ? file_for_snapshots() : UniqueFd();
+  agent.kept_fd = kept.get();
   RestartJournal journal(spec.logging.run_dir);
   agent.restarts = static_cast<int>(options.restarts);
   agent.spares = static_cast<int>(options.spares);
@@ -230,6 +234,7 @@ class RankProcess {
     failpoints.pass("rdzv.join");
     world_ = join_world(mode_, context_, world_options());
     failpoints.pass("comm.init");
+    train.kept_fd = context_.kept_fd;
     train.ranks_on_host = context_.local_size.value_or(0);
     train.should_stop = [this] { return std::max(interrupt_.signal(), stop_signal_of(*world_)); };
     train.on_state = [this](const RunState& state) { report(state); };

@@ -66,6 +66,9 @@ struct AgentOptions {
   Environment environment = {};  // of the ranks; the agent adds its TESSERA_… variables
 
   int64_t bytes_per_rank = 0;  // of shared memory, as in ShmMemoryOptions
+  // A file that the ranks of all generations, and spares, inherit: what one generation leaves there
+  // the next one finds. -1: there is none.
+  int kept_fd = -1;
 
   // Empty: rank 0 writes to `out_fd` and `err_fd` itself, and the lines of the others are written
   // there with "[rank 2] " before each. Else all that rank N writes goes to LOG_DIR/rank-N.log,

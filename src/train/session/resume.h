@@ -24,7 +24,7 @@ struct ResumePoint {
 ResumePoint open_checkpoint_at(const std::string& path,
                                const std::function<void(const std::string&)>& rejected);
 
-// Of the tokenizer.json in a folder; empty: there is none.
+// The hash of the tokenizer.json in a folder; empty: there is none.
 std::string tokenizer_hash_in(const std::string& folder);
 
 // `resume`: "auto": the newest good one of `own_dir`, nothing where it holds none; else a
