@@ -54,6 +54,54 @@ TEST(CudaTest, EveryModelMatchesTheCpu) {
   }
 }
 
+// Trains six steps, and the same cut off after the first and gone on from its checkpoint.
+void train_and_go_on(const TestFolder& folder, const std::string& flags) {
+  folder.write(
+      "run.toml",
+      "[model]\nlayers=2\nhidden=64\nffn=96\nheads=2\nvocab=256\n[train]\nseq_len=32\n"
+      "global_batch=4\nsteps=6\ndtype=\"bf16\"\ndevice=\"cuda\"\n[data.synth]\nbytes=3000\n"
+      "[optimizer]\nlr=1e-2\n[checkpoint]\nevery=1\nkeep=2\n");
+  const auto train = [&](const std::string& dir, const std::string& more) {
+    const testing::CommandResult result = testing::tessera(
+        folder, "train run.toml -q --threads " + flags + " --set logging.run_dir=" + dir + more);
+    ASSERT_EQ(result.code, 0) << result.err;
+  };
+  train("straight", "");
+  train("cut", " --max-minutes 0.000001");
+  train("cut", " --resume auto");
+}
+
+TEST(CudaTest, ARunThatGoesOnEndsWithTheSameBits) {
+  SKIP_WITHOUT_GPU();
+  for (const std::string mesh : {"dp=1", "dp=2,zero=1", "tp=2"}) {
+    SCOPED_TRACE(mesh);
+    const TestFolder folder;
+    train_and_go_on(folder, "--set train.deterministic=true --mesh " + mesh);
+    EXPECT_TRUE(read_file(folder.path("cut/model.safetensors")) ==
+                read_file(folder.path("straight/model.safetensors")));
+    for (const std::string run : {"cut", "straight"}) {
+      const auto json = [&](const std::string& name) {
+        return nlohmann::json::parse(read_file(folder.path(run + "/" + name))).at("checkpoints");
+      };
+      EXPECT_EQ(json("plan.json").at("staging_bytes"), json("summary.json").at("staging_bytes"));
+    }
+  }
+}
+
+// Algorithms are chosen by a step that spoils the states of the optimizer: not those of a
+// checkpoint.
+TEST(CudaTest, ARunThatGoesOnKeepsTheStatesOfItsOptimizer) {
+  SKIP_WITHOUT_GPU();
+  const TestFolder folder;
+  train_and_go_on(folder, "");
+  const auto straight = testing::read_metrics(folder.path("straight/metrics.jsonl"));
+  const auto cut = testing::read_metrics(folder.path("cut/metrics.jsonl"));
+  ASSERT_EQ(straight.size(), cut.size());
+  for (size_t i = 0; i < cut.size(); ++i) {
+    EXPECT_NEAR(cut[i].at("loss").get<double>(), straight[i].at("loss").get<double>(), 2e-2) << i;
+  }
+}
+
 // Against exact arithmetic, and against the CPU in the same type. Where both round at the same
 // places, sums of another order still put values on other sides, so the two are no nearer.
 TEST(CudaTest, Bf16GradientsAreWithinTheirBound) {

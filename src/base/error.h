@@ -22,6 +22,7 @@ enum class ExitCode : int {
   kIo = 74,         // a disk that is full, read-only or fails
   kVersion = 76,    // a format that a newer Tessera wrote
   kPoison = 78,     // a step that fails whenever it is tried
+  kPreempted = 85,  // asked to end, and saved before: start it again
 };
 
 class Error : public std::runtime_error {

@@ -115,6 +115,10 @@ LaunchContext read_agent(const Environment& environment) {
                  agent_variable::kRank, agent_variable::kMemory, agent_variable::kRank);
   context.shm_fd = static_cast<int>(
       number(environment, agent_variable::kMemory, 0, std::numeric_limits<int>::max()));
+  if (is_set(environment, agent_variable::kKept)) {
+    context.kept_fd = static_cast<int>(
+        number(environment, agent_variable::kKept, 0, std::numeric_limits<int>::max()));
+  }
   if (is_set(environment, agent_variable::kGeneration)) {
     context.generation = static_cast<int>(
         number(environment, agent_variable::kGeneration, 1, std::numeric_limits<int>::max()));

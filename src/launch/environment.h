@@ -32,6 +32,7 @@ inline constexpr std::string_view kLocalRank = "TESSERA_LOCAL_RANK";
 inline constexpr std::string_view kMemory = "TESSERA_SHM_FD";
 inline constexpr std::string_view kToken = "TESSERA_RUN_TOKEN";
 inline constexpr std::string_view kGeneration = "TESSERA_GENERATION";
+inline constexpr std::string_view kKept = "TESSERA_KEPT_FD";
 }  // namespace agent_variable
 
 enum class Launcher : uint8_t { kNone, kAgent, kOpenMpi, kPmi, kTorchrun, kSlurm };
@@ -46,6 +47,7 @@ struct LaunchContext {
 
   std::string token;   // tells runs apart: TESSERA_RUN_TOKEN, else what torchrun calls the run
   int shm_fd = -1;     // agent: the ShmMemory that this rank inherited
+  int kept_fd = -1;    // agent: a file in memory that generations leave to each other; -1: none
   int generation = 1;  // agent: how often the ranks of this job have been started
 
   // torchrun: where ranks that do not know each other meet. A file (TESSERA_RENDEZVOUS_FILE) goes

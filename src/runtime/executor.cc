@@ -224,8 +224,14 @@ StepOutcome Executor::outcome() const {
   return outcome_of(metrics, memory_.tensor(program_.metrics).numel(), params_.loss_scale);
 }
 
-bool Executor::tune() {
+bool Executor::tune(bool keep_states) {
   if (!streams_->begin_tuning()) return false;
+  std::vector<std::pair<BufferId, HostView>> kept;
+  for (const BucketBuffers& bucket : program_.buckets) {
+    for (const BufferId id : {bucket.m, bucket.v}) {
+      if (keep_states && id != kNoBuffer) kept.emplace_back(id, view(id));
+    }
+  }
   run({});  // a learning rate of 0
   streams_->end_tuning();
   const auto clear = [&](BufferId id) {
@@ -237,6 +243,7 @@ bool Executor::tune() {
     clear(bucket.v);
   }
   clear(program_.router_load);
+  for (const auto& [id, contents] : kept) write(id, contents);
   return true;
 }
 

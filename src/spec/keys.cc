@@ -211,6 +211,7 @@ constexpr Key kKeys[] = {
     {"checkpoint", "keep", [](S& s) -> Field { return &s.checkpoint.keep; }, kPositive},
     {"checkpoint", "keep_every", [](S& s) -> Field { return &s.checkpoint.keep_every; }, kAny},
     {"checkpoint", "async", [](S& s) -> Field { return &s.checkpoint.async; }},
+    {"checkpoint", "memory_every", [](S& s) -> Field { return &s.checkpoint.memory_every; }, kAny},
     {"checkpoint", "dir", [](S& s) -> Field { return &s.checkpoint.dir; }},
 
     {"logging", "run_dir", [](S& s) -> Field { return &s.logging.run_dir; }},

@@ -26,6 +26,9 @@ bool built_with_cuda();
 HostArena allocate_on_gpu(int device, const std::string& name, int64_t size_bytes);
 // One block on the host, zeroed, whose pages stay where they are.
 HostArena allocate_pinned(const std::string& name, int64_t size_bytes);
+// The same of memory that is there already, whose contents stay. The pages are free to move again
+// when what is returned ends.
+HostArena pin_on_host(HostArena memory);
 
 // Wait until everything before them on the GPU is done, and for the copy.
 void copy_to_gpu(void* to, const void* from, int64_t size_bytes);

@@ -76,6 +76,25 @@ TEST_F(MpiTrainTest, SameBitsAsOverThreads) {
   }
 }
 
+// mpirun hands SIGUSR1 on to its ranks.
+TEST_F(MpiTrainTest, Row14APreemptedRunSavesAndGoesOn) {
+  const std::string slow = "--set checkpoint.every=1000 --set train.steps=40";
+  const std::string script = fmt::format(
+      "TESSERA_FAULT=step.begin:act=delay=40 {} -n 4 {} train run.toml -q {} & job=$!\n"
+      "until [ -s out/metrics.jsonl ]; do sleep 0.05; done; kill -USR1 $job; wait $job",
+      TESSERA_MPI_LAUNCHER, TESSERA_BINARY, slow);
+  const JobResult job = testing::run_job({"sh", "-c", script});
+  EXPECT_EQ(job.code, 85) << job.output;
+  EXPECT_EQ(lines_with(job.output, "goes on from its checkpoint"), 1U) << job.output;
+  EXPECT_EQ(job.left_behind, 0);
+  const auto again = testing::tessera(folder_, "train run.toml -q --threads --resume auto " + slow);
+  ASSERT_EQ(again.code, 0) << again.err;
+  const auto straight = testing::tessera(
+      folder_, "train run.toml -q --threads --set logging.run_dir=straight " + slow);
+  ASSERT_EQ(straight.code, 0) << straight.err;
+  EXPECT_TRUE(read_file("out/model.safetensors") == read_file("straight/model.safetensors"));
+}
+
 TEST_F(MpiTrainTest, DivergenceIsSaidOnce) {
   const JobResult job = train_over_mpi(4, "--inject nan:tensor=layers.1.q,step=2,rank=3");
   EXPECT_EQ(job.code, 4) << job.output;

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <csignal>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -12,6 +13,8 @@ namespace tessera {
 
 int run_program(int argc, char** argv, AddCommands add) {
   std::ios::sync_with_stdio(false);
+  // A file that grows beyond the limit ('ulimit -f') is an error of who writes it, as a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
   const Environment environment = environment_from(environ);
   const auto value_of = [&](const std::string& name) {
     const auto found = environment.find(name);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include "plan/plan_command.h"
 #include "plan/plan_request.h"
 #include "plan/report/plan_text.h"
+#include "train/state/staging.h"
 
 namespace tessera {
 namespace {
@@ -38,12 +40,35 @@ void print_programs(const PlanOptions& options, const RunSpec& spec, Console& co
   }
 }
 
+// Memory of the host that ranks take for their saves, which is no part of a Program; empty where
+// none is taken, or the Programs are not known.
+std::vector<int64_t> staging_of(const Plan& plan) {
+  const CheckpointSpec& checkpoint = plan.spec.checkpoint;
+  const bool takes = checkpoint.on() && (checkpoint.async || checkpoint.memory_every > 0);
+  if (!takes || plan.source != PlanSource::kPrograms) return {};
+  return planned_staging(checkpoint, build_step(plan.spec, StepKind::kTraining));
+}
+
+std::string staging_text(const std::vector<int64_t>& staging) {
+  if (staging.empty()) return "";
+  const auto most = std::max_element(staging.begin(), staging.end());
+  return fmt::format(
+      "\nbeside this, in memory of the host: copies for checkpoints, {} ({} bytes on rank {})\n",
+      human_bytes(*most), with_thousands(*most), most - staging.begin());
+}
+
 void print_plan(const PlanOptions& options, const Plan& plan, const FileReader& read,
                 Console& console) {
   const SplitFlags& split = options.query.split;
-  console.out << (options.json ? plan_document(split, plan, read).dump(2) + '\n'
-                               : fitted(console, plan_text(plan, options.check) +
-                                                     recipe_text(split, plan, read)));
+  const std::vector<int64_t> staging = staging_of(plan);
+  if (!options.json) {
+    console.out << fitted(console, plan_text(plan, options.check) + staging_text(staging) +
+                                       recipe_text(split, plan, read));
+    return;
+  }
+  nlohmann::ordered_json json = plan_document(split, plan, read);
+  if (!staging.empty()) json["checkpoints"] = {{"staging_bytes", staging}};
+  console.out << json.dump(2) << '\n';
 }
 
 int print_variation(const PlanOptions& options, const Surroundings& around, Console& console) {

@@ -76,7 +76,7 @@ Command add_eval(CLI::App& root) {
        "tessera eval runs/demo --data stories.txt", "tessera eval DIR --data questions.jsonl"});
   auto options = std::make_shared<EvalCommandOptions>();
   must_be_given(add_text(*app, "model", options->model, "RUN|DIR",
-                         "the directory of a run, or a Hugging Face folder"));
+                         "the directory of a run, a checkpoint, or a Hugging Face folder"));
   add_list(*app, "--data", options->data, "FILE",
            "a text, or a .jsonl with a query, choices and the right one on every line; can be "
            "repeated");

@@ -25,7 +25,7 @@ Command add_export_hf(CLI::App& root) {
                    "tessera export-hf runs/demo demo-model", "tessera verify --hf demo-model"});
   auto options = std::make_shared<ExportCommandOptions>();
   must_be_given(add_text(*app, "run", options->source, "RUN",
-                         "the directory of a run, or a Hugging Face folder"));
+                         "the directory of a run, a checkpoint, or a Hugging Face folder"));
   must_be_given(
       add_text(*app, "out", options->out, "OUT", "the folder to make, which must not exist"));
   add_bytes(*app, "--shard-size", options->shard_bytes, kMostShardBytes,

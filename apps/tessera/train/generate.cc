@@ -22,7 +22,7 @@ Command add_generate(CLI::App& root) {
                                "tessera generate --run runs/demo --prompt \"Once upon a time\"",
                                "tessera train examples/demo.toml --set train.steps=500"});
   auto options = std::make_shared<GenerateCommandOptions>();
-  add_text(*app, "--run", options->run_dir, "DIR", "the run directory (required)");
+  add_text(*app, "--run", options->run_dir, "DIR", "the run directory, or a checkpoint (required)");
   add_text(*app, "--prompt", options->prompt, "TEXT", "the text to continue (required)");
   add_whole(*app, "--tokens", options->tokens, 1, "how many to add (default 200)");
   add_real(*app, "--temperature", options->temperature, 0,

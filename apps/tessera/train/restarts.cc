@@ -1,6 +1,12 @@
 #include "train/restarts.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -34,6 +40,14 @@ void require_restartable(const TrainCommandOptions& options, RankMode mode,
                  "--restarts {}: {} started the ranks, and it alone can start them again: leave "
                  "the flag out and use --resume auto, or start tessera once without a launcher",
                  options.restarts, name_of(context.launcher));
+}
+
+UniqueFd file_for_snapshots() {
+  const UniqueFd file(::memfd_create("tessera-snapshots", MFD_CLOEXEC));
+  // Not under the number of a standard stream that is closed just now.
+  UniqueFd kept(file.valid() ? ::fcntl(file.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1);
+  require(kept.valid(), "cannot make a file in memory for snapshots: {}", std::strerror(errno));
+  return kept;
 }
 
 void RestartJournal::prepare(Environment& environment) const {

@@ -8,6 +8,7 @@
 #include "launch/agent/rank_loss.h"
 #include "launch/environment.h"
 #include "launch/join/rank_mode.h"
+#include "launch/unique_fd.h"
 #include "train/session/session.h"
 #include "train/session/session_clock.h"
 #include "train/train_command.h"
@@ -17,6 +18,9 @@ namespace tessera {
 // Throws ConfigError where there is nobody who could start the ranks again.
 void require_restartable(const TrainCommandOptions& options, RankMode mode,
                          const LaunchContext& context);
+
+// A file in memory without a name, for what the ranks leave to those that are started after them.
+UniqueFd file_for_snapshots();
 
 // The agent's side.
 class RestartJournal {

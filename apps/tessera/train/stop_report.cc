@@ -13,6 +13,10 @@ namespace {
 
 constexpr std::chrono::milliseconds kWorthSaying{500};
 
+std::string way_back(const RunState& state) {
+  return state.checkpointed() ? ", and --resume auto goes on from its checkpoint" : "";
+}
+
 }  // namespace
 
 std::string finishing_text(const RunState& state) {
@@ -29,13 +33,13 @@ std::string stopped_text(int signal, const RunState& state, const std::string& r
   if (signal == SIGPIPE) return "";
   const std::string who = describe_stop(signal);
   if (state.saved_step > 0) {
-    return fmt::format("stopped by {} after step {}; its weights are in {}", who, state.saved_step,
-                       run_dir);
+    return fmt::format("stopped by {} after step {}; its weights are in {}{}", who,
+                       state.saved_step, run_dir, way_back(state));
   }
   if (state.saved_step < 0) {
     return fmt::format(
-        "stopped by {} after step {}; its weights are not in {}, for the reason above", who,
-        state.steps_done, run_dir);
+        "stopped by {} after step {}; its weights are not in {}, for the reason above{}", who,
+        state.steps_done, run_dir, way_back(state));
   }
   if (state.steps_done == 0) {
     return fmt::format("stopped by {} before the first step was done; no weights were saved", who);

@@ -20,6 +20,7 @@
 #include "comm/shm/shm_world.h"
 #include "launch/agent/agent.h"
 #include "launch/agent/spares.h"
+#include "launch/agent/stop_code.h"
 #include "launch/first_voice.h"
 #include "launch/join/rank_mode.h"
 #include "launch/oom_score.h"
@@ -63,6 +64,8 @@ RunSpec load_spec(const TrainCommandOptions& options) {
                  name_of(spec.train.device));
   if (!options.inject.empty()) (void)parse_injection(options.inject);
   check_watch(options.watch, spec);
+  // Nobody would go on from what is lost with this command.
+  if (options.restarts == 0) spec.checkpoint.memory_every = 0;
   return spec;
 }
 
@@ -132,7 +135,7 @@ int end_of_run(const TrainSummary& summary, const InterruptGuard& interrupt, con
   if (interrupt.signal() == SIGPIPE) return kSignalCode + SIGPIPE;
   if (!summary.stopped) return 0;
   say_line(stopped_text(summary.stop_signal, state, spec.logging.run_dir), console);
-  return kSignalCode + summary.stop_signal;
+  return stop_code(summary.stop_signal, state.checkpointed());
 }
 
 int train_on_threads(const TrainCommandOptions& options, const RunSpec& spec,
@@ -166,6 +169,8 @@ int start_ranks(const TrainCommandOptions& options, RunSpec spec, const std::str
   agent.log_dir = options.log_dir;
   agent.grace = grace_of(options);
   agent.if_killed = if_killed;
+  const UniqueFd kept = spec.checkpoint.memory_every > 0 ? file_for_snapshots() : UniqueFd();
+  agent.kept_fd = kept.get();
   RestartJournal journal(spec.logging.run_dir);
   agent.restarts = static_cast<int>(options.restarts);
   agent.spares = static_cast<int>(options.spares);
@@ -229,6 +234,7 @@ class RankProcess {
     failpoints.pass("rdzv.join");
     world_ = join_world(mode_, context_, world_options());
     failpoints.pass("comm.init");
+    train.kept_fd = context_.kept_fd;
     train.ranks_on_host = context_.local_size.value_or(0);
     train.should_stop = [this] { return std::max(interrupt_.signal(), stop_signal_of(*world_)); };
     train.on_state = [this](const RunState& state) { report(state); };
@@ -253,7 +259,10 @@ class RankProcess {
     }
     console_.out.flush();
     if (interrupt_.signal() == SIGPIPE) return kSignalCode + SIGPIPE;
-    return summary.stopped ? kSignalCode + summary.stop_signal : 0;
+    if (!summary.stopped) return 0;
+    // The agent judges for its ranks, and wants to know which signal it was.
+    if (mode_ == RankMode::kAgentRank) return kSignalCode + summary.stop_signal;
+    return stop_code(summary.stop_signal, state_.checkpointed());
   }
 
  private:

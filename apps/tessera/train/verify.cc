@@ -17,7 +17,9 @@
 #include "train/preflight/run_inputs.h"
 #include "train/preflight/run_memory.h"
 #include "train/tokenizer_command.h"
+#include "train/verify/checkpoint_model.h"
 #include "train/verify/hf_check.h"
+#include "train/verify/model_folder.h"
 #include "train/verify_command.h"
 
 namespace tessera {
@@ -94,11 +96,26 @@ std::string short_length(const std::string& folder) {
   return fmt::format("train.seq_len={}", positions > 0 ? std::min(positions, usual) : usual);
 }
 
+// A checkpoint says itself which model it is of.
+VerifyReport of_checkpoint(const VerifyCommandOptions& options) {
+  for (const std::string& override : options.source.overrides) {
+    throw ConfigError(fmt::format(
+        "--set {}: a checkpoint says itself what its model is; leave it out", override));
+  }
+  RunSpec spec = open_model_folder(options.hf).spec;
+  if (!options.meshes.empty()) spec.parallel = parse_mesh(options.meshes.front(), {});
+  spec.train.global_batch = 0;
+  spec.train.dtype = dtype_of(options, DType::kF32);
+  resolve(spec);
+  return check_hf(std::move(spec));
+}
+
 // The folder alone: does it load, and what is its loss?
 VerifyReport of_folder(const VerifyCommandOptions& options) {
   require_config(options.source.file.empty(), "give a run file or --hf, not both");
   require_config(options.meshes.size() <= 1, "--hf takes one --mesh, got {}",
                  options.meshes.size());
+  if (find_checkpoint_model(options.hf)) return of_checkpoint(options);
   RunSource source = options.source;
   source.may_lack_file = true;
   source.flags.push_back({fmt::format("model.hf='{}'", options.hf), "--hf " + options.hf});
@@ -135,7 +152,7 @@ Command add_verify(CLI::App& root) {
   add_real(*app, "--tolerance", options->tolerance, 0,
            "largest relative difference; 0: same bits (default 1e-12; with --hf 1e-9)");
   add_text(*app, "--hf", options->hf, "DIR",
-           "a Hugging Face folder with weights: its loss, or see --golden");
+           "a Hugging Face folder with weights, or a checkpoint: its loss, or see --golden");
   add_text(*app, "--tokenizer", options->tokenizer, "DIR",
            "a folder with a tokenizer.json: does it give the ids of --golden?");
   add_text(*app, "--golden", options->golden, "FILE", "recorded values for --hf or --tokenizer");

@@ -143,6 +143,7 @@ struct RunStateBlock {
   std::atomic<uint32_t> saving{0};
   std::atomic<int64_t> saving_us{0};
   std::atomic<int64_t> saved_step{0};
+  std::atomic<int64_t> checkpoint_step{0};
   std::atomic<uint32_t> opened{0};
 };
 

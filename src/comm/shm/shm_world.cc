@@ -254,6 +254,7 @@ RunState ShmMemory::run_state() const {
           .saving = run.saving.load() != 0,
           .saving_us = run.saving_us.load(),
           .saved_step = run.saved_step.load(),
+          .checkpoint_step = run.checkpoint_step.load(),
           .opened = run.opened.load() != 0,
           .section = static_cast<RunSection>(state_->mapping->block().rank[0].section.load()),
           .step = state_->mapping->block().rank[0].step.load()};
@@ -325,6 +326,7 @@ void report_run(CommWorld& world, const RunState& state) {
   run.saving.store(state.saving ? 1 : 0);
   run.saving_us.store(state.saving_us);
   run.saved_step.store(state.saved_step);
+  run.checkpoint_step.store(state.checkpoint_step);
   run.opened.store(state.opened ? 1 : 0);
 }
 

@@ -297,6 +297,7 @@ SpawnRequest Agent::child_request() const {
   request.stderr_fd = options_.err_fd;
   request.oom_score = kRankOomScore;
   request.signal_mask = signals_.previous_mask();
+  request.kept_fd = options_.kept_fd;
   return request;
 }
 
@@ -321,6 +322,7 @@ void Agent::start_rank(int rank, bool by_spare) {
   tell(agent_variable::kMemory, std::to_string(memory_.fd()));
   tell(agent_variable::kToken, token_);
   tell(agent_variable::kGeneration, std::to_string(generation_));
+  if (options_.kept_fd >= 0) tell(agent_variable::kKept, std::to_string(options_.kept_fd));
 
   UniqueFd out;
   UniqueFd err;
@@ -522,6 +524,7 @@ JobEnd Agent::judge_job() const {
   }
   return judge({.ranks = ends,
                 .stop_signal = stop_signal_,
+                .checkpointed = memory_.run_state().checkpointed(),
                 .first_failed = first_failed_,
                 .if_killed = options_.if_killed,
                 .reason = memory_.abort_reason()});

@@ -38,6 +38,7 @@
 //   64-78      the same, codes of sysexits.h
 //   78         a step that failed again and again
 //   1          a rank was killed by a signal, or exited with any other code
+//   85         stopped by SIGTERM or SIGUSR1, with a checkpoint of the last step (stop_code.h)
 //   128 + N    stopped by signal N: 129 SIGHUP, 130 SIGINT, 141 SIGPIPE, 143 SIGTERM
 // Where several ranks failed it is the code of the one that gave the first reason.
 #pragma once
@@ -65,6 +66,9 @@ struct AgentOptions {
   Environment environment = {};  // of the ranks; the agent adds its TESSERA_… variables
 
   int64_t bytes_per_rank = 0;  // of shared memory, as in ShmMemoryOptions
+  // A file that the ranks of all generations, and spares, inherit: what one generation leaves there
+  // the next one finds. -1: there is none.
+  int kept_fd = -1;
 
   // Empty: rank 0 writes to `out_fd` and `err_fd` itself, and the lines of the others are written
   // there with "[rank 2] " before each. Else all that rank N writes goes to LOG_DIR/rank-N.log,

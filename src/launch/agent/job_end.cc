@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "launch/agent/stop_code.h"
 #include "launch/rank_failure.h"
 #include "launch/rank_list.h"
 
@@ -95,7 +96,7 @@ JobEnd judge_stopped(const JobHistory& history) {
   if (!history.reason.empty() && history.reason != stopped && history.first_failed) {
     details = fmt::format("; while ending: {}{}", history.reason, details);
   }
-  return {.exit_code = kSignalCode + history.stop_signal,
+  return {.exit_code = stop_code(history.stop_signal, history.checkpointed),
           .message = details.empty() ? "" : stopped + details};
 }
 

@@ -21,7 +21,8 @@ struct RankEnd {
 
 struct JobHistory {
   std::span<const RankEnd> ranks = {};
-  int stop_signal = 0;  // SIGINT, SIGTERM: the agent was asked to stop; 0: it was not
+  int stop_signal = 0;        // SIGINT, SIGTERM: the agent was asked to stop; 0: it was not
+  bool checkpointed = false;  // the last step that was done is in a checkpoint
   std::optional<int> first_failed = {};  // the first rank that was seen to fail
   std::string if_killed = {};  // what to add where SIGKILL, not ours, ended a rank; or empty
   std::string reason = {};     // the first abort reason of the world, or empty

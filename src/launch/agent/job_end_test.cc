@@ -143,6 +143,19 @@ TEST(JobEndTest, AStopIsNoFailure) {
   EXPECT_EQ(end.message, "");
 }
 
+TEST(JobEndTest, AStopThatLosesNothingAsksToBeStartedAgain) {
+  const std::vector<RankEnd> ranks = {ended(143), ended(143)};
+  const auto code = [&](int signal, bool checkpointed) {
+    return judge({.ranks = ranks, .stop_signal = signal, .checkpointed = checkpointed}).exit_code;
+  };
+  EXPECT_EQ(code(SIGTERM, true), 85);
+  EXPECT_EQ(code(SIGUSR1, true), 85);
+  EXPECT_EQ(code(SIGTERM, false), 143);
+  EXPECT_EQ(code(SIGUSR1, false), 138);
+  EXPECT_EQ(code(SIGINT, true), 130);  // people know what they did
+  EXPECT_EQ(code(SIGHUP, true), 129);
+}
+
 TEST(JobEndTest, AFailureDuringAStopIsTold) {
   const std::vector<RankEnd> ranks = {ended(1), ended(1)};
   JobEnd end = judge(

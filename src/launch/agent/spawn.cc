@@ -75,8 +75,10 @@ bool take_descriptor(int fd, int number) {
       !take_descriptor(request.stderr_fd, 2)) {
     give_up(report_fd, "connect its input and output", errno);
   }
-  if (request.inherited_fd >= 0 && ::fcntl(request.inherited_fd, F_SETFD, 0) != 0) {
-    give_up(report_fd, "hand over its memory", errno);
+  for (const int fd : {request.inherited_fd, request.kept_fd}) {
+    if (fd >= 0 && ::fcntl(fd, F_SETFD, 0) != 0) {
+      give_up(report_fd, "hand over its memory", errno);
+    }
   }
   // Refused where a container changed the allowed cores just now; an unpinned rank is no error.
   if (!request.cpus.empty()) ::sched_setaffinity(0, sizeof(prepared.cpus), &prepared.cpus);

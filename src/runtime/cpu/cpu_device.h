@@ -19,6 +19,7 @@ class CpuDevice final : public RankDevice {
   HostArena allocate_staging(const std::string& name, int64_t size_bytes) override {
     return {name, size_bytes};
   }
+  HostArena adopt_staging(HostArena memory) override { return memory; }
   void copy_out(std::span<const CopyOut> copies) override;
   std::unique_ptr<ProgramStreams> open_streams(const Program& program,
                                                std::span<const Tensor> tensors,

@@ -26,6 +26,7 @@ class CudaRank final : public GpuRank {
 
   HostArena allocate(const std::string& name, int64_t size_bytes) override;
   HostArena allocate_pinned(const std::string& name, int64_t size_bytes) override;
+  HostArena pin(HostArena memory) override;
   void wait() override;
   void make_current() override;
   kernels::cuda::Gpu* kernels() override { return &kernels_; }

@@ -55,6 +55,11 @@ HostArena CudaRank::allocate_pinned(const std::string& name, int64_t size_bytes)
   return cuda::allocate_pinned(name, size_bytes);
 }
 
+HostArena CudaRank::pin(HostArena memory) {
+  make_current();
+  return cuda::pin_on_host(std::move(memory));
+}
+
 void CudaRank::wait() { check(cudaDeviceSynchronize(), "waiting for the GPU"); }
 
 void CudaRank::make_current() { check(cudaSetDevice(device()), "choosing the GPU"); }

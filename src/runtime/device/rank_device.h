@@ -42,6 +42,8 @@ class RankDevice {
 
   // Memory of the host that copy_out() is fastest to: pinned where the device is a GPU.
   virtual HostArena allocate_staging(const std::string& name, int64_t size_bytes) = 0;
+  // The same of memory that is there already, for as long as what is returned lives.
+  [[nodiscard]] virtual HostArena adopt_staging(HostArena memory) = 0;
   // Between steps; everything is there when this returns.
   virtual void copy_out(std::span<const CopyOut> copies) = 0;
 

@@ -1,6 +1,8 @@
 // A GPU as the device of a rank.
 #pragma once
 
+#include <utility>
+
 #include "comm/world.h"
 #include "runtime/device/rank_device.h"
 #include "runtime/gpu/gpu_rank.h"
@@ -22,6 +24,7 @@ class GpuDevice final : public RankDevice {
   HostArena allocate_staging(const std::string& name, int64_t size_bytes) override {
     return gpu_->allocate_pinned(name, size_bytes);
   }
+  HostArena adopt_staging(HostArena memory) override { return gpu_->pin(std::move(memory)); }
   void copy_out(std::span<const CopyOut> copies) override;
   std::unique_ptr<ProgramStreams> open_streams(const Program& program,
                                                std::span<const Tensor> tensors,

@@ -26,6 +26,8 @@ class GpuRank {
   virtual HostArena allocate(const std::string& name, int64_t size_bytes) = 0;
   virtual HostArena allocate_pinned(const std::string& name,
                                     int64_t size_bytes) = 0;  // on the host
+  // Memory of the host that is there already, and pinned for as long as what is returned lives.
+  virtual HostArena pin(HostArena memory) = 0;
   // The calling thread's CUDA calls mean this GPU from now on.
   virtual void make_current() = 0;
   virtual kernels::cuda::Gpu* kernels() = 0;

@@ -45,10 +45,14 @@ void check_eval(const RunSpec& spec) {
 
 void check_checkpoint(const RunSpec& spec) {
   const CheckpointSpec& checkpoint = spec.checkpoint;
+  const char* const without = checkpoint.keep_every != 0     ? "keep_every"
+                              : !checkpoint.dir.empty()      ? "dir"
+                              : checkpoint.memory_every != 0 ? "memory_every"
+                                                             : nullptr;
   require_config(
-      checkpoint.on() || (checkpoint.keep_every == 0 && checkpoint.dir.empty()),
+      checkpoint.on() || without == nullptr,
       "checkpoint.{} is set, but neither every nor every_minutes: nothing is saved; give one",
-      checkpoint.dir.empty() ? "keep_every" : "dir");
+      without == nullptr ? "" : without);
   require_config(
       !checkpoint.on() || !is_asynchronous(spec.parallel),
       "checkpoint.every: with schedule = \"{}\" stages keep several versions of their weights, "

@@ -1,5 +1,9 @@
 #include "tensor/gpu_memory.h"
 
+#include <algorithm>
+#include <memory>
+#include <utility>
+
 #include "tensor/cuda/check.h"
 #include "tensor/gpu_support.h"
 
@@ -87,6 +91,17 @@ HostArena allocate_pinned(const std::string& name, int64_t size_bytes) {
     std::fill_n(static_cast<std::byte*>(data), size_bytes, std::byte{0});
   }
   return {name, static_cast<std::byte*>(data), size_bytes, [data] { (void)cudaFreeHost(data); }};
+}
+
+HostArena pin_on_host(HostArena memory) {
+  if (memory.size_bytes() == 0) return memory;
+  check(cudaHostRegister(memory.data(), static_cast<size_t>(memory.size_bytes()),
+                         cudaHostRegisterPortable),
+        "pinning memory of the host");
+  // The registration ends before the memory does.
+  const auto owner = std::make_shared<HostArena>(std::move(memory));
+  return {owner->name(), owner->data(), owner->size_bytes(),
+          [owner] { (void)cudaHostUnregister(owner->data()); }};
 }
 
 void copy_to_gpu(void* to, const void* from, int64_t size_bytes) {

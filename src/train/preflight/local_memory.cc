@@ -23,8 +23,14 @@ std::string gpu_shortage(const LocalRun& run, const RunSpec& here, int64_t fulle
 }
 
 std::string host_shortage(const LocalRun& run, const RunSpec& here, const SharedMemory& shared,
-                          int64_t processes) {
+                          int64_t processes, int64_t staging) {
   if (shared.suffices()) return "";
+  if (staging > shared.memory.available_bytes) {
+    return fmt::format(
+        "does not fit: the copies that ranks make for checkpoints need {}, and {} are free on this "
+        "machine; set checkpoint.async = false and checkpoint.memory_every = 0",
+        human_bytes(staging), human_bytes(shared.memory.available_bytes));
+  }
   if (shared.other_bytes > shared.memory.available_bytes) {
     return fmt::format(
         "does not fit: {} processes that each hold the text ({}) need {} for it, and {} are free "
@@ -41,17 +47,20 @@ LocalMemory look_at_memory(const LocalRun& run) {
   RunSpec here = run.spec;
   use_machine_defaults(here);
   const PlannedMemory planned = planned_memory(here);
-  LocalMemory found{.planned_bytes = planned.all_ranks, .memory = host_memory(), .shortage = ""};
+  LocalMemory found{.planned_bytes = planned.all_ranks + planned.staging,
+                    .memory = host_memory(),
+                    .shortage = ""};
   const bool gpu = here.train.device == TrainDevice::kCuda;
   const int64_t ranks = here.parallel.world();
   const int64_t processes = run.mode == RankMode::kThreads ? 1 : ranks;
   if (gpu) found.shortage = gpu_shortage(run, here, planned.fullest_rank);
   if (!found.shortage.empty()) return found;
-  const SharedMemory shared{.ranks = ranks,
-                            .planned_bytes = gpu ? 0 : planned.all_ranks,
-                            .other_bytes = processes * (run.text_bytes + kProcessBytes),
-                            .memory = found.memory};
-  found.shortage = host_shortage(run, here, shared, processes);
+  const SharedMemory shared{
+      .ranks = ranks,
+      .planned_bytes = gpu ? 0 : planned.all_ranks,
+      .other_bytes = processes * (run.text_bytes + kProcessBytes) + planned.staging,
+      .memory = found.memory};
+  found.shortage = host_shortage(run, here, shared, processes, planned.staging);
   return found;
 }
 

@@ -7,6 +7,7 @@
 #include "base/text/units.h"
 #include "plan/report/misfit_text.h"
 #include "train/machine_defaults.h"
+#include "train/state/staging.h"
 
 namespace tessera {
 namespace {
@@ -28,6 +29,11 @@ PlannedMemory planned_memory(const RunSpec& spec) {
     memory.all_ranks += one.ranks * one.total_bytes();
     memory.fullest_rank = std::max(memory.fullest_rank, one.total_bytes());
   }
+  if (!spec.checkpoint.on()) return memory;
+  for (const int64_t bytes :
+       planned_staging(spec.checkpoint, build_step(spec, StepKind::kTraining))) {
+    memory.staging += bytes;
+  }
   return memory;
 }
 
@@ -38,7 +44,8 @@ Plan plan_within(const RunSpec& spec, const OpenSettings& open, const SharedMemo
                   shared_memory_text(shared.memory.total_bytes, shared.memory, shared.ranks),
                   human_bytes(shared.memory.available_bytes));
   if (shared.other_bytes > room / 100) {
-    limit_of += fmt::format(", {} for processes and text", human_bytes(shared.other_bytes));
+    limit_of += fmt::format(", {} for processes, text and copies for checkpoints",
+                            human_bytes(shared.other_bytes));
   }
   return plan_within(spec, open, room / shared.ranks, limit_of);
 }

@@ -13,6 +13,7 @@ namespace tessera {
 struct PlannedMemory {
   int64_t all_ranks = 0;
   int64_t fullest_rank = 0;
+  int64_t staging = 0;  // of all ranks, on the host: copies for saves beside the steps
 };
 // `spec` must have gone through resolve() and use_machine_defaults().
 PlannedMemory planned_memory(const RunSpec& spec);

@@ -19,30 +19,38 @@ enum Standing : int64_t { kDone = 0, kBusy = 1, kSilent = 2 };
 
 BackgroundSave::BackgroundSave(std::shared_ptr<FileOps> files,
                                std::shared_ptr<const CheckpointPlan> plan, Executor& executor,
-                               Communicator& control)
+                               Communicator& control, std::shared_ptr<Staging> staging)
     : plan_(std::move(plan)),
-      staging_(std::make_shared<Staging>(
-          executor.rank().device(),
-          lay_out_staging(plan_->layout, plan_->save, executor.program().rank))),
+      staging_(staging ? std::move(staging)
+                       : std::make_shared<Staging>(
+                             executor.rank().device(),
+                             lay_out_staging(plan_->layout, plan_->save, executor.program().rank))),
       executor_(executor),
       control_(control),
       task_(std::move(files)) {}
 
 void BackgroundSave::start(const SaveId& id, int64_t step, const nlohmann::json& state,
-                           AfterCommit after_commit) {
+                           AfterCommit after_commit, std::optional<size_t> copy) {
   TESSERA_CHECK(!in_flight() && !given_up_, "the save of step {} is under way", step_);
-  staging_->fill(executor_);
+  copy_ = copy.value_or(0);
+  if (!copy) staging_->fill(executor_);
   timer_ = HostTimer();
   id_ = id;
   step_ = step;
   state_ = control_.rank() == 0 ? state.dump() : "";
   after_commit_ = std::move(after_commit);
   phase_ = Phase::kWriting;
-  task_.start([plan = plan_, staging = staging_, id, step, rank = control_.rank()](FileOps& disk) {
+  task_.start([plan = plan_, staging = staging_, from = copy_, id, step,
+               rank = control_.rank()](FileOps& disk) {
     join_save(disk, id);
-    return text_of(
-        write_shard(disk, plan->save, id, step, rank, staging->source(), staging->write_buffer()));
+    return text_of(write_shard(disk, plan->save, id, step, rank, staging->source(from),
+                               staging->write_buffer()));
   });
+}
+
+std::optional<size_t> BackgroundSave::busy_copy() const {
+  // One that was given up may still be at it.
+  return in_flight() || given_up_ ? std::optional(copy_) : std::nullopt;
 }
 
 std::optional<FinishedSave> BackgroundSave::advance() {

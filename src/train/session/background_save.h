@@ -29,19 +29,25 @@ struct FinishedSave {
 // All ranks of the control group make the same calls between steps.
 class BackgroundSave {
  public:
-  // Takes the memory of the copy. `executor` and `control` must outlive it.
+  // Takes the memory of the copy, unless the copies are made in `staging` by somebody else.
+  // `executor` and `control` must outlive it.
   BackgroundSave(std::shared_ptr<FileOps> files, std::shared_ptr<const CheckpointPlan> plan,
-                 Executor& executor, Communicator& control);
+                 Executor& executor, Communicator& control,
+                 std::shared_ptr<Staging> staging = nullptr);
 
   [[nodiscard]] int64_t staging_bytes() const { return staging_->bytes(); }
   [[nodiscard]] bool in_flight() const { return phase_ != Phase::kNone; }
   [[nodiscard]] int64_t step() const { return step_; }  // of the one in flight
 
-  // Copies, and has the copy written from now on. None may be in flight. `state` and `after_commit`
+  // Copies, or takes the copy that is at `copy`, and has it written from now on. None may be in
+  // flight. `state` and `after_commit`
   // count on rank 0; the latter runs on the thread of the disk, once the checkpoint is there, and
   // must own what it uses.
   using AfterCommit = std::function<std::string(FileOps& files)>;
-  void start(const SaveId& id, int64_t step, const nlohmann::json& state, AfterCommit after_commit);
+  void start(const SaveId& id, int64_t step, const nlohmann::json& state, AfterCommit after_commit,
+             std::optional<size_t> copy = std::nullopt);
+  // The copy that is being written, which must stay as it is.
+  [[nodiscard]] std::optional<size_t> busy_copy() const;
 
   // Whether the save in flight has come to an end. Never waits for a disk.
   [[nodiscard]] std::optional<FinishedSave> advance();
@@ -70,6 +76,7 @@ class BackgroundSave {
   bool given_up_ = false;
   SaveId id_;
   int64_t step_ = 0;
+  size_t copy_ = 0;
   HostTimer timer_;  // since the copy
   double write_seconds_ = 0;
   std::string state_;  // rank 0 only, as text

@@ -13,13 +13,15 @@ std::string checkpoint_dir(const RunSpec& spec, const std::string& run_dir) {
 }
 
 Checkpoints::Checkpoints(const RunSpec& spec, const StepGraph& step, Executor& executor,
-                         Communicator& control, Listener listener, OpenFiles open)
+                         Communicator& control, Listener listener, OpenFiles open,
+                         Snapshots* snapshots)
     : spec_(spec),
       executor_(executor),
       control_(control),
       listener_(std::move(listener)),
       open_(std::move(open)),
-      plan_(std::make_shared<CheckpointPlan>(step)) {}
+      snapshots_(snapshots),
+      plan_(snapshots != nullptr ? snapshots->plan() : std::make_shared<CheckpointPlan>(step)) {}
 
 void Checkpoints::begin(const std::string& dir, const SaveId& id, bool goes_on) {
   if (control_.rank() == 0) {
@@ -43,7 +45,10 @@ void Checkpoints::begin(const std::string& dir, const SaveId& id, bool goes_on) 
   id_.generation = static_cast<uint64_t>(
       largest_of_ranks(control_, control_.rank() == 0 ? static_cast<int64_t>(id.generation) : 0));
   if (control_.rank() != 0) files_ = open_(place, /*make=*/false);
-  if (spec_.checkpoint.async) background_.emplace(files_, plan_, executor_, control_);
+  if (spec_.checkpoint.async) {
+    background_.emplace(files_, plan_, executor_, control_,
+                        snapshots_ != nullptr ? snapshots_->staging() : nullptr);
+  }
   since_last_ = HostTimer();
 }
 
@@ -61,7 +66,23 @@ void Checkpoints::after_step(int64_t step, const State& state) {
   // After the last step at_end() has time to wait for the save before.
   const bool waits = background_ && background_->in_flight() && step == spec_.train.steps;
   if (due_after(step) && !waits) save(step, state);
+  if (snapshot_due_after(step) && snapshot_step_ != step) {
+    listener_.snapshot(step);
+    (void)take_snapshot(step, control_.rank() == 0 ? state() : nlohmann::json());
+  }
   seconds_ += timer.seconds();
+}
+
+// Nobody goes on after the last step.
+bool Checkpoints::snapshot_due_after(int64_t step) const {
+  return snapshots_ != nullptr && step % spec_.checkpoint.memory_every == 0 &&
+         step < spec_.train.steps;
+}
+
+size_t Checkpoints::take_snapshot(int64_t step, const nlohmann::json& state) {
+  snapshot_step_ = step;
+  const nlohmann::json note = {{"run", id_.run}, {"generation", id_.generation}, {"state", state}};
+  return snapshots_->take(step, note.dump(), background_ ? background_->busy_copy() : std::nullopt);
 }
 
 void Checkpoints::at_end(int64_t step, const State& state) {
@@ -96,8 +117,10 @@ void Checkpoints::save(int64_t step, const State& state) {
   begun_step_ = step;
   listener_.begin(step);
   const nlohmann::json mine = control_.rank() == 0 ? state() : nlohmann::json();
-  if (background_) return background_->start(id_, step, mine, retention());
-  save_now(step, mine);
+  if (!background_) return save_now(step, mine);
+  std::optional<size_t> copy;
+  if (snapshots_ != nullptr) copy = take_snapshot(step, mine);
+  background_->start(id_, step, mine, retention(), copy);
 }
 
 void Checkpoints::save_now(int64_t step, const nlohmann::json& state) {

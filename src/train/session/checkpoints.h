@@ -12,6 +12,7 @@
 #include "train/session/background_save.h"
 #include "train/session/checkpoint_save.h"
 #include "train/session/session_clock.h"
+#include "train/session/snapshots.h"
 
 namespace tessera {
 
@@ -33,6 +34,7 @@ class Checkpoints {
   struct Listener {
     std::function<void(const std::string&)> note;  // on rank 0
     std::function<void(int64_t step)> begin;       // on every rank, before it copies its part
+    std::function<void(int64_t step)> snapshot;    // likewise, where it is for memory alone
     std::function<void(const SaveNews&)> news;     // on every rank
     std::function<void()> wait;                    // again and again while a disk is waited for
   };
@@ -40,9 +42,10 @@ class Checkpoints {
   // real_files(), but for tests.
   using OpenFiles = std::function<std::shared_ptr<FileOps>(const std::string& dir, bool make)>;
 
-  // All must outlive it.
+  // All must outlive it. `snapshots`: also in memory, every checkpoint.memory_every steps; null:
+  // not.
   Checkpoints(const RunSpec& spec, const StepGraph& step, Executor& executor, Communicator& control,
-              Listener listener, OpenFiles open = real_files);
+              Listener listener, OpenFiles open = real_files, Snapshots* snapshots = nullptr);
 
   // All ranks: makes the folder `dir`, finishes or removes what an earlier process left half-way.
   // `id`: whose the saves are. Rank 0 throws Error where the folder cannot be had, or where it
@@ -60,16 +63,22 @@ class Checkpoints {
   void finish();
 
   [[nodiscard]] int64_t saves() const { return saves_; }
+  [[nodiscard]] int64_t snapshots() const {
+    return snapshots_ != nullptr ? snapshots_->taken() : 0;
+  }
   [[nodiscard]] double seconds() const { return seconds_; }  // that steps had to wait for saves
   [[nodiscard]] double write_seconds() const { return write_seconds_; }  // of all saves
   // Host memory that is taken for saves from the beginning of the run to its end.
   [[nodiscard]] int64_t staging_bytes() const {
+    if (snapshots_ != nullptr) return snapshots_->bytes();
     return background_ ? background_->staging_bytes() : 0;
   }
 
  private:
   [[nodiscard]] bool due_after(int64_t step);
   void save(int64_t step, const State& state);
+  [[nodiscard]] bool snapshot_due_after(int64_t step) const;
+  size_t take_snapshot(int64_t step, const nlohmann::json& state);
   void save_now(int64_t step, const nlohmann::json& state);
   void tell(const SaveNews& news);
   void tell(const std::optional<FinishedSave>& finished);
@@ -80,13 +89,15 @@ class Checkpoints {
   Communicator& control_;
   Listener listener_;
   OpenFiles open_;
+  Snapshots* snapshots_;
   std::shared_ptr<const CheckpointPlan> plan_;
   std::shared_ptr<FileOps> files_;
   std::optional<BackgroundSave> background_;  // checkpoint.async
   SaveId id_;
   HostTimer since_last_;
   int64_t tries_ = 0;
-  int64_t begun_step_ = -1;  // of the last save that was begun
+  int64_t begun_step_ = -1;     // of the last save that was begun
+  int64_t snapshot_step_ = -1;  // of the last snapshot
   int64_t saves_ = 0;
   double seconds_ = 0;
   double write_seconds_ = 0;

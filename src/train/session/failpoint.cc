@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <cstring>
 #include <thread>
 
 #include "base/error.h"
@@ -13,10 +15,11 @@
 namespace tessera {
 namespace {
 
-constexpr std::array<std::string_view, 16> kPoints = {
-    "rdzv.join",   "comm.init",       "load",        "step.begin", "step.forward", "step.backward",
-    "step.update", "step.collective", "step.end",    "eval",       "save.stage",   "save.change",
-    "save.write",  "save.sync",       "save.rename", "end"};
+constexpr std::array<std::string_view, 18> kPoints = {
+    "rdzv.join",     "comm.init",     "load",       "step.begin",      "step.forward",
+    "step.backward", "step.update",   "step.end",   "step.collective", "eval",
+    "save.stage",    "save.change",   "save.write", "save.sync",       "save.rename",
+    "snapshot.copy", "snapshot.seal", "end"};
 
 int64_t number(std::string_view text, const std::string& whole) {
   int64_t value = 0;
@@ -36,8 +39,20 @@ Fault::Act act_named(std::string_view text, const std::string& whole) {
   for (const auto& [name, act] : kActs) {
     if (name == text) return act;
   }
+  throw ConfigError(fmt::format(
+      "TESSERA_FAULT={}: act {} is none of kill, stop, delay=MS, spin, fail, errno=NAME, flip",
+      shortened(whole), in_quotes(text)));
+}
+
+int errno_named(std::string_view text, const std::string& whole) {
+  constexpr std::array<std::pair<std::string_view, int>, 5> kErrors = {
+      {{"ENOSPC", ENOSPC}, {"EIO", EIO}, {"EFBIG", EFBIG}, {"EROFS", EROFS}, {"EDQUOT", EDQUOT}}};
+  for (const auto& [name, number] : kErrors) {
+    if (name == text) return number;
+  }
   throw ConfigError(
-      fmt::format("TESSERA_FAULT={}: act {} is none of kill, stop, delay=MS, spin, fail, flip",
+      fmt::format("TESSERA_FAULT={}: errno {} is none of ENOSPC, EIO, EFBIG, EROFS, "
+                  "EDQUOT",
                   shortened(whole), in_quotes(text)));
 }
 
@@ -53,6 +68,9 @@ void set_key(Fault& fault, std::string_view key, std::string_view value, const s
   } else if (key == "act" && value.starts_with("delay=")) {
     fault.act = Fault::Act::kDelay;
     fault.delay = std::chrono::milliseconds(number(value.substr(6), whole));
+  } else if (key == "act" && value.starts_with("errno=")) {
+    fault.act = Fault::Act::kErrno;
+    fault.error = errno_named(value.substr(6), whole);
   } else if (key == "act") {
     fault.act = act_named(value, whole);
   } else {
@@ -123,6 +141,9 @@ bool Failpoints::pass(std::string_view point, int64_t step) {
         break;
       case Fault::Act::kFail:
         throw Error(fmt::format("TESSERA_FAULT asks for an error at {}", point));
+      case Fault::Act::kErrno:
+        throw IoError(fmt::format("TESSERA_FAULT asks for an error at {}: {}", point,
+                                  std::strerror(fault.error)));
       case Fault::Act::kFlip:
         flips = true;
         break;

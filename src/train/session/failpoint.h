@@ -5,13 +5,14 @@
 //
 //   point    rdzv.join, comm.init, load, step.begin, step.forward, step.backward, step.update,
 //            step.collective, step.end, eval, save.stage, save.change (of a file or
-//            folder), save.write, save.sync, save.rename, end
+//            folder), save.write, save.sync, save.rename, snapshot.copy, snapshot.seal, end
 //   rank     which (default: all)
 //   step     which (default: all)
 //   at       only the so-many-th time that a rank passes the point (default: every time)
 //   generation  of the ranks (default 1: those of a restart are left alone; 0: all)
 //   act      kill, stop (SIGSTOP), delay=MS, spin (for ever), fail (an error of the rank),
-//            flip (one bit of a weight, at step.end)
+//            errno=ENOSPC|EIO|EFBIG|EROFS|EDQUOT (what a disk says, at save.*),
+//            flip (one bit of a weight, at step.end; of a snapshot, at snapshot.seal)
 #pragma once
 
 #include <atomic>
@@ -25,7 +26,7 @@
 namespace tessera {
 
 struct Fault {
-  enum class Act : uint8_t { kKill, kStop, kDelay, kSpin, kFail, kFlip };
+  enum class Act : uint8_t { kKill, kStop, kDelay, kSpin, kFail, kErrno, kFlip };
   std::string point;
   int rank = -1;       // -1: all
   int64_t step = -1;   // -1: all
@@ -33,6 +34,7 @@ struct Fault {
   int generation = 1;  // 0: all
   Act act = Act::kKill;
   std::chrono::milliseconds delay{0};
+  int error = 0;  // ENOSPC, ...
 };
 
 // Throws ConfigError naming what is wrong. Empty text: none.

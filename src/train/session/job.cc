@@ -5,6 +5,7 @@
 
 #include "plan/report/plan_json.h"
 #include "train/session/run_sets.h"
+#include "train/state/staging.h"
 
 namespace tessera {
 
@@ -15,6 +16,9 @@ TrainJob prepare_job(const RunSpec& given, const Injection& inject, std::span<co
   if (std::find(ranks.begin(), ranks.end(), 0) != ranks.end()) {
     CompiledRun run = compile_run(spec);
     job.plan = full_plan_json(plan_of(run));
+    if (spec.checkpoint.on()) {
+      job.plan["checkpoints"] = {{"staging_bytes", planned_staging(spec.checkpoint, run.step)}};
+    }
     job.step = std::move(run.step);
     for (const int rank : ranks) {
       programs.push_back(std::move(run.programs[static_cast<size_t>(rank)]));

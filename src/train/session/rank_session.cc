@@ -26,6 +26,7 @@
 #include "train/session/run_summary.h"
 #include "train/session/run_writer.h"
 #include "train/session/session_clock.h"
+#include "train/session/snapshots.h"
 #include "train/session/spike_guard.h"
 #include "train/session/step_params.h"
 #include "train/session/step_reporter.h"
@@ -33,6 +34,8 @@
 
 namespace tessera {
 namespace {
+
+constexpr const char* kInMemory = "memory";  // where a run goes on that no path names
 
 // 0: the run needs no GPU.
 int64_t free_gpu_bytes(const RunSpec& spec, const TrainOptions& options) {
@@ -50,10 +53,15 @@ class Session {
   [[nodiscard]] Executor::Probe probe_of(int64_t step);
   void begin_weights();
   void resume(const std::string& dir, const std::string& folder);
+  void begin_snapshots();
+  void resume_from_memory();
+  void go_on(int64_t step, const nlohmann::json& state, const SaveId& last_save,
+             const std::string& place);
   void begin_checkpoints();
   [[nodiscard]] std::shared_ptr<FileOps> open_files(const std::string& dir, bool make);
   [[nodiscard]] nlohmann::json state_of(int64_t step) const;
   void begin_save(int64_t step);
+  void begin_snapshot(int64_t step);
   void tell_save(const SaveNews& news);
   void save_if_due(int64_t step);
   void keep_saving();
@@ -104,6 +112,8 @@ class Session {
   int stop_signal_ = 0;
   bool out_of_time_ = false;
   RunState state_;
+  std::optional<Snapshots> snapshots_;      // where memory outlives this process
+  std::optional<FoundSnapshot> found_;      // that all ranks have
   std::optional<Checkpoints> checkpoints_;  // where the run file asks for them
   HostTimer saving_timer_;                  // since the run began to wait for a save
   int64_t before_ = 0;  // steps that the checkpoint has, which the run goes on from
@@ -432,16 +442,31 @@ void Session::evaluate(int64_t step) {
   if (step < spec_.train.steps) fill_next(step + 1);
 }
 
+// Before the run directory is opened: how far it has come depends on what is found.
+void Session::begin_snapshots() {
+  if (options_.kept_fd < 0 || spec_.checkpoint.memory_every == 0) return;
+  snapshots_.emplace(
+      Snapshots::Kept{options_.kept_fd, options_.generation}, spec_, job_.step, executor_, control_,
+      [this](const char* point, int64_t step) { return failpoints_.pass(point, step); });
+  found_ = snapshots_->find([this](const std::string& text) {
+    if (options_.on_note) options_.on_note(text);
+  });
+}
+
 // The weights of the beginning, or all of the state that the run goes on from.
 void Session::begin_weights() {
   std::string place;
-  if (output_.has_value() && output_->resumed().has_value()) {
+  if (output_.has_value() && output_->resumes_from_memory()) {
+    place = kInMemory;
+  } else if (output_.has_value() && output_->resumed().has_value()) {
     place = output_->resumed()->dir + "\n" + output_->resumed()->checkpoint.folder;
   }
   place = text_of_rank_zero(control_, place);
   if (place.empty()) {
     load_weights(executor_, job_.step,
                  inject_into_weights(options_.inject, world_.rank(), job_.weights));
+  } else if (place == kInMemory) {
+    resume_from_memory();
   } else {
     const size_t cut = place.rfind('\n');
     resume(place.substr(0, cut), place.substr(cut + 1));
@@ -455,29 +480,52 @@ void Session::resume(const std::string& dir, const std::string& folder) {
   const HostTimer timer;
   failpoints_.pass("load", checkpoint.step());
   load_state(executor_, job_.step, lay_out_state(job_.step), *files, checkpoint);
-  try {
-    scaler_.restore(checkpoint.state.at("loss_scale"));
-    guard_.restore(checkpoint.state.at("spike_guard"));
-    final_loss_ = checkpoint.state.value("loss", 0.0);
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(fmt::format("'{}/{}/state.json' is damaged: {}; use another checkpoint", dir,
-                            folder, error.what()),
-                ExitCode::kCorrupt);
-  }
-  before_ = checkpoint.step();
-  steps_done_ = before_;
-  state_.steps_done = before_;
-  report_.begin_at(before_ + 1);
-  save_id_ = {checkpoint.commit.head.id.run, checkpoint.commit.head.id.generation + 1, ""};
+  go_on(checkpoint.step(), checkpoint.state, checkpoint.commit.head.id,
+        fmt::format("'{}/{}'", dir, folder));
   // What was cut off between COMMIT and its name gets the name next: not while somebody reads it.
   control_.barrier();
   if (!output_.has_value()) return;
-  output_->note(fmt::format("goes on after step {} of '{}/{}'", before_, dir, folder));
   output_->event({{"event", "resume"},
                   {"step", before_},
                   {"rank", world_.rank()},
                   {"checkpoint", dir + "/" + folder},
                   {"seconds", timer.seconds()}});
+}
+
+void Session::resume_from_memory() {
+  const HostTimer timer;
+  failpoints_.pass("load", found_->name.step);
+  snapshots_->load(*found_);
+  const nlohmann::json note = nlohmann::json::parse(found_->note);
+  go_on(found_->name.step, note.at("state"),
+        {note.at("run").get<std::string>(), note.at("generation").get<uint64_t>(), ""},
+        "the snapshot in memory");
+  if (!output_.has_value()) return;
+  output_->event({{"event", "resume"},
+                  {"step", before_},
+                  {"rank", world_.rank()},
+                  {"memory", true},
+                  {"seconds", timer.seconds()}});
+}
+
+// `state`: as state_of() made it.
+void Session::go_on(int64_t step, const nlohmann::json& state, const SaveId& last_save,
+                    const std::string& place) {
+  try {
+    scaler_.restore(state.at("loss_scale"));
+    guard_.restore(state.at("spike_guard"));
+    final_loss_ = state.value("loss", 0.0);
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(
+        fmt::format("state.json of {} is damaged: {}; use another checkpoint", place, error.what()),
+        ExitCode::kCorrupt);
+  }
+  before_ = step;
+  steps_done_ = before_;
+  state_.steps_done = before_;
+  report_.begin_at(before_ + 1);
+  save_id_ = {last_save.run, last_save.generation + 1, ""};
+  if (output_.has_value()) output_->note(fmt::format("goes on after step {} of {}", step, place));
 }
 
 // Where a fault is armed, it is met before every change of a file.
@@ -498,16 +546,18 @@ std::shared_ptr<FileOps> Session::open_files(const std::string& dir, bool make) 
 }
 
 void Session::begin_checkpoints() {
-  const bool own =
-      !output_.has_value() || !output_->resumed().has_value() || output_->resumed()->same_place;
+  const bool own = !output_.has_value() || output_->resumes_from_memory() ||
+                   !output_->resumed().has_value() || output_->resumed()->same_place;
   if (save_id_.run.empty() || !own) save_id_ = {random_token(), 1, ""};
   checkpoints_.emplace(
       spec_, job_.step, executor_, control_,
       Checkpoints::Listener{.note = [this](const std::string& text) { output_->note(text); },
                             .begin = [this](int64_t step) { begin_save(step); },
+                            .snapshot = [this](int64_t step) { begin_snapshot(step); },
                             .news = [this](const SaveNews& news) { tell_save(news); },
                             .wait = [this] { keep_saving(); }},
-      [this](const std::string& dir, bool make) { return open_files(dir, make); });
+      [this](const std::string& dir, bool make) { return open_files(dir, make); },
+      snapshots_.has_value() ? &*snapshots_ : nullptr);
   checkpoints_->begin(checkpoint_dir(spec_, folder()), save_id_, before_ > 0 && own);
 }
 
@@ -524,15 +574,20 @@ nlohmann::json Session::state_of(int64_t step) const {
 
 void Session::begin_save(int64_t step) {
   if (!spec_.checkpoint.async) state_.saving = true;
-  // What is saved must be right: it is what a run goes on from that has found an error.
-  if (options_.compare_every > 0) compare_replicas(step);
-  enter(RunSection::kSave, step);
+  begin_snapshot(step);
   failpoints_.pass("save.stage", step);
 }
 
+void Session::begin_snapshot(int64_t step) {
+  // What is kept must be right: it is what a run goes on from that has found an error.
+  if (options_.compare_every > 0) compare_replicas(step);
+  enter(RunSection::kSave, step);
+}
+
 void Session::tell_save(const SaveNews& news) {
-  if (!output_.has_value()) return;
   const bool saved = news.kind == SaveNews::Kind::kSaved;
+  if (saved) state_.checkpoint_step = news.step;
+  if (!output_.has_value()) return;
   const char* event = saved                                   ? "save"
                       : news.kind == SaveNews::Kind::kSkipped ? "save skipped"
                                                               : "save failed";
@@ -576,7 +631,7 @@ void Session::train() {
   gather_memory();
   const int64_t first = before_ + 1;
   if (first <= spec_.train.steps) fill_next(first);
-  if (executor_.tune()) {
+  if (executor_.tune(/*keep_states=*/before_ > 0)) {
     control_.barrier();  // as in run_summary()
     executor_.reset_traffic();
   }
@@ -662,6 +717,8 @@ nlohmann::ordered_json Session::measure() {
                       .gpu_free_before = gpu_free_before_,
                       .gpu_free_after = free_gpu_bytes(spec_, options_),
                       .saves = checkpoints_.has_value() ? checkpoints_->saves() : 0,
+                      .snapshots = checkpoints_.has_value() ? checkpoints_->snapshots() : 0,
+                      .staging_bytes = checkpoints_.has_value() ? checkpoints_->staging_bytes() : 0,
                       .save_seconds = checkpoints_.has_value() ? checkpoints_->seconds() : 0,
                       .compute = compute_},
                      job_, executor_, world_, control_);
@@ -682,7 +739,8 @@ void Session::finish(const TrainSummary& summary) {
 }
 
 TrainSummary Session::run() {
-  if (world_.rank() == 0) output_.emplace(options_, job_);
+  begin_snapshots();
+  if (world_.rank() == 0) output_.emplace(options_, job_, found_ ? found_->name.step : 0);
   state_.opened = true;
   tell_state();
   state_.weight_bytes = job_.step.layout.num_parameters * size_bytes(spec_.train.dtype);

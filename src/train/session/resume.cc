@@ -22,10 +22,7 @@ std::string tokenizer_hash(const RunSpec& spec) {
   const DataSpec& data = spec.data;
   std::string folder = data.is_sets() ? tokenizer_folder_of(spec, training_sets(spec)) : "";
   if (!data.chats.empty()) folder = data.tokenizer.empty() ? spec.model.hf : data.tokenizer;
-  if (folder.empty()) return "";
-  std::ifstream file(fs::path(folder) / "tokenizer.json", std::ios::binary);
-  if (!file.good()) return "";
-  return sha256_hex(std::string(std::istreambuf_iterator<char>(file), {}));
+  return folder.empty() ? "" : tokenizer_hash_in(folder);
 }
 
 // Newer saves would count as the newest of the run, and retention would take what it makes now.
@@ -47,27 +44,6 @@ std::optional<CheckpointFolder> newest_in(const std::string& dir,
   });
 }
 
-// A step's folder, one of checkpoints, or a run directory.
-ResumePoint named(const std::string& path, const std::function<void(const std::string&)>& note) {
-  std::error_code ignored;
-  if (!fs::is_directory(path, ignored)) {
-    fail_absent(path, "is no folder: name a checkpoint, a folder of them, or a run directory");
-  }
-  fs::path place = fs::absolute(path).lexically_normal();
-  if (place.filename().empty()) place = place.parent_path();
-  if (fs::exists(place / kCommitFile, ignored) || step_of_folder(place.filename().string())) {
-    const std::string dir = place.parent_path().string();
-    const std::unique_ptr<FileOps> files = real_files(dir);
-    CheckpointFolder checkpoint = open_checkpoint(*files, place.filename().string());
-    quick_check(*files, checkpoint);
-    return {dir, std::move(checkpoint)};
-  }
-  if (fs::is_directory(place / "checkpoints", ignored)) place /= "checkpoints";
-  std::optional<CheckpointFolder> newest = newest_in(place.string(), note);
-  if (!newest) fail_absent(path, "holds no checkpoint: name a folder that has step-* folders");
-  return {place.string(), std::move(*newest)};
-}
-
 void require_same(const ResumePoint& point, const RunSpec& spec) {
   const nlohmann::json mine = identity_of_run(spec);
   const auto found = point.checkpoint.state.find("identity");
@@ -86,6 +62,33 @@ void require_same(const ResumePoint& point, const RunSpec& spec) {
 }
 
 }  // namespace
+
+std::string tokenizer_hash_in(const std::string& folder) {
+  std::ifstream file(fs::path(folder) / "tokenizer.json", std::ios::binary);
+  if (!file.good()) return "";
+  return sha256_hex(std::string(std::istreambuf_iterator<char>(file), {}));
+}
+
+ResumePoint open_checkpoint_at(const std::string& path,
+                               const std::function<void(const std::string&)>& rejected) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) {
+    fail_absent(path, "is no folder: name a checkpoint, a folder of them, or a run directory");
+  }
+  fs::path place = fs::absolute(path).lexically_normal();
+  if (place.filename().empty()) place = place.parent_path();
+  if (fs::exists(place / kCommitFile, ignored) || step_of_folder(place.filename().string())) {
+    const std::string dir = place.parent_path().string();
+    const std::unique_ptr<FileOps> files = real_files(dir);
+    CheckpointFolder checkpoint = open_checkpoint(*files, place.filename().string());
+    quick_check(*files, checkpoint);
+    return {dir, std::move(checkpoint)};
+  }
+  if (fs::is_directory(place / "checkpoints", ignored)) place /= "checkpoints";
+  std::optional<CheckpointFolder> newest = newest_in(place.string(), rejected);
+  if (!newest) fail_absent(path, "holds no checkpoint: name a folder that has step-* folders");
+  return {place.string(), std::move(*newest)};
+}
 
 nlohmann::json identity_of_run(const RunSpec& spec) {
   nlohmann::json identity;
@@ -111,7 +114,7 @@ std::optional<ResumePoint> find_resume_point(const std::string& resume, const st
   std::optional<ResumePoint> point;
   std::error_code ignored;
   if (resume != "auto") {
-    point = named(resume, note);
+    point = open_checkpoint_at(resume, note);
   } else if (fs::is_directory(own_dir, ignored)) {
     std::optional<CheckpointFolder> newest = newest_in(own_dir, note);
     if (newest) point = ResumePoint{own_dir, std::move(*newest)};

@@ -19,6 +19,14 @@ struct ResumePoint {
   [[nodiscard]] int64_t step() const { return checkpoint.step(); }
 };
 
+// A step's folder, one of checkpoints, or a run directory: that checkpoint, or the newest good one,
+// after quick_check(). What cannot be used and why goes to `rejected`. Throws Error.
+ResumePoint open_checkpoint_at(const std::string& path,
+                               const std::function<void(const std::string&)>& rejected);
+
+// The hash of the tokenizer.json in a folder; empty: there is none.
+std::string tokenizer_hash_in(const std::string& folder);
+
 // `resume`: "auto": the newest good one of `own_dir`, nothing where it holds none; else a
 // checkpoint or a folder of them, which must be there. What cannot be used and why goes to `note`.
 // Throws Error as checkpoint_folder.h and newest_good() say, and refuses (ExitCode::kUsage, with

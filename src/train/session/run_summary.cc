@@ -20,6 +20,7 @@ nlohmann::ordered_json report_of_rank(const RunTotals& totals, const Executor& e
           {"peak_resident_bytes", peak_resident_bytes()},
           {"gpu_free_before", totals.gpu_free_before},
           {"gpu_free_after", totals.gpu_free_after},
+          {"staging_bytes", totals.staging_bytes},
           {"compute_ms", totals.compute.ms_per_step(exposed_seconds(executor.comm_times()))},
           {"comm_times", comm_times_json(executor.comm_times(), timed_steps)}};
 }
@@ -44,12 +45,14 @@ nlohmann::ordered_json run_summary(const RunTotals& totals, const TrainJob& job,
   std::vector<SystemMemory> memory;
   std::vector<nlohmann::ordered_json> comm_times;
   std::vector<double> compute_ms;
+  nlohmann::ordered_json staging = nlohmann::ordered_json::array();
   for (const std::string& text : exchange_texts(control, report_of_rank(totals, executor).dump())) {
     const auto report = nlohmann::ordered_json::parse(text);
     json["ranks"].push_back(report.at("rank"));
     memory.push_back({report.at("peak_resident_bytes").get<int64_t>(),
                       report.at("gpu_free_before").get<int64_t>(),
                       report.at("gpu_free_after").get<int64_t>()});
+    staging.push_back(report.at("staging_bytes"));
     comm_times.push_back(report.at("comm_times"));
     compute_ms.push_back(report.at("compute_ms").get<double>());
   }
@@ -62,6 +65,8 @@ nlohmann::ordered_json run_summary(const RunTotals& totals, const TrainJob& job,
   if (totals.before > 0) json["resumed_after"] = totals.before;
   if (totals.saves > 0) {
     json["checkpoints"] = {{"saves", totals.saves}, {"seconds", totals.save_seconds}};
+    if (totals.snapshots > 0) json["checkpoints"]["snapshots"] = totals.snapshots;
+    json["checkpoints"]["staging_bytes"] = staging;
   }
   json["tokens_per_s"] = tokens_per_second(totals, spec);
   add_system_memory(memory, world.backend() == "local", json);

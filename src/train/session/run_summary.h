@@ -24,8 +24,10 @@ struct RunTotals {
   int64_t eval_passes = 0;          // of the Program, in all evaluations
   int64_t gpu_free_before = 0;      // before the run took any; 0: it needs no GPU
   int64_t gpu_free_after = 0;
-  int64_t saves = 0;        // checkpoints
-  double save_seconds = 0;  // of all of them; part of `seconds`
+  int64_t saves = 0;          // checkpoints
+  int64_t snapshots = 0;      // in memory
+  int64_t staging_bytes = 0;  // host memory that this rank has taken for both
+  double save_seconds = 0;    // of all of them; part of `seconds`
   ComputeClock compute;
 };
 

@@ -1,5 +1,6 @@
 #include "train/session/run_writer.h"
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -11,7 +12,7 @@
 
 namespace tessera {
 
-RunWriter::RunWriter(const TrainOptions& options, const TrainJob& job)
+RunWriter::RunWriter(const TrainOptions& options, const TrainJob& job, int64_t memory_step)
     : options_(options), job_(job), spec_(job.step.spec) {
   if (!options_.run_dir_claimed) {
     claim_.emplace(claim_run_directory({.path = spec_.logging.run_dir,
@@ -19,7 +20,7 @@ RunWriter::RunWriter(const TrainOptions& options, const TrainJob& job)
                                         .resume = !options_.resume.empty(),
                                         .overwrite = options_.overwrite}));
   }
-  open_directory();
+  open_directory(memory_step);
   if (!directory_->former_run().empty()) {
     note(fmt::format("the run that was in {} is now in {}", directory_->path(),
                      directory_->former_run()));
@@ -27,14 +28,16 @@ RunWriter::RunWriter(const TrainOptions& options, const TrainJob& job)
   write_description();
 }
 
-void RunWriter::open_directory() {
+void RunWriter::open_directory(int64_t memory_step) {
   const std::string path = claim_.has_value() ? claim_->path() : spec_.logging.run_dir;
   const auto say = [this](const std::string& text) { note(text); };
   if (options_.goes_on) {
     const std::string own = checkpoint_dir(spec_, path);
     resumed_ = find_resume_point("auto", own, spec_, say);
     if (!resumed_.has_value()) resumed_ = find_resume_point(options_.resume, own, spec_, say);
-    directory_.emplace(path, resumed_.has_value() ? resumed_->step() : 0);
+    const int64_t on_disk = resumed_.has_value() ? resumed_->step() : 0;
+    from_memory_ = memory_step > on_disk;
+    directory_.emplace(path, std::max(memory_step, on_disk));
     return;
   }
   resumed_ = find_resume_point(options_.resume, checkpoint_dir(spec_, path), spec_, say);

@@ -21,11 +21,14 @@ namespace tessera {
 class RunWriter {
  public:
   // Claims the directory unless the caller has (TrainOptions::run_dir_claimed), moves aside what
-  // was there, and writes the description. Both arguments must outlive it.
-  RunWriter(const TrainOptions& options, const TrainJob& job);
+  // was there, and writes the description. Both arguments must outlive it. `memory_step`: of the
+  // snapshot in memory that the run may go on from; 0: there is none.
+  RunWriter(const TrainOptions& options, const TrainJob& job, int64_t memory_step);
 
   // Where the run goes on, if it does, and whose its saves are.
   [[nodiscard]] const std::optional<ResumePoint>& resumed() const { return resumed_; }
+  // The snapshot in memory is newer than that.
+  [[nodiscard]] bool resumes_from_memory() const { return from_memory_; }
 
   [[nodiscard]] const RunDirectory& directory() const { return *directory_; }
 
@@ -45,7 +48,7 @@ class RunWriter {
   void count_step(int64_t step) { steps_done_ = step; }
 
  private:
-  void open_directory();
+  void open_directory(int64_t memory_step);
   void write_description();
   void write_resolved_run();
 
@@ -54,6 +57,7 @@ class RunWriter {
   const RunSpec& spec_;
   std::optional<ClaimedDirectory> claim_;  // unless the caller has one
   std::optional<ResumePoint> resumed_;
+  bool from_memory_ = false;
   std::optional<RunDirectory> directory_;
   std::optional<EventLog> events_;  // where it is asked for
   int64_t steps_done_ = 0;

@@ -127,15 +127,6 @@ class TensorGatherer {
   HostView view_;
 };
 
-// Puts a logical tensor where its file wants it.
-void arrange(const LogicalTensor& tensor, std::span<const std::byte> whole, int64_t element,
-             std::span<std::byte> stored) {
-  for_each_stored_run(tensor, [&](int64_t from, int64_t to, int64_t count) {
-    std::memcpy(stored.data() + to * element, whole.data() + from * element,
-                static_cast<size_t>(count * element));
-  });
-}
-
 // Rank 0's file. After a failure it takes the remaining tensors and drops them: the ranks that send
 // them must not be left waiting.
 class WeightFile {
@@ -197,7 +188,7 @@ std::string try_save_weights(const std::string& path, const StepGraph& step,
     if (file.has_value()) stored.resize(static_cast<size_t>(numel(head.shape) * element));
     for (const Place& place : places.at(head.name)) {
       const std::span<const std::byte> whole = gatherer.gather(place);
-      if (file.has_value()) arrange(place.tensor, whole, element, stored);
+      if (file.has_value()) put_into_stored(place.tensor, whole, element, stored);
     }
     quiet += numel(head.shape) * element;
     if (quiet < kQuietBytes) {

@@ -12,6 +12,7 @@
 #include "train/machine_defaults.h"
 #include "train/session/control.h"
 #include "train/session/rank_session.h"
+#include "train/state/staging.h"
 
 namespace tessera {
 namespace {
@@ -59,7 +60,10 @@ TrainSummary train_rank(const TrainOptions& options, CommWorld& host, CommWorld&
     const TrainJob job = prepare_job(spec, options.inject, {&rank, 1});
     require_room(job, options.gpu);
     if (options.host_refusal) {
-      require_room_on_hosts(*control, job.programs.at(rank).total_bytes(), options.host_refusal);
+      const int64_t staging =
+          planned_staging(spec.checkpoint, job.step).at(static_cast<size_t>(rank));
+      require_room_on_hosts(*control, job.programs.at(rank).total_bytes() + staging,
+                            options.host_refusal);
     }
     return run_session(options, job, gpus, *control);
   });

@@ -43,6 +43,7 @@ struct TrainOptions {
   std::string rescue_dir;  // for weights that the run directory does not take; empty: none
   Injection inject;
   std::vector<Fault> faults;  // to provoke, in ranks of generation `generation`
+  int kept_fd = -1;           // a file in memory that outlives the ranks, for snapshots; -1: none
   int generation = 1;         // how often the ranks of this run have been started
   int ranks_on_host = 0;      // that share this machine's cores and memory; 0: all
   int gpu = 0;                // of this process, where train.device is "cuda"

@@ -1,6 +1,7 @@
 #include "train/session/stored_tensors.h"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 #include "base/error.h"
@@ -52,6 +53,14 @@ void StoredReader::read(const LogicalTensor& tensor, int64_t first, std::span<do
     }
     at += length;
   }
+}
+
+void put_into_stored(const LogicalTensor& tensor, std::span<const std::byte> whole,
+                     int64_t element_bytes, std::span<std::byte> stored) {
+  for_each_stored_run(tensor, [&](int64_t from, int64_t to, int64_t count) {
+    std::memcpy(stored.data() + to * element_bytes, whole.data() + from * element_bytes,
+                static_cast<size_t>(count * element_bytes));
+  });
 }
 
 std::vector<StoredShape> stored_shapes(const ParameterLayout& layout) {

@@ -2,6 +2,7 @@
 // shared names, side by side, transposed.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -57,6 +58,10 @@ void for_each_stored_run(const LogicalTensor& tensor, const F& f) {
     for (int64_t col = 0; col < cols; ++col) f(row * cols + col, to + col * stored.col_step, 1);
   }
 }
+
+// Puts the bytes of a logical tensor, row by row, where its file wants them.
+void put_into_stored(const LogicalTensor& tensor, std::span<const std::byte> whole,
+                     int64_t element_bytes, std::span<std::byte> stored);
 
 // All stored tensors, each once, in the order of the model.
 struct StoredShape {

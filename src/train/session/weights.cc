@@ -10,6 +10,7 @@
 #include "base/master_weight.h"
 #include "base/philox.h"
 #include "tensor/element.h"
+#include "train/session/checkpoint_weights.h"
 #include "train/session/stored_tensors.h"
 #include "train/state/bucket_runs.h"
 
@@ -62,6 +63,7 @@ TensorSource initial_weights(const ModelSpec& model, uint64_t seed) {
 }
 
 TensorSource hf_weights(const std::string& folder, const ParameterLayout& layout) {
+  if (is_checkpoint(folder)) return checkpoint_weights(folder, layout);
   const auto weights = std::make_shared<HfWeights>(HfWeights::open(folder));
   const std::vector<StoredShape> stored = stored_shapes(layout);
   std::vector<std::string> expected;

@@ -20,8 +20,9 @@ using TensorSource =
 // 1, biases 0; projections back into the residual stream are scaled down by sqrt(2 * layers).
 TensorSource initial_weights(const ModelSpec& model, uint64_t seed);
 
-// Values of a Hugging Face folder. Throws Error unless it holds exactly the model's tensors, with
-// their shapes: headers alone are read for that, so that a mistake is found before memory is taken.
+// Values of a Hugging Face folder, or of a checkpoint. Throws Error unless it holds exactly the
+// model's tensors, with their shapes: headers alone are read for that, so that a mistake is found
+// before memory is taken.
 TensorSource hf_weights(const std::string& folder, const ParameterLayout& layout);
 
 // Fills this rank's weights (and master weights); padding becomes zero.

@@ -65,8 +65,8 @@ ChunkSource state_source(const Executor& executor, const StateLayout& layout,
   return [source](const HeldBox& held) { return (*source)(held); };
 }
 
-ReadFigures load_state(Executor& executor, const StepGraph& step, const StateLayout& layout,
-                       const FileOps& files, const CheckpointFolder& checkpoint) {
+void load_state(Executor& executor, const StepGraph& step, const StateLayout& layout,
+                const BoxReader& read) {
   const Program& program = executor.program();
   const std::vector<StateBox> whole = whole_weights(step, layout, program.rank);
   const std::vector<StateBox>& mine = layout.ranks[static_cast<size_t>(program.rank)];
@@ -83,8 +83,16 @@ ReadFigures load_state(Executor& executor, const StepGraph& step, const StateLay
           {head.name, head.type, head.shape, box->place, static_cast<std::byte*>(tensor.data)});
     }
   }
-  const ReadFigures figures = read_boxes(files, checkpoint, wanted);
+  read(wanted);
   for (const Viewed& viewed : views) executor.write(viewed.id, viewed.view);
+}
+
+ReadFigures load_state(Executor& executor, const StepGraph& step, const StateLayout& layout,
+                       const FileOps& files, const CheckpointFolder& checkpoint) {
+  ReadFigures figures;
+  load_state(executor, step, layout, [&](std::span<const WantedBox> wanted) {
+    figures = read_boxes(files, checkpoint, wanted);
+  });
   return figures;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 
 #include "checkpoint/store/box_reader.h"
 #include "checkpoint/store/shard_writer.h"
@@ -15,8 +16,13 @@ namespace tessera {
 // must outlive it. Call between steps.
 ChunkSource state_source(const Executor& executor, const StateLayout& layout, const SavePlan& plan);
 
-// Fills weights and the states of the optimizer; padding becomes zero. Throws Error as read_boxes()
-// does; then what the rank holds is no longer of use.
+// Fills weights and the states of the optimizer with what `read` puts into the boxes that it is
+// given; padding becomes zero. Where it throws, what the rank holds is no longer of use.
+using BoxReader = std::function<void(std::span<const WantedBox> wanted)>;
+void load_state(Executor& executor, const StepGraph& step, const StateLayout& layout,
+                const BoxReader& read);
+
+// The same from a checkpoint. Throws Error as read_boxes() does.
 ReadFigures load_state(Executor& executor, const StepGraph& step, const StateLayout& layout,
                        const FileOps& files, const CheckpointFolder& checkpoint);
 

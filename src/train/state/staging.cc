@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "train/state/snapshot_memory.h"
 
 namespace tessera {
 namespace {
@@ -79,32 +80,57 @@ StagingLayout lay_out_staging(const StateLayout& layout, const SavePlan& plan, i
   return staging;
 }
 
-Staging::Staging(RankDevice& device, StagingLayout layout)
-    : layout_(std::move(layout)),
-      memory_(device.allocate_staging("checkpoint staging", layout_.bytes())) {}
-
-void Staging::fill(const Executor& executor) {
-  std::vector<BufferCopy> copies;
-  for (const Stretch& stretch : layout_.stretches) {
-    const BucketBuffers& buffers = executor.program().buckets[stretch.bucket];
-    copies.push_back({buffer_of(buffers, stretch.part), stretch.first, stretch.size,
-                      memory_.data() + stretch.at});
+std::vector<int64_t> planned_staging(const CheckpointSpec& checkpoint, const StepGraph& step) {
+  std::vector<int64_t> bytes(static_cast<size_t>(step.mesh.world()), 0);
+  const bool in_memory = checkpoint.memory_every > 0;
+  if (!checkpoint.on() || (!checkpoint.async && !in_memory)) return bytes;
+  const StateLayout layout = lay_out_state(step);
+  const SavePlan plan = plan_save(layout);
+  for (size_t rank = 0; rank < bytes.size(); ++rank) {
+    const StagingLayout mine = lay_out_staging(layout, plan, static_cast<int>(rank));
+    bytes[rank] = in_memory ? SnapshotMemory::bytes_for(mine.copy_bytes) : mine.copy_bytes;
+    if (checkpoint.async) bytes[rank] += mine.buffer_bytes;
   }
-  executor.copy_out(copies);
+  return bytes;
 }
 
-ChunkSource Staging::source() const {
+Staging::Staging(RankDevice& device, StagingLayout layout)
+    : layout_(std::move(layout)),
+      memory_(device.allocate_staging("checkpoint staging", layout_.bytes())),
+      copies_{memory_.data()},
+      buffer_(memory_.data() + layout_.copy_bytes, static_cast<size_t>(layout_.buffer_bytes)) {}
+
+Staging::Staging(RankDevice& device, StagingLayout layout, std::shared_ptr<const void> owner,
+                 std::vector<std::byte*> copies, bool writes)
+    : layout_(std::move(layout)),
+      memory_(device.allocate_staging("checkpoint staging", writes ? layout_.buffer_bytes : 0)),
+      owner_(std::move(owner)),
+      copies_(std::move(copies)),
+      buffer_(memory_.data(), static_cast<size_t>(memory_.size_bytes())) {}
+
+void Staging::fill(const Executor& executor, size_t copy, const std::function<void()>& halfway) {
+  std::vector<BufferCopy> copies;
+  for (const StagingLayout::Stretch& stretch : layout_.stretches) {
+    const BucketBuffers& buffers = executor.program().buckets[stretch.bucket];
+    copies.push_back({buffer_of(buffers, stretch.part), stretch.first, stretch.size,
+                      copies_.at(copy) + stretch.at});
+  }
+  const std::span<const BufferCopy> all = copies;
+  const size_t first = halfway ? all.size() / 2 : all.size();
+  executor.copy_out(all.subspan(0, first));
+  if (!halfway) return;
+  halfway();
+  executor.copy_out(all.subspan(first));
+}
+
+ChunkSource Staging::source(size_t copy) const {
   const auto next = std::make_shared<size_t>(0);
-  return [this, next](const HeldBox& held) -> ChunkMemory {
+  return [this, next, memory = copies_.at(copy)](const HeldBox& held) -> ChunkMemory {
     const StagingLayout::Chunk& chunk = layout_.chunks.at((*next)++);
     TESSERA_CHECK(chunk.place.box == held.box, "{} is asked for, but {} is next",
                   box_text(held.box), box_text(chunk.place.box));
-    return {memory_.data() + chunk.at, chunk.place};
+    return {memory + chunk.at, chunk.place};
   };
-}
-
-std::span<std::byte> Staging::write_buffer() const {
-  return {memory_.data() + layout_.copy_bytes, static_cast<size_t>(layout_.buffer_bytes)};
 }
 
 }  // namespace tessera

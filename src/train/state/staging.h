@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -36,21 +38,33 @@ struct StagingLayout {
 };
 StagingLayout lay_out_staging(const StateLayout& layout, const SavePlan& plan, int rank);
 
-// One thread fills it while no other reads it. Of a GPU the memory is pinned.
+// Memory of the host that each rank takes for its saves, from the beginning of the run to its end.
+std::vector<int64_t> planned_staging(const CheckpointSpec& checkpoint, const StepGraph& step);
+
+// One thread fills a copy while no other reads it. Of a GPU the memory is pinned.
 class Staging {
  public:
+  // Takes memory for one copy, and for what a file is collected in.
   Staging(RankDevice& device, StagingLayout layout);
+  // The copies lie in memory of `owner`: layout.copy_bytes at each of these. `writes`: whether a
+  // file is ever made of one.
+  Staging(RankDevice& device, StagingLayout layout, std::shared_ptr<const void> owner,
+          std::vector<std::byte*> copies, bool writes);
 
-  [[nodiscard]] int64_t bytes() const { return memory_.size_bytes(); }
-  // Between steps: waits for the device and for the copy.
-  void fill(const Executor& executor);
+  [[nodiscard]] int64_t bytes() const { return memory_.size_bytes(); }  // taken by this
+  // Between steps: waits for the device and for the copy. `halfway` is called in the middle of it.
+  void fill(const Executor& executor, size_t copy = 0,
+            const std::function<void()>& halfway = nullptr);
   // For write_shard(), of what fill() copied. It must not outlive this.
-  [[nodiscard]] ChunkSource source() const;
-  [[nodiscard]] std::span<std::byte> write_buffer() const;
+  [[nodiscard]] ChunkSource source(size_t copy = 0) const;
+  [[nodiscard]] std::span<std::byte> write_buffer() const { return buffer_; }
 
  private:
   StagingLayout layout_;
   HostArena memory_;
+  std::shared_ptr<const void> owner_;
+  std::vector<std::byte*> copies_;
+  std::span<std::byte> buffer_;
 };
 
 }  // namespace tessera

@@ -25,7 +25,8 @@ class TextIds {
  public:
   TextIds(const ModelFolder& model, const std::string& given) : vocab_(model.spec.model.vocab) {
     // A run that has none was trained on bytes, whatever the folder had that it began with.
-    const ModelFolder own{.path = model.path, .is_run = model.is_run, .spec = {}, .origin = {}};
+    ModelFolder own{.path = model.path, .is_run = model.is_run, .spec = {}, .origin = {}};
+    own.run = model.run;
     const std::string path = given.empty() ? find_beside(own, "tokenizer.json") : given;
     if (path.empty()) {
       require_config(vocab_ >= 256 && model.is_run,

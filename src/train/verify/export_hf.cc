@@ -16,6 +16,7 @@
 #include "data/chat_folder.h"
 #include "data/tokenizer/tokenizer.h"
 #include "spec/run_file/run_file.h"
+#include "train/session/checkpoint_weights.h"
 #include "train/verify/difference.h"
 #include "train/verify/forward.h"
 #include "train/verify/model_folder.h"
@@ -160,6 +161,12 @@ void write_weights(const HfWeights& weights, const std::vector<HfShard>& shards,
     write_json(out.file("model.safetensors.index.json"), index_of_shards(shards));
 }
 
+void put_together(const ModelFolder& checkpoint, const NewFolder& out) {
+  const RunSpec& spec = checkpoint.spec;
+  write_checkpoint_weights(checkpoint.path, layout_parameters(spec, mesh_of(spec.parallel)),
+                           out.file("model.safetensors"));
+}
+
 // Tokens of all parts of the vocabulary.
 std::vector<double> logits_of(RunSpec spec, int64_t length) {
   spec.train.seq_len = length;
@@ -192,10 +199,13 @@ ExportReport export_hf(const ExportOptions& options) {
                  "'{}' is there already: name a folder that does not exist", options.out);
   const ModelFolder source = open_model_folder(options.source);
   const ordered_json config = config_of(source);
-  require_config(HfWeights::present(source.path),
-                 "'{}' has no weights (model.safetensors): a run writes them when it ends",
+  require_config(source.is_checkpoint || HfWeights::present(source.path),
+                 "'{}' has no weights (model.safetensors): a run writes them when it ends; a "
+                 "checkpoint of it can be exported as well",
                  source.path);
-  const HfWeights weights = HfWeights::open(source.path);
+  std::optional<NewFolder> whole;  // a file of the weights that a checkpoint has in shards
+  if (source.is_checkpoint) put_together(source, whole.emplace(options.out + ".weights"));
+  const HfWeights weights = HfWeights::open(whole ? whole->path() : source.path);
   const std::vector<TensorHead> heads = heads_of(weights);
   const std::vector<HfShard> shards = deal_into_shards(heads, options.shard_bytes);
   NewFolder out(options.out + ".partial");

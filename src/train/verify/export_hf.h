@@ -8,7 +8,8 @@
 namespace tessera {
 
 struct ExportOptions {
-  std::string source;                   // the directory of a run, or a Hugging Face folder
+  std::string source;                   // the directory of a run, a Hugging Face folder, or a
+                                        // checkpoint
   std::string out;                      // must not exist
   int64_t shard_bytes = 5'000'000'000;  // of tensors in one file, at most
 };

@@ -21,8 +21,11 @@
 #include "spec/run_file/validate.h"
 #include "tensor/element.h"
 #include "train/machine_defaults.h"
+#include "train/session/checkpoint_weights.h"
+#include "train/session/resume.h"
 #include "train/session/stored_tensors.h"
 #include "train/session/weights.h"
+#include "train/verify/checkpoint_model.h"
 
 namespace tessera {
 namespace {
@@ -37,24 +40,51 @@ RunSpec load_spec(const std::string& run_dir) {
   require_config(in.good(), "'{}' holds no run (no resolved.json): give the logging.run_dir of one",
                  run_dir);
   const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  RunSpec spec = run_spec_from_json(parse_json(text, path));
+  return run_spec_from_json(parse_json(text, path));
+}
+
+// What speaks: a run that has come to its end, or a checkpoint.
+struct Speaker {
+  std::string folder;  // with the weights
+  std::string words;   // with the tokenizer, if there is one
+  RunSpec spec;        // one rank
+  bool is_checkpoint = false;
+};
+
+Speaker open_speaker(const std::string& path) {
+  Speaker speaker{path, path, {}, false};
+  if (const std::optional<CheckpointModel> model = find_checkpoint_model(path)) {
+    speaker = {model->path, model->run, model->spec, true};
+    require_config(model->tokenizer_hash.empty() || !tokenizer_hash_in(model->run).empty(),
+                   "'{}' was trained with a tokenizer (SHA-256 {}), and lies in no run directory "
+                   "that has it: copy the checkpoint to RUN/checkpoints",
+                   path, model->tokenizer_hash);
+    if (model->tokenizer_hash.empty()) speaker.words.clear();
+  } else {
+    speaker.spec = load_spec(path);
+  }
+  RunSpec& spec = speaker.spec;
   spec.parallel = ParallelSpec();
   spec.train.micro_batch = 1;
   spec.train.global_batch = 1;
   spec.train.threads = 0;
   resolve(spec);
   use_machine_defaults(spec);
-  return spec;
+  return speaker;
 }
 
 // Shapes are compared with the headers alone, before memory is taken for a model that the file may
 // not be of.
-TensorSource run_weights(const std::string& run_dir, const ParameterLayout& layout) {
+TensorSource run_weights(const Speaker& speaker, const ParameterLayout& layout) {
+  const std::string& run_dir = speaker.folder;
+  if (speaker.is_checkpoint) return checkpoint_weights(run_dir, layout);
   std::string path = run_dir + "/model.safetensors";
   if (!std::filesystem::exists(path)) path = run_dir + "/weights.safetensors";  // before 0.2
   require_config(
       std::filesystem::exists(path),
-      "the run in '{}' has no model.safetensors: it did not come to its end; train again", run_dir);
+      "the run in '{}' has no model.safetensors: it did not come to its end; train again, or "
+      "name one of its checkpoints",
+      run_dir);
   const auto file = std::make_shared<SafetensorsFile>(SafetensorsFile::open(path));
   for (const StoredShape& tensor : stored_shapes(layout)) {
     const Shape& found = file->at(tensor.name).shape;
@@ -159,7 +189,7 @@ class TokenSpeech final : public RunSpeech {
 };
 
 std::unique_ptr<RunSpeech> speech_of(const std::string& run_dir) {
-  if (std::filesystem::exists(run_dir + "/tokenizer.json")) {
+  if (!run_dir.empty() && std::filesystem::exists(run_dir + "/tokenizer.json")) {
     return std::make_unique<TokenSpeech>(run_dir);
   }
   return std::make_unique<ByteSpeech>();
@@ -197,8 +227,9 @@ void require_finite(const std::vector<double>& row, const std::string& run_dir) 
 
 std::string generate(const GenerateOptions& options) {
   require_config(!options.prompt.empty(), "the prompt is empty: give at least one byte");
-  const RunSpec spec = load_spec(options.run_dir);
-  const std::unique_ptr<RunSpeech> speech = speech_of(options.run_dir);
+  const Speaker speaker = open_speaker(options.run_dir);
+  const RunSpec& spec = speaker.spec;
+  const std::unique_ptr<RunSpeech> speech = speech_of(speaker.words);
   std::vector<double> row(static_cast<size_t>(std::min(spec.model.vocab, speech->vocab())));
   std::vector<int32_t> tokens = speech->encode(options.prompt);
   std::string text;
@@ -208,8 +239,7 @@ std::string generate(const GenerateOptions& options) {
   };
   for (const int32_t token : tokens) say(speech->decode(token));
   const auto length_now = [&] { return compiled_length(std::ssize(tokens), spec.train.seq_len); };
-  const TensorSource weights =
-      run_weights(options.run_dir, forward_step(spec, length_now()).layout);
+  const TensorSource weights = run_weights(speaker, forward_step(spec, length_now()).layout);
   bool ended = false;
   for (int64_t n = 0; n < options.tokens && !ended;) {
     const int64_t length = length_now();

@@ -12,6 +12,7 @@
 #include "spec/run_file/run_file.h"
 #include "spec/run_file/validate.h"
 #include "train/machine_defaults.h"
+#include "train/verify/checkpoint_model.h"
 
 namespace tessera {
 namespace {
@@ -40,30 +41,11 @@ RunSpec spec_of_hf(const std::string& path) {
   return spec;
 }
 
-}  // namespace
-
-ModelFolder open_model_folder(const std::string& path) {
-  require_config(fs::exists(path),
-                 "'{}' does not exist: name the directory of a run, such as "
-                 "runs/demo, or a Hugging Face folder",
-                 path);
-  require_config(fs::is_directory(path),
-                 "'{}' is a file: name the directory of a run, or a "
-                 "Hugging Face folder",
-                 path);
-  ModelFolder folder;
-  folder.path = path;
-  const std::string resolved = path + "/resolved.json";
-  folder.is_run = fs::exists(resolved);
-  require_config(folder.is_run || fs::exists(path + "/config.json"),
-                 "'{}' holds neither a run (resolved.json) nor a model of Hugging Face "
-                 "(config.json)",
-                 path);
-  folder.spec = folder.is_run ? run_spec_from_json(parse_json(read_file(resolved), resolved))
-                              : spec_of_hf(path);
+// What it is computed with, whatever it was trained with.
+void make_one_rank(ModelFolder& folder) {
   RunSpec& spec = folder.spec;
   folder.origin = spec.model.hf;
-  spec.model.hf = path;
+  spec.model.hf = folder.path;
   spec.parallel = ParallelSpec();
   spec.optimizer = OptimizerSpec();
   spec.data = DataSpec();  // a mask of documents wants inputs that a text alone does not have
@@ -78,11 +60,44 @@ ModelFolder open_model_folder(const std::string& path) {
   spec.train.threads = 0;
   resolve(spec);
   use_machine_defaults(spec);
+}
+
+}  // namespace
+
+ModelFolder open_model_folder(const std::string& path) {
+  ModelFolder folder;
+  if (const std::optional<CheckpointModel> model = find_checkpoint_model(path)) {
+    folder.path = model->path;
+    folder.run = model->run;
+    folder.is_run = true;
+    folder.is_checkpoint = true;
+    folder.spec = model->spec;
+    make_one_rank(folder);
+    return folder;
+  }
+  require_config(fs::exists(path),
+                 "'{}' does not exist: name the directory of a run, such as "
+                 "runs/demo, a checkpoint, or a Hugging Face folder",
+                 path);
+  require_config(fs::is_directory(path),
+                 "'{}' is a file: name the directory of a run, or a "
+                 "Hugging Face folder",
+                 path);
+  folder.path = path;
+  const std::string resolved = path + "/resolved.json";
+  folder.is_run = fs::exists(resolved);
+  require_config(folder.is_run || fs::exists(path + "/config.json"),
+                 "'{}' holds neither a run (resolved.json) nor a model of Hugging Face "
+                 "(config.json)",
+                 path);
+  folder.spec = folder.is_run ? run_spec_from_json(parse_json(read_file(resolved), resolved))
+                              : spec_of_hf(path);
+  make_one_rank(folder);
   return folder;
 }
 
 std::string find_beside(const ModelFolder& folder, const std::string& name) {
-  for (const std::string& place : {folder.path, folder.origin}) {
+  for (const std::string& place : {folder.path, folder.run, folder.origin}) {
     if (place.empty()) continue;
     std::string path = place + "/" + name;
     if (fs::is_regular_file(path)) return path;

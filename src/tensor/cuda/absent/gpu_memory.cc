@@ -26,6 +26,7 @@ HostArena allocate_on_gpu(int /*device*/, const std::string& /*name*/, int64_t /
 HostArena allocate_pinned(const std::string& /*name*/, int64_t /*size_bytes*/) {
   throw Error(kAbsent);
 }
+HostArena pin_on_host(HostArena /*memory*/) { throw Error(kAbsent); }
 void copy_to_gpu(void* /*to*/, const void* /*from*/, int64_t /*size_bytes*/) {
   throw Error(kAbsent);
 }
