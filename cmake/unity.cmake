@@ -4,6 +4,7 @@
 option(TESSERA_UNITY "compile several sources as one: for builds from nothing" OFF)
 set(TESSERA_UNITY_FILES 40 CACHE STRING "how many sources are compiled as one, at most")
 mark_as_advanced(TESSERA_UNITY_FILES)
+option(TESSERA_COMMON_HEADERS_ONCE "read what most sources include once, also without TESSERA_UNITY" OFF)
 if(TESSERA_UNITY)
   # g++ takes a source in a group for a header, which should have nothing of an unnamed namespace.
   add_compile_options("$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>")
@@ -136,7 +137,7 @@ set(TESSERA_COMMON_HEADERS <algorithm> <array> <atomic> <chrono> <cmath> <cstdin
   <string_view> <thread> <tuple> <unordered_map> <utility> <variant> <vector> <fmt/format.h>
   <nlohmann/json.hpp>)
 function(tessera_read_headers_once target kind)
-  if(NOT TESSERA_UNITY OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU" OR NOT (TESSERA_UNITY OR TESSERA_COMMON_HEADERS_ONCE))
     return()
   endif()
   set(headers tessera_headers_of_${kind})

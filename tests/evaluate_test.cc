@@ -12,6 +12,7 @@
 #include "support/command.h"
 #include "support/hf_models.h"
 #include "train/session/session.h"
+#include "train/verify/difference.h"
 #include "train/verify/scorer.h"
 
 namespace tessera {

@@ -14,6 +14,7 @@
 #include "draw/pass_color.h"
 #include "draw/step_svg.h"
 #include "draw/step_text.h"
+#include "draw/svg.h"
 #include "draw/trace.h"
 #include "sim/replay/distinct_programs.h"
 #include "sim/testing/test_runs.h"

@@ -1,5 +1,5 @@
-// What ./demo shows first: the commands that lead to a trained model, which are built in less time than
-// all of them.
+// What ./demo shows first: the commands that lead to a trained model, which are built in less time
+// than all of them.
 #include <utility>
 #include <vector>
 

@@ -16,6 +16,7 @@
 #include "cost/hardware/facts.h"
 #include "plan/estimate_run.h"
 #include "plan/report/links.h"
+#include "plan/report/misfit_text.h"
 
 namespace tessera {
 namespace {

@@ -20,6 +20,7 @@ struct SpawnRequest {
   int stdout_fd = 1;
   int stderr_fd = 2;
   int inherited_fd = -1;  // stays open under its number
+  int listener_fd = -1;   // the same
   std::vector<int> cpus;  // to run on; empty: where this process may
   int oom_score = 0;      // as in launch/oom_score.h
   sigset_t signal_mask{};

@@ -12,6 +12,7 @@
 #include "launch/rank_list.h"
 #include "launch/rendezvous/token.h"
 #include "spec/run_file/asynchronous.h"
+#include "spec/run_file/run_file.h"
 #include "tensor/gpu_memory.h"
 #include "train/machine_defaults.h"
 #include "train/report/comm_report.h"
