@@ -8,16 +8,17 @@
 
 namespace tessera::testing {
 
+struct HostSetting {
+  std::string fault = {};  // as TESSERA_FAULT
+  std::string flags = {};
+  std::string token = {};
+};
+
 class HostsTest : public FaultTest {
  protected:
   // A port that is free now.
   HostsTest() : port_(listen_on("127.0.0.1", 0).port) {}
 
-  struct Host {
-    std::string fault = {};  // as TESSERA_FAULT
-    std::string flags = {};
-    std::string token = {};
-  };
   static constexpr const char* kSlow = "step.begin:generation=0,act=delay=120";
 
   [[nodiscard]] std::vector<std::string> words(int host, const std::string& flags) const {
@@ -27,7 +28,7 @@ class HostsTest : public FaultTest {
                     host, port_, flags));
   }
   // Starts the agent of a host; a second one of the same number needs another `name`.
-  Command& start(int host, const Host& as = {}, const std::string& name = "") {
+  Command& start(int host, const HostSetting& as = {}, const std::string& name = "") {
     CommandOptions options = with_fault(as.fault);
     options.output = fmt::format("-host{}{}", host, name);
     if (!as.token.empty()) options.environment.push_back("TESSERA_RUN_TOKEN=" + as.token);

@@ -18,8 +18,8 @@ TEST_F(HostsTest, SeveralRanksOnEachHostAndEveryKindOfMesh) {
     ASSERT_EQ(train("", "--threads " + flags).code, 0);
     const std::string weights = read_file(folder_.path("out/model.safetensors"));
     std::filesystem::remove_all(folder_.path("out"));
-    const Host as{.fault = "step.backward:rank=2,step=5,act=kill",
-                  .flags = "--restarts 1 " + flags};
+    const HostSetting as{.fault = "step.backward:rank=2,step=5,act=kill",
+                         .flags = "--restarts 1 " + flags};
     Command& first = start(0, as);
     Command& second = start(1, as);
     EXPECT_EQ(first.finish().code, 0) << said();
@@ -35,7 +35,7 @@ TEST_F(HostsTest, Row2ARankIsLostOnAnyHost) {
   for (const int rank : {0, 1}) {
     SCOPED_TRACE(rank);
     std::filesystem::remove_all(folder_.path("out"));
-    const Host as{.fault = fmt::format("step.backward:rank={},step=5,act=kill", rank)};
+    const HostSetting as{.fault = fmt::format("step.backward:rank={},step=5,act=kill", rank)};
     Command& first = start(0, as);
     Command& second = start(1, as);
     expect_both_survive(first, second);
@@ -47,7 +47,7 @@ TEST_F(HostsTest, Row2ARankIsLostOnAnyHost) {
 }
 
 TEST_F(HostsTest, Row1ARankIsLostWhileAllMeet) {
-  const Host as{.fault = "rdzv.join:rank=1,act=kill"};
+  const HostSetting as{.fault = "rdzv.join:rank=1,act=kill"};
   Command& first = start(0, as);
   Command& second = start(1, as);
   expect_both_survive(first, second);
@@ -81,7 +81,7 @@ TEST_F(HostsTest, Row9AfterItsCoordinatorHasBeenKilledTheGenerationStillGrows) {
 
 // The first host is lost as a whole, and started again by whoever started it before.
 TEST_F(HostsTest, Row9TheAgentOfHost0IsKilledAndStartedAgain) {
-  const Host as{.fault = kSlow, .flags = "--restarts 2 --host-lease 2"};
+  const HostSetting as{.fault = kSlow, .flags = "--restarts 2 --host-lease 2"};
   Command& first = start(0, as);
   Command& second = start(1, as);
   await_steps(4);
@@ -99,7 +99,7 @@ TEST_F(HostsTest, Row9TheAgentOfHost0IsKilledAndStartedAgain) {
 }
 
 TEST_F(HostsTest, Row9TheAgentOfAnotherHostIsKilledAndStartedAgain) {
-  const Host as{.fault = kSlow, .flags = "--restarts 2 --host-lease 2"};
+  const HostSetting as{.fault = kSlow, .flags = "--restarts 2 --host-lease 2"};
   Command& first = start(0, as);
   Command& second = start(1, as);
   await_steps(4);
@@ -156,12 +156,14 @@ TEST_F(HostsTest, ASignalToAnyHostEndsTheRunInOrder) {
     Command& third = start(0);
     Command& fourth = start(1);
     expect_both_survive(third, fourth);
+    EXPECT_TRUE(events("verdict").empty());
     commands_.clear();
   }
 }
 
 TEST_F(HostsTest, OutOfRestartsAllEndWithTheCodeOfTheLastFailure) {
-  const Host as{.fault = "step.begin:rank=1,step=5,generation=0,act=kill", .flags = "--restarts 1"};
+  const HostSetting as{.fault = "step.begin:rank=1,step=5,generation=0,act=kill",
+                       .flags = "--restarts 1"};
   Command& first = start(0, as);
   Command& second = start(1, as);
   EXPECT_EQ(first.finish().code, 1);

@@ -1,7 +1,9 @@
 // Rows 22 to 25 of the matrix of faults on one host: agents that are silent, and visitors of the
 // ports of a run that should not be there.
+#include <poll.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <random>
 #include <set>
 
@@ -41,6 +43,31 @@ class RogueTest : public HostsTest {
             .generation = generation,
             .body = to_body(HostHello{.host = host, .incarnation = "rogue"})};
   }
+  // What a spare says to be let in, as somebody between it and the coordinator hears it.
+  std::string bytes_of_join(int host) {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) return "";
+    ControlLink spare(UniqueFd(ends[0]), "the coordinator", /*is_host=*/false);
+    const UniqueFd ear(ends[1]);
+    const UniqueFd coordinator = visit();
+    std::string heard;
+    std::atomic<bool> over = false;
+    std::thread between([&] {
+      while (!over) {
+        std::string out, in;
+        (void)receive_some(ear.get(), out);
+        (void)send_all(coordinator.get(), out, Clock::now() + 1s);
+        heard += out;
+        (void)receive_some(coordinator.get(), in);
+        (void)send_all(ear.get(), in, Clock::now() + 1s);
+        std::this_thread::sleep_for(1ms);
+      }
+    });
+    EXPECT_EQ(introduce(spare, kToken, hello(host), Clock::now() + 5s).generation, 1U);
+    over = true;
+    between.join();
+    return heard;
+  }
   void expect_undisturbed(Command& first, Command& second) {
     expect_both_survive(first, second);
     EXPECT_TRUE(events("verdict").empty());
@@ -51,7 +78,7 @@ class RogueTest : public HostsTest {
 };
 
 TEST_F(RogueTest, Row22ASilentAgentIsFencedAndASpareTakesItsPlace) {
-  const Host as{.fault = kSlow, .flags = "--restarts 2 --host-lease 1"};
+  const HostSetting as{.fault = kSlow, .flags = "--restarts 2 --host-lease 1"};
   Command& first = start(0, as);
   Command& second = start(1, as);
   Command& spare = start(2, as);
@@ -70,7 +97,7 @@ TEST_F(RogueTest, Row22ASilentAgentIsFencedAndASpareTakesItsPlace) {
 }
 
 TEST_F(RogueTest, Row23AShortSilenceIsNoLoss) {
-  const Host as{.fault = kSlow, .flags = "--restarts 2 --host-lease 20"};
+  const HostSetting as{.fault = kSlow, .flags = "--restarts 2 --host-lease 20"};
   Command& first = start(0, as);
   Command& second = start(1, as);
   await_steps(3);
@@ -81,7 +108,7 @@ TEST_F(RogueTest, Row23AShortSilenceIsNoLoss) {
 }
 
 TEST_F(RogueTest, Row24WhoeverShouldNotComeIsRefusedAtOnce) {
-  const Host as{.fault = kSlow, .token = kToken};
+  const HostSetting as{.fault = kSlow, .token = kToken};
   Command& first = start(0, as);
   Command& second = start(1, as);
   await_steps(2);
@@ -91,33 +118,22 @@ TEST_F(RogueTest, Row24WhoeverShouldNotComeIsRefusedAtOnce) {
   EXPECT_NE(refusal_of(kToken, hello(1)).find("host 1 is there already"), std::string::npos);
   EXPECT_NE(refusal_of(kToken, hello(0)).find("host 0 is there already"), std::string::npos);
   EXPECT_NE(refusal_of(kToken, hello(2, 12345)).find("another run"), std::string::npos);
-  EXPECT_NE(refusal_of(kToken, hello(-1)).find("a count of"), std::string::npos);
+  EXPECT_FALSE(refusal_of(kToken, hello(-1)).empty());
   EXPECT_LT(slowest_, 2s);  // 0.1 s where the machine has time
   expect_undisturbed(first, second);
   EXPECT_NE(said().find("host 1 is there already"), std::string::npos) << said();
 }
 
 TEST_F(RogueTest, Row24AJoinThatWasOverheardIsOfNoUse) {
-  const Host as{.fault = kSlow, .token = kToken};
+  const HostSetting as{.fault = kSlow, .token = kToken};
   Command& first = start(0, as);
   Command& second = start(1, as);
   await_steps(2);
-  // As a spare would say it; what it sends is kept and sent again.
-  std::string said_before;
-  {
-    const std::string guest_text(32, 'a');
-    ControlFrame greeting = hello(7);
-    std::string body;
-    for (const std::string& text : {guest_text, greeting.body}) {
-      body += std::string{static_cast<char>(text.size()), 0, 0, 0} + text;
-    }
-    said_before =
-        to_bytes({.kind = ControlKind::kHello, .body = body}, {.number = 0}) +
-        to_bytes({.kind = ControlKind::kProof, .body = std::string(32, 'p')}, {.number = 1});
-  }
+  const std::string overheard = bytes_of_join(7);
+  ASSERT_NE(overheard.find("TSCT"), std::string::npos);
   for (int round = 0; round < 2; ++round) {
     const UniqueFd visitor = visit();
-    ASSERT_TRUE(send_all(visitor.get(), said_before, Clock::now() + 1s));
+    ASSERT_TRUE(send_all(visitor.get(), overheard, Clock::now() + 1s));
     std::string answer;
     while (wait_ready(visitor.get(), POLLIN, Clock::now() + 2s) &&
            receive_some(visitor.get(), answer) != Received::kClosed) {
@@ -128,8 +144,8 @@ TEST_F(RogueTest, Row24AJoinThatWasOverheardIsOfNoUse) {
 }
 
 TEST_F(RogueTest, Row24AStrangerWithTheTokenCannotSpeakForAGenerationThatIsOver) {
-  const Host as{.fault = std::string(kSlow) + ";step.begin:rank=1,step=3,act=kill",
-                .token = kToken};
+  const HostSetting as{.fault = std::string(kSlow) + ";step.begin:rank=1,step=3,act=kill",
+                       .token = kToken};
   Command& first = start(0, as);
   Command& second = start(1, as);
   ASSERT_TRUE(wait_until([&] { return events("restart").size() == 1; })) << said();
@@ -180,7 +196,7 @@ std::vector<int> ports_of_run(const std::string& folder) {
 }
 
 TEST_F(RogueTest, Row25GarbageOnEveryPortIsDropped) {
-  const Host as{.fault = std::string(kSlow) + ";comm.init:act=delay=300", .token = kToken};
+  const HostSetting as{.fault = std::string(kSlow) + ";comm.init:act=delay=300", .token = kToken};
   Command& first = start(0, as);
   Command& second = start(1, as);
   std::mt19937 random(25);

@@ -55,6 +55,7 @@ class HostRun {
             state_path(spec_));
     const RunEnd end = run_coordinator(
         listener, {.coordinator = coordinator_options(), .state = *state, .token = token_});
+    journal_.ended({.opened = end.opened});
     // A run that has come to its end is not gone on with.
     if (end.exit_code == 0) std::filesystem::remove(state_path(spec_));
     return end.exit_code;

@@ -41,14 +41,16 @@ Coordinator::Coordinator(const CoordinatorOptions& options, CoordinatorState sta
     : options_(options),
       state_(std::move(state)),
       ledger_(options.restarts),
+      now_(now),
       phase_since_(now),
       recover_until_(now) {
   TESSERA_CHECK(options.hosts >= 1 && options.world % options.hosts == 0, "{} ranks on {} hosts",
                 options.world, options.hosts);
   const bool goes_on =
       state_.generation > 0 && state_.places.size() == static_cast<size_t>(options_.hosts);
+  const bool at_rest = state_.places.empty();
   state_.places.resize(static_cast<size_t>(options_.hosts), kNobody);
-  if (state_.generation == 0) return;
+  if (state_.generation == 0 || at_rest) return;
   recover_until_ = now + options_.lease;
   phase_ = goes_on ? Phase::kRecover : Phase::kGather;
 }
@@ -262,6 +264,7 @@ void Coordinator::take_report(Time now, int number, const GenerationReport& repo
 
 void Coordinator::tick(Time now) {
   if (end_) return;
+  now_ = now;
   drop_expired(now);
   if (loss_ && (phase_ == Phase::kRun || phase_ == Phase::kPrepare)) end_ranks(now, kNow);
   switch (phase_) {
@@ -447,13 +450,25 @@ void Coordinator::decide(Time now) {
 
 void Coordinator::finish(int exit_code, const std::string& message) {
   if (end_) return;
-  end_ = {exit_code, message};
+  end_ = {exit_code, message, state_.opened};
+  if (all_ranks_gone() && options_.keep) {
+    state_.places.clear();  // whoever goes on need not wait for anybody's lease
+    options_.keep(state_);
+  }
   std::string body;
   put_number(body, static_cast<uint32_t>(exit_code));
   put_text(body, message);
   for (const auto& [number, host] : hosts_) {
     order(number, ControlKind::kFinish, state_.generation, body);
   }
+}
+
+bool Coordinator::all_ranks_gone() const {
+  if (state_.generation == 0 || now_ < recover_until_) return false;
+  const bool told = std::all_of(hosts_.begin(), hosts_.end(),
+                                [](const auto& entry) { return entry.second.has == 0; });
+  // A host that is not there any more has lost its lease, or has left without ranks.
+  return told && (phase_ == Phase::kGather || phase_ == Phase::kEndRanks || phase_ == Phase::kRun);
 }
 
 Coordinator::Time Coordinator::next_deadline() const {

@@ -27,7 +27,7 @@ namespace tessera {
 struct CoordinatorState {
   uint64_t run = 0;
   uint64_t generation = 0;       // the last one that was begun; 0: none
-  std::vector<int> places = {};  // the hosts that have its ranks
+  std::vector<int> places = {};  // the hosts that have its ranks; none: they are all gone
   bool opened = false;           // the run directory is this run's
 };
 
@@ -58,6 +58,7 @@ struct HostOrder {
 struct RunEnd {
   int exit_code = 0;
   std::string message;  // empty: nothing to say
+  bool opened = false;  // the run directory is this run's
 };
 
 class Coordinator {
@@ -121,6 +122,7 @@ class Coordinator {
   void look_at_ends(Time now);
   void decide(Time now);
   void finish(int exit_code, const std::string& message);
+  [[nodiscard]] bool all_ranks_gone() const;
   [[nodiscard]] std::string missing_text() const;
 
   CoordinatorOptions options_;
@@ -128,6 +130,7 @@ class Coordinator {
   RestartLedger ledger_;
   Phase phase_ = Phase::kGather;
   std::map<int, Host> hosts_;
+  Time now_;  // of the last tick
   Time phase_since_;
   Time recover_until_;
   std::optional<RankLoss> loss_;   // why the generation at hand ends: the one to blame

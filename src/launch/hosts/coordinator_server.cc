@@ -21,6 +21,7 @@ constexpr milliseconds kFarewellTime{2'000};  // for the agents to hear of the e
 constexpr milliseconds kRefusalTime{200};     // for a refused one to take the reason
 constexpr milliseconds kLongestSleep{100};
 constexpr size_t kMaxStrangers = 64;
+constexpr int kMostNotes = 50;
 
 struct Visitor {
   ControlLink link;
@@ -57,6 +58,12 @@ class Server {
  private:
   void note(const std::string& text) const {
     if (options_.coordinator.on_note) options_.coordinator.on_note(text);
+  }
+
+  // Whoever keeps coming must not fill the log.
+  void note_stranger(const std::string& text) {
+    if (++strangers_noted_ <= kMostNotes) note(text);
+    if (strangers_noted_ == kMostNotes) note("more visitors that are sent away are not said");
   }
 
   [[nodiscard]] bool nobody_listens() const {
@@ -114,7 +121,7 @@ class Server {
         }
       }
     } catch (const Error& error) {
-      note(fmt::format("dropped {}: {}", visitor.link.from(), error.what()));
+      note_stranger(fmt::format("dropped {}: {}", visitor.link.from(), error.what()));
       if (visitor.host < 0 && visitor.link.has_output()) {
         let_go(visitor);
       } else {
@@ -128,8 +135,8 @@ class Server {
     const Coordinator::Answer answer =
         coordinator_.join(Clock::now(), hello, greeting.run, greeting.generation);
     if (!answer.refusal.empty()) {
-      note(fmt::format("refused {}, which says that it is host {}: {}", visitor.link.from(),
-                       hello.host, answer.refusal));
+      note_stranger(fmt::format("refused {}, which says that it is host {}: {}",
+                                visitor.link.from(), hello.host, answer.refusal));
       refuse(visitor.link, answer.refusal, answer.for_good);
       return let_go(visitor);
     }
@@ -139,8 +146,7 @@ class Server {
       other->host = -1;
       other->link.close();
     }
-    std::string lease;
-    lease = std::to_string(options_.coordinator.lease.count());
+    const std::string lease = std::to_string(options_.coordinator.lease.count());
     welcome(visitor.link, visitor.handshake,
             {.run = coordinator_.state().run,
              .generation = coordinator_.state().generation,
@@ -157,7 +163,7 @@ class Server {
     for (const std::unique_ptr<Visitor>& visitor : visitors_) {
       if (visitor->host >= 0 || Clock::now() < visitor->greet_by) continue;
       if (!visitor->refused) {
-        note(fmt::format("dropped {}, which did not say who it is", visitor->link.from()));
+        note_stranger(fmt::format("dropped {}, which did not say who it is", visitor->link.from()));
       }
       visitor->link.close();
     }
@@ -182,6 +188,7 @@ class Server {
   std::vector<std::unique_ptr<Visitor>> visitors_;
   PollSet poll_;
   size_t listener_slot_ = PollSet::kNone;
+  int strangers_noted_ = 0;
 };
 
 }  // namespace

@@ -293,6 +293,19 @@ TEST_F(CoordinatorTest, ASignalEndsTheRunWithItsCode) {
   EXPECT_TRUE(losses_.empty());
 }
 
+TEST_F(CoordinatorTest, Row9WhoeverGoesOnAfterAnEndInOrderWaitsForNobodysLease) {
+  run();
+  for (const int host : {0, 1}) ended(host, 1, {.exit_code = 143});
+  pass(milliseconds(1));
+  ASSERT_TRUE(coordinator_->end());
+  EXPECT_TRUE(kept_.places.empty());
+  begin(kept_);
+  for (const int host : {0, 1}) EXPECT_EQ(join(host), "");
+  pass(milliseconds(1));
+  EXPECT_EQ(orders(), "0:prepare2 1:prepare2");
+  EXPECT_TRUE(losses_.empty());
+}
+
 TEST_F(CoordinatorTest, OutOfRestartsTheLastFailureIsTheEnd) {
   run();
   for (uint64_t generation = 1;; ++generation) {
