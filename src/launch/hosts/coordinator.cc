@@ -187,7 +187,10 @@ void Coordinator::hear(Time now, int number, const ControlFrame& frame) {
       return;
     case ControlKind::kEnded:
       host->has = 0;
-      if (current && place_of(number)) take_report(now, number, parse_report(frame.body));
+      // Where a new generation is being gathered, the end of the last one is known.
+      if (current && phase_ != Phase::kGather && place_of(number)) {
+        take_report(now, number, parse_report(frame.body));
+      }
       return;
     case ControlKind::kStale:
       host->has = 0;  // it has none of them

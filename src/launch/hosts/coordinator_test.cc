@@ -166,6 +166,7 @@ TEST_F(CoordinatorTest, Row22ASilentHostIsLostAfterItsLeaseAndNothingStartsBefor
   EXPECT_EQ(orders(), "");
   ended(1, 1, {.exit_code = 75, .why = GenerationReport::Why::kFenced});
   pass(milliseconds(1));
+  EXPECT_EQ(losses_.size(), 1U);  // one silence is one loss
   EXPECT_EQ(orders(), "0:prepare2 1:prepare2");
 }
 
