@@ -19,7 +19,9 @@ enum class ExitCode : int {
   kDiverged = 4,    // NaN or Inf
   kCorrupt = 65,    // a checkpoint whose bytes are not those that were written
   kAbsent = 66,     // no checkpoint, or one that was never finished
+  kNoQuorum = 69,   // hosts that the run needs have not come
   kIo = 74,         // a disk that is full, read-only or fails
+  kRequeue = 75,    // this host was cut off, or too often lost: the same command may go on
   kVersion = 76,    // a format that a newer Tessera wrote
   kPoison = 78,     // a step that fails whenever it is tried
   kPreempted = 85,  // asked to end, and saved before: start it again

@@ -19,7 +19,7 @@ struct Variables {
 };
 
 constexpr Variables kAgent = {Launcher::kAgent, agent_variable::kRank, agent_variable::kSize,
-                              agent_variable::kLocalRank, ""};
+                              agent_variable::kLocalRank, agent_variable::kLocalSize};
 constexpr Variables kOpenMpi = {Launcher::kOpenMpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
                                 "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"};
 constexpr Variables kPmi = {Launcher::kPmi, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID",
@@ -107,6 +107,26 @@ LaunchContext read(const Environment& environment, const Variables& names) {
   return context;
 }
 
+void read_hosts(const Environment& environment, LaunchContext& context) {
+  if (!is_set(environment, agent_variable::kAddresses)) return;
+  for (const std::string_view address :
+       split(value_of(environment, agent_variable::kAddresses), ',')) {
+    context.addresses.emplace_back(address);
+  }
+  context.mesh_key = value_of(environment, agent_variable::kMeshKey);
+  context.listener_fd = static_cast<int>(
+      number(environment, agent_variable::kListener, 0, std::numeric_limits<int>::max()));
+  const std::string_view run = value_of(environment, agent_variable::kRunId);
+  const auto [end, failure] =
+      std::from_chars(run.data(), run.data() + run.size(), context.run_id, 16);
+  require_config(failure == std::errc() && end == run.data() + run.size() &&
+                     context.addresses.size() == static_cast<size_t>(context.size) &&
+                     context.local_size && context.local_rank,
+                 "the environment variables of 'tessera train --hosts' contradict each other: "
+                 "unset {}",
+                 agent_variable::kRank);
+}
+
 LaunchContext read_agent(const Environment& environment) {
   LaunchContext context = read(environment, kAgent);
   require_config(is_set(environment, agent_variable::kMemory),
@@ -123,6 +143,7 @@ LaunchContext read_agent(const Environment& environment) {
     context.generation = static_cast<int>(
         number(environment, agent_variable::kGeneration, 1, std::numeric_limits<int>::max()));
   }
+  read_hosts(environment, context);
   return context;
 }
 

@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tessera {
 
@@ -33,6 +34,12 @@ inline constexpr std::string_view kMemory = "TESSERA_SHM_FD";
 inline constexpr std::string_view kToken = "TESSERA_RUN_TOKEN";
 inline constexpr std::string_view kGeneration = "TESSERA_GENERATION";
 inline constexpr std::string_view kKept = "TESSERA_KEPT_FD";
+// Where there are ranks on other hosts too.
+inline constexpr std::string_view kLocalSize = "TESSERA_LOCAL_SIZE";
+inline constexpr std::string_view kAddresses = "TESSERA_RANK_ADDRESSES";  // split by commas
+inline constexpr std::string_view kListener = "TESSERA_LISTENER_FD";
+inline constexpr std::string_view kMeshKey = "TESSERA_MESH_KEY";
+inline constexpr std::string_view kRunId = "TESSERA_RUN_ID";  // 16 hexadecimal digits
 }  // namespace agent_variable
 
 enum class Launcher : uint8_t { kNone, kAgent, kOpenMpi, kPmi, kTorchrun, kSlurm };
@@ -49,6 +56,12 @@ struct LaunchContext {
   int shm_fd = -1;     // agent: the ShmMemory that this rank inherited
   int kept_fd = -1;    // agent: a file in memory that generations leave to each other; -1: none
   int generation = 1;  // agent: how often the ranks of this job have been started
+
+  // agent, with ranks on several hosts: where each of them listens, and what only they know.
+  std::vector<std::string> addresses;
+  std::string mesh_key;
+  int listener_fd = -1;
+  uint64_t run_id = 0;
 
   // torchrun: where ranks that do not know each other meet. A file (TESSERA_RENDEZVOUS_FILE) goes
   // before an address (MASTER_ADDR, MASTER_PORT).

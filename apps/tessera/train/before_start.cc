@@ -1,5 +1,7 @@
 #include "train/before_start.h"
 
+#include <algorithm>
+
 #include "api/plan.h"
 #include "base/error.h"
 #include "base/text/text.h"
@@ -47,6 +49,7 @@ void BeforeStart::check_device(RankMode mode, int64_t ranks) const {
 void BeforeStart::check_memory(RankMode mode) {
   memory_ = look_at_memory({.spec = spec_,
                             .mode = mode,
+                            .hosts = std::max<int64_t>(1, options_.hosts.hosts),
                             .text_bytes = text_bytes_,
                             .open = [this] { return open_settings_of(options_.source, read_text); },
                             .misfit = [this](const Plan& plan) { return misfit_of(plan); }});

@@ -73,17 +73,19 @@ void RestartJournal::trouble(const RankTrouble& trouble, const RunState& run) {
 
 void RestartJournal::lost(const RankLoss& loss, const RunState& run) {
   opened_ = opened_ || run.opened;
-  lines_.push_back(nlohmann::ordered_json({{"event", "verdict"},
-                                           {"verdict", name_of(Verdict::kLost)},
-                                           {"rank", loss.rank},
-                                           {"pid", loss.pid},
-                                           {"exit", exit_of(loss.exit)},
-                                           {"generation", loss.generation},
-                                           {"phase", name_of(loss.section)},
-                                           {"step", loss.step},
-                                           {"reason", loss.reason},
-                                           {"time", loss.unix_time}})
-                       .dump());
+  const bool partitioned = loss.verdict == Verdict::kPartitioned;
+  lines_.push_back(
+      nlohmann::ordered_json({{"event", "verdict"},
+                              {"verdict", name_of(partitioned ? loss.verdict : Verdict::kLost)},
+                              {"rank", loss.rank},
+                              {"pid", loss.pid},
+                              {"exit", exit_of(loss.exit)},
+                              {"generation", loss.generation},
+                              {"phase", name_of(loss.section)},
+                              {"step", loss.step},
+                              {"reason", loss.reason},
+                              {"time", loss.unix_time}})
+          .dump());
   write();
 }
 

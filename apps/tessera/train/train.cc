@@ -22,6 +22,7 @@
 #include "launch/agent/spares.h"
 #include "launch/agent/stop_code.h"
 #include "launch/first_voice.h"
+#include "launch/hosts/hosts_world.h"
 #include "launch/join/rank_mode.h"
 #include "launch/oom_score.h"
 #include "launch/rank_failure.h"
@@ -29,6 +30,7 @@
 #include "spec/run_file/trainable.h"
 #include "train/before_start.h"
 #include "train/directory/run_remarks.h"
+#include "train/host_run.h"
 #include "train/machine_defaults.h"
 #include "train/report/comm_report.h"
 #include "train/report/planned_measured.h"
@@ -51,6 +53,7 @@ std::string backend_of(const TrainCommandOptions& options, const LaunchContext& 
                  "--threads means --backend local, but --backend is {}: give one of them",
                  options.backend);
   if (options.threads) return "local";
+  if (options.hosts.several()) return "auto";
   const bool to_start = context.launcher == Launcher::kNone && options.restarts > 0;
   return to_start && options.backend == "auto" ? "shm" : options.backend;
 }
@@ -66,7 +69,21 @@ RunSpec load_spec(const TrainCommandOptions& options) {
   check_watch(options.watch, spec);
   // Nobody would go on from what is lost with this command.
   if (options.restarts == 0) spec.checkpoint.memory_every = 0;
+  check_ranks_of_hosts(options.hosts, spec.parallel.world());
+  require_config(!options.hosts.several() || spec.checkpoint.memory_every == 0,
+                 "--hosts {}: checkpoint.memory_every keeps snapshots with the agent of one host; "
+                 "leave it out: a run on several hosts goes on from its checkpoints",
+                 options.hosts.hosts);
+  require_config(!options.hosts.several() || spec.train.device != TrainDevice::kCuda,
+                 "--hosts {}: GPUs of several hosts are connected by NCCL, which needs mpirun or "
+                 "srun (docs/multi-machine.md); leave out --hosts, or use train.device = \"cpu\"",
+                 options.hosts.hosts);
   return spec;
+}
+
+// Host 0 has the run directory in hand.
+bool writes_run(const TrainCommandOptions& options) {
+  return !options.hosts.several() || options.hosts.host_rank == 0;
 }
 
 std::chrono::milliseconds milliseconds_of(double seconds) {
@@ -158,19 +175,48 @@ int train_on_threads(const TrainCommandOptions& options, const RunSpec& spec,
   return end_of_run(summary, interrupt, state, spec, console);
 }
 
-int start_ranks(const TrainCommandOptions& options, RunSpec spec, const std::string& if_killed,
-                const Environment& environment, Console& console) {
-  use_machine_defaults(spec);
+// What ranks are, however many hosts have them.
+AgentOptions agent_options(const TrainCommandOptions& options, RunSpec& spec,
+                           const std::string& if_killed, const Environment& environment,
+                           Console& console) {
+  const int64_t hosts = std::max<int64_t>(1, options.hosts.hosts);
+  use_machine_defaults(spec, spec.parallel.world() / hosts);
   AgentOptions agent;
   agent.ranks = static_cast<int>(spec.parallel.world());
   agent.threads_per_rank = static_cast<int>(spec.train.threads);
   agent.environment = environment;
-  tell_run_directory(spec, agent.environment);
   agent.log_dir = options.log_dir;
   agent.grace = grace_of(options);
   agent.if_killed = if_killed;
+  agent.watch = {milliseconds_of(options.stopped_after_s), milliseconds_of(options.stopped_grace_s),
+                 milliseconds_of(options.hung_after_s)};
+  agent.describe_step = [&spec](int64_t step) {
+    const int64_t batch = spec.train.global_batch;
+    return fmt::format("samples {} to {}; see tessera data samples --steps {}", (step - 1) * batch,
+                       step * batch - 1, step);
+  };
+  agent.on_failure = [&](const std::string& text) { report_failure(console, text); };
+  agent.on_trouble = [&](const RankTrouble& trouble, const RunState&) {
+    say_line(trouble_text(trouble), console);
+  };
+  agent.on_stop = [&](const RunState& state) {
+    const std::string text = finishing_text(state);
+    // On a terminal rank 0's line of progress is still open.
+    if (!text.empty() && console.err_is_terminal) console.err << std::endl;
+    say_line(text, console);
+  };
+  agent.on_stopped = [&](int signal, const RunState& state) {
+    say_line(stopped_text(signal, state, spec.logging.run_dir), console);
+  };
+  return agent;
+}
+
+int start_ranks(const TrainCommandOptions& options, RunSpec spec, const std::string& if_killed,
+                const Environment& environment, Console& console) {
+  AgentOptions agent = agent_options(options, spec, if_killed, environment, console);
   const UniqueFd kept = spec.checkpoint.memory_every > 0 ? file_for_snapshots() : UniqueFd();
   agent.kept_fd = kept.get();
+  tell_run_directory(spec, agent.environment);
   RestartJournal journal(spec.logging.run_dir);
   agent.restarts = static_cast<int>(options.restarts);
   agent.spares = static_cast<int>(options.spares);
@@ -178,8 +224,6 @@ int start_ranks(const TrainCommandOptions& options, RunSpec spec, const std::str
     journal.spare(pid, rank, generation);
     say_line(spare_text(pid, rank), console);
   };
-  agent.watch = {milliseconds_of(options.stopped_after_s), milliseconds_of(options.stopped_grace_s),
-                 milliseconds_of(options.hung_after_s)};
   agent.on_trouble = [&](const RankTrouble& trouble, const RunState& run) {
     journal.trouble(trouble, run);
     say_line(trouble_text(trouble), console);
@@ -191,21 +235,6 @@ int start_ranks(const TrainCommandOptions& options, RunSpec spec, const std::str
     say_line(restart_text(loss, generation, left), console);
   };
   agent.on_end = [&](const RunState& run) { journal.ended(run); };
-  agent.describe_step = [&](int64_t step) {
-    const int64_t batch = spec.train.global_batch;
-    return fmt::format("samples {} to {}; see tessera data samples --steps {}", (step - 1) * batch,
-                       step * batch - 1, step);
-  };
-  agent.on_failure = [&](const std::string& text) { report_failure(console, text); };
-  agent.on_stop = [&](const RunState& state) {
-    const std::string text = finishing_text(state);
-    // On a terminal rank 0's line of progress is still open.
-    if (!text.empty() && console.err_is_terminal) console.err << std::endl;
-    say_line(text, console);
-  };
-  agent.on_stopped = [&](int signal, const RunState& state) {
-    say_line(stopped_text(signal, state, spec.logging.run_dir), console);
-  };
   return run_agent(agent);
 }
 
@@ -236,7 +265,9 @@ class RankProcess {
     failpoints.pass("comm.init");
     train.kept_fd = context_.kept_fd;
     train.ranks_on_host = context_.local_size.value_or(0);
-    train.should_stop = [this] { return std::max(interrupt_.signal(), stop_signal_of(*world_)); };
+    train.should_stop = [this] {
+      return std::max(interrupt_.signal(), stop_signal_of(board_of(*world_)));
+    };
     train.on_state = [this](const RunState& state) { report(state); };
     // The agent has looked before it started its ranks.
     if (mode_ != RankMode::kAgentRank) train.host_refusal = before_.host_refusal();
@@ -293,7 +324,8 @@ class RankProcess {
   void report(const RunState& state) {
     state_ = state;
     interrupt_.report(state);
-    if (mode_ == RankMode::kAgentRank) report_run(*world_, state);
+    if (mode_ != RankMode::kAgentRank) return;
+    report_run(board_of(*world_), state, context_.local_rank.value_or(context_.rank) == 0);
   }
 
   TrainSummary train_on_gpu(TrainOptions& train) {
@@ -367,7 +399,9 @@ int refuse_as_rank(const LaunchContext& context, const ConfigError& error, Conso
 }
 
 // Everything that happens before the first rank starts, and the plan.
-int dry_run(const TrainCommandOptions& options, const LaunchContext& context, Console& console) {
+int dry_run(const TrainCommandOptions& options, const LaunchContext& context,
+            const Environment& environment, Console& console) {
+  check_hosts(options, context, environment);
   RunSpec spec = load_spec(options);
   choose_device(spec);
   const RankMode mode =
@@ -427,6 +461,7 @@ Command add_train(CLI::App& root, const Environment& environment) {
   add_whole(*app, "--compare-replicas", options->compare_every, 0,
             "steps after which ranks compare hashes of the state that several of them hold "
             "(default 0: never)");
+  add_host_flags(*app, options->hosts);
   add_watch_flags(*app, options->watch);
   add_switch(*app, "--dry-run", options->dry_run, "check and plan only; writes nothing");
   add_switch(*app, "--force", options->force, "start although memory or disk are too small");
@@ -444,19 +479,20 @@ int run_train(const TrainCommandOptions& options, const Environment& started_wit
   const std::optional<Environment> role = take_role(started_with);
   if (!role) return 0;
   const Environment& environment = *role;
-  const LaunchContext context = detect_launch(environment);
-  if (options.dry_run) return dry_run(options, context, console);
+  const LaunchContext context = launch_on_hosts(options.hosts, detect_launch(environment));
+  if (options.dry_run) return dry_run(options, context, environment, console);
   RunSpec spec;
   RankMode mode{};
   BeforeStart before(options, spec, console);
   try {
+    check_hosts(options, context, environment);
     spec = load_spec(options);
     (void)faults_of(environment);
     choose_device(spec);
     mode = choose_rank_mode(backend_of(options, context), context, spec.parallel.world());
     require_restartable(options, mode, context);
     if (is_rank(mode)) require_started_ranks(spec, context);
-    if (mode != RankMode::kAgentRank) before.check_files(!is_rank(mode));
+    if (mode != RankMode::kAgentRank) before.check_files(!is_rank(mode) && writes_run(options));
   } catch (const ConfigError& error) {
     return refuse_as_rank(context, error, console);
   }
@@ -464,11 +500,18 @@ int run_train(const TrainCommandOptions& options, const Environment& started_wit
     before.check_device(mode, spec.parallel.world());
     before.check_memory(mode);
     // After the memory, which is short more often: the first that is said is the one to begin with.
-    before.check_disk();
+    if (writes_run(options)) before.check_disk();
   }
   if (mode == RankMode::kAgentRank) hear_run_directory(environment, spec);
   std::optional<ClaimedDirectory> claim;
-  if (!is_rank(mode)) claim.emplace(claim_directory(options, spec, console));
+  if (!is_rank(mode) && writes_run(options)) {
+    claim.emplace(claim_directory(options, spec, console));
+  }
+  if (mode == RankMode::kAgent && options.hosts.several()) {
+    const AgentOptions agent =
+        agent_options(options, spec, before.if_killed(), environment, console);
+    return run_on_hosts(options, spec, agent, run_token(environment), console);
+  }
   if (mode == RankMode::kThreads) return train_on_threads(options, spec, environment, console);
   if (mode == RankMode::kAgent) {
     return start_ranks(options, spec, before.if_killed(), environment, console);

@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "launch/environment.h"
 #include "spec/run_file/run_source.h"
+#include "train/host_flags.h"
 #include "train/watch_flags.h"
 
 namespace tessera {
@@ -29,6 +30,7 @@ struct TrainCommandOptions {
   std::string log_dir;           // of what ranks print; empty: forwarded
   double grace_s = 1.5;          // from ^C to the end of ranks that do not end by themselves
   double comm_timeout_s = 0;     // overrides train.comm_timeout; 0: does not
+  HostFlags hosts;
   WatchFlags watch;
   std::string inject;  // a fault to provoke, for tests
 };

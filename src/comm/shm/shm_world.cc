@@ -307,7 +307,7 @@ int stop_signal_of(const CommWorld& world) {
   return endpoint == nullptr ? 0 : static_cast<int>(endpoint->domain().block().stop.load());
 }
 
-void report_run(CommWorld& world, const RunState& state) {
+void report_run(CommWorld& world, const RunState& state, bool speaks_for_all) {
   const auto* endpoint = dynamic_cast<const shared::Endpoint*>(&world);
   if (endpoint == nullptr) return;
   shared::WorldBlock& block = endpoint->domain().block();
@@ -318,7 +318,7 @@ void report_run(CommWorld& world, const RunState& state) {
     mine.left.fetch_or(1U << before);
   }
   mine.beats.fetch_add(1);
-  if (world.rank() != 0) return;
+  if (!speaks_for_all) return;
   shared::RunStateBlock& run = block.run;
   run.steps_done.store(state.steps_done);
   run.longest_step_us.store(state.longest_step_us);

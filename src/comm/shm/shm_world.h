@@ -102,9 +102,9 @@ struct ShmWorldOptions {
 std::unique_ptr<CommWorld> attach_shm_world(const ShmWorldOptions& options);
 
 // For ranks of such a world: the signal of ShmMemory::request_stop (0: nobody asked), and what
-// ShmMemory::status is to say of this rank, and run_state if it is rank 0. In another world they
-// are 0 and nothing.
+// ShmMemory::status is to say of this rank, and run_state if it speaks for all that share the
+// memory (usually rank 0). In another world they are 0 and nothing.
 [[nodiscard]] int stop_signal_of(const CommWorld& world);
-void report_run(CommWorld& world, const RunState& state);
+void report_run(CommWorld& world, const RunState& state, bool speaks_for_all);
 
 }  // namespace tessera

@@ -202,7 +202,7 @@ Agent::Agent(const AgentOptions& options, SignalInbox& signals, SparePool& spare
       last_seen_(static_cast<size_t>(options.ranks)),
       watch_(options.ranks, options.watch),
       condemned_(static_cast<size_t>(options.ranks)) {
-  if (options.restarts > 0) look_at_ = Clock::now();
+  if (options.restarts > 0 || options.part.ranks > 0) look_at_ = Clock::now();
   if (options.prepare) options.prepare(generation, environment_);
   if (options.pin_to_cores) cores_ = allowed_cores();
   if (options.log_dir.empty()) return;
@@ -214,7 +214,11 @@ Agent::Agent(const AgentOptions& options, SignalInbox& signals, SparePool& spare
 
 JobEnd Agent::run() {
   for (int rank = 0; rank < options_.ranks; ++rank) {
-    start_rank(rank, std::count(replaced_.begin(), replaced_.end(), rank) > 0);
+    if (options_.is_here(rank)) {
+      start_rank(rank, std::count(replaced_.begin(), replaced_.end(), rank) > 0);
+    } else {
+      ranks_.add_absent();
+    }
   }
   ranks_.open_pidfds();
   start_spares();
@@ -318,11 +322,16 @@ void Agent::start_rank(int rank, bool by_spare) {
   };
   tell(agent_variable::kRank, std::to_string(rank));
   tell(agent_variable::kSize, std::to_string(options_.ranks));
-  tell(agent_variable::kLocalRank, std::to_string(rank));
+  const int local = rank - options_.part.first_rank;
+  tell(agent_variable::kLocalRank, std::to_string(local));
   tell(agent_variable::kMemory, std::to_string(memory_.fd()));
   tell(agent_variable::kToken, token_);
   tell(agent_variable::kGeneration, std::to_string(generation_));
   if (options_.kept_fd >= 0) tell(agent_variable::kKept, std::to_string(options_.kept_fd));
+  if (!options_.part.listeners.empty()) {
+    request.listener_fd = options_.part.listeners.at(static_cast<size_t>(local));
+    tell(agent_variable::kListener, std::to_string(request.listener_fd));
+  }
 
   UniqueFd out;
   UniqueFd err;
@@ -343,7 +352,7 @@ void Agent::start_rank(int rank, bool by_spare) {
   request.stdout_fd = out.valid() ? out.get() : options_.out_fd;
   request.stderr_fd = err.valid() ? err.get() : out.valid() ? out.get() : options_.err_fd;
   request.inherited_fd = memory_.fd();
-  request.cpus = share_of_cores(cores_, rank, options_.ranks, options_.threads_per_rank);
+  request.cpus = share_of_cores(cores_, local, options_.ranks_here(), options_.threads_per_rank);
   if (by_spare) {
     if (const std::optional<pid_t> spare = spares_.take(request)) {
       ranks_.add(*spare);
@@ -530,17 +539,12 @@ JobEnd Agent::judge_job() const {
                 .reason = memory_.abort_reason()});
 }
 
-std::string poison_text(const RestartLedger& ledger, const RankLoss& loss,
-                        const AgentOptions& options) {
-  const std::string read = options.describe_step ? options.describe_step(loss.step) : "";
-  return fmt::format("{}{}, and is not tried again", ledger.poison(loss.step),
-                     read.empty() ? "" : " (" + read + ")");
-}
-
 }  // namespace
 
 void AgentOptions::validate() const {
   require_config(ranks >= 1, "ranks is {}: a job has at least one", ranks);
+  require_config(part.first_rank >= 0 && part.first_rank + ranks_here() <= ranks,
+                 "{} ranks from {} on are here, of {}", ranks_here(), part.first_rank, ranks);
   require_config(threads_per_rank >= 1, "threads_per_rank is {}: it must be at least 1",
                  threads_per_rank);
   require_config(spares >= 0 && (spares == 0 || restarts > 0),
@@ -565,7 +569,7 @@ int run_agent(const AgentOptions& options) {
   SparePool spares;
   std::vector<int> replaced;
   RestartLedger ledger(options.restarts);
-  for (int generation = 1;; ++generation) {
+  for (int generation = options.part.generation;; ++generation) {
     Agent agent(options, signals, spares, generation, replaced);
     JobEnd end = agent.run();
     if (end.culprit) {
@@ -579,7 +583,7 @@ int run_agent(const AgentOptions& options) {
       }
       if (answer == RestartLedger::Answer::kPoison) {
         end.exit_code = static_cast<int>(ExitCode::kPoison);
-        end.message = poison_text(ledger, loss, options) + ": " + end.message;
+        end.message = ledger.poison(loss.step, options.describe_step) + ": " + end.message;
       } else {
         end.message += ledger.history();
       }

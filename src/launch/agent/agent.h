@@ -77,11 +77,20 @@ struct AgentOptions {
   int out_fd = 1;
   int err_fd = 2;
 
+  // Of a job that has ranks on other hosts too (launch/hosts): those that are here.
+  struct Part {
+    int first_rank = 0;
+    int ranks = 0;                    // 0: all are here
+    int generation = 1;               // of the ranks of all hosts
+    std::vector<int> listeners = {};  // a socket for each of them
+  };
+  Part part = {};
+
   int restarts = 0;  // how often the ranks may be started again
   int spares = 0;    // processes that wait to take the place of a rank; only with restarts
   // A spare has become `rank` of a generation; or, with rank -1, has died.
   std::function<void(pid_t pid, int rank, int generation)> on_spare = nullptr;
-  WatchBounds watch = {};  // where there are restarts
+  WatchBounds watch = {};  // where there are restarts, or other hosts
   // A rank was found to be stopped or hung, or goes on again.
   std::function<void(const RankTrouble& trouble, const RunState& run)> on_trouble = nullptr;
   // Before a generation (1, 2, ...) starts: what its ranks are told beside `environment`.
@@ -110,6 +119,10 @@ struct AgentOptions {
   std::function<void(const RunState&)> on_stop = nullptr;
   std::function<void(int signal, const RunState&)> on_stopped = nullptr;
 
+  [[nodiscard]] int ranks_here() const { return part.ranks > 0 ? part.ranks : ranks; }
+  [[nodiscard]] bool is_here(int rank) const {
+    return rank >= part.first_rank && rank < part.first_rank + ranks_here();
+  }
   void validate() const;
 };
 

@@ -45,8 +45,15 @@ void ChildWatch::add(pid_t pid) {
   ++num_running_;
 }
 
+void ChildWatch::add_absent() {
+  children_.emplace_back();
+  children_.back().exit = ChildExit{};
+}
+
 void ChildWatch::open_pidfds() {
-  for (Child& child : children_) child.pidfd = open_pidfd(child.pid);
+  for (Child& child : children_) {
+    if (!child.exit) child.pidfd = open_pidfd(child.pid);
+  }
 }
 
 void ChildWatch::add_to(PollSet& set) {

@@ -24,6 +24,7 @@ class ChildWatch {
 
   // Children are numbered in the order in which they are added.
   void add(pid_t pid);
+  void add_absent();  // a number for none, as of one that has ended well
   // After all have been started, so that pidfds do not take descriptors which starting needs.
   void open_pidfds();
 

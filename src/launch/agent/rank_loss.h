@@ -13,9 +13,10 @@
 namespace tessera {
 
 enum class Verdict : uint8_t {
-  kLost,     // the process ended: killed, crashed, or with a code of its own
-  kStopped,  // it is there and the system does not let it run (SIGSTOP)
-  kHung,     // it runs, and all others wait for it
+  kLost,         // the process ended: killed, crashed, or with a code of its own
+  kStopped,      // it is there and the system does not let it run (SIGSTOP)
+  kHung,         // it runs, and all others wait for it
+  kPartitioned,  // its host has not been heard of for a lease
 };
 constexpr const char* name_of(Verdict verdict) {
   switch (verdict) {
@@ -25,6 +26,8 @@ constexpr const char* name_of(Verdict verdict) {
       return "stopped";
     case Verdict::kHung:
       return "hung";
+    case Verdict::kPartitioned:
+      return "partitioned";
   }
   return "";
 }

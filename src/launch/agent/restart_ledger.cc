@@ -45,13 +45,16 @@ std::string RestartLedger::history() const {
                      count_of(static_cast<int64_t>(losses_.size()) - 1, "time"), text);
 }
 
-std::string RestartLedger::poison(int64_t step) const {
+std::string RestartLedger::poison(int64_t step,
+                                  const std::function<std::string(int64_t)>& describe_step) const {
   std::string ranks;
   const std::vector<int>& failed = failed_.at(step);
   for (size_t i = 0; i < failed.size(); ++i) {
     ranks += fmt::format("{}{}", i == 0 ? "" : i + 1 == failed.size() ? " and " : ", ", failed[i]);
   }
-  return fmt::format("step {} has failed {} times, on ranks {}", step, failed.size(), ranks);
+  const std::string read = describe_step ? describe_step(step) : "";
+  return fmt::format("step {} has failed {} times, on ranks {}{}, and is not tried again", step,
+                     failed.size(), ranks, read.empty() ? "" : " (" + read + ")");
 }
 
 }  // namespace tessera

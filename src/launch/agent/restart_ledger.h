@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -31,8 +32,10 @@ class RestartLedger {
   // What the message of a job that ends adds: "; started again 2 times before: after rank 2 was
   // killed by SIGKILL in step 5, ..."; empty where it was not.
   [[nodiscard]] std::string history() const;
-  // "step 7 has failed 3 times, on ranks 2, 2 and 0"
-  [[nodiscard]] std::string poison(int64_t step) const;
+  // "step 7 has failed 3 times, on ranks 2, 2 and 0 (WHAT IT READ), and is not tried again". Null:
+  // what it read is not said.
+  [[nodiscard]] std::string poison(int64_t step,
+                                   const std::function<std::string(int64_t)>& describe_step) const;
 
  private:
   int restarts_;

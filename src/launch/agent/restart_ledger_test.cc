@@ -43,7 +43,10 @@ TEST(RestartLedgerTest, TheSameStepThreeTimesIsPoison) {
   EXPECT_EQ(ledger.after(killed(2, 6)), Answer::kRestart);
   EXPECT_EQ(ledger.after(killed(2, 7)), Answer::kRestart);
   EXPECT_EQ(ledger.after(killed(0, 7)), Answer::kPoison);
-  EXPECT_EQ(ledger.poison(7), "step 7 has failed 3 times, on ranks 2, 2 and 0");
+  EXPECT_EQ(ledger.poison(7, nullptr),
+            "step 7 has failed 3 times, on ranks 2, 2 and 0, and is not tried again");
+  EXPECT_EQ(ledger.poison(7, [](int64_t step) { return fmt::format("sample {}", step); }),
+            "step 7 has failed 3 times, on ranks 2, 2 and 0 (sample 7), and is not tried again");
 }
 
 // Nothing is known of a step that nobody came to.

@@ -80,6 +80,9 @@ bool take_descriptor(int fd, int number) {
       give_up(report_fd, "hand over its memory", errno);
     }
   }
+  if (request.listener_fd >= 0 && ::fcntl(request.listener_fd, F_SETFD, 0) != 0) {
+    give_up(report_fd, "hand over its socket", errno);
+  }
   // Refused where a container changed the allowed cores just now; an unpinned rank is no error.
   if (!request.cpus.empty()) ::sched_setaffinity(0, sizeof(prepared.cpus), &prepared.cpus);
   raise_oom_score(request.oom_score);

@@ -21,6 +21,7 @@ struct SpawnRequest {
   int stderr_fd = 2;
   int inherited_fd = -1;  // stays open under its number
   int kept_fd = -1;       // likewise; -1: there is none
+  int listener_fd = -1;   // the same
   std::vector<int> cpus;  // to run on; empty: where this process may
   int oom_score = 0;      // as in launch/oom_score.h
   sigset_t signal_mask{};

@@ -7,6 +7,7 @@
 #include "comm/mpi/mpi_world.h"
 #include "comm/nccl/nccl_world.h"
 #include "comm/shm/shm_world.h"
+#include "launch/hosts/hosts_world.h"
 #include "launch/join/shm_join.h"
 #include "launch/rendezvous/rendezvous.h"
 #include "tensor/gpu_memory.h"
@@ -97,7 +98,9 @@ std::unique_ptr<CommWorld> join_world(RankMode mode, const LaunchContext& contex
   TESSERA_CHECK(mode == RankMode::kAgentRank, "no world to join in mode {}",
                 static_cast<int>(mode));
   world.fd = context.shm_fd;
-  return attach_shm_world(world);
+  if (context.addresses.empty()) return attach_shm_world(world);
+  return make_hosts_world(attach_shm_world(world), context,
+                          {.timeout = options.timeout, .on_warning = options.on_warning});
 }
 
 }  // namespace tessera

@@ -192,6 +192,14 @@ Received receive_some(int fd, std::string& bytes) {
   return Received::kBytes;
 }
 
+std::string own_address(int fd) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  const int failure = ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length);
+  require(failure == 0, "the own address is not known: {}", std::strerror(errno));
+  return numeric(reinterpret_cast<const sockaddr*>(&address), length);
+}
+
 std::vector<std::string> own_addresses() {
   std::vector<std::string> addresses;
   ifaddrs* raw = nullptr;

@@ -38,6 +38,9 @@ enum class Received { kBytes, kNothingYet, kClosed };
 // What is there now, at most 4 KiB, appended to `bytes`.
 Received receive_some(int fd, std::string& bytes);
 
+// The numeric address of this end of a connection.
+std::string own_address(int fd);
+
 // Numeric addresses of this host's interfaces, loopback included.
 std::vector<std::string> own_addresses();
 bool is_loopback(std::string_view address);

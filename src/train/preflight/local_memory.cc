@@ -45,22 +45,23 @@ std::string host_shortage(const LocalRun& run, const RunSpec& here, const Shared
 
 LocalMemory look_at_memory(const LocalRun& run) {
   RunSpec here = run.spec;
-  use_machine_defaults(here);
+  const int64_t ranks = here.parallel.world() / run.hosts;
+  use_machine_defaults(here, ranks);
   const PlannedMemory planned = planned_memory(here);
-  LocalMemory found{.planned_bytes = planned.all_ranks + planned.staging,
-                    .memory = host_memory(),
-                    .shortage = ""};
+  // Which ranks a host will have is not known before it has met the others.
+  const int64_t planned_bytes = run.hosts == 1 ? planned.all_ranks : ranks * planned.fullest_rank;
+  const int64_t staging = (planned.staging + run.hosts - 1) / run.hosts;
+  LocalMemory found{
+      .planned_bytes = planned_bytes + staging, .memory = host_memory(), .shortage = ""};
   const bool gpu = here.train.device == TrainDevice::kCuda;
-  const int64_t ranks = here.parallel.world();
   const int64_t processes = run.mode == RankMode::kThreads ? 1 : ranks;
   if (gpu) found.shortage = gpu_shortage(run, here, planned.fullest_rank);
   if (!found.shortage.empty()) return found;
-  const SharedMemory shared{
-      .ranks = ranks,
-      .planned_bytes = gpu ? 0 : planned.all_ranks,
-      .other_bytes = processes * (run.text_bytes + kProcessBytes) + planned.staging,
-      .memory = found.memory};
-  found.shortage = host_shortage(run, here, shared, processes, planned.staging);
+  const SharedMemory shared{.ranks = ranks,
+                            .planned_bytes = gpu ? 0 : planned_bytes,
+                            .other_bytes = processes * (run.text_bytes + kProcessBytes) + staging,
+                            .memory = found.memory};
+  found.shortage = host_shortage(run, here, shared, processes, staging);
   return found;
 }
 

@@ -13,6 +13,7 @@ namespace tessera {
 struct LocalRun {
   const RunSpec& spec;  // must have gone through resolve(), with its device chosen
   RankMode mode = RankMode::kThreads;
+  int64_t hosts = 1;       // that have the ranks, as many each: this one is to hold its share
   int64_t text_bytes = 0;  // that each process keeps: check_inputs()
   // What the run leaves open, and what to say of a plan that does not fit. Asked only then.
   std::function<OpenSettings()> open;

@@ -1,0 +1,58 @@
+// The ranks of one generation on this host, and the agent that watches them (launch/agent), in a
+// process of their own: whoever holds the lease of this host ends them all by killing it, however
+// busy it is.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "launch/agent/child_exit.h"
+#include "launch/hosts/host_messages.h"
+#include "launch/unique_fd.h"
+
+namespace tessera {
+
+class GenerationProcess {
+ public:
+  // Runs `body` in a copy of this process, which must have no other threads. The copy is killed
+  // when the calling thread ends. Throws Error where there can be no process.
+  explicit GenerationProcess(const std::function<GenerationReport()>& body);
+  ~GenerationProcess();  // kills
+  GenerationProcess(const GenerationProcess&) = delete;
+  GenerationProcess& operator=(const GenerationProcess&) = delete;
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  // Becomes ready when it ends.
+  [[nodiscard]] int fd() const { return report_end_.get(); }
+  void signal(int number) const;
+  void kill();
+  // True once it and all processes below it are gone, which adopt_orphans() made children of this
+  // one; `other` is a child that is none of them. Ask when the descriptor is ready, and then again
+  // and again.
+  [[nodiscard]] bool ended(pid_t other);
+  // After that: what it said last; none: it could not.
+  [[nodiscard]] std::optional<GenerationReport> report() const;
+  [[nodiscard]] const ChildExit& exit() const { return exit_; }
+
+ private:
+  void read_report();
+
+  pid_t pid_ = 0;
+  UniqueFd report_end_;
+  std::string bytes_;
+  bool reaped_ = false;
+  ChildExit exit_;
+};
+
+// A copy of this process, called `name` by ps (15 letters), that runs `body` and exits with what it
+// returns, or with its error on standard error and the code of that. It is killed when the calling
+// thread ends.
+pid_t fork_tied(const char* name, const std::function<int()>& body);
+
+// Makes the children of children that die this process's own, so that their end can be seen.
+void adopt_orphans();
+
+}  // namespace tessera
