@@ -30,12 +30,18 @@ constexpr std::string_view name_of(CollectiveOp op) {
   return kNames[static_cast<int>(op)];
 }
 
-enum class ReduceOp : uint8_t { kSum, kMean, kMax, kMin };
-constexpr int kNumReduceOps = 4;
+// kTreeSum: a sum along a binary tree (base/tree_shares.h), for algorithms that promise an order.
+// kTwinSum: the same of the first half of the ranks, which that of the other half must equal.
+enum class ReduceOp : uint8_t { kSum, kMean, kMax, kMin, kTreeSum, kTwinSum };
+constexpr int kNumReduceOps = 4;  // that every algorithm and every device has
 
 constexpr std::string_view name_of(ReduceOp op) {
-  constexpr std::string_view kNames[kNumReduceOps] = {"sum", "mean", "max", "min"};
+  constexpr std::string_view kNames[] = {"sum", "mean", "max", "min", "tree_sum", "twin_sum"};
   return kNames[static_cast<int>(op)];
+}
+
+constexpr bool along_tree(ReduceOp op) {
+  return op == ReduceOp::kTreeSum || op == ReduceOp::kTwinSum;
 }
 
 // Has one rank that is different: broadcast, scatter, gather, reduce.

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "comm/copy.h"
+#include "comm/tree_sum.h"
 
 namespace tessera {
 namespace {
@@ -238,6 +239,8 @@ void reduce_in_order(ReduceKernel kernel, ReduceOp op, DType dtype,
     }
     return;
   }
+  if (op == ReduceOp::kTreeSum) return sum_along_tree(dtype, sources, targets, count);
+  if (op == ReduceOp::kTwinSum) return sum_twins(dtype, sources, targets, count);
   switch (dtype) {
     case DType::kF64:
       return reduce_by_op<double>(kernel, op, sources, targets, count, mean_over);

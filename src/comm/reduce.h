@@ -1,6 +1,7 @@
 // targets[t][i] = sources[0][i] op sources[1][i] op …, strictly in that order for every element, so
 // that the bits depend on nothing but the values. bf16 and f16 compute in f32 and round once;
-// integers wrap. A NaN in any source makes max and min NaN.
+// integers wrap. A NaN in any source makes max and min NaN. kTreeSum and kTwinSum have an
+// order of their own (comm/tree_sum.h).
 #pragma once
 
 #include <cstdint>

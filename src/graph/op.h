@@ -102,6 +102,7 @@ enum class OpKind : uint8_t {
   kLayerNormGrad,    // and kLayerNormDx
   kRmsNormGrad,      // kRmsNormDx and kRmsNormDw
   kSgd,              // as kAdamW
+  kJoinLanes,        // sums of lanes -> metrics
   kEnd,              // how many there are; no op
 };
 constexpr size_t kNumOps = static_cast<size_t>(OpKind::kEnd);

@@ -99,6 +99,12 @@ bool lists_digests(const PlanRequest& request) {
          can_compile_quickly(request.spec);
 }
 
+// Templates have no lanes.
+bool needs_programs(const PlanRequest& request) {
+  return lists_digests(request) ||
+         (request.spec.train.lanes > 0 && can_compile_every_rank(request.spec));
+}
+
 Engine engine_of(const PlanRequest& request) {
   return request.engine ? *request.engine : find_engine(std::string(kOwnEngine));
 }
@@ -111,8 +117,8 @@ Plan priced_plan(const PlanRequest& request, ScalePlanner& planner) {
   const std::string not_compiled = untrainable_choice(spec.model);
   const bool compiled = not_compiled.empty();
   Plan plan = !compiled ? plan_of(spec, priced)
-                        : (lists_digests(request) ? plan_of(compile_run(spec))
-                                                  : plan_of(planner.plan(spec)));
+                        : (needs_programs(request) ? plan_of(compile_run(spec))
+                                                   : plan_of(planner.plan(spec)));
   plan.products = request.products;
   plan.limit_bytes = memory_limit(spec, cluster);
   plan.limit_of = request.limit_of;
@@ -157,7 +163,7 @@ bool is_quickly_priced(const RunSpec& spec) {
 // Changes are compared by step time also where nobody named a cluster. What the cost model cannot
 // price gets no advice, nor what it takes long to price.
 FitAdvice advice_for(const PlanRequest& request, ScalePlanner& planner) {
-  if (!is_quickly_priced(request.spec)) return {};
+  if (!is_quickly_priced(request.spec) || request.spec.train.lanes > 0) return {};
   const Engine engine = engine_of(request);
   FitAdvice advice;
   try {
@@ -214,7 +220,8 @@ Plan plan_of(const CompiledRun& run) {
   plan.schedule = run.step.stages.schedule;
   plan.stage_blocks = blocks_of_stages(run.step.stages);
   for (const Program& program : run.programs) plan.ranks.push_back(planned_rank(program));
-  for (const RankClass& ranks : rank_classes(plan.mesh, run.step.layout)) {
+  for (const RankClass& ranks : rank_classes(plan.mesh, run.step.layout, plan.spec.train.lanes,
+                                             plan.spec.train.redundancy)) {
     plan.classes.push_back(
         planned_class(ranks, run.programs[static_cast<size_t>(ranks.first_rank)]));
   }

@@ -52,6 +52,7 @@ CollectiveCall call_of(const Instruction& instruction, int peers, const Tensor& 
     default:
       TESSERA_CHECK(false, "{} is not executed", collective_name(instruction.collective));
   }
+  if (instruction.tree) call.reduce = instruction.twins ? ReduceOp::kTwinSum : ReduceOp::kTreeSum;
   call.tag = tag;
   return call;
 }

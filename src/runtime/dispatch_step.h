@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "kernels/lane_sums.h"
 #include "runtime/kernel_call.h"
 
 namespace tessera::dispatch {
@@ -15,6 +16,11 @@ inline void sum_squares(const KernelCall& c) {
   const std::vector<BucketArgs>& buckets = c.args().buckets;
   for (size_t b = 0; b < buckets.size(); ++b) {
     squared.at(b) = {c.in(b), kMetricsHead + buckets[b].index};
+  }
+  const int64_t lanes = c.args().lanes;
+  if (lanes > 0) {
+    return kernels::sum_squares_exactly(c.context, std::span(squared).first(buckets.size()), lanes,
+                                        c.out(0));
   }
   kernels::sum_squares(c.context, std::span(squared).first(buckets.size()), c.out(0));
 }
@@ -41,6 +47,10 @@ void update_weights(const KernelCall& c) {
 
 inline void metrics(const KernelCall& c) {
   if (!c.args().owner) return;
+  if (c.args().lanes > 0) {
+    return kernels::add_lane_metrics(c.in(0), c.in(1), c.args().lanes, c.args().first_lane,
+                                     c.out(0));
+  }
   kernels::add_metrics(c.context, c.in(0), c.in(1), c.out(0), c.args().updates);
 }
 
@@ -56,6 +66,8 @@ inline constexpr KernelRow kStepKernels[] = {
     {OpKind::kMetrics, metrics},
     {OpKind::kCountTokens,
      [](const KernelCall& c) { kernels::count_tokens(c.context, c.in(0), c.out(0)); }},
+    {OpKind::kJoinLanes,
+     [](const KernelCall& c) { kernels::join_lanes(c.in(0), c.args().lanes, c.out(0)); }},
     {OpKind::kAdamW, update_weights<kernels::adamw>},
     {OpKind::kSgd, update_weights<kernels::sgd>},
 

@@ -137,6 +137,8 @@ constexpr Key kKeys[] = {
      kBinary},
     {"train", "micro_batch", [](S& s) -> Field { return &s.train.micro_batch; }, kPositive},
     {"train", "global_batch", [](S& s) -> Field { return &s.train.global_batch; }, kAny},
+    {"train", "lanes", [](S& s) -> Field { return &s.train.lanes; }, Range{0, kMaxAxis}},
+    {"train", "redundancy", [](S& s) -> Field { return &s.train.redundancy; }, Range{1, 2}},
     {"train", "steps", [](S& s) -> Field { return &s.train.steps; }, kPositive},
     {"train", "dtype", [](S& s) -> Field { return &s.train.dtype; }, kAny, kDTypes},
     {"train", "gradients", [](S& s) -> Field { return &s.train.gradients; }, kAny, kGradients},

@@ -103,6 +103,12 @@ struct TrainSpec {
   int64_t seq_len = 256;
   int64_t micro_batch = 1;   // sequences per rank and forward pass
   int64_t global_batch = 0;  // sequences per optimizer step; 0: micro_batch * dp * fsdp
+  // Sums that the micro-batches of a step are dealt to, so that its bits do not depend on dp and
+  // fsdp (spec/run_file/lanes.h); a power of two. 0: as dp and fsdp have it.
+  int64_t lanes = 0;
+  // Groups of replicas that compute the same micro-batches, each all of them, and compare their
+  // gradients before the update; with lanes. 1: none.
+  int64_t redundancy = 1;
   int64_t steps = 100;
   DType dtype = DType::kF32;
   // What the gradients of weights are stored in: f32 (f64 with dtype = f64), or bf16.

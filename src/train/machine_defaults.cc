@@ -41,7 +41,7 @@ std::string use_host_memory(RunSpec& spec, int64_t sharers) {
 
 void choose_device(RunSpec& spec) {
   if (spec.train.device != TrainDevice::kAuto) return;
-  const bool alone = spec.parallel.world() == 1;
+  const bool alone = spec.parallel.world() == 1 && spec.train.lanes == 0;
   spec.train.device =
       alone && cuda::gpu_info(0).why_not.empty() ? TrainDevice::kCuda : TrainDevice::kCpu;
 }
@@ -60,7 +60,11 @@ std::string use_machine_defaults(RunSpec& spec, int64_t ranks_on_host) {
   if (cuda && spec.train.threads == 0) spec.train.threads = 1;
   if (spec.train.threads == 0) {
     const auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
-    spec.train.threads = std::max<int64_t>(1, cores / sharers);
+    // With lanes as many as with the most replicas: threads have a say in the bits too.
+    const int64_t most = spec.train.lanes > 0 ? sharers * spec.train.lanes * spec.train.redundancy /
+                                                    spec.parallel.replicas()
+                                              : sharers;
+    spec.train.threads = std::max<int64_t>(1, cores / most);
   }
   if (spec.cluster.memory_gib > 0) return "";
   return cuda ? use_gpu_memory(spec) : use_host_memory(spec, sharers);

@@ -75,6 +75,8 @@ class Pattern {
     switch (bench_.reduce) {
       case ReduceOp::kSum:
       case ReduceOp::kMean:
+      case ReduceOp::kTreeSum:
+      case ReduceOp::kTwinSum:
         total += term;
         break;
       case ReduceOp::kMax:

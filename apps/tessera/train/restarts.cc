@@ -109,6 +109,18 @@ void RestartJournal::restarted(const RankLoss& loss, int generation, int left) {
   write();
 }
 
+void RestartJournal::resized(int before, int ranks, int generation, const std::string& reason) {
+  opened_ = opened_ || ranks > before;  // only ranks that train make room for more
+  lines_.push_back(nlohmann::ordered_json({{"event", ranks < before ? "shrink" : "grow"},
+                                           {"generation", generation},
+                                           {"before", before},
+                                           {"ranks", ranks},
+                                           {"reason", reason},
+                                           {"time", unix_seconds()}})
+                       .dump());
+  write();
+}
+
 void RestartJournal::ended(const RunState& run) {
   opened_ = opened_ || run.opened;
   write();
@@ -152,6 +164,11 @@ std::string trouble_text(const RankTrouble& trouble) {
 std::string restart_text(const RankLoss& loss, int generation, int left) {
   return fmt::format("{}: all ranks start again (generation {}), {} left", loss.reason, generation,
                      count_of(left, "restart"));
+}
+
+std::string resize_text(int before, int ranks, int generation) {
+  return fmt::format("goes on with {} instead of {} (generation {})", count_of(ranks, "rank"),
+                     before, generation);
 }
 
 }  // namespace tessera

@@ -33,6 +33,7 @@ class RestartJournal {
   void lost(const RankLoss& loss, const RunState& run);
   void spare(pid_t pid, int rank, int generation);
   void restarted(const RankLoss& loss, int generation, int left);
+  void resized(int before, int ranks, int generation, const std::string& reason);
   // What rank 0 has reported last.
   void ended(const RunState& run);
 
@@ -58,5 +59,8 @@ std::string trouble_text(const RankTrouble& trouble);
 // "rank 2 (pid 4711) was killed by SIGKILL, ...: all ranks start again (generation 2), 2 restarts
 // are left"
 std::string restart_text(const RankLoss& loss, int generation, int left);
+
+// "goes on with 3 ranks instead of 4 (generation 2)"
+std::string resize_text(int before, int ranks, int generation);
 
 }  // namespace tessera

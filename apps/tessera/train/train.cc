@@ -30,6 +30,7 @@
 #include "spec/run_file/trainable.h"
 #include "train/before_start.h"
 #include "train/directory/run_remarks.h"
+#include "train/elastic.h"
 #include "train/host_run.h"
 #include "train/machine_defaults.h"
 #include "train/report/comm_report.h"
@@ -58,8 +59,9 @@ std::string backend_of(const TrainCommandOptions& options, const LaunchContext& 
   return to_start && options.backend == "auto" ? "shm" : options.backend;
 }
 
-RunSpec load_spec(const TrainCommandOptions& options) {
+RunSpec load_spec(const TrainCommandOptions& options, const Environment& environment) {
   RunSpec spec = options.source.load(read_text);
+  hear_replicas(environment, spec);
   require_trainable(spec.model);
   if (options.comm_timeout_s > 0) spec.train.comm_timeout = options.comm_timeout_s;
   require_config(options.backend != "nccl" || spec.train.device == TrainDevice::kCuda,
@@ -70,6 +72,10 @@ RunSpec load_spec(const TrainCommandOptions& options) {
   // Nobody would go on from what is lost with this command.
   if (options.restarts == 0) spec.checkpoint.memory_every = 0;
   check_ranks_of_hosts(options.hosts, spec.parallel.world());
+  require_config(!options.hosts.several() || options.elastic.empty(),
+                 "--hosts {}: --elastic changes the number of replicas on one host; leave it out, "
+                 "and keep a spare host (docs/faults.md)",
+                 options.hosts.hosts);
   require_config(!options.hosts.several() || spec.checkpoint.memory_every == 0,
                  "--hosts {}: checkpoint.memory_every keeps snapshots with the agent of one host; "
                  "leave it out: a run on several hosts goes on from its checkpoints",
@@ -175,6 +181,19 @@ int train_on_threads(const TrainCommandOptions& options, const RunSpec& spec,
   return end_of_run(summary, interrupt, state, spec, console);
 }
 
+Resize resize_of(ElasticRun& elastic, RestartJournal& journal, Console& console) {
+  return {.shrink = [&](int ranks,
+                        const std::vector<int>& lost) { return elastic.without(ranks, lost); },
+          .grow = [&](int ranks, const RunState& run,
+                      bool asked) { return elastic.room(ranks, run, asked); },
+          .on_resize =
+              [&](int before, int ranks, int generation, const std::string& reason) {
+                elastic.resize(ranks);
+                journal.resized(before, ranks, generation, reason.empty() ? elastic.why() : reason);
+                say_line(resize_text(before, ranks, generation), console);
+              }};
+}
+
 // What ranks are, however many hosts have them.
 AgentOptions agent_options(const TrainCommandOptions& options, RunSpec& spec,
                            const std::string& if_killed, const Environment& environment,
@@ -228,7 +247,13 @@ int start_ranks(const TrainCommandOptions& options, RunSpec spec, const std::str
     journal.trouble(trouble, run);
     say_line(trouble_text(trouble), console);
   };
-  agent.prepare = [&](int, Environment& told) { journal.prepare(told); };
+  const ElasticBounds bounds = parse_elastic(options.elastic);
+  ElasticRun elastic(bounds, spec);
+  if (bounds.on()) agent.resize = resize_of(elastic, journal, console);
+  agent.prepare = [&](int, Environment& told) {
+    journal.prepare(told);
+    if (bounds.on()) elastic.begin_generation(told);
+  };
   agent.on_loss = [&](const RankLoss& loss, const RunState& run) { journal.lost(loss, run); };
   agent.on_restart = [&](const RankLoss& loss, int generation, int left) {
     journal.restarted(loss, generation, left);
@@ -402,11 +427,12 @@ int refuse_as_rank(const LaunchContext& context, const ConfigError& error, Conso
 int dry_run(const TrainCommandOptions& options, const LaunchContext& context,
             const Environment& environment, Console& console) {
   check_hosts(options, context, environment);
-  RunSpec spec = load_spec(options);
+  RunSpec spec = load_spec(options, environment);
   choose_device(spec);
   const RankMode mode =
       choose_rank_mode(backend_of(options, context), context, spec.parallel.world());
   require_restartable(options, mode, context);
+  require_elastic(options.elastic, options.restarts, spec, mode);
   if (is_rank(mode)) require_started_ranks(spec, context);
   BeforeStart before(options, spec, console);
   before.check_files(/*chooses_folder=*/true);
@@ -451,6 +477,8 @@ Command add_train(CLI::App& root, const Environment& environment) {
             "(default 0)");
   add_whole(*app, "--spares", options->spares, 0,
             "with --restarts: processes that wait to take the place of a lost rank (default 0)");
+  add_text(*app, "--elastic", options->elastic, "min=N,max=N[,grow=STEPS]",
+           "with --restarts: replicas (dp) that a run with train.lanes may shrink and grow to");
   add_real(*app, "--stopped-after", options->stopped_after_s, 0.01,
            "with --restarts: seconds until a rank that is stopped is named (default 5)");
   add_real(*app, "--stopped-grace", options->stopped_grace_s, 0,
@@ -486,11 +514,12 @@ int run_train(const TrainCommandOptions& options, const Environment& started_wit
   BeforeStart before(options, spec, console);
   try {
     check_hosts(options, context, environment);
-    spec = load_spec(options);
+    spec = load_spec(options, environment);
     (void)faults_of(environment);
     choose_device(spec);
     mode = choose_rank_mode(backend_of(options, context), context, spec.parallel.world());
     require_restartable(options, mode, context);
+    require_elastic(options.elastic, options.restarts, spec, mode);
     if (is_rank(mode)) require_started_ranks(spec, context);
     if (mode != RankMode::kAgentRank) before.check_files(!is_rank(mode) && writes_run(options));
   } catch (const ConfigError& error) {

@@ -20,6 +20,7 @@ struct TrainCommandOptions {
   int64_t restarts = 0;          // how often all ranks may be started again
   int64_t compare_every = 0;     // steps between comparisons of replicas; 0: none
   int64_t spares = 0;            // processes that wait to take the place of a lost rank
+  std::string elastic;           // bounds of the number of replicas; empty: it stays
   double stopped_after_s = 5;    // a rank that does not run so long is named,
   double stopped_grace_s = 10;   // and killed after so long more
   double hung_after_s = 30;      // least time without progress until the culprit is killed

@@ -208,6 +208,7 @@ class GpuMover final : public DeviceMover {
   void reduce(ReduceOp op, DType dtype, std::span<const void* const> sources,
               std::span<void* const> targets, int64_t count, int mean_over) override {
     if (count == 0) return;
+    TESSERA_CHECK(!along_tree(op), "a tree of sums on a GPU");
     if (op != ReduceOp::kMean) mean_over = 0;
     if (sources.size() == 1 && mean_over <= 1) {
       for (void* target : targets) {

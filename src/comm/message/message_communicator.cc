@@ -135,6 +135,10 @@ Algorithm MessageCommunicator::check(const CollectiveCall& call) {
   if (wrong.empty() && asked && !supports(call.op, call.algorithm)) {
     wrong = what_is_unsupported(call.op, call.algorithm);
   }
+  const bool tree = reduces(call.op) && along_tree(call.reduce);
+  if (wrong.empty() && asked && tree && !promises_rank_order(call.algorithm)) {
+    wrong = fmt::format("{} adds in an order of its own: use direct", name_of(call.algorithm));
+  }
   if (!wrong.empty()) group_.fail(fmt::format("rank {} called {}: {}", world_rank, text(), wrong));
   const Transport& transport = group_.engine.transport();
   if (transport.abort_flag().raised()) {
@@ -142,6 +146,7 @@ Algorithm MessageCommunicator::check(const CollectiveCall& call) {
                                 name(), world_rank, text(), transport.abort_reason()));
   }
   if (asked) return call.algorithm;
+  if (tree) return Algorithm::kDirect;
   return group_.engine.options().selection.choose(call.op, call.count * size_bytes(call.dtype),
                                                   size());
 }

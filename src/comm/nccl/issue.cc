@@ -37,6 +37,9 @@ ncclRedOp_t nccl_reduction(ReduceOp op, int size) {
       return ncclMax;
     case ReduceOp::kMin:
       return ncclMin;
+    case ReduceOp::kTreeSum:
+    case ReduceOp::kTwinSum:
+      break;
   }
   TESSERA_CHECK(false, "reduction {}", static_cast<int>(op));
 }

@@ -165,6 +165,9 @@ void NcclCommunicator::check_arguments(const CollectiveCall& call) {
   if (wrong.empty() && is_point_to_point(call.op) && call.root == rank()) {
     wrong = "that is the caller itself: copy instead";
   }
+  if (wrong.empty() && reduces(call.op) && along_tree(call.reduce)) {
+    wrong = "NCCL adds in an order of its own: use sum";
+  }
   if (!wrong.empty()) {
     fail(fmt::format("rank {} called {}: {}", world_rank(), describe_next(call), wrong));
   }

@@ -18,6 +18,9 @@ bool is_integer(DType dtype) {
 
 std::string wrong_algorithm(const CollectiveCall& call, int size) {
   if (call.algorithm == Algorithm::kAuto) return "";
+  if (along_tree(call.reduce) && !promises_rank_order(call.algorithm)) {
+    return fmt::format("{} adds in an order of its own: use direct", name_of(call.algorithm));
+  }
   if (!supports(call.op, call.algorithm)) return what_is_unsupported(call.op, call.algorithm);
   const int64_t bytes = num_blocks(call, size) * call.count * size_bytes(call.dtype);
   if (call.algorithm != Algorithm::kOneShot || bytes <= kMailBytes) return "";

@@ -252,10 +252,22 @@ void SharedCommunicator::publish_calls(Blocker* blocker) {
   }
 }
 
+// What is wrong with the data itself (twins that differ) is for the caller to say.
+bool SharedCommunicator::move(const PendingCall& pending, Blocker* blocker) {
+  try {
+    return ways_.of(pending).move(pending, blocker);
+  } catch (const CommError&) {
+    throw;
+  } catch (const Error&) {
+    abandon();
+    throw;
+  }
+}
+
 void SharedCommunicator::move_calls(Blocker* blocker) {
   while (moved_ < published_) {
     PendingCall& next = at(moved_ + 1);
-    if (!arrive(next, blocker) || !ways_.of(next).move(next, blocker)) return;
+    if (!arrive(next, blocker) || !move(next, blocker)) return;
     moved_ = next.sequence;
     Counter& moved = group_.view.member(rank()).moved;
     announce(moved.value, static_cast<uint32_t>(moved_), moved.sleepers);

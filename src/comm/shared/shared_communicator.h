@@ -78,6 +78,7 @@ class SharedCommunicator final : public Communicator, private Work::Progress, pr
 
   // The three loops of advance(), each as far as it gets.
   void publish_calls(Blocker* blocker);
+  bool move(const PendingCall& pending, Blocker* blocker);
   void move_calls(Blocker* blocker);
   void leave_calls(Blocker* blocker);
   bool arrive(PendingCall& pending, Blocker* blocker);

@@ -1,6 +1,7 @@
 #include "compile/lower/kernel_args.h"
 
 #include "compile/model/moe.h"
+#include "spec/run_file/lanes.h"
 
 namespace tessera {
 
@@ -11,10 +12,9 @@ void set_dropout(const StepGraph& step, const Node& node, int rank, int64_t micr
   args.dropout = node.attrs.dropout;
   args.unit = node.tag.unit;
   args.site = node.attrs.site;
-  // Sequences are dealt to replicas as fill_inputs does it.
-  const int64_t replica = mesh.position(rank, sample_axes());
-  args.first_sample =
-      (micro_batch * step.spec.parallel.replicas() + replica) * step.spec.train.micro_batch;
+  const ReplicaBatch batch = replica_batch(step.spec, mesh.position(rank, sample_axes()));
+  if (batch.is_padding(micro_batch)) return;
+  args.first_sample = batch.number_of(micro_batch) * step.spec.train.micro_batch;
 }
 
 ExpertArgs expert_args(const StepGraph& step, const Node& node, int rank) {

@@ -17,8 +17,10 @@ namespace tessera {
 
 BufferId Lowering::buffer(const Slot& slot, const std::string& name, int64_t micro_batch) {
   const Storage& storage = map_.storages[static_cast<size_t>(slot.storage)];
-  const int64_t offset = slot.offset + storage.micro_batch_stride * micro_batch;
+  int64_t offset = slot.offset + storage.micro_batch_stride * micro_batch;
+  if (slot.storage == map_.loss.storage) offset += lane_ * size_bytes(slot.dtype);
   if (storage.kind == StorageKind::kPersistent && storage.instances > 1) {
+    if (storage.arena == ArenaKind::kGradients) return instance_buffer(slot, name, sum_, offset);
     return weights_buffer(slot, name, versions_.version_of[static_cast<size_t>(micro_batch)]);
   }
   const int instance = instances_.of(storage, slot.storage, static_cast<int>(micro_batch));
@@ -102,7 +104,16 @@ void Lowering::finish_bucket_gradient(const Node& node, int64_t micro_batch) {
 
 void Lowering::lower_node(const Node& node, int64_t micro_batch) {
   if (node.tag.pass == Pass::kUpdate) return;
+  if (node.op == OpKind::kPack) join_lanes(node, micro_batch);
   if (node.tag.pass == Pass::kReduce && step_.keeps_full_gradients() && !is_last()) return;
+  lane_ = batch_.lane_of(micro_batch);
+  sum_ = node.tag.pass == Pass::kReduce ? 0 : batch_.sum_of(lane_);
+  lower_in_place(node, micro_batch);
+  lane_ = 0;
+  sum_ = 0;
+}
+
+void Lowering::lower_in_place(const Node& node, int64_t micro_batch) {
   switch (row_of(node.op).kernel.lowered) {
     case Lowered::kNothing:
       if (node.op == OpKind::kConcat) zero_left_out(node, micro_batch);
@@ -187,7 +198,52 @@ std::vector<int> Lowering::part_end_positions() const {
   return ends;
 }
 
+// The gradient of a bucket is complete for a micro-batch. Where that ends a lane, sums of as many
+// lanes become one.
+void Lowering::join_lanes(const Node& node, int64_t micro_batch) {
+  if (batch_.sums() == 1 || !batch_.ends_lane(micro_batch)) return;
+  const auto b = static_cast<size_t>(node.attrs.bucket);
+  const Slot& gradient = map_.buckets[b].full_gradient;
+  const auto part = [&](int sum) {
+    return instance_buffer(gradient, "d(" + step_.layout.buckets[b].name + ")", sum,
+                           gradient.offset);
+  };
+  // The group that ends here joins the one before it, as long as both have the same size.
+  const int64_t last = batch_.lane_of(micro_batch);
+  for (int64_t size = 1; last & size; size *= 2) {
+    const int64_t right = last + 1 - size;
+    emit(OpKind::kAccumulate, node, micro_batch, {part(batch_.sum_of(right))},
+         {part(batch_.sum_of(right - size))});
+  }
+}
+
+// Whether a kernel adds to what the micro-batch before has left.
+bool Lowering::continues_sum(const Node& node, int64_t micro_batch) const {
+  const bool loss = node.op == OpKind::kCrossEntropyLoss;
+  const bool weight_grad = node.tag.pass == Pass::kWeightGrad && step_.keeps_full_gradients();
+  if (!loss && !weight_grad) return false;
+  if (batch_.has_lanes()) return !batch_.begins_lane(micro_batch);
+  return loss ? !is_first_of_step() : !is_first();
+}
+
+void Lowering::require_lanes_in_order() const {
+  if (!batch_.has_lanes()) return;
+  std::map<std::pair<int, int>, int> newest;  // micro-batch by stage and part
+  for (const PipelineItem& item : items_) {
+    if (item.kind != PipelineItem::Kind::kPart) continue;
+    const auto [before, fresh] = newest.try_emplace({item.stage, item.part}, item.micro_batch);
+    require_config(
+        fresh || before->second < item.micro_batch,
+        "train.lanes = {}: with schedule = \"{}\" a stage takes micro-batch {} before {}, "
+        "but lanes are added up in order; use schedule = \"1f1b\", or lanes = 0",
+        step_.spec.train.lanes, step_.spec.parallel.schedule.text(), before->second,
+        item.micro_batch);
+    before->second = item.micro_batch;
+  }
+}
+
 Program Lowering::run() {
+  require_lanes_in_order();
   publish_buffers();
   find_part_ends();
   if (asynchronous()) count_update_tokens();

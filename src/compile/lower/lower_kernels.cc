@@ -129,10 +129,6 @@ void Lowering::lower_kernel(const Node& node, int64_t micro_batch) {
   std::vector<BufferId> outputs;
   for (const ValueId v : node.inputs) inputs.push_back(operand(v, micro_batch));
   for (const ValueId v : node.outputs) outputs.push_back(operand(v, micro_batch));
-  // Gradients of weights and the loss go on from the micro-batch before.
-  const bool weight_grad = node.tag.pass == Pass::kWeightGrad && step_.keeps_full_gradients();
-  const bool continues =
-      node.op == OpKind::kCrossEntropyLoss ? !is_first_of_step() : weight_grad && !is_first();
   const bool adds_in_kernel = row_of(node.op).adds == Adds::kInKernel;
   if (node.accumulate && !adds_in_kernel) {
     const BufferId before = inputs.back();
@@ -144,7 +140,7 @@ void Lowering::lower_kernel(const Node& node, int64_t micro_batch) {
       emit(node.op, node, micro_batch, std::move(inputs), std::move(outputs));
   instruction.args = args_of(node);
   set_dropout(step_, node, program_.rank, micro_batch, instruction.args);
-  instruction.accumulate = (node.accumulate && !adds_in_kernel) || continues;
+  instruction.accumulate = (node.accumulate && !adds_in_kernel) || continues_sum(node, micro_batch);
 }
 
 }  // namespace tessera

@@ -18,9 +18,40 @@ void Lowering::lower_sum_squares(size_t b, const Tag& tag) {
   node.tag = tag;
   Instruction& instruction =
       emit(OpKind::kSumSquares, node, -1,
-           {buffer(map_.buckets[b].owned_gradient, "d(" + bucket.name + ")")},
-           {buffer(map_.metrics, "metrics")});
+           {buffer(map_.buckets[b].owned_gradient, "d(" + bucket.name + ")")}, {metric_sums()});
   instruction.args.buckets = {{static_cast<int64_t>(b)}};
+  instruction.args.lanes = step_.spec.train.lanes;
+}
+
+// Where a step's numbers are added up: with lanes as sums that do not depend on who adds them,
+// which become the metrics in the end.
+BufferId Lowering::metric_sums() {
+  return batch_.has_lanes() ? buffer(map_.lane_sums, "lane.sums") : buffer(map_.metrics, "metrics");
+}
+
+void Lowering::lower_metrics(const Node& node) {
+  if (program_.loss == kNoBuffer) return;  // the stage of the loss counts
+  Instruction& instruction = emit(OpKind::kMetrics, node, -1,
+                                  {buffer(map_.loss, "loss"), program_.labels}, {metric_sums()});
+  // Of two groups that do the same, the first.
+  const int64_t replica = step_.mesh.position(program_.rank, sample_axes());
+  instruction.args.owner = coord(Axis::kTp) == 0 && replica < distinct_replicas(step_.spec);
+  instruction.args.updates = versions_.updates;
+  instruction.args.lanes = step_.spec.train.lanes;
+  instruction.args.first_lane = batch_.lanes.first;
+}
+
+void Lowering::lower_metrics_sum(const Node& node) {
+  if (!batch_.has_lanes()) return lower_cast(node, -1);
+  const BufferId sums = metric_sums();
+  if (step_.mesh.world() > 1) {
+    Instruction& sum = emit(OpKind::kCast, node, -1, {sums}, {sums});
+    sum.collective = CastKind::kAllReduce;
+    sum.group = step_.mesh.group(node.attrs.axes);
+    sum.stream = StreamKind::kComm;
+  }
+  emit(OpKind::kJoinLanes, node, -1, {sums}, {buffer(map_.metrics, "metrics")}).args.lanes =
+      step_.spec.train.lanes;
 }
 
 // Makes version `update` of a bucket. The one before stays where it is as long as somebody reads
@@ -104,21 +135,16 @@ void Lowering::lower_update() {
     const Node& node = graph_.nodes()[order_.nodes[position]];
     if (node.tag.pass != Pass::kUpdate) continue;
     position_ = static_cast<int>(position);
-    if (!started) emit(OpKind::kZero, node, -1, {}, {buffer(map_.metrics, "metrics")});
+    if (!started) emit(OpKind::kZero, node, -1, {}, {metric_sums()});
     started = true;
     if (node.op == OpKind::kTieSum) {
       lower_tie_sum(node);
     } else if (node.op == OpKind::kSumSquares) {
       lower_sum_squares(static_cast<size_t>(node.attrs.bucket), node.tag);
     } else if (node.op == OpKind::kMetrics) {
-      if (program_.loss == kNoBuffer) continue;  // the stage of the loss counts
-      Instruction& instruction =
-          emit(OpKind::kMetrics, node, -1, {buffer(map_.loss, "loss"), program_.labels},
-               {buffer(map_.metrics, "metrics")});
-      instruction.args.owner = coord(Axis::kTp) == 0;
-      instruction.args.updates = versions_.updates;
+      lower_metrics(node);
     } else if (node.op == OpKind::kCast) {
-      lower_cast(node, -1);
+      lower_metrics_sum(node);
     } else if (!asynchronous()) {
       lower_optimizer(node, 1);
     }

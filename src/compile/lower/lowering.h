@@ -10,6 +10,7 @@
 #include "compile/lower/instances.h"
 #include "compile/lower/step_graph.h"
 #include "compile/lower/storage.h"
+#include "spec/run_file/lanes.h"
 #include "spec/run_file/validate.h"
 
 namespace tessera {
@@ -26,7 +27,8 @@ class Lowering {
         graph_(step.graph()),
         order_(nodes_of(step, rank)),
         map_(assign_storage(step, order_, rank)),
-        items_(step.pipeline.items[static_cast<size_t>(step.mesh.coord(rank, Axis::kPp))]),
+        batch_(batch_of(step, rank)),
+        items_(items_of(step, rank, batch_)),
         versions_(step.stages.versions_of(static_cast<int>(step.mesh.coord(rank, Axis::kPp)))),
         instances_(count_instances(step, map_, items_)) {
     program_.rank = rank;
@@ -46,11 +48,13 @@ class Lowering {
 
  private:
   void lower_node(const Node& node, int64_t micro_batch);
+  void lower_in_place(const Node& node, int64_t micro_batch);
   void lower_cast(const Node& node, int64_t micro_batch);
   [[nodiscard]] StreamKind stream_of_weights() const;
   void lower_shift(const Node& node, int64_t micro_batch);
   void lower_all_to_all(const Node& node, int64_t micro_batch);
   void lower_pack(const Node& node, int64_t micro_batch);
+  void join_lanes(const Node& node, int64_t micro_batch);
   void zero_left_out(const Node& node, int64_t micro_batch);
   void lower_kernel(const Node& node, int64_t micro_batch);
   void finish_bucket_gradient(const Node& node, int64_t micro_batch);
@@ -58,6 +62,9 @@ class Lowering {
   void lower_tie_sum(const Node& node);
   void lower_update();
   void lower_sum_squares(size_t bucket, const Tag& tag);
+  void lower_metrics(const Node& node);
+  void lower_metrics_sum(const Node& node);
+  [[nodiscard]] BufferId metric_sums();
   void count_update_tokens();
   void lower_stage_update();
   void lower_optimizer(const Node& node, int update);
@@ -97,6 +104,8 @@ class Lowering {
   [[nodiscard]] bool is_first_of_step() const {
     return is_first() && (item_ < 0 || update_of(items_[static_cast<size_t>(item_)]) == 1);
   }
+  [[nodiscard]] bool continues_sum(const Node& node, int64_t micro_batch) const;
+  void require_lanes_in_order() const;
   void find_part_ends();
   [[nodiscard]] std::vector<int> part_end_positions() const;
 
@@ -104,7 +113,8 @@ class Lowering {
   const Graph& graph_;
   RankNodes order_;
   StorageMap map_;
-  const std::vector<PipelineItem>& items_;
+  ReplicaBatch batch_;
+  std::vector<PipelineItem> items_;
   const StageVersions& versions_;
   InstanceMap instances_;
   Program program_;
@@ -116,6 +126,9 @@ class Lowering {
   std::map<int, Tag> crossing_tags_;  // of those that were sent or received so far
   int position_ = 0;
   int item_ = -1;  // -1: outside of micro-batches
+  // Of the node at hand: its lane, and which of the gradients' sums it adds to.
+  int64_t lane_ = 0;
+  int sum_ = 0;
   int64_t scratch_bytes_ = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/lane_sums.h"
 #include "compile/model/context.h"
 #include "compile/passes/passes.h"
 #include "graph/op_table.h"
@@ -34,7 +35,11 @@ namespace {
 class Assigner {
  public:
   Assigner(const StepGraph& step, const RankNodes& order, int rank)
-      : step_(step), graph_(step.graph()), order_(order), rank_(rank) {}
+      : step_(step),
+        graph_(step.graph()),
+        order_(order),
+        rank_(rank),
+        batch_(batch_of(step, rank)) {}
 
   StorageMap run();
 
@@ -84,6 +89,7 @@ class Assigner {
   const Graph& graph_;
   const RankNodes& order_;
   int rank_;
+  ReplicaBatch batch_;
   StorageMap map_;
   std::vector<int> last_use_;
   std::vector<size_t> producer_;  // place of the node that makes each value
@@ -216,6 +222,7 @@ void Assigner::add_bucket(size_t b) {
     const DType gradients = spec.train.gradient_type();
     if (step_.keeps_full_gradients()) {
       slots.full_gradient = add_gradient(grad, gradients, whole);
+      map_.storages[static_cast<size_t>(slots.full_gradient.storage)].instances = batch_.sums();
       slots.gradient = sharded ? part(slots.full_gradient, coord, shards) : slots.full_gradient;
     } else {
       slots.full_gradient =
@@ -265,11 +272,17 @@ void Assigner::add_constants() {
   }
   if (!step_.training) return;
   if (holds(step_.layout.num_units - 1)) {
-    map_.loss = map_.add_slot("loss", ArenaKind::kWorkspace, DType::kF64, {1}, true);
+    map_.loss =
+        map_.add_slot("loss", ArenaKind::kWorkspace, DType::kF64, {batch_.lanes.count}, true);
   }
-  map_.metrics =
-      map_.add_slot("metrics", ArenaKind::kWorkspace, DType::kF64,
-                    {kMetricsHead + static_cast<int64_t>(step_.layout.buckets.size())}, true);
+  auto sums_of_squares = static_cast<int64_t>(step_.layout.buckets.size());
+  if (batch_.has_lanes()) {
+    sums_of_squares = 1;
+    map_.lane_sums = map_.add_slot("lane.sums", ArenaKind::kWorkspace, DType::kF64,
+                                   {LaneSums::count(step_.spec.train.lanes)}, true);
+  }
+  map_.metrics = map_.add_slot("metrics", ArenaKind::kWorkspace, DType::kF64,
+                               {kMetricsHead + sums_of_squares}, true);
   if (!step_.stages.schedule.asynchronous) return;
   map_.update_tokens = map_.add_slot("update.tokens", ArenaKind::kWorkspace, DType::kF64,
                                      {step_.stages.versions.front().updates}, true);
@@ -452,8 +465,11 @@ void Assigner::assign(const Node& node, int position) {
       return assign_weights(node);
     case Place::kChunks:
       return assign_chunks(node);
-    case Place::kLoss:
-      return set(node.outputs[0], map_.loss);
+    case Place::kLoss: {
+      Slot one = map_.loss;
+      one.shape = {1};
+      return set(node.outputs[0], one);
+    }
     case Place::kMetrics:
       return set(node.outputs[0], map_.metrics);
     case Place::kGradient:
@@ -485,6 +501,61 @@ StorageMap Assigner::run() {
 }
 
 }  // namespace
+
+namespace {
+
+// The parts of a stage that compute gradients of weights, and the one in which they are complete.
+struct GradientParts {
+  std::set<int> writing;
+  int complete = -1;
+  int64_t lanes_done = 0;
+};
+
+GradientParts gradient_parts(const StepGraph& step, int stage) {
+  GradientParts result;
+  const auto& parts = step.pipeline.stages[static_cast<size_t>(stage)].parts;
+  for (size_t part = 0; part < parts.size(); ++part) {
+    for (const size_t i : parts[part]) {
+      const Node& node = step.graph().nodes()[i];
+      if (node.tag.pass == Pass::kWeightGrad) result.writing.insert(static_cast<int>(part));
+      if (node.op == OpKind::kPack) result.complete = static_cast<int>(part);
+    }
+  }
+  return result;
+}
+
+// As schedules do that put weight gradients off, or run all micro-batches forward first.
+bool lanes_overlap(const StepGraph& step, int rank, const ReplicaBatch& batch) {
+  std::map<int, GradientParts> by_stage;
+  for (const PipelineItem& item : items_of(step, rank, batch)) {
+    const int64_t m = item.micro_batch;
+    if (item.kind != PipelineItem::Kind::kPart || batch.is_padding(m)) continue;
+    const auto [found, fresh] = by_stage.try_emplace(item.stage);
+    GradientParts& parts = found->second;
+    if (fresh) parts = gradient_parts(step, item.stage);
+    if (parts.writing.contains(item.part) && batch.lane_of(m) > parts.lanes_done) return true;
+    if (parts.complete == item.part && batch.ends_lane(m)) ++parts.lanes_done;
+  }
+  return false;
+}
+
+}  // namespace
+
+ReplicaBatch batch_of(const StepGraph& step, int rank) {
+  if (!step.training) return {};
+  ReplicaBatch batch = replica_batch(step.spec, step.mesh.position(rank, sample_axes()));
+  if (batch.lanes.count > 2) batch.lanes_overlap = lanes_overlap(step, rank, batch);
+  return batch;
+}
+
+std::vector<PipelineItem> items_of(const StepGraph& step, int rank, const ReplicaBatch& batch) {
+  std::vector<PipelineItem> items =
+      step.pipeline.items[static_cast<size_t>(step.mesh.coord(rank, Axis::kPp))];
+  if (batch.padding == 0 || step.releases_weights()) return items;
+  std::erase_if(items,
+                [&](const PipelineItem& item) { return batch.is_padding(item.micro_batch); });
+  return items;
+}
 
 RankNodes nodes_of(const StepGraph& step, int rank) {
   RankNodes order;

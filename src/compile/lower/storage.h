@@ -17,6 +17,7 @@
 
 #include "compile/lower/step_graph.h"
 #include "compile/program/program.h"
+#include "spec/run_file/lanes.h"
 
 namespace tessera {
 
@@ -32,7 +33,7 @@ struct Storage {
   int64_t bytes = 0;
   StorageKind kind = StorageKind::kTransient;
   int stage = -1;                  // of transient and stash
-  int instances = 1;               // of passing; of weights: versions
+  int instances = 1;               // of passing; of weights: versions; of gradients: sums of lanes
   int64_t micro_batch_stride = 0;  // inputs: every micro-batch has its own part
   // In positions of the rank's node order, over all micro-batches; inclusive.
   int first_use = INT_MAX;
@@ -67,6 +68,7 @@ struct StorageMap {
   Slot loss, metrics, rope_cos, rope_sin;
   Slot document_starts;             // of one micro-batch; invalid unless documents are masked
   Slot update_tokens;               // asynchronous schedules
+  Slot lane_sums;                   // base/lane_sums.h; invalid without lanes
   Slot router_load;                 // choices of every expert in every layer
   std::map<ValueId, Slot> staging;  // by result of an all-to-all: columns sorted by rank
 
@@ -84,6 +86,14 @@ struct RankNodes {
 RankNodes nodes_of(const StepGraph& step, int rank);
 
 StorageMap assign_storage(const StepGraph& step, const RankNodes& order, int rank);
+
+// The micro-batches of the replica of `rank`, and whether its lanes overlap; without lanes where
+// nothing is trained.
+ReplicaBatch batch_of(const StepGraph& step, int rank);
+// What the rank does in which order. Padding is left out where no other replica waits for it: only
+// weights that are gathered for every use need all of them at once.
+std::vector<PipelineItem> items_of(const StepGraph& step, int rank, const ReplicaBatch& batch);
+
 inline StorageMap assign_storage(const StepGraph& step, int rank) {
   return assign_storage(step, nodes_of(step, rank), rank);
 }

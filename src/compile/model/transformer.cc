@@ -129,7 +129,10 @@ void TransformerBuilder::open_unit(int unit) {
     ValueId full = out_.bucket_storage[b];
     std::vector<AxisSet> casts = {layout_.replica_axes_of(bucket), layout_.shard_axes_of(bucket)};
     if (casts[1].contains(Axis::kDp)) std::swap(casts[0], casts[1]);
-    if (bucket.weights.front().type.on(Axis::kTp) == replicate()) casts.emplace_back(Axis::kTp);
+    if (bucket.weights.front().type.on(Axis::kTp) == replicate()) {
+      // Lanes are complete before anything else is added to them, so tp comes last there.
+      casts.insert(spec_.train.lanes > 0 ? casts.begin() : casts.end(), Axis::kTp);
+    }
     for (const AxisSet axes : casts) {
       if (axes.empty()) continue;
       attrs.axes = axes;

@@ -199,7 +199,8 @@ void check_program(const Program& program) {
       const auto arena = static_cast<size_t>(b.arena);
       TESSERA_CHECK(b.offset >= 0 && b.offset + b.bytes() <= program.arena_bytes[arena],
                     "{} reads '{}' outside its arena", describe(program, i), b.name);
-      const bool gradient = b.arena == ArenaKind::kGradients && instruction.op == OpKind::kCast;
+      const bool whole = instruction.op == OpKind::kCast || instruction.op == OpKind::kAccumulate;
+      const bool gradient = b.arena == ArenaKind::kGradients && whole;
       TESSERA_CHECK(
           is_state(b.arena) || gradient || written[arena].covers(b.offset, b.offset + b.bytes()),
           "{} reads '{}' before it is written", describe(program, i), b.name);

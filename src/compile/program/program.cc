@@ -144,6 +144,12 @@ uint64_t hash_of(const Program& program, const Instruction& i) {
   hasher.add(i.args.updates);
   if (i.op == OpKind::kSgd) hasher.add(i.args.states);
   for (const int event : i.waits) hasher.add(event);
+  if (i.tree) hasher.add(i.tree);
+  if (i.twins) hasher.add(std::string_view("twins"));
+  if (i.args.lanes > 0) {
+    hasher.add(i.args.lanes);
+    hasher.add(i.args.first_lane);
+  }
   hasher.add(i.signal);
   hasher.add(i.micro_batch);
   return hasher.value();

@@ -93,6 +93,8 @@ struct KernelArgs {
   int64_t column_groups = 1;        // split_columns, join_columns
   int64_t update = 1, updates = 1;  // adamw, sgd: which update of the step; metrics: how many
   int64_t states = 2;               // adamw, sgd: numbers that they keep of a weight
+  // sum_squares, metrics, join_lanes: of the run, where sums do not depend on who makes them.
+  int64_t lanes = 0, first_lane = 0;
 };
 
 // Inputs and outputs are as the kernel takes them. Of sum_squares: a gradient for each bucket;
@@ -103,6 +105,8 @@ struct Instruction {
   CastKind collective = CastKind::kNothing;  // of kCast and kTieSum
   AxisSet group;                             // of what communicates
   bool ends_only = false;                    // of that group only the two ends of the pipeline
+  bool tree = false;                         // sums of lanes (spec/run_file/lanes.h),
+  bool twins = false;                        // of two groups, which are compared
   int peer = -1;                             // of kSend and kReceive: place in the group
   StreamKind stream = StreamKind::kCompute;
   std::vector<BufferId> inputs;
@@ -143,7 +147,7 @@ struct Program {
   BufferId document_starts = kNoBuffer;
   BufferId metrics =
       kNoBuffer;  // f64: sum of squares of the gradient, loss, tokens, those of the last update
-  BufferId loss = kNoBuffer;         // f64[1]
+  BufferId loss = kNoBuffer;         // f64[1]; with lanes, one for each that the rank owns
   BufferId logits = kNoBuffer;       // inference
   BufferId router_load = kNoBuffer;  // f64 [layers, experts]: choices, added up by every step
   BufferId rope_cos = kNoBuffer, rope_sin = kNoBuffer, scratch = kNoBuffer;

@@ -428,6 +428,10 @@ int64_t ScalePlanner::compiled_stages() const {
 ScalePlan ScalePlanner::plan(const RunSpec& spec) {
   require_trainable(spec.model);
   require_writable_graph(spec);
+  require_config(spec.train.lanes == 0,
+                 "train.lanes = {}: a plan of so many ranks, layers and micro-batches is put "
+                 "together from templates, which have no lanes; use lanes = 0, or plan fewer",
+                 spec.train.lanes);
   const int64_t stages_of_pipeline =
       spec.parallel.pp * std::max<int64_t>(1, spec.parallel.virtual_stages);
   require_config(

@@ -109,6 +109,7 @@ inline constexpr OpRow kUpdateOps[] = {
      .op_class = OpClass::kCommunication,
      .kernel = {.lowered = Lowered::kUpdate}},
     only_lowered(OpKind::kCountTokens, "count_tokens", "labels > counts", OpClass::kOptimizer),
+    only_lowered(OpKind::kJoinLanes, "join_lanes", "sums > metrics", OpClass::kOptimizer),
 };
 
 }  // namespace tessera::ops

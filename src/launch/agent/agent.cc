@@ -52,6 +52,8 @@ constexpr milliseconds kFlushTime{10'000};
 constexpr milliseconds kFlushTimeAfterFailure{400};
 constexpr milliseconds kFlushTimeAfterStop{50};
 constexpr milliseconds kLongSleep{60'000};
+// How often to look whether there may be more ranks.
+constexpr milliseconds kLookForRoom{50};
 
 // The signal that a rank which ended in order says it was asked by; 0: its code says something
 // else.
@@ -127,6 +129,8 @@ class Agent {
   [[nodiscard]] RunState run_state() const { return memory_.run_state(); }
   // Whether somebody wants the job to end, so that no other generation starts.
   [[nodiscard]] bool interrupted() const { return stop_signal_ != 0 || interrupted_; }
+  // How many ranks are to be started now that these have stopped for it; 0: they have not.
+  [[nodiscard]] int growing_to() const { return growing_to_; }
   // The last words of the job.
   void tell_end(const JobEnd& end);
 
@@ -143,6 +147,8 @@ class Agent {
   void on_end(int rank);
   void on_time();
   void look_at_ranks();
+  void look_for_room();
+  void end_growth();
   void act_on(const WatchFinding& finding);
   [[nodiscard]] std::vector<std::string> what_ranks_do() const;
   void kill_ranks();
@@ -169,6 +175,8 @@ class Agent {
   PollSet poll_;
 
   int stop_signal_ = 0;
+  bool asked_to_grow_ = false;
+  int growing_to_ = 0;  // ranks; then the stop is ours
   Clock::time_point stopped_at_;
   std::optional<int> first_failed_;
   std::vector<bool> killed_;
@@ -235,6 +243,7 @@ JobEnd Agent::run() {
     interrupted_ = interrupted_ || signals_.take().has_value();
     return interrupted_;
   });
+  end_growth();
   return judge_job();
 }
 
@@ -383,6 +392,17 @@ milliseconds Agent::time_to_next_deadline() const {
 
 void Agent::on_signal(int signal) {
   const Clock::time_point now = Clock::now();
+  if (signal == SIGUSR2 && options_.resize.grow) {
+    asked_to_grow_ = true;
+    return;
+  }
+  if (growing_to_ > 0) {  // they are stopping already, now for good
+    growing_to_ = 0;
+    stop_signal_ = signal;
+    stopped_at_ = now;
+    if (options_.on_stop) options_.on_stop(memory_.run_state());
+    return;
+  }
   if (first_failed_ || stop_signal_ != 0) {
     interrupted_ = true;
     if (stop_signal_ == 0 || now - stopped_at_ >= kSameSignal) kill_ranks();
@@ -470,6 +490,7 @@ void Agent::look_at_ranks() {
   }
   const Clock::time_point now = Clock::now();
   look_at_ = now + options_.watch.tick();
+  if (options_.resize.grow) look_at_ = std::min(*look_at_, now + kLookForRoom);
   std::vector<RankSight> sights;
   for (int rank = 0; rank < options_.ranks; ++rank) {
     const bool running = ranks_.running(rank);
@@ -478,6 +499,28 @@ void Agent::look_at_ranks() {
                       .progress = memory_.progress(rank)});
   }
   for (const WatchFinding& finding : watch_.look(now, sights)) act_on(finding);
+  if (options_.resize.grow) look_for_room();
+}
+
+// The ranks are stopped as somebody else would stop them: after the step at hand, with a save.
+void Agent::look_for_room() {
+  const int room = options_.resize.grow(options_.ranks, memory_.run_state(), asked_to_grow_);
+  if (room <= options_.ranks) return;
+  growing_to_ = room;
+  begin_stop(SIGUSR2);
+}
+
+// A run that was at its end needs no more ranks.
+void Agent::end_growth() {
+  const auto done = [&](int rank) {
+    const std::optional<ChildExit>& exit = ranks_.exit_of(rank);
+    return exit && !exit->failed();
+  };
+  for (int rank = 0; rank < options_.ranks; ++rank) {
+    if (growing_to_ == 0 || !done(rank)) return;
+  }
+  growing_to_ = 0;
+  stop_signal_ = 0;
 }
 
 void Agent::act_on(const WatchFinding& finding) {
@@ -569,9 +612,22 @@ int run_agent(const AgentOptions& options) {
   SparePool spares;
   std::vector<int> replaced;
   RestartLedger ledger(options.restarts);
+  AgentOptions now = options;
+  const auto resize = [&](int ranks, int generation, const std::string& reason) {
+    if (ranks == now.ranks) return;
+    if (options.resize.on_resize) {
+      options.resize.on_resize(now.ranks, ranks, generation, reason);
+    }
+    now.ranks = ranks;
+    replaced.clear();
+  };
   for (int generation = options.part.generation;; ++generation) {
-    Agent agent(options, signals, spares, generation, replaced);
+    Agent agent(now, signals, spares, generation, replaced);
     JobEnd end = agent.run();
+    if (agent.growing_to() > 0) {
+      resize(agent.growing_to(), generation + 1, "");
+      continue;
+    }
     if (end.culprit) {
       const RankLoss loss = agent.loss(end);
       if (options.on_loss) options.on_loss(loss, agent.run_state());
@@ -579,6 +635,12 @@ int run_agent(const AgentOptions& options) {
       if (answer == RestartLedger::Answer::kRestart && !agent.interrupted()) {
         replaced = agent.lost_ranks(end);
         if (options.on_restart) options.on_restart(loss, generation + 1, ledger.left());
+        const auto with_spare = std::min(replaced.size(), static_cast<size_t>(options.spares));
+        const std::vector<int> gone(replaced.begin() + static_cast<std::ptrdiff_t>(with_spare),
+                                    replaced.end());
+        if (options.resize.shrink && !gone.empty()) {
+          resize(options.resize.shrink(now.ranks, gone), generation + 1, loss.reason);
+        }
         continue;
       }
       if (answer == RestartLedger::Answer::kPoison) {

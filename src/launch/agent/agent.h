@@ -29,6 +29,10 @@
 // With `spares`, so many processes wait beside the ranks (spares.h): each rank of a new generation
 // whose predecessor was lost is one of them.
 //
+// With `resize`, the next generation may have fewer ranks where a lost one has no spare, and more
+// later: the ranks are asked to stop by SIGUSR2, save, and start again in their new number. SIGUSR2
+// to the agent then says that lost places can be filled again.
+//
 // When the machine runs out of memory, the kernel takes the ranks before other processes, and the
 // agent next (launch/oom_score.h).
 //
@@ -55,6 +59,17 @@
 #include "launch/environment.h"
 
 namespace tessera {
+
+// How many ranks the next generation has.
+struct Resize {
+  // After a loss; `lost` are those that no spare takes the place of.
+  std::function<int(int ranks, const std::vector<int>& lost)> shrink = nullptr;
+  // While they run: how many there may be. `asked`: by SIGUSR2.
+  std::function<int(int ranks, const RunState& run, bool asked)> grow = nullptr;
+  // Before a generation of another size starts.
+  std::function<void(int before, int ranks, int generation, const std::string& reason)> on_resize =
+      nullptr;
+};
 
 struct AgentOptions {
   int ranks = 1;
@@ -90,6 +105,7 @@ struct AgentOptions {
   int spares = 0;    // processes that wait to take the place of a rank; only with restarts
   // A spare has become `rank` of a generation; or, with rank -1, has died.
   std::function<void(pid_t pid, int rank, int generation)> on_spare = nullptr;
+  Resize resize = {};      // only with restarts
   WatchBounds watch = {};  // where there are restarts, or other hosts
   // A rank was found to be stopped or hung, or goes on again.
   std::function<void(const RankTrouble& trouble, const RunState& run)> on_trouble = nullptr;

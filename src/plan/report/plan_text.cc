@@ -11,6 +11,7 @@
 #include "plan/report/links.h"
 #include "plan/report/misfit_text.h"
 #include "plan/report/training.h"
+#include "spec/run_file/lanes.h"
 #include "spec/run_file/validate.h"
 
 namespace tessera {
@@ -57,6 +58,15 @@ std::string precision_text(const Plan& plan) {
                      name_of(plan.spec.train.dtype));
 }
 
+// "4: a replica adds up 2 or 1 of them"
+std::string lanes_text(const RunSpec& spec) {
+  const int64_t most = replica_batch(spec, 0).lanes.count;
+  const int64_t least = replica_batch(spec, spec.parallel.replicas() - 1).lanes.count;
+  return fmt::format(
+      "{}: a replica adds up {} of them", spec.train.lanes,
+      most == least ? fmt::format("{}", most) : fmt::format("{} or {}", most, least));
+}
+
 std::string head_text(const Plan& plan) {
   const RunSpec& spec = plan.spec;
   const ModelSpec& m = spec.model;
@@ -77,6 +87,7 @@ std::string head_text(const Plan& plan) {
       with_thousands(spec.train.micro_batch), count_of(spec.parallel.replicas(), "replica"),
       count_of(accumulation(spec), "micro-batch"), precision_text(plan));
   if (spec.parallel.pp > 1) text += fmt::format("pipeline  {}\n", pipeline_text(plan));
+  if (spec.train.lanes > 0) text += fmt::format("lanes     {}\n", lanes_text(spec));
   return text;
 }
 

@@ -189,6 +189,9 @@ void refuse_optimizer(const SystemRules& rules, const RunSpec& spec, Inexpressib
       !o.weight_decay_not.empty()) {
     missing.add("which weights decay (optimizer.weight_decay_on, _also, _not)", "leave these out");
   }
+  if (spec.train.lanes > 0) {
+    missing.add(fmt::format("train.lanes = {}", spec.train.lanes), "use lanes = 0");
+  }
   if (spec.train.skip_spikes) missing.add("train.skip_spikes = true", "use false");
 }
 

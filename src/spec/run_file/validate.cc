@@ -10,6 +10,7 @@
 #include "spec/nearby.h"
 #include "spec/recompute.h"
 #include "spec/run_file/asynchronous.h"
+#include "spec/run_file/lanes.h"
 #include "spec/run_file/pipeline.h"
 #include "spec/run_file/validate_data.h"
 #include "spec/run_file/validate_experts.h"
@@ -97,6 +98,17 @@ void resolve_positions(RunSpec& spec) {
                  spec.train.seq_len, model.max_positions, model.max_positions);
 }
 
+// Every lane has as many micro-batches, whatever the number of replicas.
+void resolve_lanes_batch(TrainSpec& train) {
+  const int64_t unit = train.micro_batch * train.lanes;
+  if (train.global_batch == 0) train.global_batch = unit;
+  require_config(train.global_batch % unit == 0,
+                 "train.global_batch = {} is not a multiple of micro_batch * lanes = {} * {} = {}; "
+                 "use global_batch = {}",
+                 train.global_batch, train.micro_batch, train.lanes, unit,
+                 either(nearby_multiples(train.global_batch, unit)));
+}
+
 void resolve_batch(RunSpec& spec) {
   TrainSpec& train = spec.train;
   const ModelSpec& model = spec.model;
@@ -108,6 +120,8 @@ void resolve_batch(RunSpec& spec) {
   require_countable("the number of tokens of a step",
                     as_double(train.global_batch) * as_double(train.seq_len));
 
+  check_lanes(spec);
+  if (train.lanes > 0) return resolve_lanes_batch(train);
   const int64_t unit = train.micro_batch * replicas;
   if (train.global_batch == 0) train.global_batch = unit;
   require_config(train.global_batch % unit == 0,
@@ -207,8 +221,8 @@ void resolve(RunSpec& spec) {
                          known ? parallel.pp * parallel.virtual_stages : INT64_MAX);
   if (parallel.grad_reduce == GradReduce::kAuto) {
     // Whole gradients kept over micro-batches would undo what ZeRO 2 and 3 save.
-    parallel.grad_reduce =
-        parallel.zero >= 2 && accumulation(spec) > 1 ? GradReduce::kMicroBatch : GradReduce::kStep;
+    const bool each = parallel.zero >= 2 && accumulation(spec) > 1 && spec.train.lanes == 0;
+    parallel.grad_reduce = each ? GradReduce::kMicroBatch : GradReduce::kStep;
   }
 }
 
@@ -227,6 +241,11 @@ void require_world(const ParallelSpec& parallel, int64_t ranks, int64_t heads,
 }
 
 int64_t accumulation(const RunSpec& spec) {
+  const TrainSpec& train = spec.train;
+  if (train.lanes > 0) {
+    const int64_t most = tree_share(train.lanes, distinct_replicas(spec), 0).count;
+    return train.global_batch / (train.micro_batch * train.lanes) * most;
+  }
   return spec.train.global_batch / (spec.train.micro_batch * spec.parallel.replicas());
 }
 

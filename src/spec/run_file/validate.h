@@ -13,7 +13,7 @@ void resolve(RunSpec& spec);
 void require_world(const ParallelSpec& parallel, int64_t ranks, int64_t heads = 0,
                    const std::string& source = "--ranks is");
 
-// Micro-batches per optimizer step.
+// Micro-batches per optimizer step of the replica that has most.
 int64_t accumulation(const RunSpec& spec);
 
 }  // namespace tessera

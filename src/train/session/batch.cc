@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "compile/model/context.h"
 #include "data/documents.h"
+#include "spec/run_file/lanes.h"
 #include "train/session/chat_samples.h"
 #include "train/session/run_sets.h"
 
@@ -57,13 +58,13 @@ void fill_inputs(Executor& executor, const RunSpec& spec, int64_t step, const Sa
   const Mesh& mesh = program.mesh;
   const int64_t replica = mesh.position(program.rank, sample_axes());
   const int64_t micro_batch = spec.train.micro_batch;
-  const int64_t replicas = spec.parallel.replicas();
+  const ReplicaBatch batch = replica_batch(spec, replica);
   const SequenceRows rows = held_rows(spec, mesh, program.rank);
   std::vector<int32_t> whole_tokens(static_cast<size_t>(spec.train.seq_len));
   std::vector<int32_t> whole_labels(whole_tokens.size());
   const SequenceRows attending = attending_rows(spec, mesh, program.rank);
   std::vector<int32_t> whole_starts(whole_tokens.size());
-  const int64_t first = (step - 1) * program.micro_batches * replicas * micro_batch;
+  const int64_t first = (step - 1) * spec.train.global_batch;
   // Only the first stage of a pipeline reads tokens, only the last one labels.
   if (program.tokens == kNoBuffer && program.labels == kNoBuffer &&
       program.document_starts == kNoBuffer) {
@@ -75,8 +76,13 @@ void fill_inputs(Executor& executor, const RunSpec& spec, int64_t step, const Sa
   int32_t* starts = buffer(program.document_starts);
   for (int64_t m = 0; m < program.micro_batches; ++m) {
     for (int64_t j = 0; j < micro_batch; ++j) {
-      const int64_t sample = first + (m * replicas + replica) * micro_batch + j;
-      source(sample, whole_tokens, whole_labels);
+      const int64_t sample = first + batch.number_of(m) * micro_batch + j;
+      if (batch.is_padding(m)) {
+        std::fill(whole_tokens.begin(), whole_tokens.end(), 0);
+        std::fill(whole_labels.begin(), whole_labels.end(), kMaskedLabel);
+      } else {
+        source(sample, whole_tokens, whole_labels);
+      }
       const int64_t first_row = (m * micro_batch + j) * rows.length();
       for (int64_t i = 0; i < rows.length(); ++i) {
         const auto position = static_cast<size_t>(rows.position(i));
@@ -84,7 +90,9 @@ void fill_inputs(Executor& executor, const RunSpec& spec, int64_t step, const Sa
         if (labels != nullptr) labels[first_row + i] = whole_labels[position];
       }
       if (starts == nullptr) continue;
-      if (starts_of) {
+      if (batch.is_padding(m)) {
+        std::fill(whole_starts.begin(), whole_starts.end(), 0);
+      } else if (starts_of) {
         starts_of(sample, whole_starts);
       } else {
         find_document_starts(whole_tokens, static_cast<int32_t>(spec.data.end_token), whole_starts);

@@ -52,7 +52,8 @@ void require_same(const ResumePoint& point, const RunSpec& spec) {
                  "it does not say which run it is of");
   }
   for (const auto& [key, value] : mine.items()) {
-    const nlohmann::json theirs = found->value(key, nlohmann::json());
+    const bool lanes = key == "train.lanes";  // older checkpoints have none
+    const nlohmann::json theirs = found->value(key, lanes ? nlohmann::json(0) : nlohmann::json());
     require_config(
         theirs == value,
         "cannot go on from '{}/{}': {} is {} there, but {} in this run; use the run file "
@@ -103,6 +104,9 @@ nlohmann::json identity_of_run(const RunSpec& spec) {
   identity["train.seed"] = spec.train.seed;
   identity["train.global_batch"] = spec.train.global_batch;
   identity["train.seq_len"] = spec.train.seq_len;
+  identity["train.lanes"] = spec.train.lanes;
+  // Every number of replicas gives the same bits, but not every number of threads.
+  if (spec.train.lanes > 0) identity["train.threads"] = spec.train.threads;
   identity["tokenizer"] = tokenizer_hash(spec);
   return identity;
 }
