@@ -6,39 +6,22 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "asked_words.h"
 #include "base/testing/test_folder.h"
-#include "in_process.h"
 
 namespace tessera {
 namespace {
 
-using Words = std::vector<std::string>;
-
-Words operator+(Words a, const Words& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
+using testing::contains;
+using testing::json_of;
+using testing::refusal_of;
+using testing::Words;
+using testing::operator+;
 
 const Words kPlan = {"plan", "--model",        "llama-3-8b", "--cluster", "h100-64", "--tp",
                      "8",    "--global-batch", "512",        "--tokens",  "1T"};
 const Words kMonth = {"simulate", "--model",        "llama-3-8b", "--cluster", "h100-1024", "--tp",
                       "8",        "--global-batch", "1024",       "--mtbf",    "5000h"};
-
-nlohmann::json json_of(const Words& words) {
-  const Ended ended = run_in_process(words + Words{"--json"});
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  return nlohmann::json::parse(ended.out);
-}
-
-std::string refusal_of(const Words& words) {
-  const Ended ended = run_in_process(words);
-  EXPECT_EQ(ended.code, 2) << ended.out;
-  return ended.err;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 TEST(PlannedFailures, DaysWithFailuresAreBesideThoseWithout) {
   const nlohmann::json training = json_of(kPlan).at("training");
