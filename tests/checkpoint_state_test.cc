@@ -11,6 +11,7 @@
 #include "base/testing/test_folder.h"
 #include "checkpoint/store/committer.h"
 #include "checkpoint/store/saves.h"
+#include "plan/failure_plan.h"
 #include "runtime/world.h"
 #include "support/random_case.h"
 #include "train/state/staging.h"
@@ -28,11 +29,13 @@ void expect_exact_cover(const StepGraph& step) {
   ASSERT_EQ(std::ssize(layout.ranks), step.mesh.world());
   SavePlan plan;
   ASSERT_NO_THROW(plan = plan_save(layout));  // proves the cover
-  int64_t weights = 0;
+  int64_t weights = 0, bytes = 0;
   for (const TensorHead& tensor : layout.tensors) {
+    bytes += elements(tensor.shape) * size_bits(tensor.type) / 8;
     if (!tensor.name.starts_with("optim.")) weights += elements(tensor.shape);
   }
   EXPECT_EQ(weights, step.layout.num_parameters);
+  EXPECT_EQ(bytes, checkpoint_bytes(step.spec, step.layout.num_parameters)) << "as planned";
   for (int rank = 0; rank < step.mesh.world(); ++rank) {
     const Program program = lower(step, rank);
     std::map<BufferId, std::set<int64_t>> taken;  // elements of each buffer: none twice

@@ -53,6 +53,7 @@ done
 
 python3 tools/check_layers.py || finding "tools/check_layers.py found violations"
 python3 tools/check_docs.py || finding "tools/check_docs.py found what the documents have wrong"
+python3 tools/check_fault_rows.py || finding "tools/check_fault_rows.py found rows of faults without their tests"
 for file in "${files[@]}"; do
   case $file in
     *.pyc | *.o | *.so | *.a | *.orig | *.rej | *.log | *__pycache__* | *node_modules/*)

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "api/explain.h"
+#include "api/failing_run.h"
 #include "api/plan.h"
 #include "api/presets.h"
 #include "api/recipe.h"
@@ -45,6 +46,10 @@ Json answer_simulate(const nlohmann::json& request, const Surroundings& around) 
   std::vector<Guess> guesses;
   const SimulateQuery query = with_recipe(simulate_query(request), around, guesses);
   const RunSpec spec = load_simulated(query, around, guesses);
+  check_failing(query);
+  if (!query.failing.mtbf.empty()) {
+    return FailingRunSimulation(query, spec, std::move(guesses), around).json();
+  }
   if (query.schedule_only) {
     check_schedule_alone(query);
     return schedule_report_json(simulate_schedule_of(spec));

@@ -119,6 +119,14 @@ void Fields::count_text(std::string_view key, std::string& target) {
   target = is_text ? value->get<std::string>() : value->dump();
 }
 
+void Fields::duration_text(std::string_view key, std::string& target) {
+  const nlohmann::json* value = find(key);
+  if (value == nullptr) return;
+  const bool is_text = value->is_string() && !value->get_ref<const std::string&>().empty();
+  if (!value->is_number() && !is_text) refuse(key, *value, "a time, such as 300 or \"5min\"");
+  target = is_text ? value->get<std::string>() : value->dump();
+}
+
 void Fields::batch(std::string_view key, int64_t& sequences, int64_t& tokens) {
   const auto found = object_.find(std::string(key));
   const bool is_text = found != object_.end() && found->is_string();

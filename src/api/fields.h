@@ -36,6 +36,8 @@ class Fields {
   void count(std::string_view key, int64_t& target);
   // The same as text, for who knows better what may be written there: 8 is "8", "4Mtok" stays.
   void count_text(std::string_view key, std::string& target);
+  // A time as text, "5min", or a number of seconds: kept as text, for who knows its bounds.
+  void duration_text(std::string_view key, std::string& target);
   // Sequences of a step, or in `tokens` how many they are together: "4Mtok".
   void batch(std::string_view key, int64_t& sequences, int64_t& tokens);
   void real(std::string_view key, double& target, double least);

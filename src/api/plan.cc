@@ -110,6 +110,7 @@ PlanQuery plan_query(const nlohmann::json& request) {
   Fields fields(request, "plan");
   read_run(fields, query);
   fields.count("tokens", query.split.tokens);
+  read_failures(fields, query.failures);
   fields.truth("advice", query.advice);
   fields.finish();
   return query;
@@ -127,6 +128,10 @@ PlanRequest plan_request(const PlanQuery& asked, const Surroundings& around,
   const PlanQuery query = with_recipe(asked, around.read, request.guesses);
   request.products = products_of(query.split);
   request.tokens = query.split.tokens;
+  request.failures = query.failures;
+  require_config(request.tokens > 0 || !request.failures.any(),
+                 "--mtbf-device, --save and --restart say what failures add to the days of a "
+                 "training: add --tokens, as in --tokens 1T");
   request.advise = query.advice;
   request.weigh_guesses = query.advice;
   request.digests = true;

@@ -18,7 +18,8 @@ struct PlanQuery {
   PlanQuery() { source.may_be_model = true; }
 
   RunSource source = {};
-  SplitFlags split = {};  // a model, a cluster and a split instead of a run file, or over one
+  FailureFlags failures = {};  // with split.tokens
+  SplitFlags split = {};       // a model, a cluster and a split instead of a run file, or over one
   // Without it a plan is the same but for what takes many plans to find: what would make it fit,
   // and what the engine's guesses do to the step. For callers that must answer at once.
   bool advice = true;

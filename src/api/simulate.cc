@@ -69,6 +69,17 @@ void guess_processor(const Cluster& cluster, std::vector<Guess>& guesses) {
                      "and --cluster takes the file it writes"});
 }
 
+void read_failing(Fields& fields, FailingFlags& failing) {
+  fields.duration_text("mtbf", failing.mtbf);
+  fields.real("days", failing.days, 0);
+  fields.duration_text("save_every", failing.save_every);
+  fields.duration_text("save", failing.save);
+  fields.duration_text("restart", failing.restart);
+  fields.whole("spares", failing.spares, 0);
+  fields.duration_text("repair", failing.repair);
+  fields.whole("seed", failing.seed, 0);
+}
+
 }  // namespace
 
 std::string guesses_text(const std::vector<Guess>& guesses) {
@@ -100,6 +111,7 @@ SimulateQuery simulate_query(const nlohmann::json& request) {
   }
   read_simulated(fields, query);
   fields.truth("schedule_only", query.schedule_only);
+  read_failing(fields, query.failing);
   fields.finish();
   return query;
 }

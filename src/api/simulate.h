@@ -18,6 +18,18 @@
 
 namespace tessera {
 
+// Of a run that fails now and then; times as people write them, empty: chosen or guessed.
+struct FailingFlags {
+  std::string mtbf = "";        // between failures of one device; empty: a single step is simulated
+  double days = 30;             // of the clock
+  std::string save_every = "";  // a time, or a number of steps; empty: the best
+  std::string save = "", restart = "";  // as of a plan (plan/failure_plan.h)
+  int64_t spares = -1;                  // -1: one is always there
+  std::string repair = "";              // until what failed is a spare again
+  int64_t seed = 1;                     // of the failures
+  bool operator==(const FailingFlags&) const = default;
+};
+
 struct SimulateQuery {
   SimulateQuery();
 
@@ -29,9 +41,10 @@ struct SimulateQuery {
   bool no_contention = false;          // kernels keep their speed beside communication
   bool all_ranks = false;              // also those that do the same as others
   bool schedule_only = false;          // the pipeline schedule without its step
+  FailingFlags failing = {};           // a month of steps instead of one
 };
 SimulateQuery simulate_query(const nlohmann::json& request);
-// All keys but schedule_only, for requests that simulate a whole step.
+// All keys but schedule_only and those of failures, for requests that simulate a whole step.
 void read_simulated(Fields& fields, SimulateQuery& query);
 
 // The cluster that is simulated, where a flag, a setting or the run file names one; else empty.

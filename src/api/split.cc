@@ -166,6 +166,12 @@ void read_split(Fields& fields, SplitFlags& split) {
   for (SplitFlags::Word& word : split.words) fields.text(key_of(word.flag), word.value);
 }
 
+void read_failures(Fields& fields, FailureFlags& failures) {
+  fields.duration_text("mtbf_device", failures.mtbf_device);
+  fields.duration_text("save", failures.save);
+  fields.duration_text("restart", failures.restart);
+}
+
 bool asks_for_fp8(const SplitFlags& split) {
   return std::any_of(split.words.begin(), split.words.end(), is_fp8);
 }

@@ -10,6 +10,7 @@
 #include "api/fields.h"
 #include "cost/hardware/cluster.h"
 #include "cost/step/estimate.h"
+#include "plan/failure_plan.h"
 #include "plan/fit_advice.h"
 #include "spec/run_file/run_source.h"
 
@@ -61,6 +62,9 @@ void read_source(Fields& fields, RunSource& source);
 // Reads "model", "recipe", "engine" and a key for each size and word, as its flag:
 // "virtual_stages".
 void read_split(Fields& fields, SplitFlags& split);
+
+// Reads "mtbf_device", "save" and "restart": times as text, "50000h", or numbers of seconds.
+void read_failures(Fields& fields, FailureFlags& failures);
 
 // Whether the products of the blocks are to be priced in fp8 (--dtype fp8).
 bool asks_for_fp8(const SplitFlags& split);

@@ -119,6 +119,13 @@ std::string StageSimulation::title() const {
                      with_thousands(machine_.used.devices), machine_.used.device.name);
 }
 
+std::string StageSimulation::picture_title() const {
+  return fmt::format("{}, on {} x {}",
+                     full_run_title(spec_, priced_.run.workload.model.parameters(),
+                                    std::string(name_of(priced_.run.strategy.schedule))),
+                     with_thousands(machine_.used.devices), machine_.used.device.name);
+}
+
 std::string StageSimulation::pipeline_text(size_t columns) const {
   if (!pipeline_) return "";
   return fmt::format(

@@ -33,6 +33,9 @@ class StageSimulation {
 
   [[nodiscard]] std::string text(size_t columns = 0) const;
   [[nodiscard]] nlohmann::ordered_json json() const;
+  // The run and the machine, with the model and the batch.
+  [[nodiscard]] std::string picture_title() const;
+  [[nodiscard]] const std::vector<Guess>& guesses() const { return guesses_; }
   // ConfigError where there is no pipeline to draw, or one of too many passes.
   [[nodiscard]] std::string svg() const;
 

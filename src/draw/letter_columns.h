@@ -1,5 +1,6 @@
-// A row of time as letters: F forward, B backward, I input and W weight gradients, U update, -
-// waits for communication, . idle; of each slice of time the letter that has most of it.
+// A row of time as letters: of each slice of time the letter that has most of it. Those of a step
+// are F forward, B backward, I input and W weight gradients, U update, - waits for communication,
+// . idle.
 #pragma once
 
 #include <algorithm>
@@ -13,11 +14,14 @@ namespace tessera {
 
 class LetterColumns {
  public:
-  LetterColumns(double makespan, size_t width)
-      : slice_(makespan > 0 ? makespan / static_cast<double>(width) : 1), amounts_(width) {}
+  // At most seven letters, of which the last is that of idle time.
+  LetterColumns(double makespan, size_t width, std::string_view letters = "FBIWU-.")
+      : letters_(letters),
+        slice_(makespan > 0 ? makespan / static_cast<double>(width) : 1),
+        amounts_(width) {}
 
   void add(char letter, double begin, double end) {
-    const size_t kind = kLetters.find(letter);
+    const size_t kind = letters_.find(letter);
     auto column = static_cast<size_t>(begin / slice_);
     for (; column < amounts_.size(); ++column) {
       const double from = std::max(begin, static_cast<double>(column) * slice_);
@@ -39,15 +43,15 @@ class LetterColumns {
       }
       const auto most =
           static_cast<size_t>(std::max_element(owed.begin(), owed.end()) - owed.begin());
-      text += owed[most] > 0 ? kLetters[most] : '.';
+      text += owed[most] > 0 ? letters_[most] : '.';
       owed[most] -= slice_;
     }
     return text;
   }
 
  private:
-  static constexpr std::string_view kLetters = "FBIWU-.";
-  using Amounts = std::array<double, kLetters.size()>;
+  using Amounts = std::array<double, 7>;
+  std::string_view letters_;
   double slice_;
   std::vector<Amounts> amounts_;
 };

@@ -135,6 +135,10 @@ Plan priced_plan(const PlanRequest& request, ScalePlanner& planner) {
                           std::move(priced.estimate)};
   plan.step->cluster.name = cluster.name;
   append(plan.guesses, default_constants(plan.step->cluster));
+  if (request.tokens > 0) {
+    plan.failures = plan_failures(spec, plan.num_parameters, plan.step->cluster,
+                                  plan.step->estimate.time.step_s, request.failures, plan.guesses);
+  }
   if (request.weigh_guesses) {
     add_engine_guesses(engine, priced.run.workload, priced.run.strategy, plan.guesses);
   }

@@ -20,6 +20,7 @@
 #include "cost/step/estimate.h"
 #include "plan/compile_run.h"
 #include "plan/estimate_run.h"
+#include "plan/failure_plan.h"
 #include "plan/fit_advice.h"
 
 namespace tessera {
@@ -35,6 +36,7 @@ struct PlanRequest {
   OpenSettings open = {};                              // what follows from the rest, for advice
   std::vector<Guess> guesses = {};                     // taken before it came to this; listed first
   int64_t tokens = 0;                                  // of the whole training; 0: not asked
+  FailureFlags failures = {};                          // with tokens: what failures add to it
   bool advise = false;        // where the run does not fit: what would make it fit
   bool digests = false;       // of Programs also where a cluster prices the step
   bool weigh_guesses = true;  // of the engine: the step is priced again for each of them
@@ -91,7 +93,8 @@ struct Plan {
   int64_t reserved_bytes = 0;         // of the device, and not part of the limit
   std::optional<PlannedStep> step;    // where a cluster prices it
   BlockProducts products = BlockProducts::kAsTrained;
-  int64_t tokens = 0;  // of the whole training; 0: not asked
+  int64_t tokens = 0;                   // of the whole training; 0: not asked
+  std::optional<FailurePlan> failures;  // with tokens, where a cluster prices the step
   std::vector<Guess> guesses;
   std::optional<FitAdvice> advice;  // where it does not fit and advice was asked for
 

@@ -1,4 +1,5 @@
 #include "api/call.h"
+#include "api/failing_run.h"
 #include "api/plan.h"
 #include "api/simulate.h"
 #include "api/stage_simulation.h"
@@ -72,6 +73,10 @@ std::string simulation_picture(const Json& request) {
     std::vector<Guess> guesses;
     const SimulateQuery query = with_recipe(simulate_query(rest), around, guesses);
     const RunSpec spec = load_simulated(query, around, guesses);
+    check_failing(query);
+    if (!query.failing.mtbf.empty()) {
+      return FailingRunSimulation(query, spec, std::move(guesses), around).svg();
+    }
     if (!query.schedule_only) return step_picture(query, spec, std::move(guesses), around);
     check_schedule_alone(query);
     return schedule_svg(simulate_schedule_of(spec));

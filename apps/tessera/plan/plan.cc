@@ -116,6 +116,7 @@ Command add_plan(CLI::App& root) {
   add_mesh(*app, source);
   add_ranks(*app, source);
   add_request(*app, options->query.split);
+  add_failures(*app, options->query.failures);
   add_choice(*app, "--emit", options->emit, kSystems,
              "print the settings of that system for the same run instead");
   add_list(*app, "--vary", options->vary, "A.B=X,Y,…",
@@ -132,6 +133,9 @@ Command add_plan(CLI::App& root) {
 
 int run_plan(const PlanOptions& options, Console& console) {
   const Surroundings around = console_surroundings();
+  require_config((options.vary.empty() && options.emit.empty()) || !options.query.failures.any(),
+                 "--mtbf-device, --save and --restart say what failures add to a plan with "
+                 "--tokens: leave out --vary and --emit");
   if (!options.vary.empty()) return print_variation(options, around, console);
   if (!options.emit.empty()) return print_settings(options, around, console);
   refuse_beside_program(options);

@@ -7,33 +7,16 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "in_process.h"
+#include "asked_words.h"
 
 namespace tessera {
 namespace {
 
-using Words = std::vector<std::string>;
-
-Words operator+(Words a, const Words& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
-nlohmann::json json_of(const Words& words) {
-  const Ended ended = run_in_process(words + Words{"--json"});
-  EXPECT_EQ(ended.code, 0) << ended.err;
-  return nlohmann::json::parse(ended.out, nullptr, false);
-}
-
-std::string refusal_of(const Words& words) {
-  const Ended ended = run_in_process(words);
-  EXPECT_EQ(ended.code, 2) << ended.out;
-  return ended.err;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using testing::contains;
+using testing::json_of;
+using testing::refusal_of;
+using testing::Words;
+using testing::operator+;
 
 const Words kPlan8b = {"plan",      "--model", "llama-3-8b",     "--cluster", "h100-64",
                        "--seq-len", "4096",    "--global-batch", "256"};

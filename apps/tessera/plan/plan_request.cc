@@ -22,6 +22,15 @@ void add_split(CLI::App& app, SplitFlags& request) {
   }
 }
 
+void add_failures(CLI::App& app, FailureFlags& failures) {
+  add_text(app, "--mtbf-device", failures.mtbf_device, "TIME",
+           "with --tokens: time between failures of one device (default 50000h)");
+  add_text(app, "--save", failures.save, "TIME",
+           "with --tokens: how long training stands still in a save (default: by its bytes)");
+  add_text(app, "--restart", failures.restart, "TIME",
+           "with --tokens: from a failure until training goes on (default 5min)");
+}
+
 void add_request(CLI::App& app, SplitFlags& request) {
   add_text(app, "--cluster", request.cluster, "NAME",
            "price it on this cluster: h100-16384, dgx-a100, or a .toml file");

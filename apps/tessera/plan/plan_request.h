@@ -8,6 +8,8 @@ namespace tessera {
 
 // The model and its split.
 void add_split(CLI::App& app, SplitFlags& request);
+// With --tokens.
+void add_failures(CLI::App& app, FailureFlags& failures);
 void add_request(CLI::App& app, SplitFlags& request);
 
 }  // namespace tessera

@@ -40,7 +40,8 @@ nlohmann::json value_of(const std::string& key, const std::string& text) {
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), whole);
   if (error == std::errc() && stop == text.data() + text.size()) return whole;
   const std::optional<double> real = whole_real(text);
-  if (key == "usd_per_hour" && real.has_value()) return *real;
+  const bool is_real = key == "usd_per_hour" || key == "days";
+  if (is_real && real.has_value()) return *real;
   return text;
 }
 

@@ -148,6 +148,18 @@ void add_overrides(Request& request, Dice& dice) {
   if (dice.one_in(64)) add_too_much(request, dice);
 }
 
+// A month with failures instead of a step; mostly with --mtbf, without which nothing goes.
+void add_failures(Request& request, Dice& dice) {
+  constexpr std::array<const char*, 14> kFlags = {
+      "--days=1",       "--days=0",       "--days=4000",   "--save-every=10",  "--save-every=1h",
+      "--save-every=0", "--save=30s",     "--restart=1h",  "--restart=-1",     "--spares=1",
+      "--spares=-1",    "--repair=1e400", "--repair=300d", "--seed=8589934592"};
+  constexpr std::array<const char*, 4> kMtbf = {"--mtbf=50000h", "--mtbf=1h", "--mtbf=1e-9",
+                                                "--mtbf=99999999999h"};
+  if (!dice.one_in(8)) add(request, dice.pick(kMtbf));
+  for (int64_t more = dice.below(4); more > 0; --more) add(request, dice.pick(kFlags));
+}
+
 Request run_request(const char* command, Dice& dice) {
   Request request;
   request.words = {command, kRun};
@@ -186,6 +198,12 @@ Request random_cluster_plan(Dice& dice) {
   if (dice.one_in(3)) add_size(request, "--seq-len", 13, dice);
   if (dice.one_in(4)) add_size(request, "--global-batch", 10, dice);
   if (dice.one_in(6)) add_size(request, "--tokens", 40, dice);
+  if (dice.one_in(10)) {
+    constexpr std::array<const char*, 8> kFailures = {
+        "--mtbf-device=50000h", "--mtbf-device=1s", "--mtbf-device=0", "--save=30s", "--save=-1",
+        "--restart=5min",       "--restart=1e300",  "--restart=x"};
+    add(request, dice.pick(kFailures));
+  }
   constexpr std::array<const char*, 11> kWords = {
       "--schedule=zb-v",  "--schedule=interleaved", "--schedule=x",        "--recompute=full",
       "--recompute=none", "--recompute=every-0",    "--dtype=f16",         "--sequence-parallel",
@@ -224,6 +242,7 @@ Request random_simulation(Dice& dice) {
     }
     if (dice.one_in(5)) add(request, fmt::format("--lost={}", dice.pick(kLost)));
     add_sometimes(request, 6, "--all-ranks", dice);
+    if (dice.one_in(6)) add_failures(request, dice);
     if (dice.one_in(8)) add_output(request, "--trace", "step.json", dice);
   }
   if (dice.one_in(8)) add_output(request, "--svg", "step.svg", dice);

@@ -304,6 +304,7 @@ std::string random_cluster_file(Dice& dice) {
       fmt::format("devices = {}\n", dice.one_in(12) ? nonsense_toml(dice)
                                                     : std::to_string(int64_t{1} << dice.below(5)));
   if (dice.one_in(5)) text += fmt::format("usd_per_device_hour = {}\n", constant_text(2, dice));
+  if (dice.one_in(8)) text += fmt::format("storage_bandwidth = {}\n", constant_text(1e9, dice));
   text += dice.one_in(2) ? fmt::format("device = \"{}\"\n", dice.pick(device_names()))
                          : device_table(dice);
   if (!dice.one_in(4)) text += level_table(dice.one_in(10) ? dice.below(9) : 4, dice);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "api/failing_run.h"
 #include "api/stage_simulation.h"
 #include "base/error.h"
 #include "cli/flags.h"
@@ -42,6 +43,32 @@ int print_stages(const SimulateOptions& options, const StageSimulation& simulati
                                : fitted(console, simulation.text(console.out_columns)));
   if (!options.svg.empty()) write_file(options.svg, picture, console);
   return 0;
+}
+
+int print_failing(const SimulateOptions& options, const FailingRunSimulation& simulation,
+                  Console& console) {
+  require_config(options.csv.empty(), "--csv writes a pipeline schedule: leave out --mtbf");
+  console.out << (options.json ? simulation.json().dump(2) + '\n'
+                               : fitted(console, simulation.text(console.out_columns)));
+  if (!options.svg.empty()) write_file(options.svg, simulation.svg(), console);
+  return 0;
+}
+
+void add_failing(CLI::App& app, FailingFlags& failing) {
+  add_text(app, "--mtbf", failing.mtbf, "TIME",
+           "play a month of steps, with a failure of each device every so often: 50000h");
+  add_real(app, "--days", failing.days, 0, "with --mtbf: how long (default 30)");
+  add_text(app, "--save-every", failing.save_every, "TIME|N",
+           "with --mtbf: time or steps from one save to the next (default: the best)");
+  add_text(app, "--save", failing.save, "TIME",
+           "with --mtbf: how long training stands still in a save (default: by its bytes)");
+  add_text(app, "--restart", failing.restart, "TIME",
+           "with --mtbf: from a failure until training goes on (default 5min)");
+  add_whole(app, "--spares", failing.spares, 0,
+            "with --mtbf: devices in reserve (default: there is always one)");
+  add_text(app, "--repair", failing.repair, "TIME",
+           "with --spares: until what failed is a spare again (default 1d)");
+  add_whole(app, "--seed", failing.seed, 0, "with --mtbf: of the failures (default 1)");
 }
 
 bool names_folder(const std::string& path) {
@@ -137,6 +164,7 @@ Command add_simulate(CLI::App& root) {
              "the pipeline schedule without the step, with equal costs");
   add_output_file(*app, "--csv", options->csv, kCsvOutput, "FILE",
                   "with --schedule-only: also write it as CSV, to change and to run");
+  add_failing(*app, query.failing);
   add_switch(*app, "--json", options->json, "print JSON");
   return {app, [options](Console& console) { return run_simulate(*options, console); }};
 }
@@ -147,6 +175,11 @@ int run_simulate(const SimulateOptions& options, Console& console) {
   const SimulateQuery query = with_recipe(options.query, around, guesses);
   refuse_file_as_schedule(query.split);
   const RunSpec spec = load_simulated(query, around, guesses);
+  check_failing(query, !options.trace.empty());
+  if (!query.failing.mtbf.empty()) {
+    return print_failing(options, FailingRunSimulation(query, spec, std::move(guesses), around),
+                         console);
+  }
   if (query.schedule_only) {
     check_schedule_alone(query, !options.trace.empty());
     return print_schedule(options, simulate_schedule_of(spec), console);

@@ -20,12 +20,9 @@ class Player {
   }
 
   FailureReplay play() {
-    while (progress_ < run_.work && result_.failures < kMostFailures) {
-      if (!train()) {
-        recover();
-      } else if (progress_ < run_.work && !save()) {
-        recover();
-      }
+    while (progress_ < run_.work && result_.failures < kMostFailures && now_ < run_.until) {
+      const bool goes_on = train() && (progress_ >= run_.work || save());
+      if (!goes_on) recover();
     }
     settle(progress_);
     result_.finished = progress_ >= run_.work;
@@ -40,6 +37,7 @@ class Player {
   }
 
   void add(RunPhase phase, double seconds) {
+    seconds = std::min(seconds, run_.until - now_);
     if (seconds <= 0) return;
     result_.seconds[static_cast<int>(phase)] += seconds;
     if (keep_spans_) result_.spans.push_back({phase, now_, now_ + seconds});
@@ -58,6 +56,11 @@ class Player {
   // To the next save or the end. False: a failure came first.
   bool train() {
     const double due = std::min(last_save_ + run_.interval, run_.work) - progress_;
+    if (run_.until <= std::min(now_ + due, failure_)) {
+      work(run_.until - now_);
+      now_ = run_.until;  // against rounding
+      return true;
+    }
     if (now_ + due >= failure_) {
       work(failure_ - now_);
       return false;
@@ -68,13 +71,14 @@ class Player {
   }
 
   bool save() {
+    if (now_ >= run_.until) return true;
     last_save_ = progress_;
     if (now_ < safe_at_) {  // the one before is still being written
       ++result_.skipped_saves;
       return true;
     }
     finish_write(now_);
-    if (now_ + run_.model.stall >= failure_) {
+    if (now_ + run_.model.stall >= failure_ && failure_ < run_.until) {
       add(RunPhase::kSave, failure_ - now_);
       return false;
     }
@@ -124,8 +128,8 @@ class Player {
       ++result_.failures;
       wait_for_spare();
       draw_failure();
-      if (result_.failures >= kMostFailures) return;
-      if (now_ + run_.model.restart < failure_) break;
+      if (result_.failures >= kMostFailures || now_ >= run_.until) return;
+      if (std::min(now_ + run_.model.restart, run_.until) < failure_) break;
       add(RunPhase::kRestart, failure_ - now_);
     }
     add(RunPhase::kRestart, run_.model.restart);

@@ -3,6 +3,7 @@
 // forms of failures.h are tested against.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -12,8 +13,9 @@ namespace tessera {
 
 struct FailingRun {
   FailureModel model;
-  double interval = 0;  // training between two saves, in seconds
-  double work = 0;      // training to be done, in seconds without any failure
+  double interval = 0;      // training between two saves, in seconds
+  double work = 0;          // training to be done, in seconds without any failure
+  double until = HUGE_VAL;  // the replay ends here, done or not
   // Whatever fails is replaced by a spare at once; without one the run waits until the first that
   // broke is repaired. Fewer than none: there is always one.
   int64_t spares = -1;
@@ -38,7 +40,7 @@ struct FailureReplay {
   double seconds[kNumRunPhases] = {};  // by phase
   double total = 0;
   int64_t saves = 0, skipped_saves = 0, failures = 0;
-  bool finished = true;        // false: given up after kMostFailures
+  bool finished = true;        // false: `until` came first, or it was given up
   std::vector<RunSpan> spans;  // in order, without gaps; empty unless they were asked for
   [[nodiscard]] double of(RunPhase phase) const { return seconds[static_cast<int>(phase)]; }
   [[nodiscard]] double goodput() const { return total > 0 ? of(RunPhase::kTrain) / total : 0; }

@@ -145,8 +145,9 @@ void use_measured_kind(const toml::table& table, Cluster& cluster) {
 
 Cluster read_cluster(const ConstantFile& reader, ExtendsChain& chain) {
   const toml::table& table = reader.table();
-  constexpr std::array<std::string_view, 8> kKnown = {
-      "name", "extends", "device", "devices", "levels", "usd_per_device_hour", "measured", "facts"};
+  constexpr std::array<std::string_view, 9> kKnown = {"name",     "extends", "device",
+                                                      "devices",  "levels",  "usd_per_device_hour",
+                                                      "measured", "facts",   "storage_bandwidth"};
   reader.refuse_unknown(table, kKnown);
   Cluster cluster;
   std::string base;
@@ -159,6 +160,7 @@ Cluster read_cluster(const ConstantFile& reader, ExtendsChain& chain) {
   reader.read(table, "name", cluster.name);
   reader.read(table, "devices", kMaxDevices, cluster.devices);
   reader.read(table, "usd_per_device_hour", cluster.usd_per_device_hour);
+  reader.read(table, "storage_bandwidth", cluster.storage_bandwidth);
   read_device_of(reader, table, chain, cluster);
   if (const toml::node* node = table.get("measured")) {
     require_config(node->is_table(), "{}: measured must be a table", reader.at(node->source()));

@@ -43,6 +43,7 @@ struct Cluster {
   int64_t devices = 1;
   std::vector<LinkLevel> levels;  // innermost first; empty: a single device
   Constant usd_per_device_hour;   // 0: unknown
+  Constant storage_bandwidth;     // bytes/s that a device writes when all do; 0: unknown
   MeasuredMachine measured = {};  // of our own Programs; empty: the machine was not calibrated
 
   // Devices of a node: of the innermost level.

@@ -272,6 +272,9 @@ std::string to_toml(const Cluster& cluster) {
   if (cluster.usd_per_device_hour.value > 0) {
     text += line("usd_per_device_hour", cluster.usd_per_device_hour);
   }
+  if (cluster.storage_bandwidth.value > 0) {
+    text += line("storage_bandwidth", cluster.storage_bandwidth);
+  }
   text += device_text(cluster.device);
   for (const LinkLevel& level : cluster.levels) text += level_text(level);
   if (!cluster.measured.empty()) text += measured_text(cluster.measured);

@@ -99,6 +99,7 @@ void check(const Cluster& cluster) {
   }
   check(cluster.measured);
   require_within(name + "usd_per_device_hour", cluster.usd_per_device_hour, 0, 1e6);
+  require_within(name + "storage_bandwidth", cluster.storage_bandwidth, 0, 1e16);
 }
 
 }  // namespace tessera

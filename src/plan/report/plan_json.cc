@@ -71,6 +71,26 @@ ordered_json links_json(const PlannedStep& step) {
   return json;
 }
 
+ordered_json failures_json(const Plan& plan) {
+  const FailurePlan& f = *plan.failures;
+  ordered_json json = {{"mtbf_device_s", f.mtbf_device_s},
+                       {"mtbf_s", f.model.mtbf},
+                       {"checkpoint_bytes", f.checkpoint_bytes},
+                       {"save_s", f.model.stall},
+                       {"write_s", f.model.write},
+                       {"restart_s", f.model.restart},
+                       {"save_every_steps", f.every},
+                       {"save_every_s", f.interval_s},
+                       {"goodput", f.goodput}};
+  if (const auto with = training_with_failures(plan)) {
+    json["days"] = with->training.days;
+    json["device_hours"] = with->training.device_hours;
+    if (with->training.usd > 0) json["usd"] = with->training.usd;
+    json["failures"] = with->failures;
+  }
+  return json;
+}
+
 ordered_json training_json(const Plan& plan) {
   const Training t = training_of(plan);
   ordered_json json = {{"tokens", plan.tokens},
@@ -78,6 +98,7 @@ ordered_json training_json(const Plan& plan) {
                        {"days", t.days},
                        {"device_hours", t.device_hours}};
   if (t.usd > 0) json["usd"] = t.usd;
+  if (plan.failures) json["with_failures"] = failures_json(plan);
   return json;
 }
 

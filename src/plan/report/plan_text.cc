@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/text/quantity.h"
 #include "base/text/text.h"
 #include "compile/pipeline/schedule/replay.h"
 #include "plan/report/links.h"
@@ -215,6 +216,25 @@ std::string rate(double value) {
   return value >= 1 || value == 0 ? fmt::format("{:.1f}", value) : fmt::format("{:.2g}", value);
 }
 
+std::string failures_text(const Plan& plan) {
+  if (!plan.failures) return "";
+  const FailurePlan& f = *plan.failures;
+  const auto seconds = [](double s) { return text_of({s, Unit::kSeconds}); };
+  const auto with = training_with_failures(plan);
+  if (!with) {
+    return fmt::format("with failures: never, for one comes every {} and a restart takes {}\n",
+                       seconds(f.model.mtbf), seconds(f.model.restart));
+  }
+  std::string text = fmt::format("with failures: {:.2f} days, {} device-hours", with->training.days,
+                                 rounded(with->training.device_hours));
+  if (with->training.usd > 0) text += fmt::format(", {} USD", rounded(with->training.usd));
+  return text +
+         fmt::format("; {} failures, one every {}; goodput {:.2f} % with a save every {} ({})\n",
+                     with->failures < 100 ? rate(with->failures) : rounded(with->failures),
+                     seconds(f.model.mtbf), 100 * f.goodput, count_of(f.every, "step"),
+                     seconds(f.interval_s));
+}
+
 std::string rates_text(const Plan& plan) {
   const Estimate& e = plan.step->estimate;
   std::string text = fmt::format(
@@ -231,7 +251,7 @@ std::string rates_text(const Plan& plan) {
     text += fmt::format(", {} USD at {:g} a device-hour", rounded(t.usd),
                         plan.step->cluster.usd_per_device_hour.value);
   }
-  return text + "\n";
+  return text + "\n" + failures_text(plan);
 }
 
 // What the heaviest rank sends, by link; nothing without a cluster.

@@ -1,0 +1,216 @@
+// Row 27 of the matrix of faults: a run to which something happens again and again, drawn from a
+// seed, ends with the bits of the run that nothing happened to, and its agent does not grow.
+//
+// A commit soaks for a few seconds, ./test --all for ten minutes, TESSERA_SOAK_SECONDS=7200 for two
+// hours; TESSERA_SOAK_SEED draws the faults of a run that failed once more.
+#include <random>
+
+#include "base/testing/share.h"
+#include "faults/fault_run.h"
+
+namespace tessera::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+int64_t number_of(const char* variable, int64_t otherwise) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::atoll(text);
+}
+
+// What a process holds, as /proc says.
+struct Holding {
+  size_t files = 0;
+  int64_t rss_kib = 0;
+  size_t shared = 0;  // segments with a name in /dev/shm, of anybody
+};
+size_t entries_of(const std::filesystem::path& folder) {
+  std::error_code gone;
+  size_t count = 0;
+  for (auto entry = std::filesystem::directory_iterator(folder, gone);
+       !gone && entry != std::filesystem::directory_iterator(); entry.increment(gone)) {
+    ++count;
+  }
+  return count;
+}
+Holding holding_of(pid_t pid) {
+  const std::string process = fmt::format("/proc/{}", pid);
+  Holding holding{entries_of(process + "/fd"), 0, entries_of("/dev/shm")};
+  std::ifstream status(process + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmRSS:")) holding.rss_kib = std::atoll(line.c_str() + 6);
+  }
+  return holding;
+}
+
+class SoakTest : public FaultTest {
+ protected:
+  SoakTest()
+      : length_(number_of("TESSERA_SOAK_SECONDS", tries_all() ? 600 : 4)),
+        apart_(std::clamp<int64_t>(length_ / 6, 2, 15)),
+        seed_(static_cast<uint64_t>(number_of("TESSERA_SOAK_SEED", std::random_device()()))),
+        dice_(seed_) {}
+
+  int64_t roll(int64_t least, int64_t most) {
+    return std::uniform_int_distribution<int64_t>(least, most)(dice_);
+  }
+
+  [[nodiscard]] int64_t steps() const { return length_ * 1000 / kStepMs; }
+  [[nodiscard]] std::string run_line(const std::string& dir, const std::string& flags) const {
+    return fmt::format(
+        "train run.toml -q --set logging.run_dir={} --set train.steps={} --set optimizer.lr=1e-3 "
+        "--set checkpoint.every=10 --set checkpoint.async=true {}",
+        dir, steps(), flags);
+  }
+
+  // The same steps without a delay and without faults.
+  void run_undisturbed() {
+    Command command(folder_, words_of(run_line("straight", "--threads")), {.output = "straight"});
+    ASSERT_TRUE(wait_until([&] { return !is_running(command.pid()); }, limit()));
+    const CommandResult result = command.finish();
+    ASSERT_EQ(result.code, 0) << result.err;
+  }
+
+  // What ranks do to themselves, in every other generation at most once: at a place, or in a save.
+  std::string faults_by_generation() {
+    constexpr const char* kPoints[] = {
+        "comm.init:rank={},act=kill",           "load:rank={},act=kill",
+        "step.forward:rank={},at=9,act=kill",   "step.update:rank={},at=31,act=kill",
+        "step.backward:rank={},at=17,act=spin", "step.collective:rank={},at=25,act=stop",
+        "save.stage:rank={},at=2,act=kill",     "save.change:rank={},at=7,act=kill",
+        "save.rename:rank={},at=2,act=kill",    "save.write:rank={},at=3,act=fail",
+        "save.sync:rank={},at=2,act=fail",      "step.end:rank={},at=13,act=flip"};
+    std::string text = fmt::format("step.begin:generation=0,act=delay={}", kStepMs);
+    // Never in two that follow each other: a step that fails three times would end the run.
+    for (int generation = 1; generation <= kMostGenerations; generation += 2) {
+      if (roll(0, 1) == 0) continue;
+      const char* point = kPoints[roll(0, std::ssize(kPoints) - 1)];
+      text += fmt::format(";{},generation={}", fmt::format(fmt::runtime(point), roll(0, 1)),
+                          generation);
+    }
+    return text;
+  }
+
+  // What somebody does to them from outside.
+  void do_something() {
+    const std::vector<pid_t> children = children_of(agent_);
+    if (children.empty()) return;
+    const pid_t one = children[static_cast<size_t>(roll(0, std::ssize(children) - 1))];
+    switch (roll(0, 4)) {
+      case 0:
+      case 1:
+        ::kill(one, SIGKILL);
+        break;
+      case 2:
+        for (const pid_t child : children) ::kill(child, SIGKILL);
+        break;
+      case 3:
+        ::kill(one, SIGSTOP);
+        break;
+      default:
+        ::kill(one, SIGSTOP);
+        std::this_thread::sleep_for(milliseconds(50));
+        ::kill(one, SIGCONT);
+    }
+    ++done_;
+  }
+
+  // Until the run ends, or takes longer than can be. Samples lie between faults.
+  bool disturb() {
+    const Clock::time_point end = Clock::now() + limit();
+    Clock::time_point next = Clock::now() + seconds(1);
+    while (is_running(agent_)) {
+      if (Clock::now() > end) return false;
+      if (Clock::now() >= next && done_ < length_ / apart_ + 2) {
+        samples_.push_back(holding_of(agent_));
+        do_something();
+        next = Clock::now() + milliseconds(roll(apart_ * 500, apart_ * 1500));
+      }
+      std::this_thread::sleep_for(milliseconds(20));
+    }
+    return true;
+  }
+
+  // A restart takes a second, a rank that hangs three, and a busy machine many times as long.
+  [[nodiscard]] seconds limit() const { return seconds(120 + 6 * length_); }
+
+  void expect_same_as_undisturbed() {
+    EXPECT_TRUE(read_file(folder_.path("out/model.safetensors")) ==
+                read_file(folder_.path("straight/model.safetensors")))
+        << "other weights";
+    const auto mine = read_metrics(folder_.path("out/metrics.jsonl"));
+    const auto theirs = read_metrics(folder_.path("straight/metrics.jsonl"));
+    ASSERT_EQ(mine.size(), theirs.size());
+    for (size_t i = 0; i < mine.size(); ++i) {
+      for (const char* key : {"step", "loss", "lr", "grad_norm", "tokens"}) {
+        ASSERT_EQ(mine[i].at(key), theirs[i].at(key)) << key << " of line " << i;
+      }
+    }
+  }
+
+  // The smallest of the last third beside the largest of the first: peaks of restarts may lie
+  // anywhere. A log and a ledger may grow a little.
+  void expect_no_growth() const {
+    if (samples_.size() < 6) return;
+    const size_t third = samples_.size() / 3;
+    Holding early, late{SIZE_MAX, INT64_MAX, SIZE_MAX};
+    for (size_t i = 0; i < third; ++i) {
+      early.files = std::max(early.files, samples_[i].files);
+      early.rss_kib = std::max(early.rss_kib, samples_[i].rss_kib);
+      early.shared = std::max(early.shared, samples_[i].shared);
+      const Holding& last = samples_[samples_.size() - 1 - i];
+      late.files = std::min(late.files, last.files);
+      late.rss_kib = std::min(late.rss_kib, last.rss_kib);
+      late.shared = std::min(late.shared, last.shared);
+    }
+    EXPECT_LE(late.files, early.files + 2);
+    EXPECT_LE(late.shared, early.shared + 2);
+    EXPECT_LE(late.rss_kib, early.rss_kib + 8 * 1024);
+    fmt::print("agent: files {} -> {}, RSS {} -> {} KiB, /dev/shm {} -> {}\n", early.files,
+               late.files, early.rss_kib, late.rss_kib, early.shared, late.shared);
+  }
+
+  static constexpr int kStepMs = 20;
+  static constexpr int kMostGenerations = 1200;
+  const int64_t length_, apart_;  // seconds: of the steps alone, and between two faults
+  const uint64_t seed_;
+  std::mt19937_64 dice_;
+  std::vector<Holding> samples_;
+  int done_ = 0;
+};
+
+TEST_F(SoakTest, Row27RandomFaultsChangeNoBit) {
+  SCOPED_TRACE(fmt::format("TESSERA_SOAK_SEED={} TESSERA_SOAK_SECONDS={}", seed_, length_));
+  run_undisturbed();
+  if (HasFatalFailure()) return;
+  const Clock::time_point begin = Clock::now();
+  Command command(folder_,
+                  words_of(run_line("out",
+                                    "--restarts 100000 --spares 1 --compare-replicas 5 "
+                                    "--hung-after 3 --stopped-after 0.5 --stopped-grace 0.5")),
+                  with_fault(faults_by_generation()));
+  agent_ = command.pid();
+  ASSERT_TRUE(disturb()) << "it does not end";
+  const CommandResult result = command.finish();
+  const double took = std::chrono::duration<double>(Clock::now() - begin).count();
+  ASSERT_EQ(result.code, 0) << result.err.substr(0, 4000);
+  expect_same_as_undisturbed();
+  expect_good_checkpoints();
+  expect_nothing_left();
+  expect_no_growth();
+  double useful = 0;
+  for (const nlohmann::json& line : read_metrics(folder_.path("out/metrics.jsonl"))) {
+    useful += line.at("step_ms").get<double>() / 1000;
+  }
+  EXPECT_GT(events("restart").size(), 0U) << "nothing happened";
+  fmt::print(
+      "seed {}: {} faults from outside, {} verdicts, {} restarts, {} saves that failed; "
+      "goodput {:.1f} % of {:.0f} s\n",
+      seed_, done_, events("verdict").size(), events("restart").size(),
+      events("save failed").size(), 100 * useful / took, took);
+}
+
+}  // namespace
+}  // namespace tessera::testing
