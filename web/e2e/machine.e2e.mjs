@@ -150,7 +150,7 @@ export const tests = [
       check.contains(await roof.textContent(), 'Ridge 295 FLOP/byte');
       check.contains(await roof.textContent(), 'The product is bound by arithmetic.');
       check.contains(await roof.textContent(), 'ReLU 0.25 FLOP/byte');
-      check.contains(await roof.textContent(), '2048 FLOP/byte');
+      check.contains(await roof.textContent(), '2,048 FLOP/byte');
       await roof.getByLabel('rows m, as a number').fill('1');
       await roof.getByLabel('rows m, as a number').press('Enter');
       await page.settle();

@@ -1,5 +1,5 @@
 // Widgets that show an explanation of the core: with a core that says something else they show that.
-import { cleanup, render, screen, waitFor } from '@testing-library/svelte';
+import { cleanup, render, waitFor } from '@testing-library/svelte';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { useCore, type Request } from '../../core/core';
 import { url } from '../../state/url.svelte';
