@@ -6,6 +6,7 @@
                from src/, from apps/tessera/, from the page, or anywhere if it is a bare name
   names        `build_step`, `StepGraph`, `Executor::run`: a word of the sources, of a key or of a script
   tests        `SuiteTest.Case`: a suite, and a case of it, that some test declares
+  page's tests `e2e FILE: NAME`, `unit FILE: NAME`: a file of web/e2e or of web/src has a test whose name begins so
 
 CHANGELOG.md, docs/decisions and bench/results tell history: there only links are checked.
 Prints "file:line: message" per finding and exits 1 if there is any.
@@ -25,6 +26,8 @@ PATH = re.compile(rf"^[A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)*\.{FILE_SUFFIX}$")
 FOLDER = re.compile(r"^(?:src|apps|tests|tools|bench|docs|catalogue|examples|cmake)(?:/[a-z0-9_-]+)+/?$")
 NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*(?:::[A-Za-z_][A-Za-z0-9_]*)*(?:\(\))?$")
 TEST = re.compile(r"^([A-Z][A-Za-z0-9]*(?:Test|Suite|Plan|Class|Rules|Memory)?)\.([A-Z*][A-Za-z0-9*]*)$")
+WEB_TEST = re.compile(r"^(e2e|unit) ([A-Za-z-]+): (.+)$")
+WEB_FILES = {"e2e": ".e2e.mjs", "unit": ".test.ts"}
 HISTORY = ("CHANGELOG.md", "docs/decisions/", "bench/results/")
 LEFT_OUT = {"node_modules", "runs", "__pycache__"}
 
@@ -68,6 +71,7 @@ class Page:
     def __init__(self, root, path, files, words, errors):
         self.root, self.path, self.words, self.errors = root, path, words, errors
         self.names = {file.name for file in files}
+        self.files = files
         self.history = path.relative_to(root).as_posix().startswith(HISTORY)
 
     def check(self):
@@ -100,6 +104,8 @@ class Page:
     def check_quoted(self, text):
         if PATH.match(text) or FOLDER.match(text):
             self.check_path(text)
+        elif WEB_TEST.match(text):
+            self.check_web_test(*WEB_TEST.match(text).groups())
         elif TEST.match(text) and self.is_about_tests():
             suite, case = TEST.match(text).groups()
             for word in (suite, case):
@@ -112,7 +118,15 @@ class Page:
                     self.error(f"'{text}' is no name of the sources")
 
     def is_about_tests(self):
-        return self.path.name in ("architecture.md", "promises.md")
+        return self.path.name in ("architecture.md", "promises.md", "studio-criteria.md")
+
+    def check_web_test(self, kind, file_name, name):
+        """What stands between stars are pieces of a name that is put together."""
+        found = [file for file in self.files if file.name == file_name + WEB_FILES[kind]]
+        text = "".join(file.read_text(encoding="utf-8") for file in found).replace("\\'", "'")
+        pieces = [piece.strip() for piece in name.split("*") if piece.strip()]
+        if not all(piece in text for piece in pieces):
+            self.error(f"no test of the page is called '{kind} {file_name}: {name}'")
 
     def check_path(self, text):
         places = (self.root, self.root / "src", self.root / "apps" / "tessera", self.path.parent)
@@ -139,10 +153,14 @@ def self_test():
         "src/base/step.cc": "void build_step() {}\n",
         "docs/a.md": "# A page\n[b](b.md#one-part), `base/step.cc`, `step.cc`, `build_step`, `auto`\n",
         "docs/b.md": "## One part\n",
+        "docs/shown.md": "`e2e ring: ends equal`, `e2e ring: * has a table`, `unit ring: adds`\n",
+        "web/e2e/ring.e2e.mjs": "name: 'ends equal, step by step', name: `${lesson} has a table`\n",
+        "web/src/parts/ring.test.ts": "it('adds up', () => {})\n",
         "CHANGELOG.md": "`gone_name` was here\n",
     }
     planted = {"a link": "[b](c.md)\n", "an anchor": "[b](b.md#two)\n", "a path": "`base/gone.cc`\n",
-               "a bare file": "`gone.cc`\n", "a name": "`build_gone`\n", "a folder": "`src/gone`\n"}
+               "a bare file": "`gone.cc`\n", "a name": "`build_gone`\n", "a folder": "`src/gone`\n",
+               "a test of the page": "`e2e ring: ends early`\n", "a file of such tests": "`unit gone: adds`\n"}
 
     problems = [f"the clean tree: {error}" for error in errors_of(clean, check)]
     for what, text in planted.items():

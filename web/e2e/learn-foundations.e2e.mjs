@@ -1,4 +1,6 @@
-// Lessons 1 to 4: the numbers that their widgets must show, read off the page.
+// What all pictures of lessons have in common; lessons 1 to 4: the numbers that their widgets must show,
+// read off the page.
+import { kLessons } from './pages.mjs';
 
 const card = (page, title) =>
   page.locator('section.card').filter({ has: page.getByRole('heading', { name: title }) });
@@ -27,9 +29,40 @@ const kWidgets = {
   collectives: ['All-reduce over a ring', 'How long it takes', 'Eight operations'],
   'data-parallel': ['One data-parallel step', 'Buckets behind the backward pass'],
   zero: ['ZeRO calculator', 'Gathers of FSDP', 'HSDP'],
-  mesh: ['The roof of a device', 'What a device is made of'],
+  tensor: [
+    'A product, split over ranks',
+    'All-reduces of tensor parallelism',
+    /^A block on/,
+    'Activations of a micro-batch',
+  ],
+  pipelines: ['Schedules of a pipeline', 'Bubble against micro-batches', 'What a boundary carries'],
+  context: ['Keys and values round a ring', 'One layer of Llama 3 405B', 'Activations of a micro-batch'],
+  experts: ['Tokens, there and back'],
+  mesh: [
+    /^[\d,]+ ranks$/,
+    'A cluster of 24,576 devices',
+    'Links, and what a step sends',
+    'What a device is made of',
+    'The roof of a device',
+    'Which split?',
+  ],
+  memory: ['Memory of a rank', 'Activations of a micro-batch', 'Llama 3 70B on 256 H100'],
+  precision: ['A number in bytes', 'Many small updates', 'One update from K', 'Computing again'],
+  failures: ['A step with one rank lost', 'Size of a checkpoint', 'How often to save'],
+  serving: ['What serving keeps', 'The roof of a device'],
 };
-const kWithoutFormula = ['Devices over the years', 'What a device is made of']; // facts, not formulas
+// Facts, answers and bits, not formulas; the schedule and the number have theirs beside their pictures.
+const kWithoutFormula = [
+  'Devices over the years',
+  'What a device is made of',
+  'Links, and what a step sends',
+  'Which split?',
+  'A number in bytes',
+  'Many small updates',
+  'A step with one rank lost',
+  'Llama 3 70B on 256 H100',
+  /^A block on/,
+].map(String);
 
 const commonTests = Object.entries(kWidgets).map(([lesson, titles]) => ({
   name: `${lesson}: keys move each picture, its address brings it back, reset undoes it; formula, table, CSV`,
@@ -39,12 +72,16 @@ const commonTests = Object.entries(kWidgets).map(([lesson, titles]) => ({
       await page.open(`/learn/${lesson}`);
       const widget = card(page, title);
       const first = await textOf(widget);
-      if (!kWithoutFormula.includes(title))
+      if (!kWithoutFormula.includes(String(title)))
         check.that((await widget.locator('.formula .put math').count()) > 0, `${title}: no formula`);
-      const controls = widget.locator('input[type=range], input[type=radio]');
-      const control = (await controls.count()) > 0 ? controls : widget.locator('select');
-      await control.first().focus();
-      await page.keyboard.press('ArrowRight');
+      const choices = ['input[type=range], input[type=radio]', 'select', 'nav button'];
+      for (const kind of choices) {
+        const control = widget.locator(kind).first();
+        if ((await control.count()) === 0) continue;
+        await control.focus();
+        await page.keyboard.press(kind === 'nav button' ? 'Enter' : 'ArrowRight');
+        break;
+      }
       await page.settle();
       if ((await hash()) === `/learn/${lesson}`) await page.keyboard.press('ArrowLeft');
       await page.settle();
@@ -143,7 +180,8 @@ export const tests = [
     run: async (page, check) => {
       await page.open('/learn/one-device');
       const text = await textOf(card(page, 'How long a run takes'));
-      for (const part of ['3.645e+25', '1,168 years', '17.36 days', '43.39 days']) check.contains(text, part);
+      for (const part of ['3.645 · 10²⁵', '1,168 years', '17.36 days', '43.39 days'])
+        check.contains(text, part);
       const prose = await textOf(page.locator('article'));
       for (const part of ['32.14 %', '40.44 %', '11,685', '6.48 TB', '4.86 TB'])
         check.contains(prose, part, 'prose');
@@ -222,6 +260,8 @@ export const tests = [
       check.contains(await textOf(widget), '1.75 GB');
       await page.open('/learn/collectives?op_ranks=8&op=reduce_scatter');
       check.contains(await textOf(widget), '875 MB');
+      await page.open('/learn/collectives?op_ranks=8&op=all_gather');
+      check.contains(await textOf(widget), '875 MB', 'all-gather');
     },
   },
   {
@@ -271,6 +311,12 @@ export const tests = [
       check.contains(await textOf(widget), '6 of 6 steps');
       await page.keyboard.press('Home');
       check.contains(await textOf(widget), '0 of 6 steps');
+      // Played, it goes on by itself until the end, and stops at a key.
+      await widget.getByLabel('speed').selectOption('4');
+      await widget.getByRole('button', { name: 'Play' }).click();
+      await widget.getByText('6 of 6 steps').waitFor();
+      await widget.getByRole('button', { name: 'Play' }).waitFor();
+      check.that(true, 'it stops at the end');
       await page.open('/learn/collectives?ranks=16');
       check.contains(await textOf(widget), 'of 30 steps');
     },
@@ -509,6 +555,56 @@ export const tests = [
             );
           }
         }
+      }
+    },
+  },
+  {
+    name: 'every exercise of every lesson: a wrong answer is told which way, a hint has the shell and the C++, nobody is held up',
+    run: async (page, check) => {
+      for (const lesson of kLessons) {
+        await page.open(`/learn/${lesson}`);
+        const forms = page.locator('main form');
+        const count = await forms.count();
+        check.that(count >= 2, `${lesson}: ${count} exercises`);
+        for (let i = 0; i < count; ++i) {
+          const form = forms.nth(i);
+          const said = form.getByRole('status');
+          for (const [typed, expected] of [
+            ['many', /is not a number/],
+            ['-1', /^Not yet: −?-?1 is too little\.|^Not yet/],
+            ['1e30', /^Not yet: .* is too much\./],
+          ]) {
+            await form.getByRole('textbox').fill(typed);
+            await form.getByRole('button', { name: 'Check' }).click();
+            await said
+              .getByText(/./)
+              .first()
+              .waitFor({ state: 'attached' })
+              .catch(() => {});
+            await page
+              .waitForFunction(
+                ([at, pattern]) =>
+                  new RegExp(pattern).test(
+                    document
+                      .querySelectorAll('main form')
+                      [at].querySelector('[role=status]')
+                      .textContent.trim(),
+                  ),
+                [i, expected.source],
+                { timeout: 20_000 },
+              )
+              .catch(() => {});
+            check.that(
+              expected.test((await textOf(said)).trim()),
+              `${lesson}, exercise ${i + 1}: ${typed}: ${await textOf(said)}`,
+            );
+          }
+          await form.getByRole('button', { name: 'Hint' }).click();
+          const text = await textOf(form);
+          check.that(/In a shell tessera \w+/.test(text), `${lesson}, exercise ${i + 1}: command: ${text}`);
+          check.that(/In C\+\+ tessera::\w+\(/.test(text), `${lesson}, exercise ${i + 1}: C++: ${text}`);
+        }
+        check.that((await page.locator('.pager a').count()) > 0, `${lesson}: whoever is wrong may go on`);
       }
     },
   },

@@ -56,6 +56,14 @@ export const tests = [
       const labels = await states.locator('.bar .top-label').allTextContents();
       check.equal(labels.join(' '), '160 55 37.5 20', 'GB by stage');
       check.contains(await states.textContent(), '16 bytes of a parameter');
+      check.equal(
+        (await states.locator('.key li').allTextContents())
+          .map((text) => text.replace(/[\d.,]+ GB/, '').trim())
+          .join(', '),
+        'weights, gradients, f32 copy, moment m, moment v',
+        'parts',
+      );
+      check.equal(await states.locator('.bar.over').count(), 1, 'bars over the limit are marked');
       await states.getByLabel('f32 copy of the weights').uncheck();
       await states.getByLabel('parameters, as a number').fill('7');
       await states.getByLabel('parameters, as a number').press('Enter');
@@ -66,6 +74,21 @@ export const tests = [
         'GB of 7B in 12 bytes',
       );
       check.contains(await page.address(), 'master=false', 'address');
+      await states.getByText('8-bit', { exact: true }).click();
+      await page.settle();
+      check.equal(
+        await states.locator('.bar .top-label').first().textContent(),
+        '42',
+        'GB of 7B with moments of 8 bits',
+      );
+      await states.getByRole('group', { name: 'gradients' }).getByText('f32', { exact: true }).click();
+      await page.settle();
+      check.equal(
+        await states.locator('.bar .top-label').first().textContent(),
+        '56',
+        'GB of 7B with gradients in f32',
+      );
+      await states.getByRole('group', { name: 'gradients' }).getByText('bf16', { exact: true }).click();
       await states.getByText('SGD', { exact: true }).click();
       await page.settle();
       check.equal(await states.locator('.bar .top-label').first().textContent(), '28', 'GB of 7B with SGD');
@@ -150,7 +173,7 @@ export const tests = [
       check.contains(await roof.textContent(), 'Ridge 295 FLOP/byte');
       check.contains(await roof.textContent(), 'The product is bound by arithmetic.');
       check.contains(await roof.textContent(), 'ReLU 0.25 FLOP/byte');
-      check.contains(await roof.textContent(), '2048 FLOP/byte');
+      check.contains(await roof.textContent(), '2,048 FLOP/byte');
       await roof.getByLabel('rows m, as a number').fill('1');
       await roof.getByLabel('rows m, as a number').press('Enter');
       await page.settle();
@@ -188,6 +211,14 @@ export const tests = [
       check.contains(who, 'data shard 191 of 192');
       check.contains(who, 'nvlink');
       check.contains(who, '192 in all', 'peers of dp');
+      // Peers are drawn: another rank, another picture; pointing at a tile is enough.
+      const pixels = () => canvas.evaluate((c) => c.toDataURL());
+      const before = await pixels();
+      for (const x of [40, 42, 44, 46]) await canvas.hover({ position: { x, y: 2 } });
+      await page.waitForFunction(
+        () => !['rank 24,574', 'rank 0'].includes(document.querySelector('.who dt')?.textContent),
+      );
+      check.that((await pixels()) !== before, 'the peers of the rank under the pointer');
       await canvas.click({ position: { x: 2, y: 2 } });
       await page.waitForFunction(() => document.querySelector('.who dt')?.textContent === 'rank 0');
     },

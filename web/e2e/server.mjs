@@ -33,8 +33,12 @@ export class Studio {
   get origin() {
     return `http://127.0.0.1:${this.port}`;
   }
-  start(words) {
-    const child = spawn(kTessera, words, { cwd: this.folder, stdio: ['ignore', 'pipe', 'pipe'] });
+  start(words, environment = {}) {
+    const child = spawn(kTessera, words, {
+      cwd: this.folder,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, ...environment },
+    });
     this.children.push(child);
     child.said = '';
     for (const pipe of [child.stdout, child.stderr]) pipe.on('data', (bytes) => (child.said += bytes));

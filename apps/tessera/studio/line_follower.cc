@@ -1,8 +1,12 @@
 #include "studio/line_follower.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
+
+#include "studio/run_journal.h"
 
 namespace tessera {
 namespace {
@@ -29,6 +33,7 @@ http::EventPart LineFollower::next() {
   if (!std::exchange(greeted_, true)) part.text = kGreeting;
   look_at_state();  // before the lines: whoever hears that a run has finished has heard its last
                     // line
+  look_at_journal();
   send_file(part);
   if (!part.more) part.text += std::exchange(news_, "");
   return part;
@@ -38,7 +43,10 @@ void LineFollower::send_file(http::EventPart& part) {
   const RunFile file(run_.path, "metrics.jsonl");
   if (!file.valid() || file.state() == seen_) return;
   const std::optional<std::string> key = file_key(file.read(0, kKeyBytes));
-  const bool another = key.has_value() && !place_.key.empty() && *key != place_.key;
+  // A run that goes on from a checkpoint drops its later lines: a new file, with the same start,
+  // that may have grown beyond the place already.
+  const bool another = (key.has_value() && !place_.key.empty() && *key != place_.key) ||
+                       (followed_.has_value() && !followed_->is_same_file(file.state()));
   if (another || file.state().size < place_.offset) {
     reset(part.text, another ? "another file of metrics is in its place" : "it was truncated");
   }
@@ -47,6 +55,7 @@ void LineFollower::send_file(http::EventPart& part) {
     return;
   }
   place_.key = *key;
+  followed_ = file.state();
   if (!find_place(file, part.text)) {
     part.more = true;
     return;
@@ -67,8 +76,15 @@ void LineFollower::look_at_state() {
                                        {"last_step", facts.at("last_step")},
                                        {"steps", facts.at("steps")},
                                        {"age_s", facts.at("age_s")}};
-  news_ = format_event("", "state",
-                       told.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  news_ += format_event("", "state",
+                        told.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+void LineFollower::look_at_journal() {
+  const RunFile file(run_.path, kJournalFile);
+  if (!file.valid() || file.state() == journal_) return;
+  journal_ = file.state();
+  news_ += format_event("", "journal", fmt::format(R"({{"bytes":{}}})", file.state().size));
 }
 
 void LineFollower::reset(std::string& text, std::string_view why) {
@@ -76,6 +92,7 @@ void LineFollower::reset(std::string& text, std::string_view why) {
   checked_ = false;
   searched_ = lines_found_ = last_line_end_ = 0;
   seen_.reset();
+  followed_.reset();
   const nlohmann::ordered_json told = {{"why", why}};
   // The empty id makes a reader that comes back begin anew.
   text += "id\n" + format_event("", "reset", told.dump());

@@ -1,5 +1,6 @@
 // The lines of a run's metrics.jsonl as events, from a place on and as the file grows. Outlives
-// truncation, another file in its place, and no file at all: what comes later is sent then.
+// truncation, another file in its place, and no file at all: what comes later is sent then. Says
+// too when its events.jsonl has changed.
 #pragma once
 
 #include <chrono>
@@ -28,6 +29,7 @@ class LineFollower : public http::EventSource {
 
  private:
   void look_at_state();
+  void look_at_journal();
   void send_file(http::EventPart& part);
   void reset(std::string& text, std::string_view why);
   bool find_place(const RunFile& file, std::string& text);
@@ -43,7 +45,9 @@ class LineFollower : public http::EventSource {
   int64_t searched_ = 0;  // bytes in which a place or the end of a long line was looked for
   int64_t lines_found_ = 0;
   int64_t last_line_end_ = 0;
-  std::optional<FileState> seen_;  // when there was nothing more
+  std::optional<FileState> followed_;  // the file of the place
+  std::optional<FileState> seen_;      // when there was nothing more
+  std::optional<FileState> journal_;
   bool greeted_ = false;
   std::chrono::steady_clock::time_point state_seen_;
   std::string state_;

@@ -128,6 +128,33 @@ TEST_F(LineFollowerTest, BeginsAgainAfterTruncationAndReplacement) {
   EXPECT_TRUE(last_id(events).starts_with("2."));
 }
 
+// As after a restart from a checkpoint, whose steps were quick.
+TEST_F(LineFollowerTest, BeginsAgainWhenTheFileWasCutAndGrewBeyondThePlace) {
+  append("{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n");
+  const auto follower = follow();
+  (void)all(*follower);
+  folder_.write("new", "{\"step\":1}\n{\"step\":2}\n{\"step\":3,\"again\":1}\n{\"step\":4}\n");
+  fs::rename(folder_.path("new"), file());
+  const std::string events = all(*follower);
+  EXPECT_NE(events.find("event: reset\n"), std::string::npos);
+  EXPECT_NE(events.find("data: {\"step\":3,\"again\":1}\n\n"), std::string::npos);
+  EXPECT_TRUE(last_id(events).starts_with("4."));
+}
+
+TEST_F(LineFollowerTest, SaysWhenTheJournalHasChanged) {
+  append("{\"step\":1}\n");
+  const auto follower = follow();
+  EXPECT_EQ(all(*follower).find("journal"), std::string::npos);
+  folder_.write("a/events.jsonl", "{\"event\":\"save\"}\n");
+  EXPECT_EQ(all(*follower), "event: journal\ndata: {\"bytes\":17}\n\n");
+  EXPECT_EQ(all(*follower), "");
+  folder_.write("a/events.jsonl", "{\"event\":\"save\"}\n{\"event\":\"save\"}\n");
+  EXPECT_EQ(all(*follower), "event: journal\ndata: {\"bytes\":34}\n\n");
+  // Whoever comes to a file that is there is told at once: it may have changed while there was no
+  // server.
+  EXPECT_NE(all(*follow("1")).find("event: journal\n"), std::string::npos);
+}
+
 TEST_F(LineFollowerTest, APlaceOfAnotherFileBeginsAgain) {
   append("{\"step\":1}\n{\"step\":2}\n");
   const std::string id = last_id(all(*follow()));

@@ -9,6 +9,7 @@
 #include "base/text/printable.h"
 #include "studio/line_follower.h"
 #include "studio/run_files.h"
+#include "studio/run_journal.h"
 
 namespace tessera {
 namespace {
@@ -151,6 +152,9 @@ http::Router studio_routes(StudioState& state) {
   file("/api/runs/{id}/config", "config.toml", "text/plain; charset=utf-8");
   router.get("/api/runs/{id}/series", [&state](const Request& request) {
     return json_response(state.histories.series(run_of(state, request), series_query(request)));
+  });
+  router.get("/api/runs/{id}/journal", [&state](const Request& request) {
+    return json_response(journal_of(run_of(state, request).path));
   });
   router.get("/api/runs/{id}/events",
              [&state](const Request& request) { return follow(state, request); });

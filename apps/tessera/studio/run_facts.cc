@@ -8,6 +8,7 @@
 #include "base/text/json.h"
 #include "base/text/text.h"
 #include "studio/run_files.h"
+#include "studio/run_journal.h"
 #include "train/directory/run_lock.h"
 #include "watch/metrics_line.h"
 
@@ -153,7 +154,8 @@ ordered_json look_at(const RunEntry& run) {
             {"summary", summary.is_object()},
             {"config", has(run.path, "config.toml")},
             {"resolved", traces.described},
-            {"metrics", metrics.valid()}}},
+            {"metrics", metrics.valid()},
+            {"journal", has(run.path, kJournalFile)}}},
           {"plan", plan_json(run.path, resolved)}};
 }
 

@@ -14,6 +14,10 @@ struct FileState {
   int64_t size = 0;
   double changed = 0;  // Unix time
   friend bool operator==(const FileState&, const FileState&) = default;
+  // Whatever was written to it meanwhile.
+  [[nodiscard]] bool is_same_file(const FileState& other) const {
+    return device == other.device && inode == other.inode;
+  }
 };
 
 // A plain file right in `folder`. Not valid: there is none of that name, or it is a link, a folder,

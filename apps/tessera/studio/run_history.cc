@@ -93,10 +93,11 @@ bool RunHistory::read_on(const RunFile& file) {
 bool RunHistory::update(std::chrono::milliseconds budget) {
   const RunFile file(folder_, "metrics.jsonl");
   const auto key = file.valid() ? file_key(file.read(0, kKeyBytes)) : std::nullopt;
-  const bool another = !key_.empty() && key != key_;
+  const bool another = !key_.empty() && (key != key_ || !file_.is_same_file(file.state()));
   if (!file.valid() || another || file.state().size < offset_) *this = RunHistory(folder_);
   if (!key.has_value()) return true;
   key_ = *key;
+  file_ = file.state();
   const auto deadline = steady_clock::now() + budget;
   while (read_on(file)) {
     if (steady_clock::now() >= deadline) return false;

@@ -37,6 +37,7 @@ class RunHistory {
   std::string folder_;
   History history_;
   std::string key_;      // of the file
+  FileState file_;       // the file itself
   int64_t lines_ = 0;    // whole ones so far
   int64_t offset_ = 0;   // of the end of the last of them
   int64_t scanned_ = 0;  // further bytes, of a line that is too long to be read

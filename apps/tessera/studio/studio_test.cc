@@ -12,6 +12,7 @@
 #include "http/testing/client.h"
 #include "in_process.h"
 #include "studio/routes.h"
+#include "studio/run_journal.h"
 #include "studio/studio_command.h"
 
 namespace tessera {
@@ -163,6 +164,74 @@ TEST_F(StudioTest, AFileThatIsReplacedIsReadAgain) {
   EXPECT_EQ(series.at("first_step"), 5);
   EXPECT_EQ(series.at("lines"), 2);
   EXPECT_EQ(series.at("bad_lines"), 1);
+}
+
+// A run that went on from a checkpoint: its later lines were dropped, and others came.
+TEST_F(StudioTest, AFileThatWasCutAndGrewHasEveryStepOnce) {
+  make_run("a", 30);
+  start();
+  EXPECT_EQ(get_json("/api/runs/a/series").at("last_step"), 30);
+  std::string text;
+  for (int step = 1; step <= 60; ++step) {
+    text += fmt::format(R"({{"step":{},"time":{},"loss":{}{}}})", step, 1000 + step, 8.0 / step,
+                        step > 20 ? R"(,"generation":2)" : "") +
+            "\n";
+  }
+  folder_.write("new", text);
+  fs::rename(folder_.path("new"), folder_.path("runs/a/metrics.jsonl"));
+  const json series = get_json("/api/runs/a/series");
+  EXPECT_EQ(series.at("bad_lines"), 0);
+  ASSERT_EQ(series.at("step").size(), 60U);
+  for (int64_t i = 0; i < 60; ++i) EXPECT_EQ(series.at("step").at(static_cast<size_t>(i)), i + 1);
+}
+
+TEST_F(StudioTest, TellsWhatHappenedToARun) {
+  make_run("a", 3);
+  start();
+  json journal = get_json("/api/runs/a/journal");
+  EXPECT_EQ(journal.at("kind"), "journal");
+  EXPECT_EQ(journal.at("complete"), true);
+  EXPECT_TRUE(journal.at("events").empty());
+  EXPECT_EQ(get_json("/api/runs").at("runs").at(0).at("has").at("journal"), false);
+  folder_.write("runs/a/events.jsonl",
+                R"({"event":"save","step":2,"rank":0,"seconds":0.5,"time":1002})"
+                "\n[1]\n\n{\"event\":7}\nforeign\n"
+                R"({"time":1003,"event":"<b>new kind</b>","rank":1})"
+                "\n" +
+                    std::string(100'000, '[') + "\n" + R"({"event":"half)");
+  journal = get_json("/api/runs/a/journal");
+  ASSERT_EQ(journal.at("events").size(), 2U);
+  EXPECT_EQ(journal.at("events").at(0).at("seconds"), 0.5);
+  EXPECT_EQ(journal.at("events").at(1).at("event"), "<b>new kind</b>");
+  EXPECT_EQ(journal.at("bad_lines"), 4);
+  start();  // what is known of runs is kept for a second
+  EXPECT_EQ(get_json("/api/runs").at("runs").at(0).at("has").at("journal"), true);
+}
+
+TEST_F(StudioTest, OfALongJournalTheLastEventsAreTold) {
+  make_run("a", 3);
+  std::string text;
+  for (int i = 0; i < 30'000; ++i) {
+    text +=
+        fmt::format(R"({{"event":"save","step":{},"path":"{}"}})", i, std::string(150, 'x')) + "\n";
+  }
+  folder_.write("runs/a/events.jsonl", text);
+  start();
+  const json journal = get_json("/api/runs/a/journal");
+  EXPECT_EQ(journal.at("complete"), false);
+  EXPECT_EQ(journal.at("bad_lines"), 0);
+  ASSERT_EQ(journal.at("events").size(), kMostJournalEvents);
+  EXPECT_EQ(journal.at("events").back().at("step"), 29'999);
+  EXPECT_EQ(journal.at("events").front().at("step"), 28'000);
+}
+
+TEST_F(StudioTest, AJournalThatIsALinkIsNotFollowed) {
+  make_run("a", 3);
+  folder_.write("secret", R"({"event":"secret"})"
+                          "\n");
+  fs::create_symlink(folder_.path("secret"), folder_.path("runs/a/events.jsonl"));
+  start();
+  EXPECT_TRUE(get_json("/api/runs/a/journal").at("events").empty());
 }
 
 std::string refusal(const std::vector<std::string>& args) {

@@ -43,12 +43,28 @@ export function significant(value: number, digits: number): string {
   return commas.format(Number(value.toPrecision(digits)));
 }
 
-// What the core says, with the signs of print: −0.05, 51 µs, 1,168 years.
-export const printed = (text: string) =>
+// Powers of ten up to this one are written out.
+export const kWrittenOut = 6;
+const kRaised = '⁰¹²³⁴⁵⁶⁷⁸⁹';
+const raised = (power: number) =>
+  (power < 0 ? '⁻' : '') + [...String(Math.abs(power))].map((digit) => kRaised[Number(digit)]).join('');
+
+// With the signs of print, powers of ten as they are.
+export const grouped = (text: string) =>
   text
     .replace(/\bus\b/g, 'µs')
     .replace(/(^|[\s(])-(?=\d)/g, '$1−')
     .replace(/(?<![\d.,])\d{4,}/g, (digits) => count(Number(digits)));
+
+// What the core says, with the signs of print: −0.05, 51 µs, 1,168 years, 3.645 · 10²⁵.
+export const printed = (text: string) =>
+  grouped(
+    text.replace(/\b(\d+(?:\.\d+)?)e([+-]?\d+)\b/g, (whole, digits: string, power: string) =>
+      Number(power) >= 0 && Number(power) <= kWrittenOut
+        ? count(Number(whole))
+        : `${digits} · 10${raised(Number(power))}`,
+    ),
+  );
 
 // 1.966 PB, 7.912 PFLOP/s: powers of ten.
 export function metric(value: number, unit: string, digits = 4): string {

@@ -33,7 +33,7 @@ export function nameOf(one: TimelineClass, answer: TimelineAnswer): string {
   return stages.size > 1 && stages.size === answer.classes.length
     ? `pp ${one.coords.pp}`
     : one.ranks > 1
-      ? `${one.rank} + ${one.ranks - 1}`
+      ? `rank ${one.rank} ×${one.ranks}`
       : `rank ${one.rank}`;
 }
 

@@ -1,6 +1,8 @@
 // The core's formulas ("2 (N-1)/N X / B") as MathML. A fraction is drawn where a factor stands over
 // another; everything else stays in a line.
 
+import { count, kWrittenOut } from '../format/format';
+
 type Token = { kind: 'number' | 'word' | 'operator' | 'open' | 'close'; text: string };
 
 const escape = (text: string) =>
@@ -9,7 +11,7 @@ const escape = (text: string) =>
 function tokensOf(text: string): Token[] {
   const tokens: Token[] = [];
   const pattern =
-    /\s*(?:(\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?(?:[KMBT](?![A-Za-z]))?)|([A-Za-zΔµα%_][A-Za-z0-9µα%_]*(?:\/(?:s|byte)\b)?)|(\()|(\))|(.))/gu;
+    /\s*(?:(\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?(?:[KMBT](?![A-Za-z]))?)|(ZeRO-\d|[A-Za-zΔµα%_][A-Za-z0-9µα%_]*(?:\/(?:s|byte)\b)?)|(\()|(\))|(.))/gu;
   for (const [, number, word, open, close, operator] of text.matchAll(pattern)) {
     if (number !== undefined) tokens.push({ kind: 'number', text: number });
     else if (word !== undefined) tokens.push({ kind: 'word', text: word });
@@ -22,7 +24,16 @@ function tokensOf(text: string): Token[] {
 }
 
 const kSigns: Record<string, string> = { '*': '·', '-': '−' };
-const operator = (text: string) => `<mo stretchy="false">${escape(kSigns[text] ?? text)}</mo>`;
+const operator = (text: string, attributes = '') =>
+  `<mo stretchy="false"${attributes}>${escape(kSigns[text] ?? text)}</mo>`;
+// 1.099e+04 as 10,990, 3.645e+25 as 3.645 · 10 to the 25.
+function numberOf(text: string): string {
+  const [digits = '', power] = text.split('e').map((part) => part.replace(/^\+/, ''));
+  if (power === undefined) return `<mn>${escape(text)}</mn>`;
+  const exponent = Number(power);
+  if (exponent >= 0 && exponent <= kWrittenOut) return `<mn>${count(Number(text))}</mn>`;
+  return `<mrow><mn>${escape(digits)}</mn>${operator('*')}<msup><mn>10</mn><mn>${String(exponent).replace('-', '−')}</mn></msup></mrow>`;
+}
 
 class Reader {
   private at = 0;
@@ -84,34 +95,48 @@ class Reader {
         // In "34 s b" and "34 s/k" s is a length, in "= 34 s" seconds.
         const seconds =
           unit?.text === 's' && !/^(word|number|open)$/.test(after?.kind ?? '') && after?.text !== '/';
-        const measures = seconds || unit?.text === '%' || (unit?.text.length ?? 0) > 1;
+        const hours = unit?.text === 'h' && after === undefined; // the result; in formulas a width
+        const measures = seconds || hours || unit?.text === '%' || (unit?.text.length ?? 0) > 1;
         if (unit?.kind === 'word' && measures && !/_/.test(unit.text)) {
           ++this.at;
-          return `<mrow><mn>${escape(token.text)}</mn><mtext>&nbsp;${escape(unit.text)}</mtext></mrow>`;
+          return `<mrow>${numberOf(token.text)}<mtext>&nbsp;${escape(unit.text)}</mtext></mrow>`;
         }
-        return `<mn>${escape(token.text)}</mn>`;
+        return numberOf(token.text);
       }
       case 'word':
+        if (token.text === 'sqrt' && this.tokens[this.at]?.kind === 'open')
+          return `<msqrt>${bare(this.factor())}</msqrt>`;
         return token.text.length === 1
           ? `<mi>${escape(token.text === 'a' && this.rings ? 'α' : token.text)}</mi>`
           : `<mtext>${this.tokens[this.at - 2]?.text.match(/^\p{L}$/u) ? '&nbsp;' : ''}${escape(token.text.replaceAll('_', ' '))}${this.space()}</mtext>`;
       case 'open': {
         const inside = this.row();
         ++this.at; // the closing one
-        return `${kOpen}${inside}${kClose}`;
+        const [open, close] = inside.includes('<mfrac') ? [kTallOpen, kTallClose] : [kOpen, kClose];
+        return `${open}${inside}${close}`;
       }
-      default:
-        return operator(token.text);
+      default: {
+        // After another sign a minus belongs to what follows it.
+        const before = this.tokens[this.at - 2];
+        const signs = /^[-−]$/.test(token.text) && (before?.kind === 'operator' || before?.kind === 'open');
+        return operator(token.text, signs ? ' form="prefix"' : '');
+      }
     }
   }
 }
 
 const kOpen = '<mo stretchy="false">(</mo>';
 const kClose = '<mo stretchy="false">)</mo>';
+// Around fractions they are as high as these.
+const kTallOpen = '<mo>(</mo>';
+const kTallClose = '<mo>)</mo>';
 // Parentheses that a fraction or an exponent makes needless.
 function bare(math: string): string {
-  const inside = math.slice(kOpen.length, -kClose.length);
-  if (!math.startsWith(kOpen) || !math.endsWith(kClose)) return math;
+  const tall = math.startsWith(kTallOpen) && math.endsWith(kTallClose);
+  if (!tall && !(math.startsWith(kOpen) && math.endsWith(kClose))) return math;
+  const inside = tall
+    ? math.slice(kTallOpen.length, -kTallClose.length)
+    : math.slice(kOpen.length, -kClose.length);
   let depth = 0; // below zero: the first and the last are not a pair
   for (const [sign] of inside.matchAll(/[()](?=<)/g)) if ((depth += sign === '(' ? 1 : -1) < 0) return math;
   return inside;

@@ -1,3 +1,4 @@
+import { printed } from '../format/format';
 import { describe, expect, it } from 'vitest';
 import { commandOf } from './command';
 import { mathOf, piecesOf } from './math';
@@ -46,8 +47,28 @@ describe('mathOf', () => {
     expect(mathOf('= 34 s')).toContain('<mtext>&nbsp;s</mtext>');
     expect(mathOf('70B / 80 GB')).toContain('<mn>70B</mn>');
   });
+  it('reads powers of ten, roots, hours and signs', () => {
+    expect(mathOf('3.645e+25 FLOP')).toContain('<msup><mn>10</mn><mn>25</mn></msup>');
+    expect(mathOf('1.099e+04 s')).toContain('<mn>10,990</mn><mtext>&nbsp;s');
+    expect(mathOf('2e-08')).toContain('<mn>−8</mn>');
+    expect(mathOf('sqrt(2 C M)')).toContain('<msqrt><mn>2</mn>');
+    expect(mathOf('= 3.052 h')).toContain('<mtext>&nbsp;h</mtext>');
+    expect(mathOf('2 b s h')).toContain('<mi>h</mi>');
+    expect(mathOf('w = -0.1')).toContain('form="prefix">−');
+    expect(mathOf('N - 1')).not.toContain('prefix');
+    expect(mathOf('ZeRO-3 = P')).toContain('ZeRO-3');
+  });
   it('escapes what it is given', () => {
     expect(mathOf('a < <img>')).not.toContain('<img>');
+  });
+});
+
+describe('printed', () => {
+  it('has the signs of print, commas and powers of ten', () => {
+    expect(printed('3.645e+25 FLOP')).toBe('3.645 · 10²⁵ FLOP');
+    expect(printed('1.099e+04 s')).toBe('10,990 s');
+    expect(printed('-5e-08')).toBe('−5 · 10⁻⁸');
+    expect(printed('139 us of 16384')).toBe('139 µs of 16,384');
   });
 });
 

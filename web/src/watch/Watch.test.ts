@@ -2,7 +2,7 @@ import { cleanup, render, screen, waitFor } from '@testing-library/svelte';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { url } from '../state/url.svelte';
 import type { Line } from './api';
-import { eventsOf, verdictOf } from './events';
+import { eventsOf, marksOf, verdictOf } from './events';
 import { trackOf } from './track';
 import Watch from './Watch.svelte';
 
@@ -13,6 +13,7 @@ class StubServer {
   state = 'running';
   asked: string[] = [];
   down = false;
+  journal: Line[] = [];
 
   reply(path: string): unknown {
     const rank = { rank: 0, coords: { dp: 0 }, memory_bytes: { total: 1000 }, traffic: [] };
@@ -28,11 +29,12 @@ class StubServer {
             age_s: 0,
             last_step: this.lines.length,
             steps: 90,
-            has: { plan: true, summary: this.state === 'finished' },
+            has: { plan: true, summary: this.state === 'finished', journal: this.journal.length > 0 },
             plan: { world: 1, mesh: {}, parameters: 7, dtype: 'f32', device: 'cpu' },
           },
         ],
       };
+    if (path.endsWith('/journal')) return { complete: true, events: this.journal };
     if (path.endsWith('/plan'))
       return { world: 1, mesh: { dp: 1 }, ranks: [rank], time: { step_s: 0.5, exposed_s: {} } };
     if (path.endsWith('/summary')) return { ranks: [rank] };
@@ -67,7 +69,10 @@ class StubSource {
   constructor(readonly url: string) {
     StubSource.all.push(this);
   }
-  addEventListener() {}
+  readonly heard = new Map<string, (event: { data: string; lastEventId: string }) => void>();
+  addEventListener(kind: string, hear: (event: { data: string; lastEventId: string }) => void) {
+    this.heard.set(kind, hear);
+  }
   close() {
     this.closed = true;
   }
@@ -143,6 +148,35 @@ describe('Watch', () => {
     await waitFor(() => expect(screen.getByText('400.0 ms')).toBeTruthy()); // measured
     expect(figure('state')).toBe('finished');
   });
+  it('tells what happened to the run when it happens, once, and also what it missed', async () => {
+    server.journal = [{ event: 'save', step: 1, rank: 0, seconds: 0.5, time: 1794847080 }];
+    await watched(3);
+    await waitFor(() => expect(screen.getByText('saved, took 500.0 ms')).toBeTruthy());
+    server.journal.push(
+      {
+        event: 'verdict',
+        verdict: 'lost',
+        rank: 1,
+        step: 3,
+        phase: 'step',
+        reason: 'rank 1 (pid 9) was killed by SIGKILL',
+        time: 1794847081,
+      },
+      { event: 'restart', rank: 1, reason: 'lost', generation: 2, restarts_left: 1, time: 1794847082 },
+      { event: '<img src=x>', size: 7, time: 1794847083 },
+    );
+    source().heard.get('journal')!({ data: '{}', lastEventId: '' });
+    source().heard.get('journal')!({ data: '{}', lastEventId: '' });
+    await waitFor(() => expect(screen.getByText('<img src=x>: size 7')).toBeTruthy());
+    const rows = [...document.querySelectorAll('[aria-label^="Events"] li')].map((row) =>
+      row.textContent!.replace(/\s+/g, ' ').replace(/\d\d:\d\d:\d\d/, ' '),
+    );
+    expect(rows).toHaveLength(4);
+    expect(rows[1]).toContain('step 3');
+    expect(rows[1]).toContain('all ranks start again as generation 2: rank 1 lost, 1 restart left');
+    expect(rows[2]).toContain('rank 1 is lost in step: was killed by SIGKILL');
+    expect(document.querySelectorAll('main img')).toHaveLength(0);
+  });
   it('comes up when the server does', async () => {
     server.lines.push(line(1));
     server.down = true;
@@ -163,7 +197,7 @@ describe('events', () => {
         '{"step":2,"loss":"NaN"}\n{"event":"verdict","step":3,"message":"rank 3 is lost","rank":3}\n',
     );
     expect(eventsOf(track).map((row) => row.text)).toEqual([
-      'verdict: rank 3 is lost; rank 3',
+      'verdict: rank 3 is lost',
       'loss is NaN',
       'checkpoint: bytes 12,345, write 7.0 ms',
     ]);
@@ -172,9 +206,68 @@ describe('events', () => {
   it('mark the values of the line that ends a run at NaN', () => {
     const track = trackOf('{"step":1,"loss":1}\n{"event":"nan","step":2,"loss":"NaN"}\n');
     expect(track.notFinite).toEqual([{ step: 2, key: 'loss', value: 'NaN' }]);
-    expect(eventsOf(track)).toEqual([{ step: 2, text: 'nan: loss NaN', bad: true }]);
+    expect(eventsOf(track)).toMatchObject([{ step: 2, text: 'nan: loss NaN', bad: true }]);
     expect(track.read('loss', 2, String)).toBe('NaN');
     expect(track.read('loss', 1, String)).toBe('1');
+  });
+  const journal = [
+    { event: 'save', step: 6, time: 10, rank: 0, seconds: 0.25 },
+    { event: 'verdict', verdict: 'hung', rank: 1, seconds: 31.24, phase: 'step', step: 8, time: 11 },
+    { event: 'verdict', verdict: 'constructor', rank: 1, step: 8, time: 11.5 },
+    { event: 'restart', generation: 2, rank: 1, reason: 'lost', restarts_left: 2, time: 12 },
+    { event: 'spare', pid: 77, rank: 1, generation: 2, time: 13 },
+    { event: 'resume', step: 6, rank: 0, checkpoint: 'runs/a/checkpoints/step-6', seconds: 0.1, time: 14 },
+    { event: 'save failed', step: 9, reason: 'the disk is full', time: 15 },
+    {
+      event: 'verdict',
+      verdict: 'corrupt',
+      rank: 0,
+      ranks: [0, 1],
+      majority: false,
+      what: 'w',
+      step: 9,
+      time: 16,
+    },
+    { event: 'shrink', from: 4, to: 3, rank: 2, reason: 'no spare', time: 17 },
+    { event: 'toString', time: 18, rank: 'x', ranks: 5 },
+  ] as Line[];
+  const told = (line: Line) => JSON.stringify(line);
+  const disturbed = () =>
+    trackOf(
+      Array.from({ length: 10 }, (_, i) => told({ step: i + 1, loss: i === 6 ? 'NaN' : 1 })).join('\n') +
+        '\n',
+      journal.map(told).join('\n') + '\nno event\n[]\n',
+    );
+  it('of the journal are in the order of time, at the step of the one before where they name none', () => {
+    const rows = eventsOf(disturbed()).reverse();
+    expect(rows.map((row) => row.step)).toEqual([6, 8, 8, 8, 8, 6, 7, 9, 9, 9, 9]);
+    expect(rows.map((row) => row.text)).toEqual(
+      expect.arrayContaining([
+        'saved, took 250.0 ms',
+        'rank 1 has hung for 31.2 s in step, and all others wait for it',
+        'verdict: verdict constructor',
+        'all ranks start again as generation 2: rank 1 lost, 2 restarts left',
+        'the spare with pid 77 is rank 1 now',
+        'goes on after step 6 of runs/a/checkpoints/step-6, took 100.0 ms',
+        'save failed: the disk is full',
+        "ranks 0 and 1 differ in 'w'",
+        'shrink: no spare; from 4, to 3',
+        'toString: ranks 5',
+        'loss is NaN',
+      ]),
+    );
+    expect(rows).toHaveLength(11);
+    expect(eventsOf(disturbed(), 6).map((row) => row.text)).toEqual([
+      'goes on after step 6 of runs/a/checkpoints/step-6, took 100.0 ms',
+      'saved, took 250.0 ms',
+    ]);
+  });
+  it('stand on the curves once for each step, the weightiest of it', () => {
+    expect(marksOf(eventsOf(disturbed()))).toEqual([
+      { step: 6, weight: 'notable', name: 'resume' },
+      { step: 8, weight: 'bad', name: 'rank 1 hung' },
+      { step: 9, weight: 'bad', name: 'save failed' },
+    ]);
   });
   it('say where a run differs from its plan', () => {
     const rank = (total: number) => ({ rank: 0, coords: {}, memory_bytes: { total }, traffic: [] });

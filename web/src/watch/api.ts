@@ -10,7 +10,7 @@ export interface RunEntry {
   last_step: number | null;
   steps: number | null;
   age_s: number | null;
-  has: { plan?: boolean; summary?: boolean };
+  has: { plan?: boolean; summary?: boolean; journal?: boolean };
   plan: {
     parameters: number;
     world: number;
@@ -74,6 +74,8 @@ export const seriesOf = (id: string, range?: { from: number; to: number }, point
   json<Series>(
     `${run(id)}/series?points=${points}${range ? `&from=${Math.floor(range.from)}&to=${Math.ceil(range.to)}` : ''}`,
   );
+// What happened to the run: the last lines of its events.jsonl.
+export const journalOf = (id: string) => json<{ complete: boolean; events: Line[] }>(`${run(id)}/journal`);
 export const eventsUrl = (id: string, from: string) => `${run(id)}/events?from=${encodeURIComponent(from)}`;
 // A page that was opened from a disk has no server to ask.
 export const mayHaveServer = () => location.protocol.startsWith('http');

@@ -3,6 +3,7 @@
 import { color, sheetOf } from '../parts/canvas';
 import { ticksOf } from '../parts/scale';
 import { kStrokes, type Curve } from './curves';
+import type { EventMark, Weight } from './events';
 import type { NotFinite } from './track';
 
 export interface Drawing {
@@ -16,7 +17,8 @@ export interface Drawing {
   cap?: number; // what is above leaves the scale
   top?: { step: number; text: string }; // and is named
   marks: NotFinite[];
-  events: number[];
+  events: EventMark[];
+  named?: boolean; // their names stand beside their lines
 }
 type Range = [low: number, high: number];
 // The plane inside the axes, in pixels and in what they mean.
@@ -164,6 +166,39 @@ function drawMarks(pen: Pen, plane: Plane, marks: NotFinite[]) {
   }
 }
 
+const kEventLooks: Record<Weight, [name: string, dash: number[]]> = {
+  quiet: ['ink-3', []],
+  notable: ['ink-3', [2, 3]],
+  bad: ['bad', [2, 3]],
+};
+// A save is a tick at the axis, all else a line; names where they find room, failures first.
+function drawEvents(pen: Pen, plane: Plane, { events, named, top }: Drawing) {
+  for (const { step, weight } of events) {
+    const [name, dash] = kEventLooks[weight];
+    const x = xOf(plane, step);
+    stroke(pen, name, dash, x, weight === 'quiet' ? plane.bottom - 6 : plane.top, x, plane.bottom);
+  }
+  if (!named) return;
+  const taken: Range[] = [];
+  const y = plane.top + (top ? 26 : 8);
+  pen.textAlign = 'left';
+  for (const kind of ['bad', 'notable'] as const)
+    for (const { step, weight, name } of events) {
+      if (weight !== kind) continue;
+      const wide = pen.measureText(name).width;
+      const x = xOf(plane, step);
+      const begin = x + 5 + wide > plane.right ? x - wide - 5 : x + 5;
+      if (begin < plane.left || taken.some(([from, to]) => begin < to + 8 && begin + wide > from - 8))
+        continue;
+      taken.push([begin, begin + wide]);
+      pen.fillStyle = color('surface');
+      pen.fillRect(begin - 2, y - 8, wide + 4, 16);
+      pen.fillStyle = color(kind === 'bad' ? 'bad' : 'ink-2');
+      pen.fillText(name, begin, y);
+    }
+  pen.textAlign = 'center';
+}
+
 export function drawChart(canvas: HTMLCanvasElement, plane: Plane, drawing: Drawing) {
   const pen = sheetOf(canvas, drawing.width, drawing.height);
   if (!pen) return;
@@ -184,10 +219,7 @@ export function drawChart(canvas: HTMLCanvasElement, plane: Plane, drawing: Draw
     pen.setLineDash(look.dash);
     drawCurve(pen, plane, curve);
   });
-  for (const step of drawing.events) {
-    const x = xOf(plane, step);
-    stroke(pen, 'ink-3', [2, 3], x, top, x, bottom);
-  }
+  drawEvents(pen, plane, drawing);
   if (drawing.planned !== undefined) {
     const y = yOf(plane, drawing.planned);
     stroke(pen, 'ink', [6, 4], left, y, right, y);

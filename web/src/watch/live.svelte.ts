@@ -1,6 +1,7 @@
 // A run that is watched: its history, then every line as it is written, each once. The server may go
 // and come back.
 import {
+  journalOf,
   planOf,
   seriesOf,
   summaryOf,
@@ -39,6 +40,8 @@ export class LiveRun {
   private drawing: ReturnType<typeof setTimeout> | undefined;
   private heard = Date.now();
   private ended = false;
+  private journalsAsked = 0;
+  private journalShown = 0; // 0: none was read yet
   private readonly ticking = setInterval(() => (this.ageMs = Date.now() - this.heard), 1000);
 
   constructor(readonly id: string) {
@@ -82,7 +85,7 @@ export class LiveRun {
         this.changed();
         const before = this.place?.key;
         this.place = placeOf(series.next);
-        if (before && before !== this.place.key) this.plan = this.summary = undefined;
+        if (before && before !== this.place.key) this.forget();
         complete = series.complete;
         if (complete && follow) this.stream?.begin(series.next);
       }
@@ -101,7 +104,25 @@ export class LiveRun {
     await this.readFiles();
   }
 
+  // Another run is in its place.
+  private forget() {
+    this.plan = this.summary = undefined;
+    this.journalShown = 0;
+    this.track.journal = [];
+  }
+
+  // All of it, at every change: none is missed while there is no server, and none is there twice.
+  private async readJournal() {
+    const number = ++this.journalsAsked;
+    const told = await journalOf(this.id).catch(() => undefined); // else with the next list of runs
+    if (this.ended || !told || number < this.journalShown) return;
+    this.journalShown = number;
+    this.track.journal = told.events;
+    this.changed();
+  }
+
   private async readFiles() {
+    if (this.has.journal && this.journalShown === 0) void this.readJournal();
     try {
       if (this.has.plan) this.plan ??= await planOf(this.id);
       this.summary = this.has.summary ? (this.summary ?? (await summaryOf(this.id))) : undefined;
@@ -115,6 +136,7 @@ export class LiveRun {
     if (message.kind === 'gone') this.connected = false;
     if (message.kind === 'reset') void this.read();
     if (message.kind === 'state') this.takeState(message);
+    if (message.kind === 'journal') void this.readJournal();
     if (message.kind === 'line') this.takeLine(message);
   }
   private takeState({ data, at }: Message) {

@@ -4,7 +4,7 @@
 import { eventsUrl } from './api';
 
 export interface Message {
-  kind: 'line' | 'state' | 'reset' | 'open' | 'gone' | 'hello';
+  kind: 'line' | 'state' | 'journal' | 'reset' | 'open' | 'gone' | 'hello';
   id: string; // of a line: the place behind it
   data: string;
   at: number; // when it came, ms
@@ -67,7 +67,7 @@ export class Stream {
     };
     source.onopen = () => say('open');
     source.onmessage = (event: MessageEvent<string>) => say('line', event);
-    for (const kind of ['state', 'reset'] as const)
+    for (const kind of ['state', 'journal', 'reset'] as const)
       source.addEventListener(kind, (event) => say(kind, event));
     source.onerror = () => {
       say('gone');

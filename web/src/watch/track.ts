@@ -39,7 +39,8 @@ const columnsOf = ({ values, low, high }: Points) =>
 export class Track {
   points = empty();
   notFinite: NotFinite[] = [];
-  events: Line[] = [];
+  events: Line[] = []; // among the lines of steps
+  journal: Line[] = []; // what happened to the run, in order
   last: Line | undefined;
 
   // `source`: the run that a server can be asked for again; undefined: a file.
@@ -152,9 +153,17 @@ export class Track {
 
 const kMostPoints = 2000;
 
-// A file of metrics that was dropped on the page.
-export function trackOf(text: string): Track {
+// Files that were dropped on the page: of metrics, and what happened to the run.
+export function trackOf(text: string, journal = ''): Track {
   const track = new Track();
+  track.journal = journal.split('\n').flatMap((line) => {
+    try {
+      const event = JSON.parse(line) as Line;
+      return typeof event.event === 'string' ? [event] : [];
+    } catch {
+      return []; // as a server does it
+    }
+  });
   const lines = text.split('\n');
   lines.forEach((line, i) => {
     if (line.trim() === '') return;

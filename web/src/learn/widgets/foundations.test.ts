@@ -294,7 +294,7 @@ describe('Roofline', () => {
     await waitFor(() => expect(textOf(container)).toContain('ridge 30'));
     expect(textOf(container)).toContain('ReLU 0.5');
     expect(textOf(container)).toContain('a note of the core');
-    expect(textOf(container)).toContain('4096 × 4096 × 4096: 90');
+    expect(textOf(container)).toContain('ReLU 0.590FLOP per byte');
     url.set({ m: '1' });
     await waitFor(() => expect(JSON.stringify(asked.at(-1))).toContain('"m":'));
   });
