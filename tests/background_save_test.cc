@@ -138,7 +138,11 @@ Checkpoints::Listener listener_of(Heard& heard) {
     heard.push_back(
         fmt::format("{} {}{}", kind, news.step, news.reason.empty() ? "" : ": " + news.reason));
   };
-  return {.note = [](const std::string&) {}, .begin = [](int64_t) {}, .news = hear, .wait = [] {}};
+  return {.note = [](const std::string&) {},
+          .begin = [](int64_t) {},
+          .snapshot = [](int64_t) {},
+          .news = hear,
+          .wait = [] {}};
 }
 
 nlohmann::json no_state() { return {{"seed", 5}}; }

@@ -26,7 +26,7 @@ inline nlohmann::json json_of(const Words& words) {
 }
 
 // The message of what must be refused as a mistake.
-inline std::string refusal_of(const Words& words) {
+inline std::string refusal_of_command(const Words& words) {
   const Ended ended = run_in_process(words);
   EXPECT_EQ(ended.code, 2) << ended.out;
   return ended.err;

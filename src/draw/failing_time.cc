@@ -57,7 +57,8 @@ class FailingTime {
       if (span.phase == RunPhase::kSave) saves.push_back((span.end - span.begin) * scale());
     }
     // Saves are drawn one by one where there is room between them.
-    const double room = kWidth * rows_.count / std::max<double>(1, std::ssize(saves));
+    const double room =
+        kWidth * rows_.count / static_cast<double>(std::max<size_t>(1, saves.size()));
     shows_saves_ = room > 4 * kLeastBar;
   }
 

@@ -91,9 +91,12 @@ TEST(FailurePlanTest, DaysAreThoseOfAPlanOverItsGoodput) {
   plan.spec.train.global_batch = 100;
   plan.spec.train.seq_len = 1000;
   plan.tokens = 1'000'000'000;
-  plan.step = PlannedStep{.cluster = find_cluster("h100-8")};
+  plan.step.emplace();
+  plan.step->cluster = find_cluster("h100-8");
   plan.step->estimate.time.step_s = 10;
-  plan.failures = FailurePlan{.model = {.mtbf = 1000}, .goodput = 0.8};
+  plan.failures.emplace();
+  plan.failures->model.mtbf = 1000;
+  plan.failures->goodput = 0.8;
   EXPECT_DOUBLE_EQ(training_of(plan).days, 1e5 / 86400);
   const auto with = training_with_failures(plan);
   ASSERT_TRUE(with.has_value());

@@ -67,7 +67,8 @@ class SoakTest : public FaultTest {
 
   // The same steps without a delay and without faults.
   void run_undisturbed() {
-    Command command(folder_, words_of(run_line("straight", "--threads")), {.output = "straight"});
+    Command command(folder_, words_of(run_line("straight", "--threads")),
+                    {.environment = {}, .output = "straight"});
     ASSERT_TRUE(wait_until([&] { return !is_running(command.pid()); }, limit()));
     const CommandResult result = command.finish();
     ASSERT_EQ(result.code, 0) << result.err;

@@ -14,7 +14,7 @@ namespace {
 
 using testing::contains;
 using testing::json_of;
-using testing::refusal_of;
+using testing::refusal_of_command;
 using testing::Words;
 using testing::operator+;
 
@@ -74,18 +74,20 @@ TEST(PlanFlags, SimulationsGuessTheSame) {
 }
 
 TEST(PlanFlags, WhatContradictsIsRefusedWithBoth) {
-  const std::string mesh = refusal_of(kPlan8b + Words{"--mesh", "tp=8,dp=8", "--tp", "4"});
+  const std::string mesh = refusal_of_command(kPlan8b + Words{"--mesh", "tp=8,dp=8", "--tp", "4"});
   EXPECT_TRUE(contains(mesh, "--tp 4 and --mesh tp=8,dp=8")) << mesh;
-  const std::string set = refusal_of(kPlan8b + Words{"--set", "train.seq_len=8192"});
+  const std::string set = refusal_of_command(kPlan8b + Words{"--set", "train.seq_len=8192"});
   EXPECT_TRUE(contains(set, "--seq-len 4096 and --set train.seq_len=8192")) << set;
-  const std::string cluster = refusal_of(kPlan8b + Words{"--set", "cluster.name=a100-8"});
+  const std::string cluster = refusal_of_command(kPlan8b + Words{"--set", "cluster.name=a100-8"});
   EXPECT_TRUE(contains(cluster, "--cluster h100-64 and --set cluster.name=a100-8")) << cluster;
-  EXPECT_TRUE(contains(refusal_of(kPlan8b + Words{"--set", "model.preset=gpt2"}), "--model"));
-  EXPECT_TRUE(contains(refusal_of(kPlan8b + Words{"--tp", "4", "--vary", "parallel.tp=2,4"}),
-                       "--vary parallel.tp=2,4 and --tp 4"));
   EXPECT_TRUE(
-      contains(refusal_of(kPlan8b + Words{"--mesh", "tp=4,dp=16", "--vary", "parallel.pp=1,2"}),
-               "--vary parallel.pp=1,2 and --mesh tp=4,dp=16"));
+      contains(refusal_of_command(kPlan8b + Words{"--set", "model.preset=gpt2"}), "--model"));
+  EXPECT_TRUE(
+      contains(refusal_of_command(kPlan8b + Words{"--tp", "4", "--vary", "parallel.tp=2,4"}),
+               "--vary parallel.tp=2,4 and --tp 4"));
+  EXPECT_TRUE(contains(
+      refusal_of_command(kPlan8b + Words{"--mesh", "tp=4,dp=16", "--vary", "parallel.pp=1,2"}),
+      "--vary parallel.pp=1,2 and --mesh tp=4,dp=16"));
 }
 
 TEST(PlanFlags, SeveralKeysVaryAsAGrid) {
@@ -99,28 +101,30 @@ TEST(PlanFlags, SeveralKeysVaryAsAGrid) {
   const Ended text = run_in_process(kPlan8b + two);
   EXPECT_TRUE(contains(text.out, "parallel.tp  parallel.pp  ranks")) << text.out;
   const std::string many =
-      refusal_of(kPlan8b + Words{"--vary", "train.micro_batch=1,2,3,4,5,6,7,8,9", "--vary",
-                                 "parallel.prefetch=1,2,3,4,5,6,7,8"});
+      refusal_of_command(kPlan8b + Words{"--vary", "train.micro_batch=1,2,3,4,5,6,7,8,9", "--vary",
+                                         "parallel.prefetch=1,2,3,4,5,6,7,8"});
   EXPECT_TRUE(contains(many, "more than 64 runs")) << many;
-  EXPECT_TRUE(
-      contains(refusal_of(kPlan8b + Words{"--vary", "parallel.tp=2", "--vary", "parallel.tp=4"}),
-               "both vary parallel.tp"));
+  EXPECT_TRUE(contains(
+      refusal_of_command(kPlan8b + Words{"--vary", "parallel.tp=2", "--vary", "parallel.tp=4"}),
+      "both vary parallel.tp"));
 }
 
 TEST(PlanFlags, MistakesNameTheFlagThatWasTyped) {
-  EXPECT_TRUE(contains(refusal_of(kPlan8b + Words{"--vary", "micro_batch=1,2"}),
+  EXPECT_TRUE(contains(refusal_of_command(kPlan8b + Words{"--vary", "micro_batch=1,2"}),
                        "--vary micro_batch=1: unknown section"));
-  EXPECT_TRUE(contains(refusal_of(kPlan8b + Words{"--tp", "x"}), "--tp x: parallel.tp must be"));
-  EXPECT_TRUE(contains(refusal_of(kPlan8b + Words{"--tp", ""}), "--tp is ''"));
   EXPECT_TRUE(
-      contains(refusal_of({"plan", "--model", "llama-3-8b", "--cluster", "h100-8", "--tp", "16"}),
-               "is 16, more than the 8 devices of cluster h100-8"));
+      contains(refusal_of_command(kPlan8b + Words{"--tp", "x"}), "--tp x: parallel.tp must be"));
+  EXPECT_TRUE(contains(refusal_of_command(kPlan8b + Words{"--tp", ""}), "--tp is ''"));
+  EXPECT_TRUE(contains(
+      refusal_of_command({"plan", "--model", "llama-3-8b", "--cluster", "h100-8", "--tp", "16"}),
+      "is 16, more than the 8 devices of cluster h100-8"));
 }
 
 TEST(PlanFlags, TokensNeedAClusterToPriceThem) {
   const Folder folder;
   const std::string file = folder.write("run.toml", "[model]\npreset = \"tiny-3m\"\n");
-  EXPECT_TRUE(contains(refusal_of({"plan", file, "--tokens", "1T"}), "--tokens needs a cluster"));
+  EXPECT_TRUE(
+      contains(refusal_of_command({"plan", file, "--tokens", "1T"}), "--tokens needs a cluster"));
   EXPECT_EQ(run_in_process({"plan", file, "--tokens", "1T", "--cluster", "h100-1"}).code, 0);
 }
 
@@ -132,7 +136,7 @@ TEST(PlanFlags, CountsAreWrittenAsPeopleSayThem) {
   const nlohmann::json guessed =
       json_of(run + Words{"--global-batch", "4Mitok", "--vary", "train.micro_batch=1"});
   EXPECT_EQ(guessed.at("plans")[0].at("global_batch"), 1024) << "of the guessed 4096";
-  const std::string odd = refusal_of(run + Words{"--global-batch", "4Mtok"});
+  const std::string odd = refusal_of_command(run + Words{"--global-batch", "4Mtok"});
   EXPECT_TRUE(contains(odd, "--global-batch 4Mtok: train.global_batch is 4,000,000 tokens")) << odd;
   const nlohmann::json varied =
       json_of(run + Words{"--global-batch", "64", "--vary", "train.seq_len=4k,8192"});
@@ -161,8 +165,8 @@ TEST(PlanFlags, AModelMayBeAHuggingFaceFolder) {
                 .code,
             0);
   EXPECT_EQ(run_in_process({"explain", "memory", "--model", hub}).code, 0);
-  EXPECT_TRUE(
-      contains(refusal_of(Words{"plan", "--model", hub + "/none"} + on), "none/config.json"));
+  EXPECT_TRUE(contains(refusal_of_command(Words{"plan", "--model", hub + "/none"} + on),
+                       "none/config.json"));
 }
 
 TEST(PlanFlags, ARunFileMayNameItsCluster) {
@@ -183,13 +187,15 @@ TEST(PlanFlags, ARunFileMayNameItsCluster) {
 TEST(PlanFlags, NothingIsLeftOutWithoutAWord) {
   const Folder folder;
   const std::string file = folder.write("run.toml", "[model]\npreset = \"tiny-3m\"\n");
-  EXPECT_TRUE(contains(refusal_of({"plan", file, "--program", "--json"}), "leave out --json"));
-  EXPECT_TRUE(contains(refusal_of({"plan", file, "--rank", "1"}), "add --program"));
+  EXPECT_TRUE(
+      contains(refusal_of_command({"plan", file, "--program", "--json"}), "leave out --json"));
+  EXPECT_TRUE(contains(refusal_of_command({"plan", file, "--rank", "1"}), "add --program"));
   const Words emit = {"plan", "--model", "llama-3-8b", "--cluster", "h100-8", "--emit", "megatron"};
   for (const std::string flag : {"--check", "--program"}) {
-    EXPECT_TRUE(contains(refusal_of(emit + Words{flag}), "instead of a plan: leave out --check"));
+    EXPECT_TRUE(
+        contains(refusal_of_command(emit + Words{flag}), "instead of a plan: leave out --check"));
   }
-  EXPECT_TRUE(contains(refusal_of(emit + Words{"--tokens", "1T"}), "and --tokens"));
+  EXPECT_TRUE(contains(refusal_of_command(emit + Words{"--tokens", "1T"}), "and --tokens"));
   const nlohmann::json settings = json_of(emit);
   EXPECT_EQ(settings.at("kind"), "settings");
   EXPECT_EQ(settings.at("settings"), run_in_process(emit).out);
@@ -214,8 +220,8 @@ TEST(PlanFlags, WithoutAClusterTheLimitIsOfThisMachine) {
 }
 
 TEST(PlanFlags, AVariedValueThatIsAloneIsNamed) {
-  EXPECT_TRUE(contains(refusal_of({"plan", "--model", "llama-3-8b", "--cluster", "h100-8", "--vary",
-                                   "parallel.tp=3"}),
+  EXPECT_TRUE(contains(refusal_of_command({"plan", "--model", "llama-3-8b", "--cluster", "h100-8",
+                                           "--vary", "parallel.tp=3"}),
                        "--vary parallel.tp=3: "));
 }
 
@@ -236,15 +242,16 @@ TEST(SimulateFlags, ScheduleTakesAValueAndScheduleOnlyNone) {
   const nlohmann::json flag = json_of(on + Words{"--schedule", "gpipe", "--schedule-only"});
   EXPECT_EQ(flag.dump(),
             json_of({"simulate", file, "--mesh", "pp=2,schedule=gpipe", "--schedule-only"}).dump());
-  EXPECT_TRUE(contains(refusal_of(on + Words{"--schedule"}), "'--schedule-only' takes none"));
-  EXPECT_TRUE(contains(refusal_of({"simulate", "--schedule", file}), "--schedule-only"));
+  EXPECT_TRUE(
+      contains(refusal_of_command(on + Words{"--schedule"}), "'--schedule-only' takes none"));
+  EXPECT_TRUE(contains(refusal_of_command({"simulate", "--schedule", file}), "--schedule-only"));
 }
 
 TEST(NameFlags, OfFilesAreCorrected) {
   const Folder folder;
   const std::string file = folder.write("mine.toml", "");
   const std::string typed = file.substr(0, file.size() - 4) + "tml";
-  EXPECT_TRUE(contains(refusal_of({"plan", typed}), "did you mean '" + file + "'?"));
+  EXPECT_TRUE(contains(refusal_of_command({"plan", typed}), "did you mean '" + file + "'?"));
 }
 
 TEST(VersionTest, HasThreeSpellings) {

@@ -14,7 +14,7 @@ namespace {
 
 using testing::contains;
 using testing::json_of;
-using testing::refusal_of;
+using testing::refusal_of_command;
 using testing::Words;
 using testing::operator+;
 
@@ -59,10 +59,11 @@ TEST(PlannedFailures, FlagsTakeThePlaceOfGuesses) {
 
 TEST(PlannedFailures, FlagsThatSayNothingAreRefused) {
   const Words plan = {"plan", "--model", "llama-3-8b", "--cluster", "h100-64"};
-  EXPECT_TRUE(contains(refusal_of(plan + Words{"--restart", "1h"}), "add --tokens"));
-  EXPECT_TRUE(contains(refusal_of(plan + Words{"--save", "1s", "--emit", "megatron"}),
+  EXPECT_TRUE(contains(refusal_of_command(plan + Words{"--restart", "1h"}), "add --tokens"));
+  EXPECT_TRUE(contains(refusal_of_command(plan + Words{"--save", "1s", "--emit", "megatron"}),
                        "leave out --vary and --emit"));
-  EXPECT_TRUE(contains(refusal_of(kPlan + Words{"--save", "often"}), "--save is \"often\""));
+  EXPECT_TRUE(
+      contains(refusal_of_command(kPlan + Words{"--save", "often"}), "--save is \"often\""));
 }
 
 TEST(SimulatedFailures, AMonthAddsUp) {
@@ -132,17 +133,18 @@ TEST(SimulatedFailures, WhatDoesNotGoTogetherIsRefused) {
   const Words step = {"simulate", "--model", "llama-3-8b", "--cluster", "h100-64", "--tp", "8"};
   for (const Words& flag : {Words{"--spares", "1"}, Words{"--days", "3"}, Words{"--seed", "2"},
                             Words{"--save-every", "1h"}, Words{"--repair", "1h"}}) {
-    EXPECT_TRUE(contains(refusal_of(step + flag), "add --mtbf")) << flag.front();
+    EXPECT_TRUE(contains(refusal_of_command(step + flag), "add --mtbf")) << flag.front();
   }
-  EXPECT_TRUE(contains(refusal_of(kMonth + Words{"--schedule-only"}), "leave out"));
-  EXPECT_TRUE(contains(refusal_of(kMonth + Words{"--lost", "rank=0,at=0.5"}), "leave out"));
-  EXPECT_TRUE(contains(refusal_of(kMonth + Words{"--trace", "x.json"}), "leave out"));
-  EXPECT_TRUE(contains(refusal_of(kMonth + Words{"--csv", "x.csv"}), "leave out --mtbf"));
-  EXPECT_TRUE(contains(refusal_of(kMonth + Words{"--days", "0"}), "--days is 0"));
-  EXPECT_TRUE(contains(refusal_of(kMonth + Words{"--save-every", "0"}), "--save-every is \"0\""));
-  EXPECT_TRUE(contains(refusal_of(step + Words{"--mtbf", "1s", "--days", "3000"}),
+  EXPECT_TRUE(contains(refusal_of_command(kMonth + Words{"--schedule-only"}), "leave out"));
+  EXPECT_TRUE(contains(refusal_of_command(kMonth + Words{"--lost", "rank=0,at=0.5"}), "leave out"));
+  EXPECT_TRUE(contains(refusal_of_command(kMonth + Words{"--trace", "x.json"}), "leave out"));
+  EXPECT_TRUE(contains(refusal_of_command(kMonth + Words{"--csv", "x.csv"}), "leave out --mtbf"));
+  EXPECT_TRUE(contains(refusal_of_command(kMonth + Words{"--days", "0"}), "--days is 0"));
+  EXPECT_TRUE(
+      contains(refusal_of_command(kMonth + Words{"--save-every", "0"}), "--save-every is \"0\""));
+  EXPECT_TRUE(contains(refusal_of_command(step + Words{"--mtbf", "1s", "--days", "3000"}),
                        "are played; use fewer --days"));
-  EXPECT_TRUE(contains(refusal_of(step + Words{"--mtbf", "x"}), "--mtbf is \"x\""));
+  EXPECT_TRUE(contains(refusal_of_command(step + Words{"--mtbf", "x"}), "--mtbf is \"x\""));
 }
 
 }  // namespace

@@ -161,7 +161,7 @@ void damage_with_right_hashes(CrashDisk& disk, const std::string& folder, Damage
     std::string length;
     for (int b = 0; b < 8; ++b) length += static_cast<char>(head.size() >> (8 * b) & 0xFF);
     shard = length + head + shard.substr(header);
-    FileSums sums{.bytes = std::ssize(shard), .header_hash = sha256(length + head)};
+    FileSums sums{.bytes = std::ssize(shard), .header_hash = sha256(length + head), .blocks = {}};
     RunningSums running;
     std::string copy(shard.size(), '\0');
     running.copy(reinterpret_cast<std::byte*>(copy.data()), std::as_bytes(std::span(shard)));

@@ -75,12 +75,13 @@ TEST(RendezvousFuzzTest, NothingIsAllocatedForALengthThatIsNotThere) {
 }
 
 TEST(RendezvousFuzzTest, MeetingFilesOfAnyBytesAreReadOrNot) {
-  const std::string whole = to_text({.addresses = {"127.0.0.1", "::1"},
-                                     .port = 4711,
-                                     .token = "0123456789abcdef",
-                                     .host = {.name = "a", .boot = "b", .pid_namespace = "c"},
-                                     .pid = 12,
-                                     .started = 34});
+  const std::string whole =
+      to_text({.addresses = {"127.0.0.1", "::1"},
+               .port = 4711,
+               .token = "0123456789abcdef",
+               .host = {.name = "a", .boot = "b", .pid_namespace = "c", .net_namespace = ""},
+               .pid = 12,
+               .started = 34});
   EXPECT_TRUE(parse_meeting_note(whole).has_value());
   Damage damage(5);
   int64_t read = 0, tried = 0;
