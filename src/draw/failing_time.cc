@@ -131,7 +131,7 @@ class FailingTime {
     top_ += kAxis;
   }
 
-  // Of a day every four hours.
+  // Every four hours where a day is shown.
   [[nodiscard]] std::vector<double> ticks() const {
     const double hours = rows_.span / kHour;
     double step = hours / 6;

@@ -92,7 +92,7 @@ struct AgentOptions {
   int out_fd = 1;
   int err_fd = 2;
 
-  // Of a job that has ranks on other hosts too (launch/hosts): those that are here.
+  // The ranks that are here, of a job that has ranks on other hosts too (launch/hosts).
   struct Part {
     int first_rank = 0;
     int ranks = 0;                    // 0: all are here
