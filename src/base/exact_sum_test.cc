@@ -23,7 +23,7 @@ std::vector<double> squares(int count) {
   return numbers;
 }
 
-// The sum of parts that several ranks add up.
+// As several ranks do it, each a part.
 double sum_in_parts(const std::vector<double>& numbers, size_t parts) {
   std::vector<double> digits(ExactSum::kDigits);
   for (size_t part = 0; part < parts; ++part) {

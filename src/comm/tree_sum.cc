@@ -35,7 +35,7 @@ class Block {
   [[nodiscard]] size_t bytes() const { return static_cast<size_t>(count_ * size_bytes(dtype_)); }
 
  private:
-  // The sum of `count` shares from `first` on: in place where one source owns them all, else in partial
+  // Sums `count` shares from `first` on: in place where one source owns them all, else in partial
   // sum `level`.
   const void* sum(size_t first, size_t count, size_t level) {
     const bool one_owner = count == 1 || (count == 2 && first < 2 * twice_);

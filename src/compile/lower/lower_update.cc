@@ -33,7 +33,7 @@ void Lowering::lower_metrics(const Node& node) {
   if (program_.loss == kNoBuffer) return;  // the stage of the loss counts
   Instruction& instruction = emit(OpKind::kMetrics, node, -1,
                                   {buffer(map_.loss, "loss"), program_.labels}, {metric_sums()});
-  // Where two groups that do the same, the first one counts.
+  // Where two groups do the same, the first counts.
   const int64_t replica = step_.mesh.position(program_.rank, sample_axes());
   instruction.args.owner = coord(Axis::kTp) == 0 && replica < distinct_replicas(step_.spec);
   instruction.args.updates = versions_.updates;

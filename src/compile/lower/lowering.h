@@ -126,7 +126,7 @@ class Lowering {
   std::map<int, Tag> crossing_tags_;  // of those that were sent or received so far
   int position_ = 0;
   int item_ = -1;  // -1: outside of micro-batches
-  // For the node at hand: its lane, and which of the gradients' sums it adds to.
+  // The lane of the node at hand, and which of the gradients' sums it adds to.
   int64_t lane_ = 0;
   int sum_ = 0;
   int64_t scratch_bytes_ = 0;
