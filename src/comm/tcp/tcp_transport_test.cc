@@ -6,6 +6,7 @@
 
 #include <random>
 
+#include "collective/schedule.h"
 #include "comm/message/message_world.h"
 #include "comm/testing/message_world.h"
 #include "comm/testing/scenarios.h"
