@@ -129,7 +129,8 @@ until_true 40 ended 0 1
   EXPECT_EQ(code_of(1), 0) << errors();
   expect_same_run();
   expect_verdict({.verdict = "partitioned", .rank = 1});
-  EXPECT_EQ(events("verdict").size(), 1U) << errors() << read_file(folder_.path("out/events.jsonl"));
+  EXPECT_EQ(events("verdict").size(), 1U)
+      << errors() << read_file(folder_.path("out/events.jsonl"));
   EXPECT_EQ(events("restart").size(), 1U);
 }
 

@@ -73,7 +73,7 @@ struct AgentOptions {
   int out_fd = 1;
   int err_fd = 2;
 
-  // Of a job that has ranks on other hosts too (launch/hosts): those that are here.
+  // Where a job has ranks on other hosts too (launch/hosts): those that are here.
   struct Part {
     int first_rank = 0;
     int ranks = 0;                    // 0: all are here
