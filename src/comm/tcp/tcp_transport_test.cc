@@ -84,13 +84,12 @@ TEST_P(TcpSuiteTest, Passes) {
       run_tcp_ranks(ranks, [&](CommWorld& world) { (void)run_scenario(tested, world, traits); }));
 }
 
+// Scenario and ranks. What more ranks do is the same over every transport.
 std::vector<std::tuple<int, int>> suite_runs() {
   std::vector<std::tuple<int, int>> runs;
   for (int i = 0; i < static_cast<int>(all_scenarios().size()); ++i) {
     const bool large = all_scenarios()[static_cast<size_t>(i)].name.starts_with("large");
-    for (const int ranks : {2, 3, 5}) {
-      if (!large || ranks <= 2) runs.emplace_back(i, ranks);
-    }
+    runs.emplace_back(i, large ? 2 : 3);
   }
   return runs;
 }
@@ -189,7 +188,7 @@ TEST(TcpTransportTest, DamagedFramesEndTheWorldInOrder) {
                                                      .message_bytes = 64,
                                                      .stream = 5,
                                                      .body_bytes = 64});
-  for (int round = 0; round < 200; ++round) {
+  for (int round = 0; round < 60; ++round) {
     std::string bytes = good + std::string(64, 'x') + good + std::string(64, 'y');
     const size_t place = random() % bytes.size();
     bytes[place] = static_cast<char>(random());
