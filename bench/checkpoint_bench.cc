@@ -126,7 +126,7 @@ void measure(World& world, const std::string& folder, int rounds) {
     begin_save(*files, id);
     const ShardAck ack =
         write_shard(*files, plan.save, id, step, 0, staging.source(), staging.write_buffer());
-    commit_save(*files, plan.save, id, step, std::span(&ack, 1), nlohmann::json::object());
+    commit_save(*files, plan.save, id, step, {&ack, 1}, nlohmann::json::object());
   };
   compare(
       "save, synced | write and fdatasync", bytes, rounds, save, [&] { write_plain(plain, from); },

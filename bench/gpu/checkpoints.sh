@@ -4,7 +4,7 @@
 #
 #   bench/gpu/checkpoints.sh TESSERA FOLDER [straight|disk|memory ...]
 #
-# FOLDER takes about 60 GB with 16 layers (LAYERS=N for another number). The parts:
+# FOLDER takes about 60 GB with 16 layers (LAYERS=N for another number; MORE="--set ..." for other settings). The parts:
 #   straight  12 steps with saves beside them; keep = 2
 #   disk      goes on from its step 6 in another folder, is killed (SIGKILL) once step 8 is saved, goes on from disk
 #   memory    goes on from its step 6 with --restarts, is killed in step 10, goes on from the snapshot of step 9
@@ -22,6 +22,8 @@ if ((${#parts[@]} == 0)); then parts=(straight disk memory); fi
 settings=(--set "model.layers=${LAYERS:-16}" --set parallel.recompute=none --set train.micro_batch=1
   --set train.global_batch=1 --set train.seq_len=1024 --set train.steps=12 --set train.device=cuda
   --set train.deterministic=true --set checkpoint.keep=2 --set checkpoint.async=true)
+read -ra more <<< "${MORE:-}"
+settings+=("${more[@]}")
 train() { "$tessera" train "$run_file" "${settings[@]}" "$@"; }
 seconds() { date +%s.%N; }
 
@@ -39,8 +41,12 @@ def lines(name):
 summary = json.load(open(os.path.join(folder, "summary.json")))
 plan = json.load(open(os.path.join(folder, "plan.json")))
 saves = summary.get("checkpoints", {})
-steps = [line["step_ms"] for line in lines("metrics.jsonl") if "step_ms" in line][1:]
+metrics = [line for line in lines("metrics.jsonl") if "step_ms" in line]
+steps = [line["step_ms"] for line in metrics][1:]
 print(f"  step_ms: median {statistics.median(steps):.1f}, largest {max(steps):.1f}")
+# What lies between a step and the line of the next that is no step: the copy, where one is made.
+gaps = {b["step"]: 1e3 * (b["time"] - a["time"]) - b["step_ms"] for a, b in zip(metrics, metrics[1:])}
+print("  ms between steps:", {step: round(gap, 1) for step, gap in gaps.items()})
 print(f"  saves: {saves}")
 copies = saves.get("saves", 0) + saves.get("snapshots", 0)
 taken, planned = saves.get("staging_bytes"), plan.get("checkpoints", {}).get("staging_bytes")

@@ -80,7 +80,8 @@ TEST_F(SnapshotMemoryTest, FindsEveryFlippedBit) {
   const int64_t region = memory->bytes();
   std::byte* const begin = memory->copies() - (region - memory->copies_bytes());
   std::vector<std::byte*> victims = {copy, copy + kBytes / 2, copy + kBytes - 1};
-  for (int64_t at = 4; at < 48 + 12 + 9; ++at) victims.push_back(begin + at);  // the first place
+  // The first place: the sum, four numbers, the sums of three blocks, the note.
+  for (int64_t at = 4; at < 8 + 32 + 12 + 9; ++at) victims.push_back(begin + at);
   int found = 0;
   for (std::byte* const victim : victims) {
     *victim ^= std::byte{16};
@@ -89,7 +90,6 @@ TEST_F(SnapshotMemoryTest, FindsEveryFlippedBit) {
     found += sealed.empty() || !sealed[0].problem.empty() ? 1 : 0;
     *victim ^= std::byte{16};
   }
-  // But for bytes that mean nothing: none of the head's do.
   EXPECT_EQ(found, static_cast<int>(victims.size()));
   EXPECT_EQ(memory->sealed().at(0).problem, "");
 }
