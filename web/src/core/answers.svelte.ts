@@ -8,14 +8,18 @@ export class Answers<T> {
   busy = $state(false);
   private asked = 0;
   private last = '';
+  private frame = 0;
 
-  constructor(questions: () => [method: string, request: Request][]) {
+  constructor(questions: () => [method: string, request: Request][], later: boolean) {
     $effect(() => {
       const now = questions();
       const text = JSON.stringify(now);
       if (text === this.last) return;
       this.last = text;
-      void this.ask(now);
+      if (!later) return void this.ask(now);
+      this.busy = true;
+      cancelAnimationFrame(this.frame);
+      this.frame = requestAnimationFrame(() => setTimeout(() => void this.ask(now)));
     });
   }
 
@@ -35,6 +39,10 @@ export class Answers<T> {
   }
 }
 
-export function answers<T>(questions: () => [method: string, request: Request][]): Answers<T> {
-  return new Answers<T>(questions);
+// `later`: after the frame in which they changed, so that they hold up nothing that is painted then.
+export function answers<T>(
+  questions: () => [method: string, request: Request][],
+  { later = false } = {},
+): Answers<T> {
+  return new Answers<T>(questions, later);
 }
