@@ -35,12 +35,12 @@ afterEach(() => {
 it('has a row for each day, cut at midnight, without saves that cannot be seen', () => {
   const rows = daysOf(kMonth);
   expect(rows.map((row) => row.note)).toEqual(['50 %', '50 %', '100 %']);
-  expect(rows[0]!.marks.map(({ start, end, color }) => [start / kDay, end / kDay, color])).toEqual([
+  expect(rows[0]!.marks.map(({ start, end, color }) => [start / 24, end / 24, color])).toEqual([
     [0, 0.5, 'parameters'],
     [0.5, 0.75, 'communication'],
     [0.75, 1, 'workspace'],
   ]);
-  expect(rows[1]!.marks.map(({ start, end }) => [start / kDay, end / kDay])).toEqual([
+  expect(rows[1]!.marks.map(({ start, end }) => [start / 24, end / 24])).toEqual([
     [0, 0.5],
     [0.5, 1],
   ]);

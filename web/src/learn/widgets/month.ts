@@ -26,7 +26,7 @@ export const kPhases: Record<string, { color: string; text: string }> = {
 };
 const lookOf = (phase: string) => kPhases[phase] ?? { color: 'workspace', text: phase };
 
-// A row for each day; at its end the share of it that counts.
+// A row for each day, in hours; at its end the share of it that counts.
 export function daysOf({ days, spans }: FailingMonth): Row[] {
   const rows: Row[] = Array.from({ length: Math.ceil(days) }, (_, day) => ({
     name: `day ${day + 1}`,
@@ -37,7 +37,7 @@ export function daysOf({ days, spans }: FailingMonth): Row[] {
     const shown = phase === 'saves' && end_s - begin_s < kLeast ? 'training' : phase;
     for (let day = Math.floor(begin_s / kDay); day < rows.length && day * kDay < end_s; ++day) {
       const [start, end] = [Math.max(begin_s, day * kDay), Math.min(end_s, (day + 1) * kDay)].map(
-        (time) => time - day * kDay,
+        (time) => (time - day * kDay) / 3600,
       ) as [number, number];
       if (phase === 'training') kept[day]! += end - start;
       const { color } = lookOf(shown);
@@ -47,7 +47,7 @@ export function daysOf({ days, spans }: FailingMonth): Row[] {
     }
   }
   return rows.map((row, day) => {
-    const length = Math.min(1, days - day) * kDay;
+    const length = Math.min(1, days - day) * 24;
     return { ...row, note: `${Math.round((100 * kept[day]!) / length)} %` };
   });
 }
