@@ -10,7 +10,10 @@ export class Answers<T> {
   private last = '';
   private frame = 0;
 
-  constructor(questions: () => [method: string, request: Request][], later: boolean) {
+  constructor(
+    questions: () => [method: string, request: Request][],
+    private readonly later: boolean,
+  ) {
     $effect(() => {
       const now = questions();
       const text = JSON.stringify(now);
@@ -27,7 +30,9 @@ export class Answers<T> {
     const mine = ++this.asked;
     this.busy = true;
     try {
-      const values = await Promise.all(questions.map(([m, request]) => theCore().ask<T>(m, request)));
+      const values = await Promise.all(
+        questions.map(([m, request]) => theCore().ask<T>(m, request, this.later)),
+      );
       if (mine !== this.asked) return; // newer questions are under way
       this.values = values;
       this.error = undefined;
@@ -39,7 +44,8 @@ export class Answers<T> {
   }
 }
 
-// `later`: after the frame in which they changed, so that they hold up nothing that is painted then.
+// `later`: after the frame in which they changed, on a second thread, so that they hold up nothing that is
+// painted then.
 export function answers<T>(
   questions: () => [method: string, request: Request][],
   { later = false } = {},
