@@ -8,14 +8,21 @@ export class Answers<T> {
   busy = $state(false);
   private asked = 0;
   private last = '';
+  private frame = 0;
 
-  constructor(questions: () => [method: string, request: Request][]) {
+  constructor(
+    questions: () => [method: string, request: Request][],
+    private readonly later: boolean,
+  ) {
     $effect(() => {
       const now = questions();
       const text = JSON.stringify(now);
       if (text === this.last) return;
       this.last = text;
-      void this.ask(now);
+      if (!later) return void this.ask(now);
+      this.busy = true;
+      cancelAnimationFrame(this.frame);
+      this.frame = requestAnimationFrame(() => setTimeout(() => void this.ask(now)));
     });
   }
 
@@ -23,7 +30,9 @@ export class Answers<T> {
     const mine = ++this.asked;
     this.busy = true;
     try {
-      const values = await Promise.all(questions.map(([m, request]) => theCore().ask<T>(m, request)));
+      const values = await Promise.all(
+        questions.map(([m, request]) => theCore().ask<T>(m, request, this.later)),
+      );
       if (mine !== this.asked) return; // newer questions are under way
       this.values = values;
       this.error = undefined;
@@ -35,6 +44,11 @@ export class Answers<T> {
   }
 }
 
-export function answers<T>(questions: () => [method: string, request: Request][]): Answers<T> {
-  return new Answers<T>(questions);
+// `later`: after the frame in which they changed, on a second thread, so that they hold up nothing that is
+// painted then.
+export function answers<T>(
+  questions: () => [method: string, request: Request][],
+  { later = false } = {},
+): Answers<T> {
+  return new Answers<T>(questions, later);
 }

@@ -109,7 +109,7 @@ describe('the place Plan', () => {
     render(Plan);
     await screen.findByText(says('Stage 0 needs 90.0 GiB of 80.0 GiB: 10.0 GiB too much'));
     expect(screen.getByText('Does not fit.')).toBeTruthy();
-    expect(screen.getByText('The core says so.')).toBeTruthy();
+    expect(await screen.findByText('The core says so.')).toBeTruthy();
     expect(core.asked.find(([method]) => method === 'plan')![1].advice).toBe(false);
   });
 
