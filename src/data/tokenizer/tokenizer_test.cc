@@ -43,13 +43,14 @@ std::vector<int32_t> ids_of(const Tokenizer& tokenizer, std::string_view text) {
 
 TEST(TokenizerTest, NamesThePartThatItDoesNotKnow) {
   Json document = document_of("llama3");
-  document["pre_tokenizer"]["pretokenizers"][0] = {{"type", "BertPreTokenizer"}};
+  document["pre_tokenizer"]["pretokenizers"][0] = {{"type", "UnicodeScripts"}};
   EXPECT_EQ(refusal(document).find("t.json: pre_tokenizer.pretokenizers[0]: pre-tokenizer "
-                                   "'BertPreTokenizer' is not supported"),
+                                   "'UnicodeScripts' is not supported"),
             0U);
   document = document_of("unigram");
-  document["normalizer"] = {{"type", "Precompiled"}, {"precompiled_charsmap", "AA=="}};
-  EXPECT_NE(refusal(document).find("normalizer 'Precompiled' is not supported"), std::string::npos);
+  document["normalizer"] = {{"type", "BertNormalizer"}};
+  EXPECT_NE(refusal(document).find("normalizer 'BertNormalizer' is not supported"),
+            std::string::npos);
   document = document_of("gpt2");
   document["decoder"] = {{"type", "CTC"}};
   EXPECT_NE(refusal(document).find("decoder 'CTC' is not supported"), std::string::npos);
