@@ -14,20 +14,20 @@ enum class ClusterKind : uint8_t {
   kExtend,
   kSpacingMark,
   kPrepend,
-  kLeading,   // consonants and vowels of Hangul
-  kVowel,     //
-  kTrailing,  //
+  kLeading,   // letters of Hangul: a consonant before a vowel,
+  kVowel,     // the vowel,
+  kTrailing,  // a consonant after it
   kPictographic,
   kConsonant,  // of scripts whose consonants a linker joins
   kLinker,     // extends as well
-  // Those that have no table.
+  // Known by their numbers; the others have a table each.
   kSyllable,        // a leading consonant and a vowel of Hangul in one
-  kClosedSyllable,  // and a trailing consonant
-  kCarriageReturn,  //
-  kLineFeed,        //
-  kJoiner,          // U+200D
-  kNonJoiner,       // U+200C: extends, but ends what a linker joins
-  kRegional,        // two make a flag
+  kClosedSyllable,  // and a trailing one
+  kCarriageReturn,
+  kLineFeed,
+  kJoiner,     // U+200D
+  kNonJoiner,  // U+200C: extends, but ends what a linker joins
+  kRegional,   // two make a flag
 };
 
 struct ClusterRanges {

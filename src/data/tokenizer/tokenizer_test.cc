@@ -79,6 +79,23 @@ TEST(TokenizerTest, RefusesWhatWouldChangeTokens) {
   EXPECT_NE(refusal(document).find("missing closing parenthesis"), std::string::npos);
 }
 
+TEST(TokenizerTest, NamesThePlaceOfADamagedMap) {
+  Json document = document_of("unigram");
+  Json& map = document["normalizer"];
+  map = {{"type", "Precompiled"}, {"precompiled_charsmap", "AA=="}};
+  EXPECT_EQ(refusal(document),
+            "t.json: normalizer.precompiled_charsmap: the map has 1 bytes, less than the 4 of its "
+            "size");
+  map["precompiled_charsmap"] = "A!==";
+  EXPECT_EQ(refusal(document),
+            "t.json: normalizer.precompiled_charsmap: expected base64 with padding");
+  map["precompiled_charsmap"] = nullptr;
+  EXPECT_EQ(refusal(document), "t.json: normalizer.precompiled_charsmap: expected a text");
+  document = document_of("gpt2");
+  document["pre_tokenizer"] = {{"type", "FixedLength"}, {"length", 0}};
+  EXPECT_EQ(refusal(document), "t.json: pre_tokenizer.length: expected at least 1");
+}
+
 TEST(TokenizerTest, NamesBadMergesAndIds) {
   Json document = document_of("gpt2");
   document["model"]["merges"].push_back({"qq", "zz"});
