@@ -5,6 +5,7 @@
 'use strict';
 const { Tokenizer } = require('tokenizers');
 const fs = require('fs');
+const { charsmap } = require('./charsmap.js');
 
 const [, , folder, count = '2000', seed = '1'] = process.argv;
 const chunk = 50;
@@ -28,7 +29,14 @@ const parts = [
   '\u{10ffff}', '\u{e0041}', 'a', 'b', 'x', 'xxxxxxxx', 'aaaaaaaaaaaaaaaa', 'for (int i = 0; i < n; ++i) {', 'return x;',
   '}\n\n', '    ', '\n\n\n', ' \n \n', 'Ａb', 'ｆｕｌｌ', '㍿', '\u{1d5a0}', '\ufdfa', '\u2126', '\u{2f800}', '\u0344',
   '\u{1d15e}', '\u09c7\u09be', '\u0958', '\u{11935}\u{11930}', '\ua7f2', '\u32ff', '\u{16ea0}', '\u{105c0}', '\u{11f04}',
-  '\u{2ebf0}', '\u{31350}', '\u{1e030}', '\u{10d40}', '\u{11de0}', '\u212a', 'ſs', '\ufb05',
+  '\u{2ebf0}', '\u{31350}', '\u{1e030}', '\u{10d40}', '\u{11de0}', '\u212a', 'ſs', '\ufb05', '``', "''", '™', '1000000',
+];
+// What joins to clusters, or does not.
+const joining = [
+  'a', 'é', 'Ａ', '™', ' ', '\n', '\r', '\r\n', '\0', '\u0001', '\u001e', '\u00ad', '\u0301', '\u0327', '\u0344', '\u20dd',
+  '\u200c', '\u200d', '\u200d', '©', '©\u200d', '❤\ufe0f', '🙂', '\u{1f3fd}', '\u{1f1e6}', '\u0600', '\u06dd', '\u0d4e', '\u1100',
+  '\u1161', '\u11a8', '가', '각', '\u0903', '\u0e33', 'क', 'त', 'ক', '\u094d', '\u09cd', '\u093c', '\u1039', '\u1000', '\u{11046}',
+  '\u{11133}', '\u{11103}', '\u{16d63}', '\u{e0001}', '\u{e0061}', '\u{1e000}', '１', 'ﾞ', '\u3099', 'か', '\u{1d400}', '\u2028',
 ];
 
 function character() {
@@ -42,8 +50,9 @@ function character() {
 
 function text() {
   const length = Math.floor(random() * random() * 24) + 1;
+  const some = random() < 0.3 ? joining : parts;
   let made = '';
-  for (let i = 0; i < length; ++i) made += random() < 0.75 ? parts[below(parts.length)] : character();
+  for (let i = 0; i < length; ++i) made += random() < 0.75 ? some[below(some.length)] : character();
   if (random() < 0.02) made += parts[below(parts.length)].repeat(below(60));
   return made;
 }
@@ -73,7 +82,37 @@ const o200k = `[^\\r\\n\\p{L}\\p{N}]?${upper}*${lower}+${ends}|[^\\r\\n\\p{L}\\p
 const trim = (add_prefix_space) => ({ type: 'ByteLevel', add_prefix_space, trim_offsets: true, use_regex: true });
 const bytes = Array.from({ length: 256 }, (_, i) => [`<0x${i.toString(16).toUpperCase().padStart(2, '0')}>`, -20]);
 
-// Name, base, what is replaced, what is appended.
+// A map in the way of nmt_nfkc, of those characters that the texts have, and one that shows every cluster: what begins
+// with a byte becomes nothing, one letter or several.
+const range = (first, last) => Array.from({ length: last - first + 1 }, (_, i) => String.fromCodePoint(first + i));
+const compatible = [...range(0xa0, 0x3ff), ...range(0x2000, 0x23ff), ...range(0x2460, 0x2473), ...range(0x3000, 0x30ff),
+  ...range(0x3300, 0x337f), ...range(0xfb00, 0xfb06), '\ufdfa', ...range(0xff01, 0xff9f), ...range(0x1d400, 0x1d420), '\u{1d5a0}',
+  '\u0958', '\u0e33', '\u{2f800}', ...'aeiouAEIOUnc'.split('').flatMap((c) => [...'\u0300\u0301\u0308\u0327'].map((m) => c + m))];
+const charsmaps = {
+  nfkc: charsmap([...compatible.map((c) => [c, c.normalize('NFKC')]).filter(([from, to]) => from !== to),
+    ...[...range(1, 8), '\v', ...range(0xe, 0x1f), '\x7f', '\u00ad', '\u{e0001}'].map((c) => [c, '']),
+    ...['\t', '\n', '\r', '\r\n', '\u200b', '\ufeff', '\u1680'].map((c) => [c, ' '])]),
+  clusters: charsmap(Array.from({ length: 255 }, (_, i) => i + 1).filter((byte) => byte % 5 !== 4).map((byte) =>
+    [Buffer.from([byte]), ['a', ' ', 'éa', '', 'the', '日', '▁in', 'b'][byte % 8]])),
+};
+const precompiled = { type: 'Precompiled', precompiled_charsmap: '' };
+const normalizers = (...list) => ({ type: 'Sequence', normalizers: list });
+const replaced = (pattern, content) => ({ type: 'Replace', pattern, content });
+const metaspace = { type: 'Metaspace', replacement: '▁', prepend_scheme: 'always', split: true };
+const words = sequence({ type: 'WhitespaceSplit' }, metaspace);
+const ending = (...single) => ({ type: 'TemplateProcessing', single, pair: [], special_tokens: {
+  '<s>': { id: '<s>', ids: [1], tokens: ['<s>'] }, '</s>': { id: '</s>', ids: [2], tokens: ['</s>'] } } });
+const start = { SpecialToken: { id: '<s>', type_id: 0 } };
+const textA = { Sequence: { id: 'A', type_id: 0 } };
+const end = { SpecialToken: { id: '</s>', type_id: 0 } };
+const inNormalizers = (i) => `/normalizer/normalizers/${i}/precompiled_charsmap`;
+const accents = normalizers({ type: 'NFD' }, { type: 'StripAccents' }, { type: 'Lowercase' });
+const falcon = sequence({ type: 'Punctuation', behavior: 'Contiguous' }, byteLevel(false, true),
+  { type: 'Digits', individual_digits: false }, split('[0-9][0-9][0-9]'));
+const deepseek = sequence(split('\\p{N}{1,3}'), split('[一-龥\u3040-ゟ゠-ヿ]+'), split('[!"#$%&\'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~]' +
+  '[A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+'), byteLevel());
+
+// Name, base, what is replaced, what is appended, which maps are where.
 const variants = [
   ...['gpt2', 'llama3', 'qwen2', 'llama2', 'metaspace', 'unigram'].flatMap((kind) =>
     [[kind, kind, {}, {}], [`${kind}-added`, kind, {}, added]]),
@@ -113,6 +152,33 @@ const variants = [
     '/decoder/prepend_scheme': 'never' }, {}],
   ['unigram-bytes', 'unigram', { '/model/byte_fallback': true, '/decoder': { type: 'Sequence', decoders: [{ type: 'ByteFallback' },
     { type: 'Metaspace', replacement: '▁', prepend_scheme: 'always', split: true }] } }, { '/model/vocab': bytes }],
+  ['unigram-precompiled', 'unigram', { '/normalizer': precompiled }, {}, { '/normalizer/precompiled_charsmap': 'nfkc' }],
+  ['unigram-clusters', 'unigram', { '/normalizer': precompiled }, {}, { '/normalizer/precompiled_charsmap': 'clusters' }],
+  ['metaspace-clusters', 'metaspace', { '/normalizer': precompiled }, added, { '/normalizer/precompiled_charsmap': 'clusters' }],
+  ['gpt2-precompiled', 'gpt2', { '/normalizer': precompiled }, {}, { '/normalizer/precompiled_charsmap': 'nfkc' }],
+  ['t5', 'unigram', { '/normalizer': precompiled, '/pre_tokenizer': words, '/post_processor': ending(textA, end) }, {},
+    { '/normalizer/precompiled_charsmap': 'nfkc' }],
+  ['t5-strip', 'unigram', { '/normalizer': normalizers(precompiled, { type: 'Strip', strip_left: false, strip_right: true },
+    replaced({ Regex: ' {2,}' }, '▁')), '/pre_tokenizer': metaspace, '/post_processor': ending(textA, end) }, {},
+  { [inNormalizers(0)]: 'nfkc' }],
+  ['xlm-r', 'unigram', { '/normalizer': normalizers(precompiled, replaced({ Regex: ' {2,}' }, ' ')), '/pre_tokenizer': words,
+    '/post_processor': ending(start, textA, end) }, added, { [inNormalizers(0)]: 'nfkc' }],
+  ['albert', 'unigram', { '/normalizer': normalizers(replaced({ String: '``' }, '"'), replaced({ String: "''" }, '"'), { type: 'NFKD' },
+    { type: 'StripAccents' }, { type: 'Lowercase' }, precompiled), '/pre_tokenizer': words }, added, { [inNormalizers(5)]: 'nfkc' }],
+  ['unigram-nmt', 'unigram', { '/normalizer': normalizers({ type: 'Nmt' }, { type: 'NFKC' }) }, added],
+  ['qwen2-accents', 'qwen2', { '/normalizer': accents }, added],
+  ['unigram-accents', 'unigram', { '/normalizer': { type: 'StripAccents' } }, {}],
+  ['gpt2-falcon', 'gpt2', { '/pre_tokenizer': falcon }, {}],
+  ['gpt2-neox', 'gpt2', { '/normalizer': { type: 'NFC' }, '/post_processor': trim(false) }, { '/added_tokens': [
+    token('  ', { normalized: true }), token('    ', { normalized: true }), token('        ', { normalized: true })] }],
+  ['llama3-phi4', 'llama3', { '/pre_tokenizer': sequence(split(cl100k, 'Removed', true), byteLevel()) }, {}],
+  ['gpt2-deepseek', 'gpt2', { '/pre_tokenizer': deepseek }, {}],
+  ['gpt2-starcoder', 'gpt2', { '/pre_tokenizer': sequence({ type: 'Digits', individual_digits: true }, byteLevel(false, true)) }, {}],
+  ['gpt2-whitespace', 'gpt2', { '/pre_tokenizer': sequence({ type: 'Whitespace' }, byteLevel()) }, {}],
+  ['gpt2-bert', 'gpt2', { '/pre_tokenizer': sequence({ type: 'BertPreTokenizer' }, byteLevel()) }, {}],
+  ['gpt2-fixed', 'gpt2', { '/pre_tokenizer': sequence({ type: 'FixedLength', length: 3 }, byteLevel()) }, {}],
+  ['unigram-punctuation', 'unigram', { '/pre_tokenizer': sequence({ type: 'Punctuation', behavior: 'MergedWithPrevious' },
+    metaspace) }, {}],
 ];
 
 function place(document, pointer) {
@@ -122,7 +188,7 @@ function place(document, pointer) {
   return [parent, names[names.length - 1]];
 }
 
-function made(base, replace, append) {
+function made(base, replace, append, maps) {
   const document = JSON.parse(fs.readFileSync(`${folder}/${base}/tokenizer.json`, 'utf8'));
   for (const [pointer, value] of Object.entries(replace)) {
     const [parent, name] = place(document, pointer);
@@ -131,6 +197,10 @@ function made(base, replace, append) {
   for (const [pointer, list] of Object.entries(append)) {
     const [parent, name] = place(document, pointer);
     parent[name] = parent[name].concat(list);
+  }
+  for (const [pointer, map] of Object.entries(maps)) {
+    const [parent, name] = place(document, pointer);
+    parent[name] = charsmaps[map];
   }
   return document;
 }
@@ -168,13 +238,14 @@ async function hashes(tokenizer, texts) {
   const texts = [];
   while (texts.length < Number(count)) texts.push(text());
   const recorded = [];
-  for (const [name, base, replace, append] of variants) {
-    const tokenizer = Tokenizer.fromString(JSON.stringify(made(base, replace, append)));
-    recorded.push({ name, base, replace, append, hashes: await hashes(tokenizer, texts) });
+  for (const [name, base, replace, append, maps = {}] of variants) {
+    const tokenizer = Tokenizer.fromString(JSON.stringify(made(base, replace, append, maps)));
+    recorded.push({ name, base, replace, append, maps, hashes: await hashes(tokenizer, texts) });
   }
   const lines = [
     `{"library": "tokenizers 0.23.2", "chunk": ${chunk},`,
     `"texts": [\n${texts.map((t) => JSON.stringify(t)).join(',\n')}],`,
+    `"charsmaps": ${JSON.stringify(charsmaps)},`,
     `"variants": [\n${recorded.map((v) => JSON.stringify(v)).join(',\n')}]}`,
   ];
   fs.writeFileSync(`${folder}/recorded.json`, `${lines.join('\n')}\n`);

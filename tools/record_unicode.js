@@ -1,11 +1,16 @@
-// Writes src/data/tokenizer/unicode_tables.cc: which characters the reference library takes for letters,
-// numbers, word characters, and which it does not normalize, asked one by one. Its parts follow different
-// versions of Unicode (regular expressions 16, added tokens 16, digits 17, normal forms 9), so no one version's tables
-// would do.
+// Writes tables of characters into src/data/tokenizer, the reference library's, asked one by one: which it takes for
+// letters, numbers, word characters, and which it does not normalize (unicode_tables.cc), marks and punctuation
+// (mark_tables.cc), and how characters join to clusters (grapheme_tables.cc). Its parts follow different versions of
+// Unicode (regular expressions 16, added tokens 16, digits and clusters 17, normal forms and marks 9), so no one
+// version's tables would do.
 // Usage: npm install tokenizers (in a folder outside the repository), then
-//   NODE_PATH=FOLDER/node_modules node tools/record_unicode.js > src/data/tokenizer/unicode_tables.cc
+//   NODE_PATH=FOLDER/node_modules node tools/record_unicode.js src/data/tokenizer
 'use strict';
 const { Tokenizer } = require('tokenizers');
+const fs = require('fs');
+const { charsmap } = require('./charsmap.js');
+
+const [, , folder] = process.argv;
 
 function make(parts) {
   const model = { type: 'BPE', vocab: { a: 0 }, merges: [] };
@@ -40,19 +45,29 @@ function ranges(list) {
   return out;
 }
 
-function print(name, comment, list) {
-  const words = ranges(list).map(([a, b]) => `{0x${a.toString(16)}, 0x${b.toString(16)}},`);
-  console.log(`\n// ${comment}`);
-  console.log(`constexpr CharacterRange ${name}[] = {`);
+function table(name, comment, type, words) {
+  const lines = [];
   let line = '   ';
   for (const word of words) {
     if (line.length + 1 + word.length > 100) {
-      console.log(line);
+      lines.push(line);
       line = '   ';
     }
-    line += ' ' + word;
+    line += ` ${word}`;
   }
-  console.log(`${line}\n};`);
+  return `\n// ${comment}\nconstexpr ${type} ${name}[] = {\n${lines.concat(line).join('\n')}\n};`;
+}
+
+const hex = (c) => `0x${c.toString(16)}`;
+const rangesTable = (name, comment, list) =>
+  table(name, comment, 'CharacterRange', ranges(list).map(([a, b]) => `{${hex(a)}, ${hex(b)}},`));
+
+// One file: tables, and the functions that give them, [function, table].
+function write(file, header, type, tables, functions) {
+  const ends = functions.map(([f, t]) => `std::span<const ${type}> ${f}() { return ${t}; }`);
+  fs.writeFileSync(`${folder}/${file}`, [
+    '// Written by tools/record_unicode.js: do not edit.', `#include "data/tokenizer/${header}"\n`,
+    'namespace tessera {', 'namespace {', ...tables, '\n}  // namespace\n', ...ends, '\n}  // namespace tessera\n'].join('\n'));
 }
 
 const letters = matching('\\p{L}');
@@ -71,24 +86,59 @@ const untouched = points.filter((c) => {
     between.some((t) => t.normalize('NFD') !== nfd.normalizeString(t));
 });
 
-console.log('// Written by tools/record_unicode.js: do not edit.');
-console.log('#include "data/tokenizer/unicode_tables.h"\n\nnamespace tessera {\nnamespace {');
-print('kLetters', '\\p{L} of regular expressions.', letters);
-print('kNumbers', '\\p{N} of regular expressions.', numbers);
-print('kDecimals', '\\d of regular expressions.', decimals);
-print('kNumeric', 'What the pre-tokenizer Digits takes for a digit.',
-  points.filter((c) => digits(`a${String.fromCodePoint(c)}`).length === 2));
-print('kWords', '\\w beside an added token that is a single word.',
-  points.filter((c) => words(`a${String.fromCodePoint(c)}a`).length === 1));
-print('kNotNormalized', 'Newer than the normal forms of the library.', untouched);
-console.log(`
-}  // namespace
+write('unicode_tables.cc', 'unicode_tables.h', 'CharacterRange', [
+  rangesTable('kLetters', '\\p{L} of regular expressions.', letters),
+  rangesTable('kNumbers', '\\p{N} of regular expressions.', numbers),
+  rangesTable('kDecimals', '\\d of regular expressions.', decimals),
+  rangesTable('kNumeric', 'What the pre-tokenizer Digits takes for a digit.',
+    points.filter((c) => digits(`a${String.fromCodePoint(c)}`).length === 2)),
+  rangesTable('kWords', '\\w beside an added token that is a single word.',
+    points.filter((c) => words(`a${String.fromCodePoint(c)}a`).length === 1)),
+  rangesTable('kNotNormalized', 'Newer than the normal forms of the library.', untouched),
+], [['letter_ranges', 'kLetters'], ['number_ranges', 'kNumbers'], ['decimal_ranges', 'kDecimals'],
+  ['numeric_ranges', 'kNumeric'], ['word_ranges', 'kWords'], ['not_normalized_ranges', 'kNotNormalized']]);
 
-std::span<const CharacterRange> letter_ranges() { return kLetters; }
-std::span<const CharacterRange> number_ranges() { return kNumbers; }
-std::span<const CharacterRange> decimal_ranges() { return kDecimals; }
-std::span<const CharacterRange> numeric_ranges() { return kNumeric; }
-std::span<const CharacterRange> word_ranges() { return kWords; }
-std::span<const CharacterRange> not_normalized_ranges() { return kNotNormalized; }
+const withoutMarks = make({ normalizer: { type: 'StripAccents' } }).getNormalizer();
+const punctuation = pieces('Punctuation', { behavior: 'Isolated' });
+write('mark_tables.cc', 'unicode_tables.h', 'CharacterRange', [
+  rangesTable('kMarks', 'What the normalizer StripAccents leaves out.',
+    points.filter((c) => withoutMarks.normalizeString(`a${String.fromCodePoint(c)}`) === 'a')),
+  rangesTable('kPunctuation', 'What the pre-tokenizer Punctuation cuts out.',
+    points.filter((c) => punctuation(`a${String.fromCodePoint(c)}a`).length === 3)),
+], [['mark_ranges', 'kMarks'], ['punctuation_ranges', 'kPunctuation']]);
 
-}  // namespace tessera`);
+// How many clusters there are in a text, as Precompiled cuts it: a map of all first bytes makes one letter of every
+// cluster of up to five bytes, and one of every character of a longer one. So a border is seen beside a short cluster.
+const everyByte = charsmap(Array.from({ length: 255 }, (_, i) => [Buffer.from([i + 1]), 'X']));
+const clusters = make({ normalizer: { type: 'Precompiled', precompiled_charsmap: everyByte } }).getNormalizer();
+const count = (text) => clusters.normalizeString(text).length;
+
+// The names of enum class ClusterKind (grapheme_tables.h).
+function clusterKind(c) {
+  const text = String.fromCodePoint(c);
+  if (c === 0 || c === 0xd || c === 0xa || c === 0x200c || c === 0x200d) return null;  // by name
+  if (c >= 0x1f1e6 && c <= 0x1f1ff) return null;  // regional indicators: a pair is never short
+  if (c >= 0xac00 && c <= 0xd7a3) return null;  // syllables of Hangul: by their number
+  if (count(`${text}\u0301\u0301`) === 2) return 'kControl';
+  if (count(`a${text}`) === 1) {
+    if (count(`क${text}क\u0301`) === 4) return 'kLinker';
+    return count(`©${text}\u200d©\u0301`) === 5 ? 'kExtend' : 'kSpacingMark';
+  }
+  if (count(`${text}a`) === 1) return 'kPrepend';
+  if (count(`${text}\u200d©\u0301`) === 4) return 'kPictographic';
+  if (count(`${text}\u094dक\u0301`) === 4) return 'kConsonant';
+  const beforeVowel = count(`${text}\u1161\u0301`) === 3;
+  const beforeTrailing = count(`${text}\u11a8\u0301`) === 3;
+  if (beforeTrailing) return beforeVowel ? 'kVowel' : 'kTrailing';
+  return beforeVowel ? 'kLeading' : null;
+}
+
+const kinds = ['kControl', 'kExtend', 'kSpacingMark', 'kPrepend', 'kLeading', 'kVowel', 'kTrailing', 'kPictographic',
+  'kConsonant', 'kLinker'];
+const members = Object.fromEntries(kinds.map((kind) => [kind, []]));
+for (const c of points) members[clusterKind(c)]?.push(c);
+const clusterTable = 'constexpr ClusterRanges kClusters[] = {\n' +
+  `${kinds.map((kind) => `{ClusterKind::${kind}, ${kind}},`).join('\n')}\n};`;
+write('grapheme_tables.cc', 'grapheme_tables.h', 'ClusterRanges', [
+  ...kinds.map((kind) => rangesTable(kind, `ClusterKind::${kind}.`, members[kind])), `\n${clusterTable}`,
+], [['cluster_ranges', 'kClusters']]);

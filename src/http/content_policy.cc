@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "base/sha256.h"
-#include "http/base64.h"
+#include "base/text/base64.h"
 
 namespace tessera::http {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/sha256.h"
-#include "http/base64.h"
+#include "base/text/base64.h"
 #include "http/content_policy.h"
 
 namespace tessera::http {

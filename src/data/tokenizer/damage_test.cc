@@ -114,6 +114,28 @@ TEST(TokenizerDamageTest, ChangedBytesAreErrorsOrTokenizers) {
   }
 }
 
+TEST(TokenizerDamageTest, ChangedMapsAreErrorsOrTokenizers) {
+  std::ifstream file(kFolder + "recorded.json");
+  const Json maps = Json::parse(file)["charsmaps"];
+  std::mt19937_64 random(17);
+  const testing::OddStrings strings(kFolder);
+  Json document = small_document("unigram");
+  int num_read = 0, num_refused = 0;
+  const int count = testing::tries_all() ? 4'000 : 200;
+  for (int i = 0; i < count; ++i) {
+    std::string map = maps[i % 2 == 0 ? "nfkc" : "clusters"];
+    for (uint64_t left = random() % 4 + 1; left > 0; --left) {
+      const size_t limit = random() % 2 == 0 ? map.size() : 1500;
+      map[random() % limit] = "ABCabc019+/= "[random() % (random() % 8 == 0 ? 13 : 11)];
+    }
+    document["normalizer"] = {{"type", "Precompiled"}, {"precompiled_charsmap", map}};
+    (reads(document.dump(), strings.make(static_cast<uint32_t>(random()))) ? num_read
+                                                                           : num_refused) += 1;
+  }
+  EXPECT_GT(num_read, count / 10);
+  EXPECT_GT(num_refused, count / 10);
+}
+
 TEST(TokenizerDamageTest, DeepAndHungryFilesEndInAMessage) {
   Json document = small_document("llama3");
   document["pre_tokenizer"] = "HERE";

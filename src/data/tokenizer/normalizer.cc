@@ -3,6 +3,7 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "data/tokenizer/byte_alphabet.h"
 #include "data/tokenizer/normal_form.h"
 #include "data/tokenizer/pattern.h"
+#include "data/tokenizer/precompiled.h"
 #include "data/tokenizer/unicode.h"
 
 namespace tessera {
@@ -132,6 +134,61 @@ class Lowercase : public Normalizer {
   [[nodiscard]] bool may_change(std::string_view) const override { return true; }
 };
 
+// Leaves out the characters that `keep` is false for.
+template <typename Keep>
+void filter_characters(TextPiece& piece, const Keep& keep) {
+  std::vector<Change> changes;
+  changes.reserve(piece.text.size());
+  size_t num_first = 0;  // that are gone before any that stays
+  for (size_t at = 0; at < piece.text.size();) {
+    const CodePoint point = code_point_at(piece.text, at);
+    at += point.bytes;
+    if (keep(point.code)) {
+      changes.push_back({point.code, 0});
+    } else if (changes.empty()) {
+      ++num_first;
+    } else {
+      --changes.back().change;
+    }
+  }
+  piece.transform(changes, num_first);
+}
+
+class StripAccents : public Normalizer {
+ public:
+  void apply(TextPiece& piece) const override {
+    filter_characters(piece,
+                      [](uint32_t code) { return (character_table()[code] & kMarkBit) == 0; });
+  }
+  [[nodiscard]] bool may_change(std::string_view text) const override {
+    return std::any_of(text.begin(), text.end(), [](char c) { return is_continuation(c); });
+  }
+};
+
+// The spaces of neural machine translation: control characters go, other breaks become blanks.
+class Nmt : public Normalizer {
+ public:
+  void apply(TextPiece& piece) const override {
+    filter_characters(piece, [](uint32_t code) {
+      const bool is_break =
+          code == 0 || code == '\t' || code == '\n' || code == '\f' || code == '\r';
+      return (code >= 0x20 || is_break) && code != 0x7F && code != 0x8F && code != 0x9F;
+    });
+    map_characters(piece, [](CodePoint point, size_t, std::vector<Change>& out) {
+      out.push_back({is_blank(point.code) ? ' ' : point.code, 0});
+    });
+  }
+  [[nodiscard]] bool may_change(std::string_view) const override { return true; }
+
+ private:
+  static bool is_blank(uint32_t code) {
+    if (code >= 0x200B && code <= 0x200F) return true;
+    constexpr uint32_t kBlanks[] = {'\t',   '\n',   '\f',   '\r',   0x1680,
+                                    0x2028, 0x2029, 0x2581, 0xFEFF, 0xFFFD};
+    return std::find(std::begin(kBlanks), std::end(kBlanks), code) != std::end(kBlanks);
+  }
+};
+
 class ToByteAlphabet : public Normalizer {
  public:
   void apply(TextPiece& piece) const override {
@@ -177,6 +234,9 @@ std::unique_ptr<const Normalizer> read_normalizer(const JsonPlace& place) {
   if (type == "Strip") {
     return std::make_unique<Strip>(place.at("strip_left").truth(), place.at("strip_right").truth());
   }
+  if (type == "StripAccents") return std::make_unique<StripAccents>();
+  if (type == "Nmt") return std::make_unique<Nmt>();
+  if (type == "Precompiled") return read_precompiled(place);
   if (type == "Lowercase") return std::make_unique<Lowercase>();
   if (type == "ByteLevel") return std::make_unique<ToByteAlphabet>();
   if (type == "Sequence") {
@@ -188,8 +248,8 @@ std::unique_ptr<const Normalizer> read_normalizer(const JsonPlace& place) {
     return std::make_unique<Sequence>(std::move(steps));
   }
   place.fail(fmt::format(
-      "normalizer '{}' is not supported; known: NFC, NFD, NFKC, NFKD, Prepend, Replace, Strip, "
-      "Lowercase, ByteLevel, Sequence",
+      "normalizer '{}' is not supported; known: NFC, NFD, NFKC, NFKD, Precompiled, Nmt, Prepend, "
+      "Replace, Strip, StripAccents, Lowercase, ByteLevel, Sequence",
       shortened(type)));
 }
 

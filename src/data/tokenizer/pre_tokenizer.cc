@@ -79,6 +79,49 @@ class SplitAtBit : public PieceByPiece {
   SplitBehavior behavior_;
 };
 
+// Cuts into runs of word characters and runs of others; white space is left out.
+class WordSplit : public PieceByPiece {
+ protected:
+  void apply_to(TextPiece piece, std::vector<TextPiece>& out) const override {
+    const uint8_t* table = character_table();
+    std::vector<Part> parts;
+    uint8_t last = kSpaceBit;
+    for (uint32_t at = 0; at < piece.text.size();) {
+      const CodePoint point = code_point_at(piece.text, at);
+      const auto kind = static_cast<uint8_t>(table[point.code] & (kSpaceBit | kWordBit));
+      if (kind != kSpaceBit && kind == last) {
+        parts.back().end = at + point.bytes;
+      } else {
+        parts.push_back({at, at + point.bytes, kind == kSpaceBit});
+      }
+      last = kind;
+      at += point.bytes;
+    }
+    split_piece(piece, parts, SplitBehavior::kRemoved, out);
+  }
+};
+
+class FixedLength : public PieceByPiece {
+ public:
+  explicit FixedLength(size_t length) : length_(length) {}
+
+ protected:
+  void apply_to(TextPiece piece, std::vector<TextPiece>& out) const override {
+    uint32_t begin = 0;
+    size_t count = 0;
+    for (uint32_t at = 0; at < piece.text.size();) {
+      at += code_point_at(piece.text, at).bytes;
+      if (++count < length_ && at < piece.text.size()) continue;
+      out.push_back(piece.slice(begin, at));
+      begin = at;
+      count = 0;
+    }
+  }
+
+ private:
+  size_t length_;  // in characters
+};
+
 class MetaspaceSplit : public PieceByPiece {
  public:
   explicit MetaspaceSplit(Metaspace options)
@@ -191,6 +234,23 @@ std::unique_ptr<const PreTokenizer> read_step(const JsonPlace& place, bool keep_
   if (type == "WhitespaceSplit") {
     return std::make_unique<SplitAtBit>(kSpaceBit, SplitBehavior::kRemoved);
   }
+  if (type == "Whitespace") return std::make_unique<WordSplit>();
+  if (type == "Punctuation") {
+    return std::make_unique<SplitAtBit>(kPunctuationBit, place.has("behavior")
+                                                             ? read_behavior(place.at("behavior"))
+                                                             : SplitBehavior::kIsolated);
+  }
+  if (type == "BertPreTokenizer") {
+    std::vector<std::unique_ptr<const PreTokenizer>> steps;
+    steps.push_back(std::make_unique<SplitAtBit>(kSpaceBit, SplitBehavior::kRemoved));
+    steps.push_back(std::make_unique<SplitAtBit>(kPunctuationBit, SplitBehavior::kIsolated));
+    return std::make_unique<Sequence>(std::move(steps));
+  }
+  if (type == "FixedLength") {
+    const int64_t length = place.has("length") ? place.at("length").whole() : 5;
+    if (length == 0) place.at("length").fail("expected at least 1");
+    return std::make_unique<FixedLength>(static_cast<size_t>(length));
+  }
   if (type == "CharDelimiterSplit" || type == "Delimiter") {
     std::string delimiter;
     append_utf8(place.at("delimiter").character(), delimiter);
@@ -199,7 +259,9 @@ std::unique_ptr<const PreTokenizer> read_step(const JsonPlace& place, bool keep_
   if (type == "Sequence") return read_sequence(place, keep_bytes);
   place.fail(fmt::format(
       "pre-tokenizer '{}' is not supported; known: ByteLevel, Split, Metaspace, Digits, "
-      "WhitespaceSplit, CharDelimiterSplit, Sequence",
+      "Whitespace, WhitespaceSplit, Punctuation, CharDelimiterSplit, FixedLength, "
+      "BertPreTokenizer, "
+      "Sequence",
       shortened(type)));
 }
 

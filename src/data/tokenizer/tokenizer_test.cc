@@ -43,13 +43,14 @@ std::vector<int32_t> ids_of(const Tokenizer& tokenizer, std::string_view text) {
 
 TEST(TokenizerTest, NamesThePartThatItDoesNotKnow) {
   Json document = document_of("llama3");
-  document["pre_tokenizer"]["pretokenizers"][0] = {{"type", "BertPreTokenizer"}};
+  document["pre_tokenizer"]["pretokenizers"][0] = {{"type", "UnicodeScripts"}};
   EXPECT_EQ(refusal(document).find("t.json: pre_tokenizer.pretokenizers[0]: pre-tokenizer "
-                                   "'BertPreTokenizer' is not supported"),
+                                   "'UnicodeScripts' is not supported"),
             0U);
   document = document_of("unigram");
-  document["normalizer"] = {{"type", "Precompiled"}, {"precompiled_charsmap", "AA=="}};
-  EXPECT_NE(refusal(document).find("normalizer 'Precompiled' is not supported"), std::string::npos);
+  document["normalizer"] = {{"type", "BertNormalizer"}};
+  EXPECT_NE(refusal(document).find("normalizer 'BertNormalizer' is not supported"),
+            std::string::npos);
   document = document_of("gpt2");
   document["decoder"] = {{"type", "CTC"}};
   EXPECT_NE(refusal(document).find("decoder 'CTC' is not supported"), std::string::npos);
@@ -76,6 +77,23 @@ TEST(TokenizerTest, RefusesWhatWouldChangeTokens) {
   EXPECT_NE(refusal(document).find("a group '(?m:'"), std::string::npos);
   pattern = "(a";
   EXPECT_NE(refusal(document).find("missing closing parenthesis"), std::string::npos);
+}
+
+TEST(TokenizerTest, NamesThePlaceOfADamagedMap) {
+  Json document = document_of("unigram");
+  Json& map = document["normalizer"];
+  map = {{"type", "Precompiled"}, {"precompiled_charsmap", "AA=="}};
+  EXPECT_EQ(refusal(document),
+            "t.json: normalizer.precompiled_charsmap: the map has 1 bytes, less than the 4 of its "
+            "size");
+  map["precompiled_charsmap"] = "A!==";
+  EXPECT_EQ(refusal(document),
+            "t.json: normalizer.precompiled_charsmap: expected base64 with padding");
+  map["precompiled_charsmap"] = nullptr;
+  EXPECT_EQ(refusal(document), "t.json: normalizer.precompiled_charsmap: expected a text");
+  document = document_of("gpt2");
+  document["pre_tokenizer"] = {{"type", "FixedLength"}, {"length", 0}};
+  EXPECT_EQ(refusal(document), "t.json: pre_tokenizer.length: expected at least 1");
 }
 
 TEST(TokenizerTest, NamesBadMergesAndIds) {

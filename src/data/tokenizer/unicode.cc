@@ -27,6 +27,8 @@ std::unique_ptr<uint8_t[]> make_table() {
   mark(numeric_ranges(), kNumericBit, table.get());
   mark(word_ranges(), kWordBit, table.get());
   mark(not_normalized_ranges(), kNotNormalizedBit, table.get());
+  mark(mark_ranges(), kMarkBit, table.get());
+  mark(punctuation_ranges(), kPunctuationBit, table.get());
   return table;
 }
 

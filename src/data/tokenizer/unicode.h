@@ -14,6 +14,8 @@ inline constexpr uint8_t kSpaceBit = 4;    // White_Space, the 25 characters of 
 inline constexpr uint8_t kNumericBit = 8;  // what the pre-tokenizer Digits calls a digit
 inline constexpr uint8_t kWordBit = 16;    // \w beside an added token
 inline constexpr uint8_t kNotNormalizedBit = 32;
+inline constexpr uint8_t kMarkBit = 64;  // what the normalizer StripAccents leaves out
+inline constexpr uint8_t kPunctuationBit = 128;
 
 inline constexpr uint32_t kCodePoints = 0x110000;
 inline constexpr std::string_view kReplacementCharacter = "\xEF\xBF\xBD";

@@ -18,5 +18,7 @@ std::span<const CharacterRange> decimal_ranges();         // \d
 std::span<const CharacterRange> numeric_ranges();         // of the pre-tokenizer Digits
 std::span<const CharacterRange> word_ranges();            // \w beside an added token
 std::span<const CharacterRange> not_normalized_ranges();  // newer than the normal forms
+std::span<const CharacterRange> mark_ranges();            // of the normalizer StripAccents
+std::span<const CharacterRange> punctuation_ranges();     // of the pre-tokenizer Punctuation
 
 }  // namespace tessera
