@@ -81,7 +81,7 @@ TEST_F(HostsTest, Row9AfterItsCoordinatorHasBeenKilledTheGenerationStillGrows) {
 
 // The first host is lost as a whole, and started again by whoever started it before.
 TEST_F(HostsTest, Row9TheAgentOfHost0IsKilledAndStartedAgain) {
-  const HostSetting as{.fault = kSlow, .flags = "--restarts 2 --host-lease 2"};
+  const HostSetting as{.fault = kSlow, .flags = "--restarts 2 --host-lease 4"};
   Command& first = start(0, as);
   Command& second = start(1, as);
   await_steps(4);
@@ -99,7 +99,7 @@ TEST_F(HostsTest, Row9TheAgentOfHost0IsKilledAndStartedAgain) {
 }
 
 TEST_F(HostsTest, Row9TheAgentOfAnotherHostIsKilledAndStartedAgain) {
-  const HostSetting as{.fault = kSlow, .flags = "--restarts 2 --host-lease 2"};
+  const HostSetting as{.fault = kSlow, .flags = "--restarts 2 --host-lease 4"};
   Command& first = start(0, as);
   Command& second = start(1, as);
   await_steps(4);

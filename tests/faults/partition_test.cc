@@ -74,11 +74,11 @@ class PartitionTest : public HostsTest {
 
 TEST_F(PartitionTest, Row22TheSideOfTheCoordinatorGoesOnAndTheOtherHasStoppedBefore) {
   run_script(R"(
-host 0 --host-lease 2 & host 1 --host-lease 2 --host-wait 3 & host 2 --host-lease 2 &
+host 0 --host-lease 4 & host 1 --host-lease 4 --host-wait 8 & host 2 --host-lease 4 &
 until_true 30 steps 3
 rank=$(pid_of_rank 1)
 $hosts cut node2
-until_true 20 gone $rank
+until_true 30 gone $rank
 date +%s.%N >stopped_at
 until_true 40 ended 0 1 2
 )");
@@ -96,7 +96,7 @@ until_true 40 ended 0 1 2
 
 TEST_F(PartitionTest, Row22ACoordinatorThatIsCutOffEndsWith69AndTheOthersWith75) {
   run_script(R"(
-for k in 0 1 2; do host $k --host-lease 2 --host-wait 3 & done
+for k in 0 1 2; do host $k --host-lease 4 --host-wait 8 & done
 until_true 30 steps 3
 $hosts cut node1
 until_true 40 ended 0 1 2
@@ -118,10 +118,10 @@ until_true 40 ended 0 1
 
 TEST_F(PartitionTest, Row23AOneWayPartitionIsOneVerdictAndTheHostComesBack) {
   run_script(R"(
-for k in 0 1; do host $k --host-lease 2 & done
+for k in 0 1; do host $k --host-lease 4 & done
 until_true 30 steps 3
 $hosts exec node2 ip route add blackhole 10.77.0.1/32
-sleep 5
+sleep 8
 $hosts exec node2 ip route del blackhole 10.77.0.1/32
 until_true 40 ended 0 1
 )");
@@ -136,7 +136,7 @@ until_true 40 ended 0 1
 
 TEST_F(PartitionTest, Row23AFlapWithinTheLeaseIsNoLoss) {
   run_script(R"(
-for k in 0 1; do host $k --host-lease 20 & done
+for k in 0 1; do host $k --host-lease 40 & done
 until_true 30 steps 3
 $hosts cut node2
 sleep 1

@@ -78,7 +78,7 @@ class RogueTest : public HostsTest {
 };
 
 TEST_F(RogueTest, Row22ASilentAgentIsFencedAndASpareTakesItsPlace) {
-  const HostSetting as{.fault = kSlow, .flags = "--restarts 2 --host-lease 1"};
+  const HostSetting as{.fault = kSlow, .flags = "--restarts 2 --host-lease 3"};
   Command& first = start(0, as);
   Command& second = start(1, as);
   Command& spare = start(2, as);
