@@ -130,7 +130,7 @@ class FailingTime {
     top_ += kAxis;
   }
 
-  // Of a day every four hours.
+  // A day has one every four hours.
   [[nodiscard]] std::vector<double> ticks() const {
     const double hours = rows_.span / kHour;
     double step = hours / 6;
