@@ -18,7 +18,8 @@
 
 namespace tessera {
 
-// What "mtbf" asks of a run that fails now and then; times as people write them, empty: chosen or guessed.
+// What is asked of a run that fails now and then; times as people write them, empty: chosen or
+// guessed.
 struct FailingFlags {
   std::string mtbf = "";        // between failures of one device; empty: a single step is simulated
   double days = 30;             // of the clock

@@ -131,7 +131,7 @@ class FailingTime {
     top_ += kAxis;
   }
 
-  // Every four hours where a day is shown.
+  // A day has one every four hours.
   [[nodiscard]] std::vector<double> ticks() const {
     const double hours = rows_.span / kHour;
     double step = hours / 6;

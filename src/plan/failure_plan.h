@@ -39,8 +39,8 @@ struct FailurePlan {
 // holds, without its headers.
 int64_t checkpoint_bytes(const RunSpec& spec, int64_t num_parameters);
 
-// What failures cost a run that has all of the cluster's devices. What flags leave open is guessed
-// and added to `guesses`. Throws ConfigError for a flag that is no time.
+// For a run that has all of the cluster's devices. What flags leave open is guessed and added to
+// `guesses`. Throws ConfigError for a flag that is no time.
 FailurePlan plan_failures(const RunSpec& spec, int64_t num_parameters, const Cluster& cluster,
                           double step_s, const FailureFlags& flags, std::vector<Guess>& guesses);
 
