@@ -142,7 +142,7 @@ TEST(TreeReductionTest, TwinsThatDifferAreNamed) {
     const auto outcomes = run_as_threads({.ranks = 6}, [&](CommWorld& world) {
       const std::unique_ptr<Communicator> group = world.join_all("dp");
       std::vector<float> mine = sum_of(leaves, tree_share(8, 3, group->rank() % 3));
-      if (flip && group->rank() == 4) mine[4321] += 1;
+      if (flip && group->rank() == 4) mine[4321] += 1.0F;
       group->all_reduce(mine.data(), 6000, DType::kF32, 0, ReduceOp::kTwinSum);
       return std::string(same_bits(mine.data(), sum_of(leaves, {0, 8})) ? "" : "other bits");
     });

@@ -130,7 +130,7 @@ class FaultTest : public CommandTest {
   // I6. What a rank shares has no name, so that nothing but a process can be left of it.
   void expect_nothing_left() const {
     EXPECT_TRUE(wait_until([&] { return ranks_of(agent_).empty() && !is_running(agent_); }));
-    EXPECT_EQ(left_in_folder(), 0);
+    EXPECT_TRUE(wait_until([&] { return left_in_folder() == 0; })) << "processes are left";
   }
   // Processes whose working directory is that of this test.
   [[nodiscard]] int left_in_folder() const {
