@@ -43,7 +43,7 @@ uint32_t add_byte(uint32_t state, std::byte byte) {
   return kTables[0][(state ^ std::to_integer<uint32_t>(byte)) & 0xFF] ^ (state >> 8);
 }
 
-uint64_t word_at(const std::byte* at) {
+[[maybe_unused]] uint64_t word_at(const std::byte* at) {
   uint64_t word = 0;
   std::memcpy(&word, at, kWord);
   return word;

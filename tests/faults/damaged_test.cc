@@ -137,7 +137,7 @@ TEST_F(DamagedRunTest, Row19AnotherVersionModelOrTokenizerIsRefusedWithBothValue
   edit_state([](nlohmann::json& j) { j.erase("identity"); });
   refused(65, "it does not say which run it is of");
   edit_state([](nlohmann::json& j) { j["loss_scale"] = "none"; });
-  refused(65, "state.json' is damaged");
+  refused(65, "is damaged: ");
   // As it was, it is gone on from.
   const CommandResult result = resume("auto");
   EXPECT_EQ(result.code, 0) << result.err;

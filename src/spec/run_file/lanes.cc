@@ -26,7 +26,7 @@ int64_t distinct_replicas(const RunSpec& spec) {
 int ReplicaBatch::sums() const {
   if (!has_lanes()) return 1;
   const auto count = static_cast<uint64_t>(lanes.count);
-  return static_cast<int>(lanes_overlap ? count : std::bit_width(count));
+  return static_cast<int>(lanes_overlap ? count : static_cast<uint64_t>(std::bit_width(count)));
 }
 
 int ReplicaBatch::sum_of(int64_t lane) const {
