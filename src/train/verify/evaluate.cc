@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -13,12 +14,14 @@
 #include "base/text/text.h"
 #include "data/tokenizer/encoder.h"
 #include "spec/run_file/validate.h"
+#include "train/session/resume.h"
 #include "train/verify/scorer.h"
 
 namespace tessera {
 namespace {
 
 using nlohmann::json;
+namespace fs = std::filesystem;
 
 // Text into ids: through a tokenizer, or byte by byte.
 class TextIds {
@@ -28,6 +31,15 @@ class TextIds {
     ModelFolder own{.path = model.path, .is_run = model.is_run, .spec = {}, .origin = {}};
     own.run = model.run;
     const std::string path = given.empty() ? find_beside(own, "tokenizer.json") : given;
+    const std::string& wanted = model.tokenizer_hash;
+    const bool known = path.empty() || fs::path(path).filename() == "tokenizer.json";
+    const fs::path folder = known ? fs::path(path).parent_path() : fs::path(path);
+    const std::string found = path.empty() ? "" : tokenizer_hash_in(folder.string());
+    require_config(wanted.empty() || found == wanted,
+                   "'{}' was trained with a tokenizer of SHA-256 {}, but {}: name that one with "
+                   "--tokenizer",
+                   model.path, wanted,
+                   found.empty() ? "none is beside it" : fmt::format("'{}' has {}", path, found));
     if (path.empty()) {
       require_config(vocab_ >= 256 && model.is_run,
                      "'{}' has no tokenizer.json: name one with --tokenizer", model.path);

@@ -71,6 +71,7 @@ ModelFolder open_model_folder(const std::string& path) {
     folder.run = model->run;
     folder.is_run = true;
     folder.is_checkpoint = true;
+    folder.tokenizer_hash = model->tokenizer_hash;
     folder.spec = model->spec;
     make_one_rank(folder);
     return folder;

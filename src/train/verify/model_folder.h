@@ -12,6 +12,8 @@ struct ModelFolder {
   bool is_run = false;         // or a checkpoint of one
   bool is_checkpoint = false;  // then `path` is that of one checkpoint
   std::string run = {};        // the run directory that the checkpoint lies in, or empty
+  std::string tokenizer_hash =
+      {};  // that a checkpoint was trained with; empty: not known, or bytes
   // One rank that computes in f32, micro-batches of one sequence, weights from `path` (model.hf).
   // Resolved; train.seq_len is that of the run, or what the model was made for, at most 1024.
   RunSpec spec;
