@@ -52,7 +52,7 @@ class Precompiled : public Normalizer {
     if (is_changed) piece.transform(changes, 0);
   }
 
-  // Of ASCII, only CR and LF are a cluster together.
+  // CR and LF are the only cluster of several characters in ASCII.
   [[nodiscard]] bool may_change(std::string_view text) const override {
     for (const char c : text) {
       const auto byte = static_cast<unsigned char>(c);
