@@ -69,13 +69,15 @@ RunSpec spec_of(const ResumePoint& point) {
   }
 }
 
-// The folder that a run began with, as its directory says.
-std::string origin_of(const std::string& run) {
+// How the run began, as its directory says: no part of what a checkpoint is of.
+void add_beginning(const std::string& run, ModelSpec& model) {
   const std::string path = run + "/resolved.json";
   std::ifstream in(path, std::ios::binary);
-  if (run.empty() || !in.good()) return "";
+  if (run.empty() || !in.good()) return;
   const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  return run_spec_from_json(parse_json(text, path)).model.hf;
+  const RunSpec began = run_spec_from_json(parse_json(text, path));
+  model.hf = began.model.hf;
+  model.init_std = began.model.init_std;
 }
 
 }  // namespace
@@ -97,7 +99,7 @@ std::optional<CheckpointModel> find_checkpoint_model(const std::string& path) {
   const fs::path around = fs::path(point.dir).parent_path();
   if (fs::exists(around / "resolved.json", ignored)) model.run = around.string();
   model.spec = spec_of(point);
-  model.spec.model.hf = origin_of(model.run);
+  add_beginning(model.run, model.spec.model);
   model.tokenizer_hash = point.checkpoint.state.at("identity").value("tokenizer", "");
   const std::string beside = model.run.empty() ? "" : tokenizer_hash_in(model.run);
   require_config(beside.empty() || model.tokenizer_hash.empty() || beside == model.tokenizer_hash,
