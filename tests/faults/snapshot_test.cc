@@ -13,7 +13,7 @@ class SnapshotTest : public FaultTest {
 
   // Gives those that seal the time for it before the step: what counts is then no matter of luck.
   static std::string pause(int step, int generation = 1) {
-    return fmt::format("step.begin:rank=1,step={},generation={},act=delay=300;", step, generation);
+    return fmt::format("step.begin:rank=1,step={},generation={},act=delay=1500;", step, generation);
   }
 
   // Steps that resumes went on from, negative: from disk.
