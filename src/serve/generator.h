@@ -54,7 +54,7 @@ class GenerationListener {
   virtual ~GenerationListener() = default;
   virtual void on_prompt(const std::vector<SampledToken>& logprobs) { (void)logprobs; }
   virtual void on_token(int choice, const SampledToken& token) = 0;
-  // Of each choice once; nothing comes for it afterwards. `why` is said where it failed.
+  // Called once for each choice; nothing comes for it afterwards. `why` is said where it failed.
   virtual void on_finish(int choice, FinishReason reason, const std::string& why) = 0;
   // After the last choice has finished; nothing at all comes afterwards.
   virtual void on_end(const GenerationUsage& usage) = 0;

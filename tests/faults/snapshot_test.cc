@@ -11,9 +11,9 @@ class SnapshotTest : public FaultTest {
   static constexpr const char* kFlags =
       "--restarts 3 --set checkpoint.every=5 --set checkpoint.memory_every=2 ";
 
-  // Gives those that seal the time for it before the step: what counts is then no matter of luck.
+  // Gives all ranks the time to seal before the step: what counts is then no matter of luck.
   static std::string pause(int step, int generation = 1) {
-    return fmt::format("step.begin:rank=1,step={},generation={},act=delay=1500;", step, generation);
+    return fmt::format("step.begin:step={},generation={},act=delay=700;", step, generation);
   }
 
   // Steps that resumes went on from, negative: from disk.

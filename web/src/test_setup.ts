@@ -1,3 +1,7 @@
+import { configure } from '@testing-library/svelte';
+
+// Machines that do much else are slow to show what is waited for.
+configure({ asyncUtilTimeout: 20_000 });
 // What jsdom lacks and components ask for.
 globalThis.matchMedia ??= ((query: string) => ({
   matches: false,

@@ -308,11 +308,16 @@ class RankProcess {
       return fail(failure_of(error));
     }
     line.finish();
-    world_.reset();
+    // Launchers end a job at the first rank whose code is not 0: rank 0 has spoken when the others
+    // may leave the world, where that waits for all.
     if (context_.rank == 0) print_results(options_, summary, console_);
     if (context_.rank == 0 && mode_ != RankMode::kAgentRank) {
-      return end_of_run(summary, interrupt_, state_, train.spec, console_);
+      const int code = end_of_run(summary, interrupt_, state_, train.spec, console_);
+      console_.out.flush();
+      world_.reset();
+      return code;
     }
+    world_.reset();
     console_.out.flush();
     if (interrupt_.signal() == SIGPIPE) return kSignalCode + SIGPIPE;
     if (!summary.stopped) return 0;
