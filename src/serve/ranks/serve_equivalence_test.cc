@@ -75,10 +75,12 @@ Case random_case(std::mt19937_64& random, const ModelSpec& model) {
   o.threads = pick(random, {1, 2});
   o.page_size = pick(random, {4, 16, 32});
   o.max_tokens = pick(random, {8, 24, 40});
-  o.max_context = 96;
+  o.max_context = model.max_positions > 0 ? std::min<int64_t>(96, model.max_positions) : 96;
   const int64_t count = pick(random, {1, 3, 5});
+  const auto longest = static_cast<uint64_t>(std::min<int64_t>(70, o.max_context));
   for (int64_t i = 0; i < count; ++i) {
-    one.texts.push_back(random_text(random, 1 + static_cast<int64_t>(random() % 70), model.vocab));
+    one.texts.push_back(
+        random_text(random, 1 + static_cast<int64_t>(random() % longest), model.vocab));
   }
   one.longest_chunk = pick(random, {1, 5, 17, 40});
   one.together = pick(random, {1, 3, 8});

@@ -28,7 +28,7 @@ ServedModel random_model(const ModelSpec& model, const std::string& name) {
 
 std::vector<std::string> model_folders() {
   std::vector<std::string> folders;
-  for (const std::string root : {std::string(TESSERA_SOURCE_DIR) + "/tests/data/hf",
+  for (const std::string& root : {std::string(TESSERA_SOURCE_DIR) + "/tests/data/hf",
                                  std::string(TESSERA_SHARED_DATA) + "/hf-tiny"}) {
     if (!std::filesystem::exists(root)) continue;
     for (const auto& entry : std::filesystem::directory_iterator(root)) {
@@ -43,7 +43,7 @@ std::vector<Rows> reference_logits(const ServedModel& model, const std::vector<T
   size_t longest = 1;
   for (const Text& text : texts) longest = std::max(longest, text.size());
   RunSpec spec = model.spec;
-  spec.train.dtype = spec.train.gradients = DType::kF64;
+  spec.train.dtype = DType::kF64;
   spec.train.seq_len = static_cast<int64_t>(longest);
   spec.train.micro_batch = spec.train.global_batch = std::ssize(texts);
   spec.train.threads = 1;
