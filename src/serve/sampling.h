@@ -49,9 +49,9 @@ struct TokenLogprob {
 
 struct SampledToken {
   int32_t token = 0;
-  double logprob = 0;             // of the model, before temperature and all that follows it
-  std::vector<TokenLogprob> top;  // the likeliest first
-  bool finite = true;             // false: logits were NaN or Inf, and the token means nothing
+  double logprob = 0;                  // of the model, before temperature and all that follows it
+  std::vector<TokenLogprob> top = {};  // the likeliest first
+  bool finite = true;                  // false: logits were NaN or Inf, and the token means nothing
 };
 
 }  // namespace tessera::serve
