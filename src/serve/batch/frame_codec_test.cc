@@ -173,7 +173,7 @@ std::string as_text(const std::vector<std::byte>& bytes) {
 
 TEST(FrameCodecTest, GarbageIsRefusedOrRight) {
   int64_t refused = 0;
-  testing::TryMany tries(4'000, 400'000);
+  testing::TryMany tries(4'000, 100'000);
   for (uint64_t seed = 0; tries.next(); ++seed) {
     FrameDice dice(seed);
     testing::Damage damage(seed);
