@@ -18,7 +18,7 @@ struct Sampling {
   double presence_penalty = 0;    // taken from tokens that the answer has
   double frequency_penalty = 0;   // the same, for each time that it has them
   double repetition_penalty = 1;  // divides or multiplies what prompt or answer have
-  std::vector<std::pair<int32_t, double>> logit_bias;
+  std::vector<std::pair<int32_t, double>> logit_bias = {};
   uint64_t seed = 0;
   int logprobs = -1;  // -1: none; n: that of the chosen token, and of the n likeliest
 
@@ -38,8 +38,8 @@ struct RowSampling {
   std::shared_ptr<const Sampling> how;  // never null
   uint32_t choice = 0;                  // of the n answers to a request
   int64_t position = 0;                 // of the token that is chosen, in its text
-  std::vector<TokenCount> counts;       // where there are penalties
-  std::vector<uint32_t> allowed;        // a bit for each token of the vocabulary; empty: all
+  std::vector<TokenCount> counts = {};  // where there are penalties
+  std::vector<uint32_t> allowed = {};   // a bit for each token of the vocabulary; empty: all
 };
 
 struct TokenLogprob {
@@ -49,9 +49,9 @@ struct TokenLogprob {
 
 struct SampledToken {
   int32_t token = 0;
-  double logprob = 0;             // of the model, before temperature and all that follows it
-  std::vector<TokenLogprob> top;  // the likeliest first
-  bool finite = true;             // false: logits were NaN or Inf, and the token means nothing
+  double logprob = 0;                  // of the model, before temperature and all that follows it
+  std::vector<TokenLogprob> top = {};  // the likeliest first
+  bool finite = true;                  // false: logits were NaN or Inf, and the token means nothing
 };
 
 }  // namespace tessera::serve
