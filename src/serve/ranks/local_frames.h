@@ -1,0 +1,36 @@
+// Ranks as threads of this process.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "serve/frame.h"
+#include "serve/ranks/rank_frames.h"
+#include "serve/ranks/serve_plan.h"
+
+namespace tessera::serve {
+
+class LocalFrameRunner final : public FrameRunner {
+ public:
+  // Loads the weights on all ranks; returns when all are ready.
+  explicit LocalFrameRunner(ServePlan plan);
+  LocalFrameRunner(ServePlan plan, const TensorSource& weights);
+  ~LocalFrameRunner() override;
+
+  [[nodiscard]] const ServeShape& shape() const override;
+  void start(const Frame& frame) override;
+  FrameResult finish() override;
+
+  // With no frame under way.
+  [[nodiscard]] const ServePlan& plan() const;
+  [[nodiscard]] const RankFrames& rank(int rank) const;
+  // From now on finish() keeps the logits of its frame, as RankFrames::logits() has them.
+  void keep_logits();
+  [[nodiscard]] const std::vector<std::vector<double>>& logits() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tessera::serve

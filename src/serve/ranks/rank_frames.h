@@ -1,0 +1,55 @@
+// One rank's side of serving: the Programs of all sizes of frames on one memory, and the weights.
+// Needs its end of a world and the plan, and nothing of how ranks are started: threads
+// (serve/ranks/local_frames.h) and processes use it alike.
+//
+//   ServePlan plan = plan_serving(open_model_folder(options.model).spec, options);
+//   RankFrames rank(world, plan, weights_of(plan));   // on the thread that runs the frames
+//   for (...) FrameResult result = rank.run(frame);   // every rank, the same frames in one order
+//
+// A stage of a pipeline gives a frame to the next stage and returns, so that frames are under way
+// on all stages at once. A failure of any rank aborts the world, so that all leave their waits, and
+// is thrown on each.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "comm/world.h"
+#include "compile/program/program.h"
+#include "serve/frame.h"
+#include "serve/ranks/serve_plan.h"
+#include "train/session/weights.h"
+
+namespace tessera::serve {
+
+// Where the weights of a plan come from: its folder, run or checkpoint; any mesh reads them.
+TensorSource weights_of(const ServePlan& plan);
+
+class RankFrames {
+ public:
+  // `world` has as many ranks as the plan; it and the plan must outlive this. Loads the weights.
+  RankFrames(CommWorld& world, const ServePlan& plan, const TensorSource& weights);
+  ~RankFrames();
+  RankFrames(const RankFrames&) = delete;
+  RankFrames& operator=(const RankFrames&) = delete;
+
+  // Whether it is the rank whose results have tokens: plan.sampling_rank().
+  [[nodiscard]] bool samples() const;
+
+  // Throws InternalError for a frame that does not fit the shape, before anything is computed, and
+  // CommError where another rank is lost or hangs.
+  FrameResult run(const Frame& frame);
+
+  // On the rank that samples: the logits of the rows of the last frame, [rows][vocab].
+  [[nodiscard]] std::vector<std::vector<double>> logits() const;
+
+  // Measured: what the arenas were given, and what was sent since the start.
+  [[nodiscard]] RankBytes bytes() const;
+  [[nodiscard]] std::vector<Traffic> traffic() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tessera::serve
