@@ -34,7 +34,7 @@ inline constexpr std::string_view kMemory = "TESSERA_SHM_FD";
 inline constexpr std::string_view kToken = "TESSERA_RUN_TOKEN";
 inline constexpr std::string_view kGeneration = "TESSERA_GENERATION";
 inline constexpr std::string_view kKept = "TESSERA_KEPT_FD";
-// Of ranks that serve: the socket that their frames come through.
+// Where ranks that serve get their frames from: a socket.
 inline constexpr std::string_view kFrames = "TESSERA_FRAMES_FD";
 // Where there are ranks on other hosts too.
 inline constexpr std::string_view kLocalSize = "TESSERA_LOCAL_SIZE";

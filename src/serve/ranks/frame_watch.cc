@@ -107,8 +107,8 @@ void FrameWatch::note_progress(Time now, std::span<const RankSight> ranks) {
 std::optional<FrameWatch::Finding> FrameWatch::look_for_hung(Time now,
                                                              std::span<const RankSight> ranks,
                                                              const FramesUnderWay& frames) const {
-  const bool stopped = std::any_of(ranks.begin(), ranks.end(),
-                                   [](const RankSight& rank) { return rank.stopped; });
+  const bool stopped =
+      std::any_of(ranks.begin(), ranks.end(), [](const RankSight& rank) { return rank.stopped; });
   if (stopped) return std::nullopt;  // that explains it
   const milliseconds time = between(*still_since_, now);
   milliseconds bound =

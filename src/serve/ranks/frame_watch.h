@@ -69,7 +69,7 @@ class FrameWatch {
   uint64_t came_so_far_ = 0;  // all that all ranks have done, in their own counts
   bool computed_ = false;     // a frame, some time
   std::optional<Time> still_since_;
-  int64_t still_tokens_ = 0;  // of the largest frame then
+  int64_t still_tokens_ = 0;              // of the largest frame then
   std::chrono::milliseconds longest_{0};  // stillness, of a small frame
   bool done_ = false;
 };

@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kEndTime{500};
 constexpr milliseconds kLookEvery{100};  // whether anybody still waits
-// Of a process that ends, its parent hears a moment after its socket is closed.
+// The end of a process is heard of a moment after its socket is closed.
 constexpr milliseconds kClosedTime{500};
 // From there to the verdict.
 constexpr milliseconds kVerdictTime{5'000};
@@ -64,8 +64,8 @@ void ProcessFrameRunner::await_ready() {
     for (size_t rank = 0; rank < ready_.size(); ++rank) {
       if (!ready_[rank]) late.push_back(static_cast<int>(rank));
     }
-    throw Error(fmt::format("{}{}: not ready, and not a word for {:.0f} s",
-                            options_.processes.name, rank_list(late),
+    throw Error(fmt::format("{}{}: not ready, and not a word for {:.0f} s", options_.processes.name,
+                            rank_list(late),
                             std::chrono::duration<double>(options_.start_timeout).count()));
   }
 }
@@ -84,9 +84,10 @@ void ProcessFrameRunner::send_all(LinkKind kind, const std::vector<std::byte>& b
       case RankLink::Sent::kAll:
         continue;
       case RankLink::Sent::kLate:
-        processes_.condemn(static_cast<int>(rank),
-                           fmt::format("did not take a frame for {:.0f} s and was killed",
-                                       std::chrono::duration<double>(options_.send_timeout).count()));
+        processes_.condemn(
+            static_cast<int>(rank),
+            fmt::format("did not take a frame for {:.0f} s and was killed",
+                        std::chrono::duration<double>(options_.send_timeout).count()));
         break;
       case RankLink::Sent::kClosed:
       case RankLink::Sent::kWoken:
@@ -111,11 +112,10 @@ FrameResult ProcessFrameRunner::finish() {
   while (results_.empty()) {
     wait_for_messages(deadline);
     if (!results_.empty() || Clock::now() < deadline) continue;
-    processes_.condemn(
-        options_.sampling_rank,
-        fmt::format("gave no result for {:.0f} s and was killed, in frame {}",
-                    std::chrono::duration<double>(options_.frame_timeout).count(),
-                    under_way_.front().number));
+    processes_.condemn(options_.sampling_rank,
+                       fmt::format("gave no result for {:.0f} s and was killed, in frame {}",
+                                   std::chrono::duration<double>(options_.frame_timeout).count(),
+                                   under_way_.front().number));
     fail();
   }
   FrameResult result = std::move(results_.front());

@@ -68,9 +68,8 @@ RankLink::Sent RankLink::send(LinkKind kind, std::span<const std::byte> body, Ti
     }
     if (errno == EINTR) continue;
     if (errno != EAGAIN && errno != EWOULDBLOCK) return Sent::kClosed;
-    std::array<pollfd, 2> entries = {
-        pollfd{.fd = socket_.get(), .events = POLLOUT, .revents = 0},
-        pollfd{.fd = wake_fd, .events = POLLIN, .revents = 0}};
+    std::array<pollfd, 2> entries = {pollfd{.fd = socket_.get(), .events = POLLOUT, .revents = 0},
+                                     pollfd{.fd = wake_fd, .events = POLLIN, .revents = 0}};
     ::poll(entries.data(), entries.size(), milliseconds_until(deadline));
     if (entries[1].revents != 0) return Sent::kWoken;
     if (entries[0].revents == 0 && Clock::now() >= deadline) return Sent::kLate;
@@ -123,8 +122,8 @@ std::optional<LinkMessage> RankLink::take() {
 
 LinkPair make_link_pair() {
   std::array<int, 2> ends{};
-  const bool made = ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
-                                 ends.data()) == 0;
+  const bool made =
+      ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0;
   require(made,
           "cannot make a socket for a rank: {}; raise the limit with 'ulimit -n', or start fewer "
           "ranks",

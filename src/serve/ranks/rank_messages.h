@@ -14,8 +14,8 @@ namespace tessera::serve {
 
 // What a rank is for.
 struct RankTask {
-  std::string text;   // what its worker is made from (serve/ranks/rank_worker.h)
-  ServeShape shape;   // of all frames
+  std::string text;    // what its worker is made from (serve/ranks/rank_worker.h)
+  ServeShape shape;    // of all frames
   bool times = false;  // whether it is to tell when it computed each frame
   std::chrono::milliseconds timeout{60'000};  // longest wait for another rank
 };

@@ -141,8 +141,8 @@ class RankOfServer {
     require(first.kind == LinkKind::kBegin, "{} sent a message of kind {} before the first",
             link_.who(), static_cast<int>(first.kind));
     const RankTask task = task_from(first.body);
-    world_ = attach_shm_world(
-        {.fd = context_.shm_fd, .rank = context_.rank, .timeout = task.timeout});
+    world_ =
+        attach_shm_world({.fd = context_.shm_fd, .rank = context_.rank, .timeout = task.timeout});
     failpoints_.pass("serve.load");
     const auto tell = [&](const std::string& text) {
       report(0);
@@ -172,7 +172,8 @@ class RankOfServer {
   }
 
   void report(int64_t step) {
-    report_run(*world_, {.section = step == 0 ? RunSection::kSetup : RunSection::kStep, .step = step},
+    report_run(*world_,
+               {.section = step == 0 ? RunSection::kSetup : RunSection::kStep, .step = step},
                context_.rank == 0);
   }
 

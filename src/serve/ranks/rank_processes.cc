@@ -85,8 +85,8 @@ class RankProcesses::Keeper {
  public:
   explicit Keeper(RankProcessesOptions options)
       : options_(std::move(options)),
-        memory_(ShmMemory::create({.ranks = options_.ranks,
-                                   .bytes_per_rank = options_.bytes_per_rank})),
+        memory_(ShmMemory::create(
+            {.ranks = options_.ranks, .bytes_per_rank = options_.bytes_per_rank})),
         output_(options_.err_fd, options_.err_fd),
         wake_(make_event()),
         decided_(make_event()),
@@ -175,7 +175,7 @@ class RankProcesses::Keeper {
   PollSet poll_;
   std::vector<UniqueFd> sockets_;
 
-  // Of the thread alone.
+  // The thread alone has these.
   std::vector<ShmRankStatus> last_seen_;
   std::vector<std::string> condemned_;  // how, of those that we kill for a reason of their own
   std::vector<bool> killed_;            // because others failed
@@ -355,9 +355,8 @@ void RankProcesses::Keeper::look() {
   if (!found) return;
   const double seconds = std::chrono::duration<double>(found->time).count();
   const bool hung = found->verdict == Verdict::kHung;
-  std::string how = fmt::format("{} for {:.1f} s and was killed, {}",
-                                hung ? "hung" : "was stopped", seconds,
-                                frame_text(memory_.progress(found->rank).step));
+  std::string how = fmt::format("{} for {:.1f} s and was killed, {}", hung ? "hung" : "was stopped",
+                                seconds, frame_text(memory_.progress(found->rank).step));
   lose(found->rank, std::move(how));
 }
 

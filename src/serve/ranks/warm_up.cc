@@ -12,7 +12,8 @@ constexpr int64_t kTokens = 64;
 Frame frame_of(int64_t tokens, int64_t page_size) {
   Frame frame;
   frame.tokens.assign(static_cast<size_t>(tokens), 0);
-  FrameSequence sequence{.num_tokens = static_cast<int32_t>(tokens)};
+  FrameSequence sequence;
+  sequence.num_tokens = static_cast<int32_t>(tokens);
   sequence.pages.resize(static_cast<size_t>((tokens + page_size - 1) / page_size));
   std::iota(sequence.pages.begin(), sequence.pages.end(), 0);
   frame.sequences.push_back(std::move(sequence));

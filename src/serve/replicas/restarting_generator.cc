@@ -10,7 +10,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Of a generator that says nothing by itself.
+// A generator may say nothing by itself.
 constexpr milliseconds kLookEvery{50};
 // For a generator to tell its requests that it has failed, before it is destroyed.
 constexpr milliseconds kTellTime{5'000};
@@ -249,8 +249,8 @@ void RestartingGenerator::give_up(const GeneratorLoss& loss) {
   gave_up_ = loss;
   if (loss.curable) gave_up_->code = ExitCode::kRequeue;
   if (restarts_ > 0 && loss.curable) {
-    gave_up_->reason += fmt::format("; started again {} time{} before", restarts_,
-                                    restarts_ == 1 ? "" : "s");
+    gave_up_->reason +=
+        fmt::format("; started again {} time{} before", restarts_, restarts_ == 1 ? "" : "s");
   }
 }
 

@@ -95,11 +95,11 @@ class RestartingGenerator final : public Generator {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::shared_ptr<Generator> generator_;   // null between two
-  uint64_t epoch_ = 1;                     // of generator_, or of the next one
-  Clock::time_point born_;                 // of generator_
-  GeneratorStats ended_;                   // totals of those before it
-  std::optional<GeneratorLoss> alarm_;     // of generator_
+  std::shared_ptr<Generator> generator_;  // null between two
+  uint64_t epoch_ = 1;                    // of generator_, or of the next one
+  Clock::time_point born_;                // of generator_
+  GeneratorStats ended_;                  // totals of those before it
+  std::optional<GeneratorLoss> alarm_;    // of generator_
   std::optional<GeneratorLoss> gave_up_;
   int used_ = 0;      // restarts, of those that are left since the last good generation
   int restarts_ = 0;  // in all

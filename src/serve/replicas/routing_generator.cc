@@ -224,11 +224,10 @@ bool RoutingGenerator::drain(milliseconds longest) {
 }
 
 int RoutingGenerator::answering() const {
-  return static_cast<int>(
-      std::count_if(replicas_.begin(), replicas_.end(), [](const Replica& one) {
-        return one.generator->failure().empty() &&
-               one.generator->last_seen_alive() + kSilent > Clock::now();
-      }));
+  return static_cast<int>(std::count_if(replicas_.begin(), replicas_.end(), [](const Replica& one) {
+    return one.generator->failure().empty() &&
+           one.generator->last_seen_alive() + kSilent > Clock::now();
+  }));
 }
 
 std::vector<int64_t> RoutingGenerator::loads() const {

@@ -48,8 +48,8 @@ class RoutingGenerator final : public Generator {
   std::vector<Replica> replicas_;
   std::atomic<bool> draining_{false};
   mutable std::mutex mutex_;
-  RoutingTable table_;           // guarded by mutex_
-  std::vector<bool> left_out_;   // guarded by mutex_: did not answer when last asked
+  RoutingTable table_;          // guarded by mutex_
+  std::vector<bool> left_out_;  // guarded by mutex_: did not answer when last asked
 };
 
 }  // namespace tessera::serve

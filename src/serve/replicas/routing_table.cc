@@ -21,7 +21,7 @@ RoutingTable::RoutingTable(const RoutingOptions& options) : options_(options) {
                 options.most_blocks, options.block_tokens);
 }
 
-// Of whole blocks, and of no more than can be remembered.
+// Whole blocks, and no more of them than can be remembered.
 std::vector<uint64_t> RoutingTable::keys(std::span<const int32_t> prompt,
                                          std::string_view salt) const {
   const auto size = static_cast<size_t>(options_.block_tokens);

@@ -1,6 +1,6 @@
 // Which replica was sent the beginning of a prompt before, so that its prefix cache may have it.
-// Pure and bounded: it remembers the most recently sent blocks, and of a prompt the beginning longer
-// than the rest. A wrong answer costs time, never a token.
+// Pure and bounded: it remembers the most recently sent blocks, and of a prompt the beginning
+// longer than the rest. A wrong answer costs time, never a token.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ class RoutingTable {
  public:
   explicit RoutingTable(const RoutingOptions& options);
 
-  // Of every replica, how many tokens at the beginning of `prompt` it was sent before: whole
-  // blocks. Prompts of different salts have nothing in common.
+  // How many tokens at the beginning of `prompt` each replica was sent before: whole blocks. Prompts
+  // of different salts have nothing in common.
   [[nodiscard]] std::vector<int64_t> known(std::span<const int32_t> prompt,
                                            std::string_view salt) const;
   void sent(int replica, std::span<const int32_t> prompt, std::string_view salt);
