@@ -25,8 +25,8 @@ class RoutingTable {
  public:
   explicit RoutingTable(const RoutingOptions& options);
 
-  // How many tokens at the beginning of `prompt` each replica was sent before: whole blocks. Prompts
-  // of different salts have nothing in common.
+  // How many tokens at the beginning of `prompt` each replica was sent before: whole blocks.
+  // Prompts of different salts have nothing in common.
   [[nodiscard]] std::vector<int64_t> known(std::span<const int32_t> prompt,
                                            std::string_view salt) const;
   void sent(int replica, std::span<const int32_t> prompt, std::string_view salt);
