@@ -57,6 +57,24 @@ int64_t sum_squares(int /*threads*/) { return kSumChunks * size_bytes(DType::kF6
 
 int64_t cross_entropy_loss(int /*threads*/) { return 0; }
 
+int64_t serve_linear(DType type, int64_t tokens, int64_t in, int64_t chunks, int threads) {
+  const bool narrow = type != accumulate_type(type);
+  const int64_t wide = narrow ? buffer(type, tokens * in) : 0;
+  const int64_t panel = narrow && tokens > kServeFewTokens ? buffer(type, kServePanelRows * in) : 0;
+  const int64_t sums = buffer(type, kServePanelRows * kServeTileTokens * chunks);
+  return wide + threads * (panel + sums);
+}
+
+int64_t paged_attention(DType type, int64_t head_dim, int threads) {
+  constexpr int64_t kMostLanes = 16;
+  const int64_t width = (head_dim + kMostLanes - 1) / kMostLanes * kMostLanes;
+  const int64_t keys = buffer(type, width * kPageTile);   // and as much for values
+  const int64_t rows = buffer(type, kQueryRows * width);  // queries, and what they get
+  const int64_t scores = buffer(type, kQueryRows * kPageTile);
+  const int64_t sums = buffer(type, kQueryRows);  // and as much for maxima
+  return threads * (2 * keys + 2 * rows + scores + 2 * sums);
+}
+
 int64_t dispatch_rows(int64_t experts) { return buffer(DType::kF64, experts); }
 
 }  // namespace tessera::workspace

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "compile/model/limits.h"
 #include "compile/model/loss_chunks.h"
+#include "compile/model/servable.h"
 #include "compile/passes/passes.h"
 #include "compile/passes/recompute.h"
 #include "compile/passes/ring_attention.h"
@@ -17,6 +18,11 @@ namespace {
 // Nodes are checked when they are added: passes that only add some leave it at that.
 void build(StepGraph& step) {
   if (!step.forward.graph.nodes().empty()) return;  // that of a template
+  if (step.serve) {
+    step.forward = build_serving_transformer(step.spec, step.mesh, step.layout, *step.serve,
+                                             step.stages.stage_of_unit);
+    return;
+  }
   step.forward = build_transformer(step.spec, step.mesh, step.layout, step.training);
 }
 
@@ -131,6 +137,7 @@ StepGraph build_step(const RunSpec& spec, StepKind kind, const PassHook& hook,
                      const PassTimer& timer) {
   require_trainable(spec.model);
   require_writable_graph(spec);
+  TESSERA_CHECK(kind != StepKind::kServe, "a step of serving has a shape: build_serve_step()");
   return build_staged_step(spec, lay_out_stages(spec, kind == StepKind::kTraining), kind, hook,
                            timer);
 }
@@ -161,6 +168,16 @@ StepGraph build_template_step(const RunSpec& spec, StageLayout stages, int64_t m
   StepGraph step = unbuilt_step(spec, std::move(stages), StepKind::kTraining);
   step.forward = build_transformer_of_chunks(spec, step.mesh, step.layout, most_loss_chunks);
   run_passes(step, {}, {});
+  return step;
+}
+
+StepGraph build_serve_step(const RunSpec& spec, const ServeStep& shape, const PassHook& hook) {
+  require_trainable(spec.model);
+  require_writable_graph(spec);
+  require_servable(spec, shape);
+  StepGraph step = unbuilt_step(spec, lay_out_serving_stages(spec), StepKind::kServe);
+  step.serve = shape;
+  run_passes(step, hook, {});
   return step;
 }
 

@@ -13,7 +13,7 @@
 
 namespace tessera {
 
-enum class StepKind { kTraining, kForward };
+enum class StepKind { kTraining, kForward, kServe };
 
 // The passes that make a step's graph, in the order in which they run: each is a row of the list
 // in step.cc, which one loop runs.
@@ -33,6 +33,10 @@ using PassTimer = std::function<void(std::string_view pass, const std::function<
 // `spec` must have gone through resolve().
 StepGraph build_step(const RunSpec& spec, StepKind kind, const PassHook& hook = {},
                      const PassTimer& timer = {});
+
+// A step of serving: the same model, tokens of any sequences, one micro-batch through the stages of
+// `spec`, whose seq_len is the longest sequence. Throws ConfigError for what cannot be served.
+StepGraph build_serve_step(const RunSpec& spec, const ServeStep& shape, const PassHook& hook = {});
 
 // Every rank's Program; also checks that collectives match across ranks.
 std::vector<Program> compile_ranks(const StepGraph& step);

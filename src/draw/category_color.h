@@ -14,7 +14,8 @@ inline Color color_of(ArenaKind arena) {
   constexpr std::array<Color, kNumArenas> kColors = {
       color_of(palette::kParameters),    color_of(palette::kGradients),
       color_of(palette::kOptimizer),     color_of(palette::kActivations),
-      color_of(palette::kCommunication), color_of(palette::kWorkspace)};
+      color_of(palette::kCommunication), color_of(palette::kWorkspace),
+      color_of(palette::kOptimizer)};  // no picture has a cache and an optimizer
   return kColors[static_cast<size_t>(arena)];
 }
 

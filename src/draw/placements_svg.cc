@@ -96,7 +96,7 @@ class PlacementsPicture {
       x += before + text_pixels(text, 11) + 16;
       return begin;
     };
-    for (const ArenaKind arena : kAllArenas) {
+    for (const ArenaKind arena : kTrainingArenas) {
       if (!occurs([&](const HeldTensor& tensor) { return tensor.category == arena; })) continue;
       fill_category(page_, arena, entry(name_of(arena), 16), y_ + 1, 11, 11);
     }

@@ -93,7 +93,7 @@ class StepStrip {
   void draw_place(int rank, const PlannedClass& one) {
     page_.text(left_, y_ + 11, 11, kInk, Anchor::kStart, fmt::format("pipeline rank {}", rank));
     double x = bars_;
-    for (const ArenaKind arena : kAllArenas) {
+    for (const ArenaKind arena : kTrainingArenas) {
       const int64_t bytes = one.memory[static_cast<size_t>(arena)];
       if (bytes == 0) continue;
       const double width = std::max(scale_ * static_cast<double>(bytes), kLeastBar);

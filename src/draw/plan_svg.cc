@@ -187,7 +187,7 @@ class PlanPicture {
     const double thick = kinds_.size() == 1 ? column_ - kBarGap : 0.6 * column_;
     const double x = right_of(column) - thick;
     double y = y_ + 16 + kBars;
-    for (const ArenaKind arena : kAllArenas) {
+    for (const ArenaKind arena : kTrainingArenas) {
       const int64_t bytes = kind.memory[static_cast<size_t>(arena)];
       if (bytes == 0) continue;
       const double height = std::max(
@@ -214,7 +214,7 @@ class PlanPicture {
   }
 
   void draw_memory() {
-    for (const ArenaKind arena : kAllArenas) {
+    for (const ArenaKind arena : kTrainingArenas) {
       const auto i = static_cast<size_t>(arena);
       const bool used = std::any_of(kinds_.begin(), kinds_.end(),
                                     [i](const RankKind& kind) { return kind.memory[i] > 0; });

@@ -31,7 +31,7 @@ TEST(PlanSvgTest, ShowsEveryCategoryAndCollectiveInBytes) {
   const CompiledRun run = compile("dp=2,tp=2,zero=1");
   const std::string svg = plan_svg(plan_of(run));
   const Program& program = run.programs.front();
-  for (const ArenaKind arena : kAllArenas) {
+  for (const ArenaKind arena : kTrainingArenas) {
     EXPECT_NE(svg.find(fmt::format(">{}<", name_of(arena))), std::string::npos);
     const int64_t bytes = memory_parts(program)[static_cast<size_t>(arena)];
     EXPECT_NE(svg.find(fmt::format(">{}<", with_thousands(bytes))), std::string::npos) << svg;
@@ -104,7 +104,7 @@ TEST(PlanSvgTest, OneColourHasOneMeaning) {
   const std::string svg = on_cluster("pp=2,dp=2", "h100-4", 0);
   const size_t step = svg.find(">a step of ");
   ASSERT_NE(step, std::string::npos);
-  for (const ArenaKind arena : kAllArenas) {
+  for (const ArenaKind arena : kTrainingArenas) {
     if (arena != ArenaKind::kActivations && arena != ArenaKind::kWorkspace) continue;
     EXPECT_EQ(svg.find(hex(color_of(arena)), step), std::string::npos) << name_of(arena);
   }
@@ -114,7 +114,7 @@ TEST(PlanSvgTest, OneColourHasOneMeaning) {
 TEST(PassColorTest, OneColourHasOneMeaningAcrossPictures) {
   EXPECT_EQ(hex(color_of(ArenaKind::kParameters)), hex(kForwardColor));
   EXPECT_EQ(hex(color_of(ArenaKind::kGradients)), hex(kBackwardColor));
-  for (const ArenaKind arena : kAllArenas) {
+  for (const ArenaKind arena : kTrainingArenas) {
     EXPECT_NE(hex(color_of(arena)), hex(kWeightGradColor)) << name_of(arena);
   }
   EXPECT_EQ(hex(color_of(ArenaKind::kOptimizer)), hex(kUpdateColor));

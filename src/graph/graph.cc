@@ -48,7 +48,7 @@ void check_graph(const Graph& graph, std::string_view after_pass) {
                                     after_pass, name_of(node.op), node.name, graph.value(in).name));
       }
     }
-    if (node.op != OpKind::kInput && node.op != OpKind::kParameter) {
+    if (node.op != OpKind::kInput && node.op != OpKind::kParameter && node.op != OpKind::kCache) {
       const std::vector<TensorType> types = infer_types(graph, node);
       for (size_t i = 0; i < types.size(); ++i) {
         const Value& out = graph.value(node.outputs[i]);

@@ -103,7 +103,17 @@ enum class OpKind : uint8_t {
   kRmsNormGrad,      // kRmsNormDx and kRmsNormDw
   kSgd,              // as kAdamW
   kJoinLanes,        // sums of lanes -> metrics
-  kEnd,              // how many there are; no op
+  // serving: tokens of any sequences, whose keys and values lie in the pages of a cache
+  kCache,              // source: the pages of a layer, kept from step to step
+  kServeLinear,        // kLinear with the same bits for any number of tokens
+  kServeExpertLinear,  // likewise
+  kServeLogits,        // logits of each rank's part of the vocabulary, in the accumulate type
+  kRopeAt,             // kRope at given positions
+  kPositionsAt,        // kAddPositions at given positions
+  kCacheWrite,         // rotated keys, and values, into their pages
+  kPagedAttention,     // kAttention to the keys in the pages of each sequence
+  kTakeRows,           // some tokens of all
+  kEnd,                // how many there are; no op
 };
 constexpr size_t kNumOps = static_cast<size_t>(OpKind::kEnd);
 constexpr size_t index_of(OpKind op) { return static_cast<size_t>(op); }
@@ -157,6 +167,10 @@ struct Attrs {
   DType dtype = DType::kF32;  // convert
   bool narrow = false;        // weight gradients: stored in the type of the activations
   int64_t column_groups = 1;  // cast S(0) <-> S(1): columns split in so many equal groups
+  int64_t page_size = 0;      // cache_write, paged_attention: tokens of a page
+  // serve_linear, serve_logits: parts of the inner dimension, whole, that are summed by themselves
+  // and then along a binary tree (base/sum_chunks.h).
+  int64_t chunks = 1;
   friend bool operator==(const Attrs&, const Attrs&) = default;
 };
 

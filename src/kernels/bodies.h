@@ -29,7 +29,10 @@
   X(router) X(router_grad) X(router_stats) X(router_stats_grad) X(dispatch_rows) \
   X(dispatch_rows_grad) X(combine_rows) X(combine_rows_grad) X(expert_linear) \
   X(expert_linear_dx) X(expert_linear_dw) X(expert_swiglu) X(expert_swiglu_grad) \
-  X(balance_totals) X(balance_loss) X(balance_grad)
+  X(balance_totals) X(balance_loss) X(balance_grad) \
+  /* serving.h */ \
+  X(serve_linear) X(serve_expert_linear) X(rope_at) X(positions_at) X(take_rows) X(cache_write) \
+  X(paged_attention)
 // clang-format on
 
 namespace tessera::kernels {

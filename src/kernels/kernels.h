@@ -10,3 +10,4 @@
 #include "kernels/movement.h"
 #include "kernels/norms.h"
 #include "kernels/optimizer.h"
+#include "kernels/serving.h"

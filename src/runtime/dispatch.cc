@@ -6,6 +6,7 @@
 #include "graph/rows_by_op.h"
 #include "runtime/dispatch_experts.h"
 #include "runtime/dispatch_model.h"
+#include "runtime/dispatch_serving.h"
 #include "runtime/dispatch_step.h"
 
 namespace tessera {
@@ -13,7 +14,8 @@ namespace {
 
 // An op without a row, with two, or with one that names no function does not compile.
 constexpr std::array<KernelRow, kNumOps> kTable =
-    rows_by_op<kNumOps>(dispatch::kModelKernels, dispatch::kExpertKernels, dispatch::kStepKernels);
+    rows_by_op<kNumOps>(dispatch::kModelKernels, dispatch::kExpertKernels, dispatch::kStepKernels,
+                        dispatch::kServingKernels);
 static_assert(std::ranges::none_of(kTable,
                                    [](const KernelRow& row) { return row.run == nullptr; }));
 

@@ -87,6 +87,7 @@ inline constexpr KernelRow kStepKernels[] = {
 
     {OpKind::kInput, no_kernel},
     {OpKind::kParameter, no_kernel},
+    {OpKind::kCache, no_kernel},
     {OpKind::kViews, no_kernel},
     {OpKind::kPack, no_kernel},
     {OpKind::kSlice, no_kernel},

@@ -87,7 +87,7 @@ void require_room_on_gpu(std::span<const Program* const> programs, int gpu) {
   }
   if (needed <= info.free_bytes) return;
   std::string parts = fmt::format("libraries {}", human_bytes(kGpuLibraryBytes));
-  for (const ArenaKind arena : kAllArenas) {
+  for (const ArenaKind arena : kTrainingArenas) {
     parts += fmt::format(", {} {}", name_of(arena), human_bytes(bytes[static_cast<size_t>(arena)]));
   }
   throw Error(

@@ -109,7 +109,7 @@ std::string memory_table(const StepReport& report) {
   const auto planned_parts = memory_parts(program);
   const auto measured_parts = memory_parts(program, report.result.arena_bytes);
   int64_t measured = 0;
-  for (const ArenaKind arena : kAllArenas) {
+  for (const ArenaKind arena : kTrainingArenas) {
     const auto i = static_cast<size_t>(arena);
     measured += measured_parts[i];
     table.add_row({std::string(name_of(arena)), with_thousands(planned_parts[i]),
@@ -253,7 +253,7 @@ nlohmann::ordered_json step_json(const StepReport& report) {
   nlohmann::ordered_json& memory = json["memory"];
   const auto planned = memory_parts(report.run.programs.front());
   const auto measured = memory_parts(report.run.programs.front(), result.arena_bytes);
-  for (const ArenaKind arena : kAllArenas) {
+  for (const ArenaKind arena : kTrainingArenas) {
     const auto i = static_cast<size_t>(arena);
     memory[std::string(name_of(arena))] = {{"planned", planned[i]}, {"measured", measured[i]}};
   }

@@ -239,7 +239,7 @@ size_t instruction_at(const RankTimeline& rank, double time) {
 Json arenas_json(const ShownProgram& shown) {
   const std::vector<MemoryPoint> points = memory_curve(shown.rank());
   Json json = Json::array();
-  for (const ArenaKind arena : kAllArenas) {
+  for (const ArenaKind arena : kTrainingArenas) {
     const int64_t bytes = shown.program().arena_bytes[static_cast<size_t>(arena)];
     Json one = {{"name", name_of(arena)}, {"bytes", bytes}};
     int64_t fullest = is_temporary(arena) ? 0 : bytes;
@@ -265,7 +265,7 @@ Json arenas_json(const ShownProgram& shown) {
 // The moment at which most memory of all arenas together holds something.
 Json fullest_json(const ShownProgram& shown) {
   int64_t always = 0;
-  for (const ArenaKind arena : kAllArenas) {
+  for (const ArenaKind arena : kTrainingArenas) {
     if (!is_temporary(arena)) {
       always += shown.program().arena_bytes[static_cast<size_t>(arena)];
     }

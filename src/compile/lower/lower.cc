@@ -158,6 +158,7 @@ void Lowering::publish_buffers() {
     if (has_loss) program_.loss = buffer(map_.loss, "loss");
     program_.metrics = buffer(map_.metrics, "metrics");
   }
+  if (step_.serve) publish_serve_buffers();
   for (size_t b = 0; b < map_.buckets.size(); ++b) {
     const BucketSlots& slots = map_.buckets[b];
     const std::string& name = step_.layout.buckets[b].name;
@@ -175,6 +176,22 @@ void Lowering::publish_buffers() {
       if (slots.master.valid()) buffers.master = buffer(slots.master, name + ".master");
     }
     program_.buckets.push_back(buffers);
+  }
+}
+
+void Lowering::publish_serve_buffers() {
+  const ServeValues& serve = step_.forward.serve;
+  const ServeInputs& in = serve.stages[static_cast<size_t>(coord(Axis::kPp))];
+  ServeBuffers& to = program_.serve;
+  to.positions = operand(in.positions, 0);
+  to.slots = operand(in.slots, 0);
+  to.first_row = operand(in.first_row, 0);
+  to.kv_len = operand(in.kv_len, 0);
+  to.pages = operand(in.pages, 0);
+  if (step_.holds(program_.rank, step_.layout.num_units - 1)) to.rows = operand(serve.rows, 0);
+  for (size_t layer = 0; layer < serve.caches.size(); ++layer) {
+    const bool mine = step_.holds(program_.rank, static_cast<int>(layer) + 1);
+    to.caches.push_back(mine ? operand(serve.caches[layer], 0) : kNoBuffer);
   }
 }
 
@@ -263,7 +280,10 @@ Program Lowering::run() {
   }
   item_ = -1;
   if (step_.training) lower_update();
-  if (step_.forward.logits != kNoValue) program_.logits = operand(step_.forward.logits, 0);
+  const bool last = step_.holds(program_.rank, step_.layout.num_units - 1);
+  if (step_.forward.logits != kNoValue && last) {
+    program_.logits = operand(step_.forward.logits, 0);
+  }
 
   fuse_products(program_, region_of_, places_);
   if (on_gpu()) fuse_norm_gradients(program_, region_of_, places_);

@@ -45,7 +45,8 @@ void Lowering::lower_cast(const Node& node, int64_t micro_batch) {
   instruction.group = step_.mesh.group(node.attrs.axes);
   instruction.stream = node.attrs.bucket >= 0 ? stream_of_weights() : StreamKind::kComm;
   const bool of_replicas = node.tag.pass == Pass::kReduce && !node.attrs.axes.contains(Axis::kTp);
-  instruction.tree = batch_.has_lanes() && of_replicas;
+  const bool sums_of_products = step_.serve.has_value() && kind == CastKind::kAllReduce;
+  instruction.tree = (batch_.has_lanes() && of_replicas) || sums_of_products;
   instruction.twins =
       instruction.tree && step_.spec.train.redundancy > 1 && node.attrs.axes.contains(Axis::kDp);
 }

@@ -16,6 +16,10 @@ KernelArgs Lowering::args_of(const Node& node) const {
   args.inverse = node.attrs.inverse;
   args.experts = expert_args(step_, node, program_.rank);
   args.window = node.attrs.window;
+  args.page_size = node.attrs.page_size;
+  const bool product =
+      node.op == OpKind::kServeLinear && graph_.type(node.inputs[1]).on(Axis::kTp) == split(1);
+  args.chunks = node.attrs.chunks / (product ? step_.mesh.size(Axis::kTp) : 1);
   switch (row_of(node.op).kernel.numbers) {
     case KernelNumbers::kNone:
       break;
@@ -103,6 +107,7 @@ void Lowering::add_extra_operands(const Node& node, int64_t micro_batch,
     case ExtraOperands::kNone:
       return;
     case ExtraOperands::kRopeTables:
+      if (!map_.rope_cos.valid()) return;  // keys of a model that learns its positions
       inputs.push_back(buffer(map_.rope_cos, "rope.cos"));
       inputs.push_back(buffer(map_.rope_sin, "rope.sin"));
       return;

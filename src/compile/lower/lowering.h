@@ -79,6 +79,7 @@ class Lowering {
   [[nodiscard]] int64_t keys_per_sequence(const Node& node) const;
   void reserve_scratch(const Node& node);
   void publish_buffers();
+  void publish_serve_buffers();
 
   Instruction& emit(OpKind op, const Node& node, int64_t micro_batch, std::vector<BufferId> inputs,
                     std::vector<BufferId> outputs);

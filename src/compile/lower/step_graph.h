@@ -1,6 +1,7 @@
 // The finished graph of one optimizer step with everything that lowering needs to know about it.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "compile/model/parameters.h"
@@ -17,6 +18,7 @@ struct StepGraph {
   ParameterLayout layout;
   ForwardGraph forward;  // after all passes: forward, backward, reduction and update
   bool training = true;
+  std::optional<ServeStep> serve;  // of a step of serving, which trains nothing
   // Per bucket: its gradient after reduction, as the optimizer sees it.
   std::vector<ValueId> bucket_gradient;
   ValueId metrics = kNoValue;  // after the all-reduce

@@ -46,6 +46,7 @@ class Assigner {
  private:
   void find_uses();
   void add_inputs();
+  void add_serve_inputs();
   Slot add_input(const std::string& name, const Shape& shape, int64_t micro_batches);
   void add_bucket(size_t b);
   Slot add_gradient(const std::string& name, DType dtype, const Shape& shape);
@@ -134,7 +135,8 @@ void Assigner::classify() {
     for (const size_t i :
          step_.pipeline.stages[static_cast<size_t>(s)].parts[static_cast<size_t>(part)]) {
       const Node& node = graph_.nodes()[i];
-      if (node.op == OpKind::kViews || node.op == OpKind::kParameter || node.op == OpKind::kInput) {
+      if (node.op == OpKind::kViews || node.op == OpKind::kParameter || node.op == OpKind::kInput ||
+          node.op == OpKind::kCache) {
         continue;
       }
       for (const auto* values : {&node.inputs, &node.outputs}) {
@@ -174,16 +176,33 @@ void Assigner::add_inputs() {
     if (value == kNoValue || (!holds(unit) && !counted)) continue;
     set(value, add_input(graph_.value(value).name, local(value), micro_batches));
   }
+  if (step_.serve) add_serve_inputs();
   if (!step_.masks_documents()) return;
   const int64_t rows = attending_rows(step_.spec, step_.mesh, rank_).length();
   map_.document_starts =
       add_input("document.starts", {step_.spec.train.micro_batch * rows}, micro_batches);
 }
 
+// What says which tokens a step has, and the pages of the layers of this rank.
+void Assigner::add_serve_inputs() {
+  const ServeValues& serve = step_.forward.serve;
+  const auto mine = static_cast<size_t>(step_.mesh.coord(rank_, Axis::kPp));
+  const ServeInputs& in = serve.stages[mine];
+  std::vector<ValueId> inputs = {in.positions, in.slots, in.first_row, in.kv_len, in.pages};
+  if (holds(step_.layout.num_units - 1)) inputs.push_back(serve.rows);
+  for (const ValueId v : inputs) set(v, add_input(graph_.value(v).name, local(v), 1));
+  for (size_t layer = 0; layer < serve.caches.size(); ++layer) {
+    if (!holds(static_cast<int>(layer) + 1)) continue;
+    const ValueId v = serve.caches[layer];
+    set(v, map_.add_slot(graph_.value(v).name, ArenaKind::kCache, graph_.type(v).dtype, local(v),
+                         /*persistent=*/true));
+  }
+}
+
 // What every micro-batch has its own part of; the slot is that of the first.
 Slot Assigner::add_input(const std::string& name, const Shape& shape, int64_t micro_batches) {
-  Slot slot = map_.add_slot(name, ArenaKind::kActivations, DType::kI32, {micro_batches * shape[0]},
-                            /*persistent=*/true);
+  Slot slot = map_.add_slot(name, ArenaKind::kActivations, DType::kI32,
+                            {micro_batches * numel(shape)}, /*persistent=*/true);
   slot.shape = shape;
   map_.storages[static_cast<size_t>(slot.storage)].micro_batch_stride = slot.bytes();
   return slot;
@@ -266,7 +285,7 @@ void Assigner::add_constants() {
     map_.rope_sin = map_.add_slot("rope.sin", ArenaKind::kWorkspace, wide, table, true);
   }
   const ModelSpec& model = step_.spec.model;
-  if (model.experts > 0) {
+  if (model.experts > 0 && !step_.serve) {
     map_.router_load = map_.add_slot("router.load", ArenaKind::kWorkspace, DType::kF64,
                                      {model.layers, model.experts}, true);
   }

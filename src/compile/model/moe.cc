@@ -4,9 +4,15 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/sum_chunks.h"
 
 namespace tessera {
 namespace {
+
+// Of `tokens` of a rank, all that one peer's experts can get.
+int64_t worst_capacity(const RunSpec& spec, int64_t tokens) {
+  return tokens * std::min(spec.model.experts_per_token, spec.model.experts / spec.parallel.ep);
+}
 
 int64_t ranks_with_tokens(const Mesh& mesh) { return mesh.world() / mesh.size(Axis::kPp); }
 
@@ -25,24 +31,30 @@ ExpertAttrs expert_attrs(const RunSpec& spec) {
 // Letters as in transformer.cc; k experts of a token, rows are [source, peer, capacity, width].
 class MoeBuilder {
  public:
-  MoeBuilder(Graph& graph, const RunSpec& spec, const Mesh& mesh, int64_t layer)
+  MoeBuilder(Graph& graph, const RunSpec& spec, const Mesh& mesh, int64_t layer,
+             const ServeStep* serve)
       : g_(graph),
+        serve_(serve),
         at_(fmt::format("layers.{}", layer)),
         tag_{Pass::kForward, static_cast<int>(layer) + 1, -1} {
     attrs_.experts = expert_attrs(spec);
     attrs_.experts.layer = layer;
     attrs_.experts.peers = spec.parallel.ep;
     attrs_.experts.sources = ranks_with_tokens(mesh);
-    attrs_.experts.capacity = moe_capacity(spec, mesh);
+    attrs_.experts.capacity = serve == nullptr
+                                  ? moe_capacity(spec, mesh)
+                                  : worst_capacity(spec, serve->tokens / mesh.size(Axis::kTp));
   }
 
   MoeOutput run(ValueId x_TH, const MoeWeights& w, ValueId stats_before) {
     const bool sliced = g_.type(x_TH).on(Axis::kTp) == invariant();
     ValueId mine_TH = x_TH;
     if (sliced) mine_TH = g_.cast(x_TH, Axis::kTp, split(0), at_ + ".moe.tokens", tag_);
-    const ValueId logits_TE = add(OpKind::kLinear, {mine_TH, w.router_EH}, {"router"}).front();
+    const ValueId logits_TE = product(OpKind::kLinear, {mine_TH, w.router_EH}, "router");
     const auto chosen = add(OpKind::kRouter, {logits_TE}, {"gates", "choices"});
-    const ValueId stats = add_stats(logits_TE, chosen[1], stats_before);
+    // What balances experts in training is of no use here.
+    const ValueId stats =
+        serve_ == nullptr ? add_stats(logits_TE, chosen[1], stats_before) : kNoValue;
     const auto sent = add(OpKind::kDispatch, {mine_TH, chosen[1]}, {"rows", "counts", "slots"});
     const AxisSet axes = split_axes(w.gate_up_EFH);
     const ValueId rows = exchange(sent[0], axes, 1, ".rows.here");
@@ -58,6 +70,18 @@ class MoeBuilder {
                            std::vector<std::string> names) {
     for (std::string& name : names) name = at_ + "." + name;
     return g_.add(op, inputs, names, attrs_, tag_);
+  }
+
+  // A product with the weight that is its second input; in serving one of the same bits for any
+  // number of tokens.
+  ValueId product(OpKind op, const std::vector<ValueId>& inputs, const char* name) {
+    Attrs attrs = attrs_;
+    if (serve_ != nullptr) {
+      op = op == OpKind::kLinear ? OpKind::kServeLinear : OpKind::kServeExpertLinear;
+      attrs.dtype = attrs.experts.dtype;
+      attrs.chunks = sum_chunks(g_.type(inputs[1]).shape.back(), /*shared=*/false, 1);
+    }
+    return g_.add_one(op, inputs, fmt::format("{}.{}", at_, name), attrs, tag_);
   }
 
   // The axes that split the experts: ep.
@@ -83,12 +107,13 @@ class MoeBuilder {
 
   ValueId experts(ValueId rows, ValueId counts, const MoeWeights& w) {
     const ValueId gate_up =
-        add(OpKind::kExpertLinear, {rows, w.gate_up_EFH, counts}, {"expert_gate_up"}).front();
+        product(OpKind::kExpertLinear, {rows, w.gate_up_EFH, counts}, "expert_gate_up");
     const ValueId h = add(OpKind::kExpertSwiGlu, {gate_up, counts}, {"expert_swiglu"}).front();
-    return add(OpKind::kExpertLinear, {h, w.down_EHF, counts}, {"expert_down"}).front();
+    return product(OpKind::kExpertLinear, {h, w.down_EHF, counts}, "expert_down");
   }
 
   Graph& g_;
+  const ServeStep* serve_;
   std::string at_;
   Tag tag_;
   Attrs attrs_;
@@ -97,8 +122,9 @@ class MoeBuilder {
 }  // namespace
 
 MoeOutput build_moe(Graph& graph, const RunSpec& spec, const Mesh& mesh, ValueId x_TH,
-                    const MoeWeights& weights, int64_t layer, ValueId stats_before) {
-  return MoeBuilder(graph, spec, mesh, layer).run(x_TH, weights, stats_before);
+                    const MoeWeights& weights, int64_t layer, ValueId stats_before,
+                    const ServeStep* serve) {
+  return MoeBuilder(graph, spec, mesh, layer, serve).run(x_TH, weights, stats_before);
 }
 
 ValueId build_balance_loss(Graph& graph, const RunSpec& spec, ValueId stats, ValueId labels,
@@ -133,7 +159,7 @@ bool groups_span_replicas(const RunSpec& spec) {
 int64_t moe_capacity(const RunSpec& spec, const Mesh& mesh) {
   const int64_t tokens = tokens_of_rank(spec, mesh);
   const int64_t peers = spec.parallel.ep;
-  const int64_t worst = tokens * std::min(spec.model.experts_per_token, spec.model.experts / peers);
+  const int64_t worst = worst_capacity(spec, tokens);
   if (spec.parallel.moe_capacity == 0) return worst;
   const double even =
       static_cast<double>(tokens * spec.model.experts_per_token) / static_cast<double>(peers);

@@ -5,6 +5,7 @@
 // of fixed capacity, so that memory and traffic are known before the run.
 #pragma once
 
+#include "compile/model/serve_step.h"
 #include "graph/graph.h"
 #include "graph/mesh.h"
 #include "spec/run_spec.h"
@@ -22,9 +23,11 @@ struct MoeOutput {
   ValueId stats = kNoValue;  // of the router, this layer added to `stats_before`
 };
 
-// x_TH is normalised; y_TH is placed like it.
+// x_TH is normalised; y_TH is placed like it. `serve`: of a step of serving, which has no
+// statistics and room for the worst case; else null.
 MoeOutput build_moe(Graph& graph, const RunSpec& spec, const Mesh& mesh, ValueId x_TH,
-                    const MoeWeights& weights, int64_t layer, ValueId stats_before);
+                    const MoeWeights& weights, int64_t layer, ValueId stats_before,
+                    const ServeStep* serve = nullptr);
 
 // Adds the load-balancing loss of all layers to `loss`. One exchange of a few numbers per sequence
 // serves all layers: the loss couples them only through sums.

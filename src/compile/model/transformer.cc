@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/rounding.h"
+#include "base/sum_chunks.h"
 #include "compile/model/loss_chunks.h"
 #include "compile/model/moe.h"
 
@@ -19,16 +20,26 @@ class TransformerBuilder {
       : model_(spec.model), spec_(spec), mesh_(mesh), layout_(layout), g_(out_.graph) {}
 
   ForwardGraph run(bool training, int64_t most_chunks);
+  ForwardGraph serve(const ServeStep& shape, const std::vector<int>& stage_of_unit);
 
  private:
   void add_inputs(bool training);
+  [[nodiscard]] TensorType integers(const Shape& shape) const;
+  void add_storage();
+  void add_serve_inputs();
+  void add_caches();
   void open_unit(int unit);
+  ValueId blocks(ValueId x_TH);
   [[nodiscard]] ValueId weight(const std::string& name) const { return weights_.at(name); }
 
   ValueId embedding();
   ValueId heads(ValueId full_TH, const std::string& at, int64_t heads,
                 const std::string& norm_name);
   ValueId attention(ValueId x_TH, const std::string& at);
+  ValueId attended(ValueId q_TQ, ValueId kv_TE, const std::string& at);
+  ValueId attended_pages(ValueId q_TQ, ValueId kv_TE, const std::string& at);
+  [[nodiscard]] Attrs attention_attrs() const;
+  [[nodiscard]] const ServeInputs& serve_inputs() const;
   std::pair<ValueId, ValueId> enter_cp(ValueId q_TQ, ValueId kv_TE, const std::string& at);
   ValueId leave_cp(ValueId o_TQ, const std::string& at);
   ValueId mlp(ValueId x_TH, const std::string& at);
@@ -37,7 +48,17 @@ class TransformerBuilder {
 
   // ---- ops with the current tag ----
   ValueId linear(ValueId x, ValueId w, const std::string& name) {
+    if (serve_ != nullptr) return serve_linear(x, w, name);
     return g_.add_one(OpKind::kLinear, {x, w}, name, {}, tag_);
+  }
+  // Partial sums of several ranks leave it in the accumulate type: they are rounded once, together.
+  ValueId serve_linear(ValueId x, ValueId w, const std::string& name) {
+    const int64_t tp = mesh_.size(Axis::kTp);
+    const bool shared = g_.type(w).on(Axis::kTp) == split(1);
+    Attrs attrs;
+    attrs.dtype = shared && tp > 1 ? accumulate_type(spec_.train.dtype) : spec_.train.dtype;
+    attrs.chunks = sum_chunks(g_.type(w).shape[1], shared, tp);
+    return g_.add_one(OpKind::kServeLinear, {x, w}, name, attrs, tag_);
   }
   ValueId norm(ValueId x, const std::string& name) {
     Attrs attrs;
@@ -67,7 +88,12 @@ class TransformerBuilder {
   }
   // Out of it again: reduce-scatter along the tokens, or all-reduce.
   ValueId leave_tp(ValueId partial_TH, const std::string& name) {
-    return g_.cast(partial_TH, Axis::kTp, sequence_parallel_ ? split(0) : invariant(), name, tag_);
+    const ValueId sum =
+        g_.cast(partial_TH, Axis::kTp, sequence_parallel_ ? split(0) : invariant(), name, tag_);
+    if (g_.type(sum).dtype == spec_.train.dtype) return sum;
+    Attrs attrs;
+    attrs.dtype = spec_.train.dtype;
+    return g_.add_one(OpKind::kConvert, {sum}, name + ".rounded", attrs, tag_);
   }
 
   const ModelSpec& model_;
@@ -76,7 +102,9 @@ class TransformerBuilder {
   const ParameterLayout& layout_;
   bool sequence_parallel_ = false;
   bool training_ = false;
-  int64_t most_chunks_ = 0;  // of the loss; 0: all
+  const ServeStep* serve_ = nullptr;
+  const std::vector<int>* stage_of_unit_ = nullptr;  // serving
+  int64_t most_chunks_ = 0;                          // of the loss; 0: all
   ForwardGraph out_;
   Graph& g_;
   Tag tag_;
@@ -84,19 +112,27 @@ class TransformerBuilder {
   ValueId router_stats_ = kNoValue;  // of the layers so far
 };
 
-void TransformerBuilder::add_inputs(bool training) {
-  const int64_t tokens = spec_.train.micro_batch * spec_.train.seq_len * spec_.parallel.replicas();
-  TensorType type{DType::kI32, {tokens}, {}};
+TensorType TransformerBuilder::integers(const Shape& shape) const {
+  TensorType type{DType::kI32, shape, {}};
   for (const Axis axis : kAllAxes) {
     if (is_data_axis(axis)) type.placements[index_of(axis)] = split(0);
   }
   type.placements[index_of(Axis::kTp)] = replicate();
+  return type;
+}
+
+void TransformerBuilder::add_inputs(bool training) {
+  const int64_t tokens = spec_.train.micro_batch * spec_.train.seq_len * spec_.parallel.replicas();
+  const TensorType type = integers({tokens});
   out_.tokens = g_.add_source(OpKind::kInput, "tokens", type, tag_);
   if (training) {
     out_.labels =
         g_.add_source(OpKind::kInput, "labels", type, {Pass::kForward, layout_.num_units - 1, -1});
   }
+  add_storage();
+}
 
+void TransformerBuilder::add_storage() {
   const bool sharded = spec_.parallel.zero >= 1;
   for (size_t b = 0; b < layout_.buckets.size(); ++b) {
     const Bucket& bucket = layout_.buckets[b];
@@ -111,6 +147,47 @@ void TransformerBuilder::add_inputs(bool training) {
                                                 {Pass::kForward, bucket.unit, -1},
                                                 static_cast<int>(b)));
   }
+}
+
+void TransformerBuilder::add_serve_inputs() {
+  const int head = layout_.num_units - 1;
+  const auto input = [&](const char* name, const Shape& shape, int unit) {
+    return g_.add_source(OpKind::kInput, name, integers(shape), {Pass::kForward, unit, -1});
+  };
+  const int64_t tokens = serve_->tokens;
+  out_.tokens = input("tokens", {tokens}, 0);
+  for (int unit = 0, stage = -1; unit <= head; ++unit) {
+    if ((*stage_of_unit_)[static_cast<size_t>(unit)] == stage) continue;
+    ++stage;
+    out_.serve.stages.push_back(
+        {input("positions", {tokens}, unit), input("slots", {tokens}, unit),
+         input("first_row", {serve_->sequences + 1}, unit),
+         input("kv_len", {serve_->sequences}, unit),
+         input("pages", {serve_->sequences, serve_->pages_per_sequence}, unit)});
+  }
+  out_.serve.rows = input("rows", {serve_->rows}, head);
+  add_storage();
+  add_caches();
+}
+
+// The heads of a page where those are that make them: split like the rows of their weights.
+void TransformerBuilder::add_caches() {
+  const int64_t columns = 2 * model_.kv_heads * serve_->page_size * model_.head_dim;
+  TensorType type{spec_.train.dtype, {serve_->num_pages, columns}, {}};
+  for (const Axis axis : kAllAxes) {
+    if (is_data_axis(axis)) type.placements[index_of(axis)] = split(0);
+  }
+  type.placements[index_of(Axis::kTp)] = splits_kv_heads(model_, mesh_) ? split(1) : replicate();
+  for (int64_t layer = 0; layer < model_.layers; ++layer) {
+    const Tag tag{Pass::kForward, static_cast<int>(layer) + 1, -1};
+    out_.serve.caches.push_back(
+        g_.add_source(OpKind::kCache, fmt::format("layers.{}.cache", layer), type, tag));
+  }
+}
+
+const ServeInputs& TransformerBuilder::serve_inputs() const {
+  const int stage = (*stage_of_unit_)[static_cast<size_t>(tag_.unit)];
+  return out_.serve.stages[static_cast<size_t>(stage)];
 }
 
 // Makes the weights of a unit usable: storage (S or I) -> R on the data axes. With ZeRO-3 this is
@@ -167,6 +244,11 @@ ValueId TransformerBuilder::heads(ValueId full_TH, const std::string& at, int64_
   }
   if (model_.positions != PositionKind::kRope) return x;
   attrs.eps = 0;
+  if (serve_ != nullptr) {
+    // Keys are turned on their way into the cache.
+    if (at.ends_with(".kv")) return x;
+    return g_.add_one(OpKind::kRopeAt, {x, serve_inputs().positions}, at + ".rope", attrs, tag_);
+  }
   return g_.add_one(OpKind::kRope, {x}, at + ".rope", attrs, tag_);
 }
 
@@ -174,13 +256,28 @@ ValueId TransformerBuilder::attention(ValueId x_TH, const std::string& at) {
   const ValueId full_TH = enter_tp(norm(x_TH, at + ".attn_norm"), at + ".attn_norm.full");
   const ValueId q_TQ = heads(full_TH, at + ".q", model_.heads, at + ".q_norm");
   const ValueId kv_TE = heads(full_TH, at + ".kv", model_.kv_heads, at + ".k_norm");  // keys only
-  const auto [queries, keys] = enter_cp(q_TQ, kv_TE, at);
+  const ValueId o_TQ =
+      serve_ != nullptr ? attended_pages(q_TQ, kv_TE, at) : attended(q_TQ, kv_TE, at);
+  const ValueId partial_TH = linear(o_TQ, weight(at + ".o"), at + ".o");
+  ValueId y_TH = leave_tp(partial_TH, at + ".o.sum");
+  if (model_.attention_bias == AttentionBias::kAll) y_TH = add_bias(y_TH, at + ".o");
+  y_TH = drop(y_TH, DropoutSite::kAttentionOutput, at + ".o.dropped");
+  return g_.add_one(OpKind::kAdd, {x_TH, y_TH}, at + ".mid", {}, tag_);
+}
+
+Attrs TransformerBuilder::attention_attrs() const {
   Attrs attrs;
   attrs.heads = model_.heads;
   attrs.kv_heads = model_.kv_heads;
   attrs.head_dim = model_.head_dim;
   attrs.seq_len = spec_.train.seq_len;
   attrs.window = model_.sliding_window;
+  return attrs;
+}
+
+ValueId TransformerBuilder::attended(ValueId q_TQ, ValueId kv_TE, const std::string& at) {
+  const auto [queries, keys] = enter_cp(q_TQ, kv_TE, at);
+  Attrs attrs = attention_attrs();
   if (training_) {
     attrs.dropout = model_.attention_dropout;
     attrs.site = DropoutSite::kAttention;
@@ -188,11 +285,23 @@ ValueId TransformerBuilder::attention(ValueId x_TH, const std::string& at) {
   const ValueId o_TQ =
       g_.add(OpKind::kAttention, {queries, keys}, {at + ".attn", at + ".attn.lse"}, attrs, tag_)
           .front();
-  const ValueId partial_TH = linear(leave_cp(o_TQ, at), weight(at + ".o"), at + ".o");
-  ValueId y_TH = leave_tp(partial_TH, at + ".o.sum");
-  if (model_.attention_bias == AttentionBias::kAll) y_TH = add_bias(y_TH, at + ".o");
-  y_TH = drop(y_TH, DropoutSite::kAttentionOutput, at + ".o.dropped");
-  return g_.add_one(OpKind::kAdd, {x_TH, y_TH}, at + ".mid", {}, tag_);
+  return leave_cp(o_TQ, at);
+}
+
+// First into the pages, then out of them: a token's own key is read like all others.
+ValueId TransformerBuilder::attended_pages(ValueId q_TQ, ValueId kv_TE, const std::string& at) {
+  const ServeInputs& in = serve_inputs();
+  const auto layer = static_cast<size_t>(tag_.unit) - 1;
+  Attrs attrs = attention_attrs();
+  attrs.page_size = serve_->page_size;
+  Attrs keys = attrs;
+  keys.heads = model_.kv_heads;
+  keys.window = 0;
+  const ValueId cache =
+      g_.add_one(OpKind::kCacheWrite, {out_.serve.caches[layer], kv_TE, in.positions, in.slots},
+                 at + ".cache.filled", keys, tag_);
+  return g_.add_one(OpKind::kPagedAttention, {q_TQ, cache, in.first_row, in.kv_len, in.pages},
+                    at + ".attn", attrs, tag_);
 }
 
 // What attention needs where tokens are split over cp: with "ring" they stay, and a pass brings the
@@ -241,7 +350,7 @@ ValueId TransformerBuilder::moe(ValueId x_TH, int64_t layer) {
   const MoeWeights weights{weight(at + ".router"), weight(at + ".expert_gate_up"),
                            weight(at + ".expert_down")};
   const ValueId n_TH = norm(x_TH, at + ".mlp_norm");
-  const MoeOutput out = build_moe(g_, spec_, mesh_, n_TH, weights, layer, router_stats_);
+  const MoeOutput out = build_moe(g_, spec_, mesh_, n_TH, weights, layer, router_stats_, serve_);
   router_stats_ = out.stats;
   const ValueId y_TH = drop(out.y_TH, DropoutSite::kMlpOutput, at + ".experts.dropped");
   return g_.add_one(OpKind::kAdd, {x_TH, y_TH}, at + ".out", {}, tag_);
@@ -293,10 +402,46 @@ ValueId TransformerBuilder::embedding() {
       g_.add_one(OpKind::kEmbedding, {out_.tokens, weight("embed")}, "embed", attrs, tag_);
   const ValueId x_TH = leave_tp(partial_TH, "embed.sum");
   if (model_.positions != PositionKind::kLearned) return x_TH;
+  if (serve_ != nullptr) {
+    return g_.add_one(OpKind::kPositionsAt, {x_TH, weight("positions"), serve_inputs().positions},
+                      "embed.placed", {}, tag_);
+  }
   attrs = {};
   attrs.seq_len = spec_.train.seq_len;
   return g_.add_one(OpKind::kAddPositions, {x_TH, weight("positions")}, "embed.placed", attrs,
                     tag_);
+}
+
+ValueId TransformerBuilder::blocks(ValueId x_TH) {
+  for (int64_t layer = 0; layer < model_.layers; ++layer) {
+    const std::string at = fmt::format("layers.{}", layer);
+    open_unit(static_cast<int>(layer) + 1);
+    x_TH = attention(x_TH, at);
+    x_TH = model_.experts > 0 ? moe(x_TH, layer) : mlp(x_TH, at);
+  }
+  return x_TH;
+}
+
+// The logits of each rank's part of the vocabulary, then of all parts on every rank.
+ForwardGraph TransformerBuilder::serve(const ServeStep& shape,
+                                       const std::vector<int>& stage_of_unit) {
+  serve_ = &shape;
+  stage_of_unit_ = &stage_of_unit;
+  add_serve_inputs();
+  open_unit(0);
+  const ValueId x_TH = blocks(embedding());
+  open_unit(layout_.num_units - 1);
+  const ValueId x_RH =
+      g_.add_one(OpKind::kTakeRows, {x_TH, out_.serve.rows}, "rows.taken", {}, tag_);
+  const ValueId full_RH = enter_tp(norm(x_RH, "final_norm"), "final_norm.full");
+  const ValueId table_VH = weight(model_.tied && !layout_.tied_across_stages() ? "embed" : "head");
+  Attrs attrs;
+  attrs.parts = mesh_.size(Axis::kTp);
+  attrs.chunks = sum_chunks(g_.type(table_VH).shape[1], /*shared=*/false, 1);
+  const ValueId part =
+      g_.add_one(OpKind::kServeLogits, {full_RH, table_VH}, "logits.part", attrs, tag_);
+  out_.logits = g_.cast(part, Axis::kTp, invariant(), "logits", tag_);
+  return std::move(out_);
 }
 
 ForwardGraph TransformerBuilder::run(bool training, int64_t most_chunks) {
@@ -306,12 +451,7 @@ ForwardGraph TransformerBuilder::run(bool training, int64_t most_chunks) {
   add_inputs(training);
   open_unit(0);
   ValueId x_TH = drop(embedding(), DropoutSite::kEmbedding, "embed.dropped");
-  for (int64_t layer = 0; layer < model_.layers; ++layer) {
-    const std::string at = fmt::format("layers.{}", layer);
-    open_unit(static_cast<int>(layer) + 1);
-    x_TH = attention(x_TH, at);
-    x_TH = model_.experts > 0 ? moe(x_TH, layer) : mlp(x_TH, at);
-  }
+  x_TH = blocks(x_TH);
   open_unit(layout_.num_units - 1);
   const ValueId full_TH = enter_tp(norm(x_TH, "final_norm"), "final_norm.full");
   const ValueId table_VH = weight(model_.tied && !layout_.tied_across_stages() ? "embed" : "head");
@@ -336,6 +476,12 @@ ForwardGraph build_transformer(const RunSpec& spec, const Mesh& mesh, const Para
 ForwardGraph build_transformer_of_chunks(const RunSpec& spec, const Mesh& mesh,
                                          const ParameterLayout& layout, int64_t most_chunks) {
   return TransformerBuilder(spec, mesh, layout).run(/*training=*/true, most_chunks);
+}
+
+ForwardGraph build_serving_transformer(const RunSpec& spec, const Mesh& mesh,
+                                       const ParameterLayout& layout, const ServeStep& serve,
+                                       const std::vector<int>& stage_of_unit) {
+  return TransformerBuilder(spec, mesh, layout).serve(serve, stage_of_unit);
 }
 
 int64_t loss_chunks(const RunSpec& spec) {

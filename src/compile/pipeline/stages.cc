@@ -72,6 +72,22 @@ std::vector<int64_t> blocks_of_stages(const StageLayout& stages) {
   return blocks;
 }
 
+namespace {
+
+// The units of each stage.
+void cut_units(const RunSpec& spec, StageLayout& plan) {
+  const std::vector<int64_t> counts = layers_per_stage(spec, plan.stages());
+  plan.stage_of_unit.push_back(0);
+  for (int stage = 0; stage < plan.stages(); ++stage) {
+    for (int64_t i = 0; i < counts[static_cast<size_t>(stage)]; ++i) {
+      plan.stage_of_unit.push_back(stage);
+    }
+  }
+  plan.stage_of_unit.push_back(plan.stages() - 1);
+}
+
+}  // namespace
+
 StageLayout lay_out_stages(const RunSpec& spec, bool training) {
   const ParallelSpec& parallel = spec.parallel;
   const auto micro_batches = static_cast<int>(training ? accumulation(spec) : 1);
@@ -87,14 +103,21 @@ StageLayout lay_out_stages(const RunSpec& spec, bool training) {
       plan_versions(plan.schedule, training ? static_cast<int>(micro_batches_per_update(spec)) : 1,
                     parallel.schedule == PipelineKind::kPipedream2bw ? VersionRule::kOneBehind
                                                                      : VersionRule::kNewest);
-  const std::vector<int64_t> counts = layers_per_stage(spec, plan.stages());
-  plan.stage_of_unit.push_back(0);
-  for (int stage = 0; stage < plan.stages(); ++stage) {
-    for (int64_t i = 0; i < counts[static_cast<size_t>(stage)]; ++i) {
-      plan.stage_of_unit.push_back(stage);
-    }
+  cut_units(spec, plan);
+  return plan;
+}
+
+StageLayout lay_out_serving_stages(const RunSpec& spec) {
+  const auto stages = static_cast<int>(spec.parallel.pp);
+  StageLayout plan;
+  plan.schedule = one_stage(/*training=*/false, /*micro_batches=*/1);
+  plan.schedule.ranks = plan.schedule.stages = stages;
+  for (int stage = 1; stage < stages; ++stage) {
+    plan.schedule.rank_of_stage.push_back(stage);
+    plan.schedule.actions.push_back({{StagePass::kForward, stage, 0}});
   }
-  plan.stage_of_unit.push_back(plan.stages() - 1);
+  plan.versions = plan_versions(plan.schedule, 1, VersionRule::kNewest);
+  cut_units(spec, plan);
   return plan;
 }
 

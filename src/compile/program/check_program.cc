@@ -44,7 +44,7 @@ class Written {
 
 bool is_state(ArenaKind arena) {
   return arena == ArenaKind::kParameters || arena == ArenaKind::kOptimizer ||
-         arena == ArenaKind::kWorkspace;
+         arena == ArenaKind::kWorkspace || arena == ArenaKind::kCache;
 }
 
 bool overlap(const Buffer& a, const Buffer& b) {
@@ -176,7 +176,10 @@ void check_program(const Program& program) {
     const Buffer& b = program.buffer(id);
     written[static_cast<size_t>(b.arena)].add(b.offset, b.offset + b.bytes());
   };
-  for (const BufferId input : {program.tokens, program.labels, program.document_starts}) {
+  const ServeBuffers& serve = program.serve;
+  for (const BufferId input :
+       {program.tokens, program.labels, program.document_starts, serve.positions, serve.slots,
+        serve.first_row, serve.kv_len, serve.pages, serve.rows}) {
     if (input != kNoBuffer) mark(input);
   }
   // Padding of persistent gradients is zero from the start.

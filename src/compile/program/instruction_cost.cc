@@ -70,8 +70,13 @@ bool same_place(const Buffer& a, const Buffer& b) {
 
 void add_every_operand(const Program& program, const Instruction& instruction,
                        InstructionCost& cost) {
-  for (const BufferId id : instruction.inputs) cost.bytes_read += program.buffer(id).bytes();
-  for (const BufferId id : instruction.outputs) cost.bytes_written += program.buffer(id).bytes();
+  // Which pages of a cache are touched, its contents decide.
+  const auto counted = [&](BufferId id) {
+    const Buffer& buffer = program.buffer(id);
+    return buffer.arena == ArenaKind::kCache ? 0 : buffer.bytes();
+  };
+  for (const BufferId id : instruction.inputs) cost.bytes_read += counted(id);
+  for (const BufferId id : instruction.outputs) cost.bytes_written += counted(id);
   if (instruction.accumulate) {
     const size_t added = row_of(instruction.op).cost.added_output;
     cost.bytes_read += program.buffer(instruction.outputs[added]).bytes();

@@ -12,7 +12,7 @@ namespace tessera {
 
 std::string_view name_of(ArenaKind arena) {
   static constexpr std::array<std::string_view, kNumArenas> kNames = {
-      "parameters", "gradients", "optimizer", "activations", "communication", "workspace"};
+      "parameters", "gradients", "optimizer", "activations", "communication", "workspace", "cache"};
   return kNames[static_cast<size_t>(arena)];
 }
 
@@ -150,6 +150,8 @@ uint64_t hash_of(const Program& program, const Instruction& i) {
     hasher.add(i.args.lanes);
     hasher.add(i.args.first_lane);
   }
+  if (i.args.page_size > 0) hasher.add(i.args.page_size);
+  if (i.args.chunks > 1) hasher.add(i.args.chunks);
   hasher.add(i.signal);
   hasher.add(i.micro_batch);
   return hasher.value();
@@ -209,6 +211,7 @@ std::string to_text(const Program& program) {
       fmt::format("program of rank {} ({}), {} micro-batches, {} threads\n", program.rank,
                   program.mesh.describe(program.rank), program.micro_batches, program.threads);
   for (const ArenaKind arena : kAllArenas) {
+    if (arena == ArenaKind::kCache && program.serve.caches.empty()) continue;
     text += fmt::format("arena {:13} {} bytes\n", name_of(arena),
                         program.arena_bytes[static_cast<size_t>(arena)]);
   }

@@ -25,10 +25,16 @@ enum class ArenaKind : uint8_t {
   kOptimizer,
   kActivations,
   kCommunication,
-  kWorkspace
+  kWorkspace,
+  kCache  // serving: keys and values
 };
-constexpr int kNumArenas = 6;
+constexpr int kNumArenas = 7;
 constexpr std::array<ArenaKind, kNumArenas> kAllArenas = {
+    ArenaKind::kParameters,  ArenaKind::kGradients,     ArenaKind::kOptimizer,
+    ArenaKind::kActivations, ArenaKind::kCommunication, ArenaKind::kWorkspace,
+    ArenaKind::kCache};
+// Those of a step of training: a plan of one has no cache.
+constexpr std::array<ArenaKind, 6> kTrainingArenas = {
     ArenaKind::kParameters,  ArenaKind::kGradients,     ArenaKind::kOptimizer,
     ArenaKind::kActivations, ArenaKind::kCommunication, ArenaKind::kWorkspace};
 std::string_view name_of(ArenaKind arena);
@@ -95,6 +101,8 @@ struct KernelArgs {
   int64_t states = 2;               // adamw, sgd: numbers that they keep of a weight
   // sum_squares, metrics, join_lanes: of the run, where sums do not depend on who makes them.
   int64_t lanes = 0, first_lane = 0;
+  int64_t page_size = 0;  // cache_write, paged_attention
+  int64_t chunks = 1;     // serve_linear, serve_logits: of this rank's part of the inner dimension
 };
 
 // Inputs and outputs are as the kernel takes them. Of sum_squares: a gradient for each bucket;
@@ -128,6 +136,19 @@ struct BucketBuffers {
   BufferId master = kNoBuffer;            // of 16-bit weights
 };
 
+// What a step of serving reads of its frame, all i32, and the pages that are kept. kNoBuffer, or
+// nothing, where the rank does not need it.
+struct ServeBuffers {
+  BufferId positions = kNoBuffer;  // [T] of each token in its sequence
+  BufferId slots = kNoBuffer;      // [T] page * page_size + offset; -1: the token is padding
+  BufferId first_row =
+      kNoBuffer;  // [N + 1] the tokens of sequence n: [first_row[n], first_row[n + 1])
+  BufferId kv_len = kNoBuffer;   // [N] tokens of the sequence that the cache holds, these included
+  BufferId pages = kNoBuffer;    // [N, P]
+  BufferId rows = kNoBuffer;     // [R] tokens whose logits are wanted; -1: none
+  std::vector<BufferId> caches;  // by layer: [pages, 2 * kv_heads * page_size * head_dim]
+};
+
 struct Program {
   int rank = 0;
   Mesh mesh;
@@ -152,6 +173,7 @@ struct Program {
   BufferId router_load = kNoBuffer;  // f64 [layers, experts]: choices, added up by every step
   BufferId rope_cos = kNoBuffer, rope_sin = kNoBuffer, scratch = kNoBuffer;
   std::vector<BucketBuffers> buckets;
+  ServeBuffers serve;
 
   [[nodiscard]] const Buffer& buffer(BufferId id) const { return buffers[static_cast<size_t>(id)]; }
   [[nodiscard]] int64_t total_bytes() const;

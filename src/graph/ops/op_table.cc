@@ -10,6 +10,7 @@
 #include "graph/ops/movement.h"
 #include "graph/ops/norm.h"
 #include "graph/ops/placement_text.h"
+#include "graph/ops/serving.h"
 #include "graph/ops/structure.h"
 #include "graph/ops/update.h"
 
@@ -18,7 +19,8 @@ namespace {
 
 constexpr std::array<OpRow, kNumOps> kTable = rows_by_op<kNumOps>(
     ops::kStructureOps, ops::kEmbeddingOps, ops::kLinearOps, ops::kNormOps, ops::kAttentionOps,
-    ops::kElementwiseOps, ops::kLossOps, ops::kUpdateOps, ops::kExpertOps, ops::kMovementOps);
+    ops::kElementwiseOps, ops::kLossOps, ops::kUpdateOps, ops::kExpertOps, ops::kMovementOps,
+    ops::kServingOps);
 
 static_assert(std::ranges::none_of(kTable, [](const OpRow& row) {
   return std::string_view(row.name).empty();

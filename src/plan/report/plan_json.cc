@@ -24,7 +24,7 @@ std::vector<Axis> reported_axes(const Mesh& mesh) {
 ordered_json memory_json(const ArenaBytes& memory) {
   ordered_json json;
   int64_t total = 0;
-  for (const ArenaKind arena : kAllArenas) {
+  for (const ArenaKind arena : kTrainingArenas) {
     const int64_t bytes = memory[static_cast<size_t>(arena)];
     json[std::string(name_of(arena))] = bytes;
     total += bytes;

@@ -145,7 +145,7 @@ std::string memory_table(const Plan& plan) {
                                             {"layers", Align::kLeft},
                                             {"in flight", Align::kRight}};
   if (plan.schedule.asynchronous) columns.push_back({"versions", Align::kRight});
-  for (const ArenaKind arena : kAllArenas) {
+  for (const ArenaKind arena : kTrainingArenas) {
     columns.push_back({std::string(name_of(arena)), Align::kRight});
   }
   columns.push_back({"total", Align::kRight});
@@ -158,7 +158,9 @@ std::string memory_table(const Plan& plan) {
         by_stage(one, [&](int stage, int) { return stage_text(plan, stage); }),
         by_stage(one, [](int, int live) { return std::to_string(live); })};
     if (plan.schedule.asynchronous) cells.push_back(std::to_string(one.weight_versions));
-    for (const int64_t bytes : one.memory) cells.push_back(human_bytes(bytes));
+    for (const ArenaKind arena : kTrainingArenas) {
+      cells.push_back(human_bytes(one.memory[static_cast<size_t>(arena)]));
+    }
     cells.push_back(human_bytes(one.total_bytes()));
     cells.push_back(percent_text(static_cast<double>(one.total_bytes()),
                                  static_cast<double>(plan.limit_bytes)));
@@ -172,7 +174,7 @@ std::string heaviest_table(const Plan& plan) {
   TextTable table({{fmt::format("memory of rank {}", one.first_rank), Align::kLeft},
                    {"bytes", Align::kRight},
                    {"", Align::kRight}});
-  for (const ArenaKind arena : kAllArenas) {
+  for (const ArenaKind arena : kTrainingArenas) {
     const int64_t bytes = one.memory[static_cast<size_t>(arena)];
     table.add_row({std::string(name_of(arena)), with_thousands(bytes), human_bytes(bytes)});
   }

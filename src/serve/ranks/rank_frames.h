@@ -2,7 +2,8 @@
 // Needs its end of a world and the plan, and nothing of how ranks are started: threads
 // (serve/ranks/local_frames.h) and processes use it alike.
 //
-//   ServePlan plan = plan_serving(open_model_folder(options.model).spec, options);
+//   const RunSpec model = fill_options(options);
+//   const ServePlan plan = plan_serving(model, options);
 //   RankFrames rank(world, plan, weights_of(plan));   // on the thread that runs the frames
 //   for (...) FrameResult result = rank.run(frame);   // every rank, the same frames in one order
 //
@@ -12,6 +13,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "comm/world.h"
@@ -46,6 +48,8 @@ class RankFrames {
   // Measured: what the arenas were given, and what was sent since the start.
   [[nodiscard]] RankBytes bytes() const;
   [[nodiscard]] std::vector<Traffic> traffic() const;
+  // Of the instructions of the last frame; equal to that of the Program of its bucket.
+  [[nodiscard]] std::string executed_digest() const;
 
  private:
   struct State;

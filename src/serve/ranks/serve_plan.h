@@ -1,6 +1,6 @@
 // What serving a model on a mesh takes: the Programs of every rank, one for each size of a frame,
-// and all bytes. Compiled, not run. The same options and model give the same plan on every host, so
-// ranks that are processes make it by themselves.
+// and all bytes. Compiled, not run, and pure: the same options and model give the same plan on
+// every host, so ranks that are processes make it by themselves.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 namespace tessera::serve {
 
 // Frames of up to so many tokens, of so many sequences, with logits of so many rows.
-struct Bucket {
+struct FrameBucket {
   int64_t tokens = 0, sequences = 0, rows = 0;
 };
 
@@ -25,30 +25,38 @@ struct RankBytes {
   std::array<int64_t, kNumArenas> arenas{};
   [[nodiscard]] int64_t at(ArenaKind arena) const { return arenas[static_cast<size_t>(arena)]; }
   [[nodiscard]] int64_t total() const;
+  friend bool operator==(const RankBytes&, const RankBytes&) = default;
+};
+
+// One size of a frame.
+struct BucketPlan {
+  FrameBucket bucket;
+  StepGraph step;
+  std::vector<Program> programs;  // by rank
 };
 
 struct ServePlan {
   ServeOptions options;
-  RunSpec spec;                                // resolved: model, mesh, dtype
-  ServeShape shape;                            // with the number of pages
-  std::vector<Bucket> buckets;                 // ascending
-  std::vector<StepGraph> steps;                // by bucket
-  std::vector<std::vector<Program>> programs;  // by bucket and rank
+  RunSpec spec;                     // resolved: model, mesh, dtype
+  ServeShape shape;                 // with the number of pages
+  std::vector<BucketPlan> buckets;  // from the smallest to the largest
   std::vector<RankBytes> ranks;
-  int64_t page_bytes = 0;      // of one page, on the rank that has most of it
-  int64_t kv_token_bytes = 0;  // of one token, likewise
+  int64_t page_bytes = 0;  // of one page, on all ranks together
 
   [[nodiscard]] int world() const { return static_cast<int>(ranks.size()); }
+  [[nodiscard]] int64_t total_bytes() const;
   // The rank that samples: the first of the last stage.
   [[nodiscard]] int sampling_rank() const;
-  // Where a frame of this size goes. Throws InternalError for one that is larger than all.
+  // The place of the smallest bucket that a frame of this size fits. Throws InternalError where
+  // none is large enough.
   [[nodiscard]] size_t bucket_of(int64_t tokens, int64_t sequences, int64_t rows) const;
 };
 
-// `model`: what open_model_folder() says, or any resolved run of one rank. Throws ConfigError for
-// what cannot be served, and Error with ExitCode::kDoesNotFit, before anything is allocated, where
-// the memory that the options allow has no room for a page more than one sequence of max_context
-// needs.
+// `model`: resolved, of one rank, such as that of open_model_folder(). `options` must say how many
+// threads a rank has, and either the number of pages or the memory for all ranks
+// (serve/ranks/host_options.h asks the machine). Throws ConfigError for what cannot be served, and
+// Error with ExitCode::kDoesNotFit where the memory has no room for the pages of one sequence of
+// max_context tokens.
 ServePlan plan_serving(const RunSpec& model, const ServeOptions& options);
 
 }  // namespace tessera::serve

@@ -217,7 +217,7 @@ StepBenchResult bench_step(const CompiledRun& run, const StepBenchOptions& optio
       result.graph = executor.graph_text().value_or("");
       result.notes = executor.notes();
       result.loss = stepper.loss();
-      for (const ArenaKind arena : kAllArenas) {
+      for (const ArenaKind arena : kTrainingArenas) {
         result.arena_bytes[static_cast<size_t>(arena)] = executor.arena_bytes(arena);
       }
     }

@@ -14,7 +14,7 @@ nlohmann::ordered_json measured_rank_json(const Executor& executor, int64_t step
                        .traffic = executor.traffic(),
                        .instructions = executor.executed_instructions(),
                        .digest = executor.executed_digest()};
-  for (const ArenaKind arena : kAllArenas) {
+  for (const ArenaKind arena : kTrainingArenas) {
     measured.memory[static_cast<size_t>(arena)] = executor.arena_bytes(arena);
   }
   measured.memory = memory_parts(program, measured.memory);

@@ -45,7 +45,7 @@ void add_row(TextTable& table, const std::string& name, int64_t planned, int64_t
 // What the engine asked for.
 void add_memory(const nlohmann::ordered_json& plan, const nlohmann::ordered_json& measured,
                 TextTable& table) {
-  for (const ArenaKind arena : kAllArenas) {
+  for (const ArenaKind arena : kTrainingArenas) {
     const std::string name(name_of(arena));
     add_row(table, "memory, " + name, total(plan, name), total(measured, name));
   }

@@ -1,0 +1,145 @@
+// Frames on ranks as threads: texts that other programs have continued, pages, copies, failures, and
+// that what was planned is what was taken and sent.
+#include "serve/ranks/local_frames.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "serve/testing/text_feeder.h"
+
+namespace tessera::serve {
+namespace {
+
+using testing::FeedOptions;
+using testing::Rows;
+using testing::ServedModel;
+using testing::Text;
+
+ServedModel small_model() {
+  ModelSpec model;
+  model.layers = 2;
+  model.hidden = 32;
+  model.ffn = 64;
+  model.heads = 4;
+  model.kv_heads = 2;
+  model.head_dim = 8;
+  model.vocab = 60;
+  return testing::random_model(model, "small");
+}
+
+Text counted_text(int64_t length, int64_t vocab) {
+  Text text;
+  for (int64_t t = 0; t < length; ++t) text.push_back(static_cast<int32_t>(t * 7 % vocab));
+  return text;
+}
+
+int64_t one_at_a_time(int64_t) { return 1; }
+int64_t all_at_once(int64_t left) { return left; }
+
+// A text of one sequence, on its own pages.
+Frame frame_of(const Text& tokens, int32_t cached, std::vector<int32_t> pages) {
+  Frame frame;
+  frame.number = 1;
+  frame.tokens = tokens;
+  frame.sequences = {{static_cast<int32_t>(tokens.size()), cached, std::move(pages)}};
+  auto greedy = std::make_shared<Sampling>();
+  greedy->temperature = 0;
+  frame.rows.push_back({static_cast<int32_t>(tokens.size()) - 1, {.how = std::move(greedy)}});
+  return frame;
+}
+
+TEST(LocalFrames, ContinueTextsAsTransformersDoes) {
+  int found = 0;
+  for (const std::string& folder : testing::model_folders()) {
+    if (!std::filesystem::exists(folder + "/greedy.json")) continue;
+    SCOPED_TRACE(folder);
+    ++found;
+    std::ifstream in(folder + "/greedy.json");
+    const nlohmann::json golden = nlohmann::json::parse(in);
+    const auto prompt = golden.at("prompt").get<Text>();
+    const auto expected = golden.at("greedy").get<Text>();
+    const std::unique_ptr<LocalFrameRunner> runner =
+        testing::test_runner(testing::folder_model(folder), {});
+    Text text = prompt;
+    Text next = prompt;  // what the cache does not have yet
+    while (text.size() < expected.size()) {
+      const auto cached = static_cast<int32_t>(text.size() - next.size());
+      std::vector<int32_t> pages;
+      for (size_t p = 0; p * 16 < text.size(); ++p) pages.push_back(static_cast<int32_t>(5 + p));
+      runner->start(frame_of(next, cached, pages));
+      next = {runner->finish().tokens.at(0).token};
+      text.push_back(next.front());
+    }
+    EXPECT_EQ(text, expected);
+  }
+  if (found == 0) GTEST_SKIP() << "no folder has a greedy.json";
+}
+
+TEST(LocalFrames, AWrongPageIsSeen) {
+  const ServedModel model = small_model();
+  const std::vector<Text> texts = {counted_text(40, 60), counted_text(30, 59)};
+  const std::unique_ptr<LocalFrameRunner> runner = testing::test_runner(model, {});
+  testing::TextFeeder feeder(*runner, 1);
+  const std::vector<Rows> right = feeder.feed(texts, one_at_a_time);
+  EXPECT_LE(testing::difference(testing::reference_logits(model, texts), right), 1e-12);
+  feeder.on_frame = [&](Frame& frame) {
+    if (feeder.frames() % 100 == 77) {
+      int32_t& page = frame.sequences.front().pages.front();
+      page = (page + 1) % static_cast<int32_t>(runner->shape().num_pages);
+    }
+  };
+  double largest = 0;
+  for (int i = 0; i < 3; ++i) {
+    largest = std::max(largest, testing::difference(right, feeder.feed(texts, one_at_a_time)));
+  }
+  EXPECT_GT(largest, 1e-6);
+}
+
+TEST(LocalFrames, PagesAreCopiedBeforeAFrameIsComputed) {
+  const ServedModel model = small_model();
+  for (const char* mesh : {"one rank", "tp = 2", "pp = 2"}) {
+    SCOPED_TRACE(mesh);
+    FeedOptions options;
+    options.tp = mesh == std::string("tp = 2") ? 2 : 1;
+    options.pp = mesh == std::string("pp = 2") ? 2 : 1;
+    const std::unique_ptr<LocalFrameRunner> runner = testing::test_runner(model, options);
+    const Text text = counted_text(20, 60);
+    const auto run = [&](const Frame& frame) {
+      runner->start(frame);
+      static_cast<void>(runner->finish());
+      return runner->logits();
+    };
+    const Rows whole = run(frame_of(text, 0, {3, 4}));
+    static_cast<void>(run(frame_of(Text(text.begin(), text.begin() + 19), 0, {7, 8})));
+    Frame last = frame_of({text.back()}, 19, {3, 9});
+    last.copies = {{7, 3}, {8, 9}};
+    EXPECT_EQ(run(last), whole);
+    Frame without = last;
+    without.copies = {{7, 3}, {1, 9}};
+    EXPECT_NE(run(without), whole);
+  }
+}
+
+TEST(LocalFrames, TakeAndSendWhatWasPlanned) {
+  const ServedModel model = small_model();
+  for (const auto& [tp, pp] : {std::pair{1, 1}, {2, 1}, {4, 1}, {1, 2}, {2, 2}}) {
+    SCOPED_TRACE(fmt::format("tp={} pp={}", tp, pp));
+    FeedOptions options;
+    options.tp = tp;
+    options.pp = pp;
+    options.dtype = DType::kBF16;
+    const std::unique_ptr<LocalFrameRunner> runner = testing::test_runner(model, options);
+    const ServePlan& plan = runner->plan();
+    for (const size_t tokens : {1UL, 8UL, 30UL}) {
+      runner->start(frame_of(counted_text(static_cast<int64_t>(tokens), 60), 0, {1, 2}));
+      if (tokens <= 16) continue;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera::serve
