@@ -139,6 +139,10 @@ LaunchContext read_agent(const Environment& environment) {
     context.kept_fd = static_cast<int>(
         number(environment, agent_variable::kKept, 0, std::numeric_limits<int>::max()));
   }
+  if (is_set(environment, agent_variable::kFrames)) {
+    context.frames_fd = static_cast<int>(
+        number(environment, agent_variable::kFrames, 0, std::numeric_limits<int>::max()));
+  }
   if (is_set(environment, agent_variable::kGeneration)) {
     context.generation = static_cast<int>(
         number(environment, agent_variable::kGeneration, 1, std::numeric_limits<int>::max()));

@@ -34,6 +34,8 @@ inline constexpr std::string_view kMemory = "TESSERA_SHM_FD";
 inline constexpr std::string_view kToken = "TESSERA_RUN_TOKEN";
 inline constexpr std::string_view kGeneration = "TESSERA_GENERATION";
 inline constexpr std::string_view kKept = "TESSERA_KEPT_FD";
+// Where ranks that serve get their frames from: a socket.
+inline constexpr std::string_view kFrames = "TESSERA_FRAMES_FD";
 // Where there are ranks on other hosts too.
 inline constexpr std::string_view kLocalSize = "TESSERA_LOCAL_SIZE";
 inline constexpr std::string_view kAddresses = "TESSERA_RANK_ADDRESSES";  // split by commas
@@ -55,6 +57,7 @@ struct LaunchContext {
   std::string token;   // tells runs apart: TESSERA_RUN_TOKEN, else what torchrun calls the run
   int shm_fd = -1;     // agent: the ShmMemory that this rank inherited
   int kept_fd = -1;    // agent: a file in memory that generations leave to each other; -1: none
+  int frames_fd = -1;  // a server's: where frames come from; -1: it is no rank of one
   int generation = 1;  // agent: how often the ranks of this job have been started
 
   // agent, with ranks on several hosts: where each of them listens, and what only they know.

@@ -5,7 +5,8 @@
 //
 //   point    rdzv.join, comm.init, load, step.begin, step.forward, step.backward, step.update,
 //            step.collective, step.end, eval, save.stage, save.change (of a file or
-//            folder), save.write, save.sync, save.rename, snapshot.copy, snapshot.seal, end
+//            folder), save.write, save.sync, save.rename, snapshot.copy, snapshot.seal, end;
+//            of a server: serve.load, serve.frame, serve.result (`step` is the frame's number)
 //   rank     which (default: all)
 //   step     which (default: all)
 //   at       only the so-many-th time that a rank passes the point (default: every time)
