@@ -14,6 +14,9 @@ using std::chrono::steady_clock;
 
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
+// So much of a next request is read before the response to the last one.
+constexpr size_t kReadAhead = 4096;
+
 std::string text_of(boost::string_view text) { return {text.data(), text.size()}; }
 
 std::string lower_case(std::string text) {
@@ -39,17 +42,17 @@ std::optional<Request> request_of(beast::http::request<beast::http::string_body>
 }
 
 // What the client is told of a request that could not be read; nothing where nobody listens.
-std::optional<Response> response_to(beast::error_code failure) {
+std::optional<Response> response_to(beast::error_code failure, WriteError write_error) {
   using beast::http::error;
   if (failure == error::end_of_stream || failure == error::partial_message) return std::nullopt;
   if (failure == error::header_limit || failure == error::buffer_overflow) {
-    return Response::error(431, "too_large", "the request's header fields are too large");
+    return write_error(431, "too_large", "the request's header fields are too large");
   }
   if (failure == error::body_limit) {
-    return Response::error(413, "too_large", "the request's body is too large");
+    return write_error(413, "too_large", "the request's body is too large");
   }
   if (failure.category() == make_error_code(error::bad_version).category()) {
-    return Response::error(400, "bad_request", "this is no HTTP/1.1 request: " + failure.message());
+    return write_error(400, "bad_request", "this is no HTTP/1.1 request: " + failure.message());
   }
   return std::nullopt;
 }
@@ -65,6 +68,7 @@ Connection::Connection(asio::ip::tcp::socket socket, const Shared& shared)
 
 Connection::~Connection() {
   if (events_) events_->wake_with({});
+  if (later_) later_->take_with({});
   shared_.on_end();
 }
 
@@ -129,11 +133,12 @@ void Connection::on_request(Failure failure) {
     request->port = port_;
     return handle(std::move(*request));
   }
-  respond(Response::error(400, "bad_request", "the request's target is no path of this server"));
+  respond(shared_.options.write_error(400, "bad_request",
+                                      "the request's target is no path of this server"));
 }
 
 void Connection::refuse_unread(Failure failure) {
-  const auto response = response_to(failure);
+  const auto response = response_to(failure, shared_.options.write_error);
   if (!response.has_value() || stopping_ || !stream_.socket().is_open()) return close();
   refuse(*response);
 }
@@ -150,6 +155,7 @@ void Connection::handle(Request request) {
 }
 
 void Connection::respond(Response response) {
+  if (response.later != nullptr) return await_response(std::move(response.later));
   for (const auto& field : shared_.options.fields) response.fields.push_back(field);
   const bool streams = response.events != nullptr;
   // A stream ends with its connection, which every client understands.
@@ -175,6 +181,46 @@ void Connection::on_response(Failure failure) {
   stream_.socket().shutdown(asio::ip::tcp::socket::shutdown_send, ignored);
   waiting_ = true;
   watch_for_end();
+}
+
+// Costs no thread. Meanwhile a client that leaves is noticed, and told to whoever works for it.
+void Connection::await_response(std::shared_ptr<LaterResponse> later) {
+  later_ = std::move(later);
+  stream_.expires_never();
+  watch_for_leaving();
+  later_->take_with([weak = weak_from_this(), executor = stream_.get_executor()](Response known) {
+    asio::post(executor, [weak, answer = std::move(known)]() mutable {
+      if (const auto self = weak.lock()) self->on_known(std::move(answer));
+    });
+  });
+}
+
+void Connection::watch_for_leaving() {
+  reading_ahead_ = true;
+  stream_.async_read_some(buffer_.prepare(kReadAhead),
+                          [self = shared_from_this()](Failure failure, size_t bytes) {
+                            self->on_read_ahead(failure, bytes);
+                          });
+}
+
+void Connection::on_read_ahead(Failure failure, size_t bytes) {
+  reading_ahead_ = false;
+  buffer_.commit(bytes);
+  if (known_.has_value()) {
+    later_.reset();
+    respond(*std::exchange(known_, std::nullopt));
+  } else if (failure || buffer_.size() > shared_.options.header_bytes) {
+    close();  // who sends on and on without waiting for an answer is dropped as well
+  } else {
+    watch_for_leaving();
+  }
+}
+
+void Connection::on_known(Response response) {
+  if (ended_) return;
+  known_ = std::move(response);
+  // One read at a time: the one that watches ends first.
+  if (reading_ahead_) stream_.cancel();
 }
 
 // Reads and forgets until the client ends the connection or its time is over.

@@ -53,6 +53,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_response(Failure failure);
   void close();
 
+  void await_response(std::shared_ptr<LaterResponse> later);
+  void watch_for_leaving();
+  void on_read_ahead(Failure failure, size_t bytes);
+  void on_known(Response response);
   void start_events();
   void watch_for_end();
   void ask_source();
@@ -70,6 +74,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool stopping_ = false;
   bool waiting_ = false;     // for a request, or for news
   std::string head_, body_;  // being written
+  // A response that comes later: what the client sends meanwhile is kept for its next request.
+  std::shared_ptr<LaterResponse> later_;
+  std::optional<Response> known_;
+  bool reading_ahead_ = false;
   // A stream of events.
   std::shared_ptr<EventSource> events_;
   boost::asio::steady_timer poll_;

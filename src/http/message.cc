@@ -158,7 +158,7 @@ bool accepts_gzip(const Request& request) {
 }
 
 std::string_view reason_of(int status) {
-  constexpr std::array<std::pair<int, std::string_view>, 20> kReasons = {
+  constexpr std::array<std::pair<int, std::string_view>, 21> kReasons = {
       {{200, "OK"},
        {204, "No Content"},
        {303, "See Other"},
@@ -178,7 +178,8 @@ std::string_view reason_of(int status) {
        {431, "Request Header Fields Too Large"},
        {500, "Internal Server Error"},
        {501, "Not Implemented"},
-       {503, "Service Unavailable"}}};
+       {503, "Service Unavailable"},
+       {504, "Gateway Timeout"}}};
   for (const auto& [number, reason] : kReasons) {
     if (number == status) return reason;
   }

@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "http/event_source.h"
+#include "http/later_response.h"
 
 namespace tessera::http {
 
@@ -37,7 +38,8 @@ struct Response {
   int status = 200;
   Fields fields;  // Content-Length and Connection come by themselves
   std::string body;
-  std::shared_ptr<EventSource> events;  // where it is set, the body is this stream
+  std::shared_ptr<EventSource> events;   // where it is set, the body is this stream
+  std::shared_ptr<LaterResponse> later;  // where it is set, what it is given stands for all of this
 
   static Response text(int status, std::string_view content_type, std::string body);
   static Response json(std::string body);
@@ -45,12 +47,15 @@ struct Response {
   static Response error(int status, std::string_view code, std::string_view message);
 };
 
+// How a server words its own refusals: Response::error, or what its clients expect instead.
+using WriteError = Response (*)(int status, std::string_view code, std::string_view message);
+
 // Thrown by a handler instead of a response.
 class Refusal : public Error {
  public:
   Refusal(int status, std::string code, const std::string& message)
       : Error(message), status_(status), name_(std::move(code)) {}
-  [[nodiscard]] Response response() const { return Response::error(status_, name_, what()); }
+  [[nodiscard]] Response response(WriteError write) const { return write(status_, name_, what()); }
 
  private:
   int status_;

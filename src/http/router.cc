@@ -12,15 +12,15 @@ bool is_capture(const std::string& segment) {
   return segment.size() > 2 && segment.front() == '{' && segment.back() == '}';
 }
 
-Response answer(const Handler& handler, const Request& request) {
+Response answer(const Handler& handler, const Request& request, WriteError write_error) {
   try {
     return handler(request);
   } catch (const Refusal& refusal) {
-    return refusal.response();
+    return refusal.response(write_error);
   } catch (const ConfigError& error) {
-    return Response::error(400, "bad_request", error.what());
+    return write_error(400, "bad_request", error.what());
   } catch (const std::exception& error) {
-    return Response::error(500, "internal", failure_of(error).text);
+    return write_error(500, "internal", failure_of(error).text);
   }
 }
 
@@ -53,18 +53,18 @@ Response Router::route(Request request) const {
     if (!fits(route, request, captured)) continue;
     if (route.method == method) {
       request.captured = std::move(captured);
-      return answer(route.handler, request);
+      return answer(route.handler, request, write_error_);
     }
     if (!allowed.empty()) allowed += ", ";
     allowed += route.method == "GET" ? "GET, HEAD" : route.method;
   }
   if (allowed.empty()) {
-    return Response::error(404, "not_found",
-                           fmt::format("there is nothing at '{}'", shortened(request.path())));
+    return write_error_(404, "not_found",
+                        fmt::format("there is nothing at '{}'", shortened(request.path())));
   }
-  Response refused = Response::error(405, "method_not_allowed",
-                                     fmt::format("'{}' takes {}, not {}", shortened(request.path()),
-                                                 allowed, shortened(request.method, 20)));
+  Response refused = write_error_(405, "method_not_allowed",
+                                  fmt::format("'{}' takes {}, not {}", shortened(request.path()),
+                                              allowed, shortened(request.method, 20)));
   refused.fields.emplace_back("Allow", allowed);
   return refused;
 }

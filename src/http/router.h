@@ -14,6 +14,8 @@ using Handler = std::function<Response(const Request&)>;
 
 class Router {
  public:
+  explicit Router(WriteError write_error = &Response::error) : write_error_(write_error) {}
+
   // `pattern`: "/api/runs/{id}/plan"; what stands in the place of {id} is in Request::captured.
   // HEAD is answered by the handler of GET, and the server leaves out the body.
   void add(std::string method, std::string_view pattern, Handler handler);
@@ -31,6 +33,7 @@ class Router {
   };
   [[nodiscard]] static bool fits(const Route& route, const Request& request, Words& captured);
 
+  WriteError write_error_;
   std::vector<Route> routes_;
 };
 

@@ -99,8 +99,8 @@ void Server::Impl::on_accept(boost::system::error_code failure, tcp::socket sock
                                             }});
   live_[id] = connection;
   if (full) {
-    connection->refuse(Response::error(503, "unavailable",
-                                       "too many connections are open: close some, or try again"));
+    connection->refuse(options_.write_error(
+        503, "unavailable", "too many connections are open: close some, or try again"));
   } else {
     connection->start();
   }

@@ -26,6 +26,7 @@ struct ServerOptions {
   std::chrono::milliseconds ping_interval{10'000};  // of silence in an event stream
   int event_buffer_bytes = 0;  // that the system keeps for a reader of events; 0: as it wants
   Fields fields;               // that every response gets
+  WriteError write_error = &Response::error;  // what is refused before a handler sees it
 };
 
 class Server {
