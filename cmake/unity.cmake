@@ -3,7 +3,8 @@
 # edited is then compiled with its group, so a build that is edited in is better without.
 option(TESSERA_UNITY "compile several sources as one: for builds from nothing" OFF)
 set(TESSERA_UNITY_FILES 40 CACHE STRING "how many sources are compiled as one, at most")
-mark_as_advanced(TESSERA_UNITY_FILES)
+set(TESSERA_UNITY_EXCEPT "" CACHE STRING "targets whose sources are compiled one by one all the same: those that are edited in")
+mark_as_advanced(TESSERA_UNITY_FILES TESSERA_UNITY_EXCEPT)
 option(TESSERA_COMMON_HEADERS_ONCE "read what most sources include once, also without TESSERA_UNITY" OFF)
 if(TESSERA_UNITY)
   # g++ takes a source in a group for a header, which should have nothing of an unnamed namespace.
@@ -117,7 +118,7 @@ macro(tessera_groups)
 endmacro()
 
 function(tessera_unity target)
-  if(NOT TESSERA_UNITY)
+  if(NOT TESSERA_UNITY OR target IN_LIST TESSERA_UNITY_EXCEPT)
     return()
   endif()
   get_target_property(sources ${target} SOURCES)

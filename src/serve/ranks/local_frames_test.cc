@@ -6,7 +6,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.h"
 #include "serve/testing/text_feeder.h"
@@ -38,7 +40,6 @@ Text counted_text(int64_t length, int64_t vocab) {
 }
 
 int64_t one_at_a_time(int64_t) { return 1; }
-int64_t all_at_once(int64_t left) { return left; }
 
 // A text of one sequence, on its own pages.
 Frame frame_of(const Text& tokens, int32_t cached, std::vector<int32_t> pages) {
@@ -134,9 +135,32 @@ TEST(LocalFrames, TakeAndSendWhatWasPlanned) {
     options.dtype = DType::kBF16;
     const std::unique_ptr<LocalFrameRunner> runner = testing::test_runner(model, options);
     const ServePlan& plan = runner->plan();
-    for (const size_t tokens : {1UL, 8UL, 30UL}) {
-      runner->start(frame_of(counted_text(static_cast<int64_t>(tokens), 60), 0, {1, 2}));
-      if (tokens <= 16) continue;
+    std::vector<std::map<std::pair<std::string, std::string>, std::pair<int64_t, int64_t>>> planned(
+        static_cast<size_t>(plan.world()));
+    for (const int64_t tokens : {1, 8, 30, 1, 17}) {
+      const size_t bucket = plan.bucket_of(tokens, 1, 1);
+      runner->start(frame_of(counted_text(tokens, 60), 0, {1, 2}));
+      (void)runner->finish();
+      for (int rank = 0; rank < plan.world(); ++rank) {
+        const auto r = static_cast<size_t>(rank);
+        const Program& program = plan.buckets[bucket].programs[r];
+        EXPECT_EQ(runner->rank(rank).executed_digest(), digest_of(program));
+        for (const Traffic& one : traffic_of(program)) {
+          auto& [calls, bytes] = planned[r][{one.group, one.op}];
+          calls += one.calls;
+          bytes += one.bytes_sent;
+        }
+      }
+    }
+    for (int rank = 0; rank < plan.world(); ++rank) {
+      const auto r = static_cast<size_t>(rank);
+      EXPECT_EQ(runner->rank(rank).bytes(), plan.ranks[r]);
+      decltype(planned)::value_type measured;
+      for (const Traffic& one : runner->rank(rank).traffic()) {
+        measured[{one.group, one.op}] = {one.calls, one.bytes_sent};
+      }
+      EXPECT_EQ(measured, planned[r]) << "rank " << rank;
+      EXPECT_EQ(measured.empty(), plan.world() == 1);
     }
   }
 }

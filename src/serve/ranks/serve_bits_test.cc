@@ -102,7 +102,7 @@ TEST_P(ServeBits, AreThoseOfATextAlone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, ServeBits, ::testing::Values(DType::kF32, DType::kBF16),
-                         [](const auto& info) { return std::string(name_of(info.param)); });
+                         [](const auto& type) { return std::string(name_of(type.param)); });
 
 // What would be seen if the bits did depend on the split: sums of other chunks are other sums.
 TEST(ServeBits, OtherChunksOfASumAreSeen) {
