@@ -87,6 +87,41 @@ TEST_F(CheckpointRunTest, GoesOnOnAnotherMesh) {
   EXPECT_EQ(resumed.json().at("resumed_after"), 1);
 }
 
+// What a checkpoint of one mesh becomes for another is what that mesh would have read anyway.
+TEST_F(CheckpointRunTest, IsCutAnewForAnotherMeshWithTheSameBits) {
+  const auto reshard = [&](const std::string& flags) {
+    return testing::tessera(folder_, "checkpoint reshard " + flags);
+  };
+  const std::string bf16 = "--set train.dtype=bf16";
+  ASSERT_EQ(train("a", "--threads --mesh dp=2,zero=1 " + bf16).code, 0);
+  const CommandResult cut = reshard("a run.toml --mesh pp=2,tp=2 --out cut --json " + bf16);
+  ASSERT_EQ(cut.code, 0) << cut.err;
+  EXPECT_EQ(cut.json().at("ranks"), 4);
+  EXPECT_EQ(cut.json().at("step"), 6);
+  EXPECT_EQ(testing::tessera(folder_, "checkpoint diff a cut").code, 0);
+  EXPECT_EQ(testing::tessera(folder_, "checkpoint verify cut --deep").code, 0);
+  const std::string further = "--threads --set train.steps=8 --mesh pp=2,tp=2 " + bf16;
+  ASSERT_EQ(train("b", further + " --resume a").code, 0);
+  ASSERT_EQ(train("c", further + " --resume cut").code, 0);
+  EXPECT_EQ(bytes_of("b/model.safetensors"), bytes_of("c/model.safetensors"));
+
+  // Nothing is replaced, nothing is lost, and what is not its own is refused.
+  const auto refused = [&](const std::string& flags, int code, const std::string& words) {
+    SCOPED_TRACE(flags);
+    const CommandResult result = reshard(flags);
+    EXPECT_EQ(result.code, code);
+    EXPECT_NE(result.err.find(words), std::string::npos) << result.err;
+  };
+  refused("a run.toml --out cut " + bf16, 2, "'cut/step-00000006' is there already");
+  refused("a run.toml --out d", 2, "train.dtype is \"bf16\" there, but \"f32\" in this run");
+  refused("a run.toml --mesh tp=3 --out d " + bf16, 2, "parallel.tp = 3 does not divide");
+  refused("none run.toml --out d", 66, "'none' is no folder");
+  EXPECT_FALSE(std::filesystem::exists(folder_.path("d")));
+  std::filesystem::resize_file(folder_.path("cut/step-00000006/data-0002-of-0004.safetensors"),
+                               100);
+  refused("cut/step-00000006 run.toml --out d " + bf16, 65, "data-0002-of-0004.safetensors");
+}
+
 TEST_F(CheckpointRunTest, AutoBeginsWhereThereIsNoneAndUsesAnOlderOne) {
   ASSERT_EQ(train("a", "--threads --resume auto --set checkpoint.async=false").code, 0);
   const std::string whole = bytes_of("a/model.safetensors");

@@ -131,7 +131,7 @@ TEST(ResumeStateTest, OnAnotherMeshItGoesOnAsIfItHadNotMoved) {
     SCOPED_TRACE(from + " -> " + to);
     for (const TensorDifference& one : difference_of(from, to).tensors) {  // in f64
       EXPECT_EQ(one.kind, "");
-      EXPECT_LE(one.largest, 1e-11) << one.tensor;
+      EXPECT_LE(one.largest, 1e-12) << one.tensor;
     }
   }
 }

@@ -95,6 +95,33 @@ TEST_F(MpiTrainTest, Row14APreemptedRunSavesAndGoesOn) {
   EXPECT_TRUE(read_file("out/model.safetensors") == read_file("straight/model.safetensors"));
 }
 
+// mpirun ends the job of a rank that is killed; the same command goes on.
+TEST_F(MpiTrainTest, Row2AJobWhoseRankIsKilledGoesOnWithTheSameBits) {
+  const std::string saves =
+      "--set train.steps=6 --set checkpoint.every=2 --set checkpoint.async=false";
+  for (const char* dtype : {"f32", "bf16"}) {
+    SCOPED_TRACE(dtype);
+    const std::string run = fmt::format(
+        "{} -n 4 {} train run.toml -q --set logging.run_dir={} --set train.dtype={} {} --resume "
+        "auto",
+        TESSERA_MPI_LAUNCHER, TESSERA_BINARY, dtype, dtype, saves);
+    const JobResult killed = testing::run_job(
+        {"sh", "-c", "TESSERA_FAULT=step.backward:rank=2,step=4,act=kill exec " + run});
+    EXPECT_NE(killed.code, 0) << killed.output;
+    EXPECT_EQ(killed.left_behind, 0);
+    const JobResult again = testing::run_job(words_of(run));
+    ASSERT_EQ(again.code, 0) << again.output;
+    EXPECT_EQ(lines_with(again.output, "goes on after step 2"), 1U) << again.output;
+    const auto straight = testing::tessera(
+        folder_, fmt::format("train run.toml -q --threads --set logging.run_dir=straight-{} "
+                             "--set train.dtype={} {}",
+                             dtype, dtype, saves));
+    ASSERT_EQ(straight.code, 0) << straight.err;
+    EXPECT_TRUE(read_file(fmt::format("{}/model.safetensors", dtype)) ==
+                read_file(fmt::format("straight-{}/model.safetensors", dtype)));
+  }
+}
+
 TEST_F(MpiTrainTest, DivergenceIsSaidOnce) {
   const JobResult job = train_over_mpi(4, "--inject nan:tensor=layers.1.q,step=2,rank=3");
   EXPECT_EQ(job.code, 4) << job.output;

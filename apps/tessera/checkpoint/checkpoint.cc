@@ -174,8 +174,8 @@ Command add_verb(CLI::App& parent, const Verb& verb) {
 std::vector<Command> add_checkpoint(CLI::App& root) {
   CLI::App* app =
       add_command(root, "checkpoint",
-                  {"List, show, verify and compare checkpoints.", "tessera checkpoint ls runs/demo",
-                   "tessera checkpoint verify --help"});
+                  {"List, show, verify, compare and reshard checkpoints.",
+                   "tessera checkpoint ls runs/demo", "tessera checkpoint verify --help"});
   constexpr const char* kPath = "a run directory, a folder of checkpoints, or one of them";
   return {
       add_verb(*app, {"ls",
@@ -198,7 +198,8 @@ std::vector<Command> add_checkpoint(CLI::App& root) {
                       {"Compare two checkpoints, tensor by tensor, however they were cut.",
                        "tessera checkpoint diff runs/a runs/b", "tessera checkpoint show runs/a"},
                       kPath,
-                      run_checkpoint_diff})};
+                      run_checkpoint_diff}),
+      add_checkpoint_reshard(*app)};
 }
 
 int run_checkpoint_ls(const CheckpointOptions& options, Console& console) {

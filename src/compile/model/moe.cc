@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-// Of `tokens` of a rank, all that one peer's experts can get.
+// Rows that one peer's experts can get at most from `tokens` of a rank.
 int64_t worst_capacity(const RunSpec& spec, int64_t tokens) {
   return tokens * std::min(spec.model.experts_per_token, spec.model.experts / spec.parallel.ep);
 }

@@ -35,8 +35,8 @@ struct ForwardGraph {
 ForwardGraph build_transformer(const RunSpec& spec, const Mesh& mesh, const ParameterLayout& layout,
                                bool training);
 
-// Of a step of serving: ends in the logits of some rows, [parts of the vocabulary, rows, columns]
-// in the accumulate type. `stage_of_unit`: who reads which copy of the inputs.
+// The graph of a step of serving ends in the logits of some rows, [parts of the vocabulary, rows,
+// columns] in the accumulate type. `stage_of_unit`: who reads which copy of the inputs.
 ForwardGraph build_serving_transformer(const RunSpec& spec, const Mesh& mesh,
                                        const ParameterLayout& layout, const ServeStep& serve,
                                        const std::vector<int>& stage_of_unit);

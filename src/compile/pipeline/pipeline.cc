@@ -107,8 +107,8 @@ void Orderer::find_crossings() {
   // Weights are kept by the rank, not handed on.
   const auto is_state = [](const Node& node) {
     return node.op == OpKind::kParameter || node.op == OpKind::kInput ||
-           node.op == OpKind::kCache ||
-           node.op == OpKind::kViews || (node.op == OpKind::kCast && node.attrs.bucket >= 0);
+           node.op == OpKind::kCache || node.op == OpKind::kViews ||
+           (node.op == OpKind::kCast && node.attrs.bucket >= 0);
   };
   for (size_t i = 0; i < nodes.size(); ++i) {
     if (!in_step(nodes[i])) continue;

@@ -39,7 +39,7 @@ std::vector<int64_t> blocks_of_stages(const StageLayout& stages);
 
 // Throws ConfigError for a cut or a schedule that cannot be.
 StageLayout lay_out_stages(const RunSpec& spec, bool training);
-// Of a step of serving: one micro-batch goes through the stages once.
+// In a step of serving one micro-batch goes through the stages once.
 StageLayout lay_out_serving_stages(const RunSpec& spec);
 
 }  // namespace tessera

@@ -17,10 +17,10 @@
 namespace tessera {
 namespace {
 
-constexpr std::array<OpRow, kNumOps> kTable = rows_by_op<kNumOps>(
-    ops::kStructureOps, ops::kEmbeddingOps, ops::kLinearOps, ops::kNormOps, ops::kAttentionOps,
-    ops::kElementwiseOps, ops::kLossOps, ops::kUpdateOps, ops::kExpertOps, ops::kMovementOps,
-    ops::kServingOps);
+constexpr std::array<OpRow, kNumOps> kTable =
+    rows_by_op<kNumOps>(ops::kStructureOps, ops::kEmbeddingOps, ops::kLinearOps, ops::kNormOps,
+                        ops::kAttentionOps, ops::kElementwiseOps, ops::kLossOps, ops::kUpdateOps,
+                        ops::kExpertOps, ops::kMovementOps, ops::kServingOps);
 
 static_assert(std::ranges::none_of(kTable, [](const OpRow& row) {
   return std::string_view(row.name).empty();

@@ -147,13 +147,17 @@ std::vector<StateBox> whole_weights(const StepGraph& step, const StateLayout& la
   return boxes;
 }
 
-SavePlan plan_save(const StateLayout& layout) {
+std::vector<std::vector<HeldBox>> held_boxes(const StateLayout& layout) {
   std::vector<std::vector<HeldBox>> held;
   for (const std::vector<StateBox>& rank : layout.ranks) {
     held.emplace_back();
     for (const StateBox& box : rank) held.back().push_back({box.tensor, box.place.box});
   }
-  return plan_save(layout.tensors, std::move(held));
+  return held;
+}
+
+SavePlan plan_save(const StateLayout& layout) {
+  return plan_save(layout.tensors, held_boxes(layout));
 }
 
 }  // namespace tessera

@@ -45,6 +45,8 @@ StateLayout lay_out_state(const StepGraph& step);
 // ZeRO-1 and ZeRO-2; of weights only.
 std::vector<StateBox> whole_weights(const StepGraph& step, const StateLayout& layout, int rank);
 
+// What every rank holds, wherever it lies.
+std::vector<std::vector<HeldBox>> held_boxes(const StateLayout& layout);
 SavePlan plan_save(const StateLayout& layout);
 
 }  // namespace tessera
