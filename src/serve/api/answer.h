@@ -130,7 +130,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
   bool detached_ = false;
   bool over_ = false;  // the sink hears nothing more
 
-  // Of the worker at hand alone.
+  // What the worker at hand alone touches.
   bool any_token_ = false;
   size_t prompts_ended_ = 0;
   GenerationUsage usage_;

@@ -49,9 +49,9 @@ class Words {
   [[nodiscard]] virtual bool has_chat() const = 0;
 };
 
-// Of a folder with a tokenizer.json: a Hugging Face folder, or a run directory. Its chat template
-// and special tokens come along, where it has any; `template_path` stands for its template, where
-// it is not empty. Throws ConfigError.
+// What a folder with a tokenizer.json speaks: a Hugging Face folder, or a run directory. Its chat
+// template and special tokens come along, where it has any; `template_path` stands for its
+// template, where it is not empty. Throws ConfigError.
 std::shared_ptr<const Words> words_of_folder(const std::filesystem::path& folder,
                                              const std::filesystem::path& template_path = {});
 // Every byte is a token. A chat template of `template_path`, where there is one, is written as

@@ -48,7 +48,7 @@ struct BatchStats {
   int64_t running = 0;  // choices
   int64_t waiting = 0;  // requests and preempted texts
   int64_t pages = 0, pages_used = 0, pages_cached = 0;
-  // Of prompts, when they first begin; what comes back after preemption counts in neither.
+  // Prompts count when they first begin; what comes back after preemption counts in neither.
   uint64_t prefix_hit_tokens = 0, prefix_asked_tokens = 0;
   uint64_t recomputed_tokens = 0, preemptions = 0;
 };

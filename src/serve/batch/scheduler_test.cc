@@ -119,7 +119,7 @@ class World {
 
   Scheduler& scheduler() { return scheduler_; }
   std::map<GenerationId, Request>& requests() { return requests_; }
-  // Of every answer that came to its end.
+  // What every answer that came to its end has said.
   std::map<std::pair<GenerationId, int>, std::vector<int32_t>>& written() { return written_; }
   [[nodiscard]] size_t most_under_way() const { return most_under_way_; }
 

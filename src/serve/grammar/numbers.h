@@ -16,7 +16,7 @@ struct Decimal {
   std::string whole;
   std::string fraction;
 };
-// Of a number as JSON writes it; nothing for one with more than 40 digits.
+// A number as JSON writes it; nothing for one with more than 40 digits.
 std::optional<Decimal> decimal_of(std::string_view json);
 int compare_decimals(const Decimal& a, const Decimal& b);  // -1, 0 or 1
 

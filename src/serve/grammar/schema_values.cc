@@ -77,7 +77,7 @@ Bound bound_at(const SchemaPlace& place, std::string_view keyword, bool inclusiv
   return {*decimal, inclusive};
 }
 
-// Of two bounds on the same side, the one that allows less.
+// The one of two bounds on the same side that allows less.
 std::optional<Bound> tighter(std::optional<Bound> a, const std::optional<Bound>& b, int side) {
   if (!a || !b) return a ? a : b;
   const int order = compare_decimals(b->value, a->value) * side;

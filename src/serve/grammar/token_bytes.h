@@ -20,7 +20,7 @@ class TokenBytes {
   // Inside a text: what a decoder does to the first token alone (a blank that it drops) is not in
   // it. Special tokens have no bytes.
   static std::shared_ptr<const TokenBytes> of(const Tokenizer& tokenizer);
-  // Of a model that reads bytes: token i is byte i.
+  // The tokens of a model that reads bytes: token i is byte i.
   static std::shared_ptr<const TokenBytes> single_bytes();
   // Token i writes bytes[i]; empty: nothing, so that no grammar allows it.
   explicit TokenBytes(std::vector<std::string> bytes);

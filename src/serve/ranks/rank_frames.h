@@ -48,7 +48,7 @@ class RankFrames {
   // Measured: what the arenas were given, and what was sent since the start.
   [[nodiscard]] RankBytes bytes() const;
   [[nodiscard]] std::vector<Traffic> traffic() const;
-  // Of the instructions of the last frame; equal to that of the Program of its bucket.
+  // Identity of the instructions of the last frame; equal to that of the Program of its bucket.
   [[nodiscard]] std::string executed_digest() const;
 
  private:

@@ -1,5 +1,5 @@
-// The same bits for a token whatever is computed beside it, however its text is cut into chunks, and
-// over how many ranks the model is split.
+// The same bits for a token whatever is computed beside it, however its text is cut into chunks,
+// and over how many ranks the model is split.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -67,7 +67,8 @@ std::vector<Rows> serve(const ServedModel& model, FeedOptions options, int64_t c
   options.max_tokens = 160;
   const std::unique_ptr<LocalFrameRunner> runner = testing::test_runner(model, options);
   testing::TextFeeder feeder(*runner, seed);
-  return feeder.feed(texts_of(model), [&](int64_t) { return chunk; }, together);
+  return feeder.feed(
+      texts_of(model), [&](int64_t) { return chunk; }, together);
 }
 
 class ServeBits : public ::testing::TestWithParam<DType> {};
@@ -123,7 +124,8 @@ TEST(ServeBits, OtherChunksOfASumAreSeen) {
     LocalFrameRunner runner(std::move(plan), weights);
     runner.keep_logits();
     testing::TextFeeder feeder(runner, 3);
-    return feeder.feed(texts_of(model), [&](int64_t) { return int64_t{7}; }, 8);
+    return feeder.feed(
+        texts_of(model), [&](int64_t) { return int64_t{7}; }, 8);
   };
   const std::vector<Rows> right = run(0);
   EXPECT_EQ(run(0), right);

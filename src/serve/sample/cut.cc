@@ -20,7 +20,7 @@ void gather_first(std::span<const double> values, size_t count, std::vector<RowE
   found.clear();
   double bound = -HUGE_VAL;
   for (size_t i = 0; i < values.size(); ++i) {
-    // Of equal ones those with higher ids, which come later, lose.
+    // Equal ones with higher ids, which come later, lose.
     if (values[i] <= bound) continue;
     found.push_back({values[i], static_cast<int32_t>(i)});
     if (found.size() < room) continue;

@@ -21,7 +21,7 @@ struct RowMemory {
   CutFinder finder;
 };
 
-// Of the thread: a rank samples row after row, each from nothing.
+// Each thread has its own: a rank samples row after row, each from nothing.
 RowMemory& row_memory() {
   thread_local RowMemory memory;
   return memory;

@@ -25,7 +25,7 @@ namespace tessera::serve {
 SampledToken sample(std::span<const double> logits, const RowSampling& by);
 SampledToken sample(std::span<const float> logits, const RowSampling& by);
 
-// Of a row that lies in parts, those of the first tokens first.
+// A row that lies in parts, those of the first tokens first.
 SampledToken sample(std::span<const std::span<const double>> parts, const RowSampling& by);
 SampledToken sample(std::span<const std::span<const float>> parts, const RowSampling& by);
 

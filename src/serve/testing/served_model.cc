@@ -29,7 +29,7 @@ ServedModel random_model(const ModelSpec& model, const std::string& name) {
 std::vector<std::string> model_folders() {
   std::vector<std::string> folders;
   for (const std::string& root : {std::string(TESSERA_SOURCE_DIR) + "/tests/data/hf",
-                                 std::string(TESSERA_SHARED_DATA) + "/hf-tiny"}) {
+                                  std::string(TESSERA_SHARED_DATA) + "/hf-tiny"}) {
     if (!std::filesystem::exists(root)) continue;
     for (const auto& entry : std::filesystem::directory_iterator(root)) {
       if (std::filesystem::exists(entry.path() / "config.json")) folders.push_back(entry.path());

@@ -27,7 +27,7 @@ ServedModel random_model(const ModelSpec& model, const std::string& name);
 // The folders of tests/data/hf and, where it is there, of TESSERA_SHARED_DATA/hf-tiny.
 std::vector<std::string> model_folders();
 
-// Of every token of every text, by one rank of training in f64: [text][token][vocab].
+// Those of every token of every text, by one rank of training in f64: [text][token][vocab].
 std::vector<Rows> reference_logits(const ServedModel& model, const std::vector<Text>& texts);
 
 }  // namespace tessera::serve::testing
