@@ -15,7 +15,7 @@ namespace tessera::serve {
 
 // What the model makes of a token at a position, given the sum of what it made of those before.
 uint64_t toy_state(int32_t token, int64_t position, uint64_t sum_before);
-// Logits behind the last token of a text.
+// What it makes of the last token of a text.
 uint64_t toy_state_of(std::span<const int32_t> text);
 std::vector<double> toy_logits(uint64_t state, int64_t vocab);
 
