@@ -126,7 +126,7 @@ TEST(StartModelTest, ARunOfBytesSpeaksBytesAndJson) {
   auto listener = std::make_shared<TextListener>();
   ASSERT_EQ(started->generator().submit(std::move(request), listener).refused, Refused::kNo);
   ASSERT_TRUE(listener->wait());
-  EXPECT_EQ(listener->choice().finish, FinishReason::kStop);
+  EXPECT_EQ(listener->choice().finish, FinishReason::kStop) << listener->choice().why;
   std::string text;
   for (const int32_t byte : listener->ids()) text += static_cast<char>(byte);
   const auto json = nlohmann::json::parse(text, nullptr, false);
