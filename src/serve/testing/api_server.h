@@ -134,8 +134,8 @@ inline std::string text_of_stream(const std::string& body, int index = 0) {
     if (!json.is_object() || !json.contains("choices")) continue;
     for (const Json& choice : json["choices"]) {
       if (choice["index"] != index) continue;
-      const Json& more = choice.contains("delta") ? choice["delta"].value("content", Json(""))
-                                                  : choice["text"];
+      const Json& more =
+          choice.contains("delta") ? choice["delta"].value("content", Json("")) : choice["text"];
       text += more.get<std::string>();
     }
   }
@@ -154,8 +154,8 @@ class OpenRequest {
   bool saw(const std::string& text) {
     const auto has = [&](const std::string& all) { return all.find(text) != std::string::npos; };
     if (has(read_)) return true;
-    read_ += client_.read_until(
-        [&](std::string_view more) { return has(read_ + std::string(more)); });
+    read_ +=
+        client_.read_until([&](std::string_view more) { return has(read_ + std::string(more)); });
     return has(read_);
   }
   std::string to_end() { return read_ += client_.read_to_end(); }

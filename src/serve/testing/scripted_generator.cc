@@ -82,8 +82,8 @@ Submission ScriptedGenerator::submit(GenerationRequest request,
     return {.refused = Refused::kTooLong,
             .why = fmt::format("{} tokens are more than {}", length, options_.max_context)};
   }
-  const auto waiting = std::count_if(texts_.begin(), texts_.end(),
-                                     [](const Text& text) { return !text.begun; });
+  const auto waiting =
+      std::count_if(texts_.begin(), texts_.end(), [](const Text& text) { return !text.begun; });
   if (waiting >= options_.most_waiting) {
     return {.refused = Refused::kQueueFull, .why = fmt::format("{} wait", waiting)};
   }
@@ -308,8 +308,7 @@ void ScriptedGenerator::finish(Text& text, int number, FinishReason reason, cons
   if (std::exchange(choice.finished, true)) return;
   if (reason == FinishReason::kCancelled) ++totals_.cancelled_total;
   if (reason == FinishReason::kFailed) ++totals_.failed_total;
-  news.push_back(
-      [to = text.listener, number, reason, why] { to->on_finish(number, reason, why); });
+  news.push_back([to = text.listener, number, reason, why] { to->on_finish(number, reason, why); });
 }
 
 void ScriptedGenerator::forget_ended(News& news) {
