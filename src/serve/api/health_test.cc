@@ -7,6 +7,7 @@
 #include <string>
 
 #include "serve/testing/api_server.h"
+#include "serve/testing/fake_generator.h"
 
 namespace tessera::serve {
 namespace {
@@ -51,6 +52,23 @@ TEST(ApiHealthTest, AServerThatNeverAnsweredIsNotReady) {
   options.model.words = words_of_bytes();
   const ServeApi api(generator, options);
   EXPECT_EQ(api.why_not_ready(), "the engine has not answered yet");
+}
+
+// Not one that is silent for long: it says itself that it is gone.
+TEST(ApiHealthTest, AnEngineThatIsStartedAgainIsNotReadyAtOnce) {
+  const auto state = std::make_shared<testing::FakeState>();
+  testing::FakeGenerator generator(state);
+  ApiOptions options;
+  options.model.words = words_of_bytes();
+  const ServeApi api(generator, options);
+  ASSERT_TRUE(holds_soon([&] {
+    state->step();  // answers the probe
+    return api.why_not_ready().empty();
+  }));
+  state->look_dead(true);
+  EXPECT_EQ(api.why_not_ready(), "the engine was lost and is being started again");
+  state->look_dead(false);
+  EXPECT_EQ(api.why_not_ready(), "");
 }
 
 // Work that goes on shows that it lives: nobody asks it in between.

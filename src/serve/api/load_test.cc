@@ -229,6 +229,24 @@ TEST(ApiLoadTest, DrainingFinishesWhatIsBegunAndTakesNothingNew) {
   EXPECT_TRUE(answered);
 }
 
+// What is not done in time is told so, and is no answer that looks whole.
+TEST(ApiLoadTest, WhatTheServersEndCutsOffIsToldSo) {
+  ApiServer server;
+  ASSERT_TRUE(holds_soon([&] { return server.api().why_not_ready().empty(); }));
+  server.generator().halt(Halt::kDecode);
+  OpenRequest stream(server, kCompletions, {{"prompt", "x"}, {"n", 2}, {"stream", true}});
+  OpenRequest whole(server, kCompletions, {{"prompt", "x"}});
+  ASSERT_TRUE(holds_soon([&] { return server.generator().in(Halt::kDecode) == 2; }));
+  server.api().begin_drain();
+  server.api().end_all();
+  const auto events = testing::events_of(http::parse_response(stream.to_end()).body);
+  ASSERT_FALSE(events.empty());
+  EXPECT_EQ(Json::parse(events.back())["error"]["code"], "shutting_down");
+  EXPECT_EQ(http::parse_response(whole.to_end()).status, 503);
+  EXPECT_TRUE(server.api().wait_until_answered(http::kTestPatience));
+  EXPECT_TRUE(holds_soon([&] { return server.generator().stats().pages_used == 0; }));
+}
+
 TEST(ApiLoadTest, ClientsThatComeAndGoLeaveTheCountsRight) {
   ApiServer server;
   const int rounds = tessera::testing::tries_all() ? 200 : 15;
