@@ -1,13 +1,13 @@
-// The tessera program. It is also every rank of a model that it serves by processes.
+// The tessera program.
 #include <unistd.h>
 
 #include "all_commands.h"
 #include "cli/cli.h"
-#include "launch/environment.h"
 #include "serve/start/start_model.h"
 
 int main(int argc, char** argv) {
-  const tessera::Environment environment = tessera::environment_from(environ);
-  if (const auto code = tessera::serve::run_as_served_rank(environment)) return *code;
+  if (const auto rank = tessera::serve::run_as_served_rank(tessera::environment_from(environ))) {
+    return *rank;
+  }
   return tessera::run_program(argc, argv, tessera::add_all_commands);
 }
