@@ -103,12 +103,26 @@ class Started final : public StartedModel {
   std::unique_ptr<Generator> generator_;
 };
 
+// For the longest texts of as many sequences as a frame has, and three times as much for prefixes
+// that come again: a small model leaves the rest of the machine to others.
+int64_t enough_pages(const ServeShape& shape) {
+  constexpr int64_t kTimes = 4;
+  const int64_t pages = (shape.max_context + shape.page_size - 1) / shape.page_size;
+  return kTimes * shape.max_sequences * pages;
+}
+
 // What the options leave open is asked of the machine, and shared among replicas.
 ServePlan plan_replica(StartOptions& options) {
   ServeOptions& ranks = options.ranks;
+  const bool sized = ranks.num_pages > 0 || ranks.memory_bytes > 0;
   const RunSpec model = fill_options(ranks, options.replicas * ranks.tp * ranks.pp);
   ranks.memory_bytes /= options.replicas;
   ServePlan plan = plan_serving(model, ranks);
+  const int64_t enough = enough_pages(plan.shape);
+  if (!sized && plan.shape.num_pages > enough) {
+    ranks.num_pages = enough;
+    plan = plan_serving(model, ranks);
+  }
   ranks.num_pages = plan.options.num_pages = plan.shape.num_pages;
   options.batch.check(plan.shape);
   return plan;
