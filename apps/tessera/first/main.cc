@@ -6,7 +6,6 @@
 #include "cli/cli.h"
 #include "plan/plan_command.h"
 #include "train/data_command.h"
-#include "train/generate_command.h"
 #include "train/train_command.h"
 
 namespace {
@@ -16,7 +15,6 @@ std::vector<tessera::Command> add_first_commands(CLI::App& root,
   std::vector<tessera::Command> commands = tessera::add_data(root);
   commands.push_back(tessera::add_plan(root));
   commands.push_back(tessera::add_train(root, environment));
-  commands.push_back(tessera::add_generate(root));
   return commands;
 }
 
