@@ -1,6 +1,6 @@
 // A line on standard error that says how far something is: on a terminal redrawn at most 10 times a
-// second, elsewhere a plain line every 10 seconds and at the end. Silent where the console is quiet.
-// One thread. finish() ends the redrawn line so that other text can follow.
+// second, elsewhere a plain line every 10 seconds and at the end. Silent where the console is
+// quiet. One thread. finish() ends the redrawn line so that other text can follow.
 #pragma once
 
 #include <chrono>

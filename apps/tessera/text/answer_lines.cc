@@ -81,9 +81,10 @@ AnswerLines::AnswerLines(const std::string& path, bool overwrite) : path_(path) 
   if (!is_regular_) return;
   if (::flock(file_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     ::close(file_);
-    throw ConfigError(fmt::format("--out is '{}', which another tessera generate writes now: wait "
-                                  "for it, or name another file",
-                                  path));
+    throw ConfigError(
+        fmt::format("--out is '{}', which another tessera generate writes now: wait "
+                    "for it, or name another file",
+                    path));
   }
   if (overwrite && ::ftruncate(file_, 0) != 0) {
     throw IoError(fmt::format("cannot empty '{}': {}", path, std::strerror(errno)));
@@ -121,9 +122,10 @@ void AnswerLines::append(const std::string& line) {
     const ssize_t written = ::write(file_, text.data() + at, text.size() - at);
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) {
-      throw IoError(fmt::format("cannot write '{}': {}; what is there stays, and the same command "
-                                "goes on with it",
-                                path_, std::strerror(errno)));
+      throw IoError(
+          fmt::format("cannot write '{}': {}; what is there stays, and the same command "
+                      "goes on with it",
+                      path_, std::strerror(errno)));
     }
     at += static_cast<size_t>(written);
   }

@@ -31,8 +31,8 @@ std::string batch_text(const BatchProgress& progress, int columns) {
     const bool begun = done_here > 0 && progress.seconds > 0;
     if (left > 0) {
       text += fmt::format(
-          " | ETA {}", begun ? short_duration(left * progress.seconds / static_cast<double>(done_here))
-                             : "?");
+          " | ETA {}",
+          begun ? short_duration(left * progress.seconds / static_cast<double>(done_here)) : "?");
     }
   } else {
     text += count_of(progress.done, "answer");

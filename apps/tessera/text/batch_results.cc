@@ -38,10 +38,10 @@ class WholeAnswer final : public serve::AnswerSink {
     const serve::AnswerHead head = {.id = fmt::format("line-{}", request_.number),
                                     .model = model_.id,
                                     .created = model_.created};
-    results_->put(place_, {.line = line_of_response(request_, serve::response_json(
-                                                                  *asked_, head, std::move(choices),
-                                                                  usage)),
-                           .tokens = usage.answer_tokens});
+    results_->put(place_,
+                  {.line = line_of_response(
+                       request_, serve::response_json(*asked_, head, std::move(choices), usage)),
+                   .tokens = usage.answer_tokens});
   }
   void failed(const serve::ApiError& error) override {
     constexpr int kUnavailable = 503;  // not this request alone

@@ -85,8 +85,8 @@ bool BatchRun::prepare() {
     try {
       nlohmann::ordered_json body = body_of_request(*line);
       fill_request(options_.sampling, line->number, body);
-      auto asked = std::make_shared<serve::Asked>(
-          serve::read_either(body.dump(), model_.served(), nullptr));
+      auto asked =
+          std::make_shared<serve::Asked>(serve::read_either(body.dump(), model_.served(), nullptr));
       prepared_ = {place, std::move(*line), std::move(asked)};
     } catch (const serve::ApiError& error) {
       results_->put(place, {.line = line_of_error(*line, error), .is_error = true});
@@ -136,10 +136,10 @@ bool BatchRun::take() {
 }
 
 std::string summary_of(const std::string& out, const BatchOutcome& outcome, double seconds) {
-  return fmt::format("{}: {}{}, {} in {}\n", out, count_of(outcome.answers, "answer"),
-                     outcome.errors > 0 ? fmt::format(" ({})", count_of(outcome.errors, "error"))
-                                        : "",
-                     count_of(outcome.tokens, "token"), short_duration(seconds));
+  return fmt::format(
+      "{}: {}{}, {} in {}\n", out, count_of(outcome.answers, "answer"),
+      outcome.errors > 0 ? fmt::format(" ({})", count_of(outcome.errors, "error")) : "",
+      count_of(outcome.tokens, "token"), short_duration(seconds));
 }
 
 }  // namespace
@@ -169,10 +169,10 @@ BatchOutcome answer_requests(const AnswerFileOptions& options, serve::StartedMod
       show(!more);
     }
   } catch (const Error& error) {
-    throw Error(fmt::format("{}; {} in {}, and the same command goes on with the rest",
-                            error.what(), count_of(found.answers + run.written, "answer"),
-                            options.files.out),
-                error.code());
+    throw Error(
+        fmt::format("{}; {} in {}, and the same command goes on with the rest", error.what(),
+                    count_of(found.answers + run.written, "answer"), options.files.out),
+        error.code());
   }
   return {.answers = found.answers + run.written,
           .errors = found.errors + run.errors,

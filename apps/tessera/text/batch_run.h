@@ -20,8 +20,8 @@ struct BatchFiles {
 };
 
 struct AnswerFileOptions {
-  ModelFlags model;
-  SamplingFlags sampling;  // of requests that do not say
+  ModelFlags model = {};
+  SamplingFlags sampling = {};  // of requests that do not say
   BatchFiles files;
   int64_t in_flight = 128;
 };

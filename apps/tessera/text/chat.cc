@@ -15,6 +15,7 @@
 #include "cli/help.h"
 #include "cli/interrupt.h"
 #include "serve/api/answer_json.h"
+#include "serve/start/speech.h"
 #include "text/chat_command.h"
 #include "text/conversation.h"
 #include "train/verify/model_folder.h"
@@ -76,8 +77,8 @@ std::optional<int> Chat::hear(const std::string& line) {
 
 std::optional<int> Chat::say(const std::string& text) {
   const InterruptGuard interrupt;
-  const AnswerEnd end =
-      conversation_.say(text, [&] { return interrupt.interrupted(); }, console_);
+  const AnswerEnd end = conversation_.say(
+      text, [&] { return interrupt.interrupted(); }, console_);
   if (interrupt.interrupted() && (!typed_ || interrupt.signal() != SIGINT)) {
     return kSignalCode + interrupt.signal();
   }
@@ -91,9 +92,10 @@ void Chat::say_why_it_ended(const AnswerEnd& end) {
   const int64_t context = conversation_.context();
   const int64_t length = end.usage.prompt_tokens + end.usage.answer_tokens;
   if (length >= context) {
-    return tell(fmt::format("(the context is full: the conversation has {} tokens of {}; /reset "
-                            "begins anew, a larger --max-context has room for more)\n",
-                            with_thousands(length), with_thousands(context)));
+    return tell(
+        fmt::format("(the context is full: the conversation has {} tokens of {}; /reset "
+                    "begins anew, a larger --max-context has room for more)\n",
+                    with_thousands(length), with_thousands(context)));
   }
   tell(fmt::format("(the answer ends after --tokens {})\n", end.usage.answer_tokens));
 }
@@ -116,9 +118,10 @@ std::optional<int> Chat::obey(const std::string& line) {
   } else if (word == "/save") {
     save(rest);
   } else {
-    throw ConfigError(fmt::format("there is no {}: /help says what there is; //{} says it to the "
-                                  "model",
-                                  word, word.substr(1)));
+    throw ConfigError(
+        fmt::format("there is no {}: /help says what there is; //{} says it to the "
+                    "model",
+                    word, word.substr(1)));
   }
   return std::nullopt;
 }
@@ -134,6 +137,18 @@ void Chat::save(const std::string& path) {
   require_config(out.good(), "cannot write '{}'", path);
   saved_ = path;
   tell(fmt::format("(saved to {})\n", path));
+}
+
+void require_template(const ChatOptions& options, const serve::Words& words) {
+  const std::string& model = options.model.model;
+  require_config(words.has_text(),
+                 "'{}' has no tokenizer, so it reads and writes ids of tokens: --tokenizer DIR "
+                 "names one",
+                 model);
+  require_config(words.has_chat(),
+                 "'{}' has no chat template, so it knows no conversations: give it one with "
+                 "--chat-template FILE, or continue a text with tessera generate --run {}",
+                 model, model);
 }
 
 // Lines that end in a \ and the one behind them. Nothing: the end.
@@ -170,10 +185,6 @@ Command add_chat(CLI::App& root) {
 
 int converse(const ChatOptions& options, serve::StartedModel& model, LineSource& lines, bool typed,
              Console& console) {
-  require_config(model.served().words->has_text() && model.served().words->has_chat(),
-                 "'{}' has no chat template, so it knows no conversations: give it one with "
-                 "--chat-template FILE, or continue texts with tessera generate --run {}",
-                 options.model.model, options.model.model);
   Chat chat(options, model, typed, console);
   if (typed && !console.quiet) {
     console.err << fitted_err(
@@ -194,7 +205,9 @@ int run_chat(const ChatOptions& options, Console& console) {
   require_config(start.replicas == 1,
                  "--mesh {}: one conversation is with one copy of the model; leave out dp",
                  options.model.mesh);
-  const serve::ContextLimits limits = serve::context_limits(open_model_folder(options.model.model));
+  const ModelFolder folder = open_model_folder(options.model.model);
+  const serve::ContextLimits limits = serve::context_limits(folder);
+  require_template(options, *serve::speech_of(folder, start.tokenizer, start.chat_template).words);
   serve::ServeOptions& ranks = start.ranks;
   ranks.max_context = context_of(options.model, limits, console);
   if (options.model.max_context == 0) {

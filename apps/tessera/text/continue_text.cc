@@ -13,6 +13,7 @@
 #include "base/text/text.h"
 #include "cli/interrupt.h"
 #include "serve/api/metrics.h"
+#include "serve/start/speech.h"
 #include "train/verify/model_folder.h"
 
 namespace tessera {
@@ -20,13 +21,15 @@ namespace {
 
 constexpr int64_t kUsualTokens = 200;
 
-std::vector<int32_t> tokens_of(const ContinueOptions& options, const serve::ServedModel& model) {
-  if (options.token_ids) return read_token_ids(options.prompt, model.vocab);
-  require_config(model.words->has_text(),
-                 "'{}' has no tokenizer, so it reads and writes ids of tokens: --token-ids --prompt "
-                 "\"5,1,7\", or --tokenizer DIR",
-                 options.model.model);
-  std::vector<int32_t> tokens = model.words->encode(options.prompt, /*whole=*/true);
+std::vector<int32_t> tokens_of(const ContinueOptions& options, const serve::Words& words,
+                               int64_t vocab) {
+  if (options.token_ids) return read_token_ids(options.prompt, vocab);
+  require_config(
+      words.has_text(),
+      "'{}' has no tokenizer, so it reads and writes ids of tokens: --token-ids --prompt "
+      "\"5,1,7\", or --tokenizer DIR",
+      options.model.model);
+  std::vector<int32_t> tokens = words.encode(options.prompt, /*whole=*/true);
   require_config(!tokens.empty(), "the prompt has no tokens: give some text");
   return tokens;
 }
@@ -134,16 +137,6 @@ void say_why_it_ended(const ContinueOptions& options, const TextRoom& room, cons
                            room.context < room.most ? "; --max-context lets it be longer" : ""));
 }
 
-// A token has a byte at least, but where letters are taken apart; no more is compiled and kept than
-// this needs.
-int64_t most_tokens_of(const std::string& prompt) {
-  constexpr int64_t kAround = 8;  // that a tokenizer may put around a text
-  constexpr int64_t kTakenApart = 6;
-  int64_t tokens = kAround;
-  for (const char byte : prompt) tokens += static_cast<uint8_t>(byte) < 0x80 ? 1 : kTakenApart;
-  return tokens;
-}
-
 }  // namespace
 
 std::vector<int32_t> read_token_ids(const std::string& text, int64_t vocab) {
@@ -168,7 +161,7 @@ AnswerEnd continue_text(const ContinueOptions& options, const TextRoom& room,
                         serve::StartedModel& model, const std::function<bool()>& unwanted,
                         Console& console) {
   const serve::ServedModel& served = model.served();
-  const std::vector<int32_t> prompt = tokens_of(options, served);
+  const std::vector<int32_t> prompt = tokens_of(options, *served.words, served.vocab);
   const int64_t longest = longest_answer(options, room, std::ssize(prompt));
   serve::ServeMetrics metrics;
   serve::AnswerDesk desk(model.generator(), metrics, *served.words, /*workers=*/1);
@@ -195,11 +188,14 @@ int continue_text(const ContinueOptions& options, Console& console) {
   require_config(start.replicas == 1,
                  "--mesh {}: one text is written by one copy of the model; dp goes with --in",
                  options.model.mesh);
-  const serve::ContextLimits limits = serve::context_limits(open_model_folder(options.model.model));
+  const ModelFolder folder = open_model_folder(options.model.model);
+  const serve::ContextLimits limits = serve::context_limits(folder);
   const TextRoom room = {context_of(options.model, limits, console), limits.most};
-  const int64_t wanted = options.sampling.tokens > 0 ? options.sampling.tokens : kUsualTokens;
+  // What is too long is told before weights are read, and no more is kept than the text needs.
+  const serve::Speech speech = serve::speech_of(folder, start.tokenizer, {});
+  const auto prompt = std::ssize(tokens_of(options, *speech.words, folder.spec.model.vocab));
   serve::ServeOptions& ranks = start.ranks;
-  ranks.max_context = std::min(room.context, most_tokens_of(options.prompt) + wanted);
+  ranks.max_context = prompt + longest_answer(options, room, prompt);
   ranks.num_pages = ceil_div(ranks.max_context, ranks.page_size) + 1;
   ranks.max_tokens = std::min(ranks.max_tokens, ranks.max_context);
   ranks.max_sequences = ranks.max_rows = 1;

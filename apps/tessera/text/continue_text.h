@@ -15,9 +15,9 @@
 namespace tessera {
 
 struct ContinueOptions {
-  ModelFlags model;
-  SamplingFlags sampling;
-  std::string prompt;
+  ModelFlags model = {};
+  SamplingFlags sampling = {};
+  std::string prompt = {};
   bool token_ids = false;  // the prompt is a list of ids, and so is what is written
   bool json = false;
 };

@@ -28,6 +28,8 @@ Conversation::Conversation(serve::StartedModel& model, const SamplingFlags& samp
     : model_(model),
       sampling_(sampling),
       desk_(model.generator(), metrics_, *model.served().words, /*workers=*/1) {
+  constexpr int64_t kUsualSeed = 1;
+  if (sampling_.seed < 0) sampling_.seed = kUsualSeed;
   if (!system.empty()) set_system(system);
 }
 
@@ -44,7 +46,7 @@ AnswerEnd Conversation::say(const std::string& text, const std::function<bool()>
                    "anew, a larger --max-context has room for more",
                    count_of(length, "token"), with_thousands(context()));
     SamplingFlags sampling = sampling_;
-    sampling.seed = std::max<int64_t>(0, sampling.seed) + static_cast<int64_t>(turns_++);
+    sampling.seed += static_cast<int64_t>(turns_++);
     const auto asked = ask_one(sampling, model_.served(), serve::Shape::kChat, std::move(tokens),
                                sampling.tokens > 0 ? std::min(sampling.tokens, room) : room);
     std::string answer;

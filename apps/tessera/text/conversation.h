@@ -19,7 +19,8 @@ namespace tessera {
 class Conversation {
  public:
   // `system`: the first message; empty: there is none.
-  Conversation(serve::StartedModel& model, const SamplingFlags& sampling, const std::string& system);
+  Conversation(serve::StartedModel& model, const SamplingFlags& sampling,
+               const std::string& system);
 
   // Says `text` to the model and writes its answer to `console.out`. Where `unwanted` says so, the
   // answer ends, and what has come of it stays. Throws ConfigError where template or context have

@@ -17,7 +17,8 @@ constexpr std::streamsize kMostLineBytes = std::streamsize{4} << 20;
 
 }  // namespace
 
-RequestLines::RequestLines(const std::string& path) : in_(path, std::ios::binary), path_(path), buffer_(kMostLineBytes) {
+RequestLines::RequestLines(const std::string& path)
+    : in_(path, std::ios::binary), path_(path), buffer_(kMostLineBytes) {
   std::error_code error;
   require_config(in_.good(), "--in is '{}', which cannot be read: does it exist?", path);
   require_config(!std::filesystem::is_directory(path, error),
@@ -61,11 +62,11 @@ nlohmann::ordered_json name_of_request(const RequestLine& line) {
 }
 
 nlohmann::ordered_json body_of_request(const RequestLine& line) {
-  nlohmann::ordered_json json =
-      parse_ordered_json(line.text, fmt::format("line {}", line.number));
-  require_config(json.is_object(), "line {} is no JSON object: {{\"prompt\": \"...\"}} is the shortest",
-                 line.number);
-  if (json.contains("body") && json["body"].is_object()) json = nlohmann::ordered_json(json["body"]);
+  nlohmann::ordered_json json = parse_ordered_json(line.text, fmt::format("line {}", line.number));
+  require_config(json.is_object(),
+                 "line {} is no JSON object: {{\"prompt\": \"...\"}} is the shortest", line.number);
+  if (json.contains("body") && json["body"].is_object())
+    json = nlohmann::ordered_json(json["body"]);
   // All of an answer goes into one line.
   for (const char* name : {"custom_id", "id", "stream", "stream_options"}) json.erase(name);
   return json;
