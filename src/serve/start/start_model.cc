@@ -35,6 +35,19 @@ void check(const StartOptions& options) {
                  "a trace of frames needs ranks that are processes: leave out --threads");
 }
 
+// Without its weights a run can be planned, but not served.
+void check_weights(const ModelFolder& folder) {
+  if (!folder.is_run || folder.is_checkpoint) return;
+  for (const char* file :
+       {"model.safetensors", "model.safetensors.index.json", "weights.safetensors"}) {
+    if (fs::exists(fs::path(folder.path) / file)) return;
+  }
+  throw ConfigError(fmt::format(
+      "the run in '{}' has no model.safetensors: it did not come to its end; train it again, or "
+      "name one of its checkpoints",
+      folder.path));
+}
+
 std::string name_of_model(const std::string& model) {
   std::error_code error;
   const fs::path whole = fs::weakly_canonical(model, error);
@@ -106,6 +119,7 @@ ServePlan plan_replica(StartOptions& options) {
 std::unique_ptr<StartedModel> start_model(StartOptions options) {
   check(options);
   const ModelFolder folder = open_model_folder(options.ranks.model);
+  check_weights(folder);
   Speech speech = speech_of(folder, options.tokenizer, options.chat_template);
   ServePlan plan = plan_replica(options);
   // Tokens without a meaning are never chosen.

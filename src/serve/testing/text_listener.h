@@ -82,6 +82,7 @@ class TextListener final : public GenerationListener {
     return choices_.at(static_cast<size_t>(which));
   }
   [[nodiscard]] std::vector<int32_t> ids(int which = 0) const { return choice(which).ids(); }
+  [[nodiscard]] int choices() const { return static_cast<int>(choices_.size()); }
   [[nodiscard]] bool ended() const {
     const std::scoped_lock lock(mutex_);
     return ended_;
