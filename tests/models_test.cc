@@ -175,7 +175,7 @@ TEST(FamilyCommandsTest, TrainSaveAndGenerate) {
         testing::tessera(folder, "train again.toml --set logging.run_dir=more");
     EXPECT_EQ(again.code, 0) << again.err;
     const CommandResult text =
-        testing::tessera(folder, "generate --run out --tokens 12 --prompt Once --temperature 0");
+        testing::tessera(folder, "generate --run out --tokens 4 --prompt Once --temperature 0");
     EXPECT_EQ(text.code, 0) << text.err;
     EXPECT_EQ(text.out.substr(0, 4), "Once") << text.out;
   }

@@ -13,12 +13,13 @@
 #include "show/show_command.h"
 #include "simulate/simulate_command.h"
 #include "studio/studio_command.h"
+#include "text/chat_command.h"
+#include "text/generate_command.h"
 #include "train/calibrate_command.h"
 #include "train/data_command.h"
 #include "train/doctor_command.h"
 #include "train/eval_command.h"
 #include "train/export_command.h"
-#include "train/generate_command.h"
 #include "train/train_command.h"
 #include "train/verify_command.h"
 
@@ -35,6 +36,7 @@ std::vector<Command> add_all_commands(CLI::App& root, const Environment& environ
   commands.push_back(add_verify(root));
   commands.push_back(add_eval(root));
   commands.push_back(add_generate(root));
+  commands.push_back(add_chat(root));
   commands.push_back(add_serve(root, environment));
   commands.push_back(add_export_hf(root));
   for (Command& command : add_checkpoint(root)) commands.push_back(std::move(command));

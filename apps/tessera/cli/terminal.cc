@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 #include <vector>
 
 #include "base/text/fit_width.h"
@@ -14,9 +13,6 @@
 
 namespace tessera {
 namespace {
-
-constexpr std::chrono::milliseconds kRedrawPeriod{100};
-constexpr std::chrono::seconds kPlainPeriod{10};
 
 // Texts that somebody else wrote may be of any length.
 std::string with_short_words(std::string_view text) {
@@ -125,29 +121,9 @@ std::string progress_text(const TrainProgress& progress, int columns) {
   return line;
 }
 
-// The first update is always shown.
-ProgressLine::ProgressLine(Console& console, Clock clock)
-    : console_(console), clock_(std::move(clock)), shown_at_(clock_() - kPlainPeriod) {}
-
-ProgressLine::~ProgressLine() { finish(); }
-
 void ProgressLine::update(const TrainProgress& progress) {
-  if (console_.quiet) return;
-  const auto now = clock_();
-  const bool last = progress.step >= progress.steps;
-  const bool redraw = console_.err_is_terminal;
-  if (!last && now - shown_at_ < (redraw ? kRedrawPeriod : kPlainPeriod)) return;
-  shown_at_ = now;
-  // Carriage return and "erase to the end of the line".
-  const int columns = redraw && console_.err_columns ? static_cast<int>(console_.err_columns()) : 0;
-  const std::string text = progress_text(progress, columns);
-  console_.err << (redraw ? "\r\033[K" + one_line(console_, text) : text + "\n") << std::flush;
-  line_open_ = redraw;
-}
-
-void ProgressLine::finish() {
-  if (line_open_) console_.err << std::endl;
-  line_open_ = false;
+  line_.update([&](int columns) { return progress_text(progress, columns); },
+               progress.step >= progress.steps);
 }
 
 }  // namespace tessera

@@ -6,6 +6,9 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include "cli/redrawn_line.h"
 
 namespace tessera {
 
@@ -55,26 +58,18 @@ std::string short_duration(double seconds);
 // wider; 0: it may be as wide as it is.
 std::string progress_text(const TrainProgress& progress, int columns = 0);
 
-// Shows progress on `err`: on a terminal one line redrawn at most 10 times a second, of which the
-// fields are shown that there is room for, elsewhere one
-// plain line every 10 seconds and for the last step. Silent when the console is quiet.
-// One thread. finish() ends the redrawn line so that other text can follow.
+// Shows the progress of a training run, with the fields that there is room for.
 class ProgressLine {
  public:
-  using Clock = std::function<std::chrono::steady_clock::time_point()>;
-  explicit ProgressLine(Console& console, Clock clock = std::chrono::steady_clock::now);
-  ~ProgressLine();
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
+  using Clock = RedrawnLine::Clock;
+  explicit ProgressLine(Console& console, Clock clock = std::chrono::steady_clock::now)
+      : line_(console, std::move(clock)) {}
 
   void update(const TrainProgress& progress);
-  void finish();
+  void finish() { line_.finish(); }
 
  private:
-  Console& console_;
-  Clock clock_;
-  std::chrono::steady_clock::time_point shown_at_;
-  bool line_open_ = false;
+  RedrawnLine line_;
 };
 
 }  // namespace tessera

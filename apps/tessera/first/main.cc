@@ -9,7 +9,6 @@
 #include "plan/plan_command.h"
 #include "serve/start/start_model.h"
 #include "train/data_command.h"
-#include "train/generate_command.h"
 #include "train/train_command.h"
 
 namespace {
@@ -19,7 +18,6 @@ std::vector<tessera::Command> add_first_commands(CLI::App& root,
   std::vector<tessera::Command> commands = tessera::add_data(root);
   commands.push_back(tessera::add_plan(root));
   commands.push_back(tessera::add_train(root, environment));
-  commands.push_back(tessera::add_generate(root));
   return commands;
 }
 

@@ -113,6 +113,8 @@ Answer::Answer(AnswerDesk& desk, std::shared_ptr<const Asked> asked)
   const bool keep = asked_->logprobs || asked_->token_ids;
   for (size_t i = 0; i < asked_->num_answers(); ++i) {
     choices_.push_back({.text = ChoiceText(desk.words_, asked_->stops, keep)});
+    if (asked_->shape != Shape::kCompletion) continue;
+    choices_.back().text.go_on_from(asked_->prompts[i / static_cast<size_t>(asked_->choices)]);
   }
 }
 

@@ -17,6 +17,14 @@ void TextPart::append(TextPart more) {
   offsets.insert(offsets.end(), more.offsets.begin(), more.offsets.end());
 }
 
+void ChoiceText::go_on_from(std::span<const int32_t> prompt) {
+  // More than a character that is cut into bytes has.
+  constexpr size_t kEnough = 8;
+  for (const int32_t token : prompt.last(std::min(prompt.size(), kEnough))) {
+    static_cast<void>(decoder_->push(token));
+  }
+}
+
 void ChoiceText::begin_with(TextPart part) {
   characters_ += count_characters(part.text);
   first_.append(std::move(part));

@@ -1,7 +1,9 @@
 // One answer as it grows: tokens in, certain text out, with the tokens that it is made of.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,6 +32,9 @@ class ChoiceText {
         stops_(std::move(stops)),
         keep_tokens_(keep_tokens) {}
 
+  // What the answer goes on from: some tokenizers write the first token of a text in another way,
+  // without the space before it. Before the first push().
+  void go_on_from(std::span<const int32_t> prompt);
   // Text that stands before the answer (echo); comes out with the next part.
   void begin_with(TextPart part);
   TextPart push(SampledToken token);

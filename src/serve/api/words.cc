@@ -116,6 +116,7 @@ class ByteWords final : public Words {
   explicit ByteWords(const fs::path& template_path) : templates_(templates_of({}, template_path)) {}
 
   [[nodiscard]] bool has_text() const override { return true; }
+  [[nodiscard]] bool is_bytes() const override { return true; }
   [[nodiscard]] std::vector<int32_t> encode(std::string_view text, bool) const override {
     std::vector<int32_t> tokens;
     tokens.reserve(text.size());

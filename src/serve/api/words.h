@@ -28,6 +28,8 @@ class Words {
   virtual ~Words() = default;
   // False: prompts and answers are ids alone.
   [[nodiscard]] virtual bool has_text() const = 0;
+  // True: every byte is a token, so an answer may be bytes that are no text.
+  [[nodiscard]] virtual bool is_bytes() const { return false; }
   // `whole`: a text of its own, with the special tokens that the model wants around one; else a
   // part, such as what a chat template wrote, with special tokens where it names them. Throws
   // ConfigError where there is no text.

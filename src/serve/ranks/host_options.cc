@@ -17,6 +17,8 @@ namespace {
 
 // Where memory is shared with whatever else runs, some is left.
 constexpr double kTakenShare = 0.9;
+// Texts of rotary positions end nowhere; plans end here.
+constexpr int64_t kMostContext = int64_t{1} << 20;
 
 // Tokens that the model's own configuration says it was made for; 0: it says nothing.
 int64_t positions_of_folder(const ModelFolder& folder) {
@@ -35,17 +37,23 @@ int64_t positions_of_folder(const ModelFolder& folder) {
 
 }  // namespace
 
-RunSpec fill_options(ServeOptions& options, int64_t ranks_on_host) {
-  const ModelFolder folder = open_model_folder(options.model);
+ContextLimits context_limits(const ModelFolder& folder) {
   const RunSpec& spec = folder.spec;
   const bool learned = spec.model.positions == PositionKind::kLearned;
   const int64_t made_for = std::max(
       spec.train.seq_len, learned ? spec.model.max_positions : positions_of_folder(folder));
-  if (options.max_context == 0) options.max_context = made_for;
-  require_config(options.max_context <= made_for,
-                 "max_context = {} is more than the {} tokens that '{}' was made for; use {} or "
-                 "less",
-                 options.max_context, made_for, options.model, made_for);
+  return {.made_for = made_for, .most = learned ? made_for : kMostContext};
+}
+
+RunSpec fill_options(ServeOptions& options, int64_t ranks_on_host) {
+  const ModelFolder folder = open_model_folder(options.model);
+  const RunSpec& spec = folder.spec;
+  const ContextLimits limits = context_limits(folder);
+  if (options.max_context == 0) options.max_context = limits.made_for;
+  require_config(options.max_context <= limits.most,
+                 "max_context = {} is more than the {} tokens that '{}' has positions for; use {} "
+                 "or less",
+                 options.max_context, limits.most, options.model, limits.most);
   const int64_t ranks = ranks_on_host > 0 ? ranks_on_host : options.tp * options.pp;
   if (options.threads == 0) {
     const auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));

@@ -5,17 +5,20 @@
 #include <string>
 
 #include "cli/command.h"
+#include "text/batch_run.h"
+#include "text/model_flags.h"
+#include "text/sampling_flags.h"
 
 namespace tessera {
 
 struct GenerateCommandOptions {
-  std::string run_dir;
+  ModelFlags model;
+  SamplingFlags sampling;
   std::string prompt;
-  int64_t tokens = 200;
-  double temperature = 0.8;  // 0: the most likely token
-  int64_t top_k = 0;         // 0: all
-  int64_t seed = 1;
+  bool token_ids = false;
   bool json = false;
+  BatchFiles files;  // none: the prompt alone
+  int64_t in_flight = 128;
 };
 Command add_generate(CLI::App& root);
 int run_generate(const GenerateCommandOptions& options, Console& console);
