@@ -11,5 +11,7 @@ namespace tessera::serve {
 // memory_bytes what is free here, control groups considered. `ranks_on_host`: that share this host;
 // 0: all. Throws ConfigError where max_context is more than the model's positions.
 RunSpec fill_options(ServeOptions& options, int64_t ranks_on_host = 0);
+// What of that the machine says: threads and memory_bytes.
+void fill_from_host(ServeOptions& options, int64_t ranks_on_host = 0);
 
 }  // namespace tessera::serve
