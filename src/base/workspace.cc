@@ -59,10 +59,12 @@ int64_t cross_entropy_loss(int /*threads*/) { return 0; }
 
 int64_t serve_linear(DType type, int64_t tokens, int64_t in, int64_t chunks, int threads) {
   const bool narrow = type != accumulate_type(type);
-  const int64_t wide = narrow ? buffer(type, tokens * in) : 0;
+  const int64_t chunk = (in + chunks - 1) / chunks;
+  const int64_t steps = (chunk + kServeStep - 1) / kServeStep;
+  const int64_t packed = buffer(type, tokens * chunks * steps * kServeStep);
   const int64_t panel = narrow && tokens > kServeFewTokens ? buffer(type, kServePanelRows * in) : 0;
   const int64_t sums = buffer(type, kServePanelRows * kServeTileTokens * chunks);
-  return wide + threads * (panel + sums);
+  return packed + threads * (panel + sums);
 }
 
 int64_t paged_attention(DType type, int64_t head_dim, int threads) {

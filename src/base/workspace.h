@@ -31,11 +31,12 @@ int64_t cross_entropy_loss(int threads);
 
 int64_t dispatch_rows(int64_t experts);
 
-// Serving. Few tokens read each weight as it is stored; of more, rows of weights are widened by
-// panels.
+// Serving. Inputs are packed. Few tokens read each weight as it is stored; of more, rows of weights
+// are widened by panels.
 inline constexpr int64_t kServeFewTokens = 8;
 inline constexpr int64_t kServePanelRows = 48;
 inline constexpr int64_t kServeTileTokens = 8;  // at most
+inline constexpr int64_t kServeStep = 32;       // inputs are packed by so many elements
 inline constexpr int64_t kPageTile = 64;        // keys, by absolute position
 int64_t serve_linear(DType type, int64_t tokens, int64_t in, int64_t chunks, int threads);
 int64_t paged_attention(DType type, int64_t head_dim, int threads);

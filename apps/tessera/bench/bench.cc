@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/failure.h"
 #include "bench/bench_comm.h"
+#include "bench/bench_decode.h"
 #include "bench/bench_limit.h"
 #include "bench/bench_predict.h"
 #include "bench/bench_pricing.h"
@@ -264,6 +265,7 @@ std::vector<Command> add_bench(CLI::App& root, const Environment& environment) {
   return {{comm, [options, &environment](
                      Console& console) { return run_bench_comm(*options, environment, console); }},
           add_bench_step(*bench),
+          add_bench_decode(*bench),
           add_bench_simulator(*bench),
           add_bench_published(*bench),
           add_bench_pricing(*bench),

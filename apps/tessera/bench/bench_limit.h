@@ -10,7 +10,7 @@ namespace tessera {
 
 struct MemoryProbe {
   int sources = 1;
-  int targets = 1;
+  int targets = 1;               // 0: memory is only read
   bool in_place = false;         // the first targets are the sources
   int threads = 1;               // each on its own memory and, where there are enough, its own core
   int64_t bytes_per_thread = 0;  // of all streams together

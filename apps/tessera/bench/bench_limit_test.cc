@@ -20,6 +20,11 @@ TEST(BenchLimitTest, ProbesEveryShape) {
   }
 }
 
+TEST(BenchLimitTest, ProbesReadsAlone) {
+  const MemoryProbe probe{.targets = 0, .threads = 2, .bytes_per_thread = 1 << 20};
+  EXPECT_GT(memory_rate(probe), 0);
+}
+
 TEST(BenchLimitTest, OnlyWorkFarLargerThanTheCachesIsBoundByMemory) {
   const int64_t cache = largest_cache_bytes();
   EXPECT_GE(cache, 1 << 20);

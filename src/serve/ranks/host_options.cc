@@ -54,6 +54,11 @@ RunSpec fill_options(ServeOptions& options, int64_t ranks_on_host) {
                  "max_context = {} is more than the {} tokens that '{}' has positions for; use {} "
                  "or less",
                  options.max_context, limits.most, options.model, limits.most);
+  fill_from_host(options, ranks_on_host);
+  return spec;
+}
+
+void fill_from_host(ServeOptions& options, int64_t ranks_on_host) {
   const int64_t ranks = ranks_on_host > 0 ? ranks_on_host : options.tp * options.pp;
   if (options.threads == 0) {
     const auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
@@ -63,7 +68,6 @@ RunSpec fill_options(ServeOptions& options, int64_t ranks_on_host) {
     options.memory_bytes =
         static_cast<int64_t>(kTakenShare * static_cast<double>(host_memory().available_bytes));
   }
-  return spec;
 }
 
 }  // namespace tessera::serve

@@ -39,26 +39,43 @@ struct Target {
   }
 };
 
+// `normal(i)`: the i-th of the values, with variance 1.
+template <typename Normal>
+void fill_initial(const ModelSpec& model, Init init, std::span<double> out, const Normal& normal) {
+  double scale = model.init_std;
+  switch (init) {
+    case Init::kOnes:
+      return std::fill(out.begin(), out.end(), 1.0);
+    case Init::kZeros:
+      return std::fill(out.begin(), out.end(), 0.0);
+    case Init::kResidual:
+      scale /= std::sqrt(2.0 * static_cast<double>(model.layers));
+      break;
+    case Init::kNormal:
+      break;
+  }
+  for (size_t i = 0; i < out.size(); ++i) out[i] = scale * normal(i);
+}
+
 }  // namespace
 
 TensorSource initial_weights(const ModelSpec& model, uint64_t seed) {
   return [=](const LogicalTensor& tensor, int64_t first, std::span<double> out) {
-    double scale = model.init_std;
-    switch (tensor.init) {
-      case Init::kOnes:
-        return std::fill(out.begin(), out.end(), 1.0);
-      case Init::kZeros:
-        return std::fill(out.begin(), out.end(), 0.0);
-      case Init::kResidual:
-        scale /= std::sqrt(2.0 * static_cast<double>(model.layers));
-        break;
-      case Init::kNormal:
-        break;
-    }
     const uint64_t stream = hash_name(tensor.name);
-    for (size_t i = 0; i < out.size(); ++i) {
-      out[i] = scale * normal_at(seed, stream, static_cast<uint64_t>(first) + i);
-    }
+    fill_initial(model, tensor.init, out, [&](size_t i) {
+      return normal_at(seed, stream, static_cast<uint64_t>(first) + i);
+    });
+  };
+}
+
+TensorSource repeated_weights(const ModelSpec& model, uint64_t seed) {
+  constexpr uint64_t kPeriod = 65521;
+  const auto values = std::make_shared<std::vector<double>>(kPeriod);
+  for (uint64_t i = 0; i < kPeriod; ++i) (*values)[i] = normal_at(seed, 0, i);
+  return [model, values](const LogicalTensor& tensor, int64_t first, std::span<double> out) {
+    const uint64_t start = hash_name(tensor.name) % kPeriod + static_cast<uint64_t>(first);
+    fill_initial(model, tensor.init, out,
+                 [&](size_t i) { return (*values)[(start + i) % kPeriod]; });
   };
 }
 

@@ -19,6 +19,9 @@ using TensorSource =
 // Normal values by Philox, keyed by (seed, name, element): the same on every mesh. Norm weights are
 // 1, biases 0; projections back into the residual stream are scaled down by sqrt(2 * layers).
 TensorSource initial_weights(const ModelSpec& model, uint64_t seed);
+// Like them, but some thousand values over and over: billions of weights in seconds, to measure a
+// model that nobody has trained.
+TensorSource repeated_weights(const ModelSpec& model, uint64_t seed);
 
 // Values of a Hugging Face folder, or of a checkpoint. Throws Error unless it holds exactly the
 // model's tensors, with their shapes: headers alone are read for that, so that a mistake is found

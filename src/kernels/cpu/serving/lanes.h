@@ -2,8 +2,13 @@
 // fixed order. What is written with them has the same bits in every loop that it is inlined into.
 #pragma once
 
+#if defined(__AVX512BF16__)
+#include <immintrin.h>
+#endif
+
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "kernels/cpu/numeric.h"
 
@@ -79,5 +84,107 @@ inline A sum_lanes(const Vector<A, width>& v) {
     return sum_lanes<A, width / 2>(low + high);
   }
 }
+
+// Halves of every group of 2 * half lanes, the first of each (at = 0) or the second (at = half): of
+// two vectors group beside group, of one vector all groups together at its start.
+template <typename A, int half, int at, size_t... lane>
+inline Vector<A> take_halves(const Vector<A>& a, const Vector<A>& b,
+                             std::index_sequence<lane...> /*lanes*/) {
+  return __builtin_shufflevector(
+      a, b,
+      (static_cast<int>(lane) / half % 2 * kWidth<A> +
+       static_cast<int>(lane) / (2 * half) * (2 * half) + static_cast<int>(lane) % half + at)...);
+}
+template <typename A, int half, int at, size_t... lane>
+inline Vector<A> take_halves(const Vector<A>& a, std::index_sequence<lane...> /*lanes*/) {
+  return __builtin_shufflevector(
+      a, a,
+      ((static_cast<int>(lane) / half * (2 * half) + static_cast<int>(lane) % half + at) %
+       kWidth<A>)...);
+}
+
+// Groups of `group` lanes of `count` vectors are halved, two vectors into one where there are two,
+// until each lane is a sum: v[0] then begins with those of the vectors, in their order.
+template <typename A, int group, int count>
+inline void fold_lanes(Vector<A>* v) {
+  if constexpr (group > 1) {
+    constexpr int kHalf = group / 2;
+    constexpr int kLeft = count > 1 ? count / 2 : 1;
+    constexpr auto kAll = std::make_index_sequence<static_cast<size_t>(kWidth<A>)>();
+    if constexpr (count == 1) {
+      v[0] = take_halves<A, kHalf, 0>(v[0], kAll) + take_halves<A, kHalf, kHalf>(v[0], kAll);
+    } else {
+      for (int i = 0; i < kLeft; ++i) {
+        v[i] = take_halves<A, kHalf, 0>(v[i], v[i + kLeft], kAll) +
+               take_halves<A, kHalf, kHalf>(v[i], v[i + kLeft], kAll);
+      }
+    }
+    fold_lanes<A, kHalf, kLeft>(v);
+  }
+}
+
+// The sums of the lanes of `count` vectors, the bits of each those of sum_lanes: two vectors whose
+// halves are added fit one, so that all together take a third of the work.
+template <typename A, int count>
+inline void sum_lanes_of(const Vector<A>* vectors, A* sums) {
+  constexpr int kLanes = kWidth<A>;
+  if constexpr (count == 1) {
+    *sums = sum_lanes<A, kLanes>(*vectors);
+  } else if constexpr (count > kLanes || (count & (count - 1)) != 0) {
+    constexpr int kFirst = count > kLanes ? kLanes : 1 << (31 - __builtin_clz(count));
+    sum_lanes_of<A, kFirst>(vectors, sums);
+    sum_lanes_of<A, count - kFirst>(vectors + kFirst, sums + kFirst);
+  } else {
+    Vector<A> v[count];
+    for (int i = 0; i < count; ++i) v[i] = vectors[i];
+    fold_lanes<A, kLanes, count>(v);
+    std::memcpy(sums, &v[0], count * sizeof(A));
+  }
+}
+
+// How products are added up: kStep elements of both operands at once, as inputs and weights are
+// kept for that.
+template <typename W>
+struct Products {
+  using A = Acc<W>;
+  using Input = A;
+  using Operand = Vector<A>;
+  static constexpr int kStep = kWidth<A>;
+
+  template <typename T>
+  static Operand operand(const T* from) {
+    return load(from);
+  }
+  template <typename T>
+  static Operand operand(const T* from, int64_t count) {
+    return load(from, count);
+  }
+  static void add(Vector<A>& sum, const Operand& x, const Operand& w) { sum += x * w; }
+};
+
+#if defined(__AVX512BF16__)
+// Neighbours in pairs, as they are stored: twice as many at once, and nothing is widened.
+template <>
+struct Products<BFloat16> {
+  using A = float;
+  using Input = BFloat16;
+  using Operand = __m512bh;
+  static constexpr int kStep = 2 * kWidth<float>;
+
+  static Operand operand(const BFloat16* from) {
+    Operand values;
+    std::memcpy(&values, from, sizeof values);
+    return values;
+  }
+  static Operand operand(const BFloat16* from, int64_t count) {
+    BFloat16 values[kStep] = {};
+    for (int64_t i = 0; i < count; ++i) values[i] = from[i];
+    return operand(values);
+  }
+  static void add(Vector<float>& sum, const Operand& x, const Operand& w) {
+    sum = _mm512_dpbf16_ps(sum, x, w);
+  }
+};
+#endif
 
 }  // namespace tessera::kernels::cpu
