@@ -49,11 +49,11 @@ MpiTransport::MpiTransport(MpiTransportOptions options)
 MpiTransport::~MpiTransport() {
   const std::scoped_lock lock(mutex_);
   try {
-    if (!abort_flag_.raised()) end_in_peace();
+    if (!abort_flag().raised()) end_in_peace();
   } catch (const std::exception& error) {
     warn(fmt::format("MPI did not end well: {}", error.what()));
   }
-  if (abort_flag_.raised()) fall_silent();
+  if (abort_flag().raised()) fall_silent();
 }
 
 int MpiTransport::node_of(int rank) const {
@@ -236,25 +236,6 @@ void MpiTransport::finish_part(const MpiEnded& ended) {
   }
 }
 
-void MpiTransport::abort(const std::string& reason) {
-  if (!raise(reason)) return;
-  const std::scoped_lock lock(mutex_);
-  send_reason();
-}
-
-std::string MpiTransport::abort_reason() const {
-  const std::scoped_lock lock(reason_mutex_);
-  return reason_;
-}
-
-bool MpiTransport::raise(const std::string& reason) {
-  const std::scoped_lock lock(reason_mutex_);
-  if (abort_flag_.raised()) return false;
-  reason_ = reason;
-  abort_flag_.raise();
-  return true;
-}
-
 // Synchronous sends: they are done when the other side has the reason, not when it is on its way.
 // What cannot be sent is let go: there is nobody left to tell.
 void MpiTransport::send_reason() {
@@ -268,11 +249,6 @@ void MpiTransport::send_reason() {
       requests_.add(request, MpiTraffic::kAbortOut, peer);
     }
   }
-}
-
-void MpiTransport::fail(const std::string& reason) {
-  if (raise(reason)) send_reason();
-  throw CommError(abort_reason());
 }
 
 void MpiTransport::expect(int code, const char* call) {
@@ -306,7 +282,7 @@ void MpiTransport::end_in_peace() {
   const auto deadline = Clock::now() + options_.timeout;
   while (!everyone_has_ended()) {
     poll();
-    if (abort_flag_.raised()) return warn(abort_reason());
+    if (abort_flag().raised()) return warn(abort_reason());
     if (Clock::now() > deadline) {
       fail(fmt::format("waited {:.3f} s at the end of the world for {}",
                        static_cast<double>(options_.timeout.count()) / 1000, absent_at_the_end()));

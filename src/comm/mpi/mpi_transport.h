@@ -11,11 +11,10 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
-#include "comm/message/transport.h"
+#include "comm/message/abortable_transport.h"
 #include "comm/mpi/mpi_requests.h"
 #include "comm/mpi/mpi_session.h"
 
@@ -28,7 +27,7 @@ struct MpiTransportOptions {
   int64_t part_bytes = int64_t{1} << 30;  // MPI counts in int, so a large message travels in parts
 };
 
-class MpiTransport final : public Transport {
+class MpiTransport final : public AbortableTransport {
  public:
   // Starts MPI and meets the other ranks. Throws as MpiSession does.
   explicit MpiTransport(MpiTransportOptions options);
@@ -50,10 +49,6 @@ class MpiTransport final : public Transport {
   void cancel(Request request) noexcept override;
   void progress() override;
 
-  void abort(const std::string& reason) override;
-  [[nodiscard]] const AbortFlag& abort_flag() const override { return abort_flag_; }
-  [[nodiscard]] std::string abort_reason() const override;
-
  private:
   static constexpr int kControlReceives = 16;  // that many may arrive between two polls unbuffered
   static constexpr size_t kMaxReasonBytes = 4096;
@@ -73,10 +68,8 @@ class MpiTransport final : public Transport {
     int parts_left = 0;
   };
 
-  // False when another reason was first. Needs no lock; all that follow need mutex_.
-  bool raise(const std::string& reason);
-  void send_reason();
-  [[noreturn]] void fail(const std::string& reason);
+  // With mutex_ held, as all that follow.
+  void send_reason() override;
   void expect(int code, const char* call);
   void fall_silent() noexcept;
 
@@ -99,7 +92,7 @@ class MpiTransport final : public Transport {
   const MpiTransportOptions options_;
   MpiSession session_;
 
-  std::mutex mutex_;  // guards MPI and what follows
+  // Guarded by mutex_, as MPI is.
   MpiRequests requests_;
   std::array<ControlIn, kControlReceives> control_in_;
   int next_control_ = 0;       // the slot that the next message comes into: a ring, in posted order
@@ -112,10 +105,6 @@ class MpiTransport final : public Transport {
   std::string outgoing_reason_;
   std::vector<bool> ended_;  // ranks that have come to the end
   bool silent_ = false;      // MPI is not called any more
-
-  AbortFlag abort_flag_;
-  mutable std::mutex reason_mutex_;
-  std::string reason_;
 };
 
 }  // namespace tessera

@@ -20,7 +20,8 @@ static_assert(tcp::kMaxControlBytes == Transport::kMaxControlBytes);
 
 }  // namespace
 
-TcpTransport::TcpTransport(TcpTransportOptions options) : options_(std::move(options)) {
+TcpTransport::TcpTransport(TcpTransportOptions options)
+    : AbortableTransport(options.on_abort), options_(std::move(options)) {
   for (const TcpPeer& peer : options_.peers) {
     const tcp::Connection::Identity identity{.run = options_.run,
                                              .generation = options_.generation};
@@ -36,13 +37,13 @@ TcpTransport::TcpTransport(TcpTransportOptions options) : options_(std::move(opt
 TcpTransport::~TcpTransport() {
   const std::scoped_lock lock(mutex_);
   try {
-    if (!abort_flag_.raised()) end_in_peace();
+    if (!abort_flag().raised()) end_in_peace();
   } catch (const std::exception& error) {
     if (options_.on_warning) {
       options_.on_warning(fmt::format("the connections did not end well: {}", error.what()));
     }
   }
-  if (abort_flag_.raised()) fall_silent();
+  if (abort_flag().raised()) fall_silent();
 }
 
 int TcpTransport::node_of(int rank) const { return options_.peers[static_cast<size_t>(rank)].node; }
@@ -53,7 +54,7 @@ std::string TcpTransport::describe_peer(int rank) const {
 }
 
 void TcpTransport::require_open() const {
-  if (abort_flag_.raised()) throw CommError(abort_reason());
+  if (abort_flag().raised()) throw CommError(abort_reason());
 }
 
 tcp::Connection& TcpTransport::to(int peer) {
@@ -130,7 +131,7 @@ void TcpTransport::cancel(Request request) noexcept {
   const std::scoped_lock lock(mutex_);
   if (!messages_[static_cast<size_t>(request.id)].done && !std::exchange(silent_, true)) {
     for (const auto& connection : connections_) {
-      if (connection != nullptr && !abort_flag_.raised()) connection->drop_data("");
+      if (connection != nullptr && !abort_flag().raised()) connection->drop_data("");
     }
   }
 }
@@ -173,31 +174,11 @@ void TcpTransport::poll_peer(int peer, short events) {
   if (const std::optional<std::string> reason = connection.take_abort()) {
     if (raise(*reason)) send_reason();
   }
-  if (abort_flag_.raised()) return;
+  if (abort_flag().raised()) return;
   if (!wrong.empty()) fail(fmt::format("{}: {}", describe_peer(peer), wrong));
   if (connection.closed() && !ended && !connection.peer_ended()) {
     fail(fmt::format("{} is gone: its connection has ended", describe_peer(peer)));
   }
-}
-
-void TcpTransport::abort(const std::string& reason) {
-  if (!raise(reason)) return;
-  const std::scoped_lock lock(mutex_);
-  send_reason();
-}
-
-std::string TcpTransport::abort_reason() const {
-  const std::scoped_lock lock(reason_mutex_);
-  return reason_;
-}
-
-bool TcpTransport::raise(const std::string& reason) {
-  const std::scoped_lock lock(reason_mutex_);
-  if (abort_flag_.raised()) return false;
-  reason_ = reason;
-  abort_flag_.raise();
-  if (options_.on_abort) options_.on_abort(reason);
-  return true;
 }
 
 void TcpTransport::send_reason() {
@@ -207,11 +188,6 @@ void TcpTransport::send_reason() {
     connection->drop_data(reason);
     connection->send_some();
   }
-}
-
-void TcpTransport::fail(const std::string& reason) {
-  if (raise(reason)) send_reason();
-  throw CommError(abort_reason());
 }
 
 bool TcpTransport::has_output() const {
@@ -251,7 +227,7 @@ void TcpTransport::end_in_peace() {
   const auto deadline = Clock::now() + options_.timeout;
   while (!absent_at_the_end().empty() || has_output()) {
     poll(kEndPauseMs);
-    if (abort_flag_.raised()) return;
+    if (abort_flag().raised()) return;
     if (Clock::now() > deadline) {
       fail(fmt::format("waited {:.3f} s at the end of the world for {}",
                        static_cast<double>(options_.timeout.count()) / 1000, absent_at_the_end()));

@@ -10,11 +10,10 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
-#include "comm/message/transport.h"
+#include "comm/message/abortable_transport.h"
 #include "comm/tcp/tcp_connection.h"
 
 namespace tessera {
@@ -40,7 +39,7 @@ struct TcpTransportOptions {
   std::function<void(const std::string&)> on_abort = {};
 };
 
-class TcpTransport final : public Transport {
+class TcpTransport final : public AbortableTransport {
  public:
   explicit TcpTransport(TcpTransportOptions options);
   // Ends with the other ranks, unless there was an abort.
@@ -61,15 +60,9 @@ class TcpTransport final : public Transport {
   void cancel(Request request) noexcept override;
   void progress() override;
 
-  void abort(const std::string& reason) override;
-  [[nodiscard]] const AbortFlag& abort_flag() const override { return abort_flag_; }
-  [[nodiscard]] std::string abort_reason() const override;
-
  private:
-  // False when another reason was first. Needs no lock; all that follow need mutex_.
-  bool raise(const std::string& reason);
-  void send_reason();
-  [[noreturn]] void fail(const std::string& reason);
+  // With mutex_ held, as all that follow.
+  void send_reason() override;
   void require_open() const;
   [[nodiscard]] tcp::Connection& to(int peer);
   Request new_message(std::byte* data, int64_t size_bytes);
@@ -81,7 +74,7 @@ class TcpTransport final : public Transport {
   [[nodiscard]] std::string absent_at_the_end() const;
 
   const TcpTransportOptions options_;
-  std::mutex mutex_;                                           // guards what follows
+  // Guarded by mutex_.
   std::vector<std::unique_ptr<tcp::Connection>> connections_;  // by rank; null: this one
   std::deque<tcp::Message> messages_;  // a deque: connections hold addresses
   std::vector<int> free_messages_;
@@ -92,10 +85,6 @@ class TcpTransport final : public Transport {
   std::deque<Control> control_;
   std::vector<std::byte> lent_;  // what the caller of poll_control looks at
   bool silent_ = false;          // a message was cancelled: none is looked at any more
-
-  AbortFlag abort_flag_;
-  mutable std::mutex reason_mutex_;
-  std::string reason_;
 };
 
 }  // namespace tessera

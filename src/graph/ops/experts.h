@@ -3,6 +3,7 @@
 #pragma once
 
 #include "graph/ops/common.h"
+#include "graph/ops/expert_rows.h"
 
 namespace tessera::ops {
 
@@ -32,17 +33,6 @@ inline Types dispatch_types(const Operands& o) {
 // Rows of experts back to tokens.
 inline Types token_rows_types(const Operands& o) {
   return {{o.in(0).dtype, {o.dim(1, 0), o.dim(0, 3)}, {}}};
-}
-// A row-wise product: rows[source, peer, capacity, K] with weights of K columns (or rows, for the
-// gradient) give rows of `out` columns.
-inline Types rows_of_width(const Operands& o, int64_t inner, int64_t out) {
-  o.want(o.in(0).shape.size() == 4 && o.dim(0, 3) == inner, "inner dimensions differ");
-  TensorType type = o.like(0);
-  type.shape[3] = out;
-  return {type};
-}
-inline Types expert_linear_types(const Operands& o) {
-  return rows_of_width(o, o.dim(1, 2), o.dim(1, 1));
 }
 inline Types expert_linear_dx_types(const Operands& o) {
   return rows_of_width(o, o.dim(1, 1), o.dim(1, 2));
@@ -176,17 +166,7 @@ inline constexpr OpRow kExpertOps[] = {
      .adds = Adds::kNever,
      .op_class = OpClass::kRouting,
      .cost = {.only_filled = true}},
-    {.kind = OpKind::kExpertLinear,
-     .name = "expert_linear",
-     .signature = "rows weight counts > rows",
-     .types = expert_linear_types,
-     .rules = {"I I I > I", "S0 R S0 > S0", "S1 S0 S1 > S1"},
-     .gradient = expert_linear_gradient,
-     .storage = Place::kNew,
-     .adds = Adds::kNever,
-     .op_class = OpClass::kProducts,
-     .cost = {.product = Product::kExpertRows, .only_filled = true},
-     .kernel = {.cpu_scratch = cpu_expert_linear}},
+    expert_rows(OpKind::kExpertLinear, "expert_linear", expert_linear_gradient, cpu_expert_linear),
     {.kind = OpKind::kExpertLinearDx,
      .name = "expert_linear_dx",
      .signature = "dy weight counts > d_rows",

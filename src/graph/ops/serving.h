@@ -6,6 +6,7 @@
 #pragma once
 
 #include "graph/ops/common.h"
+#include "graph/ops/expert_rows.h"
 #include "graph/ops/structure.h"
 
 namespace tessera::ops {
@@ -19,12 +20,6 @@ inline Types serve_linear_types(const Operands& o) {
   o.want_matrix(0), o.want_matrix(1);
   o.want(o.dim(0, 1) == o.dim(1, 1), "inner dimensions differ");
   return {{o.attrs().dtype, {o.dim(0, 0), o.dim(1, 0)}, {}}};
-}
-inline Types serve_expert_linear_types(const Operands& o) {
-  o.want(o.in(0).shape.size() == 4 && o.dim(0, 3) == o.dim(1, 2), "inner dimensions differ");
-  TensorType type = o.like(0);
-  type.shape[3] = o.dim(1, 1);
-  return {type};
 }
 inline Types serve_logits_types(const Operands& o) {
   o.want_matrix(0), o.want_matrix(1);
@@ -94,17 +89,8 @@ inline constexpr OpRow kServingOps[] = {
      .op_class = OpClass::kProducts,
      .cost = {.product = Product::kRows},
      .kernel = {.cpu_scratch = cpu_serve_linear}},
-    {.kind = OpKind::kServeExpertLinear,
-     .name = "serve_expert_linear",
-     .signature = "rows weight counts > rows",
-     .types = serve_expert_linear_types,
-     .rules = {"I I I > I", "S0 R S0 > S0", "S1 S0 S1 > S1"},
-     .gradient = no_gradient,
-     .storage = Place::kNew,
-     .adds = Adds::kNever,
-     .op_class = OpClass::kProducts,
-     .cost = {.product = Product::kExpertRows, .only_filled = true},
-     .kernel = {.cpu_scratch = cpu_serve_expert_linear}},
+    expert_rows(OpKind::kServeExpertLinear, "serve_expert_linear", no_gradient,
+                cpu_serve_expert_linear),
     // [parts of the vocabulary, rows, columns of a part]
     {.kind = OpKind::kServeLogits,
      .name = "serve_logits",

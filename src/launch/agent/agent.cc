@@ -98,15 +98,6 @@ double unix_seconds() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// Not one that a debugger holds ('t').
-bool is_stopped(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string line;
-  if (!std::getline(file, line)) return false;
-  const size_t name_end = line.rfind(") ");
-  return name_end != std::string::npos && line.compare(name_end + 2, 1, "T") == 0;
-}
-
 // "was stopped for 15.1 s and was killed"
 std::string describe(const RankTrouble& trouble) {
   const bool hung = trouble.verdict == Verdict::kHung;
@@ -493,9 +484,8 @@ void Agent::look_at_ranks() {
   if (options_.resize.grow) look_at_ = std::min(*look_at_, now + kLookForRoom);
   std::vector<RankSight> sights;
   for (int rank = 0; rank < options_.ranks; ++rank) {
-    const bool running = ranks_.running(rank);
-    sights.push_back({.running = running,
-                      .stopped = running && is_stopped(ranks_.pid(rank)),
+    sights.push_back({.running = ranks_.running(rank),
+                      .stopped = ranks_.stopped(rank),
                       .progress = memory_.progress(rank)});
   }
   for (const WatchFinding& finding : watch_.look(now, sights)) act_on(finding);

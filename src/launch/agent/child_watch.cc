@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <thread>
 
 #include "base/error.h"
@@ -90,6 +92,15 @@ bool ChildWatch::has_ended(Child& child) {
   child.pidfd.reset();
   --num_running_;
   return true;
+}
+
+bool ChildWatch::stopped(int child) const {
+  if (!running(child)) return false;
+  std::ifstream file(fmt::format("/proc/{}/stat", pid(child)));
+  std::string line;
+  if (!std::getline(file, line)) return false;
+  const size_t name_end = line.rfind(") ");
+  return name_end != std::string::npos && line.compare(name_end + 2, 1, "T") == 0;
 }
 
 void ChildWatch::kill_running() {

@@ -36,6 +36,8 @@ class ChildWatch {
 
   [[nodiscard]] int num_running() const { return num_running_; }
   [[nodiscard]] bool running(int child) const { return !exit_of(child).has_value(); }
+  // The system does not let it run (SIGSTOP); not of one that a debugger holds.
+  [[nodiscard]] bool stopped(int child) const;
   [[nodiscard]] pid_t pid(int child) const { return children_[static_cast<size_t>(child)].pid; }
   [[nodiscard]] const std::optional<ChildExit>& exit_of(int child) const {
     return children_[static_cast<size_t>(child)].exit;

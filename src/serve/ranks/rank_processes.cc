@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <condition_variable>
 #include <cstring>
-#include <fstream>
 #include <future>
 #include <mutex>
 #include <thread>
@@ -38,15 +37,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kDieTime{2'000};
 constexpr milliseconds kFlushTime{100};
 constexpr milliseconds kIdle{250};  // between two looks, while there is nothing to compute
-
-// Not one that a debugger holds ('t').
-bool is_stopped(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string line;
-  if (!std::getline(file, line)) return false;
-  const size_t name_end = line.rfind(") ");
-  return name_end != std::string::npos && line.compare(name_end + 2, 1, "T") == 0;
-}
 
 UniqueFd make_event() {
   UniqueFd event(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -340,9 +330,8 @@ void RankProcesses::Keeper::on_time() {
 void RankProcesses::Keeper::look() {
   std::vector<RankSight> sights;
   for (int rank = 0; rank < options_.ranks; ++rank) {
-    const bool running = ranks_.running(rank);
-    sights.push_back({.running = running,
-                      .stopped = running && is_stopped(ranks_.pid(rank)),
+    sights.push_back({.running = ranks_.running(rank),
+                      .stopped = ranks_.stopped(rank),
                       .progress = memory_.progress(rank)});
   }
   std::optional<FramesUnderWay> frames;
