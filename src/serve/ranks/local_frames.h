@@ -6,7 +6,7 @@
 
 #include "serve/frame.h"
 #include "serve/ranks/rank_frames.h"
-#include "serve/ranks/serve_plan.h"
+#include "serve/plan/serve_plan.h"
 
 namespace tessera::serve {
 
