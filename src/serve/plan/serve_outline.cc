@@ -114,6 +114,14 @@ ServeOutline outline_serving(const RunSpec& model, const ServeOptions& options) 
   return outline;
 }
 
+void require_enough_pages(const ServeOutline& outline) {
+  const ServeOptions& options = outline.options;
+  require_config(options.num_pages == 0 || options.num_pages >= outline.least_pages,
+                 "serve: {} pages of {} tokens have no room for one sequence of max_context = {}; "
+                 "use {} pages or more, or a smaller max_context",
+                 options.num_pages, options.page_size, options.max_context, outline.least_pages);
+}
+
 int64_t pages_that_fit(const ServeOutline& outline, const std::vector<RankBytes>& ranks,
                        int64_t num_pages) {
   const ServeOptions& options = outline.options;

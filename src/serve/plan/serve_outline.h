@@ -45,6 +45,9 @@ struct ServeOutline {
 // Throws ConfigError for what cannot be served; `model` and `options` as of plan_serving().
 ServeOutline outline_serving(const RunSpec& model, const ServeOptions& options);
 
+// Throws ConfigError where fewer pages are asked for than the least.
+void require_enough_pages(const ServeOutline& outline);
+
 // Pages that fit beside everything else, in the memory of all ranks together and in that of each;
 // may be less than the least, and below 0. `ranks` are compiled with `num_pages`. Throws
 // ConfigError where no memory is given.

@@ -73,11 +73,8 @@ ServePlan plan_serving(const RunSpec& model, const ServeOptions& options) {
   plan.spec = outline.spec;
   plan.shape = outline.shape;
   const int64_t least = outline.least_pages;
+  require_enough_pages(outline);
   if (options.num_pages > 0) {
-    require_config(options.num_pages >= least,
-                   "serve: {} pages of {} tokens have no room for one sequence of max_context = "
-                   "{}; use {} pages or more, or a smaller max_context",
-                   options.num_pages, options.page_size, options.max_context, least);
     compile(plan, outline, options.num_pages);
     if (!have_memory(options, plan.ranks)) refuse(plan, options.num_pages);
     return plan;
