@@ -115,8 +115,8 @@ void use_cluster(const ServePlanQuery& query, const Surroundings& around, ServeO
       query.memory_gib > 0 ? bytes_of_gib(query.memory_gib) : usable_bytes(cluster);
   report.memory_of =
       query.memory_gib > 0
-          ? "a rank (--memory-gib)"
-          : fmt::format("a {}, {} of it reserved", cluster.device.name,
+          ? "each rank (--memory-gib)"
+          : fmt::format("one {}, but for {} that are reserved", cluster.device.name,
                         human_bytes(static_cast<int64_t>(cluster.device.reserved_bytes.value)));
   if (options.threads == 0) options.threads = 1;
   if (cluster.device.kind != DeviceKind::kCpu) {

@@ -8,6 +8,7 @@
 #include "cli/help.h"
 #include "cli/surroundings.h"
 #include "cli/write_file.h"
+#include "draw/serve_plan_svg.h"
 
 namespace tessera {
 
@@ -49,6 +50,7 @@ int run_serve_plan(const ServePlanQuery& query, const ServePlanOutput& output, C
   } else {
     console.out << fitted(console, serve::serve_plan_text(report));
   }
+  if (!output.svg.empty()) write_file(output.svg, serve_plan_svg(report), console);
   if (!output.check || report.estimate.fits) return 0;
   report_failure(console, serve::serve_misfit_text(report));
   return static_cast<int>(ExitCode::kDoesNotFit);

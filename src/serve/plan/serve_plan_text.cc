@@ -126,12 +126,17 @@ std::string formula_text(const ServeReport& report) {
   const std::string who = terms.stage == nullptr ? count_of(e.world(), "rank")
                                                  : fmt::format("rank {}", terms.stage->first_rank);
   const int64_t tp = e.splits_kv_heads ? e.options.tp : 1;
+  const int64_t room = terms.limit_bytes - terms.beside_bytes - terms.line_bytes;
+  const int64_t pages = std::max<int64_t>(0, room / std::max<int64_t>(1, terms.page_bytes));
   std::string text = fmt::format(
-      "pages = (memory {} - beside the cache {} - {} for whole lines) / {} a page = {}\n"
-      "        of {}; memory: {}\n",
+      "pages = (memory {} - beside the cache {} - {} for whole lines) / {} a page = {}{}\n"
+      "        of {}; memory: that of {}\n",
       with_thousands(terms.limit_bytes), with_thousands(terms.beside_bytes),
-      with_thousands(terms.line_bytes), with_thousands(terms.page_bytes),
-      with_thousands(e.shape.num_pages), who, report.memory_of);
+      with_thousands(terms.line_bytes), with_thousands(terms.page_bytes), with_thousands(pages),
+      e.fits ? ""
+             : fmt::format(", fewer than the {} of the longest sequence",
+                           with_thousands(e.shape.num_pages)),
+      who, report.memory_of);
   const int64_t layers = terms.stage == nullptr ? m.layers : terms.stage->layers;
   text += fmt::format("a page = 2 (keys, values) x {} x {} x {} columns x {} tokens x {} bytes{}\n",
                       count_of(layers, "layer"), count_of(m.kv_heads / tp, "key head"), m.head_dim,
@@ -172,6 +177,7 @@ std::map<Sent, int64_t> most_sent(const ServeEstimate& e, size_t bucket) {
   std::map<Sent, int64_t> most;
   for (const StageEstimate& stage : e.stages) {
     for (const Traffic& t : e.traffic(bucket, stage.first_rank)) {
+      if (t.bytes_sent == 0) continue;
       int64_t& bytes = most[{t.group, t.op}];
       bytes = std::max(bytes, t.bytes_sent);
     }

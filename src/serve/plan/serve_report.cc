@@ -59,7 +59,7 @@ std::vector<DecodeFloor> decode_floors(const ServeReport& report) {
   return floors;
 }
 
-std::string serve_misfit_text(const ServeReport& report) {
+std::string serve_misfit_sentence(const ServeReport& report) {
   const ServeEstimate& estimate = report.estimate;
   const PageTerms terms = page_terms(estimate);
   const int64_t needed = terms.beside_bytes + estimate.shape.num_pages * terms.page_bytes;
@@ -67,7 +67,7 @@ std::string serve_misfit_text(const ServeReport& report) {
                               ? fmt::format("{} together {}", count_of(estimate.world(), "rank"),
                                             estimate.world() == 1 ? "needs" : "need")
                               : fmt::format("rank {} needs", terms.stage->first_rank);
-  std::string text = fmt::format(
+  return fmt::format(
       "does not fit: {} {} beside the cache and {} for one sequence of {} tokens, {} more than the "
       "{} "
       "of {}",
@@ -75,6 +75,10 @@ std::string serve_misfit_text(const ServeReport& report) {
       human_bytes(estimate.shape.num_pages * terms.page_bytes),
       with_thousands(estimate.shape.max_context), human_bytes(needed - terms.limit_bytes),
       human_bytes(terms.limit_bytes), report.memory_of);
+}
+
+std::string serve_misfit_text(const ServeReport& report) {
+  std::string text = serve_misfit_sentence(report);
   if (!report.has_advice) return text;
   if (report.changes.empty()) {
     return text +
