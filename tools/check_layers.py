@@ -19,7 +19,7 @@ import sys
 from checkers import errors_of, run_checker
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
-LIBRARY = re.compile(r'^\s*tessera_library\(\s*(\w+)\s+(\S+)\s*([^)]*)\)')
+LIBRARY = re.compile(r'^\s*tessera_(library|part)\(\s*(\w+)\s+(\S+)\s*([^)]*)\)')
 
 
 def read_table(path, errors):
@@ -75,18 +75,18 @@ def row_of(file, rows):
 
 
 def tops_of(rows):
-    """Per folder of src/, which others its rows name together."""
+    """Per folder of src/, which others its rows name together, or which sub-folders of others."""
     tops = {}
     for row, allowed in rows.items():
-        tops.setdefault(top(row), set()).update(top(name) for name in allowed)
-    return {name: allowed - {name} for name, allowed in tops.items()}
+        tops.setdefault(top(row), set()).update(name for name in allowed if top(name) != top(row))
+    return tops
 
 
 def may_include(path, row, target, rows, tops):
     """Whether a file ruled by `row` may include one of the row `target`."""
     if top(row) != top(target):
-        named = tops[top(row)] if is_test(path) else {top(name) for name in rows.get(row, ())}
-        return top(target) in named
+        named = tops[top(row)] if is_test(path) else rows.get(row, ())
+        return top(target) in named or target in named
     return row == target or target in rows.get(row, ()) or is_test(path)
 
 
@@ -141,30 +141,37 @@ def reachable(folder, links):
 
 def check_links(root, rows, errors):
     path = root / "src" / "CMakeLists.txt"
-    rows = tops_of(rows)
-    links, lines = {}, {}
+    tops = tops_of(rows)
+    found = []  # of each line: number, whether it is a part, name, folder, what it links
+    folders = {}  # by library
     for number, line in enumerate(path.read_text().splitlines(), 1):
         match = LIBRARY.match(line)
         if not match:
             continue
-        name, folder, rest = match.groups()
+        kind, name, folder, rest = match.groups()
         linked = [word[len("tessera_"):] for word in rest.split() if word.startswith("tessera_")]
+        found.append((number, kind == "part", name, folder, linked))
+        folders[name] = folder
+    links, lines = {}, {}
+    for number, is_part, name, folder, linked in found:
         # tessera_blas and the like wrap libraries, not folders.
-        links[name] = {other for other in linked if other in rows}
-        lines[name] = number
-        if name not in rows:
-            errors.append(f"{path}:{number}: '{name}' has no row in tools/layers.txt")
-        elif name != folder:
+        links[folder] = {folders[other] for other in linked if other in folders}
+        lines[folder] = number
+        if folder not in (rows if is_part else tops):
+            errors.append(f"{path}:{number}: '{folder}' has no row in tools/layers.txt")
+        elif not is_part and name != folder:
             errors.append(f"{path}:{number}: library '{name}' is built from folder '{folder}'")
-    for name, row in rows.items():
-        if name not in links:
-            errors.append(f"{path}:1: no tessera_library line for '{name}'")
-            continue
-        for extra in sorted(links[name] - row):
-            errors.append(f"{path}:{lines[name]}: {name} links tessera_{extra}; its row allows: "
-                          + (", ".join(sorted(row)) or "nothing"))
-        for lacking in sorted(row - reachable(name, links)):
-            errors.append(f"{path}:{lines[name]}: {name} may include {lacking} but does not link it")
+    for folder in tops.keys() - links.keys():
+        errors.append(f"{path}:1: no tessera_library line for '{folder}'")
+    for folder, number in lines.items():
+        # Headers are compiled with whoever includes them.
+        named = {name for name in (tops if folder in tops else rows).get(folder, ()) if not name.endswith("*.h")}
+        for other in sorted(links[folder] - named):
+            if top(other) != folder:
+                errors.append(f"{path}:{number}: {folder} links {other}; its row allows: "
+                              + (", ".join(sorted(named)) or "nothing"))
+        for lacking in sorted(named - reachable(folder, links)):
+            errors.append(f"{path}:{number}: {folder} may include {lacking} but does not link it")
 
 
 def check(root):
@@ -180,10 +187,13 @@ def self_test():
     """A small tree passes; each planted violation is found in its file, alone."""
     clean = {
         "tools/layers.txt": "base:\nspec/low: base\nspec: spec/low base\n"
-                            "train/*.h: spec base\ntrain/deep: train/*.h spec base\n"
-                            "train: train/deep train/*.h spec base\n",
+                            "train/*.h: spec base\ntrain/part: base\ndraw: train/part spec base\n"
+                            "train/deep: train/*.h spec base\n"
+                            "train: train/deep train/part train/*.h spec base\n",
         "src/CMakeLists.txt": "tessera_library(base base)\ntessera_library(spec spec tessera_base)\n"
-                              "tessera_library(train train tessera_spec tessera_blas)\n",
+                              "tessera_part(part train/part tessera_base)\n"
+                              "tessera_library(draw draw tessera_part tessera_spec)\n"
+                              "tessera_library(train train tessera_spec tessera_part tessera_blas)\n",
         "CMakeLists.txt": "write(${TESSERA_GENERATED}/spec/rows.h)\n",
         "cmake/rows.h.in": "\n",
         "src/base/a.h": "#include <vector>\n",
@@ -194,6 +204,8 @@ def self_test():
         "src/train/c.cc": '#include "spec/b.h"\n#include "train/c.h"\n',
         "src/train/c.h": "#pragma once\n",
         "src/train/deep/d.h": '#include "train/c.h"\n',
+        "src/train/part/p.h": '#include "base/a.h"\n',
+        "src/draw/d.cc": '#include "train/part/p.h"\n',
         "src/train/e.cc": '#include "train/deep/d.h"\n',
         "apps/tool/main.cc": '#include "tool.h"\n#include "train/c.h"\n',
         "apps/tool/tool.h": "\n",
@@ -210,6 +222,8 @@ def self_test():
         "src/train/c.h": '#include "c.cc"\n',
         "src/train/c.cc": '#include "spec/gone.h"\n',
         "src/train/f.h": '#include "train/deep/d.h"\n',
+        "src/draw/d.cc": '#include "train/c.h"\n',
+        "src/train/part/p.h": '#include "train/c.h"\n',
         "src/other/d.h": "\n",
         "apps/tool/main.cc": '#include "nowhere/x.h"\n',
         "tests/x_test.cc": '#include "base/gone.h"\n',
@@ -221,9 +235,11 @@ def self_test():
     for name, text in planted.items():
         if not any(name in error for error in errors_of({**clean, name: text}, check)):
             problems.append(f"a violation planted in {name} was not found")
-    missing_link = clean["src/CMakeLists.txt"].replace("spec spec tessera_base", "spec spec")
-    if not errors_of({**clean, "src/CMakeLists.txt": missing_link}, check):
-        problems.append("a missing link was not found")
+    for linked, missing in (("spec spec tessera_base", "spec spec"), ("draw draw tessera_part", "draw draw"),
+                            ("train/part tessera_base", "train/part")):
+        lines = clean["src/CMakeLists.txt"].replace(linked, missing)
+        if not errors_of({**clean, "src/CMakeLists.txt": lines}, check):
+            problems.append(f"a missing link of '{missing}' was not found")
     return problems
 
 

@@ -11,6 +11,7 @@
 #include "api/presets.h"
 #include "api/recipe.h"
 #include "api/search.h"
+#include "api/serve_plan.h"
 #include "api/show/topic.h"
 #include "api/simulate.h"
 #include "api/stage_simulation.h"
@@ -69,11 +70,15 @@ Json answer_presets(const nlohmann::json& request, const Surroundings&) {
   return presets_json(presets_query(request));
 }
 
+Json answer_serve_plan(const nlohmann::json& request, const Surroundings& around) {
+  return serve::serve_plan_json(plan_to_serve(serve_plan_query(request), around));
+}
+
 std::vector<Method> all_methods() {
   std::vector<Method> all = {{"plan", answer_plan},         {"vary", answer_vary},
                              {"emit", answer_emit},         {"search", answer_search},
                              {"simulate", answer_simulate}, {"explain", answer_explain},
-                             {"presets", answer_presets}};
+                             {"presets", answer_presets},   {"serve_plan", answer_serve_plan}};
   for (const ShowTopic& topic : show_topics()) {
     const auto answer = [&topic](const nlohmann::json& request, const Surroundings& around) {
       return show_json(topic, request, around);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "search/search.h"
+#include "serve/plan/serve_options.h"
 #include "spec/file_reader.h"
 #include "spec/run_spec.h"
 
@@ -18,6 +19,9 @@ struct Surroundings {
   // memory of a rank. Says whose memory that is; nothing where the run says how much a rank has.
   // Not set: such a run must say all of it.
   std::function<std::string(RunSpec&)> use_machine = {};
+  // Fills the threads and the memory that ranks which serve would have on this machine. Not set:
+  // such a request must say both, or name a cluster.
+  std::function<void(serve::ServeOptions&)> use_host = {};
   int threads = 1;           // of a search that does not say how many
   OnProgress progress = {};  // of a search
 };

@@ -87,12 +87,6 @@ void RankMemory::share_room(const ArenaBytes& bytes) {
   }
 }
 
-void RankMemory::include(const Program& program, ArenaBytes& bytes) {
-  for (const ArenaKind arena : kAllArenas) {
-    bytes[index(arena)] = std::max(bytes[index(arena)], program.arena_bytes[index(arena)]);
-  }
-}
-
 const HostArena& RankMemory::take_turns(const Program& program, ArenaKind arena) {
   const HostArena& room = room_[index(arena)];
   const int64_t needed = program.arena_bytes[index(arena)];

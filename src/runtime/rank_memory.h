@@ -33,8 +33,6 @@ class RankMemory {
   // tables of rotary positions, which must lie at one place in all of them. Called once.
   using ArenaBytes = std::array<int64_t, kNumArenas>;
   void share_room(const ArenaBytes& bytes);
-  // That Programs need which take turns: of every arena as much as the one that needs most.
-  static void include(const Program& program, ArenaBytes& bytes);
 
  private:
   // One kept buffer.

@@ -46,6 +46,13 @@ void choose_device(RunSpec& spec) {
       alone && cuda::gpu_info(0).why_not.empty() ? TrainDevice::kCuda : TrainDevice::kCpu;
 }
 
+ServingShare serving_share(int64_t ranks) {
+  constexpr double kTakenShare = 0.9;
+  const auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+  return {std::max<int64_t>(1, cores / std::max<int64_t>(1, ranks)),
+          static_cast<int64_t>(kTakenShare * static_cast<double>(host_memory().available_bytes))};
+}
+
 std::string shared_memory_text(int64_t bytes, const HostMemory& memory, int64_t sharers) {
   return fmt::format("{} {}{}", memory.group.empty() ? "this machine's" : "its control group's",
                      human_bytes(bytes),

@@ -22,6 +22,13 @@ void choose_device(RunSpec& spec);
 // nothing where the run says how much a rank has.
 std::string use_machine_defaults(RunSpec& spec, int64_t ranks_on_host = 0);
 
+// What ranks that serve take of this machine where nobody says: threads of each, and memory of all
+// of them together, of which some is left for whatever else runs.
+struct ServingShare {
+  int64_t threads = 1, memory_bytes = 0;
+};
+ServingShare serving_share(int64_t ranks);
+
 // "this machine's 23.5 GiB, shared by 4 ranks", or the control group's.
 std::string shared_memory_text(int64_t bytes, const HostMemory& memory, int64_t sharers);
 

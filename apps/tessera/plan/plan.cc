@@ -19,6 +19,7 @@
 #include "plan/plan_command.h"
 #include "plan/plan_request.h"
 #include "plan/report/plan_text.h"
+#include "plan/serve_plan.h"
 #include "train/state/staging.h"
 
 namespace tessera {
@@ -102,6 +103,46 @@ void refuse_beside_program(const PlanOptions& options) {
                  "--rank {} says whose program is printed: add --program", options.rank);
 }
 
+// --cluster, --mesh, --tp, --pp, --ep and --dtype mean the same for both; whatever else a plan of a
+// run takes has no place in one to serve.
+ServePlanQuery serve_query(const PlanOptions& options) {
+  ServePlanQuery serve = options.serve;
+  const PlanQuery& query = options.query;
+  const auto refuse = [](bool given, std::string_view what) {
+    require_config(!given, "{} is of a run to train: leave it out, or --serve", what);
+  };
+  refuse(!query.source.file.empty(), fmt::format("the run file {}", query.source.file));
+  refuse(!query.source.overrides.empty(), "--set");
+  refuse(query.source.ranks > 0, "--ranks");
+  refuse(!query.split.model.empty(), "--model");
+  refuse(!query.split.recipe.empty(), "--recipe");
+  refuse(query.split.engine != SplitFlags().engine, "--engine");
+  refuse(query.split.sequence_parallel, "--sequence-parallel");
+  refuse(query.split.tokens > 0, "--tokens");
+  refuse(query.failures.any(), "--mtbf-device");
+  refuse(!options.vary.empty(), "--vary");
+  refuse(!options.emit.empty(), "--emit");
+  refuse(!program_flag(options).empty() || options.rank != 0, "--program, --rank or --placements");
+  for (const SplitFlags::Size& size : query.split.sizes) {
+    const std::string_view flag = size.flag;
+    std::string* target = flag == "--tp"   ? &serve.tp
+                          : flag == "--pp" ? &serve.pp
+                          : flag == "--ep" ? &serve.ep
+                                           : nullptr;
+    if (target != nullptr) *target = size.value;
+    refuse(target == nullptr && !size.value.empty(), flag);
+  }
+  for (const SplitFlags::Word& word : query.split.words) {
+    const bool dtype = word.flag == std::string_view("--dtype");
+    if (dtype) serve.dtype = word.value;
+    refuse(!dtype && !word.value.empty(), word.flag);
+  }
+  serve.cluster = query.split.cluster;
+  serve.mesh = query.source.mesh;
+  serve.advice = options.check || options.json;
+  return serve;
+}
+
 }  // namespace
 
 Command add_plan(CLI::App& root) {
@@ -117,6 +158,7 @@ Command add_plan(CLI::App& root) {
   add_ranks(*app, source);
   add_request(*app, options->query.split);
   add_failures(*app, options->query.failures);
+  add_serve_plan(*app, options->serve);
   add_choice(*app, "--emit", options->emit, kSystems,
              "print the settings of that system for the same run instead");
   add_list(*app, "--vary", options->vary, "A.B=X,Y,…",
@@ -132,6 +174,11 @@ Command add_plan(CLI::App& root) {
 }
 
 int run_plan(const PlanOptions& options, Console& console) {
+  if (!options.serve.model.empty()) {
+    return run_serve_plan(serve_query(options), {options.json, options.check, options.svg},
+                          console);
+  }
+  refuse_serve_flags(options.serve);
   const Surroundings around = console_surroundings();
   require_config((options.vary.empty() && options.emit.empty()) || !options.query.failures.any(),
                  "--mtbf-device, --save and --restart say what failures add to a plan with "

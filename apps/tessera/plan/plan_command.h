@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "api/plan.h"
+#include "api/serve_plan.h"
 #include "cli/command.h"
 
 namespace tessera {
@@ -19,6 +20,7 @@ struct PlanOptions {
   std::string svg = "", placements = "";  // files to draw to; empty: none
   std::vector<std::string> vary = {};     // "KEY=A,B,…": a table of these instead
   std::string emit = "";                  // a system: its settings instead
+  ServePlanQuery serve = {};              // with a model: what serving that takes instead
 };
 Command add_plan(CLI::App& root);
 int run_plan(const PlanOptions& options, Console& console);

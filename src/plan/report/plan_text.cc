@@ -11,27 +11,13 @@
 #include "compile/pipeline/schedule/replay.h"
 #include "plan/report/links.h"
 #include "plan/report/misfit_text.h"
+#include "plan/report/model_text.h"
 #include "plan/report/training.h"
 #include "spec/run_file/lanes.h"
 #include "spec/run_file/validate.h"
 
 namespace tessera {
 namespace {
-
-std::string mesh_text(const Mesh& mesh) {
-  std::string text;
-  for (const Axis axis : kAllAxes) {
-    if (mesh.size(axis) == 1) continue;
-    text += fmt::format("{}{}={}", text.empty() ? "" : " x ", name_of(axis), mesh.size(axis));
-  }
-  return text.empty() ? "1 rank" : fmt::format("{} ({} ranks)", text, with_thousands(mesh.world()));
-}
-
-std::string mlp_text(const ModelSpec& model) {
-  if (model.experts == 0) return fmt::format("ffn {}", with_thousands(model.ffn));
-  return fmt::format("{} of {} of ffn {}", model.experts_per_token,
-                     count_of(model.experts, "expert"), with_thousands(model.moe_ffn));
-}
 
 std::string cluster_text(const Plan& plan) {
   const Cluster& cluster = plan.step->cluster;
@@ -70,13 +56,7 @@ std::string lanes_text(const RunSpec& spec) {
 
 std::string head_text(const Plan& plan) {
   const RunSpec& spec = plan.spec;
-  const ModelSpec& m = spec.model;
-  const std::string& name = m.preset.empty() ? m.hf : m.preset;
-  std::string text = fmt::format(
-      "model     {}{} layers, hidden {}, {}, heads {}/{}, vocab {}, {}: {} parameters\n",
-      name.empty() ? "" : name + ", ", m.layers, with_thousands(m.hidden), mlp_text(m), m.heads,
-      m.kv_heads, with_thousands(m.vocab), m.tied ? "tied" : "untied",
-      with_thousands(plan.num_parameters));
+  std::string text = fmt::format("model     {}\n", model_text(spec.model, plan.num_parameters));
   if (plan.step) text += fmt::format("cluster   {}\n", cluster_text(plan));
   text += fmt::format(
       "mesh      {}{}, ZeRO-{}, sequence parallel {}, recompute {}\n"

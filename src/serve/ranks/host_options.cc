@@ -4,19 +4,15 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
-#include <thread>
 
 #include "base/error.h"
-#include "base/text/json.h"
-#include "comm/shm/host_memory.h"
+#include "spec/hf_config.h"
+#include "train/machine_defaults.h"
 #include "train/verify/model_folder.h"
 
 namespace tessera::serve {
 namespace {
 
-// Where memory is shared with whatever else runs, some is left.
-constexpr double kTakenShare = 0.9;
 // Texts of rotary positions end nowhere; plans end here.
 constexpr int64_t kMostContext = int64_t{1} << 20;
 
@@ -27,12 +23,7 @@ int64_t positions_of_folder(const ModelFolder& folder) {
   std::ifstream in(path, std::ios::binary);
   require_config(in.good(), "cannot read '{}'", path);
   const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  const nlohmann::ordered_json config = parse_json(text, path);
-  for (const char* key : {"max_position_embeddings", "n_positions"}) {
-    const auto found = config.find(key);
-    if (found != config.end() && found->is_number_integer()) return found->get<int64_t>();
-  }
-  return 0;
+  return positions_of_hf_config(text, path);
 }
 
 }  // namespace
@@ -59,15 +50,10 @@ RunSpec fill_options(ServeOptions& options, int64_t ranks_on_host) {
 }
 
 void fill_from_host(ServeOptions& options, int64_t ranks_on_host) {
-  const int64_t ranks = ranks_on_host > 0 ? ranks_on_host : options.tp * options.pp;
-  if (options.threads == 0) {
-    const auto cores = static_cast<int64_t>(std::max(1U, std::thread::hardware_concurrency()));
-    options.threads = std::max<int64_t>(1, cores / std::max<int64_t>(1, ranks));
-  }
-  if (options.memory_bytes == 0) {
-    options.memory_bytes =
-        static_cast<int64_t>(kTakenShare * static_cast<double>(host_memory().available_bytes));
-  }
+  const ServingShare share =
+      serving_share(ranks_on_host > 0 ? ranks_on_host : options.tp * options.pp);
+  if (options.threads == 0) options.threads = share.threads;
+  if (options.memory_bytes == 0) options.memory_bytes = share.memory_bytes;
 }
 
 }  // namespace tessera::serve

@@ -1,7 +1,7 @@
 // What serving takes from the machine and from the model's folder, where the user leaves it open.
 #pragma once
 
-#include "serve/ranks/serve_options.h"
+#include "serve/plan/serve_options.h"
 #include "spec/run_spec.h"
 #include "train/verify/model_folder.h"
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "serve/frame.h"
+#include "serve/plan/serve_plan.h"
 #include "serve/ranks/rank_frames.h"
-#include "serve/ranks/serve_plan.h"
 
 namespace tessera::serve {
 

@@ -19,7 +19,7 @@
 #include "comm/world.h"
 #include "compile/program/program.h"
 #include "serve/frame.h"
-#include "serve/ranks/serve_plan.h"
+#include "serve/plan/serve_plan.h"
 #include "train/session/weights.h"
 
 namespace tessera::serve {

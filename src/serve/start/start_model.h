@@ -13,8 +13,8 @@
 #include "serve/api/words.h"
 #include "serve/batch/batch_options.h"
 #include "serve/generator.h"
-#include "serve/ranks/serve_options.h"
-#include "serve/ranks/serve_plan.h"
+#include "serve/plan/serve_options.h"
+#include "serve/plan/serve_plan.h"
 #include "serve/replicas/restarting_generator.h"
 
 namespace tessera::serve {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "serve/ranks/serve_plan.h"
+#include "serve/plan/serve_plan.h"
 #include "train/session/weights.h"
 
 namespace tessera::serve::testing {

@@ -258,6 +258,15 @@ void read_gpt2(const json& config, const std::string& file_name, RunSpec& spec) 
 
 }  // namespace
 
+int64_t positions_of_hf_config(std::string_view json_text, const std::string& file_name) {
+  const nlohmann::ordered_json config = parse_json(json_text, file_name);
+  for (const char* key : {"max_position_embeddings", "n_positions"}) {
+    const auto found = config.find(key);
+    if (found != config.end() && found->is_number_integer()) return found->get<int64_t>();
+  }
+  return 0;
+}
+
 std::string hf_config_path(const std::string& folder_or_file) {
   if (folder_or_file.ends_with(".json")) return folder_or_file;
   return folder_or_file + (folder_or_file.ends_with('/') ? "" : "/") + "config.json";

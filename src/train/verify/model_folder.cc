@@ -32,12 +32,8 @@ RunSpec spec_of_hf(const std::string& path) {
   const std::string text = read_file(file);
   RunSpec spec;
   spec.model = model_from_hf_config(text, file);
-  const nlohmann::ordered_json config = parse_json(text, file);
-  for (const char* key : {"max_position_embeddings", "n_positions"}) {
-    const auto found = config.find(key);
-    if (found == config.end() || !found->is_number_integer()) continue;
-    spec.train.seq_len = std::clamp<int64_t>(found->get<int64_t>(), 1, kMostTokens);
-  }
+  const int64_t positions = positions_of_hf_config(text, file);
+  if (positions > 0) spec.train.seq_len = std::min(positions, kMostTokens);
   return spec;
 }
 
