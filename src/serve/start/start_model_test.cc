@@ -168,6 +168,7 @@ TEST(StartModelTest, ARunWithATokenizerSpeaksItsTokensAlone) {
 }
 
 TEST(StartModelTest, AReplicaAnswersLikeTheOther) {
+  const NothingIsLeft check;
   const std::string model = model_folders().front();
   StartOptions options = start_options(model);
   options.replicas = 2;
