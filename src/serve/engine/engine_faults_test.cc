@@ -155,6 +155,9 @@ TEST(EngineFaults, WhatCannotBeComputedIsRefusedWithTheNumbers) {
   GenerationRequest odd = greedy_request({1}, 3);
   odd.sampling.temperature = std::nan("");
   EXPECT_NE(refused(std::move(odd)).find("finite"), std::string::npos);
+  GenerationRequest talkative = greedy_request({1}, 3);
+  talkative.sampling.logprobs = 1025;
+  EXPECT_NE(refused(std::move(talkative)).find("1025"), std::string::npos);
   EXPECT_TRUE(s.submit(greedy_request(std::vector<int32_t>(100, 1), 28))->wait(kSoon));
   s.expect_nothing_left();
 }
