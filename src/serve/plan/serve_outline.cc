@@ -74,6 +74,13 @@ int64_t times(int64_t memory, int64_t beside, int64_t part) {
   return (memory - beside) / std::max<int64_t>(1, part);
 }
 
+// What is not running is found again if somebody sends its beginning. Where the memory has room for
+// so many times all that can run at once, more would only be counted and looked through.
+int64_t pages_of_use(const ServeOutline& outline) {
+  constexpr int64_t kTimes = 16;
+  return kTimes * outline.shape.max_sequences * outline.shape.stages * outline.least_pages;
+}
+
 }  // namespace
 
 int64_t RankBytes::total() const {
@@ -143,7 +150,7 @@ int64_t pages_that_fit(const ServeOutline& outline, const std::vector<RankBytes>
   if (options.memory_bytes > 0) {
     pages = std::min(pages, times(options.memory_bytes, beside, page_bytes));
   }
-  return pages;
+  return std::min(pages, pages_of_use(outline));
 }
 
 bool have_memory(const ServeOptions& options, const std::vector<RankBytes>& ranks) {
