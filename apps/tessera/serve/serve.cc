@@ -204,7 +204,8 @@ Command add_serve(CLI::App& root, const Environment& environment) {
   CLI::App* app =
       add_command(root, "serve",
                   {"Serve a model behind OpenAI's HTTP API, with the splits it was trained with.",
-                   "tessera serve runs/demo --port 8000", "curl http://127.0.0.1:8000/v1/models"});
+                   "tessera serve runs/demo --port 8000",
+                   "tessera generate --run runs/demo --prompt \"Once upon a time\""});
   auto options = std::make_shared<ServeCommandOptions>();
   add_model_flags(*app, *options);
   add_server_flags(*app, *options);
