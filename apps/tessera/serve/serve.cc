@@ -167,9 +167,11 @@ void add_engine_flags(CLI::App& app, ServeCommandOptions& options) {
   add_length(app, "--token-budget", options.token_budget,
              "tokens of one step: of all answers, and of prompts in chunks (default 2048)");
   add_whole(app, "--page", options.page, 1, "tokens of a page of the cache (default 16)");
-  add_whole(app, "--pages", options.pages, 1, "pages of a replica's cache (default: what fits)");
+  add_whole(
+      app, "--pages", options.pages, 1,
+      "pages of a replica's cache (default: what fits, at most what all sequences fill 4 times)");
   add_real(app, "--memory-gib", options.memory_gib, 0,
-           "memory of all ranks together, in GiB; 0 is what is free (default)");
+           "memory of all ranks together, in GiB, all of it used; 0 is what is free (default)");
   add_choice(app, "--admission", options.admission, "guarantee|expected",
              "begin a request when its longest answer has room, or one of the usual length "
              "(default expected)");
