@@ -144,6 +144,8 @@ void Connection::refuse_unread(Failure failure) {
 }
 
 void Connection::handle(Request request) {
+  const auto at_once = shared_.options.at_once;
+  if (at_once != nullptr && at_once(request)) return respond(shared_.handler(request));
   asio::post(shared_.workers, [self = shared_from_this(), asked = std::move(request)]() mutable {
     Response response = self->shared_.handler(asked);
     // The connection goes back whole: its end must not come on this thread.

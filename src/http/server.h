@@ -26,6 +26,9 @@ struct ServerOptions {
   std::chrono::milliseconds ping_interval{10'000};  // of silence in an event stream
   int event_buffer_bytes = 0;  // that the system keeps for a reader of events; 0: as it wants
   Fields fields;               // that every response gets
+  // Requests whose handler returns at once: the thread of all sockets runs it, so that they wait
+  // for no worker. Null: there are none.
+  bool (*at_once)(const Request& request) = nullptr;
   WriteError write_error = &Response::error;  // what is refused before a handler sees it
 };
 

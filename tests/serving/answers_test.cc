@@ -132,6 +132,24 @@ TEST_F(ServeAnswersTest, ASignalLetsRunningAnswersEnd) {
   }
 }
 
+TEST_F(ServeAnswersTest, ClientsThatLeaveLeaveNothing) {
+  serve(long_model() + " --mesh pp=2 --max-sequences 8");
+  for (int i = 0; i < 40; ++i) {
+    const auto leaves = ask(long_request(8000, i % 2 == 0));
+    if (i % 4 == 0) leaves->has_begun();
+  }
+  const auto value = [&](const std::string& name) {
+    const std::string text = http::fetch(port_, "/metrics").body;
+    const size_t at = text.find("\ntessera_" + name + "{");
+    return at == std::string::npos ? -1.0 : std::stod(text.substr(text.find(' ', at)));
+  };
+  for (const char* name : {"num_requests_running", "num_requests_waiting", "http_requests_open",
+                           "kv_cache_usage_perc"}) {
+    EXPECT_TRUE(wait_until([&] { return value(name) == 0; })) << name << value(name);
+  }
+  EXPECT_EQ(greedy({5, 6, 7}, 20).size(), 20);
+}
+
 TEST_F(ServeAnswersTest, WhatTheDrainTimeCutsOffIsToldSo) {
   serve(long_model() + " --drain 0.1");
   const auto stream = ask(long_request(8000, true));

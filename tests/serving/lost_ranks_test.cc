@@ -33,7 +33,7 @@ class ServeLostRanksTest : public ServedCommandTest {
       }
     }
   }
-  // Of the ranks as they are now.
+  // Pids by rank, as they are now.
   std::map<int, pid_t> ranks() { return ranks_of(server_->pid()); }
 
   std::vector<std::unique_ptr<AskedServer>> clients_;

@@ -167,9 +167,11 @@ void add_engine_flags(CLI::App& app, ServeCommandOptions& options) {
   add_length(app, "--token-budget", options.token_budget,
              "tokens of one step: of all answers, and of prompts in chunks (default 2048)");
   add_whole(app, "--page", options.page, 1, "tokens of a page of the cache (default 16)");
-  add_whole(app, "--pages", options.pages, 1, "pages of a replica's cache (default: what fits)");
+  add_whole(
+      app, "--pages", options.pages, 1,
+      "pages of a replica's cache (default: what fits, at most what all sequences fill 4 times)");
   add_real(app, "--memory-gib", options.memory_gib, 0,
-           "memory of all ranks together, in GiB; 0 is what is free (default)");
+           "memory of all ranks together, in GiB, all of it used; 0 is what is free (default)");
   add_choice(app, "--admission", options.admission, "guarantee|expected",
              "begin a request when its longest answer has room, or one of the usual length "
              "(default expected)");
@@ -204,7 +206,8 @@ Command add_serve(CLI::App& root, const Environment& environment) {
   CLI::App* app =
       add_command(root, "serve",
                   {"Serve a model behind OpenAI's HTTP API, with the splits it was trained with.",
-                   "tessera serve runs/demo --port 8000", "curl http://127.0.0.1:8000/v1/models"});
+                   "tessera serve runs/demo --port 8000",
+                   "tessera generate --run runs/demo --prompt \"Once upon a time\""});
   auto options = std::make_shared<ServeCommandOptions>();
   add_model_flags(*app, *options);
   add_server_flags(*app, *options);

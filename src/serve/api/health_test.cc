@@ -1,10 +1,13 @@
 // Whether it is ready, and what /metrics says.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <map>
+#include <memory>
 #include <set>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "serve/testing/api_server.h"
 #include "serve/testing/fake_generator.h"
@@ -81,6 +84,35 @@ TEST(ApiHealthTest, ABusyEngineIsNotAsked) {
   const auto finished_before = server.generator().stats().finished_total;
   EXPECT_EQ(server.post(kCompletions, R"({"prompt":"x","max_tokens":100})").status, 200);
   EXPECT_LE(server.generator().stats().finished_total, finished_before + 5);
+}
+
+// Requests that are read slowly, such as those with a large schema, hold up nobody who asks how it
+// is.
+TEST(ApiHealthTest, HealthWaitsForNoRequest) {
+  std::atomic<int> compiling{0};
+  std::atomic<bool> go_on{false};
+  ApiSetup setup;
+  setup.make_grammar = [&](const Json&) -> std::unique_ptr<TokenGrammar> {
+    ++compiling;
+    EXPECT_TRUE(holds_soon([&] { return go_on.load(); }));
+    return nullptr;
+  };
+  ApiServer server(setup);
+  ASSERT_TRUE(holds_soon([&] { return server.api().why_not_ready().empty(); }));
+  const int workers = server.api().server_options().workers;
+  std::vector<std::unique_ptr<testing::OpenRequest>> slow;
+  for (int i = 0; i < 3 * workers; ++i) {
+    slow.push_back(std::make_unique<testing::OpenRequest>(
+        server, kCompletions,
+        Json{{"prompt", "x"}, {"response_format", {{"type", "json_object"}}}}));
+  }
+  ASSERT_TRUE(holds_soon([&] { return compiling == workers; }));
+  for (const char* path : {"/health/live", "/health/ready", "/metrics"}) {
+    EXPECT_EQ(server.get(path).status, 200) << path;
+  }
+  EXPECT_EQ(compiling, workers);
+  go_on = true;
+  for (const auto& one : slow) EXPECT_EQ(http::parse_response(one->to_end()).status, 200);
 }
 
 struct Metric {

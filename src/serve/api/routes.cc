@@ -73,6 +73,10 @@ http::ServerOptions ServeApi::server_options() const {
   // Events wake their stream; this is for pings and those that end.
   server.poll_interval = std::chrono::milliseconds(1000);
   server.write_error = &write_api_error;
+  server.at_once = [](const Request& request) {
+    return !request.segments.empty() &&
+           (request.segments[0] == "health" || request.segments[0] == "metrics");
+  };
   server.fields = chat_page_fields();
   return server;
 }

@@ -34,6 +34,7 @@ struct ApiSetup {
   bool loopback_only = true;
   std::chrono::milliseconds longest{0};
   ReadinessOptions readiness = {};
+  MakeGrammar make_grammar = nullptr;                          // null: of bytes
   std::function<void(http::ServerOptions&)> change = nullptr;  // limits of the server
 };
 
@@ -100,9 +101,12 @@ class ApiServer {
     options.model.vocab = setup.script.vocab;
     options.model.max_context = setup.script.max_context;
     options.model.longest = setup.longest;
-    options.model.make_grammar = [](const Json& schema) {
-      return make_grammar(compile_schema(schema), TokenBytes::single_bytes(), {kEndByte});
-    };
+    options.model.make_grammar = setup.make_grammar;
+    if (!setup.make_grammar) {
+      options.model.make_grammar = [](const Json& schema) {
+        return make_grammar(compile_schema(schema), TokenBytes::single_bytes(), {kEndByte});
+      };
+    }
     options.api_key = setup.api_key;
     options.loopback_only = setup.loopback_only;
     options.readiness = setup.readiness;
