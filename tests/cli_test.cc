@@ -138,8 +138,7 @@ TEST_F(CliTest, TrainsOnAFileAndOnAFolder) {
 
 TEST_F(CliTest, GeneratesTheSameTextForTheSameSeed) {
   succeed("train run.toml");
-  const std::string command =
-      "generate --run out --tokens 20 --max-context 24 --prompt Once --json";
+  const std::string command = "generate --run out --tokens 20 --prompt Once --json";
   const json first = succeed(command).json();
   EXPECT_EQ(first.at("schema_version"), 1);
   EXPECT_TRUE(first.at("text").get<std::string>().starts_with("Once"));

@@ -33,9 +33,13 @@ serve::StartOptions start_options(const ModelFlags& flags);
 std::unique_ptr<serve::StartedModel> start_unless(const std::function<bool()>& unwanted,
                                                   serve::StartOptions options);
 
-// The longest text that these flags allow: what they say, else what the model was made for. Says on
-// console.err where it is more than that. Throws ConfigError where the model has no positions for
-// it.
+// --max-context. Throws ConfigError where the model has no positions for it.
+int64_t checked_context(const ModelFlags& flags, const serve::ContextLimits& limits);
+// Says on console.err where texts of `context` tokens are longer than what the model was made for.
+void warn_beyond(int64_t context, const ModelFlags& flags, const serve::ContextLimits& limits,
+                 Console& console);
+// The longest text that these flags allow: what they say, else what the model was made for; with
+// both of the above.
 int64_t context_of(const ModelFlags& flags, const serve::ContextLimits& limits, Console& console);
 
 }  // namespace tessera
