@@ -1,147 +1,22 @@
-#include "serve/engine/engine.h"
-
+// Answers of the engine: what they are, and when they end.
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <cmath>
 #include <numeric>
 #include <random>
-#include <set>
-#include <stdexcept>
+#include <thread>
 
 #include "base/error.h"
-#include "serve/sample/sampler.h"
-#include "serve/testing/text_listener.h"
-#include "serve/testing/toy_model.h"
+#include "serve/testing/engine_scene.h"
 
 namespace tessera::serve {
 namespace {
 
 using std::chrono::milliseconds;
-using testing::greedy_request;
-using testing::TextListener;
+using namespace tessera::serve::testing;
+using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
-
-constexpr milliseconds kSoon{20'000};  // far above what anything here takes
-
-ServeShape small_shape() {
-  return {.vocab = 50,
-          .max_context = 128,
-          .page_size = 4,
-          .num_pages = 64,
-          .max_tokens = 32,
-          .max_sequences = 8,
-          .max_rows = 8,
-          .stages = 1};
-}
-
-// What a test wants to see and change of the frames on their way.
-struct Watched {
-  std::function<void(const Frame&)> on_start;
-  std::function<void(const Frame&, FrameResult&)> on_finish;
-  std::atomic<int> under_way{0}, most_under_way{0};
-};
-
-class WatchedRunner final : public ToyRunner {
- public:
-  WatchedRunner(const ServeShape& shape, std::shared_ptr<Watched> watched)
-      : ToyRunner(shape), watched_(std::move(watched)) {}
-  void start(const Frame& frame) override {
-    watched_->most_under_way = std::max(watched_->most_under_way.load(), ++watched_->under_way);
-    if (watched_->on_start) watched_->on_start(frame);
-    frames_.push_back(frame);
-    ToyRunner::start(frame);
-  }
-  FrameResult finish() override {
-    FrameResult result = ToyRunner::finish();
-    const Frame frame = std::move(frames_.front());
-    frames_.pop_front();
-    --watched_->under_way;
-    if (watched_->on_finish) watched_->on_finish(frame, result);
-    return result;
-  }
-
- private:
-  std::shared_ptr<Watched> watched_;
-  std::deque<Frame> frames_;
-};
-
-struct Scene {
-  explicit Scene(const ServeShape& shape_in = small_shape(), EngineOptions options = {})
-      : shape(shape_in),
-        engine(std::make_unique<Engine>(std::make_unique<WatchedRunner>(shape, watched), options)) {
-  }
-  std::shared_ptr<TextListener> submit(GenerationRequest request) {
-    auto listener = std::make_shared<TextListener>(request.choices);
-    const Submission submission = engine->submit(std::move(request), listener);
-    EXPECT_EQ(submission.refused, Refused::kNo) << submission.why;
-    id = submission.id;
-    return listener;
-  }
-  // Everything that was taken has ended: nothing is held any more.
-  void expect_nothing_left() {
-    EXPECT_TRUE(engine->drain(kSoon));
-    const GeneratorStats stats = engine->stats();
-    EXPECT_EQ(stats.pages_used, 0);
-    EXPECT_EQ(stats.running, 0);
-    EXPECT_EQ(stats.waiting, 0);
-    EXPECT_EQ(stats.pages, shape.num_pages);
-  }
-
-  std::shared_ptr<Watched> watched = std::make_shared<Watched>();
-  ServeShape shape;
-  std::unique_ptr<Engine> engine;
-  GenerationId id = 0;  // of the last request
-};
-
-// What the model says to a prompt when nothing else runs, and all of it is computed at once.
-std::vector<int32_t> alone(const GenerationRequest& request, int choice, int64_t vocab) {
-  std::vector<int32_t> text = request.prompt;
-  RowSampling row;
-  row.how = std::make_shared<const Sampling>(request.sampling);
-  row.choice = static_cast<uint32_t>(choice);
-  std::vector<int32_t> answer;
-  while (std::ssize(answer) < request.max_tokens) {
-    row.position = std::ssize(text);
-    row.counts.clear();
-    std::vector<int32_t> in_answer(static_cast<size_t>(vocab));
-    std::set<int32_t> seen(text.begin(), text.end());
-    for (const int32_t token : answer) ++in_answer[static_cast<size_t>(token)];
-    if (request.sampling.has_penalties()) {
-      for (const int32_t token : seen) {
-        row.counts.push_back({token, in_answer[static_cast<size_t>(token)]});
-      }
-    }
-    row.allowed.clear();
-    if (std::ssize(answer) < request.min_tokens) {
-      row.allowed.assign(static_cast<size_t>((vocab + 31) / 32), 0);
-      for (int32_t token = 0; token < vocab; ++token) {
-        const auto& ends = request.end_tokens;
-        if (std::find(ends.begin(), ends.end(), token) != ends.end()) continue;
-        row.allowed[static_cast<size_t>(token / 32)] |= 1U << static_cast<uint32_t>(token % 32);
-      }
-    }
-    const int32_t token = sample(toy_logits(toy_state_of(text), vocab), row).token;
-    const auto& ends = request.end_tokens;
-    if (std::find(ends.begin(), ends.end(), token) != ends.end()) break;
-    text.push_back(token);
-    answer.push_back(token);
-  }
-  return answer;
-}
-
-GenerationRequest copy_of(const GenerationRequest& request) {
-  GenerationRequest copy;
-  copy.prompt = request.prompt;
-  copy.max_tokens = request.max_tokens;
-  copy.min_tokens = request.min_tokens;
-  copy.choices = request.choices;
-  copy.sampling = request.sampling;
-  copy.end_tokens = request.end_tokens;
-  copy.priority = request.priority;
-  copy.salt = request.salt;
-  return copy;
-}
 
 // Prompts that begin alike, of all kinds of samplings.
 GenerationRequest random_request(std::mt19937_64& random) {
@@ -187,7 +62,7 @@ TEST_P(EngineBatch, AnswersAreThoseOfTextsAlone) {
   options.batch.prefix_cache = how.prefix_cache;
   options.batch.expected_answer = 4;
   options.batch.least_chunk = 4;
-  Scene s(shape, options);
+  EngineScene s(shape, options);
   std::mt19937_64 random(3);
   std::vector<GenerationRequest> asked;
   std::vector<std::shared_ptr<TextListener>> heard;
@@ -238,7 +113,7 @@ TEST(EngineTest, CancelledAtEveryStepItLeavesNothing) {
       ServeShape shape = small_shape();
       shape.stages = stages;
       shape.max_tokens = 8;
-      Scene s(shape);
+      EngineScene s(shape);
       GenerationRequest other = greedy_request({1, 2, 3, 4, 5, 6}, 30);
       const std::vector<int32_t> expected = alone(other, 0, shape.vocab);
       const auto undisturbed = s.submit(std::move(other));
@@ -266,7 +141,7 @@ TEST(EngineTest, CancelledAtEveryStepItLeavesNothing) {
 }
 
 TEST(EngineTest, OneAnswerOfSeveralIsCancelledAlone) {
-  Scene s;
+  EngineScene s;
   GenerationRequest request = greedy_request({1, 2, 3}, 20);
   request.choices = 3;
   request.sampling.temperature = 1;
@@ -291,7 +166,7 @@ TEST(EngineTest, OneAnswerOfSeveralIsCancelledAlone) {
 }
 
 TEST(EngineTest, WhoseTimeIsUpIsToldSo) {
-  Scene s;
+  EngineScene s;
   s.watched->on_start = [](const Frame&) { std::this_thread::sleep_for(milliseconds(2)); };
   GenerationRequest request = greedy_request({1, 2, 3}, 100);
   request.deadline = Clock::now() + milliseconds(20);
@@ -302,7 +177,7 @@ TEST(EngineTest, WhoseTimeIsUpIsToldSo) {
 }
 
 TEST(EngineTest, TheMostTokensMayBeNone) {
-  Scene s;
+  EngineScene s;
   GenerationRequest request = greedy_request({1, 2, 3}, 0);
   request.choices = 2;
   const auto heard = s.submit(std::move(request));
@@ -313,7 +188,7 @@ TEST(EngineTest, TheMostTokensMayBeNone) {
 }
 
 TEST(EngineTest, SaysHowLikelyThePromptWas) {
-  Scene s;
+  EngineScene s;
   // Longer than a frame has rows, behind a prompt that the cache knows.
   std::vector<int32_t> prompt(40);
   std::iota(prompt.begin(), prompt.end(), 3);
@@ -383,7 +258,7 @@ TEST(EngineTest, AGrammarHoldsEachAnswer) {
   for (const int stages : {1, 3}) {
     ServeShape shape = small_shape();
     shape.stages = stages;
-    Scene s(shape);
+    EngineScene s(shape);
     for (const int64_t min_tokens : {0, 4, 9}) {
       GenerationRequest request = greedy_request({1, 2, 3}, 20);
       request.grammar = std::make_unique<LadderGrammar>(40);
@@ -405,7 +280,7 @@ TEST(EngineTest, AGrammarHoldsEachAnswer) {
 }
 
 TEST(EngineTest, AnAnswerEndsWhereItsGrammarAllowsNothing) {
-  Scene s;
+  EngineScene s;
   GenerationRequest request = greedy_request({1, 2, 3}, 20);
   request.grammar = std::make_unique<LadderGrammar>(9999);  // no token of the vocabulary
   const auto heard = s.submit(std::move(request));
@@ -431,7 +306,7 @@ class ThrowingGrammar final : public TokenGrammar {
 };
 
 TEST(EngineTest, AGrammarThatFailsEndsItsRequestAlone) {
-  Scene s;
+  EngineScene s;
   GenerationRequest other = greedy_request({5, 6}, 20);
   const std::vector<int32_t> expected = alone(other, 0, s.shape.vocab);
   GenerationRequest request = greedy_request({1, 2, 3}, 20);
@@ -447,206 +322,13 @@ TEST(EngineTest, AGrammarThatFailsEndsItsRequestAlone) {
   s.expect_nothing_left();
 }
 
-TEST(EngineTest, LogitsThatAreNotFiniteFailTheirRequestAndLeaveNoPages) {
-  Scene s;
-  std::vector<int32_t> prompt(17, 49);
-  std::atomic<bool> broken{true};
-  s.watched->on_finish = [&](const Frame& frame, FrameResult& result) {
-    for (size_t row = 0; row < frame.rows.size(); ++row) {
-      int64_t end = 0;  // of the sequence that has the row
-      for (const FrameSequence& sequence : frame.sequences) {
-        end += sequence.num_tokens;
-        if (frame.rows[row].token_index >= end) continue;
-        const bool is_bad = sequence.num_tokens == std::ssize(prompt);
-        if (is_bad && broken) result.tokens[row].finite = false;
-        break;
-      }
-    }
-  };
-  const auto undisturbed = s.submit(greedy_request({1, 2, 3}, 10));
-  const auto heard = s.submit(greedy_request(prompt, 5));
-  ASSERT_TRUE(heard->wait(kSoon) && undisturbed->wait(kSoon));
-  EXPECT_EQ(heard->choice().finish, FinishReason::kFailed);
-  EXPECT_NE(heard->choice().why.find("NaN"), std::string::npos) << heard->choice().why;
-  EXPECT_EQ(undisturbed->choice().finish, FinishReason::kLength);
-  broken = false;
-  const auto again = s.submit(greedy_request(prompt, 5));
-  ASSERT_TRUE(again->wait(kSoon));
-  EXPECT_EQ(again->usage().cached_tokens, 0);
-  EXPECT_EQ(again->choice().finish, FinishReason::kLength);
-  EXPECT_EQ(s.engine->stats().failed_total, 1U);
-  s.expect_nothing_left();
-}
-
-TEST(EngineTest, RanksThatAreLostFailEveryRequest) {
-  for (const bool in_start : {false, true}) {
-    ServeShape shape = small_shape();
-    shape.stages = 2;
-    Scene s(shape);
-    std::atomic<int> frames{0};
-    const auto lose = [&] {
-      if (++frames > 5) throw Error("rank 1 (pid 7) was killed by SIGKILL", ExitCode::kRequeue);
-    };
-    if (in_start) s.watched->on_start = [&](const Frame&) { lose(); };
-    if (!in_start) s.watched->on_finish = [&](const Frame&, FrameResult&) { lose(); };
-    std::vector<std::shared_ptr<TextListener>> heard;
-    for (int i = 0; i < 20; ++i) {
-      auto listener = std::make_shared<TextListener>(2);
-      GenerationRequest request = greedy_request({1, 2, i}, 40);
-      request.choices = 2;
-      const Submission submission = s.engine->submit(std::move(request), listener);
-      if (submission.refused == Refused::kNo) heard.push_back(listener);
-    }
-    ASSERT_FALSE(heard.empty());
-    for (const auto& one : heard) {
-      ASSERT_TRUE(one->wait(kSoon));
-      EXPECT_EQ(one->broken, "");
-      EXPECT_EQ(one->choice(1).finish, FinishReason::kFailed);
-      EXPECT_EQ(one->choice(1).why, "rank 1 (pid 7) was killed by SIGKILL");
-    }
-    EXPECT_EQ(s.engine->failure(), "rank 1 (pid 7) was killed by SIGKILL");
-    ASSERT_TRUE(s.engine->how_it_failed());
-    EXPECT_EQ(s.engine->how_it_failed()->code, ExitCode::kRequeue);
-    const auto late = std::make_shared<TextListener>();
-    const Submission refused = s.engine->submit(greedy_request({1}, 1), late);
-    EXPECT_EQ(refused.refused, Refused::kDead);
-    EXPECT_EQ(refused.why, s.engine->failure());
-    EXPECT_EQ(s.engine->stats().failed_total, 2 * heard.size());
-    s.expect_nothing_left();
-  }
-}
-
-// Frames wait until the test opens the gate.
-class Gate {
- public:
-  void pass() {
-    std::unique_lock lock(mutex_);
-    ++waiting_;
-    changed_.notify_all();
-    changed_.wait_for(lock, kSoon, [&] { return open_; });
-  }
-  void wait_for_somebody() {
-    std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, kSoon, [&] { return waiting_ > 0; }));
-  }
-  void open() {
-    const std::scoped_lock lock(mutex_);
-    open_ = true;
-    changed_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int waiting_ = 0;
-  bool open_ = false;
-};
-
-TEST(EngineTest, TheQueueIsBounded) {
-  EngineOptions options;
-  options.most_waiting = 5;
-  Scene s(small_shape(), options);
-  Gate gate;
-  s.watched->on_finish = [&](const Frame&, FrameResult&) { gate.pass(); };
-  std::vector<std::shared_ptr<TextListener>> heard = {s.submit(greedy_request({1}, 3))};
-  gate.wait_for_somebody();
-  for (int i = 0; i < 5; ++i) heard.push_back(s.submit(greedy_request({2, i}, 3)));
-  const Submission more =
-      s.engine->submit(greedy_request({9}, 3), std::make_shared<TextListener>());
-  EXPECT_EQ(more.refused, Refused::kQueueFull);
-  EXPECT_NE(more.why.find("5 requests"), std::string::npos) << more.why;
-  EXPECT_EQ(s.engine->stats().waiting, 5);
-  gate.open();
-  for (const auto& one : heard) EXPECT_TRUE(one->wait(kSoon));
-  EXPECT_TRUE(s.submit(greedy_request({9}, 3))->wait(kSoon)) << "there is room again";
-  s.expect_nothing_left();
-}
-
-TEST(EngineTest, WhatCannotBeComputedIsRefusedWithTheNumbers) {
-  Scene s;
-  const auto refused = [&](GenerationRequest request) {
-    const Submission submission =
-        s.engine->submit(std::move(request), std::make_shared<TextListener>());
-    EXPECT_EQ(submission.refused, Refused::kTooLong);
-    return submission.why;
-  };
-  const std::string why = refused(greedy_request(std::vector<int32_t>(100, 1), 29));
-  EXPECT_NE(why.find("100"), std::string::npos) << why;
-  EXPECT_NE(why.find("29"), std::string::npos) << why;
-  EXPECT_NE(why.find("128"), std::string::npos) << why;
-  EXPECT_NE(refused(greedy_request({}, 3)).find("no tokens"), std::string::npos);
-  EXPECT_NE(refused(greedy_request({1, 50}, 3)).find("token 50"), std::string::npos);
-  EXPECT_NE(refused(greedy_request({-1}, 3)).find("token -1"), std::string::npos);
-  GenerationRequest biased = greedy_request({1}, 3);
-  biased.sampling.logit_bias = {{50, 1.0}};
-  EXPECT_NE(refused(std::move(biased)).find("logit_bias"), std::string::npos);
-  GenerationRequest odd = greedy_request({1}, 3);
-  odd.sampling.temperature = std::nan("");
-  EXPECT_NE(refused(std::move(odd)).find("finite"), std::string::npos);
-  EXPECT_TRUE(s.submit(greedy_request(std::vector<int32_t>(100, 1), 28))->wait(kSoon));
-  s.expect_nothing_left();
-}
-
-TEST(EngineTest, WhoDrainsTakesNothingNew) {
-  Scene s;
-  Gate gate;
-  s.watched->on_start = [&](const Frame&) { gate.pass(); };
-  const auto heard = s.submit(greedy_request({1, 2}, 5));
-  EXPECT_FALSE(s.engine->drain(milliseconds(1)));
-  const Submission late =
-      s.engine->submit(greedy_request({1}, 3), std::make_shared<TextListener>());
-  EXPECT_EQ(late.refused, Refused::kDraining);
-  gate.open();
-  EXPECT_TRUE(s.engine->drain(kSoon));
-  EXPECT_EQ(heard->choice().finish, FinishReason::kLength);
-  s.expect_nothing_left();
-}
-
-TEST(EngineTest, EverybodyIsToldWhenItIsDestroyed) {
-  Scene s;
-  std::vector<std::shared_ptr<TextListener>> heard;
-  for (int i = 0; i < 30; ++i) heard.push_back(s.submit(greedy_request({1, i}, 100)));
-  s.engine.reset();
-  for (const auto& one : heard) {
-    EXPECT_TRUE(one->ended());
-    EXPECT_EQ(one->broken, "");
-    EXPECT_TRUE(one->choice().finish == FinishReason::kFailed ||
-                one->choice().finish == FinishReason::kLength);
-  }
-}
-
-TEST(EngineTest, AListenerThatThrowsHarmsItsOwnRequestAlone) {
-  Scene s;
-  GenerationRequest other = greedy_request({5, 6}, 20);
-  const std::vector<int32_t> expected = alone(other, 0, s.shape.vocab);
-  auto bad = std::make_shared<TextListener>();
-  bad->on_each = [](int, const SampledToken&) { throw std::runtime_error("no memory"); };
-  EXPECT_EQ(s.engine->submit(greedy_request({1, 2}, 60), bad).refused, Refused::kNo);
-  const auto undisturbed = s.submit(std::move(other));
-  ASSERT_TRUE(undisturbed->wait(kSoon));
-  EXPECT_EQ(undisturbed->ids(), expected);
-  s.expect_nothing_left();
-  EXPECT_EQ(bad->ids().size(), 1U);
-  EXPECT_EQ(s.engine->stats().cancelled_total, 1U);
-}
-
-TEST(EngineTest, ComesRoundWithoutWork) {
-  Scene s;
-  const auto before = s.engine->last_seen_alive();
-  const auto until = Clock::now() + kSoon;
-  while (s.engine->last_seen_alive() == before && Clock::now() < until) {
-    std::this_thread::sleep_for(milliseconds(5));
-  }
-  EXPECT_GT(s.engine->last_seen_alive(), before);
-}
-
 TEST(EngineTest, ManyThreadsMayAskAtOnce) {
   ServeShape shape = small_shape();
   shape.stages = 2;
   shape.num_pages = 40;
   EngineOptions options;
   options.most_waiting = 1000;
-  Scene s(shape, options);
+  EngineScene s(shape, options);
   std::vector<std::thread> threads;
   std::atomic<int> right{0};
   for (int t = 0; t < 4; ++t) {

@@ -4,8 +4,8 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <memory>
 #include <mutex>
-#include <optional>
 #include <thread>
 
 #include "base/error.h"
@@ -33,7 +33,7 @@ struct LocalFrameRunner::State {
 
   void serve(int rank);
   void fail(int rank, const std::exception& error, bool echo);
-  [[nodiscard]] std::optional<Frame> next(int rank);
+  [[nodiscard]] std::shared_ptr<const Frame> next(int rank);  // null: no more
   void throw_if_failed(std::unique_lock<std::mutex>& /*held*/) const {
     if (error != nullptr) std::rethrow_exception(error);
     if (echoed != nullptr) std::rethrow_exception(echoed);
@@ -46,7 +46,8 @@ struct LocalFrameRunner::State {
 
   std::mutex mutex;
   std::condition_variable changed;
-  std::vector<std::deque<Frame>> queues;  // by rank: frames that it has not begun
+  std::vector<std::deque<std::shared_ptr<const Frame>>>
+      queues;  // by rank: frames that it has not begun
   std::deque<Finished> finished;
   int ready = 0;
   uint64_t started = 0;       // frames
@@ -67,12 +68,12 @@ void LocalFrameRunner::State::fail(int rank, const std::exception& e, bool echo)
   changed.notify_all();
 }
 
-std::optional<Frame> LocalFrameRunner::State::next(int rank) {
+std::shared_ptr<const Frame> LocalFrameRunner::State::next(int rank) {
   std::unique_lock lock(mutex);
-  std::deque<Frame>& queue = queues[static_cast<size_t>(rank)];
+  auto& queue = queues[static_cast<size_t>(rank)];
   changed.wait(lock, [&] { return stopping || !queue.empty() || world.aborted(); });
-  if (queue.empty() || world.aborted()) return std::nullopt;
-  Frame frame = std::move(queue.front());
+  if (queue.empty() || world.aborted()) return nullptr;
+  std::shared_ptr<const Frame> frame = std::move(queue.front());
   queue.pop_front();
   return frame;
 }
@@ -87,7 +88,7 @@ void LocalFrameRunner::State::serve(int rank) {
       ++ready;
       changed.notify_all();
     }
-    while (std::optional<Frame> frame = next(rank)) {
+    while (const std::shared_ptr<const Frame> frame = next(rank)) {
       Finished one{mine.run(*frame), {}};
       if (keeps_logits) one.logits = mine.logits();
       const std::scoped_lock lock(mutex);
@@ -143,12 +144,13 @@ const std::vector<std::vector<double>>& LocalFrameRunner::logits() const { retur
 
 void LocalFrameRunner::start(const Frame& frame) {
   State& s = *state_;
+  const auto shared = std::make_shared<const Frame>(frame);  // by all ranks
   std::unique_lock lock(s.mutex);
   s.throw_if_failed(lock);
   TESSERA_CHECK(s.started - s.taken < static_cast<uint64_t>(s.plan.shape.stages),
                 "frame {}: {} are under way already", frame.number, s.started - s.taken);
   ++s.started;
-  for (std::deque<Frame>& queue : s.queues) queue.push_back(frame);
+  for (auto& queue : s.queues) queue.push_back(shared);
   s.changed.notify_all();
 }
 

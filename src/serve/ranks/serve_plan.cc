@@ -98,6 +98,13 @@ void compile(ServePlan& plan, int64_t num_pages) {
   }
 }
 
+// What is not running is found again if somebody sends its beginning. Where the memory has room for
+// so many times all that can run at once, more would only be counted and looked through.
+int64_t pages_of_use(const ServePlan& plan, int64_t of_one_sequence) {
+  constexpr int64_t kTimes = 16;
+  return kTimes * plan.shape.max_sequences * plan.shape.stages * of_one_sequence;
+}
+
 // As many as fit beside everything else.
 int64_t pages_that_fit(const ServePlan& plan, int64_t least) {
   const int64_t memory = plan.options.memory_bytes;
@@ -174,7 +181,7 @@ ServePlan plan_serving(const RunSpec& model, const ServeOptions& options) {
     return plan;
   }
   compile(plan, least);
-  compile(plan, pages_that_fit(plan, least));
+  compile(plan, std::min(pages_that_fit(plan, least), pages_of_use(plan, least)));
   return plan;
 }
 

@@ -97,7 +97,12 @@ Speech speech_of(const ModelFolder& model, const fs::path& tokenizer,
   const int64_t vocab = model.spec.model.vocab;
   if (!tokenizer.empty()) {
     const fs::path folder = fs::is_directory(tokenizer) ? tokenizer : tokenizer.parent_path();
-    return speech_of_folder(folder, chat_template, vocab);
+    Speech speech = speech_of_folder(folder, chat_template, vocab);
+    require_config(speech.words->vocab() <= vocab,
+                   "the tokenizer in '{}' has {} tokens, but the model knows {}: it is not the "
+                   "model's; name the one that it was trained with",
+                   folder.string(), speech.words->vocab(), vocab);
+    return speech;
   }
   const std::string file = find_beside(model, "tokenizer.json");
   if (!file.empty()) return speech_of_folder(fs::path(file).parent_path(), chat_template, vocab);

@@ -16,6 +16,8 @@
 #include "serve/testing/start_scene.h"
 #include "serve/testing/text_listener.h"
 
+extern char** environ;
+
 namespace tessera::serve {
 namespace {
 
@@ -131,6 +133,38 @@ TEST(StartModelTest, ARunOfBytesSpeaksBytesAndJson) {
   for (const int32_t byte : listener->ids()) text += static_cast<char>(byte);
   const auto json = nlohmann::json::parse(text, nullptr, false);
   EXPECT_TRUE(json.is_object() && json["is"].is_boolean()) << text;
+}
+
+// A model may have room for more tokens than its tokenizer knows: those are never said.
+TEST(StartModelTest, ARunWithATokenizerSpeaksItsTokensAlone) {
+  const TestFolder folder;
+  const std::string run = train_run(folder, "tp=1", /*vocab=*/600);
+  const std::string tokenizers = std::string(TESSERA_SOURCE_DIR) + "/tests/data/tokenizers/";
+  std::filesystem::copy(tokenizers + "gpt2/tokenizer.json", run);
+  for (const bool processes : {false, true}) {
+    StartOptions options = start_options(run);
+    options.name = "told";
+    options.ranks.tp = 2;
+    options.processes = processes;
+    options.environment = environment_from(environ);
+    const auto started = start_model(options);
+    const serve::ServedModel& served = started->served();
+    EXPECT_EQ(served.id, "told");
+    EXPECT_GT(served.vocab, 500);
+    EXPECT_LT(served.vocab, 600);
+    EXPECT_EQ(served.vocab, started->generator().vocab());
+    for (uint64_t seed = 0; seed < 10; ++seed) {
+      GenerationRequest request = greedy_request(served.words->encode("Once", true), 20);
+      request.sampling.temperature = 2;
+      request.sampling.seed = seed;
+      for (const int32_t token : answer_of(started->generator(), std::move(request))) {
+        EXPECT_LT(token, served.vocab);
+      }
+    }
+  }
+  StartOptions wrong = start_options(run);
+  wrong.tokenizer = tokenizers + "llama2";
+  EXPECT_THROW((void)start_model(wrong), ConfigError);
 }
 
 TEST(StartModelTest, AReplicaAnswersLikeTheOther) {

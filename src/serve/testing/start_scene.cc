@@ -18,12 +18,13 @@ StartOptions start_options(const std::string& model) {
   return options;
 }
 
-std::string train_run(const tessera::testing::TestFolder& folder, const std::string& mesh) {
+std::string train_run(const tessera::testing::TestFolder& folder, const std::string& mesh,
+                      int64_t vocab) {
   TrainOptions options;
   options.spec = tessera::testing::small_spec(mesh);
   RunSpec& spec = options.spec;
   spec.model.init_std = 0.3;  // so that texts differ from token to token
-  spec.model.vocab = 256;
+  spec.model.vocab = vocab;
   spec.train.dtype = DType::kF64;
   spec.train.seq_len = 32;
   spec.train.global_batch = 4;

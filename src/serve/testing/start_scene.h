@@ -17,9 +17,10 @@ namespace tessera::serve::testing {
 // One rank in f64, with memory for few pages.
 StartOptions start_options(const std::string& model);
 
-// Two steps of a model of bytes on `mesh`, with a checkpoint of the last one; the path of the run
+// Two steps on `mesh` and on bytes, with a checkpoint of the last one; the path of the run
 // directory.
-std::string train_run(const tessera::testing::TestFolder& folder, const std::string& mesh);
+std::string train_run(const tessera::testing::TestFolder& folder, const std::string& mesh,
+                      int64_t vocab = 256);
 
 // What a request that has one choice got; expects that it has the length that it asked for.
 inline std::vector<int32_t> answer_of(Generator& generator, GenerationRequest request) {
