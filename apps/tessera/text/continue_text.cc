@@ -13,7 +13,6 @@
 #include "base/text/text.h"
 #include "cli/interrupt.h"
 #include "serve/api/metrics.h"
-#include "serve/start/speech.h"
 #include "train/verify/model_folder.h"
 
 namespace tessera {
@@ -194,7 +193,7 @@ int continue_text(const ContinueOptions& options, Console& console) {
       .made_for = limits.made_for,
       .most = options.model.max_context > 0 ? checked_context(options.model, limits) : limits.most};
   // What is too long is told before weights are read, and no more is kept than the text needs.
-  const serve::Speech speech = serve::speech_of(folder, start.tokenizer, {});
+  const serve::Speech speech = speech_of(options.model, folder);
   const auto prompt = std::ssize(tokens_of(options, *speech.words, folder.spec.model.vocab));
   serve::ServeOptions& ranks = start.ranks;
   ranks.max_context = prompt + longest_answer(options, room, prompt);

@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/terminal.h"
 #include "serve/ranks/host_options.h"
+#include "serve/start/speech.h"
 #include "serve/start/start_model.h"
 
 namespace tessera {
@@ -28,6 +29,9 @@ void add_model_flags(CLI::App& app, ModelFlags& flags, bool chats);
 
 // Ranks are threads of this process. Throws ConfigError for a mesh that cannot serve.
 serve::StartOptions start_options(const ModelFlags& flags);
+
+// What the model speaks. Throws ConfigError also where the tokenizer of a checkpoint is not there.
+serve::Speech speech_of(const ModelFlags& flags, const ModelFolder& folder);
 
 // Null where `unwanted` said so before the model was ready. Throws what start_model() throws.
 std::unique_ptr<serve::StartedModel> start_unless(const std::function<bool()>& unwanted,
