@@ -1,6 +1,7 @@
 // What the host does for a step of the engine, beside what ranks compute: plan the frame, fill in
 // what its rows are sampled by, hand it over, take the tokens, tell listeners.
 //   nothing   ranks that give every token at once: all that the engine's thread does
+//   bytes     the same, with every frame written as ranks that are processes get it
 //   model     a small model on one thread: from one frame's tokens to the next frame's start
 // usage: engine_bench [sequences [steps]]
 #include <fmt/format.h>
@@ -12,6 +13,7 @@
 #include <memory>
 #include <vector>
 
+#include "serve/batch/frame_codec.h"
 #include "serve/engine/engine.h"
 #include "serve/ranks/local_frames.h"
 #include "spec/run_file/validate.h"
@@ -27,9 +29,10 @@ double microseconds(Clock::duration time) {
 
 class InstantRunner final : public FrameRunner {
  public:
-  explicit InstantRunner(const ServeShape& shape) : shape_(shape) {}
+  InstantRunner(const ServeShape& shape, bool encodes) : shape_(shape), encodes_(encodes) {}
   [[nodiscard]] const ServeShape& shape() const override { return shape_; }
   void start(const Frame& frame) override {
+    if (encodes_) bytes_ = encode(frame);
     result_.number = frame.number;
     result_.tokens.assign(frame.rows.size(), SampledToken{.token = 7});
   }
@@ -37,6 +40,8 @@ class InstantRunner final : public FrameRunner {
 
  private:
   ServeShape shape_;
+  bool encodes_;
+  std::vector<std::byte> bytes_;
   FrameResult result_;
 };
 
@@ -134,7 +139,8 @@ void run(int sequences, int64_t steps) {
   fmt::print("{} sequences, {} steps, a model of {:.1f} M parameters\n", sequences, steps,
              static_cast<double>(plan.buckets.front().step.layout.num_parameters) / 1e6);
   fmt::print("{:<10} {:>8} {:>14} {:>14}\n", "ranks", "steps", "host us", "ranks us");
-  measure("nothing", std::make_unique<InstantRunner>(plan.shape), sequences, steps);
+  measure("nothing", std::make_unique<InstantRunner>(plan.shape, false), sequences, steps);
+  measure("bytes", std::make_unique<InstantRunner>(plan.shape, true), sequences, steps);
   measure("model",
           std::make_unique<LocalFrameRunner>(std::move(plan), initial_weights(model.model, 1)),
           sequences, std::min<int64_t>(steps, 200));

@@ -1,5 +1,5 @@
-// One program in several roles: the tests start it again as the rank of a server or of a toy one, and
-// as a process that has such ranks.
+// One program in several roles: the tests start it again as the rank of a server or of a toy one,
+// and as a process that has such ranks.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

@@ -15,6 +15,8 @@ using std::chrono::milliseconds;
 
 // An engine without work comes round as often.
 constexpr milliseconds kRound{250};
+// As many as serve/batch/frame_codec.cc takes from a rank.
+constexpr int kMostLogprobs = 1024;
 
 }  // namespace
 
@@ -51,6 +53,13 @@ std::string EngineDoor::why_not(const GenerationRequest& request) const {
   for (const double value : {how.temperature, how.top_p, how.min_p, how.presence_penalty,
                              how.frequency_penalty, how.repetition_penalty}) {
     if (!std::isfinite(value)) return "temperature, top_p, min_p and penalties must be finite";
+  }
+  if (how.logprobs > kMostLogprobs) {
+    return fmt::format("logprobs is {}: {} are the most", how.logprobs, kMostLogprobs);
+  }
+  if (std::ssize(how.logit_bias) > shape_.vocab) {
+    return fmt::format("logit_bias names {} tokens; the model knows {}: name each once",
+                       how.logit_bias.size(), shape_.vocab);
   }
   return why_too_long(std::ssize(request.prompt), request.max_tokens, request.choices, shape_,
                       batch_);

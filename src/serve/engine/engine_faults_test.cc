@@ -5,6 +5,7 @@
 #include <cmath>
 #include <condition_variable>
 #include <mutex>
+#include <random>
 #include <stdexcept>
 #include <thread>
 
@@ -154,8 +155,38 @@ TEST(EngineFaults, WhatCannotBeComputedIsRefusedWithTheNumbers) {
   GenerationRequest odd = greedy_request({1}, 3);
   odd.sampling.temperature = std::nan("");
   EXPECT_NE(refused(std::move(odd)).find("finite"), std::string::npos);
+  GenerationRequest talkative = greedy_request({1}, 3);
+  talkative.sampling.logprobs = 1025;
+  EXPECT_NE(refused(std::move(talkative)).find("1025"), std::string::npos);
   EXPECT_TRUE(s.submit(greedy_request(std::vector<int32_t>(100, 1), 28))->wait(kSoon));
   s.expect_nothing_left();
+}
+
+// As clients that go away at any moment: nothing of them stays.
+TEST(EngineFaults, TenThousandThatAreCancelledLeaveNothing) {
+  ServeShape shape = small_shape();
+  shape.stages = 2;
+  EngineScene s(shape);
+  std::mt19937_64 random(1);
+  std::deque<std::pair<GenerationId, std::shared_ptr<TextListener>>> open;
+  for (int i = 0; i < 10'000; ++i) {
+    auto listener = std::make_shared<TextListener>();
+    const auto token = static_cast<int32_t>(random() % 50);
+    const Submission submission =
+        s.engine->submit(greedy_request({1, 2, 3, 4, 5, token, 7}, 60), listener);
+    ASSERT_EQ(submission.refused, Refused::kNo) << submission.why;
+    open.emplace_back(submission.id, std::move(listener));
+    if (open.size() < 20) continue;
+    const size_t which = random() % open.size();
+    s.engine->cancel(open[which].first);
+    ASSERT_TRUE(open[which].second->wait(kSoon));
+    ASSERT_EQ(open[which].second->broken, "");
+    open.erase(open.begin() + static_cast<std::ptrdiff_t>(which));
+  }
+  for (const auto& [id, listener] : open) s.engine->cancel(id);
+  s.expect_nothing_left();
+  const GeneratorStats stats = s.engine->stats();
+  EXPECT_EQ(stats.finished_total + stats.cancelled_total, 10'000U);
 }
 
 TEST(EngineFaults, WhoDrainsTakesNothingNew) {

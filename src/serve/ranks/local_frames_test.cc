@@ -1,5 +1,5 @@
-// Frames on ranks as threads: texts that other programs have continued, pages, copies, failures, and
-// that what was planned is what was taken and sent.
+// Frames on ranks as threads: texts that other programs have continued, pages, copies, failures,
+// and that what was planned is what was taken and sent.
 #include "serve/ranks/local_frames.h"
 
 #include <gtest/gtest.h>
@@ -57,7 +57,8 @@ TEST(LocalFrames, ContinueTextsAsTransformersDoes) {
   int found = 0;
   for (const std::string& folder : testing::model_folders()) {
     if (!std::filesystem::exists(folder + "/greedy.json")) continue;
-    // Its text is not what its weights say: golden.safetensors, of the same weights, says otherwise.
+    // Its recorded text is not what its weights say: a forward pass that agrees with the logits of
+    // its golden.safetensors begins with another token.
     if (folder.ends_with("/mixtral")) continue;
     SCOPED_TRACE(folder);
     ++found;

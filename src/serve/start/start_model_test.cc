@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/testing/test_folder.h"
 #include "launch/testing/test_process.h"
+#include "serve/start/rank_task.h"
 #include "serve/testing/served_model.h"
 #include "serve/testing/start_scene.h"
 #include "serve/testing/text_listener.h"
@@ -168,6 +169,7 @@ TEST(StartModelTest, ARunWithATokenizerSpeaksItsTokensAlone) {
 }
 
 TEST(StartModelTest, AReplicaAnswersLikeTheOther) {
+  const NothingIsLeft check;
   const std::string model = model_folders().front();
   StartOptions options = start_options(model);
   options.replicas = 2;
@@ -181,6 +183,50 @@ TEST(StartModelTest, AReplicaAnswersLikeTheOther) {
   const GeneratorStats stats = started->generator().stats();
   EXPECT_EQ(stats.pages, 2 * started->plan().shape.num_pages);
   EXPECT_EQ(stats.pages_used, 0);
+}
+
+TEST(StartModelTest, DamagedWeightsFailRequestsAndNotTheServer) {
+  const TestFolder folder;
+  const std::string run = train_run(folder, "tp=1");
+  std::string bytes = tessera::testing::read_file(run + "/model.safetensors");
+  bytes.replace(bytes.size() - 8, 8, 8, '\xff');  // NaN in whatever type
+  folder.write("run/model.safetensors", bytes);
+  const auto started = start_model(start_options(run));
+  for (int i = 0; i < 2; ++i) {
+    const auto heard = std::make_shared<TextListener>();
+    ASSERT_EQ(started->generator().submit(greedy_request({1, 2}, 5), heard).refused, Refused::kNo);
+    ASSERT_TRUE(heard->wait());
+    EXPECT_EQ(heard->choice().finish, FinishReason::kFailed);
+    EXPECT_TRUE(contains(heard->choice().why, "NaN")) << heard->choice().why;
+  }
+  EXPECT_EQ(started->gave_up(), std::nullopt);
+  EXPECT_EQ(started->generator().stats().pages_used, 0);
+}
+
+TEST(RankTaskTest, SaysAllThatRanksPlanBy) {
+  ServeOptions options;
+  options.model = "runs/\"odd\" name";
+  options.tp = 2;
+  options.pp = 3;
+  options.ep = 2;
+  options.dtype = DType::kBF16;
+  options.threads = 5;
+  options.max_context = 777;
+  options.page_size = 32;
+  options.num_pages = 99;
+  options.memory_bytes = int64_t{1} << 40;
+  options.max_tokens = 512;
+  options.max_sequences = 7;
+  options.max_rows = 9;
+  options.timeout = std::chrono::milliseconds(1234);
+  const std::string text = task_of(options);
+  EXPECT_EQ(task_of(options_of_task(text)), text);
+  EXPECT_EQ(options_of_task(text).timeout, options.timeout);
+  EXPECT_EQ(options_of_task(text).model, options.model);
+  EXPECT_EQ(options_of_task(text).max_rows, 9);
+  for (const char* bad : {"", "{}", "3", "{\"model\":1}"}) {
+    EXPECT_THROW((void)options_of_task(bad), ConfigError) << bad;
+  }
 }
 
 TEST(StartModelTest, RefusesByName) {

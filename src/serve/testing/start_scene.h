@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,20 @@ StartOptions start_options(const std::string& model);
 // directory.
 std::string train_run(const tessera::testing::TestFolder& folder, const std::string& mesh,
                       int64_t vocab = 256);
+
+inline size_t entries_of(const char* folder) {
+  const auto files = std::filesystem::directory_iterator(folder);
+  return static_cast<size_t>(std::distance(begin(files), end(files)));
+}
+
+// Descriptors and threads are as before once this is gone.
+struct NothingIsLeft {
+  size_t descriptors = entries_of("/proc/self/fd"), threads = entries_of("/proc/self/task");
+  ~NothingIsLeft() {
+    EXPECT_EQ(entries_of("/proc/self/fd"), descriptors);
+    EXPECT_EQ(entries_of("/proc/self/task"), threads);
+  }
+};
 
 // What a request that has one choice got; expects that it has the length that it asked for.
 inline std::vector<int32_t> answer_of(Generator& generator, GenerationRequest request) {
