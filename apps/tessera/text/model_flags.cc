@@ -8,9 +8,7 @@
 #include "base/error.h"
 #include "base/text/text.h"
 #include "cli/flags.h"
-#include "compile/step.h"
 #include "spec/run_file/run_file.h"
-#include "train/session/weights.h"
 
 namespace tessera {
 namespace {
@@ -20,17 +18,6 @@ DType dtype_of(const std::string& name) {
     if (name_of(dtype) == name) return dtype;
   }
   throw ConfigError(fmt::format("--dtype is '{}': use f32, bf16 or f64", name));
-}
-
-// Names and shapes of the weights are compared with the model before memory is taken for one that
-// they may not be of. Those of checkpoints are with their bytes, as they are read.
-void check_weights(const std::string& model) {
-  constexpr int64_t kAnyLength = 32;
-  const ModelFolder folder = open_model_folder(model);
-  if (folder.is_checkpoint) return;
-  RunSpec spec = folder.spec;
-  spec.train.seq_len = std::min(spec.train.seq_len, kAnyLength);
-  (void)hf_weights(folder.path, build_step(spec, StepKind::kForward).layout);
 }
 
 }  // namespace
@@ -84,7 +71,6 @@ serve::Speech speech_of(const ModelFlags& flags, const ModelFolder& folder) {
 std::unique_ptr<serve::StartedModel> start_unless(const std::function<bool()>& unwanted,
                                                   serve::StartOptions options) {
   options.cancelled = unwanted;
-  check_weights(options.ranks.model);
   try {
     auto model = serve::start_model(std::move(options));
     if (!unwanted()) return model;
