@@ -50,6 +50,8 @@ class BatchRun {
   void submit();
   // Writes what has come, in order. False: all that there is to answer is written.
   bool take();
+  // Writes what had come in order when the model was lost.
+  void take_rest();
 
   int64_t written = 0, errors = 0, tokens = 0;
 
@@ -58,6 +60,7 @@ class BatchRun {
     return read_ - results_->come() < options_.in_flight &&
            read_ - results_->taken() < options_.in_flight * kAhead;
   }
+  void write(const BatchResult& result);
   bool prepare();
   // False: not now.
   bool start();
@@ -127,12 +130,20 @@ bool BatchRun::take() {
     BatchResults::News news = results_->wait(kLook, seen_);
     if (news.failure.has_value()) throw failure_to_answer(*news.failure, model_);
     if (!news.next.has_value()) return true;
-    answers_.append(news.next->line);
-    ++written;
-    errors += news.next->is_error ? 1 : 0;
-    tokens += news.next->tokens;
+    write(*news.next);
     if (has_room() && !at_end_) return true;
   }
+}
+
+void BatchRun::take_rest() {
+  while (const auto next = results_->wait(std::chrono::milliseconds(0), seen_).next) write(*next);
+}
+
+void BatchRun::write(const BatchResult& result) {
+  answers_.append(result.line);
+  ++written;
+  errors += result.is_error ? 1 : 0;
+  tokens += result.tokens;
 }
 
 std::string summary_of(const std::string& out, const BatchOutcome& outcome, double seconds) {
@@ -168,7 +179,10 @@ BatchOutcome answer_requests(const AnswerFileOptions& options, serve::StartedMod
       more = run.take();
       show(!more);
     }
+  } catch (const IoError&) {
+    throw;  // says so itself
   } catch (const Error& error) {
+    run.take_rest();
     throw Error(
         fmt::format("{}; {} in {}, and the same command goes on with the rest", error.what(),
                     count_of(found.answers + run.written, "answer"), options.files.out),

@@ -239,7 +239,9 @@ TEST_F(BatchRunTest, ALostModelKeepsWhatIsWritten) {
   ScriptedModel* seen = nullptr;
   std::atomic<int64_t> tokens{0};
   script_.before_token = [&](int64_t) {
-    if (++tokens == 20) seen->scripted().die("rank 1 is lost");
+    if (++tokens != 20) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until the others are written
+    seen->scripted().die("rank 1 is lost");
   };
   ScriptedModel model(script_);
   seen = &model;

@@ -15,7 +15,6 @@
 #include "cli/help.h"
 #include "cli/interrupt.h"
 #include "serve/api/answer_json.h"
-#include "serve/start/speech.h"
 #include "text/chat_command.h"
 #include "text/conversation.h"
 #include "train/verify/model_folder.h"
@@ -207,7 +206,7 @@ int run_chat(const ChatOptions& options, Console& console) {
                  options.model.mesh);
   const ModelFolder folder = open_model_folder(options.model.model);
   const serve::ContextLimits limits = serve::context_limits(folder);
-  require_template(options, *serve::speech_of(folder, start.tokenizer, start.chat_template).words);
+  require_template(options, *speech_of(options.model, folder).words);
   serve::ServeOptions& ranks = start.ranks;
   ranks.max_context = context_of(options.model, limits, console);
   if (options.model.max_context == 0) {

@@ -177,11 +177,16 @@ TEST(ChatTest, AModelWithoutATemplateIsRefusedBeforeItIsLoaded) {
   const Ended ids = run_in_process({"chat", TESSERA_SOURCE_DIR "/tests/data/hf/llama-gqa"});
   EXPECT_EQ(ids.code, 2);
   EXPECT_NE(ids.err.find("--tokenizer DIR"), std::string::npos) << ids.err;
-  const Ended text =
-      run_in_process({"chat", TESSERA_SOURCE_DIR "/tests/data/hf/llama-gqa", "--tokenizer",
-                      TESSERA_SOURCE_DIR "/tests/data/tokenizers/llama3"});
+  const std::string run = ::testing::TempDir() + "chat_without_template";
+  std::filesystem::remove_all(run);
+  const Ended trained = run_in_process(
+      {"train", TESSERA_SOURCE_DIR "/examples/demo.toml", "--threads", "--mesh", "dp=1", "--set",
+       "train.steps=1", "--set", "model.layers=1", "--set", "logging.run_dir=" + run});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const Ended text = run_in_process({"chat", run});
   EXPECT_EQ(text.code, 2);
   EXPECT_NE(text.err.find("--chat-template FILE"), std::string::npos) << text.err;
+  std::filesystem::remove_all(run);
 }
 
 TEST(TypedLinesTest, APipeGivesItsLines) {

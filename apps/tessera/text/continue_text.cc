@@ -13,7 +13,6 @@
 #include "base/text/text.h"
 #include "cli/interrupt.h"
 #include "serve/api/metrics.h"
-#include "serve/start/speech.h"
 #include "train/verify/model_folder.h"
 
 namespace tessera {
@@ -108,33 +107,33 @@ class TextWriter {
 int64_t longest_answer(const ContinueOptions& options, const TextRoom& room, int64_t prompt) {
   const int64_t asked = options.sampling.tokens;
   const int64_t needed = prompt + std::max<int64_t>(1, asked);
-  if (needed <= room.context) {
-    return asked > 0 ? asked : std::min(kUsualTokens, room.context - prompt);
+  if (needed <= room.most) {
+    if (asked > 0) return asked;
+    // Of a text that is longer than the model knows, the rest is no shorter for that.
+    return std::min(kUsualTokens, (prompt < room.made_for ? room.made_for : room.most) - prompt);
   }
-  const std::string shorter = prompt < room.context
-                                  ? fmt::format("--tokens {}", room.context - prompt)
-                                  : "a shorter prompt";
-  const std::string longer =
-      needed <= room.most ? fmt::format(", or --max-context {} to go beyond it", needed) : "";
   throw ConfigError(fmt::format(
-      "the prompt has {} and the answer may have {}: {} together, but '{}' was made for texts of "
-      "{}; use {}{}",
-      count_of(prompt, "token"), needed - prompt, needed, options.model.model,
-      with_thousands(room.context), shorter, longer));
+      "the prompt has {} and the answer may have {}: {} together, but {} {}; use {}",
+      count_of(prompt, "token"), needed - prompt, needed,
+      options.model.max_context > 0 ? "--max-context is"
+                                    : fmt::format("'{}' has positions for", options.model.model),
+      with_thousands(room.most),
+      prompt < room.most ? fmt::format("--tokens {}", room.most - prompt) : "a shorter prompt"));
 }
 
 // A text that ends because there is no more room says so, unless the user said how long it is.
 void say_why_it_ended(const ContinueOptions& options, const TextRoom& room, const AnswerEnd& end,
                       Console& console) {
-  const bool full = end.usage.prompt_tokens + end.usage.answer_tokens >= room.context;
+  const int64_t length = end.usage.prompt_tokens + end.usage.answer_tokens;
+  const bool full = length == room.made_for || length == room.most;
   if (end.reason != serve::FinishReason::kLength || options.sampling.tokens > 0 || !full) return;
   if (console.quiet) return;
   console.err << fitted_err(
-      console, fmt::format("tessera: the text ends here: a prompt of {} and {} more are all that "
-                           "'{}' was made for{}\n",
-                           count_of(end.usage.prompt_tokens, "token"), end.usage.answer_tokens,
-                           options.model.model,
-                           room.context < room.most ? "; --max-context lets it be longer" : ""));
+      console,
+      fmt::format("tessera: the text ends here: a prompt of {} and {} more are what '{}' was made "
+                  "for{}\n",
+                  count_of(end.usage.prompt_tokens, "token"), end.usage.answer_tokens,
+                  options.model.model, length < room.most ? "; --tokens N lets it go on" : ""));
 }
 
 }  // namespace
@@ -190,12 +189,15 @@ int continue_text(const ContinueOptions& options, Console& console) {
                  options.model.mesh);
   const ModelFolder folder = open_model_folder(options.model.model);
   const serve::ContextLimits limits = serve::context_limits(folder);
-  const TextRoom room = {context_of(options.model, limits, console), limits.most};
+  const TextRoom room = {
+      .made_for = limits.made_for,
+      .most = options.model.max_context > 0 ? checked_context(options.model, limits) : limits.most};
   // What is too long is told before weights are read, and no more is kept than the text needs.
-  const serve::Speech speech = serve::speech_of(folder, start.tokenizer, {});
+  const serve::Speech speech = speech_of(options.model, folder);
   const auto prompt = std::ssize(tokens_of(options, *speech.words, folder.spec.model.vocab));
   serve::ServeOptions& ranks = start.ranks;
   ranks.max_context = prompt + longest_answer(options, room, prompt);
+  warn_beyond(ranks.max_context, options.model, limits, console);
   ranks.num_pages = ceil_div(ranks.max_context, ranks.page_size) + 1;
   ranks.max_tokens = std::min(ranks.max_tokens, ranks.max_context);
   ranks.max_sequences = ranks.max_rows = 1;

@@ -27,11 +27,11 @@ int continue_text(const ContinueOptions& options, Console& console);
 
 // How long the text may be, in tokens.
 struct TextRoom {
-  int64_t context = 0;
-  int64_t most = 0;  // with another --max-context
+  int64_t made_for = 0;  // it ends here, unless somebody says how long it is
+  int64_t most = 0;      // that there are positions for, or that --max-context allows
 };
 // The same with a model that has been started. `unwanted` as in follow_answer(). Throws ConfigError
-// where prompt and answer are longer than the context.
+// where prompt and answer have no room.
 AnswerEnd continue_text(const ContinueOptions& options, const TextRoom& room,
                         serve::StartedModel& model, const std::function<bool()>& unwanted,
                         Console& console);

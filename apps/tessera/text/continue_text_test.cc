@@ -105,45 +105,51 @@ TEST(ContinueTextTest, IdsGoInAndComeOut) {
   EXPECT_NE(write(options, saying("")).refused.find("the model has 0 to 255"), std::string::npos);
 }
 
-TEST(ContinueTextTest, WhatHasNoRoomIsRefusedWithBothNumbers) {
+TEST(ContinueTextTest, WhatHasNoPositionsIsRefusedWithBothNumbers) {
   ContinueOptions options{.prompt = std::string(90, 'x')};
   options.sampling.tokens = 11;
-  EXPECT_EQ(write(options, saying("y")).refused,
-            "the prompt has 90 tokens and the answer may have 11: 101 together, but 'scripted' was "
-            "made for texts of 100; use --tokens 10, or --max-context 101 to go beyond it");
-  EXPECT_NE(write(options, saying("y"), false, {100, 100}).refused.find("use --tokens 10"),
+  EXPECT_EQ(write(options, saying("y"), false, {100, 100}).refused,
+            "the prompt has 90 tokens and the answer may have 11: 101 together, but 'scripted' has "
+            "positions for 100; use --tokens 10");
+  options.model.max_context = 95;
+  EXPECT_NE(write(options, saying("y"), false, {100, 95}).refused.find("--max-context is 95"),
             std::string::npos);
-  EXPECT_EQ(write(options, saying("y"), false, {100, 100}).refused.find("--max-context"),
-            std::string::npos)
-      << "there are no positions for more";
+  options.model.max_context = 0;
   options.sampling.tokens = -1;
   options.prompt = std::string(100, 'x');
-  EXPECT_NE(write(options, saying("y")).refused.find("use a shorter prompt"), std::string::npos);
+  EXPECT_NE(write(options, saying("y"), false, {100, 100}).refused.find("use a shorter prompt"),
+            std::string::npos);
 }
 
-TEST(ContinueTextTest, ATextThatFillsItsContextSaysSo) {
+TEST(ContinueTextTest, ATextThatIsAllTheModelWasMadeForSaysSo) {
   const ContinueOptions options{.prompt = std::string(90, 'x')};
   const Written written = write(options, saying(std::string(500, 'y')));
   EXPECT_EQ(written.out.size(), 101U);
-  EXPECT_NE(written.err.find("a prompt of 90 tokens and 10 more are all that 'scripted' was made"),
+  EXPECT_NE(written.err.find("a prompt of 90 tokens and 10 more are what 'scripted' was made for; "
+                             "--tokens N lets it go on"),
             std::string::npos)
       << written.err;
+  const Written learned = write(options, saying(std::string(500, 'y')), false, {100, 100});
+  EXPECT_EQ(learned.err.find("--tokens"), std::string::npos) << "it cannot";
   ContinueOptions asked = options;
-  asked.sampling.tokens = 10;
-  EXPECT_EQ(write(asked, saying(std::string(500, 'y'))).err, "") << "as long as was asked for";
+  asked.sampling.tokens = 30;
+  const Written longer = write(asked, saying(std::string(500, 'y')));
+  EXPECT_EQ(longer.err, "") << "as long as was asked for";
+  EXPECT_EQ(longer.out.size(), 121U);
 }
 
 TEST(ContinueTextTest, WhatIsUnwantedEnds) {
   std::atomic<bool> unwanted{false};
   Script script = saying(std::string(80, 'y'));
   script.before_token = [&](int64_t token) {
+    if (token == 5) std::this_thread::sleep_for(std::chrono::milliseconds(50));
     if (token == 5) unwanted = true;
     if (token > 5) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   };
   const Written written =
       write({.prompt = "x"}, script, false, {100, 100}, [&] { return unwanted.load(); });
   EXPECT_EQ(written.end.reason, serve::FinishReason::kCancelled);
-  EXPECT_TRUE(written.out.starts_with("xyyyyy"));
+  EXPECT_TRUE(written.out.starts_with("xy"));
   EXPECT_LT(written.out.size(), 80U);
 }
 

@@ -90,6 +90,7 @@ AnswerEnd follow_answer(serve::AnswerDesk& desk, const serve::StartedModel& mode
     if (news.over) return feed->end();
     if (!unwanted()) continue;
     if (const auto live = answer.lock()) live->cancel();
+    part(feed->wait().part);  // what came meanwhile
     return {.reason = serve::FinishReason::kCancelled, .usage = {}};
   }
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -57,6 +58,16 @@ serve::StartOptions start_options(const ModelFlags& flags) {
   return options;
 }
 
+serve::Speech speech_of(const ModelFlags& flags, const ModelFolder& folder) {
+  const bool lost = !folder.tokenizer_hash.empty() && flags.tokenizer.empty() &&
+                    find_beside(folder, "tokenizer.json").empty();
+  require_config(!lost,
+                 "'{}' was trained with a tokenizer (SHA-256 {}), and lies in no run directory "
+                 "that has it: copy the checkpoint to RUN/checkpoints, or name it with --tokenizer",
+                 flags.model, folder.tokenizer_hash);
+  return serve::speech_of(folder, flags.tokenizer, flags.chat_template);
+}
+
 std::unique_ptr<serve::StartedModel> start_unless(const std::function<bool()>& unwanted,
                                                   serve::StartOptions options) {
   options.cancelled = unwanted;
@@ -69,18 +80,28 @@ std::unique_ptr<serve::StartedModel> start_unless(const std::function<bool()>& u
   return nullptr;
 }
 
-int64_t context_of(const ModelFlags& flags, const serve::ContextLimits& limits, Console& console) {
-  if (flags.max_context == 0) return limits.made_for;
+int64_t checked_context(const ModelFlags& flags, const serve::ContextLimits& limits) {
   require_config(flags.max_context <= limits.most,
                  "--max-context is {}, but '{}' has positions for {} tokens: use {} or less",
                  flags.max_context, flags.model, limits.most, limits.most);
-  if (flags.max_context > limits.made_for && !console.quiet) {
-    console.err << fitted_err(
-        console, fmt::format("tessera: warning: '{}' was made for {}: what it says of a longer "
-                             "text gets worse\n",
-                             flags.model, count_of(limits.made_for, "token")));
-  }
   return flags.max_context;
+}
+
+void warn_beyond(int64_t context, const ModelFlags& flags, const serve::ContextLimits& limits,
+                 Console& console) {
+  if (context <= limits.made_for || console.quiet) return;
+  console.err << fitted_err(
+      console,
+      fmt::format("tessera: warning: texts of {} tokens, but '{}' was made for {}: what it says of "
+                  "longer ones gets worse\n",
+                  with_thousands(context), flags.model, with_thousands(limits.made_for)));
+}
+
+int64_t context_of(const ModelFlags& flags, const serve::ContextLimits& limits, Console& console) {
+  if (flags.max_context == 0) return limits.made_for;
+  const int64_t context = checked_context(flags, limits);
+  warn_beyond(context, flags, limits, console);
+  return context;
 }
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/text/printable.h"
 #include "data/synth.h"
 #include "in_process.h"
 
@@ -112,7 +113,7 @@ TEST_F(DataSetsTest, TrainsOnASetAndSpeaksItsTokens) {
   // The same text as it comes.
   const Ended shown = run_in_process(
       {"generate", "--run", folder_ + "/run", "--prompt", "Once upon a time", "--tokens", "5"});
-  EXPECT_EQ(shown.out, text + "\n");
+  EXPECT_EQ(shown.out, printable(text) + "\n");
   // What it wrote about itself is the same run again.
   const Ended again = run_in_process({"train", folder_ + "/run/resolved.toml", "--dry-run"});
   EXPECT_EQ(again.code, 0) << again.err;

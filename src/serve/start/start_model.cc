@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "compile/step.h"
 #include "serve/ranks/host_options.h"
 #include "serve/replicas/routing_generator.h"
 #include "serve/start/replica.h"
 #include "serve/start/speech.h"
+#include "train/session/weights.h"
 #include "train/verify/model_folder.h"
 
 namespace tessera::serve {
@@ -46,6 +48,16 @@ void check_weights(const ModelFolder& folder) {
       "the run in '{}' has no model.safetensors: it did not come to its end; train it again, or "
       "name one of its checkpoints",
       folder.path));
+}
+
+// Names and shapes are compared before memory is taken for a model that they may not be of. Those
+// of checkpoints are with their bytes, as they are read.
+void check_shapes(const ModelFolder& folder) {
+  constexpr int64_t kAnyLength = 32;
+  if (folder.is_checkpoint) return;
+  RunSpec spec = folder.spec;
+  spec.train.seq_len = std::min(spec.train.seq_len, kAnyLength);
+  (void)hf_weights(folder.path, build_step(spec, StepKind::kForward).layout);
 }
 
 std::string name_of_model(const std::string& model) {
@@ -134,6 +146,7 @@ std::unique_ptr<StartedModel> start_model(StartOptions options) {
   check(options);
   const ModelFolder folder = open_model_folder(options.ranks.model);
   check_weights(folder);
+  check_shapes(folder);
   Speech speech = speech_of(folder, options.tokenizer, options.chat_template);
   ServePlan plan = plan_replica(options);
   // Tokens without a meaning are never chosen.
