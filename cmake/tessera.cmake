@@ -133,6 +133,7 @@ function(tessera_folder_tests)
       tessera_test_program(${name}_test ${loops})
       target_compile_definitions(${name}_test PRIVATE TESSERA_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
       if(name STREQUAL "serve")
+        target_link_libraries(tessera_serve_testing PUBLIC tessera_http_testing)
         target_compile_definitions(tessera_serve_testing PRIVATE TESSERA_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
           TESSERA_SHARED_DATA="${TESSERA_SHARED_DATA}")
       endif()

@@ -9,6 +9,7 @@
 #include "presets/explain_command.h"
 #include "presets/presets_command.h"
 #include "search/search_command.h"
+#include "serve/serve_command.h"
 #include "show/show_command.h"
 #include "simulate/simulate_command.h"
 #include "studio/studio_command.h"
@@ -34,6 +35,7 @@ std::vector<Command> add_all_commands(CLI::App& root, const Environment& environ
   commands.push_back(add_verify(root));
   commands.push_back(add_eval(root));
   commands.push_back(add_generate(root));
+  commands.push_back(add_serve(root, environment));
   commands.push_back(add_export_hf(root));
   for (Command& command : add_checkpoint(root)) commands.push_back(std::move(command));
   for (Command& command : add_data(root)) commands.push_back(std::move(command));

@@ -1,5 +1,5 @@
-// One program in several roles: the tests start it again as the rank of a server, and as a process
-// that has such ranks.
+// One program in several roles: the tests start it again as the rank of a server or of a toy one, and
+// as a process that has such ranks.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "launch/environment.h"
 #include "serve/ranks/rank_process.h"
+#include "serve/start/start_model.h"
 #include "serve/testing/toy_ranks.h"
 
 extern char** environ;
@@ -44,6 +45,8 @@ int main(int argc, char** argv) {
   try {
     if (role == "--as-toy-rank") return tessera::serve::testing::run_as_rank();
     if (role == "--as-toy-front") return tessera::serve::testing::run_as_front();
+    const auto rank = tessera::serve::run_as_served_rank(tessera::environment_from(environ));
+    if (rank) return *rank;
   } catch (const tessera::Error& error) {
     std::cerr << "error: " << error.what() << std::endl;
     return static_cast<int>(error.code());

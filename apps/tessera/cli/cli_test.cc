@@ -55,6 +55,7 @@ TEST(CliTest, EveryHelpBeginsWithAnExampleAndEndsWithTheNextCommand) {
                                                           {"studio"},
                                                           {"verify"},
                                                           {"generate"},
+                                                          {"serve"},
                                                           {"data"},
                                                           {"data", "synth"},
                                                           {"data", "tokens"},

@@ -1,10 +1,13 @@
 // What ./demo shows first: the commands that lead to a trained model, which are built in less time
 // than all of them.
+#include <unistd.h>
+
 #include <utility>
 #include <vector>
 
 #include "cli/cli.h"
 #include "plan/plan_command.h"
+#include "serve/start/start_model.h"
 #include "train/data_command.h"
 #include "train/generate_command.h"
 #include "train/train_command.h"
@@ -22,4 +25,9 @@ std::vector<tessera::Command> add_first_commands(CLI::App& root,
 
 }  // namespace
 
-int main(int argc, char** argv) { return tessera::run_program(argc, argv, add_first_commands); }
+int main(int argc, char** argv) {
+  if (const auto rank = tessera::serve::run_as_served_rank(tessera::environment_from(environ))) {
+    return *rank;
+  }
+  return tessera::run_program(argc, argv, add_first_commands);
+}

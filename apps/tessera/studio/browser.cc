@@ -4,7 +4,6 @@
 #include <spawn.h>
 #include <unistd.h>
 
-#include <array>
 #include <string_view>
 #include <vector>
 
@@ -54,12 +53,6 @@ bool start_alone(const std::vector<std::string>& words, const Environment& envir
 }
 
 }  // namespace
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return "localhost";
-  return name.data();
-}
 
 bool open_in_browser(const std::string& link, const Environment& environment) {
   const std::string program = find_program(kOpener, environment);

@@ -1,4 +1,4 @@
-// What a link needs of this machine: its name, and a browser.
+// What shows a link: a browser of this machine.
 #pragma once
 
 #include <string>
@@ -6,8 +6,6 @@
 #include "launch/environment.h"
 
 namespace tessera {
-
-std::string host_name();
 
 // Has xdg-open show `link`, without waiting for it. False: there is none in PATH.
 bool open_in_browser(const std::string& link, const Environment& environment);

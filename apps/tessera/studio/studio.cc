@@ -15,6 +15,7 @@
 #include "cli/write_file.h"
 #include "http/access.h"
 #include "http/server.h"
+#include "listen/listen_address.h"
 #include "studio/browser.h"
 #include "studio/routes.h"
 #include "studio/studio_command.h"
@@ -25,17 +26,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint16_t kUsualPort = 8123;
-constexpr int64_t kMostPort = 65535;
 constexpr std::string_view kDefaultFolder = "runs", kPageName = "studio.html";
 constexpr std::chrono::milliseconds kSignalInterval{20};
 
-bool is_loopback(const std::string& host) {
-  return host == "127.0.0.1" || host == "::1" || host == "localhost";
-}
-
 void check(const StudioOptions& options) {
-  require_config(options.port <= kMostPort, "--port is {}: ports end at {}", options.port,
-                 kMostPort);
+  check_port(options.port);
   require_config(is_loopback(options.host) || !options.token.empty(),
                  "--host {} lets others in: give --token as well, such as the output of `openssl "
                  "rand -hex 16`, or keep 127.0.0.1 and use ssh -L",
@@ -67,7 +62,7 @@ int export_page(const StudioOptions& options, Console& console) {
 
 http::ServerOptions server_options(const StudioOptions& options, const StudioState& state) {
   http::ServerOptions server;
-  server.address = options.host == "localhost" ? "127.0.0.1" : options.host;
+  server.address = listen_address(options.host);
   server.port = static_cast<uint16_t>(options.port);
   server.body_bytes = size_t{64} << 10;  // nothing that is asked has a body
   server.fields = state.page.security_fields();
@@ -90,11 +85,8 @@ std::unique_ptr<http::Server> start_server(const http::ServerOptions& options,
 }
 
 std::string link_of(const StudioOptions& options, uint16_t port) {
-  const bool everywhere = options.host == "0.0.0.0" || options.host == "::";
-  const bool v6 = options.host.find(':') != std::string::npos;
-  const std::string name = everywhere ? host_name() : v6 ? "[" + options.host + "]" : options.host;
   const std::string query = options.token.empty() ? "" : "?token=" + options.token;
-  return fmt::format("http://{}:{}/{}", name, port, query);
+  return link_to(options.host, port) + "/" + query;
 }
 
 void announce(const StudioOptions& options, const StudioState& state, uint16_t port,

@@ -29,6 +29,10 @@ ApiError error_of(const Submission& submission) {
   return {503, "engine_dead", "", "the engine has failed: " + submission.why};
 }
 
+ApiError server_ends() {
+  return {503, "shutting_down", "", "this server ended the answer: it is going down"};
+}
+
 SampledToken unsaid(int32_t token) {
   SampledToken sampled;
   sampled.token = token;
@@ -72,16 +76,22 @@ class Answer::Listener final : public GenerationListener {
 AnswerDesk::AnswerDesk(Generator& generator, ServeMetrics& metrics, const Words& words, int workers)
     : generator_(generator), metrics_(metrics), words_(words), workers_(workers) {}
 
+std::vector<std::shared_ptr<Answer>> AnswerDesk::live() const {
+  std::vector<std::shared_ptr<Answer>> live;
+  const std::lock_guard lock(register_->mutex);
+  for (const auto& [key, weak] : register_->live) {
+    if (auto answer = weak.lock()) live.push_back(std::move(answer));
+  }
+  return live;
+}
+
 // The generator may hold a lock while it tells of news: none of ours is held while it is called.
 AnswerDesk::~AnswerDesk() {
-  std::vector<std::shared_ptr<Answer>> live;
-  {
-    const std::lock_guard lock(register_->mutex);
-    for (const auto& [key, weak] : register_->live) {
-      if (auto answer = weak.lock()) live.push_back(std::move(answer));
-    }
-  }
-  for (const auto& answer : live) answer->detach();
+  for (const auto& answer : live()) answer->detach();
+}
+
+void AnswerDesk::end_all() {
+  for (const auto& answer : live()) answer->hear({.kind = Answer::News::Kind::kServerEnds});
 }
 
 int AnswerDesk::open() const {
@@ -205,6 +215,9 @@ void Answer::take(News& news) {
     case News::Kind::kEnd:
       usage_.cached_tokens += news.usage.cached_tokens;
       if (++prompts_ended_ == asked_->prompts.size()) end();
+      return;
+    case News::Kind::kServerEnds:
+      return fail(server_ends());
   }
 }
 
@@ -268,7 +281,7 @@ void Answer::take_finish(const News& news, Choice& choice) {
     case FinishReason::kLength:
       break;
     case FinishReason::kCancelled:
-      return fail({503, "shutting_down", "", "this server ended the answer: it is going down"});
+      return fail(server_ends());
     case FinishReason::kDeadline:
       return fail({504, "timeout", "timeout",
                    "the request's time was over before its answer was complete: ask for fewer "

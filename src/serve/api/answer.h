@@ -48,6 +48,8 @@ class AnswerDesk {
   using MakeSink = std::function<std::shared_ptr<AnswerSink>(const std::weak_ptr<Answer>&)>;
   void start(std::shared_ptr<const Asked> asked, const MakeSink& make_sink);
 
+  // Every client that still waits is told that the server ends; the generator is told to stop.
+  void end_all();
   // Requests that the generator still has something to say about.
   [[nodiscard]] int open() const;
 
@@ -58,6 +60,7 @@ class AnswerDesk {
     std::mutex mutex;
     std::map<const Answer*, std::weak_ptr<Answer>> live;
   };
+  [[nodiscard]] std::vector<std::shared_ptr<Answer>> live() const;
 
   Generator& generator_;
   ServeMetrics& metrics_;
@@ -83,7 +86,7 @@ class Answer : public std::enable_shared_from_this<Answer> {
   using Clock = std::chrono::steady_clock;
 
   struct News {
-    enum class Kind : uint8_t { kPrompt, kToken, kFinish, kEnd } kind;
+    enum class Kind : uint8_t { kPrompt, kToken, kFinish, kEnd, kServerEnds } kind;
     size_t prompt = 0;
     int choice = 0;
     SampledToken token = {};

@@ -47,8 +47,10 @@ void Readiness::drain() {
 
 std::string Readiness::why_not() const {
   if (const std::string failure = generator_.failure(); !failure.empty()) return failure;
+  const bool lost = generator_.last_seen_alive() == Clock::time_point::min();
   const std::lock_guard lock(mutex_);
   if (draining_) return "the server is ending";
+  if (lost) return "the engine was lost and is being started again";
   if (!lived_) return "the engine has not answered yet";
   const auto silent =
       std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - last_life_);

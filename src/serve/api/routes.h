@@ -49,6 +49,8 @@ class ServeApi {
   void begin_drain();
   // Whether all requests were answered, and their clients took the answers, within `longest`.
   bool wait_until_answered(std::chrono::milliseconds longest) const;
+  // Tells all that still wait that they get no more; soon they are answered, in this sense.
+  void end_all() { desk_.end_all(); }
 
  private:
   http::Router make_router();

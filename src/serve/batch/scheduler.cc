@@ -144,6 +144,10 @@ void Scheduler::forget_pages(GenerationId id) {
   has_forgotten_ = true;
   for (const auto& sequence : request->second->sequences) {
     for (const int32_t page : sequence->pages) cache_.forget(page);
+    // Those that it gave back when it was preempted.
+    for (const PageKey& key : sequence->keys) {
+      if (const int32_t page = cache_.find(key); page != PageCache::kNone) cache_.forget(page);
+    }
   }
 }
 

@@ -166,7 +166,8 @@ class Scheduler {
   bool has_forgotten_ = false;
   std::vector<Sequence*> in_frame_;
 
-  uint64_t next_frame_ = 0, next_arrival_ = 0;
+  uint64_t next_frame_ = 1;  // 0 is what ranks warm up with
+  uint64_t next_arrival_ = 0;
   BatchStats totals_;
 };
 

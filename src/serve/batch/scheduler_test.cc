@@ -199,7 +199,7 @@ class World {
   std::set<std::pair<GenerationId, GenerationId>> counted_;
   std::deque<UnderWay> under_way_;
   GenerationId next_id_ = 0;
-  uint64_t next_frame_ = 0;
+  uint64_t next_frame_ = 1;
   size_t most_under_way_ = 0;
 };
 

@@ -1,36 +1,34 @@
 #include "serve/ranks/choose_token.h"
 
 #include <algorithm>
-#include <cmath>
+#include <span>
+#include <vector>
 
 #include "base/error.h"
+#include "serve/sample/sampler.h"
 
 namespace tessera::serve {
 namespace {
 
-// Only the likeliest token: serve/sample takes its place.
+// A row lies in as many parts as ranks split the head, the last of them perhaps padded.
 template <typename A>
-SampledToken likeliest(const Tensor& logits, int64_t row, int64_t vocab) {
-  SampledToken token;
-  A top = 0;
+SampledToken choose(const Tensor& logits, int64_t row, int64_t vocab, const RowSampling& by) {
   const int64_t columns = logits.dim(2);
-  for (int64_t v = 0; v < vocab; ++v) {
-    const A value = logits.as<A>()[(v / columns * logits.dim(1) + row) * columns + v % columns];
-    token.finite = token.finite && std::isfinite(value);
-    if (v > 0 && !(value > top)) continue;
-    top = value;
-    token.token = static_cast<int32_t>(v);
+  std::vector<std::span<const A>> parts;
+  for (int64_t part = 0; part * columns < vocab; ++part) {
+    const A* first = logits.as<A>() + (part * logits.dim(1) + row) * columns;
+    parts.emplace_back(first, static_cast<size_t>(std::min(columns, vocab - part * columns)));
   }
-  return token;
+  return sample(std::span<const std::span<const A>>(parts), by);
 }
 
 }  // namespace
 
 SampledToken choose_token(const Tensor& logits, int64_t row, int64_t vocab, const RowSampling& by) {
-  require(by.how != nullptr && by.how->temperature == 0 && by.how->logprobs < 0,
-          "only temperature = 0 is there");
-  return logits.dtype == DType::kF64 ? likeliest<double>(logits, row, vocab)
-                                     : likeliest<float>(logits, row, vocab);
+  TESSERA_CHECK(logits.dtype == DType::kF64 || logits.dtype == DType::kF32,
+                "logits are {}, not f64 or f32", name_of(logits.dtype));
+  return logits.dtype == DType::kF64 ? choose<double>(logits, row, vocab, by)
+                                     : choose<float>(logits, row, vocab, by);
 }
 
 }  // namespace tessera::serve

@@ -1,5 +1,5 @@
-// A model that answers in this process, wherever its ranks are: what `serve`, `chat`, `generate` and
-// `bench decode` begin with.
+// A model that answers in this process, wherever its ranks are: what `serve`, `chat`, `generate`
+// and `bench decode` begin with.
 #pragma once
 
 #include <filesystem>
@@ -25,6 +25,10 @@ struct StartOptions {
   // Of this host, tied to this process; else threads of it.
   bool processes = false;
   int restarts = 0;  // of each replica, where ranks are processes
+  // What ranks run, where they are processes; empty: this program. Its main() calls
+  // run_as_served_rank().
+  std::string program = {};
+  std::string name = {};  // that requests give for the model; empty: that of its folder
   BatchOptions batch;
   int64_t most_waiting = 256;  // requests of a replica; one more is refused
   // Stands for the folder's chat template, where it is not empty.

@@ -50,7 +50,7 @@ class ToyRunner : public FrameRunner {
   ServeShape shape_;
   ToyCache cache_;
   std::deque<Frame> under_way_;
-  uint64_t next_ = 0;
+  uint64_t next_ = 1;
 };
 
 }  // namespace tessera::serve

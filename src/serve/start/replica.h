@@ -1,0 +1,30 @@
+// One replica of a served model: a generator whose ranks are threads of this process, or processes
+// that are started again where one is lost.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "serve/generator.h"
+#include "serve/ranks/serve_plan.h"
+#include "serve/replicas/restarting_generator.h"
+#include "serve/start/start_model.h"
+
+namespace tessera::serve {
+
+struct Replica {
+  std::unique_ptr<Generator> generator;
+  // Of the generator: not after it is gone.
+  std::function<std::optional<GeneratorLoss>()> gave_up;
+};
+
+// Each returns when all ranks are ready. `options` as in start_model(), but of this replica alone;
+// `plan` is that of options.ranks, whose numbers are those of the plan.
+Replica start_threads(const ServePlan& plan, const StartOptions& options);
+// `number`: of this replica. The ranks make the plan again, by themselves.
+Replica start_processes(const ServePlan& plan, const StartOptions& options, int number);
+
+}  // namespace tessera::serve

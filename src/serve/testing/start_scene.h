@@ -1,0 +1,36 @@
+// For tests: small models to start, such as a run that some mesh has just trained.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/testing/test_folder.h"
+#include "serve/start/start_model.h"
+#include "serve/testing/text_listener.h"
+
+namespace tessera::serve::testing {
+
+// One rank in f64, with memory for few pages.
+StartOptions start_options(const std::string& model);
+
+// Two steps of a model of bytes on `mesh`, with a checkpoint of the last one; the path of the run
+// directory.
+std::string train_run(const tessera::testing::TestFolder& folder, const std::string& mesh);
+
+// What a request that has one choice got; expects that it has the length that it asked for.
+inline std::vector<int32_t> answer_of(Generator& generator, GenerationRequest request) {
+  auto listener = std::make_shared<TextListener>();
+  const Submission submission = generator.submit(std::move(request), listener);
+  EXPECT_EQ(submission.refused, Refused::kNo) << submission.why;
+  if (submission.refused != Refused::kNo) return {};
+  EXPECT_TRUE(listener->wait());
+  EXPECT_EQ(listener->choice().finish, FinishReason::kLength) << listener->choice().why;
+  EXPECT_EQ(listener->broken, "");
+  return listener->ids();
+}
+
+}  // namespace tessera::serve::testing
