@@ -1,5 +1,6 @@
 #include "bench/bench_serve_answer.h"
 
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -25,10 +26,14 @@ int64_t count_at(const Json* object, const char* key) {
   return value != nullptr && value->is_number_integer() ? value->get<int64_t>() : 0;
 }
 
-bool has_text(const Json& choice) {
+// Tokens that the choice says it has; an event with text has one at least.
+int64_t tokens_of(const Json& choice) {
+  const Json* ids = member(choice, "token_ids");
+  if (ids != nullptr && ids->is_array() && !ids->empty()) return std::ssize(*ids);
   const Json* delta = member(choice, "delta");
   const Json* text = delta != nullptr ? member(*delta, "content") : member(choice, "text");
-  return text != nullptr && text->is_string() && !text->get_ref<const std::string&>().empty();
+  const bool some = text != nullptr && text->is_string() && *text != "";
+  return some ? 1 : 0;
 }
 
 std::string message_of(const Json& error) {
@@ -82,7 +87,9 @@ void AnswerReader::take(std::string_view data, double now_s) {
   if (choices == nullptr || !choices->is_array() || choices->empty()) return;
   const Json& choice = choices->front();
   finished_ = finished_ || member(choice, "finish_reason") != nullptr;
-  if (!has_text(choice)) return;
+  const int64_t tokens = tokens_of(choice);
+  if (tokens == 0) return;
+  counted_ += tokens;
   if (++sample_.texts == 1) {
     sample_.first_s = now_s;
   } else {
@@ -98,7 +105,7 @@ void AnswerReader::end(double now_s) {
     sample_.failure = "stream broke off";
     return;
   }
-  if (sample_.answer_tokens == 0) sample_.answer_tokens = sample_.texts;
+  if (sample_.answer_tokens == 0) sample_.answer_tokens = counted_;
   // Tokens that are no text, such as the start of a character, were told with the end.
   if (sample_.texts == 0) sample_.first_s = sample_.last_s = now_s;
 }

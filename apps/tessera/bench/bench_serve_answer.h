@@ -14,14 +14,14 @@ namespace tessera {
 struct AnswerSample {
   double asked_s = 0;  // when it was due, or sent in a closed loop
   double sent_s = 0;   // when it was sent
-  double first_s = 0;  // first text
-  double last_s = 0;   // last text
+  double first_s = 0;  // first token
+  double last_s = 0;   // last token
   double ended_s = 0;  // whole answer
-  int64_t texts = 0;   // events with text
+  int64_t texts = 0;   // events with text, or with tokens
   int64_t prompt_tokens = 0;
-  int64_t answer_tokens = 0;  // as the server counts them, else events with text
+  int64_t answer_tokens = 0;  // as the server counts them, else as they came
   int64_t cached_tokens = 0;  // of the prompt
-  std::vector<float> gaps_s;  // between texts
+  std::vector<float> gaps_s;  // between events with tokens
   std::string failure;        // what kind; empty: none
   std::string detail;         // what the server said of it, cut
 
@@ -47,6 +47,7 @@ class AnswerReader {
 
   AnswerSample& sample_;
   SseParser parser_;
+  int64_t counted_ = 0;    // tokens
   bool finished_ = false;  // a choice has said why it ended
   bool done_ = false;      // [DONE]
 };

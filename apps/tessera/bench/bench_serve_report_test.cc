@@ -53,6 +53,12 @@ TEST(AnswerReaderTest, ServersThatDoNotCountAreCounted) {
                                   {3, kDone}});
   EXPECT_EQ(chat.failure, "");
   EXPECT_EQ(chat.answer_tokens, 2);
+  const AnswerSample ids = read({{1, event(R"({"choices":[{"text":"","token_ids":[5,6]}]})")},
+                                 {2, event(R"({"choices":[{"text":"z","token_ids":[7]}]})")},
+                                 {3, kDone}});
+  EXPECT_EQ(ids.first_s, 1);
+  EXPECT_EQ(ids.texts, 2);
+  EXPECT_EQ(ids.answer_tokens, 3);
   const AnswerSample silent = read({{1, kEnd}, {2, kDone}});
   EXPECT_EQ(silent.failure, "");
   EXPECT_EQ(silent.first_s, 2);

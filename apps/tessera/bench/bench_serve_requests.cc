@@ -72,6 +72,8 @@ std::string LoadPlan::body(int64_t number, const PlannedRequest& request) const 
     json["prompt"] = text;
   } else {
     json["prompt"] = std::move(ids);
+    // A token is one also where it has no text: servers without a tokenizer speak of ids alone.
+    json["return_token_ids"] = true;
   }
   json["max_tokens"] = request.answer_tokens;
   json["temperature"] = 0;

@@ -19,7 +19,7 @@ struct LoadShape {
   bool text = false;            // words instead of token ids, about one for each token
   bool chat = false;
   bool ignore_end = true;  // answers have their length whatever the model says
-  std::string model;       // that requests name
+  std::string model = {};  // that requests name
 };
 
 struct PlannedRequest {
