@@ -14,6 +14,7 @@
 #include "bench/bench_published.h"
 #include "bench/bench_report.h"
 #include "bench/bench_search.h"
+#include "bench/bench_serve.h"
 #include "bench/bench_simulator.h"
 #include "bench/bench_start.h"
 #include "bench/bench_step.h"
@@ -266,6 +267,7 @@ std::vector<Command> add_bench(CLI::App& root, const Environment& environment) {
                      Console& console) { return run_bench_comm(*options, environment, console); }},
           add_bench_step(*bench),
           add_bench_decode(*bench),
+          add_bench_serve(*bench, environment),
           add_bench_simulator(*bench),
           add_bench_published(*bench),
           add_bench_pricing(*bench),
