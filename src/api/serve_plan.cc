@@ -12,6 +12,7 @@
 #include "plan/memory_limit.h"
 #include "serve/plan/named_model.h"
 #include "spec/run_file/run_file.h"
+#include "spec/run_file/trainable.h"
 
 namespace tessera {
 namespace {
@@ -169,6 +170,11 @@ ServeReport plan_to_serve(const ServePlanQuery& query, const Surroundings& aroun
   options.model = query.model;
   read_mesh(query, options);
   const serve::NamedModel model = serve::find_named_model(query.model, around.read);
+  const std::string choice = untrainable_choice(model.spec.model);
+  require_config(choice.empty(),
+                 "{}: no Program of ours computes {}, and serving is planned from Programs alone; "
+                 "use another model (tessera presets models)",
+                 in_quotes(query.model), choice);
   choose_dtype(query, options, report);
   choose_context(query, model, options, report);
   options.page_size = query.page;

@@ -7,9 +7,13 @@
 #include <fstream>
 #include <sstream>
 
+#include "cost/hardware/catalogue.h"
 #include "draw/placements_svg.h"
 #include "draw/plan_svg.h"
 #include "draw/schedule_svg.h"
+#include "draw/serve_plan_svg.h"
+#include "plan/memory_limit.h"
+#include "serve/plan/named_model.h"
 #include "spec/run_file/pipeline.h"
 #include "spec/run_file/run_file.h"
 #include "spec/run_file/validate.h"
@@ -95,6 +99,23 @@ TEST(PicturesTest, OfPlansAreWhatTheToolDraws) {
     expect_picture(picture.name, picture.placements ? placements_svg(run.step, run.programs)
                                                     : plan_svg(plan_of(run)));
   }
+}
+
+// tessera plan --serve MODEL --cluster CLUSTER --mesh tp=TP,pp=PP --svg FILE
+TEST(PicturesTest, OfServingAreWhatTheToolDraws) {
+  const Cluster cluster = find_cluster("h100-8");
+  serve::ServeOptions options;
+  options.tp = 4;
+  options.pp = 2;
+  options.dtype = DType::kBF16;
+  options.threads = 1;
+  options.max_context = 8192;
+  options.rank_memory_bytes = usable_bytes(cluster);
+  const serve::NamedModel model = serve::find_named_model("llama-3-70b", nullptr);
+  serve::ServeReport report;
+  report.estimate = serve::estimate_serving(model.spec, options);
+  report.cluster = cluster;
+  expect_picture("serve-llama-3-70b", serve_plan_svg(report));
 }
 
 }  // namespace

@@ -22,9 +22,9 @@ constexpr std::array<const char*, 7> kOnlyFlags = {"--svg",     "--trace", "--cs
                                                    "--program", "--rank",  "--placements"};
 constexpr std::array<const char*, 5> kSwitches = {"--no-contention", "--all-ranks", "--pareto",
                                                   "--sequence-parallel", "--schedule-only"};
-constexpr std::array<const char*, 12> kTexts = {"engine",    "model",     "cluster",   "mesh",
-                                                "schedule",  "dtype",     "recompute", "lost",
-                                                "objective", "attention", "system",    "run_file"};
+constexpr std::array<const char*, 13> kTexts = {
+    "serve",     "engine", "model",     "cluster",   "mesh",   "schedule", "dtype",
+    "recompute", "lost",   "objective", "attention", "system", "run_file"};
 constexpr std::array<const char*, 3> kLists = {"set", "slow", "vary"};
 
 std::string key_of(const std::string& flag) {
@@ -40,7 +40,7 @@ nlohmann::json value_of(const std::string& key, const std::string& text) {
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), whole);
   if (error == std::errc() && stop == text.data() + text.size()) return whole;
   const std::optional<double> real = whole_real(text);
-  const bool is_real = key == "usd_per_hour" || key == "days";
+  const bool is_real = key == "usd_per_hour" || key == "days" || key == "memory_gib";
   if (is_real && real.has_value()) return *real;
   return text;
 }
@@ -125,6 +125,12 @@ std::optional<Call> as_call(const Request& request) {
   // nothing to say so.
   if (call.method == "emit" && (checks || call.request.contains("tokens"))) return std::nullopt;
   if (call.request.contains("vary")) call.method = "vary";
+  if (const auto model = call.request.find("serve"); model != call.request.end()) {
+    const nlohmann::json name = *model;
+    call.request.erase("serve");
+    call.request["model"] = name;
+    call.method = "serve_plan";
+  }
   return call;
 }
 

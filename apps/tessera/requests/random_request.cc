@@ -215,6 +215,30 @@ Request random_cluster_plan(Dice& dice) {
   return request;
 }
 
+Request random_serve_plan(Dice& dice) {
+  constexpr std::array<const char*, 12> kWords = {
+      "--dtype=f32",        "--dtype=bf16",      "--dtype=fp8",      "--memory-gib=2",
+      "--memory-gib=0.001", "--memory-gib=-1",   "--page=12",        "--page=64",
+      "--threads=3",        "--max-context=100", "--max-context=8k", "--mesh=tp=2,pp=2"};
+  Request request;
+  request.words = {"plan"};
+  add_model(request, dice);
+  request.words[1] = "--serve";
+  add_cluster(request, 7, dice);
+  for (const char* flag : {"--tp", "--pp"}) {
+    if (dice.one_in(2)) add_size(request, flag, 3, dice);
+  }
+  if (dice.one_in(8)) add_size(request, "--ep", 2, dice);
+  if (dice.one_in(4)) add_size(request, "--token-budget", 12, dice);
+  if (dice.one_in(4)) add_size(request, "--max-sequences", 9, dice);
+  for (int64_t more = dice.below(3); more > 0; --more) add(request, dice.pick(kWords));
+  add_sometimes(request, 40, "--sequence-parallel", dice);
+  add_sometimes(request, 2, "--json", dice);
+  add_sometimes(request, 4, "--check", dice);
+  if (dice.one_in(12)) add_output(request, "--svg", "plan.svg", dice);
+  return request;
+}
+
 Request random_simulation(Dice& dice) {
   constexpr std::array<const char*, 12> kSlow = {"rank=0,factor=1.3",
                                                  "rank=1,factor=2",
@@ -288,7 +312,8 @@ Request random_request(Dice& dice) {
   if (kind < 16) return random_search(dice);
   if (kind < 36) return random_plan(dice);
   if (kind < 56) return random_simulation(dice);
-  if (kind < 66) return random_cluster_plan(dice);
+  if (kind < 62) return random_cluster_plan(dice);
+  if (kind < 66) return random_serve_plan(dice);
   return random_explain(dice);
 }
 

@@ -22,6 +22,7 @@ Request random_request(Dice& dice);
 Request random_explain(Dice& dice);
 Request random_plan(Dice& dice);
 Request random_cluster_plan(Dice& dice);
+Request random_serve_plan(Dice& dice);
 Request random_simulation(Dice& dice);
 Request random_search(Dice& dice);
 Request random_published(Dice& dice);

@@ -13,6 +13,7 @@
 #include "api/show/placements.h"
 #include "api/show/program.h"
 #include "api/show/schedule.h"
+#include "api/show/serving.h"
 #include "api/show/timeline.h"
 #include "api/show/topology.h"
 #include "api/show/tp_matmul.h"
@@ -36,6 +37,7 @@ std::span<const ShowTopic> show_topics() {
       about_topic(),       //
       trace_topic(),       //
       mesh_grid_topic(),   //
+      serving_topic(),     //
   };
   return topics;
 }

@@ -42,7 +42,11 @@ std::vector<ServeChange> changes_that_fit(const RunSpec& model, const ServeEstim
                                           int64_t most_ranks) {
   const ServeOptions& asked = estimate.options;
   std::vector<ServeChange> changes;
+  constexpr int64_t kMostLayersTried = 4096;  // in all plans together
+  int64_t tried = 0;
   const auto consider = [&](const ServeOptions& options, const char* flag, std::string value) {
+    tried += model.model.layers;
+    if (tried > kMostLayersTried) return false;
     const std::optional<int64_t> pages = pages_with(model, options);
     if (pages) changes.push_back({flag, std::move(value), *pages});
     return pages.has_value();

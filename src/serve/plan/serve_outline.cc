@@ -106,6 +106,10 @@ ServeStep ServeOutline::step_of(const FrameBucket& bucket, int64_t num_pages) co
 
 ServeOutline outline_serving(const RunSpec& model, const ServeOptions& options) {
   require_counts(options);
+  constexpr int64_t kMostLayers = 1024;  // so that all frames are compiled within seconds
+  require_config(model.model.layers <= kMostLayers,
+                 "model.layers = {}: serving has Programs for up to {} layers; use fewer",
+                 model.model.layers, kMostLayers);
   ServeOutline outline;
   outline.options = options;
   outline.spec = served_spec(model, options);
