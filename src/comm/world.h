@@ -12,6 +12,8 @@
 
 namespace tessera {
 
+class WorkNote;
+
 class CommWorld {
  public:
   virtual ~CommWorld() = default;
@@ -39,6 +41,10 @@ class CommWorld {
   // Aborts when a rank has been lost, as far as this backend can tell without waiting. Waits inside
   // collectives do this by themselves; it is for those who wait for something else.
   virtual void look_for_lost_ranks() {}
+
+  // Where this rank notes what a stream of its Program is at, for whoever watches it from outside.
+  // Null: nobody does.
+  [[nodiscard]] virtual WorkNote* work_note(int /*stream*/) { return nullptr; }
 
   // Whether whoever started the ranks wants them to end after the step at hand.
   [[nodiscard]] virtual bool stop_requested() const { return false; }

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/hash.h"
+#include "comm/work_note.h"
 #include "compile/model/context.h"
 #include "runtime/calls.h"
 #include "runtime/device/fail_rank.h"
@@ -12,6 +13,8 @@
 #include "runtime/shift.h"
 
 namespace tessera {
+
+static_assert(kNumStreams <= WorkNote::kStreams);
 
 // Runs one stream once per epoch.
 struct Executor::StreamThread {
@@ -65,6 +68,11 @@ Executor::Executor(Rank& rank, const StepGraph& step, Program program, ExecutorO
     peers_[i] = &rank_.channels().open(program_, instruction);
   }
   streams_ = rank_.device().open_streams(program_, memory_.tensors(), options_);
+  for (int stream = 0; stream < kNumStreams; ++stream) {
+    WorkNote* const note = rank_.world().work_note(stream);
+    notes_[static_cast<size_t>(stream)] = note;
+    if (note != nullptr) note->set_stream(name_of(static_cast<StreamKind>(stream)));
+  }
   fill_rope_tables(memory_, program_, step.spec.model.rope,
                    held_rows(step.spec, program_.mesh, program_.rank));
   for (const StreamKind stream : kCommunicationStreams) {
@@ -150,9 +158,14 @@ void Executor::execute(kernels::Context& context, const Instruction& instruction
 
 void Executor::execute_stream(StreamKind stream) {
   kernels::Context context = streams_->enter();
+  WorkNote* const note = notes_[static_cast<size_t>(stream)];
   for (size_t i = 0; i < program_.instructions.size(); ++i) {
     const Instruction& instruction = program_.instructions[i];
     if (instruction.stream != stream) continue;
+    if (note != nullptr) {
+      note->begin(static_cast<int64_t>(i), instruction.micro_batch, name_of(instruction.op),
+                  instruction.name);
+    }
     try {
       execute(context, instruction, i);
     } catch (const CommError&) {
@@ -165,6 +178,7 @@ void Executor::execute_stream(StreamKind stream) {
                   e.code());
     }
   }
+  if (note != nullptr) note->end();
 }
 
 void Executor::attempt(const std::function<void()>& f) {

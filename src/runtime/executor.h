@@ -6,6 +6,7 @@
 // leaves its waits, and is thrown from run().
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <exception>
 #include <functional>
@@ -122,6 +123,7 @@ class Executor final : private StepLauncher {
   std::unique_ptr<ProgramStreams> streams_;
   std::vector<std::atomic<uint32_t>> events_;
   std::vector<uint64_t> executed_;
+  std::array<WorkNote*, kNumStreams> notes_;  // by stream; null: nobody looks
   CommClock clock_;
   PhaseClock phases_;
   std::optional<InstructionTimes> times_;  // none: not asked for

@@ -6,6 +6,25 @@ namespace {
 
 class StandstillTest : public FaultTest {
  protected:
+  // Where every rank is: the instruction, the call of the hung one, the calls of all threads.
+  void expect_whereabouts(const nlohmann::json& verdict, int rank) {
+    const auto text_of = [&](int i) {
+      return verdict.at("ranks")[static_cast<size_t>(i)].get<std::string>();
+    };
+    EXPECT_NE(text_of(rank).find("; at compute: instruction "), std::string::npos) << verdict;
+    EXPECT_NE(text_of(rank).find("', micro-batch 0"), std::string::npos) << verdict;
+    EXPECT_NE(text_of(1 - rank).find(" of group "), std::string::npos) << verdict;
+    EXPECT_NE(verdict.at("at").get<std::string>().find("tessera::Failpoints::pass"),
+              std::string::npos)
+        << verdict;
+    const std::string stacks =
+        read_file(folder_.path("out/" + verdict.at("stacks").get<std::string>()));
+    for (const char* part : {"rank 0 (pid ", "rank 1 (pid ", "tessera::Failpoints::pass",
+                             "tessera::wait_at_least", ", step 5, "}) {
+      EXPECT_NE(stacks.find(part), std::string::npos) << part << "\n" << stacks;
+    }
+  }
+
   // With small bounds; rank 1 stops itself in step 5.
   Command stopped_run(const std::string& flags) {
     return Command(folder_,
@@ -66,6 +85,7 @@ TEST_F(StandstillTest, Row13ARankThatSpinsOrSleepsIsNamedAndNotItsVictims) {
         std::string::npos)
         << verdict;
     EXPECT_NE(result.err.find(fmt::format("rank {} (pid ", rank)), std::string::npos) << result.err;
+    expect_whereabouts(verdict, rank);
   }
 }
 

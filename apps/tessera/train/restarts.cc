@@ -19,6 +19,8 @@ namespace {
 constexpr std::string_view kGoesOn = "TESSERA_RUN_GOES_ON";  // seconds since the run began
 constexpr double kNoTimeLeft = 1e-6;
 
+std::string stacks_file(int generation) { return fmt::format("stacks-{}.txt", generation); }
+
 nlohmann::ordered_json exit_of(const ChildExit& exit) {
   if (exit.signal != 0) return {{"signal", signal_name(exit.signal)}};
   return {{"code", exit.code}};
@@ -66,6 +68,11 @@ void RestartJournal::trouble(const RankTrouble& trouble, const RunState& run) {
                                  {"phase", name_of(trouble.section)},
                                  {"step", trouble.step}};
   if (!trouble.ranks.empty()) line["ranks"] = trouble.ranks;
+  if (!trouble.at.empty()) line["at"] = trouble.at;
+  if (!trouble.stacks.empty()) {
+    line["stacks"] = stacks_file(trouble.generation);
+    stacks_.emplace_back(stacks_file(trouble.generation), trouble.stacks);
+  }
   line["time"] = unix_seconds();
   lines_.push_back(line.dump());
   write();
@@ -133,6 +140,10 @@ void RestartJournal::write() {
   for (const std::string& line : lines_) file << line + "\n";
   file.flush();
   lines_.clear();
+  for (const auto& [name, text] : stacks_) {
+    std::ofstream(run_dir_ + "/" + name, std::ios::binary) << text;
+  }
+  stacks_.clear();
 }
 
 void hear_restarts(const Environment& environment, TrainOptions& train) {
@@ -155,8 +166,12 @@ std::string trouble_text(const RankTrouble& trouble) {
   if (trouble.over) return fmt::format("{} goes on after {:.1f} s", who, trouble.seconds);
   const std::string where = fmt::format("in {} {}", name_of(trouble.section), trouble.step);
   if (hung) {
-    return fmt::format("{} has hung for {:.1f} s, {}, and all others wait for it", who,
-                       trouble.seconds, where);
+    const std::string calls = trouble.at.empty()
+                                  ? ""
+                                  : fmt::format("; it is in {} (where all ranks are: {})",
+                                                trouble.at, stacks_file(trouble.generation));
+    return fmt::format("{} has hung for {:.1f} s, {}, and all others wait for it{}", who,
+                       trouble.seconds, where, calls);
   }
   return fmt::format("{} has been stopped for {:.1f} s, {}", who, trouble.seconds, where);
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launch/agent/rank_loss.h"
@@ -44,7 +45,9 @@ class RestartJournal {
   HostTimer since_start_;
   // Until a rank has opened the directory, what lies there may be another run's.
   bool opened_ = false;
-  std::vector<std::string> lines_;  // not yet written
+  // Not yet written.
+  std::vector<std::string> lines_;
+  std::vector<std::pair<std::string, std::string>> stacks_;  // the file, and what it is to hold
 };
 
 // The rank's side.

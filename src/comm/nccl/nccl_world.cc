@@ -77,6 +77,7 @@ class RankWorld final : public NcclWorld {
     return std::make_unique<GpuMemory>(state_.gpu, name, size_bytes);
   }
 
+  [[nodiscard]] WorkNote* work_note(int stream) override { return host().work_note(stream); }
   void abort(const std::string& reason) override { host().abort(reason); }
   [[nodiscard]] const AbortFlag& abort_flag() const override { return host().abort_flag(); }
   [[nodiscard]] std::string abort_reason() const override { return host().abort_reason(); }

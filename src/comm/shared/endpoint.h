@@ -46,6 +46,9 @@ class Endpoint final : public CommWorld {
     return shared::abort_reason(domain().block());
   }
   void look_for_lost_ranks() override;
+  [[nodiscard]] WorkNote* work_note(int stream) override {
+    return &domain().block().rank[options_.rank].work[stream];
+  }
   [[nodiscard]] bool stop_requested() const override { return domain().block().stop.load() != 0; }
 
   [[nodiscard]] const Domain& domain() const { return *options_.domain; }

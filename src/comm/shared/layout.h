@@ -10,12 +10,13 @@
 #include "base/dtype.h"
 #include "collective/algorithm.h"
 #include "collective/op.h"
+#include "comm/work_note.h"
 #include "tensor/wait.h"
 
 namespace tessera::shared {
 
 constexpr uint64_t kMagic = 0x7465737365726131;
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 constexpr int kMaxRanks = 64;
 constexpr int kMaxGroups = 128;
 constexpr int kCallSlots = 32;  // collectives of one group that may be in flight
@@ -25,6 +26,8 @@ constexpr int kPartSlots = 4;  // parts of messages from one rank to another tha
 constexpr int64_t kPartBytes = 16384;
 constexpr int64_t kStageBytes = 256 << 10;  // for inputs, and as much for outputs
 constexpr int kRecords = 256;               // last calls of a rank that are remembered
+constexpr uint32_t kStackThreads = 16;      // of a rank, that say where they are
+constexpr int kStackFrames = 32;
 constexpr size_t kNameBytes = 64;
 constexpr size_t kAbortBytes = 2048;
 constexpr size_t kDeathBytes = 128;
@@ -118,6 +121,17 @@ struct CallRecord {
   std::atomic<uint64_t> detail;  // root, tag
 };
 
+// The calls that a thread is in, innermost first, as it says itself (comm/shm/stack_answers.h).
+struct ThreadStack {
+  std::atomic<int32_t> tid{0};  // published last
+  int32_t depth;
+  uint64_t frames[kStackFrames];
+};
+struct StackBlock {
+  std::atomic<uint32_t> used{0};  // more than kStackThreads: some threads had no place
+  ThreadStack threads[kStackThreads];
+};
+
 enum class RankState : uint32_t { kAbsent, kAttached, kLeft };
 
 struct alignas(64) RankBlock {
@@ -133,6 +147,8 @@ struct alignas(64) RankBlock {
   std::atomic<int32_t> waits_for{0};  // the rank that one of its threads sleeps for, and 1
   std::atomic<uint64_t> num_records{0};
   CallRecord records[kRecords];
+  WorkNote work[WorkNote::kStreams];
+  StackBlock stacks;
 };
 
 // A RunState that rank 0 writes and whoever started the ranks reads.

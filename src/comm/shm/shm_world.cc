@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "comm/shared/domain.h"
@@ -19,6 +20,7 @@
 #include "comm/shm/host_memory.h"
 #include "comm/shm/process_watch.h"
 #include "comm/shm/segment.h"
+#include "comm/shm/stack_answers.h"
 
 namespace tessera {
 namespace {
@@ -135,6 +137,7 @@ struct Attachment {
   std::unique_ptr<ShmSegment> segment;
   std::unique_ptr<ProcessWatch> watch;
   std::unique_ptr<shared::Domain> domain;
+  std::optional<StackAnswers> answers;
 };
 
 void claim_rank(WorldBlock& block, int rank) {
@@ -206,6 +209,9 @@ ShmRankStatus ShmMemory::status(int rank) const {
   status.pid = block.rank[rank].pid.load();
   status.last_call = shared::last_call(block, rank);
   status.progress = progress(rank);
+  for (const WorkNote& note : block.rank[rank].work) {
+    if (std::string text = note.text(); !text.empty()) status.work.push_back(std::move(text));
+  }
   return status;
 }
 
@@ -217,6 +223,17 @@ RankProgress ShmMemory::progress(int rank) const {
           .beats = block.beats.load(),
           .calls = block.num_records.load(),
           .waits_for = block.waits_for.load() - 1};
+}
+
+std::vector<ShmThreadStack> ShmMemory::stacks(int rank) const {
+  std::vector<ShmThreadStack> stacks;
+  for (const shared::ThreadStack& thread : state_->mapping->block().rank[rank].stacks.threads) {
+    const pid_t tid = thread.tid.load(std::memory_order_acquire);
+    if (tid == 0) continue;
+    const auto depth = static_cast<size_t>(std::clamp(thread.depth, 0, shared::kStackFrames));
+    stacks.push_back({tid, {thread.frames, thread.frames + depth}});
+  }
+  return stacks;
 }
 
 void ShmMemory::abort(const std::string& reason) {
@@ -270,6 +287,7 @@ std::unique_ptr<CommWorld> attach_shm_world(const ShmWorldOptions& options) {
   attachment->segment = std::make_unique<ShmSegment>(mapping.fd(), mapping.base() + offset, offset,
                                                      block.heap_bytes_per_rank, options.rank);
   attachment->watch = std::make_unique<ProcessWatch>(block);
+  if (options.answers_for_stacks) attachment->answers.emplace(block.rank[options.rank].stacks);
 
   shared::Domain::Options domain;
   domain.block = &block;

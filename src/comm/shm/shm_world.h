@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "comm/run_state.h"
 #include "comm/world.h"
@@ -42,11 +43,18 @@ struct RankProgress {
   int waits_for = -1;  // a rank that it has waited for long enough to sleep; -1: none
 };
 
+// The calls that a thread of a rank is in: addresses in its memory, innermost first.
+struct ShmThreadStack {
+  pid_t tid = 0;
+  std::vector<uint64_t> frames = {};
+};
+
 struct ShmRankStatus {
   ShmRankState state = ShmRankState::kAbsent;
   pid_t pid = 0;
   std::string last_call;  // "all_reduce(f32, 4096) #17 of group dp", or empty
   RankProgress progress;
+  std::vector<std::string> work;  // by stream that is at an instruction: which (WorkNote)
 };
 
 // The shared memory as its maker sees it. Throws Error when the system refuses, with the reason.
@@ -62,6 +70,9 @@ class ShmMemory {
   [[nodiscard]] int ranks() const;
   [[nodiscard]] ShmRankStatus status(int rank) const;
   [[nodiscard]] RankProgress progress(int rank) const;
+  // Of the threads that have been asked with kStackSignal (comm/shm/stack_answers.h) and have
+  // answered by now.
+  [[nodiscard]] std::vector<ShmThreadStack> stacks(int rank) const;
 
   // As CommWorld::abort, for all ranks; the first reason stays.
   void abort(const std::string& reason);
@@ -91,6 +102,8 @@ struct ShmWorldOptions {
   int rank = 0;
   std::chrono::milliseconds timeout{60'000};    // longest wait for a peer inside one collective
   std::chrono::milliseconds slow_after{5'000};  // a wait this long is reported once
+  // Its threads say where they are when they are asked to; one world of a process alone.
+  bool answers_for_stacks = false;
   // Threads of each rank that compute while this one waits. More threads than cores on the host:
   // waits yield at once instead of spinning.
   int busy_threads = 1;

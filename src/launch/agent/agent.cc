@@ -20,6 +20,7 @@
 #include "launch/agent/child_watch.h"
 #include "launch/agent/job_end.h"
 #include "launch/agent/output_forwarder.h"
+#include "launch/agent/rank_stacks.h"
 #include "launch/agent/restart_ledger.h"
 #include "launch/agent/signal_inbox.h"
 #include "launch/agent/spares.h"
@@ -142,6 +143,7 @@ class Agent {
   void end_growth();
   void act_on(const WatchFinding& finding);
   [[nodiscard]] std::vector<std::string> what_ranks_do() const;
+  [[nodiscard]] std::vector<pid_t> running_pids() const;
   void kill_ranks();
   [[nodiscard]] milliseconds flush_time() const;
   [[nodiscard]] bool orderly(const ChildExit& exit) const;
@@ -525,7 +527,12 @@ void Agent::act_on(const WatchFinding& finding) {
                       .section = progress.section,
                       .step = progress.step,
                       .over = finding.kind == Kind::kGoesOn};
-  if (hung) trouble.ranks = what_ranks_do();
+  if (hung) {
+    trouble.ranks = what_ranks_do();
+    RankStacks stacks = ask_for_stacks(memory_, running_pids());
+    trouble.at = stacks.at[static_cast<size_t>(finding.rank)];
+    trouble.stacks = std::move(stacks.text);
+  }
   const bool told = finding.kind != Kind::kStoppedTooLong;  // it was, when it was found stopped
   if (told && options_.on_trouble) options_.on_trouble(trouble, memory_.run_state());
   if (!hung && finding.kind != Kind::kStoppedTooLong) return;
@@ -539,10 +546,20 @@ std::vector<std::string> Agent::what_ranks_do() const {
     const ShmRankStatus status = memory_.status(rank);
     const std::string call = status.last_call.empty() ? "no collective yet" : status.last_call;
     const int peer = status.progress.waits_for;
-    texts.push_back(peer < 0 ? fmt::format("rank {} waits for nobody; last {}", rank, call)
-                             : fmt::format("rank {} waits for rank {}; last {}", rank, peer, call));
+    const std::string waits = peer < 0 ? fmt::format("rank {} waits for nobody", rank)
+                                       : fmt::format("rank {} waits for rank {}", rank, peer);
+    texts.push_back(fmt::format("{}; last {}{}{}", waits, call, status.work.empty() ? "" : "; at ",
+                                fmt::join(status.work, ", ")));
   }
   return texts;
+}
+
+std::vector<pid_t> Agent::running_pids() const {
+  std::vector<pid_t> pids;
+  for (int rank = 0; rank < options_.ranks; ++rank) {
+    pids.push_back(ranks_.running(rank) ? ranks_.pid(rank) : 0);
+  }
+  return pids;
 }
 
 void Agent::kill_ranks() {

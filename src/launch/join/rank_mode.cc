@@ -98,6 +98,7 @@ std::unique_ptr<CommWorld> join_world(RankMode mode, const LaunchContext& contex
   TESSERA_CHECK(mode == RankMode::kAgentRank, "no world to join in mode {}",
                 static_cast<int>(mode));
   world.fd = context.shm_fd;
+  world.answers_for_stacks = true;
   if (context.addresses.empty()) return attach_shm_world(world);
   return make_hosts_world(attach_shm_world(world), context,
                           {.timeout = options.timeout, .on_warning = options.on_warning});
