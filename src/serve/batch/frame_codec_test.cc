@@ -13,7 +13,7 @@
 namespace tessera::serve {
 namespace {
 
-using testing::message_of;
+using tessera::testing::message_of;
 
 constexpr ServeShape kShape = {.vocab = 70,
                                .max_context = 200,
@@ -173,10 +173,10 @@ std::string as_text(const std::vector<std::byte>& bytes) {
 
 TEST(FrameCodecTest, GarbageIsRefusedOrRight) {
   int64_t refused = 0;
-  testing::TryMany tries(4'000, 100'000);
+  tessera::testing::TryMany tries(4'000, 100'000);
   for (uint64_t seed = 0; tries.next(); ++seed) {
     FrameDice dice(seed);
-    testing::Damage damage(seed);
+    tessera::testing::Damage damage(seed);
     const bool is_frame = seed % 3 != 0;
     const std::string text =
         damage.of(as_text(is_frame ? encode(dice.frame()) : encode(dice.result())));

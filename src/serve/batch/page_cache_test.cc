@@ -126,7 +126,7 @@ void run_random_events(uint64_t seed, int64_t num_events) {
 }
 
 TEST(PageCacheTest, DoesWhatANaiveOneDoes) {
-  const testing::Share cases = testing::share_of(1000, 20);
+  const tessera::testing::Share cases = tessera::testing::share_of(1000, 20);
   for (int64_t seed = cases.begin; seed < cases.end; ++seed) {
     run_random_events(static_cast<uint64_t>(seed), 1000);
     if (HasFatalFailure()) return;

@@ -16,7 +16,7 @@
 namespace tessera::serve {
 namespace {
 
-using testing::message_of;
+using tessera::testing::message_of;
 
 // Plays engine and ranks around a scheduler, and keeps its own simple account of what must hold.
 class World {
@@ -327,7 +327,7 @@ void run_random_events(uint64_t seed, int64_t num_events, Seen& seen) {
 }
 
 TEST(SchedulerTest, EveryRowIsComputedFromItsTextWhateverHappens) {
-  const testing::Share cases = testing::share_of(2000, 25);
+  const tessera::testing::Share cases = tessera::testing::share_of(2000, 25);
   Seen seen;
   for (int64_t seed = cases.begin; seed < cases.end && !HasFailure(); ++seed) {
     run_random_events(static_cast<uint64_t>(seed), 500, seen);

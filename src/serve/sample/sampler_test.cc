@@ -18,7 +18,7 @@
 namespace tessera::serve {
 namespace {
 
-using testing::message_of;
+using tessera::testing::message_of;
 
 RowSampling row_of(const Sampling& how, uint32_t choice = 0, int64_t position = 0) {
   return {.how = std::make_shared<const Sampling>(how), .choice = choice, .position = position};
@@ -170,7 +170,7 @@ class Dice {
 };
 
 TEST(SamplerTest, EveryParameterChoosesAsASortedRowWould) {
-  const testing::Share cases = testing::share_of(40'000, 20);
+  const tessera::testing::Share cases = tessera::testing::share_of(40'000, 20);
   int64_t unclear = 0;
   for (int64_t seed = cases.begin; seed < cases.end; ++seed) {
     Dice dice(static_cast<uint64_t>(seed));
@@ -217,7 +217,7 @@ TEST(SamplerTest, TiesGoToTheLowestId) {
 
 TEST(SamplerTest, DrawsHaveTheSharesOfTheModel) {
   const std::vector<double> logits = {0.3, 2.1, -1, 0.3, 1.7, -4, 0, 2.1, 1.1, -0.6};
-  const int64_t draws = testing::tries_all() ? 1'000'000 : 50'000;
+  const int64_t draws = tessera::testing::tries_all() ? 1'000'000 : 50'000;
   const std::vector<Sampling> all = {
       {}, {.temperature = 0.6}, {.temperature = 2.5, .top_k = 6}, {.top_p = 0.8}, {.min_p = 0.2}};
   for (size_t which = 0; which < all.size(); ++which) {
