@@ -15,7 +15,7 @@ class alignas(64) WorkNote {
   static constexpr int kStreams = 4;  // of a rank, that have a note each
 
   void set_stream(std::string_view name);  // at most 8 bytes of it
-  // Of names that are long the beginning is kept. Micro-batch -1: none.
+  // Long names lose their end. Micro-batch -1: none.
   void begin(int64_t instruction, int micro_batch, std::string_view op, std::string_view name);
   void end() { place_.store(0, std::memory_order_release); }
   // "compute: instruction 17, linear 'layers.1.up', micro-batch 2"; empty: between two steps.

@@ -99,7 +99,7 @@ class ServePicture {
     return numbers_text("key head", tp * each, each);
   }
 
-  // Of the place in a row, from the first column on.
+  // How far the place in a row is from the first column.
   [[nodiscard]] double left_of(size_t place) const {
     double x = 0;
     for (size_t i = 0; i < place; ++i) x += ranks_[i] == kGapPlace ? kGapColumn : kCell + kGap;

@@ -16,8 +16,9 @@ struct StepBytes {
   int64_t cache = 0;
   [[nodiscard]] int64_t total() const { return weights + cache; }
 };
-// Of one token for each of `batch` sequences that have `context` tokens. Of an embedding that is
-// not the head too, only the rows of the tokens count; of experts as many as tokens can choose.
+// What one token for each of `batch` sequences that have `context` tokens reads. An embedding that
+// is not the head too counts with the rows of the tokens alone, experts as many as tokens can
+// choose.
 StepBytes step_bytes(const serve::ServePlan& plan, int64_t batch, int64_t context);
 
 // FLOPs of reading a prompt: products of every token, attention to the tokens before it, and the

@@ -42,7 +42,8 @@ serve::ServePlan plan_of(const RunSpec& model, int64_t tp = 1, int64_t pp = 1) {
 }
 
 TEST(BenchDecodeReportTest, AStepReadsEveryWeightOnceAndAllItsKeysAndValues) {
-  // Of a block: q and o, k and v, three of the MLP, two norms; then the last norm and the head.
+  // A block has q and o, k and v, three of the MLP, two norms; then come the last norm and the
+  // head.
   const int64_t block = 2 * 32 * 32 + 2 * 32 * 16 + 3 * 32 * 48 + 2 * 32;
   const int64_t weights = 2 * block + 32 + 100 * 32;
   const int64_t of_a_token = 2 * 2 * 16;  // layers, keys and values, columns

@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-// Of one request. Times are seconds after the start of the load.
+// What one request met. Times are seconds after the start of the load.
 struct AnswerSample {
   double asked_s = 0;  // when it was due, or sent in a closed loop
   double sent_s = 0;   // when it was sent

@@ -55,7 +55,7 @@ bool check_answer(const std::string& path, int64_t number, std::string_view line
   return rest.starts_with(kError);
 }
 
-// Of a line that was cut off: what else ends without an end of its line is somebody else's.
+// A line that was cut off begins so: what else ends without an end of its line is somebody else's.
 bool may_be_begun(std::string_view text) {
   return text.starts_with(kBegin) || kBegin.starts_with(text);
 }

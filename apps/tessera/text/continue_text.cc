@@ -109,7 +109,7 @@ int64_t longest_answer(const ContinueOptions& options, const TextRoom& room, int
   const int64_t needed = prompt + std::max<int64_t>(1, asked);
   if (needed <= room.most) {
     if (asked > 0) return asked;
-    // Of a text that is longer than the model knows, the rest is no shorter for that.
+    // A text that is longer than the model knows gets a rest that is no shorter for that.
     return std::min(kUsualTokens, (prompt < room.made_for ? room.made_for : room.most) - prompt);
   }
   throw ConfigError(fmt::format(

@@ -42,7 +42,7 @@ nlohmann::ordered_json name_of_request(const RequestLine& line);
 // Throws ConfigError where it is no JSON object.
 nlohmann::ordered_json body_of_request(const RequestLine& line);
 
-// Of all the file; nothing where it cannot be read twice, such as a pipe.
+// The lines of all the file; nothing where it cannot be read twice, such as a pipe.
 std::optional<int64_t> count_requests(const std::string& path);
 
 }  // namespace tessera

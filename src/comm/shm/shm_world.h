@@ -70,7 +70,7 @@ class ShmMemory {
   [[nodiscard]] int ranks() const;
   [[nodiscard]] ShmRankStatus status(int rank) const;
   [[nodiscard]] RankProgress progress(int rank) const;
-  // Of the threads that have been asked with kStackSignal (comm/shm/stack_answers.h) and have
+  // What the threads say that have been asked with kStackSignal (comm/shm/stack_answers.h) and have
   // answered by now.
   [[nodiscard]] std::vector<ShmThreadStack> stacks(int rank) const;
 

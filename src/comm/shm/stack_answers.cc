@@ -12,7 +12,7 @@
 namespace tessera {
 namespace {
 
-// Of this function, and of what the system calls it by.
+// The frames of this function, and of what the system calls it by.
 constexpr int kOwnFrames = 2;
 
 // A handler of signals has no argument of its own.

@@ -44,8 +44,8 @@ struct RankTrouble {
   bool over = false;  // a stopped rank that goes on again
   // What each rank did last: "rank 0 waits for rank 1 in all_reduce(f32, 4096) #7 of group dp".
   std::vector<std::string> ranks = {};
-  // Of a hung one: the calls that its first thread is in, "nanosleep < tessera::run", and those of
-  // all threads of all ranks, a line each.
+  // Where a hung one is: the calls that its first thread is in, "nanosleep < tessera::run", and
+  // those of all threads of all ranks, a line each.
   std::string at = {};
   std::string stacks = {};
 };

@@ -202,7 +202,7 @@ TEST(ApiHealthTest, MetricsCountWhatWasAnswered) {
   EXPECT_EQ(histogram("request_prompt_tokens", "_sum" + one), 6);
   EXPECT_EQ(histogram("time_to_first_token_seconds", "_count" + one), 2);
   EXPECT_EQ(histogram("inter_token_latency_seconds", "_count" + one), 6 + 6 + 2);
-  // Of a histogram, counts only go up.
+  // The counts of a histogram only go up.
   double last = 0;
   for (const char* bound : {"1", "2", "5", "10", "20", "50", "+Inf"}) {
     const double count = histogram("request_generation_tokens",

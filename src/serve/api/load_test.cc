@@ -87,7 +87,7 @@ TEST(ApiLoadTest, AFullQueueSaysWhenToComeAgain) {
   EXPECT_EQ(server.post(kCompletions, R"({"prompt":"x"})").status, 200);
 }
 
-// Of a request of several prompts all are taken or none.
+// A request of several prompts is taken whole or not at all.
 TEST(ApiLoadTest, AQueueThatHasRoomForSomePromptsTakesNone) {
   ApiSetup setup;
   setup.script.most_waiting = 3;

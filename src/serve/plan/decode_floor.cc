@@ -9,7 +9,7 @@ double peak_of(const DeviceSpec& device, DType dtype) {
   return device.peak(size_bytes(dtype) == 2 ? MathType::kF16 : MathType::kF32);
 }
 
-// Of the experts' weights.
+// What is read of the experts' weights.
 int64_t experts_read(const StageEstimate& stage, const ModelSpec& model) {
   if (model.experts == 0) return 0;
   return stage.expert_bytes / model.experts * std::min(model.experts, model.experts_per_token);

@@ -16,7 +16,7 @@ struct DecodeFloor {
   double slowest_stage_s = 0;  // where frames fill the pipeline, one leaves it that often
 };
 
-// Of experts a step reads at least those that one token takes.
+// Experts count as many as one token takes: a step reads at least those.
 DecodeFloor decode_floor(const ServeEstimate& estimate, const DeviceSpec& device, int64_t sequences,
                          int64_t context);
 

@@ -52,7 +52,7 @@ struct ServeEstimate {
   [[nodiscard]] int64_t world() const { return mesh.world(); }
   [[nodiscard]] int64_t total_bytes() const;
   [[nodiscard]] int64_t cache_tokens() const { return shape.num_pages * shape.page_size; }
-  // Of all ranks together.
+  // All ranks together hold so many.
   [[nodiscard]] int64_t bytes_per_token() const { return page_bytes / shape.page_size; }
   // So many tokens long, in the cache at once.
   [[nodiscard]] int64_t most_sequences(int64_t context) const;

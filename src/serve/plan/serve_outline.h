@@ -49,8 +49,8 @@ ServeOutline outline_serving(const RunSpec& model, const ServeOptions& options);
 void require_enough_pages(const ServeOutline& outline);
 
 // Pages that fit beside everything else, in the memory of all ranks together and in that of each,
-// and are of use; may be less than the least, and below 0. `ranks` are compiled with `num_pages`. Throws
-// ConfigError where no memory is given.
+// and are of use; may be less than the least, and below 0. `ranks` are compiled with `num_pages`.
+// Throws ConfigError where no memory is given.
 int64_t pages_that_fit(const ServeOutline& outline, const std::vector<RankBytes>& ranks,
                        int64_t num_pages);
 

@@ -43,7 +43,7 @@ std::vector<DecodeFloor> decode_floors(const ServeReport& report);
 
 std::string serve_plan_text(const ServeReport& report);
 nlohmann::ordered_json serve_plan_json(const ServeReport& report);
-// Of what does not fit: which rank has too little, and by how much; the same with what would help.
+// What does not fit: which rank has too little, and by how much; the same with what would help.
 std::string serve_misfit_sentence(const ServeReport& report);
 std::string serve_misfit_text(const ServeReport& report);
 

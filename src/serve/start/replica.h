@@ -17,7 +17,7 @@ namespace tessera::serve {
 
 struct Replica {
   std::unique_ptr<Generator> generator;
-  // Of the generator: not after it is gone.
+  // What the generator was lost by: not to be asked after it is gone.
   std::function<std::optional<GeneratorLoss>()> gave_up;
 };
 

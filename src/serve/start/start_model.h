@@ -22,7 +22,7 @@ namespace tessera::serve {
 struct StartOptions {
   ServeOptions ranks;  // of one replica
   int replicas = 1;    // dp: each has the whole model
-  // Of this host, tied to this process; else threads of it.
+  // Ranks are processes of this host, tied to this one; else threads of it.
   bool processes = false;
   int restarts = 0;  // of each replica, where ranks are processes
   // What ranks run, where they are processes; empty: this program. Its main() calls
@@ -45,7 +45,7 @@ class StartedModel {
  public:
   virtual ~StartedModel() = default;
   [[nodiscard]] virtual Generator& generator() = 0;
-  // Of one replica; its options have no 0 that stands for something else.
+  // The plan of one replica; its options have no 0 that stands for something else.
   [[nodiscard]] virtual const ServePlan& plan() const = 0;
   // As requests are checked against it: name, words, end tokens, grammar.
   [[nodiscard]] virtual const ServedModel& served() const = 0;
