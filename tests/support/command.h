@@ -62,9 +62,9 @@ class Command {
   [[nodiscard]] pid_t pid() const { return pid_; }
   void signal(int number) const { ::kill(pid_, number); }
 
-  // Fails the test when it takes longer than a minute.
+  // Fails the test when it takes longer than three minutes.
   CommandResult finish() {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(3);
     int status = 0;
     while (waitpid(pid_, &status, WNOHANG) == 0) {
       if (std::chrono::steady_clock::now() > deadline) {
