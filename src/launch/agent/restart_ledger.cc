@@ -20,16 +20,22 @@ std::string describe(const RankLoss& loss) {
 }  // namespace
 
 RestartLedger::Answer RestartLedger::after(const RankLoss& loss) {
-  const bool recovered = !losses_.empty() && loss.step > losses_.back().step + kGoodSteps;
+  const bool before_a_step = loss.section == RunSection::kSetup;
+  const bool recovered = last_step_ && !before_a_step && loss.step > *last_step_ + kGoodSteps;
   if (recovered) left_ = restarts_;
+  const bool same_cause = before_a_step && recoveries_ > 0 && !losses_.empty() &&
+                          loss.generation == losses_.back().generation + 1;
   losses_.push_back(loss);
   if (!loss.curable) return Answer::kEnd;
   // Before the first step nothing is known of it.
-  if (loss.section != RunSection::kSetup) {
+  if (!before_a_step) {
+    last_step_ = loss.step;
     std::vector<int>& ranks = failed_[loss.step];
     ranks.push_back(loss.rank);
     if (static_cast<int>(ranks.size()) >= kPoisonFailures) return Answer::kPoison;
   }
+  recoveries_ = same_cause ? recoveries_ - 1 : before_a_step ? 0 : kRecoveries;
+  if (same_cause) return Answer::kRestart;
   if (left_ == 0) return Answer::kEnd;
   --left_;
   return Answer::kRestart;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,10 @@ inline constexpr int kPoisonFailures = 3;
 // So many steps beyond the last failure show that its cause is gone: all restarts may be used anew.
 inline constexpr int64_t kGoodSteps = 1000;
 
+// A rank that is lost while the run recovers from another loss, before its first step, is counted
+// to that one: so many times, so that a recovery that always fails comes to an end.
+inline constexpr int kRecoveries = 2;
+
 class RestartLedger {
  public:
   explicit RestartLedger(int restarts) : restarts_(restarts), left_(restarts) {}
@@ -25,7 +30,7 @@ class RestartLedger {
     kEnd,     // no restart is left, or none would help
     kPoison,  // this step has failed kPoisonFailures times
   };
-  // Counts the loss, and the restart where that is the answer.
+  // Counts the loss, and the restart where that is the answer and the loss has a cause of its own.
   Answer after(const RankLoss& loss);
 
   [[nodiscard]] int left() const { return left_; }
@@ -40,6 +45,8 @@ class RestartLedger {
  private:
   int restarts_;
   int left_;
+  int recoveries_ = 0;                // that may still fail without a restart of their own
+  std::optional<int64_t> last_step_;  // that failed
   std::vector<RankLoss> losses_;
   std::map<int64_t, std::vector<int>> failed_;  // ranks, by step
 };

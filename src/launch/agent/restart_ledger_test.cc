@@ -58,6 +58,44 @@ TEST(RestartLedgerTest, TheBeginningIsNoStep) {
   EXPECT_EQ(ledger.after(killed(0, 0, RunSection::kSetup)), Answer::kEnd);
 }
 
+// What is lost while the run recovers has the cause of the first loss, unless it is lost for ever.
+TEST(RestartLedgerTest, ALossWhileTheRunRecoversUsesUpNoRestart) {
+  RestartLedger ledger(2);
+  const auto lost = [&](int generation, int64_t step) {
+    RankLoss loss = killed(0, step, step == 0 ? RunSection::kSetup : RunSection::kStep);
+    loss.generation = generation;
+    return ledger.after(loss);
+  };
+  EXPECT_EQ(lost(1, 5), Answer::kRestart);
+  EXPECT_EQ(lost(2, 0), Answer::kRestart);
+  EXPECT_EQ(lost(3, 0), Answer::kRestart);
+  EXPECT_EQ(ledger.left(), 1);
+  EXPECT_EQ(lost(4, 7), Answer::kRestart);  // a cause of its own
+  EXPECT_EQ(ledger.left(), 0);
+  EXPECT_EQ(lost(5, 0), Answer::kRestart);
+  EXPECT_EQ(lost(6, 0), Answer::kRestart);
+  EXPECT_EQ(lost(7, 0), Answer::kEnd);
+}
+
+// A generation that began for another reason, to grow, recovers from nothing.
+TEST(RestartLedgerTest, ALossAtTheBeginningOfAGenerationThatGrewCounts) {
+  RestartLedger ledger(1);
+  EXPECT_EQ(ledger.after(killed(0, 5)), Answer::kRestart);
+  RankLoss loss = killed(0, 0, RunSection::kSetup);
+  loss.generation = 3;  // the second one has ended well
+  EXPECT_EQ(ledger.after(loss), Answer::kEnd);
+}
+
+// Steps that failed are compared with steps, not with the beginning of a generation.
+TEST(RestartLedgerTest, ALossAtTheBeginningGivesNoRestartsBack) {
+  RestartLedger ledger(1);
+  EXPECT_EQ(ledger.after(killed(0, 2000)), Answer::kRestart);
+  RankLoss loss = killed(0, 0, RunSection::kSetup);
+  loss.generation = 2;
+  EXPECT_EQ(ledger.after(loss), Answer::kRestart);
+  EXPECT_EQ(ledger.after(killed(0, 2001)), Answer::kEnd);
+}
+
 TEST(RestartLedgerTest, GoodStepsGiveTheRestartsBack) {
   RestartLedger ledger(1);
   EXPECT_EQ(ledger.after(killed(0, 10)), Answer::kRestart);
