@@ -35,8 +35,9 @@ class LanesRunTest : public FaultTest {
     const std::vector<nlohmann::json> fixed = read_metrics(folder_.path("fixed/metrics.jsonl"));
     ASSERT_EQ(mine.size(), static_cast<size_t>(kLanesSteps));
     ASSERT_EQ(fixed.size(), static_cast<size_t>(kLanesSteps));
+    EXPECT_EQ(mine.back().at("samples_hash"), hash_of_samples(8 * kLanesSteps));
     for (size_t i = 0; i < mine.size(); ++i) {
-      for (const char* key : {"step", "loss", "lr", "grad_norm", "tokens"}) {
+      for (const char* key : {"step", "loss", "lr", "grad_norm", "tokens", "samples_hash"}) {
         EXPECT_EQ(mine[i].at(key), fixed[i].at(key)) << key << " of line " << i;
       }
     }

@@ -15,12 +15,12 @@
 namespace tessera {
 namespace {
 
-constexpr std::array<std::string_view, 21> kPoints = {
-    "rdzv.join",     "comm.init",     "load",       "step.begin",      "step.forward",
-    "step.backward", "step.update",   "step.end",   "step.collective", "eval",
-    "save.stage",    "save.change",   "save.write", "save.sync",       "save.rename",
-    "snapshot.copy", "snapshot.seal", "end",        "serve.load",      "serve.frame",
-    "serve.result"};
+constexpr std::array<std::string_view, 22> kPoints = {
+    "rdzv.join",    "comm.init",     "load",          "load.chunk", "step.begin",
+    "step.forward", "step.backward", "step.update",   "step.end",   "step.collective",
+    "eval",         "save.stage",    "save.change",   "save.write", "save.sync",
+    "save.rename",  "snapshot.copy", "snapshot.seal", "end",        "serve.load",
+    "serve.frame",  "serve.result"};
 
 int64_t number(std::string_view text, const std::string& whole) {
   int64_t value = 0;

@@ -3,7 +3,8 @@
 //
 //   TESSERA_FAULT="step.backward:rank=2,step=7,act=kill;save.stage:rank=0,at=3,act=kill"
 //
-//   point    rdzv.join, comm.init, load, step.begin, step.forward, step.backward, step.update,
+//   point    rdzv.join, comm.init, load, load.chunk (before a box is read), step.begin,
+//   step.forward, step.backward, step.update,
 //            step.collective, step.end, eval, save.stage, save.change (of a file or
 //            folder), save.write, save.sync, save.rename, snapshot.copy, snapshot.seal, end;
 //            of a server: serve.load, serve.frame, serve.result (`step` is the frame's number)

@@ -4,9 +4,11 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
+#include "checkpoint/store/box_reader.h"
 #include "checkpoint/store/watched_files.h"
 #include "data/text_doubt.h"
 #include "launch/rank_list.h"
@@ -25,11 +27,13 @@
 #include "train/session/loss_scale.h"
 #include "train/session/run_summary.h"
 #include "train/session/run_writer.h"
+#include "train/session/sample_ledger.h"
 #include "train/session/session_clock.h"
 #include "train/session/snapshots.h"
 #include "train/session/spike_guard.h"
 #include "train/session/step_params.h"
 #include "train/session/step_reporter.h"
+#include "train/state/rank_state.h"
 #include "train/state/replicas.h"
 
 namespace tessera {
@@ -53,6 +57,7 @@ class Session {
   [[nodiscard]] Executor::Probe probe_of(int64_t step);
   void begin_weights();
   void resume(const std::string& dir, const std::string& folder);
+  void load_from(const FileOps& files, const CheckpointFolder& checkpoint);
   void begin_snapshots();
   void resume_from_memory();
   void go_on(int64_t step, const nlohmann::json& state, const SaveId& last_save,
@@ -104,6 +109,7 @@ class Session {
   LossScaler scaler_;
   SpikeGuard guard_;
   Evaluation evaluation_;
+  SampleLedger samples_;
   StepReporter report_;
   StepTrace trace_;
   std::string skipped_;  // why the last step changed nothing; empty: it did
@@ -116,6 +122,7 @@ class Session {
   std::optional<FoundSnapshot> found_;      // that all ranks have
   std::optional<Checkpoints> checkpoints_;  // where the run file asks for them
   HostTimer saving_timer_;                  // since the run began to wait for a save
+  std::string samples_hash_;                // of all ranks, when it was last asked for
   int64_t before_ = 0;  // steps that the checkpoint has, which the run goes on from
   SaveId save_id_;      // rank 0 only
   double final_loss_ = 0;
@@ -150,6 +157,7 @@ Session::Session(const TrainOptions& options, const TrainJob& job, CommWorld& wo
       scaler_(spec_.train),
       guard_(spec_.train),
       evaluation_(spec_, job.held_out),
+      samples_(spec_, executor_.program()),
       report_(options, spec_, world, executor_),
       trace_(spec_, options.trace, executor_.program().instructions.size()) {}
 
@@ -181,7 +189,7 @@ void Session::gather_memory() {
 
 void Session::fill_next(int64_t step) {
   const HostTimer timer;
-  fill_inputs(executor_, spec_, step, job_.samples.fill, job_.samples.starts);
+  fill_inputs(executor_, spec_, step, samples_.watch(job_.samples.fill, step), job_.samples.starts);
   data_seconds_ += timer.seconds();
 }
 
@@ -270,6 +278,7 @@ void Session::diverge(const StepParams& params, const StepOutcome& outcome) {
 
 void Session::count_step(int64_t step, double step_seconds) {
   steps_done_ = step;
+  samples_.count(step);
   if (output_.has_value()) output_->count_step(step);
   state_.steps_done = step;
   state_.longest_step_us =
@@ -279,6 +288,12 @@ void Session::count_step(int64_t step, double step_seconds) {
 
 void Session::report_step(const StepParams& params, const StepOutcome& outcome,
                           double step_seconds) {
+  const bool evaluated = evaluation_.due_after(steps_done_);
+  if (!report_.line_is_due(steps_done_, !skipped_.empty() || evaluated)) {
+    samples_hash_.clear();
+  } else {
+    samples_hash_ = samples_.total(control_);
+  }
   if (!output_.has_value()) return;
   ReportedStep step = {.step = steps_done_,
                        .outcome = outcome,
@@ -288,9 +303,10 @@ void Session::report_step(const StepParams& params, const StepOutcome& outcome,
                                   (checkpoints_.has_value() ? checkpoints_->seconds() : 0),
                        .data_seconds = data_seconds_,
                        .skipped = skipped_,
-                       .evaluated = evaluation_.due_after(steps_done_),
+                       .evaluated = evaluated,
                        .evaluation = evaluation_.last(),
-                       .load = load_};
+                       .load = load_,
+                       .samples_hash = samples_hash_};
   if (spec_.train.dtype == DType::kF16 || guard_.on()) {
     step.skipped_steps = scaler_.skipped() + guard_.skipped();
   }
@@ -479,7 +495,7 @@ void Session::resume(const std::string& dir, const std::string& folder) {
   const CheckpointFolder checkpoint = open_checkpoint(*files, folder);
   const HostTimer timer;
   failpoints_.pass("load", checkpoint.step());
-  load_state(executor_, job_.step, lay_out_state(job_.step), *files, checkpoint);
+  load_from(*files, checkpoint);
   go_on(checkpoint.step(), checkpoint.state, checkpoint.commit.head.id,
         fmt::format("'{}/{}'", dir, folder));
   // What was cut off between COMMIT and its name gets the name next: not while somebody reads it.
@@ -490,6 +506,21 @@ void Session::resume(const std::string& dir, const std::string& folder) {
                   {"rank", world_.rank()},
                   {"checkpoint", dir + "/" + folder},
                   {"seconds", timer.seconds()}});
+}
+
+// Where a fault is armed, it is met before every box that is read, and boxes are read one by one.
+void Session::load_from(const FileOps& files, const CheckpointFolder& checkpoint) {
+  const StateLayout layout = lay_out_state(job_.step);
+  if (!failpoints_.armed("load.chunk", checkpoint.step())) {
+    (void)load_state(executor_, job_.step, layout, files, checkpoint);
+    return;
+  }
+  load_state(executor_, job_.step, layout, [&](std::span<const WantedBox> wanted) {
+    for (const WantedBox& box : wanted) {
+      failpoints_.pass("load.chunk", checkpoint.step());
+      (void)read_boxes(files, checkpoint, {&box, 1});
+    }
+  });
 }
 
 void Session::resume_from_memory() {
@@ -515,6 +546,7 @@ void Session::go_on(int64_t step, const nlohmann::json& state, const SaveId& las
     scaler_.restore(state.at("loss_scale"));
     guard_.restore(state.at("spike_guard"));
     final_loss_ = state.value("loss", 0.0);
+    samples_.restore(state.value("samples_hash", ""));
   } catch (const nlohmann::json::exception& error) {
     throw Error(
         fmt::format("state.json of {} is damaged: {}; use another checkpoint", place, error.what()),
@@ -564,11 +596,9 @@ void Session::begin_checkpoints() {
 // What a run needs beside its tensors is a function of these: data, rates and dropout are
 // functions of seed and step.
 nlohmann::json Session::state_of(int64_t step) const {
-  return {{"identity", identity_of_run(spec_)},
-          {"samples", step * spec_.train.global_batch},
-          {"loss", final_loss_},
-          {"loss_scale", scaler_.state()},
-          {"spike_guard", guard_.state()},
+  return {{"identity", identity_of_run(spec_)},   {"samples", step * spec_.train.global_batch},
+          {"samples_hash", samples_hash_},        {"loss", final_loss_},
+          {"loss_scale", scaler_.state()},        {"spike_guard", guard_.state()},
           {"mesh", to_json(spec_).at("parallel")}};
 }
 
@@ -582,6 +612,7 @@ void Session::begin_snapshot(int64_t step) {
   // What is kept must be right: it is what a run goes on from that has found an error.
   if (options_.compare_every > 0) compare_replicas(step);
   enter(RunSection::kSave, step);
+  samples_hash_ = samples_.total(control_);
 }
 
 void Session::tell_save(const SaveNews& news) {

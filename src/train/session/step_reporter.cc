@@ -15,9 +15,9 @@ double tokens_per_step(const RunSpec& spec) {
 
 }  // namespace
 
-bool StepReporter::line_is_due(const ReportedStep& step) const {
-  const bool due = step.step % std::max<int64_t>(1, spec_.logging.every) == 0;
-  return due || step.step == spec_.train.steps || !step.skipped.empty() || step.evaluated;
+bool StepReporter::line_is_due(int64_t step, bool remarkable) const {
+  const bool due = step % std::max<int64_t>(1, spec_.logging.every) == 0;
+  return due || step == spec_.train.steps || remarkable;
 }
 
 // The first step is left out of the rate once there are others.
@@ -57,6 +57,7 @@ nlohmann::ordered_json StepReporter::line_of(const ReportedStep& step, double ra
       {"tokens", step.step * spec_.train.global_batch * spec_.train.seq_len},
       {"tokens_per_s", rate},
       {"step_ms", step.seconds * 1e3}};
+  if (!step.samples_hash.empty()) line["samples_hash"] = step.samples_hash;
   if (step.evaluated) add_losses(step.evaluation, line);
   if (mfu > 0) line["mfu"] = mfu;
   if (spec_.train.dtype == DType::kF16) line["loss_scale"] = step.params.loss_scale;
@@ -71,7 +72,7 @@ void StepReporter::report(const ReportedStep& step, RunWriter& output) {
   if (step.step == first_) warm_seconds_ = step.elapsed;
   const double rate = tokens_per_second(step);
   const double mfu = utilization_.of_step(step.seconds);
-  if (line_is_due(step)) {
+  if (line_is_due(step.step, !step.skipped.empty() || step.evaluated)) {
     const nlohmann::ordered_json line = line_of(step, rate, mfu);
     output.log(line);
     output.append_event(line);

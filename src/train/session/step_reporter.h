@@ -26,6 +26,7 @@ struct ReportedStep {
   bool evaluated = false;                     // it ended with an evaluation
   std::vector<SetLoss> evaluation;            // the last one; empty: there was none
   RouterLoad load;
+  std::string samples_hash;  // of the whole run so far; empty: not known
 };
 
 class StepReporter {
@@ -56,8 +57,11 @@ class StepReporter {
   // When the first step was done, on the clock of ReportedStep::elapsed.
   [[nodiscard]] double warm_seconds() const { return warm_seconds_; }
 
+  // Whether a step gets a line, the same on every rank. `remarkable`: it changed nothing, or ended
+  // with an evaluation.
+  [[nodiscard]] bool line_is_due(int64_t step, bool remarkable) const;
+
  private:
-  [[nodiscard]] bool line_is_due(const ReportedStep& step) const;
   [[nodiscard]] double tokens_per_second(const ReportedStep& step) const;
   [[nodiscard]] nlohmann::ordered_json line_of(const ReportedStep& step, double rate, double mfu);
   void add_times(const ReportedStep& step, nlohmann::ordered_json& line);
