@@ -7,73 +7,17 @@
 
 #include "base/testing/share.h"
 #include "base/testing/test_folder.h"
-#include "checkpoint/store/committer.h"
 #include "checkpoint/store/compare.h"
 #include "checkpoint/store/saves.h"
-#include "runtime/world.h"
-#include "support/tiny.h"
-#include "train/session/checkpoint_save.h"
-#include "train/session/step_params.h"
-#include "train/session/weights.h"
-#include "train/state/rank_state.h"
+#include "support/mesh_run.h"
 
 namespace tessera {
 namespace {
 
+using testing::MeshRun;
 using testing::TestFolder;
 
 constexpr int64_t kSavedStep = 3, kLastStep = 6;
-
-// All ranks of a run as threads.
-class MeshRun {
- public:
-  explicit MeshRun(const std::string& line)
-      : case_(testing::parse_case(line + " steps=6")),
-        samples_(testing::random_samples(case_.spec, "none")),
-        world_(build_step(case_.spec, StepKind::kTraining)),
-        layout_(lay_out_state(world_.step())) {}
-
-  void begin() {
-    world_.run([&](int, Executor& executor) {
-      load_weights(executor, world_.step(), initial_weights(case_.spec.model, 5));
-    });
-  }
-  void resume(const FileOps& files, const CheckpointFolder& checkpoint) {
-    world_.run([&](int, Executor& executor) {
-      load_state(executor, world_.step(), layout_, files, checkpoint);
-    });
-  }
-  // Steps (after, last].
-  void train(int64_t after, int64_t last) {
-    world_.run([&](int, Executor& executor) {
-      for (int64_t step = after + 1; step <= last; ++step) {
-        fill_inputs(executor, case_.spec, step, samples_);
-        (void)executor.run(step_params(case_.spec, step));
-      }
-    });
-  }
-  // What every rank says.
-  std::vector<std::string> try_save(FileOps& files, int64_t step) {
-    const CheckpointPlan plan(world_.step());
-    LocalWorld control({.size = world_.size()});
-    std::vector<std::string> failures(static_cast<size_t>(world_.size()));
-    world_.run([&](int rank, Executor& executor) {
-      failures[static_cast<size_t>(rank)] =
-          save_checkpoint(files, plan, {"run1", 1, "s" + std::to_string(step)}, step, {{"seed", 5}},
-                          executor, *control.endpoint(rank).join_all("control"));
-    });
-    return failures;
-  }
-  void save(FileOps& files, int64_t step) {
-    for (const std::string& failure : try_save(files, step)) EXPECT_EQ(failure, "");
-  }
-
- private:
-  testing::TinyCase case_;
-  SampleSource samples_;
-  World world_;
-  StateLayout layout_;
-};
 
 // The undisturbed run of `line`, beside one that is saved after kSavedStep and goes on as `other`.
 CheckpointDifference difference_of(const std::string& line, const std::string& other,
@@ -102,7 +46,9 @@ TEST(ResumeStateTest, OnTheSameMeshNoBitDiffers) {
   std::vector<std::string> lines;
   for (const std::string mesh :
        {"dp=1", "dp=2 zero=0", "dp=2 zero=1", "dp=2 zero=2", "fsdp=2 zero=3", "tp=2 vocab=37",
-        "pp=2 tied=true", "cp=2", "family=mixtral experts=4 ep=2 tp=2", "pp=2 dp=2 tp=2 zero=1"}) {
+        "pp=2 tied=true", "cp=2", "family=mixtral experts=4 ep=2 tp=2", "pp=2 dp=2 tp=2 zero=1",
+        "pp=2 schedule=pipedream clip=0 global_batch=8",
+        "pp=2 dp=2 zero=2 schedule=pipedream-2bw clip=0 global_batch=8"}) {
     for (const char* dtype : {" dtype=f32", " dtype=bf16"}) lines.push_back(mesh + dtype);
   }
   for (const std::string& line : testing::share_of(lines, 2)) {

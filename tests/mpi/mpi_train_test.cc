@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 
 #include "mpi_job.h"
 #include "support/command.h"
+#include "support/resume_table.h"
 
 namespace tessera {
 namespace {
@@ -19,6 +21,8 @@ using testing::TestFolder;
 using nlohmann::json;
 using testing::JobResult;
 using testing::words_of;
+
+constexpr std::chrono::seconds kLongest{120};  // of a job on a busy machine
 
 class MpiTrainTest : public ::testing::Test {
  protected:
@@ -119,6 +123,32 @@ TEST_F(MpiTrainTest, Row2AJobWhoseRankIsKilledGoesOnWithTheSameBits) {
     ASSERT_EQ(straight.code, 0) << straight.err;
     EXPECT_TRUE(read_file(fmt::format("{}/model.safetensors", dtype)) ==
                 read_file(fmt::format("straight-{}/model.safetensors", dtype)));
+  }
+}
+
+// The same on every kind of mesh and in every type, killed in a step that a seed draws.
+TEST_F(MpiTrainTest, Row2OnEveryKindOfMeshInEveryType) {
+  folder_.write("run.toml", testing::resume_run_file());
+  const uint64_t seed = testing::resume_seed();
+  const std::vector<testing::ResumeCase> cases = testing::resume_cases(seed, 2);
+  fmt::print("TESSERA_RESUME_SEED={} draws these {} again\n", seed, cases.size());
+  for (const testing::ResumeCase& one : cases) {
+    SCOPED_TRACE(fmt::format("{}: {}, mpirun (TESSERA_RESUME_SEED={})", one.what, one.fault, seed));
+    for (const char* old : {"out", "straight"}) std::filesystem::remove_all(folder_.path(old));
+    const std::string run = fmt::format(
+        "{} -n {} {} train run.toml -q --set logging.run_dir=out --resume auto --overwrite {}",
+        TESSERA_MPI_LAUNCHER, one.ranks, TESSERA_BINARY, one.flags);
+    const JobResult killed =
+        testing::run_job({"sh", "-c", "TESSERA_FAULT=" + one.fault + " exec " + run}, kLongest);
+    EXPECT_NE(killed.code, 0) << killed.output;
+    EXPECT_EQ(killed.left_behind, 0);
+    const JobResult again = testing::run_job(words_of(run), kLongest);
+    ASSERT_EQ(again.code, 0) << again.output;
+    const auto straight = testing::tessera(
+        folder_, "train run.toml -q --threads --set logging.run_dir=straight " + one.flags);
+    ASSERT_EQ(straight.code, 0) << straight.err;
+    testing::expect_same_training(folder_, "out", "straight");
+    testing::expect_resumed(folder_, "out", one);
   }
 }
 

@@ -53,11 +53,6 @@ void check_checkpoint(const RunSpec& spec) {
       checkpoint.on() || without == nullptr,
       "checkpoint.{} is set, but neither every nor every_minutes: nothing is saved; give one",
       without == nullptr ? "" : without);
-  require_config(
-      !checkpoint.on() || !is_asynchronous(spec.parallel),
-      "checkpoint.every: with schedule = \"{}\" stages keep several versions of their weights, "
-      "which no checkpoint holds; leave [checkpoint] out, or use schedule = \"1f1b\"",
-      spec.parallel.schedule.text());
 }
 
 }  // namespace
