@@ -6,8 +6,9 @@
     bench/checkpoints.py torch FOLDER BYTES        torch's save and load of one state of so many bytes
 
 `checkpoint_bench FOLDER` (in the build folder) has the rest: copies, sums, writing and reading beside plain files.
-Needs nothing but the standard library; the last one a PyTorch from 2.0 on.
+Needs nothing but the standard library; the last one a PyTorch from 1.13 on (Debian's python3-torch, which /usr/bin/python3 imports).
 """
+import dataclasses
 import json
 import os
 import shutil
@@ -131,28 +132,63 @@ def overhead(tessera, folder):
           f"{figures['staging_bytes'][0] / 1e6:.0f} MB each")
 
 
+def early_torch_checkpoint():
+    """The module before it had its name, in PyTorch 1.13, which Python 3.11 refuses to import: defaults of dataclasses that have no hash."""
+    plain = dataclasses.dataclass
+
+    def lenient(cls=None, **options):
+        def make(made):
+            for value in [getattr(value, "default", value) for value in vars(made).values()]:
+                if dataclasses.is_dataclass(value) and type(value).__hash__ is None:
+                    type(value).__hash__ = object.__hash__
+            return plain(made, **options)
+        return make if cls is None else make(cls)
+
+    dataclasses.dataclass = lenient
+    try:
+        import torch.distributed._shard.checkpoint as checkpoint
+    finally:
+        dataclasses.dataclass = plain
+    return checkpoint
+
+
+def torch_checkpoint():
+    """save(state, folder) and load(state, folder), on one rank, with files that are synced."""
+    try:
+        import torch.distributed.checkpoint as checkpoint
+    except ImportError:
+        checkpoint = early_torch_checkpoint()
+    if hasattr(checkpoint, "save"):
+        return (lambda state, place: checkpoint.save(state, storage_writer=checkpoint.FileSystemWriter(place, sync_files=True)),
+                lambda state, place: checkpoint.load(state, storage_reader=checkpoint.FileSystemReader(place)))
+    return (lambda state, place: checkpoint.save_state_dict(state, checkpoint.FileSystemWriter(place, sync_files=True), no_dist=True),
+            lambda state, place: checkpoint.load_state_dict(state, checkpoint.FileSystemReader(place), no_dist=True))
+
+
 def torch_times(folder, count):
     import torch
     state = {f"layer.{i}": torch.ones(count // 4 // 16) for i in range(16)}
     try:
-        import torch.distributed.checkpoint as checkpoint
-    except ImportError:
-        raise SystemExit(f"checkpoints.py: PyTorch {torch.__version__} has no torch.distributed.checkpoint: use 2.0 or newer")
+        save_to, load_from = torch_checkpoint()
+    except ImportError as error:
+        raise SystemExit(f"checkpoints.py: PyTorch {torch.__version__} has no torch.distributed.checkpoint: {error}")
     place = f"{folder}/torch"
     save, load = [], []
     for _ in range(5):
         shutil.rmtree(place, ignore_errors=True)
         os.sync()
         begin = time.time()
-        checkpoint.save(state, storage_writer=checkpoint.FileSystemWriter(place, sync_files=True))
+        save_to(state, place)
         save.append(time.time() - begin)
         for root, _, files in os.walk(place):
             for name in files:
                 with open(os.path.join(root, name), "rb") as file:
                     os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        found = {name: torch.zeros_like(tensor) for name, tensor in state.items()}
         begin = time.time()
-        checkpoint.load(state, storage_reader=checkpoint.FileSystemReader(place))
+        load_from(found, place)
         load.append(time.time() - begin)
+        assert all(torch.equal(found[name], tensor) for name, tensor in state.items())
     for name, times in (("save", save), ("load", load)):
         print(f"torch {torch.__version__} {name}: median {1e3 * statistics.median(times):.0f} ms, {count / statistics.median(times) / 1e9:.2f} GB/s")
 

@@ -183,6 +183,17 @@ TEST_F(DiskTest, Row16ASlowDiskCostsSavesAndNoSteps) {
     EXPECT_NE(one.at("reason").get<std::string>().find("is still being written"),
               std::string::npos);
   }
+  // While one save was written, steps were done: as many lines of metrics lie within its time.
+  const std::vector<nlohmann::json> metrics = read_metrics(folder_.path("out/metrics.jsonl"));
+  const nlohmann::json first = events("save").front();
+  const auto end = first.at("time").get<double>();
+  const double begin = end - first.at("seconds").get<double>();
+  const auto beside =
+      std::count_if(metrics.begin(), metrics.end(), [&](const nlohmann::json& line) {
+        const auto time = line.at("time").get<double>();
+        return time > begin && time < end;
+      });
+  EXPECT_GE(beside, 2);
   // Its disk needs seconds; steps have waited for the copies alone, and at the end for the last.
   EXPECT_EQ(skipped.size() + steps_of("save").size(), size_t{kSteps});
 }

@@ -1,12 +1,20 @@
 // Rows 1, 2 and 8 of the matrix of faults: a rank that is killed, wherever it is.
+#include <chrono>
 #include <random>
+#include <thread>
 
 #include "faults/fault_run.h"
 
 namespace tessera::testing {
 namespace {
 
-class LostRankTest : public FaultTest {};
+class LostRankTest : public FaultTest {
+ protected:
+  static double unix_now() {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
+        .count();
+  }
+};
 
 TEST_F(LostRankTest, Row1KilledWhileRanksMeet) {
   for (const std::string point : {"rdzv.join", "comm.init"}) {
@@ -22,6 +30,41 @@ TEST_F(LostRankTest, Row2KilledInsideAStep) {
     expect_survived(train(point + ":rank=1,step=5,act=kill"),
                     {.rank = 1, .phase = "step", .step = 5});
   }
+}
+
+// Before every instruction of the update but the first.
+TEST_F(LostRankTest, Row2KilledBetweenTwoUpdates) {
+  int killed = 0;
+  for (int at = 2;; ++at) {
+    SCOPED_TRACE(at);
+    const CommandResult result = train(fmt::format("step.update:rank=1,step=5,at={},act=kill", at));
+    if (events("verdict").empty()) break;  // the step has no more of them
+    expect_survived(result, {.rank = 1, .phase = "step", .step = 5});
+    ++killed;
+  }
+  EXPECT_GT(killed, 0);
+}
+
+// It waits in the middle of a collective for a rank that is late.
+TEST_F(LostRankTest, Row2KilledInsideACollective) {
+  Command command(folder_, words_of("train run.toml -q --set logging.run_dir=out --restarts 1"),
+                  with_fault("step.collective:rank=0,step=5,at=1,act=delay=3000"));
+  agent_ = command.pid();
+  ASSERT_TRUE(wait_until([&] {
+    const std::string metrics = folder_.path("out/metrics.jsonl");
+    return std::filesystem::exists(metrics) &&
+           read_file(metrics).find("\"step\":4") != std::string::npos;
+  }));
+  std::this_thread::sleep_for(std::chrono::seconds(1));  // rank 1 comes to it
+  const double killed = unix_now();
+  ::kill(ranks_of(agent_).at(1), SIGKILL);
+  expect_survived(command.finish(), {.rank = 1, .phase = "step", .step = 5});
+  const nlohmann::json verdict = events("verdict").at(0);
+  EXPECT_NE(verdict.at("reason").get<std::string>().find(" of group "), std::string::npos)
+      << verdict;
+  const double noticed = verdict.at("time").get<double>() - killed;
+  fmt::print("noticed after {:.3f} s\n", noticed);
+  EXPECT_LE(noticed, 3 * 0.5);
 }
 
 // With 16-bit weights, and saves beside the steps.
@@ -74,6 +117,33 @@ TEST_F(LostRankTest, Row8KilledWhileItGoesOnAndAgain) {
                         "load:rank=1,generation=3,act=kill",
                         "--restarts 3"),
                   {.rank = 1, .phase = "step", .step = 5}, 3);
+}
+
+// In the middle of what it reads, twice, on the way to another mesh; one cause uses up one restart.
+TEST_F(LostRankTest, Row8KilledInTheMiddleOfAReshardAndAgain) {
+  for (const std::string chunk : {"1", "5", "11"}) {
+    SCOPED_TRACE(chunk);
+    const CommandResult result =
+        train("step.begin:rank=1,step=5,act=kill;load.chunk:rank=0,generation=2,at=" + chunk +
+                  ",act=kill;load.chunk:rank=1,generation=3,at=" + chunk + ",act=kill",
+              "--restarts 1");
+    expect_survived(result, {.rank = 1, .phase = "step", .step = 5}, 3);
+    const std::vector<nlohmann::json> restarts = events("restart");
+    for (const nlohmann::json& restart : restarts) EXPECT_EQ(restart.at("restarts_left"), 0);
+  }
+  // Saved with whole states, read in slices.
+  const std::string move =
+      "train run.toml -q --resume out/checkpoints/step-00000006 --restarts 2 --mesh dp=2,zero=3 "
+      "--set logging.run_dir=";
+  succeed(move + "moved");
+  Command command(folder_, words_of(move + "killed"),
+                  with_fault("load.chunk:rank=0,at=3,act=kill;"
+                             "load.chunk:rank=1,generation=2,at=4,act=kill"));
+  const CommandResult moved = command.finish();
+  EXPECT_EQ(moved.code, 0) << moved.err;
+  EXPECT_NE(moved.err.find("0 restarts left"), std::string::npos) << moved.err;
+  EXPECT_TRUE(read_file(folder_.path("killed/model.safetensors")) ==
+              read_file(folder_.path("moved/model.safetensors")));
 }
 
 // What a rank cannot do better the next time.

@@ -139,7 +139,7 @@ TEST_F(PartitionTest, Row23AFlapWithinTheLeaseIsNoLoss) {
 for k in 0 1; do host $k --host-lease 40 & done
 until_true 30 steps 3
 $hosts cut node2
-sleep 1
+sleep 5
 $hosts heal node2
 until_true 40 ended 0 1
 )");

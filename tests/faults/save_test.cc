@@ -1,6 +1,7 @@
 // Rows 3, 4 and 5 of the matrix of faults: a rank that is killed while a checkpoint is made.
 #include <random>
 
+#include "base/testing/share.h"
 #include "faults/fault_run.h"
 
 namespace tessera::testing {
@@ -54,6 +55,34 @@ TEST_F(KilledSaveTest, Row4And5BeforeAChangeOfAFile) {
       }
     }
     EXPECT_GT(killed, 2);
+    expect_nothing_left();
+  }
+}
+
+// A part of many writes, of which so many are there when the rank is killed: eight places, of which
+// a commit tries one.
+TEST_F(KilledSaveTest, Row4InTheMiddleOfALargeShard) {
+  const std::string flags =
+      "--restarts 1 --mesh dp=1 --set model.vocab=12301 --set model.hidden=224 --set "
+      "model.layers=1 "
+      "--set train.steps=2 --set train.global_batch=1 --set checkpoint.every=1 --set "
+      "checkpoint.keep=1 --set checkpoint.async=";
+  const CommandResult straight = train("", flags + "false");
+  ASSERT_EQ(straight.code, 0) << straight.err;
+  const std::string weights = read_file(folder_.path("out/model.safetensors"));
+  const std::string shard =
+      folder_.path("out/checkpoints/step-00000002/data-0000-of-0001.safetensors");
+  EXPECT_GT(std::filesystem::file_size(shard), size_t{8} * (8 << 20)) << "too few writes";
+  for (const int write : share_of(std::vector<int>{1, 2, 3, 4, 5, 6, 7, 8}, 8)) {
+    SCOPED_TRACE(write);
+    const CommandResult result = train(fmt::format("save.write:rank=0,at={},act=kill", write),
+                                       flags + (write % 2 == 0 ? "false" : "true"));
+    ASSERT_EQ(result.code, 0) << result.err;
+    expect_same_weights(weights);
+    expect_verdict({.rank = 0});
+    EXPECT_TRUE(events("resume").empty()) << "half a checkpoint was read";
+    EXPECT_EQ(events("restart").size(), 1U);
+    expect_good_checkpoints();
     expect_nothing_left();
   }
 }

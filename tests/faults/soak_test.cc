@@ -1,8 +1,10 @@
 // Row 27 of the matrix of faults: a run to which something happens again and again, drawn from a
-// seed, ends with the bits of the run that nothing happened to, and its agent does not grow.
+// seed, ends with the bits of the run that nothing happened to, and neither its agent nor its ranks
+// grow. Its ranks take snapshots in memory, and their number shrinks and grows.
 //
 // A commit soaks for a few seconds, ./test --all for ten minutes, TESSERA_SOAK_SECONDS=7200 for two
-// hours; TESSERA_SOAK_SEED draws the faults of a run that failed once more.
+// hours; from ten minutes on, four fifths of the time must have gone into steps that count.
+// TESSERA_SOAK_SEED draws the faults of a run that failed once more.
 #include <random>
 
 #include "base/testing/share.h"
@@ -61,7 +63,8 @@ class SoakTest : public FaultTest {
   [[nodiscard]] std::string run_line(const std::string& dir, const std::string& flags) const {
     return fmt::format(
         "train run.toml -q --set logging.run_dir={} --set train.steps={} --set optimizer.lr=1e-3 "
-        "--set checkpoint.every=10 --set checkpoint.async=true {}",
+        "--mesh dp=3 --set train.lanes=4 --set checkpoint.every=10 --set "
+        "checkpoint.async=true --set checkpoint.memory_every=3 {}",
         dir, steps(), flags);
   }
 
@@ -82,7 +85,9 @@ class SoakTest : public FaultTest {
         "step.backward:rank={},at=17,act=spin", "step.collective:rank={},at=25,act=stop",
         "save.stage:rank={},at=2,act=kill",     "save.change:rank={},at=7,act=kill",
         "save.rename:rank={},at=2,act=kill",    "save.write:rank={},at=3,act=fail",
-        "save.sync:rank={},at=2,act=fail",      "step.end:rank={},at=13,act=flip"};
+        "save.sync:rank={},at=2,act=fail",      "snapshot.copy:rank={},at=2,act=kill",
+        "snapshot.seal:rank={},at=3,act=kill",  "load.chunk:rank={},at=4,act=kill",
+        "step.end:rank={},at=13,act=flip"};
     std::string text = fmt::format("step.begin:generation=0,act=delay={}", kStepMs);
     // Never in two that follow each other: a step that fails three times would end the run.
     for (int generation = 1; generation <= kMostGenerations; generation += 2) {
@@ -92,6 +97,23 @@ class SoakTest : public FaultTest {
                           generation);
     }
     return text;
+  }
+
+  // What was the case in many ranks, of which each generation has others: the largest.
+  [[nodiscard]] Holding holding_of_ranks() {
+    Holding most;
+    for (const auto& [rank, pid] : ranks_of(agent_)) {
+      const Holding one = holding_of(pid);
+      most.files = std::max(most.files, one.files);
+      most.rss_kib = std::max(most.rss_kib, one.rss_kib);
+      // From its third second on it has all that it needs.
+      Life& life = lives_[pid];
+      if (life.begin == Clock::time_point()) life.begin = Clock::now();
+      if (Clock::now() - life.begin < seconds(3) || one.rss_kib == 0) continue;
+      if (life.first.rss_kib == 0) life.first = one;
+      life.last = one;
+    }
+    return most;
   }
 
   // What somebody does to them from outside.
@@ -122,10 +144,16 @@ class SoakTest : public FaultTest {
   bool disturb() {
     const Clock::time_point end = Clock::now() + limit();
     Clock::time_point next = Clock::now() + seconds(1);
+    Clock::time_point look = Clock::now();
     while (is_running(agent_)) {
       if (Clock::now() > end) return false;
+      if (Clock::now() >= look) {
+        (void)holding_of_ranks();
+        look = Clock::now() + seconds(1);
+      }
       if (Clock::now() >= next && done_ < length_ / apart_ + 2) {
         samples_.push_back(holding_of(agent_));
+        of_ranks_.push_back(holding_of_ranks());
         do_something();
         next = Clock::now() + milliseconds(roll(apart_ * 500, apart_ * 1500));
       }
@@ -145,7 +173,7 @@ class SoakTest : public FaultTest {
     const auto theirs = read_metrics(folder_.path("straight/metrics.jsonl"));
     ASSERT_EQ(mine.size(), theirs.size());
     for (size_t i = 0; i < mine.size(); ++i) {
-      for (const char* key : {"step", "loss", "lr", "grad_norm", "tokens"}) {
+      for (const char* key : {"step", "loss", "lr", "grad_norm", "tokens", "samples_hash"}) {
         ASSERT_EQ(mine[i].at(key), theirs[i].at(key)) << key << " of line " << i;
       }
     }
@@ -153,32 +181,52 @@ class SoakTest : public FaultTest {
 
   // The smallest of the last third beside the largest of the first: peaks of restarts may lie
   // anywhere. A log and a ledger may grow a little.
-  void expect_no_growth() const {
-    if (samples_.size() < 6) return;
-    const size_t third = samples_.size() / 3;
+  static void expect_no_growth(const char* whose, const std::vector<Holding>& samples) {
+    if (samples.size() < 6) return;
+    const size_t third = samples.size() / 3;
     Holding early, late{SIZE_MAX, INT64_MAX, SIZE_MAX};
     for (size_t i = 0; i < third; ++i) {
-      early.files = std::max(early.files, samples_[i].files);
-      early.rss_kib = std::max(early.rss_kib, samples_[i].rss_kib);
-      early.shared = std::max(early.shared, samples_[i].shared);
-      const Holding& last = samples_[samples_.size() - 1 - i];
+      early.files = std::max(early.files, samples[i].files);
+      early.rss_kib = std::max(early.rss_kib, samples[i].rss_kib);
+      early.shared = std::max(early.shared, samples[i].shared);
+      const Holding& last = samples[samples.size() - 1 - i];
       late.files = std::min(late.files, last.files);
       late.rss_kib = std::min(late.rss_kib, last.rss_kib);
       late.shared = std::min(late.shared, last.shared);
     }
-    EXPECT_LE(late.files, early.files + 2);
-    EXPECT_LE(late.shared, early.shared + 2);
-    EXPECT_LE(late.rss_kib, early.rss_kib + 8 * 1024);
-    fmt::print("agent: files {} -> {}, RSS {} -> {} KiB, /dev/shm {} -> {}\n", early.files,
+    EXPECT_LE(late.files, early.files + 2) << whose;
+    EXPECT_LE(late.shared, early.shared + 2) << whose;
+    EXPECT_LE(late.rss_kib, early.rss_kib + kGrowthKib) << whose;
+    fmt::print("{}: files {} -> {}, RSS {} -> {} KiB, /dev/shm {} -> {}\n", whose, early.files,
                late.files, early.rss_kib, late.rss_kib, early.shared, late.shared);
   }
+  // Every rank within its own life, however long that was.
+  void expect_no_rank_grew() const {
+    int64_t most = 0;
+    size_t files = 0;
+    for (const auto& [pid, life] : lives_) {
+      if (life.first.rss_kib == 0) continue;
+      most = std::max(most, life.last.rss_kib - life.first.rss_kib);
+      files = std::max(files, life.last.files - std::min(life.last.files, life.first.files));
+    }
+    EXPECT_LE(most, kGrowthKib);
+    EXPECT_LE(files, 2U);  // a save that is being written has two
+    fmt::print("of {} ranks one grew by {} KiB and {} files at most\n", lives_.size(), most, files);
+  }
 
+  struct Life {
+    Clock::time_point begin{};
+    Holding first{}, last{};
+  };
+  static constexpr int64_t kGrowthKib = 8 * 1024;
   static constexpr int kStepMs = 20;
+  static constexpr int64_t kLongSeconds = 600;
   static constexpr int kMostGenerations = 1200;
   const int64_t length_, apart_;  // seconds: of the steps alone, and between two faults
   const uint64_t seed_;
   std::mt19937_64 dice_;
-  std::vector<Holding> samples_;
+  std::vector<Holding> samples_, of_ranks_;
+  std::map<pid_t, Life> lives_;
   int done_ = 0;
 };
 
@@ -190,6 +238,7 @@ TEST_F(SoakTest, Row27RandomFaultsChangeNoBit) {
   Command command(folder_,
                   words_of(run_line("out",
                                     "--restarts 100000 --spares 1 --compare-replicas 5 "
+                                    "--elastic min=2,max=3,grow=40 "
                                     "--hung-after 3 --stopped-after 0.5 --stopped-grace 0.5")),
                   with_fault(faults_by_generation()));
   agent_ = command.pid();
@@ -200,17 +249,31 @@ TEST_F(SoakTest, Row27RandomFaultsChangeNoBit) {
   expect_same_as_undisturbed();
   expect_good_checkpoints();
   expect_nothing_left();
-  expect_no_growth();
+  expect_no_growth("agent", samples_);
+  expect_no_growth("ranks", of_ranks_);
+  expect_no_rank_grew();
   double useful = 0;
   for (const nlohmann::json& line : read_metrics(folder_.path("out/metrics.jsonl"))) {
     useful += line.at("step_ms").get<double>() / 1000;
   }
   EXPECT_GT(events("restart").size(), 0U) << "nothing happened";
+  const double goodput = useful / took;
+  size_t from_memory = 0;
+  for (const nlohmann::json& event : events("resume")) {
+    from_memory += event.value("memory", false) ? 1 : 0;
+  }
   fmt::print(
-      "seed {}: {} faults from outside, {} verdicts, {} restarts, {} saves that failed; "
-      "goodput {:.1f} % of {:.0f} s\n",
-      seed_, done_, events("verdict").size(), events("restart").size(),
-      events("save failed").size(), 100 * useful / took, took);
+      "seed {}: {} faults from outside, {} verdicts, {} restarts, {} of {} resumes from memory, "
+      "{} times fewer ranks and {} times more, {} saves that failed; goodput {:.1f} % of {:.0f} "
+      "s\n",
+      seed_, done_, events("verdict").size(), events("restart").size(), from_memory,
+      events("resume").size(), events("shrink").size(), events("grow").size(),
+      events("save failed").size(), 100 * goodput, took);
+  if (length_ < kLongSeconds) return;
+  EXPECT_GE(goodput, 0.8);
+  EXPECT_GT(from_memory, 0U);
+  EXPECT_GT(events("shrink").size(), 0U);
+  EXPECT_GT(events("grow").size(), 0U);
 }
 
 }  // namespace

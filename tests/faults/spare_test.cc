@@ -65,11 +65,42 @@ TEST_F(SpareTest, Row10AllRanksKilledAtOnce) {
   expect_survived(command_->finish(), {});
 }
 
+// One cause, whatever it took with it: two of four ranks, none of them rank 0, or one of them.
+TEST_F(SpareTest, Row10TwoOfFourKilledAtOnce) {
+  const std::string mesh = " --mesh dp=2,tp=2";
+  ASSERT_EQ(train("", "--threads" + mesh).code, 0);
+  const std::string weights = read_file(folder_.path("out/model.safetensors"));
+  for (const auto& [one, other] : {std::pair(1, 2), {0, 3}}) {
+    SCOPED_TRACE(one);
+    std::filesystem::remove_all(folder_.path("out"));
+    begin("--restarts 1 --spares 1" + mesh);
+    const std::map<int, pid_t> ranks = ranks_of(agent_);
+    ASSERT_EQ(ranks.size(), 4U);
+    ::kill(ranks.at(one), SIGKILL);
+    ::kill(ranks.at(other), SIGKILL);
+    const CommandResult result = command_->finish();
+    ASSERT_EQ(result.code, 0) << result.err;
+    EXPECT_TRUE(read_file(folder_.path("out/model.safetensors")) == weights) << "other weights";
+    ASSERT_EQ(events("verdict").size(), 1U);
+    const int named = events("verdict")[0].at("rank");
+    EXPECT_TRUE(named == one || named == other) << named;
+    EXPECT_EQ(events("restart").size(), 1U);
+    expect_times();
+    expect_good_checkpoints();
+    expect_nothing_left();
+  }
+}
+
 TEST_F(SpareTest, Row9NothingIsLeftOfAJobWhoseAgentIsKilled) {
   begin("--restarts 1 --spares 1");
+  const auto killed = std::chrono::steady_clock::now();
   command_->signal(SIGKILL);
   command_->finish();
   expect_nothing_left();
+  const double gone =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - killed).count();
+  fmt::print("no process was left after {:.2f} s\n", gone);
+  EXPECT_LE(gone, 3 * 1);
   // The run goes on, with its bits, when somebody starts it again.
   const CommandResult result =
       run("train run.toml -q --set logging.run_dir=out --resume auto --overwrite");

@@ -1,4 +1,5 @@
 // Rows 11, 12 and 13 of the matrix of faults: ranks whose processes are there and do not go on.
+#include "base/testing/share.h"
 #include "faults/fault_run.h"
 
 namespace tessera::testing {
@@ -43,6 +44,10 @@ TEST_F(StandstillTest, Row11StoppedForEver) {
   const std::vector<nlohmann::json> verdicts = events("verdict");
   ASSERT_EQ(verdicts.size(), 2U);
   EXPECT_EQ(verdicts[1].at("verdict"), "lost");
+  const auto noticed = verdicts[0].at("seconds").get<double>();
+  fmt::print("noticed after {:.2f} s, killed {:.2f} s later\n", noticed,
+             verdicts[1].at("time").get<double>() - verdicts[0].at("time").get<double>());
+  EXPECT_LE(noticed, 0.1 + 3 * 1);  // beyond --stopped-after
   EXPECT_EQ(verdicts[1].at("rank"), 1);
   EXPECT_NE(result.err.find("was stopped for "), std::string::npos) << result.err;
   EXPECT_EQ(result.err.find("out of memory"), std::string::npos) << result.err;
@@ -69,6 +74,31 @@ TEST_F(StandstillTest, Row12SlowIsSaidAndNothingElseHappens) {
   EXPECT_TRUE(events("restart").empty());
   EXPECT_NE(result.err.find("rank 1 is slow: "), std::string::npos) << result.err;
   expect_nothing_left();
+}
+
+// 200 ms in every step, as long as the whole window; under --all, for it takes a while.
+TEST_F(StandstillTest, Row12FifthsOfASecondAreNamedInFiftySteps) {
+  if (!tries_all()) GTEST_SKIP() << "takes ten seconds: TESSERA_TEST_ALL";
+  const CommandResult result =
+      train("step.begin:rank=1,act=delay=200",
+            "--set train.steps=52 --set checkpoint.every=0 --set checkpoint.every_minutes=60 "
+            "--restarts 1 --hung-after 60");
+  EXPECT_EQ(result.code, 0) << result.err;
+  ASSERT_EQ(events("verdict").size(), 1U);
+  expect_verdict({.verdict = "slow", .rank = 1, .phase = "step", .step = 50});
+  EXPECT_TRUE(events("restart").empty());
+}
+
+// Ranks that do the same are never told apart, in twenty windows of fifty steps.
+TEST_F(StandstillTest, Row12AThousandCleanStepsNameNobody) {
+  const CommandResult result =
+      train("",
+            "--set train.steps=1000 --set checkpoint.every=0 --set checkpoint.every_minutes=60 "
+            "--set logging.every=100 --restarts 1");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(events("verdict").empty()) << read_file(folder_.path("out/events.jsonl"));
+  const std::vector<nlohmann::json> metrics = read_metrics(folder_.path("out/metrics.jsonl"));
+  EXPECT_EQ(metrics.back().at("samples_hash"), hash_of_samples(1000 * kBatch));
 }
 
 TEST_F(StandstillTest, Row13ARankThatSpinsOrSleepsIsNamedAndNotItsVictims) {
