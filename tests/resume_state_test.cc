@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <csignal>
+#include <set>
 
 #include "base/testing/share.h"
 #include "base/testing/test_folder.h"
@@ -42,6 +44,39 @@ class MeshRun {
     world_.run([&](int, Executor& executor) {
       load_state(executor, world_.step(), layout_, files, checkpoint);
     });
+  }
+  // What a rank was asked to read into, in one call.
+  struct ReadSizes {
+    int64_t reads = 0, bytes = 0, most_bytes = 0, largest_buffer_bytes = 0;
+    size_t most_buffers = 0;
+  };
+  std::vector<ReadSizes> resume_and_count(const FileOps& files,
+                                          const CheckpointFolder& checkpoint) {
+    std::vector<ReadSizes> all(static_cast<size_t>(world_.size()));
+    world_.run([&](int rank, Executor& executor) {
+      ReadSizes& sizes = all[static_cast<size_t>(rank)];
+      for (const BucketBuffers& bucket : executor.program().buckets) {
+        for (const BufferId id : {bucket.full, bucket.weights, bucket.m, bucket.v, bucket.master}) {
+          if (id == kNoBuffer) continue;
+          sizes.largest_buffer_bytes =
+              std::max(sizes.largest_buffer_bytes, executor.view(id).tensor.bytes());
+        }
+      }
+      load_state(executor, world_.step(), layout_, [&](std::span<const WantedBox> wanted) {
+        std::set<const std::byte*> buffers;
+        int64_t bytes = 0;
+        for (const WantedBox& box : wanted) {
+          buffers.insert(box.memory);
+          bytes += volume(box.place.box) * size_bits(box.type) / 8;
+        }
+        ++sizes.reads;
+        sizes.bytes += bytes;
+        sizes.most_bytes = std::max(sizes.most_bytes, bytes);
+        sizes.most_buffers = std::max(sizes.most_buffers, buffers.size());
+        read_boxes(files, checkpoint, wanted);
+      });
+    });
+    return all;
   }
   // Steps (after, last].
   void train(int64_t after, int64_t last) {
@@ -132,6 +167,24 @@ TEST(ResumeStateTest, OnAnotherMeshItGoesOnAsIfItHadNotMoved) {
     for (const TensorDifference& one : difference_of(from, to).tensors) {  // in f64
       EXPECT_EQ(one.kind, "");
       EXPECT_LE(one.largest, 1e-12) << one.tensor;
+    }
+  }
+}
+
+// On a GPU what is read goes through memory of the host, which is to hold one buffer at a time.
+TEST(ResumeStateTest, OneBufferIsReadAtATime) {
+  for (const std::string line : {"dp=2 zero=1 dtype=bf16", "fsdp=2 zero=3 dtype=f32"}) {
+    SCOPED_TRACE(line);
+    const TestFolder folder;
+    const std::unique_ptr<FileOps> files = real_files(folder.path(), /*make=*/true);
+    MeshRun run(line);
+    run.begin();
+    run.save(*files, 1);
+    for (const MeshRun::ReadSizes& rank : run.resume_and_count(*files, *newest_good(*files, {}))) {
+      EXPECT_GT(rank.reads, 3);
+      EXPECT_EQ(rank.most_buffers, 1U);
+      EXPECT_LE(rank.most_bytes, rank.largest_buffer_bytes);
+      EXPECT_GT(rank.bytes, rank.largest_buffer_bytes);
     }
   }
 }

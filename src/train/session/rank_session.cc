@@ -631,7 +631,7 @@ void Session::train() {
   gather_memory();
   const int64_t first = before_ + 1;
   if (first <= spec_.train.steps) fill_next(first);
-  if (executor_.tune(/*keep_states=*/before_ > 0)) {
+  if (executor_.tune()) {
     control_.barrier();  // as in run_summary()
     executor_.reset_traffic();
   }
