@@ -63,6 +63,10 @@ RunSpec load_spec(const TrainCommandOptions& options, const Environment& environ
   RunSpec spec = options.source.load(read_text);
   hear_replicas(environment, spec);
   require_trainable(spec.model);
+  require_config(!spec.checkpoint.on() || spec.checkpoint.keep >= 2,
+                 "checkpoint.keep = {}: a block of the newest checkpoint may turn out bad when it "
+                 "is read, and then there must be one before it: use 2 or more",
+                 spec.checkpoint.keep);
   if (options.comm_timeout_s > 0) spec.train.comm_timeout = options.comm_timeout_s;
   require_config(options.backend != "nccl" || spec.train.device == TrainDevice::kCuda,
                  "--backend nccl connects GPUs, but train.device is \"{}\": use \"cuda\"",

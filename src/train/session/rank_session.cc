@@ -573,7 +573,7 @@ nlohmann::json Session::state_of(int64_t step) const {
 }
 
 void Session::begin_save(int64_t step) {
-  if (!spec_.checkpoint.async) state_.saving = true;
+  if (checkpoints_->waits()) state_.saving = true;
   begin_snapshot(step);
   failpoints_.pass("save.stage", step);
 }
