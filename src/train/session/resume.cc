@@ -37,11 +37,31 @@ void require_newest(const ResumePoint& point) {
 }
 
 std::optional<CheckpointFolder> newest_in(const std::string& dir,
-                                          const std::function<void(const std::string&)>& note) {
+                                          const std::function<void(const std::string&)>& note,
+                                          const ResumeRules& rules) {
   const std::unique_ptr<FileOps> files = real_files(dir);
-  return newest_good(*files, [&](const StoredSave& save, const Error& why) {
+  const auto tell = [&](const StoredSave& save, const Error& why) {
     note(fmt::format("{}/{} cannot be used, an older one is: {}", dir, save.folder, why.what()));
-  });
+  };
+  return newest_good(*files, tell, rules.rules_in(dir));
+}
+
+void tell_unchecked(const ResumePoint& point, const std::function<void(const std::string&)>& note) {
+  for (const std::string& name : shards_without_sums(*real_files(point.dir), point.checkpoint)) {
+    note(fmt::format("{}/{}/{} has no checksums: it is read unchecked", point.dir,
+                     point.checkpoint.folder, name));
+  }
+}
+
+// What a checkpoint means that has no such key, because it is older: whatever a key brings, its
+// default is what was done before. Null: every checkpoint has it.
+nlohmann::json value_where_absent(const std::string& key) {
+  static constexpr std::string_view kModel = "model.";
+  const nlohmann::json usual = to_json(RunSpec());
+  if (key.starts_with(kModel)) {
+    return usual.at("model").value(key.substr(kModel.size()), nlohmann::json());
+  }
+  return key == "train.lanes" ? usual.at("train").at("lanes") : nlohmann::json();
 }
 
 void require_same(const ResumePoint& point, const RunSpec& spec) {
@@ -52,8 +72,7 @@ void require_same(const ResumePoint& point, const RunSpec& spec) {
                  "it does not say which run it is of");
   }
   for (const auto& [key, value] : mine.items()) {
-    const bool lanes = key == "train.lanes";  // older checkpoints have none
-    const nlohmann::json theirs = found->value(key, lanes ? nlohmann::json(0) : nlohmann::json());
+    const nlohmann::json theirs = found->contains(key) ? found->at(key) : value_where_absent(key);
     require_config(
         theirs == value,
         "cannot go on from '{}/{}': {} is {} there, but {} in this run; use the run file "
