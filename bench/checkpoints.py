@@ -125,7 +125,7 @@ def overhead(tessera, folder):
     plain, saved = [], []
     for _ in range(3):
         plain.append(step_ms(tessera, folder, "")[0])
-        ms, figures = step_ms(tessera, folder, "[checkpoint]\nevery = 8\nkeep = 1\n")
+        ms, figures = step_ms(tessera, folder, "[checkpoint]\nevery = 8\nkeep = 2\n")
         saved.append(ms)
     print(f"a step {statistics.median(plain):.0f} ms, with a save every 8 steps {statistics.median(saved):.0f} ms: "
           f"{100 * (statistics.median(saved) / statistics.median(plain) - 1):+.1f} %; {figures['saves']} saves, "

@@ -82,6 +82,24 @@ TEST(ResumeStateTest, OnAnotherMeshItGoesOnAsIfItHadNotMoved) {
   }
 }
 
+// On a GPU what is read goes through memory of the host, which is to hold one buffer at a time.
+TEST(ResumeStateTest, OneBufferIsReadAtATime) {
+  for (const std::string line : {"dp=2 zero=1 dtype=bf16", "fsdp=2 zero=3 dtype=f32"}) {
+    SCOPED_TRACE(line);
+    const TestFolder folder;
+    const std::unique_ptr<FileOps> files = real_files(folder.path(), /*make=*/true);
+    MeshRun run(line);
+    run.begin();
+    run.save(*files, 1);
+    for (const MeshRun::ReadSizes& rank : run.resume_and_count(*files, *newest_good(*files, {}))) {
+      EXPECT_GT(rank.reads, 3);
+      EXPECT_EQ(rank.most_buffers, 1U);
+      EXPECT_LE(rank.most_bytes, rank.largest_buffer_bytes);
+      EXPECT_GT(rank.bytes, rank.largest_buffer_bytes);
+    }
+  }
+}
+
 // A limit on the size of files stands in for a full disk.
 TEST(SaveCheckpointTest, AFailureIsSaidOnEveryRankAndLeavesNothing) {
   const TestFolder folder;

@@ -54,6 +54,8 @@ print(f"  staging bytes: taken {taken}, planned {planned}: {'equal' if taken == 
 for event in lines("events.jsonl"):
     if event["event"] in ("save", "save skipped", "save failed", "resume", "restart", "verdict"):
         print("  event:", {k: v for k, v in event.items() if k not in ("time", "pid", "reason")})
+if taken != planned:
+    sys.exit(f"{folder}: saves took {taken} bytes of memory, but {planned} were planned")
 PYTHON
 }
 

@@ -238,26 +238,16 @@ StepOutcome Executor::outcome() const {
   return outcome_of(metrics, memory_.tensor(program_.metrics).numel(), params_.loss_scale);
 }
 
-bool Executor::tune(bool keep_states) {
+bool Executor::tune() {
   if (!streams_->begin_tuning()) return false;
-  std::vector<std::pair<BufferId, HostView>> kept;
-  for (const BucketBuffers& bucket : program_.buckets) {
-    for (const BufferId id : {bucket.m, bucket.v}) {
-      if (keep_states && id != kNoBuffer) kept.emplace_back(id, view(id));
-    }
-  }
-  run({});  // a learning rate of 0
+  StepParams changes_nothing;
+  changes_nothing.most_norm = -1;  // every norm is above it, and the update is left out
+  run(changes_nothing);
   streams_->end_tuning();
-  const auto clear = [&](BufferId id) {
-    if (id == kNoBuffer) return;
-    edit(id, [](const Tensor& t) { std::memset(t.data, 0, static_cast<size_t>(t.bytes())); });
-  };
-  for (const BucketBuffers& bucket : program_.buckets) {
-    clear(bucket.m);
-    clear(bucket.v);
+  if (program_.router_load != kNoBuffer) {
+    edit(program_.router_load,
+         [](const Tensor& t) { std::memset(t.data, 0, static_cast<size_t>(t.bytes())); });
   }
-  clear(program_.router_load);
-  for (const auto& [id, contents] : kept) write(id, contents);
   return true;
 }
 

@@ -61,11 +61,9 @@ class Executor final : private StepLauncher {
   [[nodiscard]] bool inputs_free() const { return streams_->inputs_free(); }
 
   // A step on the weights and inputs that are in place, by which kernels find their fastest
-  // algorithms; false where there is nothing to find, and no step. Weights stay as they were. The
-  // states of the optimizer are those of a run that begins, or, where it goes on (`keep_states`,
-  // which takes their size of the host's memory for the while), what they were. All ranks call it
-  // at once.
-  bool tune(bool keep_states = false);
+  // algorithms; false where there is nothing to find, and no step. Weights and the states of the
+  // optimizer stay as they were. All ranks call it at once.
+  bool tune();
 
   // One optimizer step (or one forward pass). The inputs must be in place.
   StepOutcome run(const StepParams& params);

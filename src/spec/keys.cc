@@ -214,6 +214,8 @@ constexpr Key kKeys[] = {
     {"checkpoint", "keep_every", [](S& s) -> Field { return &s.checkpoint.keep_every; }, kAny},
     {"checkpoint", "async", [](S& s) -> Field { return &s.checkpoint.async; }},
     {"checkpoint", "memory_every", [](S& s) -> Field { return &s.checkpoint.memory_every; }, kAny},
+    {"checkpoint", "memory_gib", [](S& s) -> Field { return &s.checkpoint.memory_gib; },
+     kGibibytes},
     {"checkpoint", "dir", [](S& s) -> Field { return &s.checkpoint.dir; }},
 
     {"logging", "run_dir", [](S& s) -> Field { return &s.logging.run_dir; }},

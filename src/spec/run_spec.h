@@ -225,6 +225,7 @@ struct CheckpointSpec {
   int64_t keep_every = 0;    // and every step that is a multiple of it; 0: none
   bool async = true;         // steps go on while a save is written
   int64_t memory_every = 0;  // steps from one snapshot in memory to the next; 0: none
+  double memory_gib = 0;     // most that a rank takes for copies; 0: as much as they need
   std::string dir;           // empty: "checkpoints" in the run directory
 
   [[nodiscard]] bool on() const { return every > 0 || every_minutes > 0; }

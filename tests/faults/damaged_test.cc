@@ -30,6 +30,34 @@ class DamagedRunTest : public FaultTest {
   CommandResult resume(const std::string& flags) {
     return run("train run.toml -q --threads --set logging.run_dir=out --resume " + flags);
   }
+  // The same run with the save after step 3 kept, and a bad bit in that after step 6, in what only
+  // rank 1 wrote.
+  void begin_with_bad_data() {
+    ASSERT_EQ(train("", "--threads --set checkpoint.keep=9").code, 0);
+    fs::remove_all(folder_.path("out/checkpoints/step-00000008"));
+    fs::remove(folder_.path("out/model.safetensors"));
+    flip_data_in(newest());
+  }
+  static void flip_data_in(const std::string& folder) {
+    flip_last_byte(folder + "/data-0001-of-0002.safetensors");
+  }
+  static void flip_last_byte(const std::string& path) {
+    std::string bytes = read_file(path);
+    bytes.back() ^= 1;
+    write(path, bytes);
+  }
+  // The log of the run has the checkpoint, the file and the block.
+  void expect_told() {
+    const std::vector<nlohmann::json> told = events("checkpoint damaged");
+    ASSERT_FALSE(told.empty());
+    EXPECT_EQ(told.front().at("step"), 6);
+    EXPECT_NE(told.front().at("checkpoint").get<std::string>().find("step-00000006"),
+              std::string::npos);
+    EXPECT_NE(told.front().at("reason").get<std::string>().find(
+                  "data-0001-of-0002.safetensors' is damaged: block 0"),
+              std::string::npos)
+        << told.front();
+  }
   // Edits state.json, and makes all hashes over it right again.
   void edit_state(const std::function<void(nlohmann::json&)>& edit) {
     edit_json("state.json", edit);
@@ -74,7 +102,99 @@ TEST_F(DamagedRunTest, Row17AFlippedBitIsNotGoneOnFrom) {
     EXPECT_NE(named.err.find("step-00000006"), std::string::npos) << named.err;
     EXPECT_FALSE(fs::exists(folder_.path("other/model.safetensors")));
     fs::remove_all(folder_.path("other"));
+    const CommandResult automatic = resume("auto");
+    ASSERT_EQ(automatic.code, 0) << automatic.err;
+    EXPECT_NE(automatic.err.find("step-00000006 cannot be used"), std::string::npos)
+        << automatic.err;
+    EXPECT_NE(automatic.err.find("goes on after step 3"), std::string::npos) << automatic.err;
+    EXPECT_TRUE(read_file(folder_.path("out/model.safetensors")) == undisturbed().weights);
   }
+}
+
+// Looking at headers and sizes finds nothing wrong with a bad block of data: one rank finds it when
+// it reads, and all take the checkpoint before.
+TEST_F(DamagedRunTest, Row17ABadBlockOfDataIsPassedOverByAllRanks) {
+  begin_with_bad_data();
+  const CommandResult named =
+      run("train run.toml -q --threads --set logging.run_dir=other --resume "
+          "out/checkpoints/step-00000006");
+  EXPECT_EQ(named.code, 65) << named.err;
+  EXPECT_NE(named.err.find("data-0001-of-0002.safetensors' is damaged: block 0"), std::string::npos)
+      << named.err;
+  const CommandResult result = resume("auto");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.err.find("data-0001-of-0002.safetensors' is damaged: block 0"),
+            std::string::npos)
+      << result.err;
+  EXPECT_NE(result.err.find("goes on after step 3"), std::string::npos) << result.err;
+  EXPECT_EQ(result.err.find("goes on after step 6"), std::string::npos) << result.err;
+  expect_same_run();
+  expect_told();
+}
+
+// A folder of checkpoints stands for the newest that can be used.
+TEST_F(DamagedRunTest, Row17ABadBlockOfDataInAFolderOfCheckpointsIsPassedOver) {
+  begin_with_bad_data();
+  const CommandResult result =
+      run("train run.toml -q --threads --set logging.run_dir=other --resume out/checkpoints");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.err.find("goes on after step 3"), std::string::npos) << result.err;
+  EXPECT_TRUE(read_file(folder_.path("other/model.safetensors")) == undisturbed().weights);
+}
+
+// Ranks as processes that are started again: the first ones are lost while they load, those after
+// them find the same damage.
+TEST_F(DamagedRunTest, Row17ABadBlockOfDataDoesNotEndARunWithRestarts) {
+  begin_with_bad_data();
+  Command command(
+      folder_, words_of("train run.toml -q --set logging.run_dir=out --resume auto --restarts 2"),
+      with_fault("load:rank=0,at=2,act=kill"));
+  const CommandResult result = command.finish();
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.err.find("goes on after step 3"), std::string::npos) << result.err;
+  EXPECT_EQ(events("restart").size(), 1U);
+  expect_same_run();
+  expect_told();
+}
+
+// All that there is: to begin anew would lose them.
+TEST_F(DamagedRunTest, Row17BadDataInAllCheckpointsEndsTheRun) {
+  begin_with_bad_data();
+  flip_data_in(folder_.path("out/checkpoints/step-00000003"));
+  const CommandResult result = resume("auto");
+  EXPECT_EQ(result.code, 65) << result.err;
+  EXPECT_NE(result.err.find("step-00000006"), std::string::npos) << result.err;
+  EXPECT_FALSE(fs::exists(folder_.path("out/model.safetensors")));
+}
+
+// Without its sums a shard cannot be told from a damaged one.
+TEST_F(DamagedRunTest, Row18MissingSumsAreReadOnlyWhereThatIsAllowed) {
+  begin();
+  fs::remove(newest() + "/data-0001-of-0002.crc");
+  CommandResult result = resume("out/checkpoints/step-00000006");
+  EXPECT_EQ(result.code, 66) << result.err;
+  EXPECT_NE(result.err.find("data-0001-of-0002.crc' is missing"), std::string::npos) << result.err;
+  EXPECT_EQ(run("checkpoint verify out").code, 66);
+  result = run("checkpoint verify out --allow-unchecked --deep");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.out.find("data-0001-of-0002.safetensors has no checksums"), std::string::npos)
+      << result.out;
+  EXPECT_EQ(run("checkpoint diff out out --allow-unchecked").code, 0);
+  result = run("train run.toml -q --threads --set logging.run_dir=out --allow-unchecked");
+  EXPECT_EQ(result.code, 2) << result.err;
+  // What has sums is compared all the same.
+  const std::string shard = newest() + "/data-0000-of-0002.safetensors";
+  const std::string whole = read_file(shard);
+  flip_last_byte(shard);
+  result = resume("out/checkpoints/step-00000006 --allow-unchecked");
+  EXPECT_EQ(result.code, 65) << result.err;
+  write(shard, whole);
+  result = resume("out/checkpoints/step-00000006 --allow-unchecked");
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.err.find("data-0001-of-0002.safetensors has no checksums: it is read unchecked"),
+            std::string::npos)
+      << result.err;
+  EXPECT_TRUE(read_file(folder_.path("out/model.safetensors")) == undisturbed().weights);
 }
 
 TEST_F(DamagedRunTest, Row17TheOneBeforeIsUsedWithTheSameBits) {
@@ -138,7 +258,20 @@ TEST_F(DamagedRunTest, Row19AnotherVersionModelOrTokenizerIsRefusedWithBothValue
   refused(65, "it does not say which run it is of");
   edit_state([](nlohmann::json& j) { j["loss_scale"] = "none"; });
   refused(65, "is damaged: ");
-  // As it was, it is gone on from.
+  // A key that is younger than the checkpoint had its default then.
+  edit_state([](nlohmann::json& j) { j["identity"].erase("model.sliding_window"); });
+  const CommandResult other = resume("auto --set model.sliding_window=4");
+  EXPECT_EQ(other.code, 2) << other.err;
+  EXPECT_NE(other.err.find("model.sliding_window is 0 there, but 4 in this run"), std::string::npos)
+      << other.err;
+  edit_state([](nlohmann::json& j) { j["identity"].erase("train.seed"); });
+  refused(2, "train.seed is null there, but 1 in this run");
+  edit_state([](nlohmann::json& j) {
+    for (const char* key : {"model.sliding_window", "model.rope_scaling", "train.lanes"}) {
+      j["identity"].erase(key);
+    }
+  });
+  // Without them it is gone on from.
   const CommandResult result = resume("auto");
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_TRUE(read_file(folder_.path("out/model.safetensors")) == undisturbed().weights);

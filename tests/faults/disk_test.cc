@@ -77,7 +77,7 @@ TEST_F(DiskTest, Row15ADiskThatIsFull) {
     const SmallDisk disk(folder_.path("small"), fmt::format("size={}", bytes * 3 / 2));
     if (!disk.mounted()) GTEST_SKIP() << "no right to mount a file system";
     const CommandResult result =
-        train("", kEveryStep + async + " --set checkpoint.keep=1 --set checkpoint.dir=small");
+        train("", kEveryStep + async + " --set checkpoint.keep=2 --set checkpoint.dir=small");
     expect_same_curve(result);
     ASSERT_FALSE(steps_of("save failed").empty());
     EXPECT_NE(result.err.find("No space left on device"), std::string::npos) << result.err;

@@ -11,7 +11,7 @@ namespace tessera::testing {
 struct HostSetting {
   std::string fault = {};  // as TESSERA_FAULT
   std::string flags = {};
-  std::string token = {};
+  std::string token = "of-the-hosts-of-these-tests";
 };
 
 class HostsTest : public FaultTest {
@@ -31,7 +31,7 @@ class HostsTest : public FaultTest {
   Command& start(int host, const HostSetting& as = {}, const std::string& name = "") {
     CommandOptions options = with_fault(as.fault);
     options.output = fmt::format("-host{}{}", host, name);
-    if (!as.token.empty()) options.environment.push_back("TESSERA_RUN_TOKEN=" + as.token);
+    options.environment.push_back("TESSERA_RUN_TOKEN=" + as.token);
     const std::string flags = as.flags.empty() ? "--restarts 2" : as.flags;
     commands_.push_back(std::make_unique<Command>(folder_, words(host, flags), options));
     return *commands_.back();

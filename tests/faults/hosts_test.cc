@@ -182,12 +182,18 @@ TEST_F(HostsTest, FlagsThatDoNotGoTogetherSayWhatToDo) {
         std::pair("--hosts 2 --host-rank 0 --meet 127.0.0.1:1 --threads", "leave out --threads"),
         std::pair("--hosts 2 --host-rank 0 --meet 127.0.0.1:1 --restarts 1 --spares 1",
                   "a spare is a host"),
-        std::pair("--hosts 3 --host-rank 0 --meet 127.0.0.1:1", "use a number of hosts that "),
+        std::pair("--hosts 2 --host-rank 0 --meet 127.0.0.1:1", "export TESSERA_RUN_TOKEN="),
         std::pair("--hosts 2 --host-rank 0 --meet 10.0.0.5:1", "export TESSERA_RUN_TOKEN=")}) {
     const CommandResult result = run(std::string("train run.toml -q ") + flags);
     EXPECT_EQ(result.code, 2) << flags;
     EXPECT_NE(result.err.find(text), std::string::npos) << result.err;
   }
+  CommandOptions options;
+  options.environment = {"TESSERA_RUN_TOKEN=a-secret-of-this-test"};
+  const std::string line = "train run.toml -q --hosts 3 --host-rank 0 --meet 127.0.0.1:1";
+  const CommandResult result = Command(folder_, words_of(line), options).finish();
+  EXPECT_EQ(result.code, 2);
+  EXPECT_NE(result.err.find("use a number of hosts that "), std::string::npos) << result.err;
 }
 
 }  // namespace

@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -53,6 +55,39 @@ class MeshRun {
                    look(wanted, read_boxes(files, checkpoint, wanted));
                  });
     }
+  }
+  // What a rank was asked to read into, in one call.
+  struct ReadSizes {
+    int64_t reads = 0, bytes = 0, most_bytes = 0, largest_buffer_bytes = 0;
+    size_t most_buffers = 0;
+  };
+  std::vector<ReadSizes> resume_and_count(const FileOps& files,
+                                          const CheckpointFolder& checkpoint) {
+    std::vector<ReadSizes> all(static_cast<size_t>(world_.size()));
+    world_.run([&](int rank, Executor& executor) {
+      ReadSizes& sizes = all[static_cast<size_t>(rank)];
+      for (const BucketBuffers& bucket : executor.program().buckets) {
+        for (const BufferId id : {bucket.full, bucket.weights, bucket.m, bucket.v, bucket.master}) {
+          if (id == kNoBuffer) continue;
+          sizes.largest_buffer_bytes =
+              std::max(sizes.largest_buffer_bytes, executor.view(id).tensor.bytes());
+        }
+      }
+      load_state(executor, world_.step(), layout_, [&](std::span<const WantedBox> wanted) {
+        std::set<const std::byte*> buffers;
+        int64_t bytes = 0;
+        for (const WantedBox& box : wanted) {
+          buffers.insert(box.memory);
+          bytes += volume(box.place.box) * size_bits(box.type) / 8;
+        }
+        ++sizes.reads;
+        sizes.bytes += bytes;
+        sizes.most_bytes = std::max(sizes.most_bytes, bytes);
+        sizes.most_buffers = std::max(sizes.most_buffers, buffers.size());
+        read_boxes(files, checkpoint, wanted);
+      });
+    });
+    return all;
   }
   // Steps (after, last].
   void train(int64_t after, int64_t last) {

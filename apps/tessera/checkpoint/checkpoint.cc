@@ -154,6 +154,7 @@ struct Verb {
   HelpText help;
   const char* path;
   Run run;
+  bool reads = true;  // one checkpoint, rather than the list of them
 };
 
 Command add_verb(CLI::App& parent, const Verb& verb) {
@@ -164,6 +165,10 @@ Command add_verb(CLI::App& parent, const Verb& verb) {
   if (two) must_be_given(add_text(*app, "other", options->other, "B", "the other"));
   if (std::string_view(verb.name) == "verify") {
     add_switch(*app, "--deep", options->deep, "compare the checksum of every block");
+  }
+  if (verb.reads) {
+    add_switch(*app, "--allow-unchecked", options->allow_unchecked,
+               "also a checkpoint whose files of checksums are missing");
   }
   add_switch(*app, "--json", options->json, "print JSON");
   return {app, [options, run = verb.run](Console& console) { return run(*options, console); }};
@@ -182,7 +187,8 @@ std::vector<Command> add_checkpoint(CLI::App& root) {
                       {"List the checkpoints of a run.", "tessera checkpoint ls runs/demo",
                        "tessera checkpoint show runs/demo"},
                       "a run directory or a folder of checkpoints",
-                      run_checkpoint_ls}),
+                      run_checkpoint_ls,
+                      /*reads=*/false}),
       add_verb(*app, {"show",
                       {"Show what a checkpoint holds: its state and its tensors.",
                        "tessera checkpoint show runs/demo", "tessera checkpoint verify runs/demo"},
@@ -230,7 +236,7 @@ int run_checkpoint_ls(const CheckpointOptions& options, Console& console) {
 }
 
 int run_checkpoint_show(const CheckpointOptions& options, Console& console) {
-  const CheckpointPlace place = find_checkpoint(options.path);
+  const CheckpointPlace place = find_checkpoint(options.path, options.allow_unchecked);
   const CheckpointFolder checkpoint = open_checkpoint(*place.files, place.folder);
   if (!options.json) {
     console.out << fitted(console, shown_checkpoint(checkpoint));
@@ -261,7 +267,8 @@ int run_checkpoint_verify(const CheckpointOptions& options, Console& console) {
                   ExitCode::kAbsent);
     }
   }
-  const CheckReport report = verify_checkpoint(*place.files, place.folder, options.deep);
+  const CheckReport report = verify_checkpoint(*place.files, place.folder, options.deep,
+                                               /*threads=*/4, options.allow_unchecked);
   const bool ok = report.problems.empty();
   if (options.json) {
     Json json = document("checkpoint_check");
@@ -270,7 +277,8 @@ int run_checkpoint_verify(const CheckpointOptions& options, Console& console) {
     json.update(Json{{"shards", report.files},
                      {"tensors", report.tensors},
                      {"bytes", report.bytes},
-                     {"checked_blocks", report.checked_blocks}});
+                     {"checked_blocks", report.checked_blocks},
+                     {"unchecked", report.unchecked}});
     json["problems"] = Json::array();
     for (const CheckProblem& problem : report.problems) {
       json["problems"].push_back(
@@ -285,6 +293,9 @@ int run_checkpoint_verify(const CheckpointOptions& options, Console& console) {
         count_of(report.files, "shard"), human_bytes(report.bytes),
         options.deep ? fmt::format("{} compared", count_of(report.checked_blocks, "block"))
                      : "sizes, headers and coverage compared; --deep compares every block");
+    for (const std::string& name : report.unchecked) {
+      console.out << fmt::format("{} has no checksums: what is in it was not compared\n", name);
+    }
     return 0;
   }
   for (const CheckProblem& problem : report.problems) {
@@ -294,10 +305,11 @@ int run_checkpoint_verify(const CheckpointOptions& options, Console& console) {
 }
 
 int run_checkpoint_diff(const CheckpointOptions& options, Console& console) {
-  const CheckpointPlace a = find_checkpoint(options.path);
-  const CheckpointPlace b = find_checkpoint(options.other);
-  const CheckpointFolder in_a = open_checkpoint(*a.files, a.folder);
-  const CheckpointFolder in_b = open_checkpoint(*b.files, b.folder);
+  const bool unchecked = options.allow_unchecked;
+  const CheckpointPlace a = find_checkpoint(options.path, unchecked);
+  const CheckpointPlace b = find_checkpoint(options.other, unchecked);
+  const CheckpointFolder in_a = open_checkpoint(*a.files, a.folder, unchecked);
+  const CheckpointFolder in_b = open_checkpoint(*b.files, b.folder, unchecked);
   const CheckpointDifference difference = compare_checkpoints({*a.files, in_a}, {*b.files, in_b});
   if (options.json) {
     print_json(json_of(difference), console);

@@ -13,12 +13,14 @@ struct CheckpointOptions {
   std::string path;   // a run directory, a folder of checkpoints, or one of them
   std::string other;  // diff: likewise
   bool deep = false;
+  bool allow_unchecked = false;  // files of checksums may be missing
   bool json = false;
 };
 struct ReshardOptions {
   std::string path;  // as above
   RunSource source;  // the run, with the mesh that the new checkpoint is for
   std::string out;   // folder of checkpoints
+  bool allow_unchecked = false;
   bool json = false;
 };
 std::vector<Command> add_checkpoint(CLI::App& root);

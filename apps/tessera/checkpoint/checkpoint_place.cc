@@ -36,10 +36,10 @@ CheckpointPlace find_checkpoints(const std::string& path) {
   return {real_files(fs::is_directory(inside, ignored) ? inside.string() : path), ""};
 }
 
-CheckpointPlace find_checkpoint(const std::string& path) {
+CheckpointPlace find_checkpoint(const std::string& path, bool allow_unchecked) {
   CheckpointPlace place = find_checkpoints(path);
   if (!place.folder.empty()) return place;
-  const auto newest = newest_good(*place.files, {});
+  const auto newest = newest_good(*place.files, {}, {.allow_unchecked = allow_unchecked});
   if (!newest) fail_absent(path, "holds no checkpoint: name a folder that has step-* folders");
   place.folder = newest->folder;
   return place;

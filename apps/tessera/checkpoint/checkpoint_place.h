@@ -17,6 +17,6 @@ struct CheckpointPlace {
 // there is nothing.
 CheckpointPlace find_checkpoints(const std::string& path);
 // The same, where one is needed: the newest that is committed and good.
-CheckpointPlace find_checkpoint(const std::string& path);
+CheckpointPlace find_checkpoint(const std::string& path, bool allow_unchecked = false);
 
 }  // namespace tessera

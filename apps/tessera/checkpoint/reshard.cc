@@ -31,6 +31,8 @@ Command add_checkpoint_reshard(CLI::App& checkpoint) {
   add_mesh(*app, options->source);
   must_be_given(add_output_folder(*app, "--out", options->out,
                                   "the folder that gets the new checkpoint, step-XXXXXXXX"));
+  add_switch(*app, "--allow-unchecked", options->allow_unchecked,
+             "also read shards whose checksums are missing");
   add_switch(*app, "--json", options->json, "print JSON");
   return {app, [options](Console& console) { return run_checkpoint_reshard(*options, console); }};
 }
@@ -39,10 +41,11 @@ int run_checkpoint_reshard(const ReshardOptions& options, Console& console) {
   const RunSpec spec = options.source.load(read_text);
   // "auto" is a folder like any other here.
   const std::string path = options.path == "auto" ? "./auto" : options.path;
+  const auto say = [&](const std::string& note) {
+    console.err << fitted_err(console, "tessera: " + note) << '\n';
+  };
   const std::optional<ResumePoint> from =
-      find_resume_point(path, options.out, spec, [&](const std::string& note) {
-        console.err << fitted_err(console, "tessera: " + note) << '\n';
-      });
+      find_resume_point(path, options.out, spec, say, {.allow_unchecked = options.allow_unchecked});
   const StepGraph step = build_step(spec, StepKind::kTraining);
   const StateLayout layout = lay_out_state(step);
   const SaveId& saved = from->checkpoint.manifest.head.id;

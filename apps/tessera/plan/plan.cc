@@ -47,7 +47,10 @@ std::vector<int64_t> staging_of(const Plan& plan) {
   const CheckpointSpec& checkpoint = plan.spec.checkpoint;
   const bool takes = checkpoint.on() && (checkpoint.async || checkpoint.memory_every > 0);
   if (!takes || plan.source != PlanSource::kPrograms) return {};
-  return planned_staging(checkpoint, build_step(plan.spec, StepKind::kTraining));
+  std::vector<int64_t> bytes =
+      planned_staging(checkpoint, build_step(plan.spec, StepKind::kTraining));
+  if (std::ranges::max(bytes) == 0) bytes.clear();  // checkpoint.memory_gib is too little
+  return bytes;
 }
 
 std::string staging_text(const std::vector<int64_t>& staging) {

@@ -31,8 +31,8 @@ void add_host_flags(CLI::App& app, HostFlags& flags) {
   add_whole(app, "--host-rank", flags.host_rank, 0,
             "with --hosts: which one this is, from 0 on; hosts from N on are spares");
   add_text(app, "--meet", flags.meet, "ADDRESS:PORT",
-           "with --hosts: where host 0 waits for the others; not on this host alone: needs "
-           "TESSERA_RUN_TOKEN");
+           "with --hosts: where host 0 waits for the others; needs TESSERA_RUN_TOKEN, the same on "
+           "all");
   add_real(app, "--host-wait", flags.wait_s, 0,
            "with --hosts: seconds to wait for hosts that are missing (default 60)");
   add_real(app, "--host-lease", flags.lease_s, 0.1,
@@ -79,11 +79,11 @@ void check_hosts(const TrainCommandOptions& options, const LaunchContext& contex
                  "starts the ranks: start it once on every host, or leave out --hosts",
                  flags.hosts, name_of(context.launcher), context.rank, context.size);
   const MeetingPlace place = meeting_place(flags);
-  require_config(!run_token(environment).empty() || is_only_here(place.host),
-                 "--meet {}: other hosts can come there, and there is no run token: give all hosts "
-                 "the same secret, such as export TESSERA_RUN_TOKEN=$(openssl rand -hex 16) "
+  require_config(!run_token(environment).empty(),
+                 "--meet {}: {} can come there, and there is no run token: give all hosts the same "
+                 "secret, such as export TESSERA_RUN_TOKEN=$(openssl rand -hex 16) "
                  "(docs/multi-machine.md)",
-                 flags.meet);
+                 flags.meet, is_only_here(place.host) ? "other users of this host" : "other hosts");
 }
 
 void check_ranks_of_hosts(const HostFlags& flags, int64_t world) {

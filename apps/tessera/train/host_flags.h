@@ -29,8 +29,7 @@ struct MeetingPlace {
 // Throws ConfigError where it is no ADDRESS:PORT.
 MeetingPlace meeting_place(const HostFlags& flags);
 
-// Throws ConfigError for flags that do not go together, and without a token where other hosts can
-// come.
+// Throws ConfigError for flags that do not go together, and without a token.
 void check_hosts(const TrainCommandOptions& options, const LaunchContext& context,
                  const Environment& environment);
 std::string run_token(const Environment& environment);

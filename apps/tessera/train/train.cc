@@ -60,9 +60,16 @@ std::string backend_of(const TrainCommandOptions& options, const LaunchContext& 
 }
 
 RunSpec load_spec(const TrainCommandOptions& options, const Environment& environment) {
+  require_config(!options.allow_unchecked || !options.resume.empty(),
+                 "--allow-unchecked: it is of a checkpoint to go on from: add --resume, or leave "
+                 "the flag out");
   RunSpec spec = options.source.load(read_text);
   hear_replicas(environment, spec);
   require_trainable(spec.model);
+  require_config(!spec.checkpoint.on() || spec.checkpoint.keep >= 2,
+                 "checkpoint.keep = {}: a block of the newest checkpoint may turn out bad when it "
+                 "is read, and then there must be one before it: use 2 or more",
+                 spec.checkpoint.keep);
   if (options.comm_timeout_s > 0) spec.train.comm_timeout = options.comm_timeout_s;
   require_config(options.backend != "nccl" || spec.train.device == TrainDevice::kCuda,
                  "--backend nccl connects GPUs, but train.device is \"{}\": use \"cuda\"",
@@ -122,6 +129,7 @@ TrainOptions train_options(const TrainCommandOptions& options, const RunSpec& sp
   train.spec = spec;
   train.run_dir_claimed = true;
   train.resume = options.resume;
+  train.allow_unchecked = options.allow_unchecked;
   train.overwrite = options.overwrite;
   train.config_text = options.source.text(read_text);
   train.on_progress = [&line](const TrainProgress& progress) { line.update(progress); };
@@ -477,6 +485,8 @@ Command add_train(CLI::App& root, const Environment& environment) {
              "use a run directory that holds a run; that run is moved to DIR/previous");
   add_text(*app, "--resume", options->resume, "auto|PATH",
            "go on from a checkpoint, on any mesh; auto: the newest good one, if there is one");
+  add_switch(*app, "--allow-unchecked", options->allow_unchecked,
+             "with --resume: also from a checkpoint whose files of checksums are missing");
   add_whole(*app, "--restarts", options->restarts, 0,
             "how often all ranks start again after one was lost, from the newest checkpoint "
             "(default 0)");

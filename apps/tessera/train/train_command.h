@@ -17,6 +17,7 @@ struct TrainCommandOptions {
   bool json = false;
   bool overwrite = false;        // the run directory may hold a run
   std::string resume;            // auto, a checkpoint or a folder of them; empty: none
+  bool allow_unchecked = false;  // with resume: also a checkpoint whose checksums are missing
   int64_t restarts = 0;          // how often all ranks may be started again
   int64_t compare_every = 0;     // steps between comparisons of replicas; 0: none
   int64_t spares = 0;            // processes that wait to take the place of a lost rank

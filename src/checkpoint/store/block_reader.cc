@@ -23,6 +23,7 @@ void BlockReader::load(int64_t first, int64_t count, std::byte* to) {
   const std::span<std::byte> bytes(to, static_cast<size_t>(end - begin));
   file_->read_at(begin, bytes);
   bytes_read_ += end - begin;
+  if (sums_.missing) return;
   for (int64_t i = 0; i < count; ++i) {
     const auto at = static_cast<size_t>(i * kStoreBlockBytes);
     const auto block =

@@ -24,7 +24,8 @@ class BlockReader {
 
   // Bytes [begin, end) of the file, at most kMostBlocks - 1 blocks of them; valid until the next
   // call. Blocks that the last call had too are not read again. Throws Error with
-  // ExitCode::kCorrupt and the file, the block and both sums where a block is not what was written.
+  // ExitCode::kCorrupt and the file, the block and both sums where a block is not what was written;
+  // sums that are missing are compared with nothing.
   std::span<const std::byte> read(int64_t begin, int64_t end);
 
   [[nodiscard]] int64_t bytes_read() const { return bytes_read_; }

@@ -28,6 +28,8 @@ struct FileSums {
   int64_t bytes = 0;
   std::array<uint8_t, 32> header_hash{};
   std::vector<uint32_t> blocks;
+  // The file with the sums is missing, and what it would be compared with is taken as it is.
+  bool missing = false;
   friend bool operator==(const FileSums&, const FileSums&) = default;
 };
 

@@ -51,6 +51,15 @@ bool has_folder(const FileOps& files, const std::string& name) {
                              [&](const StoreEntry& entry) { return entry.name == name; });
 }
 
+// Where what people have put into the folder of a step goes when that step is saved again.
+std::string place_for_kept(const FileOps& files, const std::string& step_folder) {
+  for (int number = 1;; ++number) {
+    const std::string place =
+        number == 1 ? step_folder + ".kept" : fmt::format("{}.kept-{}", step_folder, number);
+    if (!has_folder(files, place)) return place;
+  }
+}
+
 }  // namespace
 
 void begin_save(FileOps& files, const SaveId& id) {
@@ -99,12 +108,15 @@ void publish(FileOps& files, const std::string& folder, int64_t step) {
   const std::string name = step_folder(step);
   // The folder itself may be younger than the last sync of the root.
   files.sync_folder("");
-  if (has_folder(files, name)) retire(files, name);
+  if (has_folder(files, name) && !retire(files, name)) {
+    files.rename_folder(name, place_for_kept(files, name));
+    files.sync_folder("");
+  }
   files.rename_folder(folder, name);
   files.sync_folder("");
 }
 
-void retire(FileOps& files, const std::string& folder) {
+bool retire(FileOps& files, const std::string& folder) {
   const std::vector<StoreEntry> entries = files.list(folder);
   files.remove_file({folder, std::string(kCommitFile)});
   files.sync_folder(folder);
@@ -114,9 +126,10 @@ void retire(FileOps& files, const std::string& folder) {
     files.remove_file({folder, entry.name});
     --left;
   }
-  if (left > 0) return;
+  if (left > 0) return false;
   files.remove_folder(folder);
   files.sync_folder("");
+  return true;
 }
 
 }  // namespace tessera

@@ -31,11 +31,12 @@ void commit_save(FileOps& files, const SavePlan& plan, const SaveId& id, int64_t
 void abandon_save(FileOps& files, const SaveId& id);
 
 // The committed folder gets the name of its step; what has that name is removed first, which loses
-// nothing: from here on the new one would be found under either name.
+// nothing: from here on the new one would be found under either name. What people have put there
+// stays, in "step-XXXXXXXX.kept".
 void publish(FileOps& files, const std::string& folder, int64_t step);
 
 // A checkpoint stops to exist first (COMMIT, synced), then its files go, as far as they are ours.
-// Whatever else somebody has put there stays, and the folder with it.
-void retire(FileOps& files, const std::string& folder);
+// Whatever else somebody has put there stays, and the folder with it: then false.
+bool retire(FileOps& files, const std::string& folder);
 
 }  // namespace tessera

@@ -66,14 +66,17 @@ std::vector<StoredSave> list_saves(const FileOps& files) {
   return saves;
 }
 
-std::optional<CheckpointFolder> newest_good(const FileOps& files, const OnRejected& on_rejected) {
+std::optional<CheckpointFolder> newest_good(const FileOps& files, const OnRejected& on_rejected,
+                                            const LoadRules& rules) {
   std::vector<StoredSave> saves = list_saves(files);
   std::ranges::reverse(saves);
   std::optional<Error> first;
   for (const StoredSave& save : saves) {
     if (!save.committed) continue;
     try {
-      CheckpointFolder checkpoint = open_checkpoint(files, save.folder);
+      const auto known = rules.damaged.find(save.folder);
+      if (known != rules.damaged.end()) throw Error(known->second);
+      CheckpointFolder checkpoint = open_checkpoint(files, save.folder, rules.allow_unchecked);
       quick_check(files, checkpoint);
       return checkpoint;
     } catch (const Error& error) {
@@ -96,8 +99,7 @@ RecoveryReport recover_saves(FileOps& files, const DeadSaves& dead) {
   }
   for (const StoredSave& save : list_saves(files)) {
     if (!is_dead(save, dead)) continue;
-    retire(files, save.folder);
-    report.collected.push_back(save.folder);
+    if (retire(files, save.folder)) report.collected.push_back(save.folder);
   }
   files.remove_file({"", std::string(kLatestFile) + ".tmp"});
   return report;

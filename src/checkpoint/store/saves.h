@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,11 +30,19 @@ std::vector<StoredSave> list_saves(const FileOps& files);
 // Called with what cannot be used, and why.
 using OnRejected = std::function<void(const StoredSave& save, const Error& why)>;
 
+// Which saves may be used.
+struct LoadRules {
+  bool allow_unchecked = false;  // also those whose sums are missing
+  // By folder, why not: a bad block of data shows only when it is read.
+  std::map<std::string, Error, std::less<>> damaged = {};
+};
+
 // The newest committed save that passes quick_check(); of equal steps the one whose name is not
 // that of a save in progress comes last. Nothing where no save is committed. Throws Error where all
 // that are committed are damaged, with the reason of the newest: to begin anew would lose them; and
 // where the newest is of a newer format, which an older one must not stand in for.
-std::optional<CheckpointFolder> newest_good(const FileOps& files, const OnRejected& on_rejected);
+std::optional<CheckpointFolder> newest_good(const FileOps& files, const OnRejected& on_rejected,
+                                            const LoadRules& rules = {});
 
 // Which unfinished saves nobody works on any more: those of this run and a lower generation, or of
 // any run where `all`.

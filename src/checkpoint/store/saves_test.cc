@@ -119,5 +119,46 @@ TEST(SavesTest, WhatSomebodyElsePutThereStays) {
   EXPECT_EQ(newest_good(disk, {})->step(), 2);
 }
 
+// A run that went back to an earlier step saves the later ones again.
+TEST(SavesTest, AStepIsSavedAgainBesideANoteThatSomebodyLeft) {
+  CrashDisk disk;
+  for (const int64_t step : {1, 2}) save(disk, step);
+  disk.put("step-00000001/notes.txt", "mine");
+  apply_retention(disk, {.keep = 1});
+  for (const char* kept : {"step-00000001.kept", "step-00000001.kept-2"}) {
+    save_sample(disk, small_plan(), {"run1", 2, "again"}, 1, 1);
+    EXPECT_EQ(disk.contents().at(std::string(kept) + "/notes.txt"), "mine");
+    quick_check(disk, open_checkpoint(disk, "step-00000001"));
+    disk.put("step-00000001/notes.txt", "mine");  // beside a good one this time
+  }
+  EXPECT_EQ(folders(disk), (std::vector<std::string>{"step-00000001", "step-00000002"}));
+}
+
+TEST(SavesTest, WhatWasFoundDamagedIsNotTakenAgain) {
+  CrashDisk disk;
+  for (const int64_t step : {1, 2}) save(disk, step);
+  LoadRules rules;
+  rules.damaged.emplace("step-00000002", Error("block 7", ExitCode::kCorrupt));
+  std::vector<std::string> why;
+  const auto note = [&](const StoredSave&, const Error& error) { why.emplace_back(error.what()); };
+  EXPECT_EQ(newest_good(disk, note, rules)->step(), 1);
+  EXPECT_EQ(why, std::vector<std::string>{"block 7"});
+  rules.damaged.emplace("step-00000001", Error("block 8", ExitCode::kCorrupt));
+  EXPECT_EQ(message_of<Error>([&] { newest_good(disk, {}, rules); }), "block 7");
+}
+
+TEST(SavesTest, MissingSumsAreAbsentUnlessTheyMayBe) {
+  CrashDisk disk;
+  save(disk, 1);
+  disk.erase("step-00000001/data-0000-of-0002.crc");
+  EXPECT_THROW(newest_good(disk, {}), Error);
+  const auto found = newest_good(disk, {}, {.allow_unchecked = true});
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(shards_without_sums(disk, *found),
+            std::vector<std::string>{"data-0000-of-0002.safetensors"});
+  const SavePlan plan = small_plan();
+  expect_values(disk, *found, plan.tensors, plan.writes[0], 1);
+}
+
 }  // namespace
 }  // namespace tessera

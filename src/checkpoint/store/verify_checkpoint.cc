@@ -25,6 +25,7 @@ void attempt(std::vector<CheckProblem>& problems, const std::function<void()>& c
 int64_t check_blocks(const FileOps& files, const CheckpointFolder& checkpoint, int64_t file,
                      const FileSums& sums, std::vector<CheckProblem>& problems) {
   const std::string& name = checkpoint.manifest.files[static_cast<size_t>(file)].name;
+  if (sums.missing) return 0;
   BlockReader blocks(files, {checkpoint.folder, name}, sums);
   const int64_t count = blocks_of(sums.bytes);
   for (int64_t block = 0; block < count; ++block) {
@@ -90,11 +91,11 @@ ExitCode CheckReport::code() const {
 }
 
 CheckReport verify_checkpoint(const FileOps& files, const std::string& folder, bool deep,
-                              int threads) {
+                              int threads, bool allow_unchecked) {
   (void)files.list(folder);
   CheckReport report;
   CheckpointFolder checkpoint;
-  attempt(report.problems, [&] { checkpoint = open_checkpoint(files, folder); });
+  attempt(report.problems, [&] { checkpoint = open_checkpoint(files, folder, allow_unchecked); });
   if (!report.problems.empty()) return report;
   report.step = checkpoint.step();
   report.files = std::ssize(checkpoint.manifest.files);
@@ -102,6 +103,9 @@ CheckReport verify_checkpoint(const FileOps& files, const std::string& folder, b
   report.bytes = checkpoint.manifest.data_bytes();
   std::vector<ShardReport> shards = check_all(files, checkpoint, deep, threads);
   attempt(report.problems, [&] { check_entries(files, checkpoint); });
+  if (allow_unchecked) {
+    attempt(report.problems, [&] { report.unchecked = shards_without_sums(files, checkpoint); });
+  }
   for (ShardReport& shard : shards) {
     report.checked_blocks += shard.blocks;
     for (CheckProblem& problem : shard.problems) report.problems.push_back(std::move(problem));

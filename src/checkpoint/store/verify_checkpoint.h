@@ -19,8 +19,9 @@ struct CheckReport {
   std::vector<CheckProblem> problems;  // in the order of the files; empty: all is well
   int64_t step = -1;                   // -1: COMMIT does not say
   int64_t files = 0, tensors = 0;
-  int64_t bytes = 0;           // of the shards
-  int64_t checked_blocks = 0;  // deep: whose sums were compared
+  int64_t bytes = 0;                        // of the shards
+  int64_t checked_blocks = 0;               // deep: whose sums were compared
+  std::vector<std::string> unchecked = {};  // shards whose sums are missing, where that is allowed
 
   // kOk, or that of the worst problem: a newer format, then damage, the disk, what is missing.
   [[nodiscard]] ExitCode code() const;
@@ -29,6 +30,6 @@ struct CheckReport {
 // Quick: COMMIT, hashes, sizes, headers, coverage. Deep: also every block, `threads` shards at a
 // time. Throws only where the folder is not there.
 CheckReport verify_checkpoint(const FileOps& files, const std::string& folder, bool deep,
-                              int threads = 4);
+                              int threads = 4, bool allow_unchecked = false);
 
 }  // namespace tessera

@@ -29,7 +29,9 @@ std::unique_ptr<TestProcess> start_rank(int rank, int size, Variables more,
 
 Variables at_free_port() {
   const int port = listen_on("127.0.0.1", 0).port;
-  return {{"MASTER_ADDR", "localhost"}, {"MASTER_PORT", std::to_string(port)}};
+  return {{"MASTER_ADDR", "localhost"},
+          {"MASTER_PORT", std::to_string(port)},
+          {"TESSERA_RUN_TOKEN", "of-these-tests"}};
 }
 
 void expect_sum(const Variables& variables) {
@@ -56,7 +58,15 @@ TEST(ShmJoinTest, MeetsBesideTheStoreOfTorchrun) {
   expect_sum({{"MASTER_ADDR", "localhost"},
               {"MASTER_PORT", std::to_string(store.port)},
               {"TORCHELASTIC_USE_AGENT_STORE", "True"},
-              {"TORCHELASTIC_RUN_ID", "none"}});
+              {"TORCHELASTIC_RUN_ID", "named"}});
+}
+
+// Through a file that only this user can read.
+TEST(ShmJoinTest, MeetsOnThisHostWithoutAToken) {
+  Variables place = at_free_port();
+  place.erase("TESSERA_RUN_TOKEN");
+  place.emplace("TORCHELASTIC_RUN_ID", "none");
+  expect_sum(place);
 }
 
 TEST(ShmJoinTest, OneRankMeetsNobody) {

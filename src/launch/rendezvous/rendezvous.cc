@@ -9,6 +9,7 @@
 #include "base/text/text.h"
 #include "comm/communicator.h"
 #include "launch/rendezvous/meeting_file.h"
+#include "launch/rendezvous/private_folder.h"
 #include "launch/rendezvous/rendezvous_guest.h"
 #include "launch/rendezvous/rendezvous_host.h"
 #include "launch/rendezvous/socket.h"
@@ -71,8 +72,8 @@ void check_exchange(int rank, int size, const std::string& payload,
                  in_quotes(options.token));
 }
 
-Hello hello_from(int rank, int size, const std::string& payload, const std::string& token) {
-  return {.token = token,
+Hello hello_from(int rank, int size, const std::string& payload) {
+  return {.nonce = {},
           .rank = static_cast<uint32_t>(rank),
           .size = static_cast<uint32_t>(size),
           .payload = payload};
@@ -96,23 +97,24 @@ class AddressRendezvous : public Rendezvous {
       return host_rendezvous(listener.fd, address_text(address_.host, listener.port), size, payload,
                              options_);
     }
-    const Hello hello = hello_from(rank, size, payload, options_.token);
+    const Hello hello = hello_from(rank, size, payload);
     const std::string place = "at " + address_text(address_.host, address_.port);
     int next = 0;
     return visit_until(options_, rank, place, [&](Deadline connect_by) {
       const int port = address_.port + next++ % address_.num_ports;
-      return introduce(address_.host, port, hello, connect_by);
+      return introduce(address_.host, port, hello, options_.token, connect_by);
     });
   }
 
  private:
   void require_token() const {
     require_config(
-        !options_.token.empty() || is_only_here(address_.host),
-        "MASTER_ADDR is {}, where other hosts can reach rank 0, and there is no run "
-        "token: give all ranks the same secret, such as export TESSERA_RUN_TOKEN=$(openssl "
-        "rand -hex 16), or set MASTER_ADDR to 127.0.0.1 (docs/multi-machine.md)",
-        in_quotes(address_.host));
+        !options_.token.empty(),
+        "MASTER_ADDR is {}, where {} can reach rank 0, and there is no run token: give all ranks "
+        "the same secret, such as export TESSERA_RUN_TOKEN=$(openssl rand -hex 16) "
+        "(docs/multi-machine.md)",
+        in_quotes(address_.host),
+        is_only_here(address_.host) ? "other users of this host" : "other hosts");
   }
 
   [[nodiscard]] Listener listen() const {
@@ -134,8 +136,8 @@ class AddressRendezvous : public Rendezvous {
 
 class FileRendezvous : public Rendezvous {
  public:
-  FileRendezvous(std::string path, RendezvousOptions options)
-      : path_(std::move(path)), options_(std::move(options)) {}
+  FileRendezvous(std::string path, RendezvousOptions options, bool only_here)
+      : path_(std::move(path)), options_(std::move(options)), only_here_(only_here) {}
 
   std::vector<std::string> exchange(int rank, int size, const std::string& payload) override {
     check_exchange(rank, size, payload, options_);
@@ -150,13 +152,14 @@ class FileRendezvous : public Rendezvous {
   std::vector<std::string> host(int size, const std::string& payload) {
     // In the file, which only this user can read, a token of our own is a secret.
     if (options_.token.empty()) options_.token = random_token();
-    const Listener listener = listen_on_all_addresses();
-    const MeetingFile file(path_, {.addresses = own_addresses(),
-                                   .port = listener.port,
-                                   .token = options_.token,
-                                   .host = this_host(),
-                                   .pid = ::getpid(),
-                                   .started = start_time_of(::getpid()).value_or(0)});
+    const Listener listener = only_here_ ? listen_on(kLoopback, 0) : listen_on_all_addresses();
+    const MeetingFile file(
+        path_, {.addresses = only_here_ ? std::vector<std::string>{kLoopback} : own_addresses(),
+                .port = listener.port,
+                .token = options_.token,
+                .host = this_host(),
+                .pid = ::getpid(),
+                .started = start_time_of(::getpid()).value_or(0)});
     return host_rendezvous(listener.fd, "'" + path_ + "'", size, payload, options_);
   }
 
@@ -167,12 +170,12 @@ class FileRendezvous : public Rendezvous {
     const HostIdentity here = this_host();
     require(!surely_dead(*note, here), "the file is from a dead run");
     const std::string& token = options_.token.empty() ? note->token : options_.token;
-    const Hello hello = hello_from(rank, size, payload, token);
+    const Hello hello = hello_from(rank, size, payload);
     std::string why = "the file names no address that can be reached from here";
     for (const std::string& address : note->addresses) {
       if (is_loopback(address) && !note->host.same_place(here)) continue;
       try {
-        return introduce(address, note->port, hello, connect_by);
+        return introduce(address, note->port, hello, token, connect_by);
       } catch (const RefusedError&) {
         // The port of a dead run may have gone to another one; the own rank 0 replaces the file
         // then. A file that is gone only says that the run which refused goes on.
@@ -188,6 +191,7 @@ class FileRendezvous : public Rendezvous {
 
   std::string path_;
   RendezvousOptions options_;
+  bool only_here_;
 };
 
 }  // namespace
@@ -196,21 +200,26 @@ std::unique_ptr<Rendezvous> rendezvous_at(MeetingAddress address, RendezvousOpti
   return std::make_unique<AddressRendezvous>(std::move(address), std::move(options));
 }
 
-std::unique_ptr<Rendezvous> rendezvous_through_file(std::string path, RendezvousOptions options) {
-  return std::make_unique<FileRendezvous>(std::move(path), std::move(options));
+std::unique_ptr<Rendezvous> rendezvous_through_file(std::string path, RendezvousOptions options,
+                                                    bool only_here) {
+  return std::make_unique<FileRendezvous>(std::move(path), std::move(options), only_here);
 }
 
-std::unique_ptr<Rendezvous> rendezvous_for(const LaunchContext& context,
-                                           RendezvousOptions options) {
+std::unique_ptr<Rendezvous> rendezvous_for(const LaunchContext& context, RendezvousOptions options,
+                                           const std::string& private_root) {
   if (options.token.empty()) options.token = context.token;
   if (!context.rendezvous_file.empty()) {
     return rendezvous_through_file(context.rendezvous_file, std::move(options));
   }
   const bool all_here = context.local_size == context.size;
+  if (context.size > 1 && options.token.empty() &&
+      (all_here || is_only_here(context.master_address))) {
+    const std::string file =
+        fmt::format("{}/meet-{}", private_folder(private_root), context.master_port);
+    return rendezvous_through_file(file, std::move(options), /*only_here=*/true);
+  }
   return rendezvous_at(
-      {.host = options.token.empty() && all_here ? kLoopback : context.master_address,
-       .port = context.master_port,
-       .num_ports = context.num_ports},
+      {.host = context.master_address, .port = context.master_port, .num_ports = context.num_ports},
       std::move(options));
 }
 

@@ -18,9 +18,8 @@
 namespace tessera {
 
 struct RendezvousOptions {
-  // All ranks of a run give the same. Keeps runs apart, and strangers out: an address that other
-  // hosts reach needs one. It is sent in the clear, so it is no secret from somebody who can listen
-  // on the network.
+  // All ranks of a run give the same. Keeps runs apart, and strangers out. It does not travel: each
+  // side proves that it knows it.
   std::string token = {};
   // How long rank 0 waits for the others, and they for it. A rank that has found rank 0 waits as
   // long again for those that are still missing.
@@ -41,7 +40,7 @@ class Rendezvous {
 };
 
 // Rank 0 listens on `host`, on the first free port of [port, port + num_ports). Without a token
-// every rank throws ConfigError where `host` is not this host's loopback.
+// every rank throws ConfigError: even this host's loopback is open to all of its users.
 struct MeetingAddress {
   std::string host = {};
   int port = 0;
@@ -51,11 +50,14 @@ std::unique_ptr<Rendezvous> rendezvous_at(MeetingAddress address, RendezvousOpti
 
 // Rank 0 listens on a port that the system chooses and writes it to a new file at `path`, which all
 // ranks see; it removes the file at the end. What a dead run left there is replaced; where the run
-// may still be alive, rank 0 throws ConfigError.
-std::unique_ptr<Rendezvous> rendezvous_through_file(std::string path, RendezvousOptions options);
+// may still be alive, rank 0 throws ConfigError. `only_here`: all ranks are on this host.
+std::unique_ptr<Rendezvous> rendezvous_through_file(std::string path, RendezvousOptions options,
+                                                    bool only_here = false);
 
 // What the torchrun variables ask for; `options.token` is taken from them where it is empty. Ranks
-// without a token that are all on this host (LOCAL_WORLD_SIZE) meet on its loopback.
-std::unique_ptr<Rendezvous> rendezvous_for(const LaunchContext& context, RendezvousOptions options);
+// without one that are all on this host (LOCAL_WORLD_SIZE, or a loopback address) meet through a
+// file that only their user can read, in a folder of that user's below `private_root`.
+std::unique_ptr<Rendezvous> rendezvous_for(const LaunchContext& context, RendezvousOptions options,
+                                           const std::string& private_root = "/tmp");
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/hmac.h"
 #include "base/text/text.h"
 #include "launch/rendezvous/frame_body.h"
 
@@ -11,6 +12,11 @@ namespace {
 
 constexpr std::string_view kMagic = "TSRV";
 constexpr size_t kHeaderBytes = 16;
+
+void put_texts(std::string& bytes, std::span<const std::string> texts) {
+  put_number(bytes, static_cast<uint32_t>(texts.size()));
+  for (const std::string& text : texts) put_text(bytes, text);
+}
 
 }  // namespace
 
@@ -24,7 +30,7 @@ std::string to_bytes(const Frame& frame) {
 
 std::string to_bytes(const Hello& hello) {
   std::string body;
-  put_text(body, hello.token);
+  put_text(body, hello.nonce);
   put_number(body, hello.rank);
   put_number(body, hello.size);
   put_text(body, hello.payload);
@@ -38,19 +44,34 @@ std::string to_bytes(const Refusal& refusal) {
   return to_bytes(Frame{.kind = FrameKind::kRefused, .body = body});
 }
 
-std::string table_bytes(std::span<const std::string> payloads) {
+std::string to_bytes(FrameKind kind, std::string_view text) {
   std::string body;
-  put_number(body, static_cast<uint32_t>(payloads.size()));
-  for (const std::string& payload : payloads) put_text(body, payload);
+  put_text(body, text);
+  return to_bytes(Frame{.kind = kind, .body = body});
+}
+
+std::string to_bytes(const Table& table) {
+  std::string body;
+  put_texts(body, table.payloads);
+  put_text(body, table.proof);
   return to_bytes(Frame{.kind = FrameKind::kTable, .body = body});
 }
 
-std::string accepted_bytes() { return to_bytes(Frame{.kind = FrameKind::kAccepted, .body = {}}); }
+std::string proof_of(std::string_view word, const Hello& hello, std::string_view challenge,
+                     std::string_view token, std::span<const std::string> payloads) {
+  std::string text;
+  put_text(text, "tessera rendezvous");
+  put_text(text, word);
+  put_text(text, to_bytes(hello));
+  put_text(text, challenge);
+  put_texts(text, payloads);
+  return hmac_sha256(token, text);
+}
 
 Hello parse_hello(const Frame& frame) {
   FrameBody body(frame.body);
   Hello hello;
-  hello.token = body.text();
+  hello.nonce = body.text();
   hello.rank = body.number();
   hello.size = body.number();
   hello.payload = body.text();
@@ -66,13 +87,21 @@ Refusal parse_refusal(const Frame& frame) {
   return refusal;
 }
 
-std::vector<std::string> parse_table(const Frame& frame) {
+Table parse_table(const Frame& frame) {
   FrameBody body(frame.body);
-  std::vector<std::string> payloads;
+  Table table;
   const uint32_t count = body.number();
-  for (uint32_t i = 0; i < count; ++i) payloads.push_back(body.text());
+  for (uint32_t i = 0; i < count; ++i) table.payloads.push_back(body.text());
+  table.proof = body.text();
   body.end();
-  return payloads;
+  return table;
+}
+
+std::string parse_text(const Frame& frame) {
+  FrameBody body(frame.body);
+  std::string text = body.text();
+  body.end();
+  return text;
 }
 
 std::optional<Frame> take_frame(std::string& bytes, size_t max_body) {

@@ -22,12 +22,16 @@ struct Acceptance {
   UniqueFd fd;
   std::string place;  // of rank 0, for messages
   Hello hello;
+  std::string token;
+  std::string challenge;
   std::string bytes;  // received, but not looked at yet
 };
 
-// Throws RefusedError where rank 0 refuses, and any other Error where nobody is there or it is
-// somebody else: then try again.
-Acceptance introduce(const std::string& host, int port, const Hello& hello, Deadline connect_by);
+// Each shows the other that it knows `token`; the nonce of `hello` is made here. Throws
+// RefusedError where rank 0 refuses, and any other Error where nobody is there or it is somebody
+// else: then try again.
+Acceptance introduce(const std::string& host, int port, const Hello& hello,
+                     const std::string& token, Deadline connect_by);
 
 // Everybody's payload. Throws CommError when rank 0 gives up, goes away or says nothing for `time`.
 std::vector<std::string> await_table(Acceptance& acceptance, std::chrono::milliseconds time);

@@ -1,6 +1,7 @@
 #include "launch/rendezvous/rendezvous_host.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -31,8 +32,10 @@ struct Visitor {
   UniqueFd fd;
   std::string from;
   std::string bytes;
-  Deadline hello_by;
-  std::optional<int> rank;  // once accepted
+  Deadline hello_by;           // by when it has shown that it belongs here
+  std::optional<Hello> hello;  // once it has said so
+  std::string challenge = {};  // which it is to answer
+  std::optional<int> rank;     // once accepted
   size_t slot = PollSet::kNone;
 };
 
@@ -138,8 +141,11 @@ class Host {
     if (visitor.rank) return lose(visitor);
     if (received == Received::kClosed) return visitor.fd.reset();
     try {
-      const std::optional<Frame> frame = take_frame(visitor.bytes, kMaxHelloBytes);
-      if (frame) answer(visitor, *frame);
+      while (visitor.fd.valid() && !visitor.rank) {
+        const std::optional<Frame> frame = take_frame(visitor.bytes, kMaxHelloBytes);
+        if (!frame) return;
+        answer(visitor, *frame);
+      }
     } catch (const Error& error) {
       note(fmt::format("dropped {}: {}", visitor.from, error.what()));
       visitor.fd.reset();
@@ -158,23 +164,38 @@ class Host {
                                          "{}: start all ranks from the same build",
                                          frame.version, kRendezvousVersion));
     }
-    require(frame.kind == FrameKind::kHello, "its first frame is no hello");
-    const Hello hello = parse_hello(frame);
+    if (!visitor.hello) {
+      require(frame.kind == FrameKind::kHello, "its first frame is no hello");
+      visitor.hello = parse_hello(frame);
+      visitor.challenge = random_token();
+      return answer_with(visitor, to_bytes(FrameKind::kChallenge, visitor.challenge));
+    }
+    require(frame.kind == FrameKind::kProof, "it does not answer the challenge");
+    if (!same_token(parse_text(frame), proof_for(visitor, "guest"))) {
+      return refuse(visitor,
+                    "its token is not the one of rank 0: it belongs to another run, or "
+                    "TESSERA_RUN_TOKEN differs between the ranks");
+    }
+    const Hello& hello = *visitor.hello;
     const std::string objection = objection_to(hello);
     if (!objection.empty()) return refuse(visitor, objection);
-    if (!send_all(visitor.fd.get(), accepted_bytes(), Clock::now() + kRefuseTime)) {
-      return visitor.fd.reset();
-    }
+    answer_with(visitor, to_bytes(FrameKind::kAccepted, proof_for(visitor, "host")));
+    if (!visitor.fd.valid()) return;
     visitor.rank = static_cast<int>(hello.rank);
     payloads_[hello.rank] = hello.payload;
   }
 
-  // Why a rank cannot take part; empty: it can.
+  [[nodiscard]] std::string proof_for(const Visitor& visitor, std::string_view word,
+                                      std::span<const std::string> payloads = {}) const {
+    return proof_of(word, *visitor.hello, visitor.challenge, options_.token, payloads);
+  }
+
+  static void answer_with(Visitor& visitor, const std::string& bytes) {
+    if (!send_all(visitor.fd.get(), bytes, Clock::now() + kRefuseTime)) visitor.fd.reset();
+  }
+
+  // Why a rank that knows the token cannot take part; empty: it can.
   [[nodiscard]] std::string objection_to(const Hello& hello) {
-    if (!same_token(hello.token, options_.token)) {
-      return "its token is not the one of rank 0: it belongs to another run, or TESSERA_RUN_TOKEN "
-             "differs between the ranks";
-    }
     if (hello.size != payloads_.size()) {
       return fmt::format(
           "it says that the world has {} ranks, rank 0 says {}: give all ranks the "
@@ -208,23 +229,27 @@ class Host {
         "rendezvous at {}: {} of {} did not come within {:.1f} s; see their output, or give them "
         "more time",
         place_, rank_list(absent), size(), std::chrono::duration<double>(options_.timeout).count());
-    tell_all(to_bytes(Refusal{.wrongly_started = false, .reason = reason}),
-             Clock::now() + kRefuseTime);
+    const std::string refusal = to_bytes(Refusal{.wrongly_started = false, .reason = reason});
+    tell_all([&](const Visitor&) { return refusal; }, Clock::now() + kRefuseTime);
     throw CommError(reason);
   }
 
   // Returns the first rank that did not take it.
-  std::optional<int> tell_all(const std::string& bytes, Deadline deadline) {
+  std::optional<int> tell_all(const std::function<std::string(const Visitor&)>& words,
+                              Deadline deadline) {
     std::optional<int> deaf;
     for (const Visitor& visitor : visitors_) {
-      if (!visitor.rank || send_all(visitor.fd.get(), bytes, deadline)) continue;
+      if (!visitor.rank || send_all(visitor.fd.get(), words(visitor), deadline)) continue;
       if (!deaf) deaf = visitor.rank;
     }
     return deaf;
   }
 
   void hand_out_table() {
-    const std::optional<int> deaf = tell_all(table_bytes(payloads_), Clock::now() + kTableTime);
+    const auto table_for = [this](const Visitor& visitor) {
+      return to_bytes(Table{payloads_, proof_for(visitor, "table", payloads_)});
+    };
+    const std::optional<int> deaf = tell_all(table_for, Clock::now() + kTableTime);
     if (!deaf) return;
     throw CommError(fmt::format("rendezvous at {}: rank {} left while the ranks were introduced",
                                 place_, *deaf));

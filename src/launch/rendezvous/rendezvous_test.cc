@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <mutex>
 #include <set>
@@ -14,6 +16,7 @@
 #include "base/testing/test_folder.h"
 #include "comm/communicator.h"
 #include "launch/rendezvous/meeting_file.h"
+#include "launch/rendezvous/private_folder.h"
 #include "launch/rendezvous/rendezvous_frame.h"
 #include "launch/rendezvous/rendezvous_guest.h"
 #include "launch/rendezvous/socket.h"
@@ -107,8 +110,11 @@ class Meeting {
   std::vector<std::pair<std::unique_ptr<Outcome>, std::thread>> done_;
 };
 
+constexpr const char* kToken = "of-these-tests";
+
 Meeting::Maker at_port(int port) {
   return [port](RendezvousOptions options) {
+    if (options.token.empty()) options.token = kToken;
     return rendezvous_at({.host = "127.0.0.1", .port = port}, std::move(options));
   };
 }
@@ -126,16 +132,39 @@ std::vector<std::string> all_payloads(int size) {
 }
 
 // As soon as rank 0 listens.
-Acceptance introduce_soon(int port, const Hello& hello) {
+Acceptance introduce_soon(int port, const Hello& hello, const std::string& token = kToken) {
   const auto deadline = Clock::now() + kLong;
   while (true) {
     try {
-      return introduce("127.0.0.1", port, hello, deadline);
+      return introduce("127.0.0.1", port, hello, token, deadline);
+    } catch (const RefusedError&) {
+      throw;
     } catch (const Error&) {
       if (Clock::now() >= deadline) throw;
       std::this_thread::sleep_for(milliseconds(5));
     }
   }
+}
+
+Frame next_frame(const UniqueFd& fd) {
+  std::string bytes;
+  const auto deadline = Clock::now() + kLong;
+  while (true) {
+    if (std::optional<Frame> frame = take_frame(bytes, 1000)) return *frame;
+    if (!wait_ready(fd.get(), POLLIN, deadline) ||
+        receive_some(fd.get(), bytes) == Received::kClosed) {
+      throw Error("the other side went away");
+    }
+  }
+}
+
+// Accepts whoever comes, as rank 0 of a run with this token would.
+void act_as_rank_0(const UniqueFd& fd, const std::string& token) {
+  const Hello hello = parse_hello(next_frame(fd));
+  send_all(fd.get(), to_bytes(FrameKind::kChallenge, "challenge"), Clock::now() + kLong);
+  (void)next_frame(fd);
+  send_all(fd.get(), to_bytes(FrameKind::kAccepted, proof_of("host", hello, "challenge", token)),
+           Clock::now() + kLong);
 }
 
 TEST(RendezvousTest, EverybodyGetsEverything) {
@@ -188,7 +217,7 @@ TEST(RendezvousTest, AGuestThatLeavesMayComeAgain) {
   const int port = free_port();
   Meeting meeting(at_port(port));
   const Outcome& host = meeting.start(0, 3);
-  introduce_soon(port, {.token = "", .rank = 1, .size = 3, .payload = "other"});
+  introduce_soon(port, {.nonce = "", .rank = 1, .size = 3, .payload = "other"});
   meeting.notes.await("rank 1 (127.0.0.1 port ");
   meeting.start(1, 3);
   meeting.start(2, 3);
@@ -211,8 +240,8 @@ TEST_P(RefusalTest, SaysWhyOnBothSides) {
   Meeting meeting(at_port(port));
   const RendezvousOptions options = {.token = "right", .timeout = kLong};
   const Outcome& host = meeting.start(0, 3, options);
-  const Hello hello = {.token = "right", .rank = 1, .size = 3, .payload = "from 1"};
-  Acceptance guest = introduce_soon(port, hello);
+  const Hello hello = {.nonce = "", .rank = 1, .size = 3, .payload = "from 1"};
+  Acceptance guest = introduce_soon(port, hello, "right");
   const Outcome& wrong = meeting.start(GetParam().rank, GetParam().size,
                                        {.token = GetParam().token, .timeout = kLong});
   meeting.notes.await(GetParam().reason);
@@ -229,7 +258,6 @@ INSTANTIATE_TEST_SUITE_P(
     Reasons, RefusalTest,
     ::testing::Values(
         RefusalCase{"token", 2, 3, "wrong", "its token is not the one of rank 0"},
-        RefusalCase{"no_token", 2, 3, "", "its token is not the one of rank 0"},
         RefusalCase{"size", 2, 4, "right", "it says that the world has 4 ranks, rank 0 says 3"},
         RefusalCase{"duplicate", 1, 3, "right", "rank 1 is there already (from 127.0.0.1 port "}),
     [](const auto& test) { return test.param.name; });
@@ -240,7 +268,7 @@ TEST(RendezvousTest, AGuestNoticesThatRank0Died) {
     std::string from;
     wait_ready(listener.fd.get(), POLLIN, Clock::now() + kLong);
     const UniqueFd fd = accept_from(listener.fd.get(), from);
-    send_all(fd.get(), accepted_bytes(), Clock::now() + kLong);
+    act_as_rank_0(fd, kToken);
   });
   Meeting meeting(at_port(listener.port));
   const Outcome& guest = meeting.start(1, 2);
@@ -277,6 +305,7 @@ TEST(RendezvousTest, FindsTheFirstFreePort) {
   // Somebody who accepts connections and says nothing sits on the first.
   const Listener taken = listen_on("127.0.0.1", 0);
   const auto maker = [&](RendezvousOptions options) {
+    options.token = kToken;
     return rendezvous_at({.host = "127.0.0.1", .port = taken.port, .num_ports = 8},
                          std::move(options));
   };
@@ -322,6 +351,25 @@ class StrangerTest : public ::testing::Test {
     ADD_FAILURE() << "rank 0 keeps the connection";
     return answer;
   }
+  // What rank 0 says to somebody with this token; empty: it is not refused.
+  std::string refusal_of(const Hello& hello, const std::string& token = kToken) const {
+    try {
+      (void)introduce_soon(port_, hello, token);
+      return "";
+    } catch (const RefusedError& error) {
+      return error.what();
+    }
+  }
+  // Within 0.1 s, where the machine has time: in one of many tries.
+  static void expect_at_once(const std::function<void()>& refused) {
+    auto fastest = Clock::duration::max();
+    for (int i = 0; i < 50 && fastest > milliseconds(100); ++i) {
+      const auto begin = Clock::now();
+      refused();
+      fastest = std::min(fastest, Clock::now() - begin);
+    }
+    EXPECT_LE(fastest, milliseconds(100));
+  }
   void expect_unharmed() {
     meeting_.start(1, 2);
     meeting_.join();
@@ -348,7 +396,7 @@ TEST_F(StrangerTest, AnOversizedFrameIsDropped) {
 }
 
 TEST_F(StrangerTest, AWrongFrameIsDropped) {
-  EXPECT_EQ(converse(connect(), accepted_bytes()), "");
+  EXPECT_EQ(converse(connect(), to_bytes(FrameKind::kAccepted, "")), "");
   meeting_.notes.await("its first frame is no hello");
   EXPECT_EQ(converse(connect(), to_bytes(Frame{.kind = FrameKind::kHello, .body = "abc"})), "");
   meeting_.notes.await("a frame ends after 3 of 4 bytes");
@@ -357,10 +405,8 @@ TEST_F(StrangerTest, AWrongFrameIsDropped) {
 
 // What a stranger brings is looked at before it gets the place of a rank.
 TEST_F(StrangerTest, ABadPayloadTakesNobodysPlace) {
-  const std::string answer =
-      converse(connect(), to_bytes(Hello{.token = "", .rank = 1, .size = 2, .payload = "x\ny"}));
+  const std::string answer = refusal_of({.nonce = "", .rank = 1, .size = 2, .payload = "x\ny"});
   EXPECT_TRUE(contains(answer, "that is no payload")) << answer;
-  EXPECT_FALSE(contains(answer, "from 0")) << "it got the table";
   meeting_.notes.await("that is no payload");
   expect_unharmed();
 }
@@ -370,7 +416,7 @@ TEST_F(StrangerTest, AnotherVersionIsRefusedInWords) {
       converse(connect(), to_bytes(Frame{.version = 7, .kind = FrameKind::kHello, .body = "?"}));
   const Refusal refusal = parse_refusal(take_frame(answer, 1000).value());
   EXPECT_TRUE(refusal.wrongly_started);
-  EXPECT_TRUE(contains(refusal.reason, "it speaks version 7 of the rendezvous, rank 0 version 1"))
+  EXPECT_TRUE(contains(refusal.reason, "it speaks version 7 of the rendezvous, rank 0 version 2"))
       << refusal.reason;
   meeting_.notes.await("it speaks version 7");
   expect_unharmed();
@@ -378,10 +424,50 @@ TEST_F(StrangerTest, AnotherVersionIsRefusedInWords) {
 
 TEST_F(StrangerTest, ImpossibleRanksAreRefused) {
   for (const uint32_t rank : {0U, 2U, 0xffffffffU}) {
-    const Hello hello = {.token = "", .rank = rank, .size = 2, .payload = ""};
-    std::string answer = converse(connect(), to_bytes(hello));
-    EXPECT_TRUE(parse_refusal(take_frame(answer, 1000).value()).wrongly_started) << rank;
+    EXPECT_NE(refusal_of({.nonce = "", .rank = rank, .size = 2, .payload = ""}), "") << rank;
   }
+  expect_unharmed();
+}
+
+TEST_F(StrangerTest, AWrongTokenIsRefusedAtOnce) {
+  (void)connect();  // rank 0 listens
+  for (const std::string token : {"", "of-these-tests-", "Of-these-tests"}) {
+    expect_at_once([&] {
+      const std::string answer =
+          refusal_of({.nonce = "", .rank = 1, .size = 2, .payload = "from 1"}, token);
+      EXPECT_TRUE(contains(answer, "its token is not the one of rank 0")) << answer;
+    });
+  }
+  expect_unharmed();
+}
+
+// What a rank said once, heard by somebody who says it again: rank 0 asks something else this time.
+TEST_F(StrangerTest, AReplayedHelloIsRefusedAtOnce) {
+  const Hello hello = {.nonce = "heard", .rank = 1, .size = 2, .payload = "from 1"};
+  UniqueFd first = connect();
+  send_all(first.get(), to_bytes(hello), Clock::now() + kLong);
+  const std::string challenge = parse_text(next_frame(first));
+  const std::string proof =
+      to_bytes(FrameKind::kProof, proof_of("guest", hello, challenge, kToken));
+  first.reset();  // said on this connection the proof would be taken, which would end the meeting
+  expect_at_once([&] {
+    std::string answer = converse(connect(), to_bytes(hello) + proof);
+    EXPECT_EQ(take_frame(answer, 1000)->kind, FrameKind::kChallenge);
+    const Refusal refusal = parse_refusal(take_frame(answer, 1000).value());
+    EXPECT_TRUE(contains(refusal.reason, "its token is not the one of rank 0")) << refusal.reason;
+    EXPECT_EQ(answer, "");
+  });
+  expect_unharmed();
+}
+
+// The first frame of a rank does not have the token in it, and rank 0 says nothing of the run to
+// somebody who does not know it.
+TEST_F(StrangerTest, WithoutTheTokenNothingIsSaidOfTheRun) {
+  const Hello stranger = {.nonce = "n", .rank = 1, .size = 7, .payload = "from 1"};
+  const std::string answer =
+      converse(connect(), to_bytes(stranger) + to_bytes(FrameKind::kProof, std::string(32, 'x')));
+  EXPECT_FALSE(contains(answer, "world has")) << answer;
+  EXPECT_FALSE(contains(answer, kToken)) << answer;
   expect_unharmed();
 }
 
@@ -418,6 +504,27 @@ TEST(RendezvousTest, AGuestSurvivesAStrangeServer) {
   EXPECT_TRUE(contains(guest.error, "is no rendezvous: \"220 mail")) << guest.error;
 }
 
+// Somebody else has taken the port of rank 0 and accepts every rank.
+TEST(RendezvousTest, AGuestDoesNotBelieveAHostThatDoesNotKnowTheToken) {
+  const Listener listener = listen_on("127.0.0.1", 0);
+  std::jthread rank_0([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      if (!wait_ready(listener.fd.get(), POLLIN, Clock::now() + milliseconds(20))) continue;
+      std::string from;
+      const UniqueFd fd = accept_from(listener.fd.get(), from);
+      try {
+        act_as_rank_0(fd, "another");
+      } catch (const Error&) {
+        continue;  // the guest has given up
+      }
+    }
+  });
+  Meeting meeting(at_port(listener.port));
+  const Outcome& guest = meeting.start(1, 2, {.timeout = kShort});
+  meeting.join();
+  EXPECT_TRUE(contains(guest.error, "does not know the token of the run")) << guest.error;
+}
+
 TEST(RendezvousTest, ChecksItsArguments) {
   const auto meet = [](int rank, int size, const std::string& payload, const std::string& token) {
     return [=] {
@@ -432,9 +539,10 @@ TEST(RendezvousTest, ChecksItsArguments) {
   EXPECT_THROW(meet(1, 2, "", std::string(2000, 'x'))(), ConfigError);
 }
 
-TEST(RendezvousTest, AnAddressThatOthersReachNeedsAToken) {
-  for (const int rank : {0, 1}) {
-    const auto meeting = rendezvous_at({.host = "192.0.2.1", .port = 29500}, {.timeout = kShort});
+TEST(RendezvousTest, EveryAddressNeedsAToken) {
+  for (const auto& [rank, host] : {std::pair(0, "192.0.2.1"), std::pair(1, "192.0.2.1"),
+                                   std::pair(0, "127.0.0.1"), std::pair(1, "localhost")}) {
+    const auto meeting = rendezvous_at({.host = host, .port = 29500}, {.timeout = kShort});
     try {
       meeting->exchange(rank, 2, "");
       FAIL() << "no token, and no refusal";
@@ -444,20 +552,45 @@ TEST(RendezvousTest, AnAddressThatOthersReachNeedsAToken) {
   }
 }
 
-// As torchrun starts them: MASTER_ADDR is a name of this host, and nobody made a token.
-TEST(RendezvousTest, RanksOfOneHostMeetOnItsLoopback) {
+// As torchrun starts them: MASTER_ADDR is a name of this host, and nobody made a token. A file that
+// only this user can read has one.
+TEST(RendezvousTest, RanksOfOneHostMeetInAFolderOfTheirUser) {
+  const TestFolder folder;
   LaunchContext context;
   context.launcher = Launcher::kTorchrun;
   context.size = 2;
   context.local_size = 2;
   context.master_address = "192.0.2.1";
   context.master_port = free_port();
-  Meeting meeting(
-      [&](const RendezvousOptions& options) { return rendezvous_for(context, options); });
+  Meeting meeting([&](const RendezvousOptions& options) {
+    return rendezvous_for(context, options, folder.path());
+  });
+  const std::string own = folder.path(fmt::format("tessera-{}", ::geteuid()));
+  const std::string note = fmt::format("{}/meet-{}", own, context.master_port);
   const Outcome& zero = meeting.start(0, 2);
+  const auto deadline = Clock::now() + kLong;
+  struct stat status {};
+  while (::stat(note.c_str(), &status) != 0 && Clock::now() < deadline) {
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+  EXPECT_EQ(status.st_mode & 0777, 0600U);
+  ASSERT_EQ(::stat(own.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777, 0700U);
   meeting.start(1, 2);
   meeting.join();
   EXPECT_EQ(zero.payloads, all_payloads(2)) << zero.error;
+}
+
+TEST(PrivateFolderTest, AFolderOfOthersIsRefused) {
+  const TestFolder folder;
+  const std::string own = private_folder(folder.path());
+  EXPECT_EQ(private_folder(folder.path()), own);
+  ASSERT_EQ(::chmod(own.c_str(), 0755), 0);
+  EXPECT_THROW(private_folder(folder.path()), ConfigError);
+  ASSERT_EQ(::rmdir(own.c_str()), 0);
+  ASSERT_EQ(::symlink(folder.path().c_str(), own.c_str()), 0);
+  EXPECT_THROW(private_folder(folder.path()), ConfigError);
+  EXPECT_THROW(private_folder(folder.path("absent")), ConfigError);
 }
 
 TEST(TokenTest, TokensAreComparedWhole) {

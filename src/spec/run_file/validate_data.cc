@@ -48,6 +48,7 @@ void check_checkpoint(const RunSpec& spec) {
   const char* const without = checkpoint.keep_every != 0     ? "keep_every"
                               : !checkpoint.dir.empty()      ? "dir"
                               : checkpoint.memory_every != 0 ? "memory_every"
+                              : checkpoint.memory_gib != 0   ? "memory_gib"
                                                              : nullptr;
   require_config(
       checkpoint.on() || without == nullptr,

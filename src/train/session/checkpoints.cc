@@ -45,9 +45,15 @@ void Checkpoints::begin(const std::string& dir, const SaveId& id, bool goes_on) 
   id_.generation = static_cast<uint64_t>(
       largest_of_ranks(control_, control_.rank() == 0 ? static_cast<int64_t>(id.generation) : 0));
   if (control_.rank() != 0) files_ = open_(place, /*make=*/false);
-  if (spec_.checkpoint.async) {
+  if (saves_beside_steps(spec_.checkpoint, plan_->layout, plan_->save)) {
     background_.emplace(files_, plan_, executor_, control_,
                         snapshots_ != nullptr ? snapshots_->staging() : nullptr);
+  }
+  if (spec_.checkpoint.async && waits() && control_.rank() == 0) {
+    listener_.note(
+        fmt::format("steps wait while checkpoints are written: a copy would take more than "
+                    "checkpoint.memory_gib = {}",
+                    spec_.checkpoint.memory_gib));
   }
   since_last_ = HostTimer();
 }

@@ -62,6 +62,7 @@ class Checkpoints {
   // All ranks: waits for a save that is under way.
   void finish();
 
+  [[nodiscard]] bool waits() const { return !background_; }  // steps do, for every save
   [[nodiscard]] int64_t saves() const { return saves_; }
   [[nodiscard]] int64_t snapshots() const {
     return snapshots_ != nullptr ? snapshots_->taken() : 0;

@@ -24,6 +24,7 @@
 #include "train/session/divergence.h"
 #include "train/session/evaluation.h"
 #include "train/session/final_weights.h"
+#include "train/session/load_attempt.h"
 #include "train/session/loss_scale.h"
 #include "train/session/run_summary.h"
 #include "train/session/run_writer.h"
@@ -56,10 +57,12 @@ class Session {
   void train();
   [[nodiscard]] Executor::Probe probe_of(int64_t step);
   void begin_weights();
-  void resume(const std::string& dir, const std::string& folder);
+  [[nodiscard]] std::string place_to_go_on_from();
+  [[nodiscard]] bool resume(const std::string& place);
   void load_from(const FileOps& files, const CheckpointFolder& checkpoint);
   void begin_snapshots();
   void resume_from_memory();
+  void tell_where_from(const std::string& place) const;
   void go_on(int64_t step, const nlohmann::json& state, const SaveId& last_save,
              const std::string& place);
   void begin_checkpoints();
@@ -469,43 +472,68 @@ void Session::begin_snapshots() {
   });
 }
 
-// The weights of the beginning, or all of the state that the run goes on from.
-void Session::begin_weights() {
+// Rank 0's word, on every rank: a checkpoint as its folder and its name, kInMemory, or nothing.
+std::string Session::place_to_go_on_from() {
   std::string place;
   if (output_.has_value() && output_->resumes_from_memory()) {
     place = kInMemory;
   } else if (output_.has_value() && output_->resumed().has_value()) {
     place = output_->resumed()->dir + "\n" + output_->resumed()->checkpoint.folder;
   }
-  place = text_of_rank_zero(control_, place);
-  if (place.empty()) {
-    load_weights(executor_, job_.step,
-                 inject_into_weights(options_.inject, world_.rank(), job_.weights));
-  } else if (place == kInMemory) {
-    resume_from_memory();
-  } else {
-    const size_t cut = place.rfind('\n');
-    resume(place.substr(0, cut), place.substr(cut + 1));
+  return text_of_rank_zero(control_, place);
+}
+
+// The weights of the beginning, or all of the state that the run goes on from. Whether the data of
+// a checkpoint is what was written shows when it is read: another place is looked for until one is.
+void Session::begin_weights() {
+  for (bool loaded = false; !loaded;) {
+    const std::string place = place_to_go_on_from();
+    if (place.empty()) {
+      load_weights(executor_, job_.step,
+                   inject_into_weights(options_.inject, world_.rank(), job_.weights));
+      loaded = true;
+    } else if (place == kInMemory) {
+      resume_from_memory();
+      loaded = true;
+    } else {
+      loaded = resume(place);
+    }
   }
   if (spec_.checkpoint.on()) begin_checkpoints();
 }
 
-void Session::resume(const std::string& dir, const std::string& folder) {
-  const std::unique_ptr<FileOps> files = real_files(dir);
-  const CheckpointFolder checkpoint = open_checkpoint(*files, folder);
+// False, on every rank: one of them could not read it, and rank 0 knows another place.
+bool Session::resume(const std::string& place) {
+  const size_t cut = place.rfind('\n');
+  const std::string dir = place.substr(0, cut);
+  const std::string folder = place.substr(cut + 1);
   const HostTimer timer;
-  failpoints_.pass("load", checkpoint.step());
-  load_from(*files, checkpoint);
-  go_on(checkpoint.step(), checkpoint.state, checkpoint.commit.head.id,
-        fmt::format("'{}/{}'", dir, folder));
-  // What was cut off between COMMIT and its name gets the name next: not while somebody reads it.
-  control_.barrier();
-  if (!output_.has_value()) return;
+  // It ends on no rank before all have read: what was cut off between COMMIT and its name gets the
+  // name next.
+  const std::optional<LoadFailure> failure = try_to_load(control_, [&] {
+    const std::unique_ptr<FileOps> files = real_files(dir);
+    const CheckpointFolder checkpoint = open_checkpoint(*files, folder, options_.allow_unchecked);
+    failpoints_.pass("load", checkpoint.step());
+    load_from(*files, checkpoint);
+    go_on(checkpoint.step(), checkpoint.state, checkpoint.commit.head.id,
+          fmt::format("'{}/{}'", dir, folder));
+  });
+  if (failure) {
+    if (output_.has_value()) output_->pass_over(failure->rank, failure->why);
+    return false;
+  }
+  if (!output_.has_value()) return true;
+  tell_where_from(fmt::format("'{}/{}'", dir, folder));
   output_->event({{"event", "resume"},
                   {"step", before_},
                   {"rank", world_.rank()},
                   {"checkpoint", dir + "/" + folder},
                   {"seconds", timer.seconds()}});
+  return true;
+}
+
+void Session::tell_where_from(const std::string& place) const {
+  output_->note(fmt::format("goes on after step {} of {}", before_, place));
 }
 
 // Where a fault is armed, it is met before every box that is read, and boxes are read one by one.
@@ -532,6 +560,7 @@ void Session::resume_from_memory() {
         {note.at("run").get<std::string>(), note.at("generation").get<uint64_t>(), ""},
         "the snapshot in memory");
   if (!output_.has_value()) return;
+  tell_where_from("the snapshot in memory");
   output_->event({{"event", "resume"},
                   {"step", before_},
                   {"rank", world_.rank()},
@@ -557,7 +586,6 @@ void Session::go_on(int64_t step, const nlohmann::json& state, const SaveId& las
   state_.steps_done = before_;
   report_.begin_at(before_ + 1);
   save_id_ = {last_save.run, last_save.generation + 1, ""};
-  if (output_.has_value()) output_->note(fmt::format("goes on after step {} of {}", step, place));
 }
 
 // Where a fault is armed, it is met before every change of a file.
@@ -603,7 +631,7 @@ nlohmann::json Session::state_of(int64_t step) const {
 }
 
 void Session::begin_save(int64_t step) {
-  if (!spec_.checkpoint.async) state_.saving = true;
+  if (checkpoints_->waits()) state_.saving = true;
   begin_snapshot(step);
   failpoints_.pass("save.stage", step);
 }
@@ -662,7 +690,7 @@ void Session::train() {
   gather_memory();
   const int64_t first = before_ + 1;
   if (first <= spec_.train.steps) fill_next(first);
-  if (executor_.tune(/*keep_states=*/before_ > 0)) {
+  if (executor_.tune()) {
     control_.barrier();  // as in run_summary()
     executor_.reset_traffic();
   }

@@ -37,11 +37,31 @@ void require_newest(const ResumePoint& point) {
 }
 
 std::optional<CheckpointFolder> newest_in(const std::string& dir,
-                                          const std::function<void(const std::string&)>& note) {
+                                          const std::function<void(const std::string&)>& note,
+                                          const ResumeRules& rules) {
   const std::unique_ptr<FileOps> files = real_files(dir);
-  return newest_good(*files, [&](const StoredSave& save, const Error& why) {
+  const auto tell = [&](const StoredSave& save, const Error& why) {
     note(fmt::format("{}/{} cannot be used, an older one is: {}", dir, save.folder, why.what()));
-  });
+  };
+  return newest_good(*files, tell, rules.rules_in(dir));
+}
+
+void tell_unchecked(const ResumePoint& point, const std::function<void(const std::string&)>& note) {
+  for (const std::string& name : shards_without_sums(*real_files(point.dir), point.checkpoint)) {
+    note(fmt::format("{}/{}/{} has no checksums: it is read unchecked", point.dir,
+                     point.checkpoint.folder, name));
+  }
+}
+
+// What a checkpoint means that has no such key, because it is older: whatever a key brings, its
+// default is what was done before. Null: every checkpoint has it.
+nlohmann::json value_where_absent(const std::string& key) {
+  static constexpr std::string_view kModel = "model.";
+  const nlohmann::json usual = to_json(RunSpec());
+  if (key.starts_with(kModel)) {
+    return usual.at("model").value(key.substr(kModel.size()), nlohmann::json());
+  }
+  return key == "train.lanes" ? usual.at("train").at("lanes") : nlohmann::json();
 }
 
 void require_same(const ResumePoint& point, const RunSpec& spec) {
@@ -52,8 +72,7 @@ void require_same(const ResumePoint& point, const RunSpec& spec) {
                  "it does not say which run it is of");
   }
   for (const auto& [key, value] : mine.items()) {
-    const bool lanes = key == "train.lanes";  // older checkpoints have none
-    const nlohmann::json theirs = found->value(key, lanes ? nlohmann::json(0) : nlohmann::json());
+    const nlohmann::json theirs = found->contains(key) ? found->at(key) : value_where_absent(key);
     require_config(
         theirs == value,
         "cannot go on from '{}/{}': {} is {} there, but {} in this run; use the run file "
@@ -70,8 +89,17 @@ std::string tokenizer_hash_in(const std::string& folder) {
   return sha256_hex(std::string(std::istreambuf_iterator<char>(file), {}));
 }
 
+LoadRules ResumeRules::rules_in(const std::string& dir) const {
+  LoadRules rules;
+  rules.allow_unchecked = allow_unchecked;
+  const auto found = damaged.find(dir);
+  if (found != damaged.end()) rules.damaged = found->second;
+  return rules;
+}
+
 ResumePoint open_checkpoint_at(const std::string& path,
-                               const std::function<void(const std::string&)>& rejected) {
+                               const std::function<void(const std::string&)>& rejected,
+                               const ResumeRules& rules) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) {
     fail_absent(path, "is no folder: name a checkpoint, a folder of them, or a run directory");
@@ -81,14 +109,15 @@ ResumePoint open_checkpoint_at(const std::string& path,
   if (fs::exists(place / kCommitFile, ignored) || step_of_folder(place.filename().string())) {
     const std::string dir = place.parent_path().string();
     const std::unique_ptr<FileOps> files = real_files(dir);
-    CheckpointFolder checkpoint = open_checkpoint(*files, place.filename().string());
+    CheckpointFolder checkpoint =
+        open_checkpoint(*files, place.filename().string(), rules.allow_unchecked);
     quick_check(*files, checkpoint);
-    return {dir, std::move(checkpoint)};
+    return {.dir = dir, .checkpoint = std::move(checkpoint), .named = true};
   }
   if (fs::is_directory(place / "checkpoints", ignored)) place /= "checkpoints";
-  std::optional<CheckpointFolder> newest = newest_in(place.string(), rejected);
+  std::optional<CheckpointFolder> newest = newest_in(place.string(), rejected, rules);
   if (!newest) fail_absent(path, "holds no checkpoint: name a folder that has step-* folders");
-  return {place.string(), std::move(*newest)};
+  return {.dir = place.string(), .checkpoint = std::move(*newest)};
 }
 
 nlohmann::json identity_of_run(const RunSpec& spec) {
@@ -113,20 +142,22 @@ nlohmann::json identity_of_run(const RunSpec& spec) {
 
 std::optional<ResumePoint> find_resume_point(const std::string& resume, const std::string& own_dir,
                                              const RunSpec& spec,
-                                             const std::function<void(const std::string&)>& note) {
+                                             const std::function<void(const std::string&)>& note,
+                                             const ResumeRules& rules) {
   if (resume.empty()) return std::nullopt;
   std::optional<ResumePoint> point;
   std::error_code ignored;
   if (resume != "auto") {
-    point = open_checkpoint_at(resume, note);
+    point = open_checkpoint_at(resume, note, rules);
   } else if (fs::is_directory(own_dir, ignored)) {
-    std::optional<CheckpointFolder> newest = newest_in(own_dir, note);
-    if (newest) point = ResumePoint{own_dir, std::move(*newest)};
+    std::optional<CheckpointFolder> newest = newest_in(own_dir, note, rules);
+    if (newest) point = ResumePoint{.dir = own_dir, .checkpoint = std::move(*newest)};
   }
   if (!point) return std::nullopt;
   point->same_place = fs::equivalent(point->dir, own_dir, ignored);
   if (point->same_place && resume != "auto") require_newest(*point);
   require_same(*point, spec);
+  if (rules.allow_unchecked) tell_unchecked(*point, note);
   return point;
 }
 

@@ -13,14 +13,18 @@
 namespace tessera {
 
 RunWriter::RunWriter(const TrainOptions& options, const TrainJob& job, int64_t memory_step)
-    : options_(options), job_(job), spec_(job.step.spec) {
+    : options_(options),
+      job_(job),
+      spec_(job.step.spec),
+      memory_step_(memory_step),
+      rules_{.allow_unchecked = options.allow_unchecked} {
   if (!options_.run_dir_claimed) {
     claim_.emplace(claim_run_directory({.path = spec_.logging.run_dir,
                                         .weights_from = spec_.model.hf,
                                         .resume = !options_.resume.empty(),
                                         .overwrite = options_.overwrite}));
   }
-  open_directory(memory_step);
+  open_directory();
   if (!directory_->former_run().empty()) {
     note(fmt::format("the run that was in {} is now in {}", directory_->path(),
                      directory_->former_run()));
@@ -28,19 +32,55 @@ RunWriter::RunWriter(const TrainOptions& options, const TrainJob& job, int64_t m
   write_description();
 }
 
-void RunWriter::open_directory(int64_t memory_step) {
-  const std::string path = claim_.has_value() ? claim_->path() : spec_.logging.run_dir;
-  const auto say = [this](const std::string& text) { note(text); };
-  if (options_.goes_on) {
-    const std::string own = checkpoint_dir(spec_, path);
-    resumed_ = find_resume_point("auto", own, spec_, say);
-    if (!resumed_.has_value()) resumed_ = find_resume_point(options_.resume, own, spec_, say);
-    const int64_t on_disk = resumed_.has_value() ? resumed_->step() : 0;
-    from_memory_ = memory_step > on_disk;
-    directory_.emplace(path, std::max(memory_step, on_disk));
+// Where the run in `path` goes on.
+void RunWriter::find_point(const std::string& path) {
+  const auto say = [this](const std::string& text) {
+    if (said_.insert(text).second) note(text);
+  };
+  const std::string own = checkpoint_dir(spec_, path);
+  resumed_.reset();
+  if (!options_.goes_on) {
+    resumed_ = find_resume_point(options_.resume, own, spec_, say, rules_);
     return;
   }
-  resumed_ = find_resume_point(options_.resume, checkpoint_dir(spec_, path), spec_, say);
+  try {
+    resumed_ = find_resume_point("auto", own, spec_, say, rules_);
+  } catch (const Error& error) {
+    // Memory is as good as the disk, which has nothing left.
+    if (error.code() != ExitCode::kCorrupt || memory_step_ == 0) throw;
+    say(error.what());
+  }
+  if (!resumed_.has_value() && memory_step_ == 0) {
+    resumed_ = find_resume_point(options_.resume, own, spec_, say, rules_);
+  }
+  from_memory_ = memory_step_ > (resumed_.has_value() ? resumed_->step() : 0);
+}
+
+void RunWriter::pass_over(int rank, const Error& why) {
+  const ResumePoint bad = *resumed_;
+  const std::string path = directory_->path();
+  event({{"event", "checkpoint damaged"},
+         {"step", bad.step()},
+         {"rank", rank},
+         {"checkpoint", bad.dir + "/" + bad.checkpoint.folder},
+         {"reason", why.what()}});
+  if (bad.named) throw Error(why);
+  rules_.damaged[bad.dir].emplace(bad.checkpoint.folder, why);
+  find_point(path);
+  const int64_t step = resumed_.has_value() ? resumed_->step() : 0;
+  if (options_.goes_on || (resumed_.has_value() && resumed_->same_place)) {
+    directory_.emplace(path, from_memory_ ? memory_step_ : step);
+  }
+}
+
+void RunWriter::open_directory() {
+  const std::string path = claim_.has_value() ? claim_->path() : spec_.logging.run_dir;
+  find_point(path);
+  if (options_.goes_on) {
+    const int64_t on_disk = resumed_.has_value() ? resumed_->step() : 0;
+    directory_.emplace(path, std::max(memory_step_, on_disk));
+    return;
+  }
   if (resumed_.has_value() && resumed_->same_place) {
     directory_.emplace(path, resumed_->step());
     return;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "train/directory/run_claim.h"
@@ -29,6 +30,10 @@ class RunWriter {
   [[nodiscard]] const std::optional<ResumePoint>& resumed() const { return resumed_; }
   // The snapshot in memory is newer than that.
   [[nodiscard]] bool resumes_from_memory() const { return from_memory_; }
+  // A rank could not read that checkpoint: the run goes on from the one before, or from the
+  // snapshot in memory where that is newer. Throws `why` where that checkpoint alone was asked for,
+  // and Error as newest_good() does where there is no other.
+  void pass_over(int rank, const Error& why);
 
   [[nodiscard]] const RunDirectory& directory() const { return *directory_; }
 
@@ -48,7 +53,8 @@ class RunWriter {
   void count_step(int64_t step) { steps_done_ = step; }
 
  private:
-  void open_directory(int64_t memory_step);
+  void open_directory();
+  void find_point(const std::string& path);
   void write_description();
   void write_resolved_run();
 
@@ -57,7 +63,10 @@ class RunWriter {
   const RunSpec& spec_;
   std::optional<ClaimedDirectory> claim_;  // unless the caller has one
   std::optional<ResumePoint> resumed_;
+  int64_t memory_step_;
   bool from_memory_ = false;
+  ResumeRules rules_;
+  std::set<std::string> said_;  // of what cannot be used
   std::optional<RunDirectory> directory_;
   std::optional<EventLog> events_;  // where it is asked for
   int64_t steps_done_ = 0;

@@ -55,6 +55,7 @@ struct TrainOptions {
   StepRange trace;         // steps whose instructions are timed; empty: none
   // Where the run goes on: "auto", a checkpoint or a folder of them (resume.h); empty: it begins.
   std::string resume;
+  bool allow_unchecked = false;  // also from one whose checksums are missing
   // An earlier process of this very run has opened the directory: it goes on from the newest good
   // checkpoint there, else from where that process began.
   bool goes_on = false;

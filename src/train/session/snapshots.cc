@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -23,12 +22,6 @@ uint64_t key_of(const RunSpec& spec, const std::vector<int64_t>& copy_bytes) {
   for (const int64_t bytes : copy_bytes) hasher.add(bytes);
   return hasher.value();
 }
-
-// Where a box of a tensor lies in the copy of a rank.
-struct Stored {
-  size_t rank;
-  const StagingLayout::Chunk* chunk;
-};
 
 void copy_common(const WantedBox& wanted, const Placed& place, const std::byte* from) {
   const std::optional<Box> common = intersection(wanted.place.box, place.box);
@@ -93,13 +86,15 @@ std::optional<FoundSnapshot> Snapshots::find(const std::function<void(const std:
 }
 
 void Snapshots::load(const FoundSnapshot& found) {
-  load_state(executor_, step_, plan_->layout,
-             [&](std::span<const WantedBox> wanted) { read(found, wanted); });
+  const std::map<std::string_view, std::vector<Stored>> stored = stored_chunks();
+  load_state(executor_, step_, plan_->layout, [&](std::span<const WantedBox> wanted) {
+    for (const WantedBox& box : wanted) read(found, box, stored.at(box.tensor));
+  });
   const std::byte* const mine = memory_->find(static_cast<size_t>(control_.rank()), found.name);
   newest_ = mine == memory_->copy(0) ? 0 : 1;
 }
 
-void Snapshots::read(const FoundSnapshot& found, std::span<const WantedBox> wanted) const {
+std::map<std::string_view, std::vector<Snapshots::Stored>> Snapshots::stored_chunks() const {
   std::map<std::string_view, std::vector<Stored>> stored;
   for (size_t rank = 0; rank < layouts_.size(); ++rank) {
     const std::vector<HeldBox>& writes = plan_->save.writes[rank];
@@ -108,13 +103,15 @@ void Snapshots::read(const FoundSnapshot& found, std::span<const WantedBox> want
           {rank, &layouts_[rank].chunks[i]});
     }
   }
-  for (const WantedBox& box : wanted) {
-    for (const Stored& one : stored.at(box.tensor)) {
-      const std::byte* const copy = memory_->find(one.rank, found.name);
-      TESSERA_CHECK(copy != nullptr, "rank {} has no snapshot of step {}", one.rank,
-                    found.name.step);
-      copy_common(box, one.chunk->place, copy + one.chunk->at);
-    }
+  return stored;
+}
+
+void Snapshots::read(const FoundSnapshot& found, const WantedBox& wanted,
+                     const std::vector<Stored>& stored) const {
+  for (const Stored& one : stored) {
+    const std::byte* const copy = memory_->find(one.rank, found.name);
+    TESSERA_CHECK(copy != nullptr, "rank {} has no snapshot of step {}", one.rank, found.name.step);
+    copy_common(wanted, one.chunk->place, copy + one.chunk->at);
   }
 }
 

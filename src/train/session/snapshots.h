@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <functional>
 #include <future>
+#include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -55,8 +57,16 @@ class Snapshots {
   size_t take(int64_t step, const std::string& note, std::optional<size_t> busy);
 
  private:
+  // Where a box of a tensor lies in the copy of a rank.
+  struct Stored {
+    size_t rank;
+    const StagingLayout::Chunk* chunk;
+  };
+
   void settle();
-  void read(const FoundSnapshot& found, std::span<const WantedBox> wanted) const;
+  [[nodiscard]] std::map<std::string_view, std::vector<Stored>> stored_chunks() const;
+  void read(const FoundSnapshot& found, const WantedBox& wanted,
+            const std::vector<Stored>& stored) const;
 
   const StepGraph& step_;
   Executor& executor_;

@@ -70,11 +70,11 @@ void load_state(Executor& executor, const StepGraph& step, const StateLayout& la
   const Program& program = executor.program();
   const std::vector<StateBox> whole = whole_weights(step, layout, program.rank);
   const std::vector<StateBox>& mine = layout.ranks[static_cast<size_t>(program.rank)];
-  std::vector<Viewed> views;
-  std::vector<WantedBox> wanted;
   for (const auto& [id, boxes] : wanted_of(program, mine, whole)) {
-    const Tensor& tensor = views.emplace_back(Viewed{id, executor.view(id)}).view.tensor;
+    const HostView view = executor.view(id);
+    const Tensor& tensor = view.tensor;
     std::memset(tensor.data, 0, static_cast<size_t>(tensor.bytes()));
+    std::vector<WantedBox> wanted;
     for (const StateBox* box : boxes) {
       const TensorHead& head = layout.tensors[box->tensor];
       TESSERA_CHECK(size_bits(head.type) == 8 * size_bytes(tensor.dtype), "'{}' is kept as {}",
@@ -82,16 +82,19 @@ void load_state(Executor& executor, const StepGraph& step, const StateLayout& la
       wanted.push_back(
           {head.name, head.type, head.shape, box->place, static_cast<std::byte*>(tensor.data)});
     }
+    read(wanted);
+    executor.write(id, view);
   }
-  read(wanted);
-  for (const Viewed& viewed : views) executor.write(viewed.id, viewed.view);
 }
 
 ReadFigures load_state(Executor& executor, const StepGraph& step, const StateLayout& layout,
                        const FileOps& files, const CheckpointFolder& checkpoint) {
   ReadFigures figures;
   load_state(executor, step, layout, [&](std::span<const WantedBox> wanted) {
-    figures = read_boxes(files, checkpoint, wanted);
+    const ReadFigures more = read_boxes(files, checkpoint, wanted);
+    figures.needed_bytes += more.needed_bytes;
+    figures.read_bytes += more.read_bytes;
+    figures.spans += more.spans;
   });
   return figures;
 }

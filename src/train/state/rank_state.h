@@ -17,7 +17,8 @@ namespace tessera {
 ChunkSource state_source(const Executor& executor, const StateLayout& layout, const SavePlan& plan);
 
 // Fills weights and the states of the optimizer with what `read` puts into the boxes that it is
-// given; padding becomes zero. Where it throws, what the rank holds is no longer of use.
+// given, those of one buffer at a time: a GPU needs host memory for the largest alone. Padding
+// becomes zero. Where it throws, what the rank holds is no longer of use.
 using BoxReader = std::function<void(std::span<const WantedBox> wanted)>;
 void load_state(Executor& executor, const StepGraph& step, const StateLayout& layout,
                 const BoxReader& read);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/text/text.h"
 #include "train/state/snapshot_memory.h"
 
 namespace tessera {
@@ -45,6 +46,23 @@ std::vector<Stretch> joined(std::vector<Stretch> hulls) {
   return stretches;
 }
 
+int64_t most_bytes(const CheckpointSpec& checkpoint) {
+  return static_cast<int64_t>(checkpoint.memory_gib * static_cast<double>(int64_t{1} << 30));
+}
+
+// What each rank takes where copies are made.
+std::vector<int64_t> bytes_of_copies(const CheckpointSpec& checkpoint, const StateLayout& layout,
+                                     const SavePlan& plan) {
+  std::vector<int64_t> bytes(layout.ranks.size());
+  for (size_t rank = 0; rank < bytes.size(); ++rank) {
+    const StagingLayout mine = lay_out_staging(layout, plan, static_cast<int>(rank));
+    bytes[rank] =
+        checkpoint.memory_every > 0 ? SnapshotMemory::bytes_for(mine.copy_bytes) : mine.copy_bytes;
+    if (checkpoint.async) bytes[rank] += mine.buffer_bytes;
+  }
+  return bytes;
+}
+
 }  // namespace
 
 StagingLayout lay_out_staging(const StateLayout& layout, const SavePlan& plan, int rank) {
@@ -80,18 +98,27 @@ StagingLayout lay_out_staging(const StateLayout& layout, const SavePlan& plan, i
   return staging;
 }
 
+bool saves_beside_steps(const CheckpointSpec& checkpoint, const StateLayout& layout,
+                        const SavePlan& plan) {
+  if (!checkpoint.async || checkpoint.memory_gib == 0) return checkpoint.async;
+  return std::ranges::max(bytes_of_copies(checkpoint, layout, plan)) <= most_bytes(checkpoint);
+}
+
 std::vector<int64_t> planned_staging(const CheckpointSpec& checkpoint, const StepGraph& step) {
-  std::vector<int64_t> bytes(static_cast<size_t>(step.mesh.world()), 0);
+  const std::vector<int64_t> none(static_cast<size_t>(step.mesh.world()), 0);
   const bool in_memory = checkpoint.memory_every > 0;
-  if (!checkpoint.on() || (!checkpoint.async && !in_memory)) return bytes;
+  if (!checkpoint.on() || (!checkpoint.async && !in_memory)) return none;
   const StateLayout layout = lay_out_state(step);
-  const SavePlan plan = plan_save(layout);
-  for (size_t rank = 0; rank < bytes.size(); ++rank) {
-    const StagingLayout mine = lay_out_staging(layout, plan, static_cast<int>(rank));
-    bytes[rank] = in_memory ? SnapshotMemory::bytes_for(mine.copy_bytes) : mine.copy_bytes;
-    if (checkpoint.async) bytes[rank] += mine.buffer_bytes;
-  }
-  return bytes;
+  std::vector<int64_t> bytes = bytes_of_copies(checkpoint, layout, plan_save(layout));
+  if (checkpoint.memory_gib == 0) return bytes;
+  const auto most = std::ranges::max_element(bytes);
+  if (*most <= most_bytes(checkpoint)) return bytes;
+  require_config(!in_memory,
+                 "checkpoint.memory_gib is {}, but the snapshots that memory_every = {} keeps take "
+                 "{} ({} bytes) on rank {}: raise it, or set memory_every = 0",
+                 checkpoint.memory_gib, checkpoint.memory_every, human_bytes(*most), *most,
+                 most - bytes.begin());
+  return none;
 }
 
 Staging::Staging(RankDevice& device, StagingLayout layout)

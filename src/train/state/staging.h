@@ -38,7 +38,13 @@ struct StagingLayout {
 };
 StagingLayout lay_out_staging(const StateLayout& layout, const SavePlan& plan, int rank);
 
+// Whether steps go on while a save is written: that is asked for, and no rank's copy would take
+// more than checkpoint.memory_gib. The same on every rank.
+bool saves_beside_steps(const CheckpointSpec& checkpoint, const StateLayout& layout,
+                        const SavePlan& plan);
+
 // Memory of the host that each rank takes for its saves, from the beginning of the run to its end.
+// Throws ConfigError where snapshots in memory take more than checkpoint.memory_gib.
 std::vector<int64_t> planned_staging(const CheckpointSpec& checkpoint, const StepGraph& step);
 
 // One thread fills a copy while no other reads it. Of a GPU the memory is pinned.
