@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "spec/run_file/run_file.h"
 #include "train/session/control.h"
 #include "train/session/resume.h"
+#include "train/session/snapshot_parts.h"
 
 namespace tessera {
 namespace {
@@ -30,14 +32,33 @@ struct Stored {
   const StagingLayout::Chunk* chunk;
 };
 
-void copy_common(const WantedBox& wanted, const Placed& place, const std::byte* from) {
+// `from`: what is stored at `place`, from byte `first` on.
+void copy_common(const WantedBox& wanted, const Placed& place, const std::byte* from,
+                 int64_t first) {
   const std::optional<Box> common = intersection(wanted.place.box, place.box);
   if (!common) return;
   const int64_t element = size_bits(wanted.type) / 8;
   for_each_common_run(wanted.place, place, *common, [&](int64_t to, int64_t at, int64_t count) {
-    std::memcpy(wanted.memory + to * element, from + at * element,
+    std::memcpy(wanted.memory + to * element, from + (at * element - first),
                 static_cast<size_t>(count * element));
   });
+}
+
+// The stretch of a chunk that holds all that is wanted of it. Empty: nothing is.
+struct Stretch {
+  int64_t first = std::numeric_limits<int64_t>::max();
+  int64_t end = 0;
+};
+Stretch common_stretch(const WantedBox& wanted, const Placed& place) {
+  Stretch stretch;
+  const std::optional<Box> common = intersection(wanted.place.box, place.box);
+  if (!common) return stretch;
+  const int64_t element = size_bits(wanted.type) / 8;
+  for_each_common_run(wanted.place, place, *common, [&](int64_t, int64_t at, int64_t count) {
+    stretch.first = std::min(stretch.first, at * element);
+    stretch.end = std::max(stretch.end, (at + count) * element);
+  });
+  return stretch;
 }
 
 }  // namespace
@@ -49,6 +70,7 @@ Snapshots::Snapshots(Kept file, const RunSpec& spec, const StepGraph& step, Exec
       control_(control),
       failpoint_(std::move(failpoint)),
       generation_(static_cast<uint64_t>(file.generation)),
+      ranks_on_host_(file.ranks_on_host > 0 ? file.ranks_on_host : control.size()),
       plan_(std::make_shared<CheckpointPlan>(step)) {
   std::vector<int64_t> copy_bytes;
   for (int rank = 0; rank < control.size(); ++rank) {
@@ -85,9 +107,9 @@ std::optional<FoundSnapshot> Snapshots::find(const std::function<void(const std:
     }
   }
   for (auto one = whole.rbegin(); one != whole.rend(); ++one) {
-    if (one->second == control_.size()) {
-      return FoundSnapshot{one->first, memory_->note(0, one->first)};
-    }
+    if (one->second != control_.size()) continue;
+    const std::string left = control_.rank() == 0 ? memory_->note(0, one->first) : "";
+    return FoundSnapshot{one->first, text_of_rank_zero(control_, left)};
   }
   return std::nullopt;
 }
@@ -108,14 +130,36 @@ void Snapshots::read(const FoundSnapshot& found, std::span<const WantedBox> want
           {rank, &layouts_[rank].chunks[i]});
     }
   }
+  std::vector<WantedPart> elsewhere;
   for (const WantedBox& box : wanted) {
     for (const Stored& one : stored.at(box.tensor)) {
+      const StagingLayout::Chunk& chunk = *one.chunk;
+      if (!is_here(one.rank)) {
+        const Stretch part = common_stretch(box, chunk.place);
+        if (part.end == 0) continue;
+        elsewhere.push_back({.rank = static_cast<int>(one.rank),
+                             .first = chunk.at + part.first,
+                             .bytes = part.end - part.first,
+                             .take = [&box, &chunk, part](const std::byte* data) {
+                               copy_common(box, chunk.place, data, part.first);
+                             }});
+        continue;
+      }
       const std::byte* const copy = memory_->find(one.rank, found.name);
       TESSERA_CHECK(copy != nullptr, "rank {} has no snapshot of step {}", one.rank,
                     found.name.step);
-      copy_common(box, one.chunk->place, copy + one.chunk->at);
+      copy_common(box, chunk.place, copy + chunk.at, 0);
     }
   }
+  if (ranks_on_host_ == control_.size()) return;
+  const auto mine = static_cast<size_t>(control_.rank());
+  exchange_parts(control_, elsewhere,
+                 {memory_->find(mine, found.name), static_cast<size_t>(layouts_[mine].copy_bytes)});
+}
+
+bool Snapshots::is_here(size_t rank) const {
+  const auto here = static_cast<size_t>(ranks_on_host_);
+  return rank / here == static_cast<size_t>(control_.rank()) / here;
 }
 
 // No rank may give up its older copy before all have sealed the newer one: else a rank that is lost
