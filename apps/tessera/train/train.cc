@@ -61,7 +61,7 @@ std::string backend_of(const TrainCommandOptions& options, const LaunchContext& 
 
 RunSpec load_spec(const TrainCommandOptions& options, const Environment& environment) {
   RunSpec spec = options.source.load(read_text);
-  hear_replicas(environment, spec);
+  const bool told_replicas = hear_replicas(environment, spec);
   require_trainable(spec.model);
   if (options.comm_timeout_s > 0) spec.train.comm_timeout = options.comm_timeout_s;
   require_config(options.backend != "nccl" || spec.train.device == TrainDevice::kCuda,
@@ -71,15 +71,7 @@ RunSpec load_spec(const TrainCommandOptions& options, const Environment& environ
   check_watch(options.watch, spec);
   // Nobody would go on from what is lost with this command.
   if (options.restarts == 0) spec.checkpoint.memory_every = 0;
-  check_ranks_of_hosts(options.hosts, spec.parallel.world());
-  require_config(!options.hosts.several() || options.elastic.empty(),
-                 "--hosts {}: --elastic changes the number of replicas on one host; leave it out, "
-                 "and keep a spare host (docs/faults.md)",
-                 options.hosts.hosts);
-  require_config(!options.hosts.several() || spec.checkpoint.memory_every == 0,
-                 "--hosts {}: checkpoint.memory_every keeps snapshots with the agent of one host; "
-                 "leave it out: a run on several hosts goes on from its checkpoints",
-                 options.hosts.hosts);
+  if (!told_replicas) check_ranks_of_hosts(options, spec);
   require_config(!options.hosts.several() || spec.train.device != TrainDevice::kCuda,
                  "--hosts {}: GPUs of several hosts are connected by NCCL, which needs mpirun or "
                  "srun (docs/multi-machine.md); leave out --hosts, or use train.device = \"cpu\"",

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/text/text.h"
 
 namespace tessera {
@@ -19,17 +21,30 @@ std::string describe(const RankLoss& loss) {
 
 }  // namespace
 
+RestartLedger::RestartLedger(int restarts, const PastFailures& past)
+    : restarts_(restarts), left_(std::max(0, restarts - past.used)), losses_(past.losses) {
+  for (const RankLoss& loss : losses_) (void)count_step(loss);
+}
+
+PastFailures RestartLedger::past() const {
+  const size_t left_out = losses_.size() - std::min(losses_.size(), PastFailures::kMostLosses);
+  return {.used = restarts_ - left_,
+          .losses = {losses_.begin() + static_cast<std::ptrdiff_t>(left_out), losses_.end()}};
+}
+
+size_t RestartLedger::count_step(const RankLoss& loss) {
+  if (!loss.curable || loss.section == RunSection::kSetup) return 0;
+  std::vector<int>& ranks = failed_[loss.step];
+  ranks.push_back(loss.rank);
+  return ranks.size();
+}
+
 RestartLedger::Answer RestartLedger::after(const RankLoss& loss) {
   const bool recovered = !losses_.empty() && loss.step > losses_.back().step + kGoodSteps;
   if (recovered) left_ = restarts_;
   losses_.push_back(loss);
   if (!loss.curable) return Answer::kEnd;
-  // Before the first step nothing is known of it.
-  if (loss.section != RunSection::kSetup) {
-    std::vector<int>& ranks = failed_[loss.step];
-    ranks.push_back(loss.rank);
-    if (static_cast<int>(ranks.size()) >= kPoisonFailures) return Answer::kPoison;
-  }
+  if (count_step(loss) >= kPoisonFailures) return Answer::kPoison;
   if (left_ == 0) return Answer::kEnd;
   --left_;
   return Answer::kRestart;
