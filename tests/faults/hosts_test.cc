@@ -138,7 +138,8 @@ TEST_F(HostsTest, AHostWithoutACoordinatorEndsWith75) {
       << result.err;
 }
 
-TEST_F(HostsTest, ASignalToAnyHostEndsTheRunInOrder) {
+// Each host says the same to whoever starts it.
+TEST_F(HostsTest, Row14ASignalToAnyHostSavesAndAsksToBeStartedAgain) {
   for (const int told : {0, 1}) {
     SCOPED_TRACE(told);
     std::filesystem::remove_all(folder_.path("out"));
@@ -148,8 +149,8 @@ TEST_F(HostsTest, ASignalToAnyHostEndsTheRunInOrder) {
     (told == 0 ? first : second).signal(SIGTERM);
     const CommandResult one = first.finish();
     const CommandResult other = second.finish();
-    EXPECT_NE(one.code, 0) << said();
-    EXPECT_EQ(one.code, other.code) << said();
+    EXPECT_EQ(one.code, 85) << said();
+    EXPECT_EQ(other.code, 85) << said();
     EXPECT_TRUE(events("restart").empty());
     expect_all_gone();
     commands_.clear();
@@ -169,6 +170,24 @@ TEST_F(HostsTest, OutOfRestartsAllEndWithTheCodeOfTheLastFailure) {
   EXPECT_EQ(first.finish().code, 1);
   EXPECT_EQ(second.finish().code, 1);
   EXPECT_NE(said().find("started again 1 time before"), std::string::npos) << said();
+  expect_all_gone();
+}
+
+// What the first coordinator has counted the second one counts on.
+TEST_F(HostsTest, Row9AnotherCoordinatorEndsAStepThatFailsAgainAndAgain) {
+  const HostSetting as{.fault =
+                           "step.begin:rank=1,step=5,generation=0,act=kill;"
+                           "step.begin:rank=0,step=4,generation=2,act=delay=3000",
+                       .flags = "--restarts 5"};
+  Command& first = start(0, as);
+  Command& second = start(1, as);
+  ASSERT_TRUE(wait_until([&] { return events("resume").size() == 1; })) << said();
+  ::kill(child_called(first.pid(), "tessera-coord"), SIGKILL);
+  EXPECT_EQ(first.finish().code, 78);
+  EXPECT_EQ(second.finish().code, 78);
+  EXPECT_EQ(events("restart").size(), 2U);
+  EXPECT_NE(said().find("step 5 has failed 3 times, on ranks 1, 1 and 1"), std::string::npos)
+      << said();
   expect_all_gone();
 }
 

@@ -76,11 +76,29 @@ void require_elastic(const std::string& text, int64_t restarts, const RunSpec& s
                  text);
 }
 
-void hear_replicas(const Environment& environment, RunSpec& spec) {
+bool hear_replicas(const Environment& environment, RunSpec& spec) {
   const auto told = environment.find(kVariable);
-  if (told == environment.end()) return;
+  if (told == environment.end()) return false;
   spec.parallel.dp = number_of(told->second, told->second);
   resolve(spec);
+  return true;
+}
+
+std::vector<int> host_sizes(const ElasticBounds& bounds, const RunSpec& spec, int hosts) {
+  const int64_t ranks_of_replica = spec.parallel.world() / spec.parallel.dp;
+  const int64_t ranks_of_host = spec.parallel.world() / hosts;
+  std::vector<int> sizes;
+  for (int64_t size = 1; size * ranks_of_host <= bounds.most * ranks_of_replica; ++size) {
+    const int64_t ranks = size * ranks_of_host;
+    const int64_t replicas = ranks / ranks_of_replica;
+    const bool whole = ranks % ranks_of_replica == 0 && replicas % spec.train.redundancy == 0;
+    if (whole && replicas >= bounds.least) sizes.push_back(static_cast<int>(size));
+  }
+  require_config(sizes.size() > 1,
+                 "--elastic min={},max={}: replicas come and go with whole hosts of {} ranks each, "
+                 "and a replica has {}: no other number of hosts than {} lies between them",
+                 bounds.least, bounds.most, ranks_of_host, ranks_of_replica, hosts);
+  return sizes;
 }
 
 ElasticRun::ElasticRun(const ElasticBounds& bounds, const RunSpec& spec)

@@ -25,8 +25,14 @@ ElasticBounds parse_elastic(const std::string& text);
 // Throws ConfigError where the run cannot change its number of replicas.
 void require_elastic(const std::string& text, int64_t restarts, const RunSpec& spec, RankMode mode);
 
-// The number of replicas that the agent has told this process, in place of the run file's.
-void hear_replicas(const Environment& environment, RunSpec& spec);
+// The number of replicas that the agent has told this process, in place of the run file's. Whether
+// it has.
+bool hear_replicas(const Environment& environment, RunSpec& spec);
+
+// The numbers of hosts that the run may have, each with as many ranks as with `hosts`: those with
+// whole replicas within the bounds. Throws ConfigError where no fewer and no more hosts than these
+// would do.
+std::vector<int> host_sizes(const ElasticBounds& bounds, const RunSpec& spec, int hosts);
 
 // The agent's side: how many ranks there are and may be.
 class ElasticRun {

@@ -1,11 +1,13 @@
 #include "train/host_flags.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "base/error.h"
 #include "base/text/text.h"
 #include "cli/flags.h"
 #include "launch/rendezvous/socket.h"
+#include "train/elastic.h"
 #include "train/train_command.h"
 
 namespace tessera {
@@ -86,17 +88,23 @@ void check_hosts(const TrainCommandOptions& options, const LaunchContext& contex
                  flags.meet, is_only_here(place.host) ? "other users of this host" : "other hosts");
 }
 
-void check_ranks_of_hosts(const HostFlags& flags, int64_t world) {
+void check_ranks_of_hosts(const TrainCommandOptions& options, const RunSpec& spec) {
+  const HostFlags& flags = options.hosts;
   if (!flags.several()) return;
   constexpr int64_t kMostRanks = 64;  // that the memory of an agent has a place for
+  const int64_t world = spec.parallel.world();
   require_config(world % flags.hosts == 0,
                  "--hosts {}: the mesh has {} ranks, and every host has as many: use a number of "
                  "hosts that divides it",
                  flags.hosts, world);
-  require_config(world <= kMostRanks,
+  const ElasticBounds bounds = parse_elastic(options.elastic);
+  const int64_t replicas = std::max(bounds.most, spec.parallel.dp);
+  const int64_t most = world / spec.parallel.dp * replicas;
+  require_config(most <= kMostRanks,
                  "--hosts {}: the mesh has {} ranks, and {} are the most: start more with mpirun "
                  "(docs/multi-machine.md)",
-                 flags.hosts, world, kMostRanks);
+                 flags.hosts, most, kMostRanks);
+  if (bounds.on()) (void)host_sizes(bounds, spec, static_cast<int>(flags.hosts));
 }
 
 std::string run_token(const Environment& environment) {

@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "launch/environment.h"
+#include "spec/run_spec.h"
 
 namespace tessera {
 
@@ -33,8 +34,9 @@ MeetingPlace meeting_place(const HostFlags& flags);
 void check_hosts(const TrainCommandOptions& options, const LaunchContext& context,
                  const Environment& environment);
 std::string run_token(const Environment& environment);
-// Throws ConfigError unless each host can have as many of the `world` ranks.
-void check_ranks_of_hosts(const HostFlags& flags, int64_t world);
+// Throws ConfigError unless each host can have as many of the run's ranks, also where their number
+// changes.
+void check_ranks_of_hosts(const TrainCommandOptions& options, const RunSpec& spec);
 
 // With several hosts srun starts agents, not ranks.
 LaunchContext launch_on_hosts(const HostFlags& flags, const LaunchContext& context);

@@ -11,6 +11,7 @@
 #include "launch/hosts/host_agent.h"
 #include "launch/hosts/host_ranks.h"
 #include "launch/rendezvous/token.h"
+#include "train/elastic.h"
 #include "train/restarts.h"
 #include "train/run_place.h"
 
@@ -47,7 +48,9 @@ class HostRun {
         agent_(agent),
         token_(token),
         console_(console),
-        journal_(spec.logging.run_dir) {}
+        journal_(spec.logging.run_dir),
+        bounds_(parse_elastic(options.elastic)),
+        elastic_(bounds_, spec) {}
 
   int coordinate(const UniqueFd& listener) {
     const std::optional<CoordinatorState> state = read_coordinator_state(state_path(spec_));
@@ -69,6 +72,9 @@ class HostRun {
     coordinator.restarts = static_cast<int>(options_.restarts);
     coordinator.lease = milliseconds_of(options_.hosts.lease_s);
     coordinator.host_wait = milliseconds_of(options_.hosts.wait_s);
+    if (bounds_.on()) coordinator.sizes = host_sizes(bounds_, spec_, coordinator.hosts);
+    coordinator.grow_after = bounds_.grow_after;
+    coordinator.watch = agent_.watch;
     coordinator.keep = [this](const CoordinatorState& state) {
       write_coordinator_state(state_path(spec_), state);
     };
@@ -80,18 +86,32 @@ class HostRun {
       journal_.restarted(loss, generation, left);
       say(restart_text(loss, generation, left));
     };
+    coordinator.on_trouble = [this](const RankTrouble& trouble, bool opened) {
+      journal_.trouble(trouble, {.opened = opened});
+      say(trouble_text(trouble));
+    };
+    coordinator.on_resize = [this](int before, int ranks, int generation,
+                                   const std::string& reason) {
+      journal_.resized(before, ranks, generation, reason);
+      say(resize_text(before, ranks, generation));
+    };
     coordinator.describe_step = agent_.describe_step;
-    coordinator.environment = [this](bool opened) { return environment(opened); };
+    coordinator.environment = [this](bool opened, int hosts) { return environment(opened, hosts); };
     return coordinator;
   }
 
-  [[nodiscard]] std::vector<std::string> environment(bool opened) {
+  [[nodiscard]] std::vector<std::string> environment(bool opened, int hosts) {
     journal_.ended({.opened = opened});
     Environment told;
     RunSpec spec = spec_;
     spec.logging.run_dir = std::filesystem::absolute(spec.logging.run_dir);
     tell_run_directory(spec, told);
     journal_.prepare(told);
+    if (bounds_.on()) {
+      const int64_t ranks_of_host = spec_.parallel.world() / options_.hosts.hosts;
+      elastic_.resize(static_cast<int>(hosts * ranks_of_host));
+      elastic_.begin_generation(told);
+    }
     std::vector<std::string> variables;
     for (const auto& [name, value] : told) variables.push_back(name + "=" + value);
     return variables;
@@ -107,12 +127,17 @@ class HostRun {
   const std::string& token_;
   Console& console_;
   RestartJournal journal_;
+  const ElasticBounds bounds_;
+  ElasticRun elastic_;
 };
 
 }  // namespace
 
-int run_on_hosts(const TrainCommandOptions& options, const RunSpec& spec, const AgentOptions& agent,
+int run_on_hosts(const TrainCommandOptions& options, const RunSpec& spec, AgentOptions agent,
                  const std::string& token, Console& console) {
+  // As long as this agent lives: what ranks leave here outlives them and their keeper.
+  const UniqueFd kept = spec.checkpoint.memory_every > 0 ? file_for_snapshots() : UniqueFd();
+  agent.kept_fd = kept.get();
   const MeetingPlace place = meeting_place(options.hosts);
   HostAgentOptions host;
   host.host = static_cast<int>(options.hosts.host_rank);
@@ -120,7 +145,10 @@ int run_on_hosts(const TrainCommandOptions& options, const RunSpec& spec, const 
   host.meet_port = place.port;
   host.token = token;
   host.host_wait = milliseconds_of(options.hosts.wait_s);
-  host.run_ranks = [&](const HostRanks& ranks) { return run_host_ranks(agent, ranks, token); };
+  host.run_ranks = [&](const HostRanks& ranks, ControlLink& link) {
+    return run_host_ranks(agent, ranks, token, link);
+  };
+  host.takes_room = !options.elastic.empty();
   host.on_note = [&](const std::string& text) {
     console.err << fitted_err(console, "tessera: " + printable(text)) << std::endl;
   };

@@ -12,7 +12,7 @@ namespace tessera {
 
 // `agent`: what the ranks of this host are. On host 0 the run directory in `spec` is claimed.
 // Returns the exit code of the run.
-int run_on_hosts(const TrainCommandOptions& options, const RunSpec& spec, const AgentOptions& agent,
+int run_on_hosts(const TrainCommandOptions& options, const RunSpec& spec, AgentOptions agent,
                  const std::string& token, Console& console);
 
 }  // namespace tessera

@@ -64,7 +64,7 @@ RunSpec load_spec(const TrainCommandOptions& options, const Environment& environ
                  "--allow-unchecked: it is of a checkpoint to go on from: add --resume, or leave "
                  "the flag out");
   RunSpec spec = options.source.load(read_text);
-  hear_replicas(environment, spec);
+  const bool told_replicas = hear_replicas(environment, spec);
   require_trainable(spec.model);
   require_config(!spec.checkpoint.on() || spec.checkpoint.keep >= 2,
                  "checkpoint.keep = {}: a block of the newest checkpoint may turn out bad when it "
@@ -78,15 +78,7 @@ RunSpec load_spec(const TrainCommandOptions& options, const Environment& environ
   check_watch(options.watch, spec);
   // Nobody would go on from what is lost with this command.
   if (options.restarts == 0) spec.checkpoint.memory_every = 0;
-  check_ranks_of_hosts(options.hosts, spec.parallel.world());
-  require_config(!options.hosts.several() || options.elastic.empty(),
-                 "--hosts {}: --elastic changes the number of replicas on one host; leave it out, "
-                 "and keep a spare host (docs/faults.md)",
-                 options.hosts.hosts);
-  require_config(!options.hosts.several() || spec.checkpoint.memory_every == 0,
-                 "--hosts {}: checkpoint.memory_every keeps snapshots with the agent of one host; "
-                 "leave it out: a run on several hosts goes on from its checkpoints",
-                 options.hosts.hosts);
+  if (!told_replicas) check_ranks_of_hosts(options, spec);
   require_config(!options.hosts.several() || spec.train.device != TrainDevice::kCuda,
                  "--hosts {}: GPUs of several hosts are connected by NCCL, which needs mpirun or "
                  "srun (docs/multi-machine.md); leave out --hosts, or use train.device = \"cpu\"",

@@ -56,6 +56,34 @@ class Backoff {
   int idle_ = 0;
 };
 
+// For as long as it lives somebody may be told for whom this rank waits.
+class SaidWait {
+ public:
+  explicit SaidWait(CallWatcher* watcher) : watcher_(watcher) {}
+  ~SaidWait() {
+    if (said_) watcher_->waits_for(-1);
+  }
+  SaidWait(const SaidWait&) = delete;
+  SaidWait& operator=(const SaidWait&) = delete;
+  // Whether it is time to say (again) for whom. Short waits are nobody's business.
+  bool is_due(std::chrono::milliseconds waited) {
+    if (watcher_ == nullptr || waited < next_) return false;
+    next_ = waited + kSayEvery;
+    return true;
+  }
+  void say(int world_rank) {
+    said_ = true;
+    watcher_->waits_for(world_rank);
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kShort{20};
+  static constexpr std::chrono::milliseconds kSayEvery{80};
+  CallWatcher* watcher_;
+  std::chrono::milliseconds next_ = kShort;
+  bool said_ = false;
+};
+
 }  // namespace
 
 MessageCommunicator::MessageCommunicator(MessageEngine& engine, std::string name, std::string key,
@@ -115,6 +143,9 @@ uint64_t MessageCommunicator::begin(const CollectiveCall& call) {
   } catch (...) {
     slot.call.cancel();
     throw;
+  }
+  if (CallWatcher* const watcher = group_.engine.options().watcher) {
+    watcher->begins(call, sequence, name());
   }
   slot.ticket = ++last_ticket_;
   slot.warned = false;
@@ -261,6 +292,7 @@ bool MessageCommunicator::test(uint64_t ticket) {
 bool MessageCommunicator::wait(uint64_t ticket, std::chrono::milliseconds time) {
   const Clock::time_point begin = Clock::now();
   Backoff backoff;
+  SaidWait said(group_.engine.options().watcher);
   while (true) {
     const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
     uint64_t activity = 0;
@@ -270,8 +302,15 @@ bool MessageCommunicator::wait(uint64_t ticket, std::chrono::milliseconds time) 
       activity = group_.engine.activity();
     }
     if (time.count() >= 0 && waited >= time) return false;
+    if (said.is_due(waited)) said.say(awaited_rank(ticket));
     backoff.pause(activity);
   }
+}
+
+int MessageCommunicator::awaited_rank(uint64_t ticket) {
+  const auto lock = group_.engine.lock();
+  const std::vector<int> awaited = slot(ticket).call.awaited();
+  return awaited.empty() ? -1 : group_.world_rank(awaited.front());
 }
 
 bool MessageCommunicator::poll(Slot& slot, std::chrono::milliseconds waited) {

@@ -60,6 +60,9 @@ class MessageCommunicator final : public Communicator,
   void take_header(int world_rank, const CallHeader& header) override;
   void advance() override;
 
+  // The rank of the world that the call waits for; -1: none.
+  [[nodiscard]] int awaited_rank(uint64_t ticket);
+
   // All that follow need the engine's lock.
   uint64_t begin(const CollectiveCall& call);
   [[nodiscard]] Algorithm check(const CollectiveCall& call);

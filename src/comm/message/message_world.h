@@ -9,6 +9,7 @@
 #include <string>
 
 #include "collective/selection.h"
+#include "comm/call_watcher.h"
 #include "comm/message/transport.h"
 #include "comm/world.h"
 
@@ -19,7 +20,8 @@ struct MessageWorldOptions {
   std::chrono::milliseconds timeout{60'000};    // longest wait for a peer inside one collective
   std::chrono::milliseconds slow_after{5'000};  // a wait this long is reported once
   std::function<void(const std::string&)> on_warning = {};  // "rank 2 is late: …"; null: dropped
-  Selection selection = {};  // what Algorithm::kAuto means; the same on all ranks
+  CallWatcher* watcher = nullptr;  // must outlive the world; null: nobody watches
+  Selection selection = {};        // what Algorithm::kAuto means; the same on all ranks
 };
 
 // Tells the peers when it goes: whoever still waits for this rank then fails at once. The transport

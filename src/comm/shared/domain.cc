@@ -1,5 +1,6 @@
 #include "comm/shared/domain.h"
 
+#include <immintrin.h>
 #include <sched.h>
 #include <sys/mman.h>
 
@@ -92,6 +93,12 @@ void clear_pages(std::byte* begin, int64_t size_bytes) {
   std::memset(begin, 0, static_cast<size_t>(size_bytes));
 }
 
+std::string name_of_group(WorldBlock& world, const RankBlock& rank, int group) {
+  if (group < kMaxGroups) return GroupView(group_at(world, group), 1).head().name;
+  const int outside = group - kMaxGroups;
+  return outside < kOutsideGroups ? rank.outside_groups[outside] : "";
+}
+
 }  // namespace
 
 void raise_abort(WorldBlock& world, const std::string& reason) {
@@ -102,6 +109,21 @@ void raise_abort(WorldBlock& world, const std::string& reason) {
 
 std::string abort_reason(const WorldBlock& world) {
   return world.abort_flag.raised() ? world.abort_text : "";
+}
+
+void note_call(RankBlock& rank, int group, const CollectiveCall& call, uint64_t sequence) {
+  const uint64_t made = rank.num_records.fetch_add(1, std::memory_order_release);
+  CallRecord& record = rank.records[made % kRecords];
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  record.sequence.store(sequence, kRelaxed);
+  record.count.store(static_cast<uint64_t>(call.count), kRelaxed);
+  record.ticks.store(__rdtsc(), kRelaxed);
+  record.kind.store(static_cast<uint64_t>(group) | static_cast<uint64_t>(call.op) << 16 |
+                        static_cast<uint64_t>(call.reduce) << 32 |
+                        static_cast<uint64_t>(call.dtype) << 48,
+                    kRelaxed);
+  record.detail.store(static_cast<uint32_t>(call.root) | static_cast<uint64_t>(call.tag) << 32,
+                      kRelaxed);
 }
 
 std::string last_call(WorldBlock& world, int world_rank) {
@@ -117,10 +139,9 @@ std::string last_call(WorldBlock& world, int world_rank) {
                             .root = static_cast<int>(static_cast<uint32_t>(detail)),
                             .tag = static_cast<uint32_t>(detail >> 32),
                             .count = static_cast<int64_t>(record.count.load())};
-  const GroupView group(group_at(world, static_cast<int>(kind & 0xffff)), 1);
   const std::string text = describe(call, record.sequence.load());
   // A group that all members have left has no name any more.
-  const std::string name = group.head().name;
+  const std::string name = name_of_group(world, rank, static_cast<int>(kind & 0xffff));
   return name.empty() ? text : fmt::format("{} of group {}", text, name);
 }
 

@@ -83,6 +83,8 @@ class Domain {
 void raise_abort(WorldBlock& world, const std::string& reason);
 std::string abort_reason(const WorldBlock& world);
 
+// A call of the rank begins, in the group with that number.
+void note_call(RankBlock& rank, int group, const CollectiveCall& call, uint64_t sequence);
 // "all_reduce(f32, 4096) #17 of group dp", or nothing before the first call.
 std::string last_call(WorldBlock& world, int world_rank);
 

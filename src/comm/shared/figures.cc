@@ -20,19 +20,7 @@ Figures::Figures(const GroupSite& site)
 
 void Figures::record(const CollectiveCall& call, uint64_t sequence) {
   ++calls_[static_cast<size_t>(call.op)];
-  RankBlock& block = site_.domain.block().rank[site_.endpoint.rank()];
-  const uint64_t made = block.num_records.fetch_add(1, std::memory_order_release);
-  CallRecord& record = block.records[made % kRecords];
-  constexpr auto kRelaxed = std::memory_order_relaxed;
-  record.sequence.store(sequence, kRelaxed);
-  record.count.store(static_cast<uint64_t>(call.count), kRelaxed);
-  record.ticks.store(__rdtsc(), kRelaxed);
-  record.kind.store(
-      static_cast<uint64_t>(site_.group.index) | static_cast<uint64_t>(call.op) << 16 |
-          static_cast<uint64_t>(call.reduce) << 32 | static_cast<uint64_t>(call.dtype) << 48,
-      kRelaxed);
-  record.detail.store(static_cast<uint32_t>(call.root) | static_cast<uint64_t>(call.tag) << 32,
-                      kRelaxed);
+  note_call(site_.domain.block().rank[site_.endpoint.rank()], site_.group.index, call, sequence);
 }
 
 void Figures::note_lateness(const PendingCall& pending) {

@@ -16,10 +16,11 @@
 namespace tessera::shared {
 
 constexpr uint64_t kMagic = 0x7465737365726131;
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr int kMaxRanks = 64;
 constexpr int kMaxGroups = 128;
-constexpr int kCallSlots = 32;  // collectives of one group that may be in flight
+constexpr int kOutsideGroups = 32;  // of a rank, that have names and no memory here
+constexpr int kCallSlots = 32;      // collectives of one group that may be in flight
 constexpr int kMailSlots = 8;
 constexpr int64_t kMailBytes = 16384;
 constexpr int kPartSlots = 4;  // parts of messages from one rank to another that may be in flight
@@ -147,6 +148,8 @@ struct alignas(64) RankBlock {
   std::atomic<int32_t> waits_for{0};  // the rank that one of its threads sleeps for, and 1
   std::atomic<uint64_t> num_records{0};
   CallRecord records[kRecords];
+  // Names of groups whose data goes another way; their numbers begin behind kMaxGroups.
+  char outside_groups[kOutsideGroups][kNameBytes];
   WorkNote work[WorkNote::kStreams];
   StackBlock stacks;
 };

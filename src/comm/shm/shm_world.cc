@@ -151,6 +151,31 @@ void claim_rank(WorldBlock& block, int rank) {
   mine.state.store(static_cast<uint32_t>(RankState::kAttached), std::memory_order_release);
 }
 
+// Notes calls where the shared communicators note theirs.
+class ShmCallWatcher final : public CallWatcher {
+ public:
+  explicit ShmCallWatcher(shared::RankBlock& rank) : rank_(rank) {}
+  void begins(const CollectiveCall& call, uint64_t sequence, const std::string& group) override {
+    shared::note_call(rank_, shared::kMaxGroups + place_of(group), call, sequence);
+  }
+  void waits_for(int rank) override { rank_.waits_for.store(rank + 1, std::memory_order_relaxed); }
+
+ private:
+  // Behind the last one: a group without a name.
+  int place_of(const std::string& group) {
+    const auto known = std::find(groups_.begin(), groups_.end(), group);
+    const auto place = static_cast<int>(known - groups_.begin());
+    if (known != groups_.end() || place == shared::kOutsideGroups) return place;
+    const size_t length = std::min(group.size(), shared::kNameBytes - 1);
+    std::memcpy(rank_.outside_groups[place], group.data(), length);
+    groups_.push_back(group);
+    return place;
+  }
+
+  shared::RankBlock& rank_;
+  std::vector<std::string> groups_;
+};
+
 }  // namespace
 
 struct ShmMemory::State {
@@ -318,6 +343,12 @@ std::unique_ptr<CommWorld> attach_shm_world(const ShmWorldOptions& options) {
   };
   endpoint.keep = attachment;
   return std::make_unique<shared::Endpoint>(std::move(endpoint));
+}
+
+std::unique_ptr<CallWatcher> watch_calls(CommWorld& world) {
+  const auto* endpoint = dynamic_cast<const shared::Endpoint*>(&world);
+  if (endpoint == nullptr) return nullptr;
+  return std::make_unique<ShmCallWatcher>(endpoint->domain().block().rank[world.rank()]);
 }
 
 int stop_signal_of(const CommWorld& world) {

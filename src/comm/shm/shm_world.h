@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/call_watcher.h"
 #include "comm/run_state.h"
 #include "comm/world.h"
 
@@ -119,5 +120,9 @@ std::unique_ptr<CommWorld> attach_shm_world(const ShmWorldOptions& options);
 // memory (usually rank 0). In another world they are 0 and nothing.
 [[nodiscard]] int stop_signal_of(const CommWorld& world);
 void report_run(CommWorld& world, const RunState& state, bool speaks_for_all);
+
+// For ranks of such a world whose data goes another way: tells ShmMemory::status of their calls.
+// Null in another world, which must outlive it.
+std::unique_ptr<CallWatcher> watch_calls(CommWorld& world);
 
 }  // namespace tessera

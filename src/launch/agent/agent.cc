@@ -140,6 +140,11 @@ class Agent {
   void on_time();
   void look_at_ranks();
   void look_for_room();
+  void make_room(int ranks);
+  void take_orders();
+  void obey(const RankCommand& order);
+  void condemn(const RankTrouble& trouble);
+  [[nodiscard]] HostSight what_is_seen() const;
   void end_growth();
   void act_on(const WatchFinding& finding);
   [[nodiscard]] std::vector<std::string> what_ranks_do() const;
@@ -203,7 +208,7 @@ Agent::Agent(const AgentOptions& options, SignalInbox& signals, SparePool& spare
       last_seen_(static_cast<size_t>(options.ranks)),
       watch_(options.ranks, options.watch),
       condemned_(static_cast<size_t>(options.ranks)) {
-  if (options.restarts > 0 || options.part.ranks > 0) look_at_ = Clock::now();
+  if (options.restarts > 0 || options.part.overseer != nullptr) look_at_ = Clock::now();
   if (options.prepare) options.prepare(generation, environment_);
   if (options.pin_to_cores) cores_ = allowed_cores();
   if (options.log_dir.empty()) return;
@@ -229,6 +234,7 @@ JobEnd Agent::run() {
     while (const std::optional<int> signal = signals_.take()) on_signal(*signal);
     for (const int rank : ranks_.reap(poll_)) on_end(rank);
     for (const pid_t spare : spares_.reap(poll_)) say_spare(spare, -1);
+    take_orders();
     output_.forward(poll_);
     on_time();
   }
@@ -253,7 +259,7 @@ void Agent::tell_end(const JobEnd& end) {
       output_.say("tessera: " + end.message, flush_time());
     }
   }
-  if (stop_signal_ != 0 && options_.on_stopped) {
+  if (stop_signal_ != 0 && growing_to_ == 0 && options_.on_stopped) {
     options_.on_stopped(stop_signal_, memory_.run_state());
   }
 }
@@ -371,6 +377,8 @@ void Agent::wait_for_events() {
   ranks_.add_to(poll_);
   spares_.add_to(poll_);
   output_.add_to(poll_);
+  const Overseer* const overseer = options_.part.overseer;
+  if (overseer != nullptr && overseer->fd() >= 0) poll_.add(overseer->fd(), POLLIN);
   poll_.wait(std::min({signals_.longest_sleep(), ranks_.longest_sleep(), time_to_next_deadline()}));
 }
 
@@ -483,6 +491,7 @@ void Agent::look_at_ranks() {
   }
   const Clock::time_point now = Clock::now();
   look_at_ = now + options_.watch.tick();
+  if (options_.part.overseer != nullptr) return options_.part.overseer->tell(what_is_seen());
   if (options_.resize.grow) look_at_ = std::min(*look_at_, now + kLookForRoom);
   std::vector<RankSight> sights;
   for (int rank = 0; rank < options_.ranks; ++rank) {
@@ -497,9 +506,48 @@ void Agent::look_at_ranks() {
 // The ranks are stopped as somebody else would stop them: after the step at hand, with a save.
 void Agent::look_for_room() {
   const int room = options_.resize.grow(options_.ranks, memory_.run_state(), asked_to_grow_);
-  if (room <= options_.ranks) return;
-  growing_to_ = room;
+  if (room > options_.ranks) make_room(room);
+}
+
+void Agent::make_room(int ranks) {
+  growing_to_ = ranks;
   begin_stop(SIGUSR2);
+}
+
+HostSight Agent::what_is_seen() const {
+  HostSight seen{.run = memory_.run_state()};
+  const int first = options_.part.first_rank;
+  for (int rank = first; rank < first + options_.ranks_here(); ++rank) {
+    seen.ranks.push_back({.running = ranks_.running(rank),
+                          .stopped = ranks_.stopped(rank),
+                          .progress = memory_.progress(rank)});
+    seen.pids.push_back(ranks_.pid(rank));
+  }
+  seen.run.section = seen.ranks.front().progress.section;
+  seen.run.step = seen.ranks.front().progress.step;
+  return seen;
+}
+
+void Agent::take_orders() {
+  if (options_.part.overseer == nullptr) return;
+  while (const std::optional<RankCommand> order = options_.part.overseer->take()) obey(*order);
+}
+
+// As long as the ranks are neither failing nor ending already.
+void Agent::obey(const RankCommand& order) {
+  if (first_failed_ || stop_signal_ != 0 || give_up_at_) return;
+  switch (order.kind) {
+    case RankCommand::Kind::kSayWhere: {
+      RankStacks stacks = ask_for_stacks(memory_, running_pids());
+      return options_.part.overseer->tell(HostWhereabouts{
+          .ranks = what_ranks_do(), .at = std::move(stacks.at), .stacks = std::move(stacks.text)});
+    }
+    case RankCommand::Kind::kKill:
+      if (!options_.is_here(order.rank)) return;
+      return condemn({.verdict = order.verdict, .rank = order.rank, .seconds = order.seconds});
+    case RankCommand::Kind::kMakeRoom:
+      return make_room(options_.ranks);
+  }
 }
 
 // A run that was at its end needs no more ranks.
@@ -536,13 +584,18 @@ void Agent::act_on(const WatchFinding& finding) {
   const bool told = finding.kind != Kind::kStoppedTooLong;  // it was, when it was found stopped
   if (told && options_.on_trouble) options_.on_trouble(trouble, memory_.run_state());
   if (!hung && finding.kind != Kind::kStoppedTooLong) return;
-  condemned_[static_cast<size_t>(finding.rank)] = trouble;
-  ranks_.kill_child(finding.rank);
+  condemn(trouble);
+}
+
+void Agent::condemn(const RankTrouble& trouble) {
+  condemned_[static_cast<size_t>(trouble.rank)] = trouble;
+  ranks_.kill_child(trouble.rank);
 }
 
 std::vector<std::string> Agent::what_ranks_do() const {
   std::vector<std::string> texts;
   for (int rank = 0; rank < options_.ranks; ++rank) {
+    if (!options_.is_here(rank)) continue;
     const ShmRankStatus status = memory_.status(rank);
     const std::string call = status.last_call.empty() ? "no collective yet" : status.last_call;
     const int peer = status.progress.waits_for;
@@ -557,7 +610,8 @@ std::vector<std::string> Agent::what_ranks_do() const {
 std::vector<pid_t> Agent::running_pids() const {
   std::vector<pid_t> pids;
   for (int rank = 0; rank < options_.ranks; ++rank) {
-    pids.push_back(ranks_.running(rank) ? ranks_.pid(rank) : 0);
+    const pid_t pid = ranks_.running(rank) ? ranks_.pid(rank) : 0;
+    pids.push_back(options_.is_here(rank) ? pid : kNotHere);
   }
   return pids;
 }
@@ -631,7 +685,7 @@ int run_agent(const AgentOptions& options) {
   for (int generation = options.part.generation;; ++generation) {
     Agent agent(now, signals, spares, generation, replaced);
     JobEnd end = agent.run();
-    if (agent.growing_to() > 0) {
+    if (agent.growing_to() > 0 && options.resize.grow) {
       resize(agent.growing_to(), generation + 1, "");
       continue;
     }

@@ -33,6 +33,9 @@
 // later: the ranks are asked to stop by SIGUSR2, save, and start again in their new number. SIGUSR2
 // to the agent then says that lost places can be filled again.
 //
+// Where ranks of other hosts belong to the job, an overseer judges (overseer.h): which ranks are
+// stopped or hung, and when there is room for more, can only be said by whoever sees all.
+//
 // When the machine runs out of memory, the kernel takes the ranks before other processes, and the
 // agent next (launch/oom_score.h).
 //
@@ -54,6 +57,7 @@
 #include <vector>
 
 #include "comm/run_state.h"
+#include "launch/agent/overseer.h"
 #include "launch/agent/rank_loss.h"
 #include "launch/agent/rank_watch.h"
 #include "launch/environment.h"
@@ -98,6 +102,7 @@ struct AgentOptions {
     int ranks = 0;                    // 0: all are here
     int generation = 1;               // of the ranks of all hosts
     std::vector<int> listeners = {};  // a socket for each of them
+    Overseer* overseer = nullptr;     // judges them in the agent's place
   };
   Part part = {};
 
@@ -106,7 +111,7 @@ struct AgentOptions {
   // A spare has become `rank` of a generation; or, with rank -1, has died.
   std::function<void(pid_t pid, int rank, int generation)> on_spare = nullptr;
   Resize resize = {};      // only with restarts
-  WatchBounds watch = {};  // where there are restarts, or other hosts
+  WatchBounds watch = {};  // where there are restarts or an overseer
   // A rank was found to be stopped or hung, or goes on again.
   std::function<void(const RankTrouble& trouble, const RunState& run)> on_trouble = nullptr;
   // Before a generation (1, 2, ...) starts: what its ranks are told beside `environment`.

@@ -142,6 +142,7 @@ RankStacks ask_for_stacks(const ShmMemory& memory, const std::vector<pid_t>& pid
   MappedFiles files;
   for (size_t i = 0; i < ranks.size(); ++i) {
     const AskedRank& rank = ranks[i];
+    if (pids[i] == kNotHere) continue;
     told.at.emplace_back();
     if (rank.pid == 0) {
       told.text += fmt::format("rank {}: no process\n", i);

@@ -16,11 +16,13 @@ namespace tessera {
 inline constexpr std::chrono::milliseconds kAnswerTime{700};
 
 struct RankStacks {
-  std::vector<std::string> at;  // by rank: the calls of its first thread, "nanosleep < run < main"
-  std::string text;             // all of it
+  // The calls of the first thread of each rank, "nanosleep < run < main".
+  std::vector<std::string> at;
+  std::string text;  // all of it
 };
 
-// `pids` by rank; 0: it is not there.
+// `pids` by rank; 0: it is not there, kNotHere: it is on another host, and not spoken of.
+inline constexpr pid_t kNotHere = -1;
 RankStacks ask_for_stacks(const ShmMemory& memory, const std::vector<pid_t>& pids);
 
 }  // namespace tessera

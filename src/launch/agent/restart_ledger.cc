@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/text/text.h"
 
 namespace tessera {
@@ -19,6 +21,27 @@ std::string describe(const RankLoss& loss) {
 
 }  // namespace
 
+RestartLedger::RestartLedger(int restarts, const PastFailures& past)
+    : restarts_(restarts), left_(std::max(0, restarts - past.used)), losses_(past.losses) {
+  for (const RankLoss& loss : losses_) {
+    (void)count_step(loss);
+    if (loss.section != RunSection::kSetup) last_step_ = loss.step;
+  }
+}
+
+PastFailures RestartLedger::past() const {
+  const size_t left_out = losses_.size() - std::min(losses_.size(), PastFailures::kMostLosses);
+  return {.used = restarts_ - left_,
+          .losses = {losses_.begin() + static_cast<std::ptrdiff_t>(left_out), losses_.end()}};
+}
+
+size_t RestartLedger::count_step(const RankLoss& loss) {
+  if (!loss.curable || loss.section == RunSection::kSetup) return 0;
+  std::vector<int>& ranks = failed_[loss.step];
+  ranks.push_back(loss.rank);
+  return ranks.size();
+}
+
 RestartLedger::Answer RestartLedger::after(const RankLoss& loss) {
   const bool before_a_step = loss.section == RunSection::kSetup;
   const bool recovered = last_step_ && !before_a_step && loss.step > *last_step_ + kGoodSteps;
@@ -27,13 +50,8 @@ RestartLedger::Answer RestartLedger::after(const RankLoss& loss) {
                           loss.generation == losses_.back().generation + 1;
   losses_.push_back(loss);
   if (!loss.curable) return Answer::kEnd;
-  // Before the first step nothing is known of it.
-  if (!before_a_step) {
-    last_step_ = loss.step;
-    std::vector<int>& ranks = failed_[loss.step];
-    ranks.push_back(loss.rank);
-    if (static_cast<int>(ranks.size()) >= kPoisonFailures) return Answer::kPoison;
-  }
+  if (!before_a_step) last_step_ = loss.step;
+  if (count_step(loss) >= kPoisonFailures) return Answer::kPoison;
   recoveries_ = same_cause ? recoveries_ - 1 : before_a_step ? 0 : kRecoveries;
   if (same_cause) return Answer::kRestart;
   if (left_ == 0) return Answer::kEnd;

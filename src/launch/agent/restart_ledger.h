@@ -21,9 +21,16 @@ inline constexpr int64_t kGoodSteps = 1000;
 // to that one: so many times, so that a recovery that always fails comes to an end.
 inline constexpr int kRecoveries = 2;
 
+// What a ledger hands on to the one that goes on after it.
+struct PastFailures {
+  static constexpr size_t kMostLosses = 64;
+  int used = 0;                       // restarts
+  std::vector<RankLoss> losses = {};  // the last kMostLosses
+};
+
 class RestartLedger {
  public:
-  explicit RestartLedger(int restarts) : restarts_(restarts), left_(restarts) {}
+  explicit RestartLedger(int restarts, const PastFailures& past = {});
 
   enum class Answer : uint8_t {
     kRestart,
@@ -34,6 +41,7 @@ class RestartLedger {
   Answer after(const RankLoss& loss);
 
   [[nodiscard]] int left() const { return left_; }
+  [[nodiscard]] PastFailures past() const;
   // What the message of a job that ends adds: "; started again 2 times before: after rank 2 was
   // killed by SIGKILL in step 5, ..."; empty where it was not.
   [[nodiscard]] std::string history() const;
@@ -43,6 +51,9 @@ class RestartLedger {
                                    const std::function<std::string(int64_t)>& describe_step) const;
 
  private:
+  // How often this step has failed by now; 0: before the first one, of which nothing is known.
+  size_t count_step(const RankLoss& loss);
+
   int restarts_;
   int left_;
   int recoveries_ = 0;                // that may still fail without a restart of their own

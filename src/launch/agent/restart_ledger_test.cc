@@ -103,5 +103,20 @@ TEST(RestartLedgerTest, GoodStepsGiveTheRestartsBack) {
   EXPECT_EQ(ledger.after(killed(0, 11 + 2 * kGoodSteps)), Answer::kEnd);
 }
 
+TEST(RestartLedgerTest, AnotherLedgerGoesOnWithRestartsAndFailedSteps) {
+  RestartLedger first(3);
+  EXPECT_EQ(first.after(killed(2, 7)), Answer::kRestart);
+  EXPECT_EQ(first.after(killed(1, 7)), Answer::kRestart);
+  RestartLedger second(3, first.past());
+  EXPECT_EQ(second.left(), 1);
+  EXPECT_EQ(second.after(killed(0, 7)), Answer::kPoison);
+  EXPECT_EQ(second.poison(7, nullptr),
+            "step 7 has failed 3 times, on ranks 2, 1 and 0, and is not tried again");
+  RestartLedger fewer(1, first.past());
+  EXPECT_EQ(fewer.left(), 0);
+  EXPECT_EQ(fewer.after(killed(0, 8)), Answer::kEnd);
+  EXPECT_NE(fewer.history().find("started again 2 times before"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace tessera

@@ -17,7 +17,7 @@
 
 namespace tessera {
 
-inline constexpr uint32_t kControlVersion = 1;
+inline constexpr uint32_t kControlVersion = 2;
 
 enum class ControlKind : uint32_t {
   // Both ways, until the two know each other.
@@ -31,12 +31,16 @@ enum class ControlKind : uint32_t {
   kReady,  // the addresses at which its ranks will listen
   kEnded,  // how a generation has ended there: GenerationReport
   kLeave,  // it goes: why
+  kSight,  // how its ranks do: HostSight
+  kWhere,  // where they are: HostWhereabouts
+  kRoom,   // somebody says that lost places can be filled again
   // From the coordinator.
   kRenewed,  // the number of kRenew
   kPrepare,  // sockets for so many ranks
   kStart,    // a generation begins: GenerationStart
   kEnd,      // a generation is to end within u32 milliseconds
   kFinish,   // the run is over: u32 exit code, why
+  kRanks,    // what is to be done about its ranks: RankCommand
   // Both ways.
   kStale,  // what came was of a generation that is over; the newest is in the head of this frame
 };

@@ -18,7 +18,7 @@ const ControlFrame kFrame = {
 TEST(ControlFrameTest, BytesAreAsDocumented) {
   const std::string bytes = to_bytes(kFrame, Seal{});
   EXPECT_EQ(bytes.substr(0, 43),
-            std::string("TSCT\1\0\0\0\15\0\0\0\3\0\0\0"
+            std::string("TSCT\2\0\0\0\20\0\0\0\3\0\0\0"
                         "\x88\x77\x66\x55\x44\x33\x22\x11\11\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
                         "abc",
                         43));

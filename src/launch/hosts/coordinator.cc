@@ -1,6 +1,7 @@
 #include "launch/hosts/coordinator.h"
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "base/error.h"
@@ -14,7 +15,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr int kNobody = -1;
 constexpr int kMaxHost = 4095;
 // Ranks whose peer is gone end by themselves; then they are killed.
 constexpr milliseconds kLeaveTime{1'500};
@@ -40,17 +40,24 @@ bool is_stop(const GenerationReport& report) {
 Coordinator::Coordinator(const CoordinatorOptions& options, CoordinatorState state, Time now)
     : options_(options),
       state_(std::move(state)),
-      ledger_(options.restarts),
+      ledger_(options.restarts, state_.failures),
       now_(now),
       phase_since_(now),
-      recover_until_(now) {
+      recover_until_(now),
+      last_size_(options.hosts) {
   TESSERA_CHECK(options.hosts >= 1 && options.world % options.hosts == 0, "{} ranks on {} hosts",
                 options.world, options.hosts);
-  const bool goes_on =
-      state_.generation > 0 && state_.places.size() == static_cast<size_t>(options_.hosts);
+  if (options_.sizes.empty()) options_.sizes = {options.hosts};
+  const auto had = static_cast<int>(state_.places.size());
+  const bool fits = std::count(options_.sizes.begin(), options_.sizes.end(), had) > 0;
+  const bool goes_on = state_.generation > 0 && fits;
   const bool at_rest = state_.places.empty();
-  state_.places.resize(static_cast<size_t>(options_.hosts), kNobody);
+  if (!goes_on) state_.places.resize(static_cast<size_t>(options_.hosts), kNobody);
   if (state_.generation == 0 || at_rest) return;
+  if (goes_on) {
+    last_size_ = had;
+    watch_.emplace(static_cast<int>(state_.generation), had, ranks_per_host(), options_.watch);
+  }
   recover_until_ = now + options_.lease;
   phase_ = goes_on ? Phase::kRecover : Phase::kGather;
 }
@@ -192,6 +199,20 @@ void Coordinator::hear(Time now, int number, const ControlFrame& frame) {
         take_report(now, number, parse_report(frame.body));
       }
       return;
+    case ControlKind::kSight:
+    case ControlKind::kWhere: {
+      const std::optional<int> place = place_of(number);
+      if (!current || !place || !watch_) return;
+      if (frame.kind == ControlKind::kWhere) {
+        return watch_->hear(*place, parse_whereabouts(frame.body));
+      }
+      const HostSight sight = parse_sight(frame.body);
+      state_.opened = state_.opened || sight.run.opened;
+      return watch_->hear(*place, sight);
+    }
+    case ControlKind::kRoom:
+      asked_for_room_ = true;
+      return;
     case ControlKind::kStale:
       host->has = 0;  // it has none of them
       return;
@@ -234,6 +255,12 @@ void Coordinator::take_report(Time now, int number, const GenerationReport& repo
                 .unix_time = unix_now(),
                 .curable = true});
     if (phase_ != Phase::kEndRanks) end_ranks(now, kNow);
+    return;
+  }
+  // To nobody else do agents of a run that can grow hand on this signal.
+  if (options_.sizes.size() > 1 && report.exit_code == kSignalCode + SIGUSR2) {
+    if (why_room_.empty()) why_room_ = "SIGUSR2";
+    if (phase_ == Phase::kRun) end_ranks(now, kStopTime);
     return;
   }
   if (is_stop(report)) {
@@ -283,58 +310,13 @@ void Coordinator::tick(Time now) {
       return;
     }
     case Phase::kRun:
-      return;
+      watch_ranks(now);
+      return look_for_room();
     case Phase::kRecover:
       return look_at_recovery(now);
     case Phase::kEndRanks:
       return look_at_ends(now);
   }
-}
-
-void Coordinator::fill_places() {
-  for (size_t place = 0; place < state_.places.size(); ++place) {
-    int& placed = state_.places[place];
-    if (placed != kNobody && find(placed) == nullptr) placed = kNobody;
-    const auto usual = static_cast<int>(place);
-    if (placed == kNobody && find(usual) != nullptr && !place_of(usual)) placed = usual;
-  }
-}
-
-void Coordinator::gather(Time now) {
-  fill_places();
-  const bool late = now >= phase_since_ + options_.host_wait;
-  // At the start of a run the spares may just be faster than the others.
-  const bool spares_may = state_.generation > 0 || now >= phase_since_ + options_.host_wait / 2;
-  for (size_t place = 0; spares_may && place < state_.places.size(); ++place) {
-    if (state_.places[place] != kNobody) continue;
-    for (const auto& [number, host] : hosts_) {
-      if (number < options_.hosts || place_of(number)) continue;
-      state_.places[place] = number;
-      note(fmt::format("host {} takes the place of host {}", number, place));
-      break;
-    }
-  }
-  const bool filled = std::count(state_.places.begin(), state_.places.end(), kNobody) == 0;
-  const bool idle = std::all_of(hosts_.begin(), hosts_.end(),
-                                [](const auto& entry) { return entry.second.has == 0; });
-  if (filled && idle && now >= recover_until_) return begin_generation(now);
-  if (late) finish(static_cast<int>(ExitCode::kNoQuorum), missing_text());
-}
-
-std::string Coordinator::missing_text() const {
-  std::string absent;
-  for (size_t place = 0; place < state_.places.size(); ++place) {
-    if (state_.places[place] != kNobody) continue;
-    absent += fmt::format("{}{}", absent.empty() ? "" : ", ", place);
-  }
-  if (absent.empty()) {
-    return fmt::format("a host did not end its ranks within {:.0f} s", seconds(options_.host_wait));
-  }
-  return fmt::format(
-      "{} of {} hosts are there: waited {:.0f} s for host {}; start it, or a spare (--host-rank "
-      "{})",
-      options_.hosts - std::count(state_.places.begin(), state_.places.end(), kNobody),
-      options_.hosts, seconds(options_.host_wait), absent, options_.hosts);
 }
 
 void Coordinator::begin_generation(Time now) {
@@ -343,10 +325,24 @@ void Coordinator::begin_generation(Time now) {
   if (cured_ && options_.on_restart) {
     options_.on_restart(*cured_, static_cast<int>(state_.generation), ledger_.left());
   }
+  const auto size = static_cast<int>(state_.places.size());
+  if (size != last_size_ && options_.on_resize) {
+    options_.on_resize(last_size_ * ranks_per_host(), size * ranks_per_host(),
+                       static_cast<int>(state_.generation),
+                       !why_room_.empty() ? why_room_
+                       : cured_           ? cured_->reason
+                                          : "not all hosts are there");
+  }
+  last_size_ = size;
+  begun_ = true;
   cured_.reset();
   loss_.reset();
   loss_is_own_ = false;
   stop_code_.reset();
+  why_room_.clear();
+  asked_for_room_ = false;
+  first_step_ = -1;
+  watch_.emplace(static_cast<int>(state_.generation), size, ranks_per_host(), options_.watch);
   phase_ = Phase::kPrepare;
   phase_since_ = now;
   std::string ranks;
@@ -362,12 +358,13 @@ void Coordinator::begin_generation(Time now) {
 void Coordinator::start_ranks(Time now) {
   phase_ = Phase::kRun;
   phase_since_ = now;
-  GenerationStart start{.ranks = ranks_per_host(), .world = options_.world};
+  const auto size = static_cast<int>(state_.places.size());
+  GenerationStart start{.ranks = ranks_per_host(), .world = size * ranks_per_host()};
   for (const int placed : state_.places) {
     const std::vector<std::string>& addresses = find(placed)->addresses;
     start.addresses.insert(start.addresses.end(), addresses.begin(), addresses.end());
   }
-  if (options_.environment) start.environment = options_.environment(state_.opened);
+  if (options_.environment) start.environment = options_.environment(state_.opened, size);
   for (const int placed : state_.places) {
     find(placed)->has = state_.generation;
     order(placed, ControlKind::kStart, state_.generation, to_body(start));
@@ -384,6 +381,20 @@ void Coordinator::end_ranks(Time now, milliseconds grace) {
     const Host* host = find(placed);
     if (host == nullptr || host->has != state_.generation) continue;
     order(placed, ControlKind::kEnd, state_.generation, body);
+  }
+}
+
+// ---- while ranks run
+
+void Coordinator::watch_ranks(Time now) {
+  if (options_.restarts == 0 || !watch_) return;
+  const HostsWatch::Findings found = watch_->look(now);
+  for (const RankTrouble& trouble : found.troubles) {
+    if (options_.on_trouble) options_.on_trouble(trouble, state_.opened);
+  }
+  for (const HostsWatch::Order& one : found.orders) {
+    order(state_.places[static_cast<size_t>(one.place)], ControlKind::kRanks, state_.generation,
+          to_body(one.order));
   }
 }
 
@@ -426,6 +437,11 @@ void Coordinator::look_at_ends(Time now) {
 
 void Coordinator::decide(Time now) {
   if (stop_code_) return finish(*stop_code_, last_report_.message);
+  if (!loss_ && !why_room_.empty()) {
+    phase_ = Phase::kGather;
+    phase_since_ = now;
+    return gather(now);
+  }
   TESSERA_CHECK(loss_.has_value(), "ranks of generation {} were ended for nothing",
                 state_.generation);
   const RankLoss loss = *loss_;
@@ -434,6 +450,8 @@ void Coordinator::decide(Time now) {
     case RestartLedger::Answer::kRestart:
       cured_ = std::exchange(loss_, std::nullopt);
       loss_is_own_ = false;
+      why_room_.clear();
+      keep_failures();
       phase_ = Phase::kGather;
       phase_since_ = now;
       gather(now);
@@ -451,11 +469,21 @@ void Coordinator::decide(Time now) {
   }
 }
 
+// A coordinator that comes after this one counts on, and need not wait for the ranks, which are
+// gone.
+void Coordinator::keep_failures() {
+  state_.failures = ledger_.past();
+  CoordinatorState kept = state_;
+  kept.places.clear();
+  if (options_.keep) options_.keep(kept);
+}
+
 void Coordinator::finish(int exit_code, const std::string& message) {
   if (end_) return;
   end_ = {exit_code, message, state_.opened};
   if (all_ranks_gone() && options_.keep) {
     state_.places.clear();  // whoever goes on need not wait for anybody's lease
+    state_.failures = {};   // and has all restarts
     options_.keep(state_);
   }
   std::string body;

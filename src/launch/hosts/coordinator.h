@@ -7,6 +7,10 @@
 // lease of an agent that is silent ends here later than there (launch/hosts/lease.h), where the
 // agent has ended its ranks by then. A generation starts only when every agent that had ranks has
 // said that they are gone, or has lost its lease; its number is on disk before anybody hears of it.
+//
+// Where a run may have other numbers of hosts (`sizes`), one that has lost a host waits for another
+// for a lease and goes on with those that are there; and when a host waits that there is room for,
+// the ranks are asked to stop after a step, and start again on all of them.
 #pragma once
 
 #include <chrono>
@@ -20,6 +24,7 @@
 #include "launch/agent/restart_ledger.h"
 #include "launch/hosts/control_frame.h"
 #include "launch/hosts/host_messages.h"
+#include "launch/hosts/hosts_watch.h"
 
 namespace tessera {
 
@@ -29,6 +34,7 @@ struct CoordinatorState {
   uint64_t generation = 0;       // the last one that was begun; 0: none
   std::vector<int> places = {};  // the hosts that have its ranks; none: they are all gone
   bool opened = false;           // the run directory is this run's
+  PastFailures failures = {};
 };
 
 struct CoordinatorOptions {
@@ -37,17 +43,24 @@ struct CoordinatorOptions {
   int restarts = 0;
   std::chrono::milliseconds lease{5'000};
   std::chrono::milliseconds host_wait{60'000};  // for hosts that are missing
+  std::vector<int> sizes = {};  // numbers of hosts that the run may have; none: `hosts` alone
+  int64_t grow_after = 0;       // steps of a generation until a host that waits gets ranks
+  WatchBounds watch = {};       // of ranks that are stopped or hung; only with restarts
   // Called before an order about it is given. Throws where the state cannot be kept.
   std::function<void(const CoordinatorState&)> keep = nullptr;
   // For people and events.
   std::function<void(const std::string& note)> on_note = nullptr;
   std::function<void(const RankLoss& loss, bool opened)> on_loss = nullptr;
   std::function<void(const RankLoss& loss, int generation, int left)> on_restart = nullptr;
+  std::function<void(const RankTrouble& trouble, bool opened)> on_trouble = nullptr;
+  // Before a generation with another number of ranks starts.
+  std::function<void(int before, int ranks, int generation, const std::string& reason)> on_resize =
+      nullptr;
   // What a step read, for the message of one that fails again and again.
   std::function<std::string(int64_t step)> describe_step = nullptr;
   // What the ranks of a generation are told: "NAME=value". `opened`: they go on with the run that
   // is in its directory.
-  std::function<std::vector<std::string>(bool opened)> environment = nullptr;
+  std::function<std::vector<std::string>(bool opened, int hosts)> environment = nullptr;
 };
 
 struct HostOrder {
@@ -103,6 +116,8 @@ class Coordinator {
     kRecover,   // after a start with the state of a former coordinator
   };
 
+  static constexpr int kNobody = -1;  // at a place
+
   [[nodiscard]] int ranks_per_host() const { return options_.world / options_.hosts; }
   [[nodiscard]] Host* find(int host);
   [[nodiscard]] std::optional<int> place_of(int host) const;
@@ -113,7 +128,11 @@ class Coordinator {
   void count_loss(const RankLoss& loss);
   void end_ranks(Time now, std::chrono::milliseconds grace);
   void gather(Time now);
-  void fill_places();
+  void fit_places(Time now);
+  void fill_places(bool with_spares);
+  [[nodiscard]] int fitting_size() const;
+  void watch_ranks(Time now);
+  void look_for_room();
   void begin_generation(Time now);
   void take_ready(Time now, int host, const ControlFrame& frame);
   void start_ranks(Time now);
@@ -121,6 +140,7 @@ class Coordinator {
   void look_at_recovery(Time now);
   void look_at_ends(Time now);
   void decide(Time now);
+  void keep_failures();
   void finish(int exit_code, const std::string& message);
   [[nodiscard]] bool all_ranks_gone() const;
   [[nodiscard]] std::string missing_text() const;
@@ -133,11 +153,17 @@ class Coordinator {
   Time now_;  // of the last tick
   Time phase_since_;
   Time recover_until_;
-  std::optional<RankLoss> loss_;   // why the generation at hand ends: the one to blame
-  bool loss_is_own_ = false;       // told by the host whose rank it is
-  std::optional<RankLoss> cured_;  // that the next generation makes good
-  GenerationReport last_report_;   // of a job that ends
-  std::optional<int> stop_code_;   // a host has ended in order, asked by a signal
+  std::optional<RankLoss> loss_;     // why the generation at hand ends: the one to blame
+  bool loss_is_own_ = false;         // told by the host whose rank it is
+  std::optional<RankLoss> cured_;    // that the next generation makes good
+  std::optional<HostsWatch> watch_;  // of the generation at hand
+  bool begun_ = false;               // a generation, by this coordinator
+  int last_size_;                    // hosts of the last generation
+  int64_t first_step_ = -1;          // that was done when this generation was seen first
+  bool asked_for_room_ = false;
+  std::string why_room_;          // the ranks are stopping to make room; empty: they are not
+  GenerationReport last_report_;  // of a job that ends
+  std::optional<int> stop_code_;  // a host has ended in order, asked by a signal
   std::vector<HostOrder> orders_;
   std::optional<RunEnd> end_;
 };

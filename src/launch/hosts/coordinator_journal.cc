@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "launch/unique_fd.h"
@@ -27,6 +27,34 @@ void sync_folder(const std::string& path) {
   const std::string folder = std::filesystem::path(path).parent_path();
   const UniqueFd fd(::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_CLOEXEC));
   require_io(fd.valid() && ::fsync(fd.get()) == 0, folder);
+}
+
+nlohmann::ordered_json to_json(const PastFailures& past) {
+  nlohmann::ordered_json losses = nlohmann::ordered_json::array();
+  for (const RankLoss& loss : past.losses) {
+    losses.push_back({{"rank", loss.rank},
+                      {"code", loss.exit.code},
+                      {"signal", loss.exit.signal},
+                      {"section", static_cast<int>(loss.section)},
+                      {"step", loss.step},
+                      {"curable", loss.curable}});
+  }
+  return {{"restarts_used", past.used}, {"losses", losses}};
+}
+
+PastFailures failures_from(const nlohmann::json& json) {
+  PastFailures past{.used = json.at("restarts_used").get<int>()};
+  for (const nlohmann::json& one : json.at("losses")) {
+    const auto section = one.at("section").get<uint32_t>();
+    if (section > static_cast<uint32_t>(RunSection::kEnd)) throw std::out_of_range("section");
+    past.losses.push_back(
+        {.rank = one.at("rank").get<int>(),
+         .exit = {.code = one.at("code").get<int>(), .signal = one.at("signal").get<int>()},
+         .section = static_cast<RunSection>(section),
+         .step = one.at("step").get<int64_t>(),
+         .curable = one.at("curable").get<bool>()});
+  }
+  return past;
 }
 
 }  // namespace
@@ -49,6 +77,7 @@ std::optional<CoordinatorState> read_coordinator_state(const std::string& path) 
     state.generation = json.at("generation").get<uint64_t>();
     state.places = json.at("places").get<std::vector<int>>();
     state.opened = json.at("opened").get<bool>();
+    if (json.contains("failures")) state.failures = failures_from(json.at("failures"));
     return state;
   } catch (const Error&) {
     throw;
@@ -65,7 +94,8 @@ void write_coordinator_state(const std::string& path, const CoordinatorState& st
                                        {"run", fmt::format("{:016x}", state.run)},
                                        {"generation", state.generation},
                                        {"places", state.places},
-                                       {"opened", state.opened}};
+                                       {"opened", state.opened},
+                                       {"failures", to_json(state.failures)}};
   const std::string text = json.dump() + "\n";
   const std::string beside = path + ".new";
   const UniqueFd fd(

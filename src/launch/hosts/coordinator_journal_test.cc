@@ -31,13 +31,39 @@ TEST(CoordinatorJournalTest, IsReadAsItWasWritten) {
   EXPECT_EQ(state.generation, 3U);
   EXPECT_EQ(state.places, (std::vector<int>{0, 2}));
   EXPECT_TRUE(state.opened);
+  EXPECT_EQ(state.failures.used, 0);
+}
+
+TEST(CoordinatorJournalTest, KeepsWhatHasFailed) {
+  TestFolder folder;
+  const std::string path = folder.path("hosts.json");
+  CoordinatorState written{.run = 1, .generation = 2};
+  written.failures = {.used = 1,
+                      .losses = {{.rank = 3,
+                                  .exit = {.code = 0, .signal = 9},
+                                  .section = RunSection::kStep,
+                                  .step = 7,
+                                  .curable = true}}};
+  write_coordinator_state(path, written);
+  const PastFailures read = read_coordinator_state(path).value().failures;
+  EXPECT_EQ(read.used, 1);
+  ASSERT_EQ(read.losses.size(), 1U);
+  EXPECT_EQ(read.losses[0].rank, 3);
+  EXPECT_EQ(read.losses[0].exit.signal, 9);
+  EXPECT_EQ(read.losses[0].section, RunSection::kStep);
+  EXPECT_EQ(read.losses[0].step, 7);
+  EXPECT_TRUE(read.losses[0].curable);
 }
 
 TEST(CoordinatorJournalTest, DamageAndNewerFormatsHaveTheirExitCodes) {
   TestFolder folder;
   for (const std::string text :
        {"", "{}", "no json", R"({"format":1,"run":"x","generation":1,"places":[],"opened":true})",
-        R"({"format":1,"run":"5","generation":-1.5,"places":3,"opened":true})"}) {
+        R"({"format":1,"run":"5","generation":-1.5,"places":3,"opened":true})",
+        R"({"format":1,"run":"5","generation":1,"places":[],"opened":true,"failures":{}})",
+        R"({"format":1,"run":"5","generation":1,"places":[],"opened":true,"failures":
+            {"restarts_used":1,"losses":[{"rank":0,"code":1,"signal":0,"section":99,"step":1,
+             "curable":true}]}})"}) {
     folder.write("hosts.json", text);
     EXPECT_EQ(code_of_reading(folder), ExitCode::kCorrupt) << text;
   }

@@ -1,118 +1,14 @@
-// The coordinator with a clock that the test turns, and agents that the test plays.
-#include "launch/hosts/coordinator.h"
-
-#include <gtest/gtest.h>
-
-#include "base/error.h"
-#include "launch/rendezvous/frame_body.h"
+// Which generation starts when, and what a coordinator that is lost leaves behind.
+#include "launch/testing/coordinator_play.h"
 
 namespace tessera {
 namespace {
 
 using std::chrono::milliseconds;
+using testing::CoordinatorTest;
+using testing::kLease;
+using testing::kRun;
 using Kind = ControlKind;
-
-constexpr uint64_t kRun = 5;
-constexpr milliseconds kLease{5'000};
-
-class CoordinatorTest : public ::testing::Test {
- protected:
-  CoordinatorTest() { begin({.run = kRun}); }
-
-  void begin(const CoordinatorState& state) {
-    options_.hosts = 2;
-    options_.world = 4;
-    options_.restarts = 2;
-    options_.lease = kLease;
-    options_.host_wait = milliseconds(60'000);
-    options_.keep = [this](const CoordinatorState& now) { kept_ = now; };
-    options_.on_loss = [this](const RankLoss& loss, bool) { losses_.push_back(loss); };
-    coordinator_.emplace(options_, state, now_);
-  }
-
-  std::string join(int host, const std::string& incarnation = "first", uint64_t generation = 0,
-                   uint64_t run = 0) {
-    return coordinator_->join(now_, {host, incarnation}, run, generation).refusal;
-  }
-  void say(int host, Kind kind, uint64_t generation, const std::string& body = "") {
-    coordinator_->hear(now_, host,
-                       {.kind = kind, .run = kRun, .generation = generation, .body = body});
-  }
-  void renew(int host) {
-    std::string body;
-    put_long(body, 1);
-    say(host, Kind::kRenew, 0, body);
-  }
-  void pass(milliseconds time) {
-    now_ += time;
-    coordinator_->tick(now_);
-  }
-  // Time passes, and these hosts renew their leases.
-  void pass_with(milliseconds time, const std::vector<int>& hosts) {
-    for (milliseconds done{0}; done < time; done += milliseconds(500)) {
-      for (const int host : hosts) renew(host);
-      pass(milliseconds(500));
-    }
-  }
-  // "0:prepare1 1:prepare1": host, order, generation.
-  std::string orders() {
-    std::string text;
-    for (const HostOrder& order : coordinator_->take_orders()) {
-      std::string word;
-      switch (order.frame.kind) {
-        case Kind::kPrepare:
-          word = "prepare";
-          break;
-        case Kind::kStart:
-          word = "start";
-          break;
-        case Kind::kEnd:
-          word = "end";
-          break;
-        case Kind::kStale:
-          word = "stale";
-          break;
-        case Kind::kFinish:
-          word = "finish";
-          break;
-        default:
-          continue;
-      }
-      text += fmt::format("{}{}:{}{}", text.empty() ? "" : " ", order.host, word,
-                          order.frame.generation);
-    }
-    return text;
-  }
-  void ready(int host, uint64_t generation) {
-    say(host, Kind::kReady, generation, to_body(std::vector<std::string>{"a:1", "a:2"}));
-  }
-  void ended(int host, uint64_t generation, const GenerationReport& report) {
-    say(host, Kind::kEnded, generation, to_body(report));
-  }
-  static GenerationReport killed(int rank, const std::string& reason) {
-    GenerationReport report{.exit_code = 1, .message = reason};
-    report.loss = RankLoss{.rank = rank, .reason = reason, .curable = true};
-    return report;
-  }
-  // Both hosts run generation `generation`.
-  void run(uint64_t generation = 1) {
-    for (const int host : {0, 1}) {
-      if (generation == 1) {
-        EXPECT_EQ(join(host), "");
-      }
-    }
-    pass(milliseconds(1));
-    EXPECT_EQ(orders(), fmt::format("0:prepare{0} 1:prepare{0}", generation));
-    for (const int host : {0, 1}) ready(host, generation);
-    EXPECT_EQ(orders(), fmt::format("0:start{0} 1:start{0}", generation));
-  }
-
-  CoordinatorOptions options_;
-  Coordinator::Time now_{};
-  std::optional<Coordinator> coordinator_;
-  CoordinatorState kept_;
-  std::vector<RankLoss> losses_;
-};
 
 TEST_F(CoordinatorTest, StartsWhenAllHostsAreThereAndEndsWhenAllHaveEnded) {
   EXPECT_EQ(join(1), "");
@@ -328,6 +224,48 @@ TEST_F(CoordinatorTest, AMistakeThatAllWouldFindAgainEndsTheRun) {
   ASSERT_TRUE(coordinator_->end());
   EXPECT_EQ(coordinator_->end()->exit_code, 2);
   EXPECT_EQ(coordinator_->end()->message, "no such file");
+}
+
+// ---- what outlives a coordinator
+
+TEST_F(CoordinatorTest, Row9AnotherCoordinatorCountsRestartsOn) {
+  run();
+  for (const int host : {0, 1}) ended(host, 1, killed(2 * host, "it was killed"));
+  pass(milliseconds(1));
+  EXPECT_EQ(kept_.failures.used, 1);
+  begin(kept_);
+  for (const int host : {0, 1}) EXPECT_EQ(join(host, "first", 0, kRun), "");
+  pass_with(kLease, {0, 1});
+  for (uint64_t generation = coordinator_->state().generation; !coordinator_->end(); ++generation) {
+    ASSERT_LT(generation, 9U);
+    (void)orders();
+    for (const int host : {0, 1}) ready(host, generation);
+    for (const int host : {0, 1}) ended(host, generation, killed(2 * host, "it was killed"));
+    pass(milliseconds(1));
+  }
+  EXPECT_EQ(coordinator_->end()->exit_code, 1);
+  EXPECT_EQ(kept_.failures.used, 0);  // whoever starts the run again has all restarts
+  EXPECT_NE(coordinator_->end()->message.find("started again "), std::string::npos);
+}
+
+TEST_F(CoordinatorTest, Row9TheLossThatWasCountedIsNotCountedAgain) {
+  CoordinatorState before_next;
+  options_.keep = [&](const CoordinatorState& now) {
+    if (now.generation == 1 && now.failures.used == 1) before_next = now;
+    kept_ = now;
+  };
+  coordinator_.emplace(options_, CoordinatorState{.run = kRun}, now_);
+  run();
+  for (const int host : {0, 1}) ended(host, 1, killed(2 * host, "it was killed"));
+  pass(milliseconds(1));
+  ASSERT_EQ(before_next.failures.used, 1);
+  losses_.clear();
+  begin(before_next);
+  (void)orders();
+  for (const int host : {0, 1}) EXPECT_EQ(join(host, "first", 0, kRun), "");
+  pass(milliseconds(1));
+  EXPECT_EQ(orders(), "0:prepare2 1:prepare2");
+  EXPECT_TRUE(losses_.empty());
 }
 
 }  // namespace

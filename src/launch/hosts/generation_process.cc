@@ -1,12 +1,13 @@
 #include "launch/hosts/generation_process.h"
 
-#include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -17,20 +18,19 @@
 
 #include "base/error.h"
 #include "base/failure.h"
+#include "launch/rendezvous/socket.h"
 
 namespace tessera {
 namespace {
 
-constexpr size_t kMaxReportBytes = size_t{256} * 1024;
+// The two ends know each other: what a key would be for is not there.
+constexpr const char* kNoSecret = "of one host";
+constexpr std::chrono::milliseconds kReportTime{5'000};
 
-void write_report(int fd, const GenerationReport& report) {
-  std::string bytes = to_body(report);
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;
-    bytes.erase(0, static_cast<size_t>(written));
-  }
+void send_report(ControlLink& link, const GenerationReport& report) {
+  link.send({.kind = ControlKind::kEnded, .body = to_body(report)});
+  const Deadline deadline = std::chrono::steady_clock::now() + kReportTime;
+  while (link.has_output() && wait_ready(link.fd(), POLLOUT, deadline)) link.send_some();
 }
 
 // Empty where the system does not tell.
@@ -67,15 +67,19 @@ pid_t fork_tied(const char* name, const std::function<int()>& body) {
 
 void adopt_orphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
-GenerationProcess::GenerationProcess(const std::function<GenerationReport()>& body) {
+GenerationProcess::GenerationProcess(
+    const std::function<GenerationReport(ControlLink& link)>& body) {
   int ends[2];
-  require(::pipe2(ends, O_CLOEXEC) == 0, "cannot make a pipe: {}", std::strerror(errno));
-  report_end_ = UniqueFd(ends[0]);
-  const UniqueFd theirs(ends[1]);
-  ::fcntl(report_end_.get(), F_SETFL, O_NONBLOCK);
+  require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0,
+          "cannot make a pair of sockets: {}", std::strerror(errno));
+  link_.emplace(UniqueFd(ends[0]), "the keeper of the ranks", /*is_host=*/true);
+  ControlLink theirs(UniqueFd(ends[1]), "the agent", /*is_host=*/false);
+  link_->use_key(kNoSecret);
+  theirs.use_key(kNoSecret);
   pid_ = fork_tied("tessera-ranks", [&] {
-    const GenerationReport report = body();
-    write_report(theirs.get(), report);
+    link_.reset();
+    const GenerationReport report = body(theirs);
+    send_report(theirs, report);
     return report.exit_code;
   });
 }
@@ -93,24 +97,28 @@ void GenerationProcess::signal(int number) const {
 
 void GenerationProcess::kill() { signal(SIGKILL); }
 
-void GenerationProcess::read_report() {
-  std::array<char, 4096> buffer;
-  while (bytes_.size() < kMaxReportBytes) {
-    const ssize_t got = ::read(report_end_.get(), buffer.data(), buffer.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return;
-    bytes_.append(buffer.data(), static_cast<size_t>(got));
+// One that died while it wrote has said nothing.
+std::optional<ControlFrame> GenerationProcess::take() {
+  try {
+    link_->send_some();
+    while (std::optional<ControlFrame> frame = link_->take()) {
+      if (frame->kind != ControlKind::kEnded) return frame;
+      report_ = parse_report(frame->body);
+    }
+  } catch (const Error&) {
+    link_->close();
   }
+  return std::nullopt;
 }
 
 bool GenerationProcess::ended(pid_t other) {
-  read_report();
   if (!reaped_) {
     int status = 0;
     if (::waitpid(pid_, &status, WNOHANG) != pid_) return false;
     reaped_ = true;
     exit_ = child_exit_from(status);
-    read_report();
+  }
+  while (take()) {
   }
   // Ranks whose agent was killed: the kernel kills them and hands them over to this process.
   bool left = false;
@@ -118,15 +126,6 @@ bool GenerationProcess::ended(pid_t other) {
     left = (child != other && ::waitpid(child, nullptr, WNOHANG) == 0) || left;
   }
   return !left;
-}
-
-std::optional<GenerationReport> GenerationProcess::report() const {
-  if (bytes_.empty()) return std::nullopt;
-  try {
-    return parse_report(bytes_);
-  } catch (const Error&) {
-    return std::nullopt;  // it died while it wrote
-  }
 }
 
 }  // namespace tessera

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "launch/agent/child_exit.h"
+#include "launch/hosts/control_link.h"
 #include "launch/hosts/host_messages.h"
 #include "launch/unique_fd.h"
 
@@ -17,16 +18,21 @@ namespace tessera {
 
 class GenerationProcess {
  public:
-  // Runs `body` in a copy of this process, which must have no other threads. The copy is killed
-  // when the calling thread ends. Throws Error where there can be no process.
-  explicit GenerationProcess(const std::function<GenerationReport()>& body);
+  // Runs `body` in a copy of this process, which must have no other threads, with its end of a link
+  // between the two. The copy is killed when the calling thread ends. Throws Error where there can
+  // be no process.
+  explicit GenerationProcess(const std::function<GenerationReport(ControlLink& link)>& body);
   ~GenerationProcess();  // kills
   GenerationProcess(const GenerationProcess&) = delete;
   GenerationProcess& operator=(const GenerationProcess&) = delete;
 
   [[nodiscard]] pid_t pid() const { return pid_; }
-  // Becomes ready when it ends.
-  [[nodiscard]] int fd() const { return report_end_.get(); }
+  // Becomes ready when it has said something, and when it ends; -1: nothing more will come.
+  [[nodiscard]] int fd() const { return link_->fd(); }
+  // kSight and kWhere of its ranks, as they come.
+  std::optional<ControlFrame> take();
+  // kRanks, for it.
+  void send(const ControlFrame& order) { link_->send(order); }
   void signal(int number) const;
   void kill();
   // True once it and all processes below it are gone, which adopt_orphans() made children of this
@@ -34,15 +40,13 @@ class GenerationProcess {
   // and again.
   [[nodiscard]] bool ended(pid_t other);
   // After that: what it said last; none: it could not.
-  [[nodiscard]] std::optional<GenerationReport> report() const;
+  [[nodiscard]] const std::optional<GenerationReport>& report() const { return report_; }
   [[nodiscard]] const ChildExit& exit() const { return exit_; }
 
  private:
-  void read_report();
-
   pid_t pid_ = 0;
-  UniqueFd report_end_;
-  std::string bytes_;
+  std::optional<ControlLink> link_;
+  std::optional<GenerationReport> report_;
   bool reaped_ = false;
   ChildExit exit_;
 };

@@ -59,6 +59,7 @@ class HostAgent {
       wait_for_events();
       while (const std::optional<int> signal = signals_.take()) on_signal(*signal);
       hear();
+      hear_ranks();
       look_at_ranks();
       look_at_coordinator();
       on_time();
@@ -224,6 +225,9 @@ class HostAgent {
         kill_at_ = std::min(kill_at_.value_or(at), at);
         return;
       }
+      case ControlKind::kRanks:
+        if (ranks_ && !stale && !ordered_) ranks_->send(frame);
+        return;
       case ControlKind::kStale:
         report_.reset();
         if (ranks_ && frame.generation > generation_) ranks_->kill();
@@ -287,13 +291,22 @@ class HostAgent {
     num_ranks_ = start.ranks;
     ordered_ = fenced_ = false;
     kill_at_.reset();
-    ranks_ = std::make_unique<GenerationProcess>([&] {
+    ranks_ = std::make_unique<GenerationProcess>([&](ControlLink& link) {
       link_.reset();
       listener_.fd.reset();
       ::pthread_sigmask(SIG_SETMASK, &signals_.previous_mask(), nullptr);
-      return options_.run_ranks(ranks);
+      return options_.run_ranks(ranks, link);
     });
     listeners_.clear();
+  }
+
+  // The coordinator judges them. What it does not hear now it hears next time.
+  void hear_ranks() {
+    while (ranks_) {
+      std::optional<ControlFrame> frame = ranks_->take();
+      if (!frame) return;
+      if (link_ && !link_->has_output()) say(frame->kind, generation_, std::move(frame->body));
+    }
   }
 
   void look_at_ranks() {
@@ -365,6 +378,7 @@ class HostAgent {
   }
 
   void on_signal(int signal) {
+    if (signal == SIGUSR2 && options_.takes_room) return say(ControlKind::kRoom, 0, "");
     const bool again = stop_signal_ != 0;
     stop_signal_ = signal;
     if (ranks_) return ranks_->signal(signal);

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/hosts/control_link.h"
 #include "launch/hosts/host_messages.h"
 #include "launch/unique_fd.h"
 
@@ -33,7 +34,8 @@ struct HostAgentOptions {
   std::chrono::milliseconds host_wait{60'000};
 
   // Starts the ranks and waits for their end, in a process of its own.
-  std::function<GenerationReport(const HostRanks& ranks)> run_ranks;
+  std::function<GenerationReport(const HostRanks& ranks, ControlLink& link)> run_ranks;
+  bool takes_room = false;  // SIGUSR2 says that lost places can be filled again
   // Host 0: the coordinator, in a process of its own; returns the exit code of the run. Null
   // elsewhere.
   std::function<int(const UniqueFd& listener)> coordinate = nullptr;

@@ -1,5 +1,6 @@
 #include "launch/hosts/host_messages.h"
 
+#include <algorithm>
 #include <bit>
 #include <limits>
 
@@ -10,6 +11,9 @@ namespace tessera {
 namespace {
 
 constexpr size_t kMaxMessage = 16 * 1024;  // of a text that somebody reads
+constexpr size_t kMaxLine = 1024;
+constexpr size_t kMaxStacks = 128 * 1024;
+constexpr size_t kMaxRanksHere = 64;
 
 int count_from(FrameBody& body) {
   const uint32_t value = body.number();
@@ -69,6 +73,58 @@ RankLoss loss_from(FrameBody& body) {
   loss.unix_time = std::bit_cast<double>(body.long_number());
   loss.curable = body.number() == 1;
   return loss;
+}
+
+void put_run(std::string& bytes, const RunState& run) {
+  put_int(bytes, run.steps_done);
+  put_int(bytes, run.checkpoint_step);
+  put_number(bytes, run.opened ? 1 : 0);
+  put_number(bytes, static_cast<uint32_t>(run.section));
+  put_int(bytes, run.step);
+}
+
+RunState run_from(FrameBody& body) {
+  RunState run;
+  run.steps_done = int_from(body);
+  run.checkpoint_step = int_from(body);
+  run.opened = body.number() == 1;
+  run.section = choice_from(body, RunSection::kEnd);
+  run.step = int_from(body);
+  return run;
+}
+
+void put_sight(std::string& bytes, const RankSight& rank) {
+  put_number(bytes, (rank.running ? 1 : 0) + (rank.stopped ? 2 : 0));
+  put_number(bytes, static_cast<uint32_t>(rank.progress.section));
+  put_int(bytes, rank.progress.step);
+  put_number(bytes, rank.progress.left);
+  put_long(bytes, rank.progress.beats);
+  put_long(bytes, rank.progress.calls);
+  put_int(bytes, rank.progress.waits_for);
+}
+
+RankSight sight_from(FrameBody& body) {
+  RankSight rank;
+  const uint32_t state = body.number();
+  rank.running = (state & 1U) != 0;
+  rank.stopped = (state & 2U) != 0;
+  rank.progress.section = choice_from(body, RunSection::kEnd);
+  rank.progress.step = int_from(body);
+  rank.progress.left = body.number();
+  rank.progress.beats = body.long_number();
+  rank.progress.calls = body.long_number();
+  rank.progress.waits_for = static_cast<int>(int_from(body));
+  return rank;
+}
+
+std::vector<std::string> cut(std::vector<std::string> texts) {
+  for (std::string& text : texts) text.resize(std::min(text.size(), kMaxLine));
+  return texts;
+}
+
+std::string cut_stacks(const std::string& text) {
+  if (text.size() <= kMaxStacks) return text;
+  return text.substr(0, kMaxStacks) + "\n(more than one message holds: the rest is left out)\n";
 }
 
 }  // namespace
@@ -151,6 +207,69 @@ std::vector<std::string> parse_texts(std::string_view bytes) {
   std::vector<std::string> texts = texts_from(body);
   body.end();
   return texts;
+}
+
+std::string to_body(const HostSight& sight) {
+  std::string bytes;
+  put_run(bytes, sight.run);
+  put_number(bytes, static_cast<uint32_t>(sight.ranks.size()));
+  for (size_t i = 0; i < sight.ranks.size(); ++i) {
+    put_int(bytes, sight.pids.at(i));
+    put_sight(bytes, sight.ranks[i]);
+  }
+  return bytes;
+}
+
+HostSight parse_sight(std::string_view bytes) {
+  FrameBody body(bytes);
+  HostSight sight;
+  sight.run = run_from(body);
+  const uint32_t count = body.number();
+  require(count <= kMaxRanksHere, "a sight of {} ranks", count);
+  for (uint32_t i = 0; i < count; ++i) {
+    sight.pids.push_back(static_cast<pid_t>(int_from(body)));
+    sight.ranks.push_back(sight_from(body));
+  }
+  body.end();
+  return sight;
+}
+
+std::string to_body(const HostWhereabouts& whereabouts) {
+  std::string bytes;
+  put_texts(bytes, cut(whereabouts.ranks));
+  put_texts(bytes, cut(whereabouts.at));
+  put_text(bytes, cut_stacks(whereabouts.stacks));
+  return bytes;
+}
+
+HostWhereabouts parse_whereabouts(std::string_view bytes) {
+  FrameBody body(bytes);
+  HostWhereabouts whereabouts;
+  whereabouts.ranks = texts_from(body);
+  whereabouts.at = texts_from(body);
+  whereabouts.stacks = body.text();
+  body.end();
+  return whereabouts;
+}
+
+std::string to_body(const RankCommand& order) {
+  std::string bytes;
+  put_number(bytes, static_cast<uint32_t>(order.kind));
+  put_number(bytes, static_cast<uint32_t>(order.rank));
+  put_number(bytes, static_cast<uint32_t>(order.verdict));
+  put_long(bytes, std::bit_cast<uint64_t>(order.seconds));
+  return bytes;
+}
+
+RankCommand parse_order(std::string_view bytes) {
+  FrameBody body(bytes);
+  RankCommand order;
+  order.kind = choice_from(body, RankCommand::Kind::kMakeRoom);
+  order.rank = count_from(body);
+  order.verdict = choice_from(body, Verdict::kPartitioned);
+  order.seconds = std::bit_cast<double>(body.long_number());
+  body.end();
+  return order;
 }
 
 }  // namespace tessera

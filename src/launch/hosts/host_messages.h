@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "launch/agent/overseer.h"
 #include "launch/agent/rank_loss.h"
 
 namespace tessera {
@@ -46,9 +47,15 @@ std::string to_body(const HostHello& hello);
 std::string to_body(const GenerationStart& start);
 std::string to_body(const GenerationReport& report);
 std::string to_body(const std::vector<std::string>& texts);
+std::string to_body(const HostSight& sight);
+std::string to_body(const HostWhereabouts& whereabouts);  // texts that are too long are cut
+std::string to_body(const RankCommand& order);
 HostHello parse_hello(std::string_view bytes);
 GenerationStart parse_start(std::string_view bytes);
 GenerationReport parse_report(std::string_view bytes);
 std::vector<std::string> parse_texts(std::string_view bytes);
+HostSight parse_sight(std::string_view bytes);
+HostWhereabouts parse_whereabouts(std::string_view bytes);
+RankCommand parse_order(std::string_view bytes);
 
 }  // namespace tessera

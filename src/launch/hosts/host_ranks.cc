@@ -1,7 +1,6 @@
 #include "launch/hosts/host_ranks.h"
 
-#include <chrono>
-
+#include "base/error.h"
 #include "base/failure.h"
 #include "launch/hosts/rank_mesh.h"
 
@@ -30,22 +29,49 @@ void tell_ranks(AgentOptions& agent, const HostRanks& here, const std::string& t
   tell(agent_variable::kRunId, fmt::format("{:016x}", here.run));
 }
 
+// The coordinator, at the other end of the agent's connections.
+class LinkedOverseer final : public Overseer {
+ public:
+  explicit LinkedOverseer(ControlLink& link) : link_(link) {}
+
+  [[nodiscard]] int fd() const override { return link_.fd(); }
+  std::optional<RankCommand> take() override {
+    try {
+      link_.send_some();
+      const std::optional<ControlFrame> frame = link_.take();
+      if (frame && frame->kind == ControlKind::kRanks) return parse_order(frame->body);
+    } catch (const Error&) {
+      link_.close();  // the agent on the other side ends this process when it ends
+    }
+    return std::nullopt;
+  }
+  // An agent that does not listen hears the next one.
+  void tell(const HostSight& sight) override {
+    if (!link_.has_output()) link_.send({.kind = ControlKind::kSight, .body = to_body(sight)});
+  }
+  void tell(const HostWhereabouts& whereabouts) override {
+    link_.send({.kind = ControlKind::kWhere, .body = to_body(whereabouts)});
+  }
+
+ private:
+  ControlLink& link_;
+};
+
 }  // namespace
 
-GenerationReport run_host_ranks(AgentOptions agent, const HostRanks& here,
-                                const std::string& token) {
+GenerationReport run_host_ranks(AgentOptions agent, const HostRanks& here, const std::string& token,
+                                ControlLink& link) {
   GenerationReport report;
+  LinkedOverseer overseer(link);
   try {
     agent.ranks = here.start.world;
     agent.part = {.first_rank = here.start.first_rank,
                   .ranks = here.start.ranks,
                   .generation = static_cast<int>(here.generation),
-                  .listeners = here.listeners};
+                  .listeners = here.listeners,
+                  .overseer = &overseer};
     agent.bytes_per_rank = 1;  // what ranks share goes over sockets
     agent.restarts = 0;
-    // What ranks of other hosts do is not seen here, so nobody can be said to hang; a rank that
-    // waits too long for another one says so (train.comm_timeout).
-    agent.watch.hung_after = std::chrono::hours(1'000'000);
     tell_ranks(agent, here, token);
     agent.on_loss = [&](const RankLoss& loss, const RunState& run) {
       report.loss = loss;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "comm/message/message_world.h"
+#include "comm/shm/shm_world.h"
 #include "comm/tcp/tcp_transport.h"
 #include "launch/hosts/rank_mesh.h"
 
@@ -12,8 +13,9 @@ namespace {
 
 class HostsWorld final : public CommWorld {
  public:
-  HostsWorld(std::unique_ptr<CommWorld> board, std::unique_ptr<CommWorld> messages)
-      : board_(std::move(board)), messages_(std::move(messages)) {}
+  HostsWorld(std::unique_ptr<CommWorld> board, std::unique_ptr<CallWatcher> watcher,
+             std::unique_ptr<CommWorld> messages)
+      : board_(std::move(board)), watcher_(std::move(watcher)), messages_(std::move(messages)) {}
 
   [[nodiscard]] int rank() const override { return messages_->rank(); }
   [[nodiscard]] int size() const override { return messages_->size(); }
@@ -33,12 +35,14 @@ class HostsWorld final : public CommWorld {
     board_->look_for_lost_ranks();
     if (board_->aborted()) messages_->abort(board_->abort_reason());
   }
+  [[nodiscard]] WorkNote* work_note(int stream) override { return board_->work_note(stream); }
   [[nodiscard]] bool stop_requested() const override { return board_->stop_requested(); }
 
   [[nodiscard]] CommWorld& board() { return *board_; }
 
  private:
-  std::unique_ptr<CommWorld> board_;  // outlives the messages, which tell it of an abort
+  std::unique_ptr<CommWorld> board_;      // outlives the messages, which tell it of an abort
+  std::unique_ptr<CallWatcher> watcher_;  // of the board; outlives the messages too
   std::unique_ptr<CommWorld> messages_;
 };
 
@@ -62,10 +66,13 @@ std::unique_ptr<CommWorld> make_hosts_world(std::unique_ptr<CommWorld> board,
     agent->abort(error.what());
     throw;
   }
-  auto messages = make_message_world(
-      std::make_unique<TcpTransport>(std::move(tcp)),
-      {.backend = "tcp", .timeout = options.timeout, .on_warning = options.on_warning});
-  return std::make_unique<HostsWorld>(std::move(board), std::move(messages));
+  std::unique_ptr<CallWatcher> watcher = watch_calls(*agent);
+  auto messages = make_message_world(std::make_unique<TcpTransport>(std::move(tcp)),
+                                     {.backend = "tcp",
+                                      .timeout = options.timeout,
+                                      .on_warning = options.on_warning,
+                                      .watcher = watcher.get()});
+  return std::make_unique<HostsWorld>(std::move(board), std::move(watcher), std::move(messages));
 }
 
 CommWorld& board_of(CommWorld& world) {

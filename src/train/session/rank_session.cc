@@ -465,7 +465,8 @@ void Session::evaluate(int64_t step) {
 void Session::begin_snapshots() {
   if (options_.kept_fd < 0 || spec_.checkpoint.memory_every == 0) return;
   snapshots_.emplace(
-      Snapshots::Kept{options_.kept_fd, options_.generation}, spec_, job_.step, executor_, control_,
+      Snapshots::Kept{options_.kept_fd, options_.generation, options_.ranks_on_host}, spec_,
+      job_.step, executor_, control_,
       [this](const char* point, int64_t step) { return failpoints_.pass(point, step); });
   found_ = snapshots_->find([this](const std::string& text) {
     if (options_.on_note) options_.on_note(text);

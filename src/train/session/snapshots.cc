@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "spec/run_file/run_file.h"
 #include "train/session/control.h"
 #include "train/session/resume.h"
+#include "train/session/snapshot_parts.h"
 
 namespace tessera {
 namespace {
@@ -23,14 +25,33 @@ uint64_t key_of(const RunSpec& spec, const std::vector<int64_t>& copy_bytes) {
   return hasher.value();
 }
 
-void copy_common(const WantedBox& wanted, const Placed& place, const std::byte* from) {
+// `from`: what is stored at `place`, from byte `first` on.
+void copy_common(const WantedBox& wanted, const Placed& place, const std::byte* from,
+                 int64_t first) {
   const std::optional<Box> common = intersection(wanted.place.box, place.box);
   if (!common) return;
   const int64_t element = size_bits(wanted.type) / 8;
   for_each_common_run(wanted.place, place, *common, [&](int64_t to, int64_t at, int64_t count) {
-    std::memcpy(wanted.memory + to * element, from + at * element,
+    std::memcpy(wanted.memory + to * element, from + (at * element - first),
                 static_cast<size_t>(count * element));
   });
+}
+
+// The stretch of a chunk that holds all that is wanted of it. Empty: nothing is.
+struct Stretch {
+  int64_t first = std::numeric_limits<int64_t>::max();
+  int64_t end = 0;
+};
+Stretch common_stretch(const WantedBox& wanted, const Placed& place) {
+  Stretch stretch;
+  const std::optional<Box> common = intersection(wanted.place.box, place.box);
+  if (!common) return stretch;
+  const int64_t element = size_bits(wanted.type) / 8;
+  for_each_common_run(wanted.place, place, *common, [&](int64_t, int64_t at, int64_t count) {
+    stretch.first = std::min(stretch.first, at * element);
+    stretch.end = std::max(stretch.end, (at + count) * element);
+  });
+  return stretch;
 }
 
 }  // namespace
@@ -42,6 +63,7 @@ Snapshots::Snapshots(Kept file, const RunSpec& spec, const StepGraph& step, Exec
       control_(control),
       failpoint_(std::move(failpoint)),
       generation_(static_cast<uint64_t>(file.generation)),
+      ranks_on_host_(file.ranks_on_host > 0 ? file.ranks_on_host : control.size()),
       plan_(std::make_shared<CheckpointPlan>(step)) {
   std::vector<int64_t> copy_bytes;
   for (int rank = 0; rank < control.size(); ++rank) {
@@ -78,18 +100,26 @@ std::optional<FoundSnapshot> Snapshots::find(const std::function<void(const std:
     }
   }
   for (auto one = whole.rbegin(); one != whole.rend(); ++one) {
-    if (one->second == control_.size()) {
-      return FoundSnapshot{one->first, memory_->note(0, one->first)};
-    }
+    if (one->second != control_.size()) continue;
+    const std::string left = control_.rank() == 0 ? memory_->note(0, one->first) : "";
+    return FoundSnapshot{one->first, text_of_rank_zero(control_, left)};
   }
   return std::nullopt;
 }
 
 void Snapshots::load(const FoundSnapshot& found) {
   const std::map<std::string_view, std::vector<Stored>> stored = stored_chunks();
+  // Ranks have different numbers of buffers, and several hosts exchange once. Their ranks have no
+  // GPU (--hosts refuses it): what is wanted is read in place, also later.
+  std::vector<WantedBox> later;
   load_state(executor_, step_, plan_->layout, [&](std::span<const WantedBox> wanted) {
-    for (const WantedBox& box : wanted) read(found, box, stored.at(box.tensor));
+    if (on_one_host()) {
+      read(found, wanted, stored);
+    } else {
+      later.insert(later.end(), wanted.begin(), wanted.end());
+    }
   });
+  if (!on_one_host()) read(found, later, stored);
   const std::byte* const mine = memory_->find(static_cast<size_t>(control_.rank()), found.name);
   newest_ = mine == memory_->copy(0) ? 0 : 1;
 }
@@ -106,13 +136,40 @@ std::map<std::string_view, std::vector<Snapshots::Stored>> Snapshots::stored_chu
   return stored;
 }
 
-void Snapshots::read(const FoundSnapshot& found, const WantedBox& wanted,
-                     const std::vector<Stored>& stored) const {
-  for (const Stored& one : stored) {
-    const std::byte* const copy = memory_->find(one.rank, found.name);
-    TESSERA_CHECK(copy != nullptr, "rank {} has no snapshot of step {}", one.rank, found.name.step);
-    copy_common(wanted, one.chunk->place, copy + one.chunk->at);
+void Snapshots::read(const FoundSnapshot& found, std::span<const WantedBox> wanted,
+                     const std::map<std::string_view, std::vector<Stored>>& stored) const {
+  std::vector<WantedPart> elsewhere;
+  for (const WantedBox& box : wanted) {
+    for (const Stored& one : stored.at(box.tensor)) {
+      const StagingLayout::Chunk& chunk = *one.chunk;
+      if (!is_here(one.rank)) {
+        const Stretch part = common_stretch(box, chunk.place);
+        if (part.end == 0) continue;
+        elsewhere.push_back({.rank = static_cast<int>(one.rank),
+                             .first = chunk.at + part.first,
+                             .bytes = part.end - part.first,
+                             .take = [&box, &chunk, part](const std::byte* data) {
+                               copy_common(box, chunk.place, data, part.first);
+                             }});
+        continue;
+      }
+      const std::byte* const copy = memory_->find(one.rank, found.name);
+      TESSERA_CHECK(copy != nullptr, "rank {} has no snapshot of step {}", one.rank,
+                    found.name.step);
+      copy_common(box, chunk.place, copy + chunk.at, 0);
+    }
   }
+  if (on_one_host()) return;
+  const auto mine = static_cast<size_t>(control_.rank());
+  exchange_parts(control_, elsewhere,
+                 {memory_->find(mine, found.name), static_cast<size_t>(layouts_[mine].copy_bytes)});
+}
+
+bool Snapshots::on_one_host() const { return ranks_on_host_ == control_.size(); }
+
+bool Snapshots::is_here(size_t rank) const {
+  const auto here = static_cast<size_t>(ranks_on_host_);
+  return rank / here == static_cast<size_t>(control_.rank()) / here;
 }
 
 // No rank may give up its older copy before all have sealed the newer one: else a rank that is lost

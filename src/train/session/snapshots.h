@@ -1,5 +1,6 @@
 // Snapshots of a run in memory that outlives its ranks (snapshot_memory.h): when one is taken, how
-// all ranks find the newest that they have in common, and how they go on from it.
+// all ranks find the newest that they have in common, and how they go on from it. Each host keeps
+// what its ranks have copied; what a rank needs of another host's comes over their connections.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,7 +35,8 @@ class Snapshots {
   // `file`: in memory. `spec` says what the snapshots are of. All must outlive it.
   struct Kept {
     int fd = -1;
-    int generation = 1;  // of the ranks
+    int generation = 1;     // of the ranks
+    int ranks_on_host = 0;  // that have this file, and follow each other; 0: all
   };
   Snapshots(Kept file, const RunSpec& spec, const StepGraph& step, Executor& executor,
             Communicator& control, Failpoint failpoint);
@@ -65,14 +68,18 @@ class Snapshots {
 
   void settle();
   [[nodiscard]] std::map<std::string_view, std::vector<Stored>> stored_chunks() const;
-  void read(const FoundSnapshot& found, const WantedBox& wanted,
-            const std::vector<Stored>& stored) const;
+  // With several hosts all ranks, once: what another host keeps is sent.
+  void read(const FoundSnapshot& found, std::span<const WantedBox> wanted,
+            const std::map<std::string_view, std::vector<Stored>>& stored) const;
+  [[nodiscard]] bool is_here(size_t rank) const;
+  [[nodiscard]] bool on_one_host() const;
 
   const StepGraph& step_;
   Executor& executor_;
   Communicator& control_;
   Failpoint failpoint_;
   uint64_t generation_;
+  int ranks_on_host_;
   std::shared_ptr<const CheckpointPlan> plan_;
   std::vector<StagingLayout> layouts_;  // by rank
   std::shared_ptr<SnapshotMemory> memory_;
