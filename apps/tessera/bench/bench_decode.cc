@@ -194,8 +194,9 @@ int run_bench_decode(const BenchDecodeOptions& options, Console& console) {
     model = serve::fill_options(serve);
   }
   serve::ServePlan plan = serve::plan_serving(model, serve);
-  const TensorSource weights =
-      options.model.empty() ? repeated_weights(plan.spec.model, 1) : serve::weights_of(plan);
+  const WeightsLoader weights = options.model.empty()
+                                    ? loader_of(repeated_weights(plan.spec.model, 1))
+                                    : serve::weights_of(plan);
   serve::LocalFrameRunner runner(std::move(plan), weights);
   DecodeReport report{.plan = runner.plan(),
                       .model = name_of_model(options),
