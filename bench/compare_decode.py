@@ -71,7 +71,7 @@ def llama(args, gguf):
         for batch in map(int, args.batch.split(",")):
             if batch == 1 and args.llama_bench:
                 continue
-            room = batch * args.context
+            room = batch * -(-args.context // 256) * 256  # as llama.cpp rounds each sequence
             command = [args.llama_batched_bench, "-m", gguf, "-t", args.threads, "-c", room, "-npl", batch]
             command += ["-npp", args.context - args.tokens, "-ntg", args.tokens, "--output-format", "jsonl"]
             rates[f"batch {batch}"] = lines_of(output_of(command, "llama-batched-bench"))[-1]["speed_tg"]

@@ -76,7 +76,7 @@ WeightDigest digest_of_training(const std::string& folder, DType dtype) {
   return whole_digest(parts, world.step().layout);
 }
 
-// Of every block that a stretch begins or ends in, the rest is read with it.
+// The rest of every block that a stretch begins or ends in is read with it.
 int64_t most_read(const ReadFigures& disk) {
   return disk.needed_bytes + disk.gap_bytes + disk.spans * 2 * kStoreBlockBytes;
 }

@@ -59,6 +59,7 @@ struct RankFrames::State {
 };
 
 WeightsLoader weights_of(const ServePlan& plan) {
+  if (!plan.options.random_model.empty()) return loader_of(repeated_weights(plan.spec.model, 1));
   return loader_of(open_weights(plan.spec.model.hf, plan.buckets.front().step.layout));
 }
 

@@ -24,7 +24,8 @@
 
 namespace tessera::serve {
 
-// Where the weights of a plan come from: its folder, run or checkpoint; any mesh reads them.
+// Where the weights of a plan come from: its folder, run or checkpoint, which any mesh reads; or
+// nowhere, where its options have a random_model.
 WeightsLoader weights_of(const ServePlan& plan);
 
 class RankFrames {

@@ -86,7 +86,7 @@ struct Case {
   int64_t together = 1;
 };
 
-// Of deep models every second has four stages.
+// Every second case of a deep model has four stages.
 Case random_case(std::mt19937_64& random, const ModelSpec& model, bool four_stages) {
   Case one;
   FeedOptions& o = one.options;
