@@ -235,6 +235,11 @@ void HfWeights::read_bytes(const std::string& name, std::span<std::byte> out) co
   files_[found->second].read_bytes(name, out);
 }
 
+void HfWeights::read_bytes_at(const std::string& name, const std::vector<int64_t>& expected_shape,
+                              int64_t first, std::span<std::byte> out) const {
+  file_with(name, expected_shape).read_bytes_at(name, first, out);
+}
+
 void HfWeights::read_range(const std::string& name, const std::vector<int64_t>& expected_shape,
                            int64_t first, std::span<double> out) const {
   file_with(name, expected_shape).read_range(name, first, out);

@@ -46,6 +46,9 @@ class HfWeights {
 
   // The whole tensor as its file has it; out.size() must be its number of bytes.
   void read_bytes(const std::string& name, std::span<std::byte> out) const;
+  // Bytes [first, first + out.size()) of it, after checking its shape.
+  void read_bytes_at(const std::string& name, const std::vector<int64_t>& expected_shape,
+                     int64_t first, std::span<std::byte> out) const;
 
  private:
   explicit HfWeights(std::string folder) : folder_(std::move(folder)) {}

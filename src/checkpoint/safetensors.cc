@@ -108,6 +108,15 @@ void SafetensorsFile::read_bytes(std::string_view name, std::span<std::byte> out
   file_.read_at(data_start_ + tensor.begin, out);
 }
 
+void SafetensorsFile::read_bytes_at(std::string_view name, int64_t first,
+                                    std::span<std::byte> out) const {
+  const TensorInfo& tensor = at(name);
+  const int64_t size = tensor.end - tensor.begin;
+  TESSERA_CHECK(first >= 0 && first <= size && std::ssize(out) <= size - first,
+                "bytes [{}, +{}) of tensor '{}' of {}", first, out.size(), name, size);
+  file_.read_at(data_start_ + tensor.begin + first, out);
+}
+
 void SafetensorsFile::read_range(std::string_view name, int64_t first,
                                  std::span<double> out) const {
   read_converted(at(name), first, out);

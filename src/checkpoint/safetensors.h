@@ -48,6 +48,8 @@ class SafetensorsFile {
 
   // The whole tensor as the file has it; out.size() must be its number of bytes.
   void read_bytes(std::string_view name, std::span<std::byte> out) const;
+  // Bytes [first, first + out.size()) of it.
+  void read_bytes_at(std::string_view name, int64_t first, std::span<std::byte> out) const;
 
  private:
   SafetensorsFile(InputFile file, SafetensorsHeader header, int64_t data_start)

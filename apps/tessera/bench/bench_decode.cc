@@ -15,9 +15,13 @@
 #include "cli/read_text.h"
 #include "serve/ranks/host_options.h"
 #include "serve/ranks/local_frames.h"
+#include "serve/ranks/process_frame_runner.h"
+#include "serve/start/replica.h"
 #include "spec/run_file/run_file.h"
 #include "spec/run_file/run_source.h"
 #include "train/machine/device_rates.h"
+
+extern char** environ;
 
 namespace tessera {
 namespace {
@@ -70,6 +74,7 @@ serve::ServeOptions serve_options(const BenchDecodeOptions& options, int64_t mos
                  "--mesh {}: serving splits over tp, pp and ep alone", options.mesh);
   serve::ServeOptions serve;
   serve.model = options.model;
+  if (options.model.empty()) serve.random_model = to_json(random_spec(options)).dump();
   serve.tp = mesh.tp;
   serve.pp = mesh.pp;
   serve.ep = mesh.ep;
@@ -88,10 +93,9 @@ serve::ServeOptions serve_options(const BenchDecodeOptions& options, int64_t mos
 
 class DecodeBench {
  public:
-  DecodeBench(const BenchDecodeOptions& options, serve::LocalFrameRunner& runner,
-              DecodeReport& report)
+  DecodeBench(const BenchDecodeOptions& options, serve::FrameRunner& runner, DecodeReport& report)
       : options_(options), report_(report), frames_(runner) {
-    const serve::ServePlan& plan = runner.plan();
+    const serve::ServePlan& plan = report.plan;
     const int64_t threads = plan.options.threads * static_cast<int64_t>(plan.world());
     probe_ = probe_for({.sources = 1, .targets = 0}, static_cast<int>(threads));
     product_.spec = plan.spec;
@@ -146,8 +150,19 @@ void check(const BenchDecodeOptions& options) {
                  "bench decode has weights in '{}', so --random and --shape have nothing to say: "
                  "leave one of them out",
                  options.model);
+  require_config(!options.processes || !options.mesh.empty(),
+                 "--processes splits a model over processes: add --mesh tp=2");
   require_config(options.rounds <= kMostRounds, "--rounds is {}: use 1 to {}", options.rounds,
                  kMostRounds);
+}
+
+std::unique_ptr<serve::FrameRunner> start_ranks(const BenchDecodeOptions& options,
+                                                const serve::ServePlan& plan) {
+  if (!options.processes) return std::make_unique<serve::LocalFrameRunner>(plan);
+  serve::StartOptions start;
+  start.program = options.program;
+  start.environment = environment_from(environ);
+  return std::make_unique<serve::ProcessFrameRunner>(serve::process_runner_options(plan, start, 0));
 }
 
 }  // namespace
@@ -171,7 +186,8 @@ Command add_bench_decode(CLI::App& bench) {
             "tokens of the prompt that is read; 0: none (default 512)");
   add_choice(*app, "--dtype", options->dtype, "f32|bf16|f64",
              "of weights, activations and cache (default bf16)");
-  add_text(*app, "--mesh", options->mesh, "MESH", "ranks as threads: \"tp=2,pp=2\" (default one)");
+  add_text(*app, "--mesh", options->mesh, "MESH", "ranks: \"tp=2,pp=2\" (default one)");
+  add_switch(*app, "--processes", options->processes, "ranks are processes (default threads)");
   add_whole(*app, "--threads", options->threads, 1, "of each rank (default: cores / ranks)");
   add_whole(*app, "--rounds", options->rounds, 1,
             "each measures every figure once, and its limit (default 5)");
@@ -186,27 +202,20 @@ int run_bench_decode(const BenchDecodeOptions& options, Console& console) {
   const std::vector<int64_t> batches = parse_batches(options.batches);
   serve::ServeOptions serve =
       serve_options(options, *std::max_element(batches.begin(), batches.end()));
-  RunSpec model;
-  if (options.model.empty()) {
-    model = random_spec(options);
-    serve::fill_from_host(serve);
-  } else {
-    model = serve::fill_options(serve);
-  }
-  serve::ServePlan plan = serve::plan_serving(model, serve);
-  const TensorSource weights =
-      options.model.empty() ? repeated_weights(plan.spec.model, 1) : serve::weights_of(plan);
-  serve::LocalFrameRunner runner(std::move(plan), weights);
-  DecodeReport report{.plan = runner.plan(),
+  const RunSpec model = serve::fill_options_of_any(serve);
+  const serve::ServePlan plan = serve::plan_serving(model, serve);
+  const std::unique_ptr<serve::FrameRunner> runner = start_ranks(options, plan);
+  DecodeReport report{.plan = plan,
                       .model = name_of_model(options),
+                      .processes = options.processes,
                       .context = options.context,
                       .decode = {},
                       .prompt = options.prompt,
                       .prefill = {}};
   for (const int64_t batch : batches) {
-    report.decode.push_back({batch, step_bytes(report.plan, batch, options.context), {}});
+    report.decode.push_back({batch, step_bytes(plan, batch, options.context), {}});
   }
-  DecodeBench bench(options, runner, report);
+  DecodeBench bench(options, *runner, report);
   for (int64_t round = 0; round < options.rounds; ++round) bench.run_round();
   if (options.json) {
     console.out << decode_json(report).dump(2) << '\n';

@@ -16,10 +16,12 @@ struct BenchDecodeOptions {
   int64_t context = 512;  // tokens that every sequence has, the newest included
   int64_t prompt = 512;   // tokens of the prompt that is measured; 0: none
   std::string dtype = "bf16";
-  std::string mesh;      // "tp=2,pp=2": ranks are threads
-  int64_t threads = 0;   // of each rank; 0: cores / ranks
-  int64_t rounds = 5;    // every figure is measured once in each
-  double seconds = 0.5;  // of steps, for one figure in one round
+  std::string mesh;        // "tp=2,pp=2"
+  bool processes = false;  // ranks are processes, else threads
+  std::string program;     // that ranks run; empty: this one
+  int64_t threads = 0;     // of each rank; 0: cores / ranks
+  int64_t rounds = 5;      // every figure is measured once in each
+  double seconds = 0.5;    // of steps, for one figure in one round
   bool json = false;
 };
 

@@ -96,9 +96,10 @@ double DecodeCase::tokens_per_s() const { return static_cast<double>(batch) / ro
 std::string decode_text(const DecodeReport& report) {
   const serve::ServePlan& plan = report.plan;
   std::string text =
-      fmt::format("{}, {}, tp={} pp={}, {}\nevery sequence has {} tokens; medians of {}\n\n",
+      fmt::format("{}, {}, tp={} pp={}{}, {}\nevery sequence has {} tokens; medians of {}\n\n",
                   report.model, name_of(plan.spec.train.dtype), plan.options.tp, plan.options.pp,
-                  count_of(total_threads(plan), "thread"), with_thousands(report.context),
+                  report.processes ? " as processes" : "", count_of(total_threads(plan), "thread"),
+                  with_thousands(report.context),
                   count_of(std::ssize(report.decode.front().rounds.seconds), "round"));
   text += decode_table(report);
   text +=
@@ -123,6 +124,7 @@ nlohmann::ordered_json decode_json(const DecodeReport& report) {
                                  {"dtype", name_of(plan.spec.train.dtype)},
                                  {"tp", plan.options.tp},
                                  {"pp", plan.options.pp},
+                                 {"processes", report.processes},
                                  {"threads", total_threads(plan)},
                                  {"context", report.context}};
   json["decode"] = nlohmann::ordered_json::array();

@@ -44,7 +44,8 @@ struct DecodeCase {
 
 struct DecodeReport {
   const serve::ServePlan& plan;
-  std::string model;  // as it is called
+  std::string model;       // as it is called
+  bool processes = false;  // ranks are, else threads
   int64_t context = 0;
   std::vector<DecodeCase> decode;
   int64_t prompt = 0;  // tokens; 0: none was measured

@@ -66,6 +66,7 @@ TEST(BenchDecodeReportTest, FlopsOfAPromptAreThoseOfItsTokensAndOneHead) {
 TEST(BenchDecodeReportTest, SharesAreOfTheProbeOfTheSameRound) {
   const serve::ServePlan plan = plan_of(small_model(true));
   DecodeReport report{.plan = plan, .model = "small", .context = 40, .decode = {}, .prefill = {}};
+  report.processes = true;
   const auto bytes = StepBytes{900, 100};
   report.decode.push_back({2, bytes, {{0.5, 1, 2}, {4000, 2000, 1000}}});
   report.prompt = 10;
@@ -76,6 +77,8 @@ TEST(BenchDecodeReportTest, SharesAreOfTheProbeOfTheSameRound) {
   EXPECT_DOUBLE_EQ(json.at("decode")[0].at("tokens_per_s"), 2);
   EXPECT_DOUBLE_EQ(json.at("decode")[0].at("share_of_probe"), 0.5) << "in every round";
   EXPECT_EQ(json.at("prefill").at("tokens"), 10);
+  EXPECT_TRUE(json.at("processes").get<bool>());
+  EXPECT_NE(decode_text(report).find("pp=1 as processes"), std::string::npos);
   EXPECT_NE(decode_text(report).find("0.50"), std::string::npos);
 }
 
@@ -133,6 +136,7 @@ TEST(BenchDecodeTest, RefusalsNameTheFlag) {
   EXPECT_NE(refusal([](Options& o) { o.batches = "0"; }).find("--batch"), std::string::npos);
   EXPECT_NE(refusal([](Options& o) { o.shape = "hidden"; }).find("--shape"), std::string::npos);
   EXPECT_NE(refusal([](Options& o) { o.mesh = "dp=2"; }).find("tp, pp and ep"), std::string::npos);
+  EXPECT_NE(refusal([](Options& o) { o.processes = true; }).find("--mesh tp=2"), std::string::npos);
   EXPECT_NE(refusal([](Options& o) { o.random = "gpt3000"; }).find("gpt3000"), std::string::npos);
 }
 

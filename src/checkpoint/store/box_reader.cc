@@ -40,6 +40,8 @@ class SpanReader {
     if (!near) {
       flush();
       ++figures_.spans;
+    } else {
+      figures_.gap_bytes += run.begin - end_;
     }
     while (run.begin < run.end) {
       if (runs_.size() >= kMostRuns ||

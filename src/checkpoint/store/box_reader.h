@@ -26,6 +26,14 @@ struct ReadFigures {
   int64_t needed_bytes = 0;  // of the boxes
   int64_t read_bytes = 0;    // from the disk, in whole blocks
   int64_t spans = 0;         // stretches of files: runs closer than kNearBytes are one
+  int64_t gap_bytes = 0;     // between the runs of a stretch
+
+  void add(const ReadFigures& more) {
+    needed_bytes += more.needed_bytes;
+    read_bytes += more.read_bytes;
+    spans += more.spans;
+    gap_bytes += more.gap_bytes;
+  }
 };
 
 inline constexpr int64_t kNearBytes = int64_t{256} << 10;

@@ -11,6 +11,7 @@ namespace tessera::serve {
 
 struct ServeOptions {
   std::string model;           // a run directory, a checkpoint, or a folder of Hugging Face
+  std::string random_model;    // else: to_json() of a run whose model gets weights nobody trained
   int64_t tp = 1;              // ranks that split matrices, heads and the cache's heads
   int64_t pp = 1;              // stages, each with the cache of its layers
   int64_t ep = 1;              // ranks, of tp's, that split the experts

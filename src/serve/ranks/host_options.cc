@@ -4,9 +4,12 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/text/json.h"
 #include "spec/hf_config.h"
+#include "spec/run_file/run_file.h"
 #include "train/machine_defaults.h"
 #include "train/verify/model_folder.h"
 
@@ -47,6 +50,12 @@ RunSpec fill_options(ServeOptions& options, int64_t ranks_on_host) {
                  options.max_context, limits.most, options.model, limits.most);
   fill_from_host(options, ranks_on_host);
   return spec;
+}
+
+RunSpec fill_options_of_any(ServeOptions& options, int64_t ranks_on_host) {
+  if (options.random_model.empty()) return fill_options(options, ranks_on_host);
+  fill_from_host(options, ranks_on_host);
+  return run_spec_from_json(parse_json(options.random_model, "the model with random weights"));
 }
 
 void fill_from_host(ServeOptions& options, int64_t ranks_on_host) {

@@ -20,6 +20,8 @@ ContextLimits context_limits(const ModelFolder& folder);
 // 0: all. max_context may be more than what the model was made for: whoever lets users say it
 // warns. Throws ConfigError where it is more than the model has positions for.
 RunSpec fill_options(ServeOptions& options, int64_t ranks_on_host = 0);
+// The same with options.random_model, where that is not empty; max_context must be said.
+RunSpec fill_options_of_any(ServeOptions& options, int64_t ranks_on_host = 0);
 // What of that the machine says: threads and memory_bytes.
 void fill_from_host(ServeOptions& options, int64_t ranks_on_host = 0);
 

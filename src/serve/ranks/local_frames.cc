@@ -22,7 +22,7 @@ struct Finished {
 }  // namespace
 
 struct LocalFrameRunner::State {
-  State(ServePlan plan_in, const TensorSource& weights_in)
+  State(ServePlan plan_in, const WeightsLoader& weights_in)
       : plan(std::move(plan_in)),
         weights(weights_in),
         world({.size = plan.world(),
@@ -40,7 +40,7 @@ struct LocalFrameRunner::State {
   }
 
   const ServePlan plan;
-  const TensorSource weights;
+  const WeightsLoader weights;
   LocalWorld world;
   std::vector<std::unique_ptr<RankFrames>> ranks;
 
@@ -106,6 +106,9 @@ void LocalFrameRunner::State::serve(int rank) {
 LocalFrameRunner::LocalFrameRunner(ServePlan plan) : LocalFrameRunner(plan, weights_of(plan)) {}
 
 LocalFrameRunner::LocalFrameRunner(ServePlan plan, const TensorSource& weights)
+    : LocalFrameRunner(std::move(plan), loader_of(weights)) {}
+
+LocalFrameRunner::LocalFrameRunner(ServePlan plan, const WeightsLoader& weights)
     : state_(std::make_unique<State>(std::move(plan), weights)) {
   State& s = *state_;
   s.run.assign(s.ranks.size(), 0);

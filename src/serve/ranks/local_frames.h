@@ -15,6 +15,7 @@ class LocalFrameRunner final : public FrameRunner {
   // Loads the weights on all ranks; returns when all are ready.
   explicit LocalFrameRunner(ServePlan plan);
   LocalFrameRunner(ServePlan plan, const TensorSource& weights);
+  LocalFrameRunner(ServePlan plan, const WeightsLoader& weights);
   ~LocalFrameRunner() override;
 
   [[nodiscard]] const ServeShape& shape() const override;

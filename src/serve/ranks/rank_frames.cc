@@ -55,18 +55,20 @@ struct RankFrames::State {
   std::vector<std::unique_ptr<Executor>> executors;  // by bucket
   const Executor* last = nullptr;                    // that ran
   size_t last_rows = 0;
+  LoadFigures loaded;
 };
 
-TensorSource weights_of(const ServePlan& plan) {
-  return hf_weights(plan.spec.model.hf, plan.buckets.front().step.layout);
+WeightsLoader weights_of(const ServePlan& plan) {
+  if (!plan.options.random_model.empty()) return loader_of(repeated_weights(plan.spec.model, 1));
+  return loader_of(open_weights(plan.spec.model.hf, plan.buckets.front().step.layout));
 }
 
-RankFrames::RankFrames(CommWorld& world, const ServePlan& plan, const TensorSource& weights)
+RankFrames::RankFrames(CommWorld& world, const ServePlan& plan, const WeightsLoader& weights)
     : state_(std::make_unique<State>(world, plan)) {
   TESSERA_CHECK(world.size() == plan.world(), "a plan of {} ranks in a world of {}", plan.world(),
                 world.size());
   state_->make_executors();
-  load_weights(*state_->executors.front(), plan.buckets.front().step, weights);
+  state_->loaded = weights(*state_->executors.front(), plan.buckets.front().step);
 }
 
 RankFrames::~RankFrames() = default;
@@ -121,6 +123,9 @@ RankBytes RankFrames::bytes() const {
   }
   return bytes;
 }
+
+const LoadFigures& RankFrames::loaded() const { return state_->loaded; }
+const Executor& RankFrames::executor() const { return *state_->executors.front(); }
 
 std::vector<Traffic> RankFrames::traffic() const { return state_->executors.front()->traffic(); }
 

@@ -20,17 +20,18 @@
 #include "compile/program/program.h"
 #include "serve/frame.h"
 #include "serve/plan/serve_plan.h"
-#include "train/session/weights.h"
+#include "train/session/load_from_disk.h"
 
 namespace tessera::serve {
 
-// Where the weights of a plan come from: its folder, run or checkpoint; any mesh reads them.
-TensorSource weights_of(const ServePlan& plan);
+// Where the weights of a plan come from: its folder, run or checkpoint, which any mesh reads; or
+// nowhere, where its options have a random_model.
+WeightsLoader weights_of(const ServePlan& plan);
 
 class RankFrames {
  public:
   // `world` has as many ranks as the plan; it and the plan must outlive this. Loads the weights.
-  RankFrames(CommWorld& world, const ServePlan& plan, const TensorSource& weights);
+  RankFrames(CommWorld& world, const ServePlan& plan, const WeightsLoader& weights);
   ~RankFrames();
   RankFrames(const RankFrames&) = delete;
   RankFrames& operator=(const RankFrames&) = delete;
@@ -47,6 +48,9 @@ class RankFrames {
 
   // Measured: what the arenas were given, and what was sent since the start.
   [[nodiscard]] RankBytes bytes() const;
+  [[nodiscard]] const LoadFigures& loaded() const;
+  // That of the smallest frames; all of the rank's have the same weights and cache.
+  [[nodiscard]] const Executor& executor() const;
   [[nodiscard]] std::vector<Traffic> traffic() const;
   // Identity of the instructions of the last frame; equal to that of the Program of its bucket.
   [[nodiscard]] std::string executed_digest() const;

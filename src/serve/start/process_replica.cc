@@ -4,16 +4,14 @@
 #include "base/error.h"
 #include "serve/engine/engine.h"
 #include "serve/ranks/frame_trace.h"
-#include "serve/ranks/process_frame_runner.h"
 #include "serve/start/rank_task.h"
 #include "serve/start/replica.h"
 #include "serve/start/trace_file.h"
 
 namespace tessera::serve {
-namespace {
 
-ProcessRunnerOptions runner_options(const ServePlan& plan, const StartOptions& options,
-                                    int number) {
+ProcessRunnerOptions process_runner_options(const ServePlan& plan, const StartOptions& options,
+                                            int number) {
   ProcessRunnerOptions runner;
   RankProcessesOptions& processes = runner.processes;
   processes.ranks = plan.world();
@@ -32,6 +30,8 @@ ProcessRunnerOptions runner_options(const ServePlan& plan, const StartOptions& o
   runner.on_state = options.say;
   return runner;
 }
+
+namespace {
 
 GeneratorLoss loss_of(const RankVerdict& verdict) {
   return {.reason = verdict.message,
@@ -68,7 +68,7 @@ std::unique_ptr<Generator> start_generation(ProcessRunnerOptions runner, const S
 Replica start_processes(const ServePlan& plan, const StartOptions& options, int number) {
   RestartOptions restart;
   restart.restarts = options.restarts;
-  restart.make = [runner = runner_options(plan, options, number), options,
+  restart.make = [runner = process_runner_options(plan, options, number), options,
                   number](const RestartOptions::Generation& generation) {
     return start_generation(runner, options, number, generation);
   };

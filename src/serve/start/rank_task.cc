@@ -35,6 +35,7 @@ DType dtype_of(const std::string& name) {
 std::string task_of(const ServeOptions& options) {
   nlohmann::json json;
   json["model"] = options.model;
+  json["random_model"] = options.random_model;
   json["dtype"] = name_of(options.dtype);
   json["timeout_ms"] = options.timeout.count();
   for (const auto& [name, member] : kNumbers) json[name] = options.*member;
@@ -51,6 +52,7 @@ ServeOptions options_of_task(const std::string& task) {
   ServeOptions options;
   try {
     options.model = json.at("model").get<std::string>();
+    options.random_model = json.at("random_model").get<std::string>();
     options.dtype = dtype_of(json.at("dtype").get<std::string>());
     options.timeout = std::chrono::milliseconds(json.at("timeout_ms").get<int64_t>());
     for (const auto& [name, member] : kNumbers) options.*member = json.at(name).get<int64_t>();

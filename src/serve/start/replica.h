@@ -9,6 +9,7 @@
 #include <string>
 
 #include "serve/generator.h"
+#include "serve/ranks/process_frame_runner.h"
 #include "serve/ranks/serve_plan.h"
 #include "serve/replicas/restarting_generator.h"
 #include "serve/start/start_model.h"
@@ -21,10 +22,14 @@ struct Replica {
   std::function<std::optional<GeneratorLoss>()> gave_up;
 };
 
+// How the ranks of a replica are started as processes; `number`: of the replica.
+ProcessRunnerOptions process_runner_options(const ServePlan& plan, const StartOptions& options,
+                                            int number);
+
 // Each returns when all ranks are ready. `options` as in start_model(), but of this replica alone;
 // `plan` is that of options.ranks, whose numbers are those of the plan.
 Replica start_threads(const ServePlan& plan, const StartOptions& options);
-// `number`: of this replica. The ranks make the plan again, by themselves.
+// The ranks make the plan again, by themselves.
 Replica start_processes(const ServePlan& plan, const StartOptions& options, int number);
 
 }  // namespace tessera::serve

@@ -30,7 +30,7 @@ class ModelWorker final : public RankWorker {
 
 std::unique_ptr<RankWorker> make_model_worker(const RankSetup& setup) {
   ServeOptions options = options_of_task(setup.task.text);
-  const RunSpec model = fill_options(options);
+  const RunSpec model = fill_options_of_any(options);
   ServePlan plan = plan_serving(model, options);
   // Tokens that mean nothing are known to the front alone, which has the tokenizer.
   plan.shape.vocab = setup.task.shape.vocab;

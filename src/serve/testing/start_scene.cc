@@ -20,11 +20,16 @@ StartOptions start_options(const std::string& model) {
 
 std::string train_run(const tessera::testing::TestFolder& folder, const std::string& mesh,
                       int64_t vocab) {
+  return train_run(folder, mesh, [vocab](RunSpec& spec) { spec.model.vocab = vocab; });
+}
+
+std::string train_run(const tessera::testing::TestFolder& folder, const std::string& mesh,
+                      const std::function<void(RunSpec& spec)>& change) {
   TrainOptions options;
   options.spec = tessera::testing::small_spec(mesh);
   RunSpec& spec = options.spec;
   spec.model.init_std = 0.3;  // so that texts differ from token to token
-  spec.model.vocab = vocab;
+  spec.model.vocab = 256;
   spec.train.dtype = DType::kF64;
   spec.train.seq_len = 32;
   spec.train.global_batch = 4;
@@ -34,6 +39,7 @@ std::string train_run(const tessera::testing::TestFolder& folder, const std::str
   spec.data.synth_bytes = 20'000;
   spec.checkpoint.every = 2;
   spec.logging.run_dir = folder.path("run");
+  change(spec);
   resolve(spec);
   (void)run_training(options);
   return folder.path("run");

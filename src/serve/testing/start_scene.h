@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +23,9 @@ StartOptions start_options(const std::string& model);
 // directory.
 std::string train_run(const tessera::testing::TestFolder& folder, const std::string& mesh,
                       int64_t vocab = 256);
+// The same with what `change` says otherwise.
+std::string train_run(const tessera::testing::TestFolder& folder, const std::string& mesh,
+                      const std::function<void(RunSpec& spec)>& change);
 
 inline size_t entries_of(const char* folder) {
   const auto files = std::filesystem::directory_iterator(folder);

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "checkpoint/hf_folder.h"
 #include "data/corpus.h"
 #include "train/session/chat_samples.h"
 #include "train/session/run_sets.h"

@@ -3,8 +3,9 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "checkpoint/safetensors.h"
@@ -29,7 +30,7 @@ std::vector<LogicalTensor> tensors_of(const ParameterLayout& layout) {
   return tensors;
 }
 
-// One opened checkpoint; whole tensors are read, because rows share blocks with others.
+// One opened checkpoint.
 class Opened {
  public:
   explicit Opened(const std::string& folder)
@@ -57,12 +58,16 @@ class Opened {
     return checkpoint_.manifest.find(name)->type;
   }
 
-  void read(const LogicalTensor& tensor, std::vector<std::byte>& bytes) const {
+  [[nodiscard]] ReadFigures read(std::span<const WantedBox> boxes) const {
+    return read_boxes(*files_, checkpoint_, boxes);
+  }
+
+  void read_whole(const LogicalTensor& tensor, std::vector<std::byte>& bytes) const {
     const StoredType type = type_of(tensor.name);
     bytes.resize(static_cast<size_t>(tensor_bytes(type, tensor.shape).value()));
     const WantedBox wanted{tensor.name, type, tensor.shape, placed_dense(whole_box(tensor.shape)),
                            bytes.data()};
-    (void)read_boxes(*files_, checkpoint_, {&wanted, 1});
+    (void)read({&wanted, 1});
   }
 
  private:
@@ -71,13 +76,33 @@ class Opened {
   CheckpointFolder checkpoint_;
 };
 
-// The tensor that was asked for last.
-struct OneTensor {
-  explicit OneTensor(const std::string& folder) : opened(folder) {}
-  Opened opened;
-  std::mutex mutex;
-  std::string name;
-  std::vector<std::byte> bytes;
+class CheckpointWeights final : public WeightsOnDisk {
+ public:
+  CheckpointWeights(const std::string& folder, const ParameterLayout& layout) : opened_(folder) {
+    opened_.require_model(tensors_of(layout));
+  }
+
+  [[nodiscard]] StoredType type_of(const LogicalTensor& tensor) const override {
+    return opened_.type_of(tensor.name);
+  }
+
+  ReadFigures read(std::span<const WantedRows> wanted) const override {
+    std::vector<WantedBox> boxes;
+    for (const WantedRows& one : wanted) {
+      if (one.num_rows == 0 || one.num_cols == 0) continue;
+      const LogicalTensor& tensor = *one.tensor;
+      Placed place{{{one.first_col}, {one.num_cols}}, 0, {1}};
+      if (tensor.shape.size() == 2) {
+        place = {
+            {{one.first_row, one.first_col}, {one.num_rows, one.num_cols}}, 0, {one.stride, 1}};
+      }
+      boxes.push_back({tensor.name, type_of(tensor), tensor.shape, std::move(place), one.to});
+    }
+    return opened_.read(boxes);
+  }
+
+ private:
+  Opened opened_;
 };
 
 }  // namespace
@@ -88,23 +113,9 @@ bool is_checkpoint(const std::string& folder) {
   return fs::exists(path / kCommitFile, ignored) || fs::exists(path / kManifestFile, ignored);
 }
 
-TensorSource checkpoint_weights(const std::string& folder, const ParameterLayout& layout) {
-  const auto one = std::make_shared<OneTensor>(folder);
-  one->opened.require_model(tensors_of(layout));
-  return [one](const LogicalTensor& tensor, int64_t first, std::span<double> out) {
-    const std::scoped_lock lock(one->mutex);
-    if (one->name != tensor.name) {
-      one->name.clear();  // until it is there
-      one->opened.read(tensor, one->bytes);
-      one->name = tensor.name;
-    }
-    const StoredType type = one->opened.type_of(tensor.name);
-    const auto element = static_cast<size_t>(size_bits(type) / 8);
-    decode(type,
-           std::span<const std::byte>(one->bytes)
-               .subspan(static_cast<size_t>(first) * element, out.size() * element),
-           out);
-  };
+std::shared_ptr<const WeightsOnDisk> open_checkpoint_weights(const std::string& folder,
+                                                             const ParameterLayout& layout) {
+  return std::make_shared<CheckpointWeights>(folder, layout);
 }
 
 void write_checkpoint_weights(const std::string& folder, const ParameterLayout& layout,
@@ -125,7 +136,7 @@ void write_checkpoint_weights(const std::string& folder, const ParameterLayout& 
   for (const TensorHead& head : heads) {
     stored.resize(static_cast<size_t>(tensor_bytes(head.type, head.shape).value()));
     for (const LogicalTensor* tensor : parts.at(head.name)) {
-      opened.read(*tensor, whole);
+      opened.read_whole(*tensor, whole);
       put_into_stored(*tensor, whole, size_bits(head.type) / 8, stored);
     }
     writer.add(head.name, stored);

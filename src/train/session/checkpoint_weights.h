@@ -1,9 +1,10 @@
 // The weights of a checkpoint, for those who have no use for the states of an optimizer.
 #pragma once
 
+#include <memory>
 #include <string>
 
-#include "train/session/weights.h"
+#include "train/session/weights_on_disk.h"
 
 namespace tessera {
 
@@ -11,9 +12,9 @@ namespace tessera {
 bool is_checkpoint(const std::string& folder);
 
 // Throws Error unless the checkpoint has exactly the model's tensors, with their shapes; and, while
-// they are read, where a block is damaged (ExitCode::kCorrupt). One tensor is in memory at a time,
-// so that ranks had better be few.
-TensorSource checkpoint_weights(const std::string& folder, const ParameterLayout& layout);
+// they are read, where a block is damaged (ExitCode::kCorrupt).
+std::shared_ptr<const WeightsOnDisk> open_checkpoint_weights(const std::string& folder,
+                                                             const ParameterLayout& layout);
 
 // All of them as one safetensors file, under the names and in the layouts of Hugging Face, in the
 // type that they were trained in.

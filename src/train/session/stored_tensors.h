@@ -3,45 +3,14 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
-#include <map>
-#include <mutex>
+#include <cstdint>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "compile/model/parameters.h"
 
 namespace tessera {
-
-// Elements [first, first + out.size()) of a stored tensor, after checking its shape.
-using StoredRange = std::function<void(const std::string& name, const Shape& shape, int64_t first,
-                                       std::span<double> out)>;
-
-// Reads logical tensors from stored ones. Thread-safe if the given function is.
-class StoredReader {
- public:
-  explicit StoredReader(StoredRange read) : read_(std::move(read)) {}
-
-  // Elements [first, first + out.size()) of the logical tensor, row-major.
-  void read(const LogicalTensor& tensor, int64_t first, std::span<double> out);
-
- private:
-  // Some rows of a transposed tensor: read column by column, used row by row.
-  struct Tile {
-    std::string tensor;
-    int64_t first_row = 0;
-    int64_t num_rows = 0;
-    std::vector<double> values;
-  };
-  void fill(Tile& tile, const LogicalTensor& tensor, int64_t row) const;
-  Tile& tile_of_this_thread();
-
-  StoredRange read_;
-  std::mutex mutex_;
-  std::map<std::thread::id, Tile> tiles_;  // a rank reads in its own order
-};
 
 // Calls f(first element of the logical tensor, first element of the stored one, count) for all its
 // stretches that are contiguous in both.

@@ -10,21 +10,11 @@
 #include "base/master_weight.h"
 #include "base/philox.h"
 #include "tensor/element.h"
-#include "train/session/checkpoint_weights.h"
-#include "train/session/stored_tensors.h"
+#include "train/session/weights_on_disk.h"
 #include "train/state/bucket_runs.h"
 
 namespace tessera {
 namespace {
-
-constexpr std::string_view kGpt2Prefix = "transformer.";
-
-// GPT-2 folders come with and without the prefix.
-std::string name_in(const HfWeights& weights, const std::string& name) {
-  if (weights.find(name) != nullptr || !name.starts_with(kGpt2Prefix)) return name;
-  const std::string bare = name.substr(kGpt2Prefix.size());
-  return weights.find(bare) != nullptr ? bare : name;
-}
 
 // A buffer that weights are loaded into, and the part of the bucket that it holds.
 struct Target {
@@ -80,24 +70,7 @@ TensorSource repeated_weights(const ModelSpec& model, uint64_t seed) {
 }
 
 TensorSource hf_weights(const std::string& folder, const ParameterLayout& layout) {
-  if (is_checkpoint(folder)) return checkpoint_weights(folder, layout);
-  const auto weights = std::make_shared<HfWeights>(HfWeights::open(folder));
-  const std::vector<StoredShape> stored = stored_shapes(layout);
-  std::vector<std::string> expected;
-  for (const StoredShape& one : stored) expected.push_back(name_in(*weights, one.name));
-  require_exact_names(*weights, expected);
-  for (const StoredShape& one : stored) {
-    // What can be computed may be missing; who reads it says so.
-    const std::string name = name_in(*weights, one.name);
-    if (weights->find(name) != nullptr) weights->require_shape(name, one.shape);
-  }
-  const auto reader = std::make_shared<StoredReader>(
-      [weights](const std::string& name, const Shape& shape, int64_t first, std::span<double> out) {
-        weights->read_range(name_in(*weights, name), shape, first, out);
-      });
-  return [reader](const LogicalTensor& tensor, int64_t first, std::span<double> out) {
-    reader->read(tensor, first, out);
-  };
+  return source_of(open_weights(folder, layout));
 }
 
 void load_weights(Executor& executor, const StepGraph& step, const TensorSource& source) {

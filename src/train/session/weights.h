@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/hf_folder.h"
 #include "runtime/world.h"
 
 namespace tessera {
