@@ -23,8 +23,9 @@ struct Replica {
 
 // Each returns when all ranks are ready. `options` as in start_model(), but of this replica alone;
 // `plan` is that of options.ranks, whose numbers are those of the plan.
-Replica start_threads(const ServePlan& plan, const StartOptions& options);
-// `number`: of this replica. The ranks make the plan again, by themselves.
+// `number`: of this replica.
+Replica start_threads(const ServePlan& plan, const StartOptions& options, int number);
+// The ranks make the plan again, by themselves.
 Replica start_processes(const ServePlan& plan, const StartOptions& options, int number);
 
 }  // namespace tessera::serve
