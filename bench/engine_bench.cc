@@ -36,12 +36,14 @@ class InstantRunner final : public FrameRunner {
     result_.number = frame.number;
     result_.tokens.assign(frame.rows.size(), SampledToken{.token = 7});
   }
+  void allow(FrameMasks masks) override { masks_ = std::move(masks); }
   FrameResult finish() override { return result_; }
 
  private:
   ServeShape shape_;
   bool encodes_;
   std::vector<std::byte> bytes_;
+  FrameMasks masks_;
   FrameResult result_;
 };
 
@@ -63,6 +65,7 @@ class TimedRunner final : public FrameRunner {
     if (is_full && was_full_) gaps_.host.push_back(microseconds(begun_ - ended_));
     was_full_ = is_full;
   }
+  void allow(FrameMasks masks) override { inner_->allow(std::move(masks)); }
   FrameResult finish() override {
     FrameResult result = inner_->finish();
     ended_ = Clock::now();

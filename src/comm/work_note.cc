@@ -35,6 +35,7 @@ void WorkNote::begin(int64_t instruction, int micro_batch, std::string_view op,
   const auto place = static_cast<uint64_t>(micro_batch + 1) << 32 |
                      static_cast<uint64_t>(static_cast<uint32_t>(instruction + 1));
   place_.store(place, std::memory_order_release);
+  begun_.store(begun_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
 
 std::string WorkNote::text() const {

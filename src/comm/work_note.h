@@ -18,6 +18,8 @@ class alignas(64) WorkNote {
   // Long names lose their end. Micro-batch -1: none.
   void begin(int64_t instruction, int micro_batch, std::string_view op, std::string_view name);
   void end() { place_.store(0, std::memory_order_release); }
+  // Instructions that it has begun.
+  [[nodiscard]] uint64_t begun() const { return begun_.load(std::memory_order_relaxed); }
   // "compute: instruction 17, linear 'layers.1.up', micro-batch 2"; empty: between two steps.
   [[nodiscard]] std::string text() const;
 
@@ -28,6 +30,7 @@ class alignas(64) WorkNote {
   std::atomic<uint64_t> place_{0};  // the micro-batch and 1, the instruction and 1: 32 bits each
   std::atomic<uint64_t> stream_{0};
   std::array<std::atomic<uint64_t>, kWords> what_{};
+  std::atomic<uint64_t> begun_{0};
 };
 
 }  // namespace tessera

@@ -15,6 +15,7 @@ TEST(WorkNoteTest, SaysWhatAStreamIsAt) {
   EXPECT_EQ(note.text(), "compute: instruction 0, adamw 'w'");
   note.end();
   EXPECT_EQ(note.text(), "");
+  EXPECT_EQ(note.begun(), 2U);
 }
 
 TEST(WorkNoteTest, KeepsTheBeginningOfLongNames) {

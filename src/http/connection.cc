@@ -1,5 +1,6 @@
 #include "http/connection.h"
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/read.hpp>
@@ -16,6 +17,8 @@ constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
 // So much of a next request is read before the response to the last one.
 constexpr size_t kReadAhead = 4096;
+// A spare connection is given back soon.
+constexpr std::chrono::milliseconds kSpareTime{2'000};
 
 std::string text_of(boost::string_view text) { return {text.data(), text.size()}; }
 
@@ -59,8 +62,16 @@ std::optional<Response> response_to(beast::error_code failure, WriteError write_
 
 }  // namespace
 
-Connection::Connection(asio::ip::tcp::socket socket, const Shared& shared)
-    : shared_(shared), stream_(std::move(socket)), poll_(stream_.get_executor()) {
+Response too_many_connections(const ServerOptions& options) {
+  return options.write_error(503, "unavailable",
+                             "too many connections are open: close some, or try again");
+}
+
+Connection::Connection(asio::ip::tcp::socket socket, const Shared& shared, bool is_spare)
+    : shared_(shared),
+      is_spare_(is_spare),
+      stream_(std::move(socket)),
+      poll_(stream_.get_executor()) {
   beast::error_code ignored;
   stream_.socket().set_option(asio::ip::tcp::no_delay(true), ignored);
   port_ = stream_.socket().local_endpoint(ignored).port();
@@ -95,7 +106,9 @@ void Connection::read_request() {
   parser_->header_limit(static_cast<std::uint32_t>(shared_.options.header_bytes));
   parser_->body_limit(shared_.options.body_bytes);
   waiting_ = true;
-  stream_.expires_after(shared_.options.read_timeout);
+  const ServerOptions& options = shared_.options;
+  stream_.expires_after(is_spare_ ? std::min(options.read_timeout, kSpareTime)
+                                  : options.read_timeout);
   beast::http::async_read_header(
       stream_, buffer_, *parser_,
       [self = shared_from_this()](Failure failure, size_t) { self->on_header(failure); });
@@ -104,6 +117,7 @@ void Connection::read_request() {
 void Connection::on_header(Failure failure) {
   waiting_ = false;
   if (failure) return refuse_unread(failure);
+  if (is_spare_ && !is_at_once()) return refuse(too_many_connections(shared_.options));
   const auto expect = parser_->get().find(beast::http::field::expect);
   const bool asks =
       expect != parser_->get().end() && lower_case(text_of(expect->value())) == "100-continue";
@@ -117,6 +131,16 @@ void Connection::on_header(Failure failure) {
                     });
 }
 
+// As its header says, before its body is read.
+bool Connection::is_at_once() const {
+  const auto at_once = shared_.options.at_once;
+  const auto target = parse_target(text_of(parser_->get().target()));
+  if (at_once == nullptr || !target.has_value()) return false;
+  Request request;
+  request.segments = target->segments;
+  return at_once(request);
+}
+
 void Connection::read_body() {
   beast::http::async_read(
       stream_, buffer_, *parser_,
@@ -126,7 +150,7 @@ void Connection::read_body() {
 void Connection::on_request(Failure failure) {
   if (failure) return refuse_unread(failure);
   auto message = parser_->release();
-  keep_alive_ = message.keep_alive() && message.version() == 11;
+  keep_alive_ = message.keep_alive() && message.version() == 11 && !is_spare_;
   only_head_ = message.method() == beast::http::verb::head;
   auto request = request_of(message);
   if (request.has_value()) {
@@ -146,7 +170,9 @@ void Connection::refuse_unread(Failure failure) {
 void Connection::handle(Request request) {
   const auto at_once = shared_.options.at_once;
   if (at_once != nullptr && at_once(request)) return respond(shared_.handler(request));
-  asio::post(shared_.workers, [self = shared_from_this(), asked = std::move(request)]() mutable {
+  const auto is_slow = shared_.options.is_slow;
+  auto& workers = is_slow != nullptr && is_slow(request) ? shared_.slow_workers : shared_.workers;
+  asio::post(workers, [self = shared_from_this(), asked = std::move(request)]() mutable {
     Response response = self->shared_.handler(asked);
     // The connection goes back whole: its end must not come on this thread.
     const auto executor = self->stream_.get_executor();
@@ -258,16 +284,21 @@ void Connection::start_events() {
   ask_source();
 }
 
+EventPart Connection::next_part() {
+  try {
+    return events_->next();
+  } catch (const std::exception&) {
+    return {.text = "",
+            .ended = true};  // the reader comes back, and is then told why it is refused
+  }
+}
+
 void Connection::ask_source() {
   asking_ = true;
   woken_ = false;
+  if (events_->is_quick()) return on_part(next_part());
   asio::post(shared_.workers, [self = shared_from_this()]() mutable {
-    EventPart part;
-    try {
-      part = self->events_->next();
-    } catch (const std::exception&) {
-      part.ended = true;  // the reader comes back, and is then told why it is refused
-    }
+    EventPart part = self->next_part();
     const auto executor = self->stream_.get_executor();
     asio::post(executor, [at = std::move(self), got = std::move(part)]() mutable {
       at->on_part(std::move(got));

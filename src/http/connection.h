@@ -1,6 +1,7 @@
 // One connection of the server, from its first request to its end. Everything of it runs on the
-// thread of the sockets, but handlers and event sources, which run on the workers. It lives as long
-// as something of it is under way. Included by server.cc and connection.cc alone: it reads Boost.
+// thread of the sockets, but handlers and event sources, which run on the workers where they may
+// take a while. It lives as long as something of it is under way. Included by server.cc and
+// connection.cc alone: it reads Boost.
 #pragma once
 
 #include <array>
@@ -19,6 +20,9 @@
 
 namespace tessera::http {
 
+// What one that is refused is told.
+Response too_many_connections(const ServerOptions& options);
+
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   // What outlives every connection.
@@ -26,10 +30,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
     const ServerOptions& options;
     const Handler& handler;
     boost::asio::thread_pool& workers;
+    boost::asio::thread_pool& slow_workers;
     std::function<void()> on_end;
   };
 
-  Connection(boost::asio::ip::tcp::socket socket, const Shared& shared);
+  // `is_spare`: one beyond ServerOptions::most_connections, for a request that is answered at once.
+  Connection(boost::asio::ip::tcp::socket socket, const Shared& shared, bool is_spare);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -45,6 +51,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void read_request();
   void on_header(Failure failure);
+  [[nodiscard]] bool is_at_once() const;
   void read_body();
   void on_request(Failure failure);
   void refuse_unread(Failure failure);
@@ -60,11 +67,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void start_events();
   void watch_for_end();
   void ask_source();
+  [[nodiscard]] EventPart next_part();
   void on_part(EventPart part);
   void wait_for_news();
   void write_part();
 
   Shared shared_;
+  const bool is_spare_;
   boost::beast::tcp_stream stream_;
   boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;

@@ -27,6 +27,9 @@ class EventSource {
   // server's poll interval or a wake. Returns without waiting for news. What it throws ends the
   // stream.
   virtual EventPart next() = 0;
+  // Whether next() takes no time to speak of: then the thread of all sockets asks, and the stream
+  // waits for no worker.
+  [[nodiscard]] virtual bool is_quick() const { return false; }
   // A source that knows when it has news calls `wake`, from any thread: it returns at once and
   // calls nothing of the source. An empty one: the reader is gone, and there is nobody to wake.
   virtual void wake_with(std::function<void()> wake) { (void)wake; }
@@ -47,6 +50,7 @@ class EventQueue : public EventSource {
   void close();  // ends the stream after what is queued
 
   EventPart next() override;
+  [[nodiscard]] bool is_quick() const override { return true; }
   void wake_with(std::function<void()> wake) override;
 
  private:

@@ -44,6 +44,7 @@ class Server::Impl {
   // Also while only a worker has something to do.
   asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
   asio::thread_pool workers_;
+  asio::thread_pool slow_workers_;
   tcp::acceptor acceptor_{io_};
   asio::steady_timer pause_{io_};
   uint16_t port_ = 0;
@@ -55,7 +56,8 @@ class Server::Impl {
 Server::Impl::Impl(const ServerOptions& options, Handler handler)
     : options_(options),
       handler_(std::move(handler)),
-      workers_(static_cast<size_t>(options.workers)) {
+      workers_(static_cast<size_t>(options.workers)),
+      slow_workers_(static_cast<size_t>(options.is_slow == nullptr ? 0 : options.slow_workers)) {
   listen();
   accept();
   thread_ = std::thread([this] { io_.run(); });
@@ -91,16 +93,17 @@ void Server::Impl::on_accept(boost::system::error_code failure, tcp::socket sock
     });
   }
   const uint64_t id = next_++;
-  const bool full = ++open_ > options_.most_connections;
+  const int open = ++open_;
+  const auto on_end = [this, id] {
+    --open_;
+    live_.erase(id);
+  };
   const auto connection = std::make_shared<Connection>(
-      std::move(socket), Connection::Shared{options_, handler_, workers_, [this, id] {
-                                              --open_;
-                                              live_.erase(id);
-                                            }});
+      std::move(socket), Connection::Shared{options_, handler_, workers_, slow_workers_, on_end},
+      /*is_spare=*/open > options_.most_connections);
   live_[id] = connection;
-  if (full) {
-    connection->refuse(options_.write_error(
-        503, "unavailable", "too many connections are open: close some, or try again"));
+  if (open > options_.most_connections + options_.spare_connections) {
+    connection->refuse(too_many_connections(options_));
   } else {
     connection->start();
   }
@@ -125,8 +128,10 @@ Server::Impl::~Impl() {
   while (open_.load() > 0 && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
-  workers_.stop();
-  workers_.join();
+  for (asio::thread_pool* pool : {&workers_, &slow_workers_}) {
+    pool->stop();
+    pool->join();
+  }
   io_.stop();
   thread_.join();
 }

@@ -18,6 +18,8 @@ struct ServerOptions {
   size_t body_bytes = size_t{1} << 20;
   int workers = 2;             // threads that run handlers and event sources
   int most_connections = 512;  // more are answered 503 and closed
+  // Beyond them, for requests that are answered at once: each has one, soon, and nothing else.
+  int spare_connections = 0;
   // For a whole request, from the moment that the connection is made or the last response is out.
   std::chrono::milliseconds read_timeout{30'000};
   // For a whole response, or a part of an event stream: a reader that is slower is dropped.
@@ -29,6 +31,10 @@ struct ServerOptions {
   // Requests whose handler returns at once: the thread of all sockets runs it, so that they wait
   // for no worker. Null: there are none.
   bool (*at_once)(const Request& request) = nullptr;
+  // Requests whose handler may take long: threads of their own run it, so that others do not wait
+  // for them. Null: there are none.
+  bool (*is_slow)(const Request& request) = nullptr;
+  int slow_workers = 1;
   WriteError write_error = &Response::error;  // what is refused before a handler sees it
 };
 

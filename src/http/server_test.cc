@@ -149,6 +149,94 @@ TEST(ServerTest, RefusesMoreConnectionsThanItKeeps) {
   EXPECT_TRUE(wait_for([&] { return server.connections() == 2; }));
 }
 
+bool is_urgent(const Request& request) {
+  return request.segments == std::vector<std::string>{"urgent"};
+}
+
+TEST(ServerTest, SpareConnectionsAreForWhatIsAnsweredAtOnce) {
+  ServerOptions options;
+  options.most_connections = 2;
+  options.spare_connections = 2;
+  options.at_once = &is_urgent;
+  const Server server(options, echo);
+  TestClient a(server.port()), b(server.port());
+  ASSERT_TRUE(wait_for([&] { return server.connections() == 2; }));
+  for (int i = 0; i < 5; ++i) {
+    const TestResponse urgent = fetch(server.port(), "/urgent");
+    EXPECT_EQ(urgent.status, 200);
+    EXPECT_EQ(urgent.field("Connection"), "close");
+    EXPECT_EQ(fetch(server.port(), "/other").status, 503);
+  }
+  // One that sends a large body is told before it has: nothing is kept of it.
+  TestClient large(server.port());
+  large.send("POST /other HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n");
+  EXPECT_EQ(parse_response(large.read_until([](std::string_view t) {
+              return t.ends_with("}\n");
+            })).status,
+            503);
+  ASSERT_TRUE(a.send("GET /other HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
+  EXPECT_EQ(parse_response(a.read_to_end()).status, 200);
+}
+
+// Nobody keeps a spare connection for long.
+TEST(ServerTest, ASpareConnectionThatSaysNothingIsEnded) {
+  ServerOptions options;
+  options.most_connections = 1;
+  options.spare_connections = 1;
+  options.at_once = &is_urgent;
+  const Server server(options, echo);
+  TestClient a(server.port());
+  ASSERT_TRUE(wait_for([&] { return server.connections() == 1; }));
+  TestClient idle(server.port());
+  EXPECT_EQ(idle.read_to_end(), "");
+  EXPECT_TRUE(idle.ended());
+  EXPECT_EQ(fetch(server.port(), "/urgent").status, 200);
+}
+
+TEST(ServerTest, NobodyWaitsForSlowHandlersAndNoStreamForAny) {
+  std::atomic<bool> go_on{false};
+  std::atomic<int> slow{0};
+  const auto queue = std::make_shared<EventQueue>(1 << 20);
+  ServerOptions options = quick();
+  options.read_timeout = options.write_timeout = kTestPatience;
+  options.is_slow = [](const Request& request) { return request.path() == "/slow"; };
+  const Server server(options, [&](const Request& request) {
+    if (request.path() == "/events") {
+      Response response = Response::text(200, "text/event-stream", "");
+      response.events = queue;
+      return response;
+    }
+    if (request.path() != "/quick") {
+      ++slow;
+      EXPECT_TRUE(wait_for([&] { return go_on.load(); }));
+    }
+    return echo(request);
+  });
+  TestEvents reader(server.port(), "/events");
+  queue->push(format_event("1", "", "x"));
+  TestEvents::Event event;
+  ASSERT_TRUE(reader.next(event));
+  std::vector<std::unique_ptr<TestClient>> waiting;
+  const auto ask = [&](const char* path) {
+    waiting.push_back(std::make_unique<TestClient>(server.port()));
+    waiting.back()->send(
+        fmt::format("GET {} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", path));
+  };
+  for (int i = 0; i < 5; ++i) ask("/slow");
+  ASSERT_TRUE(wait_for([&] { return slow == 1; }));
+  EXPECT_EQ(fetch(server.port(), "/quick").status, 200);
+  // Also where all other handlers hang, streams go on.
+  for (int i = 0; i < options.workers; ++i) ask("/blocks");
+  ASSERT_TRUE(wait_for([&] { return slow == 1 + options.workers; }));
+  for (int i = 2; i < 10; ++i) {
+    queue->push(format_event(std::to_string(i), "", "x"));
+    ASSERT_TRUE(reader.next(event));
+    EXPECT_EQ(event.id, std::to_string(i));
+  }
+  go_on = true;
+  for (const auto& one : waiting) EXPECT_EQ(parse_response(one->read_to_end()).status, 200);
+}
+
 TEST(ServerTest, SaysWhyItCannotListen) {
   const Server server({}, echo);
   ServerOptions same;

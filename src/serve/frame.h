@@ -35,6 +35,15 @@ struct Frame {
   std::vector<FrameSequence> sequences;
   std::vector<FrameRow> rows;
   std::vector<PageCopy> copies;
+  // FrameRunner::allow() is called for it: ranks compute all that needs no mask until then.
+  bool masks_follow = false;
+};
+
+// What the rows of a frame may become, where a grammar says it: RowSampling::allowed of each row;
+// an empty one leaves the row as it came with the frame.
+struct FrameMasks {
+  uint64_t number = 0;  // of the frame
+  std::vector<std::vector<uint32_t>> rows;
 };
 
 struct FrameResult {
@@ -54,7 +63,8 @@ struct ServeShape {
   int stages = 1;              // of the pipeline: so many frames can be under way at once
 };
 
-// Runs frames on all ranks. Not thread-safe: the engine's thread alone calls it.
+// Runs frames on all ranks. Not thread-safe, but where it is said: the engine's thread alone calls
+// it.
 class FrameRunner {
  public:
   virtual ~FrameRunner() = default;
@@ -62,9 +72,13 @@ class FrameRunner {
   // Hands a frame to all ranks, and returns as soon as they have it. At most shape().stages frames
   // may be under way. Throws Error where a rank is lost; the runner is dead from then on.
   virtual void start(const Frame& frame) = 0;
+  // For the frame that was started last, once, where it says that masks follow. Throws as start().
+  virtual void allow(FrameMasks masks) = 0;
   // What the oldest frame that is under way gave; waits for it. Bounded by the runner's timeout.
   // Throws Error, which names the rank, where one is lost or hangs.
   virtual FrameResult finish() = 0;
+  // Changes while ranks come further, also inside of a frame. From any thread.
+  [[nodiscard]] virtual uint64_t progress() const { return 0; }
 };
 
 }  // namespace tessera::serve

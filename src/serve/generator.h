@@ -77,6 +77,7 @@ struct GeneratorStats {
   uint64_t prefix_hit_tokens_total = 0, prefix_asked_tokens_total = 0;
   uint64_t recomputed_tokens_total = 0, preemptions_total = 0;
   uint64_t frames_total = 0;
+  uint64_t rank_progress = 0;  // changes while ranks come further, also inside of a frame
   uint64_t finished_total = 0, cancelled_total = 0, failed_total = 0;
 };
 

@@ -1,6 +1,8 @@
 // `tessera serve`: a model behind OpenAI's API, from its start to its end in order.
 #include <fmt/format.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <memory>
@@ -70,8 +72,22 @@ serve::ApiOptions api_options(const ServeCommandOptions& options, const StartedM
   return api;
 }
 
+// Most systems begin with 1,024 descriptors, which is fewer than a server has connections. What the
+// system does not give is missed only when so many come.
+void allow_connections(const http::ServerOptions& server) {
+  constexpr rlim_t kOthers = 256;  // files, ranks
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const auto connections = static_cast<rlim_t>(server.most_connections + server.spare_connections);
+  const rlim_t wanted = std::min(limit.rlim_max, connections + kOthers);
+  if (limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = wanted;
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 std::unique_ptr<http::Server> open_server(const ServeCommandOptions& options, ServeApi& api) {
   http::ServerOptions server = api.server_options();
+  allow_connections(server);
   server.address = listen_address(options.host);
   server.port = static_cast<uint16_t>(options.port);
   return std::make_unique<http::Server>(server, api.handler());

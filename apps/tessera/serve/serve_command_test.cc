@@ -84,9 +84,13 @@ TEST(ServeCommandTest, OneRankIsAThreadAndSeveralAreProcesses) {
   EXPECT_TRUE(start_request(again, {}).processes);
   again.restarts = 0;
   EXPECT_FALSE(start_request(again, {}).processes);
-  ServeCommandOptions traced = of_mesh("");
+  ServeCommandOptions traced = of_mesh("tp=2");
   traced.trace = "t.json";
-  EXPECT_TRUE(start_request(traced, {}).processes);
+  for (const bool threads : {true, false}) {
+    traced.threads = threads;
+    EXPECT_EQ(start_request(traced, {}).trace, "t.json");
+    EXPECT_EQ(start_request(traced, {}).processes, !threads);
+  }
 }
 
 TEST(ServeCommandTest, AxesOfTrainingAreRefusedByNameWithWhatToDo) {
@@ -108,10 +112,6 @@ TEST(ServeCommandTest, FlagsThatContradictEachOtherAreRefused) {
   both.threads = true;
   both.restarts = 1;
   EXPECT_TRUE(contains(refusal_of(both), "--restarts 1"));
-  ServeCommandOptions traced = of_mesh("tp=2");
-  traced.threads = true;
-  traced.trace = "t.json";
-  EXPECT_TRUE(contains(refusal_of(traced), "--trace"));
   ServeCommandOptions sized = of_mesh("");
   sized.pages = 10;
   sized.memory_gib = 2;

@@ -57,11 +57,8 @@ void settle_processes(const ServeCommandOptions& options, StartOptions& start) {
                  "--restarts {} starts lost processes again, but with --threads ranks are threads "
                  "of this one: leave out one of them",
                  options.restarts);
-  require_config(!options.threads || options.trace.empty(),
-                 "--trace shows processes, but with --threads ranks are threads of this one: leave "
-                 "out --threads");
   const bool several = start.replicas * start.ranks.tp * start.ranks.pp > 1;
-  start.processes = !options.threads && (several || options.restarts > 0 || !options.trace.empty());
+  start.processes = !options.threads && (several || options.restarts > 0);
   start.restarts = static_cast<int>(options.restarts < 0 ? kUsualRestarts : options.restarts);
   if (!start.processes) start.restarts = 0;
 }

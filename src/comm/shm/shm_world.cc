@@ -242,11 +242,14 @@ ShmRankStatus ShmMemory::status(int rank) const {
 
 RankProgress ShmMemory::progress(int rank) const {
   const shared::RankBlock& block = state_->mapping->block().rank[rank];
+  uint64_t instructions = 0;
+  for (const WorkNote& note : block.work) instructions += note.begun();
   return {.section = static_cast<RunSection>(block.section.load()),
           .step = block.step.load(),
           .left = block.left.load(),
           .beats = block.beats.load(),
           .calls = block.num_records.load(),
+          .instructions = instructions,
           .waits_for = block.waits_for.load() - 1};
 }
 

@@ -38,10 +38,11 @@ enum class ShmRankState : uint32_t {
 struct RankProgress {
   RunSection section = RunSection::kSetup;  // as it said last with report_run
   int64_t step = 0;
-  uint32_t left = 0;   // a bit for every section that it has been in and left
-  uint64_t beats = 0;  // how often it said so
-  uint64_t calls = 0;  // collectives that it has begun
-  int waits_for = -1;  // a rank that it has waited for long enough to sleep; -1: none
+  uint32_t left = 0;          // a bit for every section that it has been in and left
+  uint64_t beats = 0;         // how often it said so
+  uint64_t calls = 0;         // collectives that it has begun
+  uint64_t instructions = 0;  // of its Programs, that it has begun
+  int waits_for = -1;         // a rank that it has waited for long enough to sleep; -1: none
 };
 
 // The calls that a thread of a rank is in: addresses in its memory, innermost first.

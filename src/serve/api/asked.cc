@@ -186,7 +186,7 @@ void read_common(BodyFields& fields, const ServedModel& model, Asked& asked) {
   read_stream(fields, asked);
   read_format(fields, model, asked);
   asked.token_ids = fields.flag("return_token_ids", false) || !model.words->has_text();
-  asked.priority = static_cast<int>(fields.whole("priority", 0, -1000, 1000));
+  asked.priority = static_cast<int>(fields.whole("priority", 0, kFirstPriority, kLastPriority));
   asked.salt = fields.text("cache_salt", kMostSaltBytes).value_or("");
   if (fields.has("timeout")) {
     asked.timeout = std::chrono::milliseconds(

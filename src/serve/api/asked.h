@@ -24,6 +24,7 @@ inline constexpr size_t kMostStops = 4, kMostStopBytes = 64;
 inline constexpr size_t kMostBiases = 300;
 inline constexpr int kMostTopLogprobs = 20;
 inline constexpr size_t kMostSaltBytes = 256;
+inline constexpr int kFirstPriority = -1000, kLastPriority = 1000;
 
 // Compiles a JSON schema for the answers. Throws ConfigError for one that it cannot.
 using MakeGrammar =

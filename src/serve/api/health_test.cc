@@ -7,8 +7,10 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "serve/api/api_error.h"
 #include "serve/testing/api_server.h"
 #include "serve/testing/fake_generator.h"
 
@@ -86,6 +88,45 @@ TEST(ApiHealthTest, ABusyEngineIsNotAsked) {
   EXPECT_LE(server.generator().stats().finished_total, finished_before + 5);
 }
 
+// One frame of a large prompt may take longer than the patience: that its ranks come further is
+// life enough.
+TEST(ApiHealthTest, AnEngineInALongFrameIsReadyWhileItsRanksComeFurther) {
+  const auto state = std::make_shared<testing::FakeState>();
+  testing::FakeGenerator generator(state);
+  ApiOptions options;
+  options.model.words = words_of_bytes();
+  options.readiness.every = std::chrono::milliseconds(20);
+  options.readiness.patience = std::chrono::milliseconds(2'000);
+  const ServeApi api(generator, options);
+  ASSERT_TRUE(holds_soon([&] {
+    state->step();  // answers the probe
+    return api.why_not_ready().empty();
+  }));
+  const auto until = std::chrono::steady_clock::now() + 2 * options.readiness.patience;
+  while (std::chrono::steady_clock::now() < until) {
+    state->come_further();
+    ASSERT_EQ(api.why_not_ready(), "");
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_TRUE(holds_soon([&] { return !api.why_not_ready().empty(); })) << "now they hang";
+}
+
+// Whoever asks whether it answers is not overtaken by those who ask for answers.
+TEST(ApiHealthTest, NoClientGoesBeforeTheProbe) {
+  const auto state = std::make_shared<testing::FakeState>();
+  testing::FakeGenerator generator(state);
+  ApiOptions options;
+  options.model.words = words_of_bytes();
+  options.model.vocab = 256;
+  options.model.max_context = 1000;
+  const ServeApi api(generator, options);
+  ASSERT_TRUE(holds_soon([&] { return generator.stats().running == 1; }));
+  const Asked first = read_completion(R"({"prompt":"x","priority":-1000})", options.model);
+  EXPECT_GT(first.priority, state->taken().front().priority);
+  EXPECT_THROW((void)read_completion(R"({"prompt":"x","priority":-1001})", options.model),
+               ApiError);
+}
+
 // Requests that are read slowly, such as those with a large schema, hold up nobody who asks how it
 // is.
 TEST(ApiHealthTest, HealthWaitsForNoRequest) {
@@ -111,6 +152,39 @@ TEST(ApiHealthTest, HealthWaitsForNoRequest) {
     EXPECT_EQ(server.get(path).status, 200) << path;
   }
   EXPECT_EQ(compiling, workers);
+  go_on = true;
+  for (const auto& one : slow) EXPECT_EQ(http::parse_response(one->to_end()).status, 200);
+}
+
+// Large schemas, which take long to be compiled, hold up neither streams nor those who ask for
+// something else.
+TEST(ApiHealthTest, NobodyWaitsForSchemasThatAreCompiled) {
+  std::atomic<int> compiling{0};
+  std::atomic<bool> go_on{false};
+  ApiSetup setup;
+  setup.make_grammar = [&](const Json&) -> std::unique_ptr<TokenGrammar> {
+    ++compiling;
+    EXPECT_TRUE(holds_soon([&] { return go_on.load(); }));
+    return nullptr;
+  };
+  ApiServer server(setup);
+  ASSERT_TRUE(holds_soon([&] { return server.api().why_not_ready().empty(); }));
+  server.generator().halt(Halt::kDecode);
+  testing::OpenRequest stream(server, kCompletions,
+                              {{"prompt", "x"}, {"max_tokens", 100}, {"stream", true}});
+  ASSERT_TRUE(stream.saw("\"text\":\"a\""));
+  const Json format = {{"type", "json_schema"},
+                       {"json_schema", {{"name", "x"}, {"schema", {{"type", "object"}}}}}};
+  std::vector<std::unique_ptr<testing::OpenRequest>> slow;
+  for (int i = 0; i < 6; ++i) {
+    slow.push_back(std::make_unique<testing::OpenRequest>(
+        server, kCompletions, Json{{"prompt", "x"}, {"response_format", format}}));
+  }
+  ASSERT_TRUE(holds_soon([&] { return compiling > 0; }));
+  server.generator().halt(Halt::kNowhere);
+  EXPECT_TRUE(stream.saw("[DONE]"));
+  EXPECT_EQ(server.post(kCompletions, R"({"prompt":"x"})").status, 200);
+  EXPECT_EQ(compiling, server.api().server_options().slow_workers);
   go_on = true;
   for (const auto& one : slow) EXPECT_EQ(http::parse_response(one->to_end()).status, 200);
 }
@@ -181,6 +255,8 @@ TEST(ApiHealthTest, MetricsCountWhatWasAnswered) {
   EXPECT_EQ(server.post(kCompletions, R"({"prompt":""})").status, 400);
   EXPECT_EQ(server.post("/v1/nothing", "{}").status, 404);
   ASSERT_TRUE(holds_soon([&] { return server.generator().stats().running == 0; }));
+  // Whoever works for an answer lets go of it a moment after its client has it.
+  ASSERT_TRUE(holds_soon([&] { return server.api().open() == 0; }));
   const auto metrics = parse_metrics(server.get("/metrics").body);
   const auto value = [&](const std::string& name, const std::string& more = "") {
     const Metric& metric = metrics.at("tessera_" + name);

@@ -8,6 +8,7 @@
 
 #include "base/testing/share.h"
 #include "serve/testing/api_server.h"
+#include "serve/testing/own_process.h"
 
 namespace tessera::serve {
 namespace {
@@ -49,8 +50,15 @@ TEST_P(LeavingTest, TheGeneratorHearsOfIt) {
   ApiServer server;
   ASSERT_TRUE(holds_soon([&] { return server.api().why_not_ready().empty(); }));
   server.generator().halt(part);
-  const int times = tessera::testing::tries_all() ? 2000 : 20;
+  const int times = tessera::testing::tries_all() ? 2000 : 200;
+  int64_t files = 0, threads = 0, rss = 0;
   for (int i = 0; i < times; ++i) {
+    if (i == times / 4) {  // what is made once is there
+      ASSERT_TRUE(holds_soon([&] { return server.server().connections() == 0; }));
+      files = testing::open_files();
+      threads = testing::running_threads();
+      rss = testing::rss_bytes();
+    }
     auto request = std::make_unique<OpenRequest>(server, kCompletions, body_of(stream));
     ASSERT_TRUE(holds_soon([&] { return server.generator().in(part) == 1; }));
     ASSERT_TRUE(holds_soon([&] { return server.api().open() == 1; }));
@@ -59,6 +67,11 @@ TEST_P(LeavingTest, TheGeneratorHearsOfIt) {
   }
   server.generator().halt(Halt::kNowhere);
   expect_nothing_left(server);
+  EXPECT_EQ(testing::open_files(), files);
+  EXPECT_EQ(testing::running_threads(), threads);
+  if (!testing::has_sanitizer()) {
+    EXPECT_LE(testing::rss_bytes(), rss + (4 << 20));
+  }
   EXPECT_EQ(server.generator().stats().cancelled_total, times);
   const std::string metrics = server.get("/metrics").body;
   EXPECT_NE(metrics.find(fmt::format("status=\"499\"}} {}\n", times)), std::string::npos);

@@ -9,7 +9,6 @@
 namespace tessera::serve {
 namespace {
 
-constexpr int kUrgent = -1000;  // goes before all that waits
 constexpr std::chrono::milliseconds kLookEvery{50};
 
 }  // namespace
@@ -73,8 +72,10 @@ void Readiness::run() {
 
 void Readiness::look() {
   const GeneratorStats stats = generator_.stats();
-  const bool progress = stats.frames_total != frames_ || stats.answer_tokens_total != tokens_;
-  const bool answered = probe_ != nullptr && probe_->answered;
+  const bool progress = stats.frames_total != frames_ || stats.answer_tokens_total != tokens_ ||
+                        stats.rank_progress != rank_progress_;
+  // Each answer is a sign of life once.
+  const bool answered = probe_ != nullptr && probe_->answered.exchange(false);
   if (probe_ != nullptr && probe_->ended) probe_.reset();
   bool due = false;
   {
@@ -88,12 +89,13 @@ void Readiness::look() {
   }
   frames_ = stats.frames_total;
   tokens_ = stats.answer_tokens_total;
+  rank_progress_ = stats.rank_progress;
   if (!due || probe_ != nullptr || !generator_.failure().empty()) return;
   GenerationRequest request;
   request.prompt = options_.prompt;
   request.max_tokens = 1;
   request.sampling.temperature = 0;
-  request.priority = kUrgent;
+  request.priority = kProbePriority;
   auto probe = std::make_shared<Probe>();
   const Submission submission = generator_.submit(std::move(request), probe);
   if (submission.refused != Refused::kNo) return;

@@ -10,9 +10,13 @@
 #include <thread>
 #include <vector>
 
+#include "serve/api/asked.h"
 #include "serve/generator.h"
 
 namespace tessera::serve {
+
+// Goes before all that clients may ask for.
+inline constexpr int kProbePriority = kFirstPriority - 1;
 
 struct ReadinessOptions {
   std::chrono::milliseconds every{3'000};      // without progress, it is asked
@@ -48,7 +52,7 @@ class Readiness {
   bool ending_ = false, draining_ = false;
   Clock::time_point last_life_{};
   bool lived_ = false;
-  uint64_t frames_ = 0, tokens_ = 0;
+  uint64_t frames_ = 0, tokens_ = 0, rank_progress_ = 0;
   std::shared_ptr<Probe> probe_;  // under way
   GenerationId probe_id_ = 0;
   std::thread thread_;

@@ -23,6 +23,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kBodyBytes = size_t{2} << 20;
 constexpr int kMostConnections = 1024;
+constexpr int kSpareConnections = 32;  // so that a full server still says how it is
 constexpr int kEventBufferBytes = 64 << 10;
 constexpr std::string_view kMetricsType = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -69,6 +70,7 @@ http::ServerOptions ServeApi::server_options() const {
   http::ServerOptions server;
   server.body_bytes = kBodyBytes;
   server.most_connections = kMostConnections;
+  server.spare_connections = kSpareConnections;
   server.event_buffer_bytes = kEventBufferBytes;
   // Events wake their stream; this is for pings and those that end.
   server.poll_interval = std::chrono::milliseconds(1000);
@@ -76,6 +78,10 @@ http::ServerOptions ServeApi::server_options() const {
   server.at_once = [](const Request& request) {
     return !request.segments.empty() &&
            (request.segments[0] == "health" || request.segments[0] == "metrics");
+  };
+  // A schema may take seconds to be compiled.
+  server.is_slow = [](const Request& request) {
+    return request.body.find("\"json_schema\"") != std::string::npos;
   };
   server.fields = chat_page_fields();
   return server;

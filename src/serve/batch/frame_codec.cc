@@ -11,8 +11,8 @@
 namespace tessera::serve {
 namespace {
 
-constexpr uint8_t kFrameVersion = 1;
-constexpr uint8_t kFrameKind = 'F', kResultKind = 'R';
+constexpr uint8_t kFrameVersion = 2;
+constexpr uint8_t kFrameKind = 'F', kMasksKind = 'M', kResultKind = 'R';
 // Longer lists are no request that anybody meant.
 constexpr size_t kMostLogprobs = 1024;
 
@@ -64,8 +64,19 @@ class FrameReader {
     const size_t num_rows = bytes_.count("rows", most(shape_.max_rows));
     for (size_t i = 0; i < num_rows; ++i) frame.rows.push_back(row(frame, samplings));
     read_copies(frame);
+    frame.masks_follow = flag("masks_follow");
     bytes_.end();
     return frame;
+  }
+
+  FrameMasks masks() {
+    begin(kMasksKind, "list of masks");
+    FrameMasks masks;
+    masks.number = bytes_.get<uint64_t>("the frame's number");
+    const size_t num_rows = bytes_.count("masks", most(shape_.max_rows));
+    for (size_t i = 0; i < num_rows; ++i) masks.rows.push_back(mask());
+    bytes_.end();
+    return masks;
   }
 
   FrameResult result() {
@@ -181,12 +192,22 @@ class FrameReader {
       require(seen.in_answer >= 0, "a row has a token {} times", seen.in_answer);
       row.sampling.counts.push_back(seen);
     }
-    const size_t words = most((shape_.vocab + 31) / 32);
-    row.sampling.allowed = bytes_.get_all<uint32_t>("the mask of a row", words);
-    const size_t found = row.sampling.allowed.size();
-    require(found == 0 || found == words, "the mask of a row has {} words; {} tokens need {}",
-            found, shape_.vocab, words);
+    row.sampling.allowed = mask();
     return row;
+  }
+
+  std::vector<uint32_t> mask() {
+    const size_t words = most((shape_.vocab + 31) / 32);
+    std::vector<uint32_t> mask = bytes_.get_all<uint32_t>("the mask of a row", words);
+    require(mask.empty() || mask.size() == words,
+            "the mask of a row has {} words; {} tokens need {}", mask.size(), shape_.vocab, words);
+    return mask;
+  }
+
+  bool flag(std::string_view name) {
+    const auto value = bytes_.get<uint8_t>(name);
+    require(value <= 1, "{} is {}", name, value);
+    return value == 1;
   }
 
   void read_copies(Frame& frame) {
@@ -205,9 +226,7 @@ class FrameReader {
     SampledToken sampled;
     sampled.token = token("a result");
     sampled.logprob = bytes_.get<double>("a log probability");
-    const auto finite = bytes_.get<uint8_t>("finite");
-    require(finite <= 1, "finite is {}", finite);
-    sampled.finite = finite == 1;
+    sampled.finite = flag("finite");
     const size_t num_top = bytes_.count("likeliest tokens", kMostLogprobs);
     for (size_t i = 0; i < num_top; ++i) {
       const int32_t id = token("the likeliest tokens");
@@ -253,6 +272,17 @@ std::vector<std::byte> encode(const Frame& frame) {
     bytes.put(copy.from);
     bytes.put(copy.to);
   }
+  bytes.put(static_cast<uint8_t>(frame.masks_follow));
+  return bytes.take();
+}
+
+std::vector<std::byte> encode(const FrameMasks& masks) {
+  ByteList bytes;
+  bytes.put(kFrameVersion);
+  bytes.put(kMasksKind);
+  bytes.put(masks.number);
+  bytes.put_count(masks.rows.size());
+  for (const std::vector<uint32_t>& mask : masks.rows) bytes.put_all(mask);
   return bytes.take();
 }
 
@@ -277,6 +307,10 @@ std::vector<std::byte> encode(const FrameResult& result) {
 
 Frame decode_frame(std::span<const std::byte> bytes, const ServeShape& shape) {
   return FrameReader(bytes, shape).frame();
+}
+
+FrameMasks decode_frame_masks(std::span<const std::byte> bytes, const ServeShape& shape) {
+  return FrameReader(bytes, shape).masks();
 }
 
 FrameResult decode_frame_result(std::span<const std::byte> bytes, const ServeShape& shape) {

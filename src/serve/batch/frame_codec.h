@@ -1,7 +1,9 @@
 // Frames and their results as bytes, for ranks that are processes. Numbers are little-endian; a
 // list is its length (u32) and its elements.
 //
-//   frame    version u8, 'F' u8, number u64, tokens, sequences, samplings, rows, copies
+//   frame    version u8, 'F' u8, number u64, tokens, sequences, samplings, rows, copies,
+//            masks_follow u8
+//   masks    version u8, 'M' u8, number u64, for each row: its mask
 //   result   version u8, 'R' u8, number u64, tokens
 //
 // Samplings are those that rows share, each once. What is decoded is bounded by the shape that the
@@ -19,9 +21,11 @@
 namespace tessera::serve {
 
 std::vector<std::byte> encode(const Frame& frame);
+std::vector<std::byte> encode(const FrameMasks& masks);
 std::vector<std::byte> encode(const FrameResult& result);
 
 Frame decode_frame(std::span<const std::byte> bytes, const ServeShape& shape);
+FrameMasks decode_frame_masks(std::span<const std::byte> bytes, const ServeShape& shape);
 FrameResult decode_frame_result(std::span<const std::byte> bytes, const ServeShape& shape);
 
 }  // namespace tessera::serve

@@ -45,7 +45,18 @@ class FrameDice {
     }
     for (int32_t n = roll(0, 12); n > 0; --n) frame.rows.push_back(row(frame));
     for (int32_t n = roll(0, 3); n > 0; --n) frame.copies.push_back({roll(0, 39), roll(0, 39)});
+    frame.masks_follow = roll(0, 1) == 1;
     return frame;
+  }
+
+  FrameMasks masks() {
+    FrameMasks masks;
+    masks.number = engine_();
+    masks.rows.resize(static_cast<size_t>(roll(0, 12)));
+    for (auto& row : masks.rows) {
+      if (roll(0, 2) > 0) row = mask();
+    }
+    return masks;
   }
 
   FrameResult result() {
@@ -82,10 +93,13 @@ class FrameDice {
     row.sampling.position = roll(0, 100);
     for (int32_t i = roll(0, 4); i > 0; --i)
       row.sampling.counts.push_back({roll(0, 69), roll(0, 9)});
-    if (roll(0, 2) == 0) {
-      for (int i = 0; i < 3; ++i) row.sampling.allowed.push_back(static_cast<uint32_t>(engine_()));
-    }
+    if (roll(0, 2) == 0) row.sampling.allowed = mask();
     return row;
+  }
+  std::vector<uint32_t> mask() {
+    std::vector<uint32_t> mask;
+    for (int i = 0; i < 3; ++i) mask.push_back(static_cast<uint32_t>(engine_()));
+    return mask;
   }
 
   std::mt19937_64 engine_;
@@ -128,6 +142,7 @@ void expect_equal(const Frame& a, const Frame& b) {
     EXPECT_EQ(a.copies[i].from, b.copies[i].from);
     EXPECT_EQ(a.copies[i].to, b.copies[i].to);
   }
+  EXPECT_EQ(a.masks_follow, b.masks_follow);
 }
 
 TEST(FrameCodecTest, GivesBackWhatItWasGiven) {
@@ -138,6 +153,10 @@ TEST(FrameCodecTest, GivesBackWhatItWasGiven) {
     const Frame again = decode_frame(bytes, kShape);
     expect_equal(frame, again);
     EXPECT_EQ(encode(again), bytes);
+    const FrameMasks masks = dice.masks();
+    const FrameMasks same_masks = decode_frame_masks(encode(masks), kShape);
+    EXPECT_EQ(same_masks.number, masks.number);
+    EXPECT_EQ(same_masks.rows, masks.rows);
     const FrameResult result = dice.result();
     const FrameResult same = decode_frame_result(encode(result), kShape);
     EXPECT_EQ(same.number, result.number);
@@ -177,15 +196,19 @@ TEST(FrameCodecTest, GarbageIsRefusedOrRight) {
   for (uint64_t seed = 0; tries.next(); ++seed) {
     FrameDice dice(seed);
     tessera::testing::Damage damage(seed);
-    const bool is_frame = seed % 3 != 0;
-    const std::string text =
-        damage.of(as_text(is_frame ? encode(dice.frame()) : encode(dice.result())));
+    const bool is_frame = seed % 4 > 1;
+    const bool is_masks = seed % 4 == 1;
+    const std::string text = damage.of(as_text(is_frame   ? encode(dice.frame())
+                                               : is_masks ? encode(dice.masks())
+                                                          : encode(dice.result())));
     const auto bytes = std::as_bytes(std::span(text));
     try {
       if (is_frame) {
         // What is not refused is a frame that a rank can run, and the same once more.
         const Frame frame = decode_frame(bytes, kShape);
         expect_equal(frame, decode_frame(encode(frame), kShape));
+      } else if (is_masks) {
+        EXPECT_LE(std::ssize(decode_frame_masks(bytes, kShape).rows), kShape.max_rows);
       } else {
         decode_frame_result(bytes, kShape);
       }
@@ -241,9 +264,13 @@ TEST(FrameCodecTest, SaysWhatIsWrong) {
             }),
             "top_p is nan");
   std::vector<std::byte> newer = encode(good);
-  newer[0] = std::byte{2};
+  newer[0] = std::byte{3};
   EXPECT_EQ(message_of<Error>([&] { decode_frame(newer, kShape); }),
-            "a frame of version 2; this program knows 1: run the same program on all ranks");
+            "a frame of version 3; this program knows 2: run the same program on all ranks");
+  EXPECT_EQ(message_of<Error>([&] {
+              decode_frame_masks(encode(FrameMasks{.number = 1, .rows = {{1, 2}}}), kShape);
+            }),
+            "the mask of a row has 2 words; 70 tokens need 3");
   EXPECT_EQ(message_of<Error>([&] { decode_frame(encode(FrameResult{}), kShape); }),
             "bytes of the kind 82 are no frame");
 }

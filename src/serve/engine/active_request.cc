@@ -79,20 +79,26 @@ bool ActiveRequest::sample_answer(int choice, RowSampling& row) {
   Choice& answer = choices_[static_cast<size_t>(choice)];
   row.how = how_;
   if (how_->has_penalties()) row.counts = answer.counts.all();
-  const bool may_end = answer.tokens >= asked_.min_tokens || asked_.end_tokens.empty();
-  if (answer.grammar) {
-    row.allowed.assign(words_of(vocab_), 0);
-    answer.grammar->allow(row.allowed);
-    if (!has_any(row.allowed)) {
-      row.allowed.clear();
-      return false;
-    }
-  } else if (!may_end) {
+  if (answer.grammar) return true;
+  if (!may_end(answer)) {
     row.allowed = all_tokens();
+    (void)clear_end_tokens(row.allowed);
   }
+  return false;
+}
+
+bool ActiveRequest::allow_answer(int choice, std::vector<uint32_t>& allowed) {
+  Choice& answer = choices_[static_cast<size_t>(choice)];
+  allowed.assign(words_of(vocab_), 0);
+  answer.grammar->allow(allowed);
+  if (!has_any(allowed)) return false;
   // A text that a grammar has completed ends, however short it is.
-  if (!may_end) (void)clear_end_tokens(row.allowed);
+  if (!may_end(answer)) (void)clear_end_tokens(allowed);
   return true;
+}
+
+bool ActiveRequest::may_end(const Choice& answer) const {
+  return answer.tokens >= asked_.min_tokens || asked_.end_tokens.empty();
 }
 
 // Among the only token that is allowed, the choice is known; its log probability is the model's.

@@ -23,9 +23,11 @@ class ActiveRequest {
   // For the scheduler; takes the prompt along.
   [[nodiscard]] BatchRequest to_batch();
 
-  // What the next token of an answer is chosen by. False: its grammar allows none, so it ends here.
-  // Throws what the grammar throws.
-  [[nodiscard]] bool sample_answer(int choice, RowSampling& row);
+  // What the next token of an answer is chosen by, but for what its grammar says. True: it has one.
+  bool sample_answer(int choice, RowSampling& row);
+  // Which tokens its grammar allows next. False: none, so it ends here. Throws what the grammar
+  // throws.
+  [[nodiscard]] bool allow_answer(int choice, std::vector<uint32_t>& allowed);
   // The log probability of the prompt's token at this place.
   void sample_prompt(int64_t place, RowSampling& row) const;
 
@@ -56,6 +58,7 @@ class ActiveRequest {
   };
   [[nodiscard]] const Choice& at(int choice) const { return choices_[static_cast<size_t>(choice)]; }
   [[nodiscard]] std::vector<uint32_t> all_tokens() const;
+  [[nodiscard]] bool may_end(const Choice& answer) const;
   bool clear_end_tokens(std::vector<uint32_t>& bits) const;
 
   GenerationId id_;

@@ -30,7 +30,11 @@ void Engine::cancel_choice(GenerationId id, int choice) {
   if (choice >= 0) door_.cancel({.id = id, .choice = choice});
 }
 
-GeneratorStats Engine::stats() const { return door_.stats(); }
+GeneratorStats Engine::stats() const {
+  GeneratorStats stats = door_.stats();
+  stats.rank_progress = runner_->progress();
+  return stats;
+}
 
 std::string Engine::failure() const {
   const std::optional<Failure> failure = door_.failure();

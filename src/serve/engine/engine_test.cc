@@ -150,6 +150,7 @@ TEST(EngineTest, OneAnswerOfSeveralIsCancelledAlone) {
   auto listener = std::make_shared<TextListener>(3);
   std::atomic<GenerationId> id{0};
   listener->on_each = [&](int choice, const SampledToken&) {
+    while (id == 0) std::this_thread::yield();  // submit() is about to say it
     if (choice == 1) s.engine->cancel_choice(id, 1);
     s.engine->cancel_choice(id, 17);  // there is none
     s.engine->cancel_choice(id, -1);
@@ -277,6 +278,51 @@ TEST(EngineTest, AGrammarHoldsEachAnswer) {
     }
     s.expect_nothing_left();
   }
+}
+
+// Notes whether the frame that its mask is for had been started when it was asked for one.
+class NotingGrammar final : public TokenGrammar {
+ public:
+  struct Asked {
+    std::atomic<int> while_computing{0}, before{0};
+  };
+  NotingGrammar(std::shared_ptr<Watched> watched, std::shared_ptr<Asked> asked)
+      : watched_(std::move(watched)), asked_(std::move(asked)) {}
+  void allow(std::vector<uint32_t>& bits) override {
+    ++(watched_->under_way > 0 ? asked_->while_computing : asked_->before);
+    ladder_.allow(bits);
+  }
+  void accept(int32_t token) override { ladder_.accept(token); }
+  [[nodiscard]] std::unique_ptr<TokenGrammar> clone() const override {
+    return std::make_unique<NotingGrammar>(*this);
+  }
+
+ private:
+  std::shared_ptr<Watched> watched_;
+  std::shared_ptr<Asked> asked_;
+  LadderGrammar ladder_{40};
+};
+
+// Also with one stage, where nothing else is under way: ranks do not wait for the host.
+TEST(EngineTest, MasksAreMadeWhileTheirFrameIsComputed) {
+  EngineScene s;
+  std::atomic<int> masked{0};
+  s.watched->on_start = [&](const Frame& frame) {
+    for (const FrameRow& row : frame.rows) masked += row.sampling.allowed.empty() ? 0 : 1;
+  };
+  const auto asked = std::make_shared<NotingGrammar::Asked>();
+  GenerationRequest request = greedy_request({1, 2, 3}, 20);
+  request.grammar = std::make_unique<NotingGrammar>(s.watched, asked);
+  request.end_tokens = {40};
+  request.choices = 3;
+  request.sampling.temperature = 2;
+  const auto heard = s.submit(std::move(request));
+  ASSERT_TRUE(heard->wait(kSoon));
+  for (int choice = 0; choice < 3; ++choice) expect_ladder(heard->ids(choice), 3);
+  EXPECT_GE(asked->while_computing, 3 * 4);
+  EXPECT_EQ(asked->before, 0);
+  EXPECT_EQ(masked, 0) << "rows that came with a mask, and waited for it before they were computed";
+  s.expect_nothing_left();
 }
 
 TEST(EngineTest, AnAnswerEndsWhereItsGrammarAllowsNothing) {

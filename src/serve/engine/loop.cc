@@ -79,9 +79,10 @@ void EngineLoop::expire() {
 
 void EngineLoop::start_frames() {
   while (std::ssize(under_way_) < shape_.stages && plan()) {
-    fill_rows();
+    const std::vector<bool> has_grammar = fill_rows();
     runner_.start(planned_.frame);
     under_way_.push_back({planned_.frame.number, std::move(planned_.owners)});
+    if (planned_.frame.masks_follow) allow_rows(under_way_.back(), has_grammar);
   }
 }
 
@@ -107,27 +108,45 @@ bool EngineLoop::plan() {
   return true;
 }
 
-// Masks are made here, while the ranks compute the frames before where they have several stages.
-void EngineLoop::fill_rows() {
+// By row: whether a grammar has something to say.
+std::vector<bool> EngineLoop::fill_rows() {
+  std::vector<bool> has_grammar(planned_.owners.size(), false);
+  planned_.frame.masks_follow = false;
   for (size_t i = 0; i < planned_.owners.size(); ++i) {
     const RowOwner& owner = planned_.owners[i];
     RowSampling& row = planned_.frame.rows[i].sampling;
     row.how = greedy_;
     ActiveRequest* request = find(owner.id);
     if (request == nullptr) continue;
+    if (owner.prompt_token != RowOwner::kAnswer) {
+      request->sample_prompt(owner.prompt_token, row);
+    } else {
+      has_grammar[i] = request->sample_answer(owner.choice, row);
+      planned_.frame.masks_follow = planned_.frame.masks_follow || has_grammar[i];
+    }
+  }
+  return has_grammar;
+}
+
+// While the ranks compute the frame: only the choice of its tokens waits for masks. What a request
+// that ends here has in the frame is nobody's.
+void EngineLoop::allow_rows(const UnderWay& frame, const std::vector<bool>& has_grammar) {
+  FrameMasks masks{.number = frame.number, .rows = {}};
+  masks.rows.resize(frame.owners.size());
+  for (size_t i = 0; i < frame.owners.size(); ++i) {
+    const RowOwner& owner = frame.owners[i];
+    ActiveRequest* request = has_grammar[i] ? find(owner.id) : nullptr;
+    if (request == nullptr || request->has_ended(owner.choice)) continue;
     try {
-      if (owner.prompt_token != RowOwner::kAnswer) {
-        request->sample_prompt(owner.prompt_token, row);
-      } else {
-        if (!request->sample_answer(owner.choice, row)) {
-          end_answer(*request, owner.choice, FinishReason::kStop, "");
-        }
-      }
+      if (request->allow_answer(owner.choice, masks.rows[i])) continue;
+      masks.rows[i].clear();
+      end_answer(*request, owner.choice, FinishReason::kStop, "");
     } catch (const std::exception& error) {
-      row.allowed.clear();
+      masks.rows[i].clear();
       fail_request(*request, failure_of(error).text);
     }
   }
+  runner_.allow(std::move(masks));
 }
 
 void EngineLoop::finish_oldest() {

@@ -36,7 +36,8 @@ class EngineLoop {
   void expire();
   void start_frames();
   bool plan();
-  void fill_rows();
+  [[nodiscard]] std::vector<bool> fill_rows();
+  void allow_rows(const UnderWay& frame, const std::vector<bool>& has_grammar);
   void finish_oldest();
   void take_row(const RowOwner& owner, SampledToken token);
   void take_answer(ActiveRequest& request, int choice, SampledToken token);

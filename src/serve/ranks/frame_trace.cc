@@ -21,6 +21,19 @@ ordered_json name_event(int rank) {
           {"args", {{"name", fmt::format("rank {}", rank)}}}};
 }
 
+void add_wait(const char* name, int rank, int64_t from_ns, int64_t to_ns,
+              std::vector<std::string>& lines) {
+  if (to_ns <= from_ns) return;
+  lines.push_back(ordered_json({{"name", name},
+                                {"cat", "wait"},
+                                {"ph", "X"},
+                                {"pid", rank},
+                                {"tid", 1},
+                                {"ts", micros(from_ns)},
+                                {"dur", micros(to_ns - from_ns)}})
+                      .dump());
+}
+
 }  // namespace
 
 void FrameTrace::add(const Frame& frame) {
@@ -55,7 +68,10 @@ std::string FrameTrace::json() const {
       sequences.push_back(fmt::format("page {}: tokens {} to {}", sequence.first_page,
                                       sequence.cached, sequence.cached + sequence.tokens - 1));
     }
-    std::string name = fmt::format("frame {}:", one.times.number);
+    const FrameTimes& times = one.times;
+    add_wait("waits for the stage before", one.rank, times.begin_ns - begin, times.input_ns - begin,
+             lines);
+    std::string name = fmt::format("frame {}:", times.number);
     if (chunks > 0) name += fmt::format(" {} of {}", count_of(chunks, "chunk"), chunk_tokens);
     if (texts > 0) name += fmt::format("{} {}", chunks > 0 ? "," : "", count_of(texts, "text"));
     lines.push_back(ordered_json({{"name", name},
@@ -63,10 +79,12 @@ std::string FrameTrace::json() const {
                                   {"ph", "X"},
                                   {"pid", one.rank},
                                   {"tid", 1},
-                                  {"ts", micros(one.times.begin_ns - begin)},
-                                  {"dur", micros(one.times.end_ns - one.times.begin_ns)},
+                                  {"ts", micros(times.input_ns - begin)},
+                                  {"dur", micros(times.output_ns - times.input_ns)},
                                   {"args", {{"sequences", sequences}}}})
                         .dump());
+    add_wait("waits for the next stage", one.rank, times.output_ns - begin, times.end_ns - begin,
+             lines);
   }
   return fmt::format("{{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n{}\n]}}\n",
                      fmt::join(lines, ",\n"));

@@ -1,6 +1,7 @@
 // What the ranks of a server computed when, as a trace for ui.perfetto.dev: a process per rank, a
-// slice per frame, with what was in it. Chunks of one prompt lie one behind the other on a stage,
-// and side by side on all stages.
+// slice per frame, with what was in it, and slices of their own for what it waited for other stages
+// of the pipeline. Chunks of one prompt lie one behind the other on a stage, and side by side on
+// all stages.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +10,11 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "serve/frame.h"
-#include "serve/ranks/process_frame_runner.h"
+#include "serve/ranks/frame_times.h"
 
 namespace tessera::serve {
 
@@ -41,18 +43,20 @@ class FrameTrace {
   std::vector<RankFrameTimes> times_;
 };
 
-// Runs frames on ranks that tell their times (RankTask::times), and keeps a trace of them.
+// Runs frames on ranks that tell their times, and keeps a trace of them.
 class TracingFrameRunner final : public FrameRunner {
  public:
   // The trace is `trace`'s owner's: it may be read once this is gone.
-  TracingFrameRunner(std::unique_ptr<ProcessFrameRunner> inner, std::shared_ptr<FrameTrace> trace)
+  TracingFrameRunner(std::unique_ptr<TimedFrameRunner> inner, std::shared_ptr<FrameTrace> trace)
       : inner_(std::move(inner)), trace_(std::move(trace)) {}
   [[nodiscard]] const ServeShape& shape() const override { return inner_->shape(); }
   void start(const Frame& frame) override;
+  void allow(FrameMasks masks) override { inner_->allow(std::move(masks)); }
   FrameResult finish() override;
+  [[nodiscard]] uint64_t progress() const override { return inner_->progress(); }
 
  private:
-  std::unique_ptr<ProcessFrameRunner> inner_;
+  std::unique_ptr<TimedFrameRunner> inner_;
   std::shared_ptr<FrameTrace> trace_;
 };
 

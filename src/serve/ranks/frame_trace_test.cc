@@ -43,6 +43,31 @@ TEST(FrameTraceTest, HasASliceForEveryFrameOnEveryRank) {
   }
 }
 
+// What a stage waits for another is no work of it.
+TEST(FrameTraceTest, WaitsForOtherStagesAreSlicesOfTheirOwn) {
+  FrameTrace trace(2);
+  Frame frame;
+  frame.number = 1;
+  frame.sequences.push_back({.num_tokens = 8, .cached = 0, .pages = {3}});
+  trace.add(frame);
+  const FrameTimes first{
+      .number = 1, .begin_ns = 1'000, .input_ns = 1'000, .output_ns = 41'000, .end_ns = 45'000};
+  const FrameTimes second{
+      .number = 1, .begin_ns = 2'000, .input_ns = 43'000, .output_ns = 83'000, .end_ns = 83'000};
+  trace.add(std::vector<RankFrameTimes>{{0, first}, {1, second}});
+  std::map<std::pair<int, std::string>, std::pair<double, double>> slices;
+  const json read = json::parse(trace.json());
+  for (const json& event : read["traceEvents"]) {
+    if (event["ph"] == "X") slices[{event["pid"], event["name"]}] = {event["ts"], event["dur"]};
+  }
+  using Slice = std::pair<double, double>;
+  EXPECT_EQ(slices.size(), 4U);
+  EXPECT_EQ((slices[{0, "frame 1: 1 chunk of 8"}]), Slice(0, 40));
+  EXPECT_EQ((slices[{0, "waits for the next stage"}]), Slice(40, 4));
+  EXPECT_EQ((slices[{1, "waits for the stage before"}]), Slice(1, 41));
+  EXPECT_EQ((slices[{1, "frame 1: 1 chunk of 8"}]), Slice(42, 40));
+}
+
 TEST(FrameTraceTest, IsBounded) {
   FrameTrace trace(1, 2);
   for (uint64_t number = 0; number < 5; ++number) {

@@ -7,9 +7,11 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "comm/local/local_world.h"
+#include "comm/work_note.h"
 
 namespace tessera::serve {
 namespace {
@@ -34,6 +36,7 @@ struct LocalFrameRunner::State {
   void serve(int rank);
   void fail(int rank, const std::exception& error, bool echo);
   [[nodiscard]] std::shared_ptr<const Frame> next(int rank);  // null: no more
+  [[nodiscard]] FrameMasks next_masks();
   void throw_if_failed(std::unique_lock<std::mutex>& /*held*/) const {
     if (error != nullptr) std::rethrow_exception(error);
     if (echoed != nullptr) std::rethrow_exception(echoed);
@@ -55,6 +58,9 @@ struct LocalFrameRunner::State {
   uint64_t taken = 0;
   bool stopping = false;
   bool keeps_logits = false;
+  bool keeps_times = false;
+  std::vector<RankFrameTimes> times;
+  std::deque<FrameMasks> masks;      // that the rank that samples has not taken
   std::exception_ptr error, echoed;  // of the rank that failed; of one that only waited for it
   std::vector<std::vector<double>> logits;
   std::vector<std::thread> threads;
@@ -78,6 +84,15 @@ std::shared_ptr<const Frame> LocalFrameRunner::State::next(int rank) {
   return frame;
 }
 
+FrameMasks LocalFrameRunner::State::next_masks() {
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return stopping || !masks.empty() || world.aborted(); });
+  if (masks.empty()) throw CommError("the frame at hand gets no masks: the model is being stopped");
+  FrameMasks next = std::move(masks.front());
+  masks.pop_front();
+  return next;
+}
+
 void LocalFrameRunner::State::serve(int rank) {
   const auto r = static_cast<size_t>(rank);
   try {
@@ -89,10 +104,12 @@ void LocalFrameRunner::State::serve(int rank) {
       changed.notify_all();
     }
     while (const std::shared_ptr<const Frame> frame = next(rank)) {
-      Finished one{mine.run(*frame), {}};
+      const int64_t begin_ns = frame_clock_ns();
+      Finished one{mine.run(*frame, [this] { return next_masks(); }), {}};
       if (keeps_logits) one.logits = mine.logits();
       const std::scoped_lock lock(mutex);
       ++run[r];
+      if (keeps_times) times.push_back({rank, frame_times(frame->number, begin_ns, mine.waits())});
       if (mine.samples()) finished.push_back(std::move(one));
       changed.notify_all();
     }
@@ -143,7 +160,23 @@ const RankFrames& LocalFrameRunner::rank(int rank) const {
   return *state_->ranks[static_cast<size_t>(rank)];
 }
 void LocalFrameRunner::keep_logits() { state_->keeps_logits = true; }
+void LocalFrameRunner::keep_times() { state_->keeps_times = true; }
+std::vector<RankFrameTimes> LocalFrameRunner::take_times() {
+  const std::scoped_lock lock(state_->mutex);
+  return std::exchange(state_->times, {});
+}
 const std::vector<std::vector<double>>& LocalFrameRunner::logits() const { return state_->logits; }
+
+uint64_t LocalFrameRunner::progress() const {
+  uint64_t instructions = 0;
+  for (int rank = 0; rank < state_->world.size(); ++rank) {
+    for (int stream = 0; stream < kNumStreams; ++stream) {
+      const WorkNote* note = state_->world.endpoint(rank).work_note(stream);
+      if (note != nullptr) instructions += note->begun();
+    }
+  }
+  return instructions;
+}
 
 void LocalFrameRunner::start(const Frame& frame) {
   State& s = *state_;
@@ -154,6 +187,13 @@ void LocalFrameRunner::start(const Frame& frame) {
                 "frame {}: {} are under way already", frame.number, s.started - s.taken);
   ++s.started;
   for (auto& queue : s.queues) queue.push_back(shared);
+  s.changed.notify_all();
+}
+
+void LocalFrameRunner::allow(FrameMasks masks) {
+  State& s = *state_;
+  const std::unique_lock lock(s.mutex);
+  s.masks.push_back(std::move(masks));
   s.changed.notify_all();
 }
 

@@ -59,6 +59,7 @@ Frame frame_of(const Text& tokens, int32_t cached, std::vector<int32_t> pages) {
 // The token that follows `prompt` by the recorded logits of the folder, which has texts that begin
 // with it; -1: it has none.
 int32_t recorded_next(const std::string& folder, const Text& prompt) {
+  if (!std::filesystem::exists(folder + "/golden.safetensors")) return -1;
   const SafetensorsFile golden = SafetensorsFile::open(folder + "/golden.safetensors");
   const std::vector<int64_t>& shape = golden.at("logits").shape;
   Text begin(prompt.size());
@@ -73,8 +74,7 @@ int32_t recorded_next(const std::string& folder, const Text& prompt) {
 
 TEST(LocalFrames, ContinueTextsAsTransformersDoes) {
   int found = 0;
-  for (const std::string& folder : testing::model_folders()) {
-    if (!std::filesystem::exists(folder + "/greedy.json")) continue;
+  for (const std::string& folder : testing::greedy_folders()) {
     SCOPED_TRACE(folder);
     std::ifstream in(folder + "/greedy.json");
     const nlohmann::json golden = nlohmann::json::parse(in);
@@ -98,7 +98,7 @@ TEST(LocalFrames, ContinueTextsAsTransformersDoes) {
     }
     EXPECT_EQ(text, expected);
   }
-  if (found == 0) GTEST_SKIP() << "no folder has a greedy.json";
+  EXPECT_GT(found, 4) << "of tests/data/greedy";
 }
 
 TEST(LocalFrames, AWrongPageIsSeen) {
@@ -183,6 +183,50 @@ TEST(LocalFrames, TakeAndSendWhatWasPlanned) {
       EXPECT_EQ(measured, planned[r]) << "rank " << rank;
       EXPECT_EQ(measured.empty(), plan.world() == 1);
     }
+  }
+}
+
+// While one stage computes, the next one waits: that is none of its work.
+TEST(LocalFrames, AStagesTimeIsThatOfItsOwnWork) {
+  FeedOptions options;
+  options.pp = 2;
+  const std::unique_ptr<LocalFrameRunner> runner = testing::test_runner(small_model(), options);
+  runner->keep_times();
+  for (uint64_t number = 1; number <= 5; ++number) {
+    Frame frame = frame_of(counted_text(30, 60), 0, {1, 2});
+    frame.number = number;
+    runner->start(frame);
+    (void)runner->finish();
+  }
+  std::map<uint64_t, std::map<int, FrameTimes>> frames;
+  for (const RankFrameTimes& one : runner->take_times()) {
+    frames[one.times.number][one.rank] = one.times;
+  }
+  ASSERT_EQ(frames.size(), 5U);
+  for (auto& [number, ranks] : frames) {
+    ASSERT_EQ(ranks.size(), 2U);
+    for (const auto& [rank, times] : ranks) {
+      EXPECT_LE(times.begin_ns, times.input_ns);
+      EXPECT_LT(times.input_ns, times.output_ns);
+      EXPECT_LE(times.output_ns, times.end_ns);
+    }
+    // Nothing can be computed before the stage before has begun to; both began to wait together.
+    EXPECT_GT(ranks[1].input_ns, ranks[0].input_ns) << "frame " << number;
+    EXPECT_GT(ranks[1].input_ns, ranks[1].begin_ns) << "frame " << number;
+  }
+  EXPECT_TRUE(runner->take_times().empty());
+}
+
+// For whoever wants to know whether ranks hang in a frame that takes long.
+TEST(LocalFrames, ShowProgressInsideOfAFrame) {
+  for (const int64_t pp : {1, 2}) {
+    FeedOptions options;
+    options.pp = pp;
+    const std::unique_ptr<LocalFrameRunner> runner = testing::test_runner(small_model(), options);
+    const uint64_t before = runner->progress();
+    runner->start(frame_of(counted_text(30, 60), 0, {1, 2}));
+    (void)runner->finish();
+    EXPECT_GT(runner->progress(), before + 10) << "a step for every instruction";
   }
 }
 

@@ -78,32 +78,45 @@ void ProcessFrameRunner::warm_up() {
 }
 
 void ProcessFrameRunner::send_all(LinkKind kind, const std::vector<std::byte>& body) {
+  for (int rank = 0; rank < options_.processes.ranks; ++rank) send_to(rank, kind, body);
+}
+
+void ProcessFrameRunner::send_to(int rank, LinkKind kind, const std::vector<std::byte>& body) {
+  RankLink& link = links_[static_cast<size_t>(rank)];
   const RankLink::Time deadline = Clock::now() + options_.send_timeout;
-  for (size_t rank = 0; rank < links_.size(); ++rank) {
-    switch (links_[rank].send(kind, body, deadline, processes_.verdict_fd())) {
-      case RankLink::Sent::kAll:
-        continue;
-      case RankLink::Sent::kLate:
-        processes_.condemn(
-            static_cast<int>(rank),
-            fmt::format("did not take a frame for {:.0f} s and was killed",
-                        std::chrono::duration<double>(options_.send_timeout).count()));
-        break;
-      case RankLink::Sent::kClosed:
-      case RankLink::Sent::kWoken:
-        break;
-    }
-    fail();
+  switch (link.send(kind, body, deadline, processes_.verdict_fd())) {
+    case RankLink::Sent::kAll:
+      return;
+    case RankLink::Sent::kLate:
+      processes_.condemn(rank,
+                         fmt::format("did not take a frame for {:.0f} s and was killed",
+                                     std::chrono::duration<double>(options_.send_timeout).count()));
+      break;
+    case RankLink::Sent::kClosed:
+    case RankLink::Sent::kWoken:
+      break;
   }
+  fail();
 }
 
 void ProcessFrameRunner::start(const Frame& frame) {
   throw_if_lost();
   TESSERA_CHECK(static_cast<int>(under_way_.size()) < shape().stages,
                 "{} frames are under way in {} stages", under_way_.size(), shape().stages);
-  under_way_.push_back({frame.number, static_cast<int64_t>(frame.tokens.size())});
+  under_way_.push_back(
+      {frame.number, static_cast<int64_t>(frame.tokens.size()), frame.masks_follow});
   tell_watch();
   send_all(LinkKind::kFrame, encode(frame));
+}
+
+void ProcessFrameRunner::allow(FrameMasks masks) {
+  throw_if_lost();
+  TESSERA_CHECK(!under_way_.empty() && under_way_.back().awaits_masks &&
+                    under_way_.back().number == masks.number,
+                "masks of frame {}, which does not wait for any", masks.number);
+  send_to(options_.sampling_rank, LinkKind::kMasks, encode(masks));
+  under_way_.back().awaits_masks = false;
+  tell_watch();
 }
 
 FrameResult ProcessFrameRunner::finish() {
@@ -133,7 +146,8 @@ FrameResult ProcessFrameRunner::finish() {
 }
 
 void ProcessFrameRunner::tell_watch() {
-  if (under_way_.empty()) return processes_.frames_under_way(std::nullopt);
+  const bool has_all = !under_way_.empty() && !under_way_.front().awaits_masks;
+  if (!has_all) return processes_.frames_under_way(std::nullopt);
   FramesUnderWay frames{.oldest = under_way_.front().number};
   for (const UnderWay& one : under_way_) frames.tokens = std::max(frames.tokens, one.tokens);
   processes_.frames_under_way(frames);
@@ -191,6 +205,7 @@ void ProcessFrameRunner::hear(int rank, LinkMessage message) {
       return;
     case LinkKind::kBegin:
     case LinkKind::kFrame:
+    case LinkKind::kMasks:
     case LinkKind::kEnd:
       break;
   }

@@ -39,13 +39,7 @@ struct ProcessRunnerOptions {
   std::function<void(const RankVerdict&)> on_lost = nullptr;
 };
 
-// When a rank computed a frame.
-struct RankFrameTimes {
-  int rank = 0;
-  FrameTimes times;
-};
-
-class ProcessFrameRunner final : public FrameRunner {
+class ProcessFrameRunner final : public TimedFrameRunner {
  public:
   // Returns when all ranks are ready; throws Error where one is not.
   explicit ProcessFrameRunner(ProcessRunnerOptions options);
@@ -56,17 +50,19 @@ class ProcessFrameRunner final : public FrameRunner {
 
   [[nodiscard]] const ServeShape& shape() const override { return options_.task.shape; }
   void start(const Frame& frame) override;
+  void allow(FrameMasks masks) override;
   FrameResult finish() override;
+  [[nodiscard]] uint64_t progress() const override { return processes_.progress(); }
 
   [[nodiscard]] pid_t pid(int rank) const { return processes_.pid(rank); }
-  // Those that came since the last call, where RankTask::times asked for them. A rank's come with
-  // a later result than their own, where it is not the one that samples.
-  [[nodiscard]] std::vector<RankFrameTimes> take_times();
+  // Where RankTask::times asked for them.
+  [[nodiscard]] std::vector<RankFrameTimes> take_times() override;
 
  private:
   void await_ready();
   void warm_up();
   void send_all(LinkKind kind, const std::vector<std::byte>& body);
+  void send_to(int rank, LinkKind kind, const std::vector<std::byte>& body);
   // What has come from the ranks; waits for something at most until `deadline`.
   void wait_for_messages(RankLink::Time deadline);
   void take_from(int rank);
@@ -79,6 +75,7 @@ class ProcessFrameRunner final : public FrameRunner {
   struct UnderWay {
     uint64_t number = 0;
     int64_t tokens = 0;
+    bool awaits_masks = false;  // of ours: its ranks may stand still
   };
 
   ProcessRunnerOptions options_;

@@ -16,6 +16,18 @@ RankOptions rank_options_of(const ServePlan& plan) {
   return options;
 }
 
+// An empty mask leaves the row as it came.
+std::vector<FrameRow> masked_rows(const Frame& frame, FrameMasks masks) {
+  std::vector<FrameRow> rows = frame.rows;
+  TESSERA_CHECK(masks.number == frame.number && masks.rows.size() == rows.size(),
+                "frame {} of {} rows got {} masks of frame {}", frame.number, rows.size(),
+                masks.rows.size(), masks.number);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (!masks.rows[i].empty()) rows[i].sampling.allowed = std::move(masks.rows[i]);
+  }
+  return rows;
+}
+
 }  // namespace
 
 struct RankFrames::State {
@@ -75,7 +87,7 @@ RankFrames::~RankFrames() = default;
 
 bool RankFrames::samples() const { return state_->world.rank() == state_->plan.sampling_rank(); }
 
-FrameResult RankFrames::run(const Frame& frame) {
+FrameResult RankFrames::run(const Frame& frame, const AwaitMasks& masks) {
   State& s = *state_;
   check_frame(frame, s.plan.shape);
   const size_t bucket = s.plan.bucket_of(std::ssize(frame.tokens), std::ssize(frame.sequences),
@@ -85,15 +97,19 @@ FrameResult RankFrames::run(const Frame& frame) {
   fill_inputs(frame, s.plan.shape, executor);
   StepParams params;
   params.step = static_cast<int64_t>(frame.number);
+  executor.reset_comm_times();
   executor.run(params);
   s.last = &executor;
   s.last_rows = frame.rows.size();
   FrameResult result{frame.number, {}};
   if (!samples()) return result;
+  std::vector<FrameRow> masked;
+  if (frame.masks_follow) masked = masked_rows(frame, masks());
+  const std::vector<FrameRow>& rows = frame.masks_follow ? masked : frame.rows;
   const HostView logits = executor.view(executor.program().logits);
   for (size_t r = 0; r < frame.rows.size(); ++r) {
-    result.tokens.push_back(choose_token(logits.tensor, static_cast<int64_t>(r), s.plan.shape.vocab,
-                                         frame.rows[r].sampling));
+    result.tokens.push_back(
+        choose_token(logits.tensor, static_cast<int64_t>(r), s.plan.shape.vocab, rows[r].sampling));
   }
   return result;
 }
@@ -114,6 +130,18 @@ std::vector<std::vector<double>> RankFrames::logits() const {
     }
   }
   return rows;
+}
+
+StageWaits RankFrames::waits() const {
+  StageWaits waits;
+  if (state_->last == nullptr) return waits;
+  for (const CommTime& time : state_->last->comm_times()) {
+    const auto exposed = std::chrono::duration_cast<std::chrono::nanoseconds>(
+        std::chrono::duration<double>(time.exposed_s));
+    if (time.op == name_of(OpKind::kReceive)) waits.input += exposed;
+    if (time.op == name_of(OpKind::kSend)) waits.output += exposed;
+  }
+  return waits;
 }
 
 RankBytes RankFrames::bytes() const {

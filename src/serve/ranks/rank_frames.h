@@ -20,6 +20,7 @@
 #include "compile/program/program.h"
 #include "serve/frame.h"
 #include "serve/plan/serve_plan.h"
+#include "serve/ranks/rank_worker.h"
 #include "train/session/load_from_disk.h"
 
 namespace tessera::serve {
@@ -41,11 +42,14 @@ class RankFrames {
 
   // Throws InternalError for a frame that does not fit the shape, before anything is computed, and
   // CommError where another rank is lost or hangs.
-  FrameResult run(const Frame& frame);
+  // `masks`: as in serve/ranks/rank_worker.h.
+  FrameResult run(const Frame& frame, const AwaitMasks& masks = nullptr);
 
   // On the rank that samples: the logits of the rows of the last frame, [rows][vocab].
   [[nodiscard]] std::vector<std::vector<double>> logits() const;
 
+  // How long the last frame waited for other stages.
+  [[nodiscard]] StageWaits waits() const;
   // Measured: what the arenas were given, and what was sent since the start.
   [[nodiscard]] RankBytes bytes() const;
   [[nodiscard]] const LoadFigures& loaded() const;

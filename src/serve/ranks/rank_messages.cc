@@ -60,8 +60,9 @@ RankTask task_from(std::span<const std::byte> bytes) {
 std::vector<std::byte> bytes_of(const FrameTimes& times) {
   std::string body;
   put_long(body, times.number);
-  put_long(body, static_cast<uint64_t>(times.begin_ns));
-  put_long(body, static_cast<uint64_t>(times.end_ns));
+  for (const int64_t ns : {times.begin_ns, times.input_ns, times.output_ns, times.end_ns}) {
+    put_long(body, static_cast<uint64_t>(ns));
+  }
   return bytes_of(body);
 }
 
@@ -69,8 +70,9 @@ FrameTimes times_from(std::span<const std::byte> bytes) {
   FrameBody body(text_of(bytes));
   FrameTimes times;
   times.number = body.long_number();
-  times.begin_ns = static_cast<int64_t>(body.long_number());
-  times.end_ns = static_cast<int64_t>(body.long_number());
+  for (int64_t* ns : {&times.begin_ns, &times.input_ns, &times.output_ns, &times.end_ns}) {
+    *ns = static_cast<int64_t>(body.long_number());
+  }
   body.end();
   return times;
 }

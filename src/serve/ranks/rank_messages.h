@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "serve/frame.h"
+#include "serve/ranks/frame_times.h"
 
 namespace tessera::serve {
 
@@ -18,13 +19,6 @@ struct RankTask {
   ServeShape shape;    // of all frames
   bool times = false;  // whether it is to tell when it computed each frame
   std::chrono::milliseconds timeout{60'000};  // longest wait for another rank
-};
-
-// When a rank computed a frame, on the clock that all processes of a host share.
-struct FrameTimes {
-  uint64_t number = 0;
-  int64_t begin_ns = 0;
-  int64_t end_ns = 0;
 };
 
 std::vector<std::byte> bytes_of(const RankTask& task);

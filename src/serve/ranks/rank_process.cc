@@ -37,11 +37,6 @@ constexpr milliseconds kSendTime{60'000};
 // Far more frames than any pipeline has stages: a front that sends more does not count.
 constexpr size_t kMostWaiting = 256;
 
-int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
-      .count();
-}
-
 // Takes messages off the link as they come, so that the front never waits for a frame that is being
 // computed, and so that the rank ends when the front does, whatever it is at.
 class Inbox {
@@ -162,13 +157,23 @@ class RankOfServer {
   void compute(RankWorker& worker, const RankTask& task, const Frame& frame) {
     report(step_in_frame(frame.number));
     failpoints_.pass("serve.frame", static_cast<int64_t>(frame.number));
-    FrameTimes times{.number = frame.number, .begin_ns = now_ns()};
-    const FrameResult result = worker.run(frame);
-    times.end_ns = now_ns();
+    const int64_t begin_ns = frame_clock_ns();
+    const FrameResult result = worker.run(frame, [&] { return next_masks(task, frame); });
+    const FrameTimes times =
+        task.times ? frame_times(frame.number, begin_ns, worker.waits()) : FrameTimes();
     report(step_after_frame(frame.number));
     failpoints_.pass("serve.result", static_cast<int64_t>(frame.number));
     if (task.times) send(LinkKind::kTimes, bytes_of(times));
     if (worker.samples()) send(LinkKind::kResult, encode(result));
+  }
+
+  // What the front sends right behind the frame.
+  FrameMasks next_masks(const RankTask& task, const Frame& frame) {
+    const LinkMessage message = inbox_.next();
+    require(message.kind == LinkKind::kMasks,
+            "{} sent a message of kind {} instead of the masks of frame {}", link_.who(),
+            static_cast<int>(message.kind), frame.number);
+    return decode_frame_masks(message.body, task.shape);
   }
 
   void report(int64_t step) {

@@ -123,6 +123,14 @@ class RankProcesses::Keeper {
     // It may be asleep for longer than a look is late.
     if (begins && !busy_.exchange(true)) signal_event(wake_.get());
   }
+  [[nodiscard]] uint64_t progress() const {
+    uint64_t all = 0;
+    for (int rank = 0; rank < options_.ranks; ++rank) {
+      const RankProgress one = memory_.progress(rank);
+      all += one.beats + one.calls + one.instructions;
+    }
+    return all;
+  }
   void condemn(int rank, const std::string& why) {
     {
       const std::scoped_lock lock(mutex_);
@@ -411,6 +419,7 @@ void RankProcesses::set_on_verdict(std::function<void(const RankVerdict&)> on_ve
 void RankProcesses::frames_under_way(const std::optional<FramesUnderWay>& frames) {
   keeper_->frames_under_way(frames);
 }
+uint64_t RankProcesses::progress() const { return keeper_->progress(); }
 void RankProcesses::condemn(int rank, const std::string& why) { keeper_->condemn(rank, why); }
 void RankProcesses::end(milliseconds grace) { keeper_->end(grace); }
 

@@ -72,6 +72,8 @@ class RankProcesses {
 
   // For the watch.
   void frames_under_way(const std::optional<FramesUnderWay>& frames);
+  // Changes while any rank comes further. From any thread.
+  [[nodiscard]] uint64_t progress() const;
   // Something was seen of the rank that its process does not show: it is lost for this reason.
   void condemn(int rank, const std::string& why);
   // In order: whoever calls this has told the ranks that nothing will come. Returns when all are

@@ -32,6 +32,7 @@ GeneratorStats sum_of_totals(const GeneratorStats& before, GeneratorStats now) {
   now.recomputed_tokens_total += before.recomputed_tokens_total;
   now.preemptions_total += before.preemptions_total;
   now.frames_total += before.frames_total;
+  now.rank_progress += before.rank_progress;
   now.finished_total += before.finished_total;
   now.cancelled_total += before.cancelled_total;
   now.failed_total += before.failed_total;

@@ -92,6 +92,7 @@ void add_to(GeneratorStats& sum, const GeneratorStats& one) {
   sum.recomputed_tokens_total += one.recomputed_tokens_total;
   sum.preemptions_total += one.preemptions_total;
   sum.frames_total += one.frames_total;
+  sum.rank_progress += one.rank_progress;
   sum.finished_total += one.finished_total;
   sum.cancelled_total += one.cancelled_total;
   sum.failed_total += one.failed_total;

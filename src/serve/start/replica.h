@@ -28,7 +28,7 @@ ProcessRunnerOptions process_runner_options(const ServePlan& plan, const StartOp
 
 // Each returns when all ranks are ready. `options` as in start_model(), but of this replica alone;
 // `plan` is that of options.ranks, whose numbers are those of the plan.
-Replica start_threads(const ServePlan& plan, const StartOptions& options);
+Replica start_threads(const ServePlan& plan, const StartOptions& options, int number);
 // The ranks make the plan again, by themselves.
 Replica start_processes(const ServePlan& plan, const StartOptions& options, int number);
 

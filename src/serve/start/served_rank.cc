@@ -21,7 +21,10 @@ class ModelWorker final : public RankWorker {
       : plan_(std::move(plan)), frames_(setup.world, plan_, weights_of(plan_)) {}
 
   [[nodiscard]] bool samples() const override { return frames_.samples(); }
-  FrameResult run(const Frame& frame) override { return frames_.run(frame); }
+  FrameResult run(const Frame& frame, const AwaitMasks& masks) override {
+    return frames_.run(frame, masks);
+  }
+  [[nodiscard]] StageWaits waits() const override { return frames_.waits(); }
 
  private:
   const ServePlan plan_;

@@ -33,8 +33,6 @@ void check(const StartOptions& options) {
   const bool known =
       ranks.dtype == DType::kF64 || ranks.dtype == DType::kF32 || ranks.dtype == DType::kBF16;
   require_config(known, "a model is served in f64, f32 or bf16, not in {}", name_of(ranks.dtype));
-  require_config(options.trace.empty() || options.processes,
-                 "a trace of frames needs ranks that are processes: leave out --threads");
 }
 
 // Without its weights a run can be planned, but not served.
@@ -156,7 +154,7 @@ std::unique_ptr<StartedModel> start_model(StartOptions options) {
   for (int number = 0; number < options.replicas; ++number) {
     require(!options.cancelled || !options.cancelled(), "not started: nobody waits for it");
     replicas.push_back(options.processes ? start_processes(plan, options, number)
-                                         : start_threads(plan, options));
+                                         : start_threads(plan, options, number));
   }
   ServedModel served = describe(options, plan, std::move(speech));
   return std::make_unique<Started>(std::move(plan), std::move(served), std::move(replicas));

@@ -44,6 +44,10 @@ class FakeState {
     with([&] { failure_ = why; });
     end_all(FinishReason::kFailed, why);
   }
+  // Ranks come further inside of a frame.
+  void come_further() {
+    with([&] { ++stats_.rank_progress; });
+  }
   void look_dead(bool silent) {
     with([&] { silent_ = silent; });
   }

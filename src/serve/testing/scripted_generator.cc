@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "serve/api/readiness.h"
+
 namespace tessera::serve::testing {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr int kProbePriority = -1000;  // Readiness asks with it
 
 std::vector<int32_t> alphabet(int choice) {
   std::vector<int32_t> tokens;

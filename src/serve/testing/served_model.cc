@@ -39,6 +39,19 @@ std::vector<std::string> model_folders() {
   return folders;
 }
 
+std::vector<std::string> greedy_folders() {
+  std::vector<std::string> folders;
+  for (const std::string& root : {std::string(TESSERA_SOURCE_DIR) + "/tests/data/greedy",
+                                  std::string(TESSERA_SHARED_DATA) + "/hf-tiny"}) {
+    if (!std::filesystem::exists(root)) continue;
+    for (const auto& entry : std::filesystem::directory_iterator(root)) {
+      if (std::filesystem::exists(entry.path() / "greedy.json")) folders.push_back(entry.path());
+    }
+  }
+  std::sort(folders.begin(), folders.end());
+  return folders;
+}
+
 std::vector<Rows> reference_logits(const ServedModel& model, const std::vector<Text>& texts) {
   size_t longest = 1;
   for (const Text& text : texts) longest = std::max(longest, text.size());

@@ -26,6 +26,9 @@ ServedModel random_model(const ModelSpec& model, const std::string& name);
 
 // The folders of tests/data/hf and, where it is there, of TESSERA_SHARED_DATA/hf-tiny.
 std::vector<std::string> model_folders();
+// Folders with texts that another program has continued: tests/data/greedy, and more where they
+// are.
+std::vector<std::string> greedy_folders();
 
 // Those of every token of every text, by one rank of training in f64: [text][token][vocab].
 std::vector<Rows> reference_logits(const ServedModel& model, const std::vector<Text>& texts);

@@ -12,6 +12,7 @@
 
 #include "base/testing/test_folder.h"
 #include "serve/start/start_model.h"
+#include "serve/testing/own_process.h"
 #include "serve/testing/text_listener.h"
 
 namespace tessera::serve::testing {
@@ -27,17 +28,12 @@ std::string train_run(const tessera::testing::TestFolder& folder, const std::str
 std::string train_run(const tessera::testing::TestFolder& folder, const std::string& mesh,
                       const std::function<void(RunSpec& spec)>& change);
 
-inline size_t entries_of(const char* folder) {
-  const auto files = std::filesystem::directory_iterator(folder);
-  return static_cast<size_t>(std::distance(begin(files), end(files)));
-}
-
 // Descriptors and threads are as before once this is gone.
 struct NothingIsLeft {
-  size_t descriptors = entries_of("/proc/self/fd"), threads = entries_of("/proc/self/task");
+  int64_t descriptors = open_files(), threads = running_threads();
   ~NothingIsLeft() {
-    EXPECT_EQ(entries_of("/proc/self/fd"), descriptors);
-    EXPECT_EQ(entries_of("/proc/self/task"), threads);
+    EXPECT_EQ(open_files(), descriptors);
+    EXPECT_EQ(running_threads(), threads);
   }
 };
 

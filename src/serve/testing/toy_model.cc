@@ -115,8 +115,21 @@ void ToyRunner::start(const Frame& frame) {
   under_way_.push_back(frame);
 }
 
+void ToyRunner::allow(FrameMasks masks) {
+  require(!under_way_.empty() && under_way_.back().masks_follow, "nobody waits for masks");
+  Frame& frame = under_way_.back();
+  require(frame.number == masks.number && frame.rows.size() == masks.rows.size(),
+          "{} masks of frame {} came for {} rows of frame {}", masks.rows.size(), masks.number,
+          frame.rows.size(), frame.number);
+  for (size_t i = 0; i < masks.rows.size(); ++i) {
+    if (!masks.rows[i].empty()) frame.rows[i].sampling.allowed = std::move(masks.rows[i]);
+  }
+  frame.masks_follow = false;
+}
+
 FrameResult ToyRunner::finish() {
   require(!under_way_.empty(), "no frame is under way");
+  require(!under_way_.front().masks_follow, "the masks of frame {} have not come", next_);
   const Frame frame = std::move(under_way_.front());
   under_way_.pop_front();
   FrameResult result = {.number = frame.number, .tokens = {}};

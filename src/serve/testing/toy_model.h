@@ -44,6 +44,7 @@ class ToyRunner : public FrameRunner {
   explicit ToyRunner(const ServeShape& shape) : shape_(shape), cache_(shape) {}
   [[nodiscard]] const ServeShape& shape() const override { return shape_; }
   void start(const Frame& frame) override;
+  void allow(FrameMasks masks) override;
   FrameResult finish() override;
 
  private:

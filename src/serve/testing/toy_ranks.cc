@@ -44,7 +44,8 @@ class ToyWorker final : public RankWorker {
 
   [[nodiscard]] bool samples() const override { return stage_ == mesh_.pp - 1 && part_ == 0; }
 
-  FrameResult run(const Frame& frame) override {
+  FrameResult run(const Frame& frame, const AwaitMasks& masks) override {
+    if (frame.masks_follow && samples()) (void)masks();
     for (const PageCopy& copy : frame.copies) {
       std::copy_n(place(copy.from, 0), shape_.page_size, place(copy.to, 0));
     }
