@@ -2,12 +2,16 @@
 // Processor time, so that a busy machine does not count.
 // usage: passes_bench [runs [key=value ...]]   e.g. passes_bench 5 model.preset=llama-3-8b
 // parallel.tp=8
+//        passes_bench growth [key=value ...]   with twice the layers and micro-batches again and
+// again: what a layer and a micro-batch cost should stay the same
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <limits>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "compile/step.h"
@@ -46,14 +50,45 @@ void print_fastest(const RunSpec& spec, int runs) {
   }
 }
 
+// Building the step and compiling all ranks: the fastest of three.
+double compile_ms(const std::vector<std::string>& changes) {
+  RunSpec spec = parse_run_file("", "", changes, nullptr);
+  resolve(spec);
+  double fastest = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < 3; ++i) {
+    const std::clock_t start = std::clock();
+    compile_ranks(build_step(spec, StepKind::kTraining));
+    const auto took = static_cast<double>(std::clock() - start);
+    fastest = std::min(fastest, 1e3 * took / CLOCKS_PER_SEC);
+  }
+  return fastest;
+}
+
+void print_growth(const std::vector<std::string>& changes) {
+  for (const char* key : {"model.layers", "train.global_batch"}) {
+    std::printf("%-20s %10s  %s\n", key, "ms", "us for each");
+    for (int count = 16; count <= 512; count *= 2) {
+      std::vector<std::string> sized = changes;
+      sized.push_back(key + ("=" + std::to_string(count)));
+      const double ms = compile_ms(sized);
+      std::printf("%-20d %10.2f  %.1f\n", count, ms, 1e3 * ms / count);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tessera
 
 int main(int argc, char** argv) {
+  const bool growth = argc > 1 && std::string_view(argv[1]) == "growth";
   const int runs = argc > 1 ? std::max(1, std::atoi(argv[1])) : 5;
   std::vector<std::string> changes(argv + std::min(argc, 2), argv + argc);
   if (changes.empty()) changes = {"model.preset=llama-3-8b", "parallel.tp=2"};
   try {
+    if (growth) {
+      tessera::print_growth(changes);
+      return 0;
+    }
     tessera::RunSpec spec = tessera::parse_run_file("", "", changes, nullptr);
     tessera::resolve(spec);
     tessera::print_fastest(spec, runs);

@@ -124,5 +124,38 @@ TEST(AllocationTest, OneAllocationInAStepIsCounted) {
   EXPECT_EQ(allocations_of_steps(parse_case("dp=4"), leaky).ours, 4 * kSteps);
 }
 
+// How much is done to compile all ranks, whatever the machine: blocks of memory that are taken.
+int64_t allocations_of_compiling(const std::string& line) {
+  const RunSpec spec = parse_case(line).spec;
+  num_callers = 0;
+  recording = true;
+  const std::vector<Program> programs = compile_ranks(build_step(spec, StepKind::kTraining));
+  recording = false;
+  EXPECT_FALSE(programs.empty());
+  return static_cast<int64_t>(num_callers);
+}
+
+// Twice as many layers or micro-batches may add twice as much again, not four times.
+TEST(AllocationTest, CompilingGrowsWithLayersAndMicroBatchesNoFasterThanThey) {
+  if (!TESSERA_COUNTS_MALLOC) GTEST_SKIP() << "malloc cannot be replaced here";
+  for (const std::string line :
+       {"dp=2 zero=3 layers=N", "tp=2 sequence_parallel=true recompute=full layers=N",
+        "pp=2 schedule=zb-h1 layers=N", "dp=2 zero=1 layers=2 global_batch=N",
+        "pp=2 layers=2 global_batch=N",
+        "pp=2 virtual_stages=2 schedule=interleaved layers=4 "
+        "global_batch=N"}) {
+    SCOPED_TRACE(line);
+    std::array<int64_t, 3> count{};
+    for (size_t i = 0; i < count.size(); ++i) {
+      std::string sized = line;
+      sized.replace(sized.find("=N"), 2, "=" + std::to_string(16 << i));
+      count[i] = allocations_of_compiling(sized);
+    }
+    const int64_t first = count[1] - count[0], second = count[2] - count[1];
+    EXPECT_GT(first, 100) << "nothing was counted";
+    EXPECT_LE(second, first * 5 / 2) << count[0] << ", " << count[1] << ", " << count[2];
+  }
+}
+
 }  // namespace
 }  // namespace tessera

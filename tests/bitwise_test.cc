@@ -1,6 +1,7 @@
 // Where the order of arithmetic is the same, the bits are.
 #include <gtest/gtest.h>
 
+#include "base/testing/share.h"
 #include "support/record.h"
 #include "support/tiny.h"
 
@@ -9,37 +10,46 @@ namespace {
 
 using namespace testing;  // the words of tests
 
+const std::vector<std::string> kTypes = {" dtype=f64", " dtype=f32", " dtype=bf16", " dtype=f16"};
+
+// Every mesh in every type: a third in each commit, of several types and meshes.
+std::vector<std::string> some_of(const std::vector<std::string>& meshes,
+                                 const std::vector<std::string>& types) {
+  std::vector<std::string> lines;
+  for (const std::string& mesh : meshes) {
+    for (const std::string& type : types) lines.push_back(mesh + type);
+  }
+  return share_of(lines, 3);
+}
+
 TEST(BitwiseTest, ZeroStagesAgree) {
-  for (const std::string mesh :
-       {"dp=2 global_batch=2", "dp=2 cp=2 global_batch=2", "dp=3 global_batch=3",
-        "dp=3 global_batch=6 grad_reduce=step", "fsdp=2 global_batch=8 grad_reduce=step",
-        "fsdp=2 global_batch=8 grad_reduce=micro_batch",
-        "dp=2 fsdp=2 tp=2 global_batch=8 sequence_parallel=true "
-        "grad_reduce=micro_batch"}) {
-    for (const char* dtype : {" dtype=f64", " dtype=f32", " dtype=bf16", " dtype=f16"}) {
-      const TinyCase zero0 = parse_case(mesh + dtype + " zero=0");
-      const SampleSource samples = random_samples(zero0.spec, "some");
-      const std::vector<StepRecord> reference = record(zero0.spec, samples);
-      for (const char* stage : {" zero=1", " zero=2", " zero=3"}) {
-        SCOPED_TRACE(mesh + dtype + stage);
-        expect_equal(record(parse_case(mesh + dtype + stage).spec, samples), reference, 0.0);
-      }
+  for (const std::string& line :
+       some_of({"dp=2 global_batch=2", "dp=2 cp=2 global_batch=2", "dp=3 global_batch=3",
+                "dp=3 global_batch=6 grad_reduce=step", "fsdp=2 global_batch=8 grad_reduce=step",
+                "fsdp=2 global_batch=8 grad_reduce=micro_batch",
+                "dp=2 fsdp=2 tp=2 global_batch=8 sequence_parallel=true grad_reduce=micro_batch"},
+               kTypes)) {
+    const TinyCase zero0 = parse_case(line + " zero=0");
+    const SampleSource samples = random_samples(zero0.spec, "some");
+    const std::vector<StepRecord> reference = record(zero0.spec, samples);
+    for (const char* stage : {" zero=1", " zero=2", " zero=3"}) {
+      SCOPED_TRACE(line + stage);
+      expect_equal(record(parse_case(line + stage).spec, samples), reference, 0.0);
     }
   }
 }
 
 TEST(BitwiseTest, OverlapChangesNothing) {
-  for (const std::string mesh :
-       {"dp=2 global_batch=8", "fsdp=2 tp=2 zero=3 global_batch=8 sequence_parallel=true",
-        "dp=2 fsdp=2 tp=2 zero=2 global_batch=8", "dp=2 pp=2 zero=1 global_batch=8",
-        "pp=2 tp=2 fsdp=2 zero=3 global_batch=8 sequence_parallel=true"}) {
-    for (const char* dtype : {" dtype=f64", " dtype=f32", " dtype=bf16", " dtype=f16"}) {
-      SCOPED_TRACE(mesh + dtype);
-      const TinyCase on = parse_case(mesh + dtype);
-      const SampleSource samples = random_samples(on.spec, "some");
-      expect_equal(record(parse_case(mesh + dtype + " overlap=false").spec, samples),
-                   record(on.spec, samples), 0.0);
-    }
+  for (const std::string& line :
+       some_of({"dp=2 global_batch=8", "fsdp=2 tp=2 zero=3 global_batch=8 sequence_parallel=true",
+                "dp=2 fsdp=2 tp=2 zero=2 global_batch=8", "dp=2 pp=2 zero=1 global_batch=8",
+                "pp=2 tp=2 fsdp=2 zero=3 global_batch=8 sequence_parallel=true"},
+               kTypes)) {
+    SCOPED_TRACE(line);
+    const TinyCase on = parse_case(line);
+    const SampleSource samples = random_samples(on.spec, "some");
+    expect_equal(record(parse_case(line + " overlap=false").spec, samples),
+                 record(on.spec, samples), 0.0);
   }
 }
 
@@ -47,38 +57,36 @@ TEST(BitwiseTest, OverlapChangesNothing) {
 // the norm that clips, whoever has which layers. A tied weight has one gradient for each end of the
 // model, also where one rank has both.
 TEST(BitwiseTest, SchedulesAgree) {
-  for (const std::string mesh :
-       {"pp=2 layers=4 global_batch=4", "pp=2 dp=2 zero=1 layers=5 global_batch=8",
-        "pp=2 dp=2 zero=1 layers=4 global_batch=8 tied=true",
-        "pp=2 fsdp=2 zero=3 layers=4 global_batch=8 tied=true",
-        "pp=2 fsdp=2 tp=2 zero=3 layers=4 global_batch=8 sequence_parallel=true"}) {
-    for (const char* dtype : {" clip=0.05 dtype=f64", " clip=0.05 dtype=bf16"}) {
-      const TinyCase naive = parse_case(mesh + dtype + " schedule=naive");
-      const SampleSource samples = random_samples(naive.spec, "some");
-      const std::vector<StepRecord> reference = record(naive.spec, samples);
-      for (const char* schedule :
-           {" schedule=gpipe", " schedule=1f1b", " schedule=interleaved virtual_stages=2",
-            " schedule=zb-h1", " schedule=zb-h2", " schedule=zb-v", " schedule=dualpipe-v"}) {
-        SCOPED_TRACE(mesh + dtype + schedule);
-        expect_equal(record(parse_case(mesh + dtype + schedule).spec, samples), reference, 0.0);
-      }
+  for (const std::string& line :
+       some_of({"pp=2 layers=4 global_batch=4", "pp=2 dp=2 zero=1 layers=5 global_batch=8",
+                "pp=2 dp=2 zero=1 layers=4 global_batch=8 tied=true",
+                "pp=2 fsdp=2 zero=3 layers=4 global_batch=8 tied=true",
+                "pp=2 fsdp=2 tp=2 zero=3 layers=4 global_batch=8 sequence_parallel=true"},
+               {" clip=0.05 dtype=f64", " clip=0.05 dtype=bf16"})) {
+    const TinyCase naive = parse_case(line + " schedule=naive");
+    const SampleSource samples = random_samples(naive.spec, "some");
+    const std::vector<StepRecord> reference = record(naive.spec, samples);
+    for (const char* schedule :
+         {" schedule=gpipe", " schedule=1f1b", " schedule=interleaved virtual_stages=2",
+          " schedule=zb-h1", " schedule=zb-h2", " schedule=zb-v", " schedule=dualpipe-v"}) {
+      SCOPED_TRACE(line + schedule);
+      expect_equal(record(parse_case(line + schedule).spec, samples), reference, 0.0);
     }
   }
 }
 
 TEST(BitwiseTest, RecomputationChangesNothing) {
-  for (const std::string mesh :
-       {"dp=2 global_batch=4", "tp=2 sequence_parallel=true layers=3",
-        "fsdp=2 pp=2 zero=3 layers=4 global_batch=8", "cp=2 seq_len=8 layers=3"}) {
-    for (const char* dtype : {" dtype=f64", " dtype=f32", " dtype=bf16", " dtype=f16"}) {
-      const TinyCase kept = parse_case(mesh + dtype);
-      const SampleSource samples = random_samples(kept.spec, "some");
-      const std::vector<StepRecord> reference = record(kept.spec, samples);
-      for (const char* choice : {" recompute=norms", " recompute=light", " recompute=selective",
-                                 " recompute=full", " recompute=every-2"}) {
-        SCOPED_TRACE(mesh + dtype + choice);
-        expect_equal(record(parse_case(mesh + dtype + choice).spec, samples), reference, 0.0);
-      }
+  for (const std::string& line :
+       some_of({"dp=2 global_batch=4", "tp=2 sequence_parallel=true layers=3",
+                "fsdp=2 pp=2 zero=3 layers=4 global_batch=8", "cp=2 seq_len=8 layers=3"},
+               kTypes)) {
+    const TinyCase kept = parse_case(line);
+    const SampleSource samples = random_samples(kept.spec, "some");
+    const std::vector<StepRecord> reference = record(kept.spec, samples);
+    for (const char* choice : {" recompute=norms", " recompute=light", " recompute=selective",
+                               " recompute=full", " recompute=every-2"}) {
+      SCOPED_TRACE(line + choice);
+      expect_equal(record(parse_case(line + choice).spec, samples), reference, 0.0);
     }
   }
 }

@@ -12,8 +12,16 @@ namespace {
 using namespace testing;  // the words of tests
 using nlohmann::json;
 
-class CalibrateTest : public CommandTest {};
+class CalibrateTest : public CommandTest {
+ protected:
+  void expect_refused(const std::string& line, const std::string& words) {
+    const CommandResult result = run(line);
+    EXPECT_EQ(result.code, 2) << line << "\n" << result.err;
+    EXPECT_NE(result.err.find(words), std::string::npos) << line << "\n" << result.err;
+  }
+};
 
+// Measuring takes most of the time, so one file serves all that is asked of one.
 TEST_F(CalibrateTest, WhatItWritesPredictsRuns) {
   const CommandResult written = run("calibrate --quick --out machine.toml");
   ASSERT_EQ(written.code, 0) << written.err;
@@ -55,32 +63,26 @@ TEST_F(CalibrateTest, WhatItWritesPredictsRuns) {
   const CommandResult first = run(simulate);
   ASSERT_EQ(first.code, 0) << first.err;
   EXPECT_EQ(first.out, run(simulate).out);
+
+  // Lists that are none, and a file of another device.
+  folder_.write("bad.txt", "model.layers=2\n");
+  expect_refused("bench predict bad.txt --cluster machine.toml", "bad.txt:1: write NAME:");
+  std::string text = read_file(folder_.path("machine.toml"));
+  text.replace(text.find("device = \"cpu\""), std::size("device = \"cpu\"") - 1,
+               "device = \"cuda\"");
+  folder_.write("gpu.toml", text);
+  expect_refused("bench predict runs.txt --cluster gpu.toml", "was measured on cuda");
 }
 
 TEST_F(CalibrateTest, SaysWhatIsMissing) {
   folder_.write("runs.txt",
                 "one: model.layers=2 model.hidden=64 model.ffn=96 model.heads=4 model.vocab=64 "
                 "train.seq_len=16\n");
-  const auto refused = [&](const std::string& line, const std::string& words) {
-    const CommandResult result = run(line);
-    EXPECT_EQ(result.code, 2) << line << "\n" << result.err;
-    EXPECT_NE(result.err.find(words), std::string::npos) << line << "\n" << result.err;
-  };
-  refused("calibrate --out nowhere/machine.toml", "no folder that can be written to");
-  refused("bench predict runs.txt", "--cluster is missing");
-  refused("bench predict --cluster cpu", "no list of runs");
-  refused("bench predict runs.txt --cluster cpu", "has no [measured] kernels");
-  refused("calibrate --out machine.json", "must end in .toml");
-  folder_.write("bad.txt", "model.layers=2\n");
-  const CommandResult written = run("calibrate --quick --out machine.toml");
-  ASSERT_EQ(written.code, 0) << written.err;
-  refused("bench predict bad.txt --cluster machine.toml", "bad.txt:1: write NAME:");
-  // A file of a GPU does not predict runs of the CPU.
-  std::string text = read_file(folder_.path("machine.toml"));
-  text.replace(text.find("device = \"cpu\""), std::size("device = \"cpu\"") - 1,
-               "device = \"cuda\"");
-  folder_.write("gpu.toml", text);
-  refused("bench predict runs.txt --cluster gpu.toml", "was measured on cuda");
+  expect_refused("calibrate --out nowhere/machine.toml", "no folder that can be written to");
+  expect_refused("bench predict runs.txt", "--cluster is missing");
+  expect_refused("bench predict --cluster cpu", "no list of runs");
+  expect_refused("bench predict runs.txt --cluster cpu", "has no [measured] kernels");
+  expect_refused("calibrate --out machine.json", "must end in .toml");
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 #include "comm/nccl/nccl_world.h"
 #include "support/bf16_bound.h"
 #include "support/command.h"
+#include "support/packed_chats.h"
+#include "support/two_documents.h"
 #include "tensor/gpu_memory.h"
 #include "train/report/planned_measured.h"
 #include "train/session/session.h"
@@ -126,6 +128,40 @@ TEST(CudaTest, Bf16BoundFindsRolledAndScaledWeights) {
   SKIP_WITHOUT_GPU();
   const RunSpec spec = bound_spec("llama-gqa");
   testing::expect_faults_found(spec, on_gpu(in_bf16(spec)));
+}
+
+// As DocumentsTest, with the kernels of the GPU; f64 and what cuDNN has none for use our own.
+TEST(CudaTest, NothingLeaksOverTheBorderOfADocument) {
+  SKIP_WITHOUT_GPU();
+  for (const std::string dtype : {"f64", "f32", "bf16"}) {
+    for (const std::string mesh : {"dp=1", "cp=2", "cp=2 cp_kind=allgather", "cp=2 cp_kind=ulysses",
+                                   "tp=2 sequence_parallel=true", "pp=2 layers=4"}) {
+      SCOPED_TRACE(dtype + " " + mesh);
+      testing::expect_borders_to_hold(mesh + " device=cuda deterministic=true dtype=" + dtype);
+    }
+  }
+}
+
+TEST(CudaTest, PackedConversationsMatchTheCpu) {
+  SKIP_WITHOUT_GPU();
+  const TestFolder folder;
+  testing::make_chat_folder(folder.path("chat"));
+  for (const auto& [dtype, tolerance] :
+       {std::pair(DType::kF64, 1e-11), std::pair(DType::kF32, 2e-4)}) {
+    for (const char* mesh : {"dp=1", "cp=2", "pp=2"}) {
+      SCOPED_TRACE(fmt::format("{} {}", mesh, name_of(dtype)));
+      RunSpec spec = testing::packed_chat_spec(folder.path("chat"), mesh);
+      spec.train.dtype = dtype;
+      resolve(spec);
+      const auto steps = [](const RunSpec& on, bool with_borders) {
+        return record_run(testing::packed_chat_run(on, with_borders));
+      };
+      const std::vector<StepRecord> mine = steps(on_gpu(spec), true);
+      testing::expect_equal(mine, steps(spec, true), tolerance);
+      EXPECT_GT(std::abs(steps(on_gpu(spec), false).front().loss - mine.front().loss), 1e-6)
+          << "the borders change nothing";
+    }
+  }
 }
 
 TEST(CudaTest, AStepRepeatsBitForBit) {

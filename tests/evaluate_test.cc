@@ -3,11 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/testing/test_folder.h"
 #include "checkpoint/safetensors.h"
+#include "data/tokenizer/encoder.h"
+#include "data/tokenizer/tokenizer.h"
 #include "spec/run_file/validate.h"
 #include "support/command.h"
 #include "support/hf_models.h"
@@ -164,6 +168,60 @@ TEST_F(EvaluateRunTest, AccuracyIsOfTheLikeliestChoice) {
   EXPECT_EQ(sets.at(1).at("tokens"), 48);
   EXPECT_NE(testing::tessera(folder_, "eval run --data questions.jsonl").out.find("0.5000"),
             std::string::npos);
+}
+
+// As the usual models come: pieces of several bytes, and a token that begins every text.
+TEST(EvaluateTest, QuestionsAreScoredByTheTokensOfAFolder) {
+  const TestFolder folder;
+  folder.write("text", std::string(2000, 'x'));
+  folder.write("run.toml",
+               "[model]\nlayers=2\nhidden=32\nffn=64\nheads=4\nvocab=600\ninit_std=0.3\n"
+               "[train]\nseq_len=48\nsteps=1\nthreads=1\n[data]\npath=\"text\"\n");
+  ASSERT_EQ(testing::tessera(folder, "train run.toml -q --set logging.run_dir=run").code, 0);
+  ASSERT_EQ(testing::tessera(folder, "export-hf run model").code, 0);
+  std::filesystem::copy(
+      std::string(TESSERA_SOURCE_DIR) + "/tests/data/tokenizers/llama3/tokenizer.json",
+      folder.path("model/tokenizer.json"));
+  const Tokenizer tokenizer = Tokenizer::load(folder.path("model"));
+  TokenEncoder encoder(tokenizer);
+  const ModelFolder model = open_model_folder(folder.path("model"));
+  const auto ids_of = [&](const std::string& text, bool begins) {
+    std::vector<int32_t> ids;
+    encoder.encode(text, begins, ids);
+    return ids;
+  };
+  const auto sum_of = [&](const std::string& query, const std::string& choice, bool begins) {
+    const std::vector<int32_t> whole = ids_of(query + joined(query, choice), begins);
+    const size_t before = ids_of(query, begins).size();
+    double sum = 0;
+    Scorer(model).score(std::span(&whole, 1), [&](size_t, std::span<const double> p) {
+      for (size_t t = before; t < whole.size(); ++t) sum += p[t - 1];
+    });
+    return sum;
+  };
+  ASSERT_EQ(ids_of("the", true).size(), ids_of("the", false).size() + 1) << "it has no beginning";
+  const std::vector<std::string> choices = {"a mat", "12 houses", "the world again", "no"};
+  std::string lines;
+  int first_is_right = 0, differs_without_beginning = 0;
+  for (int q = 0; q < 12; ++q) {
+    const std::string query = fmt::format("Hello {} of the", q);
+    std::vector<double> sums, without;
+    for (const std::string& choice : choices) {
+      sums.push_back(sum_of(query, choice, true));
+      without.push_back(sum_of(query, choice, false));
+    }
+    const auto best = std::max_element(sums.begin(), sums.end()) - sums.begin();
+    first_is_right += best == 0 ? 1 : 0;
+    differs_without_beginning += std::abs(sums[0] - without[0]) > 1e-3 ? 1 : 0;
+    lines += nlohmann::json{{"query", query}, {"choices", choices}, {"gold", best}}.dump() + "\n";
+  }
+  EXPECT_GT(differs_without_beginning, 6);
+  EXPECT_LT(first_is_right, 12);
+  folder.write("questions.jsonl", lines);
+  const CommandResult result = testing::tessera(folder, "eval model --data questions.jsonl --json");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.json().at("sets").at(0).at("questions"), 12);
+  EXPECT_EQ(result.json().at("sets").at(0).at("accuracy"), 1.0);
 }
 
 // Other programs compare what they compute with it: here the values that PyTorch recorded.

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -134,6 +136,30 @@ TEST(ExportHf, ARunFromNothingSaysWhichTokenEndsAText) {
     EXPECT_EQ(json.at("eos_token_id"), 0) << file;
     EXPECT_TRUE(json.at("bos_token_id").is_null()) << file;
   }
+}
+
+// One weight that is another one: the check must find it, and nothing may be left behind.
+TEST(ExportHf, WrongLogitsLeaveNothing) {
+  const TestFolder folder;
+  const std::string out = folder.path("out");
+  const auto spoil = [](const std::string& written) {
+    const std::string file = written + "/model.safetensors";
+    std::string bytes = read_file(file);
+    const float wrong = 3;
+    std::memcpy(&bytes[bytes.size() - sizeof wrong], &wrong, sizeof wrong);
+    std::ofstream(file, std::ios::binary) << bytes;
+  };
+  try {
+    export_hf({.source = own_model("llama-gqa"), .out = out, .on_written = spoil});
+    FAIL() << "it was exported";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kFailed);
+    EXPECT_NE(std::string(error.what()).find("computes other logits"), std::string::npos)
+        << error.what();
+    EXPECT_NE(std::string(error.what()).find("nothing was written"), std::string::npos);
+  }
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+  EXPECT_EQ(export_hf({.source = own_model("llama-gqa"), .out = out}).largest_error, 0);
 }
 
 TEST(ExportHf, RefusesWhatIsNoModel) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/testing/share.h"
 #include "support/command.h"
 
 namespace tessera {
@@ -58,10 +59,13 @@ class SearchFilesTest : public CommandTest {
 
 TEST_F(SearchFilesTest, SmallPlansTrainAsTheyAre) {
   const std::string small = "--cluster " + cluster(4000) + " --seq-len 64 --global-batch 8 ";
-  for (const char* line :
-       {"--model dense.toml", "--model dense.toml --cp 2", "--model dense.toml --tp 2 --pp 2",
-        "--model experts.toml --ep 2", "--model experts.toml --ep 4 --pp 1",
-        "--model dense.toml --zero 3 --pp 1"}) {
+  const std::vector<std::string> lines = {"--model dense.toml",
+                                          "--model dense.toml --cp 2",
+                                          "--model dense.toml --tp 2 --pp 2",
+                                          "--model experts.toml --ep 2",
+                                          "--model experts.toml --ep 4 --pp 1",
+                                          "--model dense.toml --zero 3 --pp 1"};
+  for (const std::string& line : share_of(lines, 2)) {
     const std::vector<std::string> files = search(small + line + " --top 6");
     ASSERT_FALSE(files.empty()) << line;
     for (const std::string& file : files) succeed("plan " + file);
@@ -73,7 +77,7 @@ TEST_F(SearchFilesTest, SmallPlansTrainAsTheyAre) {
 TEST_F(SearchFilesTest, UnevenStagesThatComputeAgainTrainAsTheyAre) {
   // Memory that equal stages without recomputation do not have.
   int uneven = 0, mixed = 0;
-  for (const int64_t megabytes : {74, 76, 78, 80, 84, 88}) {
+  for (const int64_t megabytes : share_of(std::vector<int64_t>{74, 76, 78, 80, 84, 88}, 2)) {
     const std::vector<std::string> files =
         search("--cluster " + cluster(megabytes) +
                " --model dense.toml --pp 4 --micro-batch 2 --seq-len 256 --global-batch 32");
@@ -98,12 +102,13 @@ struct Request {
 };
 
 TEST_F(SearchFilesTest, LargePlansFitAsTheyAre) {
-  for (const auto& [cluster, rest] : std::vector<Request>{
-           {"a100-256", "--model llama-2-70b --global-batch 512 --seq-len 4096"},
-           {"h100-64", "--model mixtral-8x7b --global-batch 512 --seq-len 4096 --cp 2"},
-           {"h100-1024", "--model llama-3-405b --global-batch 64 --seq-len 131072 --cp 16"},
-           {"pc-4x24-8", "--model llama-2-7b --global-batch 64 --seq-len 4096"},
-           {"two-pcs", "--model llama-3.2-3b --global-batch 32 --seq-len 4096"}}) {
+  const std::vector<Request> requests = {
+      {"a100-256", "--model llama-2-70b --global-batch 512 --seq-len 4096"},
+      {"h100-64", "--model mixtral-8x7b --global-batch 512 --seq-len 4096 --cp 2"},
+      {"h100-1024", "--model llama-3-405b --global-batch 64 --seq-len 131072 --cp 16"},
+      {"pc-4x24-8", "--model llama-2-7b --global-batch 64 --seq-len 4096"},
+      {"two-pcs", "--model llama-3.2-3b --global-batch 32 --seq-len 4096"}};
+  for (const auto& [cluster, rest] : share_of(requests, 2)) {
     const std::string on = fmt::format(" --cluster {}", cluster);
     const std::vector<std::string> files = search(rest + on + " --top 4");
     ASSERT_FALSE(files.empty()) << rest;

@@ -6,6 +6,7 @@
 const { Tokenizer } = require('tokenizers');
 const fs = require('fs');
 const { charsmap } = require('./charsmap.js');
+const { hashes } = require('./recorded_hash.js');
 
 const [, , folder, count = '2000', seed = '1'] = process.argv;
 const chunk = 50;
@@ -211,42 +212,13 @@ function made(base, replace, append, maps) {
   return document;
 }
 
-// FNV-1a, 64 bits, of numbers as four bytes, lowest first; lists and texts begin with their length.
-class Hash {
-  constructor() { this.value = 0xcbf29ce484222325n; }
-  byte(b) { this.value = BigInt.asUintN(64, (this.value ^ BigInt(b)) * 0x100000001b3n); }
-  number(n) { for (let i = 0; i < 4; ++i) this.byte((n >>> (8 * i)) & 255); }
-  list(numbers) { this.number(numbers.length); numbers.forEach((n) => this.number(n)); }
-  text(t) { const b = Buffer.from(t, 'utf8'); this.number(b.length); for (const c of b) this.byte(c); }
-  hex() { return this.value.toString(16).padStart(16, '0'); }
-}
-
-async function hashes(tokenizer, texts) {
-  const result = [];
-  for (let i = 0; i < texts.length; i += chunk) {
-    const some = texts.slice(i, i + chunk);
-    const whole = await tokenizer.encodeBatch(some, { addSpecialTokens: true });
-    const plain = await tokenizer.encodeBatch(some, { addSpecialTokens: false });
-    const decoded = await tokenizer.decodeBatch(plain.map((e) => e.getIds()), true);
-    const hash = new Hash();
-    some.forEach((_, j) => {
-      hash.list(whole[j].getIds());
-      hash.list(plain[j].getIds());
-      hash.text(decoded[j]);
-      hash.list(whole[j].getOffsets().flat());
-    });
-    result.push(hash.hex());
-  }
-  return result;
-}
-
 (async () => {
   const texts = [];
   while (texts.length < Number(count)) texts.push(text());
   const recorded = [];
   for (const [name, base, replace, append, maps = {}] of variants) {
     const tokenizer = Tokenizer.fromString(JSON.stringify(made(base, replace, append, maps)));
-    recorded.push({ name, base, replace, append, maps, hashes: await hashes(tokenizer, texts) });
+    recorded.push({ name, base, replace, append, maps, hashes: await hashes(tokenizer, texts, chunk) });
   }
   const lines = [
     `{"library": "tokenizers 0.23.2", "chunk": ${chunk},`,

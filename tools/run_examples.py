@@ -19,7 +19,8 @@ The commands of a page run in order in one folder, which sees examples/, tests/ 
 checkout and is removed at the end: a block may use what an earlier one has made. A block marked with
 a language and a name (`toml file=run.toml`) is that file.
 
-With --check nothing is written, and the exit code is 1 where a page is out of date.
+With --check nothing is written, and the exit code is 1 where a page is out of date. --share N looks at every N-th command, another one
+after every commit (TESSERA_ROTATION counts them), and at all where TESSERA_TEST_ALL is set; for pages whose commands need no earlier one.
 
     tools/run_examples.py build/bin/tessera docs/*.md README.md
 """
@@ -136,8 +137,14 @@ def plain_block(kind, lines, folder):
     return lines
 
 
-def rewritten(binary, lines, folder):
-    result, at = [], 0
+def share_of(shares):
+    """Whether the n-th command of a page is looked at."""
+    mine = int(os.environ.get("TESSERA_ROTATION") or 0) % shares
+    return lambda number: "TESSERA_TEST_ALL" in os.environ or number % shares == mine
+
+
+def rewritten(binary, lines, folder, wanted=lambda number: True):
+    result, at, commands = [], 0, 0
     while at < len(lines):
         result.append(lines[at])
         at += 1
@@ -149,7 +156,8 @@ def rewritten(binary, lines, folder):
         end = lines.index(FENCE, at)
         kind = KIND.fullmatch(marked)
         if kind:
-            result += block_of(binary, kind, lines[at:end], folder)
+            result += block_of(binary, kind, lines[at:end], folder) if wanted(commands) else lines[at:end]
+            commands += 1
         else:
             result += plain_block(marked, lines[at:end], folder)
         result.append(FENCE)
@@ -157,17 +165,18 @@ def rewritten(binary, lines, folder):
     return result
 
 
-def new_text(binary, text):
+def new_text(binary, text, wanted=lambda number: True):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         for seen in SEEN:
             (folder / seen).symlink_to(ROOT / seen)
-        return "\n".join(rewritten(binary, text.rstrip("\n").split("\n"), folder)) + "\n"
+        return "\n".join(rewritten(binary, text.rstrip("\n").split("\n"), folder, wanted)) + "\n"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--check", action="store_true", help="say which pages are out of date")
+    parser.add_argument("--share", type=int, default=1, help="with --check: of so many commands one")
     parser.add_argument("binary", type=pathlib.Path)
     parser.add_argument("pages", nargs="+", type=pathlib.Path)
     options = parser.parse_args()
@@ -176,7 +185,7 @@ def main():
     for page in options.pages:
         text = page.read_text(encoding="utf-8")
         try:
-            new = new_text(binary, text)
+            new = new_text(binary, text, share_of(options.share if options.check else 1))
         except Stale as error:
             print(f"{page}: {error}")
             stale += 1

@@ -80,7 +80,11 @@ TEST(ConversationTest, RefusesWithThePlace) {
     return message_of([&] { parse_conversation(line, "c.jsonl:3"); });
   };
   EXPECT_NE(refusal("{\"messages\": ").find("c.jsonl:3:1:"), std::string::npos);
-  EXPECT_EQ(refusal("[1]"), "c.jsonl:3: a conversation is an object with \"messages\"");
+  for (const std::string line : {"[1]", "Once upon a time", ""}) {
+    EXPECT_NE(refusal(line).find("c.jsonl:3: a conversation is one line of JSON, such as {"),
+              std::string::npos)
+        << refusal(line);
+  }
   EXPECT_EQ(refusal("{}"), "c.jsonl:3: the conversation has no \"messages\"");
   EXPECT_NE(refusal(R"({"messages": []})").find("no list with messages"), std::string::npos);
   EXPECT_NE(

@@ -2,6 +2,8 @@
 
 #include "base/error.h"
 #include "base/text/json.h"
+#include "base/text/printable.h"
+#include "base/text/text.h"
 
 namespace tessera {
 namespace {
@@ -21,8 +23,12 @@ void check_messages(const nlohmann::ordered_json& messages, const std::string& p
 }  // namespace
 
 nlohmann::ordered_json parse_conversation(std::string_view line, const std::string& place) {
+  const std::string_view first = trim(line).substr(0, 1);
+  require_config(first == "{",
+                 "{}: a conversation is one line of JSON, such as {{\"messages\": [{{\"role\": "
+                 "\"user\", \"content\": \"...\"}}]}}, and this begins with '{}'",
+                 place, printable(first));
   const nlohmann::ordered_json json = parse_ordered_json(line, place);
-  require_config(json.is_object(), "{}: a conversation is an object with \"messages\"", place);
   require_config(json.contains("messages") || !json.contains("conversations"),
                  "{}: \"conversations\" is not read: name it \"messages\", with \"role\" and "
                  "\"content\" in each",

@@ -5,10 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "base/testing/share.h"
 #include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
 #include "plan/estimate_run.h"
@@ -217,13 +219,17 @@ class Draw {
   std::mt19937 engine_;
 };
 
+// A third of them in each commit; of so few the mean is further from that of all.
 TEST(PlanAgreementTest, ThirtyRandomRunsAgreeToATenth) {
+  std::vector<uint32_t> seeds(30);
+  std::iota(seeds.begin(), seeds.end(), 1);
+  const std::vector<uint32_t> some = testing::share_of(seeds, 3);
   double sum = 0;
-  for (uint32_t seed = 1; seed <= 30; ++seed) {
+  for (const uint32_t seed : some) {
     SCOPED_TRACE(seed);
     sum += std::abs(error_of(Draw(seed).next()));
   }
-  EXPECT_LT(sum / 30, 0.04);
+  EXPECT_LT(sum / static_cast<double>(some.size()), testing::tries_all() ? 0.04 : 0.05);
 }
 
 // A control: messages that leave at will, each with its part of tp, are not what our Programs send.

@@ -4,11 +4,13 @@
 Usage: check_run_examples.py TOOL
 """
 import importlib.util
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 PROGRAM = """#!/bin/sh
 case "$1" in
@@ -65,6 +67,16 @@ class Pages(unittest.TestCase):
         self.expect_fresh(block("console excerpt", "$ tessera table\n...\nstep      12\n"))
         self.expect_fresh(block("console excerpt", "$ tessera table\n...\nloss     3.5  ...a\nend\n"))
         self.expect_fresh(block("console like", "$ tessera table\n...\nstep  7,000\nloss  1e-9  model...\n"))
+
+    def test_of_a_share_only_its_commands_are_looked_at(self):
+        stale = block("console", "$ tessera table\nother\n")
+        text = block("console", "$ tessera table\n" + TABLE) + stale
+        for rotation, code in (("0", 0), ("1", 1), ("2", 0), ("3", 1)):
+            with unittest.mock.patch.dict(os.environ, {"TESSERA_ROTATION": rotation}):
+                os.environ.pop("TESSERA_TEST_ALL", None)
+                self.assertEqual(self.run_tool(text, "--check", "--share", "2").returncode, code)
+        with unittest.mock.patch.dict(os.environ, {"TESSERA_ROTATION": "0", "TESSERA_TEST_ALL": "1"}):
+            self.assertEqual(self.run_tool(text, "--check", "--share", "2").returncode, 1)
 
     def test_other_numbers_are_found_unless_they_are_free(self):
         self.expect_printed(block("console", "$ tessera table\n" + TABLE.replace("12", "13")), "step      12")

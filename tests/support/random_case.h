@@ -54,6 +54,10 @@ inline const std::vector<DrawnKey>& drawn_keys() {
       {"seq_len", {"8", "12", "7"}},
       {"micro_batch", {"1", "2"}},
       {"loss_chunk", {"512", "5", "8"}},
+      {"document_mask", {"false", "false", "true end_token=3"}},
+      {"kind",
+       {"adamw", "adamw", "sgd eps=1e-8 lr=0.05", "sgd eps=1e-8 lr=0.05 momentum=0.9",
+        "sgd eps=1e-8 lr=0.05 momentum=0.9 nesterov=true"}},
   };
   return keys;
 }

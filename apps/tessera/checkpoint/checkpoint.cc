@@ -84,6 +84,20 @@ Json json_of(const ManifestTensor& tensor) {
           {"chunks", tensor.chunks.size()}};
 }
 
+// An object as words, which a narrow terminal may break between: "dp=2 zero=1".
+std::string in_words(const Json& value, const std::string& place = "") {
+  if (!value.is_object()) {
+    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    return place.empty() ? text : fmt::format("{}={}", place, text);
+  }
+  std::string text;
+  for (const auto& [key, part] : value.items()) {
+    text += text.empty() ? "" : " ";
+    text += in_words(part, place.empty() ? key : fmt::format("{}.{}", place, key));
+  }
+  return text;
+}
+
 std::string shown_checkpoint(const CheckpointFolder& checkpoint) {
   const Manifest& manifest = checkpoint.manifest;
   TextTable facts({{checkpoint.folder}, {""}});
@@ -91,7 +105,7 @@ std::string shown_checkpoint(const CheckpointFolder& checkpoint) {
       {"format", fmt::format("{}.{}", manifest.head.version.major, manifest.head.version.minor)});
   for (const auto& [key, value] : checkpoint.state.items()) {
     if (key == "format" || key == "version") continue;
-    facts.add_row({key, value.is_string() ? value.get<std::string>() : value.dump()});
+    facts.add_row({key, in_words(value)});
   }
   facts.add_row(
       {"shards", fmt::format("{} of {} together", with_thousands(std::ssize(manifest.files)),
@@ -263,7 +277,9 @@ int run_checkpoint_verify(const CheckpointOptions& options, Console& console) {
       if (save.committed) place.folder = save.folder;
     }
     if (place.folder.empty()) {
-      throw Error(fmt::format("'{}' holds no finished checkpoint", options.path),
+      throw Error(fmt::format("'{}' holds no finished checkpoint: name a run directory or a folder "
+                              "of checkpoints",
+                              options.path),
                   ExitCode::kAbsent);
     }
   }
@@ -288,13 +304,14 @@ int run_checkpoint_verify(const CheckpointOptions& options, Console& console) {
     return static_cast<int>(report.code());
   }
   if (ok) {
-    console.out << fmt::format(
+    const std::string text = fmt::format(
         "{} is whole: {} in {}, {}; {}\n", place.folder, count_of(report.tensors, "tensor"),
         count_of(report.files, "shard"), human_bytes(report.bytes),
         options.deep ? fmt::format("{} compared", count_of(report.checked_blocks, "block"))
                      : "sizes, headers and coverage compared; --deep compares every block");
+    console.out << fitted(console, text);
     for (const std::string& name : report.unchecked) {
-      console.out << fmt::format("{} has no checksums: what is in it was not compared\n", name);
+      console.out << fitted(console, name + " has no checksums: what is in it was not compared\n");
     }
     return 0;
   }

@@ -9,74 +9,12 @@
 
 #include "base/text/text.h"
 #include "cli/flags.h"
+#include "cli/foreign_flags.h"
 #include "cli/help.h"
 #include "spec/foreign_names.h"
 
 namespace tessera {
 namespace {
-
-constexpr std::string_view kAnyCommand = "";
-
-// A flag that stands for no key of a run file.
-struct ForeignFlag {
-  std::string_view name;     // as spec/foreign_names.h spells names
-  std::string_view command;  // that it is typed after
-  std::string_view advice;
-};
-
-constexpr std::string_view kNoFlag = "the run file goes without a flag: COMMAND RUN.toml";
-constexpr std::string_view kRanks = "the mesh says how many ranks there are: --mesh dp=4";
-constexpr std::string_view kDevices = "the cluster says how many there are: --cluster h100-64";
-constexpr std::string_view kEvents =
-    "--set logging.tensorboard=true writes events while it trains, 'tessera metrics RUN "
-    "--tensorboard DIR' afterwards";
-constexpr std::string_view kRunIs = "a model that was trained is named by its run: --run runs/NAME";
-constexpr std::string_view kPrints = "it prints to standard output: write '> FILE' behind it";
-
-constexpr ForeignFlag kFlags[] = {
-    {"config", kAnyCommand, kNoFlag},
-    {"config_file", kAnyCommand, kNoFlag},
-    {"config_path", kAnyCommand, kNoFlag},
-    {"job.config_file", kAnyCommand, kNoFlag},
-    {"run_file", kAnyCommand, kNoFlag},
-    {"c", kAnyCommand, kNoFlag},
-    {"f", kAnyCommand, kNoFlag},
-    {"gpus", "train", kRanks},
-    {"num_gpus", "train", kRanks},
-    {"ngpus", "train", kRanks},
-    {"nproc_per_node", "train", kRanks},
-    {"nproc", "train", kRanks},
-    {"np", "train", kRanks},
-    {"world_size", "train", kRanks},
-    {"nnodes", "train", kRanks},
-    {"gpus", "search", kDevices},
-    {"num_gpus", "search", kDevices},
-    {"world_size", "search", kDevices},
-    {"devices", "search", kDevices},
-    {"gpus", "plan", kDevices},
-    {"num_gpus", "plan", kDevices},
-    {"world_size", "plan", kDevices},
-    {"devices", "plan", kDevices},
-    {"mesh", "search", "a search looks for the mesh; --tp, --pp, --dp, --cp and --ep hold it fast"},
-    {"wandb", "train", kEvents},
-    {"wandb_project", "train", kEvents},
-    {"tensorboard", "train", kEvents},
-    {"tensorboard_dir", "train", kEvents},
-    {"max_new_tokens", "generate", "here it is --tokens"},
-    {"max_tokens", "generate", "here it is --tokens"},
-    {"num_tokens", "generate", "here it is --tokens"},
-    {"length", "generate", "here it is --tokens"},
-    {"n", "generate", "here it is --tokens"},
-    {"model", "generate", kRunIs},
-    {"model_path", "generate", kRunIs},
-    {"checkpoint", "generate", kRunIs},
-    {"ckpt", "generate", kRunIs},
-    {"verbose", kAnyCommand, "progress is shown unless -q is given"},
-    {"v", kAnyCommand, "progress is shown unless -q is given; the version is -V"},
-    {"output", "plan", kPrints},
-    {"out", "plan", kPrints},
-    {"o", "plan", kPrints},
-};
 
 struct ForeignCommand {
   std::string_view words;  // with commas
@@ -94,7 +32,23 @@ constexpr ForeignCommand kCommands[] = {
     {"plot,logs,log,curves,tensorboard,watch", "metrics"},
     {"calc,calculate,formula,theory", "explain"},
     {"benchmark,measure", "bench"},
+    {"server,api,host,deploy,vllm,endpoint", "serve"},
+    {"talk,ask,converse,repl,interact", "chat"},
+    {"evaluate,evaluation,score,perplexity,lm-eval", "eval"},
+    {"export,convert,save,to-hf,hf", "export-hf"},
+    {"checkpoints,ckpt", "checkpoint"},
+    {"tokenize,tokens,tokenizer,prepare,preprocess,dataset", "data"},
+    {"ui,web,dashboard,gui", "studio"},
 };
+
+std::string checkpoint_command_meant(std::string_view word) {
+  if (word == "list") return "; here it is 'tessera checkpoint ls'";
+  if (word == "rm" || word == "delete" || word == "remove" || word == "prune") {
+    return "; a checkpoint is a folder: remove it as one; checkpoint.keep says how many stay";
+  }
+  if (word == "convert") return "; here it is 'reshard' (another mesh) or 'tessera export-hf'";
+  return "";
+}
 
 bool has_flag(const CLI::App& command, const std::string& name) {
   return command.get_option_no_throw(name) != nullptr;
@@ -116,6 +70,12 @@ std::string way_to_set(const CLI::App& command, const std::string& key, std::str
   return has_flag(command, "--set") ? fmt::format("--set {}={}", key, value) : "";
 }
 
+// "bench serve": without the name of the program.
+std::string words_of(const CLI::App& command) {
+  const std::string name = full_name(command);
+  return name.substr(std::min(name.find(' '), name.size() - 1) + 1);
+}
+
 bool takes_run_file(const CLI::App& command) { return has_flag(command, "run_file"); }
 
 }  // namespace
@@ -134,13 +94,11 @@ std::string flags_there_are(const CLI::App& command) {
 
 std::string flag_meant(const CLI::App& command, const std::string& name) {
   const std::string small = spelt(name);
-  for (const ForeignFlag& flag : kFlags) {
-    const bool here = flag.command == kAnyCommand || flag.command == command.get_name();
-    if (!here || flag.name != small) continue;
-    if (flag.advice != kNoFlag) return fmt::format("; {}", flag.advice);
-    if (!takes_run_file(command)) continue;
+  if (names_run_file(small) && takes_run_file(command)) {
     return fmt::format("; the run file goes without a flag: {} RUN.toml", full_name(command));
   }
+  const std::string_view advice = foreign_flag_advice(words_of(command), small);
+  if (!advice.empty()) return fmt::format("; {}", advice);
   if (small.starts_with("no_") && !key_called(small.substr(3)).empty() &&
       has_flag(command, "--set")) {
     return fmt::format("; to turn it off: --set {}=false", key_called(small.substr(3)));
@@ -161,6 +119,10 @@ std::string command_meant(const CLI::App& command, const std::string& word) {
            "makes a "
            "tokenizer";
   }
+  if (command.get_name() == "tokenizer") {
+    return "; 'tessera data tokenizer train TEXT --out DIR' makes one";
+  }
+  if (command.get_name() == "checkpoint") return checkpoint_command_meant(small);
   if (command.get_parent() != nullptr) return "";
   for (const ForeignCommand& one : kCommands) {
     const std::vector<std::string_view> words = split(one.words, ',');

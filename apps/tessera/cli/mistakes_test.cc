@@ -77,6 +77,91 @@ TEST_F(MistakesTest, FlagsOfOtherSystemsAreTranslated) {
   expect_answer({"explain", "bubble", "--stages", "4"}, {"unknown option '--stages'; there is --"});
 }
 
+TEST_F(MistakesTest, FlagsOfOtherServersAreTranslated) {
+  const Words serve = {"serve", "x"};
+  for (const auto& [flag, part] : std::vector<std::pair<Words, std::string>>{
+           {{"--tensor-parallel-size", "2"}, "here it is --mesh tp=N"},
+           {{"--pipeline-parallel-size=2"}, "here it is --mesh pp=N"},
+           {{"--data-parallel-size", "2"}, "here it is --mesh dp=N"},
+           {{"--enable-expert-parallel"}, "here it is --mesh ep=N"},
+           {{"--max-model-len", "2048"}, "here it is --max-context"},
+           {{"--max-num-seqs", "8"}, "here it is --max-sequences"},
+           {{"--max-num-batched-tokens", "8"}, "here it is --token-budget"},
+           {{"--gpu-memory-utilization", "0.9"}, "--memory-gib X"},
+           {{"--served-model-name", "m"}, "here it is --name"},
+           {{"--block-size", "16"}, "here it is --page"},
+           {{"--api-key", "k"}, "seen by others: --api-key-file FILE"},
+           {{"--enable-prefix-caching"}, "without a flag"},
+           {{"--swap-space", "4"}, "nothing is moved out of memory"},
+           {{"--quantization", "awq"}, "f32, bf16 or f64"},
+           {{"--ssl-keyfile", "k"}, "there is no TLS here"},
+           {{"--model", "m"}, "the model goes without a flag: tessera serve DIR"},
+           {{"--trust-remote-code"}, "no code of a model's folder is ever run"},
+           {{"-ngl", "99"}, "on CPUs as yet"}}) {
+    expect_answer(with(serve, flag), {"unknown option '-", part});
+  }
+  const std::string url = "http://127.0.0.1:1";
+  expect_answer({"bench", "serve", "--base-url", url}, {"here it is --target http://HOST:PORT"});
+  expect_answer({"bench", "serve", "--num-prompts", "5"}, {"here it is --requests"});
+  expect_answer({"bench", "serve", "--request-rate", "5"}, {"here it is --rate"});
+  expect_answer({"bench", "serve", "--max-model-len", "5"}, {"unknown option"});
+}
+
+TEST_F(MistakesTest, WordsOfLlamaCppAndOllamaAreTranslated) {
+  const Words generate = {"generate", "--run", "x", "--prompt", "y"};
+  for (const auto& [flag, part] : std::vector<std::pair<Words, std::string>>{
+           {{"-m", "x"}, "here it is --run DIR, which takes a run, a checkpoint or a Hugging Face"},
+           {{"-p", "x"}, "here it is --prompt"},
+           {{"-n", "5"}, "here it is --tokens"},
+           {{"--n-predict", "5"}, "here it is --tokens"},
+           {{"--ctx-size", "5"}, "here it is --max-context"},
+           {{"-c", "5"}, "here it is --max-context"},
+           {{"--temp", "5"}, "here it is --temperature"},
+           {{"-t", "2"}, "here it is --threads"},
+           {{"--repeat-penalty", "1.1"}, "take penalties"},
+           {{"--do-sample"}, "--temperature 0 takes the most likely token"},
+           {{"--num-return-sequences", "2"}, "a request of --in takes \"n\""}}) {
+    expect_answer(with(generate, flag), {"unknown option '" + flag.front() + "'; ", part});
+  }
+  expect_answer({"chat", "-m", "x"}, {"the model goes without a flag: tessera chat DIR"});
+  expect_answer({"chat", "x", "--num-ctx", "5"}, {"here it is --max-context"});
+  expect_answer({"chat", "x", "--prompt", "hi"}, {"echo TEXT | tessera chat DIR"});
+}
+
+TEST_F(MistakesTest, FlagsOfOtherDataToolsAreTranslated) {
+  const Words prepare = {"data", "prepare", "x", "--tokenizer", "y", "--out", "z"};
+  expect_answer(with(prepare, {"--workers", "4"}), {"here it is --threads"});
+  expect_answer(with(prepare, {"--json-keys", "text"}), {"here it is --key"});
+  expect_answer(with(prepare, {"--append-eod"}), {"each document ends with --end TOKEN"});
+  expect_answer({"data", "prepare", "--input", "x"}, {"files and folders go without a flag"});
+  expect_answer({"eval", "--run", "x"}, {"the model goes without a flag: tessera eval DIR"});
+  expect_answer({"eval", "x", "--tasks", "y"}, {"here it is --data FILE"});
+  expect_answer({"export-hf", "x", "--out", "y"}, {"tessera export-hf RUN OUT"});
+  expect_answer({"checkpoint", "list", "x"}, {"here it is 'tessera checkpoint ls'"});
+  expect_answer({"checkpoint", "rm", "x"}, {"remove it as one"});
+  expect_answer({"data", "tokenizer", "x.txt"}, {"'tessera data tokenizer train TEXT --out DIR'"});
+}
+
+TEST_F(MistakesTest, ValuesOfTextCommandsAreNamedWithTheirFlag) {
+  const std::string tokenizer = TESSERA_SOURCE_DIR "/tests/data/tokenizers/gpt2";
+  const std::string text = file("text.txt", "Once upon a time.\n");
+  const std::string taken = file("taken", "");
+  expect_answer(
+      {"data", "prepare", text, "--tokenizer", tokenizer, "--end", "<|end|>", "--out", taken},
+      {"cannot make folder '" + taken, "choose another place for --out"});
+  expect_answer({"data", "tokens", "x", "--tokenizer", path("none")},
+                {"cannot read tokenizer '" + path("none"), "name a folder with a tokenizer.json"});
+  expect_answer({"data", "samples", kRun, "--steps", "5..1"}, {"--steps is '5..1'"});
+  expect_answer({"data", "chat", text, "--template", tokenizer + "/../../templates/chatml.jinja"},
+                {"text.txt:1: a conversation is one line of JSON"});
+  for (const Words& words :
+       {Words{"serve", "gpt2"}, Words{"chat", "gpt2"}, Words{"eval", "gpt2", "--data", text}}) {
+    expect_answer(words, {"'gpt2' does not exist", "a preset has a shape and no weights"});
+  }
+  expect_answer({"serve", TESSERA_SOURCE_DIR "/tests/data/hf/llama-gqa", "--tokenizer", path("no")},
+                {"--tokenizer is '" + path("no") + "', which does not exist"});
+}
+
 TEST_F(MistakesTest, CommandsByOtherNamesAreTranslated) {
   expect_answer({"run", "x.toml"}, {"unknown command 'run'; here it is 'tessera train'"});
   expect_answer({"x.toml"}, {"'tessera plan x.toml' shows what it needs"});

@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "base/testing/peak_memory.h"
 #include "requests/well_formed.h"
 
 namespace tessera::testing {
@@ -18,7 +19,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kMostSeconds = 20;
+// Processor time, so that a busy machine does not count. A search takes all cores.
+constexpr double kMostSeconds = 5;
+constexpr double kMostSecondsOfSearch = 20;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr double kSlowness = 20;
+constexpr int64_t kMostBytes = int64_t{16} << 30;  // shadow memory counts
+#else
+constexpr double kSlowness = 1;
+constexpr int64_t kMostBytes = int64_t{1} << 30;
+#endif
 
 std::string contents(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -82,9 +92,11 @@ Workplace::~Workplace() {
 Answer Workplace::ask(const Request& request) const {
   for (const auto& [name, text] : request.files) std::ofstream(name, std::ios::binary) << text;
   const double begin = cpu_seconds();
+  const PeakMemory memory;
   Answer answer;
   static_cast<Ended&>(answer) = run_in_process(request.words);
   answer.cpu_s = cpu_seconds() - begin;
+  answer.peak_bytes = memory.bytes();
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder_)) {
     const std::string name = fs::relative(entry.path(), folder_).string();
     if (entry.is_regular_file() && !request.files.contains(name)) {
@@ -110,7 +122,14 @@ std::string complaint(const Request& request, const Answer& answer) {
     const std::string wrong = wrong_file(name, text);
     if (!wrong.empty()) return fmt::format("{}: {}", name, wrong);
   }
-  if (answer.cpu_s > kMostSeconds) return fmt::format("it took {:.1f} s", answer.cpu_s);
+  const bool searches = request.words.front() == "search";
+  const double most_s = kSlowness * (searches ? kMostSecondsOfSearch : kMostSeconds);
+  if (answer.cpu_s > most_s) {
+    return fmt::format("it took {:.1f} s, more than {:.0f}", answer.cpu_s, most_s);
+  }
+  if (answer.peak_bytes > kMostBytes) {
+    return fmt::format("it held {} MiB, more than {}", answer.peak_bytes >> 20, kMostBytes >> 20);
+  }
   return "";
 }
 

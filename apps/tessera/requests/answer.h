@@ -1,6 +1,7 @@
 // Answers of the command line to requests, in a folder of their own.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -13,6 +14,7 @@ namespace tessera::testing {
 struct Answer : Ended {
   std::map<std::string, std::string> written;  // files, by path
   double cpu_s = 0;                            // that it took
+  int64_t peak_bytes = 0;                      // that the process held meanwhile
 };
 
 // A temporary folder that is the current one as long as this lives.
@@ -30,11 +32,12 @@ class Workplace {
   std::filesystem::path before_, folder_;
 };
 
-// Everything that was answered, without the time.
+// Everything that was answered, without time and memory.
 std::string bytes_of(const Answer& answer);
 
 // Empty, or what no answer may be: an undocumented exit code, a failure without a message, a bug
-// that it reports itself, NaN, JSON that does not parse, a picture that is none, minutes.
+// that it reports itself, NaN, JSON that does not parse, a picture that is none, more
+// than 5 s of processor time (a search: 20) or than 1 GiB.
 std::string complaint(const Request& request, const Answer& answer);
 
 // As typed after "tessera", with its files: to try it again.

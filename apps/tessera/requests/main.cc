@@ -4,6 +4,7 @@
 // Usage: requests [COUNT] [SEED] [--quiet|--calls]
 //   --quiet   only complaints, and the slowest
 //   --calls   COUNT lines of requests/call_line.h instead, of those that are calls
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -19,6 +20,7 @@ int ask(int count, uint64_t seed, bool quiet) {
   const Workplace workplace;
   int complaints = 0;
   double slowest_s = 0;
+  int64_t most_bytes = 0;
   std::string slowest;
   for (int i = 0; i < count; ++i) {
     Dice dice(seed + static_cast<uint64_t>(i));
@@ -35,10 +37,12 @@ int ask(int count, uint64_t seed, bool quiet) {
       slowest_s = answer.cpu_s;
       slowest = text_of(request);
     }
+    most_bytes = std::max(most_bytes, answer.peak_bytes);
     if (!quiet) std::printf("%s\n%s\n", text_of(request).c_str(), bytes_of(answer).c_str());
   }
-  std::fprintf(stderr, "%d requests, %d complaints; the slowest took %.2f s\n", count, complaints,
-               slowest_s);
+  std::fprintf(stderr,
+               "%d requests, %d complaints; the slowest took %.2f s, the largest %lld MiB\n", count,
+               complaints, slowest_s, static_cast<long long>(most_bytes >> 20));
   if (quiet) std::fprintf(stderr, "%s\n", slowest.c_str());
   return complaints == 0 ? 0 : 1;
 }

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/testing/test_folder.h"
@@ -59,6 +61,42 @@ TEST_F(DataChatTest, MistakesNameFileAndLine) {
       run_in_process({"data", "chat", chats_, "--template", folder_.path(), "--now", "2026-02-30"});
   EXPECT_EQ(date.code, 2);
   EXPECT_NE(date.err.find("--now is '2026-02-30'"), std::string::npos);
+}
+
+// What strangers publish: it ends with a message, and soon, before anything is trained.
+TEST_F(DataChatTest, TemplatesThatLoopOrGrowAreMistakes) {
+  std::string product = "0";
+  for (int i = 0; i < 100; ++i) product += "*1";
+  const std::map<std::string, std::pair<std::string, std::string>> templates = {
+      {"loops",
+       {"{% for i in range(99999) %}{{ " + product + " }}{% endfor %}",
+        "steps: shorten the conversation, or look for a loop that grows"}},
+      {"grows",
+       {"{% set ns = namespace(x='ab') %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}"
+        "{% endfor %}{{ ns.x }}",
+        "bytes of text and lists were made"}}};
+  const std::string tokenizer = TESSERA_SOURCE_DIR "/tests/data/tokenizers/gpt2/tokenizer.json";
+  for (const auto& [name, one] : templates) {
+    SCOPED_TRACE(name);
+    const TestFolder model;
+    std::filesystem::copy(tokenizer, model.path("tokenizer.json"));
+    model.write("chat_template.jinja", one.first);
+    const Ended shown = run_in_process({"data", "chat", chats_, "--template", model.path()});
+    EXPECT_EQ(shown.code, 2) << shown.out;
+    EXPECT_NE(shown.err.find("chats.jsonl:1: "), std::string::npos) << shown.err;
+    EXPECT_NE(shown.err.find(one.second), std::string::npos) << shown.err;
+    const std::string run =
+        model.write("run.toml",
+                    "[model]\nlayers=1\nhidden=16\nffn=16\nheads=2\nvocab=512\n[train]\n"
+                    "seq_len=16\n[data]\nchats=\"" +
+                        chats_ + "\"\ntokenizer=\"" + model.path() + "\"\n");
+    const Ended trained = run_in_process(
+        {"train", run, "--threads", "--set", "logging.run_dir=" + model.path("run")});
+    EXPECT_EQ(trained.code, 2);
+    EXPECT_NE(trained.err.find("chats.jsonl:1: "), std::string::npos) << trained.err;
+    EXPECT_NE(trained.err.find(one.second), std::string::npos) << trained.err;
+    EXPECT_FALSE(std::filesystem::exists(model.path("run")));
+  }
 }
 
 }  // namespace

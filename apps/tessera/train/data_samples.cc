@@ -64,7 +64,7 @@ Command add_data_samples(CLI::App& data) {
 
 int run_data_samples(const DataSamplesOptions& options, Console& console) {
   const RunSpec spec = options.source.load(read_text);
-  const StepRange range = parse_step_range(options.steps);
+  const StepRange range = parse_step_range(options.steps, "--steps");
   const std::vector<StepSamples> steps = look_at_steps(spec, range);
   if (options.json) {
     console.out << json_of(steps).dump(2) << '\n';

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/text/printable.h"
+#include "data/set/set_writer.h"
 #include "data/synth.h"
 #include "in_process.h"
 
@@ -154,6 +155,61 @@ TEST_F(DataSetsTest, WhatCannotBeTrainedOnIsRefusedBeforeTheRun) {
   refused({of_set, "data.valid=" + folder_ + "/absent"}, "data.valid: ");
   fs::resize_file(set + "/tokens.bin", 100);
   refused({of_set}, "cut off");
+  fs::resize_file(megatron + "/train.bin", 1000);
+  refused({"data.train=" + megatron + "/train"}, "train.bin");
+  fs::resize_file(megatron + "/train.idx", 30);
+  refused({"data.train=" + megatron + "/train"}, "train.idx");
+}
+
+// Before a run, ids are looked at in some places only; Megatron's files do not say their
+// vocabulary. An id that lies elsewhere is found when a step reads it, or by `data check`.
+TEST_F(DataSetsTest, AnIdThatNoPlaceShowsIsNamedWithItsFileWhenItIsRead) {
+  constexpr int64_t kTokens = 1'000'000;
+  constexpr int64_t kPlaces = 64, kSeen = 4096;  // session/run_sets.cc
+  SetDescription facts;
+  facts.vocab_size = 700;
+  facts.end_token = 1;
+  std::vector<int32_t> ids(kTokens, 5);
+  for (int64_t i = 0; i < kTokens; ++i) {
+    if (i % (kTokens / kPlaces) >= kSeen) ids[static_cast<size_t>(i)] = 650;
+  }
+  SetWriter writer({SetFormat::kMegatron, folder_ + "/odd"}, facts);
+  writer.append(ids);
+  writer.end_document();
+  writer.finish();
+  const std::string of_set = "data.train=" + folder_ + "/odd";
+  EXPECT_EQ(train({of_set}).code, 0) << "the places that are looked at have none";
+  for (const Ended& found : {train({of_set}, /*dry=*/false),
+                             run_in_process({"data", "check", folder_ + "/odd", "--vocab", "600"}),
+                             run_in_process({"data", "samples", run_, "--set", of_set})}) {
+    EXPECT_EQ(found.code, 2) << found.out;
+    EXPECT_NE(found.err.find("odd.bin': token "), std::string::npos) << found.err;
+    EXPECT_NE(found.err.find("has the id 650, but the vocabulary has 600"), std::string::npos)
+        << found.err;
+  }
+}
+
+TEST_F(DataSetsTest, ASetIsEvaluatedAsTheTextOfItsTokens) {
+  const std::string set = prepare("set");
+  ASSERT_EQ(train({"data.train=" + set}, /*dry=*/false).code, 0);
+  const auto loss = [&](const std::string& data) {
+    const Ended ended =
+        run_in_process({"eval", folder_ + "/run", "--data", data, "--limit", "7", "--json"});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    return nlohmann::json::parse(ended.out).at("sets").at(0);
+  };
+  const auto mine = loss(set);
+  EXPECT_EQ(mine.at("tokens"), 7 * 16);
+  EXPECT_FALSE(mine.contains("bits_per_byte")) << "bytes are not known";
+  const std::string megatron = prepare("corpus", "llama3", {"--format", "megatron"});
+  EXPECT_EQ(loss(megatron + "/train").at("loss"), mine.at("loss"));
+  const Ended other =
+      run_in_process({"eval", folder_ + "/run", "--data", prepare("other", "qwen2")});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.err.find("was made with another tokenizer"), std::string::npos) << other.err;
+  const Ended none = run_in_process({"eval", folder_ + "/run", "--data", folder_});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_NE(none.err.find("a folder that is no set of tokens"), std::string::npos) << none.err;
 }
 
 }  // namespace

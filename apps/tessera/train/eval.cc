@@ -78,8 +78,8 @@ Command add_eval(CLI::App& root) {
   must_be_given(add_text(*app, "model", options->model, "RUN|DIR",
                          "the directory of a run, a checkpoint, or a Hugging Face folder"));
   add_list(*app, "--data", options->data, "FILE",
-           "a text, or a .jsonl with a query, choices and the right one on every line; can be "
-           "repeated");
+           "a text, a set of tokens, or a .jsonl with a query, choices and the right one on every "
+           "line; can be repeated");
   add_text(*app, "--tokenizer", options->tokenizer, "DIR",
            "a tokenizer.json or a folder with one (default: the model's, else bytes)");
   add_length(*app, "--seq-len", options->seq_len,
@@ -97,9 +97,10 @@ Command add_eval(CLI::App& root) {
 int run_eval(const EvalCommandOptions& options, Console& console) {
   require_config(options.ids.empty() == options.logits.empty(),
                  "--ids and --logits belong together: ids to look at, and where to write");
-  require_config(!options.data.empty() || !options.ids.empty(),
-                 "eval needs something to measure: a text or questions as --data, or --ids with "
-                 "--logits");
+  require_config(
+      !options.data.empty() || !options.ids.empty(),
+      "eval needs something to measure: a text, a set of tokens or questions as --data, or "
+      "--ids with --logits");
   if (!options.ids.empty()) {
     write_logits(open_model_folder(options.model), read_ids(options.ids), options.logits);
     if (!console.quiet) console.err << "wrote " << options.logits << '\n';

@@ -97,6 +97,24 @@ TEST_F(TokenizerCommandTest, VerifyChecksTheGoldensOfEveryKind) {
   }
 }
 
+TEST_F(TokenizerCommandTest, AFileWithoutItsMergesIsRefused) {
+  std::ifstream whole(kTokenizers + "gpt2/tokenizer.json");
+  Json document = Json::parse(whole);
+  document["model"].erase("merges");
+  const std::string file = write("tokenizer.json", document.dump());
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"data", "tokens", "x", "--tokenizer", folder_},
+           {"data", "prepare", file, "--tokenizer", folder_, "--out", folder_ + "/set"},
+           {"verify", "--tokenizer", folder_, "--golden", kTokenizers + "gpt2/golden.json"}}) {
+    const Ended ended = run_in_process(words);
+    EXPECT_EQ(ended.code, 2) << words[1];
+    EXPECT_NE(ended.err.find("tokenizer.json: model: 'merges' is missing"), std::string::npos)
+        << ended.err;
+    EXPECT_NE(ended.err.find("copy the file again"), std::string::npos) << ended.err;
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/set"));
+}
+
 TEST_F(TokenizerCommandTest, MistakesAreNamed) {
   const Ended missing = run_in_process({"data", "tokens", "x", "--tokenizer", folder_});
   EXPECT_EQ(missing.code, 2);

@@ -219,7 +219,8 @@ std::unique_ptr<FileOps> real_files(const std::string& path, bool make) {
     if (failure) fail("make", path, failure.value());
   }
   Descriptor root(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!root.valid() && errno == ENOTDIR) fail_absent(path, "is no folder");
+  if (!root.valid() && errno == ENOTDIR)
+    fail_absent(path, "is no folder: name a run directory or a folder of checkpoints");
   if (!root.valid()) fail("open", path, errno);
   return std::make_unique<RealFiles>(path, std::move(root));
 }

@@ -109,7 +109,8 @@ class PrepareJob {
   PrepareResult run() {
     std::error_code error;
     const bool made = fs::create_directories(options_.out, error);
-    require(!error, "cannot make folder '{}': {}", options_.out, error.message());
+    require_config(!error, "cannot make folder '{}': {}; choose another place for --out",
+                   options_.out, error.message());
     const FolderLock lock(options_.out);
     start(made);
     write_documents();

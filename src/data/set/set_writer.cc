@@ -22,7 +22,8 @@ SetPlace made(SetPlace place) {
   const fs::path folder = place.tokens().parent_path();
   std::error_code error;
   if (!folder.empty()) fs::create_directories(folder, error);
-  require(!error, "cannot make folder '{}': {}", folder.string(), error.message());
+  require_config(!error, "cannot make folder '{}': {}; choose another place", folder.string(),
+                 error.message());
   return place;
 }
 

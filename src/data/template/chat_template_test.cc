@@ -112,33 +112,35 @@ TEST(ChatTemplateTest, MistakesHaveTheirLineAndWhatToDo) {
 
 // Templates come from strangers: each of these would take hours, or all memory.
 TEST(ChatTemplateTest, LoopsAndGrowthEnd) {
+  // Reached sooner than what holds unless it is said (DataChatTest.TemplatesThatLoopOrGrow...).
+  const TemplateLimits few = {.steps = 200'000, .made_bytes = int64_t{32} << 20};
+  const auto ends = [&](const std::string& source) { return refusal(source, {}, few); };
   std::string long_body = "{% for a in range(99999) %}{{ 0";
   for (int i = 0; i < 100; ++i) long_body += "*1";
-  EXPECT_NE(refusal(long_body + " }}{% endfor %}").find("more than 10000000 steps"),
-            std::string::npos);
+  EXPECT_NE(ends(long_body + " }}{% endfor %}").find("more than 200000 steps"), std::string::npos);
   const std::string loops =
       "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}";
-  EXPECT_NE(refusal(loops).find("bytes of text and lists were made"), std::string::npos);
+  EXPECT_NE(ends(loops).find("bytes of text and lists were made"), std::string::npos);
   const std::string grows =
       "{% set n = namespace(s='x') %}{% for i in range(60) %}{% set n.s = n.s ~ n.s %}{% endfor %}";
-  EXPECT_NE(refusal(grows).find("bytes of text and lists were made"), std::string::npos);
+  EXPECT_NE(ends(grows).find("bytes of text and lists were made"), std::string::npos);
   EXPECT_NE(refusal("{{ 'abc' * 100000000000 }}").find("would make more than"), std::string::npos);
   EXPECT_NE(refusal("{{ ('x' * 100000).replace('', 'y' * 100000) }}").find("would make more than"),
             std::string::npos);
   const std::string calls = "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}";
-  EXPECT_NE(refusal(calls).find("a macro that calls itself without end"), std::string::npos);
+  EXPECT_NE(ends(calls).find("a macro that calls itself without end"), std::string::npos);
   const std::string nests =
       "{% set n = namespace(l=[]) %}{% for i in range(999) %}{% set n.l = [n.l, n.l] %}{% endfor "
       "%}";
-  EXPECT_NE(refusal(nests).find("nested deeper than 100"), std::string::npos);
+  EXPECT_NE(ends(nests).find("nested deeper than 100"), std::string::npos);
   // 2^60 leaves in 60 lists.
   const std::string wide =
       "{% set n = namespace(l=[]) %}{% for i in range(60) %}{% set n.l = [n.l, n.l] %}{% endfor %}";
-  EXPECT_NE(refusal(wide + "{{ n.l }}").find("more than"), std::string::npos);
-  EXPECT_NE(refusal(wide + "{{ n.l | tojson }}").find("more than"), std::string::npos);
+  EXPECT_NE(ends(wide + "{{ n.l }}").find("more than"), std::string::npos);
+  EXPECT_NE(ends(wide + "{{ n.l | tojson }}").find("more than"), std::string::npos);
   const std::string other =
       "{% set k = namespace(l=[]) %}{% for i in range(60) %}{% set k.l = [k.l, k.l] %}{% endfor %}";
-  EXPECT_NE(refusal(wide + other + "{{ n.l == k.l }}").find("steps"), std::string::npos);
+  EXPECT_NE(ends(wide + other + "{{ n.l == k.l }}").find("steps"), std::string::npos);
   EXPECT_NE(refusal("{{ range(1000000) | list }}").find("more than 100000 numbers"),
             std::string::npos);
   EXPECT_NE(refusal("{{ " + std::string(5000, '(') + std::string(5000, ')') + " }}")

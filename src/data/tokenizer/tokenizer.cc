@@ -24,7 +24,10 @@ constexpr size_t kMostBytes = size_t{256} << 20;
 std::string read_file(const fs::path& path) {
   std::error_code error;
   const uintmax_t size = fs::file_size(path, error);
-  require_config(!error, "cannot read tokenizer '{}': {}", path.string(), error.message());
+  require_config(!error,
+                 "cannot read tokenizer '{}': {}; name a folder with a "
+                 "tokenizer.json, or the file",
+                 path.string(), error.message());
   require_config(size <= kMostBytes, "tokenizer '{}' has {} bytes, more than the limit of {}",
                  path.string(), size, kMostBytes);
   std::ifstream file(path, std::ios::binary);

@@ -94,7 +94,8 @@ void write_tokenizer(const fs::path& folder, const TrainedBpe& trained, KnownSpl
   require_config(!fs::exists(file, error),
                  "'{}' is there already: name another folder, or remove it", file.string());
   fs::create_directories(folder, error);
-  require(!error, "cannot make folder '{}': {}", folder.string(), error.message());
+  require_config(!error, "cannot make folder '{}': {}; choose another place", folder.string(),
+                 error.message());
   write(file, tokenizer_json(trained, split));
   Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"}};
   if (trained.num_special > 0) config["eos_token"] = trained.tokens.front();

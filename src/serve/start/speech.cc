@@ -96,7 +96,13 @@ Speech speech_of(const ModelFolder& model, const fs::path& tokenizer,
                  const fs::path& chat_template) {
   const int64_t vocab = model.spec.model.vocab;
   if (!tokenizer.empty()) {
-    const fs::path folder = fs::is_directory(tokenizer) ? tokenizer : tokenizer.parent_path();
+    require_config(
+        fs::exists(tokenizer),
+        "--tokenizer is '{}', which does not exist: name a folder with a tokenizer.json, "
+        "or the file",
+        tokenizer.string());
+    const fs::path folder =
+        fs::is_directory(tokenizer) ? tokenizer : fs::absolute(tokenizer).parent_path();
     Speech speech = speech_of_folder(folder, chat_template, vocab);
     require_config(speech.words->vocab() <= vocab,
                    "the tokenizer in '{}' has {} tokens, but the model knows {}: it is not the "

@@ -171,21 +171,6 @@ ModelEntry Reader::parse(const CatalogueSource& source) {
   return result;
 }
 
-// "; nothing is fetched from the Hub: ..." for what is called as models are there, or by an
-// address.
-std::string hub_advice(const std::string& name) {
-  if (look_up(kModels, name, nullptr).has_value()) {
-    return "; a preset has a shape and no weights: give a folder";
-  }
-  const size_t slash = name.rfind('/');
-  const bool address = name.find("://") != std::string::npos;
-  const bool id = slash != std::string::npos && name.find('/') == slash && slash > 0 &&
-                  slash + 1 < name.size() && name.front() != '.' && name.front() != '~';
-  if (!address && !id) return "";
-  return fmt::format("; nothing is fetched from the Hub: give a folder that is here, or a preset{}",
-                     meant_entries(kModels, name.substr(slash + 1)));
-}
-
 // The text of the config.json that `name` names; nothing where it is the name of something else.
 // What looks like a path is one, and its reader says why it cannot be read.
 std::optional<std::string> hf_config_named(const std::string& name, const FileReader& read) {
@@ -213,6 +198,19 @@ ModelEntry complete(ModelEntry entry, const std::string& file_name) {
 }
 
 }  // namespace
+
+std::string hub_advice(const std::string& name) {
+  if (look_up(kModels, name, nullptr).has_value()) {
+    return "; a preset has a shape and no weights: give a folder";
+  }
+  const size_t slash = name.rfind('/');
+  const bool address = name.find("://") != std::string::npos;
+  const bool id = slash != std::string::npos && name.find('/') == slash && slash > 0 &&
+                  slash + 1 < name.size() && name.front() != '.' && name.front() != '~';
+  if (!address && !id) return "";
+  return fmt::format("; nothing is fetched from the Hub: give a folder that is here, or a preset{}",
+                     meant_entries(kModels, name.substr(slash + 1)));
+}
 
 std::string read_hf_config(const std::string& name, const FileReader& read) {
   try {

@@ -35,6 +35,10 @@ std::vector<std::string_view> model_names();
 // file with its place, for files that extend each other in a circle.
 ModelEntry find_model(const std::string& name, const FileReader& read = nullptr);
 
+// "; nothing is fetched from the Hub: ..." for what is called as models are there, or by an
+// address, and "; a preset has a shape and no weights: ..." for a preset. Empty: for neither.
+std::string hub_advice(const std::string& name);
+
 // The config.json of a Hugging Face folder, or of its own path. Where it cannot be read,
 // ConfigError also says that nothing is fetched, if it is called as a model of the Hub is.
 std::string read_hf_config(const std::string& folder_or_file, const FileReader& read);

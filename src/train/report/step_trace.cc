@@ -52,20 +52,20 @@ void take(std::string_view& from, void* data, size_t bytes) {
 
 }  // namespace
 
-StepRange parse_step_range(const std::string& text) {
+StepRange parse_step_range(const std::string& text, std::string_view flag) {
   const size_t dots = text.find("..");
   const std::string first = text.substr(0, dots);
   const std::string last = dots == std::string::npos ? first : text.substr(dots + 2);
   const auto number = [&](const std::string& part) {
     const bool whole = !part.empty() && part.size() < 16 &&
                        part.find_first_not_of("0123456789") == std::string::npos;
-    require_config(whole, "--trace-steps is '{}': write the first and the last step, such as 3..5",
+    require_config(whole, "{} is '{}': write the first and the last step, such as 3..5", flag,
                    text);
     return std::stoll(part);
   };
   const StepRange range{number(first), number(last)};
   require_config(range.first >= 1 && !range.empty(),
-                 "--trace-steps is '{}': the first step is 1, and the last is not before the first",
+                 "{} is '{}': the first step is 1, and the last is not before the first", flag,
                  text);
   return range;
 }

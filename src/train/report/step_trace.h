@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -21,8 +22,8 @@ struct StepRange {
   [[nodiscard]] int64_t count() const { return empty() ? 0 : last - first + 1; }
 };
 
-// "3..5", or "4". Throws ConfigError.
-StepRange parse_step_range(const std::string& text);
+// "3..5", or "4". Throws ConfigError with the flag that it is the value of.
+StepRange parse_step_range(const std::string& text, std::string_view flag = "--trace-steps");
 
 struct TracedSteps {
   using Spans = std::vector<InstructionTimes::Span>;  // by instruction, on rank 0's clock

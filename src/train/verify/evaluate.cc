@@ -1,7 +1,9 @@
 #include "train/verify/evaluate.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -12,6 +14,7 @@
 #include "base/error.h"
 #include "base/text/printable.h"
 #include "base/text/text.h"
+#include "data/set/token_set.h"
 #include "data/tokenizer/encoder.h"
 #include "spec/run_file/validate.h"
 #include "train/session/resume.h"
@@ -49,6 +52,11 @@ class TextIds {
     encoder_ = std::make_unique<TokenEncoder>(*tokenizer_);
   }
 
+  // Empty where bytes are the tokens.
+  [[nodiscard]] std::string fingerprint() const {
+    return tokenizer_ == nullptr ? "" : tokenizer_->fingerprint();
+  }
+
   std::vector<int32_t> operator()(const std::string& text) {
     std::vector<int32_t> ids;
     if (encoder_ == nullptr) {
@@ -71,10 +79,27 @@ class TextIds {
   std::unique_ptr<TokenEncoder> encoder_;
 };
 
-std::string read_file(const std::string& path) {
+std::ifstream open_file(const std::string& path) {
+  std::error_code error;
+  require_config(!fs::is_directory(path, error),
+                 "--data is '{}', a folder that is no set of tokens: name a file of text, a .jsonl "
+                 "of questions, or a set that 'tessera data prepare' made",
+                 path);
   std::ifstream in(path, std::ios::binary);
-  require_config(in.good(), "cannot read '{}'", path);
+  require_config(in.good(), "cannot read '{}': {}", path, std::strerror(errno));
+  return in;
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream in = open_file(path);
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+// A folder of `tessera data prepare`, or the prefix of Megatron's two files.
+bool is_set(const std::string& path) {
+  std::error_code error;
+  return fs::is_regular_file(fs::path(path) / kSetFile, error) ||
+         fs::is_regular_file(path + ".idx", error) || path.ends_with(".idx");
 }
 
 // How many of the last tokens of `whole` are the choice's: what the tokens of the query alone have
@@ -93,6 +118,33 @@ size_t best_of(const std::vector<double>& scores) {
   return static_cast<size_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());
 }
 
+// Sums over windows in the order of the text, whatever order they are computed in.
+class LossSum {
+ public:
+  explicit LossSum(const Scorer& scorer) : scorer_(scorer) {}
+
+  void add(std::span<const std::vector<int32_t>> windows) {
+    std::vector<double> sums(windows.size());
+    scorer_.score(windows, [&](size_t i, std::span<const double> log_probabilities) {
+      for (const double p : log_probabilities) sums[i] += p;
+      tokens_ += std::ssize(log_probabilities);
+    });
+    for (const double s : sums) sum_ += s;
+  }
+
+  [[nodiscard]] TextScore score() const {
+    TextScore score;
+    score.tokens = tokens_;
+    score.loss = -sum_ / static_cast<double>(tokens_);
+    return score;
+  }
+
+ private:
+  const Scorer& scorer_;
+  double sum_ = 0;
+  int64_t tokens_ = 0;
+};
+
 TextScore score_text(const Scorer& scorer, const std::string& path, const ModelFolder& model,
                      TextIds& ids_of, int64_t limit) {
   const std::string text = read_file(path);
@@ -107,18 +159,40 @@ TextScore score_text(const Scorer& scorer, const std::string& path, const ModelF
     windows.emplace_back(ids.begin() + static_cast<std::ptrdiff_t>(at),
                          ids.begin() + static_cast<std::ptrdiff_t>(end));
   }
-  std::vector<double> sums(windows.size());
-  TextScore score;
-  scorer.score(windows, [&](size_t i, std::span<const double> log_probabilities) {
-    for (const double p : log_probabilities) sums[i] += p;
-    score.tokens += std::ssize(log_probabilities);
-  });
-  double sum = 0;
-  for (const double s : sums) sum += s;  // in the order of the text
-  score.loss = -sum / static_cast<double>(score.tokens);
+  LossSum sum(scorer);
+  sum.add(windows);
+  TextScore score = sum.score();
   const bool whole = score.tokens + 1 == std::ssize(ids);
   score.bytes = whole ? std::ssize(text) : 0;
   return score;
+}
+
+// As a text of its tokens, documents one after another: its bytes are not known.
+TextScore score_set(const Scorer& scorer, const std::string& path, const ModelFolder& model,
+                    const TextIds& ids_of, int64_t limit) {
+  constexpr int64_t kWindowsAtOnce = 1024;  // so that memory does not grow with the set
+  const TokenSet set = TokenSet::open(path);
+  const std::string wanted = ids_of.fingerprint();
+  require_config(set.tokenizer().empty() || wanted.empty() || set.tokenizer() == wanted,
+                 "--data '{}' was made with another tokenizer (fingerprint {}) than the model's "
+                 "({}): prepare it again with that one",
+                 path, set.tokenizer(), wanted);
+  require_config(set.size() >= 2, "'{}' has {}: nothing can be predicted", path,
+                 count_of(set.size(), "token"));
+  const int64_t window = model.spec.train.seq_len;
+  const int64_t all = (set.size() - 2) / window + 1;
+  const int64_t count = limit > 0 ? std::min(limit, all) : all;
+  LossSum sum(scorer);
+  std::vector<std::vector<int32_t>> windows;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t first = i * window;
+    windows.emplace_back(static_cast<size_t>(std::min(window + 1, set.size() - first)));
+    set.copy(first, windows.back(), model.spec.model.vocab);
+    if (std::ssize(windows) < kWindowsAtOnce && i + 1 < count) continue;
+    sum.add(windows);
+    windows.clear();
+  }
+  return sum.score();
 }
 
 ChoiceScore score_questions(const Scorer& scorer, const std::vector<Question>& questions,
@@ -168,8 +242,7 @@ ChoiceScore score_questions(const Scorer& scorer, const std::vector<Question>& q
 // Nothing where the file is a text.
 std::optional<std::vector<Question>> read_questions(const std::string& path, int64_t limit) {
   if (!path.ends_with(".jsonl")) return std::nullopt;
-  std::ifstream in(path, std::ios::binary);
-  require_config(in.good(), "cannot read '{}'", path);
+  std::ifstream in = open_file(path);
   std::vector<Question> questions;
   std::string line;
   for (int64_t number = 1; std::getline(in, line); ++number) {
@@ -245,7 +318,8 @@ Question parse_question(const std::string& line, const std::string& place) {
 }
 
 std::vector<SetScore> evaluate(const EvaluateOptions& options) {
-  require_config(!options.data.empty(), "eval needs --data FILE: a text, or questions in a .jsonl");
+  require_config(!options.data.empty(),
+                 "eval needs --data FILE: a text, questions in a .jsonl, or a set of tokens");
   ModelFolder model = open_model_folder(options.model);
   if (options.seq_len > 0) {
     model.spec.train.seq_len = options.seq_len;
@@ -257,7 +331,9 @@ std::vector<SetScore> evaluate(const EvaluateOptions& options) {
   for (const std::string& file : options.data) {
     SetScore score;
     score.file = file;
-    if (const auto questions = read_questions(file, options.limit)) {
+    if (is_set(file)) {
+      score.text = score_set(scorer, file, model, ids_of, options.limit);
+    } else if (const auto questions = read_questions(file, options.limit)) {
       score.choices = true;
       score.choice = score_questions(scorer, *questions, model, ids_of);
     } else {

@@ -10,16 +10,17 @@
 namespace tessera {
 
 struct EvaluateOptions {
-  std::string model;              // the directory of a run, or a Hugging Face folder
-  std::vector<std::string> data;  // files; *.jsonl with "choices" are questions, the others text
-  std::string tokenizer = "";     // a folder or file; empty: that of the model, else bytes
-  int64_t seq_len = 0;            // tokens that the model sees at most; 0: as it was trained
-  int64_t limit = 0;              // questions of a file, or windows of a text; 0: all
+  std::string model;  // the directory of a run, or a Hugging Face folder
+  // Files of text, *.jsonl with "choices" (questions), and sets of tokens (data/set/token_set.h).
+  std::vector<std::string> data;
+  std::string tokenizer = "";  // a folder or file; empty: that of the model, else bytes
+  int64_t seq_len = 0;         // tokens that the model sees at most; 0: as it was trained
+  int64_t limit = 0;           // questions of a file, or windows of a text; 0: all
 };
 
 struct TextScore {
   int64_t tokens = 0;  // that were predicted
-  int64_t bytes = 0;   // of the text
+  int64_t bytes = 0;   // of the text; 0: not known
   double loss = 0;     // mean of -log p of a token
   [[nodiscard]] double perplexity() const;
   [[nodiscard]] double bits_per_byte() const;  // of all tokens that were predicted

@@ -224,6 +224,7 @@ ExportReport export_hf(const ExportOptions& options) {
     const TensorInfo* info = weights.find(head.name);
     report.bytes += info->end - info->begin;
   }
+  if (options.on_written) options.on_written(out.path());
   check_logits(source, out, report);
   out.rename_to(options.out);
   for (const auto& entry : fs::directory_iterator(options.out)) {

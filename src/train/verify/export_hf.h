@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@ struct ExportOptions {
                                         // checkpoint
   std::string out;                      // must not exist
   int64_t shard_bytes = 5'000'000'000;  // of tensors in one file, at most
+  // Called with the folder before its logits are checked: tests plant mistakes there.
+  std::function<void(const std::string& folder)> on_written = {};
 };
 
 struct ExportReport {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/text/json.h"
+#include "spec/catalogue/model_catalogue.h"
 #include "spec/hf_config.h"
 #include "spec/run_file/run_file.h"
 #include "spec/run_file/validate.h"
@@ -73,19 +74,19 @@ ModelFolder open_model_folder(const std::string& path) {
     return folder;
   }
   require_config(fs::exists(path),
-                 "'{}' does not exist: name the directory of a run, such as "
-                 "runs/demo, a checkpoint, or a Hugging Face folder",
-                 path);
+                 "'{}' does not exist: name the directory of a run, such as runs/demo, a "
+                 "checkpoint, or a Hugging Face folder{}",
+                 path, hub_advice(path));
   require_config(fs::is_directory(path),
-                 "'{}' is a file: name the directory of a run, or a "
-                 "Hugging Face folder",
+                 "'{}' is a file: name the directory of a run, a checkpoint, or a Hugging Face "
+                 "folder",
                  path);
   folder.path = path;
   const std::string resolved = path + "/resolved.json";
   folder.is_run = fs::exists(resolved);
   require_config(folder.is_run || fs::exists(path + "/config.json"),
                  "'{}' holds neither a run (resolved.json) nor a model of Hugging Face "
-                 "(config.json)",
+                 "(config.json): name one that does, such as runs/demo",
                  path);
   folder.spec = folder.is_run ? run_spec_from_json(parse_json(read_file(resolved), resolved))
                               : spec_of_hf(path);
