@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 # Registers that only AVX-512 has, and its masks.
 WIDE = r"%zmm|%[xy]mm(1[6-9]|2[0-9]|3[01])|%k[0-7]"
@@ -45,7 +46,33 @@ def shared_symbols(path):
     return [name for name in names if not TABLES.match(name) and name != "DW.ref.__gxx_personality_v0"]
 
 
+def self_test(compiler):
+    """Plants what must be found in a program and in an object of its own."""
+    outside = ("#include <immintrin.h>\n"
+               "__attribute__((noinline, target(\"avx512f\"))) void outside(float* x) {\n"
+               "  _mm512_storeu_ps(x, _mm512_loadu_ps(x + 16));\n}\n"
+               "int main() { float x[32] = {}; outside(x); return x[0] != 0; }\n")
+    inline = ("namespace tessera::kernels::cpu::levels { extern const int kServingV4 = 1; }\n"
+              "__attribute__((noinline)) inline int twice(int x) { return 2 * x; }\n"
+              "static int use(int x) { return twice(x); }\nint (*volatile used)(int) = use;\n")
+    with tempfile.TemporaryDirectory() as folder:
+        def compiled(name, text, *options):
+            source = os.path.join(folder, name + ".cc")
+            with open(source, "w", encoding="utf-8") as file:
+                file.write(text)
+            subprocess.run([compiler, "-std=c++20", "-O1", *options, source, "-o", os.path.join(folder, name)], check=True)
+            return os.path.join(folder, name)
+        found, _ = wide_functions(compiled("program", outside))
+        shared = shared_symbols(compiled("object", inline, "-c"))
+    if list(found) != ["_Z7outsidePf"] or sorted(shared) != ["twice(int)", "used"]:
+        print(f"check_levels: planted instructions were not found: {found} {shared}")
+        return 1
+    return 0
+
+
 def main():
+    if sys.argv[1] == "--self-test":
+        return self_test(sys.argv[2])
     program, objects = sys.argv[1], sys.argv[2:]
     failures = []
     found, inside = wide_functions(program)

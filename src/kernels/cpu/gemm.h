@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "base/dtype.h"
+
 namespace tessera::kernels::cpu {
 
 // c[m,n] = alpha * op(a) op(b) + beta * c, row-major, op(x) = x or its transpose; ld* are the
@@ -12,6 +14,12 @@ namespace tessera::kernels::cpu {
 template <typename T>
 void gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T* a,
           int64_t lda, const T* b, int64_t ldb, T beta, T* c, int64_t ldc);
+
+// The same of bf16 and f16, summed in f32, where products take them as they are; alpha is 1.
+bool gemm_takes_narrow();
+template <typename In>
+void gemm_narrow(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const In* a,
+                 int64_t lda, const In* b, int64_t ldb, bool accumulate, float* c, int64_t ldc);
 
 // Keeps a library from starting threads of its own. Cheap; kernels call it before a region.
 void use_one_blas_thread();

@@ -37,6 +37,12 @@ struct Registers {
   static __m128 load_half(const Float16* from) {
     return _mm_cvtph_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
   }
+  // Four pairs: an element of `first` beside the one of `second`.
+  static void store_pairs(const BFloat16* first, const BFloat16* second, float* to) {
+    const __m128i a = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(first));
+    const __m128i b = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(second));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_unpacklo_epi16(a, b));
+  }
   static void store(float* to, __m256 v) { _mm256_storeu_ps(to, v); }
   static void store(double* to, __m256d v) { _mm256_storeu_pd(to, v); }
   static void store(float* to, __m128 v) { _mm_storeu_ps(to, v); }
@@ -88,31 +94,50 @@ struct Registers {
   }
 };
 
-template <typename Level>
+// With `pairs`, a unit is two neighbours along k of bf16, as they are stored; else one element,
+// widened.
+template <typename Level, bool pairs = false>
 struct Packing {
-  // One element in the arithmetic type. A narrow one goes through a register: the conversions of
-  // base/dtype.h are not to be compiled here.
-  static float widened(float x) { return x; }
-  static double widened(double x) { return x; }
-  static float widened(BFloat16 x) {
-    const uint32_t bits = static_cast<uint32_t>(x.bits) << 16;
+  static constexpr int64_t kUnit = pairs ? 2 : 1;
+
+  // One unit, of which `left` elements are there. Narrow ones go through a register: the
+  // conversions of base/dtype.h are not to be compiled here.
+  static float unit(const float* x, int64_t /*step*/, int64_t /*left*/) { return *x; }
+  static double unit(const double* x, int64_t /*step*/, int64_t /*left*/) { return *x; }
+  static float unit(const Float16* x, int64_t /*step*/, int64_t /*left*/) {
+    return _cvtsh_ss(x->bits);
+  }
+  static float unit(const BFloat16* x, int64_t step, int64_t left) {
+    uint32_t bits = static_cast<uint32_t>(x->bits) << 16;
+    if constexpr (pairs) {
+      bits = x->bits;
+      if (left > 1) bits |= static_cast<uint32_t>(x[step].bits) << 16;
+    }
     float value;
     std::memcpy(&value, &bits, sizeof value);
     return value;
   }
-  static float widened(Float16 x) { return _cvtsh_ss(x.bits); }
+  // A register of units along a line.
+  template <typename In>
+  static auto load(const In* from) {
+    if constexpr (pairs) {
+      return _mm256_loadu_ps(reinterpret_cast<const float*>(from));
+    } else {
+      return Registers<Level>::load(from);
+    }
+  }
 
   // Element (i, k) of a panel's lines is from[i * line + k]: squares are turned.
   template <int width, typename In, typename T>
   static void turn_lines(const In* from, int64_t line, int64_t lines, int64_t depth, T* to) {
-    constexpr int kSide = kSquare<T>;
+    constexpr int64_t kSide = kSquare<T> * kUnit;
     int64_t k = 0;
-    for (; k + kSide <= depth; k += kSide) {
-      turn_squares<width, 0>(from + k, line, lines, to + k * width);
+    for (; k + kSide <= depth; k += kSide, to += kSquare<T> * width) {
+      turn_squares<width, 0>(from + k, line, lines, to);
     }
-    for (; k < depth; ++k) {
+    for (; k < depth; k += kUnit, to += width) {
       for (int64_t i = 0; i < width; ++i) {
-        to[k * width + i] = i < lines ? widened(from[i * line + k]) : T{0};
+        to[i] = i < lines ? unit(from + i * line + k, 1, depth - k) : T{0};
       }
     }
   }
@@ -122,11 +147,10 @@ struct Packing {
   static void turn_squares(const In* from, int64_t line, int64_t lines, T* to) {
     constexpr int kSide = kSquare<T>;
     constexpr int kCount = width - first < kSide ? width - first : kSide;
-    using Register = decltype(Registers<Level>::load(from));
+    using Register = decltype(load(from));
     Register r[kSide];
     for (int i = 0; i < kSide; ++i) {
-      r[i] = i < kCount && first + i < lines ? Registers<Level>::load(from + (first + i) * line)
-                                             : Register{};
+      r[i] = i < kCount && first + i < lines ? load(from + (first + i) * line) : Register{};
     }
     Registers<Level>::transpose(r);
     for (int i = 0; i < kSide; ++i) {
@@ -140,29 +164,38 @@ struct Packing {
   // Element (i, k) is from[k * step + i]: as it is to lie.
   template <int width, typename In, typename T>
   static void copy_lines(const In* from, int64_t step, int64_t lines, int64_t depth, T* to) {
-    if (lines == width) {
-      for (int64_t k = 0; k < depth; ++k) copy_one<width, 0>(from + k * step, to + k * width);
-      return;
-    }
-    for (int64_t k = 0; k < depth; ++k) {
-      for (int64_t i = 0; i < width; ++i) {
-        to[k * width + i] = i < lines ? widened(from[k * step + i]) : T{0};
+    for (int64_t k = 0; k < depth; k += kUnit, from += kUnit * step, to += width) {
+      if (lines == width && k + kUnit <= depth) {
+        copy_units<width, 0>(from, step, to);
+      } else {
+        for (int64_t i = 0; i < width; ++i) {
+          to[i] = i < lines ? unit(from + i, step, depth - k) : T{0};
+        }
       }
     }
   }
 
   template <int width, int first, typename In, typename T>
-  static void copy_one(const In* from, T* to) {
+  static void copy_units(const In* from, int64_t step, T* to) {
     constexpr int kSide = kSquare<T>;
     if constexpr (width - first >= kSide) {
-      Registers<Level>::store(to + first, Registers<Level>::load(from + first));
-      copy_one<width, first + kSide>(from, to);
+      if constexpr (pairs) {
+        Registers<Level>::store_pairs(from + first, from + step + first, to + first);
+        Registers<Level>::store_pairs(from + first + 4, from + step + first + 4, to + first + 4);
+      } else {
+        Registers<Level>::store(to + first, Registers<Level>::load(from + first));
+      }
+      copy_units<width, first + kSide>(from, step, to);
     } else if constexpr (width - first >= kSide / 2) {
-      Registers<Level>::store(to + first, Registers<Level>::load_half(from + first));
-      copy_one<width, first + kSide / 2>(from, to);
+      if constexpr (pairs) {
+        Registers<Level>::store_pairs(from + first, from + step + first, to + first);
+      } else {
+        Registers<Level>::store(to + first, Registers<Level>::load_half(from + first));
+      }
+      copy_units<width, first + kSide / 2>(from, step, to);
     } else if constexpr (width > first) {
-      to[first] = widened(from[first]);
-      copy_one<width, first + 1>(from, to);
+      to[first] = unit(from + first, step, kUnit);
+      copy_units<width, first + 1>(from, step, to);
     }
   }
 
@@ -173,12 +206,13 @@ struct Packing {
   static void panels(const In* from, int64_t line, int64_t step, int64_t lines, int64_t depth,
                      T* to) {
     constexpr int64_t kAtOnce = 8;
+    const int64_t units = (depth + kUnit - 1) / kUnit;
     const int64_t part = line == 1 ? kAtOnce : depth;
     for (int64_t k = 0; k < depth; k += part) {
       const int64_t length = depth - k < part ? depth - k : part;
       for (int64_t i = 0; i < lines; i += width) {
         const int64_t count = lines - i < width ? lines - i : width;
-        T* const panel = to + i * depth + k * width;
+        T* const panel = to + i * units + k / kUnit * width;
         if (line == 1) {
           copy_lines<width>(from + k * step + i, step, count, length, panel);
         } else {

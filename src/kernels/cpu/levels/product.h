@@ -41,4 +41,12 @@ struct Products {
 extern const Products kProductsV3;  // AVX2 and FMA
 extern const Products kProductsV4;  // AVX-512
 
+// Neighbours along k in pairs, as AVX512_BF16 multiplies them: twice as many at once. A pair is
+// added to the sum with numbers below 2^-126 as zero, so the bits are not those of the other
+// levels.
+struct PairProducts {
+  void (*bf16)(const Product<BFloat16, float>&);
+};
+extern const PairProducts kProductsV4Bf16;
+
 }  // namespace tessera::kernels::cpu::levels

@@ -10,7 +10,7 @@
 
 namespace tessera::kernels::cpu::levels {
 
-// One tile: `depth` elements of packed panels into c, whose rows are `row_bytes` apart.
+// One tile: `depth` units (pack.h) of packed panels into c, whose rows are `row_bytes` apart.
 template <typename T>
 struct TileTask {
   int64_t depth;
@@ -29,6 +29,7 @@ template <typename Tiles>
 class ProductLoops {
  public:
   using T = typename Tiles::Element;
+  using Pack = typename Tiles::Pack;
 
   template <typename In>
   static void run(const Product<In, T>& p) {
@@ -39,13 +40,13 @@ class ProductLoops {
       const int64_t cols = smaller(kCols, p.n - col);
       for (int64_t at = 0; at < p.k; at += most) {
         const int64_t depth = smaller(most, p.k - at);
-        Packing<Tiles>::template panels<Tiles::kCols>(p.b.data + at * p.b.row + col * p.b.col,
-                                                      p.b.col, p.b.row, cols, depth, packed_b);
+        Pack::template panels<Tiles::kCols>(p.b.data + at * p.b.row + col * p.b.col, p.b.col,
+                                            p.b.row, cols, depth, packed_b);
         for (int64_t row = 0; row < p.m; row += kRows) {
           const int64_t rows = smaller(kRows, p.m - row);
-          Packing<Tiles>::template panels<Tiles::kRows>(p.a.data + row * p.a.row + at * p.a.col,
-                                                        p.a.row, p.a.col, rows, depth, packed_a);
-          const Block block{packed_a, packed_b, rows, cols, depth};
+          Pack::template panels<Tiles::kRows>(p.a.data + row * p.a.row + at * p.a.col, p.a.row,
+                                              p.a.col, rows, depth, packed_a);
+          const Block block{packed_a, packed_b, rows, cols, (depth + kUnit - 1) / kUnit};
           tiles(block, p.alpha, p.accumulate || at > 0, p.c + row * p.ldc + col, p.ldc);
         }
       }
@@ -54,6 +55,7 @@ class ProductLoops {
 
  private:
   // Blocks of a and b together stay in the second cache of a core, a panel of b in the first.
+  static constexpr int64_t kUnit = Pack::kUnit;
   static constexpr int64_t kDepth = 1536 / static_cast<int64_t>(sizeof(T));
   static constexpr int64_t kRows = 144;
   static constexpr int64_t kCols = 512;
@@ -69,7 +71,8 @@ class ProductLoops {
 
   // Blocks along k are about equal: it depends on nothing else, so neither do the bits.
   static int64_t depth_of_blocks(int64_t k) {
-    const int64_t blocks = (k + kDepth - 1) / kDepth;
+    constexpr int64_t kMost = kDepth * kUnit;
+    const int64_t blocks = (k + kMost - 1) / kMost;
     const int64_t even = (k + blocks - 1) / blocks;
     return (even + 7) / 8 * 8;
   }

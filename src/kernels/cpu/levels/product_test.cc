@@ -19,15 +19,21 @@ using kernels::testing::Guarded;
 
 struct Level {
   const char* name;
-  const Products* products;
+  Products products;
 };
 
 // Those that this CPU can run.
 std::vector<Level> levels_here() {
   std::vector<Level> levels;
-  if (highest_cpu_level() >= CpuLevel::kV3) levels.push_back({"v3", &kProductsV3});
-  if (highest_cpu_level() >= CpuLevel::kV4) levels.push_back({"v4", &kProductsV4});
+  if (highest_cpu_level() >= CpuLevel::kV3) levels.push_back({"v3", kProductsV3});
+  if (highest_cpu_level() >= CpuLevel::kV4) levels.push_back({"v4", kProductsV4});
   return levels;
+}
+
+// Its products of bf16 are those of pairs, with bits of their own.
+std::vector<Level> levels_of_pairs_here() {
+  if (highest_cpu_level() < CpuLevel::kV4Bf16) return {};
+  return {{"v4-bf16", {nullptr, nullptr, kProductsV4Bf16.bf16, nullptr}}};
 }
 
 void run(const Products& level, const Product<float, float>& p) { level.f32(p); }
@@ -102,7 +108,7 @@ void check_exact(const Level& level, const Shape& s, bool at_end) {
   for (int64_t i = 0; i < s.k * s.n; ++i) x.b.data()[i] = static_cast<In>(small(i * 5));
   for (const bool accumulate : {false, true}) {
     for (int64_t i = 0; i < s.m * s.n; ++i) x.c.data()[i] = accumulate ? T{3} : std::nan("");
-    run(*level.products, x.product(T{2}, accumulate));
+    run(level.products, x.product(T{2}, accumulate));
     for (int64_t i = 0; i < s.m; ++i) {
       for (int64_t j = 0; j < s.n; ++j) {
         double want = 0;
@@ -118,9 +124,10 @@ void check_exact(const Level& level, const Shape& s, bool at_end) {
 }
 
 TEST(LevelProducts, AreRightAndStayInsideTheirOperands) {
-  for (const Level& level : levels_here()) {
-    for (const bool at_end : {true, false}) {
-      for (const Shape& shape : kOddShapes) {
+  for (const bool at_end : {true, false}) {
+    for (const Shape& shape : kOddShapes) {
+      for (const Level& level : levels_of_pairs_here()) check_exact<BFloat16>(level, shape, at_end);
+      for (const Level& level : levels_here()) {
         check_exact<float>(level, shape, at_end);
         check_exact<double>(level, shape, at_end);
         check_exact<BFloat16>(level, shape, at_end);
@@ -140,15 +147,15 @@ void randomise(Guarded<In>& values, int64_t count, uint64_t seed) {
 
 // The bits of one element depend on its row of a, its column of b, and k.
 template <typename In>
-void expect_same_bits(const Shape& s, Acc<In> alpha) {
+void expect_same_bits(const std::vector<Level>& levels, const Shape& s, Acc<In> alpha) {
   using T = Acc<In>;
   std::vector<std::vector<T>> results;
-  for (const Level& level : levels_here()) {
+  for (const Level& level : levels) {
     Operands<In> x(s, true);
     randomise(x.a, s.m * s.k, 1);
     randomise(x.b, s.k * s.n, 2);
     randomise(x.c, s.m * s.n, 3);
-    run(*level.products, x.product(alpha, true));
+    run(level.products, x.product(alpha, true));
     results.emplace_back(x.c.data(), x.c.data() + s.m * s.n);
     // The same by a row at a time, and in two parts of columns.
     Operands<In> again(s, true);
@@ -165,7 +172,7 @@ void expect_same_bits(const Shape& s, Acc<In> alpha) {
         part.c += row * part.ldc + col;
         part.m = 1;
         part.n = next - col;
-        run(*level.products, part);
+        run(level.products, part);
       }
     }
     results.emplace_back(again.c.data(), again.c.data() + s.m * s.n);
@@ -179,10 +186,11 @@ void expect_same_bits(const Shape& s, Acc<In> alpha) {
 TEST(LevelProducts, EveryLevelAndEveryTileGiveTheSameBits) {
   for (const Shape& s : {Shape{29, 83, 1000, false, true}, Shape{29, 83, 389, true, false},
                          Shape{64, 48, 96, false, false}}) {
-    expect_same_bits<float>(s, 0.3F);
-    expect_same_bits<double>(s, 0.3);
-    expect_same_bits<BFloat16>(s, 0.3F);
-    expect_same_bits<Float16>(s, 0.3F);
+    expect_same_bits<float>(levels_here(), s, 0.3F);
+    expect_same_bits<double>(levels_here(), s, 0.3);
+    expect_same_bits<BFloat16>(levels_here(), s, 0.3F);
+    expect_same_bits<Float16>(levels_here(), s, 0.3F);
+    expect_same_bits<BFloat16>(levels_of_pairs_here(), s, 0.3F);
   }
 }
 
@@ -192,7 +200,7 @@ TEST(LevelProducts, ErrorsStayWithinTheBoundOfOneChainPerBlock) {
     Operands<float> x({12, 32, kDepth, false, true}, true);
     randomise(x.a, 12 * kDepth, 4);
     randomise(x.b, 32 * kDepth, 5);
-    run(*level.products, x.product(1.0F, false));
+    run(level.products, x.product(1.0F, false));
     for (int64_t i = 0; i < 12; ++i) {
       for (int64_t j = 0; j < 32; ++j) {
         double want = 0, size = 0;

@@ -4,6 +4,7 @@
 //
 //   TILE_V       a register without its number: "%%ymm"
 //   TILE_P       the end of instructions on vectors: "ps"
+//   TILE_TIMES   the one that adds products to sums
 //   TILE_BROAD   the instruction that fills a register with one element
 //   TILE_ZERO    the one that makes a register zero from itself
 //   TILE_ELEMENT, TILE_VECTOR    bytes of an element and of a register, as text
@@ -28,12 +29,11 @@
             "\n" TILE_SECOND(TILE_ZERO " " TILE_V second "," TILE_V second "," TILE_V second "\n")
 
 // One element of a row times the row of b, `step` elements further along k.
-#define TILE_MULTIPLY(step, row, element, first, second)                     \
-  TILE_BROAD                                                                 \
-  " " row "*" TILE_ELEMENT "+" step "*" TILE_A_STEP "(%[a])," TILE_V element \
-  "\n"                                                                       \
-  "vfmadd231" TILE_P " " TILE_V "0," TILE_V element "," TILE_V first         \
-  "\n" TILE_SECOND("vfmadd231" TILE_P " " TILE_V "1," TILE_V element "," TILE_V second "\n")
+#define TILE_MULTIPLY(step, row, element, first, second)                                     \
+  TILE_BROAD                                                                                 \
+  " " row "*" TILE_ELEMENT "+" step "*" TILE_A_STEP "(%[a])," TILE_V element "\n" TILE_TIMES \
+  " " TILE_V "0," TILE_V element "," TILE_V first                                            \
+  "\n" TILE_SECOND(TILE_TIMES " " TILE_V "1," TILE_V element "," TILE_V second "\n")
 #define TILE_MULTIPLY_0(row, element, first, second) TILE_MULTIPLY("0", row, element, first, second)
 #define TILE_MULTIPLY_1(row, element, first, second) TILE_MULTIPLY("1", row, element, first, second)
 #define TILE_MULTIPLY_2(row, element, first, second) TILE_MULTIPLY("2", row, element, first, second)

@@ -3,6 +3,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/error.h"
 #include "kernels/linear.h"
 
 #if defined(TESSERA_BLAS_IS_BLIS)
@@ -81,6 +82,18 @@ template void gemm<float>(bool, bool, int64_t, int64_t, int64_t, float, const fl
                           const float*, int64_t, float, float*, int64_t);
 template void gemm<double>(bool, bool, int64_t, int64_t, int64_t, double, const double*, int64_t,
                            const double*, int64_t, double, double*, int64_t);
+
+bool gemm_takes_narrow() { return false; }
+
+template <typename In>
+void gemm_narrow(bool, bool, int64_t, int64_t, int64_t, const In*, int64_t, const In*, int64_t,
+                 bool, float*, int64_t) {
+  TESSERA_CHECK(false, "the library multiplies f32 and f64");
+}
+template void gemm_narrow<BFloat16>(bool, bool, int64_t, int64_t, int64_t, const BFloat16*, int64_t,
+                                    const BFloat16*, int64_t, bool, float*, int64_t);
+template void gemm_narrow<Float16>(bool, bool, int64_t, int64_t, int64_t, const Float16*, int64_t,
+                                   const Float16*, int64_t, bool, float*, int64_t);
 
 void use_one_blas_thread() {
   static std::once_flag once;

@@ -14,6 +14,7 @@ namespace {
       "xmm11", "xmm12", "xmm13", "xmm14", "xmm15"
 
 #define TILE_P "ps"
+#define TILE_TIMES "vfmadd231ps"
 #define TILE_BROAD "vbroadcastss"
 #define TILE_ELEMENT "4"
 #define TILE_A_STEP "24"
@@ -28,11 +29,13 @@ TILE_FUNCTION(f32_half_rows_4, float, 4)
 TILE_FUNCTION(f32_half_rows_6, float, 6)
 #undef TILE_SECOND
 #undef TILE_P
+#undef TILE_TIMES
 #undef TILE_BROAD
 #undef TILE_ELEMENT
 #undef TILE_A_STEP
 
 #define TILE_P "pd"
+#define TILE_TIMES "vfmadd231pd"
 #define TILE_BROAD "vbroadcastsd"
 #define TILE_ELEMENT "8"
 #define TILE_A_STEP "48"
@@ -48,6 +51,7 @@ TILE_FUNCTION(f64_half_rows_6, double, 6)
 
 struct TilesF32 {
   using Element = float;
+  using Pack = Packing<TilesF32>;
   static constexpr int kRows = 6, kCols = 16, kRowStep = 2;
   static constexpr TileFunction<float> kTiles[2][3] = {
       {f32_rows_2, f32_rows_4, f32_rows_6}, {f32_half_rows_2, f32_half_rows_4, f32_half_rows_6}};
@@ -55,6 +59,7 @@ struct TilesF32 {
 
 struct TilesF64 {
   using Element = double;
+  using Pack = Packing<TilesF64>;
   static constexpr int kRows = 6, kCols = 8, kRowStep = 2;
   static constexpr TileFunction<double> kTiles[2][3] = {
       {f64_rows_2, f64_rows_4, f64_rows_6}, {f64_half_rows_2, f64_half_rows_4, f64_half_rows_6}};

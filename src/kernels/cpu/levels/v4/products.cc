@@ -16,6 +16,7 @@ namespace {
       "xmm31"
 
 #define TILE_P "ps"
+#define TILE_TIMES "vfmadd231ps"
 #define TILE_BROAD "vbroadcastss"
 #define TILE_ELEMENT "4"
 #define TILE_A_STEP "48"
@@ -30,11 +31,13 @@ TILE_FUNCTION(f32_half_rows_8, float, 8)
 TILE_FUNCTION(f32_half_rows_12, float, 12)
 #undef TILE_SECOND
 #undef TILE_P
+#undef TILE_TIMES
 #undef TILE_BROAD
 #undef TILE_ELEMENT
 #undef TILE_A_STEP
 
 #define TILE_P "pd"
+#define TILE_TIMES "vfmadd231pd"
 #define TILE_BROAD "vbroadcastsd"
 #define TILE_ELEMENT "8"
 #define TILE_A_STEP "96"
@@ -50,6 +53,7 @@ TILE_FUNCTION(f64_half_rows_12, double, 12)
 
 struct TilesF32 {
   using Element = float;
+  using Pack = Packing<TilesF32>;
   static constexpr int kRows = 12, kCols = 32, kRowStep = 4;
   static constexpr TileFunction<float> kTiles[2][3] = {
       {f32_rows_4, f32_rows_8, f32_rows_12}, {f32_half_rows_4, f32_half_rows_8, f32_half_rows_12}};
@@ -57,6 +61,7 @@ struct TilesF32 {
 
 struct TilesF64 {
   using Element = double;
+  using Pack = Packing<TilesF64>;
   static constexpr int kRows = 12, kCols = 16, kRowStep = 4;
   static constexpr TileFunction<double> kTiles[2][3] = {
       {f64_rows_4, f64_rows_8, f64_rows_12}, {f64_half_rows_4, f64_half_rows_8, f64_half_rows_12}};
