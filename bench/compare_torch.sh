@@ -1,30 +1,45 @@
 #!/usr/bin/env bash
 # Our CPU training step beside PyTorch's, alternating in one run, as median ratios.
 #
-#   bench/compare_torch.sh PEERS_DIR [ROUNDS]
+#   bench/compare_torch.sh PEERS_DIR [ROUNDS] [SHAPES] [LEVEL]
 #
 # PEERS_DIR holds run_torch.sh (plain PyTorch training step of the same shapes; its "tuned" setting:
 # OpenMP OpenBLAS, glibc that keeps large blocks, huge pages). Needs python3-torch and
-# libopenblas0-openmp. Prints one line per round and the median ratio per shape.
+# libopenblas0-openmp. SHAPES are some of A, B, C (all). LEVEL is "best" (the CPU's own on both sides; it
+# names the AVX-512 kernels to OpenBLAS, which does not know newer CPUs) or "v3": AVX2 on both sides. Prints
+# one line per round and the median ratio per shape.
 set -euo pipefail
-peers=$(cd "${1:?usage: bench/compare_torch.sh PEERS_DIR [ROUNDS]}" && pwd)
+peers=$(cd "${1:?usage: bench/compare_torch.sh PEERS_DIR [ROUNDS] [SHAPES] [LEVEL]}" && pwd)
 rounds=${2:-3}
+shapes=${3:-A B C}
+level=${4:-best}
 cd "$(dirname "$0")/.."
 tessera=build/bin/tessera
 [ -x "$tessera" ] || { echo "compare_torch.sh: build first: ./test or ./demo"; exit 2; }
+case $level in
+  best)
+    core=()
+    if grep -qw avx512f /proc/cpuinfo; then core=(OPENBLAS_CORETYPE=SkylakeX); fi
+    ours_at=()
+    ;;
+  v3) core=(OPENBLAS_CORETYPE=Haswell) ours_at=(TESSERA_CPU_LEVEL=v3) ;;
+  *) echo "compare_torch.sh: LEVEL is '$level': use best or v3" >&2; exit 2 ;;
+esac
 field() { python3 -c 'import json,sys; print(json.loads(sys.stdin.read())[sys.argv[1]])' "$1"; }
-for shape in A B; do
+for shape in $shapes; do
+  steps=8
+  if [[ $shape == C ]]; then steps=4; fi
   ratios=()
   for round in $(seq "$rounds"); do
-    torch=$("$peers/run_torch.sh" "$shape" tuned 1 2 --steps 8 2>/dev/null | grep '^{' | field tokens_s)
-    ours=$("$tessera" bench step "bench/cpu/${shape,}.toml" --steps 8 --warmup 2 --json | field tokens_per_s)
+    torch=$(env "${core[@]}" "$peers/run_torch.sh" "$shape" tuned 1 2 --steps "$steps" 2>/dev/null | grep '^{' | field tokens_s)
+    ours=$(env "${ours_at[@]}" "$tessera" bench step "bench/cpu/${shape,}.toml" --steps "$steps" --warmup 2 --json | field tokens_per_s)
     ratio=$(python3 -c "print(f'{$ours / $torch:.3f}')")
     ratios+=("$ratio")
-    printf 'shape %s round %s: torch %.0f tokens/s, tessera %.0f tokens/s, ratio %s\n' \
-      "$shape" "$round" "$torch" "$ours" "$ratio"
+    printf 'shape %s level %s round %s: torch %.0f tokens/s, tessera %.0f tokens/s, ratio %s\n' \
+      "$shape" "$level" "$round" "$torch" "$ours" "$ratio"
   done
   printf '%s\n' "${ratios[@]}" | python3 -c "
 import statistics, sys
 r = [float(x) for x in sys.stdin]
-print(f'shape $shape: median ratio {statistics.median(r):.2f} ({min(r):.2f}-{max(r):.2f})')"
+print(f'shape $shape level $level: median ratio {statistics.median(r):.2f} ({min(r):.2f}-{max(r):.2f})')"
 done

@@ -1,11 +1,34 @@
-# The one seam for matrix products: a CBLAS, always called single-threaded (the engine splits work).
-# BLIS where it is installed, else OpenBLAS.
-if(NOT TESSERA_BLAS MATCHES "^(auto|blis|openblas)$")
-  message(FATAL_ERROR "TESSERA_BLAS is '${TESSERA_BLAS}': use auto, blis or openblas")
+# The one seam for matrix products: our own, with a body for each level of x86-64 CPUs, chosen when the
+# program starts. A CBLAS in its place is a choice, and what other CPUs have: BLIS where it is installed,
+# else OpenBLAS, always called single-threaded (the engine splits work).
+if(NOT TESSERA_BLAS MATCHES "^(auto|own|blis|openblas)$")
+  message(FATAL_ERROR "TESSERA_BLAS is '${TESSERA_BLAS}': use auto, own, blis or openblas")
 endif()
+set(TESSERA_X86_64 OFF)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  set(TESSERA_X86_64 ON)
+endif()
+set(_blas ${TESSERA_BLAS})
+if(_blas STREQUAL "auto" AND TESSERA_X86_64)
+  set(_blas own)
+elseif(_blas STREQUAL "own" AND NOT TESSERA_X86_64)
+  message(FATAL_ERROR "TESSERA_BLAS is 'own', which are products for x86-64: use auto, blis or openblas")
+endif()
+if(TESSERA_X86_64)
+  list(APPEND TESSERA_LEFT_OUT "/kernels/cpu/levels/base/" "/kernels/cpu/serving/one_level\\.cc$")
+else()
+  list(APPEND TESSERA_LEFT_OUT "/kernels/cpu/levels/(v[0-9]|[^/]*_test)" "/kernels/cpu/serving/by_level\\.cc$")
+endif()
+if(_blas STREQUAL "own")
+  message(STATUS "products of matrices: our own")
+  list(APPEND TESSERA_LEFT_OUT "/kernels/cpu/library/")
+  add_library(tessera_blas INTERFACE)
+  return()
+endif()
+list(APPEND TESSERA_LEFT_OUT "/kernels/cpu/gemm\\.cc$")
 set(_suffix ${CMAKE_LIBRARY_ARCHITECTURE})
 set(TESSERA_BLAS_DEFINITION "")
-if(TESSERA_BLAS MATCHES "^(auto|blis)$")
+if(_blas MATCHES "^(auto|blis)$")
   find_library(TESSERA_BLIS_LIBRARY NAMES blis
     PATHS /usr/lib/${_suffix}/blis-serial /usr/lib/${_suffix}/blis-pthread /usr/lib/${_suffix}/blis-openmp)
   find_path(TESSERA_BLIS_INCLUDE NAMES cblas.h NO_DEFAULT_PATH
@@ -17,7 +40,7 @@ if(TESSERA_BLAS MATCHES "^(auto|blis)$")
     set(TESSERA_BLAS_DEFINITION TESSERA_BLAS_IS_BLIS=1)
   endif()
 endif()
-if(NOT TESSERA_BLAS_LIBRARY AND TESSERA_BLAS MATCHES "^(auto|openblas)$")
+if(NOT TESSERA_BLAS_LIBRARY AND _blas MATCHES "^(auto|openblas)$")
   find_library(TESSERA_OPENBLAS_LIBRARY NAMES openblas
     PATHS /usr/lib/${_suffix}/openblas-serial /usr/lib/${_suffix}/openblas-pthread)
   find_path(TESSERA_OPENBLAS_INCLUDE NAMES cblas.h

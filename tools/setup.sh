@@ -43,6 +43,7 @@ missing_packages() {
   for package in "${packages[@]}"; do
     installed "$package" || echo "$package"
   done
+  if [[ $(uname -m) == x86_64 ]]; then return; fi # products are our own there
   for package in "${blas_packages[@]}"; do
     if installed "$package"; then return; fi
   done
@@ -95,7 +96,7 @@ install_missing() {
 
 command -v dpkg-query >/dev/null && command -v apt-get >/dev/null ||
   fail "this script knows Debian and Ubuntu only. Install by hand: g++ >= 12, cmake >= 3.25, ninja," \
-    "fmt, CLI11, nlohmann-json, toml++, zlib, Boost (headers), PCRE2, utf8proc, zstd, GoogleTest, python3, BLIS or OpenBLAS, and Open MPI if you" \
+    "fmt, CLI11, nlohmann-json, toml++, zlib, Boost (headers), PCRE2, utf8proc, zstd, GoogleTest, python3, on other CPUs than x86-64 BLIS or OpenBLAS, and Open MPI if you" \
     "want to train across machines."
 
 mapfile -t missing < <(missing_packages)

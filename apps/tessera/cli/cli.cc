@@ -19,6 +19,7 @@
 #include "cli/output_flags.h"
 #include "cli/pasted_arguments.h"
 #include "cli/printable_stream.h"
+#include "tensor/cpu_level.h"
 
 namespace tessera {
 namespace {
@@ -152,6 +153,8 @@ int run_cli(const std::vector<std::string>& args, Console& console, const Enviro
   try {
     require_text(args);
     refuse_pasted(args);
+    const auto level = environment.find("TESSERA_CPU_LEVEL");
+    if (level != environment.end()) use_cpu_level(level->second);
     return parse_and_run(args, filtered, environment, add);
   } catch (const std::exception& error) {
     const Failure failure = failure_of(error);

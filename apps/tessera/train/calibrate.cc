@@ -21,6 +21,7 @@
 #include "cli/write_file.h"
 #include "cost/hardware/catalogue.h"
 #include "cost/hardware/cluster_file.h"
+#include "kernels/linear.h"
 #include "tensor/gpu_memory.h"
 #include "train/calibrate_command.h"
 
@@ -301,8 +302,10 @@ int run_calibrate(const CalibrateCommandOptions& options, const Environment& env
   }
   const cuda::GpuInfo info = gpu ? cuda::gpu_info(0) : cuda::GpuInfo{};
   const std::string machine = gpu ? info.name : processor_name();
-  const std::string source = fmt::format("{}, {}, {}, others used {:.2f} cores", today(),
-                                         command_of(options), machine, others.cores());
+  // The products of another level of the CPU take other times.
+  const std::string products = gpu ? "" : fmt::format(", products {}", kernels::blas_name());
+  const std::string source = fmt::format("{}, {}, {}{}, others used {:.2f} cores", today(),
+                                         command_of(options), machine, products, others.cores());
   const PeakRates rates = result.rates;
   const Cluster cluster = gpu ? describe_one_gpu(std::move(result), info, source)
                               : describe(std::move(result), machine, source);

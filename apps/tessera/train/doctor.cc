@@ -20,6 +20,7 @@
 #include "kernels/gpu_libraries.h"
 #include "kernels/linear.h"
 #include "launch/system_files.h"
+#include "tensor/cpu_level.h"
 #include "tensor/gpu_memory.h"
 #include "train/doctor_command.h"
 
@@ -105,6 +106,7 @@ nlohmann::ordered_json inspect(const std::string& run_dir) {
   report["cores"] = std::thread::hardware_concurrency();
   report["memory_bytes"] = memory_bytes("MemTotal");
   report["memory_available_bytes"] = memory_bytes("MemAvailable");
+  report["cpu_level"] = fmt::format("{} of {}", name_of(cpu_level()), name_of(highest_cpu_level()));
   report["blas"] = kernels::blas_name();
   report["huge_pages"] = huge_pages();
   report["fmt"] =

@@ -1,80 +1,59 @@
 #include "kernels/cpu/gemm.h"
 
-#include <mutex>
-#include <string>
-
+#include "base/error.h"
+#include "kernels/cpu/levels/product.h"
 #include "kernels/linear.h"
-
-#if defined(TESSERA_BLAS_IS_BLIS)
-#include <blis.h>
-#elif defined(TESSERA_BLAS_IS_OPENBLAS)
-#include <cblas.h>
-extern "C" char* openblas_get_config(void);
-extern "C" void openblas_set_num_threads(int count);
-#else
-#error "define TESSERA_BLAS_IS_BLIS or TESSERA_BLAS_IS_OPENBLAS"
-#endif
+#include "tensor/cpu_level.h"
 
 namespace tessera::kernels {
 namespace cpu {
 namespace {
 
-#if defined(TESSERA_BLAS_IS_BLIS)
-
-trans_t op(bool transposed) { return transposed ? BLIS_TRANSPOSE : BLIS_NO_TRANSPOSE; }
-
-// BLIS's kernels for small unpacked operands read past the end of them (0.9: up to rows of a in
-// a b^T, 16 bytes of c otherwise), so every product takes the packed path.
-rntm_t packed_only() {
-  rntm_t runtime;
-  bli_rntm_init_from_global(&runtime);
-  bli_rntm_disable_l3_sup(&runtime);
-  return runtime;
+const levels::Products& products() {
+  return cpu_level() >= CpuLevel::kV4 ? levels::kProductsV4 : levels::kProductsV3;
+}
+void multiply(const levels::Product<float, float>& p) { products().f32(p); }
+void multiply(const levels::Product<double, double>& p) { products().f64(p); }
+void multiply(const levels::Product<Float16, float>& p) { products().f16(p); }
+void multiply(const levels::Product<BFloat16, float>& p) {
+  if (cpu_level() >= CpuLevel::kV4Bf16) return levels::kProductsV4Bf16.bf16(p);
+  products().bf16(p);
 }
 
-void call(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float* a,
-          int64_t lda, const float* b, int64_t ldb, float beta, float* c, int64_t ldc) {
-  rntm_t runtime = packed_only();
-  // BLIS takes its inputs through plain pointers but does not write to them.
-  bli_sgemm_ex(op(trans_a), op(trans_b), m, n, k, &alpha, const_cast<float*>(a), lda, 1,
-               const_cast<float*>(b), ldb, 1, &beta, c, ldc, 1, nullptr, &runtime);
+template <typename In, typename T>
+void multiply_or_clear(bool trans_a, bool trans_b, const levels::Product<In, T>& product,
+                       int64_t lda, int64_t ldb) {
+  levels::Product<In, T> p = product;
+  if (p.k == 0 && !p.accumulate) {
+    for (int64_t i = 0; i < p.m; ++i) {
+      for (int64_t j = 0; j < p.n; ++j) p.c[i * p.ldc + j] = T{0};
+    }
+  }
+  if (p.m == 0 || p.n == 0 || p.k == 0) return;
+  p.a.row = trans_a ? 1 : lda;
+  p.a.col = trans_a ? lda : 1;
+  p.b.row = trans_b ? 1 : ldb;
+  p.b.col = trans_b ? ldb : 1;
+  multiply(p);
 }
-
-void call(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, double alpha,
-          const double* a, int64_t lda, const double* b, int64_t ldb, double beta, double* c,
-          int64_t ldc) {
-  rntm_t runtime = packed_only();
-  bli_dgemm_ex(op(trans_a), op(trans_b), m, n, k, &alpha, const_cast<double*>(a), lda, 1,
-               const_cast<double*>(b), ldb, 1, &beta, c, ldc, 1, nullptr, &runtime);
-}
-
-#else
-
-CBLAS_TRANSPOSE op(bool transposed) { return transposed ? CblasTrans : CblasNoTrans; }
-blasint size(int64_t value) { return static_cast<blasint>(value); }
-
-void call(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha, const float* a,
-          int64_t lda, const float* b, int64_t ldb, float beta, float* c, int64_t ldc) {
-  cblas_sgemm(CblasRowMajor, op(trans_a), op(trans_b), size(m), size(n), size(k), alpha, a,
-              size(lda), b, size(ldb), beta, c, size(ldc));
-}
-
-void call(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, double alpha,
-          const double* a, int64_t lda, const double* b, int64_t ldb, double beta, double* c,
-          int64_t ldc) {
-  cblas_dgemm(CblasRowMajor, op(trans_a), op(trans_b), size(m), size(n), size(k), alpha, a,
-              size(lda), b, size(ldb), beta, c, size(ldc));
-}
-
-#endif
 
 }  // namespace
 
 template <typename T>
 void gemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, T alpha, const T* a,
           int64_t lda, const T* b, int64_t ldb, T beta, T* c, int64_t ldc) {
-  if (m == 0 || n == 0) return;
-  call(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  TESSERA_CHECK(beta == T{0} || beta == T{1}, "beta is {}", beta);
+  multiply_or_clear<T, T>(trans_a, trans_b,
+                          {{a, 0, 0}, {b, 0, 0}, m, n, k, alpha, beta == T{1}, c, ldc}, lda, ldb);
+}
+
+bool gemm_takes_narrow() { return true; }
+
+template <typename In>
+void gemm_narrow(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, const In* a,
+                 int64_t lda, const In* b, int64_t ldb, bool accumulate, float* c, int64_t ldc) {
+  multiply_or_clear<In, float>(trans_a, trans_b,
+                               {{a, 0, 0}, {b, 0, 0}, m, n, k, 1.0F, accumulate, c, ldc}, lda, ldb);
 }
 
 template void gemm<float>(bool, bool, int64_t, int64_t, int64_t, float, const float*, int64_t,
@@ -82,30 +61,19 @@ template void gemm<float>(bool, bool, int64_t, int64_t, int64_t, float, const fl
 template void gemm<double>(bool, bool, int64_t, int64_t, int64_t, double, const double*, int64_t,
                            const double*, int64_t, double, double*, int64_t);
 
-void use_one_blas_thread() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-#if defined(TESSERA_BLAS_IS_BLIS)
-    bli_thread_set_num_threads(1);
-#else
-    openblas_set_num_threads(1);
-#endif
-  });
-}
+template void gemm_narrow<BFloat16>(bool, bool, int64_t, int64_t, int64_t, const BFloat16*, int64_t,
+                                    const BFloat16*, int64_t, bool, float*, int64_t);
+template void gemm_narrow<Float16>(bool, bool, int64_t, int64_t, int64_t, const Float16*, int64_t,
+                                   const Float16*, int64_t, bool, float*, int64_t);
+
+void use_one_blas_thread() {}
 
 }  // namespace cpu
 
 const char* blas_name() {
-#if defined(TESSERA_BLAS_IS_BLIS)
-  static const std::string name = std::string("BLIS ") + bli_info_get_version_str();
-#else
-  // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...": the first two words.
-  static const std::string name = [] {
-    const std::string config = openblas_get_config();
-    return config.substr(0, config.find(' ', config.find(' ') + 1));
-  }();
-#endif
-  return name.c_str();
+  if (cpu_level() >= CpuLevel::kV4Bf16) return "own, for AVX-512 and AVX512_BF16 (v4-bf16)";
+  if (cpu_level() >= CpuLevel::kV4Bf16) return "own, for AVX-512 and AVX512_BF16 (v4-bf16)";
+  return cpu_level() >= CpuLevel::kV4 ? "own, for AVX-512 (v4)" : "own, for AVX2 (v3)";
 }
 
 }  // namespace tessera::kernels

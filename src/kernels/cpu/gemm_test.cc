@@ -1,44 +1,18 @@
 #include "kernels/cpu/gemm.h"
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <vector>
 
+#include "kernels/testing/guarded.h"
+
 namespace tessera::kernels::cpu {
 namespace {
 
-// Elements that end right before, or start right after, memory that must not be touched: reading
-// past an operand ends the test with a fault.
-template <typename T>
-class Guarded {
- public:
-  Guarded(int64_t count, bool at_end) {
-    const auto bytes = static_cast<size_t>(count) * sizeof(T);
-    const size_t middle = (bytes + kPage - 1) / kPage * kPage;
-    mapped_ = middle + 2 * kGuard;
-    void* base =
-        mmap(nullptr, mapped_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    EXPECT_NE(base, MAP_FAILED);
-    base_ = static_cast<std::byte*>(base);
-    EXPECT_EQ(mprotect(base_ + kGuard, middle, PROT_READ | PROT_WRITE), 0);
-    data_ = reinterpret_cast<T*>(base_ + kGuard + (at_end ? middle - bytes : 0));
-    for (int64_t i = 0; i < count; ++i) data_[i] = static_cast<T>(i % 7 - 3);
-  }
-  ~Guarded() { munmap(base_, mapped_); }
-  Guarded(const Guarded&) = delete;
-  Guarded& operator=(const Guarded&) = delete;
-  T* data() { return data_; }
-
- private:
-  static constexpr size_t kPage = 4096, kGuard = 64 * kPage;
-  std::byte* base_ = nullptr;
-  size_t mapped_ = 0;
-  T* data_ = nullptr;
-};
+using kernels::testing::Guarded;
 
 template <typename T>
 void check_product(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, bool at_end) {

@@ -1,4 +1,4 @@
-// Linear layers: one BLAS product per member of the team, each on its own part of the output.
+// Linear layers: one product per member of the team, each on its own part of the output.
 #include <algorithm>
 
 #include "base/rounding.h"
@@ -85,7 +85,8 @@ void store_block(const float* block, int64_t rows, int64_t cols, T* c, int64_t l
   }
 }
 
-// Narrow operands: widened block by block. A narrow result is summed in f32 and rounded once.
+// Narrow operands of products that do not take them: widened block by block. A narrow result is
+// summed in f32 and rounded once.
 template <typename T, typename Out>
 void blocked_product(const Product<T, Out>& p, Range rows, Range cols, float* blocks) {
   constexpr bool kNarrow = kIsNarrow<Out>;
@@ -117,6 +118,29 @@ void blocked_product(const Product<T, Out>& p, Range rows, Range cols, float* bl
   }
 }
 
+// The same where products widen for themselves: whole depths, and a narrow result block by block.
+template <typename T, typename Out>
+void narrow_product(const Product<T, Out>& p, Range rows, Range cols, float* block) {
+  const auto multiply_part = [&](int64_t row, int64_t m, int64_t col, int64_t n, bool add, float* c,
+                                 int64_t ldc) {
+    gemm_narrow<T>(p.a.transposed, p.b.transposed, m, n, p.k, p.a.at(row, 0), p.a.ld,
+                   p.b.at(0, col), p.b.ld, add, c, ldc);
+  };
+  if constexpr (!kIsNarrow<Out>) {
+    multiply_part(rows.begin, rows.end - rows.begin, cols.begin, cols.end - cols.begin,
+                  p.accumulate, p.c + rows.begin * p.n + cols.begin, p.n);
+  } else {
+    for (int64_t col = cols.begin; col < cols.end; col += workspace::kLinearCols) {
+      const int64_t n = std::min(workspace::kLinearCols, cols.end - col);
+      for (int64_t row = rows.begin; row < rows.end; row += workspace::kLinearRows) {
+        const int64_t m = std::min(workspace::kLinearRows, rows.end - row);
+        multiply_part(row, m, col, n, /*add=*/false, block, n);
+        store_block(block, m, n, p.c + row * p.n + col, p.n, p.accumulate);
+      }
+    }
+  }
+}
+
 // Splits the longer side of the output, so that the operand every member reads whole is the
 // smaller one.
 template <typename T, typename Out>
@@ -140,7 +164,9 @@ void run_product(Context& ctx, const char* op, const Product<T, Out>& p, int64_t
     const Range rows = p.m >= p.n ? part : Range{0, p.m};
     const Range cols = p.m >= p.n ? Range{0, p.n} : part;
     if constexpr (kIsNarrow<T>) {
-      blocked_product(p, rows, cols, blocks + member * per_member);
+      float* const mine = blocks + member * per_member;
+      gemm_takes_narrow() ? narrow_product(p, rows, cols, mine)
+                          : blocked_product(p, rows, cols, mine);
     } else {
       whole_product(p, rows, cols);
     }

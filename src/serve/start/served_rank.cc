@@ -11,6 +11,7 @@
 #include "serve/ranks/rank_process.h"
 #include "serve/start/rank_task.h"
 #include "serve/start/start_model.h"
+#include "tensor/cpu_level.h"
 
 namespace tessera::serve {
 namespace {
@@ -50,6 +51,7 @@ std::optional<int> run_as_served_rank(const Environment& environment) {
   };
   if (text_of(agent_variable::kFrames).empty()) return std::nullopt;
   try {
+    use_cpu_level(text_of("TESSERA_CPU_LEVEL"));
     return run_rank_process(detect_launch(environment), parse_faults(text_of("TESSERA_FAULT")),
                             make_model_worker);
   } catch (const std::exception& error) {

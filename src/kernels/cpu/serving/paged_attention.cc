@@ -4,13 +4,14 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "base/error.h"
 #include "base/rounding.h"
 #include "base/workspace.h"
 #include "kernels/cpu/bodies.h"
 #include "kernels/cpu/dispatch.h"
-#include "kernels/cpu/serving/lanes.h"
+#include "kernels/cpu/serving/level.h"
 #include "kernels/scratch.h"
 
 namespace tessera::kernels::cpu {
@@ -40,6 +41,13 @@ struct Task {
   [[nodiscard]] int64_t rows() const { return count * heads; }
 };
 
+// The loops for arithmetic in A.
+template <typename A>
+const levels::PagedRows<A>& loops() {
+  if constexpr (std::is_same_v<A, float>) return serving_level().paged_f32;
+  if constexpr (std::is_same_v<A, double>) return serving_level().paged_f64;
+}
+
 // One member's scratch; width is head_dim, filled up to whole vectors.
 template <typename A>
 struct Buffers {
@@ -52,7 +60,8 @@ struct Buffers {
   A* sums;     // [rows]
   A* tops;     // [rows]
 
-  Buffers(Scratch& scratch, int64_t head_dim) : width(round_up(head_dim, kWidth<A>)) {
+  Buffers(Scratch& scratch, int64_t head_dim)
+      : width(round_up(head_dim, levels::kPagedRowBytes / static_cast<int64_t>(sizeof(A)))) {
     keys = scratch.take<A>(width * kTile);
     values = scratch.take<A>(width * kTile);
     queries = scratch.take<A>(kRows * width);
@@ -95,43 +104,6 @@ void load_tile(const Tensors<T>& x, const PagedAttentionShape& shape, const Task
   }
 }
 
-// Scores of `rows` rows for all keys of a tile, those that are not there included.
-template <typename A, int rows>
-void score_rows(const A* queries, int64_t width, const A* keys, int64_t dim, A* scores) {
-  constexpr int kStep = kWidth<A>;
-  constexpr int kAtOnce = 4;
-  for (int64_t k = 0; k < kTile; k += kAtOnce * kStep) {
-    Vector<A> acc[rows][kAtOnce] = {};
-    for (int64_t d = 0; d < dim; ++d) {
-      Vector<A> key[kAtOnce];
-      for (int v = 0; v < kAtOnce; ++v) key[v] = load(keys + d * kTile + k + v * kStep);
-      for (int r = 0; r < rows; ++r) {
-        const Vector<A> query = broadcast(queries[r * width + d]);
-        for (int v = 0; v < kAtOnce; ++v) acc[r][v] += query * key[v];
-      }
-    }
-    for (int r = 0; r < rows; ++r) {
-      for (int v = 0; v < kAtOnce; ++v) store(scores + r * kTile + k + v * kStep, acc[r][v]);
-    }
-  }
-}
-
-// out += weights of the keys [begin, end) of a tile times their values, for `rows` rows.
-template <typename A, int rows>
-void add_values(const A* weights, const A* values, int64_t width, int64_t begin, int64_t end,
-                A* out) {
-  constexpr int kStep = kWidth<A>;
-  for (int64_t d = 0; d < width; d += kStep) {
-    Vector<A> acc[rows];
-    for (int r = 0; r < rows; ++r) acc[r] = load(out + r * width + d);
-    for (int64_t k = begin; k < end; ++k) {
-      const Vector<A> value = load(values + k * width + d);
-      for (int r = 0; r < rows; ++r) acc[r] += broadcast(weights[r * kTile + k]) * value;
-    }
-    for (int r = 0; r < rows; ++r) store(out + r * width + d, acc[r]);
-  }
-}
-
 // What row r of a task sees of the tile at `tile`, by place in the tile.
 struct Seen {
   int64_t begin, end;
@@ -163,13 +135,14 @@ template <typename A>
 void attend_tile(const PagedAttentionShape& shape, const Task& task, int64_t tile,
                  const Buffers<A>& buf) {
   constexpr int kAtOnce = 4;
+  const auto [score, add_values] = loops<A>();
   const int64_t dim = shape.page.head_dim, width = buf.width, rows = task.rows();
   int64_t r = 0;
   for (; r + kAtOnce <= rows; r += kAtOnce) {
-    score_rows<A, kAtOnce>(buf.queries + r * width, width, buf.keys, dim, buf.scores + r * kTile);
+    score(kAtOnce, buf.queries + r * width, width, buf.keys, dim, buf.scores + r * kTile);
   }
   for (; r < rows; ++r) {
-    score_rows<A, 1>(buf.queries + r * width, width, buf.keys, dim, buf.scores + r * kTile);
+    score(1, buf.queries + r * width, width, buf.keys, dim, buf.scores + r * kTile);
   }
   for (r = 0; r < rows; ++r) {
     const Seen keys = seen(shape, task, r, tile);
@@ -181,10 +154,10 @@ void attend_tile(const PagedAttentionShape& shape, const Task& task, int64_t til
     const Seen last = seen(shape, task, std::min(r + kAtOnce, rows) - 1, tile);
     const bool alike = last.begin == keys.begin && last.end == keys.end;
     if (r + kAtOnce <= rows && alike) {
-      add_values<A, kAtOnce>(weights, buf.values, width, keys.begin, keys.end, buf.out + r * width);
+      add_values(kAtOnce, weights, buf.values, width, keys.begin, keys.end, buf.out + r * width);
       r += kAtOnce;
     } else {
-      add_values<A, 1>(weights, buf.values, width, keys.begin, keys.end, buf.out + r * width);
+      add_values(1, weights, buf.values, width, keys.begin, keys.end, buf.out + r * width);
       ++r;
     }
   }

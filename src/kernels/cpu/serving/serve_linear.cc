@@ -3,7 +3,7 @@
 // computed beside it. Few tokens read every weight once, as it is stored: memory's speed is theirs.
 // For more, panels of rows are widened once and stay in the cache for all tokens.
 #include <algorithm>
-#include <array>
+#include <type_traits>
 
 #include "base/error.h"
 #include "base/rounding.h"
@@ -11,31 +11,28 @@
 #include "kernels/cpu/bodies.h"
 #include "kernels/cpu/dispatch.h"
 #include "kernels/cpu/expert_rows.h"
-#include "kernels/cpu/serving/lanes.h"
+#include "kernels/cpu/serving/level.h"
 #include "kernels/scratch.h"
 
 namespace tessera::kernels::cpu {
 namespace {
 
+// Weights of more than a few tokens are widened before they are used, where inputs are.
+template <typename T, typename Input>
+inline constexpr bool kWidens = !std::is_same_v<T, Input>;
 constexpr int64_t kPanel = workspace::kServePanelRows;
 constexpr int64_t kFew = workspace::kServeFewTokens;
-// Weight rows that are multiplied at once with `tokens` tokens: as many sums as registers hold
-// beside the operands of the smaller side.
-constexpr int rows_at_once(int tokens) {
-  constexpr int kSums = kVectorBytes == 64 ? 24 : 12;
-  return std::clamp(kSums / tokens, 1, 8);
-}
-// Tokens of a tile where there are many.
-constexpr int kTile = kVectorBytes == 64 ? 6 : 4;
-
-int64_t tile_of(int64_t tokens) { return tokens > kFew ? kTile : tokens; }
-
-// What inputs are kept as where weights are W.
+// The loops for weights of W.
 template <typename W>
-using Input = typename Products<W>::Input;
-// Whether weights of more than a few tokens, and all inputs, are widened before they are used.
-template <typename T>
-inline constexpr bool kWidens = !std::is_same_v<T, Input<T>>;
+const levels::RowProducts<W, Acc<W>>& loops() {
+  const levels::Serving& level = serving_level();
+  if constexpr (std::is_same_v<W, float>) return level.f32;
+  if constexpr (std::is_same_v<W, double>) return level.f64;
+  if constexpr (std::is_same_v<W, BFloat16>) return level.bf16;
+  if constexpr (std::is_same_v<W, Float16>) return level.f16;
+}
+
+int64_t tile_of(int64_t tokens, int64_t tile) { return tokens > kFew ? tile : tokens; }
 
 // How K is cut, and how inputs are packed: a tile of tokens after the other, in it a chunk after
 // the other, in it a step of each token beside that of the next. Rows as they are stored lie a
@@ -49,103 +46,28 @@ struct Cut {
   [[nodiscard]] int64_t packed_token() const { return chunks * packed_chunk(); }
 };
 
-// One token of x as the t-th of a tile of `tokens`.
-template <typename T>
-void pack_token(const T* x, const Cut& cut, int64_t t, int64_t tokens, Input<T>* tile) {
-  constexpr int64_t kStep = Products<T>::kStep;
+// One token of x as the t-th of a tile of `tokens`, by `step` elements at a time.
+template <typename Input, typename T>
+void pack_token(const T* x, const Cut& cut, int64_t t, int64_t tokens, int64_t step, Input* tile) {
   for (int64_t c = 0; c < cut.chunks; ++c) {
-    Input<T>* to = tile + tokens * c * cut.packed_chunk() + t * kStep;
-    for (int64_t k = cut.begin(c); k < cut.end(c); k += kStep, to += tokens * kStep) {
-      const int64_t count = std::min(kStep, cut.end(c) - k);
-      for (int64_t i = 0; i < count; ++i) to[i] = static_cast<Input<T>>(x[k + i]);
-      std::fill(to + count, to + kStep, Input<T>{});
+    Input* to = tile + tokens * c * cut.packed_chunk() + t * step;
+    for (int64_t k = cut.begin(c); k < cut.end(c); k += step, to += tokens * step) {
+      const int64_t count = std::min(step, cut.end(c) - k);
+      for (int64_t i = 0; i < count; ++i) to[i] = static_cast<Input>(x[k + i]);
+      std::fill(to + count, to + step, Input{});
     }
   }
 }
 
-// The products of one step of K for a tile. The side that has fewer vectors stays in registers.
-template <typename W, int tokens, int rows, typename LoadInput, typename LoadWeight>
-inline void add_step(Vector<Acc<W>> (&acc)[rows][tokens], const LoadInput& input,
-                     const LoadWeight& weight) {
-  using P = Products<W>;
-  if constexpr (rows < tokens) {
-    typename P::Operand weights[rows];
-    for (int n = 0; n < rows; ++n) weights[n] = weight(n);
-    for (int t = 0; t < tokens; ++t) {
-      const typename P::Operand one = input(t);
-      for (int n = 0; n < rows; ++n) P::add(acc[n][t], one, weights[n]);
-    }
-  } else {
-    typename P::Operand inputs[tokens];
-    for (int t = 0; t < tokens; ++t) inputs[t] = input(t);
-    for (int n = 0; n < rows; ++n) {
-      const typename P::Operand one = weight(n);
-      for (int t = 0; t < tokens; ++t) P::add(acc[n][t], inputs[t], one);
-    }
-  }
-}
-
-// The sums of `length` of K for a tile whose inputs are packed; sums[n * kServeTileTokens + t].
-// Rows are far from each other, so that nobody else fetches the next ones; of one token they are
-// read as they lie, and then it only gets in the way.
-template <typename W, int tokens, int rows>
-void add_up(const Input<W>* x, const W* w, int64_t ld, int64_t length, Acc<W>* sums) {
-  using A = Acc<W>;
-  using P = Products<W>;
-  Vector<A> acc[rows][tokens] = {};
-  int64_t k = 0;
-  for (; k + P::kStep <= length; k += P::kStep, x += tokens * P::kStep) {
-    add_step<W, tokens, rows>(
-        acc, [&](int t) { return P::operand(x + t * P::kStep); },
-        [&](int n) {
-          if constexpr (tokens > 1) __builtin_prefetch(w + (n + rows) * ld + k);
-          return P::operand(w + n * ld + k);
-        });
-  }
-  if (k < length) {
-    add_step<W, tokens, rows>(
-        acc, [&](int t) { return P::operand(x + t * P::kStep); },
-        [&](int n) { return P::operand(w + n * ld + k, length - k); });
-  }
-  A values[rows * tokens];
-  sum_lanes_of<A, rows * tokens>(&acc[0][0], values);
-  for (int n = 0; n < rows; ++n) {
-    for (int t = 0; t < tokens; ++t) {
-      sums[n * workspace::kServeTileTokens + t] = values[n * tokens + t];
-    }
-  }
-}
-
-// Rows [0, count) of w for `tokens` tokens and one chunk, as many rows at once as there are.
-template <typename W, int tokens>
-void add_up_rows(const Input<W>* x, const W* w, int64_t ld, int64_t count, int64_t length,
-                 Acc<W>* sums) {
-  constexpr int kRows = rows_at_once(tokens);
-  constexpr int64_t kStride = workspace::kServeTileTokens;
-  int64_t n = 0;
-  for (; n + kRows <= count; n += kRows) {
-    add_up<W, tokens, kRows>(x, w + n * ld, ld, length, sums + n * kStride);
-  }
-  for (; n < count; ++n) {
-    add_up<W, tokens, 1>(x, w + n * ld, ld, length, sums + n * kStride);
-  }
-}
-
-template <typename W>
-using AddUpRows = void (*)(const Input<W>*, const W*, int64_t, int64_t, int64_t, Acc<W>*);
-template <typename W>
-constexpr std::array<AddUpRows<W>, 9> kAddUpRows = {
-    nullptr,           add_up_rows<W, 1>, add_up_rows<W, 2>, add_up_rows<W, 3>, add_up_rows<W, 4>,
-    add_up_rows<W, 5>, add_up_rows<W, 6>, add_up_rows<W, 7>, add_up_rows<W, 8>};
-
-// One member's part of a product. T is the storage type, Out that of y.
-template <typename T, typename Out>
+// One member's part of a product. T is the storage type, Input what inputs are packed as, Out that
+// of y.
+template <typename T, typename Input, typename Out>
 class Member {
  public:
   using A = Acc<T>;
 
-  Member(const Input<T>* x, const T* w, Out* y, int64_t tokens, int64_t rows, const Cut& cut,
-         A* panel, A* sums)
+  Member(const Input* x, const T* w, Out* y, int64_t tokens, int64_t rows, const Cut& cut, A* panel,
+         A* sums)
       : x_(x), w_(w), y_(y), tokens_(tokens), rows_(rows), cut_(cut), panel_(panel), sums_(sums) {}
 
   // Weight rows [begin, end), for all tokens.
@@ -153,25 +75,26 @@ class Member {
     for (int64_t n = begin; n < end; n += kPanel) {
       const int64_t count = std::min(kPanel, end - n);
       const T* w = w_ + n * cut_.length;
-      if constexpr (kWidens<T>) {
+      if constexpr (kWidens<T, Input>) {
         if (tokens_ > kFew) {
           for (int64_t i = 0; i < count * cut_.length; ++i) panel_[i] = widen(w[i]);
-          run_tiles<A>(panel_, n, count);
+          run_tiles(loops<A>(), panel_, n, count);
           continue;
         }
       }
-      run_tiles<T>(w, n, count);
+      run_tiles(loops<T>(), w, n, count);
     }
   }
 
  private:
   template <typename W>
-  void run_tiles(const W* w, int64_t first, int64_t count) const {
-    const int64_t tile = tile_of(tokens_);
+  void run_tiles(const levels::RowProducts<W, A>& loops, const W* w, int64_t first,
+                 int64_t count) const {
+    const int64_t tile = tile_of(tokens_, loops.tile);
     for (int64_t t = 0; t < tokens_; t += tile) {
       const int64_t tokens = std::min(tile, tokens_ - t);
-      const AddUpRows<W> add = kAddUpRows<W>[static_cast<size_t>(tokens)];
-      const int64_t at_once = tokens_ == 1 ? rows_at_once(1) : count;
+      const auto add = loops.add[tokens];
+      const int64_t at_once = tokens_ == 1 ? loops.rows_of_one : count;
       for (int64_t n = 0; n < count; n += at_once) {
         for (int64_t c = 0; c < cut_.chunks; ++c) {
           const int64_t begin = cut_.begin(c);
@@ -204,7 +127,7 @@ class Member {
     return sums_ + chunk * kPanel * workspace::kServeTileTokens;
   }
 
-  const Input<T>* x_;
+  const Input* x_;
   const T* w_;
   Out* y_;
   int64_t tokens_, rows_;
@@ -213,7 +136,7 @@ class Member {
   A* sums_;
 };
 
-template <typename T, typename Out>
+template <typename T, typename Input, typename Out>
 void multiply(Context& ctx, const char* op, const Tensor& x, const Tensor& w, const Tensor& y,
               int64_t chunks) {
   using A = Acc<T>;
@@ -222,16 +145,16 @@ void multiply(Context& ctx, const char* op, const Tensor& x, const Tensor& w, co
   const int members = ctx.workers.size();
   Scratch scratch(op, ctx.workspace,
                   workspace::serve_linear(x.dtype, tokens, length, chunks, members));
-  Input<T>* const inputs = scratch.take<Input<T>>(tokens * cut.packed_token());
-  const int64_t tile = tile_of(tokens);
+  Input* const inputs = scratch.take<Input>(tokens * cut.packed_token());
+  const int64_t tile = tile_of(tokens, loops<T>().tile), step = loops<T>().step;
   ctx.workers.parallel_for(tokens, 1, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       const int64_t first = t / tile * tile;
-      pack_token(x.as<T>() + t * length, cut, t - first, std::min(tile, tokens - first),
+      pack_token(x.as<T>() + t * length, cut, t - first, std::min(tile, tokens - first), step,
                  inputs + first * cut.packed_token());
     }
   });
-  const int64_t panel = kWidens<T> && tokens > kFew ? kPanel * length : 0;
+  const int64_t panel = kWidens<T, Input> && tokens > kFew ? kPanel * length : 0;
   const int64_t sums = kPanel * workspace::kServeTileTokens * chunks;
   A* const panels = scratch.take<A>(panel * members);
   A* const all_sums = scratch.take<A>(sums * members);
@@ -240,10 +163,17 @@ void multiply(Context& ctx, const char* op, const Tensor& x, const Tensor& w, co
   ctx.workers.run([&](int member) {
     const int64_t begin = blocks * member / members * kGrain;
     const int64_t end = std::min(rows, blocks * (member + 1) / members * kGrain);
-    Member<T, Out>(inputs, w.as<T>(), y.as<Out>(), tokens, rows, cut, panels + member * panel,
-                   all_sums + member * sums)
+    Member<T, Input, Out>(inputs, w.as<T>(), y.as<Out>(), tokens, rows, cut,
+                          panels + member * panel, all_sums + member * sums)
         .run(begin, end);
   });
+}
+
+template <typename T, typename Input>
+void choose_output(Context& ctx, const char* op, const Tensor& x, const Tensor& w, const Tensor& y,
+                   int64_t chunks) {
+  if (y.dtype == x.dtype) return multiply<T, Input, T>(ctx, op, x, w, y, chunks);
+  multiply<T, Input, Acc<T>>(ctx, op, x, w, y, chunks);
 }
 
 }  // namespace
@@ -252,8 +182,8 @@ void serve_linear(Context& ctx, const Tensor& x, const Tensor& w, Tensor& y, int
   constexpr const char* kOp = "serve_linear";
   dispatch(kOp, x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if (y.dtype == x.dtype) return multiply<T, T>(ctx, kOp, x, w, y, chunks);
-    multiply<T, Acc<T>>(ctx, kOp, x, w, y, chunks);
+    if (loops<T>().as_stored) return choose_output<T, T>(ctx, kOp, x, w, y, chunks);
+    choose_output<T, Acc<T>>(ctx, kOp, x, w, y, chunks);
   });
 }
 

@@ -1,18 +1,23 @@
-// Vectors of the arithmetic type, as wide as the CPU's registers, and sums over their lanes in a
-// fixed order. What is written with them has the same bits in every loop that it is inlined into.
+// Vectors of the arithmetic type, as wide as the registers of a level, and sums over their lanes in
+// a fixed order. What is written with them has the same bits in every loop that it is inlined into.
+// Each source that includes this has functions of its own, compiled for its level: hence the
+// unnamed namespace.
 #pragma once
 
-#if defined(__AVX512BF16__)
+#if defined(__F16C__)
 #include <immintrin.h>
 #endif
 
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
-#include "kernels/cpu/numeric.h"
+#include "base/dtype.h"
 
-namespace tessera::kernels::cpu {
+namespace tessera::kernels::cpu::levels {
+namespace {
 
 #if defined(__AVX512F__)
 inline constexpr int kVectorBytes = 64;
@@ -21,6 +26,29 @@ inline constexpr int kVectorBytes = 32;
 #else
 inline constexpr int kVectorBytes = 16;
 #endif
+
+// What elements of T are computed in.
+template <typename T>
+using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+// One element. Where a level has them, the conversions of base/dtype.h are not to be compiled here.
+template <typename T>
+inline Wide<T> widened(T x) {
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    const uint32_t bits = static_cast<uint32_t>(x.bits) << 16;
+    float value;
+    std::memcpy(&value, &bits, sizeof value);
+    return value;
+  } else if constexpr (std::is_same_v<T, Float16>) {
+#if defined(__F16C__)
+    return _cvtsh_ss(x.bits);
+#else
+    return static_cast<float>(x);
+#endif
+  } else {
+    return x;
+  }
+}
 
 template <typename A>
 inline constexpr int kWidth = kVectorBytes / static_cast<int>(sizeof(A));
@@ -34,8 +62,8 @@ using Vector = typename VectorOf<A, width>::type;
 
 // `count` elements from `from` on, then zeros; all of them where it is left out.
 template <typename T>
-inline Vector<Acc<T>> load(const T* from) {
-  using A = Acc<T>;
+inline Vector<Wide<T>> load(const T* from) {
+  using A = Wide<T>;
   constexpr int kLoaded = kWidth<A>;
   if constexpr (std::is_same_v<T, A>) {
     Vector<A> v;
@@ -49,16 +77,24 @@ inline Vector<Acc<T>> load(const T* from) {
     std::memcpy(&v, &wide, sizeof v);
     return v;
   } else {
-    A values[kLoaded];
-    for (int i = 0; i < kLoaded; ++i) values[i] = widen(from[i]);
-    return load(values);
+    Vector<A> v;
+#if defined(__F16C__)
+    for (int i = 0; i < kLoaded; i += 8) {
+      const __m256 eight =
+          _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i)));
+      std::memcpy(reinterpret_cast<std::byte*>(&v) + i * sizeof(A), &eight, sizeof eight);
+    }
+#else
+    for (int i = 0; i < kLoaded; ++i) v[i] = widened(from[i]);
+#endif
+    return v;
   }
 }
 template <typename T>
-inline Vector<Acc<T>> load(const T* from, int64_t count) {
-  using A = Acc<T>;
+inline Vector<Wide<T>> load(const T* from, int64_t count) {
+  using A = Wide<T>;
   A values[kWidth<A>] = {};
-  for (int64_t i = 0; i < count; ++i) values[i] = widen(from[i]);
+  for (int64_t i = 0; i < count; ++i) values[i] = widened(from[i]);
   return load(values);
 }
 
@@ -146,7 +182,7 @@ inline void sum_lanes_of(const Vector<A>* vectors, A* sums) {
 // kept for that.
 template <typename W>
 struct Products {
-  using A = Acc<W>;
+  using A = Wide<W>;
   using Input = A;
   using Operand = Vector<A>;
   static constexpr int kStep = kWidth<A>;
@@ -177,9 +213,11 @@ struct Products<BFloat16> {
     return values;
   }
   static Operand operand(const BFloat16* from, int64_t count) {
-    BFloat16 values[kStep] = {};
-    for (int64_t i = 0; i < count; ++i) values[i] = from[i];
-    return operand(values);
+    uint16_t values[kStep] = {};
+    for (int64_t i = 0; i < count; ++i) values[i] = from[i].bits;
+    Operand filled;
+    std::memcpy(&filled, values, sizeof filled);
+    return filled;
   }
   static void add(Vector<float>& sum, const Operand& x, const Operand& w) {
     sum = _mm512_dpbf16_ps(sum, x, w);
@@ -187,4 +225,5 @@ struct Products<BFloat16> {
 };
 #endif
 
-}  // namespace tessera::kernels::cpu
+}  // namespace
+}  // namespace tessera::kernels::cpu::levels
