@@ -210,7 +210,7 @@ ShowTopic serving_topic() {
           "--stages 4 --requests 4 --prompt 1k --answer 8",
           kServingFields,
           serving_answer,
-          serving_answer_text};
+          for_terminals(serving_answer_text)};
 }
 
 }  // namespace tessera
