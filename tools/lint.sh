@@ -29,8 +29,8 @@ while read -r size file; do finding "$file: $size bytes; the limit is 500 KB, 1 
   stat -c '%s %n' "${files[@]}" | awk '$1 > ($2 == "web/studio.html.gz" ? 1000000 : 500 * 1024)')
 while read -r size file; do finding "$file: $size bytes; pictures of the studio have 100 KB at most"; done < <(
   stat -c '%s %n' docs/pictures/studio/*.png | awk '$1 > 100 * 1024')
-while read -r lines file; do finding "$file: $lines lines; a picture of a lesson has 250 at most"; done < <(
-  wc -l web/src/learn/widgets/*.svelte | awk '$1 > 250 && $2 != "total"')
+while read -r lines file; do finding "$file: $lines lines; a component of the studio has 250 at most"; done < <(
+  find web/src -name '*.svelte' -exec wc -l {} + | awk '$1 > 250 && $2 != "total"')
 mapfile -t text < <(grep -lI '' -- "${files[@]}")
 mapfile -t cpp < <(printf '%s\n' "${text[@]}" | grep -E '\.(h|cc|cu|cuh)$')
 mapfile -t scripts < <(grep -lE '^#!.*bash' -- "${text[@]}")

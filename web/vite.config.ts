@@ -1,4 +1,4 @@
-import { svelte } from '@sveltejs/vite-plugin-svelte';
+import { svelte, vitePreprocess } from '@sveltejs/vite-plugin-svelte';
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { defineConfig, type Plugin } from 'vite';
@@ -23,9 +23,21 @@ const serveCore: Plugin = {
   },
 };
 
+// Line breaks and indentation of templates, of which browsers show one space: a KB of the packed script. A comment that
+// ends with its line must not stand in a template.
+const collapseSpace = {
+  name: 'collapse-space',
+  markup: ({ content }: { content: string }) => ({
+    code: content
+      .split(/(<script[^]*?<\/script>|<style[^]*?<\/style>|<pre[^]*?<\/pre>)/)
+      .map((part) => (/^<(script|style|pre)/.test(part) ? part : part.replace(/\n\s*/g, ' ')))
+      .join(''),
+  }),
+};
+
 export default defineConfig({
   base: './',
-  plugins: [svelte(), serveCore],
+  plugins: [svelte({ preprocess: [collapseSpace, vitePreprocess()] }), serveCore],
   build: { target: 'es2022', assetsInlineLimit: 0, cssCodeSplit: false, modulePreload: false },
   worker: { format: 'iife' },
   server: { fs: { allow: ['..'] } }, // the demo's run file

@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <map>
+#include <set>
 
 #include "base/testing/share.h"
 #include "cli/surroundings.h"
@@ -68,6 +69,10 @@ TEST(CallTest, AnswersAsTheCommandPrints) {
       {"show", "numbers", "--value", "1", "--steps", "3"},
       {"show", "tp_matmul", "--split", "pair"},
       {"show", "experts", "--skew", "0.5", "--tokens=16"},
+      {"show", "serving", "--stages", "2", "--requests", "3", "--prompt", "1k", "--pages", "140"},
+      {"show", "choices", "--model", "llama-3-8b", "--cluster", "h100-8", "--sequence-parallel",
+       "--set", "train.micro_batch=2"},
+      {"plan", "--serve", "llama-3-8b", "--cluster", "h100-8", "--tp", "4", "--pp", "2"},
       {"plan", "--model", "llama-3-8b", "--cluster", "h100-64", "--tp", "8", "--zero", "1"},
       {"plan", "--model", "llama-3-405b", "--cluster", "h100-16384", "--tp", "8", "--pp", "16",
        "--virtual-stages", "1", "--sequence-parallel", "--tokens", "15T", "--mtbf-device", "30000h",
@@ -113,6 +118,19 @@ TEST(CallTest, RandomRequestsAreAnsweredAlike) {
   }
   EXPECT_GE(codes[0], share.size() / 5) << "many requests should make sense";
   EXPECT_GE(codes[2], share.size() / 10) << "and many should not";
+}
+
+// Parity of the page's core rests on these requests: what is never drawn is never compared.
+TEST(CallTest, RandomRequestsAskEveryMethod) {
+  std::set<std::string> asked;
+  for (uint64_t seed = 0; seed < 3000; ++seed) {
+    Dice dice(seed);
+    const std::optional<Call> call = testing::as_whole_call(testing::random_request(dice));
+    if (call.has_value()) asked.insert(call->method);
+  }
+  for (const Method& method : methods()) {
+    EXPECT_TRUE(asked.contains(std::string(method.name))) << method.name;
+  }
 }
 
 // The comparison itself notices a difference.

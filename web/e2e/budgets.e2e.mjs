@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { cpus, loadavg } from 'node:os';
 import { gunzipSync } from 'node:zlib';
 import { fileURLToPath } from 'node:url';
+import { kBudgets, overBudget, sizesOf } from '../scripts/budgets.mjs';
 
 const kSlack = Number(process.env.BUDGET_SLACK ?? 6);
 // What else runs here takes its share.
@@ -99,7 +100,14 @@ const measured = [
       );
       const packed = readFileSync(new URL('../studio.html.gz', import.meta.url));
       check.that(gunzipSync(packed).equals(html), 'the packed page is this page');
-      figure(check, 'studio.html, packed', packed.length / 1e3, 850, 'KB', 1);
+      const sizes = sizesOf(html.toString(), packed);
+      for (const [part, most] of Object.entries(kBudgets))
+        figure(check, `${part}, packed`, sizes[part], most, 'KB', 1);
+      check.equal(
+        overBudget({ ...sizes, core: kBudgets.core + 1 }).length,
+        1,
+        'a core that is too large is refused',
+      );
       figure(check, 'studio.html', html.length / 1e6, 3, 'MB', 1);
     },
   },

@@ -1,4 +1,6 @@
 // The frame around all pages.
+import { sourceHash, sources } from '../scripts/pack.mjs';
+
 const kLight = '/plan?model=gpt2&cluster=h100-8&tp=2&pp=1&zero=1'; // a plan of milliseconds
 
 export const tests = [
@@ -100,6 +102,18 @@ export const tests = [
       check.equal(box.height, 52, 'its height');
       for (const link of await page.locator('nav[aria-label=Places] a').all())
         check.that((await link.boundingBox()).width >= 44, 'a target');
+    },
+  },
+  {
+    name: 'is made from what it embeds, and from nothing of the tests',
+    run: async (page, check) => {
+      const names = sources().map((file) => file.replace(/.*\/(?=web\/|examples\/)/, ''));
+      for (const one of ['examples/demo.toml', 'web/src/main.ts', 'web/scripts/budgets.mjs'])
+        check.that(names.includes(one), `${one} counts`);
+      check.equal(names.filter((name) => /test/.test(name)).join(' '), '', 'sources of tests');
+      await page.open('/plan');
+      const made = await page.locator('meta[name=studio-sources]').getAttribute('content');
+      if (!process.env.STUDIO) check.equal(made, sourceHash(), 'the page is of these sources');
     },
   },
 ];

@@ -47,11 +47,27 @@ const kWidgets = {
     'Which split?',
   ],
   memory: ['Memory of a rank', 'Activations of a micro-batch', 'Llama 3 70B on 256 H100'],
-  precision: ['A number in bytes', 'Many small updates', 'One update from K', 'Computing again'],
-  failures: ['A step with one rank lost', 'Size of a checkpoint', 'How often to save'],
-  serving: ['What serving keeps', 'The roof of a device'],
+  precision: [
+    'A number in bytes',
+    'Many small updates',
+    'One update from K',
+    'Computing again',
+    'The same, planned',
+  ],
+  failures: [
+    'A step with one rank lost',
+    'Size of a checkpoint',
+    'How often to save',
+    'A month with failures',
+  ],
+  serving: [
+    'What serving keeps',
+    'The roof of a device',
+    'A prompt through the stages',
+    'Requests that take turns',
+  ],
 };
-// Facts, answers and bits, not formulas; the schedule and the number have theirs beside their pictures.
+// Facts, answers, bits and what is played, not formulas; the schedule and the number have theirs beside their pictures.
 const kWithoutFormula = [
   'Devices over the years',
   'What a device is made of',
@@ -61,6 +77,10 @@ const kWithoutFormula = [
   'Many small updates',
   'A step with one rank lost',
   'Llama 3 70B on 256 H100',
+  'The same, planned',
+  'A month with failures',
+  'A prompt through the stages',
+  'Requests that take turns',
   /^A block on/,
 ].map(String);
 

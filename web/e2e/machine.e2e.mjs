@@ -36,7 +36,7 @@ export const tests = [
         ['precision', 'One update', 'acc_steps=32', 'steps K, as a number', '32', '8'],
         ['precision', 'Computing again', 're_tp=4', 'tp, as a number', '4', '8'],
         ['failures', 'Size of a checkpoint', 'ck_billions=7', 'parameters, as a number', '7', '405'],
-        ['serving', 'What serving keeps', 'kv_requests=64', 'requests, as a number', '64', '16'],
+        ['serving', 'What serving keeps', 'kv_context=4096', 'longest text, as a number', '4096', '8192'],
       ]) {
         await page.open(`/learn/${lesson}?${params}`);
         const field = card(page, title).first().getByLabel(label);
@@ -441,16 +441,51 @@ export const tests = [
     },
   },
   {
-    name: 'serving: weights and cache of Llama 3 70B, divided by tp',
+    name: 'a month with failures: its days, its share that counts, without spares and with another seed',
     run: async (page, check) => {
-      await page.open('/learn/serving');
-      check.contains(await card(page, 'What serving keeps').textContent(), '42.95 GB');
-      check.contains(
-        await status(page, 'What serving keeps').textContent(),
-        'Fits: 23 GB of 80 GB on each of 8',
+      await page.open('/learn/failures');
+      const month = card(page, 'A month with failures');
+      const says = async () => (await month.locator('.said').textContent()).replace(/\s+/g, ' ').trim();
+      const first = await says();
+      check.contains(first, 'failures, one in about 3.05 h');
+      check.contains(await month.locator('canvas').getAttribute('aria-label'), '30 days, a row for each');
+      const counts = (text) => Number(/([\d.]+) % of the month counts/.exec(text)?.[1]);
+      check.that(counts(first) > 80 && counts(first) < 100, `share that counts: ${first}`);
+      await month.getByText('0', { exact: true }).click();
+      await page.settle();
+      check.that(counts(await says()) < counts(first), `without spares less of it counts: ${await says()}`);
+      check.contains(await month.innerText(), 'waiting for a spare');
+      check.contains(await month.innerText(), '--spares 0');
+      await month.getByRole('button', { name: 'another month' }).click();
+      await page.settle();
+      check.contains(await page.address(), 'month_seed=2');
+    },
+  },
+  {
+    name: 'recomputation as planned: bytes and seconds of every kind, for more sequences at a time',
+    run: async (page, check) => {
+      await page.open('/learn/precision');
+      const planned = card(page, 'The same, planned');
+      const rows = () =>
+        planned
+          .locator('tbody tr')
+          .evaluateAll((all) => all.map((row) => [...row.cells].map((c) => c.textContent.trim())));
+      const first = await rows();
+      check.equal(
+        first.map(([kind]) => kind).join(' '),
+        'none norms light selective full every-4',
+        'kinds of recomputation',
       );
-      await page.open('/learn/serving?kv_tp=1');
-      check.contains(await status(page, 'What serving keeps').textContent(), 'Does not fit');
+      const gib = (cell) => Number(/([\d.]+)\sGiB/.exec(cell)?.[1]);
+      const [none, full] = [first[0], first[4]];
+      check.that(gib(full[1]) < gib(none[1]) / 2, `full keeps less: ${full[1]} of ${none[1]}`);
+      check.contains(full[4], '+', 'full takes longer');
+      check.contains(await planned.innerText(), '--vary parallel.recompute=none');
+      await planned.getByLabel('sequences at a time, as a number').fill('8');
+      await planned.getByLabel('sequences at a time, as a number').press('Enter');
+      await page.settle();
+      const more = await rows();
+      check.near(gib(more[0][1]) / gib(none[1]), 2, 0.1, 'twice the sequences, twice the activations');
     },
   },
   {

@@ -1,8 +1,10 @@
 // The place Plan (studio's widgets 14 and 15): numbers are read off the page and compared with what
 // the same core gives to the command line.
+import { execFileSync } from 'node:child_process';
 import { writeFileSync, mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { kTessera, why } from './server.mjs';
 
 const verdict = (page) => page.locator('.verdict .says').innerText();
 const card = (page, title) =>
@@ -119,8 +121,47 @@ export const tests = [
       await page.open('/plan?model=llama-3-70b&cluster=a100-256&global_batch=1024&seq_len=4096');
       check.contains(await verdict(page), 'Fits.');
       check.contains(await page.locator('.product').innerText(), '= 256 ranks');
-      const tp = Number(await page.getByRole('spinbutton', { name: 'tp, as a number' }).inputValue());
-      check.that(tp >= 1 && tp <= 8, `tp ${tp} is within a node`);
+      const size = async (axis) =>
+        Number(await page.getByRole('spinbutton', { name: `${axis}, as a number` }).inputValue());
+      const [tp, pp] = [await size('tp'), await size('pp')];
+      const dp = Number(await page.getByLabel('dp, replicas').innerText());
+      check.that(tp > 1 && tp <= 8, `tp ${tp} is within a node`);
+      check.that(pp > 1, `pp ${pp} takes what tp leaves`);
+      check.that(dp > 1, `dp ${dp} takes the rest`);
+      check.equal(tp * pp * dp, 256, 'all devices');
+      // Where replicas would not fit, their states are shared out.
+      await page.open('/plan?model=llama-2-13b&cluster=a100-64&global_batch=1024&seq_len=4096');
+      check.contains(await verdict(page), 'Fits.');
+      const zero = page.getByRole('group', { name: 'ZeRO' });
+      check.equal(await zero.locator('label.on').innerText(), '1', 'ZeRO');
+      check.equal(await size('pp'), 2, 'pp of 13B');
+      check.equal(await page.getByLabel('dp, replicas').innerText(), '32', 'dp of 13B');
+      // Moving one axis keeps the others as they were chosen.
+      await page.getByRole('slider', { name: /^pp/ }).focus();
+      await page.keyboard.press('ArrowRight');
+      await page.settle();
+      check.contains(await page.address(), 'zero=1', 'the address after a move');
+    },
+  },
+  {
+    name: 'lets the planner choose: the same as tessera plan --json says',
+    skip: why || undefined,
+    run: async (page, check) => {
+      const run = { model: 'llama-3-70b', cluster: 'a100-256', global_batch: '1024', seq_len: '4096' };
+      for (const more of [{}, { zero: '1', tp: '8', pp: '4' }]) {
+        const flags = Object.entries({ ...run, ...more }).map(
+          ([key, value]) => `--${key.replaceAll('_', '-')}=${value}`,
+        );
+        const said = JSON.parse(execFileSync(kTessera, ['plan', ...flags, '--json'], { maxBuffer: 1 << 28 }));
+        await page.open(`/plan?${new URLSearchParams({ ...run, ...more })}`);
+        const mesh = (await page.locator('.product').innerText()).replace(/\s+/g, ' ');
+        for (const axis of ['tp', 'pp', 'dp'])
+          check.contains(mesh, `${axis} ${said.mesh[axis]}`, `${axis} of ${JSON.stringify(said.mesh)}`);
+        check.contains(await verdict(page), `needs ${(said.peak_bytes / 2 ** 30).toFixed(1)} GiB of`);
+        check.contains(await verdict(page), said.fits ? 'Fits.' : 'Does not fit.');
+        check.equal(await figure(page, 'step, priced'), `${said.time.step_s.toFixed(3)} s`, 'step');
+        check.equal(await figure(page, 'MFU'), `${(100 * said.rates.mfu).toFixed(1)} %`, 'MFU');
+      }
     },
   },
   {
@@ -184,17 +225,24 @@ export const tests = [
       await page.open('/plan');
       const same = card(page, 'The same, elsewhere');
       const says = await verdict(page);
-      for (const [name, part] of [
-        ['Megatron', '--tensor-model-parallel-size 8'],
-        ['torchtitan', 'tensor_parallel_degree = 8'],
-        ['DeepSpeed', '"zero_optimization"'],
-        ['nanotron', 'tp: 8'],
-      ]) {
+      const as = async (name) => {
         await same.getByLabel('As', { exact: true }).selectOption({ label: name });
         await page.settle();
-        const text = await same.innerText();
-        check.that(text.includes(part) || /cannot|no |not /.test(text), `${name}: ${text.slice(0, 300)}`);
-      }
+        return same.innerText();
+      };
+      for (const part of [
+        '--tensor-model-parallel-size 8',
+        '--pipeline-model-parallel-size 16',
+        '--sequence-parallel',
+        '--use-distributed-optimizer',
+        '--global-batch-size 2048',
+      ])
+        check.contains(await as('Megatron'), part, 'Megatron');
+      // What they have no setting for is refused, with the setting and what to use instead.
+      check.contains(await as('torchtitan'), 'torchtitan has no setting for: parallel.zero = 1');
+      check.contains(await as('torchtitan'), 'use 0 or 3');
+      check.contains(await as('DeepSpeed'), 'DeepSpeed has no setting for: parallel.stage_layers');
+      check.contains(await as('nanotron'), 'nanotron has no setting for: model.rope_scaling');
       await same.getByLabel('As', { exact: true }).selectOption({ label: 'TOML' });
       const toml = await same.locator('pre').innerText();
       check.contains(toml, 'preset = "llama-3-405b"');
@@ -204,6 +252,68 @@ export const tests = [
       await page.waitForFunction(() => location.hash.includes('run_file'));
       await page.settle();
       check.equal(await verdict(page), says, 'the run file is the same run');
+    },
+  },
+  {
+    name: 'gives settings of torchtitan, DeepSpeed and nanotron for runs that they can do',
+    run: async (page, check) => {
+      const base = 'cluster=h100-16&tp=8&pp=1&seq_len=4096&global_batch=64';
+      for (const [form, run, parts] of [
+        [
+          'torchtitan',
+          `model=llama-3-8b&zero=3&sequence_parallel=true&${base}`,
+          ['tensor_parallel_degree = 8', 'pipeline_parallel_degree = 1', 'seq_len = 4096'],
+        ],
+        [
+          'deepspeed',
+          `model=llama-2-7b&zero=1&${base}`,
+          ['"zero_optimization"', '"stage": 1', '"train_batch_size": 64'],
+        ],
+        ['nanotron', `model=llama-2-7b&zero=1&${base}`, ['tp: 8', 'pp: 1', 'dp: 2', 'zero_stage: 1']],
+      ]) {
+        await page.open(`/plan?${run}&as=${form}`);
+        const text = await card(page, 'The same, elsewhere').locator('pre').innerText();
+        for (const part of parts) check.contains(text, part, form);
+      }
+    },
+  },
+  {
+    name: 'says how memory and step add up, and is reset to what it opened with',
+    run: async (page, check) => {
+      await page.open('/plan?model=llama-3-8b&cluster=h100-8&tp=2&pp=1&zero=1&seq_len=4096&global_batch=64');
+      const memory = card(page, 'Memory of a rank');
+      check.equal(await memory.locator('.formula').count(), 0, 'a formula is shown when it is asked for');
+      await memory.getByText('how it adds up').click();
+      const sum = await memory.locator('.formula').getAttribute('aria-label');
+      check.contains(sum, 'parameters + gradients + optimizer + activations + communication + workspace');
+      const [, terms, total] = / = ([\d,+ ]+) = ([\d,]+) B = [\d.]+ GiB$/.exec(sum) ?? [];
+      const number = (text) => Number(text.replaceAll(',', ''));
+      check.equal(
+        terms
+          ?.split(' + ')
+          .map(number)
+          .reduce((a, b) => a + b, 0),
+        number(total ?? ''),
+        `bytes of ${sum}`,
+      );
+      const step = card(page, 'Where the step goes');
+      await step.getByText('how it adds up').click();
+      check.contains(
+        await step.locator('.formula').getAttribute('aria-label'),
+        'a step, in seconds: kernels + ',
+      );
+      await page.getByRole('slider', { name: /^tp/ }).focus();
+      await page.keyboard.press('ArrowRight');
+      await page.settle();
+      check.that(
+        (await memory.locator('.formula').getAttribute('aria-label')) !== sum,
+        'it follows the slider',
+      );
+      await page.getByRole('button', { name: 'Pin as A' }).click();
+      await page.getByRole('button', { name: 'reset to the first run' }).click();
+      await page.settle();
+      check.equal((await page.address()).split('#')[1], '/plan', 'address');
+      check.contains(await page.locator('.verdict h1').innerText(), 'llama-3-405b on 16,384 H100');
     },
   },
   {

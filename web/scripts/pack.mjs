@@ -5,7 +5,8 @@ import { createHash } from 'node:crypto';
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { gunzipSync, gzipSync } from 'node:zlib';
+import { gunzipSync } from 'node:zlib';
+import { overBudget, sizesOf } from './budgets.mjs';
 
 const web = fileURLToPath(new URL('..', import.meta.url));
 const corePath = process.env.TESSERA_CORE ?? join(web, '../build-wasm/core.wasm');
@@ -19,20 +20,26 @@ function filesIn(folder) {
 }
 
 // What the page is made from, but for the core: that is compared answer by answer (wasm/parity).
-export function sourceHash() {
-  const files = [
-    ...filesIn(join(web, 'src')).filter((file) => !file.endsWith('.test.ts')),
+export function sources() {
+  const ofTests = (file) => file.endsWith('.test.ts') || file.endsWith('/src/test_setup.ts');
+  return [
+    ...filesIn(join(web, 'src')).filter((file) => !ofTests(file)),
     ...[
+      '../examples/demo.toml', // Look inside opens with it
       'index.html',
       'package.json',
       'package-lock.json',
       'svelte.config.js',
       'vite.config.ts',
+      'scripts/budgets.mjs',
       'scripts/pack.mjs',
     ].map((name) => join(web, name)),
   ];
+}
+
+export function sourceHash() {
   const hash = createHash('sha256');
-  for (const file of files) {
+  for (const file of sources()) {
     hash.update(`${relative(web, file)}\0`);
     hash.update(readFileSync(file));
   }
@@ -76,12 +83,15 @@ async function pack() {
   writeFileSync(join(dist, 'studio.html'), html);
   const page = await packed(html);
   page.writeUInt8(255, 9); // no name of the system that wrote it
+  const sizes = sizesOf(html, page);
+  const parts = Object.entries(sizes).map(([part, size]) => `${part} ${size.toFixed(1)} KB`);
+  console.log(`studio.html ${(html.length / 1000).toFixed(0)} KB; packed: ${parts.join(', ')}`);
+  const over = overBudget(sizes);
+  if (over.length > 0) {
+    for (const line of over) console.error(line);
+    process.exit(1);
+  }
   writeFileSync(join(web, 'studio.html.gz'), page);
-  const kb = (bytes) => `${(bytes / 1000).toFixed(0)} KB`;
-  console.log(
-    `studio.html ${kb(html.length)}, packed ${kb(page.length)}; core ${kb((core.length * 3) / 4)} gzip; ` +
-      `script ${kb(gzipSync(script, { level: 9 }).length)} gzip, style ${kb(gzipSync(read('.css'), { level: 9 }).length)} gzip`,
-  );
 }
 
 // The page in the repository must be made from these sources.

@@ -59,7 +59,12 @@ std::string wrong_code(const Request& request, const Answer& answer) {
 }
 
 std::string wrong_output(const Request& request, const Answer& answer) {
+  const bool shows = request.words.front() == "show";
+  // What is not finite is a lesson of this topic.
+  if (shows && has_word(request, "numbers")) return "";
   if (std::string wrong = bad_number_in(answer.out); !wrong.empty()) return wrong;
+  // A cell that nothing has reached is null there.
+  if (shows && has_word(request, "collective")) return "";
   if (has_word(request, "--json") && !has_word(request, "--program") && !answer.out.empty() &&
       answer.out.front() == '{') {
     return why_no_json(answer.out);

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 
+#include "api/show/topic.h"
 #include "base/text/parse_real.h"
 
 namespace tessera::testing {
@@ -68,6 +69,32 @@ Call explain_call(const Words& words) {
   return call;
 }
 
+const ShowField* field_of(const std::string& topic_name, const std::string& key) {
+  for (const ShowTopic& topic : show_topics()) {
+    if (topic.name != topic_name) continue;
+    for (const ShowField& field : topic.fields) {
+      if (field.name == key) return &field;
+    }
+  }
+  return nullptr;
+}
+
+// Numbers as numbers and their lists as lists; what is a text in a topic stays one.
+nlohmann::json shown_value(const ShowField* field, const std::string& text) {
+  using Kind = ShowField::Kind;
+  const bool is_text =
+      field != nullptr &&
+      (field->kind == Kind::kText || field->kind == Kind::kChoice || field->kind == Kind::kJson);
+  const auto list = nlohmann::json::parse("[" + text + "]", nullptr, false);
+  if (is_text || list.is_discarded()) return text;
+  if (list.size() > 1) return list;
+  // A size is a whole number or a text.
+  const bool is_size = field != nullptr && field->kind == Kind::kSize;
+  const bool is_number =
+      list.size() == 1 && (is_size ? list[0].is_number_integer() : list[0].is_number());
+  return is_number ? list[0] : nlohmann::json(text);
+}
+
 // A topic is a method; its lists are numbers with commas between.
 std::optional<Call> show_call(const Words& words) {
   Call call{words.at(1), nlohmann::json::object()};
@@ -75,13 +102,24 @@ std::optional<Call> show_call(const Words& words) {
     if (words[i] == "--json") continue;
     const size_t equals = words[i].find('=');
     const bool together = equals != std::string::npos;
-    if (!together && i + 1 == words.size()) return std::nullopt;
     const std::string key = key_of(words[i].substr(0, equals));
+    const ShowField* field = field_of(call.method, key);
+    if (field != nullptr && field->kind == ShowField::Kind::kTruth && !together) {
+      call.request[key] = true;
+      continue;
+    }
+    if (!together && i + 1 == words.size()) {
+      // A flag that no topic has, which is refused like a key that is not known.
+      if (field == nullptr) call.request[key] = nullptr;
+      return field == nullptr ? std::optional(call) : std::nullopt;
+    }
     const std::string text = together ? words[i].substr(equals + 1) : words[++i];
-    const auto list = nlohmann::json::parse("[" + text + "]", nullptr, false);
-    const bool is_list = !list.is_discarded() && list.size() > 1;
-    const bool is_number = !list.is_discarded() && list.size() == 1 && list[0].is_number();
-    call.request[key] = is_list ? list : is_number ? list[0] : nlohmann::json(text);
+    if (text.empty()) return std::nullopt;
+    if (field != nullptr && field->kind == ShowField::Kind::kTexts) {
+      call.request[key].push_back(text);
+    } else {
+      call.request[key] = shown_value(field, text);
+    }
   }
   return call;
 }

@@ -314,6 +314,8 @@ Request random_request(Dice& dice) {
   if (kind < 56) return random_simulation(dice);
   if (kind < 62) return random_cluster_plan(dice);
   if (kind < 66) return random_serve_plan(dice);
+  if (kind < 78) return random_show(dice);
+  if (kind < 81) return random_vary(dice);
   return random_explain(dice);
 }
 

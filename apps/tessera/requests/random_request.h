@@ -27,5 +27,7 @@ Request random_simulation(Dice& dice);
 Request random_search(Dice& dice);
 Request random_published(Dice& dice);
 Request random_presets(Dice& dice);
+Request random_show(Dice& dice);
+Request random_vary(Dice& dice);
 
 }  // namespace tessera::testing

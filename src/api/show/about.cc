@@ -52,8 +52,9 @@ std::string about_text(const ShowValues& values, const Surroundings& around) {
 }  // namespace
 
 ShowTopic about_topic() {
-  return {"about",   "Which Tessera this is, and what its catalogue has.", "", {}, about_json,
-          about_text};
+  return {"about",    "Which Tessera this is, and what its catalogue has.",
+          "",         {},
+          about_json, for_terminals(about_text)};
 }
 
 }  // namespace tessera

@@ -304,9 +304,9 @@ ShowTopic choices_topic() {
           [](const ShowValues& values, const Surroundings& around) {
             return choices_json(plan_query(values.request()), around);
           },
-          [](const ShowValues& values, const Surroundings& around) {
+          for_terminals([](const ShowValues& values, const Surroundings& around) {
             return choices_text(plan_query(values.request()), around);
-          }};
+          })};
 }
 
 }  // namespace tessera

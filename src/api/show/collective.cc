@@ -440,7 +440,7 @@ ShowTopic collective_topic() {
           "--op all_reduce --ranks 4 --algorithm ring",
           kCollectiveFields,
           collective_answer,
-          collective_text};
+          for_terminals(collective_text)};
 }
 
 }  // namespace tessera

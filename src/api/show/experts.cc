@@ -232,7 +232,7 @@ ShowTopic experts_topic() {
           "--tokens 64 --experts 8 --top-k 2 --ranks 4 --skew 0.5",
           kExpertsFields,
           experts_answer,
-          experts_text};
+          for_terminals(experts_text)};
 }
 
 }  // namespace tessera

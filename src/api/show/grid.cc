@@ -264,7 +264,7 @@ ShowTopic mesh_grid_topic() {
           "--tp 8 --pp 16 --dp 192 --model llama-3-405b --rank 1234",
           kGridFields,
           grid_json,
-          grid_text};
+          for_terminals(grid_text)};
 }
 
 }  // namespace tessera

@@ -174,7 +174,7 @@ ShowTopic numbers_topic() {
           "--value 0.1 --update 1e-4 --steps 100",
           kNumbersFields,
           numbers_answer,
-          numbers_text};
+          for_terminals(numbers_text)};
 }
 
 }  // namespace tessera

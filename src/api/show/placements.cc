@@ -245,7 +245,7 @@ ShowTopic placements_topic() {
           "--model gpt2 --cluster h100-4 --tp 2 --dp 2 --sequence-parallel",
           fields,
           placements_json,
-          placements_text};
+          for_terminals(placements_text)};
 }
 
 }  // namespace tessera

@@ -334,7 +334,7 @@ ShowTopic program_topic() {
           "--run-file examples/demo.toml --rank 0",
           fields,
           program_json,
-          program_text};
+          for_terminals(program_text)};
 }
 
 }  // namespace tessera

@@ -365,7 +365,7 @@ ShowTopic schedule_topic() {
           "--schedule 1f1b --ranks 4 --micro-batches 8",
           kScheduleFields,
           schedule_answer,
-          schedule_answer_text};
+          for_terminals(schedule_answer_text)};
 }
 
 }  // namespace tessera

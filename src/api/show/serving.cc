@@ -30,6 +30,10 @@ constexpr ShowField kServingFields[] = {
     {"arrive", Kind::kReal, "0", "time from one request to the next; 0: all come at once", 0, 1e6},
     {"prompt", Kind::kSize, "1024", "tokens of each prompt"},
     {"answer", Kind::kWhole, "8", "tokens of each answer", 1, 512},
+    {"expected_answer", Kind::kWhole, "",
+     "tokens for which the scheduler keeps pages free, since it cannot know (default: answer); "
+     "fewer, and requests may be preempted",
+     1, 512},
     {"token_budget", Kind::kWhole, "512", "tokens of a frame, at most", 1, 65536},
     {"chunk", Kind::kWhole, "128",
      "tokens of a prompt in a frame, at least; with several stages a prompt is cut into one chunk "
@@ -80,7 +84,8 @@ AskedServing asked_serving(const ShowValues& values) {
   shape.stages = values.number("stages");
   asked.options.token_budget = shape.max_tokens;
   asked.options.least_chunk = values.whole("chunk");
-  asked.options.expected_answer = answer;
+  asked.options.expected_answer =
+      values.has("expected_answer") ? values.whole("expected_answer") : answer;
   asked.options.prefix_cache = false;  // no prompt begins as another does
   for (int64_t i = 0; i < requests; ++i) {
     asked.requests.push_back({values.real("arrive") * static_cast<double>(i), prompt, answer});
@@ -205,7 +210,7 @@ ShowTopic serving_topic() {
           "--stages 4 --requests 4 --prompt 1k --answer 8",
           kServingFields,
           serving_answer,
-          serving_answer_text};
+          for_terminals(serving_answer_text)};
 }
 
 }  // namespace tessera

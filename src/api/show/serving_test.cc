@@ -29,6 +29,17 @@ TEST(ShowServing, SaysWhichStageComputesWhatAndWhen) {
   EXPECT_NE(text.find("next token of 0"), std::string::npos) << text;
 }
 
+TEST(ShowServing, PreemptsWhereAnswersAreLongerThanExpected) {
+  json request = {{"stages", 2}, {"requests", 4}, {"prompt", 64}, {"answer", 64}, {"pages", 20}};
+  const json known = show_json(serving_topic(), request, {});
+  EXPECT_EQ(known.at("preemptions"), 0);
+  request["expected_answer"] = 1;
+  const json longer = show_json(serving_topic(), request, {});
+  EXPECT_GT(longer.at("preemptions"), 0);
+  EXPECT_GT(longer.at("recomputed_tokens"), 0);
+  EXPECT_NE(show_text(serving_topic(), request, {}).find("preempted"), std::string::npos);
+}
+
 TEST(ShowServing, RefusesWhatIsTooLong) {
   const auto refusal = [](const json& request) -> std::string {
     try {

@@ -262,9 +262,9 @@ ShowTopic timeline_topic() {
           [](const ShowValues& values, const Surroundings& around) {
             return timeline_json(timeline_query(values.request()), around);
           },
-          [](const ShowValues& values, const Surroundings& around) {
+          for_terminals([](const ShowValues& values, const Surroundings& around) {
             return timeline_text(timeline_query(values.request()), around);
-          }};
+          })};
 }
 
 }  // namespace tessera

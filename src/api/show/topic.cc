@@ -19,6 +19,7 @@
 #include "api/show/tp_matmul.h"
 #include "api/show/trace.h"
 #include "api/show/values.h"
+#include "base/error.h"
 
 namespace tessera {
 
@@ -51,6 +52,7 @@ nlohmann::ordered_json show_json(const ShowTopic& topic, const nlohmann::json& r
 
 std::string show_text(const ShowTopic& topic, const nlohmann::json& request,
                       const Surroundings& around) {
+  TESSERA_CHECK(topic.text != nullptr, "this build has no text of {}", topic.name);
   return topic.text(ShowValues(topic, request), around);
 }
 

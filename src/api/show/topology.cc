@@ -250,7 +250,7 @@ ShowTopic topology_topic() {
           "--cluster llama3-24k",
           fields,
           topology_json,
-          topology_text};
+          for_terminals(topology_text)};
 }
 
 }  // namespace tessera

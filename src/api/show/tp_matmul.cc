@@ -247,7 +247,7 @@ ShowTopic tp_matmul_topic() {
           "--split row --ranks 4",
           kTpFields,
           tp_answer,
-          tp_text};
+          for_terminals(tp_text)};
 }
 
 }  // namespace tessera

@@ -62,9 +62,9 @@ ShowTopic trace_topic() {
             const std::string text = trace_text(trace_query(values.request()), around);
             return nlohmann::ordered_json{{"trace", nlohmann::ordered_json::parse(text)}};
           },
-          [](const ShowValues& values, const Surroundings& around) {
+          for_terminals([](const ShowValues& values, const Surroundings& around) {
             return trace_text(trace_query(values.request()), around);
-          }};
+          })};
 }
 
 }  // namespace tessera

@@ -44,7 +44,7 @@ bool Scheduler::has_slots(const Sequence& sequence) const {
   for_each_running([&](const Sequence& other) {
     running += std::ssize(other.choices);
     if (other.phase == Sequence::Phase::kPrompt)
-      widest = std::max(widest, std::ssize(other.choices));
+      widest = std::max<int64_t>(widest, std::ssize(other.choices));
   });
   return (running - widest) / shape_.stages + widest <= slots_;
 }

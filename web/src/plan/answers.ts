@@ -1,5 +1,6 @@
 // The shapes of the answers that this place reads beside `plan` (docs/api.md).
 import type { MemoryBytes, Plan, PlanClass } from '../core/types';
+import { withFlags } from './run';
 import type { Taken } from './state.svelte';
 
 export interface Word {
@@ -17,6 +18,13 @@ export interface Choices {
   recompute: Word[];
   sequence_parallel: Word[];
   [axis: string]: unknown;
+}
+// What the plan takes for what nobody said: where the run as it is said would not fit, the split that the planner
+// chose instead. It says it as flags before a colon.
+export function withChosen(choices: Choices | undefined, plan: Plan | undefined): Choices | undefined {
+  const said = plan?.guesses.find(({ what }) => what === 'split')?.taken.split(':')[0] ?? '';
+  if (!choices || !said.startsWith('--')) return choices;
+  return { ...choices, taken: { ...choices.taken, ...withFlags({}, said) } };
 }
 export const valuesOf = (choices: Choices | undefined, key: string): number[] =>
   (choices?.[key] as number[] | undefined) ?? [];

@@ -63,6 +63,12 @@ class PlanState {
   free() {
     this.show(withoutSplit(this.run));
   }
+  // What the page opens with.
+  reset() {
+    this.large = {};
+    this.show(kFirstRun);
+    url.set({ a: undefined, files: undefined });
+  }
   pin() {
     url.set({ a: new URLSearchParams(this.run as Record<string, string>).toString() });
   }

@@ -262,6 +262,44 @@ describe('events', () => {
       'saved, took 250.0 ms',
     ]);
   });
+  it('of hosts, replicas and snapshots have sentences of their own', () => {
+    const lines = [
+      {
+        event: 'verdict',
+        verdict: 'partitioned',
+        rank: 2,
+        phase: 'step',
+        step: 7,
+        reason: 'host 1 has not been heard of for 5.0 s, and ranks 2 and 3 with it',
+        time: 1,
+      },
+      {
+        event: 'resume',
+        step: 6,
+        rank: 0,
+        memory: true,
+        seconds: 0.02,
+        time: 2,
+      },
+      {
+        event: 'shrink',
+        generation: 2,
+        before: 8,
+        ranks: 6,
+        reason: 'rank 3 is lost',
+        time: 3,
+      },
+      { event: 'grow', generation: 3, before: 6, ranks: 8, reason: 'SIGUSR2', time: 4 },
+    ] as Line[];
+    const rows = eventsOf(trackOf('', lines.map(told).join('\n') + '\n')).reverse();
+    expect(rows.map((row) => row.text)).toEqual([
+      'rank 2 is cut off with its host in step: host 1 has not been heard of for 5.0 s, and ranks 2 and 3 with it',
+      'goes on after step 6 of the snapshot in memory, took 20.0 ms',
+      'goes on without lost replicas: 6 ranks instead of 8, as generation 2: rank 3 is lost',
+      'grows again: 8 ranks instead of 6, as generation 3: SIGUSR2',
+    ]);
+    expect(rows.map((row) => row.bad)).toEqual([true, false, false, false]);
+  });
   it('stand on the curves once for each step, the weightiest of it', () => {
     expect(marksOf(eventsOf(disturbed()))).toEqual([
       { step: 6, weight: 'notable', name: 'resume' },

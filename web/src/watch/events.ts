@@ -60,6 +60,7 @@ const kVerdicts: Record<string, (line: Line) => string> = {
   slow: (line) =>
     `${whoOf(line)} is slow: ${seconds((numberOf(line.compute_ms) ?? NaN) / 1e3)} of its own in a step, ` +
     `where ${seconds((numberOf(line.median_ms) ?? NaN) / 1e3)} are usual`,
+  partitioned: (line) => `${whoOf(line)} is cut off with its host${phaseOf(line)}${reasonOf(line)}`,
   corrupt: (line) => {
     const odd = Array.isArray(line.ranks) && line.majority === false ? line.ranks : [];
     const who =
@@ -80,8 +81,7 @@ const kKinds: Record<string, Kind> = {
   'save skipped': { weight: 'notable', text: (line) => `save skipped${reasonOf(line)}` },
   resume: {
     weight: 'notable',
-    text: (line) =>
-      `goes on after step ${shown(line.step)}${typeof line.checkpoint === 'string' ? ` of ${line.checkpoint}` : ''}${tookOf(line)}`,
+    text: (line) => `goes on after step ${shown(line.step)}${placeOf(line)}${tookOf(line)}`,
   },
   restart: {
     weight: 'notable',
@@ -96,15 +96,25 @@ const kKinds: Record<string, Kind> = {
     weight: 'notable',
     text: (line) => `the spare with pid ${String(line.pid)} is ${whoOf(line)} now`,
   },
+  shrink: { weight: 'notable', text: (line) => `goes on without lost replicas: ${resized(line)}` },
+  grow: { weight: 'notable', text: (line) => `grows again: ${resized(line)}` },
   'spare lost': { weight: 'bad', text: (line) => `the spare with pid ${String(line.pid)} has died` },
 };
+// Where a run goes on from: the memory that ranks share with their agent, or a folder.
+const placeOf = ({ memory, checkpoint }: Line) =>
+  memory === true ? ' of the snapshot in memory' : typeof checkpoint === 'string' ? ` of ${checkpoint}` : '';
+// Ranks that come or go with their replicas.
+const resized = (line: Line) =>
+  `${shown(line.ranks)} ranks instead of ${shown(line.before)}` +
+  `${numberOf(line.generation) === undefined ? '' : `, as generation ${line.generation}`}` +
+  `${typeof line.reason === 'string' && line.reason !== '' ? `: ${line.reason}` : ''}`;
 function kindOf(line: Line): Kind {
   const named = line.event === 'verdict' ? String(line.verdict) : '';
   const verdict = Object.hasOwn(kVerdicts, named) && kVerdicts[named];
   if (verdict) return { weight: 'bad', name: (of) => `${whoOf(of)} ${String(of.verdict)}`, text: verdict };
   // Of the kind's shape, or an older program's line of the same name.
   const known = Object.hasOwn(kKinds, line.event ?? '') ? kKinds[line.event!] : undefined;
-  if (known && !(line.event === 'resume' && line.from !== undefined)) return known;
+  if (known && line.from === undefined) return known;
   const bad = kBad.has(line.event ?? '') || line.event === 'verdict';
   return { weight: bad ? 'bad' : 'notable', text: anyText };
 }

@@ -8,7 +8,6 @@ import ClusterTopology from './ClusterTopology.svelte';
 import DecisionTree from './DecisionTree.svelte';
 import DeviceInside from './DeviceInside.svelte';
 import Faults from './Faults.svelte';
-import KvCache from './KvCache.svelte';
 import MachineZoom from './MachineZoom.svelte';
 import MemoryByStage from './MemoryByStage.svelte';
 import { axesOf, kOrder, peersText, swapped } from './mesh';
@@ -292,18 +291,6 @@ describe('NumbersInBytes', () => {
       await findByText(/bf16 stores three in bf16, f16 three in f16. The next bf16 is 0.5 away/),
     ).toBeTruthy();
     expect(container.querySelector('.from')!.textContent).toBe('= 1.10000002 · 2128 − 127');
-  });
-});
-
-describe('KvCache', () => {
-  it('adds up what the core says of one layer', async () => {
-    stub((method) =>
-      method === 'presets'
-        ? { models: [{ name: 'llama-3-70b', layers: 2, heads: 4, kv_heads: 1 }] }
-        : { results: { block: explained(8e9), weights: explained(64e9) } },
-    );
-    const { findByText } = render(KvCache);
-    expect(await findByText(/Fits: 10 GB of 80 GB on each of 8/)).toBeTruthy();
   });
 });
 
