@@ -52,6 +52,20 @@ TEST_F(ElasticTest, Row26ShrinksWhereARankIsLostAndGrowsAgain) {
   expect_nothing_left();
 }
 
+// What other numbers of ranks have left in memory says nothing to these, and is no damage.
+TEST_F(ElasticTest, Row26WithSnapshotsInMemory) {
+  use("dp=4");
+  const CommandResult result = train(
+      "step.backward:rank=3,step=6,act=kill,generation=1;step.begin:rank=0,act=delay=60,generation="
+      "2",
+      "--restarts 2 --elastic min=2,max=4,grow=2 --set checkpoint.every=100 "
+      "--set checkpoint.memory_every=2");
+  ASSERT_EQ(result.code, 0) << result.err;
+  expect_fixed_run();
+  expect_sizes({{"shrink", 3}, {"grow", 4}});
+  EXPECT_EQ(result.err.find("cannot be used"), std::string::npos) << result.err;
+}
+
 // Two stages of two halves: a replica is four ranks, and goes with any of them.
 TEST_F(ElasticTest, Row26BesidePipelines) {
   use("dp=3\npp=2", "dtype=\"bf16\"");

@@ -64,6 +64,22 @@ TEST_F(HostsElasticTest, Row26GrowsWhenAskedAlthoughItsTimeHasNotCome) {
   EXPECT_EQ(events("grow").at(0).at("reason"), "SIGUSR2");
 }
 
+// What other numbers of ranks have left in memory says nothing to these, and is no damage.
+TEST_F(HostsElasticTest, Row26WithSnapshotsInMemory) {
+  const std::string memory = " --set checkpoint.memory_every=2 --set checkpoint.every=5";
+  Command& first = start(0, as(memory));
+  Command& second = start(1, as(memory));
+  Command& third = start(2, as(memory));
+  await_steps(4);
+  ::kill(second.pid(), SIGKILL);
+  EXPECT_EQ(second.finish().code, 128 + SIGKILL);
+  await_generation("shrink");
+  Command& again = start(1, as(memory), "-again");
+  expect_three_end_well(first, again, third);
+  expect_sizes({{"shrink", 2}, {"grow", 3}});
+  EXPECT_EQ(said().find("cannot be used"), std::string::npos) << said();
+}
+
 TEST_F(HostsElasticTest, NeverWithFewerThanTheLeast) {
   const HostSetting few{.fault = kSlowSteps,
                         .flags = "--restarts 2 --host-lease 1 --host-wait 3 --elastic min=2,max=3"};

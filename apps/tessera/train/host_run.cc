@@ -148,6 +148,7 @@ int run_on_hosts(const TrainCommandOptions& options, const RunSpec& spec, AgentO
   host.run_ranks = [&](const HostRanks& ranks, ControlLink& link) {
     return run_host_ranks(agent, ranks, token, link);
   };
+  host.on_resize = [&] { forget_snapshots(kept); };
   host.takes_room = !options.elastic.empty();
   host.on_note = [&](const std::string& text) {
     console.err << fitted_err(console, "tessera: " + printable(text)) << std::endl;

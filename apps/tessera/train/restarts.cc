@@ -52,6 +52,12 @@ UniqueFd file_for_snapshots() {
   return kept;
 }
 
+void forget_snapshots(const UniqueFd& file) {
+  if (!file.valid()) return;
+  require(::ftruncate(file.get(), 0) == 0, "cannot empty the file of snapshots: {}",
+          std::strerror(errno));
+}
+
 void RestartJournal::prepare(Environment& environment) const {
   environment.erase(std::string(kGoesOn));
   if (opened_) environment.emplace(kGoesOn, fmt::format("{:.3f}", since_start_.seconds()));

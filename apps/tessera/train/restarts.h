@@ -22,6 +22,8 @@ void require_restartable(const TrainCommandOptions& options, RankMode mode,
 
 // A file in memory without a name, for what the ranks leave to those that are started after them.
 UniqueFd file_for_snapshots();
+// For ranks in another number, to which what lies there says nothing. No rank may be there.
+void forget_snapshots(const UniqueFd& file);
 
 // The agent's side.
 class RestartJournal {

@@ -181,7 +181,8 @@ int train_on_threads(const TrainCommandOptions& options, const RunSpec& spec,
   return end_of_run(summary, interrupt, state, spec, console);
 }
 
-Resize resize_of(ElasticRun& elastic, RestartJournal& journal, Console& console) {
+Resize resize_of(ElasticRun& elastic, RestartJournal& journal, const UniqueFd& kept,
+                 Console& console) {
   return {.shrink = [&](int ranks,
                         const std::vector<int>& lost) { return elastic.without(ranks, lost); },
           .grow = [&](int ranks, const RunState& run,
@@ -189,6 +190,7 @@ Resize resize_of(ElasticRun& elastic, RestartJournal& journal, Console& console)
           .on_resize =
               [&](int before, int ranks, int generation, const std::string& reason) {
                 elastic.resize(ranks);
+                forget_snapshots(kept);
                 journal.resized(before, ranks, generation, reason.empty() ? elastic.why() : reason);
                 say_line(resize_text(before, ranks, generation), console);
               }};
@@ -249,7 +251,7 @@ int start_ranks(const TrainCommandOptions& options, RunSpec spec, const std::str
   };
   const ElasticBounds bounds = parse_elastic(options.elastic);
   ElasticRun elastic(bounds, spec);
-  if (bounds.on()) agent.resize = resize_of(elastic, journal, console);
+  if (bounds.on()) agent.resize = resize_of(elastic, journal, kept, console);
   agent.prepare = [&](int, Environment& told) {
     journal.prepare(told);
     if (bounds.on()) elastic.begin_generation(told);

@@ -287,6 +287,8 @@ class HostAgent {
   void start(const GenerationStart& start) {
     HostRanks ranks{.run = run_, .generation = generation_, .start = start};
     for (const Listener& listener : listeners_) ranks.listeners.push_back(listener.fd.get());
+    if (world_ != 0 && start.world != world_ && options_.on_resize) options_.on_resize();
+    world_ = start.world;
     first_rank_ = start.first_rank;
     num_ranks_ = start.ranks;
     ordered_ = fenced_ = false;
@@ -435,6 +437,7 @@ class HostAgent {
   uint64_t generation_ = 0;
   std::vector<Listener> listeners_;
   std::unique_ptr<GenerationProcess> ranks_;
+  int world_ = 0;  // ranks of all hosts, in the last generation that had some here
   int first_rank_ = 0;
   int num_ranks_ = 0;
   bool ordered_ = false;

@@ -35,6 +35,8 @@ struct HostAgentOptions {
 
   // Starts the ranks and waits for their end, in a process of its own.
   std::function<GenerationReport(const HostRanks& ranks, ControlLink& link)> run_ranks;
+  // Before a generation with another number of ranks than this agent's last one. Null: nothing.
+  std::function<void()> on_resize = nullptr;
   bool takes_room = false;  // SIGUSR2 says that lost places can be filled again
   // Host 0: the coordinator, in a process of its own; returns the exit code of the run. Null
   // elsewhere.
