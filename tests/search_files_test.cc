@@ -76,6 +76,7 @@ TEST_F(SearchFilesTest, SmallPlansTrainAsTheyAre) {
 
 TEST_F(SearchFilesTest, UnevenStagesThatComputeAgainTrainAsTheyAre) {
   // Memory that equal stages without recomputation do not have.
+  const int enough = tries_all() ? 3 : 1;
   int uneven = 0, mixed = 0;
   for (const int64_t megabytes : share_of(std::vector<int64_t>{74, 76, 78, 80, 84, 88}, 2)) {
     const std::vector<std::string> files =
@@ -85,7 +86,7 @@ TEST_F(SearchFilesTest, UnevenStagesThatComputeAgainTrainAsTheyAre) {
       const std::string text = read_file(folder_.path(file));
       const bool has_mixed = text.find('/') != std::string::npos;
       const bool has_uneven = text.find("stage_layers = [2, 2, 2, 1]") == std::string::npos;
-      if ((!has_mixed || mixed > 2) && (!has_uneven || uneven > 2)) continue;
+      if ((!has_mixed || mixed >= enough) && (!has_uneven || uneven >= enough)) continue;
       mixed += has_mixed ? 1 : 0;
       uneven += has_uneven ? 1 : 0;
       succeed("plan " + file);

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "base/testing/peak_memory.h"
 #include "base/testing/share.h"
 #include "in_process.h"
 
@@ -74,10 +76,24 @@ TEST(BoundsTest, StepsOfTooMuchAreSimulatedByStages) {
   EXPECT_EQ(run_in_process(with(schedule, {"train.global_batch=1048576"})).code, 2);
 }
 
+// Processor time, and memory that the process holds.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr double kMostSecondsOfRecipe = 160;
+constexpr int64_t kMostMebibytesOfRecipe = 16384;
+#else
+constexpr double kMostSecondsOfRecipe = 8;
+constexpr int64_t kMostMebibytesOfRecipe = 1536;
+#endif
+
 TEST(BoundsTest, RecipesOnThousandsOfDevicesAreSimulated) {
   for (const char* recipe : {"llama-3-405b-8k", "llama-3-405b-131k"}) {
+    const testing::PeakMemory memory;
+    const std::clock_t begin = std::clock();
     const Ended ended = run_in_process({"simulate", "--recipe", recipe, "--json"});
+    const auto cpu_s = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
     ASSERT_EQ(ended.code, 0) << recipe << ": " << ended.err;
+    EXPECT_LE(cpu_s, kMostSecondsOfRecipe) << recipe;
+    EXPECT_LE(memory.bytes() >> 20, kMostMebibytesOfRecipe) << recipe;
     EXPECT_EQ(nlohmann::json::parse(ended.out).at("cluster").at("devices"), 16384) << recipe;
   }
 }

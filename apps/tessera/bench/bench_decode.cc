@@ -4,6 +4,8 @@
 #include <charconv>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text/text.h"
@@ -44,6 +46,15 @@ std::vector<int64_t> parse_batches(const std::string& text) {
   return batches;
 }
 
+// What was typed, where the message of a run says what it became: "--set model.preset=none".
+std::string named_by_its_flag(std::string text) {
+  for (const auto& [set, flag] :
+       {std::pair("--set model.preset=", "--random "), std::pair("--set model.", "--shape ")}) {
+    if (text.starts_with(set)) return text.replace(0, std::string_view(set).size(), flag);
+  }
+  return text;
+}
+
 // Models without weights of their own.
 RunSpec random_spec(const BenchDecodeOptions& options) {
   RunSource source;
@@ -57,7 +68,11 @@ RunSpec random_spec(const BenchDecodeOptions& options) {
                    key);
     source.overrides.push_back(fmt::format("model.{}", key));
   }
-  return source.load(read_text);
+  try {
+    return source.load(read_text);
+  } catch (const ConfigError& error) {
+    throw ConfigError(named_by_its_flag(error.what()));
+  }
 }
 
 std::string name_of_model(const BenchDecodeOptions& options) {

@@ -105,6 +105,8 @@ TEST_F(MistakesTest, FlagsOfOtherServersAreTranslated) {
   expect_answer({"bench", "serve", "--num-prompts", "5"}, {"here it is --requests"});
   expect_answer({"bench", "serve", "--request-rate", "5"}, {"here it is --rate"});
   expect_answer({"bench", "serve", "--max-model-len", "5"}, {"unknown option"});
+  expect_answer({"bench", "decode", "--random", "none"}, {"error: --random none: unknown model"});
+  expect_answer({"bench", "decode", "--shape", "foo=1"}, {"error: --shape foo=1: unknown key"});
 }
 
 TEST_F(MistakesTest, WordsOfLlamaCppAndOllamaAreTranslated) {

@@ -113,11 +113,11 @@ TEST(ChatTemplateTest, MistakesHaveTheirLineAndWhatToDo) {
 // Templates come from strangers: each of these would take hours, or all memory.
 TEST(ChatTemplateTest, LoopsAndGrowthEnd) {
   // Reached sooner than what holds unless it is said (DataChatTest.TemplatesThatLoopOrGrow...).
-  const TemplateLimits few = {.steps = 200'000, .made_bytes = int64_t{32} << 20};
+  const TemplateLimits few = {.steps = 1'000'000, .made_bytes = int64_t{8} << 20};
   const auto ends = [&](const std::string& source) { return refusal(source, {}, few); };
   std::string long_body = "{% for a in range(99999) %}{{ 0";
   for (int i = 0; i < 100; ++i) long_body += "*1";
-  EXPECT_NE(ends(long_body + " }}{% endfor %}").find("more than 200000 steps"), std::string::npos);
+  EXPECT_NE(ends(long_body + " }}{% endfor %}").find("more than 1000000 steps"), std::string::npos);
   const std::string loops =
       "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}";
   EXPECT_NE(ends(loops).find("bytes of text and lists were made"), std::string::npos);
