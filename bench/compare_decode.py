@@ -36,6 +36,15 @@ def lines_of(text):
     return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 
+def last_line_of(command, what):
+    """llama-batched-bench prints on a thread, and now and then ends before that."""
+    for _ in range(5):
+        lines = lines_of(output_of(command, what))
+        if lines:
+            return lines[-1]
+    sys.exit(f"compare_decode.py: {what} printed no figures: {' '.join(map(str, command))}")
+
+
 def tessera(args):
     command = [args.tessera, "bench", "decode", "--random", args.model, "--dtype", args.dtype]
     command += ["--batch", args.batch, "--context", args.context, "--prompt", args.prompt]
@@ -52,7 +61,7 @@ def torch(args):
     command = [args.torch_python, HERE / "decode_torch.py", args.model, "--dtype", args.dtype, "--jit"]
     command += ["--batch", args.batch, "--context", args.context, "--prompt", args.prompt]
     command += ["--threads", args.threads]
-    report = lines_of(output_of(command, "decode_torch.py"))[-1]
+    report = last_line_of(command, "decode_torch.py")
     rates = {f"batch {one['batch']}": one["tokens_per_s"] for one in report["decode"]}
     rates["prefill"] = report["prefill"]["tokens_per_s"]
     return rates
@@ -65,8 +74,8 @@ def llama(args, gguf):
         common = [args.llama_bench, "-m", gguf, "-t", args.threads, "-o", "jsonl", "-r", 3]
         decode = common + ["-p", 0, "-n", args.tokens, "-d", args.context - args.tokens]
         prefill = common + ["-p", args.prompt, "-n", 0]
-        rates["batch 1"] = lines_of(output_of(decode, "llama-bench"))[-1]["avg_ts"]
-        rates["prefill"] = lines_of(output_of(prefill, "llama-bench"))[-1]["avg_ts"]
+        rates["batch 1"] = last_line_of(decode, "llama-bench")["avg_ts"]
+        rates["prefill"] = last_line_of(prefill, "llama-bench")["avg_ts"]
     if args.llama_batched_bench:
         for batch in map(int, args.batch.split(",")):
             if batch == 1 and args.llama_bench:
@@ -74,7 +83,7 @@ def llama(args, gguf):
             room = batch * -(-args.context // 256) * 256  # as llama.cpp rounds each sequence
             command = [args.llama_batched_bench, "-m", gguf, "-t", args.threads, "-c", room, "-npl", batch]
             command += ["-npp", args.context - args.tokens, "-ntg", args.tokens, "--output-format", "jsonl"]
-            rates[f"batch {batch}"] = lines_of(output_of(command, "llama-batched-bench"))[-1]["speed_tg"]
+            rates[f"batch {batch}"] = last_line_of(command, "llama-batched-bench")["speed_tg"]
     return rates
 
 

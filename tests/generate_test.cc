@@ -15,6 +15,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::Command;
 using testing::CommandResult;
+using testing::read_file;
 using testing::words_of;
 
 const std::string kTiny = std::string(TESSERA_SHARED_DATA) + "/hf-tiny/";

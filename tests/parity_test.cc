@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "checkpoint/safetensors.h"
 #include "spec/run_file/run_file.h"
 #include "support/command.h"
 #include "train/verify/verify.h"
