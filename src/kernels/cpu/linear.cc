@@ -141,8 +141,34 @@ void narrow_product(const Product<T, Out>& p, Range rows, Range cols, float* blo
   }
 }
 
-// Splits the longer side of the output, so that the operand every member reads whole is the
-// smaller one.
+constexpr int64_t kGrain = 16;
+
+// Part i of `parts` of a side of the output.
+Range part_of(int64_t length, int64_t i, int64_t parts) {
+  const int64_t count = (length + kGrain - 1) / kGrain;
+  return {std::min(length, count * i / parts * kGrain),
+          std::min(length, count * (i + 1) / parts * kGrain)};
+}
+
+// How many parts rows are cut into; columns into size / that. Every member packs its rows of a and
+// its columns of b for itself, an element of which takes as long as some sixteen products: so parts
+// are about square where members are many.
+int64_t parts_of_rows(int64_t m, int64_t n, int64_t size) {
+  constexpr int64_t kPacking = 16;
+  const auto largest = [](int64_t length, int64_t parts) {
+    return ceil_div(ceil_div(length, kGrain), parts) * kGrain;
+  };
+  int64_t best = 1, least = 0;
+  for (int64_t parts = 1; parts <= size; ++parts) {
+    if (size % parts != 0) continue;
+    const int64_t rows = largest(m, parts), cols = largest(n, size / parts);
+    const int64_t cost = rows * cols + kPacking * (rows + cols);
+    if (parts == 1 || cost < least) best = parts, least = cost;
+  }
+  return best;
+}
+
+// Members share out the output as a grid.
 template <typename T, typename Out>
 void run_product(Context& ctx, const char* op, const Product<T, Out>& p, int64_t needed) {
   use_one_blas_thread();
@@ -153,16 +179,12 @@ void run_product(Context& ctx, const char* op, const Product<T, Out>& p, int64_t
   Scratch scratch(op, ctx.workspace, needed);
   const int64_t per_member = needed / ctx.workers.size() / static_cast<int64_t>(sizeof(Acc<T>));
   auto* blocks = scratch.take<Acc<T>>(per_member * ctx.workers.size());
-  constexpr int64_t kGrain = 16;
-  const int64_t size = ctx.workers.size();
+  const int64_t down = parts_of_rows(p.m, p.n, ctx.workers.size());
+  const int64_t across = ctx.workers.size() / down;
   ctx.workers.run([&](int member) {
-    const int64_t longer = std::max(p.m, p.n);
-    const int64_t count = (longer + kGrain - 1) / kGrain;
-    const Range part{std::min(longer, count * member / size * kGrain),
-                     std::min(longer, count * (member + 1) / size * kGrain)};
-    if (part.begin == part.end) return;
-    const Range rows = p.m >= p.n ? part : Range{0, p.m};
-    const Range cols = p.m >= p.n ? Range{0, p.n} : part;
+    const Range rows = part_of(p.m, member / across, down);
+    const Range cols = part_of(p.n, member % across, across);
+    if (rows.begin == rows.end || cols.begin == cols.end) return;
     if constexpr (kIsNarrow<T>) {
       float* const mine = blocks + member * per_member;
       gemm_takes_narrow() ? narrow_product(p, rows, cols, mine)

@@ -1,3 +1,4 @@
+#include "kernels/cpu/gemm.h"
 #include "kernels/testing/test_support.h"
 
 namespace tessera::kernels {
@@ -107,6 +108,25 @@ TEST(Linear, RepeatsBitForBit) {
   linear(rig, x, w, first);
   linear(rig, x, w, again);
   EXPECT_TRUE(first.same_bits(again));
+}
+
+// Members may share out rows and columns in any way: grids of 2 x 2, 5 x 1 and 3 x 2 here.
+TEST(Linear, TheNumberOfThreadsDoesNotChangeABit) {
+  if (!cpu::gemm_takes_narrow()) GTEST_SKIP() << "bits of a library may depend on the shape";
+  Rng rng(4);
+  for (const DType type : kFloatTypes) {
+    const Array x = Array(type, {150, 700}).randomise(rng);
+    const Array w = Array(type, {130, 700}).randomise(rng);
+    Array first(type, {150, 130});
+    Rig alone(1, workspace::linear(type, 150, 130, 700, 1));
+    linear(alone, x, w, first);
+    for (const int threads : {4, 5, 6}) {
+      Rig rig(threads, workspace::linear(type, 150, 130, 700, threads));
+      Array y(type, {150, 130});
+      linear(rig, x, w, y);
+      EXPECT_TRUE(first.same_bits(y)) << name_of(type) << ", threads: " << threads;
+    }
+  }
 }
 
 TEST(Linear, RefusesWrongShapesTypesAndWorkspaces) {

@@ -82,7 +82,8 @@ inline Vector<Wide<T>> load(const T* from) {
     for (int i = 0; i < kLoaded; i += 8) {
       const __m256 eight =
           _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i)));
-      std::memcpy(reinterpret_cast<std::byte*>(&v) + i * sizeof(A), &eight, sizeof eight);
+      std::memcpy(reinterpret_cast<std::byte*>(&v) + static_cast<size_t>(i) * sizeof(A), &eight,
+                  sizeof eight);
     }
 #else
     for (int i = 0; i < kLoaded; ++i) v[i] = widened(from[i]);
