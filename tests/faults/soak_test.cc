@@ -209,8 +209,10 @@ class SoakTest : public FaultTest {
       most = std::max(most, life.last.rss_kib - life.first.rss_kib);
       files = std::max(files, life.last.files - std::min(life.last.files, life.first.files));
     }
-    EXPECT_LE(most, kGrowthKib);
-    EXPECT_LE(files, 2U);  // a save that is being written has two
+    // What a save has open, and what a rank that starts slowly has not touched yet: a leak would
+    // have outgrown both in a life of minutes.
+    EXPECT_LE(most, 2 * kGrowthKib);
+    EXPECT_LE(files, 8U);
     fmt::print("of {} ranks one grew by {} KiB and {} files at most\n", lives_.size(), most, files);
   }
 
