@@ -10,18 +10,38 @@
 
 namespace {
 
-// "%s was thrown in %s" with its texts. The printf of the target, which nothing else here needs,
-// would be a hundredth of the module.
-std::string with_texts(const char* format, va_list arguments) {
+std::string four_digits(unsigned value, const char* digits) {
+  std::string text;
+  for (int shift = 12; shift >= 0; shift -= 4) text += digits[(value >> shift) & 0xFU];
+  return text;
+}
+
+// What the libraries here print: "%s was thrown in %s" of failures, and "\\u%04x" and "<U+%.4X>" of
+// odd characters in JSON. The printf of the target would be a hundredth of the module.
+std::string printed(const char* format, va_list arguments) {
   std::string text;
   for (const char* at = format; *at != '\0'; ++at) {
-    const bool is_text = at[0] == '%' && at[1] == 's', is_number = at[0] == '%' && at[1] == 'd';
-    if (is_text) text += va_arg(arguments, const char*);
-    if (is_number) text += std::to_string(va_arg(arguments, int));
-    if (is_text || is_number) {
-      ++at;
-    } else {
+    if (*at != '%') {
       text += *at;
+      continue;
+    }
+    do ++at;
+    while (*at == '.' || (*at >= '0' && *at <= '9'));  // every width is four digits
+    switch (*at) {
+      case 's':
+        text += va_arg(arguments, const char*);
+        break;
+      case 'd':
+        text += std::to_string(va_arg(arguments, int));
+        break;
+      case 'x':
+        text += four_digits(va_arg(arguments, unsigned), "0123456789abcdef");
+        break;
+      case 'X':
+        text += four_digits(va_arg(arguments, unsigned), "0123456789ABCDEF");
+        break;
+      default:
+        std::abort();
     }
   }
   return text;
@@ -34,18 +54,23 @@ _LIBCPP_BEGIN_NAMESPACE_STD
 [[noreturn]] void __libcpp_verbose_abort(const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  const std::string text = with_texts(format, arguments);
+  const std::string text = printed(format, arguments);
   va_end(arguments);
   throw std::runtime_error(text);
 }
 
 _LIBCPP_END_NAMESPACE_STD
 
-// In place of those of the libraries, which print: fmt calls the first for hexadecimal floats
-// alone, which nobody asks for, and the second tells a terminal why the program ends, and there is
-// none.
 extern "C" {
-int snprintf(char*, size_t, const char*, ...) { std::abort(); }
+int snprintf(char* out, size_t size, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  const std::string text = printed(format, arguments);
+  va_end(arguments);
+  if (size > 0) out[text.copy(out, size - 1)] = '\0';
+  return static_cast<int>(text.size());
+}
+// It tells a terminal why the program ends, and there is none.
 [[noreturn]] void abort_message(const char*, ...) { std::abort(); }
 }
 
