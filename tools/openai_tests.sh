@@ -7,6 +7,7 @@
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+source "$root/tools/served_run.sh"
 folder=${1:?a folder to work in}
 tessera=${2:?the tessera program}
 
@@ -36,44 +37,7 @@ if [[ $(cat "$folder/installed" 2>/dev/null) != "$lock" ]]; then
 fi
 cp "$root/tests/openai/client.mjs" "$folder/client/"
 
-# A run of bytes whose weights are random: what it says means nothing, but it says it to everybody alike.
-cd "$folder"
-cat >run.toml <<'TOML'
-[model]
-layers = 2
-hidden = 32
-ffn = 48
-heads = 4
-kv_heads = 2
-vocab = 256
-init_std = 0.3
-
-[train]
-seq_len = 1024
-micro_batch = 1
-global_batch = 1
-steps = 1
-
-[data]
-synth = { seed = 7, bytes = 20000 }
-
-[logging]
-run_dir = "run"
-TOML
-rm -rf run
-"$tessera" -q train run.toml >train.log 2>&1 || { cat train.log; exit 1; }
-
-key=0123456789abcdef0123456789abcdef
-: >out
-TESSERA_API_KEY=$key "$tessera" serve run --port 0 --chat-template "$root/tests/data/templates/chatml.jinja" >out 2>err &
-server=$!
-trap 'kill -9 $server 2>/dev/null || true' EXIT
-for ((i = 0; i < 600; ++i)); do
-  if grep -q '^listening on ' out || ! kill -0 $server 2>/dev/null; then break; fi
-  sleep 0.1
-done
-address=$(sed -n 's/^listening on //p' out)
-[[ -n $address ]] || { cat err; exit 1; }
+start_served_run "$folder" "$tessera" "$root"
 node client/client.mjs "$address" $key
 kill -TERM $server
 wait $server

@@ -7,7 +7,7 @@ set -euo pipefail
 
 packages=(g++ cmake ninja-build libfmt-dev libcli11-dev nlohmann-json3-dev libtomlplusplus-dev
   zlib1g-dev libboost-dev libpcre2-dev libutf8proc-dev libzstd-dev)
-test_packages=(libgtest-dev libonig-dev openmpi-bin libopenmpi-dev iproute2 python3
+test_packages=(libgtest-dev libonig-dev openmpi-bin libopenmpi-dev iproute2 python3 curl
   python3-jinja2            # the oracle of chat templates
   python3-dev pybind11-dev) # for `import tessera`
 blas_packages=(libblis-serial-dev libblis-pthread-dev libblis-openmp-dev
