@@ -13,6 +13,15 @@ json endless(bool stream) {
           {"return_token_ids", true}, {"ignore_eos", true}, {"stream", stream}};
 }
 
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// Many times what it takes on a machine that has cores for all: 2 s, 5 s and 1 s are the aims.
+constexpr double kNotReadySoon = 10, kToldSoon = 25, kGoneSoon = 5;
+
 class ServeLostRanksTest : public ServedCommandTest {
  protected:
   // Streams and others that are under way.
@@ -33,6 +42,20 @@ class ServeLostRanksTest : public ServedCommandTest {
       }
     }
   }
+  // Both in time, after `signal` came to `pid`; says how long they took.
+  void expect_noticed_and_told(int rank, pid_t pid, int signal) {
+    const Clock::time_point begin = Clock::now();
+    ::kill(pid, signal);
+    // One that has ended does not answer either.
+    EXPECT_TRUE(wait_until([&] { return !is_ready(); }));
+    const double not_ready = seconds_since(begin);
+    expect_all_told();
+    const double told = seconds_since(begin);
+    EXPECT_LE(not_ready, kNotReadySoon);
+    EXPECT_LE(told, kToldSoon);
+    fmt::print("rank {}, {}: not ready after {:.2f} s, all clients told after {:.2f} s\n", rank,
+               signal == SIGKILL ? "SIGKILL" : "SIGSTOP", not_ready, told);
+  }
   // Pids by rank, as they are now.
   std::map<int, pid_t> ranks() { return ranks_of(server_->pid()); }
 
@@ -43,12 +66,11 @@ TEST_F(ServeLostRanksTest, WithoutRestartsEveryClientIsToldAndItEnds) {
   for (int rank = 0; rank < 4; ++rank) {
     SCOPED_TRACE(rank);
     clients_.clear();
-    serve(long_model() + " --mesh tp=2,pp=2 --restarts 0");
+    serve(long_model() + " --mesh tp=2,pp=2 --restarts 0 --pages 4000");
     begin_load();
     const std::map<int, pid_t> all = ranks();
     ASSERT_EQ(all.size(), 4);
-    ::kill(all.at(rank), SIGKILL);
-    expect_all_told();
+    expect_noticed_and_told(rank, all.at(rank), SIGKILL);
     const CommandResult ended = server_->finish();
     EXPECT_EQ(ended.code, 75) << ended.err;
     EXPECT_NE(ended.err.find(fmt::format("rank {}", rank)), std::string::npos) << ended.err;
@@ -73,6 +95,22 @@ TEST_F(ServeLostRanksTest, ItGoesOnWithNewRanks) {
   const CommandResult ended = server_->finish();
   EXPECT_EQ(ended.code, 0) << ended.err;
   EXPECT_NE(ended.err.find("restart"), std::string::npos) << ended.err;
+}
+
+// A rank that the system does not let run answers nobody, and its process is there.
+TEST_F(ServeLostRanksTest, AStoppedRankIsNoticedWhicheverItIs) {
+  serve(long_model() + " --mesh tp=2,pp=2 --restarts 4 --pages 4000");
+  for (int rank = 0; rank < 4; ++rank) {
+    SCOPED_TRACE(rank);
+    ASSERT_TRUE(wait_until([&] { return is_ready() && ranks().size() == 4; })) << err();
+    clients_.clear();
+    begin_load();
+    const pid_t pid = ranks().at(rank);
+    expect_noticed_and_told(rank, pid, SIGSTOP);
+    EXPECT_TRUE(wait_until([&] { return !is_running(pid); }));
+    const std::string verdict = fmt::format("rank {} (pid {}) was stopped", rank, pid);
+    EXPECT_TRUE(wait_until([&] { return err().find(verdict) != std::string::npos; })) << err();
+  }
 }
 
 // Nobody waits for an answer: the loss is noticed all the same.
@@ -112,11 +150,15 @@ TEST_F(ServeLostRanksTest, NoRankOutlivesTheServer) {
   begin_load();
   const std::map<int, pid_t> all = ranks();
   ASSERT_EQ(all.size(), 4);
+  const Clock::time_point begin = Clock::now();
   server_->signal(SIGKILL);
   EXPECT_TRUE(wait_until([&] {
     return std::none_of(all.begin(), all.end(),
                         [](const auto& one) { return is_running(one.second); });
   }));
+  const double gone = seconds_since(begin);
+  EXPECT_LE(gone, kGoneSoon);
+  fmt::print("the server killed: the last rank was gone after {:.3f} s\n", gone);
 }
 
 }  // namespace
