@@ -41,6 +41,10 @@ mkdir -p "$folder"
     echo "$lock" >"$folder/installed"
   fi
   (cd "$root/web" && tar cf - --exclude=./node_modules --exclude=./dist .) | tar xf - -C "$folder/web"
+  # What the sources no longer have goes: the other test may be at work on the rest.
+  (cd "$folder/web" && find . \( -name node_modules -o -name dist \) -prune -o -type f -print) | while read -r file; do
+    [[ -e $root/web/$file ]] || rm -f "$folder/web/$file"
+  done
   mkdir -p "$folder/examples"
   cp "$root"/examples/*.toml "$folder/examples/" # the page has them inside
 ) 9>"$folder/lock"
