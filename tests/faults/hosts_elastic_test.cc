@@ -95,9 +95,13 @@ TEST_F(HostsElasticTest, NeverWithFewerThanTheLeast) {
 
 TEST_F(HostsElasticTest, RefusesWhatCannotChangeByWholeHosts) {
   folder_.write("run.toml", lanes_run_file("dp=2", ""));
-  const CommandResult result =
-      run("train run.toml -q --dry-run --hosts 2 --host-rank 0 --meet 127.0.0.1:1 --restarts 1 "
-          "--elastic min=2,max=2");
+  CommandOptions options;
+  options.environment = {"TESSERA_RUN_TOKEN=a-secret-of-this-test"};
+  const std::string line =
+      "train run.toml -q --dry-run --hosts 2 --host-rank 0 --meet 127.0.0.1:1 --restarts 1 "
+      "--elastic "
+      "min=2,max=2";
+  const CommandResult result = Command(folder_, words_of(line), options).finish();
   EXPECT_EQ(result.code, 2);
   EXPECT_NE(result.err.find("replicas come and go with whole hosts of 1 ranks"), std::string::npos)
       << result.err;

@@ -29,7 +29,10 @@ TEST_F(HostsStandstillTest, Row11StoppedForEver) {
 }
 
 TEST_F(HostsStandstillTest, Row11StoppedForAWhile) {
-  const HostSetting as{.fault = "step.forward:rank=1,step=5,at=1,act=stop",
+  // The wait in step 6 leaves its agent time to see that it goes on.
+  const HostSetting as{.fault =
+                           "step.forward:rank=1,step=5,at=1,act=stop;"
+                           "step.begin:rank=1,step=6,act=delay=1000",
                        .flags = "--restarts 1 --stopped-after 0.2 --stopped-grace 60"};
   Command& first = start(0, as);
   Command& second = start(1, as);

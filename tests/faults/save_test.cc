@@ -66,7 +66,7 @@ TEST_F(KilledSaveTest, Row4InTheMiddleOfALargeShard) {
       "--restarts 1 --mesh dp=1 --set model.vocab=12301 --set model.hidden=224 --set "
       "model.layers=1 "
       "--set train.steps=2 --set train.global_batch=1 --set checkpoint.every=1 --set "
-      "checkpoint.keep=1 --set checkpoint.async=";
+      "checkpoint.keep=2 --set checkpoint.async=";
   const CommandResult straight = train("", flags + "false");
   ASSERT_EQ(straight.code, 0) << straight.err;
   const std::string weights = read_file(folder_.path("out/model.safetensors"));
