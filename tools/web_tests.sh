@@ -45,8 +45,9 @@ mkdir -p "$folder"
   (cd "$folder/web" && find . \( -name node_modules -o -name dist \) -prune -o -type f -print) | while read -r file; do
     [[ -e $root/web/$file ]] || rm -f "$folder/web/$file"
   done
-  mkdir -p "$folder/examples"
+  mkdir -p "$folder/examples" "$folder/docs"
   cp "$root"/examples/*.toml "$folder/examples/" # the page has them inside
+  cp "$root/docs/lessons.md" "$folder/docs/"     # what the lessons have to say
 ) 9>"$folder/lock"
 
 cd "$folder/web"
