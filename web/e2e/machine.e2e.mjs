@@ -492,7 +492,7 @@ export const tests = [
     name: 'exercises: the core says what is right; hints have the command and the C++',
     run: async (page, check) => {
       await page.open('/learn/memory');
-      const exercise = card(page, 'Check');
+      const exercise = card(page, 'Check: 12B, replicated');
       await exercise.getByRole('textbox').fill('24');
       await exercise.getByRole('button', { name: 'Check' }).click();
       await exercise.getByText('Not yet: 24 is too little.').waitFor();

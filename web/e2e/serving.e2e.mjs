@@ -47,16 +47,16 @@ export const tests = [
       check.equal(
         (await ranks()).join('; '),
         [0, 1, 2, 3, 4, 5, 6, 7]
-          .map((rank) => `rank ${rank}: heads ${2 * (rank % 4)}–${2 * (rank % 4) + 1}`)
+          .map((rank) => `rank ${rank}: heads ${2 * (rank % 4)}-${2 * (rank % 4) + 1}`)
           .join('; '),
         'key heads of every rank',
       );
-      check.contains(await textOf(keeps), 'stage 0, layers 0–40');
-      check.contains(await textOf(keeps), 'stage 1, layers 41–79');
+      check.contains(await textOf(keeps), 'stage 0, layers 0-40');
+      check.contains(await textOf(keeps), 'stage 1, layers 41-79');
       await type(page, keeps, 'tp', 16);
       await type(page, keeps, 'pp', 1);
       check.equal((await ranks()).length, 16, 'ranks');
-      check.equal((await ranks())[15], 'rank 15: heads 0–7', 'all key heads');
+      check.equal((await ranks())[15], 'rank 15: heads 0-7', 'all key heads');
       check.contains(await textOf(keeps), '16 ranks cannot share 8 key heads');
       check.contains(await textOf(keeps), '--cluster h100-16');
     },
@@ -88,7 +88,7 @@ export const tests = [
       const rows = await prompt
         .locator('.scroll tbody tr')
         .evaluateAll((all) => all.map((row) => [...row.cells].map((cell) => cell.textContent)));
-      const timesOf = (cell) => cell.split('–').map(Number);
+      const timesOf = (cell) => cell.split('-').map(Number);
       rows.forEach((row, i) => {
         for (let stage = 1; stage < 4; ++stage) {
           const [before, now] = [timesOf(row[stage]), timesOf(row[stage + 1])];
@@ -97,7 +97,7 @@ export const tests = [
             `frame ${i} reaches stage ${stage} after it left the one before`,
           );
         }
-        check.equal(row.at(-2), `A ${512 * i}–${512 * i + 511}`, `tokens of chunk ${i}`);
+        check.equal(row.at(-2), `A ${512 * i}-${512 * i + 511}`, `tokens of chunk ${i}`);
       });
       await prompt.getByRole('button', { name: 'table' }).click();
       // A frame that is selected says what is in it.

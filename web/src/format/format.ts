@@ -36,6 +36,8 @@ export function seconds(value: number): string {
 export function difference(value: number, format: (value: number) => string): string {
   return `${value < 0 ? '−' : '+'}${format(Math.abs(value))}`;
 }
+// 20 ms instead of 20.0 ms, for numbers that are round, as those of an axis.
+export const bare = (text: string) => text.replace(/(\.\d*?)0+(?!\d)/, '$1').replace(/\.(?!\d)/, '');
 export const percent = (share: number) => `${(share * 100).toFixed(1)} %`;
 
 export function significant(value: number, digits: number): string {

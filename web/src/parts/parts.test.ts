@@ -1,5 +1,7 @@
-import { printed } from '../format/format';
+import { render } from '@testing-library/svelte';
+import { bare, printed } from '../format/format';
 import { describe, expect, it } from 'vitest';
+import BarColumn from './BarColumn.svelte';
 import { commandOf } from './command';
 import { mathOf, piecesOf } from './math';
 import { nearest, powersOfTwo } from './nearest';
@@ -13,6 +15,42 @@ describe('nearest', () => {
     expect(nearest([1, 2, 4, 8], 5)).toBe(4);
     expect(nearest([0, 1, 2, 3], 0)).toBe(0);
     expect(powersOfTwo(2, 16)).toEqual([2, 4, 8, 16]);
+  });
+});
+
+describe('numbers', () => {
+  it('have no decimals that are zero on an axis', () => {
+    expect(['20.0 ms', '2.500 s', '100', '0 s', '10 %', '1,000.50 GiB'].map(bare)).toEqual([
+      '20 ms',
+      '2.5 s',
+      '100',
+      '0 s',
+      '10 %',
+      '1,000.5 GiB',
+    ]);
+  });
+});
+
+describe('BarColumn', () => {
+  it('puts a total near the limit into the bar, others above it', () => {
+    const labelAt = (limit: number) =>
+      render(BarColumn, {
+        bar: {
+          label: '0',
+          parts: [
+            { name: 'activations', color: 'activations', value: 69 },
+            { name: 'workspace', color: 'workspace', value: 1 },
+          ],
+        },
+        top: 100,
+        limit,
+        labelled: true,
+        format: String,
+      }).container.querySelector('.top-label')!.classList;
+    expect(labelAt(74).contains('activations')).toBe(true);
+    expect(labelAt(90).contains('above')).toBe(true);
+    expect(labelAt(60).contains('above')).toBe(true);
+    expect(labelAt(60).contains('over')).toBe(true);
   });
 });
 

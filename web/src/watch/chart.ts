@@ -1,6 +1,7 @@
 // How curves over steps are drawn. A canvas, because lines come while one looks; what follows the
 // pointer lies above it.
 import { color, sheetOf } from '../parts/canvas';
+import { bare } from '../format/format';
 import { ticksOf } from '../parts/scale';
 import { kStrokes, type Curve } from './curves';
 import type { EventMark, Weight } from './events';
@@ -131,7 +132,7 @@ function drawAxes(pen: Pen, plane: Plane, { width, format }: Drawing) {
   pen.textAlign = 'right';
   for (const tick of ticksOf(plane.values, 'linear', Math.max(2, Math.floor((bottom - plane.top) / 30)))) {
     stroke(pen, 'line', [], left, yOf(plane, tick), right, yOf(plane, tick));
-    pen.fillText(format(tick), left - 8, yOf(plane, tick));
+    pen.fillText(bare(format(tick)), left - 8, yOf(plane, tick));
   }
   pen.textAlign = 'center';
   const most = Math.min(6, Math.max(2, Math.floor(width / 90)));

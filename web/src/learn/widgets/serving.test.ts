@@ -95,7 +95,7 @@ it('says what the plan of a served model says, and asks again for another mesh',
       .getAllByRole('listitem')
       .filter((e) => e.dataset.rank)
       .map((e) => e.textContent),
-  ).toEqual(['rank 0 heads 0–1', 'rank 1 heads 2–3', 'rank 2 heads 0–1', 'rank 3 heads 2–3']);
+  ).toEqual(['rank 0 heads 0-1', 'rank 1 heads 2-3', 'rank 2 heads 0-1', 'rank 3 heads 2-3']);
   expect(text()).toContain('999 of 128 tokens at once, most');
   expect(screen.getByLabelText(/= \(3221225472 - 777 - 55\) \/ 33 = 4321 pages/)).toBeTruthy();
   url.set({ kv_tp: '16', kv_pp: '2' });
@@ -121,9 +121,9 @@ it('says what lacks room, and applies what the core offers', async () => {
 });
 
 it('names the key heads of a rank', () => {
-  expect(headsOf(kPlan, 1)).toBe('heads 2–3');
+  expect(headsOf(kPlan, 1)).toBe('heads 2-3');
   expect(headsOf({ ...kPlan, cache: { ...kPlan.cache, kv_heads_of_rank: 1 } }, 1)).toBe('head 1');
-  expect(headsOf({ ...kPlan, cache: { ...kPlan.cache, kv_heads: 'whole' } }, 1)).toBe('heads 0–3');
+  expect(headsOf({ ...kPlan, cache: { ...kPlan.cache, kv_heads: 'whole' } }, 1)).toBe('heads 0-3');
 });
 
 const kServing: Serving = {
@@ -191,7 +191,7 @@ it('has a row for each stage, and marks what a frame does', () => {
     "Frame 1, on stage 1 from 5 ms to 7 ms: the next token of A; tokens 0 to 59 of B's prompt. " +
       '61 of at most 100 tokens; 8 of 9 pages are used.',
   );
-  expect(framesTable(kServing).rows[1]).toEqual([1, '2–5', '5–7', 61, 8, 'B 0–59', 'A']);
+  expect(framesTable(kServing).rows[1]).toEqual([1, '2-5', '5-7', 61, 8, 'B 0-59', 'A']);
 });
 
 it('compares a prompt in chunks with the same in one piece', async () => {

@@ -57,7 +57,7 @@ export const kServeParts = [
 ] as const;
 
 const span = (one: string, first: number, number: number) =>
-  number === 1 ? `${one} ${first}` : `${one}s ${first}–${first + number - 1}`;
+  number === 1 ? `${one} ${first}` : `${one}s ${first}-${first + number - 1}`;
 export const layersOf = (stage: ServeStage) => span('layer', stage.first_layer, stage.layers);
 // The key heads of a rank of tp.
 export const headsOf = ({ cache, model }: ServePlan, tp: number) =>
@@ -142,12 +142,12 @@ export function framesTable(of: Serving) {
     ],
     rows: of.frames.map((frame, i) => [
       i,
-      ...frame.stages.map(([begin, end]) => `${significant(begin, 5)}–${significant(end, 5)}`),
+      ...frame.stages.map(([begin, end]) => `${significant(begin, 5)}-${significant(end, 5)}`),
       frame.tokens,
       frame.pages_used,
       frame.parts
         .filter(isPrompt)
-        .map(([r, first, number]) => `${letterOf(r)} ${first}–${first + number - 1}`)
+        .map(([r, first, number]) => `${letterOf(r)} ${first}-${first + number - 1}`)
         .join(', '),
       lettersOf(frame.parts.filter((part) => !isPrompt(part))),
     ]),
