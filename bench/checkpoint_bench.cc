@@ -1,8 +1,10 @@
 // What a save costs beside what it cannot cost less than: the copy of a part beside memcpy, sums
 // beside a plain copy, writing and reading beside plain files of the same bytes that are synced and
-// dropped from memory as well. Both of a pair take turns; medians, and the ratio of medians.
+// dropped from memory as well, and beside dd past the memory of the system (O_DIRECT, fsync). Both
+// of a pair take turns; medians, and the ratio of medians.
 // usage: checkpoint_bench FOLDER [ROUNDS [key=value ...]]   the keys are those of a run file
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -84,6 +86,32 @@ void read_plain(const std::string& path, std::vector<std::byte>& bytes) {
   }
 }
 
+// dd of the same bytes, from memory to a file and back.
+class Dd {
+ public:
+  Dd(std::string path, const std::vector<std::byte>& bytes)
+      : path_(std::move(path)), memory_(::memfd_create("bytes", 0)) {
+    const auto size = static_cast<ssize_t>(bytes.size());
+    require(memory_.valid() && ::write(memory_.get(), bytes.data(), bytes.size()) == size,
+            "cannot keep {} bytes in memory", size);
+  }
+
+  void write() const {
+    call(fmt::format("if=/proc/{}/fd/{} of='{}' oflag=direct conv=fsync", ::getpid(), memory_.get(),
+                     path_));
+  }
+  void read() const { call(fmt::format("if='{}' of=/dev/null iflag=direct", path_)); }
+
+ private:
+  static void call(const std::string& words) {
+    const std::string line = "dd bs=8M status=none " + words;
+    require(std::system(line.c_str()) == 0, "'{}' failed", line);
+  }
+
+  std::string path_;
+  UniqueFd memory_;
+};
+
 // From the memory of the system: what is read next comes from the disk.
 void drop(const fs::path& folder) {
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
@@ -131,6 +159,9 @@ void measure(World& world, const std::string& folder, int rounds) {
   compare(
       "save, synced | write and fdatasync", bytes, rounds, save, [&] { write_plain(plain, from); },
       clear);
+  const Dd dd(plain, from);
+  compare(
+      "save, synced | dd oflag=direct conv=fsync", bytes, rounds, save, [&] { dd.write(); }, clear);
   clear();
   save();
   write_plain(plain, from);
@@ -141,6 +172,9 @@ void measure(World& world, const std::string& folder, int rounds) {
   };
   const auto read = [&] { read_plain(plain, to); };
   compare("load, dropped from memory | read", bytes, rounds, load, read, [&] { drop(folder); });
+  compare(
+      "load, dropped from memory | dd iflag=direct", bytes, rounds, load, [&] { dd.read(); },
+      [&] { drop(folder); });
   compare("load, in memory | read", bytes, rounds, load, read, nothing);
   clear();
 }

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 
+EVERY = 8  # steps from one save to the next, where overhead is measured
 SMALL = """
 [model]
 layers = 2
@@ -108,7 +109,8 @@ def restart(tessera, folder):
               f"first step done after {statistics.median(t[1] for t in times):.2f} s (largest {max(t[1] for t in times):.2f})")
 
 
-def step_ms(tessera, folder, keys):
+def step_times(tessera, folder, keys):
+    """Milliseconds from line to line of metrics.jsonl, those after each step that belong to none, and the summary."""
     run_file(folder, LARGE + keys)
     subprocess.run([tessera, "train", "run.toml", "-q", "--threads", "--set", "logging.run_dir=out"], cwd=folder, check=True,
                    stdout=subprocess.DEVNULL)
@@ -116,20 +118,28 @@ def step_ms(tessera, folder, keys):
     with open(f"{folder}/out/summary.json") as file:
         summary = json.load(file)
     # From line to line, so that what lies between steps counts as well.
-    between = [1e3 * (b["time"] - a["time"]) for a, b in zip(metrics, metrics[1:])]
-    return statistics.mean(between), summary.get("checkpoints", {})
+    pairs = list(zip(metrics, metrics[1:]))
+    between = [1e3 * (b["time"] - a["time"]) for a, b in pairs]
+    after = {a["step"]: 1e3 * (b["time"] - a["time"]) - b["step_ms"] for a, b in pairs}
+    return statistics.mean(between), after, summary.get("checkpoints", {})
 
 
 def overhead(tessera, folder):
-    """Everything that a step takes, saves included, against the same steps without."""
-    plain, saved = [], []
+    """Everything that a step takes, saves included, against the same steps without; and what stands still for the copy."""
+    plain, saved, copies, idle = [], [], [], []
     for _ in range(3):
-        plain.append(step_ms(tessera, folder, "")[0])
-        ms, figures = step_ms(tessera, folder, "[checkpoint]\nevery = 8\nkeep = 2\n")
+        ms, after, _ = step_times(tessera, folder, "")
+        plain.append(ms)
+        ms, after, figures = step_times(tessera, folder, f"[checkpoint]\nevery = {EVERY}\nkeep = 2\n")
         saved.append(ms)
-    print(f"a step {statistics.median(plain):.0f} ms, with a save every 8 steps {statistics.median(saved):.0f} ms: "
+        for step, gap in after.items():
+            (idle if step % EVERY else copies).append(gap)
+    count = figures["staging_bytes"][0]
+    print(f"a step {statistics.median(plain):.0f} ms, with a save every {EVERY} steps {statistics.median(saved):.0f} ms: "
           f"{100 * (statistics.median(saved) / statistics.median(plain) - 1):+.1f} %; {figures['saves']} saves, "
-          f"{figures['staging_bytes'][0] / 1e6:.0f} MB each")
+          f"{count / 1e6:.0f} MB each")
+    print(f"between steps {statistics.median(idle):.1f} ms, where a save begins {statistics.median(copies):.1f} ms "
+          f"({count / statistics.median(copies) / 1e6:.2f} GB/s), largest {max(copies):.1f} ms")
 
 
 def early_torch_checkpoint():

@@ -44,9 +44,9 @@ saves = summary.get("checkpoints", {})
 metrics = [line for line in lines("metrics.jsonl") if "step_ms" in line]
 steps = [line["step_ms"] for line in metrics][1:]
 print(f"  step_ms: median {statistics.median(steps):.1f}, largest {max(steps):.1f}")
-# What lies between a step and the line of the next that is no step: the copy, where one is made.
-gaps = {b["step"]: 1e3 * (b["time"] - a["time"]) - b["step_ms"] for a, b in zip(metrics, metrics[1:])}
-print("  ms between steps:", {step: round(gap, 1) for step, gap in gaps.items()})
+# What lies between the line of a step and the next step: the copy, where one is made.
+gaps = {a["step"]: 1e3 * (b["time"] - a["time"]) - b["step_ms"] for a, b in zip(metrics, metrics[1:])}
+print("  ms after steps:", {step: round(gap, 1) for step, gap in gaps.items()})
 print(f"  saves: {saves}")
 copies = saves.get("saves", 0) + saves.get("snapshots", 0)
 taken, planned = saves.get("staging_bytes"), plan.get("checkpoints", {}).get("staging_bytes")

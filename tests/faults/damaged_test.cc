@@ -157,6 +157,23 @@ TEST_F(DamagedRunTest, Row17ABadBlockOfDataDoesNotEndARunWithRestarts) {
   expect_told();
 }
 
+// Saves between the one that it goes on from and the damaged ones: these take no place of theirs.
+TEST_F(DamagedRunTest, Row17WhatIsSavedNextIsNotRemovedForDamagedOnes) {
+  ASSERT_EQ(train("", "--threads --set checkpoint.keep=9").code, 0);
+  write(folder_.path("out/checkpoints/step-00000003.pin"), "");
+  flip_data_in(newest());
+  flip_data_in(folder_.path("out/checkpoints/step-00000008"));
+  Command killed(folder_,
+                 words_of("train run.toml -q --set logging.run_dir=out --resume auto --set "
+                          "checkpoint.every=2"),
+                 with_fault("step.begin:step=5,act=kill"));
+  EXPECT_NE(killed.finish().code, 0);
+  const CommandResult result = resume("auto");
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.err.find("goes on after step 4"), std::string::npos) << result.err;
+  expect_same_run();
+}
+
 // All that there is: to begin anew would lose them.
 TEST_F(DamagedRunTest, Row17BadDataInAllCheckpointsEndsTheRun) {
   begin_with_bad_data();

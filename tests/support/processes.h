@@ -35,7 +35,10 @@ struct ProcessStat {
 };
 inline ProcessStat stat_of(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string text((std::istreambuf_iterator<char>(file)), {});
+  // One that ends meanwhile makes reading fail, which an istreambuf_iterator throws.
+  std::string text(4096, '\0');
+  file.read(text.data(), std::ssize(text));
+  text.resize(static_cast<size_t>(file.gcount()));
   const size_t name_end = text.rfind(')');  // the name may hold anything
   ProcessStat stat;
   if (name_end == std::string::npos) return stat;

@@ -108,7 +108,8 @@ RecoveryReport recover_saves(FileOps& files, const DeadSaves& dead) {
 std::vector<std::string> retired_by(const std::vector<StoredSave>& saves, const Retention& rule) {
   std::vector<const StoredSave*> committed;  // newest first
   for (auto save = saves.rbegin(); save != saves.rend(); ++save) {
-    if (save->committed && !save->in_progress) committed.push_back(&*save);
+    const bool counts = save->committed && !save->in_progress && save->step <= rule.newest;
+    if (counts) committed.push_back(&*save);
   }
   std::vector<std::string> retired;
   const auto keep = static_cast<size_t>(std::max<int64_t>(1, rule.keep));
@@ -124,8 +125,9 @@ std::vector<std::string> apply_retention(FileOps& files, const Retention& rule) 
   const std::vector<StoredSave> saves = list_saves(files);
   const std::vector<std::string> retired = retired_by(saves, rule);
   if (retired.empty()) return {};
-  const auto newest = std::find_if(saves.rbegin(), saves.rend(),
-                                   [](const StoredSave& save) { return save.committed; });
+  const auto newest = std::find_if(saves.rbegin(), saves.rend(), [&](const StoredSave& save) {
+    return save.committed && save.step <= rule.newest;
+  });
   quick_check(files, open_checkpoint(files, newest->folder));
   for (const std::string& folder : retired) retire(files, folder);
   return retired;

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "checkpoint/store/checkpoint_folder.h"
 #include "checkpoint/store/file_ops.h"
+#include "checkpoint/store/store_names.h"
 
 namespace tessera {
 
@@ -64,6 +65,9 @@ RecoveryReport recover_saves(FileOps& files, const DeadSaves& dead);
 struct Retention {
   int64_t keep = 2;        // the newest so many, at least 1
   int64_t keep_every = 0;  // and every step that is a multiple of it; 0: none
+  // The step that was saved last. Later ones are what a run went back behind because they could not
+  // be read: they stay, and count for nothing.
+  int64_t newest = kMostStep;
 };
 
 // Folders that may go. Pure. Never the newest.

@@ -93,6 +93,20 @@ TEST(SavesTest, NothingIsRemovedWhileTheNewestIsDamaged) {
   EXPECT_EQ(apply_retention(disk, {.keep = 1}), std::vector<std::string>{"step-00000002"});
 }
 
+// A run that had to go back behind damaged saves makes others before it reaches their steps again.
+TEST(SavesTest, WhatTheRunWentBackBehindTakesNoPlace) {
+  CrashDisk disk;
+  for (const int64_t step : {10, 20, 30}) save(disk, step);
+  disk.bytes_of("step-00000030/state.json")[5] ^= 1;
+  save(disk, 14);
+  EXPECT_TRUE(apply_retention(disk, {.keep = 2, .newest = 14}).empty());
+  save(disk, 17);
+  EXPECT_EQ(apply_retention(disk, {.keep = 2, .newest = 17}),
+            std::vector<std::string>{"step-00000010"});
+  EXPECT_EQ(folders(disk), (std::vector<std::string>{"step-00000014", "step-00000017",
+                                                     "step-00000020", "step-00000030"}));
+}
+
 TEST(SavesTest, OnlyDeadSavesAreCollected) {
   CrashDisk disk;
   save(disk, 1);

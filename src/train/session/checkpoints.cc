@@ -126,7 +126,7 @@ void Checkpoints::save(int64_t step, const State& state) {
   if (!background_) return save_now(step, mine);
   std::optional<size_t> copy;
   if (snapshots_ != nullptr) copy = take_snapshot(step, mine);
-  background_->start(id_, step, mine, retention(), copy);
+  background_->start(id_, step, mine, retention(step), copy);
 }
 
 void Checkpoints::save_now(int64_t step, const nlohmann::json& state) {
@@ -137,7 +137,7 @@ void Checkpoints::save_now(int64_t step, const nlohmann::json& state) {
   const bool retires = control_.rank() == 0 && saved.failure.empty();
   run_with_signs_of_life(
       control_,
-      retires ? std::function<void()>([&] { saved.note = retention()(*files_); }) : nullptr);
+      retires ? std::function<void()>([&] { saved.note = retention(step)(*files_); }) : nullptr);
   saved.seconds = timer.seconds();
   tell(saved);
 }
@@ -164,8 +164,8 @@ void Checkpoints::tell(const SaveNews& news) {
 }
 
 // What cannot be removed costs room, never the run.
-BackgroundSave::AfterCommit Checkpoints::retention() const {
-  const Retention rule{spec_.checkpoint.keep, spec_.checkpoint.keep_every};
+BackgroundSave::AfterCommit Checkpoints::retention(int64_t step) const {
+  const Retention rule{spec_.checkpoint.keep, spec_.checkpoint.keep_every, step};
   return [rule](FileOps& files) -> std::string {
     try {
       (void)apply_retention(files, rule);

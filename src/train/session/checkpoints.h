@@ -83,7 +83,7 @@ class Checkpoints {
   void save_now(int64_t step, const nlohmann::json& state);
   void tell(const SaveNews& news);
   void tell(const std::optional<FinishedSave>& finished);
-  [[nodiscard]] BackgroundSave::AfterCommit retention() const;
+  [[nodiscard]] BackgroundSave::AfterCommit retention(int64_t step) const;
 
   const RunSpec& spec_;
   Executor& executor_;

@@ -708,8 +708,9 @@ void Session::train() {
     count_step(step, timer.seconds());
     final_loss_ = outcome.loss;
     if (options_.compare_every > 0 && step % options_.compare_every == 0) compare_replicas(step);
-    save_if_due(step);
+    // Before the save: a run that goes on from it keeps the lines up to its step.
     report_step(params, outcome, step_seconds);
+    save_if_due(step);
     look_for_slow_rank();
     const bool last = step == spec_.train.steps;
     if (step == first) tell_notes();
