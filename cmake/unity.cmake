@@ -138,7 +138,7 @@ set(TESSERA_COMMON_HEADERS <algorithm> <array> <atomic> <chrono> <cmath> <cstdin
   <string_view> <thread> <tuple> <unordered_map> <utility> <variant> <vector> <fmt/format.h>
   <nlohmann/json.hpp>)
 function(tessera_read_headers_once target kind)
-  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU" OR NOT (TESSERA_UNITY OR TESSERA_COMMON_HEADERS_ONCE))
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "^(GNU|Clang)$" OR NOT (TESSERA_UNITY OR TESSERA_COMMON_HEADERS_ONCE))
     return()
   endif()
   set(headers tessera_headers_of_${kind})

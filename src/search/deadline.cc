@@ -21,6 +21,7 @@ class DeadlineSearch {
                  const OnProgress& progress)
       : request_(request), progress_(progress) {
     answer_.question = question;
+    request_.budget = &budget_;
     request_.keep = kKept;
     request_.pareto = false;
     request_.objective = Objective::kTime;
@@ -107,6 +108,7 @@ class DeadlineSearch {
       request.workload.cluster = answer_.question.cluster_of(devices);
       const SearchOutcome outcome = search_strategies(request, progress_);
       stopped_ = stopped_ || outcome.stopped;
+      answer_.out_of_budget = answer_.out_of_budget || outcome.out_of_budget;
       std::vector<Strategy> strategies;
       for (const Candidate& candidate : outcome.best) strategies.push_back(candidate.strategy);
       for (const SimulatedStrategy& plan :
@@ -127,6 +129,7 @@ class DeadlineSearch {
 
   SearchRequest request_;
   const OnProgress& progress_;
+  SearchBudget budget_;
   DeadlineAnswer answer_;
   bool stopped_ = false;
 };

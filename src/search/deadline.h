@@ -32,6 +32,7 @@ struct DeadlineAnswer {
   DeadlineQuestion question;
   std::vector<TriedCount> tried;  // by devices
   int64_t devices = 0;            // the fewest that end in time; 0: none of them
+  bool out_of_budget = false;     // others were not tried
   [[nodiscard]] bool is_met_by(const TriedCount& count) const {
     return count.step_s > 0 && count.days <= question.days;
   }

@@ -37,6 +37,9 @@ std::string answer_text(const DeadlineAnswer& answer) {
                   "one host has at most {} cards: name a cluster with a network (tessera "
                   "presets clusters)",
                   asked.most_devices)
+        : answer.out_of_budget
+            ? "others were not tried, since that takes more than one request may: name a cluster "
+              "nearer to the answer, or fix --tp, --pp or --ep"
             : "a larger --global-batch gives more devices work";
     return fmt::format(
         "{}: no number of devices that was tried ends in time; the fastest, {}, {} "

@@ -233,9 +233,12 @@ bool SearchReport::lacks_room() const {
                       [](const RankedStrategy& ranked) { return ranked.can_run(); });
 }
 
-SearchReport search_report(const SearchRequest& request, const ModelSpec& model,
+SearchReport search_report(const SearchRequest& asked, const ModelSpec& model,
                            const ReportOptions& options, const FileReader& read,
                            const OnProgress& progress) {
+  SearchBudget budget;
+  SearchRequest request = asked;
+  if (request.budget == nullptr) request.budget = &budget;
   SearchReport best;
   std::vector<DeviceCount> counts;
   for (const int64_t devices : device_counts(request)) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/testing/share.h"
 #include "compile/scale/scale_plan.h"
 #include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
@@ -87,11 +88,13 @@ TEST(ReportTest, ComparesInOneUnit) {
 }
 
 TEST(ReportTest, RunFilesAreWhatTrainReads) {
-  int written = 0;
-  for (const Asked& asked :
-       {ask("llama-3-8b", "h100-16", 4096, 64), ask("mixtral-8x7b", "h100-16", 4096, 16),
-        ask("llama-2-7b", "pc-4x24-8", 2048, 16)}) {
+  const std::vector<Asked> all = {ask("llama-3-8b", "h100-16", 4096, 64),
+                                  ask("mixtral-8x7b", "h100-16", 4096, 16),
+                                  ask("llama-2-7b", "pc-4x24-8", 2048, 16)};
+  int written = 0, looked_at = 0;
+  for (const Asked& asked : testing::share_of(all, 3)) {
     for (const RankedStrategy& ranked : report_for(asked).plans) {
+      ++looked_at;
       if (!ranked.file.lacks.empty()) {
         EXPECT_EQ(ranked.file.toml, "");
         continue;
@@ -108,7 +111,10 @@ TEST(ReportTest, RunFilesAreWhatTrainReads) {
       ++written;
     }
   }
-  EXPECT_GT(written, 10);
+  EXPECT_GT(looked_at, 10);
+  if (testing::tries_all()) {  // not every machine has room for files
+    EXPECT_GT(written, 10);
+  }
 }
 
 // Our Programs keep more for zero-bubble schedules than the cost model's engine: the first plans do
@@ -208,6 +214,15 @@ TEST(ReportTest, SaysThatItWasStopped) {
                                           [](const SearchProgress&) { return false; });
   EXPECT_NE(to_text(none).find("stopped before a plan was found"), std::string::npos);
   EXPECT_EQ(to_text(none).find("nothing fits"), std::string::npos);
+}
+
+TEST(ReportTest, SaysThatItsBudgetEnded) {
+  SearchBudget budget{.prices_left = 50'000};
+  Asked asked = ask("llama-3-70b", "a100-64", 4096, 128);
+  asked.request.budget = &budget;
+  const std::string text = to_text(report_for(asked, 3));
+  EXPECT_NE(text.find("one request takes 8,000,000 prices at most: fix one of"), std::string::npos)
+      << text;
 }
 
 TEST(ReportTest, LowestCostMayTakeFewerDevices) {

@@ -153,6 +153,13 @@ std::string head_text(const SearchReport& report) {
       with_thousands(o.configurations), with_thousands(o.splits), with_thousands(o.groups),
       with_thousands(o.priced), with_thousands(report.simulated),
       o.stopped ? fmt::format("; stopped after {} groups", with_thousands(o.groups_done)) : "");
+  if (o.out_of_budget) {
+    text += fmt::format(
+        "one request takes {} prices at most: fix one of --tp, --pp, --ep and --micro-batch for "
+        "the rest{}\n",
+        with_thousands(SearchBudget::kMostPrices),
+        report.front.empty() ? "" : ", or leave out --pareto");
+  }
   return text;
 }
 

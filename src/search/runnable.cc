@@ -109,6 +109,7 @@ class CellSearch {
     cell.fixed = fixed_to_cell(cell.fixed, first);
     cell.keep = 1;
     cell.threads = 1;
+    cell.budget = nullptr;  // a cell is little, and others are looked at beside it
     cell.pareto = false;
     Fitted result;
     const auto known = least_share_.find(kind_of(first));

@@ -44,7 +44,13 @@ class Search {
   SearchOutcome run() {
     list_groups();
     for (size_t begin = 0; begin < groups_.size() && !outcome_.stopped; begin += kRound) {
+      if (request_.budget != nullptr && request_.budget->prices_left <= 0) {
+        outcome_.stopped = outcome_.out_of_budget = true;
+        break;
+      }
+      const int64_t before = outcome_.priced;
       run_round(begin, std::min(begin + kRound, groups_.size()));
+      if (request_.budget != nullptr) request_.budget->prices_left -= outcome_.priced - before;
       report();
     }
     finish();

@@ -21,6 +21,12 @@
 
 namespace tessera {
 
+// What one request may take, however many searches it comes to: some seconds of two cores.
+struct SearchBudget {
+  static constexpr int64_t kMostPrices = 8'000'000;
+  int64_t prices_left = kMostPrices;
+};
+
 struct SearchRequest {
   Workload workload;
   Objective objective = Objective::kTime;
@@ -30,6 +36,7 @@ struct SearchRequest {
   bool pareto = false;      // also every plan that no other beats in both memory and time
   bool exhaustive = false;  // without bounds, for tests
   int threads = 1;
+  SearchBudget* budget = nullptr;  // shared with other searches; nullptr: without an end
 };
 
 // Why configurations are not among the best.
@@ -57,7 +64,8 @@ struct SearchOutcome {
   int64_t priced = 0;          // closed-form prices of memory, of time, or of both
   std::array<int64_t, kNumRejected> rejected = {};
   std::optional<Candidate> nearest;  // where nothing fits: the one that needs the least memory
-  bool stopped = false;
+  bool stopped = false;              // what follows was not tried
+  bool out_of_budget = false;        // and nobody asked to stop
 };
 
 struct SearchProgress {

@@ -181,7 +181,7 @@ TEST(SearchTest, TheBestIsThatOfAnExhaustiveLoop) {
   std::vector<Workload> all = {
       workload("llama-3.2-1b", "h100-8", 2048, 8), workload("qwen2-0.5b", "two-pcs", 2048, 6),
       workload("llama-2-7b", "pc-4x24-8", 1024, 8), workload("gpt2-xl", "v100-12", 1024, 12)};
-  for (Workload& w : all) {
+  for (Workload w : testing::share_of(all, 2)) {
     if (w.model.layers > 12) w.model.layers = 12;
     const std::optional<Candidate> best = best_by_trying(w);
     ASSERT_TRUE(best.has_value());
@@ -220,7 +220,7 @@ TEST(SearchTest, ThreadsDoNotChangeTheAnswerNorItsCounts) {
 }
 
 TEST(SearchTest, EveryConfigurationIsKeptOrCounted) {
-  for (const Workload& w : small_workloads()) {
+  for (const Workload& w : testing::share_of(small_workloads(), 3)) {
     SearchRequest request{.workload = w};
     for (const bool exhaustive : {false, true}) {
       request.exhaustive = exhaustive;
@@ -234,7 +234,7 @@ TEST(SearchTest, EveryConfigurationIsKeptOrCounted) {
 }
 
 TEST(SearchTest, BoundsAreBelowPricesAndSimulations) {
-  for (const Workload& w : small_workloads()) {
+  for (const Workload& w : testing::share_of(small_workloads(), 2)) {
     StrategySimulator simulator(w);
     CostModel& model = simulator.model();
     const SearchSpace space = search_space(w, {});
@@ -279,6 +279,31 @@ TEST(SearchTest, StopsWithWhatItHas) {
       search_strategies(request, [&](const SearchProgress&) { return ++rounds < 3; });
   EXPECT_TRUE(outcome.stopped);
   EXPECT_LT(outcome.groups_done, outcome.groups);
+}
+
+TEST(SearchTest, StopsWhereItsBudgetEnds) {
+  SearchBudget budget{.prices_left = 50'000};
+  SearchRequest request{.workload = workload("llama-3-70b", "a100-64", 4096, 128)};
+  request.budget = &budget;
+  const SearchOutcome outcome = search_strategies(request);
+  EXPECT_TRUE(outcome.stopped && outcome.out_of_budget);
+  EXPECT_LT(outcome.groups_done, outcome.groups);
+  EXPECT_FALSE(outcome.best.empty());
+  EXPECT_LE(budget.prices_left, 0);
+  // Threads change nothing.
+  SearchBudget again{.prices_left = 50'000};
+  request.budget = &again;
+  request.threads = 3;
+  expect_same(search_strategies(request).best, outcome.best);
+  EXPECT_EQ(again.prices_left, budget.prices_left);
+  // A search that comes later finds nothing left.
+  EXPECT_TRUE(search_strategies(request).best.empty());
+}
+
+TEST(SearchTest, RefusesMoreGroupsThanItCanList) {
+  Workload w = workload("deepseek-v3", "h100-16384", 4096, 55440);
+  w.cluster.devices = 14'414'400;
+  EXPECT_THROW(search_strategies({.workload = w}), ConfigError);
 }
 
 TEST(SearchTest, RefusesWhatNoSplitDivides) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/error.h"
 #include "base/rounding.h"
 #include "cost/hardware/cluster.h"
 #include "cost/step/stages.h"
@@ -199,6 +200,12 @@ class SpaceBuilder {
             s.context = kind;
             if (!why_impossible(w_, s).empty()) continue;
             if (is_group_free(fixed_, w_, s) && variants_of(w_, s, fixed_).count() > 0) {
+              require_config(
+                  std::ssize(space_.groups) < kMostGroups,
+                  "{} devices and batches of {} have more than {} choices of split, "
+                  "micro-batch, context parallelism and order to search: fix one of "
+                  "--tp, --pp, --cp, --dp, --ep and --micro-batch, or take fewer devices",
+                  w_.cluster.devices, w_.global_batch, kMostGroups);
               space_.groups.push_back(s);
             } else {
               forbidden_ = true;

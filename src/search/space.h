@@ -52,6 +52,9 @@ struct SearchSpace {
   int64_t splits = 0;            // all that the number of devices has
   std::vector<SplitRejection> rejected;
 };
+// More would take more than half a GiB and some seconds to list.
+inline constexpr int64_t kMostGroups = 400'000;
+// Throws ConfigError where there are more groups.
 SearchSpace search_space(const Workload& workload, const FixedAxes& fixed);
 
 struct ScheduleChoice {

@@ -134,6 +134,24 @@ int64_t nearest_to(const std::vector<std::string>& accepted, int64_t value) {
   return nearest;
 }
 
+Json taken_json(const RunSpec& run) {
+  const ParallelSpec& p = run.parallel;
+  return {{"tp", p.tp},
+          {"pp", p.pp},
+          {"dp", p.dp},
+          {"fsdp", p.fsdp},
+          {"cp", p.cp},
+          {"ep", p.ep},
+          {"zero", p.zero},
+          {"virtual_stages", p.virtual_stages},
+          {"schedule", p.schedule.text()},
+          {"recompute", p.recompute},
+          {"sequence_parallel", p.sequence_parallel},
+          {"micro_batch", run.train.micro_batch},
+          {"global_batch", run.train.global_batch},
+          {"seq_len", run.train.seq_len}};
+}
+
 // What was said, with the nearest accepted values where it is refused.
 class Settled {
  public:
@@ -154,6 +172,11 @@ class Settled {
     require_config(why.empty(), "{}", why);
     trial.keep_length();
     for (const auto& [name, value] : said) settle(name, value);
+    // Where no value would do beside the rest, what follows from the rest is taken.
+    const Json taken = taken_json(trial.run());
+    for (const auto& [name, change] : changes_.items()) {
+      if (!change.contains("use")) change["use"] = taken.at(name);
+    }
   }
 
   [[nodiscard]] const Json& changes() const { return changes_; }
@@ -166,13 +189,13 @@ class Settled {
       return;
     }
     const auto number = number_of(value);
-    Json change = {{"said", value}, {"why", why}, {"use", nullptr}};
+    Json change = {{"said", value}, {"why", why}};
     if (number) {
+      change["said"] = *number;
       const Tried near = tried(name, candidates(name, trial_, trial_.run()), trial_);
       if (!near.accepted.empty()) {
         const int64_t use = nearest_to(near.accepted, *number);
         trial_.say(name, std::to_string(use));
-        change["said"] = *number;
         change["use"] = use;
       }
     }
@@ -182,24 +205,6 @@ class Settled {
   SplitTrial& trial_;
   Json changes_ = Json::object();
 };
-
-Json taken_json(const RunSpec& run) {
-  const ParallelSpec& p = run.parallel;
-  return {{"tp", p.tp},
-          {"pp", p.pp},
-          {"dp", p.dp},
-          {"fsdp", p.fsdp},
-          {"cp", p.cp},
-          {"ep", p.ep},
-          {"zero", p.zero},
-          {"virtual_stages", p.virtual_stages},
-          {"schedule", p.schedule.text()},
-          {"recompute", p.recompute},
-          {"sequence_parallel", p.sequence_parallel},
-          {"micro_batch", run.train.micro_batch},
-          {"global_batch", run.train.global_batch},
-          {"seq_len", run.train.seq_len}};
-}
 
 void add_sizes(const SplitTrial& trial, const RunSpec& run, Json& json) {
   Json refused = Json::object();

@@ -97,6 +97,21 @@ TEST(ChoicesTest, WhatIsRefusedIsSettledAtTheNearest) {
   EXPECT_EQ(answer.at("taken").at("pp"), 16);
 }
 
+// A batch of one sequence leaves 32 replicas nothing, and no other batch was asked for.
+TEST(ChoicesTest, WhatNoValueSettlesFollowsFromTheRest) {
+  const json answer = choices({{"model", "tiny-3m"},
+                               {"cluster", "h100-32"},
+                               {"global_batch", 1},
+                               {"seq_len", 256},
+                               {"tp", 1},
+                               {"virtual_stages", 4}});
+  const json& batch = answer.at("nearest").at("global_batch");
+  EXPECT_EQ(batch.at("said"), 1);
+  EXPECT_EQ(batch.at("use"), 32);
+  EXPECT_EQ(answer.at("taken").at("global_batch"), 32);
+  EXPECT_EQ(answer.at("nearest").at("virtual_stages").at("use"), 1);
+}
+
 TEST(ChoicesTest, LargeClustersNeedNoSplitToBeSaid) {
   const json answer = choices({{"model", "llama-3-405b"}, {"cluster", "h100-16384"}});
   EXPECT_EQ(answer.at("nearest"), json::object());

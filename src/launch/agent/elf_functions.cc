@@ -36,7 +36,7 @@ std::vector<T> read_table(int fd, uint64_t offset, uint64_t count) {
 
 // The full table, or that of the dynamic linker where the file has been stripped.
 const Elf64_Shdr* symbols_of(const std::vector<Elf64_Shdr>& sections) {
-  for (const Elf64_Word type : {SHT_SYMTAB, SHT_DYNSYM}) {
+  for (const Elf64_Word type : {Elf64_Word{SHT_SYMTAB}, Elf64_Word{SHT_DYNSYM}}) {
     const auto found = std::find_if(sections.begin(), sections.end(),
                                     [&](const Elf64_Shdr& s) { return s.sh_type == type; });
     if (found != sections.end()) return &*found;

@@ -239,7 +239,7 @@ TEST(ApiErrorsTest, AnswersMustFitIntoTheContext) {
   ApiSetup setup;
   setup.script.max_context = 100;
   ApiServer server(setup);
-  const auto body_of = [](int prompt, const std::string& more) {
+  const auto body_of = [](size_t prompt, const std::string& more) {
     return fmt::format("{{\"prompt\":\"{}\"{}}}", std::string(prompt, 'x'), more);
   };
   const auto refused = [&](const std::string& body) {

@@ -68,7 +68,9 @@ TEST(ApiLoadTest, ManyStreamsAtOnceAreAllWhole) {
   for (int i = 0; i < clients; ++i) {
     open.push_back(std::make_unique<OpenRequest>(
         server, kCompletions,
-        Json{{"prompt", std::string(1 + i % 50, 'x')}, {"max_tokens", 30}, {"stream", true}}));
+        Json{{"prompt", std::string(static_cast<size_t>(1 + i % 50), 'x')},
+             {"max_tokens", 30},
+             {"stream", true}}));
   }
   ASSERT_TRUE(holds_soon([&] { return server.generator().in(Halt::kDecode) >= clients; }));
   EXPECT_EQ(server.api().open(), clients);

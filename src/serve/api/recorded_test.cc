@@ -82,7 +82,8 @@ TEST(ApiRecordedTest, ResponsesAreThoseOnRecord) {
   ApiSetup setup;
   setup.script.answer = [](const GenerationRequest& request, int choice) {
     const bool ends = request.prompt == bytes_as_tokens("hello");
-    return bytes_as_tokens(ends ? "world" : std::string("abcdefghij").substr(choice));
+    return bytes_as_tokens(ends ? "world"
+                                : std::string("abcdefghij").substr(static_cast<size_t>(choice)));
   };
   ApiServer server(setup);
   ASSERT_TRUE(testing::holds_soon([&] { return server.api().why_not_ready().empty(); }));

@@ -107,7 +107,8 @@ void check_exact(const Level& level, const Shape& s, bool at_end) {
   for (int64_t i = 0; i < s.m * s.k; ++i) x.a.data()[i] = static_cast<In>(small(i));
   for (int64_t i = 0; i < s.k * s.n; ++i) x.b.data()[i] = static_cast<In>(small(i * 5));
   for (const bool accumulate : {false, true}) {
-    for (int64_t i = 0; i < s.m * s.n; ++i) x.c.data()[i] = accumulate ? T{3} : std::nan("");
+    for (int64_t i = 0; i < s.m * s.n; ++i)
+      x.c.data()[i] = accumulate ? T{3} : static_cast<T>(std::nan(""));
     run(level.products, x.product(T{2}, accumulate));
     for (int64_t i = 0; i < s.m; ++i) {
       for (int64_t j = 0; j < s.n; ++j) {
