@@ -11,7 +11,7 @@ struct Blocks {
   using T = typename Tiles::Element;
 
   static constexpr int64_t kUnit = Tiles::Pack::kUnit;
-  static constexpr int64_t kDepth = 1536 / static_cast<int64_t>(sizeof(T));
+  static constexpr int64_t kDepth = 2048 / static_cast<int64_t>(sizeof(T));
 
   static constexpr int64_t smaller(int64_t x, int64_t y) { return x < y ? x : y; }
 

@@ -44,16 +44,17 @@ class ProductLoops {
     }
     alignas(64) T packed_b[Cut::kDepth * kCols];
     const int64_t most = Cut::depth_of_blocks(p.k);
-    const int64_t widest = columns_of_blocks(most);
-    for (int64_t col = 0; col < p.n; col += widest) {
-      const int64_t cols = Cut::smaller(widest, p.n - col);
+    const bool packs_rows = !kMayStay || p.a.col != 1;
+    const int64_t width = columns_of_blocks(p.n, most, packs_rows);
+    for (int64_t col = 0; col < p.n; col += width) {
+      const int64_t cols = Cut::smaller(width, p.n - col);
       for (int64_t at = 0; at < p.k; at += most) {
         const int64_t depth = Cut::smaller(most, p.k - at);
         Pack::template panels<Tiles::kCols>(p.b.data + at * p.b.row + col * p.b.col, p.b.col,
                                             p.b.row, cols, depth, packed_b);
         const Panels panels{packed_b, col, cols, at, depth};
         if constexpr (kMayStay) {
-          if (p.a.col == 1) {
+          if (!packs_rows) {
             in_place(p, panels);
             continue;
           }
@@ -64,7 +65,7 @@ class ProductLoops {
   }
 
  private:
-  // Blocks of a and b together stay in the second cache of a core.
+  // A block of a stays in the second cache of a core, most of one of b too.
   static constexpr int64_t kUnit = Cut::kUnit;
   static constexpr int64_t kRows = 144;
   static constexpr int64_t kCols = 512;
@@ -77,11 +78,14 @@ class ProductLoops {
     [[nodiscard]] int64_t units() const { return (depth + kUnit - 1) / kUnit; }
   };
 
-  // Of a block that is less deep: as much of b, and rows are packed for fewer blocks.
-  static int64_t columns_of_blocks(int64_t depth) {
-    constexpr int64_t kMost = 3 * kCols;
-    const int64_t cols = Cut::kDepth * kUnit * kCols / depth;
-    return Cut::smaller(kMost, cols / Tiles::kCols * Tiles::kCols);
+  // Columns of a block of b. One that is less deep is wider; where rows are packed they are so for
+  // every block, so it is as wide as fits. All are about equal.
+  static int64_t columns_of_blocks(int64_t n, int64_t depth, bool packs_rows) {
+    const int64_t wide = Cut::kDepth * kUnit * (packs_rows ? kCols : kCols * 3 / 4) / depth;
+    const int64_t widest = Cut::smaller(3 * kCols, wide / Tiles::kCols * Tiles::kCols);
+    const int64_t blocks = (n + widest - 1) / widest;
+    const int64_t panels = (n + blocks * Tiles::kCols - 1) / (blocks * Tiles::kCols);
+    return panels * Tiles::kCols;
   }
 
   static void in_place(const Product<T, T>& p, const Panels& x) {

@@ -191,9 +191,9 @@ void expect_same_bits(const std::vector<Level>& levels, const Shape& s, Acc<In> 
 }
 
 TEST(LevelProducts, EveryLevelAndEveryTileGiveTheSameBits) {
-  for (const Shape& s : {Shape{29, 83, 1000, false, true}, Shape{29, 83, 389, true, false},
-                         Shape{64, 48, 96, false, false}, Shape{109, 131, 500, false, true},
-                         Shape{109, 131, 389, true, false}}) {
+  for (const Shape& s : {Shape{29, 83, 1000, false, true}, Shape{29, 83, 519, true, false},
+                         Shape{64, 48, 96, false, false}, Shape{109, 131, 600, false, true},
+                         Shape{109, 131, 519, true, false}}) {
     expect_same_bits<float>(levels_here(), s, 0.3F);
     expect_same_bits<double>(levels_here(), s, 0.3);
     expect_same_bits<BFloat16>(levels_here(), s, 0.3F);
@@ -202,9 +202,9 @@ TEST(LevelProducts, EveryLevelAndEveryTileGiveTheSameBits) {
   }
 }
 
-// In blocks along k of equal length, at most 384 long; alpha times the sum of each is added to c.
+// In blocks along k of equal length, at most 512 long; alpha times the sum of each is added to c.
 float sum_in_order(const Product<float, float>& p, int64_t row, int64_t col) {
-  const int64_t blocks = (p.k + 383) / 384;
+  const int64_t blocks = (p.k + 511) / 512;
   const int64_t length = ((p.k + blocks - 1) / blocks + 7) / 8 * 8;
   float c = 0;
   for (int64_t at = 0; at < p.k; at += length) {
@@ -219,8 +219,8 @@ float sum_in_order(const Product<float, float>& p, int64_t row, int64_t col) {
 }
 
 TEST(LevelProducts, SumOneChainPerBlockInOrder) {
-  for (const Shape& s : {Shape{17, 35, 1000, false, true}, Shape{100, 98, 770, false, false},
-                         Shape{100, 98, 385, true, true}}) {
+  for (const Shape& s : {Shape{17, 35, 1000, false, true}, Shape{100, 98, 1030, false, false},
+                         Shape{100, 98, 513, true, true}}) {
     for (const Level& level : levels_here()) {
       Operands<float> x(s, true);
       randomise(x.a, s.m * s.k, 6);
@@ -252,7 +252,7 @@ TEST(LevelProducts, ErrorsStayWithinTheBoundOfOneChainPerBlock) {
           want += term;
           size += std::abs(term);
         }
-        // Random errors of 384 steps in a block, and of as many blocks as there are.
+        // Random errors of 512 steps in a block, and of as many blocks as there are.
         EXPECT_LE(std::abs(static_cast<double>(x.c.data()[i * 32 + j]) - want), size * 0x1p-24 * 20)
             << level.name;
       }
