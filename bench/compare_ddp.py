@@ -1,61 +1,51 @@
 #!/usr/bin/env python3
-"""Data-parallel training on two processes beside PyTorch's DDP over gloo, alternating in one run.
+"""Training on two ranks of one thread, dp=2 and tp=2, beside PyTorch's DDP over gloo, alternating in one run.
 
-  bench/compare_ddp.py PEERS_DIR [ROUNDS]
+  bench/compare_ddp.py PEERS_DIR [ROUNDS] [SHAPES]
 
 PEERS_DIR holds run_torch.sh (see compare_torch.sh). Both train the same shapes with the same global
-batch on two processes of one thread. Also prints how long our compute waited for communication with
-overlap on and off.
+batch, with the machine's best kernels; SHAPES are some of A, B, C (all). Also prints how long our compute waited
+for communication, with dp=2 also without overlap.
 """
 import json
+import os
 import pathlib
 import statistics
 import subprocess
 import sys
 import tempfile
+import tomllib
 
-SHAPES = {  # as in run_torch.sh
-    "A": dict(layers=4, hidden=256, ffn=768, heads=4, kv_heads=2, vocab=8192, seq_len=256, batch=8),
-    "B": dict(layers=8, hidden=512, ffn=1408, heads=8, kv_heads=4, vocab=16384, seq_len=512, batch=4),
-}
-STEPS = 10
+SHAPES = {"A": 10, "B": 6, "C": 4}  # steps that are timed; bench/cpu has the models
 SKIPPED = 2
 
 
-def run_file(shape, folder):
-    model = "\n".join(f"{k} = {shape[k]}" for k in ("layers", "hidden", "ffn", "heads", "kv_heads", "vocab"))
-    return f"""[model]
-{model}
-[parallel]
-dp = 2
-[train]
-seq_len = {shape["seq_len"]}
-global_batch = {shape["batch"]}
-micro_batch = {shape["batch"] // 2}
-steps = {STEPS}
-threads = 1
-[logging]
-run_dir = "{folder}/run"
-"""
-
-
-def ours(tessera, shape, overlap):
+def ours(tessera, name, mesh, overlap=True):
     """Tokens per second, and milliseconds per step that rank 0's compute waited for communication."""
+    here = pathlib.Path(__file__).resolve().parent
+    path = here / "cpu" / f"{name.lower()}.toml"
+    with open(path, "rb") as file:
+        train = tomllib.load(file)["train"]
+    batch = train["micro_batch"]
     with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder, "run.toml")
-        path.write_text(run_file(shape, folder))
-        setting = f"parallel.overlap={'true' if overlap else 'false'}"
-        subprocess.run([tessera, "train", path, "--set", setting], check=True, capture_output=True, timeout=600)
+        settings = {f"parallel.{mesh}": 2, "parallel.overlap": str(overlap).lower(), "train.threads": 1,
+                    "train.global_batch": batch, "train.micro_batch": batch // 2 if mesh == "dp" else batch,
+                    "train.steps": SHAPES[name] + SKIPPED, "logging.run_dir": f"{folder}/run"}
+        command = [tessera, "train", path] + [f"--set={key}={value}" for key, value in settings.items()]
+        subprocess.run(command, check=True, capture_output=True, timeout=600)
         lines = [json.loads(line) for line in open(f"{folder}/run/metrics.jsonl")]
     steps = [line for line in lines if "step_ms" in line][SKIPPED:]
     ms = statistics.median(step["step_ms"] for step in steps)
     exposed = statistics.median(sum(step["exposed_ms"].values()) for step in steps)
-    return shape["batch"] * shape["seq_len"] / ms * 1000, exposed
+    return batch * train["seq_len"] / ms * 1000, exposed
 
 
 def torch(peers, name):
-    command = [f"{peers}/run_torch.sh", name, "tuned", "2", "1", "--steps", str(STEPS), "--dist", "ddp"]
-    output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout
+    command = [f"{peers}/run_torch.sh", name, "tuned", "2", "1", "--steps", str(SHAPES[name]), "--dist", "ddp"]
+    # As compare_torch.sh: OpenBLAS does not know newer CPUs.
+    wide = "avx512f" in pathlib.Path("/proc/cpuinfo").read_text().split()
+    env = dict(os.environ, **({"OPENBLAS_CORETYPE": "SkylakeX"} if wide else {}))
+    output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600, env=env).stdout
     return json.loads([line for line in output.splitlines() if line.startswith("{")][-1])["tokens_s"]
 
 
@@ -67,17 +57,21 @@ def main():
     tessera = pathlib.Path(__file__).resolve().parent.parent / "build/bin/tessera"
     if not tessera.exists():
         sys.exit(f"{tessera} is not there; build first: ./test or ./demo")
-    for name, shape in SHAPES.items():
-        ratios = []
+    for name in sys.argv[3].split() if len(sys.argv) > 3 else SHAPES:
+        ratios = {"dp=2": [], "tp=2": []}
         for i in range(rounds):
             theirs = torch(peers, name)
-            mine, exposed = ours(tessera, shape, overlap=True)
-            serial, exposed_serial = ours(tessera, shape, overlap=False)
-            ratios.append(mine / theirs)
-            print(f"shape {name} round {i + 1}: gloo DDP {theirs:.0f} tokens/s, tessera {mine:.0f}, "
-                  f"ratio {ratios[-1]:.2f}; exposed {exposed:.1f} ms a step; "
-                  f"without overlap {serial:.0f} tokens/s, exposed {exposed_serial:.1f} ms", flush=True)
-        print(f"shape {name}: median ratio {statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})")
+            mine, exposed = ours(tessera, name, "dp")
+            serial, exposed_serial = ours(tessera, name, "dp", overlap=False)
+            split, exposed_split = ours(tessera, name, "tp")
+            ratios["dp=2"].append(mine / theirs)
+            ratios["tp=2"].append(split / theirs)
+            print(f"shape {name} round {i + 1}: gloo DDP {theirs:.0f} tokens/s; "
+                  f"dp=2 {mine:.0f}, ratio {mine / theirs:.2f}, exposed {exposed:.1f} ms a step "
+                  f"(without overlap {serial:.0f}, {exposed_serial:.1f} ms); "
+                  f"tp=2 {split:.0f}, ratio {split / theirs:.2f}, exposed {exposed_split:.1f} ms", flush=True)
+        for mesh, found in ratios.items():
+            print(f"shape {name} {mesh}: median ratio {statistics.median(found):.2f} ({min(found):.2f}-{max(found):.2f})")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@
 #
 # PEERS_DIR holds run_torch.sh (plain PyTorch training step of the same shapes; its "tuned" setting:
 # OpenMP OpenBLAS, glibc that keeps large blocks, huge pages). Needs python3-torch and
-# libopenblas0-openmp. SHAPES are some of A, B, C (all). LEVEL is "best" (the CPU's own on both sides; it
+# libopenblas0-openmp. SHAPES are some of A to F (A B C); D to F were tuned for by nobody: a width that is no
+# power of two, long sequences, few tokens. LEVEL is "best" (the CPU's own on both sides; it
 # names the AVX-512 kernels to OpenBLAS, which does not know newer CPUs) or "v3": AVX2 on both sides. Prints
 # one line per round and the median ratio per shape.
 set -euo pipefail
@@ -27,11 +28,16 @@ case $level in
 esac
 field() { python3 -c 'import json,sys; print(json.loads(sys.stdin.read())[sys.argv[1]])' "$1"; }
 for shape in $shapes; do
-  steps=8
-  if [[ $shape == C ]]; then steps=4; fi
+  steps=8 torch_shape=()
+  case $shape in
+    C) steps=4 ;;
+    D) torch_shape=(--layers 6 --hidden 320 --ffn 864 --heads 5 --kv-heads 5 --vocab 10000 --seq 200 --batch 6) ;;
+    E) torch_shape=(--layers 4 --hidden 256 --ffn 768 --heads 4 --kv-heads 2 --vocab 8192 --seq 2048 --batch 1) ;;
+    F) torch_shape=(--layers 8 --hidden 512 --ffn 1408 --heads 8 --kv-heads 4 --vocab 16384 --seq 64 --batch 1) steps=30 ;;
+  esac
   ratios=()
   for round in $(seq "$rounds"); do
-    torch=$(env "${core[@]}" "$peers/run_torch.sh" "$shape" tuned 1 2 --steps "$steps" 2>/dev/null | grep '^{' | field tokens_s)
+    torch=$(env "${core[@]}" "$peers/run_torch.sh" "$shape" tuned 1 2 "${torch_shape[@]}" --steps "$steps" 2>/dev/null | grep '^{' | field tokens_s)
     ours=$(env "${ours_at[@]}" "$tessera" bench step "bench/cpu/${shape,}.toml" --steps "$steps" --warmup 2 --json | field tokens_per_s)
     ratio=$(python3 -c "print(f'{$ours / $torch:.3f}')")
     ratios+=("$ratio")

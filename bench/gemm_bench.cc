@@ -9,8 +9,10 @@
 // /usr/lib/x86_64-linux-gnu/blis-serial/libblis.so.4: it runs in the same rounds.
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <ctime>
 #include <string>
 #include <vector>
@@ -95,12 +97,32 @@ Call call_of(const Shape& s, Kind kind) {
   return {s.out, s.in, s.tokens, true, false, true};
 }
 
+// Numbers in large pages, as arenas of a step have them.
+class Numbers {
+ public:
+  Numbers(int64_t count, float value)
+      : bytes_((static_cast<size_t>(count) * sizeof(float) + kPage - 1) / kPage * kPage) {
+    data_ = static_cast<float*>(std::aligned_alloc(kPage, bytes_));
+    (void)madvise(data_, bytes_, MADV_HUGEPAGE);
+    std::fill_n(data_, count, value);
+  }
+  ~Numbers() { std::free(data_); }
+  Numbers(const Numbers&) = delete;
+  Numbers& operator=(const Numbers&) = delete;
+  [[nodiscard]] float* data() const { return data_; }
+
+ private:
+  static constexpr size_t kPage = size_t{1} << 21;
+  size_t bytes_;
+  float* data_;
+};
+
 struct Operands {
-  std::vector<float> a, b, c;
+  Numbers a, b, c;
 };
 
 Product<float, float> product_of(const Call& call, Operands& x) {
-  const auto matrix = [](const std::vector<float>& data, bool across, int64_t rows, int64_t cols) {
+  const auto matrix = [](const Numbers& data, bool across, int64_t rows, int64_t cols) {
     return Product<float, float>::Matrix{data.data(), across ? 1 : cols, across ? rows : 1};
   };
   return {matrix(x.a, call.trans_a, call.m, call.k),
@@ -140,9 +162,7 @@ struct Body {
 
 void measure(const Shape& shape, Kind kind, std::vector<Body>& bodies) {
   const Call call = call_of(shape, kind);
-  Operands x{std::vector<float>(static_cast<size_t>(call.m * call.k), 0.5F),
-             std::vector<float>(static_cast<size_t>(call.k * call.n), 0.25F),
-             std::vector<float>(static_cast<size_t>(call.m * call.n), 0.0F)};
+  Operands x{{call.m * call.k, 0.5F}, {call.k * call.n, 0.25F}, {call.m * call.n, 0.0F}};
   const int repeats = std::max(1, static_cast<int>(1e9 / call.flops()));
   constexpr int kRounds = 7;
   std::string line = fmt::format("{:<6}{:<12}{:>6} x{:>6} x{:>6}", shape.run,

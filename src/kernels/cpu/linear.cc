@@ -151,10 +151,11 @@ Range part_of(int64_t length, int64_t i, int64_t parts) {
 }
 
 // How many parts rows are cut into; columns into size / that. Every member packs its rows of a and
-// its columns of b for itself, an element of which takes as long as some sixteen products: so parts
-// are about square where members are many.
-int64_t parts_of_rows(int64_t m, int64_t n, int64_t size) {
+// its columns of b for itself, an element of which takes as long as some sixteen products, or four
+// where rows are read in place: so parts are about square where members are many.
+int64_t parts_of_rows(int64_t m, int64_t n, int64_t size, bool rows_in_place) {
   constexpr int64_t kPacking = 16;
+  const int64_t reading_rows = rows_in_place ? 4 : kPacking;
   const auto largest = [](int64_t length, int64_t parts) {
     return ceil_div(ceil_div(length, kGrain), parts) * kGrain;
   };
@@ -162,7 +163,7 @@ int64_t parts_of_rows(int64_t m, int64_t n, int64_t size) {
   for (int64_t parts = 1; parts <= size; ++parts) {
     if (size % parts != 0) continue;
     const int64_t rows = largest(m, parts), cols = largest(n, size / parts);
-    const int64_t cost = rows * cols + kPacking * (rows + cols);
+    const int64_t cost = rows * cols + reading_rows * rows + kPacking * cols;
     if (parts == 1 || cost < least) best = parts, least = cost;
   }
   return best;
@@ -179,7 +180,8 @@ void run_product(Context& ctx, const char* op, const Product<T, Out>& p, int64_t
   Scratch scratch(op, ctx.workspace, needed);
   const int64_t per_member = needed / ctx.workers.size() / static_cast<int64_t>(sizeof(Acc<T>));
   auto* blocks = scratch.take<Acc<T>>(per_member * ctx.workers.size());
-  const int64_t down = parts_of_rows(p.m, p.n, ctx.workers.size());
+  const int64_t down =
+      parts_of_rows(p.m, p.n, ctx.workers.size(), !p.a.transposed && !kIsNarrow<T>);
   const int64_t across = ctx.workers.size() / down;
   ctx.workers.run([&](int member) {
     const Range rows = part_of(p.m, member / across, down);

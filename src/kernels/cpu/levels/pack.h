@@ -161,11 +161,23 @@ struct Packing {
     }
   }
 
+  // What is copied when all lines have come so far: rows lie apart, which no hardware foresees.
+  static constexpr int64_t kAtOnce = 8;
+  template <int width, typename In>
+  static void fetch(const In* from, int64_t step) {
+    const auto next =
+        reinterpret_cast<uintptr_t>(from) + static_cast<uintptr_t>(kAtOnce * step) * sizeof(In);
+    for (uintptr_t at = 0; at < width * sizeof(In); at += 64) {
+      _mm_prefetch(reinterpret_cast<const char*>(next + at), _MM_HINT_T0);
+    }
+  }
+
   // Element (i, k) is from[k * step + i]: as it is to lie.
   template <int width, typename In, typename T>
   static void copy_lines(const In* from, int64_t step, int64_t lines, int64_t depth, T* to) {
     for (int64_t k = 0; k < depth; k += kUnit, from += kUnit * step, to += width) {
       if (lines == width && k + kUnit <= depth) {
+        fetch<width>(from, step);
         copy_units<width, 0>(from, step, to);
       } else {
         for (int64_t i = 0; i < width; ++i) {
@@ -205,7 +217,6 @@ struct Packing {
   template <int width, typename In, typename T>
   static void panels(const In* from, int64_t line, int64_t step, int64_t lines, int64_t depth,
                      T* to) {
-    constexpr int64_t kAtOnce = 8;
     const int64_t units = (depth + kUnit - 1) / kUnit;
     const int64_t part = line == 1 ? kAtOnce : depth;
     for (int64_t k = 0; k < depth; k += part) {

@@ -30,7 +30,7 @@ struct Product {
 };
 
 // The products of a level. Nothing is allocated, and nothing outside the operands is touched, not
-// even read: what is packed lies on the stack, less than 1 MiB of it.
+// even read: what is packed lies on the stack, less than 1.5 MiB of it.
 struct Products {
   void (*f32)(const Product<float, float>&);
   void (*f64)(const Product<double, double>&);

@@ -4,7 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
+#include "kernels/cpu/levels/blocks.h"
+#include "kernels/cpu/levels/in_place_loops.h"
 #include "kernels/cpu/levels/pack.h"
 #include "kernels/cpu/levels/product.h"
 
@@ -30,98 +33,103 @@ class ProductLoops {
  public:
   using T = typename Tiles::Element;
   using Pack = typename Tiles::Pack;
+  using Cut = Blocks<Tiles>;
 
   template <typename In>
   static void run(const Product<In, T>& p) {
-    alignas(64) T packed_a[kRows * kDepth];
-    alignas(64) T packed_b[kDepth * kCols];
-    const int64_t most = depth_of_blocks(p.k);
-    for (int64_t col = 0; col < p.n; col += kCols) {
-      const int64_t cols = smaller(kCols, p.n - col);
+    // Rows of a that lie along k are read in place: each is one stream, which the cache foresees.
+    constexpr bool kMayStay = std::is_same_v<In, T>;
+    if constexpr (kMayStay) {
+      if (InPlaceLoops<Tiles>::suits(p)) return InPlaceLoops<Tiles>::run(p);
+    }
+    alignas(64) T packed_b[Cut::kDepth * kCols];
+    const int64_t most = Cut::depth_of_blocks(p.k);
+    const bool packs_rows = !kMayStay || p.a.col != 1;
+    const int64_t width = columns_of_blocks(p.n, most, packs_rows);
+    for (int64_t col = 0; col < p.n; col += width) {
+      const int64_t cols = Cut::smaller(width, p.n - col);
       for (int64_t at = 0; at < p.k; at += most) {
-        const int64_t depth = smaller(most, p.k - at);
+        const int64_t depth = Cut::smaller(most, p.k - at);
         Pack::template panels<Tiles::kCols>(p.b.data + at * p.b.row + col * p.b.col, p.b.col,
                                             p.b.row, cols, depth, packed_b);
-        for (int64_t row = 0; row < p.m; row += kRows) {
-          const int64_t rows = smaller(kRows, p.m - row);
-          Pack::template panels<Tiles::kRows>(p.a.data + row * p.a.row + at * p.a.col, p.a.row,
-                                              p.a.col, rows, depth, packed_a);
-          const Block block{packed_a, packed_b, rows, cols, (depth + kUnit - 1) / kUnit};
-          tiles(block, p.alpha, p.accumulate || at > 0, p.c + row * p.ldc + col, p.ldc);
+        const Panels panels{packed_b, col, cols, at, depth};
+        if constexpr (kMayStay) {
+          if (!packs_rows) {
+            in_place(p, panels);
+            continue;
+          }
         }
+        packed(p, panels);
       }
     }
   }
 
  private:
-  // Blocks of a and b together stay in the second cache of a core, a panel of b in the first.
-  static constexpr int64_t kUnit = Pack::kUnit;
-  static constexpr int64_t kDepth = 1536 / static_cast<int64_t>(sizeof(T));
+  // A block of a stays in the second cache of a core, most of one of b too.
+  static constexpr int64_t kUnit = Cut::kUnit;
   static constexpr int64_t kRows = 144;
   static constexpr int64_t kCols = 512;
   static_assert(kRows % Tiles::kRows == 0 && kCols % Tiles::kCols == 0, "whole panels");
 
-  struct Block {
-    const T* a;
+  // A block of b.
+  struct Panels {
     const T* b;
-    int64_t rows, cols, depth;
+    int64_t col, cols, at, depth;
+    [[nodiscard]] int64_t units() const { return (depth + kUnit - 1) / kUnit; }
   };
 
-  static constexpr int64_t smaller(int64_t x, int64_t y) { return x < y ? x : y; }
-
-  // Blocks along k are about equal: it depends on nothing else, so neither do the bits.
-  static int64_t depth_of_blocks(int64_t k) {
-    constexpr int64_t kMost = kDepth * kUnit;
-    const int64_t blocks = (k + kMost - 1) / kMost;
-    const int64_t even = (k + blocks - 1) / blocks;
-    return (even + 7) / 8 * 8;
+  // Columns of a block of b. One that is less deep is wider; where rows are packed they are so for
+  // every block, so it is as wide as fits. All are about equal.
+  static int64_t columns_of_blocks(int64_t n, int64_t depth, bool packs_rows) {
+    const int64_t wide = Cut::kDepth * kUnit * (packs_rows ? kCols : kCols * 3 / 4) / depth;
+    const int64_t widest = Cut::smaller(3 * kCols, wide / Tiles::kCols * Tiles::kCols);
+    const int64_t blocks = (n + widest - 1) / widest;
+    const int64_t panels = (n + blocks * Tiles::kCols - 1) / (blocks * Tiles::kCols);
+    return panels * Tiles::kCols;
   }
 
-  static void tiles(const Block& block, T alpha, bool accumulate, T* c, int64_t ldc) {
-    for (int64_t j = 0; j < block.cols; j += Tiles::kCols) {
-      const int64_t cols = smaller(Tiles::kCols, block.cols - j);
-      for (int64_t i = 0; i < block.rows; i += Tiles::kRows) {
-        const int64_t rows = smaller(Tiles::kRows, block.rows - i);
-        TileTask<T> task{block.depth,
-                         block.a + i * block.depth,
-                         block.b + j * block.depth,
-                         c + i * ldc + j,
-                         ldc * static_cast<int64_t>(sizeof(T)),
-                         alpha,
-                         accumulate};
-        const bool fits = rows % Tiles::kRowStep == 0 && cols % (Tiles::kCols / 2) == 0;
-        if (fits) {
-          tile_of(rows, cols)(task);
-        } else {
-          edge(task, rows, cols, ldc);
+  static void in_place(const Product<T, T>& p, const Panels& x) {
+    for (int64_t row = 0; row < p.m; row += kRows) {
+      const typename InPlaceLoops<Tiles>::Rows rows(p, row, Cut::smaller(kRows, p.m - row), x.at,
+                                                    x.depth);
+      for (int64_t j = 0; j < x.cols; j += Tiles::kCols) {
+        rows.times(x.b + j * x.depth, Tiles::kCols, x.col + j,
+                   Cut::smaller(Tiles::kCols, x.cols - j));
+      }
+    }
+  }
+
+  template <typename In>
+  static void packed(const Product<In, T>& p, const Panels& x) {
+    alignas(64) T packed_a[kRows * Cut::kDepth];
+    for (int64_t row = 0; row < p.m; row += kRows) {
+      const int64_t rows = Cut::smaller(kRows, p.m - row);
+      Pack::template panels<Tiles::kRows>(p.a.data + row * p.a.row + x.at * p.a.col, p.a.row,
+                                          p.a.col, rows, x.depth, packed_a);
+      for (int64_t j = 0; j < x.cols; j += Tiles::kCols) {
+        const int64_t cols = Cut::smaller(Tiles::kCols, x.cols - j);
+        for (int64_t i = 0; i < rows; i += Tiles::kRows) {
+          TileTask<T> task{x.units(),
+                           packed_a + i * x.units(),
+                           x.b + j * x.units(),
+                           p.c + (row + i) * p.ldc + x.col + j,
+                           p.ldc * static_cast<int64_t>(sizeof(T)),
+                           p.alpha,
+                           p.accumulate || x.at > 0};
+          one_tile(task, Cut::smaller(Tiles::kRows, rows - i), cols, p.ldc);
         }
       }
     }
   }
 
-  // The smallest one that holds so many.
-  static TileFunction<T> tile_of(int64_t rows, int64_t cols) {
-    const int half = cols <= Tiles::kCols / 2 ? 1 : 0;
-    return Tiles::kTiles[half][(rows + Tiles::kRowStep - 1) / Tiles::kRowStep - 1];
-  }
-
-  // A tile that reaches beyond c is computed beside it: same arithmetic, same bits.
-  static void edge(TileTask<T> task, int64_t rows, int64_t cols, int64_t ldc) {
-    constexpr int64_t kLine = Tiles::kCols;
-    alignas(64) T beside[Tiles::kRows * kLine];
-    T* const c = task.c;
-    if (task.accumulate) {
-      for (T& element : beside) element = T{0};
-      for (int64_t i = 0; i < rows; ++i) {
-        for (int64_t j = 0; j < cols; ++j) beside[i * kLine + j] = c[i * ldc + j];
-      }
-    }
-    task.c = beside;
-    task.row_bytes = kLine * static_cast<int64_t>(sizeof(T));
-    tile_of(rows, cols)(task);
-    for (int64_t i = 0; i < rows; ++i) {
-      for (int64_t j = 0; j < cols; ++j) c[i * ldc + j] = beside[i * kLine + j];
-    }
+  static void one_tile(TileTask<T>& task, int64_t rows, int64_t cols, int64_t ldc) {
+    const auto tile = Cut::smallest(Tiles::kTiles, rows, cols);
+    if (Cut::fits(rows, cols)) return tile(task);
+    typename Cut::Beside beside(task.c, ldc, rows, cols, task.accumulate);
+    task.c = beside.tile;
+    task.row_bytes = Cut::Beside::kRowBytes;
+    tile(task);
+    beside.give_back();
   }
 };
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -95,6 +96,12 @@ const std::vector<Shape> kOddShapes = [] {
       }
     }
   }
+  // Too large to be read in place.
+  for (const int64_t m : {98, 156}) {
+    for (const bool trans_a : {false, true}) {
+      for (const bool trans_b : {false, true}) shapes.push_back({m, 113, 9, trans_a, trans_b});
+    }
+  }
   return shapes;
 }();
 
@@ -185,13 +192,48 @@ void expect_same_bits(const std::vector<Level>& levels, const Shape& s, Acc<In> 
 }
 
 TEST(LevelProducts, EveryLevelAndEveryTileGiveTheSameBits) {
-  for (const Shape& s : {Shape{29, 83, 1000, false, true}, Shape{29, 83, 389, true, false},
-                         Shape{64, 48, 96, false, false}}) {
+  for (const Shape& s : {Shape{29, 83, 1000, false, true}, Shape{29, 83, 519, true, false},
+                         Shape{64, 48, 96, false, false}, Shape{109, 131, 600, false, true},
+                         Shape{109, 131, 519, true, false}}) {
     expect_same_bits<float>(levels_here(), s, 0.3F);
     expect_same_bits<double>(levels_here(), s, 0.3);
     expect_same_bits<BFloat16>(levels_here(), s, 0.3F);
     expect_same_bits<Float16>(levels_here(), s, 0.3F);
     expect_same_bits<BFloat16>(levels_of_pairs_here(), s, 0.3F);
+  }
+}
+
+// In blocks along k of equal length, at most 512 long; alpha times the sum of each is added to c.
+float sum_in_order(const Product<float, float>& p, int64_t row, int64_t col) {
+  const int64_t blocks = (p.k + 511) / 512;
+  const int64_t length = ((p.k + blocks - 1) / blocks + 7) / 8 * 8;
+  float c = 0;
+  for (int64_t at = 0; at < p.k; at += length) {
+    float sum = 0;
+    for (int64_t i = at; i < std::min(p.k, at + length); ++i) {
+      sum = std::fma(p.a.data[row * p.a.row + i * p.a.col], p.b.data[i * p.b.row + col * p.b.col],
+                     sum);
+    }
+    c = at == 0 ? p.alpha * sum : std::fma(p.alpha, sum, c);
+  }
+  return c;
+}
+
+TEST(LevelProducts, SumOneChainPerBlockInOrder) {
+  for (const Shape& s : {Shape{17, 35, 1000, false, true}, Shape{100, 98, 1030, false, false},
+                         Shape{100, 98, 513, true, true}}) {
+    for (const Level& level : levels_here()) {
+      Operands<float> x(s, true);
+      randomise(x.a, s.m * s.k, 6);
+      randomise(x.b, s.k * s.n, 7);
+      const Product<float, float> p = x.product(0.3F, false);
+      level.products.f32(p);
+      for (int64_t i = 0; i < s.m; ++i) {
+        for (int64_t j = 0; j < s.n; ++j) {
+          ASSERT_EQ(x.c.data()[i * s.n + j], sum_in_order(p, i, j)) << level.name << i << "," << j;
+        }
+      }
+    }
   }
 }
 
@@ -211,7 +253,7 @@ TEST(LevelProducts, ErrorsStayWithinTheBoundOfOneChainPerBlock) {
           want += term;
           size += std::abs(term);
         }
-        // Random errors of 384 steps in a block, and of as many blocks as there are.
+        // Random errors of 512 steps in a block, and of as many blocks as there are.
         EXPECT_LE(std::abs(static_cast<double>(x.c.data()[i * 32 + j]) - want), size * 0x1p-24 * 20)
             << level.name;
       }

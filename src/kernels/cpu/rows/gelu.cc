@@ -1,5 +1,6 @@
 #include "kernels/cpu/bodies.h"
 #include "kernels/cpu/dispatch.h"
+#include "kernels/cpu/gelu_gate.h"
 #include "kernels/cpu/map.h"
 
 namespace tessera::kernels::cpu {
@@ -7,25 +8,13 @@ namespace {
 
 constexpr int64_t kGrain = 1024;
 
-template <typename A>
-constexpr A kSlope = static_cast<A>(0.7978845608028654);  // sqrt(2 / pi)
-template <typename A>
-constexpr A kCubic = static_cast<A>(0.044715);
-
-// (1 + tanh(u)) / 2 is the sigmoid of 2u, with u = kSlope * (x + kCubic * x^3).
-template <typename A>
-A gate(A x) {
-  const A twice = A{2} * kSlope<A> * x * (A{1} + kCubic<A> * x * x);
-  return A{1} / (A{1} + fast_exp(-twice));
-}
-
 }  // namespace
 
 void gelu(Context& ctx, const Tensor& x, Tensor& h) {
   const int64_t count = x.numel();
   dispatch("gelu", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const auto gelu_of = [](Acc<T> value) { return value * gate(value); };
+    const auto gelu_of = [](Acc<T> value) { return value * gelu_gate(value); };
     map(ctx, count, kGrain, h.as<T>(), gelu_of, x.as<const T>());
   });
 }
@@ -36,8 +25,8 @@ void gelu_grad(Context& ctx, const Tensor& dh, const Tensor& x, Tensor& dx) {
     using T = typename decltype(tag)::type;
     using A = Acc<T>;
     const auto gradient = [](A grad, A value) {
-      const A s = gate(value);
-      const A slope = A{2} * kSlope<A> * (A{1} + A{3} * kCubic<A> * value * value);
+      const A s = gelu_gate(value);
+      const A slope = A{2} * kGeluSlope<A> * (A{1} + A{3} * kGeluCubic<A> * value * value);
       const A derivative = s + value * s * (A{1} - s) * slope;
       return grad * derivative;
     };

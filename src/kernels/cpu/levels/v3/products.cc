@@ -20,13 +20,19 @@ namespace {
 #define TILE_A_STEP "24"
 #define TILE_SECOND(x) x
 TILE_FUNCTION(f32_rows_2, float, 2)
+TILE_IN_PLACE(f32_in_place_2, float, 2)
 TILE_FUNCTION(f32_rows_4, float, 4)
+TILE_IN_PLACE(f32_in_place_4, float, 4)
 TILE_FUNCTION(f32_rows_6, float, 6)
+TILE_IN_PLACE(f32_in_place_6, float, 6)
 #undef TILE_SECOND
 #define TILE_SECOND(x)
 TILE_FUNCTION(f32_half_rows_2, float, 2)
+TILE_IN_PLACE(f32_half_in_place_2, float, 2)
 TILE_FUNCTION(f32_half_rows_4, float, 4)
+TILE_IN_PLACE(f32_half_in_place_4, float, 4)
 TILE_FUNCTION(f32_half_rows_6, float, 6)
+TILE_IN_PLACE(f32_half_in_place_6, float, 6)
 #undef TILE_SECOND
 #undef TILE_P
 #undef TILE_TIMES
@@ -41,13 +47,19 @@ TILE_FUNCTION(f32_half_rows_6, float, 6)
 #define TILE_A_STEP "48"
 #define TILE_SECOND(x) x
 TILE_FUNCTION(f64_rows_2, double, 2)
+TILE_IN_PLACE(f64_in_place_2, double, 2)
 TILE_FUNCTION(f64_rows_4, double, 4)
+TILE_IN_PLACE(f64_in_place_4, double, 4)
 TILE_FUNCTION(f64_rows_6, double, 6)
+TILE_IN_PLACE(f64_in_place_6, double, 6)
 #undef TILE_SECOND
 #define TILE_SECOND(x)
 TILE_FUNCTION(f64_half_rows_2, double, 2)
+TILE_IN_PLACE(f64_half_in_place_2, double, 2)
 TILE_FUNCTION(f64_half_rows_4, double, 4)
+TILE_IN_PLACE(f64_half_in_place_4, double, 4)
 TILE_FUNCTION(f64_half_rows_6, double, 6)
+TILE_IN_PLACE(f64_half_in_place_6, double, 6)
 
 struct TilesF32 {
   using Element = float;
@@ -55,6 +67,9 @@ struct TilesF32 {
   static constexpr int kRows = 6, kCols = 16, kRowStep = 2;
   static constexpr TileFunction<float> kTiles[2][3] = {
       {f32_rows_2, f32_rows_4, f32_rows_6}, {f32_half_rows_2, f32_half_rows_4, f32_half_rows_6}};
+  static constexpr InPlaceFunction<float> kInPlace[2][3] = {
+      {f32_in_place_2, f32_in_place_4, f32_in_place_6},
+      {f32_half_in_place_2, f32_half_in_place_4, f32_half_in_place_6}};
 };
 
 struct TilesF64 {
@@ -63,6 +78,9 @@ struct TilesF64 {
   static constexpr int kRows = 6, kCols = 8, kRowStep = 2;
   static constexpr TileFunction<double> kTiles[2][3] = {
       {f64_rows_2, f64_rows_4, f64_rows_6}, {f64_half_rows_2, f64_half_rows_4, f64_half_rows_6}};
+  static constexpr InPlaceFunction<double> kInPlace[2][3] = {
+      {f64_in_place_2, f64_in_place_4, f64_in_place_6},
+      {f64_half_in_place_2, f64_half_in_place_4, f64_half_in_place_6}};
 };
 
 }  // namespace

@@ -22,13 +22,19 @@ namespace {
 #define TILE_A_STEP "48"
 #define TILE_SECOND(x) x
 TILE_FUNCTION(f32_rows_4, float, 4)
+TILE_IN_PLACE(f32_in_place_4, float, 4)
 TILE_FUNCTION(f32_rows_8, float, 8)
+TILE_IN_PLACE(f32_in_place_8, float, 8)
 TILE_FUNCTION(f32_rows_12, float, 12)
+TILE_IN_PLACE(f32_in_place_12, float, 12)
 #undef TILE_SECOND
 #define TILE_SECOND(x)
 TILE_FUNCTION(f32_half_rows_4, float, 4)
+TILE_IN_PLACE(f32_half_in_place_4, float, 4)
 TILE_FUNCTION(f32_half_rows_8, float, 8)
+TILE_IN_PLACE(f32_half_in_place_8, float, 8)
 TILE_FUNCTION(f32_half_rows_12, float, 12)
+TILE_IN_PLACE(f32_half_in_place_12, float, 12)
 #undef TILE_SECOND
 #undef TILE_P
 #undef TILE_TIMES
@@ -43,13 +49,19 @@ TILE_FUNCTION(f32_half_rows_12, float, 12)
 #define TILE_A_STEP "96"
 #define TILE_SECOND(x) x
 TILE_FUNCTION(f64_rows_4, double, 4)
+TILE_IN_PLACE(f64_in_place_4, double, 4)
 TILE_FUNCTION(f64_rows_8, double, 8)
+TILE_IN_PLACE(f64_in_place_8, double, 8)
 TILE_FUNCTION(f64_rows_12, double, 12)
+TILE_IN_PLACE(f64_in_place_12, double, 12)
 #undef TILE_SECOND
 #define TILE_SECOND(x)
 TILE_FUNCTION(f64_half_rows_4, double, 4)
+TILE_IN_PLACE(f64_half_in_place_4, double, 4)
 TILE_FUNCTION(f64_half_rows_8, double, 8)
+TILE_IN_PLACE(f64_half_in_place_8, double, 8)
 TILE_FUNCTION(f64_half_rows_12, double, 12)
+TILE_IN_PLACE(f64_half_in_place_12, double, 12)
 
 struct TilesF32 {
   using Element = float;
@@ -57,6 +69,9 @@ struct TilesF32 {
   static constexpr int kRows = 12, kCols = 32, kRowStep = 4;
   static constexpr TileFunction<float> kTiles[2][3] = {
       {f32_rows_4, f32_rows_8, f32_rows_12}, {f32_half_rows_4, f32_half_rows_8, f32_half_rows_12}};
+  static constexpr InPlaceFunction<float> kInPlace[2][3] = {
+      {f32_in_place_4, f32_in_place_8, f32_in_place_12},
+      {f32_half_in_place_4, f32_half_in_place_8, f32_half_in_place_12}};
 };
 
 struct TilesF64 {
@@ -65,6 +80,9 @@ struct TilesF64 {
   static constexpr int kRows = 12, kCols = 16, kRowStep = 4;
   static constexpr TileFunction<double> kTiles[2][3] = {
       {f64_rows_4, f64_rows_8, f64_rows_12}, {f64_half_rows_4, f64_half_rows_8, f64_half_rows_12}};
+  static constexpr InPlaceFunction<double> kInPlace[2][3] = {
+      {f64_in_place_4, f64_in_place_8, f64_in_place_12},
+      {f64_half_in_place_4, f64_half_in_place_8, f64_half_in_place_12}};
 };
 
 }  // namespace
