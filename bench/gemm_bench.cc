@@ -7,6 +7,11 @@
 // same width, in slices of milliseconds: the median of the ratios holds also on a machine that is
 // shared. LIBRARY is a shared library with cblas_sgemm, such as
 // /usr/lib/x86_64-linux-gnu/blis-serial/libblis.so.4: it runs in the same rounds.
+//
+//   gemm_bench bf16 [A|B|C|all]
+//
+// The products of bf16: pairs (v4-bf16) and tiles (v4-amx), beside the f32 of v4, and the peak of
+// the tiles. On a CPU without them it says so.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -18,6 +23,9 @@
 #include <vector>
 
 #include "kernels/cpu/levels/product.h"
+#include "kernels/cpu/levels/tiles.h"
+#include "tensor/cpu_level.h"
+#include "tensor/cpu_tiles.h"
 
 namespace tessera {
 namespace {
@@ -189,8 +197,90 @@ void measure(const Shape& shape, Kind kind, std::vector<Body>& bodies) {
   std::fflush(stdout);
 }
 
+// GFLOP/s of the tiles alone: four sums, operands in tiles.
+double probe_tiles() {
+  struct alignas(64) Configuration {
+    uint8_t palette = 1, start_row = 0, reserved[14] = {};
+    uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+    uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+  };
+  static const Configuration configuration;
+  constexpr int64_t kRounds = 20'000;
+  int64_t left = kRounds;
+  const double begin = now();
+  asm volatile(
+      "ldtilecfg %1\n"
+      "1:\n tdpbf16ps %%tmm6,%%tmm4,%%tmm0\n tdpbf16ps %%tmm6,%%tmm5,%%tmm2\n"
+      "tdpbf16ps %%tmm7,%%tmm4,%%tmm1\n tdpbf16ps %%tmm7,%%tmm5,%%tmm3\n"
+      "dec %0\n jne 1b\n tilerelease\n"
+      : "+r"(left)
+      : "m"(configuration)
+      : "cc");
+  return static_cast<double>(kRounds) * 4 * 2 * 16 * 16 * 32 / (now() - begin) / 1e9;
+}
+
+using NarrowProduct = void (*)(const Product<BFloat16, float>&);
+
+// Products of bf16 beside those of f32, in turn.
+void measure_narrow(const Shape& shape, Kind kind, NarrowProduct pairs, NarrowProduct tiles) {
+  const Call call = call_of(shape, kind);
+  Operands x{std::vector<float>(static_cast<size_t>(call.m * call.k), 0.5F),
+             std::vector<float>(static_cast<size_t>(call.k * call.n), 0.25F),
+             std::vector<float>(static_cast<size_t>(call.m * call.n), 0.0F)};
+  const std::vector<BFloat16> a(x.a.begin(), x.a.end()), b(x.b.begin(), x.b.end());
+  const Product<float, float> wide = product_of(call, x);
+  const Product<BFloat16, float> narrow{{a.data(), wide.a.row, wide.a.col},
+                                        {b.data(), wide.b.row, wide.b.col},
+                                        call.m,
+                                        call.n,
+                                        call.k,
+                                        1.0F,
+                                        call.accumulate,
+                                        x.c.data(),
+                                        call.n};
+  const int repeats = std::max(1, static_cast<int>(2e9 / call.flops()));
+  const auto rate = [&](const auto& multiply) {
+    const double begin = now();
+    for (int r = 0; r < repeats; ++r) multiply();
+    return call.flops() * repeats / (now() - begin) / 1e9;
+  };
+  std::vector<double> f32, of_pairs, of_tiles, peak;
+  for (int round = 0; round < 7; ++round) {
+    f32.push_back(rate([&] { kernels::cpu::levels::kProductsV4.f32(wide); }));
+    of_pairs.push_back(rate([&] { pairs(narrow); }));
+    if (tiles == nullptr) continue;
+    of_tiles.push_back(rate([&] { tiles(narrow); }));
+    peak.push_back(probe_tiles());
+  }
+  fmt::print("{:<6}{:<12}{:>6} x{:>6} x{:>6}{:>8.0f}{:>8.0f}", shape.run,
+             kNames[static_cast<int>(kind)], call.m, call.n, call.k, median(f32), median(of_pairs));
+  if (tiles != nullptr) fmt::print("{:>8.0f}{:>8.0f}", median(of_tiles), median(peak));
+  fmt::print("\n");
+  std::fflush(stdout);
+}
+
+int run_narrow(const std::string& which) {
+  const CpuTiles& tiles = cpu_tiles();
+  if (!tiles.usable) fmt::print("no products on tiles: {}\n", tiles.why_not);
+  if (highest_cpu_level() < CpuLevel::kV4Bf16) {
+    fmt::print("no products of pairs: this CPU has no AVX512_BF16\n");
+    return 0;
+  }
+  fmt::print("{:<40} f32 v4 v4-bf16  v4-amx    peak   (GFLOP/s)\n",
+             "run   product           m x     n x     k");
+  for (const Shape& shape : kShapes) {
+    if (which != "all" && which != shape.run) continue;
+    for (const Kind kind : {Kind::kForward, Kind::kInputGrad, Kind::kWeightGrad}) {
+      measure_narrow(shape, kind, kernels::cpu::levels::kProductsV4Bf16.bf16,
+                     tiles.usable ? kernels::cpu::levels::kProductsV4Amx.bf16 : nullptr);
+    }
+  }
+  return 0;
+}
+
 int run(int argc, char** argv) {
   const std::string which = argc > 1 ? argv[1] : "all";
+  if (which == "bf16") return run_narrow(argc > 2 ? argv[2] : "all");
   std::vector<Body> bodies{{"v3", probe_v3, &kernels::cpu::levels::kProductsV3, nullptr}};
   const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq");
   if (wide) bodies.push_back({"v4", probe_v4, &kernels::cpu::levels::kProductsV4, nullptr});

@@ -17,16 +17,21 @@ enum class CpuLevel {
   kV3,      // AVX2 and FMA
   kV4,      // AVX-512
   kV4Bf16,  // and AVX512_BF16, which has no word there: products of bf16
+  kV4Amx,   // and tiles with products of bf16, which the kernel has granted (cpu_tiles.h)
 };
 
 [[nodiscard]] std::string_view name_of(CpuLevel level);
 
-// The highest one of this CPU.
+// The highest one of this CPU that this process may use.
 [[nodiscard]] CpuLevel highest_cpu_level();
 
-// From now on kernels use no more than `name`: "v3", "v4", "v4-bf16", or "" for the highest. Throws
-// ConfigError where it is another word, or the CPU does not have it. Before the first kernel runs.
+// From now on kernels use no more than `name`: "v3", "v4", "v4-bf16", "v4-amx", or "" for the
+// highest. Throws ConfigError where it is another word, or the CPU does not have it. Before the
+// first kernel runs.
 void use_cpu_level(std::string_view name);
 [[nodiscard]] CpuLevel cpu_level();
+
+// For tests that emulate instructions which the CPU lacks: takes `level` without a question.
+void assume_cpu_level(CpuLevel level);
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "tensor/cpu_tiles.h"
 
 namespace tessera {
 namespace {
@@ -27,6 +28,26 @@ TEST_F(CpuLevelTest, ALowerLevelIsTakenAndTheHighestIsTheDefault) {
 TEST_F(CpuLevelTest, WhatTheCpuLacksIsRefused) {
   if (highest_cpu_level() >= CpuLevel::kV4) GTEST_SKIP() << "this CPU has all levels";
   EXPECT_THROW(use_cpu_level("v4"), ConfigError);
+}
+
+TEST_F(CpuLevelTest, TilesThatAreNotUsableAreRefusedWithTheReason) {
+  if (cpu_tiles().usable) {
+    EXPECT_EQ(cpu_tiles().why_not, "");
+    EXPECT_EQ(highest_cpu_level(), CpuLevel::kV4Amx);
+    return;
+  }
+  EXPECT_NE(cpu_tiles().why_not, "");
+  EXPECT_LT(highest_cpu_level(), CpuLevel::kV4Amx);
+  try {
+    use_cpu_level("v4-amx");
+    FAIL() << "v4-amx was taken";
+  } catch (const ConfigError& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("TESSERA_CPU_LEVEL is 'v4-amx', but this CPU has"), std::string::npos);
+    if (highest_cpu_level() == CpuLevel::kV4Bf16) {
+      EXPECT_NE(text.find("at most: " + cpu_tiles().why_not), std::string::npos) << text;
+    }
+  }
 }
 
 TEST_F(CpuLevelTest, AnotherWordIsRefusedWithThoseThereAre) {

@@ -21,6 +21,7 @@
 #include "kernels/linear.h"
 #include "launch/system_files.h"
 #include "tensor/cpu_level.h"
+#include "tensor/cpu_tiles.h"
 #include "tensor/gpu_memory.h"
 #include "train/doctor_command.h"
 
@@ -107,6 +108,7 @@ nlohmann::ordered_json inspect(const std::string& run_dir) {
   report["memory_bytes"] = memory_bytes("MemTotal");
   report["memory_available_bytes"] = memory_bytes("MemAvailable");
   report["cpu_level"] = fmt::format("{} of {}", name_of(cpu_level()), name_of(highest_cpu_level()));
+  report["tiles"] = cpu_tiles().usable ? "usable" : "none: " + cpu_tiles().why_not;
   report["blas"] = kernels::blas_name();
   report["huge_pages"] = huge_pages();
   report["fmt"] =

@@ -2,11 +2,17 @@
 
 #include "base/error.h"
 #include "kernels/cpu/levels/product.h"
+#include "kernels/cpu/levels/tiles.h"
 #include "kernels/linear.h"
 #include "tensor/cpu_level.h"
 
 namespace tessera::kernels {
 namespace cpu {
+
+const levels::TileProducts* tile_products() {
+  return cpu_level() >= CpuLevel::kV4Amx ? &levels::kProductsV4Amx : nullptr;
+}
+
 namespace {
 
 const levels::Products& products() {
@@ -16,6 +22,7 @@ void multiply(const levels::Product<float, float>& p) { products().f32(p); }
 void multiply(const levels::Product<double, double>& p) { products().f64(p); }
 void multiply(const levels::Product<Float16, float>& p) { products().f16(p); }
 void multiply(const levels::Product<BFloat16, float>& p) {
+  if (const levels::TileProducts* tiles = tile_products()) return tiles->bf16(p);
   if (cpu_level() >= CpuLevel::kV4Bf16) return levels::kProductsV4Bf16.bf16(p);
   products().bf16(p);
 }
@@ -71,7 +78,7 @@ void use_one_blas_thread() {}
 }  // namespace cpu
 
 const char* blas_name() {
-  if (cpu_level() >= CpuLevel::kV4Bf16) return "own, for AVX-512 and AVX512_BF16 (v4-bf16)";
+  if (cpu_level() >= CpuLevel::kV4Amx) return "own, for AVX-512 and AMX tiles (v4-amx)";
   if (cpu_level() >= CpuLevel::kV4Bf16) return "own, for AVX-512 and AVX512_BF16 (v4-bf16)";
   return cpu_level() >= CpuLevel::kV4 ? "own, for AVX-512 (v4)" : "own, for AVX2 (v3)";
 }

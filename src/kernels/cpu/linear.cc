@@ -6,6 +6,7 @@
 #include "kernels/cpu/bodies.h"
 #include "kernels/cpu/dispatch.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/linear_tiles.h"
 #include "kernels/scratch.h"
 
 namespace tessera::kernels::cpu {
@@ -169,6 +170,20 @@ int64_t parts_of_rows(int64_t m, int64_t n, int64_t size, bool rows_in_place) {
   return best;
 }
 
+// Where there are tiles, and room to pack for all members together.
+template <typename T, typename Out>
+bool product_on_tiles(Context& ctx, const Product<T, Out>& p, std::span<std::byte> room) {
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    const auto matrix = [](const Operand<T>& x) {
+      return typename TiledProduct<Out>::Matrix{x.data, x.transposed ? 1 : x.ld,
+                                                x.transposed ? x.ld : 1};
+    };
+    return multiply_packed_together<Out>(
+        ctx.workers, {matrix(p.a), matrix(p.b), p.c, p.m, p.n, p.k, p.accumulate}, room);
+  }
+  return false;
+}
+
 // Members share out the output as a grid.
 template <typename T, typename Out>
 void run_product(Context& ctx, const char* op, const Product<T, Out>& p, int64_t needed) {
@@ -180,6 +195,8 @@ void run_product(Context& ctx, const char* op, const Product<T, Out>& p, int64_t
   Scratch scratch(op, ctx.workspace, needed);
   const int64_t per_member = needed / ctx.workers.size() / static_cast<int64_t>(sizeof(Acc<T>));
   auto* blocks = scratch.take<Acc<T>>(per_member * ctx.workers.size());
+  const std::span room(blocks, static_cast<size_t>(per_member * ctx.workers.size()));
+  if (product_on_tiles(ctx, p, std::as_writable_bytes(room))) return;
   const int64_t down =
       parts_of_rows(p.m, p.n, ctx.workers.size(), !p.a.transposed && !kIsNarrow<T>);
   const int64_t across = ctx.workers.size() / down;

@@ -6,6 +6,7 @@
 
 #include "base/workspace.h"
 #include "kernels/cpu/attention/attention_common.h"
+#include "kernels/cpu/attention/attention_tiles.h"
 #include "kernels/cpu/bodies.h"
 #include "kernels/cpu/dispatch.h"
 #include "kernels/cpu/gemm.h"
@@ -162,6 +163,10 @@ void attend(const AttentionShape& shape, const Buffers<Acc<T>>& buf, const Tenso
 template <typename T, typename O>
 void attend_all(const char* op, Context& ctx, const Tensors<T, O>& x, int64_t num_sequences,
                 DType dtype, const AttentionShape& shape) {
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    const TiledAttention<O> tiled{x.q, x.kv, x.o_before, x.lse_before, x.o, x.lse};
+    if (attend_on_tiles(op, ctx, tiled, num_sequences, shape)) return;
+  }
   use_one_blas_thread();
   const int64_t per_member =
       workspace::attention(dtype, shape.kv_rows().length(), shape.head_dim, 1);

@@ -4,6 +4,7 @@
 
 #include "base/workspace.h"
 #include "kernels/cpu/attention/attention_common.h"
+#include "kernels/cpu/attention/attention_tiles.h"
 #include "kernels/cpu/bodies.h"
 #include "kernels/cpu/dispatch.h"
 #include "kernels/cpu/gemm.h"
@@ -192,6 +193,10 @@ void attend_grad(const AttentionShape& shape, const Buffers<Acc<T>>& buf, const 
 template <typename T, typename O>
 void attend_grad_all(const char* op, Context& ctx, const Tensors<T, O>& x, int64_t num_sequences,
                      DType dtype, const AttentionShape& shape) {
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    const TiledAttentionGrad<O> tiled{x.q, x.kv, x.o, x.lse, x.d_o, x.dq_before, x.dq, x.dkv};
+    if (attend_grad_on_tiles(op, ctx, tiled, num_sequences, shape)) return;
+  }
   use_one_blas_thread();
   const int64_t per_member =
       workspace::attention_grad(dtype, shape.kv_rows().length(), shape.head_dim, 1);

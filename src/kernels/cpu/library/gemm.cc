@@ -85,6 +85,8 @@ template void gemm<double>(bool, bool, int64_t, int64_t, int64_t, double, const 
 
 bool gemm_takes_narrow() { return false; }
 
+const levels::TileProducts* tile_products() { return nullptr; }
+
 template <typename In>
 void gemm_narrow(bool, bool, int64_t, int64_t, int64_t, const In*, int64_t, const In*, int64_t,
                  bool, float*, int64_t) {

@@ -5,6 +5,7 @@ namespace tessera::kernels::cpu {
 
 const levels::Serving& serving_level() {
   switch (cpu_level()) {
+    case CpuLevel::kV4Amx:  // a few rows at a time are bound by memory: tiles would not help
     case CpuLevel::kV4Bf16:
       return levels::kServingV4Bf16;
     case CpuLevel::kV4:
