@@ -87,13 +87,14 @@ class Bpe : public TokenModel {
 };
 
 Bpe::Bpe(const BpeOptions& options)
-    : vocabulary_(options.vocab),
+    : vocabulary_(options.lists.vocab),
       fuse_unk_(options.fuse_unk),
       byte_fallback_(options.byte_fallback),
       ignore_merges_(options.ignore_merges),
       raw_bytes_(options.raw_bytes) {
   TESSERA_CHECK(!(raw_bytes_ && byte_fallback_), "raw bytes need no fallback");
   if (raw_bytes_) {
+    pieces_.reserve(vocabulary_.size(), 8 * vocabulary_.size());
     vocabulary_.for_each([&](std::string_view token, int32_t id) {
       if (const std::optional<std::string> bytes = bytes_of(token)) pieces_.insert(*bytes, id);
     });
@@ -113,11 +114,11 @@ Bpe::Bpe(const BpeOptions& options)
 }
 
 void Bpe::add_merges(const BpeOptions& options) {
-  require_config(options.merges.size() < kNoRank, "{} merges", options.merges.size());
-  merges_.reserve(options.merges.size());
+  require_config(options.lists.merges.size() < kNoRank, "{} merges", options.lists.merges.size());
+  merges_.reserve(options.lists.merges.size());
   std::string joined;
-  for (size_t rank = 0; rank < options.merges.size(); ++rank) {
-    const auto& [left, right] = options.merges[rank];
+  for (size_t rank = 0; rank < options.lists.merges.size(); ++rank) {
+    const auto& [left, right] = options.lists.merges[rank];
     const auto known = [&](const std::string& token) {
       const int32_t id = vocabulary_.id_of(token);
       if (id != kNoToken) return id;  // no message is made for a good one: there are many
@@ -136,7 +137,7 @@ void Bpe::add_merges(const BpeOptions& options) {
 void Bpe::find_cut(const BpeOptions& options) {
   cut_at_blanks_ = !raw_bytes_ && vocabulary_.id_of(kBlank) != kNoToken;
   if (!cut_at_blanks_) return;
-  for (const auto& [left, right] : options.merges) {
+  for (const auto& [left, right] : options.lists.merges) {
     const std::string token = left + right;
     for (size_t at = token.find(kBlank); at != token.npos; at = token.find(kBlank, at + 1)) {
       const bool leads = at == 0 || std::string_view(token).substr(0, at).ends_with(kBlank);

@@ -5,20 +5,18 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "data/tokenizer/model.h"
+#include "data/tokenizer/model_lists.h"
 
 namespace tessera {
 
 struct BpeOptions {
-  std::vector<std::pair<std::string, int32_t>> vocab;       // tokens and ids
-  std::vector<std::pair<std::string, std::string>> merges;  // first to be merged first
-  std::optional<std::string> unk_token;  // for characters that are not in the vocabulary
-  bool fuse_unk = false;                 // one for a run of them
-  bool byte_fallback = false;            // <0xXX> for each of their bytes, where all are tokens
-  bool ignore_merges = false;            // a piece that is a token becomes it without merges
+  const ModelLists& lists;                    // the first merge is the first to be made
+  std::optional<std::string> unk_token = {};  // for characters that are not in the vocabulary
+  bool fuse_unk = false;                      // one for a run of them
+  bool byte_fallback = false;  // <0xXX> for each of their bytes, where all are tokens
+  bool ignore_merges = false;  // a piece that is a token becomes it without merges
   // Pieces are given as bytes, and tokens are written in the byte alphabet (byte_alphabet.h).
   bool raw_bytes = false;
 };

@@ -1,6 +1,8 @@
 #include "data/tokenizer/fingerprint.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "base/hash.h"
 
@@ -55,9 +57,32 @@ void add_merges(const json& merges, Hasher& hasher) {
   }
 }
 
-}  // namespace
+// As add_value() of an object.
+void add_vocab(const ModelLists& lists, Hasher& hasher) {
+  hasher.add(static_cast<int>(json::value_t::object));
+  hasher.add(lists.vocab.size());
+  std::vector<const std::pair<std::string, int32_t>*> sorted;
+  sorted.reserve(lists.vocab.size());
+  for (const auto& entry : lists.vocab) sorted.push_back(&entry);
+  std::sort(sorted.begin(), sorted.end(), [](auto* a, auto* b) { return a->first < b->first; });
+  for (const auto* entry : sorted) {
+    hasher.add(entry->first);
+    hasher.add(static_cast<int>(json::value_t::number_integer));
+    hasher.add(entry->second);
+  }
+}
 
-std::string tokenizer_fingerprint(const json& document) {
+// As add_merges().
+void add_merges(const ModelLists& lists, Hasher& hasher) {
+  std::string text;
+  for (const auto& [left, right] : lists.merges) {
+    text.assign(left).append(" ").append(right);
+    hasher.add(text);
+  }
+}
+
+// `lists`: null, or what stands for the model's vocabulary and merges.
+std::string fingerprint(const json& document, const ModelLists* lists) {
   Hasher hasher;
   for (const auto& [key, value] : document.items()) {
     if (key == "truncation" || key == "padding" || key == "version") continue;
@@ -68,10 +93,25 @@ std::string tokenizer_fingerprint(const json& document) {
     }
     for (const auto& [part, child] : value.items()) {
       hasher.add(part);
-      part == "merges" && child.is_array() ? add_merges(child, hasher) : add_value(child, hasher);
+      if (lists != nullptr && part == "vocab") {
+        add_vocab(*lists, hasher);
+      } else if (lists != nullptr && part == "merges") {
+        add_merges(*lists, hasher);
+      } else if (part == "merges" && child.is_array()) {
+        add_merges(child, hasher);
+      } else {
+        add_value(child, hasher);
+      }
     }
   }
   return hex(hasher.value());
+}
+
+}  // namespace
+
+std::string tokenizer_fingerprint(const json& document) { return fingerprint(document, nullptr); }
+std::string tokenizer_fingerprint(const json& document, const ModelLists& lists) {
+  return fingerprint(document, &lists);
 }
 
 }  // namespace tessera

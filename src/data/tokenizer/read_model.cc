@@ -42,35 +42,44 @@ void refuse_text(const JsonPlace& place, std::string_view key) {
   }
 }
 
-std::unique_ptr<const TokenModel> read_bpe(const JsonPlace& place, bool raw_bytes) {
-  refuse_text(place, "continuing_subword_prefix");
-  refuse_text(place, "end_of_word_suffix");
-  if (place.has("dropout") && place.at("dropout").value() != 0) {
-    place.fail("dropout is not supported: the same text would not always be the same tokens");
-  }
-  BpeOptions options;
+void read_lists(const JsonPlace& place, ModelLists& lists) {
   const JsonPlace vocab = place.at("vocab");
   if (!vocab.value().is_object()) vocab.fail("expected an object of tokens and ids");
-  options.vocab.reserve(vocab.value().size());
+  lists.vocab.reserve(vocab.value().size());
   for (const auto& [token, id] : vocab.value().items()) {
     const bool fits = id.is_number_unsigned() && id.get<uint64_t>() <= INT32_MAX;
     if (!fits) {
       vocab.fail(fmt::format("the id of '{}' is {}, not a whole number from 0 to {}",
                              shortened(token), shortened(id.dump()), kMostTokens - 1));
     }
-    options.vocab.emplace_back(token, id.get<int32_t>());
+    lists.vocab.emplace_back(token, id.get<int32_t>());
   }
   if (!place.has("merges")) {
     place.fail("'merges' is missing: a BPE is nothing without them; copy the file again");
   }
   const JsonPlace merges = place.at("merges");
   if (!merges.value().is_array()) merges.fail("expected a list");
-  options.merges.reserve(merges.value().size());
+  lists.merges.reserve(merges.value().size());
   for (const Json& merge : merges.value()) {
     const bool is_version =
         merge.is_string() && merge.get_ref<const std::string&>().starts_with("#version");
-    if (!is_version) options.merges.push_back(read_merge(merge, merges, options.merges.size()));
+    if (!is_version) lists.merges.push_back(read_merge(merge, merges, lists.merges.size()));
   }
+}
+
+std::unique_ptr<const TokenModel> read_bpe(const JsonPlace& place, bool raw_bytes,
+                                           const ModelLists* lists) {
+  refuse_text(place, "continuing_subword_prefix");
+  refuse_text(place, "end_of_word_suffix");
+  if (place.has("dropout") && place.at("dropout").value() != 0) {
+    place.fail("dropout is not supported: the same text would not always be the same tokens");
+  }
+  ModelLists own;
+  if (lists == nullptr) {
+    read_lists(place, own);
+    lists = &own;
+  }
+  BpeOptions options{.lists = *lists};
   if (place.has("unk_token")) options.unk_token = place.at("unk_token").text();
   options.fuse_unk = place.truth("fuse_unk", false);
   options.byte_fallback = place.truth("byte_fallback", false);
@@ -110,9 +119,10 @@ bool model_takes_bytes(const JsonPlace& place) {
   return type_of(place) == "BPE" && !place.truth("byte_fallback", false);
 }
 
-std::unique_ptr<const TokenModel> read_model(const JsonPlace& place, bool raw_bytes) {
+std::unique_ptr<const TokenModel> read_model(const JsonPlace& place, bool raw_bytes,
+                                             const ModelLists* lists) {
   const std::string type = type_of(place);
-  if (type == "BPE") return read_bpe(place, raw_bytes);
+  if (type == "BPE") return read_bpe(place, raw_bytes, lists);
   if (type == "Unigram") return read_unigram(place);
   place.fail(fmt::format("model '{}' is not supported; known: BPE, Unigram", shortened(type)));
 }

@@ -5,6 +5,7 @@
 
 #include "data/tokenizer/json_reader.h"
 #include "data/tokenizer/model.h"
+#include "data/tokenizer/model_lists.h"
 
 namespace tessera {
 
@@ -12,6 +13,8 @@ namespace tessera {
 bool model_takes_bytes(const JsonPlace& place);
 // Throws ConfigError for a type other than BPE and Unigram, naming it, for dropout, for prefixes
 // and suffixes of words.
-std::unique_ptr<const TokenModel> read_model(const JsonPlace& place, bool raw_bytes);
+// `lists`: null, or what stands for "vocab" and "merges".
+std::unique_ptr<const TokenModel> read_model(const JsonPlace& place, bool raw_bytes,
+                                             const ModelLists* lists);
 
 }  // namespace tessera

@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <fstream>
+#include <future>
+#include <optional>
 #include <system_error>
 #include <utility>
 
 #include "base/error.h"
 #include "base/text/json.h"
 #include "data/tokenizer/fingerprint.h"
+#include "data/tokenizer/model_lists.h"
 #include "data/tokenizer/read_model.h"
 #include "data/tokenizer/string_table.h"
 #include "data/tokenizer/tokenizer_parts.h"
@@ -59,16 +62,22 @@ int32_t id_limit(const TokenizerParts& parts) {
   return limit;
 }
 
-std::unique_ptr<const TokenizerParts> read_parts(const JsonPlace& root) {
+// `lists`: null, or what stands for the lists of the model.
+std::unique_ptr<const TokenizerParts> read_parts(const JsonPlace& root, const ModelLists* lists) {
   if (root.has("version") && root.at("version").value() != "1.0") {
     root.at("version").fail("expected \"1.0\"");
   }
   auto parts = std::make_unique<TokenizerParts>();
+  // Beside everything else: it takes as long as making the model.
+  std::future<std::string> fingerprint = std::async(std::launch::async, [&root, lists] {
+    return lists != nullptr ? tokenizer_fingerprint(root.value(), *lists)
+                            : tokenizer_fingerprint(root.value());
+  });
   const JsonPlace model = root.at("model");
   const JsonPlace splits = optional_part(root, "pre_tokenizer");
   parts->normalizer = read_normalizer(optional_part(root, "normalizer"));
   parts->pre_tokenization = read_pre_tokenizer(splits, model_takes_bytes(model));
-  parts->model = read_model(model, parts->pre_tokenization.ends_in_bytes);
+  parts->model = read_model(model, parts->pre_tokenization.ends_in_bytes, lists);
   const nlohmann::json none = nlohmann::json::array();
   const JsonPlace added =
       root.has("added_tokens") ? root.at("added_tokens") : JsonPlace(none, root.place());
@@ -77,7 +86,6 @@ std::unique_ptr<const TokenizerParts> read_parts(const JsonPlace& root) {
   parts->decoder = read_decoder(optional_part(root, "decoder"));
   parts->must_track = parts->normalizer != nullptr && has_first_scheme(splits.value());
   parts->vocab_size = id_limit(*parts);
-  parts->fingerprint = tokenizer_fingerprint(root.value());
   for (const PostProcessing::Part& part : parts->post_processing.parts) {
     for (const int32_t id : part.ids) {
       if (id >= parts->vocab_size) {
@@ -87,7 +95,17 @@ std::unique_ptr<const TokenizerParts> read_parts(const JsonPlace& root) {
       }
     }
   }
+  parts->fingerprint = fingerprint.get();
   return parts;
+}
+
+// None where there is anything wrong: its place would be wrong, so the whole file is parsed then.
+std::optional<nlohmann::json> parsed_quietly(std::string_view json, const std::string& name) {
+  try {
+    return parse_json(json, name, kMostBytes);
+  } catch (const ConfigError&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace
@@ -98,8 +116,14 @@ Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 
 Tokenizer Tokenizer::parse(std::string_view json, const std::string& name) {
+  if (json.size() <= kMostBytes) {
+    if (const std::optional<SplitModel> split = split_model(json)) {
+      const std::optional<nlohmann::json> rest = parsed_quietly(split->rest, name);
+      if (rest) return Tokenizer(read_parts(JsonPlace(*rest, name + ":"), &split->lists));
+    }
+  }
   const nlohmann::json document = parse_json(json, name, kMostBytes);
-  return Tokenizer(read_parts(JsonPlace(document, name + ":")));
+  return Tokenizer(read_parts(JsonPlace(document, name + ":"), nullptr));
 }
 
 Tokenizer Tokenizer::load(const fs::path& path) {
