@@ -65,7 +65,7 @@ TEST_F(SearchFilesTest, SmallPlansTrainAsTheyAre) {
                                           "--model experts.toml --ep 2",
                                           "--model experts.toml --ep 4 --pp 1",
                                           "--model dense.toml --zero 3 --pp 1"};
-  for (const std::string& line : share_of(lines, 2)) {
+  for (const std::string& line : share_of(lines, 3)) {
     const std::vector<std::string> files = search(small + line + " --top 6");
     ASSERT_FALSE(files.empty()) << line;
     for (const std::string& file : files) succeed("plan " + file);
@@ -109,7 +109,7 @@ TEST_F(SearchFilesTest, LargePlansFitAsTheyAre) {
       {"h100-1024", "--model llama-3-405b --global-batch 64 --seq-len 131072 --cp 16"},
       {"pc-4x24-8", "--model llama-2-7b --global-batch 64 --seq-len 4096"},
       {"two-pcs", "--model llama-3.2-3b --global-batch 32 --seq-len 4096"}};
-  for (const auto& [cluster, rest] : share_of(requests, 2)) {
+  for (const auto& [cluster, rest] : share_of(requests, 5)) {
     const std::string on = fmt::format(" --cluster {}", cluster);
     const std::vector<std::string> files = search(rest + on + " --top 4");
     ASSERT_FALSE(files.empty()) << rest;

@@ -53,13 +53,18 @@ phase() {
   printf '%-10s %4d s\n' "$name" $((SECONDS - started)) >&2
 }
 
-# Compilers need about 1 GiB each: fewer at a time than cores where memory is short.
-build_jobs() {
-  local cores gib
-  cores=$(nproc)
+# at_most_gib NUMBER: NUMBER, or as many as there are GiB of free memory where those are fewer; 1 at least.
+at_most_gib() {
+  local gib
   gib=$(awk '/^MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo)
-  echo $((gib >= 1 && gib < cores ? gib : (gib < 1 ? 1 : cores)))
+  echo $((gib < 1 ? 1 : (gib < $1 ? gib : $1)))
 }
+
+# Compilers need about 1 GiB each.
+build_jobs() { at_most_gib "$(nproc)"; }
+
+# More than cores: most tests of processes wait, for ranks, timeouts and leases. A few take a GiB.
+test_jobs() { at_most_gib $((2 * $(nproc) + 2)); }
 
 # configure DIR TARGET [cmake options]: starts afresh when DIR was configured for another checkout. A
 # new folder is built from nothing, so several sources are compiled as one, and without tests if TARGET

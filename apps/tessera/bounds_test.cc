@@ -34,7 +34,7 @@ const std::vector<std::vector<std::string>> kTooMuch = {
 };
 
 TEST(BoundsTest, PlansOfTooMuchAreMadeFromTemplates) {
-  for (const std::vector<std::string>& sets : testing::share_of(kTooMuch, 2)) {
+  for (const std::vector<std::string>& sets : testing::share_of(kTooMuch, 3)) {
     const Ended ended = run_in_process(with({"plan", example("demo.toml"), "--json"}, sets));
     ASSERT_EQ(ended.code, 0) << sets.front() << ": " << ended.err;
     const auto plan = nlohmann::json::parse(ended.out);

@@ -100,14 +100,14 @@ TEST(CallTest, AnswersAsTheCommandPrints) {
       {"search", "--model", "llama-3-405b", "--cluster", "pc-4x24", "--global-batch", "4",
        "--seq-len", "2048"},
   };
-  for (const std::vector<std::string>& words : requests) {
+  for (const std::vector<std::string>& words : testing::share_of(requests, 3)) {
     EXPECT_NE(expect_same({words, {{"run.toml", run}}}, workplace), std::nullopt);
   }
 }
 
 TEST(CallTest, RandomRequestsAreAnsweredAlike) {
   constexpr int64_t kRequests = 300, kFirst = 1'000'000;
-  const testing::Share share = testing::share_of(kRequests, 3);
+  const testing::Share share = testing::share_of(kRequests, 6);
   const Workplace workplace;
   std::map<int, int64_t> codes;
   int64_t compared = 0;  // what the command line cannot ask is not

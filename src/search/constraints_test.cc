@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/testing/share.h"
 #include "cost/engine/engine_catalogue.h"
 #include "cost/hardware/catalogue.h"
 #include "plan/run_of_strategy.h"
@@ -47,7 +48,7 @@ std::vector<SearchRequest> constrained() {
 }
 
 TEST(ConstraintsTest, EveryPlanIsAllowed) {
-  for (const SearchRequest& request : constrained()) {
+  for (const SearchRequest& request : testing::share_of(constrained(), 2)) {
     const SearchOutcome outcome = search_strategies(request);
     ASSERT_FALSE(outcome.best.empty());
     for (const Candidate& candidate : outcome.best) {
@@ -60,7 +61,7 @@ TEST(ConstraintsTest, EveryPlanIsAllowed) {
 }
 
 TEST(ConstraintsTest, NoNeighbourLacksMemoryThatItHas) {
-  for (const SearchRequest& request : constrained()) {
+  for (const SearchRequest& request : testing::share_of(constrained(), 3)) {
     const SearchOutcome outcome = search_strategies(request);
     StrategySimulator simulator(request.workload);
     const int64_t limit = usable_bytes(request.workload.cluster);
@@ -74,7 +75,7 @@ TEST(ConstraintsTest, NoNeighbourLacksMemoryThatItHas) {
 }
 
 TEST(ConstraintsTest, BoundsLeaveOutNothingAndEverythingIsCounted) {
-  for (SearchRequest request : constrained()) {
+  for (SearchRequest request : testing::share_of(constrained(), 3)) {
     const SearchOutcome pruned = search_strategies(request);
     request.exhaustive = true;
     const SearchOutcome all = search_strategies(request);

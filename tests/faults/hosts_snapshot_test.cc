@@ -1,5 +1,6 @@
 // Row 2 of the matrix of faults on several hosts, with snapshots in memory: each host keeps those
 // of its ranks, and a run goes on from the newest that all hosts have.
+#include "base/testing/share.h"
 #include "faults/hosts_run.h"
 
 namespace tessera::testing {
@@ -44,8 +45,9 @@ TEST_F(HostsSnapshotTest, Row2GoesOnFromTheNewestInMemory) {
 
 // Every rank has only its part, and gets those of other hosts over its connections.
 TEST_F(HostsSnapshotTest, Row2OnEveryKindOfMesh) {
-  for (const std::string mesh :
-       {"tp=2,dp=2,zero=1", "pp=2,fsdp=2,zero=3", "dp=4,zero=2", "dp=2,cp=2"}) {
+  const std::vector<std::string> meshes = {"tp=2,dp=2,zero=1", "pp=2,fsdp=2,zero=3", "dp=4,zero=2",
+                                           "dp=2,cp=2"};
+  for (const std::string& mesh : testing::share_of(meshes, 2)) {
     SCOPED_TRACE(mesh);
     const std::string flags =
         kFlags + ("--set checkpoint.async=true --set train.dtype=bf16 --mesh " + mesh);

@@ -3,6 +3,7 @@
 #include <random>
 #include <thread>
 
+#include "base/testing/share.h"
 #include "faults/fault_run.h"
 
 namespace tessera::testing {
@@ -69,7 +70,8 @@ TEST_F(LostRankTest, Row2KilledInsideACollective) {
 
 // With 16-bit weights, and saves beside the steps.
 TEST_F(LostRankTest, Row2OnEveryKindOfMesh) {
-  for (const std::string mesh : {"tp=2", "pp=2", "fsdp=2,zero=3", "dp=2,zero=2", "cp=2"}) {
+  const std::vector<std::string> meshes = {"tp=2", "pp=2", "fsdp=2,zero=3", "dp=2,zero=2", "cp=2"};
+  for (const std::string& mesh : testing::share_of(meshes, 2)) {
     SCOPED_TRACE(mesh);
     const std::string flags = "--set train.dtype=bf16 --set checkpoint.async=true --mesh " + mesh;
     ASSERT_EQ(train("", "--threads " + flags).code, 0);

@@ -1,5 +1,6 @@
 // Rows 2 and 3 of the matrix of faults, with snapshots in memory: a run goes on from what its lost
 // ranks have left there.
+#include "base/testing/share.h"
 #include "faults/fault_run.h"
 
 namespace tessera::testing {
@@ -42,8 +43,9 @@ TEST_F(SnapshotTest, Row2GoesOnFromTheNewestInMemory) {
 
 // Every rank has only its part, and takes those of others where it holds the whole.
 TEST_F(SnapshotTest, Row2OnEveryKindOfMesh) {
-  for (const std::string mesh :
-       {"tp=2", "pp=2", "fsdp=2,zero=3", "dp=2,zero=1", "dp=2,zero=2", "cp=2"}) {
+  const std::vector<std::string> meshes = {"tp=2",        "pp=2",        "fsdp=2,zero=3",
+                                           "dp=2,zero=1", "dp=2,zero=2", "cp=2"};
+  for (const std::string& mesh : testing::share_of(meshes, 3)) {
     SCOPED_TRACE(mesh);
     const std::string flags =
         kFlags + ("--set checkpoint.async=true --set train.dtype=bf16 --mesh " + mesh);

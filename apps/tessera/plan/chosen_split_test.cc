@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/testing/share.h"
 #include "base/text/text.h"
 #include "in_process.h"
 
@@ -35,12 +36,10 @@ std::string chosen_flags(const nlohmann::json& plan) {
 }
 
 TEST(ChosenSplit, FitsAndIsTheSamePlanWhenItIsTyped) {
-  for (const auto& [model, cluster] : {std::pair{"llama-3-70b", "a100-256"},
-                                       {"llama-3-8b", "h100-64"},
-                                       {"llama-3-405b", "h100-16384"},
-                                       {"mixtral-8x7b", "h100-64"},
-                                       {"deepseek-v3", "h100-2048"},
-                                       {"llama-2-7b", "pc-4x24-8"}}) {
+  const std::vector<std::pair<const char*, const char*>> all = {
+      {"llama-3-70b", "a100-256"}, {"llama-3-8b", "h100-64"},    {"llama-3-405b", "h100-16384"},
+      {"mixtral-8x7b", "h100-64"}, {"deepseek-v3", "h100-2048"}, {"llama-2-7b", "pc-4x24-8"}};
+  for (const auto& [model, cluster] : testing::share_of(all, 3)) {
     SCOPED_TRACE(fmt::format("{} on {}", model, cluster));
     const nlohmann::json plan = answer(plan_of(model, cluster));
     EXPECT_TRUE(plan.at("fits").get<bool>());

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "base/testing/share.h"
 #include "checkpoint/store/saves.h"
 #include "checkpoint/store/verify_checkpoint.h"
 #include "checkpoint/testing/crash_disk.h"
@@ -33,7 +34,9 @@ std::vector<HeldBox> all_of(const std::vector<TensorHead>& tensors) {
 }
 
 TEST(ReshardStoreTest, AnyCutOfAStateBecomesAnyOtherBitForBit) {
-  for (uint64_t seed = 1; seed <= 80; ++seed) {
+  const testing::Share seeds = testing::share_of(80, 4);
+  for (auto seed = static_cast<uint64_t>(seeds.begin + 1); seed <= static_cast<uint64_t>(seeds.end);
+       ++seed) {
     SCOPED_TRACE(seed);
     Dice dice(seed);
     const auto tensors = testing::random_tensors(dice, 5, 90);

@@ -194,10 +194,13 @@ TEST(TemplateFuzzTest, RandomTemplatesRenderAsJinjaRendersThem) {
   std::vector<TemplateCase> cases;
   const char* seed = std::getenv("TESSERA_FUZZ_SEED");
   const char* count = std::getenv("TESSERA_FUZZ_CASES");
-  const size_t most = testing::tries_all() ? 10'000 : 1'000;
   Writer writer(seed == nullptr ? 18 : std::strtoull(seed, nullptr, 10));
-  const size_t num_cases = count == nullptr ? most : std::strtoull(count, nullptr, 10);
-  while (cases.size() < num_cases) cases.push_back({writer.block(2), fuzz_context()});
+  const testing::Share share =
+      count == nullptr ? testing::share_of(10'000, 25) : testing::Share{0, std::atoll(count)};
+  for (int64_t i = 0; i < share.end; ++i) {
+    const std::string block = writer.block(2);
+    if (i >= share.begin) cases.push_back({block, fuzz_context()});
+  }
   const std::vector<TemplateAnswer> answers = testing::ask_jinja2(TESSERA_SOURCE_DIR, cases);
   size_t texts = 0, refusals = 0, wrong = 0;
   for (size_t i = 0; i < cases.size() && wrong < 20; ++i) {

@@ -75,7 +75,7 @@ TEST(FuzzTest, IdsAndTextAreThoseOfTheLibrary) {
   for (const std::string kind : kKinds) {
     const Tokenizer tokenizer = Tokenizer::load(kFolder + kind);
     TokenEncoder encoder(tokenizer);
-    const Share share = share_of(std::ssize(record[kind]), 10);
+    const Share share = share_of(std::ssize(record[kind]), 20);
     for (int64_t number = share.begin; number < share.end; ++number) {
       RecordedHash hash;
       for_chunk(strings, number, chunk, [&](const std::string& bytes) {

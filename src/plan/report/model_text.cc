@@ -18,9 +18,10 @@ std::string mlp_text(const ModelSpec& model) {
 std::string model_text(const ModelSpec& m, int64_t num_parameters) {
   const std::string& name = m.preset.empty() ? m.hf : m.preset;
   return fmt::format("{}{} layers, hidden {}, {}, heads {}/{}, vocab {}, {}: {} parameters",
-                     name.empty() ? "" : name + ", ", m.layers, with_thousands(m.hidden),
-                     mlp_text(m), m.heads, m.kv_heads, with_thousands(m.vocab),
-                     m.tied ? "tied" : "untied", with_thousands(num_parameters));
+                     name.empty() ? "" : name + ", ", with_thousands(m.layers),
+                     with_thousands(m.hidden), mlp_text(m), m.heads, m.kv_heads,
+                     with_thousands(m.vocab), m.tied ? "tied" : "untied",
+                     with_thousands(num_parameters));
 }
 
 std::string mesh_text(const Mesh& mesh) {

@@ -129,7 +129,9 @@ TEST(LoadedWeights, AreThoseThatAnyMeshSaved) {
     std::string form;
     MeshOf mesh;
   };
-  for (const char* saved : {"tp=1", "tp=2", "tp=4", "pp=2", "tp=2,pp=2", "tp=4,pp=2"}) {
+  const std::vector<std::string> meshes = {"tp=1", "tp=2",      "tp=4",
+                                           "pp=2", "tp=2,pp=2", "tp=4,pp=2"};
+  for (const std::string& saved : tessera::testing::share_of(meshes, 3)) {
     const TestFolder folder;
     const std::vector<std::string> forms = saved_forms(folder, saved, deep);
     const WeightDigest expected = digest_of_training(forms.front(), DType::kF64);
@@ -163,7 +165,7 @@ TEST(LoadedWeights, AreReadByTheRanksThatNeedThem) {
     spec.train.steps = 2;
   });
   const WeightDigest expected = digest_of_training(forms.front(), DType::kBF16);
-  for (const std::string& form : forms) {
+  for (const std::string& form : tessera::testing::share_of(forms, 3)) {
     int64_t whole = 0;  // that one rank reads
     for (const MeshOf& mesh : {MeshOf{1, 1}, {4, 1}, {1, 4}, {2, 2}, {4, 4}}) {
       SCOPED_TRACE(fmt::format("{} on tp={} pp={}", form, mesh.tp, mesh.pp));
