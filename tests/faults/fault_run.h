@@ -89,6 +89,18 @@ class FaultTest : public CommandTest {
     return kRun;
   }
 
+  // What a run has left in "out".
+  [[nodiscard]] Undisturbed left_by_run() const {
+    return {read_file(folder_.path("out/model.safetensors")),
+            read_metrics(folder_.path("out/metrics.jsonl"))};
+  }
+  // The run with these flags that nothing happens to.
+  Undisturbed undisturbed(const std::string& flags) {
+    const CommandResult result = train("", flags);
+    EXPECT_EQ(result.code, 0) << result.err;
+    return left_by_run();
+  }
+
   CommandOptions with_fault(const std::string& fault) const {
     CommandOptions options;
     if (!fault.empty()) options.environment.push_back("TESSERA_FAULT=" + fault);
@@ -115,22 +127,23 @@ class FaultTest : public CommandTest {
 
   // I2, I3, I4.
   void expect_same_run() {
-    EXPECT_FALSE(undisturbed().weights.empty());
-    EXPECT_TRUE(read_file(folder_.path("out/model.safetensors")) == undisturbed().weights)
-        << "other weights";
-    expect_same_metrics(undisturbed().metrics);
+    expect_same_as(undisturbed());
     expect_good_checkpoints();
   }
-  // I2 and I3: a line for every step, with what the run has there that nothing happened to.
-  void expect_same_metrics(const std::vector<nlohmann::json>& theirs) {
-    const std::vector<nlohmann::json> mine = read_metrics(folder_.path("out/metrics.jsonl"));
-    ASSERT_EQ(mine.size(), theirs.size());
-    for (size_t i = 0; i < mine.size(); ++i) {
+  // I2 and I3: the weights, and a line for every step with what the run has there that nothing
+  // happened to.
+  void expect_same_as(const Undisturbed& theirs) {
+    const Undisturbed mine = left_by_run();
+    EXPECT_FALSE(theirs.weights.empty());
+    EXPECT_TRUE(mine.weights == theirs.weights) << "other weights";
+    ASSERT_EQ(mine.metrics.size(), theirs.metrics.size());
+    for (size_t i = 0; i < mine.metrics.size(); ++i) {
+      const nlohmann::json& line = mine.metrics[i];
       for (const char* key : {"step", "loss", "lr", "grad_norm", "tokens", "samples_hash"}) {
-        EXPECT_EQ(mine[i].at(key), theirs[i].at(key)) << key << " of line " << i;
+        EXPECT_EQ(line.at(key), theirs.metrics[i].at(key)) << key << " of line " << i;
       }
-      EXPECT_EQ(mine[i].at("samples_hash"),
-                hash_of_samples(mine[i].at("tokens").get<int64_t>() / kTokensOfSample));
+      EXPECT_EQ(line.at("samples_hash"),
+                hash_of_samples(line.at("tokens").get<int64_t>() / kTokensOfSample));
     }
   }
   void expect_good_checkpoints() {

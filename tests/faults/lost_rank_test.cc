@@ -74,12 +74,11 @@ TEST_F(LostRankTest, Row2OnEveryKindOfMesh) {
   for (const std::string& mesh : testing::share_of(meshes, 2)) {
     SCOPED_TRACE(mesh);
     const std::string flags = "--set train.dtype=bf16 --set checkpoint.async=true --mesh " + mesh;
-    ASSERT_EQ(train("", "--threads " + flags).code, 0);
-    const std::string weights = read_file(folder_.path("out/model.safetensors"));
+    const Undisturbed whole = undisturbed("--threads " + flags);
     const CommandResult result =
         train("step.backward:rank=1,step=5,act=kill", "--restarts 1 " + flags);
     ASSERT_EQ(result.code, 0) << result.err;
-    EXPECT_TRUE(read_file(folder_.path("out/model.safetensors")) == weights) << "other weights";
+    expect_same_as(whole);
     expect_verdict({.rank = 1, .phase = "step", .step = 5});
     expect_good_checkpoints();
     expect_nothing_left();
@@ -209,6 +208,24 @@ TEST_F(LostRankTest, AFormerRunIsMovedAsideOnce) {
     EXPECT_TRUE(read_file(folder_.path("out/previous/model.safetensors")) == former);
     EXPECT_FALSE(std::filesystem::exists(folder_.path("out/previous-2")));
   }
+}
+
+// A batch system starts the same command again, however far it came.
+TEST_F(LostRankTest, ARunThatWasCutOffBeforeItsFirstCheckpointBeginsAgain) {
+  const std::string again = "train run.toml -q --resume auto --set logging.run_dir=out";
+  EXPECT_NE(train("step.begin:rank=1,step=3,act=kill", "--resume auto").code, 0);
+  EXPECT_EQ(read_metrics(folder_.path("out/metrics.jsonl")).size(), 2U);
+  const CommandResult result = run(again);
+  ASSERT_EQ(result.code, 0) << result.err;
+  EXPECT_NE(result.err.find("the run that was in out is now in out/previous"), std::string::npos)
+      << result.err;
+  expect_same_run();
+  EXPECT_EQ(read_metrics(folder_.path("out/previous/metrics.jsonl")).size(), 2U);
+  // Trained weights are moved only where that is asked for.
+  std::filesystem::remove_all(folder_.path("out/checkpoints"));
+  const CommandResult refused = run(again);
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("holds a run (model.safetensors)"), std::string::npos) << refused.err;
 }
 
 TEST_F(LostRankTest, ARunFromAnotherDirectoryBeginsThereAgain) {

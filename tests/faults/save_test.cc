@@ -12,23 +12,6 @@ class KilledSaveTest : public FaultTest {
   // Four steps, a save after the second and one at the end.
   static constexpr const char* kFlags =
       "--restarts 1 --set train.steps=4 --set checkpoint.every=2 --set checkpoint.async=";
-  struct Straight {
-    std::string weights;
-    std::vector<nlohmann::json> metrics;
-  };
-  // The run with these flags that nothing happens to.
-  Straight straight(const std::string& flags) {
-    const CommandResult result = train("", flags);
-    EXPECT_EQ(result.code, 0) << result.err;
-    return {read_file(folder_.path("out/model.safetensors")),
-            read_metrics(folder_.path("out/metrics.jsonl"))};
-  }
-  void expect_same(const Straight& straight) {
-    EXPECT_FALSE(straight.metrics.empty());
-    EXPECT_TRUE(read_file(folder_.path("out/model.safetensors")) == straight.weights)
-        << "other weights";
-    expect_same_metrics(straight.metrics);
-  }
 };
 
 TEST_F(KilledSaveTest, Row3WhileItIsCopied) {
@@ -51,7 +34,7 @@ TEST_F(KilledSaveTest, Row4And5BeforeAChangeOfAFile) {
   constexpr int kStride = 9;
   std::random_device random;
   for (const std::string async : {"false", "true"}) {
-    const Straight whole = straight(kFlags + async);
+    const Undisturbed whole = undisturbed(kFlags + async);
     int killed = 0;
     for (const int rank : {0, 1}) {
       for (int at = 1 + static_cast<int>(random() % kStride);; at += kStride) {
@@ -59,7 +42,7 @@ TEST_F(KilledSaveTest, Row4And5BeforeAChangeOfAFile) {
         const CommandResult result =
             train(fmt::format("save.change:rank={},at={},act=kill", rank, at), kFlags + async);
         ASSERT_EQ(result.code, 0) << result.err;
-        expect_same(whole);
+        expect_same_as(whole);
         if (events("verdict").empty()) break;  // it made no more changes
         expect_verdict({.rank = rank});
         expect_good_checkpoints();
@@ -79,7 +62,7 @@ TEST_F(KilledSaveTest, Row4InTheMiddleOfALargeShard) {
       "model.layers=1 "
       "--set train.steps=2 --set train.global_batch=1 --set checkpoint.every=1 --set "
       "checkpoint.keep=2 --set checkpoint.async=";
-  const Straight whole = straight(flags + "false");
+  const Undisturbed whole = undisturbed(flags + "false");
   const std::string shard =
       folder_.path("out/checkpoints/step-00000002/data-0000-of-0001.safetensors");
   EXPECT_GT(std::filesystem::file_size(shard), size_t{8} * (8 << 20)) << "too few writes";
@@ -88,7 +71,7 @@ TEST_F(KilledSaveTest, Row4InTheMiddleOfALargeShard) {
     const CommandResult result = train(fmt::format("save.write:rank=0,at={},act=kill", write),
                                        flags + (write % 2 == 0 ? "false" : "true"));
     ASSERT_EQ(result.code, 0) << result.err;
-    expect_same(whole);
+    expect_same_as(whole);
     expect_verdict({.rank = 0});
     EXPECT_TRUE(events("resume").empty()) << "half a checkpoint was read";
     EXPECT_EQ(events("restart").size(), 1U);
@@ -99,7 +82,7 @@ TEST_F(KilledSaveTest, Row4InTheMiddleOfALargeShard) {
 
 // A save that is whole but for its name is gone on from, and gets its name when all have read it.
 TEST_F(KilledSaveTest, Row5BetweenCommitAndTheNameOfTheFolder) {
-  const Straight whole = straight(std::string(kFlags) + "false");
+  const Undisturbed whole = undisturbed(std::string(kFlags) + "false");
   bool adopted = false;
   // Renames are those of COMMIT, of the folder and of LATEST, in this order; then the second save.
   for (const int rename : {2, 5}) {
@@ -109,7 +92,7 @@ TEST_F(KilledSaveTest, Row5BetweenCommitAndTheNameOfTheFolder) {
                                                    rename),
                                        std::string(kFlags) + "false");
     ASSERT_EQ(result.code, 0) << result.err;
-    expect_same(whole);
+    expect_same_as(whole);
     expect_good_checkpoints();
     adopted = adopted || result.err.find("after its last byte was finished") != std::string::npos;
   }

@@ -49,11 +49,10 @@ TEST_F(SnapshotTest, Row2OnEveryKindOfMesh) {
     SCOPED_TRACE(mesh);
     const std::string flags =
         kFlags + ("--set checkpoint.async=true --set train.dtype=bf16 --mesh " + mesh);
-    ASSERT_EQ(train("", flags).code, 0);
-    const std::string weights = read_file(folder_.path("out/model.safetensors"));
+    const Undisturbed whole = undisturbed(flags);
     const CommandResult result = train(pause(5) + "step.backward:rank=1,step=5,act=kill", flags);
     ASSERT_EQ(result.code, 0) << result.err;
-    EXPECT_TRUE(read_file(folder_.path("out/model.safetensors")) == weights) << "other weights";
+    expect_same_as(whole);
     EXPECT_EQ(resumed(), (Steps{4}));
     expect_good_checkpoints();
     expect_nothing_left();

@@ -132,6 +132,13 @@ std::string run_file_in(const std::string& folder) {
   return saved ? std::string(kCheckpoints) : "";
 }
 
+bool was_cut_off(const std::string& folder) {
+  return is_there(in_folder(folder, "resolved.json")) &&
+         std::ranges::none_of(kRunFiles, [&](std::string_view name) {
+           return is_result(name) && is_there(in_folder(folder, name));
+         });
+}
+
 std::string place_for_former_run(const std::string& folder) {
   for (int number = 1;; ++number) {
     const std::string name = number == 1 ? "previous" : fmt::format("previous-{}", number);

@@ -16,6 +16,8 @@ namespace tessera {
 // The name of a file in `folder` that a run there must not replace: what a run that did a step has
 // left, or a file of such a name that no run wrote. Empty: there is none.
 std::string run_file_in(const std::string& folder);
+// A run began there and did not come as far as to write weights.
+bool was_cut_off(const std::string& folder);
 
 // FOLDER/previous, or FOLDER/previous-2, ...: the first that does not exist.
 std::string place_for_former_run(const std::string& folder);

@@ -85,8 +85,10 @@ void RunWriter::open_directory() {
     directory_.emplace(path, resumed_->step());
     return;
   }
-  // What does not go on here is not ours to write over.
-  const std::string found = options_.resume.empty() ? "" : run_file_in(path);
+  // What does not go on here is not ours to write over; a run that was cut off before its first
+  // checkpoint begins again where nobody is there to say so.
+  const bool begins_again = options_.resume == "auto" && was_cut_off(path);
+  const std::string found = options_.resume.empty() || begins_again ? "" : run_file_in(path);
   require_config(
       found.empty() || options_.overwrite,
       "the run directory '{}' holds a run ({}) without the checkpoint that this one goes "
