@@ -46,6 +46,43 @@ TEST_F(ServeAnswersTest, EveryMeshGivesTheSameText) {
   }
 }
 
+// JSON of a schema, with draws, penalties and log probabilities: the same, whoever computes it.
+TEST_F(ServeAnswersTest, EveryMeshGivesTheSameJson) {
+  folder_.write("run.toml",
+                "[model]\nlayers=2\nhidden=32\nffn=48\nheads=4\nkv_heads=2\nvocab=256\n"
+                "[train]\nseq_len=256\nmicro_batch=1\nglobal_batch=1\nsteps=1\n"
+                "[data]\nsynth={seed=7, bytes=20000}\n");
+  succeed("train run.toml -q --set logging.run_dir=run");
+  const json schema = json::parse(
+      R"({"type":"object","properties":{"name":{"type":"string","maxLength":8},
+          "age":{"type":"integer","minimum":0,"maximum":120}},"required":["name","age"]})");
+  const json body = {
+      {"prompt", "a"},
+      {"max_tokens", 120},
+      {"n", 2},
+      {"seed", 3},
+      {"presence_penalty", 0.5},
+      {"logprobs", 2},
+      {"response_format",
+       {{"type", "json_schema"}, {"json_schema", {{"name", "one"}, {"schema", schema}}}}}};
+  const std::string run = folder_.path("run") + " --dtype f64";
+  json wanted;
+  for (const char* mesh : {"", " --mesh tp=2,pp=2", " --mesh pp=2 --threads", " --mesh dp=2"}) {
+    SCOPED_TRACE(mesh);
+    serve(run + mesh);
+    const http::TestResponse response = ask(body)->response();
+    ASSERT_EQ(response.status, 200) << response.body;
+    json choices = json::parse(response.body)["choices"];
+    for (const json& choice : choices) {
+      EXPECT_EQ(choice["finish_reason"], "stop");
+      const json said = json::parse(choice["text"].get<std::string>(), nullptr, false);
+      EXPECT_TRUE(said.is_object() && said["age"].is_number_integer()) << choice["text"];
+    }
+    if (wanted.is_null()) wanted = choices;
+    for (size_t i = 0; i < choices.size(); ++i) EXPECT_EQ(choices[i]["text"], wanted[i]["text"]);
+  }
+}
+
 TEST_F(ServeAnswersTest, SaysWhatItDoesAndWhere) {
   serve(model_of_source("llama-gqa") + " --name toy");
   EXPECT_NE(err().find("model   toy in f32: token ids alone"), std::string::npos) << err();

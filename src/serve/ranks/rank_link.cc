@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::array<char, 4> kMagic = {'T', 'S', 'R', 'L'};
-constexpr uint32_t kLastKind = static_cast<uint32_t>(LinkKind::kTimes);
+constexpr uint32_t kLastKind = static_cast<uint32_t>(LinkKind::kLast);
 // One message in a socket, where the system allows it: a writer seldom waits.
 constexpr int kSocketBytes = 1 << 20;
 

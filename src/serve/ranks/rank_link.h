@@ -25,8 +25,9 @@ enum class LinkKind : uint32_t {
   kState = 4,   // from a rank, while it starts: what it does, as text
   kReady = 5,   // from a rank, once: RankReady
   kResult = 6,  // from the rank that samples, for every frame: serve/batch/frame_codec.h
-  kMasks = 8,   // to the rank that samples, behind a frame that says so: frame_codec.h
   kTimes = 7,   // from a rank that was asked for them, for every frame, before its result
+  kMasks = 8,   // to the rank that samples, behind a frame that says so: frame_codec.h
+  kLast = kMasks,
 };
 
 struct LinkMessage {

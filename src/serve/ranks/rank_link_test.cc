@@ -65,6 +65,19 @@ TEST(RankLinkTest, MessagesOfAnySizeArriveWholeAndInOrder) {
   EXPECT_FALSE(links.front.closed());
 }
 
+TEST(RankLinkTest, EveryKindArrives) {
+  for (const LinkKind kind :
+       {LinkKind::kBegin, LinkKind::kFrame, LinkKind::kEnd, LinkKind::kState, LinkKind::kReady,
+        LinkKind::kResult, LinkKind::kTimes, LinkKind::kMasks}) {
+    Links links;
+    ASSERT_EQ(links.rank.send(kind, some_bytes(5, 1), Clock::now() + kPlenty),
+              RankLink::Sent::kAll);
+    const std::optional<LinkMessage> message = await(links.front);
+    ASSERT_TRUE(message);
+    EXPECT_EQ(message->kind, kind);
+  }
+}
+
 TEST(RankLinkTest, ASenderNeverWaitsForEverAndIsWoken) {
   Links links;
   const std::vector<std::byte> large(1 << 22);
@@ -103,7 +116,7 @@ std::string header(const std::string& magic, uint32_t kind, uint32_t size) {
 TEST(RankLinkTest, GarbageIsRefusedBeforeMemoryIsTakenForIt) {
   for (const std::string& bytes :
        {std::string("GET / HTTP/1.1\r\n\r\n"), std::string("G"), header("TSRL", 0, 1),
-        header("TSRL", 8, 1), header("TSRL", 6, 0xffffffffU), header("TSRL", 6, (1U << 22) + 1)}) {
+        header("TSRL", 9, 1), header("TSRL", 6, 0xffffffffU), header("TSRL", 6, (1U << 22) + 1)}) {
     Links links;
     links.write_raw(bytes);
     try {

@@ -120,6 +120,37 @@ TEST(ProcessModelTest, SaysWhatThreadsSay) {
   }
 }
 
+// Masks go to the rank that samples behind their frame, as messages of their own.
+TEST(ProcessModelTest, AGrammarHoldsWhatProcessesWrite) {
+  const NothingIsLeft check;
+  const TestFolder folder;
+  const std::string run = train_run(folder, "pp=2");
+  const auto text_of = [](const StartOptions& options) {
+    const auto started = start_model(options);
+    GenerationRequest request = greedy_request(started->served().words->encode("a", true), 30);
+    request.sampling.temperature = 1;
+    request.choices = 2;
+    request.grammar =
+        started->served().make_grammar({{"type", "object"},
+                                        {"properties", {{"is", {{"type", "boolean"}}}}},
+                                        {"required", {"is"}},
+                                        {"additionalProperties", false}});
+    auto listener = std::make_shared<TextListener>();
+    EXPECT_EQ(started->generator().submit(std::move(request), listener).refused, Refused::kNo);
+    EXPECT_TRUE(listener->wait());
+    EXPECT_EQ(listener->choice().finish, FinishReason::kStop) << listener->choice().why;
+    std::string text;
+    for (const int32_t byte : listener->ids()) text += static_cast<char>(byte);
+    return text;
+  };
+  const std::string expected = text_of(start_options(run));
+  const auto json = nlohmann::json::parse(expected, nullptr, false);
+  EXPECT_TRUE(json.is_object() && json["is"].is_boolean()) << expected;
+  for (const auto& [tp, pp] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 2}}) {
+    EXPECT_EQ(text_of(process_options(run, tp, pp)), expected) << tp << " x " << pp;
+  }
+}
+
 // Requests that are under way hear of it, the next ones are answered by new ranks; and in the end
 // nobody is.
 TEST(ProcessModelTest, ALostRankIsStartedAgainAsOftenAsAsked) {
