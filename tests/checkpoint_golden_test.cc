@@ -70,7 +70,7 @@ TEST_P(CheckpointGoldenTest, IsExportedWithTheSameBits) {
   const std::string file = read_file(folder_.path("hf/model.safetensors"));
   uint64_t head = 0;
   for (size_t i = 8; i-- > 0;) head = head << 8 | static_cast<uint8_t>(file.at(i));
-  EXPECT_EQ(sha256_hex(file.substr(8 + head)), expected_.at("data_sha256"));
+  EXPECT_EQ(sha256_hex(file.substr(8 + head)), expected_.at("data_sha256").get<std::string>());
 }
 
 TEST_P(CheckpointGoldenTest, IsMeasured) {

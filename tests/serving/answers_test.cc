@@ -141,13 +141,13 @@ TEST_F(ServeAnswersTest, ASignalLetsRunningAnswersEnd) {
     const int tokens = 1500;
     std::vector<std::unique_ptr<AskedServer>> clients;
     for (int i = 0; i < 6; ++i) clients.push_back(ask(long_request(tokens, i < 4)));
-    for (int i = 0; i < 4; ++i) ASSERT_TRUE(clients[i]->has_begun());
+    for (size_t i = 0; i < 4; ++i) ASSERT_TRUE(clients[i]->has_begun());
     server_->signal(SIGTERM);
     ASSERT_TRUE(wait_until([&] { return !is_ready(); }));
     // It takes nothing new; where it has ended already, nobody answers.
     const int status = ask(long_request(5, false))->response().status;
     EXPECT_TRUE(status == 503 || status == 0) << status;
-    for (int i = 0; i < 6; ++i) {
+    for (size_t i = 0; i < 6; ++i) {
       const http::TestResponse response = clients[i]->response();
       EXPECT_EQ(response.status, 200) << response.body;
       if (i < 4) {

@@ -55,7 +55,7 @@ void ServeExchange::read_head() {
         }
         if (failure) return self->fail("no response", failure);
         self->connection_->used = true;
-        self->handlers_.on_head(self->parser_->get().result_int());
+        self->handlers_.on_head(static_cast<int>(self->parser_->get().result_int()));
         self->read_body();
       });
 }

@@ -37,10 +37,7 @@ constexpr std::string_view kHelp =
 class Chat {
  public:
   Chat(const ChatOptions& options, serve::StartedModel& model, bool typed, Console& console)
-      : options_(options),
-        typed_(typed),
-        console_(console),
-        conversation_(model, options.sampling, options.system) {}
+      : typed_(typed), console_(console), conversation_(model, options.sampling, options.system) {}
 
   // The exit code; nothing: it goes on.
   std::optional<int> hear(const std::string& line);
@@ -54,7 +51,6 @@ class Chat {
     if (!console_.quiet) console_.err << fitted_err(console_, text);
   }
 
-  const ChatOptions& options_;
   bool typed_;
   Console& console_;
   Conversation conversation_;
