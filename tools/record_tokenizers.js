@@ -184,6 +184,16 @@ const variants = [
   ['gpt2-whitespace', 'gpt2', { '/pre_tokenizer': sequence({ type: 'Whitespace' }, byteLevel()) }, {}],
   ['gpt2-bert', 'gpt2', { '/pre_tokenizer': sequence({ type: 'BertPreTokenizer' }, byteLevel()) }, {}],
   ['gpt2-fixed', 'gpt2', { '/pre_tokenizer': sequence({ type: 'FixedLength', length: 3 }, byteLevel()) }, {}],
+  // Combinations in which random ones differed once.
+  ['metaspace-strip', 'metaspace', { '/normalizer': { type: 'Strip', strip_left: true, strip_right: false } }, {}],
+  ['metaspace-strip-added', 'metaspace', { '/normalizer': normalizers({ type: 'Strip', strip_left: true, strip_right: true }, { type: 'NFC' }) }, added],
+  ['gpt2-blank-tokens', 'gpt2', {}, { '/added_tokens': [token('\n', { lstrip: true, rstrip: true }), token(' ', { rstrip: true }),
+    token('a', { lstrip: true, rstrip: true, normalized: true })] }],
+  ['llama2-token-twice', 'llama2', {}, { '/added_tokens': [token('The', { normalized: true, special: true }), token('The', {}),
+    token('<a>', { normalized: true }), token('<a>', { special: true, rstrip: true })] }],
+  ['gpt2-word-classes', 'gpt2', { '/pre_tokenizer': sequence(split('[\\w]+|[^\\w\\s]+'), split('\\w\\b'), byteLevel()) }, {}],
+  ['unigram-empty-split', 'unigram', { '/pre_tokenizer': sequence({ type: 'Split', pattern: { String: '' }, behavior: 'Isolated',
+    invert: false }, metaspace) }, {}],
   ['unigram-punctuation', 'unigram', { '/pre_tokenizer': sequence({ type: 'Punctuation', behavior: 'MergedWithPrevious' },
     metaspace) }, {}],
 ];

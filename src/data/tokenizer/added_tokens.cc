@@ -90,6 +90,7 @@ AddedTokens AddedTokens::read(const JsonPlace& place, const TokenModel& model,
     if (token.id >= kMostTokens) item.fail(fmt::format("id {} is too large", token.id));
     ids[token.content] = token.id;
     if (token.special) added.special_.insert(token.content);
+    if (token.normalized) added.once_normalized_.insert(token.id);
     const auto [found, is_new] = places.emplace(token.id, added.tokens_.size());
     if (is_new) {
       added.tokens_.push_back(std::move(token));
@@ -105,12 +106,12 @@ void AddedTokens::index(const Normalizer* normalizer) {
   for (size_t i = 0; i < tokens_.size(); ++i) {
     const AddedToken& token = tokens_[i];
     std::string text = token.content;
-    if (token.normalized && normalizer != nullptr) {
+    if (once_normalized_.contains(token.id) && normalizer != nullptr) {
       TextPiece piece = TextPiece::of_original(text, 0, false);
       normalizer->apply(piece);
       text = piece.text;
     }
-    (token.normalized ? normalized_ : raw_).add(text, i);
+    token.normalized ? normalized_.add(text, i) : raw_.add(token.content, i);
     texts_[token.id] = std::move(text);
   }
 }
@@ -146,7 +147,8 @@ void AddedTokens::cut(std::string_view text, bool in_normalized, std::vector<Cut
     if (token.lstrip) begin = std::max(without_spaces_before(text, begin), covered);
     if (token.rstrip) end = behind_spaces(text, end);
     if (covered < begin) cuts.push_back({covered, begin, std::nullopt});
-    cuts.push_back({begin, end, token.id});
+    // One of white space that the token before took is none.
+    if (begin < end) cuts.push_back({begin, end, token.id});
     covered = end;
   }
   if (covered < text.size()) cuts.push_back({covered, text.size(), std::nullopt});

@@ -81,6 +81,8 @@ class AddedTokens {
   AddedTokenFinder normalized_;
   std::map<int32_t, std::string> texts_;
   std::set<std::string> special_;
+  // Ids that any entry normalizes: of two for one text the last one counts, but not for decoding.
+  std::set<int32_t> once_normalized_;
 };
 
 }  // namespace tessera

@@ -139,6 +139,8 @@ std::vector<TextPiece> TokenEncoder::cut_pieces(std::string_view text, uint32_t 
   if (parts_.normalizer != nullptr) parts_.normalizer->apply(whole);
   std::vector<TextPiece> pieces;
   if (!parts_.added.any_normalized()) {
+    // It begins where what is left of it came from.
+    whole.begin = whole.original_of(0, static_cast<uint32_t>(whole.text.size())).begin;
     if (!whole.text.empty()) pieces.push_back(std::move(whole));
     return pieces;
   }

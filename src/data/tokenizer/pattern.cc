@@ -74,7 +74,11 @@ std::unique_ptr<const Pattern> regex_pattern(std::string pattern) {
 }
 
 std::unique_ptr<const Pattern> read_pattern(const JsonPlace& place) {
-  if (place.has("String")) return text_pattern(place.at("String").text());
+  if (place.has("String")) {
+    std::string text = place.at("String").text();
+    // The library makes expressions of texts: an empty one matches between all characters.
+    return text.empty() ? regex_pattern("") : text_pattern(std::move(text));
+  }
   if (!place.has("Regex")) place.fail("expected {\"String\": ...} or {\"Regex\": ...}");
   const JsonPlace regex = place.at("Regex");
   try {

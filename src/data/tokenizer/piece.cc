@@ -1,5 +1,6 @@
 #include "data/tokenizer/piece.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -66,6 +67,10 @@ void TextPiece::transform(std::span<const Change> changes, size_t removed) {
 
 void TextPiece::prepend(std::string_view prefix) {
   if (text.empty()) return;
+  if (prefix.empty() && tracked) {
+    // To the reference library the first character is new then, and comes from nothing.
+    std::fill_n(origin.begin(), code_point_at(text, 0).bytes, ByteRange{begin, begin});
+  }
   text.insert(0, prefix);
   // What is put before the first character comes from where that one comes from.
   if (tracked) origin.insert(origin.begin(), prefix.size(), ByteRange(origin.front()));

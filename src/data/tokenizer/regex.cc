@@ -100,7 +100,8 @@ NewerCharacters make_newer() {
     if (range.first != 0x200C) words.push_back(range);
   }
   return {missing("\\P{L}", letter_ranges()), missing("\\P{N}", number_ranges()),
-          missing("\\P{Nd}", decimal_ranges()), missing(fmt::format("[^{}]", kWordClass), words)};
+          missing("\\P{Nd}", decimal_ranges()),
+          missing(fmt::format("[^{}{}]", kWordClass, kWordAlone), words)};
 }
 
 const NewerCharacters& newer_characters() {

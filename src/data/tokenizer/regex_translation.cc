@@ -121,7 +121,9 @@ class Translation {
     at_ += 2;
   }
 
-  [[nodiscard]] std::string word_list() const { return std::string(kWordClass) + newer_.words; }
+  [[nodiscard]] std::string word_list() const {
+    return fmt::format("{}{}{}", kWordClass, in_class_ ? "" : kWordAlone, newer_.words);
+  }
 
   void escape() {
     const char c = peek(1);
