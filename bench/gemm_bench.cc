@@ -224,10 +224,9 @@ using NarrowProduct = void (*)(const Product<BFloat16, float>&);
 // Products of bf16 beside those of f32, in turn.
 void measure_narrow(const Shape& shape, Kind kind, NarrowProduct pairs, NarrowProduct tiles) {
   const Call call = call_of(shape, kind);
-  Operands x{std::vector<float>(static_cast<size_t>(call.m * call.k), 0.5F),
-             std::vector<float>(static_cast<size_t>(call.k * call.n), 0.25F),
-             std::vector<float>(static_cast<size_t>(call.m * call.n), 0.0F)};
-  const std::vector<BFloat16> a(x.a.begin(), x.a.end()), b(x.b.begin(), x.b.end());
+  Operands x{{call.m * call.k, 0.5F}, {call.k * call.n, 0.25F}, {call.m * call.n, 0.0F}};
+  const std::vector<BFloat16> a(static_cast<size_t>(call.m * call.k), BFloat16(0.5F)),
+      b(static_cast<size_t>(call.k * call.n), BFloat16(0.25F));
   const Product<float, float> wide = product_of(call, x);
   const Product<BFloat16, float> narrow{{a.data(), wide.a.row, wide.a.col},
                                         {b.data(), wide.b.row, wide.b.col},

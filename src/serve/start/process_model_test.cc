@@ -135,7 +135,7 @@ TEST(ProcessModelTest, AGrammarHoldsWhatProcessesWrite) {
                                         {"properties", {{"is", {{"type", "boolean"}}}}},
                                         {"required", {"is"}},
                                         {"additionalProperties", false}});
-    auto listener = std::make_shared<TextListener>();
+    auto listener = std::make_shared<TextListener>(request.choices);
     EXPECT_EQ(started->generator().submit(std::move(request), listener).refused, Refused::kNo);
     EXPECT_TRUE(listener->wait());
     EXPECT_EQ(listener->choice().finish, FinishReason::kStop) << listener->choice().why;

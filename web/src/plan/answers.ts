@@ -12,7 +12,7 @@ export interface Choices {
   model: { layers: number; heads: number; kv_heads: number; experts: number };
   devices: number;
   taken: Taken;
-  nearest: Record<string, { said: number | string; use: number | null; why: string }>;
+  nearest: Record<string, { said: number | string; use: number | string | boolean; why: string }>;
   refused: Record<string, { value: number; why: string; use: number[] }[]>;
   schedules: Word[];
   recompute: Word[];
