@@ -132,13 +132,15 @@ endfunction()
 
 # tessera_read_headers_once(TARGET KIND [libraries]): what most sources include is read once for all targets of
 # a KIND, which are compiled with the same options: those of the first one, so they are set before. No source
-# may count on it.
+# may count on it. The page's core does without: some of its sources are compiled for speed, the rest for size, and
+# clang refuses to share headers between the two.
 set(TESSERA_COMMON_HEADERS <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <cstdlib> <filesystem>
   <fstream> <functional> <map> <memory> <mutex> <numeric> <optional> <random> <set> <span> <sstream> <string>
   <string_view> <thread> <tuple> <unordered_map> <utility> <variant> <vector> <fmt/format.h>
   <nlohmann/json.hpp>)
 function(tessera_read_headers_once target kind)
-  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "^(GNU|Clang)$" OR NOT (TESSERA_UNITY OR TESSERA_COMMON_HEADERS_ONCE))
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "^(GNU|Clang)$" OR CMAKE_SYSTEM_PROCESSOR STREQUAL "wasm32" OR
+     NOT (TESSERA_UNITY OR TESSERA_COMMON_HEADERS_ONCE))
     return()
   endif()
   set(headers tessera_headers_of_${kind})
