@@ -210,10 +210,9 @@ TEST(BenchServeClientTest, FailuresAreCountedByKind) {
 
 TEST(BenchServeClientTest, ASilentServerIsGivenUp) {
   ScriptedServer server;
-  const auto never = std::make_shared<http::EventQueue>(size_t{1} << 10);
-  server.answer = [&](int, const nlohmann::json&) {
+  server.answer = [](int, const nlohmann::json&) {
     http::Response response;
-    response.events = never;
+    response.events = std::make_shared<http::EventQueue>(size_t{1} << 10);  // nothing ever comes
     return response;
   };
   ClientOptions options = server.client();

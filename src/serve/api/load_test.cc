@@ -37,7 +37,7 @@ double p99_of(std::vector<double> times) {
   return times.empty() ? 0 : times[(times.size() * 99 - 1) / 100];
 }
 
-// Of all threads of this process, generator and clients included, over some seconds.
+// The share counts all threads of this process, generator and clients included, over some seconds.
 double share_of_core_when_idle() {
   const auto cpu_seconds = [] {
     rusage used{};

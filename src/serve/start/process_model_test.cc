@@ -156,7 +156,7 @@ TEST(ProcessModelTest, AGrammarHoldsWhatProcessesWrite) {
 TEST(ProcessModelTest, ALostRankIsStartedAgainAsOftenAsAsked) {
   const NothingIsLeft check;
   Said said;
-  StartOptions options = process_options(model_folders().front(), 2, 1);
+  StartOptions options = process_options(testing::greedy_folders().front(), 2, 1);
   options.restarts = 1;
   options.say = said.listener();
   const auto started = start_model(options);

@@ -42,7 +42,7 @@ export class LiveRun {
   private ended = false;
   private journalsAsked = 0;
   private journalShown = 0; // 0: none was read yet
-  private readonly ticking = setInterval(() => (this.ageMs = Date.now() - this.heard), 1000);
+  private readonly ticking = setInterval(() => this.hear(this.heard), 1000);
 
   constructor(readonly id: string) {
     this.track = new Track(id);
@@ -55,7 +55,7 @@ export class LiveRun {
     this.has = entry.has;
     if (!this.stream) [this.state, this.reason] = [entry.state, entry.reason];
     if (changed && live) {
-      this.heard = Date.now() - (entry.age_s ?? 0) * 1000;
+      this.hear(Date.now() - (entry.age_s ?? 0) * 1000);
       this.stream = new Stream(this.id, (message) => this.take(message));
     } else if (changed) {
       this.stream!.close();
@@ -65,6 +65,12 @@ export class LiveRun {
     }
     if (changed || !this.place) void this.read(changed);
     else void this.readFiles();
+  }
+
+  // When its last line came. The head says its age at once, and again every second.
+  private hear(at: number) {
+    this.heard = at;
+    this.ageMs = Date.now() - at;
   }
 
   stop() {
@@ -142,10 +148,11 @@ export class LiveRun {
   private takeState({ data, at }: Message) {
     const said = JSON.parse(data) as { state: string; reason: string; age_s: number | null };
     [this.state, this.reason] = [said.state, said.reason];
-    if (said.age_s !== null) this.heard = at - said.age_s * 1000;
+    if (said.age_s !== null) this.hear(at - said.age_s * 1000);
   }
   private takeLine(message: Message) {
-    [this.heard, this.connected] = [message.at, true];
+    this.hear(message.at);
+    this.connected = true;
     if (this.waiting) return void this.waiting.push(message);
     const { line, key } = placeOf(message.id);
     const { line: last, key: ours } = this.place ?? { line: 0, key: '' };
