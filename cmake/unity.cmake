@@ -137,7 +137,7 @@ endfunction()
 set(TESSERA_COMMON_HEADERS <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <cstdlib> <filesystem>
   <fstream> <functional> <map> <memory> <mutex> <numeric> <optional> <random> <set> <span> <sstream> <string>
   <string_view> <thread> <tuple> <unordered_map> <utility> <variant> <vector> <fmt/format.h>
-  <nlohmann/json.hpp>)
+  <nlohmann/json.hpp> <base/text/json_templates.h>)
 function(tessera_read_headers_once target kind)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "^(GNU|Clang)$" OR CMAKE_SYSTEM_PROCESSOR STREQUAL "wasm32" OR
      NOT (TESSERA_UNITY OR TESSERA_COMMON_HEADERS_ONCE))

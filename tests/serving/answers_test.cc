@@ -138,7 +138,7 @@ TEST_F(ServeAnswersTest, ASignalLetsRunningAnswersEnd) {
   for (const char* mesh : {"", " --mesh tp=2"}) {
     SCOPED_TRACE(mesh);
     serve(long_model() + mesh + " --drain 120");  // a busy machine needs its time
-    const int tokens = 1500;
+    const int tokens = 500;
     std::vector<std::unique_ptr<AskedServer>> clients;
     for (int i = 0; i < 6; ++i) clients.push_back(ask(long_request(tokens, i < 4)));
     for (size_t i = 0; i < 4; ++i) ASSERT_TRUE(clients[i]->has_begun());

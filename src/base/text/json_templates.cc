@@ -1,0 +1,3 @@
+#include "base/text/json_templates.h"
+
+TESSERA_JSON_TEMPLATES()
