@@ -153,6 +153,7 @@ class Agent {
   [[nodiscard]] milliseconds flush_time() const;
   [[nodiscard]] bool orderly(const ChildExit& exit) const;
   [[nodiscard]] milliseconds time_to_next_deadline() const;
+  [[nodiscard]] std::optional<MemoryKills> kills_meanwhile() const;
   [[nodiscard]] JobEnd judge_job() const;
 
   const AgentOptions& options_;
@@ -161,6 +162,7 @@ class Agent {
   std::string executable_;
   std::vector<std::string> arguments_;
   std::string token_;
+  std::optional<MemoryKills> kills_before_ = memory_kills();
   std::vector<Core> cores_;
   ShmMemory memory_;
   SignalInbox& signals_;
@@ -626,6 +628,13 @@ void Agent::kill_ranks() {
   if (!give_up_at_) give_up_at_ = Clock::now() + kDieTime;
 }
 
+std::optional<MemoryKills> Agent::kills_meanwhile() const {
+  const std::optional<MemoryKills> now = memory_kills();
+  if (!now || !kills_before_) return std::nullopt;
+  return MemoryKills{.machine = now->machine - kills_before_->machine,
+                     .group = now->group - kills_before_->group};
+}
+
 JobEnd Agent::judge_job() const {
   std::vector<RankEnd> ends;
   for (int rank = 0; rank < options_.ranks; ++rank) {
@@ -639,7 +648,7 @@ JobEnd Agent::judge_job() const {
                 .stop_signal = stop_signal_,
                 .checkpointed = memory_.run_state().checkpointed(),
                 .first_failed = first_failed_,
-                .if_killed = options_.if_killed,
+                .if_killed = options_.if_killed ? options_.if_killed(kills_meanwhile()) : "",
                 .reason = memory_.abort_reason()});
 }
 
