@@ -129,7 +129,7 @@ int ElasticRun::room(int ranks, const RunState& run, bool asked) {
   if (first_step_ < 0) first_step_ = run.steps_done;
   const bool rested = bounds_.grow_after > 0 && run.steps_done - first_step_ >= bounds_.grow_after;
   if (!asked && !rested) return ranks;
-  why_ = asked ? "SIGUSR2" : fmt::format("{} good steps", bounds_.grow_after);
+  why_ = asked ? "SIGUSR2" : count_of(bounds_.grow_after, "good step");
   return most;
 }
 

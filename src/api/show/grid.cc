@@ -7,6 +7,7 @@
 #include "api/show/rank_grid.h"
 #include "api/show/values.h"
 #include "base/error.h"
+#include "base/text/noun.h"
 #include "base/text/text.h"
 #include "compile/pipeline/stages.h"
 #include "cost/hardware/catalogue.h"
@@ -230,8 +231,8 @@ std::string grid_text(const ShowValues& values, const Surroundings& around) {
   const Json json = grid_json(values, around);
   const Json& info = json.at("rank_info");
   std::string text =
-      fmt::format("{} ranks on {} nodes of {}\n\n", with_thousands(json.at("world").get<int64_t>()),
-                  json.at("nodes").dump(), json.at("node_size").dump());
+      fmt::format("{} on {} of {}\n\n", count_of(json.at("world").get<int64_t>(), "rank"),
+                  with_noun(json.at("nodes").dump(), "node"), json.at("node_size").dump());
   TextTable table({{"axis"},
                    {"size", Align::kRight},
                    {"stride", Align::kRight},

@@ -181,9 +181,10 @@ Json document(Json simulated, Timeline timeline) {
 
 std::string footnote(const Timeline& timeline) {
   const std::string how = joined_text(timeline.joined);
-  return fmt::format("\n{} marks of {} on {} rows of ranks{}\n",
-                     with_thousands(static_cast<int64_t>(count_marks(timeline.marks))),
-                     timeline.detail, timeline.marks.size(), how.empty() ? "" : "; " + how);
+  return fmt::format("\n{} of {} on {} of ranks{}\n",
+                     count_of(static_cast<int64_t>(count_marks(timeline.marks)), "mark"),
+                     timeline.detail, count_of(std::ssize(timeline.marks), "row"),
+                     how.empty() ? "" : "; " + how);
 }
 
 // Simulates the run as asked, and hands the simulation and its timeline on.

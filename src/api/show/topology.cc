@@ -96,8 +96,9 @@ std::string level_text(const ShownLevel& level) {
   if (level.name == "device") {
     return fmt::format("its memory gives {}", rate(level.bandwidth));
   }
-  std::string text = fmt::format("{} devices joined by {}: {} of each, one direction",
-                                 with_thousands(level.devices), level.link, rate(level.bandwidth));
+  std::string text =
+      fmt::format("{} joined by {}: {} of each, one direction", count_of(level.devices, "device"),
+                  level.link, rate(level.bandwidth));
   if (level.oversubscription > 1) {
     text += fmt::format(", a {}th of it when all talk at once", level.oversubscription);
   }

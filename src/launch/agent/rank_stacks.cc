@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/text/printable.h"
+#include "base/text/text.h"
 #include "comm/shm/stack_answers.h"
 #include "launch/agent/code_names.h"
 #include "launch/system_files.h"
@@ -170,7 +171,7 @@ RankStacks ask_for_stacks(const ShmMemory& memory, const std::vector<pid_t>& pid
       if (thread.tid == rank.pid) told.at.back() = in_one_line(calls);
     }
     if (rank.more_threads > 0) {
-      told.text += fmt::format("  and {} more threads\n", rank.more_threads);
+      told.text += fmt::format("  and {}\n", count_of(rank.more_threads, "more thread"));
     }
   }
   return told;
