@@ -17,7 +17,7 @@
 namespace tessera {
 
 // Throws ConfigError where there is nobody who could start the ranks again.
-void require_restartable(const TrainCommandOptions& options, RankMode mode,
+void require_restartable(const TrainCommandOptions& options, const RunSpec& spec, RankMode mode,
                          const LaunchContext& context);
 
 // A file in memory without a name, for what the ranks leave to those that are started after them.

@@ -535,6 +535,9 @@ bool Session::resume(const std::string& place) {
 
 void Session::tell_where_from(const std::string& place) const {
   output_->note(fmt::format("goes on after step {} of {}", before_, place));
+  if (before_ < spec_.train.steps) return;
+  output_->note(fmt::format("train.steps = {}: nothing is left to do; a larger one goes on",
+                            spec_.train.steps));
 }
 
 // Where a fault is armed, it is met before every box that is read, and boxes are read one by one.

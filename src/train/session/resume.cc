@@ -41,7 +41,7 @@ std::optional<CheckpointFolder> newest_in(const std::string& dir,
                                           const ResumeRules& rules) {
   const std::unique_ptr<FileOps> files = real_files(dir);
   const auto tell = [&](const StoredSave& save, const Error& why) {
-    note(fmt::format("{}/{} cannot be used, an older one is: {}", dir, save.folder, why.what()));
+    note(fmt::format("{}/{} is passed over: {}", dir, save.folder, why.what()));
   };
   return newest_good(*files, tell, rules.rules_in(dir));
 }
