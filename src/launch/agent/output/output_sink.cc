@@ -1,4 +1,4 @@
-#include "launch/agent/output_sink.h"
+#include "launch/agent/output/output_sink.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

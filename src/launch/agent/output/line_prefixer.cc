@@ -1,4 +1,4 @@
-#include "launch/agent/line_prefixer.h"
+#include "launch/agent/output/line_prefixer.h"
 
 namespace tessera {
 

@@ -1,4 +1,4 @@
-#include "launch/agent/rank_stacks.h"
+#include "launch/agent/stacks/rank_stacks.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "comm/work_note.h"
-#include "launch/agent/code_names.h"
+#include "launch/agent/stacks/code_names.h"
 #include "launch/unique_fd.h"
 
 namespace tessera {

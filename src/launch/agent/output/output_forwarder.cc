@@ -1,4 +1,4 @@
-#include "launch/agent/output_forwarder.h"
+#include "launch/agent/output/output_forwarder.h"
 
 #include <fcntl.h>
 

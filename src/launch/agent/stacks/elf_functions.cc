@@ -1,4 +1,4 @@
-#include "launch/agent/elf_functions.h"
+#include "launch/agent/stacks/elf_functions.h"
 
 #include <elf.h>
 #include <sys/stat.h>

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "launch/agent/line_prefixer.h"
-#include "launch/agent/output_sink.h"
+#include "launch/agent/output/line_prefixer.h"
+#include "launch/agent/output/output_sink.h"
 #include "launch/poll_set.h"
 #include "launch/unique_fd.h"
 

@@ -1,4 +1,4 @@
-#include "launch/agent/rank_stacks.h"
+#include "launch/agent/stacks/rank_stacks.h"
 
 #include <fmt/format.h>
 #include <sys/syscall.h>
@@ -13,7 +13,7 @@
 #include "base/text/printable.h"
 #include "base/text/text.h"
 #include "comm/shm/stack_answers.h"
-#include "launch/agent/code_names.h"
+#include "launch/agent/stacks/code_names.h"
 #include "launch/system_files.h"
 
 namespace tessera {

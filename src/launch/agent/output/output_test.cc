@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "base/testing/test_folder.h"
-#include "launch/agent/line_prefixer.h"
-#include "launch/agent/output_forwarder.h"
+#include "launch/agent/output/line_prefixer.h"
+#include "launch/agent/output/output_forwarder.h"
 
 namespace tessera {
 namespace {

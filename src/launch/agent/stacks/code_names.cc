@@ -1,4 +1,4 @@
-#include "launch/agent/code_names.h"
+#include "launch/agent/stacks/code_names.h"
 
 #include <cxxabi.h>
 #include <fcntl.h>

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/agent/elf_functions.h"
+#include "launch/agent/stacks/elf_functions.h"
 
 namespace tessera {
 
