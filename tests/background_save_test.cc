@@ -13,9 +13,9 @@
 #include "checkpoint/store/watched_files.h"
 #include "runtime/world.h"
 #include "support/tiny.h"
-#include "train/session/checkpoints.h"
+#include "train/save/checkpoints.h"
 #include "train/session/step_params.h"
-#include "train/session/weights.h"
+#include "train/weights/weights.h"
 
 namespace tessera {
 namespace {

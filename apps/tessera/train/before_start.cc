@@ -13,8 +13,8 @@
 #include "train/preflight/run_inputs.h"
 #include "train/preflight/run_outputs.h"
 #include "train/run_place.h"
-#include "train/session/checkpoints.h"
-#include "train/session/resume.h"
+#include "train/save/checkpoints.h"
+#include "train/save/resume.h"
 
 namespace tessera {
 

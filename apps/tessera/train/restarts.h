@@ -11,7 +11,7 @@
 #include "launch/join/rank_mode.h"
 #include "launch/unique_fd.h"
 #include "train/session/session.h"
-#include "train/session/session_clock.h"
+#include "train/session_clock.h"
 #include "train/train_command.h"
 
 namespace tessera {

@@ -1,4 +1,4 @@
-#include "cli/pasted_arguments.h"
+#include "cli/mistakes/pasted_arguments.h"
 
 #include <filesystem>
 #include <optional>

@@ -1,4 +1,4 @@
-#include "cli/foreign_flags.h"
+#include "cli/mistakes/foreign_flags.h"
 
 #include <algorithm>
 #include <iterator>

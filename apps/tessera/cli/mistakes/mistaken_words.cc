@@ -1,4 +1,4 @@
-#include "cli/mistaken_words.h"
+#include "cli/mistakes/mistaken_words.h"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 
 #include "base/text/text.h"
 #include "cli/flags.h"
-#include "cli/foreign_flags.h"
 #include "cli/help.h"
+#include "cli/mistakes/foreign_flags.h"
 #include "spec/foreign_names.h"
 
 namespace tessera {

@@ -1,4 +1,4 @@
-#include "train/data_samples.h"
+#include "data/data_samples.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@
 #include "cli/output_flags.h"
 #include "cli/read_text.h"
 #include "cli/run_source_flags.h"
-#include "train/session/step_samples.h"
+#include "train/samples/step_samples.h"
 
 namespace tessera {
 namespace {

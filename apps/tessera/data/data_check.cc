@@ -7,8 +7,8 @@
 #include "base/text/text.h"
 #include "cli/flags.h"
 #include "cli/help.h"
+#include "data/data_sets.h"
 #include "data/set/check_set.h"
-#include "train/data_sets.h"
 
 namespace tessera {
 namespace {

@@ -8,12 +8,12 @@
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/output_flags.h"
+#include "data/data_chat.h"
+#include "data/data_command.h"
+#include "data/data_samples.h"
+#include "data/data_sets.h"
 #include "data/synth.h"
-#include "train/data_chat.h"
-#include "train/data_command.h"
-#include "train/data_samples.h"
-#include "train/data_sets.h"
-#include "train/tokenizer_command.h"
+#include "data/tokenizer_command.h"
 
 namespace tessera {
 namespace {

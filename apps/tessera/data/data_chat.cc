@@ -1,4 +1,4 @@
-#include "train/data_chat.h"
+#include "data/data_chat.h"
 
 #include <fmt/format.h>
 

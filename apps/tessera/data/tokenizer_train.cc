@@ -9,7 +9,7 @@
 #include "data/corpus.h"
 #include "data/tokenizer/tokenizer_file.h"
 #include "data/tokenizer/train_bpe.h"
-#include "train/tokenizer_command.h"
+#include "data/tokenizer_command.h"
 
 namespace tessera {
 namespace {

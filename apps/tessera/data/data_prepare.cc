@@ -12,7 +12,7 @@
 #include "cli/help.h"
 #include "cli/interrupt.h"
 #include "cli/read_text.h"
-#include "train/data_sets.h"
+#include "data/data_sets.h"
 
 namespace tessera {
 namespace {

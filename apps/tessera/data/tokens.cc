@@ -10,7 +10,7 @@
 #include "data/tokenizer/encoder.h"
 #include "data/tokenizer/golden.h"
 #include "data/tokenizer/unicode.h"
-#include "train/tokenizer_command.h"
+#include "data/tokenizer_command.h"
 
 namespace tessera {
 namespace {
