@@ -3,10 +3,19 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/text/text.h"
 #include "checkpoint/store/saves.h"
 #include "train/control.h"
 
 namespace tessera {
+namespace {
+
+bool is_power_of_ten(int64_t number) {
+  while (number > 1 && number % 10 == 0) number /= 10;
+  return number == 1;
+}
+
+}  // namespace
 
 std::string checkpoint_dir(const RunSpec& spec, const std::string& run_dir) {
   return spec.checkpoint.dir.empty() ? run_dir + "/checkpoints" : spec.checkpoint.dir;
@@ -155,12 +164,27 @@ void Checkpoints::tell(const std::optional<FinishedSave>& finished) {
 void Checkpoints::tell(const SaveNews& news) {
   if (news.kind == SaveNews::Kind::kSaved) ++saves_;
   write_seconds_ += news.write_seconds;
-  if (news.kind != SaveNews::Kind::kSaved && control_.rank() == 0) {
-    listener_.note(fmt::format(
+  if (news.kind == SaveNews::Kind::kSkipped) ++skipped_;
+  if (control_.rank() == 0) note(news);
+  listener_.news(news);
+}
+
+// Saves that are due too often for the disk are left out again and again: the news has each, people
+// hear of the first, the tenth, the hundredth.
+void Checkpoints::note(const SaveNews& news) const {
+  if (news.kind == SaveNews::Kind::kSaved) return;
+  const bool again = news.kind == SaveNews::Kind::kSkipped && skipped_ > 1;
+  if (!again) {
+    return listener_.note(fmt::format(
         "no checkpoint of step {}: {}; the run goes on, and older ones are as they were", news.step,
         news.reason));
   }
-  listener_.news(news);
+  if (!is_power_of_ten(skipped_)) return;
+  listener_.note(
+      fmt::format("{} were left out so far, each because one before it was still being written: "
+                  "they are due more often than the disk takes them (checkpoint.every, "
+                  "every_minutes); events.jsonl has all",
+                  count_of(skipped_, "checkpoint")));
 }
 
 // What cannot be removed costs room, never the run.

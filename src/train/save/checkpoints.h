@@ -82,6 +82,7 @@ class Checkpoints {
   size_t take_snapshot(int64_t step, const nlohmann::json& state);
   void save_now(int64_t step, const nlohmann::json& state);
   void tell(const SaveNews& news);
+  void note(const SaveNews& news) const;
   void tell(const std::optional<FinishedSave>& finished);
   [[nodiscard]] BackgroundSave::AfterCommit retention(int64_t step) const;
 
@@ -100,6 +101,7 @@ class Checkpoints {
   int64_t begun_step_ = -1;     // of the last save that was begun
   int64_t snapshot_step_ = -1;  // of the last snapshot
   int64_t saves_ = 0;
+  int64_t skipped_ = 0;
   double seconds_ = 0;
   double write_seconds_ = 0;
 };

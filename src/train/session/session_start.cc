@@ -79,6 +79,8 @@ bool RankSession::resume(const std::string& place) {
     return false;
   }
   if (!output_.has_value()) return true;
+  // Whoever ends the run now loses nothing that was there.
+  if (output_->resumed()->same_place) state_.checkpoint_step = before_;
   tell_where_from(fmt::format("'{}/{}'", dir, folder));
   output_->event({{"event", "resume"},
                   {"step", before_},

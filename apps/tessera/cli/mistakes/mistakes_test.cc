@@ -264,7 +264,10 @@ TEST_F(MistakesTest, NumbersWithoutOrWithUnits) {
   const Words search = {"search",         "--model", "gpt2",      "--cluster", "h100-8",
                         "--global-batch", "64",      "--seq-len", "1024"};
   expect_answer(with(search, {"--deadline", "30d", "--tokens", "1T"}), {"without a unit: 30"});
+  expect_answer(with(search, {"--deadline", "48h", "--tokens", "1T"}), {"without a unit: 2\n"});
   expect_answer(with(search, {"--usd-per-hour", "$2"}), {"without a unit: 2"});
+  expect_answer({"train", kRun, "--max-minutes", "2h"}, {"without a unit: 120\n"});
+  expect_answer({"train", kRun, "--grace", "1500ms"}, {"without a unit: 1.5\n"});
   expect_answer({"metrics", "x", "--smooth", "90%"}, {"write 0.9"});
   expect_answer({"data", "synth", "--bytes", "1e18"}, {"expected bytes, from 1 to 16000000000"});
   EXPECT_EQ(run_in_process({"data", "synth", "--bytes", "1kB"}).out.size(), 1000U);
