@@ -1,10 +1,10 @@
-#include "api/show/grid.h"
+#include "api/show/parallel/grid.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "api/show/rank_grid.h"
+#include "api/show/parallel/rank_grid.h"
 #include "api/show/values.h"
 #include "base/error.h"
 #include "base/text/noun.h"

@@ -1,4 +1,4 @@
-#include "api/show/step_marks.h"
+#include "api/show/timeline/step_marks.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "api/show/stage_marks.h"
+#include "api/show/timeline/stage_marks.h"
 
 #include <algorithm>
 #include <array>

@@ -1,11 +1,11 @@
-#include "api/show/tp_matmul.h"
+#include "api/show/parallel/tp_matmul.h"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "api/show/split_product.h"
+#include "api/show/parallel/split_product.h"
 #include "api/show/values.h"
 #include "base/error.h"
 #include "base/text/text.h"

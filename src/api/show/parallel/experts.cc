@@ -1,4 +1,4 @@
-#include "api/show/experts.h"
+#include "api/show/parallel/experts.h"
 
 #include <fmt/ranges.h>
 

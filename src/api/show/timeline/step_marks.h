@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "api/show/marks.h"
+#include "api/show/timeline/marks.h"
 #include "sim/replay/step_activity.h"
 
 namespace tessera {

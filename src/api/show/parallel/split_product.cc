@@ -1,4 +1,4 @@
-#include "api/show/split_product.h"
+#include "api/show/parallel/split_product.h"
 
 #include <algorithm>
 #include <cmath>

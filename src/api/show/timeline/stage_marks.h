@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "api/show/marks.h"
+#include "api/show/timeline/marks.h"
 #include "api/stage_simulation.h"
 
 namespace tessera {

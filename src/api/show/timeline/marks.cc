@@ -1,4 +1,4 @@
-#include "api/show/marks.h"
+#include "api/show/timeline/marks.h"
 
 #include <array>
 #include <nlohmann/json.hpp>

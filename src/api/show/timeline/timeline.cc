@@ -1,12 +1,12 @@
-#include "api/show/timeline.h"
+#include "api/show/timeline/timeline.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "api/fields.h"
 #include "api/show/run_fields.h"
-#include "api/show/stage_marks.h"
-#include "api/show/step_marks.h"
+#include "api/show/timeline/stage_marks.h"
+#include "api/show/timeline/step_marks.h"
 #include "api/show/values.h"
 #include "api/stage_simulation.h"
 #include "base/error.h"

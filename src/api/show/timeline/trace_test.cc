@@ -1,4 +1,4 @@
-#include "api/show/trace.h"
+#include "api/show/timeline/trace.h"
 
 #include <gtest/gtest.h>
 

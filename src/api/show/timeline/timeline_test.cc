@@ -1,4 +1,4 @@
-#include "api/show/timeline.h"
+#include "api/show/timeline/timeline.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "api/show/rank_grid.h"
+#include "api/show/parallel/rank_grid.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "api/show/placements.h"
+#include "api/show/parallel/placements.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

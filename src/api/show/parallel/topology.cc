@@ -1,4 +1,4 @@
-#include "api/show/topology.h"
+#include "api/show/parallel/topology.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
