@@ -17,7 +17,7 @@ using nlohmann::json;
 // The run is tiny, and the kernel counts whom it ends for want of memory.
 const std::regex kKilledBySomebody(
     "; not by the kernel for want of memory \\(planned [0-9.]+ [KMG]iB, (the machine|its control "
-    "group) has [0-9.]+ [GT]iB\\): another process sent the signal");
+    "group) has [0-9.]+ [GT]iB\\): another process did it");
 
 // Far above what ending takes; a job that hangs is above it too.
 constexpr std::chrono::seconds kEndTime{10};

@@ -37,8 +37,7 @@ std::string kill_cause(const KillFacts& facts) {
   if (is_near_limit(facts)) return "probably out of memory: " + numbers;
   if (!facts.meanwhile) return numbers + "; dmesg says whether memory ran out";
   return "not by the kernel for want of memory (" + numbers +
-         "): another process sent the signal; the log of the batch system, or journalctl, may say "
-         "which";
+         "): another process did it; journalctl or the log of the batch system may say which";
 }
 
 }  // namespace tessera

@@ -17,8 +17,7 @@ KillFacts small_run() {
 TEST(KillCauseTest, ASmallRunWasKilledBySomebody) {
   EXPECT_EQ(kill_cause(small_run()),
             "not by the kernel for want of memory (planned 2.0 GiB, the machine has 16.0 GiB): "
-            "another process sent the signal; the log of the batch system, or journalctl, may say "
-            "which");
+            "another process did it; journalctl or the log of the batch system may say which");
 }
 
 TEST(KillCauseTest, WhereTheKernelDoesNotCountNothingIsClaimed) {
