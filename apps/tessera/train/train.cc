@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/failure.h"
 #include "base/text/printable.h"
+#include "base/text/text.h"
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/interrupt.h"
@@ -113,6 +114,17 @@ std::string rescue_dir(const Environment& environment) {
 std::vector<Fault> faults_of(const Environment& environment) {
   const auto found = environment.find("TESSERA_FAULT");
   return found == environment.end() ? std::vector<Fault>() : parse_faults(found->second);
+}
+
+// A fault of a rank that never is would let a test pass that provokes nothing.
+void require_ranks_of_faults(const TrainCommandOptions& options, const RunSpec& spec,
+                             const Environment& environment) {
+  const int64_t replicas = std::max(parse_elastic(options.elastic).most, spec.parallel.dp);
+  const int64_t ranks = spec.parallel.world() / spec.parallel.dp * replicas;
+  for (const Fault& fault : faults_of(environment)) {
+    require_config(fault.rank < ranks, "TESSERA_FAULT: there is no rank {}: the run has {}",
+                   fault.rank, count_of(ranks, "rank"));
+  }
 }
 
 TrainOptions train_options(const TrainCommandOptions& options, const RunSpec& spec,
@@ -527,7 +539,7 @@ int run_train(const TrainCommandOptions& options, const Environment& started_wit
   try {
     check_hosts(options, context, environment);
     spec = load_spec(options, environment);
-    (void)faults_of(environment);
+    require_ranks_of_faults(options, spec, environment);
     choose_device(spec);
     mode = choose_rank_mode(backend_of(options, context), context, spec.parallel.world());
     require_restartable(options, spec, mode, context);
