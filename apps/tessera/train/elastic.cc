@@ -95,9 +95,10 @@ std::vector<int> host_sizes(const ElasticBounds& bounds, const RunSpec& spec, in
     if (whole && replicas >= bounds.least) sizes.push_back(static_cast<int>(size));
   }
   require_config(sizes.size() > 1,
-                 "--elastic min={},max={}: replicas come and go with whole hosts of {} ranks each, "
-                 "and a replica has {}: no other number of hosts than {} lies between them",
-                 bounds.least, bounds.most, ranks_of_host, ranks_of_replica, hosts);
+                 "--elastic min={},max={}: replicas come and go with whole hosts of {} each, and a "
+                 "replica has {}: no other number of hosts than {} lies between them",
+                 bounds.least, bounds.most, count_of(ranks_of_host, "rank"), ranks_of_replica,
+                 hosts);
   return sizes;
 }
 

@@ -20,15 +20,12 @@
 #include "launch/rendezvous/rendezvous_guest.h"
 #include "launch/rendezvous/socket.h"
 #include "launch/rendezvous/token.h"
+#include "launch/testing/test_process.h"
 
 namespace tessera::testing {
 
 inline constexpr std::chrono::milliseconds kLong{20'000};
 inline constexpr std::chrono::milliseconds kShort{300};
-
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 inline int free_port() { return listen_on("127.0.0.1", 0).port; }
 
