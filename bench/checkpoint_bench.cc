@@ -27,9 +27,9 @@
 #include "spec/run_file/run_file.h"
 #include "spec/run_file/validate.h"
 #include "train/machine_defaults.h"
-#include "train/session/checkpoint_save.h"
-#include "train/session/weights.h"
+#include "train/save/checkpoint_save.h"
 #include "train/state/staging.h"
+#include "train/weights/weights.h"
 
 namespace tessera {
 namespace {

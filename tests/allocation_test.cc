@@ -14,9 +14,9 @@
 #include "base/testing/replace_malloc.h"
 #include "runtime/world.h"
 #include "support/tiny.h"
-#include "train/session/batch.h"
+#include "train/samples/batch.h"
 #include "train/session/step_params.h"
-#include "train/session/weights.h"
+#include "train/weights/weights.h"
 
 namespace {
 

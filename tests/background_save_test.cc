@@ -13,9 +13,9 @@
 #include "checkpoint/store/watched_files.h"
 #include "runtime/world.h"
 #include "support/tiny.h"
-#include "train/session/checkpoints.h"
+#include "train/save/checkpoints.h"
 #include "train/session/step_params.h"
-#include "train/session/weights.h"
+#include "train/weights/weights.h"
 
 namespace tessera {
 namespace {
@@ -130,7 +130,7 @@ TEST(BackgroundSaveTest, HoldsWhatWasThereWhenItBegan) {
 
 // "saved 3", "failed 4: why", as the listener of a rank hears it.
 using Heard = std::vector<std::string>;
-Checkpoints::Listener listener_of(Heard& heard) {
+Checkpoints::Listener listener_of(Heard& heard, Heard* notes = nullptr) {
   const auto hear = [&heard](const SaveNews& news) {
     const char* kind = news.kind == SaveNews::Kind::kSaved    ? "saved"
                        : news.kind == SaveNews::Kind::kFailed ? "failed"
@@ -138,7 +138,10 @@ Checkpoints::Listener listener_of(Heard& heard) {
     heard.push_back(
         fmt::format("{} {}{}", kind, news.step, news.reason.empty() ? "" : ": " + news.reason));
   };
-  return {.note = [](const std::string&) {},
+  return {.note =
+              [notes](const std::string& text) {
+                if (notes != nullptr) notes->push_back(text);
+              },
           .begin = [](int64_t) {},
           .snapshot = [](int64_t) {},
           .news = hear,
@@ -146,6 +149,28 @@ Checkpoints::Listener listener_of(Heard& heard) {
 }
 
 nlohmann::json no_state() { return {{"seed", 5}}; }
+
+// A disk that is much too slow fills no terminal.
+TEST(BackgroundSaveTest, ManyThatAreLeftOutAreSaidInAFewLines) {
+  const TestFolder folder;
+  Gate gate;
+  on_every_rank("dp=1 zero=0 dtype=f32", [&](RankOfRun& run) {
+    Heard heard, notes;
+    const auto open = [&](const std::string& dir, bool) {
+      return watched(dir, [&gate](const char*, int64_t) { gate.pass(); });
+    };
+    Checkpoints checkpoints(run.spec, run.step, run.executor, run.control,
+                            listener_of(heard, &notes), open);
+    checkpoints.begin(folder.path("ck"), {"run1", 1, ""}, false);
+    for (int64_t step = 1; step <= 13; ++step) checkpoints.after_step(step, no_state);
+    EXPECT_EQ(heard.size(), 12U) << "each is news";
+    ASSERT_EQ(notes.size(), 2U);
+    EXPECT_TRUE(notes[0].starts_with("no checkpoint of step 2: the save of step 1 is still"));
+    EXPECT_TRUE(notes[1].starts_with("10 checkpoints were left out so far")) << notes[1];
+    gate.open();
+    checkpoints.finish();
+  });
+}
 
 TEST(BackgroundSaveTest, WhileOneIsWrittenTheNextIsLeftOutAndSaid) {
   const TestFolder folder;

@@ -5,7 +5,7 @@
 #include "support/record.h"
 #include "support/tiny.h"
 #include "train/session/injection.h"
-#include "train/session/weights.h"
+#include "train/weights/weights.h"
 
 namespace tessera {
 namespace {

@@ -14,7 +14,7 @@
 #include "comm/local/local_world.h"
 #include "support/command.h"
 #include "support/hf_models.h"
-#include "train/session/weights.h"
+#include "train/weights/weights.h"
 
 namespace tessera {
 namespace {

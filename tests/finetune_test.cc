@@ -12,7 +12,7 @@
 #include "support/packed_chats.h"
 #include "support/record.h"
 #include "support/token_sets.h"
-#include "train/session/chat_samples.h"
+#include "train/samples/chat_samples.h"
 #include "train/session/session.h"
 
 namespace tessera {

@@ -14,7 +14,7 @@
 #include "support/token_sets.h"
 #include "train/directory/run_remarks.h"
 #include "train/report/planned_measured.h"
-#include "train/session/run_sets.h"
+#include "train/samples/run_sets.h"
 #include "train/session/session.h"
 
 namespace tessera {

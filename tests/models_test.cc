@@ -11,8 +11,8 @@
 #include "spec/run_file/run_file.h"
 #include "support/command.h"
 #include "support/tiny.h"
-#include "train/session/weights.h"
 #include "train/verify/verify.h"
+#include "train/weights/weights.h"
 
 namespace tessera {
 namespace {

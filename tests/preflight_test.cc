@@ -128,6 +128,32 @@ TEST_F(PreflightTest, FoldersThatCannotBeMade) {
   EXPECT_NE(logs.err.find("set --log-dir"), std::string::npos) << logs.err;
 }
 
+TEST_F(PreflightTest, WhatARunIsToGoOnFrom) {
+  expect_refused(66, "--resume nowhere", {"error: 'nowhere' is no folder: name a checkpoint"});
+  std::filesystem::create_directory(folder_.path("empty"));
+  expect_refused(66, "--resume empty", {"error: 'empty' holds no checkpoint"});
+  succeed("train run.toml -q --threads --set checkpoint.every=1 --set logging.run_dir=first");
+  expect_refused(2, "--resume first --set train.seed=9",
+                 {"error: cannot go on from", "train.seed"});
+  for (const std::string step : {"step-00000001", "step-00000002"}) {
+    folder_.write("first/checkpoints/" + step + "/manifest.json", "{}");
+  }
+  expect_refused(65, "--resume first",
+                 {"step-00000002 is passed over", "step-00000001 is passed over", "is damaged"});
+}
+
+// Nothing is trained, and the run says so.
+TEST_F(PreflightTest, ARunThatHasDoneItsStepsGoesOnWithMore) {
+  const std::string go_on = "train run.toml -q --threads --set checkpoint.every=1 --resume auto";
+  succeed(go_on);
+  const CommandResult done = succeed(go_on);
+  EXPECT_NE(done.err.find("train.steps = 2: nothing is left to do; a larger one goes on"),
+            std::string::npos)
+      << done.err;
+  EXPECT_NE(done.out.find("after 2 steps, 0 s\n"), std::string::npos) << done.out;
+  EXPECT_EQ(succeed(go_on + " --set train.steps=3").err.find("nothing is left"), std::string::npos);
+}
+
 TEST_F(PreflightTest, ADeviceThatIsNotHere) {
   const CommandResult doctor = run("doctor --json");
   if (!doctor.json().contains("gpu")) GTEST_SKIP() << "this machine has a GPU";

@@ -13,10 +13,10 @@
 #include "support/tiny.h"
 #include "support/token_sets.h"
 #include "train/machine_defaults.h"
-#include "train/session/run_sets.h"
+#include "train/samples/run_sets.h"
+#include "train/samples/step_samples.h"
 #include "train/session/step_params.h"
-#include "train/session/step_samples.h"
-#include "train/session/weights.h"
+#include "train/weights/weights.h"
 
 namespace tessera {
 namespace {

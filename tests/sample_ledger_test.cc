@@ -1,6 +1,6 @@
 // Which samples a run has read is one number: the same on every mesh, and another one where a
 // sample is left out or read twice.
-#include "train/session/sample_ledger.h"
+#include "train/samples/sample_ledger.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Weights in and out of the ranks' buckets: whatever the mesh, the file holds every logical tensor,
 // whole, and the source's values.
-#include "train/session/weights.h"
+#include "train/weights/weights.h"
 
 #include <gtest/gtest.h>
 

@@ -4,6 +4,7 @@
 
 #include "bench/bench.h"
 #include "checkpoint/checkpoint_command.h"
+#include "data/data_command.h"
 #include "metrics/metrics_command.h"
 #include "plan/plan_command.h"
 #include "presets/explain_command.h"
@@ -16,7 +17,6 @@
 #include "text/chat_command.h"
 #include "text/generate_command.h"
 #include "train/calibrate_command.h"
-#include "train/data_command.h"
 #include "train/doctor_command.h"
 #include "train/eval_command.h"
 #include "train/export_command.h"

@@ -9,6 +9,7 @@
 
 #include "api/stage_simulation.h"
 #include "base/error.h"
+#include "base/text/noun.h"
 #include "base/text/quantity.h"
 #include "base/text/text.h"
 #include "draw/failing_time.h"
@@ -86,9 +87,10 @@ FailingRunSimulation::FailingRunSimulation(const SimulateQuery& query, const Run
   }
   const double events = run_.until / plan_.interval_s + run_.until / plan_.model.mtbf;
   require_config(events <= kMostEvents,
-                 "{:g} days have {} saves and failures, more than the {:g} that are played; use "
-                 "fewer --days, or saves that are further apart with --save-every",
-                 days_, text_of({events, Unit::kCount}), kMostEvents);
+                 "{} have {} saves and failures, more than the {} that are played; use fewer "
+                 "--days, or saves that are further apart with --save-every",
+                 with_noun(fmt::format("{:g}", days_), "day"), text_of({events, Unit::kCount}),
+                 text_of({kMostEvents, Unit::kCount}));
   replay_ = replay_failures(run_, static_cast<uint64_t>(seed_), /*keep_spans=*/true);
 }
 
@@ -130,7 +132,7 @@ void FailingRunSimulation::choose_interval(const FailingFlags& flags) {
 }
 
 std::string FailingRunSimulation::title() const {
-  return fmt::format("{:g} days of {}", days_, title_);
+  return fmt::format("{} of {}", with_noun(fmt::format("{:g}", days_), "day"), title_);
 }
 
 std::string FailingRunSimulation::run_text() const {
@@ -159,10 +161,11 @@ std::string FailingRunSimulation::text(size_t columns) const {
   const double steps = replay_.of(RunPhase::kTrain) / step_s_;
   std::string expected =
       run_.spares < 0 ? fmt::format("; by the formula {:.2f} %", 100 * plan_.goodput) : "";
-  return fmt::format("{}\n{}\n\n{}\n{}\ngoodput {:.2f} %{}; {} steps and {} tokens are done\n{}",
-                     title(), run_text(), failing_time_text(replay_, columns), table.str(),
-                     100 * replay_.goodput(), expected, text_of({std::floor(steps), Unit::kCount}),
-                     text_of({std::floor(steps) * step_tokens_, Unit::kCount}),
+  return fmt::format("{}\n{}\n\n{}\n{}\ngoodput {:.2f} %{}; {} and {} are done\n{}", title(),
+                     run_text(), failing_time_text(replay_, columns), table.str(),
+                     100 * replay_.goodput(), expected,
+                     with_noun(text_of({std::floor(steps), Unit::kCount}), "step"),
+                     with_noun(text_of({std::floor(steps) * step_tokens_, Unit::kCount}), "token"),
                      guesses_text(guesses_));
 }
 

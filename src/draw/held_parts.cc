@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/text/text.h"
 #include "compile/model/context.h"
 
 namespace tessera {
@@ -143,7 +144,7 @@ TensorType keys_of(TensorType kv) {
 HeldTensor held_units(const StepGraph& step) {
   HeldTensor held;
   held.label = "units of the model";
-  held.detail = fmt::format("embedding, {} blocks, head", step.spec.model.layers);
+  held.detail = fmt::format("embedding, {}, head", count_of(step.spec.model.layers, "block"));
   held.category = ArenaKind::kParameters;
   held.rows = step.layout.num_units;
   for (int rank = 0; rank < ranks_of(step); ++rank) {

@@ -106,7 +106,7 @@ std::vector<std::string> metrics_notes(const RunMetrics& run, const std::string&
   }
   if (run.num_bad > static_cast<int64_t>(run.bad.size())) {
     notes.push_back(
-        fmt::format("{}: {} lines are passed over in all", run.name, with_thousands(run.num_bad)));
+        fmt::format("{}: {} are passed over in all", run.name, count_of(run.num_bad, "line")));
   }
   if (run.nan_step >= 0) {
     notes.push_back(fmt::format("{}: ended at step {} with NaN or Inf", run.name,

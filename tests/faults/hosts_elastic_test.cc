@@ -103,7 +103,7 @@ TEST_F(HostsElasticTest, RefusesWhatCannotChangeByWholeHosts) {
       "min=2,max=2";
   const CommandResult result = Command(folder_, words_of(line), options).finish();
   EXPECT_EQ(result.code, 2);
-  EXPECT_NE(result.err.find("replicas come and go with whole hosts of 1 ranks"), std::string::npos)
+  EXPECT_NE(result.err.find("replicas come and go with whole hosts of 1 rank"), std::string::npos)
       << result.err;
 }
 

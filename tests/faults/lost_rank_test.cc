@@ -291,5 +291,13 @@ TEST_F(LostRankTest, ThreadsAreRefused) {
   EXPECT_NE(result.err.find("leave out --threads"), std::string::npos) << result.err;
 }
 
+TEST_F(LostRankTest, AFaultOfARankThatIsNotThereIsRefused) {
+  const CommandResult result = train("step.begin:rank=2,act=kill");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_NE(result.err.find("TESSERA_FAULT: there is no rank 2: the run has 2 ranks"),
+            std::string::npos)
+      << result.err;
+}
+
 }  // namespace
 }  // namespace tessera::testing

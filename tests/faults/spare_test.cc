@@ -113,5 +113,14 @@ TEST_F(SpareTest, NeedsRestarts) {
   EXPECT_NE(result.err.find("add --restarts 1"), std::string::npos) << result.err;
 }
 
+// Each is a process: so many would take the machine.
+TEST_F(SpareTest, ThereAreNoMoreThanRanks) {
+  const CommandResult result = train("", "--restarts 1 --spares 100000");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_NE(result.err.find("--spares 100000: the run has 2 ranks"), std::string::npos)
+      << result.err;
+  EXPECT_NE(result.err.find("use at most 2"), std::string::npos) << result.err;
+}
+
 }  // namespace
 }  // namespace tessera::testing

@@ -15,10 +15,10 @@
 #include "checkpoint/store/committer.h"
 #include "runtime/world.h"
 #include "support/tiny.h"
-#include "train/session/checkpoint_save.h"
+#include "train/save/checkpoint_save.h"
 #include "train/session/step_params.h"
-#include "train/session/weights.h"
 #include "train/state/rank_state.h"
+#include "train/weights/weights.h"
 
 namespace tessera::testing {
 

@@ -14,7 +14,7 @@
 #include "spec/keys.h"
 #include "spec/run_file/validate.h"
 #include "spec/toml_entries.h"
-#include "train/session/batch.h"
+#include "train/samples/batch.h"
 
 namespace tessera::testing {
 

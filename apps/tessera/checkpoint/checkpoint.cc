@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "api/schema.h"
 #include "base/text/text.h"
@@ -18,6 +19,8 @@ namespace tessera {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr size_t kColumnsOfFact = 80;
 
 void print_json(const Json& json, Console& console) {
   console.out << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
@@ -98,6 +101,19 @@ std::string in_words(const Json& value, const std::string& place = "") {
   return text;
 }
 
+// `text` in lines of so many columns at most where its words allow it.
+std::vector<std::string> lines_of(std::string_view text, size_t columns) {
+  std::vector<std::string> lines(1);
+  for (const std::string_view word : split(text, ' ')) {
+    if (!lines.back().empty() && lines.back().size() + 1 + word.size() > columns) {
+      lines.emplace_back();
+    }
+    if (!lines.back().empty()) lines.back() += ' ';
+    lines.back() += word;
+  }
+  return lines;
+}
+
 std::string shown_checkpoint(const CheckpointFolder& checkpoint) {
   const Manifest& manifest = checkpoint.manifest;
   TextTable facts({{checkpoint.folder}, {""}});
@@ -105,7 +121,10 @@ std::string shown_checkpoint(const CheckpointFolder& checkpoint) {
       {"format", fmt::format("{}.{}", manifest.head.version.major, manifest.head.version.minor)});
   for (const auto& [key, value] : checkpoint.state.items()) {
     if (key == "format" || key == "version") continue;
-    facts.add_row({key, in_words(value)});
+    std::string name = key;
+    for (const std::string& line : lines_of(in_words(value), kColumnsOfFact)) {
+      facts.add_row({std::exchange(name, ""), line});
+    }
   }
   facts.add_row(
       {"shards", fmt::format("{} of {} together", with_thousands(std::ssize(manifest.files)),

@@ -13,7 +13,7 @@
 #include "cli/run_source_flags.h"
 #include "compile/step.h"
 #include "spec/run_file/run_file.h"
-#include "train/session/resume.h"
+#include "train/save/resume.h"
 #include "train/state/state_layout.h"
 
 namespace tessera {

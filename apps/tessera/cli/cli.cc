@@ -16,8 +16,8 @@
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/man_pages.h"
+#include "cli/mistakes/pasted_arguments.h"
 #include "cli/output_flags.h"
-#include "cli/pasted_arguments.h"
 #include "cli/printable_stream.h"
 #include "tensor/cpu_level.h"
 

@@ -74,11 +74,34 @@ std::string without_unit(std::string_view text) {
              : "";
 }
 
-double parse_number(const std::string& name, const std::string& text, double least) {
+// What a flag that is a time counts in, by its name or help; 0: it is no time, or does not say.
+double seconds_counted_in(const std::string& name, const std::string& description) {
+  for (const std::string& text : {name, description}) {
+    if (text.find("minutes") != std::string::npos) return 60;
+    if (text.find("seconds") != std::string::npos) return 1;
+    if (text.find("days") != std::string::npos) return 86400;
+  }
+  return 0;
+}
+
+// "; without a unit: 120", of "2h" for a flag that counts minutes.
+std::string as_plain_number(const std::string& name, const std::string& text,
+                            const std::string& description) {
+  const double unit = seconds_counted_in(name, description);
+  if (unit == 0 || without_unit(text).empty()) return without_unit(text);
+  try {
+    return fmt::format("; without a unit: {:g}", parse_quantity(Unit::kSeconds, text, name) / unit);
+  } catch (const ConfigError&) {
+    return "";
+  }
+}
+
+double parse_number(const std::string& name, const std::string& text, double least,
+                    const std::string& description) {
   const std::optional<double> value = whole_real(text);
   const bool ok = value.has_value() && *value >= least;
   require_config(ok, "{} is '{}': expected a number of at least {}{}", name, text, least,
-                 without_unit(text));
+                 as_plain_number(name, text, description));
   return *value;
 }
 
@@ -183,7 +206,7 @@ CLI::Option* add_bytes(CLI::App& app, const std::string& name, int64_t& target, 
 CLI::Option* add_real(CLI::App& app, const std::string& name, double& target, double least,
                       const std::string& description) {
   return add_value(app, name, "X", description, [=, &target](const std::string& text) {
-    target = parse_number(name, text, least);
+    target = parse_number(name, text, least, description);
     require_config(std::isfinite(target), "{} is '{}': expected a finite number", name, text);
   });
 }

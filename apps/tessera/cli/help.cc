@@ -12,7 +12,7 @@
 #include "base/text/printable.h"
 #include "base/text/text.h"
 #include "cli/flags.h"
-#include "cli/mistaken_words.h"
+#include "cli/mistakes/mistaken_words.h"
 
 namespace tessera {
 namespace {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "cli/cli.h"
+#include "data/data_command.h"
 #include "plan/plan_command.h"
-#include "train/data_command.h"
 #include "train/train_command.h"
 
 namespace {

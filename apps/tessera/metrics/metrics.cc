@@ -27,6 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kMostRuns = 26;  // there are as many letters
+constexpr int64_t kMostColumns = 10'000;
 constexpr int kPipeColumns = 80;
 constexpr int kFewestColumns = 40;
 
@@ -90,6 +91,8 @@ std::vector<RunMetrics> read_runs(const MetricsOptions& options, const MetricsQu
   require_config(static_cast<int64_t>(options.runs.size()) <= kMostRuns,
                  "{} runs are more than the {} that a chart can tell apart: name fewer",
                  options.runs.size(), kMostRuns);
+  require_config(options.width <= kMostColumns, "--width is {}: use at most {}", options.width,
+                 kMostColumns);
   std::vector<RunMetrics> runs;
   std::vector<std::string> keys;
   for (const std::string& name : options.runs) {

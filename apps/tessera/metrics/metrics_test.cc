@@ -116,6 +116,7 @@ TEST_F(MetricsTest, RefusesWhatIsNoRun) {
   EXPECT_NE(refusal({"metrics", "/dev/zero"}).find("not a file of metrics"), std::string::npos);
   EXPECT_NE(refusal({"metrics", a, "--key", "los"}).find("did you mean 'loss'?"),
             std::string::npos);
+  EXPECT_NE(refusal({"metrics", a, "--width", "1e9"}).find("use at most 10000"), std::string::npos);
   EXPECT_NE(refusal({"metrics", a, "--smooth", "1"}).find("--smooth is 1"), std::string::npos);
   EXPECT_NE(refusal({"metrics", a, "--json", "--csv", "-"}).find("both go to standard output"),
             std::string::npos);

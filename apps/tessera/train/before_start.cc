@@ -7,11 +7,14 @@
 #include "base/text/text.h"
 #include "cli/read_text.h"
 #include "data/text_doubt.h"
+#include "launch/kill_cause.h"
 #include "plan/misfit.h"
 #include "train/machine_defaults.h"
 #include "train/preflight/run_inputs.h"
 #include "train/preflight/run_outputs.h"
 #include "train/run_place.h"
+#include "train/save/checkpoints.h"
+#include "train/save/resume.h"
 
 namespace tessera {
 
@@ -31,6 +34,22 @@ void BeforeStart::check_files(bool chooses_folder) {
   if (!chooses_folder) return;
   run_dir_ = find_run_directory(directory_request(options_, spec_));
   require_writable(run_dir_, look_at_folder(run_dir_), "logging.run_dir");
+}
+
+void BeforeStart::check_resume() const {
+  // The agents of several hosts come and go while others save, and rank 0 says it for all.
+  if (options_.resume.empty() || options_.hosts.several()) return;
+  RunSpec spec = spec_;
+  use_machine_defaults(spec, spec.parallel.world());  // threads count where there are lanes
+  std::vector<std::string> notes;
+  try {
+    find_resume_point(options_.resume, checkpoint_dir(spec, run_dir_), spec,
+                      [&](const std::string& note) { notes.push_back(note); },
+                      {.allow_unchecked = options_.allow_unchecked});
+  } catch (const Error&) {
+    for (const std::string& note : notes) console_.err << "tessera: " << note << '\n';
+    throw;
+  }
 }
 
 void BeforeStart::check_disk() const { check_disk_of(run_dir_); }
@@ -72,11 +91,9 @@ HostRefusal BeforeStart::host_refusal() const {
   };
 }
 
-std::string BeforeStart::if_killed() const {
-  const HostMemory& host = memory_.memory;
-  return fmt::format(
-      "probably out of memory: planned {}, {} has {}", human_bytes(memory_.planned_bytes),
-      host.group.empty() ? "the machine" : "its control group", human_bytes(host.total_bytes));
+std::string BeforeStart::if_killed(const std::optional<MemoryKills>& meanwhile) const {
+  return kill_cause(
+      {.planned_bytes = memory_.planned_bytes, .memory = memory_.memory, .meanwhile = meanwhile});
 }
 
 }  // namespace tessera

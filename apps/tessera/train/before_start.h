@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "cli/terminal.h"
+#include "comm/shm/host_memory.h"
 #include "launch/join/rank_mode.h"
 #include "plan/plan.h"
 #include "spec/run_spec.h"
@@ -26,6 +28,9 @@ class BeforeStart {
   // cannot be read. Ranks that somebody started choose their folder once they have met, so
   // that all hear of a refusal.
   void check_files(bool chooses_folder);
+  // That there is a checkpoint of this run where it is to go on from, after check_files(). Throws
+  // what a rank would that cannot go on.
+  void check_resume() const;
   // Room for what rank 0 writes, after check_files(). Throws Error with ExitCode::kUsage; with
   // --force it is a warning.
   void check_disk() const;
@@ -38,8 +43,8 @@ class BeforeStart {
 
   // For ranks that somebody else started, which add up their hosts themselves; null with --force.
   [[nodiscard]] HostRefusal host_refusal() const;
-  // What it usually means when a rank is killed; check_memory() comes before it.
-  [[nodiscard]] std::string if_killed() const;
+  // Why a rank was killed by somebody else; check_memory() comes before it.
+  [[nodiscard]] std::string if_killed(const std::optional<MemoryKills>& meanwhile) const;
 
  private:
   void refuse_or_warn(const std::string& text, ExitCode code) const;

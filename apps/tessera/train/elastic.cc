@@ -95,9 +95,10 @@ std::vector<int> host_sizes(const ElasticBounds& bounds, const RunSpec& spec, in
     if (whole && replicas >= bounds.least) sizes.push_back(static_cast<int>(size));
   }
   require_config(sizes.size() > 1,
-                 "--elastic min={},max={}: replicas come and go with whole hosts of {} ranks each, "
-                 "and a replica has {}: no other number of hosts than {} lies between them",
-                 bounds.least, bounds.most, ranks_of_host, ranks_of_replica, hosts);
+                 "--elastic min={},max={}: replicas come and go with whole hosts of {} each, and a "
+                 "replica has {}: no other number of hosts than {} lies between them",
+                 bounds.least, bounds.most, count_of(ranks_of_host, "rank"), ranks_of_replica,
+                 hosts);
   return sizes;
 }
 
@@ -129,7 +130,7 @@ int ElasticRun::room(int ranks, const RunState& run, bool asked) {
   if (first_step_ < 0) first_step_ = run.steps_done;
   const bool rested = bounds_.grow_after > 0 && run.steps_done - first_step_ >= bounds_.grow_after;
   if (!asked && !rested) return ranks;
-  why_ = asked ? "SIGUSR2" : fmt::format("{} good steps", bounds_.grow_after);
+  why_ = asked ? "SIGUSR2" : count_of(bounds_.grow_after, "good step");
   return most;
 }
 

@@ -18,6 +18,7 @@ namespace {
 
 constexpr std::string_view kGoesOn = "TESSERA_RUN_GOES_ON";  // seconds since the run began
 constexpr double kNoTimeLeft = 1e-6;
+constexpr int64_t kMostRestarts = 1'000'000;
 
 std::string stacks_file(int generation) { return fmt::format("stacks-{}.txt", generation); }
 
@@ -28,11 +29,18 @@ nlohmann::ordered_json exit_of(const ChildExit& exit) {
 
 }  // namespace
 
-void require_restartable(const TrainCommandOptions& options, RankMode mode,
+void require_restartable(const TrainCommandOptions& options, const RunSpec& spec, RankMode mode,
                          const LaunchContext& context) {
+  require_config(options.restarts <= kMostRestarts, "--restarts {}: use at most {}",
+                 options.restarts, with_thousands(kMostRestarts));
   require_config(options.spares == 0 || options.restarts > 0,
                  "--spares {}: a spare takes a place only in a restart: add --restarts 1",
                  options.spares);
+  // Each is a process with the program in memory.
+  require_config(mode != RankMode::kAgent || options.spares <= spec.parallel.world(),
+                 "--spares {}: the run has {}, and the spares that took places are replaced with "
+                 "every restart: use at most {}",
+                 options.spares, count_of(spec.parallel.world(), "rank"), spec.parallel.world());
   if (options.restarts == 0) return;
   require_config(mode != RankMode::kThreads,
                  "--restarts {}: ranks that are threads of this process end with it: leave out {}, "

@@ -11,13 +11,13 @@
 #include "launch/join/rank_mode.h"
 #include "launch/unique_fd.h"
 #include "train/session/session.h"
-#include "train/session/session_clock.h"
+#include "train/session_clock.h"
 #include "train/train_command.h"
 
 namespace tessera {
 
 // Throws ConfigError where there is nobody who could start the ranks again.
-void require_restartable(const TrainCommandOptions& options, RankMode mode,
+void require_restartable(const TrainCommandOptions& options, const RunSpec& spec, RankMode mode,
                          const LaunchContext& context);
 
 // A file in memory without a name, for what the ranks leave to those that are started after them.

@@ -14,6 +14,7 @@ constexpr std::string_view kVariable = "TESSERA_RUN_DIR";
 
 // "0.42 s", "20 s", "12 min", "3 h 5 min".
 std::string duration_text(double seconds) {
+  if (seconds < 0.0005) return "0 s";  // a run that had done all its steps before
   if (seconds < 9.5) return fmt::format("{:.2g} s", seconds);
   if (seconds < 119.5) return fmt::format("{:.0f} s", seconds);
   const auto minutes = static_cast<int64_t>(std::llround(seconds / 60));

@@ -14,7 +14,9 @@ namespace {
 constexpr std::chrono::milliseconds kWorthSaying{500};
 
 std::string way_back(const RunState& state) {
-  return state.checkpointed() ? ", and --resume auto goes on from its checkpoint" : "";
+  if (state.checkpointed()) return ", and --resume auto goes on from its checkpoint";
+  if (state.checkpoint_step == 0) return "";
+  return fmt::format(", and --resume auto goes on after step {}", state.checkpoint_step);
 }
 
 }  // namespace
@@ -43,6 +45,10 @@ std::string stopped_text(int signal, const RunState& state, const std::string& r
   }
   if (state.steps_done == 0) {
     return fmt::format("stopped by {} before the first step was done; no weights were saved", who);
+  }
+  if (state.checkpoint_step > 0) {
+    return fmt::format("stopped by {} after step {}; its weights were not saved in {}{}", who,
+                       state.steps_done, run_dir, way_back(state));
   }
   return fmt::format(
       "stopped by {} after step {}; no weights were saved in {}, the work of {} is lost (--grace "

@@ -24,9 +24,14 @@ TEST(StopReportTest, SaysTheTruthAboutWeights) {
                    "runs/demo"),
       "stopped by SIGTERM after step 12; its weights are in runs/demo, and --resume auto goes on "
       "from its checkpoint");
-  EXPECT_EQ(stopped_text(SIGTERM, {.steps_done = 12, .saved_step = 12, .checkpoint_step = 9},
-                         "runs/demo"),
-            "stopped by SIGTERM after step 12; its weights are in runs/demo");
+  EXPECT_EQ(
+      stopped_text(SIGTERM, {.steps_done = 12, .saved_step = 12, .checkpoint_step = 9},
+                   "runs/demo"),
+      "stopped by SIGTERM after step 12; its weights are in runs/demo, and --resume auto goes "
+      "on after step 9");
+  EXPECT_EQ(stopped_text(SIGINT, {.steps_done = 12, .checkpoint_step = 9}, "runs/demo"),
+            "stopped by ^C after step 12; its weights were not saved in runs/demo, and --resume "
+            "auto goes on after step 9");
   EXPECT_EQ(stopped_text(SIGTERM, {}, "runs/demo"),
             "stopped by SIGTERM before the first step was done; no weights were saved");
   EXPECT_EQ(stopped_text(SIGHUP, {.steps_done = 1200}, "runs/demo"),

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/failure.h"
 #include "base/text/printable.h"
+#include "base/text/text.h"
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/interrupt.h"
@@ -115,6 +116,17 @@ std::vector<Fault> faults_of(const Environment& environment) {
   return found == environment.end() ? std::vector<Fault>() : parse_faults(found->second);
 }
 
+// A fault of a rank that never is would let a test pass that provokes nothing.
+void require_ranks_of_faults(const TrainCommandOptions& options, const RunSpec& spec,
+                             const Environment& environment) {
+  const int64_t replicas = std::max(parse_elastic(options.elastic).most, spec.parallel.dp);
+  const int64_t ranks = spec.parallel.world() / spec.parallel.dp * replicas;
+  for (const Fault& fault : faults_of(environment)) {
+    require_config(fault.rank < ranks, "TESSERA_FAULT: there is no rank {}: the run has {}",
+                   fault.rank, count_of(ranks, "rank"));
+  }
+}
+
 TrainOptions train_options(const TrainCommandOptions& options, const RunSpec& spec,
                            const Environment& environment, ProgressLine& line, Console& console) {
   TrainOptions train;
@@ -198,7 +210,7 @@ Resize resize_of(ElasticRun& elastic, RestartJournal& journal, const UniqueFd& k
 
 // What ranks are, however many hosts have them.
 AgentOptions agent_options(const TrainCommandOptions& options, RunSpec& spec,
-                           const std::string& if_killed, const Environment& environment,
+                           const BeforeStart& before, const Environment& environment,
                            Console& console) {
   const int64_t hosts = std::max<int64_t>(1, options.hosts.hosts);
   use_machine_defaults(spec, spec.parallel.world() / hosts);
@@ -208,7 +220,9 @@ AgentOptions agent_options(const TrainCommandOptions& options, RunSpec& spec,
   agent.environment = environment;
   agent.log_dir = options.log_dir;
   agent.grace = grace_of(options);
-  agent.if_killed = if_killed;
+  agent.if_killed = [&before](const std::optional<MemoryKills>& meanwhile) {
+    return before.if_killed(meanwhile);
+  };
   agent.watch = {milliseconds_of(options.stopped_after_s), milliseconds_of(options.stopped_grace_s),
                  milliseconds_of(options.hung_after_s)};
   agent.describe_step = [&spec](int64_t step) {
@@ -232,9 +246,9 @@ AgentOptions agent_options(const TrainCommandOptions& options, RunSpec& spec,
   return agent;
 }
 
-int start_ranks(const TrainCommandOptions& options, RunSpec spec, const std::string& if_killed,
+int start_ranks(const TrainCommandOptions& options, RunSpec spec, const BeforeStart& before,
                 const Environment& environment, Console& console) {
-  AgentOptions agent = agent_options(options, spec, if_killed, environment, console);
+  AgentOptions agent = agent_options(options, spec, before, environment, console);
   const UniqueFd kept = spec.checkpoint.memory_every > 0 ? file_for_snapshots() : UniqueFd();
   agent.kept_fd = kept.get();
   tell_run_directory(spec, agent.environment);
@@ -438,11 +452,12 @@ int dry_run(const TrainCommandOptions& options, const LaunchContext& context,
   choose_device(spec);
   const RankMode mode =
       choose_rank_mode(backend_of(options, context), context, spec.parallel.world());
-  require_restartable(options, mode, context);
+  require_restartable(options, spec, mode, context);
   require_elastic(options.elastic, options.restarts, spec, mode);
   if (is_rank(mode)) require_started_ranks(spec, context);
   BeforeStart before(options, spec, console);
   before.check_files(/*chooses_folder=*/true);
+  if (!is_rank(mode)) before.check_resume();
   const int64_t here = context.local_size.value_or(static_cast<int>(spec.parallel.world()));
   before.check_device(mode, here);
   PlanOptions plan;
@@ -524,10 +539,10 @@ int run_train(const TrainCommandOptions& options, const Environment& started_wit
   try {
     check_hosts(options, context, environment);
     spec = load_spec(options, environment);
-    (void)faults_of(environment);
+    require_ranks_of_faults(options, spec, environment);
     choose_device(spec);
     mode = choose_rank_mode(backend_of(options, context), context, spec.parallel.world());
-    require_restartable(options, mode, context);
+    require_restartable(options, spec, mode, context);
     require_elastic(options.elastic, options.restarts, spec, mode);
     if (is_rank(mode)) require_started_ranks(spec, context);
     if (mode != RankMode::kAgentRank) before.check_files(!is_rank(mode) && writes_run(options));
@@ -535,6 +550,7 @@ int run_train(const TrainCommandOptions& options, const Environment& started_wit
     return refuse_as_rank(context, error, console);
   }
   if (!is_rank(mode)) {
+    if (writes_run(options)) before.check_resume();
     before.check_device(mode, spec.parallel.world());
     before.check_memory(mode);
     // After the memory, which is short more often: the first that is said is the one to begin with.
@@ -546,13 +562,12 @@ int run_train(const TrainCommandOptions& options, const Environment& started_wit
     claim.emplace(claim_directory(options, spec, console));
   }
   if (mode == RankMode::kAgent && options.hosts.several()) {
-    const AgentOptions agent =
-        agent_options(options, spec, before.if_killed(), environment, console);
+    const AgentOptions agent = agent_options(options, spec, before, environment, console);
     return run_on_hosts(options, spec, agent, run_token(environment), console);
   }
   if (mode == RankMode::kThreads) return train_on_threads(options, spec, environment, console);
   if (mode == RankMode::kAgent) {
-    return start_ranks(options, spec, before.if_killed(), environment, console);
+    return start_ranks(options, spec, before, environment, console);
   }
   return RankProcess(options, spec, mode, context, before, environment, console).run();
 }

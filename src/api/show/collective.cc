@@ -8,6 +8,7 @@
 
 #include "api/show/values.h"
 #include "base/error.h"
+#include "base/text/noun.h"
 #include "base/text/text.h"
 #include "collective/cost.h"
 #include "collective/play.h"
@@ -409,8 +410,8 @@ std::string moves_text(const PlayedStep& step) {
 
 std::string collective_text(const ShowValues& values, const Surroundings&) {
   const AskedCollective asked = asked_collective(values);
-  std::string text = fmt::format("{} of {} ranks, {}\n\n", name_of(asked.request.op), asked.ranks(),
-                                 name_of(asked.request.algorithm));
+  std::string text = fmt::format("{} of {}, {}\n\n", name_of(asked.request.op),
+                                 count_of(asked.ranks(), "rank"), name_of(asked.request.algorithm));
   text += "before\n" + rows_text(asked.played.before);
   for (size_t i = 0; i < asked.played.steps.size(); ++i) {
     const PlayedStep& step = asked.played.steps[i];
@@ -423,9 +424,9 @@ std::string collective_text(const ShowValues& values, const Surroundings&) {
                       count_of(asked.played.messages, "message"),
                       count_of(static_cast<int64_t>(asked.played.steps.size()), "step"),
                       fmt::join(sent_chunks(asked), ", "));
-  text += fmt::format("formula, of the rank that sends most: {} = {} = {} chunks\n",
+  text += fmt::format("formula, of the rank that sends most: {} = {} = {}\n",
                       formula["formula"].get<std::string>(), formula["numbers"].get<std::string>(),
-                      formula["value"].dump());
+                      with_noun(formula["value"].dump(), "chunk"));
   const Json hang = hang_json(asked);
   text +=
       hang.is_null() ? "the result is what it should be\n" : hang["text"].get<std::string>() + "\n";

@@ -196,8 +196,8 @@ std::string serving_answer_text(const ShowValues& values, const Surroundings&) {
                         asked.requests[i].arrival, played.first_token[i], played.end[i]);
   }
   if (played.preemptions > 0) {
-    text += fmt::format("preempted {} times, {} tokens computed again\n", played.preemptions,
-                        played.recomputed_tokens);
+    text += fmt::format("preempted {}, {} computed again\n", count_of(played.preemptions, "time"),
+                        count_of(played.recomputed_tokens, "token"));
   }
   return text;
 }

@@ -44,8 +44,11 @@ constexpr Suffix kRates[] = {{"", 1},
                              {"Mbit/s", 1e6 / 8},
                              {"Gbit/s", 1e9 / 8},
                              {"Tbit/s", 1e12 / 8}};
-constexpr Suffix kSeconds[] = {{"", 1},      {"s", 1},    {"ms", 1e-3}, {"us", 1e-6},
-                               {"ns", 1e-9}, {"min", 60}, {"h", 3600},  {"d", 86400}};
+constexpr double kDay = 86400, kYear = 365.25 * kDay;
+constexpr Suffix kSeconds[] = {{"", 1},         {"s", 1},       {"ms", 1e-3}, {"us", 1e-6},
+                               {"ns", 1e-9},    {"min", 60},    {"h", 3600},  {"d", kDay},
+                               {"day", kDay},   {"days", kDay}, {"y", kYear}, {"year", kYear},
+                               {"years", kYear}};
 constexpr Suffix kFlopRates[] = {{"", 1},           {"T", 1e12},       {"P", 1e15},
                                  {"E", 1e18},       {"FLOP/s", 1},     {"GFLOP/s", 1e9},
                                  {"TFLOP/s", 1e12}, {"PFLOP/s", 1e15}, {"EFLOP/s", 1e18}};
@@ -94,8 +97,8 @@ struct Scale {
 constexpr Scale kByteScales[] = {{1e18, "EB"}, {1e15, "PB"}, {1e12, "TB"}, {1e9, "GB"},
                                  {1e6, "MB"},  {1e3, "kB"},  {1, "B"}};
 constexpr Scale kCountScales[] = {{1e12, "T"}, {1e9, "B"}, {1e6, "M"}};
-constexpr Scale kTimeScales[] = {{31557600, "years"}, {86400, "days"}, {3600, "h"}, {1, "s"},
-                                 {1e-3, "ms"},        {1e-6, "us"},    {1e-9, "ns"}};
+constexpr Scale kTimeScales[] = {{kYear, "years"}, {kDay, "days"}, {3600, "h"}, {1, "s"},
+                                 {1e-3, "ms"},     {1e-6, "us"},   {1e-9, "ns"}};
 constexpr Scale kFlopScales[] = {{1e18, "E"}, {1e15, "P"}, {1e12, "T"}, {1e9, "G"}, {1e6, "M"}};
 
 // The largest scale that leaves at least 1 (within rounding), or nothing.
@@ -141,6 +144,13 @@ std::string trimmed(std::string text) {
   return text;
 }
 
+// "1.5 h", "30 days"; but "1 day"
+std::string time_text(double seconds) {
+  std::string text = trimmed(scaled(seconds, kTimeScales, seconds == 0 ? "s" : ""));
+  if (text == "1 days" || text == "1 years") text.pop_back();
+  return text;
+}
+
 }  // namespace
 
 std::string_view name_of(Unit unit) {
@@ -181,7 +191,7 @@ std::string text_of(const Quantity& quantity) {
     case Unit::kBytesPerSecond:
       return scaled(value, kByteScales, "/s");
     case Unit::kSeconds:
-      return trimmed(scaled(value, kTimeScales, value == 0 ? "s" : ""));
+      return time_text(value);
     case Unit::kFlops:
       return fmt::format("{:.4g} FLOP", value);
     case Unit::kFlopsPerSecond:

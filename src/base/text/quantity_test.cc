@@ -53,5 +53,12 @@ TEST(QuantityTest, BandwidthsInBitsHaveThreeSpellings) {
       "--bandwidth is \"400Gpbs\": expected a bandwidth, such as 25GB/s, or 400Gbps for bits");
 }
 
+TEST(QuantityTest, TimesAreReadAsTheyAreWritten) {
+  for (const char* text : {"1 day", "30 days", "1 year", "2.5 years", "1.5 h", "12 ms", "1 s"}) {
+    EXPECT_EQ(text_of({parse_quantity(Unit::kSeconds, text, "--save"), Unit::kSeconds}), text);
+  }
+  EXPECT_EQ(text_of({0.99997 * 86400, Unit::kSeconds}), "1 day") << "rounded";
+}
+
 }  // namespace
 }  // namespace tessera

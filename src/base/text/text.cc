@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "base/text/noun.h"
 #include "base/text/printable.h"
 
 namespace tessera {
@@ -128,8 +129,7 @@ std::string with_thousands(int64_t value) {
 }
 
 std::string count_of(int64_t count, std::string_view what) {
-  const std::string_view ending = count == 1 ? "" : what.ends_with("ch") ? "es" : "s";
-  return fmt::format("{} {}{}", with_thousands(count), what, ending);
+  return with_noun(with_thousands(count), what);
 }
 
 std::string in_quotes(std::string_view text, size_t limit) {

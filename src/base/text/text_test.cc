@@ -65,6 +65,11 @@ TEST(TextTest, CountsHaveThousandsSeparators) {
   EXPECT_EQ(count_of(1, "micro-batch"), "1 micro-batch");
   EXPECT_EQ(count_of(2048, "micro-batch"), "2,048 micro-batches");
   EXPECT_EQ(count_of(0, "rank"), "0 ranks");
+  EXPECT_EQ(count_of(1, "process"), "1 process");
+  EXPECT_EQ(count_of(2, "process"), "2 processes");
+  EXPECT_EQ(count_of(1, "copy"), "1 copy");
+  EXPECT_EQ(count_of(3, "copy"), "3 copies");
+  EXPECT_EQ(count_of(1000, "day"), "1,000 days");
 }
 
 TEST(TextTest, QuotedTextIsShortAndPrintable) {

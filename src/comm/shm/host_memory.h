@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace tessera {
@@ -18,6 +19,16 @@ struct HostMemory {
 // only to read them faster is available. `root` is put before /proc and /sys: tests have their own.
 // Where the system tells nothing, everything is available.
 HostMemory host_memory(const std::string& root = "");
+
+// How many processes the kernel has ended because memory ran out, since the machine started: of
+// all, and of those the ones in the control group of this process.
+struct MemoryKills {
+  int64_t machine = 0;
+  int64_t group = 0;
+};
+
+// None where the system does not count them.
+std::optional<MemoryKills> memory_kills(const std::string& root = "");
 
 int64_t available_memory_bytes();
 int64_t total_memory_bytes();

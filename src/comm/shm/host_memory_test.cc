@@ -86,6 +86,21 @@ TEST_F(HostMemoryTest, AFullGroupHasNothingLeft) {
   EXPECT_EQ(read().available_bytes, 0);
 }
 
+TEST_F(HostMemoryTest, KillsForWantOfMemoryAreCounted) {
+  EXPECT_FALSE(memory_kills(folder_.path()).has_value());
+  write("proc/vmstat", "nr_free_pages 1\noom_kill 3\n");
+  EXPECT_EQ(memory_kills(folder_.path())->machine, 3);
+  EXPECT_EQ(memory_kills(folder_.path())->group, 0);
+  write("proc/self/cgroup", "9:memory:/a\n0::/jobs/job-7\n");
+  write("sys/fs/cgroup/memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n");
+  EXPECT_EQ(memory_kills(folder_.path())->group, 2) << "the topmost folder is all there is";
+  // Of the innermost group, not of a neighbour in the one above it.
+  write("sys/fs/cgroup/jobs/memory.events", "low 0\noom 9\noom_kill 9\noom_group_kill 0\n");
+  write("sys/fs/cgroup/jobs/job-7/memory.events", "low 0\noom 1\noom_kill 1\n");
+  EXPECT_EQ(memory_kills(folder_.path())->group, 1);
+  EXPECT_EQ(memory_kills(folder_.path())->machine, 3);
+}
+
 TEST(HostMemory, OfThisMachineIsKnown) {
   const HostMemory memory = host_memory();
   EXPECT_GT(memory.available_bytes, 0);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/text/text.h"
 #include "compile/program/comm_call.h"
 
 namespace tessera {
@@ -207,9 +208,9 @@ std::string line_of(const Program& program, size_t index) {
 }  // namespace
 
 std::string to_text(const Program& program) {
-  std::string text =
-      fmt::format("program of rank {} ({}), {} micro-batches, {} threads\n", program.rank,
-                  program.mesh.describe(program.rank), program.micro_batches, program.threads);
+  std::string text = fmt::format(
+      "program of rank {} ({}), {}, {}\n", program.rank, program.mesh.describe(program.rank),
+      count_of(program.micro_batches, "micro-batch"), count_of(program.threads, "thread"));
   for (const ArenaKind arena : kAllArenas) {
     if (arena == ArenaKind::kCache && program.serve.caches.empty()) continue;
     text += fmt::format("arena {:13} {} bytes\n", name_of(arena),

@@ -53,10 +53,12 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "comm/run_state.h"
+#include "comm/shm/host_memory.h"
 #include "launch/agent/overseer.h"
 #include "launch/agent/rank_loss.h"
 #include "launch/agent/rank_watch.h"
@@ -128,9 +130,10 @@ struct AgentOptions {
   std::chrono::milliseconds grace{1'500};       // at least, from a signal to the abort
   std::chrono::milliseconds leave_time{1'000};  // from the first failure to SIGKILL
 
-  // Added to the message where somebody else killed a rank: what that usually means. Empty:
+  // Added to the message where somebody else killed a rank: why, as far as it can be told.
+  // `meanwhile`: what the kernel ended for want of memory since the generation began. Null:
   // nothing.
-  std::string if_killed = {};
+  std::function<std::string(const std::optional<MemoryKills>& meanwhile)> if_killed = nullptr;
 
   // Gets the one message of a job that failed. Null: "tessera: …" is written to err_fd.
   std::function<void(const std::string&)> on_failure = nullptr;

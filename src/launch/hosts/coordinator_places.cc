@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/text/text.h"
 #include "launch/hosts/coordinator.h"
 
 namespace tessera {
@@ -97,7 +98,7 @@ void Coordinator::look_for_room() {
   if (!asked_for_room_ && steps < std::max<int64_t>(1, options_.grow_after)) return;
   why_room_ = asked_for_room_            ? "SIGUSR2"
               : options_.grow_after == 0 ? "a host has come"
-                                         : fmt::format("{} good steps", options_.grow_after);
+                                         : count_of(options_.grow_after, "good step");
   for (const int placed : state_.places) {
     order(placed, ControlKind::kRanks, state_.generation,
           to_body(RankCommand{.kind = RankCommand::Kind::kMakeRoom}));

@@ -28,8 +28,9 @@ bool share_a_machine(const Plan& plan) {
 
 std::string enough_devices(const Plan& plan) {
   const int64_t devices = plan.advice->devices;
-  if (!share_a_machine(plan)) return fmt::format("{} devices", devices);
-  return fmt::format("{} ranks on {} such machines", devices, devices / plan.mesh.world());
+  if (!share_a_machine(plan)) return count_of(devices, "device");
+  return fmt::format("{} on {}", count_of(devices, "rank"),
+                     count_of(devices / plan.mesh.world(), "such machine"));
 }
 
 std::string nothing_fits_text(const Plan& plan, const FlagsOf& flags) {

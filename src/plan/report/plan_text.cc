@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/text/noun.h"
 #include "base/text/quantity.h"
 #include "base/text/text.h"
 #include "compile/pipeline/schedule/replay.h"
@@ -198,6 +199,9 @@ std::string rate(double value) {
   return value >= 1 || value == 0 ? fmt::format("{:.1f}", value) : fmt::format("{:.2g}", value);
 }
 
+// "12.50 days"
+std::string days_text(double days) { return fmt::format("{:.2f} days", days); }
+
 std::string failures_text(const Plan& plan) {
   if (!plan.failures) return "";
   const FailurePlan& f = *plan.failures;
@@ -207,14 +211,15 @@ std::string failures_text(const Plan& plan) {
     return fmt::format("with failures: never, for one comes every {} and a restart takes {}\n",
                        seconds(f.model.mtbf), seconds(f.model.restart));
   }
-  std::string text = fmt::format("with failures: {:.2f} days, {} device-hours", with->training.days,
-                                 rounded(with->training.device_hours));
+  std::string text = fmt::format("with failures: {}, {}", days_text(with->training.days),
+                                 with_noun(rounded(with->training.device_hours), "device-hour"));
   if (with->training.usd > 0) text += fmt::format(", {} USD", rounded(with->training.usd));
-  return text +
-         fmt::format("; {} failures, one every {}; goodput {:.2f} % with a save every {} ({})\n",
-                     with->failures < 100 ? rate(with->failures) : rounded(with->failures),
-                     seconds(f.model.mtbf), 100 * f.goodput, count_of(f.every, "step"),
-                     seconds(f.interval_s));
+  return text + fmt::format(
+                    "; {}, one every {}; goodput {:.2f} % with a save every {} ({})\n",
+                    with_noun(with->failures < 100 ? rate(with->failures) : rounded(with->failures),
+                              "failure"),
+                    seconds(f.model.mtbf), 100 * f.goodput, count_of(f.every, "step"),
+                    seconds(f.interval_s));
 }
 
 std::string rates_text(const Plan& plan) {
@@ -226,9 +231,9 @@ std::string rates_text(const Plan& plan) {
       rate(100 * e.hfu));
   if (plan.tokens <= 0) return text + "days, device-hours and price: give --tokens N\n";
   const Training t = training_of(plan);
-  text +=
-      fmt::format("{} tokens: {} steps, {:.2f} days, {} device-hours", with_thousands(plan.tokens),
-                  rounded(t.steps), t.days, rounded(t.device_hours));
+  text += fmt::format("{}: {}, {}, {}", count_of(plan.tokens, "token"),
+                      with_noun(rounded(t.steps), "step"), days_text(t.days),
+                      with_noun(rounded(t.device_hours), "device-hour"));
   if (t.usd > 0) {
     text += fmt::format(", {} USD at {:g} a device-hour", rounded(t.usd),
                         plan.step->cluster.usd_per_device_hour.value);
@@ -312,8 +317,8 @@ std::string program_text(const Plan& plan) {
   const auto rank = std::find_if(plan.ranks.begin(), plan.ranks.end(),
                                  [&](const PlannedRank& one) { return one.rank == first; });
   if (rank == plan.ranks.end() || rank->digest.empty()) return "";
-  return fmt::format("\nrank {}: {} instructions per step, program {}\n", first,
-                     with_thousands(rank->instructions), rank->digest);
+  return fmt::format("\nrank {}: {} per step, program {}\n", first,
+                     count_of(rank->instructions, "instruction"), rank->digest);
 }
 
 std::string guesses_text(const Plan& plan) {

@@ -21,7 +21,7 @@
 #include "serve/frame.h"
 #include "serve/plan/serve_plan.h"
 #include "serve/ranks/rank_worker.h"
-#include "train/session/load_from_disk.h"
+#include "train/weights/load_from_disk.h"
 
 namespace tessera::serve {
 

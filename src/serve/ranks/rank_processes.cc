@@ -18,7 +18,7 @@
 #include "comm/shm/shm_world.h"
 #include "launch/agent/child_watch.h"
 #include "launch/agent/job_end.h"
-#include "launch/agent/output_forwarder.h"
+#include "launch/agent/output/output_forwarder.h"
 #include "launch/agent/spawn.h"
 #include "launch/cores.h"
 #include "launch/oom_score.h"

@@ -11,8 +11,8 @@
 #include "serve/replicas/routing_generator.h"
 #include "serve/start/replica.h"
 #include "serve/start/speech.h"
-#include "train/session/weights.h"
 #include "train/verify/model_folder.h"
+#include "train/weights/weights.h"
 
 namespace tessera::serve {
 namespace {

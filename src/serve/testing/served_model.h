@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "serve/plan/serve_plan.h"
-#include "train/session/weights.h"
+#include "train/weights/weights.h"
 
 namespace tessera::serve::testing {
 

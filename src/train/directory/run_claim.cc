@@ -8,6 +8,7 @@
 #include <functional>
 #include <system_error>
 
+#include "checkpoint/store/store_names.h"
 #include "train/directory/run_directory.h"
 
 namespace tessera {
@@ -28,8 +29,28 @@ std::string asked_for(const RunDirectoryRequest& request) {
                                                                        : request.path;
 }
 
+// Saves of another run, or one of them: what this run writes beside them would be taken for theirs.
+bool is_among_checkpoints(const fs::path& path) {
+  std::error_code failure;
+  if (fs::exists(path / kCommitFile, failure)) return true;
+  if (fs::exists(path / "resolved.json", failure)) return false;  // checkpoint.dir may be its own
+  for (const fs::directory_entry& entry : fs::directory_iterator(path, failure)) {
+    if (step_of_folder(entry.path().filename().string())) return true;
+  }
+  return false;
+}
+
 void require_usable(const RunDirectoryRequest& request, const std::string& path) {
   std::error_code missing;
+  const fs::path whole = fs::absolute(path, missing).lexically_normal();
+  require_config(whole != whole.root_path(),
+                 "the run directory '{}' is the root of all files: set logging.run_dir to a folder "
+                 "of its own, such as runs/{}",
+                 path, request.name.empty() ? "run" : request.name);
+  require_config(!is_among_checkpoints(path),
+                 "the run directory '{}' holds checkpoints of another run: set another "
+                 "logging.run_dir",
+                 path);
   require_config(
       request.weights_from.empty() || !fs::equivalent(path, request.weights_from, missing),
       "the run directory '{}' is model.hf, which the run starts from: set another "

@@ -108,6 +108,32 @@ TEST_F(RunClaimTest, FilesThatNoRunWroteAreNotReplaced) {
   }
 }
 
+TEST_F(RunClaimTest, ARunDoesNotMixWithCheckpointsOfAnother) {
+  leave_run("out");
+  fs::create_directories("out/checkpoints/step-00000012");
+  folder_.write("out/checkpoints/step-00000012/COMMIT", "{}");
+  for (const std::string path : {"out/checkpoints", "out/checkpoints/step-00000012"}) {
+    for (const bool overwrite : {false, true}) {
+      const RunDirectoryRequest request{.path = path, .overwrite = overwrite};
+      EXPECT_NE(message_of([&] { (void)find_run_directory(request); }).find("holds checkpoints of"),
+                std::string::npos);
+      EXPECT_NE(message_of([&] { (void)claim_run_directory(request); }).find("another run"),
+                std::string::npos);
+    }
+  }
+  // A run may keep its own beside its files.
+  fs::create_directories("out/step-00000012");
+  EXPECT_EQ(find_run_directory({.path = "out", .overwrite = true}), "out");
+}
+
+TEST_F(RunClaimTest, TheRootOfAllFilesIsNoRunDirectory) {
+  for (const std::string path : {"/", "//", "/tmp/.."}) {
+    EXPECT_NE(message_of([&] { (void)find_run_directory({.path = path}); }).find("root of all"),
+              std::string::npos)
+        << path;
+  }
+}
+
 TEST_F(RunClaimTest, ARunDoesNotWriteOverWhatItStartsFrom) {
   leave_run("out");
   fs::create_symlink("out", "same");

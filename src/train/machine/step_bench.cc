@@ -16,7 +16,7 @@
 #include "tensor/gpu_memory.h"
 #include "train/machine/probe_programs.h"
 #include "train/report/measure.h"
-#include "train/session/batch.h"
+#include "train/samples/batch.h"
 #include "train/session/step_params.h"
 #include "train/session/system_memory.h"
 

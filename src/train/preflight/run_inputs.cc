@@ -5,9 +5,9 @@
 #include "base/error.h"
 #include "checkpoint/hf_folder.h"
 #include "data/corpus.h"
-#include "train/session/chat_samples.h"
-#include "train/session/run_sets.h"
-#include "train/session/weights.h"
+#include "train/samples/chat_samples.h"
+#include "train/samples/run_sets.h"
+#include "train/weights/weights.h"
 
 namespace tessera {
 namespace {

@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "base/text/text.h"
 #include "checkpoint/safetensors.h"
-#include "train/session/stored_tensors.h"
-#include "train/session/weights.h"
+#include "train/weights/stored_tensors.h"
+#include "train/weights/weights.h"
 
 namespace tessera {
 namespace {

@@ -65,8 +65,11 @@ std::string describe_divergence(const std::optional<FoundTensor>& first, const S
   const std::string skipped =
       skipped_in_a_row == 0
           ? ""
-          : fmt::format("{} steps one after another were skipped (train.spike_limit), of the last ",
-                        skipped_in_a_row);
+          : fmt::format(
+                "{} (train.spike_limit), of the last ",
+                skipped_in_a_row == 1
+                    ? "1 step was skipped"
+                    : fmt::format("{} steps one after another were skipped", skipped_in_a_row));
   if (!first.has_value()) {
     return fmt::format("{}the loss is {} and the norm of the gradient {}", skipped, outcome.loss,
                        outcome.grad_norm);

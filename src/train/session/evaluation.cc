@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "train/report/router_load.h"
-#include "train/session/session_clock.h"
 #include "train/session/step_params.h"
+#include "train/session_clock.h"
 
 namespace tessera {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "train/session/held_out.h"
+#include "train/samples/held_out.h"
 
 namespace tessera {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/world.h"
-#include "train/session/weights.h"
+#include "train/weights/weights.h"
 
 namespace tessera {
 

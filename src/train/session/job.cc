@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "plan/report/plan_json.h"
-#include "train/session/run_sets.h"
+#include "train/samples/run_sets.h"
 #include "train/state/staging.h"
 
 namespace tessera {

@@ -7,10 +7,10 @@
 #include <span>
 
 #include "compile/step.h"
-#include "train/session/batch.h"
-#include "train/session/held_out.h"
+#include "train/samples/batch.h"
+#include "train/samples/held_out.h"
 #include "train/session/injection.h"
-#include "train/session/weights.h"
+#include "train/weights/weights.h"
 
 namespace tessera {
 

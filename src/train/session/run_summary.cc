@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "plan/report/plan_json.h"
+#include "train/control.h"
 #include "train/report/comm_report.h"
 #include "train/report/measure.h"
-#include "train/session/control.h"
 #include "train/session/system_memory.h"
 
 namespace tessera {

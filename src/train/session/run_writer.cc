@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 #include "spec/run_file/run_file.h"
-#include "train/session/checkpoints.h"
-#include "train/session/session_clock.h"
-#include "train/session/tokenizer_copy.h"
+#include "train/samples/tokenizer_copy.h"
+#include "train/save/checkpoints.h"
+#include "train/session_clock.h"
 
 namespace tessera {
 

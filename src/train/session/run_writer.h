@@ -11,8 +11,8 @@
 #include "train/directory/run_claim.h"
 #include "train/directory/run_directory.h"
 #include "train/report/event_log.h"
+#include "train/save/resume.h"
 #include "train/session/job.h"
-#include "train/session/resume.h"
 #include "train/session/session.h"
 
 namespace tessera {

@@ -9,8 +9,8 @@
 #include "launch/rank_failure.h"
 #include "runtime/rank_threads.h"
 #include "tensor/gpu_memory.h"
+#include "train/control.h"
 #include "train/machine_defaults.h"
-#include "train/session/control.h"
 #include "train/session/rank_session.h"
 #include "train/state/staging.h"
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "train/report/comm_report.h"
-#include "train/session/session_clock.h"
+#include "train/session_clock.h"
 
 namespace tessera {
 namespace {

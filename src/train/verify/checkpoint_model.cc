@@ -11,8 +11,8 @@
 #include "checkpoint/store/saves.h"
 #include "checkpoint/store/store_error.h"
 #include "spec/run_file/run_file.h"
-#include "train/session/checkpoint_weights.h"
-#include "train/session/resume.h"
+#include "train/save/resume.h"
+#include "train/weights/checkpoint_weights.h"
 
 namespace tessera {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "train/session/weights.h"
+#include "train/weights/weights.h"
 
 namespace tessera {
 

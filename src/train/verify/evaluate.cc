@@ -17,7 +17,7 @@
 #include "data/set/token_set.h"
 #include "data/tokenizer/encoder.h"
 #include "spec/run_file/validate.h"
-#include "train/session/resume.h"
+#include "train/save/resume.h"
 #include "train/verify/scorer.h"
 
 namespace tessera {

@@ -16,10 +16,10 @@
 #include "data/chat_folder.h"
 #include "data/tokenizer/tokenizer.h"
 #include "spec/run_file/run_file.h"
-#include "train/session/checkpoint_weights.h"
 #include "train/verify/difference.h"
 #include "train/verify/forward.h"
 #include "train/verify/model_folder.h"
+#include "train/weights/checkpoint_weights.h"
 
 namespace tessera {
 namespace {

@@ -6,8 +6,8 @@
 #include "compile/model/context.h"
 #include "tensor/element.h"
 #include "train/machine_defaults.h"
-#include "train/session/stored_tensors.h"
-#include "train/session/weights.h"
+#include "train/weights/stored_tensors.h"
+#include "train/weights/weights.h"
 
 namespace tessera {
 

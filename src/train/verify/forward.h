@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "train/session/batch.h"
+#include "train/samples/batch.h"
 
 namespace tessera {
 

@@ -11,11 +11,11 @@
 #include "spec/run_file/run_file.h"
 #include "spec/run_file/validate.h"
 #include "train/machine_defaults.h"
-#include "train/session/stored_tensors.h"
 #include "train/verify/difference.h"
 #include "train/verify/forward.h"
 #include "train/verify/golden_names.h"
 #include "train/verify/verify.h"
+#include "train/weights/stored_tensors.h"
 
 namespace tessera {
 namespace {

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "train/session/weights.h"
+#include "train/weights/weights.h"
 
 namespace tessera {
 namespace {

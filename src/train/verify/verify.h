@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "spec/run_spec.h"
-#include "train/session/batch.h"
+#include "train/samples/batch.h"
 #include "train/session/injection.h"
 
 namespace tessera {
