@@ -34,7 +34,7 @@ std::string near_name(const std::string& path) {
   std::sort(names.begin(), names.end());  // the order of a folder is anybody's
   const std::vector<std::string_view> known(names.begin(), names.end());
   const std::string nearest = nearest_name(wanted.filename().string(), known);
-  if (nearest.empty()) return "";
+  if (nearest.empty() || wanted.filename() == nearest) return "";  // it is there, and not for us
   return fmt::format("; did you mean '{}'?", (wanted.parent_path() / nearest).string());
 }
 

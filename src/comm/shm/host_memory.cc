@@ -75,7 +75,7 @@ std::vector<std::string> folders_of(const std::string& root, const GroupFiles& f
   }
 }
 
-// Of each version of control groups, where this process is.
+// Where this process is, in each version of control groups.
 struct OwnGroups {
   std::vector<std::string> folders1;
   std::vector<std::string> folders2;

@@ -94,7 +94,7 @@ TEST_F(HostMemoryTest, KillsForWantOfMemoryAreCounted) {
   write("proc/self/cgroup", "9:memory:/a\n0::/jobs/job-7\n");
   write("sys/fs/cgroup/memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n");
   EXPECT_EQ(memory_kills(folder_.path())->group, 2) << "the topmost folder is all there is";
-  // Of the innermost group, not of a neighbour in the one above it.
+  // The innermost group counts, not a neighbour in the one above it.
   write("sys/fs/cgroup/jobs/memory.events", "low 0\noom 9\noom_kill 9\noom_group_kill 0\n");
   write("sys/fs/cgroup/jobs/job-7/memory.events", "low 0\noom 1\noom_kill 1\n");
   EXPECT_EQ(memory_kills(folder_.path())->group, 1);

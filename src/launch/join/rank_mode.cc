@@ -4,8 +4,10 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/text/text.h"
 #include "comm/mpi/mpi_world.h"
 #include "comm/nccl/nccl_world.h"
+#include "comm/shared/layout.h"
 #include "comm/shm/shm_world.h"
 #include "launch/hosts/hosts_world.h"
 #include "launch/join/shm_join.h"
@@ -20,6 +22,10 @@ RankMode choose_to_start(const std::string& backend, int64_t world) {
                  "--backend mpi needs a launcher that starts the ranks: mpirun -n {} tessera train "
                  "…",
                  world);
+  require_config(world <= shared::kMaxRanks,
+                 "the mesh has {} ranks, and one host starts {} at most: use a smaller mesh, or "
+                 "start them with mpirun (docs/multi-machine.md)",
+                 with_thousands(world), shared::kMaxRanks);
   if (backend == "local" || (backend == "auto" && world == 1)) return RankMode::kThreads;
   return RankMode::kAgent;
 }

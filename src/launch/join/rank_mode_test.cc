@@ -17,6 +17,10 @@ TEST(RankModeTest, WithoutALauncherTheBackendDecides) {
   EXPECT_EQ(choose_rank_mode("local", nobody, 4), RankMode::kThreads);
   EXPECT_EQ(choose_rank_mode("shm", nobody, 1), RankMode::kAgent);
   EXPECT_THROW(choose_rank_mode("mpi", nobody, 4), ConfigError);
+  EXPECT_EQ(choose_rank_mode("auto", nobody, 64), RankMode::kAgent);
+  for (const std::string backend : {"auto", "local", "shm"}) {
+    EXPECT_THROW(choose_rank_mode(backend, nobody, 65), ConfigError) << backend;
+  }
 }
 
 TEST(RankModeTest, ALauncherIsRecognised) {
