@@ -109,8 +109,7 @@ Value Renderer::call_macro(const Callable& callable, const Arguments& arguments)
 
 void Renderer::bind_parameters(const MacroNode& macro, const Arguments& arguments) {
   for (const auto& [name, value] : arguments.named) {
-    const auto is_it = [&](const Parameter& parameter) { return parameter.name == name; };
-    const auto found = std::find_if(macro.parameters.begin(), macro.parameters.end(), is_it);
+    const auto found = std::ranges::find(macro.parameters, name, &Parameter::name);
     const bool extra = found == macro.parameters.end();
     if (extra && !macro.takes_more_names && !(name == "caller" && macro.takes_caller)) {
       fault("the macro '{}' has no parameter '{}'", macro.name, name);
@@ -151,8 +150,9 @@ void Renderer::bind_more(const MacroNode& macro, const Arguments& arguments) {
   std::vector<std::pair<Value, Value>> more;
   Value caller = Value::undefined("caller() is called, but no {% call %} is around");
   for (const auto& [name, value] : arguments.named) {
-    const auto is_it = [&](const Parameter& parameter) { return parameter.name == name; };
-    if (std::any_of(macro.parameters.begin(), macro.parameters.end(), is_it)) continue;
+    const bool is_one = std::ranges::find(macro.parameters, name, &Parameter::name) !=
+                        macro.parameters.end();
+    if (is_one) continue;
     if (name == "caller" && macro.takes_caller) {
       caller = value;
     } else {

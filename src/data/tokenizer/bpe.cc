@@ -119,7 +119,7 @@ void Bpe::add_merges(const BpeOptions& options) {
   std::string joined;
   for (size_t rank = 0; rank < options.lists.merges.size(); ++rank) {
     const auto& [left, right] = options.lists.merges[rank];
-    const auto known = [&](const std::string& token) {
+    const auto known = [&, &left = left, &right = right](const std::string& token) {
       const int32_t id = vocabulary_.id_of(token);
       if (id != kNoToken) return id;  // no message is made for a good one: there are many
       throw ConfigError(fmt::format("merge {}, {} and {}: {} is not in the vocabulary", rank + 1,

@@ -53,6 +53,7 @@ TEST_P(GreedyText, IsThatOfTheReferenceOnEveryMesh) {
   }
 }
 
+// Those whose record agrees with the folder's own logits (docs/models.md).
 INSTANTIATE_TEST_SUITE_P(Folders, GreedyText,
                          ::testing::Values("gpt2", "llama-gqa", "llama31-rope", "mistral-window",
                                            "qwen2", "qwen3"),

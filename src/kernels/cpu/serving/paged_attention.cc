@@ -12,6 +12,7 @@
 #include "kernels/cpu/bodies.h"
 #include "kernels/cpu/dispatch.h"
 #include "kernels/cpu/serving/level.h"
+#include "kernels/cpu/serving/share.h"
 #include "kernels/scratch.h"
 
 namespace tessera::kernels::cpu {
@@ -234,6 +235,16 @@ void check_sequences(const char* op, const Tensors<T>& x, const PagedAttentionSh
   }
 }
 
+// Of scores and of values, for rows of `columns`; a window makes them fewer.
+template <typename T>
+int64_t multiply_adds(const Tensors<T>& x, int64_t sequences, int64_t columns) {
+  int64_t pairs = 0;
+  for (int64_t n = 0; n < sequences; ++n) {
+    pairs += int64_t{x.first_row[n + 1] - x.first_row[n]} * x.kv_len[n];
+  }
+  return 2 * pairs * columns;
+}
+
 }  // namespace
 
 void paged_attention(Context& ctx, const Tensor& q, const Tensor& cache, const Tensor& first_row,
@@ -257,7 +268,7 @@ void paged_attention(Context& ctx, const Tensor& q, const Tensor& cache, const T
     std::fill(x.o + used * q.dim(1), x.o + tokens * q.dim(1), T{});
     const int64_t per_member = workspace::paged_attention(q.dtype, dim, 1);
     const Scratch whole(kOp, ctx.workspace, per_member * members);
-    ctx.workers.run([&](int member) {
+    share(ctx, multiply_adds(x, sequences, q.dim(1)), [&](int member, int sharing) {
       Scratch scratch(kOp, member_part(ctx.workspace, per_member, member), per_member);
       const Buffers<A> buf(scratch, dim);
       // Columns beyond the head, and keys that are not there, are read but count for nothing.
@@ -265,7 +276,7 @@ void paged_attention(Context& ctx, const Tensor& q, const Tensor& cache, const T
       std::fill_n(buf.values, buf.width * kTile, A{0});
       int64_t number = 0;
       for_each_task(x, shape, sequences, [&](const Task& task) {
-        if (number++ % members == member) attend(x, shape, task, buf);
+        if (number++ % sharing == member) attend(x, shape, task, buf);
       });
     });
   });

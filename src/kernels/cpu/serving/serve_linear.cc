@@ -12,6 +12,7 @@
 #include "kernels/cpu/dispatch.h"
 #include "kernels/cpu/expert_rows.h"
 #include "kernels/cpu/serving/level.h"
+#include "kernels/cpu/serving/share.h"
 #include "kernels/scratch.h"
 
 namespace tessera::kernels::cpu {
@@ -147,7 +148,8 @@ void multiply(Context& ctx, const char* op, const Tensor& x, const Tensor& w, co
                   workspace::serve_linear(x.dtype, tokens, length, chunks, members));
   Input* const inputs = scratch.take<Input>(tokens * cut.packed_token());
   const int64_t tile = tile_of(tokens, loops<T>().tile), step = loops<T>().step;
-  ctx.workers.parallel_for(tokens, 1, [&](int64_t begin, int64_t end) {
+  const int64_t grain = ceil_div(kWorthSharing, length);
+  ctx.workers.parallel_for(tokens, grain, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t) {
       const int64_t first = t / tile * tile;
       pack_token(x.as<T>() + t * length, cut, t - first, std::min(tile, tokens - first), step,
@@ -159,10 +161,10 @@ void multiply(Context& ctx, const char* op, const Tensor& x, const Tensor& w, co
   A* const panels = scratch.take<A>(panel * members);
   A* const all_sums = scratch.take<A>(sums * members);
   constexpr int64_t kGrain = 8;
-  const int64_t blocks = (rows + kGrain - 1) / kGrain;
-  ctx.workers.run([&](int member) {
-    const int64_t begin = blocks * member / members * kGrain;
-    const int64_t end = std::min(rows, blocks * (member + 1) / members * kGrain);
+  const int64_t blocks = ceil_div(rows, kGrain);
+  share(ctx, tokens * rows * length, [&](int member, int sharing) {
+    const int64_t begin = blocks * member / sharing * kGrain;
+    const int64_t end = std::min(rows, blocks * (member + 1) / sharing * kGrain);
     Member<T, Input, Out>(inputs, w.as<T>(), y.as<Out>(), tokens, rows, cut,
                           panels + member * panel, all_sums + member * sums)
         .run(begin, end);
