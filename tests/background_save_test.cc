@@ -154,19 +154,25 @@ nlohmann::json no_state() { return {{"seed", 5}}; }
 TEST(BackgroundSaveTest, ManyThatAreLeftOutAreSaidInAFewLines) {
   const TestFolder folder;
   Gate gate;
-  on_every_rank("dp=1 zero=0 dtype=f32", [&](RankOfRun& run) {
+  on_every_rank("dp=2 zero=1 dtype=f32", [&](RankOfRun& run) {
     Heard heard, notes;
+    const int rank = run.control.rank();
     const auto open = [&](const std::string& dir, bool) {
-      return watched(dir, [&gate](const char*, int64_t) { gate.pass(); });
+      return watched(dir, [&gate, rank](const char*, int64_t) {
+        if (rank == 1) gate.pass();
+      });
     };
     Checkpoints checkpoints(run.spec, run.step, run.executor, run.control,
                             listener_of(heard, &notes), open);
     checkpoints.begin(folder.path("ck"), {"run1", 1, ""}, false);
     for (int64_t step = 1; step <= 13; ++step) checkpoints.after_step(step, no_state);
-    EXPECT_EQ(heard.size(), 12U) << "each is news";
-    ASSERT_EQ(notes.size(), 2U);
-    EXPECT_TRUE(notes[0].starts_with("no checkpoint of step 2: the save of step 1 is still"));
-    EXPECT_TRUE(notes[1].starts_with("10 checkpoints were left out so far")) << notes[1];
+    EXPECT_GE(heard.size(), 10U) << "each is news";
+    EXPECT_EQ(notes.size(), rank == 0 ? 2U : 0U);
+    if (notes.size() == 2) {
+      EXPECT_TRUE(notes[0].starts_with("no checkpoint of step 2: the save of step 1 is still"));
+      EXPECT_TRUE(notes[1].starts_with("10 checkpoints were left out so far")) << notes[1];
+    }
+    run.control.barrier();
     gate.open();
     checkpoints.finish();
   });

@@ -64,6 +64,7 @@ TEST_F(ElasticTest, Row26WithSnapshotsInMemory) {
   expect_fixed_run();
   expect_sizes({{"shrink", 3}, {"grow", 4}});
   EXPECT_EQ(result.err.find("cannot be used"), std::string::npos) << result.err;
+  EXPECT_EQ(result.err.find("is passed over"), std::string::npos) << result.err;
 }
 
 // Two stages of two halves: a replica is four ranks, and goes with any of them.

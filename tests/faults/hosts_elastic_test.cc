@@ -78,6 +78,7 @@ TEST_F(HostsElasticTest, Row26WithSnapshotsInMemory) {
   expect_three_end_well(first, again, third);
   expect_sizes({{"shrink", 2}, {"grow", 3}});
   EXPECT_EQ(said().find("cannot be used"), std::string::npos) << said();
+  EXPECT_EQ(said().find("is passed over"), std::string::npos) << said();
 }
 
 TEST_F(HostsElasticTest, NeverWithFewerThanTheLeast) {
