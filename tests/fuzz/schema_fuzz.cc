@@ -38,7 +38,8 @@ void write_a_text(TokenGrammar& grammar, uint32_t dice) {
     if (token == kEnd) {
       // What may end is JSON; where nothing else may come, the text is left as it is.
       mask[kEnd / 32] = 0;
-      const bool stuck = std::all_of(mask.begin(), mask.end(), [](uint32_t bits) { return bits == 0; });
+      const bool stuck =
+          std::all_of(mask.begin(), mask.end(), [](uint32_t bits) { return bits == 0; });
       fuzz::expect(stuck || nlohmann::json::accept(text));
       return;
     }

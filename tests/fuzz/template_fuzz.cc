@@ -1,8 +1,7 @@
 // A chat template, and one conversation for it.
-#include "data/template/chat_template.h"
-
 #include <nlohmann/json.hpp>
 
+#include "data/template/chat_template.h"
 #include "data/tokenizer/unicode.h"
 #include "fuzz_target.h"
 

@@ -1,8 +1,7 @@
 // A tokenizer.json, and, behind a byte of zero, a text for it.
-#include "data/tokenizer/tokenizer.h"
-
 #include "data/tokenizer/encoder.h"
 #include "data/tokenizer/stream_decoder.h"
+#include "data/tokenizer/tokenizer.h"
 #include "data/tokenizer/unicode.h"
 #include "fuzz_target.h"
 

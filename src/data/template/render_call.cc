@@ -150,8 +150,8 @@ void Renderer::bind_more(const MacroNode& macro, const Arguments& arguments) {
   std::vector<std::pair<Value, Value>> more;
   Value caller = Value::undefined("caller() is called, but no {% call %} is around");
   for (const auto& [name, value] : arguments.named) {
-    const bool is_one = std::ranges::find(macro.parameters, name, &Parameter::name) !=
-                        macro.parameters.end();
+    const bool is_one =
+        std::ranges::find(macro.parameters, name, &Parameter::name) != macro.parameters.end();
     if (is_one) continue;
     if (name == "caller" && macro.takes_caller) {
       caller = value;

@@ -28,7 +28,7 @@ std::vector<std::byte> bytes_of(const std::string& text);
 // Each throws Error where the bytes are something else.
 RankTask task_from(std::span<const std::byte> bytes);
 FrameTimes times_from(std::span<const std::byte> bytes);
-// Of at most `most` bytes, with nothing that a terminal would act on.
+// At most `most` bytes of the text, with nothing that a terminal would act on.
 std::string text_from(std::span<const std::byte> bytes, size_t most = 200);
 
 }  // namespace tessera::serve

@@ -235,7 +235,7 @@ void check_sequences(const char* op, const Tensors<T>& x, const PagedAttentionSh
   }
 }
 
-// Of scores and of values, for rows of `columns`; a window makes them fewer.
+// Those of scores and of values, for rows of `columns`; a window makes them fewer.
 template <typename T>
 int64_t multiply_adds(const Tensors<T>& x, int64_t sequences, int64_t columns) {
   int64_t pairs = 0;
