@@ -1,10 +1,10 @@
-// Writes tables of characters into src/data/tokenizer, the reference library's, asked one by one: which it takes for
+// Writes tables of characters into src/data/tokenizer/unicode, the reference library's, asked one by one: which it takes for
 // letters, numbers, word characters, and which it does not normalize (unicode_tables.cc), marks and punctuation
 // (mark_tables.cc), and how characters join to clusters (grapheme_tables.cc). Its parts follow different versions of
 // Unicode (regular expressions 16, added tokens 16, digits and clusters 17, normal forms and marks 9), so no one
 // version's tables would do.
 // Usage: npm install tokenizers (in a folder outside the repository), then
-//   NODE_PATH=FOLDER/node_modules node tools/record_unicode.js src/data/tokenizer
+//   NODE_PATH=FOLDER/node_modules node tools/record_unicode.js src/data/tokenizer/unicode
 'use strict';
 const { Tokenizer } = require('tokenizers');
 const fs = require('fs');
@@ -66,7 +66,7 @@ const rangesTable = (name, comment, list) =>
 function write(file, header, type, tables, functions) {
   const ends = functions.map(([f, t]) => `std::span<const ${type}> ${f}() { return ${t}; }`);
   fs.writeFileSync(`${folder}/${file}`, [
-    '// Written by tools/record_unicode.js: do not edit.', `#include "data/tokenizer/${header}"\n`,
+    '// Written by tools/record_unicode.js: do not edit.', `#include "data/tokenizer/unicode/${header}"\n`,
     'namespace tessera {', 'namespace {', ...tables, '\n}  // namespace\n', ...ends, '\n}  // namespace tessera\n'].join('\n'));
 }
 

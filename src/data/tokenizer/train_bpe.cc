@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 #include "base/text/text.h"
-#include "data/tokenizer/byte_alphabet.h"
-#include "data/tokenizer/unicode.h"
-#include "data/tokenizer/vocabulary.h"
+#include "data/tokenizer/common/byte_alphabet.h"
+#include "data/tokenizer/model/vocabulary.h"
+#include "data/tokenizer/unicode/unicode.h"
 
 namespace tessera {
 namespace {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "data/tokenizer/known_split.h"
-#include "data/tokenizer/string_table.h"
+#include "data/tokenizer/common/string_table.h"
+#include "data/tokenizer/pattern/known_split.h"
 
 namespace tessera {
 
