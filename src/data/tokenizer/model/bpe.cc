@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
+#include <mutex>
 #include <span>
 #include <utility>
 
@@ -9,6 +11,7 @@
 #include "base/text/text.h"
 #include "data/tokenizer/common/byte_alphabet.h"
 #include "data/tokenizer/common/string_table.h"
+#include "data/tokenizer/model/merge_windows.h"
 #include "data/tokenizer/model/merging.h"
 #include "data/tokenizer/model/pair_table.h"
 #include "data/tokenizer/model/piece_cache.h"
@@ -68,6 +71,7 @@ class Bpe : public TokenModel {
   void encode_unknown(std::string_view word, const PieceCache::Key* key, BpeWorkspace& own,
                       std::vector<int32_t>& ids) const;
   void merge_word(std::string_view word, BpeWorkspace& own) const;
+  [[nodiscard]] const MergeWindows* windows() const;
   void first_symbols(std::string_view word, std::vector<ModelToken>& symbols) const;
   [[nodiscard]] int32_t id_of_bytes(std::string_view bytes) const {
     return raw_bytes_ ? pieces_.find(bytes) : vocabulary_.id_of(bytes);
@@ -76,6 +80,9 @@ class Bpe : public TokenModel {
   Vocabulary vocabulary_;
   StringTable pieces_;  // with raw bytes: the bytes of the tokens
   PairTable merges_;
+  std::vector<MergeRule> rules_;
+  mutable std::once_flag windows_made_;
+  mutable std::unique_ptr<const MergeWindows> windows_;
   std::array<int32_t, 256> byte_ids_{};      // of single bytes, with raw bytes
   std::array<int32_t, 256> fallback_ids_{};  // of <0x00> and so on
   int32_t unk_ = kNoToken;
@@ -116,6 +123,7 @@ Bpe::Bpe(const BpeOptions& options)
 void Bpe::add_merges(const BpeOptions& options) {
   require_config(options.lists.merges.size() < kNoRank, "{} merges", options.lists.merges.size());
   merges_.reserve(options.lists.merges.size());
+  rules_.reserve(options.lists.merges.size());
   std::string joined;
   for (size_t rank = 0; rank < options.lists.merges.size(); ++rank) {
     const auto& [left, right] = options.lists.merges[rank];
@@ -128,7 +136,8 @@ void Bpe::add_merges(const BpeOptions& options) {
     const int32_t first = known(left);
     const int32_t second = known(right);
     joined.assign(left).append(right);
-    merges_.insert(first, second, {static_cast<uint32_t>(rank), known(joined)});
+    rules_.push_back({first, second, known(joined)});
+    merges_.insert(first, second, {static_cast<uint32_t>(rank), rules_.back().id});
   }
 }
 
@@ -255,7 +264,32 @@ void Bpe::merge_word(std::string_view word, BpeWorkspace& own) const {
     }
   }
   first_symbols(word, own.tokens);
+  if (own.tokens.size() > MergeWindows::kLeastSymbols) {
+    const MergeWindows* in_windows = windows();
+    if (in_windows != nullptr && in_windows->run(own.merging, own.tokens)) return;
+  }
   merge_all(merges_, own.merging, own.tokens);
+}
+
+// Made for the first long piece: most texts have none. Null where two tokens have one id: how a
+// token came to be must follow from its id.
+const MergeWindows* Bpe::windows() const {
+  std::call_once(windows_made_, [&] {
+    std::vector<bool> seen(static_cast<size_t>(vocabulary_.id_limit()));
+    bool is_unique = true;
+    std::vector<int32_t> first(fallback_ids_.begin(), fallback_ids_.end());
+    first.push_back(unk_);
+    if (raw_bytes_) first.assign(byte_ids_.begin(), byte_ids_.end());
+    vocabulary_.for_each([&](std::string_view token, int32_t id) {
+      is_unique = is_unique && !seen[static_cast<size_t>(id)];
+      seen[static_cast<size_t>(id)] = true;
+      const bool is_one = !token.empty() && code_point_at(token, 0).bytes == token.size();
+      if (is_one && !raw_bytes_) first.push_back(id);
+    });
+    std::erase(first, kNoToken);
+    if (is_unique) windows_ = std::make_unique<const MergeWindows>(merges_, rules_, first);
+  });
+  return windows_.get();
 }
 
 // One symbol for each byte or character; what is not in the vocabulary becomes bytes, the unknown

@@ -24,6 +24,7 @@ struct MergeWorkspace {
   std::vector<Node> nodes;
   std::vector<Candidate> heap;
   std::vector<Merge> pairs;
+  std::vector<ModelToken> done, window;  // of a long piece (merge_windows.h)
 };
 
 // Joins neighbours until no pair is in the table: the lowest rank first, the leftmost of equals.
