@@ -21,8 +21,12 @@ void mark(std::span<const CharacterRange> ranges, uint8_t bit, uint8_t* table) {
 
 std::unique_ptr<uint8_t[]> make_table() {
   auto table = std::make_unique<uint8_t[]>(kCodePoints);
-  mark(letter_ranges(), kLetterBit, table.get());
-  mark(number_ranges(), kNumberBit, table.get());
+  for (const NamedRanges& letters : letter_categories()) {
+    mark(letters.ranges, kLetterBit, table.get());
+  }
+  for (const NamedRanges& one : other_categories()) {
+    if (one.name.starts_with('N')) mark(one.ranges, kNumberBit, table.get());
+  }
   mark(kSpaces, kSpaceBit, table.get());
   mark(numeric_ranges(), kNumericBit, table.get());
   mark(word_ranges(), kWordBit, table.get());
