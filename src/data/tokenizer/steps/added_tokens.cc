@@ -78,19 +78,22 @@ std::optional<AddedTokenFinder::Match> AddedTokenFinder::find(std::string_view t
 AddedTokens AddedTokens::read(const JsonPlace& place, const TokenModel& model,
                               const Normalizer* normalizer) {
   AddedTokens added;
-  std::map<std::string, int32_t> ids;
   std::map<int32_t, size_t> places;  // of an id in tokens_
   auto next = static_cast<int32_t>(model.vocab_size());
   for (const JsonPlace& item : place.items()) {
     AddedToken token = read_token(item);
     if (token.content.empty()) continue;
-    const auto known = ids.find(token.content);
-    token.id = known != ids.end() ? known->second : model.id_of(token.content);
+    const auto known = added.ids_.find(token.content);
+    token.id = known != added.ids_.end() ? known->second : model.id_of(token.content);
     if (token.id == kNoToken) token.id = next++;
     if (token.id >= kMostTokens) item.fail(fmt::format("id {} is too large", token.id));
-    ids[token.content] = token.id;
+    added.ids_[token.content] = token.id;
     if (token.special) added.special_.insert(token.content);
-    if (token.normalized) added.once_normalized_.insert(token.id);
+    if (token.normalized && normalizer != nullptr) {
+      TextPiece piece = TextPiece::of_original(token.content, 0, false);
+      normalizer->apply(piece);
+      if (piece.text != token.content) added.texts_[token.id] = piece.text;
+    }
     const auto [found, is_new] = places.emplace(token.id, added.tokens_.size());
     if (is_new) {
       added.tokens_.push_back(std::move(token));
@@ -98,29 +101,21 @@ AddedTokens AddedTokens::read(const JsonPlace& place, const TokenModel& model,
       added.tokens_[found->second] = std::move(token);
     }
   }
-  added.index(normalizer);
+  added.index();
   return added;
 }
 
-void AddedTokens::index(const Normalizer* normalizer) {
+void AddedTokens::index() {
   for (size_t i = 0; i < tokens_.size(); ++i) {
     const AddedToken& token = tokens_[i];
-    std::string text = token.content;
-    if (once_normalized_.contains(token.id) && normalizer != nullptr) {
-      TextPiece piece = TextPiece::of_original(text, 0, false);
-      normalizer->apply(piece);
-      text = piece.text;
-    }
+    const std::string& text = texts_.emplace(token.id, token.content).first->second;
     token.normalized ? normalized_.add(text, i) : raw_.add(token.content, i);
-    texts_[token.id] = std::move(text);
   }
 }
 
 std::optional<int32_t> AddedTokens::id_of(std::string_view content) const {
-  for (const AddedToken& token : tokens_) {
-    if (token.content == content) return token.id;
-  }
-  return std::nullopt;
+  const auto found = ids_.find(content);
+  return found == ids_.end() ? std::nullopt : std::optional(found->second);
 }
 
 const std::string* AddedTokens::text_of(int32_t id) const {

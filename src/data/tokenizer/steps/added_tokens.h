@@ -75,14 +75,15 @@ class AddedTokens {
   void cut(std::string_view text, bool in_normalized, std::vector<Cut>& cuts) const;
 
  private:
-  void index(const Normalizer* normalizer);
-  std::vector<AddedToken> tokens_;  // one for each id
+  void index();
+  std::vector<AddedToken> tokens_;                   // one for each id: the last that has it
+  std::map<std::string, int32_t, std::less<>> ids_;  // of every content
   AddedTokenFinder raw_;
   AddedTokenFinder normalized_;
+  // By id, as it is looked for and decoded: the last one that normalizing changed, even where a
+  // token of that id came later that is not normalized.
   std::map<int32_t, std::string> texts_;
   std::set<std::string> special_;
-  // Ids that any entry normalizes: of two for one text the last one counts, but not for decoding.
-  std::set<int32_t> once_normalized_;
 };
 
 }  // namespace tessera
