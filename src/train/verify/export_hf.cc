@@ -39,10 +39,10 @@ constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
                                            "merges.txt",
                                            "tokenizer.model",
                                            "chat_template.jinja"};
-// Of a config.json that weights came with: the length it was made for, which ours says too.
+// The length that the config.json of the weights was made for, which ours says too.
 constexpr std::string_view kTheirLength = "max_position_embeddings";
-// Of what ours does not say, what is not true of the copy: where it came from and how it was
-// packed, and a list of layers that other keys say as well.
+// What ours does not say and is not true of the copy: where it came from, how it was packed, and a
+// list of layers that other keys say as well.
 constexpr std::string_view kLeftOut[] = {"_name_or_path", "auto_map", "layer_types",
                                          "quantization_config"};
 constexpr const char* kTokenKeys[] = {"bos_token_id", "eos_token_id", "pad_token_id"};

@@ -11,7 +11,7 @@ constexpr int32_t kSymbol = -1;  // made by no merge
 constexpr int32_t kNever = -2;   // no merges lead to it
 constexpr size_t kWindow = 32;   // symbols
 constexpr size_t kLargestWindow = 1024;
-// Of a window's last tokens: it ends there, the piece does not.
+// So many of a window's last tokens are made again: it ends there, the piece does not.
 constexpr size_t kTokensMadeAgain = 2;
 
 // The first of the symbols that so many bytes before `end` are made of.

@@ -23,9 +23,8 @@ std::span<const CharacterRange> word_ranges();            // \w beside an added 
 std::span<const CharacterRange> not_normalized_ranges();  // newer than the normal forms
 std::span<const CharacterRange> mark_ranges();            // of the normalizer StripAccents
 std::span<const CharacterRange> punctuation_ranges();     // of the pre-tokenizer Punctuation
-// Of patterns: categories ("Lu"), scripts ("Han"), and what a property has that its categories do
-// not
-// ("+Alpha"); character_property.h puts them together.
+// For properties in patterns: categories ("Lu"), scripts ("Han"), and what a property has that its
+// categories do not ("+Alpha"); character_property.h puts them together.
 std::span<const NamedRanges> letter_categories();
 std::span<const NamedRanges> other_categories();
 std::span<const NamedRanges> scripts_and_more();
