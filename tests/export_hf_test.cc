@@ -69,6 +69,58 @@ TEST(ExportHf, KeepsEveryByteOfEveryFamily) {
     for (const char* key : {"architectures", "model_type", "vocab_size", "eos_token_id"}) {
       EXPECT_EQ(ours.at(key), theirs.at(key)) << folder << ", " << key;
     }
+    // What theirs says of the model, ours says too; the type and the rotation as any version reads.
+    for (const auto& [key, value] : theirs.items()) {
+      if (value.is_null() || key == "layer_types" || key == "max_window_layers") continue;
+      EXPECT_EQ(ours.value(key, nlohmann::json()), value) << folder << ", " << key;
+    }
+    EXPECT_EQ(ours.at("dtype"), "float32");
+    EXPECT_EQ(ours.at("torch_dtype"), "float32");
+    if (!ours.contains("rope_parameters")) continue;
+    nlohmann::json older = ours.at("rope_scaling");
+    if (older.is_null()) older = {{"rope_type", "default"}};
+    older["rope_theta"] = ours.at("rope_theta");
+    EXPECT_EQ(older, ours.at("rope_parameters"));
+  }
+}
+
+// Some files of models whose head is their embedding have it twice.
+TEST(ExportHf, ATiedHeadMayBeInTheFileAsACopyOnly) {
+  for (const char* name : {"llama31-rope", "gpt2"}) {
+    const TestFolder scratch;
+    const std::string folder = scratch.path("tied");
+    fs::copy(own_model(name), folder);
+    const HfWeights weights = HfWeights::open(own_model(name));
+    std::vector<std::vector<std::byte>> bytes;
+    std::vector<TensorToWrite> tensors;
+    bytes.reserve(weights.names().size() + 2);  // they are borrowed
+    for (const std::string& one : weights.names()) {
+      const TensorInfo* info = weights.find(one);
+      bytes.push_back(bytes_of(weights, one));
+      tensors.push_back({one, info->type, info->shape, bytes.back()});
+      if (!one.ends_with("embed_tokens.weight") && !one.ends_with("wte.weight")) continue;
+      bytes.push_back(bytes.back());
+      tensors.push_back({"lm_head.weight", info->type, info->shape, bytes.back()});
+    }
+    write_safetensors(folder + "/model.safetensors", tensors, {});
+    const ExportReport report = export_hf({.source = folder, .out = scratch.path("out")});
+    EXPECT_EQ(report.largest_error, 0) << name;
+    expect_same_tensors(folder, scratch.path("out"));
+    for (auto& one : tensors) {
+      if (one.name != "lm_head.weight") continue;
+      bytes.push_back({one.bytes.begin(), one.bytes.end()});
+      bytes.back()[5] ^= std::byte{1};
+      one.bytes = bytes.back();
+    }
+    write_safetensors(folder + "/model.safetensors", tensors, {});
+    try {
+      export_hf({.source = folder, .out = scratch.path("again")});
+      FAIL() << name;
+    } catch (const Error& error) {
+      const std::string message = error.what();
+      EXPECT_NE(message.find("tie_word_embeddings"), std::string::npos) << message;
+      EXPECT_NE(message.find("lm_head.weight"), std::string::npos) << message;
+    }
   }
 }
 

@@ -164,8 +164,9 @@ def check_links(root, rows, errors):
     for folder in tops.keys() - links.keys():
         errors.append(f"{path}:1: no tessera_library line for '{folder}'")
     for folder, number in lines.items():
-        # Headers are compiled with whoever includes them.
-        named = {name for name in (tops if folder in tops else rows).get(folder, ()) if not name.endswith("*.h")}
+        # Headers are compiled with whoever includes them, and a part holds its sub-folders.
+        named = {name for name in (tops if folder in tops else rows).get(folder, ())
+                 if not name.endswith("*.h") and not name.startswith(f"{folder}/")}
         for other in sorted(links[folder] - named):
             if top(other) != folder:
                 errors.append(f"{path}:{number}: {folder} links {other}; its row allows: "

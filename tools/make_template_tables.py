@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes src/data/template/unicode_tables.h from what this Python knows of Unicode.
+"""Writes src/data/template/values/unicode_tables.h from what this Python knows of Unicode.
 
 Templates are rendered as Python renders them: its letter cases, and what its repr() spells out. The
 header names the version of Unicode; Debian 12's Python has 14.0.
-Usage: tools/make_template_tables.py > src/data/template/unicode_tables.h
+Usage: tools/make_template_tables.py > src/data/template/values/unicode_tables.h
 """
 
 import unicodedata

@@ -13,6 +13,15 @@ const patterns = [
   '[^\\d]', '(?<=a)\\b', '(?<=-)\\b', '(?<=a)\\B', '(?<=-)\\B', '\\p{L}', '[\\p{L}]', '[^\\p{L}]', '\\P{L}', '\\p{^L}', '\\p{N}', '[\\p{N}]',
   '[^\\p{N}]', '\\P{N}', '\\p{Nd}', '[\\p{Nd}]', '[^\\p{Nd}]', '[^\\s\\p{L}\\p{N}]', '[^\\r\\n\\p{L}\\p{N}]', '[^\\r\\n\\p{L}\\d]', '.', '(?i:s)', '(?i:k)', '(?i:[a-z])',
   '(?i:é)', '(?i:ß)', '(?i:σ)', '[a-z]', '[\\x00-\\x7f]', '[^\\x00-\\x7f]', '\\p{Zs}',
+  // Negated sets in classes, classes in classes, and both sides of '&&'.
+  '[\\D]', '[^\\D]', '[\\W]', '[^\\W]', '[\\P{L}]', '[^\\P{L}]', '[\\P{N}]', '[\\p{^Lu}]', '[a\\D]', '[^a\\P{L}]', '[\\P{L}\\P{N}]', '[^\\P{L}\\P{Lu}]',
+  '[a-z[^a]]', '[^a-z[^k-p]]', '[[^\\p{L}]\\p{Lu}]', '[[\\p{L}][\\p{N}]]', '[a-z&&[^aeiou]]', '[^a-z&&[^aeiou]]', '[\\p{L}&&[^\\p{Han}]]', '[\\p{L}\\p{N}&&\\p{^Lu}&&[^b]]',
+  '[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}&&[^\\p{Han}]]', '[]a]', '[^]a]', '[\\d\\-x]', '[[a-c]-x]', '[a-c&&b-]', '\\h', '\\H', '[\\h]', '[\\H]',
+  ...('LC L M N P S Z C Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co Cn ' +
+    'Letter Uppercase_Letter lowercase-letter Number Punctuation Other Alpha Alphabetic Upper Lower Alnum Digit Space Punct Word XDigit Blank Cntrl ASCII ' +
+    'Arabic Armenian Bengali Bopomofo Common Cyrillic Devanagari Ethiopic Georgian Greek Gujarati Gurmukhi Han Hangul Hebrew Hiragana Inherited ' +
+    'Kannada Katakana Khmer Lao Latin Malayalam Mongolian Myanmar Sinhala Tamil Telugu Thai Tibetan').split(' ').map((name) => `\\p{${name}}`),
+  ...'alnum alpha ascii blank cntrl digit lower punct space upper xdigit word'.split(' ').flatMap((name) => [`[[:${name}:]]`, `[x[:^${name}:]]`]),
 ];
 // `limit` and `step`: all characters below the one, and every so manyth above.
 const limit = 0x3400;

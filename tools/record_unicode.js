@@ -1,10 +1,11 @@
-// Writes tables of characters into src/data/tokenizer, the reference library's, asked one by one: which it takes for
-// letters, numbers, word characters, and which it does not normalize (unicode_tables.cc), marks and punctuation
-// (mark_tables.cc), and how characters join to clusters (grapheme_tables.cc). Its parts follow different versions of
-// Unicode (regular expressions 16, added tokens 16, digits and clusters 17, normal forms and marks 9), so no one
+// Writes tables of characters into src/data/tokenizer/unicode, the reference library's, asked one by one: which it takes
+// for digits and word characters, and which it does not normalize (unicode_tables.cc), marks and punctuation
+// (mark_tables.cc), what the properties of its patterns hold (letter_tables.cc, category_tables.cc, script_tables.cc), and
+// how characters join to clusters (grapheme_tables.cc). Its parts follow different versions of Unicode (regular
+// expressions 16, added tokens 16, digits and clusters 17, normal forms and marks 9), so no one
 // version's tables would do.
 // Usage: npm install tokenizers (in a folder outside the repository), then
-//   NODE_PATH=FOLDER/node_modules node tools/record_unicode.js src/data/tokenizer
+//   NODE_PATH=FOLDER/node_modules node tools/record_unicode.js src/data/tokenizer/unicode
 'use strict';
 const { Tokenizer } = require('tokenizers');
 const fs = require('fs');
@@ -66,13 +67,10 @@ const rangesTable = (name, comment, list) =>
 function write(file, header, type, tables, functions) {
   const ends = functions.map(([f, t]) => `std::span<const ${type}> ${f}() { return ${t}; }`);
   fs.writeFileSync(`${folder}/${file}`, [
-    '// Written by tools/record_unicode.js: do not edit.', `#include "data/tokenizer/${header}"\n`,
+    '// Written by tools/record_unicode.js: do not edit.', `#include "data/tokenizer/unicode/${header}"\n`,
     'namespace tessera {', 'namespace {', ...tables, '\n}  // namespace\n', ...ends, '\n}  // namespace tessera\n'].join('\n'));
 }
 
-const letters = matching('\\p{L}');
-const numbers = matching('\\p{N}');
-const decimals = matching('\\d');
 const words = pieces('Whitespace', {});
 const digits = pieces('Digits', { individual_digits: true });
 const nfd = make({ normalizer: { type: 'NFD' } }).getNormalizer();
@@ -87,16 +85,12 @@ const untouched = points.filter((c) => {
 });
 
 write('unicode_tables.cc', 'unicode_tables.h', 'CharacterRange', [
-  rangesTable('kLetters', '\\p{L} of regular expressions.', letters),
-  rangesTable('kNumbers', '\\p{N} of regular expressions.', numbers),
-  rangesTable('kDecimals', '\\d of regular expressions.', decimals),
   rangesTable('kNumeric', 'What the pre-tokenizer Digits takes for a digit.',
     points.filter((c) => digits(`a${String.fromCodePoint(c)}`).length === 2)),
   rangesTable('kWords', '\\w beside an added token that is a single word.',
     points.filter((c) => words(`a${String.fromCodePoint(c)}a`).length === 1)),
   rangesTable('kNotNormalized', 'Newer than the normal forms of the library.', untouched),
-], [['letter_ranges', 'kLetters'], ['number_ranges', 'kNumbers'], ['decimal_ranges', 'kDecimals'],
-  ['numeric_ranges', 'kNumeric'], ['word_ranges', 'kWords'], ['not_normalized_ranges', 'kNotNormalized']]);
+], [['numeric_ranges', 'kNumeric'], ['word_ranges', 'kWords'], ['not_normalized_ranges', 'kNotNormalized']]);
 
 const withoutMarks = make({ normalizer: { type: 'StripAccents' } }).getNormalizer();
 const punctuation = pieces('Punctuation', { behavior: 'Isolated' });
@@ -106,6 +100,29 @@ write('mark_tables.cc', 'unicode_tables.h', 'CharacterRange', [
   rangesTable('kPunctuation', 'What the pre-tokenizer Punctuation cuts out.',
     points.filter((c) => punctuation(`a${String.fromCodePoint(c)}a`).length === 3)),
 ], [['mark_ranges', 'kMarks'], ['punctuation_ranges', 'kPunctuation']]);
+
+// General categories, scripts, and what some properties have beside categories: "+Alpha" is what \p{Alpha} has and none
+// of the categories after it.
+const categories = ('Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co').split(' ');
+const scripts = ('Arabic Armenian Bengali Bopomofo Common Cyrillic Devanagari Ethiopic Georgian Greek Gujarati Gurmukhi Han Hangul Hebrew ' +
+  'Hiragana Inherited Kannada Katakana Khmer Lao Latin Malayalam Mongolian Myanmar Sinhala Tamil Telugu Thai Tibetan').split(' ');
+const beside = { Alpha: 'Lu Ll Lt Lm Lo Nl', Upper: 'Lu', Lower: 'Ll', Space: '', Blank: '', XDigit: '', ASCII: '' };
+const held = Object.fromEntries([...categories, ...scripts].map((name) => [name, matching(`\\p{${name}}`)]));
+for (const [name, parts] of Object.entries(beside)) {
+  const known = new Set(parts.split(' ').flatMap((part) => held[part] ?? []));
+  held[`+${name}`] = matching(`\\p{${name}}`).filter((c) => !known.has(c));
+}
+const tableOf = (name) => `k${name.replace('+', 'Also')}`;
+function writeNamed(file, functionName, names) {
+  write(file, 'unicode_tables.h', 'NamedRanges', [
+    ...names.map((name) => rangesTable(tableOf(name), `${name}.`, held[name])),
+    `\nconstexpr NamedRanges kAll[] = {\n${names.map((name) => `{"${name}", ${tableOf(name)}},`).join('\n')}\n};`,
+  ], [[functionName, 'kAll']]);
+}
+const letters = categories.filter((name) => name.startsWith('L'));
+writeNamed('letter_tables.cc', 'letter_categories', letters);
+writeNamed('category_tables.cc', 'other_categories', categories.filter((name) => !letters.includes(name)));
+writeNamed('script_tables.cc', 'scripts_and_more', Object.keys(held).filter((name) => !categories.includes(name)));
 
 // How many clusters there are in a text, as Precompiled cuts it: a map of all first bytes makes one letter of every
 // cluster of up to five bytes, and one of every character of a longer one. So a border is seen beside a short cluster.

@@ -249,6 +249,24 @@ void HfWeights::read_range(const std::string& name, const std::vector<int64_t>& 
   file_with(name, expected_shape).read_range(name, first, out);
 }
 
+bool is_same_tensor(const HfWeights& weights, const std::string& name, const std::string& other) {
+  const TensorInfo* a = weights.find(name);
+  const TensorInfo* b = weights.find(other);
+  TESSERA_CHECK(a != nullptr && b != nullptr, "'{}' lacks {} or {}", weights.folder(), name, other);
+  if (a->type != b->type || a->shape != b->shape) return false;
+  constexpr int64_t kBlock = int64_t{4} << 20;
+  const int64_t bytes = a->end - a->begin;
+  std::vector<std::byte> of_a, of_b;
+  for (int64_t at = 0; at < bytes; at += kBlock) {
+    of_a.resize(static_cast<size_t>(std::min(kBlock, bytes - at)));
+    of_b.resize(of_a.size());
+    weights.read_bytes_at(name, a->shape, at, of_a);
+    weights.read_bytes_at(other, b->shape, at, of_b);
+    if (of_a != of_b) return false;
+  }
+  return true;
+}
+
 void require_exact_names(const HfWeights& weights, std::span<const std::string> expected) {
   const std::set<std::string> wanted(expected.begin(), expected.end());
   std::vector<std::string> missing;

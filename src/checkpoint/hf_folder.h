@@ -62,6 +62,9 @@ class HfWeights {
   std::map<std::string, size_t, std::less<>> file_of_;  // tensor name to index in files_
 };
 
+// Whether two tensors have the same type, shape and bytes; both must be there.
+bool is_same_tensor(const HfWeights& weights, const std::string& name, const std::string& other);
+
 // Throws Error listing in full the expected names that the folder lacks and the names it has that
 // nobody expects. "*.rotary_emb.inv_freq", "*.attn.bias" and "*.attn.masked_bias" are skipped: they
 // can be computed.

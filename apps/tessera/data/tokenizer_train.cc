@@ -7,6 +7,7 @@
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "data/corpus.h"
+#include "data/prepare/work_unit.h"
 #include "data/tokenizer/tokenizer_file.h"
 #include "data/tokenizer/train_bpe.h"
 #include "data/tokenizer_command.h"
@@ -21,7 +22,8 @@ KnownSplit split_called(const std::string& name) {
   return name == "qwen2" ? KnownSplit::kQwen2 : KnownSplit::kLlama3;
 }
 
-// In blocks that end where a line does, so that files may be larger than memory.
+// In blocks that end where a line does, or at least a character, so that files may be larger than
+// memory.
 int64_t count_file(const std::string& path, PieceCounts& counts) {
   std::ifstream file(path, std::ios::binary);
   require(file.is_open(), "cannot open '{}': check its permissions", path);
@@ -33,7 +35,9 @@ int64_t count_file(const std::string& path, PieceCounts& counts) {
     file.read(block.data() + before, static_cast<std::streamsize>(kBlockBytes));
     block.resize(before + static_cast<size_t>(file.gcount()));
     const size_t line_end = file ? block.rfind('\n') : block.npos;
-    const size_t end = line_end == block.npos ? block.size() : line_end + 1;
+    const size_t end = line_end != block.npos ? line_end + 1
+                       : file                 ? cut_of_piece(block)
+                                              : block.size();
     counts.add(std::string_view(block).substr(0, end));
     bytes += static_cast<int64_t>(end);
     block.erase(0, end);

@@ -9,7 +9,7 @@
 #include "cli/read_text.h"
 #include "data/tokenizer/encoder.h"
 #include "data/tokenizer/golden.h"
-#include "data/tokenizer/unicode.h"
+#include "data/tokenizer/unicode/unicode.h"
 #include "data/tokenizer_command.h"
 
 namespace tessera {

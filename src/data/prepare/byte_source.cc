@@ -5,6 +5,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string>
@@ -104,6 +105,13 @@ class GzipBytes final : public PackedBytes {
         break;
       }
       if (!inside_) {
+        // Tapes and some tools fill up with zeros behind the last part.
+        const auto zeros = std::ranges::find_if(rest(), [](char c) { return c != 0; });
+        if (zeros != rest().begin() && any_) {
+          use(static_cast<size_t>(zeros - rest().begin()));
+          continue;
+        }
+        any_ = true;
         inflateReset(&stream_);
         inside_ = true;
       }
@@ -130,6 +138,7 @@ class GzipBytes final : public PackedBytes {
   static constexpr size_t kMostAtOnce = size_t{1} << 30;
   z_stream stream_{};
   bool inside_ = false;
+  bool any_ = false;  // a part has begun
 };
 
 class ZstdBytes final : public PackedBytes {

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/text/text.h"
+
 namespace tessera {
 namespace {
 
@@ -47,8 +49,13 @@ class TextFinder final : public nlohmann::json::json_sax_t {
     --depth_;
     return true;
   }
-  bool parse_error(size_t byte, const std::string&, const nlohmann::json::exception&) override {
-    if (wrong_.empty()) wrong_ = fmt::format("is no JSON (byte {})", byte);
+  bool parse_error(size_t byte, const std::string&,
+                   const nlohmann::json::exception& error) override {
+    const std::string_view said = error.what();
+    const std::string_view why = said.find("surrogate") != said.npos ? ": half of a surrogate pair"
+                                 : said.find("UTF-8") != said.npos   ? ": no UTF-8"
+                                                                     : "";
+    if (wrong_.empty()) wrong_ = fmt::format("is no JSON (byte {}{})", byte, why);
     return false;
   }
 
@@ -77,6 +84,13 @@ class TextFinder final : public nlohmann::json::json_sax_t {
 }  // namespace
 
 std::string json_text(std::string_view line, std::string_view key, std::string& text) {
+  // What a file begins with that is one list, or is written for people to read.
+  const std::string_view all = trim(line);
+  if (all == "[" || all == "{" || all == "[{") {
+    return "begins a value that goes on in the next: write every object in one line (jq -c '.[]' "
+           "for "
+           "a list)";
+  }
   TextFinder finder(key, text);
   nlohmann::json::sax_parse(line, &finder);
   return finder.wrong();

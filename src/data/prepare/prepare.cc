@@ -17,9 +17,11 @@
 #include "base/text/text.h"
 #include "data/chat_folder.h"
 #include "data/corpus.h"
+#include "data/prepare/byte_source.h"
 #include "data/prepare/encode_in_order.h"
 #include "data/prepare/prepare_state.h"
 #include "data/set/megatron.h"
+#include "data/text_doubt.h"
 #include "data/tokenizer/tokenizer.h"
 
 namespace tessera {
@@ -113,6 +115,7 @@ class PrepareJob {
                    options_.out, error.message());
     const FolderLock lock(options_.out);
     start(made);
+    note_doubtful();
     write_documents();
     if (!result_.stopped) finish();
     return describe();
@@ -142,6 +145,24 @@ class PrepareJob {
                       : writers_.emplace_back(places[i], set_facts());
     }
     save();
+  }
+
+  // Says of the first few files whose beginning is hardly text that they are taken for text.
+  void note_doubtful() const {
+    constexpr size_t kMostFiles = 100;
+    if (!options_.on_note || result_.resumed) return;
+    std::vector<char> beginning(size_t{64} << 10);
+    for (size_t i = 0, notes = 0; i < std::min(inputs_.size(), kMostFiles) && notes < 3; ++i) {
+      const std::string& path = inputs_[i].path;
+      if (has_json_lines(path)) continue;
+      const size_t size = open_bytes(path)->read(beginning);
+      const std::string doubt = text_doubt({beginning.data(), size});
+      if (doubt.empty()) continue;
+      ++notes;
+      options_.on_note(fmt::format(
+          "'{}' {}: it is read as text in UTF-8 all the same; convert it, or leave it out", path,
+          doubt));
+    }
   }
 
   // Everything that this job or another of any kind would have written, and nothing else.

@@ -333,6 +333,52 @@ TEST_F(PrepareTest, UnreadableLinesAreNamedOrLeftOut) {
   EXPECT_EQ(documents_of(some.out), (std::vector<std::string>{"good", "better"}));
 }
 
+TEST_F(PrepareTest, SaysWhyALineThatLooksRightIsNone) {
+  const std::string begun =
+      "begins a value that goes on in the next: write every object in one line";
+  for (const auto& [text, why] :
+       {std::pair<std::string, std::string>{"[\n  {\"text\": \"a\"}\n]\n", begun},
+        {"\xef\xbb\xbf{\r\n  \"text\": \"a\"\r\n}\r\n", begun},
+        {R"({"text": "cut \ud83d off"})", ": half of a surrogate pair)"},
+        {"{\"text\": \"caf\xe9\"}", ": no UTF-8)"}}) {
+    write("a.jsonl", text);
+    PrepareOptions some = options();
+    some.overwrite = true;
+    EXPECT_NE(refusal(some).find(why), std::string::npos) << refusal(some);
+  }
+  // What Python's json takes, too: the last of several keys, pairs of surrogates, carriage returns.
+  write("a.jsonl", R"({"text": "no", "text": "\ud83d\ude42"})"
+                   "\r\n"
+                   R"({"te\u0078t": "b"})"
+                   "\r");
+  PrepareOptions some = options();
+  some.overwrite = true;
+  (void)prepare(some);
+  EXPECT_EQ(documents_of(some.out), (std::vector<std::string>{"\U0001F642", "b"}));
+}
+
+TEST_F(PrepareTest, ZerosBehindTheLastPartOfAGzipAreNothing) {
+  write("a.txt.gz", packed_gzip("one") + packed_gzip(" two") + std::string(700, '\0'));
+  (void)prepare(options());
+  EXPECT_EQ(documents_of(folder_ / "out"), std::vector<std::string>{"one two"});
+  write("a.txt.gz", packed_gzip("one") + std::string(700, '\0') + "x");
+  PrepareOptions some = options();
+  some.overwrite = true;
+  EXPECT_NE(refusal(some).find("its gzip is damaged"), std::string::npos) << refusal(some);
+}
+
+TEST_F(PrepareTest, SaysOfWhatIsHardlyTextThatItIsRead) {
+  write("a.txt", "a text");
+  write("b.bin", packed_gzip("packed") + std::string(1, '\0'));
+  write("c.txt", std::string("\xff\xfeo\0n\0e\0", 8));
+  PrepareOptions some = options();
+  std::vector<std::string> notes;
+  some.on_note = [&](const std::string& text) { notes.push_back(text); };
+  (void)prepare(some);
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_NE(notes[0].find("c.txt' begins with the mark of UTF-16"), std::string::npos) << notes[0];
+}
+
 TEST_F(PrepareTest, ALineOfMoreThan16MiBIsLeftOutOrNamed) {
   write("a.jsonl", json_line("before") + json_line(std::string(UnitLimits().line_bytes, 'y')) +
                        json_line("after"));

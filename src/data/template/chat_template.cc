@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "data/template/parser.h"
 #include "data/template/renderer.h"
+#include "data/template/syntax/parser.h"
 
 namespace tessera {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "data/template/budget.h"
+#include "data/template/values/budget.h"
 
 namespace tessera {
 

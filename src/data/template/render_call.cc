@@ -1,11 +1,11 @@
 #include <algorithm>
 
 #include "base/text/printable.h"
-#include "data/template/compare.h"
-#include "data/template/date_text.h"
-#include "data/template/methods.h"
+#include "data/template/functions/date_text.h"
+#include "data/template/functions/methods.h"
 #include "data/template/renderer.h"
-#include "data/template/write.h"
+#include "data/template/values/compare.h"
+#include "data/template/values/write.h"
 
 namespace tessera::jinja {
 namespace {

@@ -1,7 +1,7 @@
-#include "data/template/access.h"
-#include "data/template/filters.h"
+#include "data/template/functions/access.h"
+#include "data/template/functions/filters.h"
 #include "data/template/renderer.h"
-#include "data/template/write.h"
+#include "data/template/values/write.h"
 
 namespace tessera::jinja {
 

@@ -9,12 +9,12 @@
 #include <unordered_map>
 #include <vector>
 
-#include "data/template/arguments.h"
 #include "data/template/chat_template.h"
-#include "data/template/lexer.h"
-#include "data/template/loop.h"
-#include "data/template/node.h"
 #include "data/template/scope.h"
+#include "data/template/syntax/lexer.h"
+#include "data/template/syntax/node.h"
+#include "data/template/values/arguments.h"
+#include "data/template/values/loop.h"
 
 namespace tessera::jinja {
 

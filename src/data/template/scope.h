@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "data/template/node.h"
-#include "data/template/value.h"
+#include "data/template/syntax/node.h"
+#include "data/template/values/value.h"
 
 namespace tessera::jinja {
 

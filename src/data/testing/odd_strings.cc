@@ -4,7 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "data/tokenizer/unicode.h"
+#include "data/tokenizer/unicode/unicode.h"
 
 namespace tessera::testing {
 namespace {

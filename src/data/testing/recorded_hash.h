@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/hash.h"
-#include "data/tokenizer/piece.h"
+#include "data/tokenizer/common/piece.h"
 
 namespace tessera::testing {
 

@@ -14,7 +14,7 @@
 #include "data/tokenizer/encoder.h"
 #include "data/tokenizer/stream_decoder.h"
 #include "data/tokenizer/tokenizer.h"
-#include "data/tokenizer/unicode.h"
+#include "data/tokenizer/unicode/unicode.h"
 
 namespace tessera {
 namespace {

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "base/error.h"
-#include "data/tokenizer/byte_alphabet.h"
+#include "data/tokenizer/common/byte_alphabet.h"
 #include "data/tokenizer/tokenizer_parts.h"
-#include "data/tokenizer/unicode.h"
+#include "data/tokenizer/unicode/unicode.h"
 
 namespace tessera {
 namespace {

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "data/tokenizer/added_tokens.h"
-#include "data/tokenizer/model.h"
-#include "data/tokenizer/piece.h"
+#include "data/tokenizer/common/piece.h"
+#include "data/tokenizer/model/model.h"
+#include "data/tokenizer/steps/added_tokens.h"
 #include "data/tokenizer/tokenizer.h"
 
 namespace tessera {

@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "data/tokenizer/model_lists.h"
+#include "data/tokenizer/model/model_lists.h"
 
 namespace tessera {
 

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "base/text/json.h"
+#include "data/tokenizer/common/json_reader.h"
 #include "data/tokenizer/encoder.h"
-#include "data/tokenizer/json_reader.h"
 
 namespace tessera {
 namespace {

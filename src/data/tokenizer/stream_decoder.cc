@@ -3,9 +3,9 @@
 #include <span>
 #include <utility>
 
-#include "data/tokenizer/byte_alphabet.h"
+#include "data/tokenizer/common/byte_alphabet.h"
 #include "data/tokenizer/tokenizer_parts.h"
-#include "data/tokenizer/unicode.h"
+#include "data/tokenizer/unicode/unicode.h"
 
 namespace tessera {
 namespace {

@@ -9,12 +9,12 @@
 
 #include "base/error.h"
 #include "base/text/json.h"
+#include "data/tokenizer/common/string_table.h"
 #include "data/tokenizer/fingerprint.h"
-#include "data/tokenizer/model_lists.h"
-#include "data/tokenizer/read_model.h"
-#include "data/tokenizer/string_table.h"
+#include "data/tokenizer/model/model_lists.h"
+#include "data/tokenizer/model/read_model.h"
+#include "data/tokenizer/model/vocabulary.h"
 #include "data/tokenizer/tokenizer_parts.h"
-#include "data/tokenizer/vocabulary.h"
 
 namespace tessera {
 namespace {

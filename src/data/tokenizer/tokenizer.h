@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/tokenizer/piece.h"
+#include "data/tokenizer/common/piece.h"
 
 namespace tessera {
 

@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "data/tokenizer/byte_alphabet.h"
+#include "data/tokenizer/common/byte_alphabet.h"
 
 namespace tessera {
 namespace {

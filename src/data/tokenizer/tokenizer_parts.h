@@ -4,12 +4,12 @@
 #include <memory>
 #include <string>
 
-#include "data/tokenizer/added_tokens.h"
-#include "data/tokenizer/decoder.h"
-#include "data/tokenizer/model.h"
-#include "data/tokenizer/normalizer.h"
-#include "data/tokenizer/post_processor.h"
-#include "data/tokenizer/pre_tokenizer.h"
+#include "data/tokenizer/model/model.h"
+#include "data/tokenizer/steps/added_tokens.h"
+#include "data/tokenizer/steps/decoder.h"
+#include "data/tokenizer/steps/normalizer.h"
+#include "data/tokenizer/steps/post_processor.h"
+#include "data/tokenizer/steps/pre_tokenizer.h"
 
 namespace tessera {
 

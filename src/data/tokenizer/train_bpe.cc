@@ -6,15 +6,16 @@
 
 #include "base/error.h"
 #include "base/text/text.h"
-#include "data/tokenizer/byte_alphabet.h"
-#include "data/tokenizer/unicode.h"
-#include "data/tokenizer/vocabulary.h"
+#include "data/tokenizer/common/byte_alphabet.h"
+#include "data/tokenizer/model/vocabulary.h"
+#include "data/tokenizer/unicode/unicode.h"
 
 namespace tessera {
 namespace {
 
 constexpr size_t kMostPieces = 6'000'000;
-constexpr size_t kLongestPiece = 512;  // bytes; longer ones are noise, and slow to join
+constexpr size_t kMostPieceBytes = size_t{64} << 20;  // of all of them
+constexpr size_t kLongestPiece = 512;                 // bytes; longer ones are counted in parts
 
 using Pair = std::pair<int32_t, int32_t>;
 
@@ -50,7 +51,7 @@ class Trainer {
  public:
   Trainer(const PieceCounts& counts, int32_t first_byte) {
     for (const auto& [piece, count] : counts.sorted()) {
-      if (piece.size() < 2 || piece.size() > kLongestPiece) continue;
+      if (piece.size() < 2) continue;
       Word word;
       word.count = count;
       for (const char c : piece) word.ids.push_back(first_byte + static_cast<unsigned char>(c));
@@ -169,30 +170,45 @@ void PieceCounts::add(std::string_view text) {
   const uint8_t* table = character_table();
   for (size_t at = 0; at < text.size();) {
     const size_t end = end_of_piece(split_, text, at, table);
-    const std::string_view piece = text.substr(at, end - at);
-    at = end;
-    int32_t place = places_.find(piece);
-    if (place == kNoToken) {
-      if (counts_.size() >= kMostPieces) forget();
-      place = static_cast<int32_t>(counts_.size());
-      places_.insert(piece, place);
-      counts_.push_back(0);
+    while (end - at > kLongestPiece) {
+      const size_t part = start_of_last(text.substr(at), kLongestPiece);
+      count(text.substr(at, part));
+      at += part;
     }
-    ++counts_[static_cast<size_t>(place)];
+    count(text.substr(at, end - at));
+    at = end;
   }
 }
 
+void PieceCounts::count(std::string_view piece) {
+  int32_t place = places_.find(piece);
+  if (place == kNoToken) {
+    if (counts_.size() >= kMostPieces || bytes_ + piece.size() > kMostPieceBytes) forget();
+    place = static_cast<int32_t>(counts_.size());
+    places_.insert(piece, place);
+    counts_.push_back(0);
+    bytes_ += piece.size();
+  }
+  ++counts_[static_cast<size_t>(place)];
+}
+
+// Those that were seen once go; where that would be nearly all of them, only the newer half of
+// those. Where hardly any were, all that are new go.
 void PieceCounts::forget() {
+  const size_t pieces = counts_.size();
+  const auto once = static_cast<size_t>(std::count(counts_.begin(), counts_.end(), 1));
+  const bool are_few = once < pieces / 8;
+  const bool are_most = once >= pieces - pieces / 8;
   StringTable kept;
   std::vector<int64_t> counts;
-  // A text without repetition would be kept whole: then half of its pieces go.
-  const auto once = std::count(counts_.begin(), counts_.end(), 1);
-  const bool all = once < static_cast<ptrdiff_t>(counts_.size() / 8);
+  bytes_ = 0;
   places_.for_each([&](std::string_view piece, int32_t place) {
     const int64_t count = counts_[static_cast<size_t>(place)];
-    if (all ? static_cast<size_t>(place) >= counts_.size() / 2 && count < 8 : count == 1) return;
+    const bool is_new = static_cast<size_t>(place) >= pieces / 2;
+    if (are_few ? is_new : count == 1 && (is_new || !are_most)) return;
     kept.insert(piece, static_cast<int32_t>(counts.size()));
     counts.push_back(count);
+    bytes_ += piece.size();
   });
   places_ = std::move(kept);
   counts_ = std::move(counts);

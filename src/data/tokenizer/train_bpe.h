@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "data/tokenizer/known_split.h"
-#include "data/tokenizer/string_table.h"
+#include "data/tokenizer/common/string_table.h"
+#include "data/tokenizer/pattern/known_split.h"
 
 namespace tessera {
 
@@ -20,8 +20,8 @@ struct TrainBpeOptions {
   void validate() const;
 };
 
-// How often pieces occur in texts. Beyond some millions of different ones, those that were seen
-// once are forgotten, so memory is bounded.
+// How often pieces occur in texts; long ones are counted in parts. Beyond some millions of
+// different ones, or 64 MiB of them, those that were seen once are forgotten, so memory is bounded.
 class PieceCounts {
  public:
   explicit PieceCounts(KnownSplit split) : split_(split) {}
@@ -31,10 +31,12 @@ class PieceCounts {
   [[nodiscard]] std::vector<std::pair<std::string_view, int64_t>> sorted() const;
 
  private:
+  void count(std::string_view piece);
   void forget();
   KnownSplit split_;
   StringTable places_;
   std::vector<int64_t> counts_;
+  size_t bytes_ = 0;  // of all pieces
   std::string valid_;
 };
 

@@ -104,6 +104,19 @@ TEST(TrainBpeTest, StopsWhereNothingRepeats) {
   EXPECT_EQ(trained.tokens.size(), 257U);
 }
 
+// One piece of many kilobytes: it is learned from in parts.
+TEST(TrainBpeTest, ATextWithoutBlanksIsLearnedFromToo) {
+  std::string text;
+  for (int i = 0; i < 4000; ++i)
+    text += i * i % 7 < 3 ? "abra" : i % 2 == 0 ? "cad" : "\xE6\x97\xA5";
+  TrainBpeOptions options;
+  options.vocab_size = 300;
+  const TrainedBpe trained = trained_on(text, options);
+  EXPECT_EQ(trained.tokens.size(), 300U);
+  EXPECT_EQ(std::count(trained.tokens.begin(), trained.tokens.end(), "abra"), 1);
+  EXPECT_EQ(std::count(trained.tokens.begin(), trained.tokens.end(), "\xE6\x97\xA5"), 1);
+}
+
 TEST(TrainBpeTest, ASpecialTokenIsNotLearned) {
   TrainBpeOptions options;
   options.special_tokens = {"abab"};

@@ -13,7 +13,7 @@
 #include "base/text/printable.h"
 #include "data/chat_folder.h"
 #include "data/template/chat_template.h"
-#include "data/tokenizer/byte_alphabet.h"
+#include "data/tokenizer/common/byte_alphabet.h"
 #include "data/tokenizer/encoder.h"
 #include "data/tokenizer/stream_decoder.h"
 #include "data/tokenizer/tokenizer_parts.h"

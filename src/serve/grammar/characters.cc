@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "data/tokenizer/unicode.h"
+#include "data/tokenizer/unicode/unicode.h"
 
 namespace tessera::serve::grammar {
 namespace {

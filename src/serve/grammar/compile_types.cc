@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/tokenizer/unicode.h"
+#include "data/tokenizer/unicode/unicode.h"
 #include "serve/grammar/characters.h"
 #include "serve/grammar/compiler.h"
 #include "serve/grammar/formats.h"

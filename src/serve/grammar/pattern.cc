@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/text/text.h"
-#include "data/tokenizer/unicode.h"
+#include "data/tokenizer/unicode/unicode.h"
 #include "serve/grammar/characters.h"
 
 namespace tessera::serve::grammar {

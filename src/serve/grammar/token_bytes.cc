@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "data/tokenizer/byte_alphabet.h"
-#include "data/tokenizer/decoder.h"
+#include "data/tokenizer/common/byte_alphabet.h"
+#include "data/tokenizer/steps/decoder.h"
 #include "data/tokenizer/tokenizer.h"
 #include "data/tokenizer/tokenizer_parts.h"
 

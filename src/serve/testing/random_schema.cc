@@ -4,7 +4,7 @@
 #include <cmath>
 #include <iterator>
 
-#include "data/tokenizer/unicode.h"
+#include "data/tokenizer/unicode/unicode.h"
 
 namespace tessera::serve::testing {
 namespace {

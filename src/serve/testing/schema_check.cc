@@ -6,7 +6,7 @@
 #include <regex>
 #include <string>
 
-#include "data/tokenizer/unicode.h"
+#include "data/tokenizer/unicode/unicode.h"
 
 namespace tessera::serve::testing {
 namespace {

@@ -1,6 +1,7 @@
 // config.json for a model of ours, so that a folder with it and the weights is a Hugging Face
 // model.
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "spec/families.h"
 #include "spec/run_file/run_file.h"
@@ -43,15 +44,21 @@ ordered_json gpt2_config(const ModelSpec& m) {
           {"layer_norm_epsilon", m.norm_eps}};
 }
 
-ordered_json rope_config(const RopeSpec& rope) {
-  if (rope.scaling != RopeScaling::kLlama3)
-    return {{"rope_type", "default"}, {"rope_theta", rope.theta}};
-  return {{"rope_type", "llama3"},
-          {"rope_theta", rope.theta},
-          {"factor", rope.factor},
-          {"low_freq_factor", rope.low_freq_factor},
-          {"high_freq_factor", rope.high_freq_factor},
-          {"original_max_position_embeddings", rope.original_max_position}};
+// As Transformers 5 reads it ("rope_parameters"), and as version 4 does.
+void add_rope(const RopeSpec& rope, ordered_json& json) {
+  ordered_json scaling = nullptr;
+  if (rope.scaling == RopeScaling::kLlama3) {
+    scaling = {{"rope_type", "llama3"},
+               {"factor", rope.factor},
+               {"low_freq_factor", rope.low_freq_factor},
+               {"high_freq_factor", rope.high_freq_factor},
+               {"original_max_position_embeddings", rope.original_max_position}};
+  }
+  json["rope_theta"] = rope.theta;
+  json["rope_scaling"] = scaling;
+  ordered_json parameters = scaling.is_null() ? ordered_json{{"rope_type", "default"}} : scaling;
+  parameters["rope_theta"] = rope.theta;
+  json["rope_parameters"] = std::move(parameters);
 }
 
 void add_window(const ModelSpec& m, ordered_json& json) {
@@ -67,7 +74,8 @@ ordered_json llama_config(const ModelSpec& m, int64_t seq_len) {
                        {"hidden_size", m.hidden},        {"intermediate_size", m.ffn},
                        {"num_attention_heads", m.heads}, {"num_key_value_heads", m.kv_heads},
                        {"head_dim", m.head_dim},         {"max_position_embeddings", seq_len},
-                       {"rms_norm_eps", m.norm_eps},     {"rope_parameters", rope_config(m.rope)}};
+                       {"rms_norm_eps", m.norm_eps}};
+  add_rope(m.rope, json);
   const bool says_bias = m.family == ModelFamily::kLlama || m.family == ModelFamily::kQwen3;
   if (says_bias) json["attention_bias"] = m.attention_bias == AttentionBias::kAll;
   if (m.family == ModelFamily::kLlama) json["mlp_bias"] = m.mlp_bias;

@@ -5,8 +5,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/philox.h"
@@ -37,9 +39,12 @@ constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
                                            "merges.txt",
                                            "tokenizer.model",
                                            "chat_template.jinja"};
-// What a config.json says beside the model: ids of tokens, and the length it was made for.
-constexpr const char* kKeptKeys[] = {"bos_token_id", "eos_token_id", "pad_token_id",
-                                     "max_position_embeddings"};
+// The length that the config.json of the weights was made for, which ours says too.
+constexpr std::string_view kTheirLength = "max_position_embeddings";
+// What ours does not say and is not true of the copy: where it came from, how it was packed, and a
+// list of layers that other keys say as well.
+constexpr std::string_view kLeftOut[] = {"_name_or_path", "auto_map", "layer_types",
+                                         "quantization_config"};
 constexpr const char* kTokenKeys[] = {"bos_token_id", "eos_token_id", "pad_token_id"};
 
 // A folder that is removed unless it is kept.
@@ -113,13 +118,36 @@ ordered_json config_of(const ModelFolder& model) {
   const std::string path = origin + "/config.json";
   if (!origin.empty() && fs::is_regular_file(path)) {
     const ordered_json theirs = read_json(path);
-    for (const char* key : kKeptKeys) {
-      if (theirs.contains(key)) (*config)[key] = theirs[key];
+    for (const auto& [key, value] : theirs.items()) {
+      const bool is_left_out = std::ranges::count(kLeftOut, key) > 0;
+      if (key == kTheirLength || (!config->contains(key) && !is_left_out)) (*config)[key] = value;
     }
   } else {
     add_token_ids(model, *config);
   }
   return *config;
+}
+
+// The type that most of the weights have, under the names of Transformers 5 and 4.
+void add_type(const std::vector<TensorHead>& heads, ordered_json& config) {
+  std::map<StoredType, int64_t> elements;
+  for (const TensorHead& head : heads) {
+    int64_t count = 1;
+    for (const int64_t size : head.shape) count *= size;
+    elements[head.type] += count;
+  }
+  const auto most =
+      std::max_element(elements.begin(), elements.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  const std::map<StoredType, std::string_view> names = {{StoredType::kF64, "float64"},
+                                                        {StoredType::kF32, "float32"},
+                                                        {StoredType::kBF16, "bfloat16"},
+                                                        {StoredType::kF16, "float16"}};
+  const auto name = most == elements.end() ? names.end() : names.find(most->first);
+  for (const char* key : {"dtype", "torch_dtype"}) {
+    config.erase(key);
+    if (name != names.end()) config[key] = name->second;
+  }
 }
 
 ordered_json generation_config_of(const ModelFolder& model, const ordered_json& config) {
@@ -198,7 +226,7 @@ ExportReport export_hf(const ExportOptions& options) {
   require_config(!fs::exists(fs::symlink_status(options.out, error)),
                  "'{}' is there already: name a folder that does not exist", options.out);
   const ModelFolder source = open_model_folder(options.source);
-  const ordered_json config = config_of(source);
+  ordered_json config = config_of(source);
   require_config(source.is_checkpoint || HfWeights::present(source.path),
                  "'{}' has no weights (model.safetensors): a run writes them when it ends; a "
                  "checkpoint of it can be exported as well",
@@ -207,6 +235,7 @@ ExportReport export_hf(const ExportOptions& options) {
   if (source.is_checkpoint) put_together(source, whole.emplace(options.out + ".weights"));
   const HfWeights weights = HfWeights::open(whole ? whole->path() : source.path);
   const std::vector<TensorHead> heads = heads_of(weights);
+  add_type(heads, config);
   const std::vector<HfShard> shards = deal_into_shards(heads, options.shard_bytes);
   NewFolder out(options.out + ".partial");
   write_json(out.file("config.json"), config);

@@ -82,6 +82,7 @@ class FolderWeights final : public WeightsOnDisk {
     const std::vector<StoredShape> stored = stored_shapes(layout);
     std::vector<std::string> expected;
     for (const StoredShape& one : stored) expected.push_back(name_in(weights_, one.name));
+    expect_copy_of_embedding(expected);
     require_exact_names(weights_, expected);
     for (const StoredShape& one : stored) {
       // What can be computed may be missing; who reads it says so.
@@ -115,6 +116,23 @@ class FolderWeights final : public WeightsOnDisk {
   }
 
  private:
+  // Files of a model whose head is its embedding may have that twice. Versions of Transformers do
+  // not agree on what counts where the two differ.
+  void expect_copy_of_embedding(std::vector<std::string>& expected) const {
+    const std::string head = "lm_head.weight";
+    if (weights_.find(head) == nullptr || std::ranges::count(expected, head) > 0) return;
+    const auto embedding = std::ranges::find_if(expected, [](const std::string& name) {
+      return name.ends_with("embed_tokens.weight") || name.ends_with("wte.weight");
+    });
+    if (embedding == expected.end() || weights_.find(*embedding) == nullptr) return;
+    require(is_same_tensor(weights_, *embedding, head),
+            "the model has one tensor for embedding and head (\"tie_word_embeddings\" of "
+            "config.json), but {} and {} of '{}' differ: set it to false to keep both, or leave {} "
+            "out of the file",
+            *embedding, head, weights_.folder(), head);
+    expected.push_back(head);
+  }
+
   void read_bytes(const StoredRuns& runs, int64_t first, std::span<std::byte> out,
                   ReadFigures& figures) const {
     weights_.read_bytes_at(runs.name, runs.shape, first * runs.element, out);
