@@ -113,8 +113,8 @@ TEST(Fp8, IsRefusedWhereItCannotBe) {
     EXPECT_TRUE(has(ended.err, part)) << ended.err;
   };
   refused({"plan", "--cluster", "a100-8"}, "no arithmetic of 8 bits");
-  refused({"simulate", "--cluster", "h100-8", "--trace", "x.json"}, "use --dtype bf16");
-  refused({"plan", "--cluster", "h100-8", "--emit", "megatron"}, "use --dtype bf16");
+  refused({"simulate", "--cluster", "h100-8", "--trace", "x.json"}, "use --set train.dtype=fp8");
+  refused({"plan", "--cluster", "h100-8", "--emit", "megatron"}, "or --dtype bf16");
   const Ended train =
       run_in_process({"train", std::string(TESSERA_SOURCE_DIR) + "/examples/demo.toml", "--dry-run",
                       "--set", "train.dtype=fp8", "--set", "train.device=cuda"});

@@ -21,6 +21,7 @@ RunSpec fp8_spec(const std::string& mesh, Fp8Recipe recipe = Fp8Recipe::kTensor)
   spec.train.dtype = DType::kBF16;
   spec.train.fp8.asked = true;
   spec.train.fp8.recipe = recipe;
+  spec.train.seq_len = 16;
   if (recipe == Fp8Recipe::kBlock) spec.train.fp8.block = 4;
   return resolved(spec);
 }
@@ -48,13 +49,15 @@ TEST(QuantiseProducts, TakesTheProductsOfTheBlocksAndNoOther) {
   EXPECT_GE(found[OpKind::kLinear], 1) << "the head stays as it is";
   RunSpec spec = fp8_spec("dp=1");
   spec.train.fp8.bf16_first = 1;
-  for (const Node& node : graph_of(spec).nodes()) {
-    if (multiplies_codes(node.op)) EXPECT_EQ(node.tag.unit, 2) << node.name;
+  const Graph graph = graph_of(spec);
+  for (const Node& node : graph.nodes()) {
+    EXPECT_TRUE(!multiplies_codes(node.op) || node.tag.unit == 2) << node.name;
   }
 }
 
 TEST(QuantiseProducts, ServingAndEvaluationStayInBf16) {
-  for (const Node& node : build_step(fp8_spec("dp=1"), StepKind::kForward).forward.graph.nodes()) {
+  const StepGraph step = build_step(fp8_spec("dp=1"), StepKind::kForward);
+  for (const Node& node : step.forward.graph.nodes()) {
     EXPECT_FALSE(multiplies_codes(node.op)) << node.name;
   }
 }
@@ -123,12 +126,12 @@ TEST(QuantiseProducts, AScaleThatNobodyAgreedOnIsRefusedByName) {
   } catch (const TypeError& error) {
     const std::string why = error.what();
     EXPECT_NE(why.find("is M"), std::string::npos) << why;
-    EXPECT_NE(why.find("would have to be I on tp"), std::string::npos) << why;
+    EXPECT_NE(why.find("would have to be I on"), std::string::npos) << why;
   }
 }
 
-// The backward pass keeps what it keeps in bf16.
-TEST(QuantiseProducts, ActivationsThatAreKeptStayTheSame) {
+// The backward pass makes codes anew, from what it keeps in bf16.
+TEST(QuantiseProducts, NoCodesAreKeptForTheBackwardPass) {
   RunSpec spec = fp8_spec("dp=1");
   spec.train.seq_len = 64;
   spec.model.layers = 12;
@@ -144,7 +147,8 @@ TEST(QuantiseProducts, ActivationsThatAreKeptStayTheSame) {
   };
   RunSpec plain = spec;
   plain.train.fp8 = {};
-  EXPECT_EQ(growth(spec), growth(plain));
+  constexpr int64_t kOneByteOfEach = 4 * 64 * 16;  // of four blocks more: tokens, width
+  EXPECT_LT(growth(spec) - growth(plain), kOneByteOfEach);
 }
 
 }  // namespace
