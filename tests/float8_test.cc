@@ -54,7 +54,7 @@ TEST(Fp8BoundTest, HoldsForEveryFamilyAndRecipe) {
     for (const Fp8Recipe recipe : kRecipes) {
       SCOPED_TRACE(fmt::format("{}, {}", model, name_of(recipe)));
       const BoundUse use =
-          fp8_use(first_step(in_fp8(spec, recipe), weights), reference, spec.model.layers, recipe);
+          fp8_use(first_step(in_fp8(spec, recipe), weights), reference, spec.model.layers);
       EXPECT_LE(use.part, 1) << use.tensor;
       EXPECT_GT(use.part, 0.1) << "the bound finds nothing";
       fmt::print("{}, {}: {:.2f} of the bound in {}\n", model, name_of(recipe), use.part,
@@ -87,7 +87,7 @@ TEST(Fp8BoundTest, FindsScalesOfOtherMatrices) {
       }
     };
     const BoundUse use = fp8_use(first_step_of(in_fp8(spec, Fp8Recipe::kTensor), weights, swap),
-                                 reference, spec.model.layers, Fp8Recipe::kTensor);
+                                 reference, spec.model.layers);
     EXPECT_TRUE(planted);
     EXPECT_GT(use.part, 1);
   }
