@@ -1,6 +1,5 @@
 // Products in 8 bits in whole runs: gradients of every family and recipe are within their bound of
-// exact ones, which faults break; ranks agree on scales; the loss follows that of bf16; and what
-// is not finite is named.
+// exact ones, which faults break; ranks agree on scales; and the loss follows that of bf16.
 #include <gtest/gtest.h>
 
 #include "support/bf16_bound.h"
