@@ -109,7 +109,7 @@ inline uint8_t encode_float8(float value) {
   return static_cast<uint8_t>(sign | code);
 }
 
-// Of f64, rounded once: what f32 cannot hold becomes the odd one of its neighbours, so that the
+// f64 is rounded once: what f32 cannot hold becomes the odd one of its neighbours, so that the
 // second rounding sees on which side it was.
 template <Float8 kFormat>
 inline uint8_t encode_float8(double value) {

@@ -252,7 +252,7 @@ TEST(Fp8Products, TheBoundFindsScalesOfOthersAndStaleOnes) {
     const Array amax = amax_of(rig, x, recipe.x);
     ASSERT_LE(part_of_bound(rig, x, w, quantised(rig, x, recipe.x, amax), qw), 1);
 
-    // Of the tile behind; one scale for all has none, and is that of another matrix.
+    // The scale of the tile behind; one scale for all has none, and is that of another matrix.
     Array of_others = amax;
     for (int64_t i = 0; i < amax.size(); ++i) {
       of_others.set(i, amax.size() == 1 ? amax.get(0) / 64 : amax.get((i + 1) % amax.size()));
