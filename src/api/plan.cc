@@ -54,8 +54,10 @@ void require_cluster_for_model(const PlanQuery& query) {
 void load_for_machine(const PlanQuery& query, const Surroundings& around,
                       std::string_view programs_for, PlanRequest& request) {
   require_cluster_for_model(query);
-  refuse_fp8(query.split, "a plan without --cluster");
-  const RunSource source = with_settings(query.source, query.split);
+  RunSource source = with_settings(query.source, query.split);
+  for (Setting& flag : source.flags) {  // Programs compute it
+    if (flag.at == "--dtype fp8") flag.text = "train.dtype=fp8";
+  }
   RunSpec spec = source.load(around.read);
   const bool by_templates = !can_compile_every_rank(spec);
   if (by_templates) {

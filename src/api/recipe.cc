@@ -146,7 +146,7 @@ void use_recipe(SplitFlags& split, std::string& cluster, const RunSource& source
   const Recipe recipe = find_recipe(split.recipe, read);
   if (cluster.empty()) cluster = recipe.cluster;
   split.recipe_settings = recipe.settings;
-  // fp8 is no type that a run file has.
+  // Priced alone: models of recipes have what cannot be trained in 8 bits.
   std::erase(split.recipe_settings, "train.dtype=fp8");
   for (SplitFlags::Word& word : split.words) {
     const bool fp8 = setting_of(recipe, "train.dtype") == "fp8";

@@ -179,8 +179,8 @@ bool asks_for_fp8(const SplitFlags& split) {
 void refuse_fp8(const SplitFlags& split, std::string_view what) {
   require_config(
       !asks_for_fp8(split),
-      "{} with --dtype fp8, which no Program computes yet: use --dtype bf16; tessera plan "
-      "--dtype fp8 prices the step",
+      "{} with --dtype fp8, which prices products and computes nothing: use --set train.dtype=fp8 "
+      "for Programs of 8 bits, or --dtype bf16",
       what);
 }
 

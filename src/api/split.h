@@ -52,7 +52,7 @@ struct SplitFlags {
   std::vector<Word> words = {
       {"--schedule", "parallel.schedule", "NAME", "of the pipeline: 1f1b, interleaved, zb-v, …"},
       {"--recompute", "parallel.recompute", "KIND", "none, light, selective, full, every-K"},
-      {"--dtype", "train.dtype", "TYPE", "bf16, f16, f32; fp8 for products, priced only"},
+      {"--dtype", "train.dtype", "TYPE", "bf16, f16, f32; fp8 for products of blocks"},
   };
   int64_t tokens = 0;  // of the whole training; 0: not asked
 };

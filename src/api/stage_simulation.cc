@@ -71,7 +71,7 @@ std::string why_by_stages(const SimulateQuery& query, const RunSpec& spec, bool 
     require_simulatable(spec);
     return "";
   }
-  if (asks_for_fp8(query.split)) return "no Program computes products in fp8 yet";
+  if (asks_for_fp8(query.split)) return "--dtype fp8 prices products, and has no Program";
   const std::string choice = untrainable_choice(spec.model);
   return choice.empty() ? why_not_simulatable(spec) : "there is no program for " + choice;
 }

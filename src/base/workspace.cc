@@ -79,4 +79,25 @@ int64_t paged_attention(DType type, int64_t head_dim, int threads) {
 
 int64_t dispatch_rows(int64_t experts) { return buffer(DType::kF64, experts); }
 
+int64_t amax(int threads) { return threads * kAlignBytes; }
+
+int64_t fp8_numbers(DType type, int64_t elements) {
+  return (elements * size_bytes(type) + kAlignBytes - 1) / kAlignBytes * kAlignBytes;
+}
+
+int64_t fp8_linear(DType type, int64_t tokens, int64_t out, int64_t in, int threads) {
+  return fp8_numbers(type, tokens * in) + fp8_numbers(type, out * in) +
+         linear(type, tokens, out, in, threads);
+}
+
+int64_t fp8_linear_dx(DType type, int64_t tokens, int64_t out, int64_t in, int threads) {
+  return fp8_numbers(type, tokens * out) + fp8_numbers(type, out * in) +
+         linear(type, tokens, out, in, threads);
+}
+
+int64_t fp8_linear_dw(DType type, int64_t tokens, int64_t out, int64_t in, int threads) {
+  return fp8_numbers(type, tokens * out) + fp8_numbers(type, tokens * in) +
+         linear(type, tokens, out, in, threads);
+}
+
 }  // namespace tessera::workspace

@@ -31,6 +31,13 @@ int64_t cross_entropy_loss(int threads);
 
 int64_t dispatch_rows(int64_t experts);
 
+// Products of 8 bits: the numbers of both matrices, and what their product needs.
+int64_t amax(int threads);
+int64_t fp8_numbers(DType type, int64_t elements);
+int64_t fp8_linear(DType type, int64_t tokens, int64_t out, int64_t in, int threads);
+int64_t fp8_linear_dx(DType type, int64_t tokens, int64_t out, int64_t in, int threads);
+int64_t fp8_linear_dw(DType type, int64_t tokens, int64_t out, int64_t in, int threads);
+
 // Serving. Inputs are packed. Few tokens read each weight as it is stored; of more, rows of weights
 // are widened by panels.
 inline constexpr int64_t kServeFewTokens = 8;

@@ -5,6 +5,7 @@
 #include "compile/model/loss_chunks.h"
 #include "compile/model/servable.h"
 #include "compile/passes/passes.h"
+#include "compile/passes/quantise_products.h"
 #include "compile/passes/recompute.h"
 #include "compile/passes/ring_attention.h"
 #include "compile/staged_step.h"
@@ -75,6 +76,7 @@ void add_update(StepGraph& step) {
 
 bool always(const StepGraph&) { return true; }
 bool trains(const StepGraph& step) { return step.training; }
+bool quantises(const StepGraph& step) { return step.training && step.spec.train.fp8.on(); }
 bool overlaps_gradients(const StepGraph& step) {
   return step.training && step.mesh.size(Axis::kTp) * step.mesh.size(Axis::kCp) > 1;
 }
@@ -84,6 +86,8 @@ bool releases_weights(const StepGraph& step) { return step.releases_weights(); }
 constexpr StepPass kPasses[] = {
     {"build_transformer", always, build},
     {"differentiate", trains, add_backward},
+    {"quantise_products", quantises,
+     [](StepGraph& step) { quantise_products(step.forward.graph, step.spec, step.mesh); }},
     {"add_update", trains, add_update},
     {"interleave_loss_chunks", trains,
      [](StepGraph& step) { interleave_loss_chunks(step.forward.graph); }},

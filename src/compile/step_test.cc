@@ -16,9 +16,16 @@ using testing::resolved;
 using testing::small_spec;
 using Names = std::vector<std::string>;
 
+// Training in 8 bits has a pass of its own.
+RunSpec eight_bits(const char* mesh) {
+  RunSpec spec = small_spec(mesh);
+  spec.train.fp8.recipe = Fp8Recipe::kTensor;
+  return resolved(spec);
+}
+
 Names hooked(const char* mesh, StepKind kind) {
   Names names;
-  build_step(resolved(small_spec(mesh)), kind,
+  build_step(eight_bits(mesh), kind,
              [&](const std::string& pass, const Graph&) { names.push_back(pass); });
   return names;
 }
@@ -29,13 +36,13 @@ TEST(StepPasses, TheHookSeesEveryPassThatApplies) {
                    "recompute_cheap_values", "fuse_add_norm", "order_pipeline"}));
   Names all;
   for (const StepPass& pass : step_passes()) all.emplace_back(pass.name);
-  EXPECT_EQ(all.size(), 13U);
+  EXPECT_EQ(all.size(), 14U);
   EXPECT_EQ(hooked("fsdp=2,tp=2,zero=3", StepKind::kTraining), all);
 }
 
 TEST(StepPasses, TheTimerRunsWhatTheHookSees) {
   Names timed;
-  const RunSpec spec = resolved(small_spec("fsdp=2,tp=2,zero=3"));
+  const RunSpec spec = eight_bits("fsdp=2,tp=2,zero=3");
   const StepGraph step = build_step(spec, StepKind::kTraining, {},
                                     [&](std::string_view pass, const std::function<void()>& run) {
                                       timed.emplace_back(pass);
@@ -49,7 +56,7 @@ TEST(StepPasses, AMistakeIsFoundInThePassThatMadeIt) {
   for (const StepPass& pass : step_passes()) {
     const std::string name = pass.name;
     try {
-      build_step(resolved(small_spec("fsdp=2,tp=2,zero=3")), StepKind::kTraining,
+      build_step(eight_bits("fsdp=2,tp=2,zero=3"), StepKind::kTraining,
                  [&](const std::string& now, Graph& graph) {
                    if (now != name) return;
                    std::reverse(graph.mutable_nodes().begin(), graph.mutable_nodes().end());

@@ -34,7 +34,7 @@ std::string run_title(const StepGraph& step) {
 std::string run_title(const RunSpec& spec, int64_t num_parameters, const std::string& schedule) {
   const ParallelSpec& p = spec.parallel;
   std::string text =
-      fmt::format("{} parameters, {}", with_thousands(num_parameters), name_of(spec.train.dtype));
+      fmt::format("{} parameters, {}", with_thousands(num_parameters), spec.train.dtype_name());
   if (p.world() == 1) return text + ", one rank";
   text += ",";
   const auto axis = [&text](const char* name, int64_t size) {

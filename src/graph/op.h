@@ -2,6 +2,7 @@
 // (op_table.h); the names and attributes are here.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "base/dropout.h"
+#include "base/float8.h"
 #include "graph/type.h"
 
 namespace tessera {
@@ -113,7 +115,13 @@ enum class OpKind : uint8_t {
   kCacheWrite,         // rotated keys, and values, into their pages
   kPagedAttention,     // kAttention to the keys in the pages of each sequence
   kTakeRows,           // some tokens of all
-  kEnd,                // how many there are; no op
+  // products of 8 bits: compile/passes/quantise_products.h makes them from products
+  kAmax,       // the largest size of what shares a scale
+  kQuantise,   // matrix -> codes of 8 bits
+  kFp8Linear,  // kLinear of codes; the next two likewise
+  kFp8LinearDx,
+  kFp8LinearDw,
+  kEnd,  // how many there are; no op
 };
 constexpr size_t kNumOps = static_cast<size_t>(OpKind::kEnd);
 constexpr size_t index_of(OpKind op) { return static_cast<size_t>(op); }
@@ -122,6 +130,11 @@ std::string_view name_of(OpKind op);
 
 // Whether it is an optimizer's update of weights.
 constexpr bool updates_weights(OpKind op) { return op == OpKind::kAdamW || op == OpKind::kSgd; }
+
+// Whether it is a product of codes of 8 bits.
+constexpr bool multiplies_codes(OpKind op) {
+  return op == OpKind::kFp8Linear || op == OpKind::kFp8LinearDx || op == OpKind::kFp8LinearDw;
+}
 
 // F forward, I input gradients, W weight gradients, G gradient reduction, U update, R forward
 // computed again for the backward.
@@ -164,13 +177,15 @@ struct Attrs {
   std::vector<TensorType> view_types;  // views: types of the weights
   ExpertAttrs experts;
   int64_t hop = 0;            // attention_part: kv is that of the rank so far back on cp
-  DType dtype = DType::kF32;  // convert
+  DType dtype = DType::kF32;  // convert; fp8 products: of what is computed
   bool narrow = false;        // weight gradients: stored in the type of the activations
   int64_t column_groups = 1;  // cast S(0) <-> S(1): columns split in so many equal groups
   int64_t page_size = 0;      // cache_write, paged_attention: tokens of a page
   // serve_linear, serve_logits: parts of the inner dimension, whole, that are summed by themselves
   // and then along a binary tree (base/sum_chunks.h).
   int64_t chunks = 1;
+  std::array<Scaling, 2> scaling;  // amax, quantise: of the matrix; fp8 products: of both factors
+  Shape scales;                    // amax: how many scales the matrix has, down and across
   friend bool operator==(const Attrs&, const Attrs&) = default;
 };
 

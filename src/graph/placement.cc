@@ -20,6 +20,8 @@ std::string to_string(Placement p) {
       return "P";
     case Placement::Kind::kInvariant:
       return "I";
+    case Placement::Kind::kMaximum:
+      return "M";
   }
   return "?";
 }
@@ -28,13 +30,15 @@ bool is_cast(Placement from, Placement to) {
   using Kind = Placement::Kind;
   switch (from.kind) {
     case Kind::kPartial:
-      return to.kind != Kind::kPartial;
+      return to.kind != Kind::kPartial && to.kind != Kind::kMaximum;
     case Kind::kSplit:
-      return to.kind != Kind::kPartial && !(to == from);
+      return to.kind != Kind::kPartial && to.kind != Kind::kMaximum && !(to == from);
     case Kind::kInvariant:
       return to.kind == Kind::kReplicate || to.kind == Kind::kSplit;
     case Kind::kReplicate:
       return to.kind == Kind::kSplit;
+    case Kind::kMaximum:
+      return to.kind == Kind::kInvariant || to.kind == Kind::kReplicate;
   }
   return false;
 }
@@ -45,6 +49,7 @@ CastKind cast_kind(Placement from, Placement to) {
   if (from.kind == Kind::kPartial) {
     return to.kind == Kind::kSplit ? CastKind::kReduceScatter : CastKind::kAllReduce;
   }
+  if (from.kind == Kind::kMaximum) return CastKind::kAllReduce;
   if (from.kind == Kind::kSplit) {
     return to.kind == Kind::kSplit ? CastKind::kAllToAll : CastKind::kAllGather;
   }

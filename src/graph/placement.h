@@ -23,6 +23,7 @@ struct Placement {
     kReplicate,  // R: the same value everywhere, used differently by each rank
     kPartial,    // P: each rank holds a partial sum
     kInvariant,  // I: the same value everywhere, used identically
+    kMaximum,    // M: every rank holds the largest of its part
   };
   Kind kind = Kind::kInvariant;
   int8_t dim = -1;  // of kSplit
@@ -34,6 +35,7 @@ constexpr Placement split(int dim) { return {Placement::Kind::kSplit, static_cas
 constexpr Placement replicate() { return {Placement::Kind::kReplicate, -1}; }
 constexpr Placement partial() { return {Placement::Kind::kPartial, -1}; }
 constexpr Placement invariant() { return {Placement::Kind::kInvariant, -1}; }
+constexpr Placement maximum() { return {Placement::Kind::kMaximum, -1}; }
 
 // The placement of the gradient of a tensor placed so.
 constexpr Placement dual(Placement p) {
@@ -42,7 +44,7 @@ constexpr Placement dual(Placement p) {
   return p;
 }
 
-std::string to_string(Placement p);  // "S(0)", "R", "P", "I"
+std::string to_string(Placement p);  // "S(0)", "R", "P", "I", "M"
 
 using Placements = std::array<Placement, kNumAxes>;
 constexpr size_t index_of(Axis axis) { return static_cast<size_t>(axis); }
@@ -50,7 +52,7 @@ constexpr size_t index_of(Axis axis) { return static_cast<size_t>(axis); }
 // What a cast does to the data of one axis.
 enum class CastKind : uint8_t {
   kNothing,        // I -> R
-  kAllReduce,      // P -> I, P -> R
+  kAllReduce,      // P -> I, P -> R; M -> I, M -> R
   kReduceScatter,  // P -> S(d)
   kAllGather,      // S(d) -> R, S(d) -> I
   kAllToAll,       // S(i) -> S(j)

@@ -10,11 +10,9 @@
 namespace tessera {
 namespace {
 
-const std::map<std::string, Placement> kPlacements = {{"I", invariant()},
-                                                      {"R", replicate()},
-                                                      {"P", partial()},
-                                                      {"S(0)", split(0)},
-                                                      {"S(1)", split(1)}};
+const std::map<std::string, Placement> kPlacements = {{"I", invariant()}, {"R", replicate()},
+                                                      {"P", partial()},   {"S(0)", split(0)},
+                                                      {"S(1)", split(1)}, {"M", maximum()}};
 
 // Every pair that is a cast; all other pairs are refused.
 const std::map<std::string, CastKind> kCasts = {
@@ -25,7 +23,8 @@ const std::map<std::string, CastKind> kCasts = {
     {"S(0) -> S(1)", CastKind::kAllToAll},   {"S(1) -> S(0)", CastKind::kAllToAll},
     {"I -> R", CastKind::kNothing},          {"I -> S(0)", CastKind::kSlice},
     {"I -> S(1)", CastKind::kSlice},         {"R -> S(0)", CastKind::kSlice},
-    {"R -> S(1)", CastKind::kSlice},
+    {"R -> S(1)", CastKind::kSlice},         {"M -> I", CastKind::kAllReduce},
+    {"M -> R", CastKind::kAllReduce},
 };
 
 TEST(Placement, TextIsOneWord) {
@@ -58,11 +57,11 @@ TEST(Placement, EveryPairIsTheRightCastOrRefused) {
 }
 
 // A cast a -> b is differentiated as dual(b) -> dual(a). R -> S would need S -> P, so the model may
-// use it only where no gradient flows; all others close under the dual.
+// use it only where no gradient flows, and maxima have none; all others close under the dual.
 TEST(Placement, CastsAreClosedUnderTheDual) {
   for (const auto& [from_text, from] : kPlacements) {
     for (const auto& [to_text, to] : kPlacements) {
-      if (!is_cast(from, to) || from == replicate()) continue;
+      if (!is_cast(from, to) || from == replicate() || from == maximum()) continue;
       const bool free = dual(to) == dual(from);
       EXPECT_TRUE(free || is_cast(dual(to), dual(from))) << from_text << " -> " << to_text;
     }

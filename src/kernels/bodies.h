@@ -32,7 +32,9 @@
   X(balance_totals) X(balance_loss) X(balance_grad) \
   /* serving.h */ \
   X(serve_linear) X(serve_expert_linear) X(rope_at) X(positions_at) X(take_rows) X(cache_write) \
-  X(paged_attention)
+  X(paged_attention) \
+  /* float8.h */ \
+  X(amax) X(quantise) X(fp8_linear) X(fp8_linear_dx) X(fp8_linear_dw)
 // clang-format on
 
 namespace tessera::kernels {

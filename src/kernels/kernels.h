@@ -5,6 +5,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/experts.h"
+#include "kernels/float8.h"
 #include "kernels/linear.h"
 #include "kernels/loss.h"
 #include "kernels/movement.h"

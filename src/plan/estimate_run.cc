@@ -34,7 +34,12 @@ RunStrategy priced_strategy(const RunSpec& spec, const Cluster& cluster, const E
       world, cluster.name, cluster.devices);
   RunStrategy run = strategy_of_run(
       spec, world == cluster.devices ? cluster : with_devices(cluster, world), engine);
-  if (products == BlockProducts::kFp8) use_fp8(spec, cluster.device, run.workload.precision);
+  // A device without arithmetic of 8 bits computes what it trains in 16.
+  const bool trained = spec.train.fp8.on() && spec.train.dtype == DType::kBF16 &&
+                       cluster.device.peak(MathType::kF8) > 0;
+  if (trained || products == BlockProducts::kFp8) {
+    use_fp8(spec, cluster.device, run.workload.precision);
+  }
   const std::string wrong = why_impossible(run.workload, run.strategy);
   require_config(wrong.empty(), "{}", wrong);
   return run;

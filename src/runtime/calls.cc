@@ -53,6 +53,7 @@ CollectiveCall call_of(const Instruction& instruction, int peers, const Tensor& 
       TESSERA_CHECK(false, "{} is not executed", collective_name(instruction.collective));
   }
   if (instruction.tree) call.reduce = instruction.twins ? ReduceOp::kTwinSum : ReduceOp::kTreeSum;
+  if (instruction.maximum) call.reduce = ReduceOp::kMax;
   call.tag = tag;
   return call;
 }

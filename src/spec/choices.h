@@ -122,6 +122,17 @@ enum class CudaGraph : uint8_t {
 template <>
 inline constexpr std::array<std::string_view, 3> kNamesOf<CudaGraph> = {"auto", "on", "off"};
 
+// What shares a scale where products are computed in 8 bits.
+enum class Fp8Recipe : uint8_t {
+  kNone,
+  kTensor,  // a matrix
+  kRow,     // a row, or a column: what is not summed
+  kBlock,   // a piece of a row, a square of a weight
+};
+template <>
+inline constexpr std::array<std::string_view, 4> kNamesOf<Fp8Recipe> = {"none", "tensor", "row",
+                                                                        "block"};
+
 // What changes the weights.
 enum class OptimizerKind : uint8_t {
   kAdamW,

@@ -22,6 +22,7 @@ struct SameNames {
       if constexpr (ChoiceEnum<E>) return std::ranges::equal(key.choices, kNamesOf<E>);
       if constexpr (std::is_same_v<E, DType>) return !key.choices.empty();
     }
+    if constexpr (std::is_same_v<T, TrainType>) return !key.choices.empty();
     return key.choices.empty();
   }
 };

@@ -158,11 +158,15 @@ struct Assignment {
     *field = *named;
   }
   void operator()(PipelineChoice* field) const { *field = PipelineChoice::parse(choice()); }
+  void operator()(TrainType field) const {
+    *field.fp8 = value == "fp8";
+    if (*field.fp8) {
+      *field.type = DType::kBF16;
+    } else {
+      (*this)(field.type);
+    }
+  }
   void operator()(DType* field) const {
-    require_config(value != "fp8",
-                   "{}: {} = \"fp8\" cannot be trained yet: use bf16; tessera plan --dtype fp8 "
-                   "prices it",
-                   at, path);
     const std::string name = choice();
     for (const DType type : {DType::kF32, DType::kF64, DType::kBF16, DType::kF16}) {
       if (name == name_of(type)) *field = type;
@@ -266,6 +270,9 @@ struct Reader {
     return name_of(*choice);
   }
   nlohmann::ordered_json operator()(const PipelineChoice* choice) const { return choice->text(); }
+  nlohmann::ordered_json operator()(TrainType type) const {
+    return *type.fp8 ? "fp8" : name_of(*type.type);
+  }
   nlohmann::ordered_json operator()(Betas betas) const {
     return nlohmann::ordered_json::array({*betas.first, *betas.second});
   }

@@ -84,7 +84,7 @@ TEST(ForeignNamesTest, RunFilesAreAnsweredInOurNames) {
             "run.toml:4:1: unknown key 'seq_len' in [parallel]; here it is train.seq_len")
       << "a key of ours in another section";
   EXPECT_EQ(refusal("[train]\ndtype = \"bfloat16\"\n"),
-            "run.toml:4:9: train.dtype must be one of f32, f64, bf16, f16, got string "
+            "run.toml:4:9: train.dtype must be one of f32, f64, bf16, f16, fp8, got string "
             "\"bfloat16\"; did you mean 'bf16'?");
   EXPECT_EQ(refusal("[train]\ndevice = \"gpu\"\n"),
             "run.toml:4:10: train.device must be one of cpu, cuda, auto, got string \"gpu\"; did "

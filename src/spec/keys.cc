@@ -24,7 +24,7 @@ constexpr Range kSeconds{0.1, 1e6};
 constexpr Range kMinutes{0, 1e6};
 constexpr Range kGibibytes{0, 1e9};  // the bytes fit in int64_t
 
-constexpr std::array<std::string_view, 4> kDTypes = {"f32", "f64", "bf16", "f16"};
+constexpr std::array<std::string_view, 5> kDTypes = {"f32", "f64", "bf16", "f16", "fp8"};
 constexpr std::array<std::string_view, 2> kGradients = {"f32", "bf16"};
 
 constexpr Key kKeys[] = {
@@ -140,7 +140,16 @@ constexpr Key kKeys[] = {
     {"train", "lanes", [](S& s) -> Field { return &s.train.lanes; }, Range{0, kMaxAxis}},
     {"train", "redundancy", [](S& s) -> Field { return &s.train.redundancy; }, Range{1, 2}},
     {"train", "steps", [](S& s) -> Field { return &s.train.steps; }, kPositive},
-    {"train", "dtype", [](S& s) -> Field { return &s.train.dtype; }, kAny, kDTypes},
+    {"train", "dtype",
+     [](S& s) -> Field {
+       return TrainType{&s.train.dtype, &s.train.fp8.asked};
+     },
+     kAny, kDTypes},
+    {"train", "fp8_recipe", [](S& s) -> Field { return &s.train.fp8.recipe; }, kAny,
+     kNamesOf<Fp8Recipe>},
+    {"train", "fp8_block", [](S& s) -> Field { return &s.train.fp8.block; }, Range{1, 1024}},
+    {"train", "fp8_bf16_first", [](S& s) -> Field { return &s.train.fp8.bf16_first; }},
+    {"train", "fp8_bf16_last", [](S& s) -> Field { return &s.train.fp8.bf16_last; }},
     {"train", "gradients", [](S& s) -> Field { return &s.train.gradients; }, kAny, kGradients},
     {"train", "seed", [](S& s) -> Field { return &s.train.seed; }},
     {"train", "device", [](S& s) -> Field { return &s.train.device; }, kAny, kNamesOf<TrainDevice>},

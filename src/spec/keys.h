@@ -22,12 +22,19 @@ struct Betas {
   double* second;
 };
 
+// train.dtype: "fp8" is bf16, with products of 8 bits.
+struct TrainType {
+  DType* type;
+  bool* fp8;
+};
+
 // Where a key's value lives in a RunSpec. The pointer's type is the type of the key.
-using Field = std::variant<int64_t*, uint64_t*, double*, bool*, std::string*, DType*, Betas,
-                           std::vector<int64_t>*, std::vector<DataPart>*, std::vector<ValidSet>*,
-                           ModelFamily*, NormKind*, MlpKind*, PositionKind*, AttentionBias*,
-                           RopeScaling*, GradReduce*, ContextKind*, PipelineChoice*, TrainDevice*,
-                           CudaGraph*, OptimizerKind*, LrSchedule*, DecayOn*>;
+using Field =
+    std::variant<int64_t*, uint64_t*, double*, bool*, std::string*, DType*, TrainType, Betas,
+                 std::vector<int64_t>*, std::vector<DataPart>*, std::vector<ValidSet>*,
+                 ModelFamily*, NormKind*, MlpKind*, PositionKind*, AttentionBias*, RopeScaling*,
+                 GradReduce*, ContextKind*, PipelineChoice*, TrainDevice*, CudaGraph*, Fp8Recipe*,
+                 OptimizerKind*, LrSchedule*, DecayOn*>;
 
 // Bounds of a number. An open bound is itself refused. NaN is in no range.
 struct Range {

@@ -99,6 +99,16 @@ struct ParallelSpec {
   [[nodiscard]] int64_t replicas() const { return dp * fsdp; }  // different data
 };
 
+// Products of blocks in 8 bits (docs/numerics.md).
+struct Fp8Spec {
+  bool asked = false;  // train.dtype = "fp8"; the rest is bf16
+  Fp8Recipe recipe = Fp8Recipe::kNone;
+  int64_t block = 128;                    // block: elements of a piece, and of a side of a square
+  int64_t bf16_first = 0, bf16_last = 0;  // blocks at both ends that stay as they are
+
+  [[nodiscard]] bool on() const { return recipe != Fp8Recipe::kNone; }
+};
+
 struct TrainSpec {
   int64_t seq_len = 256;
   int64_t micro_batch = 1;   // sequences per rank and forward pass
@@ -111,6 +121,7 @@ struct TrainSpec {
   int64_t redundancy = 1;
   int64_t steps = 100;
   DType dtype = DType::kF32;
+  Fp8Spec fp8;
   // What the gradients of weights are stored in: f32 (f64 with dtype = f64), or bf16.
   DType gradients = DType::kF32;
   uint64_t seed = 1;
@@ -135,6 +146,8 @@ struct TrainSpec {
   int64_t spike_window = 50;  // steps that the means look back; before so many none is a spike
   int64_t spike_limit = 10;   // steps skipped one after another that end the run
 
+  // As a run file has it.
+  [[nodiscard]] std::string_view dtype_name() const { return fp8.asked ? "fp8" : name_of(dtype); }
   [[nodiscard]] DType gradient_type() const {
     const bool narrow = gradients == DType::kBF16 && dtype == DType::kBF16;
     return narrow ? DType::kBF16 : accumulate_type(dtype);

@@ -41,7 +41,7 @@ std::string use_host_memory(RunSpec& spec, int64_t sharers) {
 
 void choose_device(RunSpec& spec) {
   if (spec.train.device != TrainDevice::kAuto) return;
-  const bool alone = spec.parallel.world() == 1 && spec.train.lanes == 0;
+  const bool alone = spec.parallel.world() == 1 && spec.train.lanes == 0 && !spec.train.fp8.on();
   spec.train.device =
       alone && cuda::gpu_info(0).why_not.empty() ? TrainDevice::kCuda : TrainDevice::kCpu;
 }

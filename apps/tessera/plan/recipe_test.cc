@@ -86,7 +86,7 @@ TEST(RecipeCommand, RefusesARecipeBesideARunFile) {
   EXPECT_TRUE(has(ended.err, "leave out the run file")) << ended.err;
 }
 
-TEST(Fp8, IsFasterAndMarkedAsNotTrainable) {
+TEST(Fp8, IsFasterAndSaysWhatTrainsIt) {
   const Words words = {"plan",   "--model", "llama-3-8b", "--cluster",
                        "h100-8", "--zero",  "3",          "--json"};
   Words eight = words;
@@ -96,9 +96,11 @@ TEST(Fp8, IsFasterAndMarkedAsNotTrainable) {
   EXPECT_LT(narrow.at("time").at("forward_s"), wide.at("time").at("forward_s"));
   EXPECT_EQ(narrow.at("classes"), wide.at("classes"));
   EXPECT_EQ(narrow.at("block_products"), "fp8");
-  EXPECT_FALSE(narrow.at("trainable").get<bool>());
+  EXPECT_TRUE(narrow.at("trainable").get<bool>());
   EXPECT_FALSE(wide.contains("trainable"));
   eight.erase(std::find(eight.begin(), eight.end(), "--json"));
+  EXPECT_TRUE(has(run_in_process(eight).out, "trained by the CPU alone so far"));
+  std::replace(eight.begin(), eight.end(), std::string("llama-3-8b"), std::string("mixtral-8x7b"));
   EXPECT_TRUE(has(run_in_process(eight).out, "not yet trainable"));
 }
 
@@ -111,13 +113,26 @@ TEST(Fp8, IsRefusedWhereItCannotBe) {
     EXPECT_TRUE(has(ended.err, part)) << ended.err;
   };
   refused({"plan", "--cluster", "a100-8"}, "no arithmetic of 8 bits");
-  refused({"simulate", "--cluster", "h100-8", "--trace", "x.json"}, "use --dtype bf16");
-  refused({"plan", "--cluster", "h100-8", "--emit", "megatron"}, "use --dtype bf16");
+  refused({"simulate", "--cluster", "h100-8", "--trace", "x.json"}, "use --set train.dtype=fp8");
+  refused({"plan", "--cluster", "h100-8", "--emit", "megatron"}, "or --dtype bf16");
   const Ended train =
       run_in_process({"train", std::string(TESSERA_SOURCE_DIR) + "/examples/demo.toml", "--dry-run",
-                      "--set", "train.dtype=fp8"});
+                      "--set", "train.dtype=fp8", "--set", "train.device=cuda"});
   EXPECT_EQ(train.code, 2);
-  EXPECT_TRUE(has(train.err, "cannot be trained yet")) << train.err;
+  EXPECT_TRUE(has(train.err, "use device = \"cpu\", or dtype = \"bf16\"")) << train.err;
+}
+
+// Weights are those of bf16; amaxes of tp ranks travel, a few bytes each.
+TEST(Fp8, IsPlannedAsItIsTrainedWithoutACluster) {
+  const auto plan = [&](const std::string& dtype) {
+    return answer({"plan", std::string(TESSERA_SOURCE_DIR) + "/examples/demo.toml", "--dtype",
+                   dtype, "--json"});
+  };
+  const nlohmann::json eight = plan("fp8"), sixteen = plan("bf16");
+  EXPECT_EQ(eight.at("dtype"), "fp8");
+  EXPECT_EQ(eight.at("fp8_recipe"), "tensor");
+  EXPECT_FALSE(sixteen.contains("fp8_recipe"));
+  EXPECT_NE(eight.at("classes"), sixteen.at("classes"));
 }
 
 }  // namespace

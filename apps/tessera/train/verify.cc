@@ -18,6 +18,7 @@
 #include "train/preflight/run_inputs.h"
 #include "train/preflight/run_memory.h"
 #include "train/verify/checkpoint_model.h"
+#include "train/verify/compare_types.h"
 #include "train/verify/hf_check.h"
 #include "train/verify/model_folder.h"
 #include "train/verify_command.h"
@@ -44,8 +45,36 @@ RunSpec with_mesh(const VerifyCommandOptions& options, const std::string& mesh,
     source.overrides.push_back(fmt::format("train.global_batch={}", global_batch));
   source.mesh = mesh;
   RunSpec spec = source.load(read_text);
+  if (options.dtype == "fp8" || options.dtype == "bf16") {
+    compute_in(spec, options.dtype);
+    return spec;
+  }
+  // The scales of 8 bits stay: on every mesh they round alike.
   spec.train.dtype = dtype_of(options, DType::kF64);
+  spec.train.fp8.asked = false;
   return spec;
+}
+
+VerifyReport between_types(const VerifyCommandOptions& options) {
+  require_config(!options.dtype.empty(),
+                 "--against {} needs the type that it is compared with: give --dtype, as in "
+                 "--dtype fp8 --against bf16",
+                 options.against);
+  require_config(options.hf.empty() && options.golden.empty(),
+                 "--against compares two types of a run file; leave out --hf and --golden");
+  require_config(options.meshes.size() <= 1, "--against takes one --mesh, got {}",
+                 options.meshes.size());
+  RunSource source = options.source;
+  if (!options.meshes.empty()) source.mesh = options.meshes.front();
+  TypesOptions types;
+  types.mine = types.other = source.load(read_text);
+  check_weights(types.mine);
+  compute_in(types.mine, options.dtype);
+  compute_in(types.other, options.against);
+  for (const RunSpec* spec : {&types.mine, &types.other}) require_room_here(*spec);
+  types.steps = options.steps;
+  if (options.tolerance >= 0) types.tolerance = options.tolerance;
+  return compare_types(types);
 }
 
 VerifyReport between_meshes(const VerifyCommandOptions& options) {
@@ -131,6 +160,7 @@ VerifyReport of_folder(const VerifyCommandOptions& options) {
 }
 
 VerifyReport verify(const VerifyCommandOptions& options) {
+  if (!options.against.empty()) return between_types(options);
   if (!options.golden.empty()) return against_golden(options);
   return options.hf.empty() ? between_meshes(options) : of_folder(options);
 }
@@ -147,10 +177,13 @@ Command add_verify(CLI::App& root) {
   add_list(*app, "--mesh", options->meshes, "MESH",
            "a mesh, compared with one rank or with a second --mesh");
   add_whole(*app, "--steps", options->steps, 1, "training steps to compare (default 3)");
-  add_choice(*app, "--dtype", options->dtype, "f64|f32|bf16",
+  add_choice(*app, "--dtype", options->dtype, "f64|f32|bf16|fp8",
              "arithmetic (default f64; f32 with --hf alone)");
+  add_choice(*app, "--against", options->against, "f64|f32|bf16|f16|fp8",
+             "with --dtype: train in both types, loss and gradient norm side by side");
   add_real(*app, "--tolerance", options->tolerance, 0,
-           "largest relative difference; 0: same bits (default 1e-12; with --hf 1e-9)");
+           "largest relative difference; 0: same bits (default 1e-12; with --hf 1e-9, with "
+           "--against 0.005, of the loss)");
   add_text(*app, "--hf", options->hf, "DIR",
            "a Hugging Face folder with weights, or a checkpoint: its loss, or see --golden");
   add_text(*app, "--tokenizer", options->tokenizer, "DIR",

@@ -17,6 +17,7 @@ struct VerifyCommandOptions {
   std::string tokenizer;   // compare its ids with recorded ones, and nothing else
   int64_t steps = 3;
   std::string dtype;      // empty: f64; f32 for a folder alone
+  std::string against;    // another type, that --dtype is compared with on one mesh
   double tolerance = -1;  // below 0: 1e-12 between meshes, 1e-9 against recorded values
   bool json = false;
   std::string inject;  // a fault to provoke, for tests

@@ -7,6 +7,15 @@
 
 namespace tessera {
 
+namespace {
+
+bool is_maximum(const TensorType& type) {
+  return std::any_of(kAllAxes.begin(), kAllAxes.end(),
+                     [&](Axis axis) { return type.on(axis) == maximum(); });
+}
+
+}  // namespace
+
 // A stream of their own, unless nothing else would be on the other.
 StreamKind Lowering::stream_of_weights() const {
   const ParallelSpec& parallel = step_.spec.parallel;
@@ -44,6 +53,7 @@ void Lowering::lower_cast(const Node& node, int64_t micro_batch) {
   instruction.collective = kind;
   instruction.group = step_.mesh.group(node.attrs.axes);
   instruction.stream = node.attrs.bucket >= 0 ? stream_of_weights() : StreamKind::kComm;
+  instruction.maximum = is_maximum(graph_.type(in));
   const bool of_replicas = node.tag.pass == Pass::kReduce && !node.attrs.axes.contains(Axis::kTp);
   const bool sums_of_products = step_.serve.has_value() && kind == CastKind::kAllReduce;
   instruction.tree = (batch_.has_lanes() && of_replicas) || sums_of_products;

@@ -17,6 +17,8 @@ KernelArgs Lowering::args_of(const Node& node) const {
   args.experts = expert_args(step_, node, program_.rank);
   args.window = node.attrs.window;
   args.page_size = node.attrs.page_size;
+  args.scaling = node.attrs.scaling;
+  if (multiplies_codes(node.op)) args.dtype = node.attrs.dtype;
   const bool product =
       node.op == OpKind::kServeLinear && graph_.type(node.inputs[1]).on(Axis::kTp) == split(1);
   args.chunks = node.attrs.chunks / (product ? step_.mesh.size(Axis::kTp) : 1);

@@ -14,7 +14,8 @@ namespace {
 double instructions_of_block(const RunSpec& spec) {
   const bool ring = spec.parallel.cp > 1 && spec.parallel.cp_kind == ContextKind::kRing;
   const double hops = ring ? static_cast<double>(spec.parallel.cp) : 0;
-  return (spec.model.experts > 0 ? 96 : 64) + 16 * hops;
+  const double quantised = spec.train.fp8.on() ? 96 : 0;
+  return (spec.model.experts > 0 ? 96 : 64) + 16 * hops + quantised;
 }
 constexpr double kInstructionsOfLossChunk = 8;
 

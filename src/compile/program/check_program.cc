@@ -268,8 +268,9 @@ void check_collectives(const std::vector<Program>& programs) {
     for (const Instruction& i : program.instructions) {
       if (!has_collectives(i.stream)) continue;
       const Buffer& in = program.buffer(i.inputs[0]);
-      mine[group_of(i)].push_back(fmt::format("{}({}, {}) '{}'", collective_name(i.collective),
-                                              name_of(in.dtype), numel(in.shape), i.name));
+      mine[group_of(i)].push_back(fmt::format("{}{}({}, {}) '{}'", collective_name(i.collective),
+                                              i.maximum ? " max" : "", name_of(in.dtype),
+                                              numel(in.shape), i.name));
     }
     for (auto& [id, list] : mine) {
       calls[{name_of(id), members_of(program, id)}].emplace_back(program.rank, std::move(list));

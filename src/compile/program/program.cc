@@ -147,12 +147,21 @@ uint64_t hash_of(const Program& program, const Instruction& i) {
   for (const int event : i.waits) hasher.add(event);
   if (i.tree) hasher.add(i.tree);
   if (i.twins) hasher.add(std::string_view("twins"));
+  if (i.maximum) hasher.add(std::string_view("maximum"));
   if (i.args.lanes > 0) {
     hasher.add(i.args.lanes);
     hasher.add(i.args.first_lane);
   }
   if (i.args.page_size > 0) hasher.add(i.args.page_size);
   if (i.args.chunks > 1) hasher.add(i.args.chunks);
+  if (i.args.scaling != KernelArgs().scaling || i.args.dtype != DType::kF32) {
+    for (const Scaling& scaling : i.args.scaling) {
+      hasher.add(static_cast<int>(scaling.format));
+      hasher.add(scaling.rows);
+      hasher.add(scaling.cols);
+    }
+    hasher.add(static_cast<int>(i.args.dtype));
+  }
   hasher.add(i.signal);
   hasher.add(i.micro_batch);
   return hasher.value();
@@ -194,6 +203,7 @@ std::string line_of(const Program& program, size_t index) {
   std::string op(communicates ? communication_name(i) : name_of(i.op));
   if (communicates) op += ":" + name_of(group_of(i));
   if (i.peer >= 0) op += fmt::format("[{}]", i.peer);
+  if (i.maximum) op += " max";
   if (i.accumulate) op += " +=";
   const std::string where = i.micro_batch < 0 ? "step" : fmt::format("mb{}", i.micro_batch);
   std::string line =

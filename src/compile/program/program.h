@@ -103,6 +103,8 @@ struct KernelArgs {
   int64_t lanes = 0, first_lane = 0;
   int64_t page_size = 0;  // cache_write, paged_attention
   int64_t chunks = 1;     // serve_linear, serve_logits: of this rank's part of the inner dimension
+  std::array<Scaling, 2> scaling;  // amax, quantise, fp8 products: as in Attrs
+  DType dtype = DType::kF32;       // fp8 products: of the activations
 };
 
 // Inputs and outputs are as the kernel takes them. Of sum_squares: a gradient for each bucket;
@@ -115,6 +117,7 @@ struct Instruction {
   bool ends_only = false;                    // of that group only the two ends of the pipeline
   bool tree = false;                         // sums of lanes (spec/run_file/lanes.h),
   bool twins = false;                        // of two groups, which are compared
+  bool maximum = false;                      // all_reduce: the largest instead of the sum
   int peer = -1;                             // of kSend and kReceive: place in the group
   StreamKind stream = StreamKind::kCompute;
   std::vector<BufferId> inputs;

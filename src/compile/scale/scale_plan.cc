@@ -462,7 +462,10 @@ ScalePlan ScalePlanner::plan(const RunSpec& spec) {
       plan.axes.num_parameters +
       (spec.model.layers - 1) * (layout_of(2).num_parameters - plan.axes.num_parameters);
   const std::vector<RankClass> classes = rank_classes(plan.mesh, plan.axes);
-  if (!templates_do(stages, plan.stage_blocks)) {
+  // Blocks of a template are all alike.
+  const Fp8Spec& fp8 = spec.train.fp8;
+  const bool alike = fp8.bf16_first == 0 && fp8.bf16_last == 0;
+  if (!alike || !templates_do(stages, plan.stage_blocks)) {
     plan.classes = compile_classes(spec, classes);
     other_work_ += work_of_classes(spec, classes);
     return plan;

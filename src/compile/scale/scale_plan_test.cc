@@ -12,6 +12,7 @@
 #include "compile/program/memory_parts.h"
 #include "compile/step.h"
 #include "compile/testing/random_run.h"
+#include "compile/testing/test_spec.h"
 #include "spec/run_file/run_file.h"
 #include "spec/run_file/validate.h"
 
@@ -89,6 +90,28 @@ TEST(ScalePlan, EqualsTheCompiledProgramsOfDeepRuns) {
     if (++done <= runs.begin) continue;
     ASSERT_TRUE(equals_compiled(spec, ScalePlanner().plan(spec)))
         << "run " << done << ": " << to_json(spec).dump();
+  }
+}
+
+// With codes, scales and what ranks say to each other about them; blocks that stay in bf16 are no
+// blocks of a template.
+TEST(ScalePlan, EqualsTheCompiledProgramsOfRunsInEightBits) {
+  for (const char* mesh : {"dp=2", "fsdp=2,tp=2,zero=3", "pp=2,tp=2,sequence_parallel=true",
+                           "pp=2,cp=2,dp=2,recompute=full"}) {
+    for (const Fp8Recipe recipe : {Fp8Recipe::kTensor, Fp8Recipe::kRow, Fp8Recipe::kBlock}) {
+      for (const int64_t first : {0, 1}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", mesh, name_of(recipe), first));
+        RunSpec spec = testing::small_spec(mesh);
+        spec.model.layers = 8;
+        spec.train.seq_len = 16;
+        spec.train.global_batch = 8;
+        spec.train.dtype = DType::kBF16;
+        spec.train.fp8 = {.asked = true, .recipe = recipe, .bf16_first = first};
+        if (recipe == Fp8Recipe::kBlock) spec.train.fp8.block = 4;
+        resolve(spec);
+        EXPECT_TRUE(equals_compiled(spec, ScalePlanner().plan(spec)));
+      }
+    }
   }
 }
 

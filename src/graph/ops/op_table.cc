@@ -5,6 +5,7 @@
 #include "graph/ops/elementwise.h"
 #include "graph/ops/embedding.h"
 #include "graph/ops/experts.h"
+#include "graph/ops/float8.h"
 #include "graph/ops/linear.h"
 #include "graph/ops/loss.h"
 #include "graph/ops/movement.h"
@@ -20,7 +21,7 @@ namespace {
 constexpr std::array<OpRow, kNumOps> kTable =
     rows_by_op<kNumOps>(ops::kStructureOps, ops::kEmbeddingOps, ops::kLinearOps, ops::kNormOps,
                         ops::kAttentionOps, ops::kElementwiseOps, ops::kLossOps, ops::kUpdateOps,
-                        ops::kExpertOps, ops::kMovementOps, ops::kServingOps);
+                        ops::kExpertOps, ops::kMovementOps, ops::kServingOps, ops::kFloat8Ops);
 
 static_assert(std::ranges::none_of(kTable, [](const OpRow& row) {
   return std::string_view(row.name).empty();

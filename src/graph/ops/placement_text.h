@@ -13,6 +13,7 @@ constexpr std::optional<Placement> placement_of(std::string_view word) {
   if (word == "I") return invariant();
   if (word == "R") return replicate();
   if (word == "P") return partial();
+  if (word == "M") return maximum();
   if (word == "S0") return split(0);
   if (word == "S1") return split(1);
   return std::nullopt;

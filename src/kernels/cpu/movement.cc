@@ -132,7 +132,7 @@ void scale(Context& ctx, Tensor& x, double factor) {
 }
 
 int64_t first_nonfinite(const Tensor& x) {
-  if (x.dtype == DType::kI32) return -1;
+  if (x.dtype == DType::kI32 || x.dtype == DType::kU8) return -1;
   int64_t found = -1;
   dispatch("first_nonfinite", x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;

@@ -6,6 +6,7 @@
 #include "plan/report/links.h"
 #include "plan/report/plan_why.h"
 #include "plan/report/training.h"
+#include "spec/run_file/validate_fp8.h"
 
 namespace tessera {
 namespace {
@@ -132,11 +133,13 @@ void add_advice(const Plan& plan, const FitAdvice& advice, ordered_json& json) {
 ordered_json json_with_ranks(const Plan& plan, bool ranks) {
   ordered_json json = document_head("plan", plan.mesh, plan.num_parameters);
   json["source"] = name_of(plan.source);
-  json["dtype"] = name_of(plan.spec.train.dtype);
+  json["dtype"] = plan.spec.train.dtype_name();
+  if (plan.spec.train.fp8.on()) json["fp8_recipe"] = name_of(plan.spec.train.fp8.recipe);
   if (plan.products == BlockProducts::kFp8) {
     json["block_products"] = "fp8";
-    json["trainable"] = false;
-    json["why_not_trainable"] = "no Program computes products in fp8 yet";
+    const std::string why = why_not_fp8(plan.spec);
+    json["trainable"] = why.empty();
+    if (!why.empty()) json["why_not_trainable"] = why;
   }
   json["device"] = name_of(plan.spec.train.device);
   json["threads"] = plan.spec.train.threads;

@@ -16,6 +16,7 @@
 #include "plan/report/training.h"
 #include "spec/run_file/lanes.h"
 #include "spec/run_file/validate.h"
+#include "spec/run_file/validate_fp8.h"
 
 namespace tessera {
 namespace {
@@ -40,10 +41,10 @@ std::string pipeline_text(const Plan& plan) {
 }
 
 std::string precision_text(const Plan& plan) {
-  if (plan.products == BlockProducts::kAsTrained)
-    return std::string(name_of(plan.spec.train.dtype));
-  return fmt::format("fp8 in the products of blocks, else {}: not yet trainable",
-                     name_of(plan.spec.train.dtype));
+  if (plan.products == BlockProducts::kAsTrained) return std::string(plan.spec.train.dtype_name());
+  return fmt::format(
+      "fp8 in the products of blocks, else {}: {}", name_of(plan.spec.train.dtype),
+      why_not_fp8(plan.spec).empty() ? "trained by the CPU alone so far" : "not yet trainable");
 }
 
 // "4: a replica adds up 2 or 1 of them"

@@ -188,7 +188,9 @@ double ClusterTimes::fresh_kernel_s(const Program& program, const Instruction& i
                     filled_part(program, instruction);
   double seconds = memory_s(device, bytes);
   if (cost.op_class == OpClass::kProducts) {
-    seconds = std::max(seconds, product_time(device, engine_, math_, program, instruction));
+    const bool eight = multiplies_codes(instruction.op) && device.peak(MathType::kF8) > 0;
+    const MathType math = eight ? MathType::kF8 : math_;
+    seconds = std::max(seconds, product_time(device, engine_, math, program, instruction));
   } else if (cost.op_class == OpClass::kAttention) {
     seconds = std::max(seconds, attention_time(device, engine_, program, instruction, cost));
   }

@@ -20,6 +20,11 @@ bool can_emit(std::string_view system) {
 }
 
 std::string emit_settings(const RunSpec& spec, std::string_view system) {
+  require_config(
+      !spec.train.fp8.on(),
+      "train.dtype = \"{}\" with fp8_recipe = \"{}\": scales of {} are others than ours; "
+      "use dtype = \"bf16\", and set its fp8 by hand",
+      spec.train.dtype_name(), name_of(spec.train.fp8.recipe), system);
   if (system == "megatron") return megatron_settings(spec);
   if (system == "torchtitan") return torchtitan_settings(spec);
   if (system == "deepspeed") return deepspeed_settings(spec);

@@ -174,7 +174,7 @@ TEST(RunFileTest, WrongTypesNamePlaceKeyAndValue) {
             "run.toml:2:9: data.synth must be a table, got integer 5");
   EXPECT_EQ(
       failure("[train]\ndtype = \"fp16\"\n"),
-      "run.toml:2:9: train.dtype must be one of f32, f64, bf16, f16, got string \"fp16\"; did "
+      "run.toml:2:9: train.dtype must be one of f32, f64, bf16, f16, fp8, got string \"fp16\"; did "
       "you mean 'f16'?");
   EXPECT_EQ(failure("[parallel]\ngrad_reduce = \"never\"\n"),
             "run.toml:2:15: parallel.grad_reduce must be one of auto, step, micro_batch, got "

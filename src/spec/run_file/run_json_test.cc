@@ -22,6 +22,10 @@ struct Change {
   void operator()(bool* field) const { *field = !*field; }
   void operator()(std::string* field) const { *field = "text \"" + std::to_string(number); }
   void operator()(DType* field) const { *field = DType::kBF16; }
+  void operator()(TrainType field) const {
+    *field.type = DType::kBF16;
+    *field.fp8 = true;
+  }
   void operator()(std::vector<int64_t>* field) const { *field = {1, 2}; }
   void operator()(std::vector<DataPart>* field) const { *field = {{"a", 2}, {"b", 0.5}}; }
   void operator()(std::vector<ValidSet>* field) const { *field = {{"a", "x"}, {"b \"c", "y"}}; }

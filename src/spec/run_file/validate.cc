@@ -14,6 +14,7 @@
 #include "spec/run_file/pipeline.h"
 #include "spec/run_file/validate_data.h"
 #include "spec/run_file/validate_experts.h"
+#include "spec/run_file/validate_fp8.h"
 #include "spec/run_file/validate_optimizer.h"
 
 namespace tessera {
@@ -210,6 +211,7 @@ void resolve(RunSpec& spec) {
   check_split(spec);
   check_loss_scale(spec.train);
   check_gradients(spec.train);
+  resolve_fp8(spec);
   check_optimizer(spec);
   check_data(spec);
   check_experts(spec);

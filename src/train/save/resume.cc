@@ -128,7 +128,8 @@ nlohmann::json identity_of_run(const RunSpec& spec) {
     if (key == "preset" || key == "hf" || key == "init_std") continue;
     identity["model." + key] = value;
   }
-  identity["train.dtype"] = name_of(spec.train.dtype);
+  identity["train.dtype"] = spec.train.dtype_name();
+  if (spec.train.fp8.on()) identity["train.fp8_recipe"] = name_of(spec.train.fp8.recipe);
   identity["optimizer.kind"] = name_of(spec.optimizer.kind);
   identity["train.seed"] = spec.train.seed;
   identity["train.global_batch"] = spec.train.global_batch;

@@ -48,6 +48,7 @@ void make_one_rank(ModelFolder& folder) {
   spec.data = DataSpec();  // a mask of documents wants inputs that a text alone does not have
   spec.eval = EvalSpec();
   spec.train.dtype = DType::kF32;
+  spec.train.fp8 = {};
   spec.train.gradients = DType::kF32;
   spec.train.loss_scale = 0;
   spec.train.device = TrainDevice::kCpu;

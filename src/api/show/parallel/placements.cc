@@ -58,6 +58,8 @@ std::string_view kind_name(Placement placement) {
       return "split";
     case Placement::Kind::kPartial:
       return "partial";
+    case Placement::Kind::kMaximum:
+      return "maximum";
     case Placement::Kind::kReplicate:
     case Placement::Kind::kInvariant:
       return "replicated";
