@@ -3,7 +3,7 @@
 
   bench/compare_ddp.py PEERS_DIR [ROUNDS] [SHAPES]
 
-PEERS_DIR holds run_torch.sh (see compare_torch.sh). Both train the same shapes with the same global
+PEERS_DIR holds run_torch.sh and quiet.py (see compare_torch.sh). Both train the same shapes with the same global
 batch, with the machine's best kernels; SHAPES are some of A, B, C (all). Also prints how long our compute waited
 for communication, with dp=2 also without overlap.
 """
@@ -20,7 +20,7 @@ SHAPES = {"A": 10, "B": 6, "C": 4}  # steps that are timed; bench/cpu has the mo
 SKIPPED = 2
 
 
-def ours(tessera, name, mesh, overlap=True):
+def ours(peers, tessera, name, mesh, overlap=True):
     """Tokens per second, and milliseconds per step that rank 0's compute waited for communication."""
     here = pathlib.Path(__file__).resolve().parent
     path = here / "cpu" / f"{name.lower()}.toml"
@@ -31,7 +31,9 @@ def ours(tessera, name, mesh, overlap=True):
         settings = {f"parallel.{mesh}": 2, "parallel.overlap": str(overlap).lower(), "train.threads": 1,
                     "train.global_batch": batch, "train.micro_batch": batch // 2 if mesh == "dp" else batch,
                     "train.steps": SHAPES[name] + SKIPPED, "logging.run_dir": f"{folder}/run"}
-        command = [tessera, "train", path] + [f"--set={key}={value}" for key, value in settings.items()]
+        # quiet.py: at the highest priority once the machine is idle, as run_torch.sh runs the other side.
+        command = [sys.executable, f"{peers}/quiet.py", "--", tessera, "train", path]
+        command += [f"--set={key}={value}" for key, value in settings.items()]
         subprocess.run(command, check=True, capture_output=True, timeout=600)
         lines = [json.loads(line) for line in open(f"{folder}/run/metrics.jsonl")]
     steps = [line for line in lines if "step_ms" in line][SKIPPED:]
@@ -61,9 +63,9 @@ def main():
         ratios = {"dp=2": [], "tp=2": []}
         for i in range(rounds):
             theirs = torch(peers, name)
-            mine, exposed = ours(tessera, name, "dp")
-            serial, exposed_serial = ours(tessera, name, "dp", overlap=False)
-            split, exposed_split = ours(tessera, name, "tp")
+            mine, exposed = ours(peers, tessera, name, "dp")
+            serial, exposed_serial = ours(peers, tessera, name, "dp", overlap=False)
+            split, exposed_split = ours(peers, tessera, name, "tp")
             ratios["dp=2"].append(mine / theirs)
             ratios["tp=2"].append(split / theirs)
             print(f"shape {name} round {i + 1}: gloo DDP {theirs:.0f} tokens/s; "

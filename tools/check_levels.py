@@ -21,7 +21,7 @@ TILES = r"%tmm[0-7]|tilerelease|[ls][dt]tilecfg"
 LACKS = {"v3": f"{WIDE}|{TILES}", "v4": TILES, "v4_bf16": TILES}
 HAS = {"v4": WIDE, "v4_bf16": WIDE, "v4_amx": TILES}
 FUNCTION = re.compile(r"^[0-9a-f]+ <(.*)>:$")
-TABLES = re.compile(r"^tessera::kernels::cpu::levels::k(Products|Serving)\w*$")
+TABLES = re.compile(r"^tessera::kernels::cpu::levels::k(Products|Serving|Exponentials)\w*$")
 
 
 def wide_functions(program):

@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/bodies.h"
 #include "kernels/cpu/dispatch.h"
-#include "kernels/cpu/independent.h"
+#include "kernels/cpu/exponentials/rows.h"
 
 namespace tessera::kernels::cpu {
 namespace {
@@ -15,9 +15,9 @@ constexpr int64_t kRowGrain = 4;
 template <typename T>
 void stats_row(const T* logits, int64_t valid, int64_t label_column, Acc<T>* stats) {
   using A = Acc<T>;
-  const A max = lane_max<A>(valid, [&](int64_t i) { return widen(logits[i]); });
+  const A max = largest(logits, valid);
   stats[0] = max;
-  stats[1] = lane_sum<A>(valid, [&](int64_t i) { return fast_exp(widen(logits[i]) - max); });
+  stats[1] = sum_of_exponentials(logits, valid, max);
   const bool here = label_column >= 0 && label_column < valid;
   stats[2] = here ? widen(logits[label_column]) : A{0};
 }
@@ -54,10 +54,7 @@ void grad_row(const T* logits, const Joined& row, int64_t valid, int64_t label_c
   const bool here = label_column >= 0 && label_column < valid;
   // Read before the loop: grad may be logits.
   const A label_logit = here ? widen(logits[label_column]) : A{0};
-  TESSERA_INDEPENDENT
-  for (int64_t i = 0; i < valid; ++i) {
-    grad[i] = narrow<T>(fast_exp(widen(logits[i]) - max) * inverse);
-  }
+  scaled_exponentials(logits, valid, max, inverse, grad);
   if (here) {
     grad[label_column] = narrow<T>(fast_exp(label_logit - max) * inverse - scale);
   }

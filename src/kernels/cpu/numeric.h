@@ -33,7 +33,7 @@ inline T narrow(Acc<T> value) {
 }
 
 // exp within about 1e-7 (f32). Results below 2^-126 are zero, -inf gives zero, NaN stays NaN.
-inline float fast_exp(float x) {
+[[gnu::always_inline]] inline float fast_exp(float x) {
   constexpr float kLog2e = 1.44269504F;
   constexpr float kLn2High = 0.693145752F;  // 0x1.62e4p-1: k * kLn2High is exact
   constexpr float kLn2Low = 1.42860677e-06F;

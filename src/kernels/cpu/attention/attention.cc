@@ -9,6 +9,7 @@
 #include "kernels/cpu/attention/attention_tiles.h"
 #include "kernels/cpu/bodies.h"
 #include "kernels/cpu/dispatch.h"
+#include "kernels/cpu/exponentials/rows.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/scratch.h"
 
@@ -52,8 +53,8 @@ template <typename A>
 A softmax_row(A* scores, const KeyRange& visible, int64_t keys, A* lse) {
   A* seen = scores + visible.begin;
   const int64_t count = visible.size();
-  const A max = lane_max<A>(count, [&](int64_t i) { return seen[i]; });
-  const A sum = lane_sum<A>(count, [&](int64_t i) { return seen[i] = fast_exp(seen[i] - max); });
+  const A max = largest(seen, count);
+  const A sum = soften(seen, count, max);
   std::fill(scores, seen, A{0});
   std::fill(scores + visible.end, scores + keys, A{0});
   *lse = max + std::log(sum);  // -inf when nothing is visible

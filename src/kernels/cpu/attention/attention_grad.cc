@@ -7,8 +7,8 @@
 #include "kernels/cpu/attention/attention_tiles.h"
 #include "kernels/cpu/bodies.h"
 #include "kernels/cpu/dispatch.h"
+#include "kernels/cpu/exponentials/rows.h"
 #include "kernels/cpu/gemm.h"
-#include "kernels/cpu/independent.h"
 #include "kernels/scratch.h"
 
 namespace tessera::kernels::cpu {
@@ -55,18 +55,7 @@ struct Tensors {
   O* dkv;
 };
 
-// scores of visible keys -> probabilities p, d_scores (dp) -> p * (dp - dot).
-template <typename A>
-void softmax_grad_row(A* scores, A* d_scores, const KeyRange& visible, A lse, A dot) {
-  TESSERA_INDEPENDENT
-  for (int64_t i = visible.begin; i < visible.end; ++i) {
-    const A p = fast_exp(scores[i] - lse);
-    scores[i] = p;
-    d_scores[i] = p * (d_scores[i] - dot);
-  }
-}
-
-// The same where probabilities were dropped by factors f: scores -> p * f, dp -> p * (f * dp -
+// soften_grad where probabilities p were dropped by factors f: scores -> p * f, dp -> p * (f * dp -
 // dot).
 template <typename A>
 void dropped_softmax_grad_row(const AttentionShape& shape, const QueryBlock& block, int64_t r,
@@ -136,7 +125,8 @@ void block_grad(const AttentionShape& shape, const Buffers<Acc<T>>& buf, const T
     if (shape.dropout.on()) {
       dropped_softmax_grad_row(shape, block, r, scores, d_scores, visible, x.lse[at], buf.dots[r]);
     } else {
-      softmax_grad_row(scores, d_scores, visible, x.lse[at], buf.dots[r]);
+      soften_grad(scores + visible.begin, d_scores + visible.begin, visible.size(), x.lse[at],
+                  buf.dots[r]);
     }
     for (A* row : {scores, d_scores}) {
       std::fill(row, row + visible.begin, A{0});

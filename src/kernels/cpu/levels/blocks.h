@@ -6,6 +6,37 @@
 
 namespace tessera::kernels::cpu::levels {
 
+// What a tile fetches for later ones: two lines `apart`, and with every step along k those `pace`
+// bytes further.
+struct Ahead {
+  const char* at;
+  int64_t apart, pace;
+};
+
+// Part of an operand that is read later: `lines` of it, `line` elements apart, elements along k
+// `step` apart; one of the two is 1. Tiles take turns to fetch it.
+template <typename In>
+struct Later {
+  const In* first;
+  int64_t lines, line, step;
+
+  // The share of tile number `tile`. It fetches after every `steps` steps along k of `unit`
+  // elements.
+  [[nodiscard]] Ahead share(int64_t tile, int64_t steps, int64_t unit) const {
+    constexpr auto kBytes = static_cast<int64_t>(sizeof(In));
+    constexpr int64_t kLine = 64;
+    const char* const from = reinterpret_cast<const char*>(first);
+    if (line == 1) {
+      const int64_t width = steps == 1 ? 2 * kLine : kLine;
+      if (tile * width >= lines * kBytes) return {from, 0, 0};
+      return {from + tile * width, steps == 1 ? kLine : step * kBytes, unit * step * kBytes};
+    }
+    if (2 * tile >= lines) return {from, 0, 0};
+    return {from + 2 * tile * line * kBytes, 2 * tile + 1 < lines ? line * kBytes : 0,
+            unit * kBytes};
+  }
+};
+
 template <typename Tiles>
 struct Blocks {
   using T = typename Tiles::Element;

@@ -24,6 +24,7 @@ struct InPlaceTask {
   int64_t row_c;
   T alpha;
   int64_t accumulate;
+  Ahead ahead;
 };
 
 template <typename T>
@@ -70,8 +71,9 @@ class InPlaceLoops {
     }
 
     // Columns [col, col + cols) of c from a panel of b, whose rows are `step` elements apart.
-    void times(const T* b, int64_t step, int64_t col, int64_t cols) const {
-      for (int64_t i = 0; i < rows_; i += Tiles::kRows) {
+    void times(const T* b, int64_t step, int64_t col, int64_t cols, int64_t tile_number = 0,
+               const Later<T>& later = {nullptr, 0, 0, 0}) const {
+      for (int64_t i = 0; i < rows_; i += Tiles::kRows, ++tile_number) {
         const int64_t rows = Cut::smaller(Tiles::kRows, rows_ - i);
         const bool packed = rows % Tiles::kRowStep != 0;
         T* const c = p_.c + (row_ + i) * p_.ldc + col;
@@ -84,7 +86,9 @@ class InPlaceLoops {
                             c,
                             p_.ldc * kBytes,
                             p_.alpha,
-                            p_.accumulate || at_ > 0 ? 1 : 0};
+                            p_.accumulate || at_ > 0 ? 1 : 0,
+                            later.first == nullptr ? Ahead{reinterpret_cast<const char*>(b), 0, 0}
+                                                   : later.share(tile_number, 1, 1)};
         const auto tile = Cut::smallest(Tiles::kInPlace, rows, cols);
         if (Cut::fits(rows, cols)) {
           tile(task);

@@ -1,7 +1,7 @@
 // Matrix products of one instruction set (a level), compiled for it alone. What is compiled here
 // may use more than other code may, so nothing but the functions below leaves an object of this
-// folder: templates take a type of the source that uses them, and no function of another header is
-// called.
+// folder: templates take a type of the source that uses them, and functions of other headers are
+// called only where they are always inlined.
 #pragma once
 
 #include <cstdint>

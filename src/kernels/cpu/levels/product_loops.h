@@ -1,6 +1,7 @@
 // A product in blocks that fit the caches: a block of b is packed once for all rows, blocks of a in
-// turn, and tiles of c that fit the registers are summed over a block's depth. Tiles is a type of
-// the source that includes this: no instance is shared between sources.
+// turn, and tiles of c that fit the registers are summed over a block's depth. Operands come from
+// memory only while tiles are computed, which fetch what is packed or read next: Ahead. Tiles is a
+// type of the source that includes this: no instance is shared between sources.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,7 @@ struct TileTask {
   int64_t row_bytes;
   T alpha;
   bool accumulate;
+  Ahead ahead;
 };
 
 template <typename T>
@@ -50,9 +52,7 @@ class ProductLoops {
       const int64_t cols = Cut::smaller(width, p.n - col);
       for (int64_t at = 0; at < p.k; at += most) {
         const int64_t depth = Cut::smaller(most, p.k - at);
-        Pack::template panels<Tiles::kCols>(p.b.data + at * p.b.row + col * p.b.col, p.b.col,
-                                            p.b.row, cols, depth, packed_b);
-        const Panels panels{packed_b, col, cols, at, depth};
+        const Panels panels{packed_b, col, cols, at, depth, at + most < p.k ? at + most : 0};
         if constexpr (kMayStay) {
           if (!packs_rows) {
             in_place(p, panels);
@@ -73,8 +73,9 @@ class ProductLoops {
 
   // A block of b.
   struct Panels {
-    const T* b;
+    T* b;
     int64_t col, cols, at, depth;
+    int64_t next_at;  // where the next block begins along k
     [[nodiscard]] int64_t units() const { return (depth + kUnit - 1) / kUnit; }
   };
 
@@ -88,14 +89,53 @@ class ProductLoops {
     return panels * Tiles::kCols;
   }
 
+  // The block of a behind the one at `row`: that of the next block of b after the last one.
+  template <typename In>
+  static Later<In> rows_behind(const Product<In, T>& p, const Panels& x, int64_t row) {
+    const bool last = row + kRows >= p.m;
+    const int64_t next = last ? 0 : row + kRows, at = last ? x.next_at : x.at;
+    return {p.a.data + next * p.a.row + at * p.a.col, Cut::smaller(kRows, p.m - next), p.a.row,
+            p.a.col};
+  }
+  // A panel of b, before it is packed.
+  template <typename In>
+  static Later<In> panel_at(const Product<In, T>& p, const Panels& x, int64_t j) {
+    return {p.b.data + x.at * p.b.row + (x.col + j) * p.b.col,
+            Cut::smaller(Tiles::kCols, x.cols - j), p.b.col, p.b.row};
+  }
+
+  // Calls tiles(panel, its column in x, its columns, number of its first tile, what tiles fetch)
+  // for the panels of x at the block of rows from `row` on. The first block of rows packs each when
+  // it comes to it, and fetches the next one meanwhile; later ones fetch the rows behind them.
+  template <typename In, typename F>
+  static void for_each_panel(const Product<In, T>& p, const Panels& x, int64_t row,
+                             const F& tiles) {
+    const Later<In> rows = rows_behind(p, x, row);
+    const int64_t per_panel = (Cut::smaller(kRows, p.m - row) + Tiles::kRows - 1) / Tiles::kRows;
+    for (int64_t j = 0, tile = 0; j < x.cols; j += Tiles::kCols) {
+      const int64_t cols = Cut::smaller(Tiles::kCols, x.cols - j);
+      T* const panel = x.b + j * x.units();
+      if (row > 0) {
+        tiles(panel, j, cols, tile, rows);
+        tile += per_panel;
+        continue;
+      }
+      Pack::template panels<Tiles::kCols>(panel_at(p, x, j).first, p.b.col, p.b.row, cols, x.depth,
+                                          panel);
+      const bool last = j + Tiles::kCols >= x.cols;
+      tiles(panel, j, cols, 0, last ? rows : panel_at(p, x, j + Tiles::kCols));
+    }
+  }
+
   static void in_place(const Product<T, T>& p, const Panels& x) {
     for (int64_t row = 0; row < p.m; row += kRows) {
       const typename InPlaceLoops<Tiles>::Rows rows(p, row, Cut::smaller(kRows, p.m - row), x.at,
                                                     x.depth);
-      for (int64_t j = 0; j < x.cols; j += Tiles::kCols) {
-        rows.times(x.b + j * x.depth, Tiles::kCols, x.col + j,
-                   Cut::smaller(Tiles::kCols, x.cols - j));
-      }
+      for_each_panel(
+          p, x, row,
+          [&](const T* panel, int64_t j, int64_t cols, int64_t tile, const Later<T>& later) {
+            rows.times(panel, Tiles::kCols, x.col + j, cols, tile, later);
+          });
     }
   }
 
@@ -106,19 +146,21 @@ class ProductLoops {
       const int64_t rows = Cut::smaller(kRows, p.m - row);
       Pack::template panels<Tiles::kRows>(p.a.data + row * p.a.row + x.at * p.a.col, p.a.row,
                                           p.a.col, rows, x.depth, packed_a);
-      for (int64_t j = 0; j < x.cols; j += Tiles::kCols) {
-        const int64_t cols = Cut::smaller(Tiles::kCols, x.cols - j);
-        for (int64_t i = 0; i < rows; i += Tiles::kRows) {
-          TileTask<T> task{x.units(),
-                           packed_a + i * x.units(),
-                           x.b + j * x.units(),
-                           p.c + (row + i) * p.ldc + x.col + j,
-                           p.ldc * static_cast<int64_t>(sizeof(T)),
-                           p.alpha,
-                           p.accumulate || x.at > 0};
-          one_tile(task, Cut::smaller(Tiles::kRows, rows - i), cols, p.ldc);
-        }
-      }
+      for_each_panel(
+          p, x, row,
+          [&](const T* panel, int64_t j, int64_t cols, int64_t tile, const Later<In>& later) {
+            for (int64_t i = 0; i < rows; i += Tiles::kRows, ++tile) {
+              TileTask<T> task{x.units(),
+                               packed_a + i * x.units(),
+                               panel,
+                               p.c + (row + i) * p.ldc + x.col + j,
+                               p.ldc * static_cast<int64_t>(sizeof(T)),
+                               p.alpha,
+                               p.accumulate || x.at > 0,
+                               later.share(tile, 2, kUnit)};
+              one_tile(task, Cut::smaller(Tiles::kRows, rows - i), cols, p.ldc);
+            }
+          });
     }
   }
 

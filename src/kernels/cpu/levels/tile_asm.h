@@ -63,69 +63,78 @@
       "2\n"                                                       \
       "vmovu" TILE_P " " TILE_V "2," TILE_VECTOR "(%[c])\n") "add %[ld],%[c]\n"
 
+#define TILE_PREFETCH_C(row, element, first, second) \
+  "prefetcht0 (%[c])\n prefetcht0 " TILE_VECTOR "(%[c])\n add %[ld],%[c]\n"
 #define TILE_PREFETCH(row, element, first, second) \
   "prefetcht0 (%[at])\n prefetcht0 " TILE_VECTOR "(%[at])\n add %[ld],%[at]\n"
+
+// What later tiles will read is fetched into the second cache meanwhile, a little with every step.
+#define TILE_AHEAD "prefetcht1 (%[ahead])\n prefetcht1 (%[ahead],%[apart])\n add %[pace],%[ahead]\n"
 
 // A function `name` that computes a tile of `count` rows (TILE_ROWS_count) of elements of `type`.
 // What c was is fetched while the last panels are multiplied: memory takes a third of a tile's
 // time, and earlier the panels would drive it out of the cache.
-#define TILE_FUNCTION(name, type, count)                                                             \
-  void name(const TileTask<type>& task) {                                                            \
-    constexpr int64_t kLast = 32;                                                                    \
-    const type* a = task.a;                                                                          \
-    const type* b = task.b;                                                                          \
-    type* c = task.c;                                                                                \
-    type* at = c;                                                                                    \
-    int64_t ones = task.depth % 4;                                                                   \
-    int64_t last = task.depth / 4 < kLast ? task.depth / 4 : kLast;                                  \
-    int64_t fours = task.depth / 4 - last;                                                           \
-    asm volatile(TILE_ROWS_##count(TILE_CLEAR)                                                     \
-        "test %[fours],%[fours]\n"                                                                 \
-        "je 2f\n"                                                                                  \
-        ".p2align 5\n"                                                                             \
-        "1:\n"                                                                                     \
-        TILE_LOAD_B("0") TILE_ROWS_##count(TILE_MULTIPLY_0)                                        \
-        TILE_LOAD_B("1") TILE_ROWS_##count(TILE_MULTIPLY_1)                                        \
-        TILE_LOAD_B("2") TILE_ROWS_##count(TILE_MULTIPLY_2)                                        \
-        TILE_LOAD_B("3") TILE_ROWS_##count(TILE_MULTIPLY_3)                                        \
-        "add $4*" TILE_A_STEP ",%[a]\n"                                                            \
-        "add $4*" TILE_B_STEP ",%[b]\n"                                                            \
-        "dec %[fours]\n"                                                                           \
-        "jne 1b\n"                                                                                 \
-        "2:\n"                                                                                     \
-        "mov %[last],%[fours]\n"                                                                   \
-        "xor %k[last],%k[last]\n"                                                                  \
-        "test %[fours],%[fours]\n"                                                                 \
-        "je 3f\n"                                                                                  \
-        TILE_ROWS_##count(TILE_PREFETCH)                                                           \
-        "jmp 1b\n"                                                                                 \
-        "3:\n"                                                                                     \
-        "test %[ones],%[ones]\n"                                                                   \
-        "je 5f\n"                                                                                  \
-        "4:\n"                                                                                     \
-        TILE_LOAD_B("0") TILE_ROWS_##count(TILE_MULTIPLY_0)                                        \
-        "add $" TILE_A_STEP ",%[a]\n"                                                              \
-        "add $" TILE_B_STEP ",%[b]\n"                                                              \
-        "dec %[ones]\n"                                                                            \
-        "jne 4b\n"                                                                                 \
-        "5:\n"                                                                                     \
-        TILE_BROAD " (%[alpha])," TILE_V "0\n"                                                     \
-        "test %[add],%[add]\n"                                                                     \
-        "jne 6f\n"                                                                                 \
-        TILE_ROWS_##count(TILE_STORE)                                                              \
-        "jmp 7f\n"                                                                                 \
-        "6:\n"                                                                                     \
-        TILE_ROWS_##count(TILE_ADD)                                                                \
-        "7:\n"                                                                                     \
-        "vzeroupper\n"                                                                             \
-        : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [at] "+r"(at), [fours] "+r"(fours),               \
-          [ones] "+r"(ones), [last] "+r"(last)                                                     \
-        : [ld] "r"(task.row_bytes), [alpha] "r"(&task.alpha),                                      \
-          [add] "r"(static_cast<int64_t>(task.accumulate))                                         \
+#define TILE_FUNCTION(name, type, count)                                                               \
+  void name(const TileTask<type>& task) {                                                              \
+    constexpr int64_t kLast = 32;                                                                      \
+    const type* a = task.a;                                                                            \
+    const type* b = task.b;                                                                            \
+    type* c = task.c;                                                                                  \
+    type* at = c;                                                                                      \
+    const char* ahead = task.ahead.at;                                                                 \
+    int64_t ones = task.depth % 4;                                                                     \
+    int64_t last = task.depth / 4 < kLast ? task.depth / 4 : kLast;                                    \
+    int64_t fours = task.depth / 4 - last;                                                             \
+    asm volatile(TILE_ROWS_##count(TILE_CLEAR)                                                       \
+        "test %[fours],%[fours]\n"                                                                   \
+        "je 2f\n"                                                                                    \
+        ".p2align 5\n"                                                                               \
+        "1:\n"                                                                                       \
+        TILE_LOAD_B("0") TILE_ROWS_##count(TILE_MULTIPLY_0)                                          \
+        TILE_LOAD_B("1") TILE_ROWS_##count(TILE_MULTIPLY_1)                                          \
+        TILE_AHEAD                                                                                   \
+        TILE_LOAD_B("2") TILE_ROWS_##count(TILE_MULTIPLY_2)                                          \
+        TILE_LOAD_B("3") TILE_ROWS_##count(TILE_MULTIPLY_3)                                          \
+        TILE_AHEAD                                                                                   \
+        "add $4*" TILE_A_STEP ",%[a]\n"                                                              \
+        "add $4*" TILE_B_STEP ",%[b]\n"                                                              \
+        "dec %[fours]\n"                                                                             \
+        "jne 1b\n"                                                                                   \
+        "2:\n"                                                                                       \
+        "mov %[last],%[fours]\n"                                                                     \
+        "xor %k[last],%k[last]\n"                                                                    \
+        "test %[fours],%[fours]\n"                                                                   \
+        "je 3f\n"                                                                                    \
+        TILE_ROWS_##count(TILE_PREFETCH)                                                             \
+        "jmp 1b\n"                                                                                   \
+        "3:\n"                                                                                       \
+        "test %[ones],%[ones]\n"                                                                     \
+        "je 5f\n"                                                                                    \
+        "4:\n"                                                                                       \
+        TILE_LOAD_B("0") TILE_ROWS_##count(TILE_MULTIPLY_0)                                          \
+        "add $" TILE_A_STEP ",%[a]\n"                                                                \
+        "add $" TILE_B_STEP ",%[b]\n"                                                                \
+        "dec %[ones]\n"                                                                              \
+        "jne 4b\n"                                                                                   \
+        "5:\n"                                                                                       \
+        TILE_BROAD " (%[alpha])," TILE_V "0\n"                                                       \
+        "test %[add],%[add]\n"                                                                       \
+        "jne 6f\n"                                                                                   \
+        TILE_ROWS_##count(TILE_STORE)                                                                \
+        "jmp 7f\n"                                                                                   \
+        "6:\n"                                                                                       \
+        TILE_ROWS_##count(TILE_ADD)                                                                  \
+        "7:\n"                                                                                       \
+        "vzeroupper\n"                                                                               \
+        : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [at] "+r"(at), [fours] "+r"(fours),                 \
+          [ones] "+r"(ones), [last] "+r"(last), [ahead] "+r"(ahead)                                  \
+        : [ld] "r"(task.row_bytes), [alpha] "r"(&task.alpha), [apart] "r"(task.ahead.apart),         \
+          [pace] "r"(2 * task.ahead.pace), [add] "r"(static_cast<int64_t>(task.accumulate))          \
         : "memory", "cc", TILE_CLOBBERS); \
   }
 
-// The same with operands read where they lie: every third row of a has a pointer of its own.
+// The same with operands read where they lie: every third row of a has a pointer of its own. `ld`
+// counts steps until the rows of c are walked.
 // X(element of a, register of it, registers of the row's sums).
 #define TILE_PLACES_2(X) X("(%[a0])", "2", "4", "5") X("(%[a0],%[row])", "3", "6", "7")
 #define TILE_PLACES_4(X) \
@@ -149,39 +158,54 @@
              "," TILE_V first                                                            \
              "\n" TILE_SECOND(TILE_TIMES " " TILE_V "1," TILE_V element "," TILE_V second "\n")
 
-#define TILE_IN_PLACE(name, type, count)                                                             \
-  void name(const InPlaceTask<type>& task) {                                                         \
-    const char* a0 = task.a;                                                                         \
-    const char* a3 = a0 + 3 * task.row_a;                                                            \
-    const char* a6 = a3 + 3 * task.row_a;                                                            \
-    const char* a9 = a6 + 3 * task.row_a;                                                            \
-    const char* b = task.b;                                                                          \
-    type* c = task.c;                                                                                \
-    type* at = c;                                                                                    \
-    int64_t depth = task.depth;                                                                      \
-    asm volatile(TILE_ROWS_##count(TILE_CLEAR)                                                     \
-        TILE_ROWS_##count(TILE_PREFETCH)                                                           \
-        ".p2align 5\n"                                                                             \
-        "1:\n"                                                                                     \
-        "vmovu" TILE_P " (%[b])," TILE_V "0\n"                                                     \
-        TILE_SECOND("vmovu" TILE_P " " TILE_VECTOR "(%[b])," TILE_V "1\n")                         \
-        "add %[step_b],%[b]\n"                                                                     \
-        TILE_PLACES_##count(TILE_MULTIPLY_AT)                                                      \
-        TILE_NEXT_##count                                                                          \
-        "dec %[depth]\n"                                                                           \
-        "jne 1b\n"                                                                                 \
-        TILE_BROAD " %[alpha]," TILE_V "0\n"                                                       \
-        "cmpq $0,%[add]\n"                                                                         \
-        "jne 6f\n"                                                                                 \
-        TILE_ROWS_##count(TILE_STORE)                                                              \
-        "jmp 7f\n"                                                                                 \
-        "6:\n"                                                                                     \
-        TILE_ROWS_##count(TILE_ADD)                                                                \
-        "7:\n"                                                                                     \
-        "vzeroupper\n"                                                                             \
-        : [a0] "+r"(a0), [a3] "+r"(a3), [a6] "+r"(a6), [a9] "+r"(a9), [b] "+r"(b), [c] "+r"(c),    \
-          [at] "+r"(at), [depth] "+r"(depth)                                                       \
-        : [row] "r"(task.row_a), [step_a] "r"(task.step_a), [step_b] "r"(task.step_b),             \
-          [ld] "r"(task.row_c), [alpha] "m"(task.alpha), [add] "m"(task.accumulate)                \
+#define TILE_IN_PLACE(name, type, count)                                                               \
+  void name(const InPlaceTask<type>& task) {                                                           \
+    constexpr int64_t kLast = 128;                                                                     \
+    const char* a0 = task.a;                                                                           \
+    const char* a3 = a0 + 3 * task.row_a;                                                              \
+    const char* a6 = a3 + 3 * task.row_a;                                                              \
+    const char* a9 = a6 + 3 * task.row_a;                                                              \
+    const char* b = task.b;                                                                            \
+    type* c = task.c;                                                                                  \
+    const char* ahead = task.ahead.at;                                                                 \
+    int64_t last = task.depth < kLast ? task.depth : kLast;                                            \
+    int64_t ld = task.depth - last;                                                                    \
+    asm volatile(TILE_ROWS_##count(TILE_CLEAR)                                                       \
+        "test %[ld],%[ld]\n"                                                                         \
+        "je 2f\n"                                                                                    \
+        ".p2align 5\n"                                                                               \
+        "1:\n"                                                                                       \
+        "vmovu" TILE_P " (%[b])," TILE_V "0\n"                                                       \
+        TILE_SECOND("vmovu" TILE_P " " TILE_VECTOR "(%[b])," TILE_V "1\n")                           \
+        "add %[step_b],%[b]\n"                                                                       \
+        TILE_PLACES_##count(TILE_MULTIPLY_AT)                                                        \
+        TILE_NEXT_##count                                                                            \
+        TILE_AHEAD                                                                                   \
+        "dec %[ld]\n"                                                                                \
+        "jne 1b\n"                                                                                   \
+        "2:\n"                                                                                       \
+        "mov %[row_c],%[ld]\n"                                                                       \
+        "cmpq $0,%[last]\n"                                                                          \
+        "je 3f\n"                                                                                    \
+        TILE_ROWS_##count(TILE_PREFETCH_C)                                                           \
+        "mov %[start],%[c]\n"                                                                        \
+        "mov %[last],%[ld]\n"                                                                        \
+        "movq $0,%[last]\n"                                                                          \
+        "jmp 1b\n"                                                                                   \
+        "3:\n"                                                                                       \
+        TILE_BROAD " %[alpha]," TILE_V "0\n"                                                         \
+        "cmpq $0,%[add]\n"                                                                           \
+        "jne 6f\n"                                                                                   \
+        TILE_ROWS_##count(TILE_STORE)                                                                \
+        "jmp 7f\n"                                                                                   \
+        "6:\n"                                                                                       \
+        TILE_ROWS_##count(TILE_ADD)                                                                  \
+        "7:\n"                                                                                       \
+        "vzeroupper\n"                                                                               \
+        : [a0] "+r"(a0), [a3] "+r"(a3), [a6] "+r"(a6), [a9] "+r"(a9), [b] "+r"(b), [c] "+r"(c),      \
+          [ld] "+r"(ld), [ahead] "+r"(ahead), [last] "+m"(last)                                      \
+        : [row] "r"(task.row_a), [step_a] "r"(task.step_a), [step_b] "r"(task.step_b),               \
+          [apart] "r"(task.ahead.apart), [pace] "r"(task.ahead.pace), [row_c] "m"(task.row_c),       \
+          [start] "m"(task.c), [alpha] "m"(task.alpha), [add] "m"(task.accumulate)                   \
         : "memory", "cc", TILE_CLOBBERS); \
   }

@@ -1,37 +1,25 @@
 #include "kernels/cpu/bodies.h"
 #include "kernels/cpu/dispatch.h"
-#include "kernels/cpu/independent.h"
+#include "kernels/cpu/exponentials/rows.h"
 
 namespace tessera::kernels::cpu {
 namespace {
 
-template <typename A>
-A sigmoid(A x) {
-  return A{1} / (A{1} + fast_exp(-x));
+void one_row(const float* gate, const float* up, float* h, int64_t width) {
+  exponentials().swiglu(gate, up, h, width);
+}
+template <typename T>
+void one_row(const T* gate, const T* up, T* h, int64_t width) {
+  swiglu_row(gate, up, h, width);
 }
 
-template <typename T>
-void swiglu_row(const T* gate, const T* up, T* h, int64_t width) {
-  using A = Acc<T>;
-  for (int64_t i = 0; i < width; ++i) {
-    const A g = widen(gate[i]);
-    h[i] = narrow<T>(g * sigmoid(g) * widen(up[i]));
-  }
+void grad_of_row(const float* dh, const float* gate, const float* up, float* d_gate, float* d_up,
+                 int64_t width) {
+  exponentials().swiglu_grad(dh, gate, up, d_gate, d_up, width);
 }
-
-// d_gate may be gate and d_up may be up: column i is read before it is written.
 template <typename T>
-void swiglu_grad_row(const T* dh, const T* gate, const T* up, T* d_gate, T* d_up, int64_t width) {
-  using A = Acc<T>;
-  TESSERA_INDEPENDENT
-  for (int64_t i = 0; i < width; ++i) {
-    const A g = widen(gate[i]);
-    const A u = widen(up[i]);
-    const A d = widen(dh[i]);
-    const A s = sigmoid(g);
-    d_gate[i] = narrow<T>(d * u * s * (A{1} + g * (A{1} - s)));
-    d_up[i] = narrow<T>(d * g * s);
-  }
+void grad_of_row(const T* dh, const T* gate, const T* up, T* d_gate, T* d_up, int64_t width) {
+  swiglu_grad_row(dh, gate, up, d_gate, d_up, width);
 }
 
 }  // namespace
@@ -43,7 +31,7 @@ void swiglu(Context& ctx, const Tensor& gate_up, Tensor& h) {
     ctx.workers.parallel_for(tokens, 8, [&](int64_t begin, int64_t end) {
       for (int64_t t = begin; t < end; ++t) {
         const T* row = gate_up.as<T>() + t * 2 * width;
-        swiglu_row(row, row + width, h.as<T>() + t * width, width);
+        one_row(row, row + width, h.as<T>() + t * width, width);
       }
     });
   });
@@ -57,7 +45,7 @@ void swiglu_grad(Context& ctx, const Tensor& dh, const Tensor& gate_up, Tensor& 
       for (int64_t t = begin; t < end; ++t) {
         const T* row = gate_up.as<T>() + t * 2 * width;
         T* grad = d_gate_up.as<T>() + t * 2 * width;
-        swiglu_grad_row(dh.as<T>() + t * width, row, row + width, grad, grad + width, width);
+        grad_of_row(dh.as<T>() + t * width, row, row + width, grad, grad + width, width);
       }
     });
   });
