@@ -12,6 +12,7 @@
 #include "cli/help.h"
 #include "cli/surroundings.h"
 #include "cli/write_file.h"
+#include "draw/pass_color.h"
 #include "draw/time_bars.h"
 #include "plan/report/misfit_text.h"
 #include "plan/serve_plan.h"

@@ -52,12 +52,13 @@ constexpr int64_t kContext = 640;  // tokens of the longest sequence that is wri
 constexpr int64_t kMostFrame = 2048;
 
 ServeOptions probe_options(const ProbeModel& probe, DType dtype, int64_t threads, int64_t tp) {
-  RunSpec spec = parse_run_file(
-      "", "probe",
-      {fmt::format("model.hidden={}", probe.hidden), fmt::format("model.ffn={}", probe.ffn),
-       fmt::format("model.heads={}", probe.heads), fmt::format("model.kv_heads={}", probe.kv_heads),
-       fmt::format("model.layers={}", probe.layers), fmt::format("model.vocab={}", probe.vocab)},
-      {});
+  const std::vector<std::string> overrides = {fmt::format("model.hidden={}", probe.hidden),
+                                              fmt::format("model.ffn={}", probe.ffn),
+                                              fmt::format("model.heads={}", probe.heads),
+                                              fmt::format("model.kv_heads={}", probe.kv_heads),
+                                              fmt::format("model.layers={}", probe.layers),
+                                              fmt::format("model.vocab={}", probe.vocab)};
+  RunSpec spec = parse_run_file("", "probe", overrides, {});
   resolve(spec);
   ServeOptions options;
   options.random_model = to_json(spec).dump();

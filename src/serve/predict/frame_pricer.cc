@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "base/rounding.h"
 #include "compile/program/instruction_cost.h"
 #include "compile/step.h"
 #include "cost/engine/engine_catalogue.h"
@@ -161,6 +162,23 @@ struct FramePricer::State {
     return touched * seconds_on(product, weight.dtype, whole_rows, units, at_work);
   }
 
+  // A product of few tokens reads its weights: it is not slowed down by rows that fill no tile.
+  [[nodiscard]] double kernel_by_constants(const Program& program,
+                                           const Instruction& instruction) const {
+    if (row_of(instruction.op).cost.product != Product::kRows) {
+      return constants->kernel_s(program, instruction);
+    }
+    constexpr int64_t kWholeRows = 8;
+    const Buffer& weight = program.buffer(instruction.inputs.at(1));
+    const int64_t out = weight.shape.at(0), in = weight.shape.at(1);
+    const int64_t rows = numel(program.buffer(instruction.inputs.at(0)).shape) / in;
+    const MathType math = size_bytes(weight.dtype) == 2 ? MathType::kF16 : MathType::kF32;
+    const InstructionCost cost = cost_of(program, instruction);
+    return std::max(
+        product_s(cluster.device, engine, math, round_up(rows, kWholeRows), out, in),
+        memory_s(cluster.device, static_cast<double>(cost.bytes_read + cost.bytes_written)));
+  }
+
   [[nodiscard]] double attention_by_constants(const Program& program,
                                               const Instruction& instruction,
                                               const FrameLoad& load) const {
@@ -191,7 +209,7 @@ struct FramePricer::State {
 
   double kernel_s(const Program& program, const Instruction& instruction, int64_t tokens,
                   const Company& at_work) const {
-    if (!measured) return constants->kernel_s(program, instruction);
+    if (!measured) return kernel_by_constants(program, instruction);
     if (instruction.op == OpKind::kServeExpertLinear) {
       return experts_s(program, instruction, tokens, at_work);
     }
