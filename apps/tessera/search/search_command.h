@@ -12,7 +12,7 @@ namespace tessera {
 struct SearchOptions {
   SearchQuery query = {};
   SearchServeFlags serve = {};  // the best mesh of a model that is served instead
-  std::string out = "";  // folder of run files; empty: none
+  std::string out = "";         // folder of run files; empty: none
   bool json = false;
 };
 Command add_search(CLI::App& root);

@@ -81,7 +81,7 @@ struct CoreSharing {
   std::array<double, kNumOpClasses> slowdown{};
 };
 
-// Of so many bytes that are read again and again: the shares that the nearest caches have lost
+// So many bytes are read again and again: the shares of them that the nearest caches have lost
 // meanwhile, and all of them.
 struct ReadingShare {
   double bytes = 0, mid = 0, far = 0;

@@ -42,7 +42,7 @@ struct FrameSpan {
   std::vector<double> stages;
   double message = 0;
 };
-// Of a frame whose times are not known yet.
+// Asked for a frame whose times are not known yet.
 using SpanOfFrame = std::function<FrameSpan(const PlayedFrame& frame)>;
 
 struct PlayLimits {

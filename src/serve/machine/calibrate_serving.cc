@@ -142,17 +142,24 @@ class Calibration {
         }
       }
       ProbeRank rank(std::move(plan));
-      for (const int64_t tokens : sizes) measure_frames(rank, threads, tokens);
+      const bool widest = probe.hidden == kKernelProbes.back().hidden;
+      for (const int64_t tokens : sizes) measure_frames(rank, threads, tokens, widest);
     }
   }
 
-  void measure_frames(ProbeRank& rank, int threads, int64_t tokens) {
+  void measure_frames(ProbeRank& rank, int threads, int64_t tokens, bool widest) {
     const DecodeFrames frames(rank);
-    std::vector<Frame> all = {chunk_frame(frames, 0, tokens)};
+    std::vector<Frame> all;
     if (tokens <= kSequences) {
-      all.push_back(frames.decode(tokens, 48).front());
       all.push_back(frames.decode(tokens, kContext).front());
     } else {
+      all.push_back(chunk_frame(frames, 0, tokens));
+    }
+    // Products are nearly all of the largest model, and the others have told the rest.
+    if (!widest && tokens <= kSequences) {
+      all.push_back(chunk_frame(frames, 0, tokens));
+      all.push_back(frames.decode(tokens, 48).front());
+    } else if (!widest) {
       all.push_back(chunk_frame(frames, kContext, tokens));
     }
     for (const Frame& frame : all) add_frame(rank, frame, threads, tokens);

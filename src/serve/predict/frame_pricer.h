@@ -17,7 +17,7 @@ namespace tessera::serve {
 struct FramePrice {
   std::vector<double> stage_s;  // kernels, collectives and what the host does, by stage
   double message_s = 0;         // from a stage to the next one
-  // Of all stages together. Where frames of so many ranks were measured, what they tell each other
+  // All stages together. Where frames of so many ranks were measured, what they tell each other
   // is with what the host does.
   double products_s = 0, attention_s = 0, others_s = 0, collectives_s = 0, host_s = 0;
   [[nodiscard]] double kernels_s() const { return products_s + attention_s + others_s; }

@@ -28,7 +28,7 @@ class FrameRates {
   [[nodiscard]] std::optional<TimeTerms> of(const std::string& op, DType type, int threads,
                                             int64_t tokens) const;
 
-  // Of frames that read so many bytes again and again, with so many threads at work.
+  // What frames miss that read so many bytes again and again, with so many threads at work.
   [[nodiscard]] MissShares misses(int threads, double bytes) const;
 
  private:

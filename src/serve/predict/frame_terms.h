@@ -17,7 +17,7 @@ struct MissShares {
   double mid = 0, far = 0;
 };
 
-// Of attention with `members` threads, the work of the one that has the most.
+// Attention is dealt to `members` threads: the work of the one that has the most.
 struct AttentionWork {
   double keys = 0;    // loaded, by every block of queries that sees them
   double scores = 0;  // pairs of a row and a key, in whole tiles
