@@ -57,6 +57,24 @@ TEST_F(CalibrateTest, WhatItWritesPredictsRuns) {
     EXPECT_EQ(entry.at("classes").back().at("class"), "waits") << entry;
   }
 
+  // Frames of serving were measured as well.
+  folder_.write("served.txt",
+                "one: model.layers=2 model.hidden=64 model.ffn=96 model.heads=4 model.vocab=64 "
+                "serve.dtype=f32 serve.batch=1,3 serve.prompt=20 serve.context=8\n"
+                "two: model.layers=2 model.hidden=64 model.ffn=96 model.heads=4 model.vocab=64 "
+                "serve.dtype=f32 serve.batch=1 serve.prompt=20 serve.context=8 serve.tp=2\n");
+  const CommandResult served =
+      run("bench predict --serve served.txt --cluster machine.toml --json");
+  ASSERT_EQ(served.code, 0) << served.err;
+  const json figures = json::parse(served.out);
+  EXPECT_EQ(figures.at("n"), 5);
+  for (const json& figure : figures.at("figures")) {
+    EXPECT_GT(figure.at("predicted_s"), 0) << figure;
+    EXPECT_GT(figure.at("measured_s"), 0) << figure;
+    EXPECT_GT(figure.at("frame").at("products_s"), 0) << figure;
+    EXPECT_GT(figure.at("frame").at("host_s"), 0) << figure;
+  }
+
   // The same file is a machine to simulate on, and gives the same answer every time.
   const std::string simulate = "simulate --cluster machine.toml --json run.toml --mesh dp=2";
   folder_.write("run.toml", tiny_run_file());

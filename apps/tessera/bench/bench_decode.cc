@@ -9,12 +9,12 @@
 
 #include "base/error.h"
 #include "base/text/text.h"
-#include "bench/bench_decode_frames.h"
 #include "bench/bench_decode_report.h"
 #include "bench/bench_limit.h"
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/read_text.h"
+#include "serve/machine/decode_frames.h"
 #include "serve/ranks/host_options.h"
 #include "serve/ranks/local_frames.h"
 #include "serve/ranks/process_frame_runner.h"
@@ -101,8 +101,8 @@ serve::ServeOptions serve_options(const BenchDecodeOptions& options, int64_t mos
   serve.max_tokens = std::max(most_batch, std::min(options.prompt, kMostChunk));
   serve.max_sequences = serve.max_rows = most_batch;
   const int64_t page = serve.page_size;
-  serve.num_pages = std::max(DecodeFrames::pages_of(most_batch, options.context, page),
-                             DecodeFrames::pages_of(1, serve.max_context, page));
+  serve.num_pages = std::max(serve::DecodeFrames::pages_of(most_batch, options.context, page),
+                             serve::DecodeFrames::pages_of(1, serve.max_context, page));
   return serve;
 }
 
@@ -149,7 +149,7 @@ class DecodeBench {
 
   const BenchDecodeOptions& options_;
   DecodeReport& report_;
-  DecodeFrames frames_;
+  serve::DecodeFrames frames_;
   MemoryProbe probe_;
   StepGraph product_;
   std::vector<std::vector<serve::Frame>> steps_;

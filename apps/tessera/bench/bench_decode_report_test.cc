@@ -7,7 +7,7 @@
 
 #include "base/testing/message_of.h"
 #include "bench/bench_decode.h"
-#include "bench/bench_decode_frames.h"
+#include "serve/machine/decode_frames.h"
 #include "serve/ranks/local_frames.h"
 #include "spec/run_file/validate.h"
 
@@ -87,7 +87,7 @@ TEST(BenchDecodeFramesTest, RunOnEveryMesh) {
     serve::ServePlan plan = plan_of(small_model(true), tp, pp);
     const TensorSource weights = repeated_weights(plan.spec.model, 1);
     serve::LocalFrameRunner runner(std::move(plan), weights);
-    DecodeFrames frames(runner);
+    serve::DecodeFrames frames(runner);
     auto decode = frames.decode(3, 40);
     EXPECT_EQ(std::ssize(decode), pp) << "every stage has work";
     size_t tokens = 0;

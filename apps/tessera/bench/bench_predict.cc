@@ -7,11 +7,12 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 
 #include "api/schema.h"
 #include "base/error.h"
 #include "base/text/text.h"
+#include "bench/bench_predict_serve.h"
+#include "bench/named_runs.h"
 #include "cli/flags.h"
 #include "cli/help.h"
 #include "cli/other_load.h"
@@ -24,7 +25,6 @@
 #include "published/statistics.h"
 #include "sim/replay/measured_times.h"
 #include "sim/replay/step_replay.h"
-#include "spec/run_file/run_source.h"
 #include "train/machine/step_bench.h"
 #include "train/machine_defaults.h"
 #include "train/preflight/run_memory.h"
@@ -32,34 +32,6 @@
 
 namespace tessera {
 namespace {
-
-struct NamedRun {
-  std::string name;
-  RunSource source;
-};
-
-// "name: key=value key=value"; empty lines and what follows a # are skipped.
-std::vector<NamedRun> read_runs(const std::string& file) {
-  std::vector<NamedRun> runs;
-  std::istringstream lines(read_text(file));
-  int number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    ++number;
-    line = std::string(trim(line.substr(0, line.find('#'))));
-    if (line.empty()) continue;
-    const size_t colon = line.find(':');
-    require_config(colon != std::string::npos && colon > 0,
-                   "{}:{}: write NAME: section.key=value …, got '{}'", file, number, line);
-    NamedRun run{line.substr(0, colon), {}};
-    run.source.may_lack_file = true;
-    run.source.file = "";
-    std::istringstream words(line.substr(colon + 1));
-    for (std::string word; words >> word;) run.source.overrides.push_back(word);
-    runs.push_back(std::move(run));
-  }
-  require_config(!runs.empty(), "{} names no run: write NAME: section.key=value …", file);
-  return runs;
-}
 
 struct Prediction {
   std::string name;
@@ -283,19 +255,29 @@ Command add_bench_predict(CLI::App& bench) {
   add_text(*app, "--cluster", options->cluster, "FILE", "what tessera calibrate wrote");
   add_text(*app, "--engine", options->engine, "NAME|FILE",
            "closed forms to compare as well (default: all of tessera presets engines)");
+  add_switch(*app, "--serve", options->serve,
+             "the list has models to serve: predict and measure first tokens and next ones");
   add_whole(*app, "--steps", options->steps, 1, "steps that are timed (default 10)");
   add_whole(*app, "--warmup", options->warmup, 0, "steps before them (default 3)");
   add_switch(*app, "--json", options->json, "print JSON");
-  return {app, [options](Console& console) { return run_bench_predict(*options, console); }};
+  return {app, [options](Console& console) {
+            return options->serve ? run_bench_predict_serve(*options, console)
+                                  : run_bench_predict(*options, console);
+          }};
 }
 
-int run_bench_predict(const BenchPredictOptions& options, Console& console) {
+Cluster measured_cluster(const BenchPredictOptions& options) {
   require_config(!options.list.empty(), "no list of runs given: try bench/predict.txt");
   require_config(!options.cluster.empty(),
                  "--cluster is missing: write a file with tessera calibrate --out machine.toml");
-  const Cluster cluster = find_cluster(options.cluster, read_text);
+  Cluster cluster = find_cluster(options.cluster, read_text);
   require_config(!cluster.measured.empty(),
                  "{} has no [measured] kernels: write it with tessera calibrate", options.cluster);
+  return cluster;
+}
+
+int run_bench_predict(const BenchPredictOptions& options, Console& console) {
+  const Cluster cluster = measured_cluster(options);
   Report report;
   if (!options.engine.empty()) {
     report.engines.push_back(find_engine(options.engine, read_text));
@@ -304,7 +286,7 @@ int run_bench_predict(const BenchPredictOptions& options, Console& console) {
       report.engines.push_back(find_engine(std::string(name)));
     }
   }
-  for (const NamedRun& run : read_runs(options.list)) {
+  for (const NamedRun& run : read_named_runs(options.list)) {
     if (!console.quiet) console.err << "running " << run.name << std::endl;
     report.predictions.push_back(predict(run, cluster.measured, options));
     add_plans(run.source.load(read_text), cluster, report.engines, report.predictions.back());

@@ -111,37 +111,13 @@ void refuse_beside_program(const PlanOptions& options) {
 ServePlanQuery serve_query(const PlanOptions& options) {
   ServePlanQuery serve = options.serve;
   const PlanQuery& query = options.query;
-  const auto refuse = [](bool given, std::string_view what) {
-    require_config(!given, "{} is of a run to train: leave it out, or --serve", what);
-  };
-  refuse(!query.source.file.empty(), fmt::format("the run file {}", query.source.file));
-  refuse(!query.source.overrides.empty(), "--set");
-  refuse(query.source.ranks > 0, "--ranks");
-  refuse(!query.split.model.empty(), "--model");
-  refuse(!query.split.recipe.empty(), "--recipe");
-  refuse(query.split.engine != SplitFlags().engine, "--engine");
-  refuse(query.split.sequence_parallel, "--sequence-parallel");
-  refuse(query.split.tokens > 0, "--tokens");
+  const auto refuse = [](bool given, std::string_view what) { refuse_for_serving(given, what); };
+  use_split(query.source, query.split, serve);
   refuse(query.failures.any(), "--mtbf-device");
   refuse(!options.vary.empty(), "--vary");
   refuse(!options.emit.empty(), "--emit");
   refuse(!program_flag(options).empty() || options.rank != 0, "--program, --rank or --placements");
-  for (const SplitFlags::Size& size : query.split.sizes) {
-    const std::string_view flag = size.flag;
-    std::string* target = flag == "--tp"   ? &serve.tp
-                          : flag == "--pp" ? &serve.pp
-                          : flag == "--ep" ? &serve.ep
-                                           : nullptr;
-    if (target != nullptr) *target = size.value;
-    refuse(target == nullptr && !size.value.empty(), flag);
-  }
-  for (const SplitFlags::Word& word : query.split.words) {
-    const bool dtype = word.flag == std::string_view("--dtype");
-    if (dtype) serve.dtype = word.value;
-    refuse(!dtype && !word.value.empty(), word.flag);
-  }
   serve.cluster = query.split.cluster;
-  serve.mesh = query.source.mesh;
   serve.advice = options.check || options.json;
   return serve;
 }

@@ -9,6 +9,7 @@
 #include "cli/surroundings.h"
 #include "cli/write_file.h"
 #include "draw/serve_plan_svg.h"
+#include "serve/predict/serve_prediction.h"
 
 namespace tessera {
 
@@ -43,12 +44,47 @@ void refuse_serve_flags(const ServePlanQuery& query) {
   }
 }
 
+void refuse_for_serving(bool given, std::string_view flag) {
+  require_config(!given, "{} is of a run to train: leave it out, or --serve", flag);
+}
+
+void use_split(const RunSource& source, const SplitFlags& split, ServePlanQuery& query) {
+  const auto refuse = [](bool given, std::string_view what) { refuse_for_serving(given, what); };
+  refuse(!source.file.empty(), fmt::format("the run file {}", source.file));
+  refuse(!source.overrides.empty(), "--set");
+  refuse(source.ranks > 0, "--ranks");
+  refuse(!split.model.empty(), "--model");
+  refuse(!split.recipe.empty(), "--recipe");
+  refuse(split.engine != SplitFlags().engine, "--engine");
+  refuse(split.sequence_parallel, "--sequence-parallel");
+  refuse(split.tokens > 0, "--tokens");
+  for (const SplitFlags::Size& size : split.sizes) {
+    const std::string_view flag = size.flag;
+    std::string* target = flag == "--tp"   ? &query.tp
+                          : flag == "--pp" ? &query.pp
+                          : flag == "--ep" ? &query.ep
+                                           : nullptr;
+    if (target != nullptr) *target = size.value;
+    refuse(target == nullptr && !size.value.empty(), flag);
+  }
+  for (const SplitFlags::Word& word : split.words) {
+    const bool dtype = word.flag == std::string_view("--dtype");
+    if (dtype) query.dtype = word.value;
+    refuse(!dtype && !word.value.empty(), word.flag);
+  }
+  query.mesh = source.mesh;
+}
+
 int run_serve_plan(const ServePlanQuery& query, const ServePlanOutput& output, Console& console) {
   const serve::ServeReport report = plan_to_serve(query, console_surroundings());
+  const serve::ServePrediction prediction = serve::predict_serving(report);
   if (output.json) {
-    console.out << serve::serve_plan_json(report).dump(2) << '\n';
+    nlohmann::ordered_json json = serve::serve_plan_json(report);
+    json["prediction"] = serve::prediction_json(prediction);
+    console.out << json.dump(2) << '\n';
   } else {
-    console.out << fitted(console, serve::serve_plan_text(report));
+    console.out << fitted(
+        console, serve::serve_plan_text(report) + '\n' + serve::prediction_text(prediction));
   }
   if (!output.svg.empty()) write_file(output.svg, serve_plan_svg(report), console);
   if (!output.check || report.estimate.fits) return 0;

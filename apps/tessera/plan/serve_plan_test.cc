@@ -89,6 +89,30 @@ TEST(PlanServe, FloorsAreBytesOverBandwidth) {
   EXPECT_NEAR(first.at("step_s").get<double>(), first.at("bytes").get<double>() / 3.35e12, 1e-9);
 }
 
+TEST(PlanServe, PredictsNoLessThanTheFloor) {
+  const nlohmann::json plan = json_of({"plan", "--serve", "llama-3-8b", "--cluster", "h100-8",
+                                       "--mesh", "tp=2,pp=2", "--max-context", "4k"});
+  const nlohmann::json& prediction = plan.at("prediction");
+  EXPECT_EQ(prediction.at("by"), "constants");
+  ASSERT_EQ(prediction.at("tpot").size(), plan.at("decode_floor").size());
+  for (size_t i = 0; i < prediction.at("tpot").size(); ++i) {
+    const nlohmann::json& step = prediction.at("tpot")[i];
+    const nlohmann::json& floor = plan.at("decode_floor")[i];
+    EXPECT_EQ(step.at("sequences"), floor.at("sequences"));
+    EXPECT_EQ(step.at("context"), floor.at("context"));
+    EXPECT_GT(step.at("step_s"), floor.at("slowest_stage_s"));
+  }
+  ASSERT_EQ(prediction.at("ttft").size(), 2U);  // 8k is longer than any sequence
+  EXPECT_EQ(prediction.at("ttft")[1].at("prompt"), 2048);
+  EXPECT_GT(prediction.at("ttft")[1].at("first_token_s"),
+            prediction.at("ttft")[0].at("first_token_s"));
+  // What has no rate there is not predicted, and the plan stands.
+  const nlohmann::json wide = json_of({"plan", "--serve", "llama-3.2-1b", "--cluster", "h100-1",
+                                       "--dtype", "f64", "--max-context", "1k"});
+  EXPECT_TRUE(contains(wide.at("prediction").at("why_not"), "f64"));
+  EXPECT_EQ(wide.at("fits"), true);
+}
+
 TEST(PlanServe, RefusesWhatIsNotItsOwn) {
   const auto refusal = [](const Words& words) { return refusal_of_command(words); };
   EXPECT_TRUE(contains(refusal(kServe + Words{"--tokens", "1T"}), "--tokens is of a run to train"));

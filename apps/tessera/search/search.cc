@@ -93,6 +93,23 @@ int write_run_files(const SearchReport& report, const std::string& folder, Conso
 
 }  // namespace
 
+namespace {
+
+// Nothing that says how a training step is split has a place there.
+int search_served(const SearchOptions& options, Console& console) {
+  const SearchQuery& query = options.query;
+  require_config(query.model.empty() && query.recipe.empty() && query.global_batch == 0 &&
+                     query.seq_len == 0 && query.tp == 0 && query.pp == 0 && query.dp == 0 &&
+                     query.cp == 0 && query.ep == 0 && options.out.empty(),
+                 "--serve searches for a model that is served: leave out --model, --recipe, "
+                 "--global-batch, --seq-len, sizes of the mesh and --out");
+  SearchServeFlags flags = options.serve;
+  flags.plan.cluster = query.cluster;
+  return run_search_serve(flags, query.top, options.json, console);
+}
+
+}  // namespace
+
 Command add_search(CLI::App& root) {
   CLI::App* app = add_command(
       root, "search",
@@ -137,12 +154,15 @@ Command add_search(CLI::App& root) {
            "with --tokens: the fewest devices that end in so many days");
   add_count(*app, "--tokens", query.tokens, "of the whole training, for --deadline: 1T, 15.6e12");
   add_whole(*app, "--threads", query.threads, 1, "threads (default: all cores)");
+  add_search_serve(*app, options->serve);
   add_output_folder(*app, "--out", options->out, "write run files of the plans to a folder");
   add_switch(*app, "--json", options->json, "print JSON");
   return {app, [options](Console& console) { return run_search(*options, console); }};
 }
 
 int run_search(const SearchOptions& options, Console& console) {
+  if (!options.serve.plan.model.empty()) return search_served(options, console);
+  refuse_search_serve(options.serve);
   const InterruptGuard interrupt;
   SearchProgressLine line(console);
   Surroundings around = console_surroundings();

@@ -21,6 +21,7 @@
 #include "draw/step_text.h"
 #include "draw/trace.h"
 #include "plan/plan_request.h"
+#include "plan/serve_plan.h"
 #include "simulate/simulate_command.h"
 
 namespace tessera {
@@ -69,6 +70,22 @@ void add_failing(CLI::App& app, FailingFlags& failing) {
   add_text(app, "--repair", failing.repair, "TIME",
            "with --spares: until what failed is a spare again (default 1d)");
   add_whole(app, "--seed", failing.seed, 0, "with --mtbf: of the failures (default 1)");
+}
+
+// --cluster, --mesh, --tp, --pp, --ep, --dtype and --seed mean the same as for a step.
+int simulate_served(const SimulateOptions& options, Console& console) {
+  const SimulateQuery& query = options.query;
+  SimulateServeFlags flags = options.serve;
+  use_split(query.source, query.split, flags.plan);
+  flags.plan.cluster = query.cluster;
+  flags.traffic.seed = static_cast<uint64_t>(query.failing.seed);
+  FailingFlags failing = query.failing;
+  failing.seed = FailingFlags().seed;
+  refuse_for_serving(!(failing == FailingFlags()), "--mtbf and what goes with it");
+  refuse_for_serving(!query.slow.empty() || !query.lost.empty(), "--slow or --lost");
+  refuse_for_serving(query.no_contention || query.all_ranks, "--no-contention or --all-ranks");
+  refuse_for_serving(query.schedule_only || !options.csv.empty(), "--schedule-only or --csv");
+  return run_simulate_serve(flags, {options.json, options.svg, options.trace}, console);
 }
 
 bool names_folder(const std::string& path) {
@@ -165,11 +182,14 @@ Command add_simulate(CLI::App& root) {
   add_output_file(*app, "--csv", options->csv, kCsvOutput, "FILE",
                   "with --schedule-only: also write it as CSV, to change and to run");
   add_failing(*app, query.failing);
+  add_simulate_serve(*app, options->serve);
   add_switch(*app, "--json", options->json, "print JSON");
   return {app, [options](Console& console) { return run_simulate(*options, console); }};
 }
 
 int run_simulate(const SimulateOptions& options, Console& console) {
+  if (!options.serve.plan.model.empty()) return simulate_served(options, console);
+  refuse_simulate_serve(options.serve);
   const Surroundings around = console_surroundings();
   std::vector<Guess> guesses;
   const SimulateQuery query = with_recipe(options.query, around, guesses);

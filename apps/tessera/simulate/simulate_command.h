@@ -5,11 +5,13 @@
 
 #include "api/simulate.h"
 #include "cli/command.h"
+#include "simulate/simulate_serve.h"
 
 namespace tessera {
 
 struct SimulateOptions {
   SimulateQuery query = {};
+  SimulateServeFlags serve = {};               // a model that is served instead of a step
   std::string svg = "", trace = "", csv = "";  // files to write to; empty: none
   bool json = false;
 };

@@ -22,6 +22,8 @@
 #include "cost/hardware/catalogue.h"
 #include "cost/hardware/cluster_file.h"
 #include "kernels/linear.h"
+#include "serve/machine/calibrate_serving.h"
+#include "serve/start/replica.h"
 #include "tensor/gpu_memory.h"
 #include "train/calibrate_command.h"
 
@@ -187,6 +189,25 @@ void add_processes(bool quick, const Environment& environment, Console& console,
   }
 }
 
+// Frames of serving, with ranks as threads and as processes.
+void add_serving(bool quick, const Environment& environment, Console& console,
+                 MeasuredMachine& machine) {
+  serve::ServingCalibration options;
+  options.quick = quick;
+  options.start_processes = [&](const serve::ServePlan& plan) {
+    serve::StartOptions start;
+    start.environment = environment;
+    return std::make_unique<serve::ProcessFrameRunner>(
+        serve::process_runner_options(plan, start, 0));
+  };
+  serve::calibrate_serving(
+      options,
+      [&](const std::string& what) {
+        if (!console.quiet) console.err << "measuring " << what << std::endl;
+      },
+      machine);
+}
+
 // How well each fit meets its points.
 std::string fits_text(const MeasuredMachine& machine) {
   TextTable table({{"fitted"}, {"points", Align::kRight}, {"mean error", Align::kRight}});
@@ -195,7 +216,7 @@ std::string fits_text(const MeasuredMachine& machine) {
   };
   const bool teams = machine.device == TrainDevice::kCpu;
   for (const MeasuredKernel& kernel : machine.kernels) {
-    if (!kernel.op.starts_with(kClassMark)) continue;
+    if (!kernel.op.starts_with(kClassMark) || kernel.tokens > 0) continue;
     add(fmt::format("{} in {}{}", kernel.op.substr(kClassMark.size()), name_of(kernel.type),
                     teams ? fmt::format(", threads: {}", kernel.threads) : ""),
         kernel.fit);
@@ -256,6 +277,25 @@ void refuse_other_file(const std::string& path) {
                  path);
 }
 
+int measure_serving_again(const CalibrateCommandOptions& options, const Environment& environment,
+                          Console& console) {
+  require_config(std::filesystem::exists(options.out),
+                 "--serving measures again what '{}' says of serving, but there is no such file: "
+                 "leave --serving out",
+                 options.out);
+  Cluster cluster = find_cluster(options.out, read_text);
+  MeasuredMachine& machine = cluster.measured;
+  std::erase_if(machine.kernels, [](const MeasuredKernel& kernel) { return kernel.tokens > 0; });
+  machine.reading.clear();
+  const OtherLoad others;
+  add_serving(options.quick, environment, console, machine);
+  check(cluster);
+  write_file(options.out, to_toml(cluster), console);
+  console.out << fmt::format("{}: frames of serving measured, others used {:.2f} cores\n",
+                             cluster.name, others.cores());
+  return 0;
+}
+
 }  // namespace
 
 Command add_calibrate(CLI::App& root, const Environment& environment) {
@@ -268,6 +308,8 @@ Command add_calibrate(CLI::App& root, const Environment& environment) {
   add_text(*app, "--out", options->out, "FILE", "where to write (default machine.toml)");
   add_choice(*app, "--device", options->device, "cpu|cuda",
              "what to measure: the CPU and its ranks, or the kernels of GPU 0 (default cpu)");
+  add_switch(*app, "--serving", options->serving,
+             "only frames of serving: the rest of what --out has is kept");
   add_switch(*app, "--quick", options->quick, "a few seconds: fewer sizes, f32 only");
   return {app, [options, &environment](Console& console) {
             return run_calibrate(*options, environment, console);
@@ -291,6 +333,8 @@ int run_calibrate(const CalibrateCommandOptions& options, const Environment& env
     const std::string why_not = cuda::gpu_info(0).why_not;
     require_config(why_not.empty(), "--device cuda: {}: use --device cpu", why_not);
   }
+  require_config(!gpu || !options.serving, "--serving measures the CPU alone as yet: leave it out");
+  if (options.serving) return measure_serving_again(options, environment, console);
   const OtherLoad others;
   CalibrateResult result =
       calibrate({.quick = options.quick, .device = device}, [&](const std::string& what) {
@@ -299,6 +343,7 @@ int run_calibrate(const CalibrateCommandOptions& options, const Environment& env
   if (!gpu) {
     if (!console.quiet) console.err << "measuring collectives between processes" << std::endl;
     add_processes(options.quick, environment, console, result.machine);
+    add_serving(options.quick, environment, console, result.machine);
   }
   const cuda::GpuInfo info = gpu ? cuda::gpu_info(0) : cuda::GpuInfo{};
   const std::string machine = gpu ? info.name : processor_name();

@@ -14,6 +14,9 @@
 namespace tessera {
 namespace {
 
+constexpr std::pair<const char*, double ReadingShare::*> kReadingLists[] = {
+    {"bytes", &ReadingShare::bytes}, {"mid", &ReadingShare::mid}, {"far", &ReadingShare::far}};
+
 // ---- writing
 
 std::string quoted(const std::string& text) {
@@ -88,6 +91,16 @@ std::string sharing_text(const std::vector<CoreSharing>& rows) {
   return text;
 }
 
+std::string reading_text(const ReadingShares& shares) {
+  std::string text = fmt::format("\n[[measured.reading]]\nthreads = {}\n", shares.threads);
+  for (const auto& [name, field] : kReadingLists) {
+    text += fmt::format("{} = [", name);
+    for (const ReadingShare& point : shares.points) text += fmt::format("{:.4g}, ", point.*field);
+    text += "]\n";
+  }
+  return text;
+}
+
 std::string measured_text(const MeasuredMachine& machine) {
   std::string text = fmt::format(
       "\n[measured]\nsource = {}\ndevice = \"{}\"\ncores = {}\ndispatch_s = {}\n",
@@ -96,6 +109,7 @@ std::string measured_text(const MeasuredMachine& machine) {
   for (const MeasuredKernel& kernel : machine.kernels) {
     text += fmt::format("\n[[measured.kernels]]\nop = {}\ntype = \"{}\"\nthreads = {}\n",
                         quoted(kernel.op), name_of(kernel.type), kernel.threads) +
+            (kernel.tokens > 0 ? fmt::format("tokens = {}\n", kernel.tokens) : "") +
             fit_text(kernel.fit);
   }
   for (const MeasuredCollective& collective : machine.collectives) {
@@ -103,6 +117,7 @@ std::string measured_text(const MeasuredMachine& machine) {
                         quoted(collective.op), quoted(collective.ranks_are), collective.ranks) +
             fit_text(collective.fit);
   }
+  for (const ReadingShares& shares : machine.reading) text += reading_text(shares);
   return text;
 }
 
@@ -113,8 +128,9 @@ class MeasuredReader {
   explicit MeasuredReader(const std::string& file_name) : file_name_(file_name) {}
 
   [[nodiscard]] MeasuredMachine read(const toml::table& table) const {
-    refuse_unknown(table, std::array<std::string_view, 7>{"source", "device", "cores", "dispatch_s",
-                                                          "sharing", "kernels", "collectives"});
+    refuse_unknown(
+        table, std::array<std::string_view, 8>{"source", "device", "cores", "dispatch_s", "sharing",
+                                               "kernels", "collectives", "reading"});
     MeasuredMachine machine;
     machine.source = text(table, "source");
     if (table.contains("device")) machine.device = device(text(table, "device"));
@@ -126,6 +142,8 @@ class MeasuredReader {
     for_each_table(table, "collectives", [&](const toml::table& entry) {
       machine.collectives.push_back(collective(entry));
     });
+    for_each_table(table, "reading",
+                   [&](const toml::table& entry) { machine.reading.push_back(reading(entry)); });
     return machine;
   }
 
@@ -237,8 +255,8 @@ class MeasuredReader {
   }
 
   [[nodiscard]] MeasuredKernel kernel(const toml::table& entry) const {
-    refuse_unknown(entry, std::array<std::string_view, 6>{"op", "type", "threads", "points",
-                                                          "error_pct", "seconds"});
+    refuse_unknown(entry, std::array<std::string_view, 7>{"op", "type", "threads", "tokens",
+                                                          "points", "error_pct", "seconds"});
     MeasuredKernel result;
     result.op = text(entry, "op");
     const std::string type = text(entry, "type");
@@ -251,7 +269,23 @@ class MeasuredReader {
     require_config(known, "{}: unknown type {}; use f32, bf16, f16 or f64", at(entry),
                    in_quotes(type));
     result.threads = whole(entry, "threads");
+    if (entry.contains("tokens")) result.tokens = whole(entry, "tokens");
     result.fit = fit(entry);
+    return result;
+  }
+
+  [[nodiscard]] ReadingShares reading(const toml::table& entry) const {
+    refuse_unknown(entry, std::array<std::string_view, 4>{"threads", "bytes", "mid", "far"});
+    ReadingShares result{whole(entry, "threads"), {}};
+    result.points.resize(array(node(entry, "bytes"), "bytes").size());
+    for (const auto& [name, field] : kReadingLists) {
+      const toml::array& values = array(node(entry, name), name);
+      require_config(values.size() == result.points.size(), "{}: {} has {} numbers, but bytes {}",
+                     at(values), name, values.size(), result.points.size());
+      for (size_t i = 0; i < values.size(); ++i) {
+        result.points[i].*field = number(values[i], name);
+      }
+    }
     return result;
   }
 

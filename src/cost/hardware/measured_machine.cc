@@ -28,7 +28,7 @@ const MeasuredKernel* find_kernel(const MeasuredMachine& machine, std::string_vi
     return kernel.threads > threads ? kernel.threads - threads : threads - kernel.threads;
   };
   for (const MeasuredKernel& kernel : machine.kernels) {
-    if (kernel.op != name || kernel.type != type) continue;
+    if (kernel.op != name || kernel.type != type || kernel.tokens != 0) continue;
     if (best == nullptr || distance(kernel) < distance(*best)) best = &kernel;
   }
   return best;
@@ -54,7 +54,8 @@ double filled_part(const Program& program, const Instruction& instruction) {
 
 std::string_view name_of(TimeTerm term) {
   constexpr std::array<std::string_view, kNumTimeTerms> kNames = {
-      "call", "flop", "left", "right", "out", "score", "byte", "byte_256k", "byte_2m", "byte_16m"};
+      "call", "flop",      "left",    "right",    "out", "score",
+      "byte", "byte_256k", "byte_2m", "byte_16m", "mid", "far"};
   return kNames.at(static_cast<size_t>(term));
 }
 
@@ -244,6 +245,17 @@ void check(const MeasuredMachine& machine) {
   }
   for (const MeasuredKernel& kernel : machine.kernels) {
     require_time("measured.kernels " + kernel.op, kernel.fit);
+  }
+  for (const ReadingShares& shares : machine.reading) {
+    double bytes = 0;
+    for (const ReadingShare& point : shares.points) {
+      require_config(point.bytes > bytes && point.mid >= 0 && point.mid <= 1 && point.far >= 0 &&
+                         point.far <= 1,
+                     "measured.reading: bytes must grow, mid and far be from 0 to 1, got {:g}, "
+                     "{:g} and {:g}",
+                     point.bytes, point.mid, point.far);
+      bytes = point.bytes;
+    }
   }
   for (const MeasuredCollective& collective : machine.collectives) {
     require_time("measured.collectives " + collective.op, collective.fit);

@@ -27,8 +27,10 @@ enum class TimeTerm : uint8_t {
   kByte256K,  // the bytes beyond 256 KiB, which cost so much more,
   kByte2M,    // beyond 2 MiB,
   kByte16M,   // beyond 16 MiB: caches end somewhere
+  kMid,       // serving: bytes read that lie beyond the nearest caches,
+  kFar,       // and in memory (ReadingShares)
 };
-inline constexpr int kNumTimeTerms = 10;
+inline constexpr int kNumTimeTerms = 12;
 std::string_view name_of(TimeTerm term);  // "call", "flop", …
 
 using TimeTerms = std::array<double, kNumTimeTerms>;
@@ -61,6 +63,7 @@ struct MeasuredKernel {
   DType type = DType::kF32;
   int threads = 1;  // of the team that ran it
   TimeFit fit;
+  int tokens = 0;  // of the frame of serving that it was measured in; 0: in training
 };
 inline constexpr std::string_view kClassMark = "any ";
 
@@ -78,6 +81,16 @@ struct CoreSharing {
   std::array<double, kNumOpClasses> slowdown{};
 };
 
+// So many bytes are read again and again: the shares of them that the nearest caches have lost
+// meanwhile, and all of them.
+struct ReadingShare {
+  double bytes = 0, mid = 0, far = 0;
+};
+struct ReadingShares {
+  int threads = 1;                        // that read, each its part
+  std::vector<ReadingShare> points = {};  // by bytes, ascending
+};
+
 struct MeasuredMachine {
   std::string source;  // when, where, by which command; empty: nothing was measured
   TrainDevice device = TrainDevice::kCpu;  // kCuda: one GPU, whose ranks share no cores
@@ -86,6 +99,7 @@ struct MeasuredMachine {
   std::vector<CoreSharing> sharing;  // by threads, ascending
   std::vector<MeasuredKernel> kernels;
   std::vector<MeasuredCollective> collectives;
+  std::vector<ReadingShares> reading = {};  // empty: frames of serving were not measured
 
   [[nodiscard]] bool empty() const { return kernels.empty(); }
 };

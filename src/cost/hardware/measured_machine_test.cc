@@ -200,6 +200,44 @@ TEST(ClusterFile, ReadsBackWhatItWrote) {
   EXPECT_EQ(read.levels.size(), written.levels.size());
 }
 
+TEST(ClusterFile, KeepsWhatWasMeasuredOfServing) {
+  Cluster written = cluster_of(machine());
+  MeasuredKernel kernel = kernel_of("serve_linear", 2, 1e-11);
+  kernel.tokens = 48;
+  term(kernel.fit.seconds, TimeTerm::kFar) = 2e-11;
+  written.measured.kernels.push_back(kernel);
+  written.measured.reading = {{2, {{524288, 0, 0}, {1 << 23, 1, 0.25}, {1 << 28, 1, 1}}}};
+  const std::string text = to_toml(written);
+  const MeasuredMachine read = parse_cluster(text, "machine.toml").measured;
+  EXPECT_EQ(read.kernels.front().tokens, 0);
+  EXPECT_EQ(read.kernels.back().tokens, 48);
+  EXPECT_EQ(read.kernels.back().fit.seconds, kernel.fit.seconds);
+  ASSERT_EQ(read.reading.size(), 1U);
+  ASSERT_EQ(read.reading[0].points.size(), 3U);
+  EXPECT_EQ(read.reading[0].threads, 2);
+  EXPECT_EQ(read.reading[0].points[1].far, 0.25);
+  // What was measured in frames of serving is no time of training.
+  Program program = product_program(16, 32, 64);
+  program.instructions[0].op = OpKind::kServeLinear;
+  EXPECT_FALSE(is_measured(read, program, program.instructions[0]));
+
+  const auto refusal_of = [&](const std::string& from, const std::string& to) {
+    std::string changed = text;
+    changed.replace(changed.find(from), from.size(), to);
+    try {
+      parse_cluster(changed, "machine.toml");
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_NE(refusal_of("mid = [0, ", "mid = [").find("mid has 2 numbers, but bytes 3"),
+            std::string::npos);
+  EXPECT_NE(refusal_of("far = [0, 0.25", "far = [0, 1.25").find("from 0 to 1"), std::string::npos);
+  EXPECT_NE(refusal_of("tokens = 48", "tokens = 0").find("tokens must be a whole number"),
+            std::string::npos);
+}
+
 TEST(ClusterFile, KeepsProvenance) {
   Cluster written = cluster_of(machine());
   written.device.memory_bandwidth = {1.25e10, Provenance::kMeasured, "2026-11-15, a test"};

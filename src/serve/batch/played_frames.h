@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -36,9 +37,23 @@ struct PlayedFrame {
   int64_t pages_used = 0;
 };
 
+// How long each stage computes a frame, and what it gives takes to the next one.
+struct FrameSpan {
+  std::vector<double> stages;
+  double message = 0;
+};
+// Asked for a frame whose times are not known yet.
+using SpanOfFrame = std::function<FrameSpan(const PlayedFrame& frame)>;
+
+struct PlayLimits {
+  int64_t most_frames = 0;
+  int64_t at_once = 0;  // requests that may be there together; the next one comes later. 0: any
+};
+
 struct PlayedServing {
   std::vector<PlayedFrame> frames;
-  std::vector<double> first_token, end;  // by request
+  std::vector<double> arrival, first_token, end;  // by request
+  std::vector<double> gaps;                       // between two tokens of an answer, of all answers
   double makespan = 0;
   uint64_t preemptions = 0, recomputed_tokens = 0;
   // The time that a stage computes.
@@ -50,5 +65,8 @@ struct PlayedServing {
 PlayedServing play_serving(const ServeShape& shape, const BatchOptions& options,
                            const std::vector<PlayedRequest>& requests, const StageSeconds& seconds,
                            int64_t most_frames);
+PlayedServing play_serving(const ServeShape& shape, const BatchOptions& options,
+                           const std::vector<PlayedRequest>& requests, const SpanOfFrame& span_of,
+                           const PlayLimits& limits);
 
 }  // namespace tessera::serve

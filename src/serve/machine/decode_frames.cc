@@ -1,4 +1,4 @@
-#include "bench/bench_decode_frames.h"
+#include "serve/machine/decode_frames.h"
 
 #include <algorithm>
 #include <chrono>
@@ -8,14 +8,13 @@
 #include "base/philox.h"
 #include "base/rounding.h"
 
-namespace tessera {
+namespace tessera::serve {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using serve::Frame;
 
-std::shared_ptr<const serve::Sampling> greedy() {
-  return std::make_shared<const serve::Sampling>(serve::Sampling{.temperature = 0});
+std::shared_ptr<const Sampling> greedy() {
+  return std::make_shared<const Sampling>(Sampling{.temperature = 0});
 }
 
 // Any token does.
@@ -26,9 +25,9 @@ int32_t token_at(int64_t sequence, int64_t position, int64_t vocab) {
 }
 
 // Tokens [cached, cached + count) of a sequence, behind what the frame has.
-void add_sequence(Frame& frame, const serve::ServeShape& shape, int64_t sequence, int64_t cached,
+void add_sequence(Frame& frame, const ServeShape& shape, int64_t sequence, int64_t cached,
                   int64_t count, int64_t first_page) {
-  serve::FrameSequence& added = frame.sequences.emplace_back();
+  FrameSequence& added = frame.sequences.emplace_back();
   added.num_tokens = static_cast<int32_t>(count);
   added.cached = static_cast<int32_t>(cached);
   added.pages.resize(static_cast<size_t>(ceil_div(cached + count, shape.page_size)));
@@ -39,9 +38,9 @@ void add_sequence(Frame& frame, const serve::ServeShape& shape, int64_t sequence
 }
 
 // The row of the newest token.
-void add_row(Frame& frame, const std::shared_ptr<const serve::Sampling>& how) {
-  const serve::FrameSequence& last = frame.sequences.back();
-  serve::FrameRow& row = frame.rows.emplace_back();
+void add_row(Frame& frame, const std::shared_ptr<const Sampling>& how) {
+  const FrameSequence& last = frame.sequences.back();
+  FrameRow& row = frame.rows.emplace_back();
   row.token_index = static_cast<int32_t>(frame.tokens.size()) - 1;
   row.sampling.how = how;
   row.sampling.position = last.cached + last.num_tokens;
@@ -49,14 +48,14 @@ void add_row(Frame& frame, const std::shared_ptr<const serve::Sampling>& how) {
 
 }  // namespace
 
-DecodeFrames::DecodeFrames(serve::FrameRunner& runner) : runner_(runner) {}
+DecodeFrames::DecodeFrames(FrameRunner& runner) : runner_(runner) {}
 
 int64_t DecodeFrames::pages_of(int64_t batch, int64_t tokens, int64_t page_size) {
   return batch * ceil_div(tokens, page_size);
 }
 
 std::vector<Frame> DecodeFrames::decode(int64_t batch, int64_t context) const {
-  const serve::ServeShape& shape = runner_.shape();
+  const ServeShape& shape = runner_.shape();
   const int64_t groups = std::min<int64_t>(shape.stages, batch);
   const auto how = greedy();
   std::vector<Frame> frames(static_cast<size_t>(groups));
@@ -69,7 +68,7 @@ std::vector<Frame> DecodeFrames::decode(int64_t batch, int64_t context) const {
 }
 
 std::vector<Frame> DecodeFrames::prompt(int64_t length) const {
-  const serve::ServeShape& shape = runner_.shape();
+  const ServeShape& shape = runner_.shape();
   std::vector<Frame> frames;
   for (int64_t first = 0; first < length; first += shape.max_tokens) {
     const int64_t count = std::min(shape.max_tokens, length - first);
@@ -97,4 +96,4 @@ double DecodeFrames::seconds(std::vector<Frame>& frames, int64_t times) {
   return std::chrono::duration<double>(Clock::now() - start).count() / static_cast<double>(times);
 }
 
-}  // namespace tessera
+}  // namespace tessera::serve
