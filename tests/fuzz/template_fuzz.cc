@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/template/chat_template.h"
-#include "data/tokenizer/unicode.h"
+#include "data/tokenizer/unicode/unicode.h"
 #include "fuzz_target.h"
 
 namespace {

@@ -2,7 +2,7 @@
 #include "data/tokenizer/encoder.h"
 #include "data/tokenizer/stream_decoder.h"
 #include "data/tokenizer/tokenizer.h"
-#include "data/tokenizer/unicode.h"
+#include "data/tokenizer/unicode/unicode.h"
 #include "fuzz_target.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -8,8 +8,8 @@
 #include "spec/run_file/validate.h"
 #include "train/machine_defaults.h"
 #include "train/report/measure.h"
+#include "train/samples/run_sets.h"
 #include "train/session/loss_scale.h"
-#include "train/session/run_sets.h"
 #include "train/session/step_params.h"
 #include "train/verify/float8_losses.h"
 
