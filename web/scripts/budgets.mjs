@@ -2,7 +2,7 @@
 // the page packs it, script and style by zlib's best.
 import { gzipSync } from 'node:zlib';
 
-export const kBudgets = { page: 860, core: 670, script: 182, style: 15 };
+export const kBudgets = { page: 865, core: 675, script: 182, style: 15 };
 
 // The same parts of a page as it was packed.
 export function sizesOf(html, page) {

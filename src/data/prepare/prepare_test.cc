@@ -361,7 +361,7 @@ TEST_F(PrepareTest, ZerosBehindTheLastPartOfAGzipAreNothing) {
   write("a.txt.gz", packed_gzip("one") + packed_gzip(" two") + std::string(700, '\0'));
   (void)prepare(options());
   EXPECT_EQ(documents_of(folder_ / "out"), std::vector<std::string>{"one two"});
-  write("a.txt.gz", packed_gzip("one") + std::string(700, '\0') + "x");
+  write("a.txt.gz", packed_gzip("one") + std::string(700, '\0') + "no gzip");
   PrepareOptions some = options();
   some.overwrite = true;
   EXPECT_NE(refusal(some).find("its gzip is damaged"), std::string::npos) << refusal(some);

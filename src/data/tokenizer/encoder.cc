@@ -1,6 +1,7 @@
 #include "data/tokenizer/encoder.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -42,13 +43,21 @@ void count_characters(std::string_view text, std::vector<ByteRange>& offsets) {
   for (ByteRange& range : offsets) range = {before[range.begin], before[range.end]};
 }
 
+// At both ends of a token.
+struct Spaces {
+  uint32_t leading = 0, trailing = 0;
+};
+
+Spaces spaces_of(std::string_view token) {
+  return {static_cast<uint32_t>(spaces_at(token, false)),
+          static_cast<uint32_t>(spaces_at(token, true))};
+}
+
 // Offsets without the white space of their tokens.
-void trim_offsets(const Tokenizer& tokenizer, bool has_prefix_space, Encoding& encoding) {
+void trim_offsets(std::span<const Spaces> spaces, bool has_prefix_space, Encoding& encoding) {
   for (size_t i = 0; i < encoding.ids.size(); ++i) {
-    const std::string_view token = tokenizer.token_of(encoding.ids[i]);
     ByteRange& range = encoding.offsets[i];
-    auto leading = static_cast<uint32_t>(spaces_at(token, false));
-    const auto trailing = static_cast<uint32_t>(spaces_at(token, true));
+    auto [leading, trailing] = spaces[i];
     if (leading == 1 && has_prefix_space && (i == 0 || range.begin == 0)) leading = 0;
     if (leading > 0) range.begin = std::min(range.begin + leading, range.end);
     if (trailing > 0 && range.end >= trailing) {
@@ -158,9 +167,11 @@ Encoding TokenEncoder::encode_with_offsets(std::string_view text, bool add_speci
   Encoding inner;
   parts_.added.cut(text, false, cuts_);
   std::vector<ModelToken> tokens;
+  std::vector<Spaces> spaces;  // of an added token: in what it stands for, blanks that it takes too
   for (const AddedTokens::Cut& cut : cuts_) {
     const auto begin = static_cast<uint32_t>(cut.begin);
     if (cut.token) {
+      spaces.push_back(spaces_of(text.substr(begin, cut.end - begin)));
       inner.ids.push_back(*cut.token);
       inner.offsets.push_back({begin, static_cast<uint32_t>(cut.end)});
       continue;
@@ -176,6 +187,7 @@ Encoding TokenEncoder::encode_with_offsets(std::string_view text, bool add_speci
       }
       uint32_t at = 0;
       for (const ModelToken& token : tokens) {
+        spaces.push_back(spaces_of(piece.token ? piece.text : tokenizer_.token_of(token.id)));
         inner.ids.push_back(token.id);
         inner.offsets.push_back(token.bytes == 0 ? inner.offsets.back()
                                                  : piece.original_of(at, at + token.bytes));
@@ -185,7 +197,7 @@ Encoding TokenEncoder::encode_with_offsets(std::string_view text, bool add_speci
   }
   count_characters(text, inner.offsets);
   for (const bool prefix_space : parts_.post_processing.trims) {
-    trim_offsets(tokenizer_, prefix_space, inner);
+    trim_offsets(spaces, prefix_space, inner);
   }
   Encoding encoding;
   for (const PostProcessing::Part& part : parts_.post_processing.parts) {

@@ -151,16 +151,23 @@ class Oniguruma {
   OnigRegex regex_ = nullptr;
 };
 
-// Characters that are letters or numbers by our tables, but not by this Oniguruma's.
+std::vector<size_t> by_regex(const Regex& regex, const std::string& text) {
+  std::vector<Part> parts;
+  regex.find(text, parts);
+  std::vector<size_t> ends;
+  for (const Part& part : parts) {
+    if (part.is_match) ends.push_back(part.end);
+  }
+  return ends;
+}
+
+// Characters that our tables have, and this Oniguruma's, which are of an older Unicode, do not.
 class NewerCharacterFinder {
  public:
   [[nodiscard]] bool any_in(const std::string& text) {
     for (size_t at = 0; at < text.size();) {
       const CodePoint point = code_point_at(text, at);
-      const bool ours = (character_table()[point.code] & (kLetterBit | kNumberBit)) != 0;
-      if (ours && point.code > 0x7F && is_newer(text.substr(at, point.bytes), point.code)) {
-        return true;
-      }
+      if (point.code > 0x7F && is_newer(text.substr(at, point.bytes), point.code)) return true;
       at += point.bytes;
     }
     return false;
@@ -169,10 +176,13 @@ class NewerCharacterFinder {
  private:
   bool is_newer(const std::string& character, uint32_t code) {
     const auto [found, is_first] = seen_.emplace(code, false);
-    if (is_first) found->second = known_.ends(character).empty();
+    if (is_first) {
+      found->second = !not_known_.ends(character).empty() && by_regex(not_ours_, character).empty();
+    }
     return found->second;
   }
-  const Oniguruma known_{"[\\p{L}\\p{N}]"};
+  const Oniguruma not_known_{"\\p{Cn}"};
+  const Regex not_ours_{"\\p{Cn}"};
   std::map<uint32_t, bool> seen_;
 };
 
@@ -186,16 +196,6 @@ constexpr std::string_view kOtherPatterns[] = {
     R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+)"
     R"(| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
     R"( ?[^(\s|[.,!?…。，、।۔،])]+)"};
-
-std::vector<size_t> by_regex(const Regex& regex, const std::string& text) {
-  std::vector<Part> parts;
-  regex.find(text, parts);
-  std::vector<size_t> ends;
-  for (const Part& part : parts) {
-    if (part.is_match) ends.push_back(part.end);
-  }
-  return ends;
-}
 
 // A tenth of them with each commit.
 TEST(KnownSplitTest, IsThatOfOnigurumaFor100000Strings) {

@@ -23,7 +23,9 @@ char at_or_end(std::string_view pattern, size_t at) {
   return at < pattern.size() ? pattern[at] : '\0';
 }
 
-NamedSet property_at(std::string_view pattern, size_t at) {
+std::string words(bool alone) { return class_text("Word") + std::string(alone ? kWordAlone : ""); }
+
+NamedSet property_at(std::string_view pattern, size_t at, bool alone) {
   const size_t close = pattern.find('}', at);
   if (at_or_end(pattern, at + 2) != '{' || close == pattern.npos) {
     refuse_in_pattern(pattern, at, "\\p without a name in braces");
@@ -34,7 +36,7 @@ NamedSet property_at(std::string_view pattern, size_t at) {
     set.negated = !set.negated;
     name.remove_prefix(1);
   }
-  set.inside = class_text(name);
+  set.inside = lower_case(name) == "word" ? words(alone) : class_text(name);
   return set;
 }
 
@@ -148,7 +150,8 @@ class ClassReader {
     NamedSet set = {.negated = name.starts_with('^')};
     if (set.negated) name.remove_prefix(1);
     if (!character_property(name)) refuse("'[:" + std::string(name) + ":]'");
-    set.inside = class_text(name);
+    // Here symbols are punctuation, in \p{Punct} they are not.
+    set.inside = class_text(name) + (name == "punct" ? class_text("Symbol") : "");
     at_ = close + 2;
     return set;
   }
@@ -181,10 +184,10 @@ std::optional<NamedSet> named_set(std::string_view pattern, size_t at, bool alon
       return NamedSet{"0-9A-Fa-f", negated, 2};
     case 'w':
     case 'W':
-      return NamedSet{class_text("Word") + std::string(alone ? kWordAlone : ""), negated, 2};
+      return NamedSet{words(alone), negated, 2};
     case 'p':
     case 'P':
-      return property_at(pattern, at);
+      return property_at(pattern, at, alone);
     default:
       return std::nullopt;
   }
