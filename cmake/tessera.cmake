@@ -89,6 +89,7 @@ function(tessera_test_program target)
     set(options -O0)
   endif()
   target_compile_options(${target} PRIVATE ${options})
+  target_link_libraries(${target} PRIVATE tessera_base)  # it has what common headers leave out
   tessera_read_headers_once(${target} ${kind} GTest::gtest)
 endfunction()
 
