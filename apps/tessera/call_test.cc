@@ -36,14 +36,6 @@ Called called(const Call& call) {
   return {0, json.at("result").dump(2) + "\n"};
 }
 
-// Without what the command line alone has: no method predicts how long serving takes.
-std::string as_method(const std::string& printed) {
-  auto json = nlohmann::ordered_json::parse(printed, nullptr, false);
-  if (!json.is_object() || json.value("kind", "") != "serve_plan") return printed;
-  json.erase("prediction");
-  return json.dump(2) + "\n";
-}
-
 // Whether they were compared, and the exit code.
 std::optional<int> expect_same(const Request& request, const Workplace& workplace) {
   const std::optional<Call> call = testing::as_whole_call(request);
@@ -54,7 +46,7 @@ std::optional<int> expect_same(const Request& request, const Workplace& workplac
   const bool fits = printed.code != static_cast<int>(ExitCode::kDoesNotFit);
   EXPECT_EQ(answer.code, fits || printed.out.empty() ? printed.code : 0)
       << testing::text_of(request) << printed.err;
-  EXPECT_EQ(answer.out, answer.code == 0 ? as_method(printed.out) : "")
+  EXPECT_EQ(answer.out, answer.code == 0 ? testing::as_method(printed.out) : "")
       << testing::text_of(request);
   return printed.code;
 }

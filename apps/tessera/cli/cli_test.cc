@@ -117,7 +117,7 @@ TEST(CliTest, BadValuesNameFlagValueAndFix) {
                "--tolerance is 'nan': expected a number of at least 0");
   expect_usage({"verify", "--tolerance", "inf"}, "--tolerance is 'inf': expected a finite number");
   expect_usage({"verify", "--dtype", "f16"},
-               "--dtype is 'f16': use one of f64, f32, bf16; did you mean 'bf16'?");
+               "--dtype is 'f16': use one of f64, f32, bf16, fp8; did you mean 'bf16'?");
   expect_usage({"--color", "pink", "doctor"}, "--color is 'pink': use one of auto, always, never");
   expect_usage({"completion"}, "no shell given: tessera completion bash|zsh|fish");
 }

@@ -114,6 +114,13 @@ Answer Workplace::ask(const Request& request) const {
   return answer;
 }
 
+std::string as_method(const std::string& printed) {
+  auto json = nlohmann::ordered_json::parse(printed, nullptr, false);
+  if (!json.is_object() || json.value("kind", "") != "serve_plan") return printed;
+  json.erase("prediction");
+  return json.dump(2) + "\n";
+}
+
 std::string bytes_of(const Answer& answer) {
   std::string bytes = fmt::format("{}\n{}{}", answer.code, answer.out, answer.err);
   for (const auto& [name, text] : answer.written) bytes += fmt::format("{}\n{}", name, text);

@@ -32,6 +32,10 @@ class Workplace {
   std::filesystem::path before_, folder_;
 };
 
+// JSON that a command printed, without what the command line alone has: no method predicts how long
+// serving takes.
+std::string as_method(const std::string& printed);
+
 // Everything that was answered, without time and memory.
 std::string bytes_of(const Answer& answer);
 
