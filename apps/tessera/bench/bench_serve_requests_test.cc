@@ -12,7 +12,7 @@ namespace {
 using nlohmann::json;
 
 TEST(LoadPlanTest, TheSameSeedIsTheSameLoad) {
-  for (const uint64_t seed : {1, 2}) {
+  for (const uint64_t seed : {uint64_t{1}, uint64_t{2}}) {
     LoadPlan a({.seed = seed, .spread = 0.5, .rate = 3});
     LoadPlan b({.seed = seed, .spread = 0.5, .rate = 3});
     LoadPlan other({.seed = seed + 7, .spread = 0.5, .rate = 3});

@@ -196,8 +196,9 @@ std::string serving_answer_text(const ShowValues& values, const Surroundings&) {
                         asked.requests[i].arrival, played.first_token[i], played.end[i]);
   }
   if (played.preemptions > 0) {
-    text += fmt::format("preempted {}, {} computed again\n", count_of(played.preemptions, "time"),
-                        count_of(played.recomputed_tokens, "token"));
+    text += fmt::format("preempted {}, {} computed again\n",
+                        count_of(static_cast<int64_t>(played.preemptions), "time"),
+                        count_of(static_cast<int64_t>(played.recomputed_tokens), "token"));
   }
   return text;
 }

@@ -171,7 +171,8 @@ RankStacks ask_for_stacks(const ShmMemory& memory, const std::vector<pid_t>& pid
       if (thread.tid == rank.pid) told.at.back() = in_one_line(calls);
     }
     if (rank.more_threads > 0) {
-      told.text += fmt::format("  and {}\n", count_of(rank.more_threads, "more thread"));
+      told.text += fmt::format("  and {}\n",
+                               count_of(static_cast<int64_t>(rank.more_threads), "more thread"));
     }
   }
   return told;
