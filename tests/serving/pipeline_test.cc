@@ -85,7 +85,7 @@ class ServePipelineTest : public ServedCommandTest {
   void write_texts(int clients) {
     std::vector<std::unique_ptr<AskedServer>> all;
     for (int i = 0; i < clients; ++i) {
-      all.push_back(ask({{"prompt", {7, 8, i}}, {"max_tokens", 60}, {"ignore_eos", true}}));
+      all.push_back(ask({{"prompt", {7, 8, i}}, {"max_tokens", 240}, {"ignore_eos", true}}));
     }
     for (const auto& one : all) EXPECT_EQ(one->response().status, 200);
   }
